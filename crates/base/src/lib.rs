@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Sizes, identities, checksums, time and randomness: what every other crate speaks in.
+//!
+//! Nothing here touches the operating system.
+#![forbid(unsafe_code)]
+
+mod crc;
+mod id;
+mod map;
+mod rng;
+mod sector;
+mod size;
+mod time;
+
+pub use crc::{crc32c, crc32c_append};
+pub use id::{
+    ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, Seat, Session, Term, Version,
+    VolumeId,
+};
+pub use map::{Map, Set};
+pub use rng::Rng;
+pub use sector::{
+    BLOCK_SECTORS, BLOCK_SIZE, CHUNK_BLOCKS, CHUNK_SECTORS, CHUNK_SIZE, SECTOR_SIZE, SectorRange,
+};
+pub use size::{ParseSizeError, format_size, parse_size};
+pub use time::{Instant, WallTime};

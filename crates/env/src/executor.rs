@@ -1,0 +1,544 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The single-threaded executor of one shard.
+//!
+//! Guarantees: tasks run one at a time on one thread; time stands still within a turn; an operation
+//! starts when it is called, in call order, not when it is first awaited; dropping its future
+//! detaches it (its buffer lives until the completion, and whatever it opened is closed again).
+
+use crate::buf::{Buf, Pool};
+use crate::driver::{Completion, Done, Driver, IoError, Op, Token};
+use base::{Instant, Rng, WallTime};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// Polls before the driver is asked again, so that a busy task set cannot starve I/O.
+const TURN_POLLS_MAX: usize = 4096;
+
+/// Which of the ready tasks runs next.
+pub trait Schedule {
+    /// An index below `ready`, which is at least 1.
+    fn pick(&mut self, ready: usize) -> usize;
+}
+
+/// First woken, first run: the real world's order.
+#[derive(Debug, Default)]
+pub struct Fifo;
+
+impl Schedule for Fifo {
+    fn pick(&mut self, _ready: usize) -> usize {
+        0
+    }
+}
+
+/// The handle to one shard's world. Cheap to clone, never `Send`.
+#[derive(Clone)]
+pub struct Env(pub(crate) Rc<Shard>);
+
+pub(crate) struct Shard {
+    driver: RefCell<Box<dyn Driver>>,
+    schedule: RefCell<Box<dyn Schedule>>,
+    now: Cell<Instant>,
+    ready: Arc<ReadyQueue>,
+    tasks: RefCell<Vec<TaskSlot>>,
+    tasks_free: RefCell<Vec<u32>>,
+    ops: RefCell<Vec<OpSlot>>,
+    ops_free: RefCell<Vec<u32>>,
+    timers: RefCell<BTreeMap<(Instant, u64), Waker>>,
+    timer_next: Cell<u64>,
+    rng: RefCell<Rng>,
+    pool: Pool,
+    stopped: Cell<bool>,
+}
+
+type Future0 = Pin<Box<dyn Future<Output = ()>>>;
+
+struct TaskSlot {
+    generation: u32,
+    live: bool,
+    name: &'static str,
+    future: Option<Future0>,
+    waker: Arc<TaskWaker>,
+}
+
+struct OpSlot {
+    generation: u32,
+    state: OpState,
+}
+
+enum OpState {
+    Free,
+    Waiting(Option<Waker>),
+    Done(Completion),
+    Abandoned,
+}
+
+/// Wakers must be `Send` by Rust's rules though ours never leave the thread; the lock is never
+/// contended.
+#[expect(clippy::disallowed_types, reason = "std::task::Waker demands Send + Sync")]
+struct ReadyQueue(std::sync::Mutex<VecDeque<(u32, u32)>>);
+
+impl ReadyQueue {
+    fn with<T>(&self, f: impl FnOnce(&mut VecDeque<(u32, u32)>) -> T) -> T {
+        match self.0.lock() {
+            Ok(mut queue) => f(&mut queue),
+            Err(poisoned) => f(&mut poisoned.into_inner()),
+        }
+    }
+}
+
+struct TaskWaker {
+    id: u32,
+    generation: u32,
+    queued: AtomicBool,
+    ready: Arc<ReadyQueue>,
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.queued.swap(true, Ordering::Relaxed) {
+            self.ready.with(|queue| queue.push_back((self.id, self.generation)));
+        }
+    }
+}
+
+impl Env {
+    /// A shard over `driver`, its tasks ordered by `schedule`.
+    #[must_use]
+    #[expect(clippy::disallowed_types, reason = "see ReadyQueue")]
+    pub fn new(mut driver: Box<dyn Driver>, schedule: Box<dyn Schedule>) -> Self {
+        let rng = Rng::new(driver.entropy());
+        let now = driver.now();
+        Self(Rc::new(Shard {
+            driver: RefCell::new(driver),
+            schedule: RefCell::new(schedule),
+            now: Cell::new(now),
+            ready: Arc::new(ReadyQueue(std::sync::Mutex::new(VecDeque::new()))),
+            tasks: RefCell::default(),
+            tasks_free: RefCell::default(),
+            ops: RefCell::default(),
+            ops_free: RefCell::default(),
+            timers: RefCell::default(),
+            timer_next: Cell::new(0),
+            rng: RefCell::new(rng),
+            pool: Pool::default(),
+            stopped: Cell::new(false),
+        }))
+    }
+
+    /// The time of this turn.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.0.now.get()
+    }
+
+    /// For people and logs; never for decisions.
+    #[must_use]
+    pub fn wall(&self) -> WallTime {
+        self.0.driver.borrow().wall()
+    }
+
+    /// 64 random bits: identities and jitter.
+    #[must_use]
+    pub fn random(&self) -> u64 {
+        self.0.rng.borrow_mut().next_u64()
+    }
+
+    /// The shard's buffer pool.
+    #[must_use]
+    pub fn pool(&self) -> &Pool {
+        &self.0.pool
+    }
+
+    /// A buffer of `len` bytes with unspecified content.
+    #[must_use]
+    pub fn buf(&self, len: usize) -> Buf {
+        self.0.pool.take(len)
+    }
+
+    /// Starts a task. It stops when it ends, when its [`Task`] is dropped, or with the shard.
+    #[must_use = "a dropped Task stops"]
+    pub fn spawn(&self, name: &'static str, future: impl Future<Output = ()> + 'static) -> Task {
+        let shard = &self.0;
+        if shard.stopped.get() {
+            return Task { shard: Weak::new(), id: 0, generation: 0 };
+        }
+        let id = shard.tasks_free.borrow_mut().pop();
+        let mut tasks = shard.tasks.borrow_mut();
+        let id = id.unwrap_or_else(|| u32::try_from(tasks.len()).unwrap_or(u32::MAX));
+        let generation = tasks.get(id as usize).map_or(0, |slot| slot.generation + 1);
+        let waker = Arc::new(TaskWaker {
+            id,
+            generation,
+            queued: AtomicBool::new(false),
+            ready: Arc::clone(&shard.ready),
+        });
+        let slot = TaskSlot {
+            generation,
+            live: true,
+            name,
+            future: Some(Box::pin(future)),
+            waker: Arc::clone(&waker),
+        };
+        match tasks.get_mut(id as usize) {
+            Some(place) => *place = slot,
+            None => tasks.push(slot),
+        }
+        drop(tasks);
+        waker.wake();
+        Task { shard: Rc::downgrade(shard), id, generation }
+    }
+
+    /// Names of the live tasks, for diagnosis.
+    #[must_use]
+    pub fn task_names(&self) -> Vec<&'static str> {
+        self.0.tasks.borrow().iter().filter(|slot| slot.live).map(|slot| slot.name).collect()
+    }
+
+    /// Runs the real world's loop until `future` is done. Not for simulation, where the world
+    /// turns the shard.
+    pub fn run<T: 'static>(&self, future: impl Future<Output = T> + 'static) -> T {
+        let result = Rc::new(RefCell::new(None));
+        let place = Rc::clone(&result);
+        let _main = self.spawn("main", async move {
+            let value = future.await;
+            *place.borrow_mut() = Some(value);
+        });
+        let mut done = Vec::new();
+        loop {
+            self.run_ready();
+            if let Some(value) = result.borrow_mut().take() {
+                return value;
+            }
+            let until = if self.has_ready() { Some(Instant(0)) } else { self.next_deadline() };
+            self.park(until, &mut done);
+        }
+    }
+
+    /// One turn in simulation: takes what completed, runs tasks until none is ready. Returns when
+    /// the next timer is due.
+    pub fn turn(&self) -> Option<Instant> {
+        let mut done = Vec::new();
+        self.park(Some(Instant(0)), &mut done);
+        while self.has_ready() {
+            self.run_ready();
+            self.park(Some(Instant(0)), &mut done);
+        }
+        self.next_deadline()
+    }
+
+    /// Drops every task and refuses new ones: a clean end, or in simulation a crash.
+    pub fn stop(&self) {
+        self.0.stopped.set(true);
+        loop {
+            let slot = {
+                let mut tasks = self.0.tasks.borrow_mut();
+                tasks.iter_mut().find_map(|slot| slot.future.take())
+            };
+            match slot {
+                Some(future) => drop(future),
+                None => break,
+            }
+        }
+        self.0.timers.borrow_mut().clear();
+        self.0.ops.borrow_mut().clear();
+    }
+
+    fn park(&self, until: Option<Instant>, done: &mut Vec<Completion>) {
+        self.0.driver.borrow_mut().park(until, done);
+        self.0.now.set(self.0.driver.borrow().now());
+        for completion in done.drain(..) {
+            self.complete(completion);
+        }
+        self.fire_timers();
+    }
+
+    fn has_ready(&self) -> bool {
+        self.0.ready.with(|queue| !queue.is_empty())
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.0.timers.borrow().keys().next().map(|(at, _)| *at)
+    }
+
+    fn run_ready(&self) {
+        for _ in 0..TURN_POLLS_MAX {
+            let next = self.0.ready.with(|queue| {
+                if queue.is_empty() {
+                    return None;
+                }
+                let index = self.0.schedule.borrow_mut().pick(queue.len());
+                queue.swap(0, index);
+                queue.pop_front()
+            });
+            let Some((id, generation)) = next else { return };
+            self.poll_task(id, generation);
+        }
+    }
+
+    fn poll_task(&self, id: u32, generation: u32) {
+        let (mut future, waker) = {
+            let mut tasks = self.0.tasks.borrow_mut();
+            let Some(slot) = tasks.get_mut(id as usize) else { return };
+            if slot.generation != generation || !slot.live {
+                return;
+            }
+            slot.waker.queued.store(false, Ordering::Relaxed);
+            let Some(future) = slot.future.take() else { return };
+            (future, Waker::from(Arc::clone(&slot.waker)))
+        };
+        let poll = future.as_mut().poll(&mut Context::from_waker(&waker));
+        let mut tasks = self.0.tasks.borrow_mut();
+        let slot = &mut tasks[id as usize];
+        if poll.is_pending() && slot.live {
+            slot.future = Some(future);
+            return;
+        }
+        slot.live = false;
+        drop(tasks);
+        drop(future);
+        self.0.tasks_free.borrow_mut().push(id);
+    }
+
+    fn fire_timers(&self) {
+        let now = self.now();
+        loop {
+            let waker = {
+                let mut timers = self.0.timers.borrow_mut();
+                match timers.first_entry() {
+                    Some(entry) if entry.key().0 <= now => entry.remove(),
+                    _ => return,
+                }
+            };
+            waker.wake();
+        }
+    }
+
+    pub(crate) fn timer_add(&self, at: Instant, waker: Waker) -> (Instant, u64) {
+        let key = (at, self.0.timer_next.get());
+        self.0.timer_next.set(key.1 + 1);
+        self.0.timers.borrow_mut().insert(key, waker);
+        key
+    }
+
+    pub(crate) fn timer_remove(&self, key: (Instant, u64)) {
+        self.0.timers.borrow_mut().remove(&key);
+    }
+
+    /// Submits `op` now; the future brings its completion.
+    pub(crate) fn submit(&self, op: Op) -> OpFuture {
+        let cancel_on_drop = matches!(op, Op::Accept { .. } | Op::Recv { .. } | Op::Dial { .. });
+        let token = self.reserve_op(OpState::Waiting(None));
+        self.0.driver.borrow_mut().submit(token, op);
+        OpFuture { env: self.clone(), token, cancel_on_drop, finished: false }
+    }
+
+    /// Submits an operation whose outcome nobody waits for.
+    pub(crate) fn submit_detached(&self, op: Op) {
+        if self.0.stopped.get() {
+            return;
+        }
+        // A drop handler may run inside `park`'s completions; never inside the driver itself.
+        let token = self.reserve_op(OpState::Abandoned);
+        self.0.driver.borrow_mut().submit(token, op);
+    }
+
+    fn reserve_op(&self, state: OpState) -> Token {
+        let mut ops = self.0.ops.borrow_mut();
+        let index = self.0.ops_free.borrow_mut().pop().filter(|i| (*i as usize) < ops.len());
+        let index = index.unwrap_or_else(|| {
+            ops.push(OpSlot { generation: 0, state: OpState::Free });
+            u32::try_from(ops.len() - 1).unwrap_or(u32::MAX)
+        });
+        let slot = &mut ops[index as usize];
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.state = state;
+        Token(u64::from(slot.generation) << 32 | u64::from(index))
+    }
+
+    fn complete(&self, completion: Completion) {
+        let token = completion.token;
+        let index = (token.0 & u64::from(u32::MAX)) as usize;
+        let mut ops = self.0.ops.borrow_mut();
+        let Some(slot) = ops.get_mut(index) else { return };
+        if u64::from(slot.generation) != token.0 >> 32 {
+            return;
+        }
+        match std::mem::replace(&mut slot.state, OpState::Free) {
+            OpState::Waiting(waker) => {
+                slot.state = OpState::Done(completion);
+                drop(ops);
+                if let Some(waker) = waker {
+                    waker.wake();
+                }
+            }
+            OpState::Abandoned => {
+                drop(ops);
+                self.free_op(token);
+                self.close_orphan(&completion);
+            }
+            OpState::Free | OpState::Done(_) => unreachable!("an operation completed twice"),
+        }
+    }
+
+    /// A link or disk that was opened for a future that is gone is closed again.
+    fn close_orphan(&self, completion: &Completion) {
+        match completion.result {
+            Ok(Done::Link(link)) => self.submit_detached(Op::Close { link }),
+            Ok(Done::Disk(disk, _)) => self.submit_detached(Op::CloseDisk { disk }),
+            Ok(Done::Listener(listener, _)) => {
+                self.submit_detached(Op::CloseListener { listener });
+            }
+            _ => {}
+        }
+    }
+
+    fn free_op(&self, token: Token) {
+        let index = u32::try_from(token.0 & u64::from(u32::MAX)).unwrap_or(u32::MAX);
+        self.0.ops_free.borrow_mut().push(index);
+    }
+}
+
+/// The outcome of one submitted operation. Dropping it detaches the operation.
+pub(crate) struct OpFuture {
+    env: Env,
+    token: Token,
+    cancel_on_drop: bool,
+    finished: bool,
+}
+
+impl Future for OpFuture {
+    type Output = (Result<Done, IoError>, Option<Buf>);
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let index = (self.token.0 & u64::from(u32::MAX)) as usize;
+        let completion = {
+            let mut ops = self.env.0.ops.borrow_mut();
+            let Some(slot) = ops.get_mut(index) else { return Poll::Pending };
+            if let OpState::Waiting(waker) = &mut slot.state {
+                match waker {
+                    Some(waker) => waker.clone_from(cx.waker()),
+                    None => *waker = Some(cx.waker().clone()),
+                }
+                return Poll::Pending;
+            }
+            let OpState::Done(completion) = std::mem::replace(&mut slot.state, OpState::Free)
+            else {
+                unreachable!("an operation polled after its end")
+            };
+            completion
+        };
+        self.finished = true;
+        self.env.free_op(self.token);
+        Poll::Ready((completion.result, completion.buf))
+    }
+}
+
+impl Drop for OpFuture {
+    fn drop(&mut self) {
+        if self.finished || self.env.0.stopped.get() {
+            return;
+        }
+        let index = (self.token.0 & u64::from(u32::MAX)) as usize;
+        let state = {
+            let mut ops = self.env.0.ops.borrow_mut();
+            let Some(slot) = ops.get_mut(index) else { return };
+            std::mem::replace(&mut slot.state, OpState::Abandoned)
+        };
+        match state {
+            OpState::Done(completion) => {
+                self.env.0.ops.borrow_mut()[index].state = OpState::Free;
+                self.env.free_op(self.token);
+                self.env.close_orphan(&completion);
+            }
+            _ if self.cancel_on_drop => self.env.0.driver.borrow_mut().cancel(self.token),
+            _ => {}
+        }
+    }
+}
+
+/// Ownership of a running task; dropping it stops the task at its current await.
+#[must_use = "a dropped Task stops"]
+pub struct Task {
+    shard: Weak<Shard>,
+    id: u32,
+    generation: u32,
+}
+
+impl Task {
+    /// Whether the task has ended.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        let Some(shard) = self.shard.upgrade() else { return true };
+        let tasks = shard.tasks.borrow();
+        tasks.get(self.id as usize).is_none_or(|s| s.generation != self.generation || !s.live)
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        let Some(shard) = self.shard.upgrade() else { return };
+        let Ok(mut tasks) = shard.tasks.try_borrow_mut() else { return };
+        let Some(slot) = tasks.get_mut(self.id as usize) else { return };
+        if slot.generation != self.generation || !slot.live {
+            return;
+        }
+        slot.live = false;
+        let future = slot.future.take();
+        drop(tasks);
+        // A task that drops its own handle is being polled: `poll_task` frees the slot.
+        if let Some(future) = future {
+            drop(future);
+            shard.tasks_free.borrow_mut().push(self.id);
+        }
+    }
+}
+
+/// The tasks of one owner: all stop when it is dropped; ended ones are forgotten as new ones come.
+#[derive(Default)]
+pub struct TaskSet {
+    tasks: RefCell<Vec<Task>>,
+    sweep_at: Cell<usize>,
+}
+
+impl TaskSet {
+    /// Starts a task in this set.
+    pub fn spawn(&self, env: &Env, name: &'static str, future: impl Future<Output = ()> + 'static) {
+        let task = env.spawn(name, future);
+        let mut tasks = self.tasks.borrow_mut();
+        tasks.push(task);
+        if tasks.len() > self.sweep_at.get() {
+            tasks.retain(|task| !task.is_finished());
+            self.sweep_at.set(tasks.len() * 2 + 16);
+        }
+    }
+
+    /// Tasks that have not ended.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.tasks.borrow().iter().filter(|task| !task.is_finished()).count()
+    }
+
+    /// Whether every task has ended.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Stops all.
+    pub fn clear(&self) {
+        let tasks = std::mem::take(&mut *self.tasks.borrow_mut());
+        drop(tasks);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The executor over a driver that only has a clock.
+
+use super::*;
+use crate::{Either, Notify, Semaphore, channel, join_all, select};
+use std::time::Duration;
+
+/// A clock that jumps to whatever is waited for; no devices, no network.
+struct Clock(Cell<u64>);
+
+impl Driver for Clock {
+    fn now(&self) -> Instant {
+        Instant(self.0.get())
+    }
+    fn wall(&self) -> WallTime {
+        WallTime(0)
+    }
+    fn entropy(&mut self) -> u64 {
+        7
+    }
+    fn submit(&mut self, _token: Token, op: Op) {
+        panic!("no such device: {op:?}");
+    }
+    fn cancel(&mut self, _token: Token) {}
+    fn park(&mut self, until: Option<Instant>, _done: &mut Vec<Completion>) {
+        let until = until.expect("a deadlock: nothing ready and no timer");
+        self.0.set(self.0.get().max(until.0));
+    }
+}
+
+fn env() -> Env {
+    Env::new(Box::new(Clock(Cell::new(0))), Box::new(Fifo))
+}
+
+#[test]
+fn timers_fire_in_order_and_select_is_biased() {
+    let env = env();
+    let inner = env.clone();
+    let order = env.run(async move {
+        let late = inner.sleep(Duration::from_millis(5));
+        let early = inner.sleep(Duration::from_millis(2));
+        let first = select(late, early).await;
+        let tie = select(async { 1 }, async { 2 }).await;
+        let timed_out = inner.timeout(Duration::from_millis(1), std::future::pending::<()>()).await;
+        (first, tie, timed_out.is_err(), inner.now())
+    });
+    assert_eq!(order, (Either::Second(()), Either::First(1), true, Instant(3_000_000)));
+}
+
+#[test]
+fn a_dropped_task_stops_and_its_slot_is_reused() {
+    let env = env();
+    let inner = env.clone();
+    env.run(async move {
+        let (tx, mut rx) = channel::bounded::<u32>(4);
+        let task = inner.spawn("holder", async move {
+            let _held = tx;
+            std::future::pending::<()>().await;
+        });
+        inner.yield_now().await;
+        assert!(!task.is_finished());
+        drop(task);
+        assert_eq!(rx.recv().await, None, "dropping the task dropped its sender");
+        let again = inner.spawn("again", async {});
+        inner.yield_now().await;
+        assert!(again.is_finished());
+    });
+}
+
+#[test]
+fn channels_bound_and_semaphores_queue_in_order() {
+    let env = env();
+    let inner = env.clone();
+    env.run(async move {
+        let (tx, mut rx) = channel::bounded(1);
+        tx.send(1).await.expect("there is room");
+        assert_eq!(tx.try_send(2), Err(2));
+        let sends = tx.send(3);
+        let both = select(async { (rx.recv().await, rx.recv().await) }, async {
+            sends.await.expect("the receiver lives");
+            std::future::pending::<()>().await;
+        });
+        assert_eq!(both.await, Either::First((Some(1), Some(3))));
+
+        let room = Semaphore::new(2);
+        let all = room.acquire(2).await;
+        let order = Rc::new(RefCell::new(Vec::new()));
+        let waits = (0..3u64).map(|i| {
+            let (room, order) = (room.clone(), Rc::clone(&order));
+            async move {
+                let _permit = room.acquire(1 + i % 2).await;
+                order.borrow_mut().push(i);
+            }
+        });
+        let release = async {
+            drop(all);
+        };
+        select(async { join_all(waits.collect()).await }, async {
+            release.await;
+            std::future::pending::<()>().await;
+        })
+        .await;
+        assert_eq!(*order.borrow(), [0, 1, 2]);
+        assert_eq!(room.in_use(), 0);
+
+        let notify = Notify::default();
+        let before = notify.wait();
+        notify.notify();
+        before.await;
+    });
+}

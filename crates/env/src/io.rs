@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Devices and connections as product code uses them.
+
+use crate::buf::{Buf, Slice};
+use crate::driver::{
+    Address, DiskId, DiskInfo, Done, Durability, IoError, LinkId, ListenerId, Op, OpenDisk,
+};
+use crate::executor::Env;
+use std::fmt;
+use std::future::Future;
+use std::rc::Rc;
+
+impl Env {
+    /// Opens (or creates) a device with an exclusive lock.
+    ///
+    /// # Errors
+    /// [`IoError::NotFound`], [`IoError::Busy`] (another process has it), [`IoError::NoSpace`], ...
+    pub async fn open_disk(&self, options: OpenDisk) -> Result<Disk, IoError> {
+        match self.submit(Op::OpenDisk(options)).await.0? {
+            Done::Disk(id, info) => Ok(Disk(Rc::new(DiskInner { env: self.clone(), id, info }))),
+            other => unreachable!("opening a disk brought {other:?}"),
+        }
+    }
+
+    /// Listens at `address`.
+    ///
+    /// # Errors
+    /// [`IoError::AddressInUse`] and other causes.
+    pub async fn listen(&self, address: Address) -> Result<Listener, IoError> {
+        match self.submit(Op::Listen { address }).await.0? {
+            Done::Listener(id, address) => Ok(Listener { env: self.clone(), id, address }),
+            other => unreachable!("listening brought {other:?}"),
+        }
+    }
+
+    /// Connects to `address`. No time-out of its own.
+    ///
+    /// # Errors
+    /// [`IoError::Refused`], [`IoError::NotFound`], [`IoError::Reset`].
+    pub async fn dial(&self, address: Address) -> Result<Link, IoError> {
+        match self.submit(Op::Dial { address }).await.0? {
+            Done::Link(id) => Ok(Link::new(self, id)),
+            other => unreachable!("dialling brought {other:?}"),
+        }
+    }
+}
+
+/// An open device; closed when the last clone is dropped.
+#[derive(Clone)]
+pub struct Disk(Rc<DiskInner>);
+
+struct DiskInner {
+    env: Env,
+    id: DiskId,
+    info: DiskInfo,
+}
+
+impl Disk {
+    /// Size and kind, as found when it was opened.
+    #[must_use]
+    pub fn info(&self) -> DiskInfo {
+        self.0.info
+    }
+
+    /// Reads into all of `into`. Offset and length in bytes, multiples of 512.
+    ///
+    /// # Errors
+    /// The device's error; the buffer's content is then unspecified and it is dropped.
+    pub fn read(
+        &self,
+        offset: u64,
+        into: Buf,
+    ) -> impl Future<Output = Result<Buf, IoError>> + use<> {
+        self.check(offset, into.len() as u64);
+        let op = self.0.env.submit(Op::Read { disk: self.0.id, offset, into });
+        async move {
+            let (result, buf) = op.await;
+            result?;
+            match buf {
+                Some(buf) => Ok(buf),
+                None => unreachable!("a read returns its buffer"),
+            }
+        }
+    }
+
+    /// Writes all of `from`. Dropping the future leaves the write under way.
+    ///
+    /// # Errors
+    /// The device's error; what is then on the device is unspecified (trap 1: fence it).
+    pub fn write(
+        &self,
+        offset: u64,
+        from: Slice,
+        durability: Durability,
+    ) -> impl Future<Output = Result<(), IoError>> + use<> {
+        self.check(offset, from.len() as u64);
+        assert!(from.offset().is_multiple_of(512), "device writes need aligned memory");
+        let op = self.0.env.submit(Op::Write { disk: self.0.id, offset, from, durability });
+        async move { op.await.0.map(drop) }
+    }
+
+    /// Makes every write that completed before this call durable.
+    ///
+    /// # Errors
+    /// The device's error; nothing may be assumed durable then (trap 1).
+    pub fn flush(&self) -> impl Future<Output = Result<(), IoError>> + use<> {
+        let op = self.0.env.submit(Op::Flush { disk: self.0.id });
+        async move { op.await.0.map(drop) }
+    }
+
+    /// Gives a range back to the device. Its content afterwards is unspecified.
+    ///
+    /// # Errors
+    /// The device's error.
+    pub fn discard(
+        &self,
+        offset: u64,
+        bytes: u64,
+    ) -> impl Future<Output = Result<(), IoError>> + use<> {
+        self.check(offset, bytes);
+        let op = self.0.env.submit(Op::Discard { disk: self.0.id, offset, bytes });
+        async move { op.await.0.map(drop) }
+    }
+
+    fn check(&self, offset: u64, bytes: u64) {
+        assert!(offset.is_multiple_of(512) && bytes.is_multiple_of(512), "unaligned device I/O");
+        assert!(bytes > 0, "empty device I/O");
+        assert!(
+            offset.checked_add(bytes).is_some_and(|end| end <= self.0.info.size),
+            "device I/O beyond its end: {offset}+{bytes} of {}",
+            self.0.info.size
+        );
+    }
+}
+
+impl fmt::Debug for Disk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Disk({}, {} bytes)", self.0.id.0, self.0.info.size)
+    }
+}
+
+impl Drop for DiskInner {
+    fn drop(&mut self) {
+        self.env.submit_detached(Op::CloseDisk { disk: self.id });
+    }
+}
+
+/// A listening socket; closed when dropped.
+pub struct Listener {
+    env: Env,
+    id: ListenerId,
+    address: Address,
+}
+
+impl Listener {
+    /// Where it really listens (port 0 resolved).
+    #[must_use]
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// The next caller.
+    ///
+    /// # Errors
+    /// The listener is closed or the system is out of descriptors.
+    pub async fn accept(&self) -> Result<Link, IoError> {
+        match self.env.submit(Op::Accept { listener: self.id }).await.0? {
+            Done::Link(id) => Ok(Link::new(&self.env, id)),
+            other => unreachable!("accepting brought {other:?}"),
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.env.submit_detached(Op::CloseListener { listener: self.id });
+    }
+}
+
+/// One stream connection; closed when the last clone is dropped or by [`Link::close`].
+#[derive(Clone)]
+pub struct Link(Rc<LinkInner>);
+
+struct LinkInner {
+    env: Env,
+    id: LinkId,
+}
+
+impl Link {
+    fn new(env: &Env, id: LinkId) -> Self {
+        Self(Rc::new(LinkInner { env: env.clone(), id }))
+    }
+
+    /// Sends all of `from`. One send at a time per link; dropping the future leaves it under way.
+    ///
+    /// # Errors
+    /// [`IoError::Reset`] and the like: the peer may have got any prefix.
+    pub async fn send(&self, from: Slice) -> Result<(), IoError> {
+        if from.is_empty() {
+            return Ok(());
+        }
+        self.0.env.submit(Op::Send { link: self.0.id, from }).await.0.map(drop)
+    }
+
+    /// Receives at least one byte into `into[at..into.len()]`, which must not be empty; returns the
+    /// buffer and how many bytes came (0: the peer closed). One receive at a time per link.
+    /// Dropping the future cancels the receive and may lose bytes: only to give the link up.
+    ///
+    /// # Errors
+    /// [`IoError::Reset`], [`IoError::Closed`].
+    pub async fn recv(&self, into: Buf, at: usize) -> Result<(Buf, usize), IoError> {
+        assert!(at < into.len(), "no room to receive into");
+        let (result, buf) = self.0.env.submit(Op::Recv { link: self.0.id, into, at }).await;
+        match (result?, buf) {
+            (Done::Bytes(count), Some(buf)) => Ok((buf, count)),
+            (other, _) => unreachable!("receiving brought {other:?}"),
+        }
+    }
+
+    /// Closes now, for every clone; operations in flight end with an error.
+    pub fn close(&self) {
+        self.0.env.submit_detached(Op::Close { link: self.0.id });
+    }
+}
+
+impl Drop for LinkInner {
+    fn drop(&mut self) {
+        self.env.submit_detached(Op::Close { link: self.id });
+    }
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The only road from product code to the outside: executor, timers, channels, buffers, and the
+//! [`Driver`] seam below them.
+//!
+//! One single-threaded executor runs in both worlds. In the real world its driver is
+//! `ring::RingDriver` (io_uring), in the simulated one `sim::SimDriver`; product code sees one
+//! concrete handle, [`Env`], and cannot tell them apart.
+#![forbid(unsafe_code)]
+
+mod buf;
+pub mod channel;
+mod driver;
+mod executor;
+mod io;
+mod sync;
+mod timer;
+
+pub use buf::{Buf, Pool, Slice};
+pub use driver::{
+    Address, Completion, DiskId, DiskInfo, Done, Driver, Durability, IoError, LinkId, ListenerId,
+    Op, OpenDisk, Token,
+};
+pub use executor::{Env, Fifo, Schedule, Task, TaskSet};
+pub use io::{Disk, Link, Listener};
+pub use sync::{Notify, Permit, Semaphore};
+pub use timer::{Either, Elapsed, Sleep, join_all, select};

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Waiting: for a time, for the first of two, for all.
+
+use crate::executor::Env;
+use base::Instant;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use thiserror::Error;
+
+/// A time-out ran out before its future was done; the future was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("timed out")]
+pub struct Elapsed;
+
+impl Env {
+    /// Waits until `at`.
+    #[must_use]
+    pub fn sleep_until(&self, at: Instant) -> Sleep {
+        Sleep { env: self.clone(), at, key: None }
+    }
+
+    /// Waits for `duration` from now.
+    #[must_use]
+    pub fn sleep(&self, duration: Duration) -> Sleep {
+        self.sleep_until(self.now() + duration)
+    }
+
+    /// `future`'s result, if it comes within `duration`.
+    ///
+    /// # Errors
+    /// [`Elapsed`]; the future is dropped.
+    pub async fn timeout<F: Future>(
+        &self,
+        duration: Duration,
+        future: F,
+    ) -> Result<F::Output, Elapsed> {
+        match select(future, self.sleep(duration)).await {
+            Either::First(value) => Ok(value),
+            Either::Second(()) => Err(Elapsed),
+        }
+    }
+
+    /// Lets every other ready task run once.
+    pub async fn yield_now(&self) {
+        let mut yielded = false;
+        std::future::poll_fn(|cx| {
+            if yielded {
+                return Poll::Ready(());
+            }
+            yielded = true;
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+/// Resolves at a point in time.
+pub struct Sleep {
+    env: Env,
+    at: Instant,
+    key: Option<(Instant, u64)>,
+}
+
+impl Future for Sleep {
+    type Output = ();
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if let Some(key) = self.key.take() {
+            self.env.timer_remove(key);
+        }
+        if self.env.now() >= self.at {
+            return Poll::Ready(());
+        }
+        self.key = Some(self.env.timer_add(self.at, cx.waker().clone()));
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let Some(key) = self.key.take() {
+            self.env.timer_remove(key);
+        }
+    }
+}
+
+/// Which of two futures was done first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Either<A, B> {
+    /// The first argument's result.
+    First(A),
+    /// The second argument's result.
+    Second(B),
+}
+
+/// The first of two to be done; where both are, `a`. The other is dropped.
+pub async fn select<A: Future, B: Future>(a: A, b: B) -> Either<A::Output, B::Output> {
+    let (mut a, mut b) = (pin!(a), pin!(b));
+    std::future::poll_fn(|cx| {
+        if let Poll::Ready(value) = a.as_mut().poll(cx) {
+            return Poll::Ready(Either::First(value));
+        }
+        if let Poll::Ready(value) = b.as_mut().poll(cx) {
+            return Poll::Ready(Either::Second(value));
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// All results, in the order of the futures.
+pub async fn join_all<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
+    let mut running: Vec<_> = futures.into_iter().map(|future| Some(Box::pin(future))).collect();
+    let mut results: Vec<Option<F::Output>> = running.iter().map(|_| None).collect();
+    std::future::poll_fn(|cx| {
+        let mut pending = false;
+        for (slot, result) in running.iter_mut().zip(&mut results) {
+            let Some(future) = slot else { continue };
+            match future.as_mut().poll(cx) {
+                Poll::Ready(value) => {
+                    *result = Some(value);
+                    *slot = None;
+                }
+                Poll::Pending => pending = true,
+            }
+        }
+        if pending { Poll::Pending } else { Poll::Ready(()) }
+    })
+    .await;
+    results.into_iter().flatten().collect()
+}
