@@ -9,6 +9,8 @@
 
 mod buf;
 pub mod channel;
+#[doc(hidden)]
+pub mod conformance;
 mod driver;
 mod executor;
 mod io;
