@@ -1,2 +1,113 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Placeholder.
+//! What an operator may ask for, and where the components of a new object go: one per host, and
+//! why not elsewhere. Pure.
+//!
+//! First form: every host is its own fault domain, the preferred host (where the volume is going to
+//! be used) comes first so that its I/O needs no hop, then the emptiest. Volumes are thin, so size
+//! does not count here; a group that is nearly full takes no new component.
+#![forbid(unsafe_code)]
+
+mod volume_spec;
+
+pub use volume_spec::{FTT_MAX, NAME_MAX, SpecError, VOLUME_SIZE_MAX, VolumeSpec, check_name};
+
+use base::{GroupId, HostId, format_size};
+use thiserror::Error;
+
+/// Free bytes below which a group takes no new component: room for the map and for destage.
+pub const GROUP_FREE_MIN: u64 = 64 << 20;
+
+/// One disk group that could take a component.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Its host; a live one.
+    pub host: HostId,
+    /// The group.
+    pub group: GroupId,
+    /// Unallocated capacity, bytes.
+    pub free_bytes: u64,
+}
+
+/// Why a policy cannot be placed.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum PlacementError {
+    /// fewer hosts than copies
+    #[error(
+        "failures to tolerate {ftt} needs {needed} hosts with a disk group and {} free; \
+         there are {found}: start or add hosts, free space, or choose a lower --ftt",
+        format_size(GROUP_FREE_MIN)
+    )]
+    TooFewHosts {
+        /// What the policy asks for.
+        ftt: u8,
+        /// Hosts that it takes.
+        needed: usize,
+        /// Hosts that could take a component.
+        found: usize,
+    },
+}
+
+/// Chooses a group for each of the `ftt + 1` copies, on as many hosts.
+///
+/// # Errors
+/// [`PlacementError::TooFewHosts`].
+pub fn place(
+    ftt: u8,
+    preferred: Option<HostId>,
+    candidates: &[Candidate],
+) -> Result<Vec<Candidate>, PlacementError> {
+    let needed = usize::from(ftt) + 1;
+    let mut order: Vec<Candidate> =
+        candidates.iter().copied().filter(|c| c.free_bytes >= GROUP_FREE_MIN).collect();
+    order.sort_by_key(|c| (Some(c.host) != preferred, u64::MAX - c.free_bytes, c.host, c.group));
+    let mut chosen: Vec<Candidate> = Vec::with_capacity(needed);
+    for candidate in order {
+        if chosen.iter().all(|c| c.host != candidate.host) {
+            chosen.push(candidate);
+        }
+    }
+    if chosen.len() < needed {
+        return Err(PlacementError::TooFewHosts { ftt, needed, found: chosen.len() });
+    }
+    chosen.truncate(needed);
+    Ok(chosen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn candidate(host: u32, group: u64, free_mib: u64) -> Candidate {
+        Candidate { host: HostId(host), group: GroupId(group), free_bytes: free_mib << 20 }
+    }
+
+    #[test]
+    fn prefers_the_users_host_then_the_emptiest() {
+        let all = [candidate(1, 10, 100), candidate(2, 20, 900), candidate(3, 30, 500)];
+        let hosts = |ftt, preferred| {
+            place(ftt, preferred, &all).map(|c| c.iter().map(|c| c.host.0).collect::<Vec<_>>())
+        };
+        assert_eq!(hosts(1, Some(HostId(1))), Ok(vec![1, 2]));
+        assert_eq!(hosts(1, None), Ok(vec![2, 3]));
+        assert_eq!(
+            hosts(3, None),
+            Err(PlacementError::TooFewHosts { ftt: 3, needed: 4, found: 3 })
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn never_two_copies_on_one_host(
+            groups in prop::collection::vec((1u32..6, any::<u64>(), 0u64..1000), 0..20),
+            ftt in 0u8..4,
+        ) {
+            let all: Vec<_> = groups.iter().map(|(h, g, f)| candidate(*h, *g, *f)).collect();
+            if let Ok(chosen) = place(ftt, None, &all) {
+                let hosts: base::Set<_> = chosen.iter().map(|c| c.host).collect();
+                prop_assert_eq!(hosts.len(), usize::from(ftt) + 1);
+                prop_assert!(chosen.iter().all(|c| c.free_bytes >= GROUP_FREE_MIN));
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What an operator may ask for when creating a volume, checked before anything changes.
+
+use base::{SECTOR_SIZE, format_size};
+use thiserror::Error;
+
+/// Largest volume, bytes.
+pub const VOLUME_SIZE_MAX: u64 = 62 << 40;
+/// Failures to tolerate that mirrors are built for so far.
+pub const FTT_MAX: u8 = 1;
+/// Longest name, bytes.
+pub const NAME_MAX: usize = 63;
+
+/// A volume as asked for; valid by construction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeSpec {
+    name: String,
+    size_bytes: u64,
+    ftt: u8,
+}
+
+/// What is wrong with a request for a volume, and what would be right.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum SpecError {
+    /// illegal name
+    #[error(
+        "'{0}' is not a volume name: use 1 to 63 of a-z, 0-9, '.' and '-', starting with a letter \
+         or digit"
+    )]
+    Name(String),
+    /// zero, odd or too large
+    #[error(
+        "a volume of {0} bytes is not possible: the size is a multiple of 512 bytes, \
+         from 512B to {}",
+        format_size(VOLUME_SIZE_MAX)
+    )]
+    Size(u64),
+    /// a policy that is not built yet
+    #[error("--ftt {0} is not supported: use 0 (one copy) or 1 (two copies)")]
+    Ftt(u8),
+}
+
+impl VolumeSpec {
+    /// Checks a request.
+    ///
+    /// # Errors
+    /// [`SpecError`], the first thing found wrong.
+    pub fn new(name: &str, size_bytes: u64, ftt: u8) -> Result<Self, SpecError> {
+        check_name(name)?;
+        let whole = size_bytes.is_multiple_of(SECTOR_SIZE);
+        if size_bytes == 0 || !whole || size_bytes > VOLUME_SIZE_MAX {
+            return Err(SpecError::Size(size_bytes));
+        }
+        if ftt > FTT_MAX {
+            return Err(SpecError::Ftt(ftt));
+        }
+        Ok(Self { name: name.to_owned(), size_bytes, ftt })
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Bytes, a multiple of 512, at most [`VOLUME_SIZE_MAX`].
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// Failures to tolerate, at most [`FTT_MAX`].
+    #[must_use]
+    pub fn ftt(&self) -> u8 {
+        self.ftt
+    }
+}
+
+/// Whether `name` may name a volume: `[a-z0-9][a-z0-9.-]{0,62}`.
+///
+/// # Errors
+/// [`SpecError::Name`].
+pub fn check_name(name: &str) -> Result<(), SpecError> {
+    let first = name.bytes().next().is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    let rest = name
+        .bytes()
+        .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'.' || b == b'-');
+    if first && rest && name.len() <= NAME_MAX {
+        return Ok(());
+    }
+    Err(SpecError::Name(name.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refuses_what_would_hurt_later() {
+        assert!(VolumeSpec::new("vm-1.disk0", 1 << 30, 1).is_ok());
+        assert!(VolumeSpec::new(&"a".repeat(63), VOLUME_SIZE_MAX, 0).is_ok());
+        for name in ["", "-a", ".a", "A", "a b", "a/b", "a_b", "\u{e4}", &"a".repeat(64)] {
+            assert_eq!(VolumeSpec::new(name, 512, 0), Err(SpecError::Name(name.to_owned())));
+        }
+        for size in [0, 511, 513, VOLUME_SIZE_MAX + 512, u64::MAX] {
+            assert_eq!(VolumeSpec::new("a", size, 0), Err(SpecError::Size(size)));
+        }
+        assert_eq!(VolumeSpec::new("a", 512, 2), Err(SpecError::Ftt(2)));
+    }
+}
