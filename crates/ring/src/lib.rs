@@ -1,2 +1,420 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Placeholder.
+//! The real world's [`Driver`]: io_uring for devices and sockets, the machine's clock.
+//!
+//! Guarantees: no allocation and no system call per read, write, send or receive in steady state;
+//! one `io_uring_enter` per park carries all submissions and waits for completions. Every buffer
+//! belongs to its operation until the kernel has completed it, also when the driver is dropped. A
+//! descriptor is closed only when nothing in flight names it.
+//!
+//! Non-guarantees: opening, listening, closing and discarding on block devices are synchronous
+//! system calls. A driver belongs to the thread that made it. Linux 6.1 or later.
+#![deny(unsafe_op_in_unsafe_fn)]
+#![allow(unsafe_code)]
+
+mod disks;
+mod errors;
+mod files;
+mod sockets;
+mod waker;
+mod work;
+
+use crate::files::{Files, Kind};
+use crate::work::{Flight, Flights, Step, Work};
+use base::{Instant, WallTime};
+use env::{
+    Address, Completion, DiskId, Done, Driver, IoError, LinkId, ListenerId, Op, OpenDisk, Token,
+};
+use io_uring::{IoUring, opcode, squeue, types};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::rand::{GetRandomFlags, getrandom};
+use rustix::time::{ClockId, clock_gettime};
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+use thiserror::Error;
+
+pub use waker::RingWaker;
+
+/// Submissions that one `io_uring_enter` can carry; more wait in the backlog for the next one.
+const SUBMISSIONS_MAX: u32 = 512;
+/// Completions that the shared queue holds; the kernel keeps what does not fit.
+const COMPLETIONS_MAX: u32 = 4 * SUBMISSIONS_MAX;
+/// The longest single wait: clocks are read again after it. An early return is harmless.
+const WAIT_MAX: Duration = Duration::from_secs(600);
+/// The wait between two attempts to end what is in flight when the driver is dropped.
+const DRAIN_WAIT: Duration = Duration::from_millis(100);
+/// Names cancel requests, whose own completions mean nothing. No flight has this name: its place
+/// would be the 2^32nd.
+const IGNORED: u64 = u64::MAX;
+
+/// Why a driver cannot be made.
+#[derive(Debug, Error)]
+pub enum RingError {
+    /// io_uring is missing, forbidden (seccomp, sysctl) or older than Linux 6.1
+    #[error("io_uring is not available")]
+    Setup {
+        /// The kernel's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// no eventfd for wake-ups
+    #[error("no eventfd")]
+    Event {
+        /// The kernel's answer.
+        #[source]
+        source: io::Error,
+    },
+}
+
+enum Queued {
+    /// A flight, by its name.
+    Start(u64),
+    /// A request to end a flight early.
+    Cancel(u64),
+}
+
+enum Wait {
+    No,
+    Forever,
+    For(Duration),
+}
+
+/// One shard's io_uring.
+pub struct RingDriver {
+    ring: IoUring,
+    flights: Flights,
+    files: Files,
+    backlog: VecDeque<Queued>,
+    ready: Vec<Completion>,
+    harvest: Vec<(u64, i32)>,
+    event: Arc<OwnedFd>,
+    is_event_armed: bool,
+}
+
+impl RingDriver {
+    /// A driver for the calling thread.
+    ///
+    /// # Errors
+    /// [`RingError`]: the kernel gives no ring.
+    pub fn new() -> Result<Self, RingError> {
+        let ring = IoUring::builder()
+            .dontfork()
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .setup_taskrun_flag()
+            .setup_submit_all()
+            .setup_cqsize(COMPLETIONS_MAX)
+            .build(SUBMISSIONS_MAX)
+            .map_err(|source| RingError::Setup { source })?;
+        let params = ring.params();
+        if !params.is_feature_ext_arg() || !params.is_feature_nodrop() {
+            let source = io::Error::from_raw_os_error(libc::ENOSYS);
+            return Err(RingError::Setup { source });
+        }
+        let event = eventfd(0, EventfdFlags::CLOEXEC)
+            .map_err(|error| RingError::Event { source: error.into() })?;
+        Ok(Self {
+            ring,
+            flights: Flights::default(),
+            files: Files::default(),
+            backlog: VecDeque::new(),
+            ready: Vec::new(),
+            harvest: Vec::new(),
+            event: Arc::new(event),
+            is_event_armed: false,
+        })
+    }
+
+    /// A handle with which another thread ends this driver's parks.
+    pub fn waker(&mut self) -> RingWaker {
+        if !self.is_event_armed {
+            self.is_event_armed = true;
+            self.launch(Token(0), self.event.as_raw_fd(), Work::Wake { count: Box::new(0) });
+        }
+        RingWaker(Arc::clone(&self.event))
+    }
+
+    fn finish(&mut self, token: Token, result: Result<Done, IoError>) {
+        self.ready.push(Completion { token, result, buf: None });
+    }
+
+    fn launch(&mut self, token: Token, fd: i32, work: Work) {
+        let name = self.flights.insert(Flight::new(token, fd, work));
+        self.enqueue(Queued::Start(name));
+    }
+
+    /// Launches work on an open file, or fails it where the file is closed.
+    fn launch_on_file(&mut self, token: Token, work: Work) {
+        let Some(file) = work.file() else { unreachable!("work on a file names it") };
+        match self.files.enter(file) {
+            Ok(fd) => self.launch(token, fd, work),
+            Err(error) => {
+                self.ready.push(Completion { token, result: Err(error), buf: work.into_buf() });
+            }
+        }
+    }
+
+    /// To the submission queue, behind whatever waits already.
+    fn enqueue(&mut self, item: Queued) {
+        if !self.backlog.is_empty() || !self.push(&item) {
+            self.backlog.push_back(item);
+        }
+    }
+
+    fn push(&mut self, item: &Queued) -> bool {
+        let entry = match item {
+            Queued::Start(name) => {
+                let flight = self.flights.get(*name);
+                flight.work.entry(flight.fd).user_data(*name)
+            }
+            Queued::Cancel(name) => opcode::AsyncCancel::new(*name).build().user_data(IGNORED),
+        };
+        self.push_entry(&entry)
+    }
+
+    fn push_entry(&mut self, entry: &squeue::Entry) -> bool {
+        // SAFETY: every pointer in the entry names memory that its `Flight` owns on the heap. The
+        // flight stays in `flights` until its completion has been harvested (`complete`), and the
+        // driver's drop waits for all of them, or leaks them. Its descriptor stays open as long:
+        // `Files` counts it, or the flight or the driver
+        // owns it.
+        unsafe { self.ring.submission().push(entry).is_ok() }
+    }
+
+    fn fill(&mut self) {
+        while let Some(item) = self.backlog.pop_front() {
+            if !self.push(&item) {
+                self.backlog.push_front(item);
+                return;
+            }
+        }
+    }
+
+    fn open_disk(&mut self, options: &OpenDisk) -> Result<Done, IoError> {
+        let (fd, kind, info) = disks::open(options)?;
+        Ok(Done::Disk(DiskId(self.files.insert(fd, kind)?), info))
+    }
+
+    fn listen(&mut self, address: &Address) -> Result<Done, IoError> {
+        let (fd, real, socket_file) = sockets::listen(address)?;
+        let id = self.files.insert(fd, Kind::Listener(socket_file))?;
+        Ok(Done::Listener(ListenerId(id), real))
+    }
+
+    fn dial(&mut self, token: Token, address: &Address) {
+        match sockets::dialler(address) {
+            Ok((socket, to)) => {
+                let fd = socket.as_raw_fd();
+                self.launch(token, fd, Work::Dial { socket: Some(socket), to: Box::new(to) });
+            }
+            Err(error) => self.finish(token, Err(error)),
+        }
+    }
+
+    fn discard(&mut self, token: Token, disk: u32, offset: u64, bytes: u64) {
+        assert!(bytes > 0, "an empty discard");
+        match self.files.block_device(disk) {
+            Some(fd) => {
+                let result = disks::discard_device(fd, offset, bytes);
+                self.finish(token, result.map(|()| Done::Unit));
+            }
+            None => self.launch_on_file(token, Work::Discard { disk, offset, bytes }),
+        }
+    }
+
+    fn enter(&mut self, wait: &Wait) {
+        let submitter = self.ring.submitter();
+        let result = match wait {
+            Wait::No => submitter.submit_and_wait(0),
+            Wait::Forever => submitter.submit_and_wait(1),
+            Wait::For(duration) => {
+                let timespec = types::Timespec::from(*duration);
+                submitter.submit_with_args(1, &types::SubmitArgs::new().timespec(&timespec))
+            }
+        };
+        let Err(error) = result else { return };
+        match error.raw_os_error() {
+            // Time is up, a signal came, or the kernel wants completions taken or memory freed
+            // first: what was not submitted stays in the queue for the next call.
+            Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => {}
+            _ => unreachable!("the kernel refuses the ring: {error}"),
+        }
+    }
+
+    fn collect(&mut self, done: &mut Vec<Completion>) {
+        let mut harvest = std::mem::take(&mut self.harvest);
+        harvest.extend(self.ring.completion().map(|entry| (entry.user_data(), entry.result())));
+        for (name, result) in harvest.drain(..) {
+            if name != IGNORED {
+                self.complete(name, result, done);
+            }
+        }
+        self.harvest = harvest;
+    }
+
+    fn complete(&mut self, name: u64, result: i32, done: &mut Vec<Completion>) {
+        let step = self.flights.get(name).step(result);
+        if let Step::Again = step {
+            return self.enqueue(Queued::Start(name));
+        }
+        let flight = self.flights.remove(name);
+        let is_closed = match flight.work.file() {
+            Some(file) => self.files.leave(file) && flight.work.ends_with_file(),
+            None => false,
+        };
+        if let Work::Wake { .. } = flight.work {
+            return; // cancelled by the drop
+        }
+        let result = match step {
+            _ if is_closed => Err(IoError::Closed),
+            Step::Connected(fd) => {
+                self.files.insert(fd, Kind::Link).map(|id| Done::Link(LinkId(id)))
+            }
+            Step::Over(result) => result,
+            Step::Again => unreachable!("handled above"),
+        };
+        done.push(Completion { token: flight.token, result, buf: flight.work.into_buf() });
+    }
+
+    fn needs_enter(&mut self) -> bool {
+        let queue = self.ring.submission();
+        !queue.is_empty() || queue.taskrun() || queue.cq_overflow()
+    }
+
+    /// Ends everything in flight. Disk transfers cannot be recalled: they are waited for.
+    fn drain(&mut self) {
+        self.backlog.retain(|item| match item {
+            Queued::Start(name) => {
+                let flight = self.flights.remove(*name); // never reached the kernel
+                if let Some(file) = flight.work.file() {
+                    self.files.leave(file);
+                }
+                false
+            }
+            Queued::Cancel(_) => false,
+        });
+        self.files.close_all();
+        let mut done = Vec::new();
+        while self.flights.len() > 0 {
+            self.fill();
+            let entry = opcode::AsyncCancel2::new(types::CancelBuilder::any()).build();
+            let _ = self.push_entry(&entry.user_data(IGNORED)); // a full queue: next time
+            self.enter(&Wait::For(DRAIN_WAIT));
+            self.collect(&mut done);
+            done.clear();
+        }
+    }
+}
+
+fn nanos(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
+    let (seconds, rest) = (time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs());
+    seconds.saturating_mul(1_000_000_000).saturating_add(rest)
+}
+
+impl Driver for RingDriver {
+    fn now(&self) -> Instant {
+        Instant(nanos(ClockId::Boottime))
+    }
+
+    fn wall(&self) -> WallTime {
+        WallTime(nanos(ClockId::Realtime))
+    }
+
+    fn entropy(&mut self) -> u64 {
+        let mut bytes = [0_u8; 8];
+        match getrandom(&mut bytes, GetRandomFlags::empty()) {
+            Ok(count) if count == bytes.len() => u64::from_le_bytes(bytes),
+            // The kernel has had it since 3.17; only a filter can refuse it.
+            other => unreachable!("getrandom refused: {other:?}"),
+        }
+    }
+
+    fn submit(&mut self, token: Token, op: Op) {
+        match op {
+            Op::OpenDisk(options) => {
+                let result = self.open_disk(&options);
+                self.finish(token, result);
+            }
+            Op::Read { disk, offset, into } => {
+                let work = Work::Read { disk: disk.0, offset, into, done: 0 };
+                self.launch_on_file(token, work);
+            }
+            Op::Write { disk, offset, from, durability } => {
+                let work = Work::Write { disk: disk.0, offset, from, done: 0, durability };
+                self.launch_on_file(token, work);
+            }
+            Op::Flush { disk } => self.launch_on_file(token, Work::Flush { disk: disk.0 }),
+            Op::Discard { disk, offset, bytes } => self.discard(token, disk.0, offset, bytes),
+            Op::Listen { address } => {
+                let result = self.listen(&address);
+                self.finish(token, result);
+            }
+            Op::Accept { listener } => {
+                self.launch_on_file(token, Work::Accept { listener: listener.0 });
+            }
+            Op::Dial { address } => self.dial(token, &address),
+            Op::Send { link, from } => {
+                self.launch_on_file(token, Work::Send { link: link.0, from, done: 0 });
+            }
+            Op::Recv { link, into, at } => {
+                self.launch_on_file(token, Work::Recv { link: link.0, into, at });
+            }
+            Op::CloseDisk { disk: DiskId(id) }
+            | Op::Close { link: LinkId(id) }
+            | Op::CloseListener { listener: ListenerId(id) } => {
+                self.files.close(id);
+                self.finish(token, Ok(Done::Unit));
+            }
+        }
+    }
+
+    fn cancel(&mut self, token: Token) {
+        let Some(name) = self.flights.find(token) else { return };
+        let flight = self.flights.get(name);
+        if !flight.is_cancelled {
+            flight.is_cancelled = true;
+            self.enqueue(Queued::Cancel(name));
+        }
+    }
+
+    fn park(&mut self, until: Option<Instant>, done: &mut Vec<Completion>) {
+        let wait = if !self.ready.is_empty() {
+            Wait::No
+        } else {
+            match until {
+                None => Wait::Forever,
+                Some(Instant(0)) => Wait::No,
+                Some(until) => match until.since(self.now()) {
+                    Duration::ZERO => Wait::No,
+                    duration => Wait::For(duration.min(WAIT_MAX)),
+                },
+            }
+        };
+        done.append(&mut self.ready);
+        self.fill();
+        while !self.backlog.is_empty() {
+            self.enter(&Wait::No);
+            self.collect(done);
+            self.fill();
+        }
+        let wait = if done.is_empty() { wait } else { Wait::No };
+        if !matches!(wait, Wait::No) || self.needs_enter() {
+            self.enter(&wait);
+        }
+        self.collect(done);
+    }
+}
+
+impl Drop for RingDriver {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // No waiting on the way down. The kernel may still write into what is in flight.
+            self.flights.leak();
+            return;
+        }
+        self.drain();
+    }
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Opening devices and files, and what io_uring has no operation for.
+
+use crate::errors::disk_error;
+use crate::files::Kind;
+use env::{DiskInfo, IoError, OpenDisk};
+use rustix::fs::{
+    CWD, FallocateFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, fallocate, flock, fstat,
+    fsync, openat, seek, stat, unlink,
+};
+use rustix::io::Errno;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+const FLAGS: OFlags = OFlags::RDWR.union(OFlags::DIRECT).union(OFlags::CLOEXEC);
+const BLKDISCARD: rustix::ioctl::Opcode = 0x1277;
+
+/// Opens as [`env::Op::OpenDisk`] says.
+pub(crate) fn open(options: &OpenDisk) -> Result<(OwnedFd, Kind, DiskInfo), IoError> {
+    let path = options.path.as_str();
+    // Looked at first: opening some other special file could already do something.
+    let kind = match stat(path) {
+        Ok(found) => kind_of(FileType::from_raw_mode(found.st_mode))?,
+        Err(Errno::NOENT) => {
+            let size = options.create.ok_or(IoError::NotFound)?;
+            let fd = create(path, size)?;
+            let info = DiskInfo { size, is_file: true, is_new: true };
+            return Ok((fd, Kind::RegularFile, info));
+        }
+        Err(error) => return Err(disk_error(error)),
+    };
+    // O_EXCL without O_CREAT: the kernel's exclusive claim on a block device, which mounts and
+    // other claimants respect. A lock as well would collide with the one udev takes for probing.
+    let is_block = matches!(kind, Kind::BlockDevice);
+    let flags = if is_block { FLAGS | OFlags::EXCL } else { FLAGS };
+    let fd = openat(CWD, path, flags, Mode::empty()).map_err(disk_error)?;
+    let found = fstat(&fd).map_err(disk_error)?;
+    let is_same =
+        is_block == matches!(kind_of(FileType::from_raw_mode(found.st_mode))?, Kind::BlockDevice);
+    if !is_same {
+        return Err(IoError::Busy); // replaced between our two looks
+    }
+    if !is_block {
+        lock(&fd)?;
+    }
+    let size = seek(&fd, SeekFrom::End(0)).map_err(disk_error)?;
+    Ok((fd, kind, DiskInfo { size, is_file: !is_block, is_new: false }))
+}
+
+fn kind_of(found: FileType) -> Result<Kind, IoError> {
+    match found {
+        FileType::RegularFile => Ok(Kind::RegularFile),
+        FileType::BlockDevice => Ok(Kind::BlockDevice),
+        _ => Err(disk_error(Errno::NOTBLK)),
+    }
+}
+
+fn lock(fd: &OwnedFd) -> Result<(), IoError> {
+    match flock(fd, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(()),
+        Err(Errno::WOULDBLOCK) => Err(IoError::Busy),
+        Err(error) => Err(disk_error(error)),
+    }
+}
+
+/// A new file with all its space, durable itself before anything durable is written into it.
+fn create(path: &str, size: u64) -> Result<OwnedFd, IoError> {
+    let flags = FLAGS | OFlags::CREATE | OFlags::EXCL;
+    let fd = openat(CWD, path, flags, Mode::RUSR | Mode::WUSR).map_err(disk_error)?;
+    lock(&fd)?;
+    let filled = fallocate(&fd, FallocateFlags::empty(), 0, size)
+        .and_then(|()| fsync(&fd))
+        .and_then(|()| sync_parent(path));
+    match filled {
+        Ok(()) => Ok(fd),
+        Err(error) => {
+            // Nothing was promised yet; what cannot be removed is found as a file of wrong size.
+            let _ = unlink(path);
+            Err(disk_error(error))
+        }
+    }
+}
+
+fn sync_parent(path: &str) -> Result<(), Errno> {
+    let parent = Path::new(path).parent().filter(|p| !p.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    fsync(openat(CWD, parent, flags, Mode::empty())?)
+}
+
+/// TRIM on a block device. Synchronous: the shard stands still meanwhile (some 100 us per MiB).
+pub(crate) fn discard_device(fd: &OwnedFd, offset: u64, bytes: u64) -> Result<(), IoError> {
+    // SAFETY: BLKDISCARD takes a pointer to two u64, start and length in bytes, and only reads it;
+    // the setter holds exactly that for the duration of the call. The descriptor is a block device.
+    let result = unsafe {
+        rustix::ioctl::ioctl(
+            fd,
+            rustix::ioctl::Setter::<BLKDISCARD, [u64; 2]>::new([offset, bytes]),
+        )
+    };
+    match result {
+        // A device that cannot: "as before" is a legal outcome of a discard.
+        Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
+        Err(error) => Err(disk_error(error)),
+    }
+}

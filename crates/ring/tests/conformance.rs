@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The driver conformance suite, on the real kernel: a file, Unix sockets, TCP on loopback.
+
+use env::{Address, Env, Fifo, conformance};
+use ring::RingDriver;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+            .join(format!("{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder for the test");
+        Self(path)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().expect("a UTF-8 path").to_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).expect("the folder goes");
+    }
+}
+
+fn new_env() -> Env {
+    let driver = RingDriver::new().expect("a ring");
+    Env::new(Box::new(driver), Box::new(Fifo))
+}
+
+#[test]
+fn disks() {
+    let folder = Folder::new("disks");
+    let (env, path) = (new_env(), folder.path("disk"));
+    let inner = env.clone();
+    env.run(async move { conformance::disk(&inner, &path).await });
+    env.stop();
+}
+
+#[test]
+fn networks() {
+    let folder = Folder::new("networks");
+    let env = new_env();
+    let unix = Address::Unix(folder.path("socket"));
+    let tcp = Address::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+    let inner = env.clone();
+    env.run(async move { conformance::network(&inner, unix, tcp).await });
+    env.stop();
+    assert!(!folder.0.join("socket").exists(), "a closed listener's socket file stays");
+}
+
+#[test]
+fn timers() {
+    let env = new_env();
+    let inner = env.clone();
+    env.run(async move { conformance::timers(&inner).await });
+}
