@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What only the real kernel can show: other processes' leftovers, wake-ups from other threads,
+//! the end of a driver with operations in flight, hostile paths.
+
+use base::Instant;
+use env::{
+    Address, Completion, Done, Driver, Durability, IoError, Op, OpenDisk, Pool, Slice, Token,
+};
+use ring::RingDriver;
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::time::Duration;
+
+fn folder(name: &str) -> PathBuf {
+    let path =
+        PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    fs::create_dir_all(&path).expect("a folder for the test");
+    path
+}
+
+fn text(path: &std::path::Path) -> String {
+    path.to_str().expect("a UTF-8 path").to_owned()
+}
+
+/// Submits one operation and parks until it completes.
+fn call(driver: &mut RingDriver, op: Op) -> Completion {
+    driver.submit(Token(1 << 40), op);
+    let mut done = Vec::new();
+    while done.is_empty() {
+        driver.park(None, &mut done);
+    }
+    assert_eq!(done.len(), 1);
+    done.remove(0)
+}
+
+fn open(driver: &mut RingDriver, path: &str, create: Option<u64>) -> Result<Done, IoError> {
+    call(driver, Op::OpenDisk(OpenDisk { path: path.to_owned(), create })).result
+}
+
+#[test]
+fn a_dead_socket_is_replaced_and_nothing_else_is() {
+    let folder = folder("dead-socket");
+    let mut driver = RingDriver::new().unwrap();
+    let mut listen = |path: &str| {
+        let address = Address::Unix(path.to_owned());
+        call(&mut driver, Op::Listen { address }).result
+    };
+    let path = text(&folder.join("socket"));
+    drop(UnixListener::bind(&path).unwrap()); // its file stays
+    let Ok(Done::Listener(..)) = listen(&path) else { panic!("a dead socket is replaced") };
+
+    let alive = text(&folder.join("alive"));
+    let listener = UnixListener::bind(&alive).unwrap();
+    assert_eq!(listen(&alive), Err(IoError::AddressInUse));
+    UnixStream::connect(&alive).unwrap();
+    drop(listener);
+
+    let file = folder.join("file");
+    fs::write(&file, "precious").unwrap();
+    assert_eq!(listen(&text(&file)), Err(IoError::AddressInUse));
+    assert_eq!(fs::read(&file).unwrap(), b"precious");
+
+    drop(driver);
+    assert!(!fs::exists(&path).unwrap(), "dropping the driver removes its socket file");
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn odd_paths_are_refused_and_a_failed_create_leaves_nothing() {
+    let folder = folder("odd-paths");
+    let mut driver = RingDriver::new().unwrap();
+    let directory = open(&mut driver, &text(&folder), Some(4096));
+    assert!(matches!(directory, Err(IoError::Device { .. })), "{directory:?}");
+    let device = open(&mut driver, "/dev/null", None);
+    assert!(matches!(device, Err(IoError::Device { .. })), "{device:?}");
+    let deep = open(&mut driver, &text(&folder.join("none/disk")), Some(4096));
+    assert_eq!(deep, Err(IoError::NotFound));
+    let nul = open(&mut driver, "a\0b", Some(4096));
+    assert!(nul.is_err());
+    let huge = folder.join("huge");
+    let result = open(&mut driver, &text(&huge), Some(1 << 60));
+    assert!(matches!(result, Err(IoError::NoSpace | IoError::Device { .. })), "{result:?}");
+    assert!(!huge.exists(), "a failed create leaves its file");
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_file_that_shrank_brings_a_short_read() {
+    let folder = folder("short");
+    let mut driver = RingDriver::new().unwrap();
+    let path = folder.join("disk");
+    let Ok(Done::Disk(disk, _)) = open(&mut driver, &text(&path), Some(65_536)) else {
+        panic!("a disk")
+    };
+    fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(8192).unwrap();
+    let into = Pool::default().zeroed(16_384);
+    let end = call(&mut driver, Op::Read { disk, offset: 0, into });
+    assert_eq!(end.result, Err(IoError::Short { done: 8192, wanted: 16_384 }));
+    assert_eq!(end.buf.map(|buf| buf.len()), Some(16_384));
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn another_thread_ends_a_park() {
+    let mut driver = RingDriver::new().unwrap();
+    for _ in 0..3 {
+        let waker = driver.waker();
+        let thread = std::thread::spawn(move || waker.wake());
+        let mut done = Vec::new();
+        driver.park(None, &mut done); // would wait for ever
+        assert!(done.is_empty(), "a wake-up completes nothing");
+        thread.join().unwrap();
+    }
+    // One that came before the park is not lost, and the time-out works beside it.
+    driver.waker().wake();
+    driver.park(None, &mut Vec::new());
+    let until = driver.now() + Duration::from_millis(3);
+    while driver.now() < until {
+        driver.park(Some(until), &mut Vec::new());
+    }
+}
+
+#[test]
+fn every_token_completes_once_whatever_is_cancelled_or_closed() {
+    let mut driver = RingDriver::new().unwrap();
+    let address = Address::Tcp(([127, 0, 0, 1], 0).into());
+    let Ok(Done::Listener(listener, address)) = call(&mut driver, Op::Listen { address }).result
+    else {
+        panic!("a listener")
+    };
+    // More accepts than the submission queue holds; some dials; most accepts cancelled, some twice.
+    const ACCEPTS: u64 = 1500;
+    const DIALS: u64 = 20;
+    for token in 0..ACCEPTS {
+        driver.submit(Token(token), Op::Accept { listener });
+    }
+    for token in ACCEPTS..ACCEPTS + DIALS {
+        driver.submit(Token(token), Op::Dial { address: address.clone() });
+    }
+    for token in (100..1000).chain(500..600) {
+        driver.cancel(Token(token));
+    }
+    let mut done = Vec::new();
+    while done.len() < 900 + 2 * DIALS as usize {
+        driver.park(None, &mut done);
+    }
+    driver.submit(Token(9999), Op::CloseListener { listener });
+    driver.submit(Token(10_000), Op::Accept { listener });
+    while done.len() < (ACCEPTS + DIALS) as usize + 2 {
+        driver.park(None, &mut done);
+    }
+    driver.park(Some(Instant(0)), &mut done);
+    let tokens: BTreeSet<u64> = done.iter().map(|end| end.token.0).collect();
+    assert_eq!((tokens.len(), done.len()), (1522, 1522), "each token once");
+    let (mut links, mut cancelled) = (0, 0);
+    for end in &done {
+        match (&end.result, end.token.0) {
+            (Ok(Done::Link(_)), ..1520) => links += 1,
+            (Err(IoError::Cancelled), 100..1000) => cancelled += 1,
+            (Err(IoError::Closed), ..1500 | 10_000) | (Ok(Done::Unit), 9999) => {}
+            other => panic!("unexpected {other:?}"),
+        }
+    }
+    assert!((DIALS..=2 * DIALS).contains(&links), "{links} links");
+    assert!(cancelled >= 900 - DIALS, "{cancelled} cancelled");
+}
+
+#[test]
+fn a_driver_ends_with_operations_in_flight() {
+    let folder = folder("drop");
+    let path = text(&folder.join("disk"));
+    let pool = Pool::default();
+    let mut driver = RingDriver::new().unwrap();
+    driver.waker();
+    let Ok(Done::Disk(disk, _)) = open(&mut driver, &path, Some(16 << 20)) else {
+        panic!("a disk")
+    };
+    let address = Address::Unix(text(&folder.join("socket")));
+    let Ok(Done::Listener(listener, _)) = call(&mut driver, Op::Listen { address }).result else {
+        panic!("a listener")
+    };
+    driver.submit(Token(0), Op::Accept { listener });
+    let from: Slice = pool.zeroed(1 << 20).into();
+    for at in 0..1200_u64 {
+        let (offset, part) = ((at % 16) << 20, from.slice(0..4096 << (at % 4)));
+        let durability = Durability::Durable;
+        driver.submit(Token(1 + at), Op::Write { disk, offset, from: part, durability });
+    }
+    driver.park(Some(Instant(0)), &mut Vec::new());
+    drop(driver);
+    assert!(from.try_unfreeze().is_ok(), "every operation gave its memory back");
+
+    // The lock went with the driver.
+    let mut driver = RingDriver::new().unwrap();
+    assert!(open(&mut driver, &path, None).is_ok());
+    fs::remove_dir_all(&folder).unwrap();
+}
