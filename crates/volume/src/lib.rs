@@ -1,2 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Placeholder.
+//! Volumes: what a client sees as one disk, cut into mirrored objects.
+//!
+//! [`Device`] is the face that protocols serve. This crate knows no protocol.
+#![forbid(unsafe_code)]
+
+mod device;
+mod error;
+mod lock;
+
+pub use device::{Device, EXTENTS_SPAN_MAX, Extent, Pieces};
+pub use error::VolumeError;
+pub use lock::{Locked, Mode, RangeLock};
