@@ -2,7 +2,8 @@
 //! The single-threaded executor of one shard.
 //!
 //! Guarantees: tasks run one at a time on one thread; time stands still within a turn; an operation
-//! starts when it is called, in call order, not when it is first awaited; dropping its future
+//! on an open device or link starts when it is called, in call order, not when it is first awaited
+//! (opening, listening, accepting and dialling start at their first poll); dropping its future
 //! detaches it (its buffer lives until the completion, and whatever it opened is closed again).
 
 use crate::buf::{Buf, Pool};

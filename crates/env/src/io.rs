@@ -195,11 +195,17 @@ impl Link {
     ///
     /// # Errors
     /// [`IoError::Reset`] and the like: the peer may have got any prefix.
-    pub async fn send(&self, from: Slice) -> Result<(), IoError> {
-        if from.is_empty() {
-            return Ok(());
+    pub fn send(&self, from: Slice) -> impl Future<Output = Result<(), IoError>> + use<> {
+        let keep_open = self.clone();
+        let link = self.0.id;
+        let op = (!from.is_empty()).then(|| self.0.env.submit(Op::Send { link, from }));
+        async move {
+            let _keep_open = keep_open;
+            match op {
+                Some(op) => op.await.0.map(drop),
+                None => Ok(()),
+            }
         }
-        self.0.env.submit(Op::Send { link: self.0.id, from }).await.0.map(drop)
     }
 
     /// Receives at least one byte into `into[at..into.len()]`, which must not be empty; returns the
@@ -208,12 +214,21 @@ impl Link {
     ///
     /// # Errors
     /// [`IoError::Reset`], [`IoError::Closed`].
-    pub async fn recv(&self, into: Buf, at: usize) -> Result<(Buf, usize), IoError> {
+    pub fn recv(
+        &self,
+        into: Buf,
+        at: usize,
+    ) -> impl Future<Output = Result<(Buf, usize), IoError>> + use<> {
         assert!(at < into.len(), "no room to receive into");
-        let (result, buf) = self.0.env.submit(Op::Recv { link: self.0.id, into, at }).await;
-        match (result?, buf) {
-            (Done::Bytes(count), Some(buf)) => Ok((buf, count)),
-            (other, _) => unreachable!("receiving brought {other:?}"),
+        let keep_open = self.clone();
+        let op = self.0.env.submit(Op::Recv { link: self.0.id, into, at });
+        async move {
+            let _keep_open = keep_open;
+            let (result, buf) = op.await;
+            match (result?, buf) {
+                (Done::Bytes(count), Some(buf)) => Ok((buf, count)),
+                (other, _) => unreachable!("receiving brought {other:?}"),
+            }
         }
     }
 

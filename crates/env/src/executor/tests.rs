@@ -70,7 +70,6 @@ fn a_dropped_task_stops_and_its_slot_is_reused() {
 #[test]
 fn channels_bound_and_semaphores_queue_in_order() {
     let env = env();
-    let inner = env.clone();
     env.run(async move {
         let (tx, mut rx) = channel::bounded(1);
         tx.send(1).await.expect("there is room");
