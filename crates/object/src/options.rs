@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Time-outs of the protocol, and the switches that break one rule each on purpose.
+
+use std::time::Duration;
+
+/// How an [`crate::Objects`] behaves. `Default` is what production runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectOptions {
+    /// Without an answer for this long after a break, a component is marked absent (rule 14).
+    pub stall: Duration,
+    /// Without any link to its host for this long, a component's process is taken for dead, which
+    /// is known sooner than `stall`.
+    pub dead_after: Duration,
+    /// Without an ack for this long on a link that lives (a full write buffer), a component is
+    /// marked absent.
+    pub progress: Duration,
+    /// Lifetime of a grant, by the clock of the replica's host (rule 48).
+    pub lease_ttl: Duration,
+    /// How often a grant is renewed.
+    pub lease_renew: Duration,
+    /// Largest clock drift between two hosts, parts per million (rule 48).
+    pub rho_ppm: u32,
+    /// Taken off every grant (rule 48).
+    pub lease_margin: Duration,
+    /// How long a read waits for a grant before it is given back to the caller to try again.
+    pub lease_wait: Duration,
+    /// How long one `acquire` tries before it reports `Inaccessible`.
+    pub acquire_wait: Duration,
+    /// How long a finished write waits for the answer of a component that is being resynced,
+    /// before it completes without it and makes its range dirty again (rule 32).
+    pub join_wait: Duration,
+    /// An idle owner tells its replicas K after this long (CommitInfo).
+    pub commit_idle: Duration,
+    /// First damping step of a returning component (rule 18), doubled with each absence.
+    pub damping: Duration,
+    /// How long the first host waits before it adopts an object whose owner is gone.
+    pub adopt_after: Duration,
+    /// Switches for tests that must fail.
+    pub mutations: Mutations,
+}
+
+impl Default for ObjectOptions {
+    fn default() -> Self {
+        Self {
+            stall: Duration::from_secs(2),
+            dead_after: Duration::from_millis(300),
+            progress: Duration::from_secs(10),
+            lease_ttl: Duration::from_secs(6),
+            lease_renew: Duration::from_millis(1500),
+            rho_ppm: 1000,
+            lease_margin: Duration::from_millis(300),
+            lease_wait: Duration::from_secs(2),
+            acquire_wait: Duration::from_secs(10),
+            join_wait: Duration::from_millis(20),
+            commit_idle: Duration::from_millis(100),
+            damping: Duration::from_secs(1),
+            adopt_after: Duration::from_secs(3),
+            mutations: Mutations::default(),
+        }
+    }
+}
+
+/// One rule broken per switch, as in the table of PROTOCOL.md section 8: a campaign that does not
+/// find the damage is too weak. Never set outside tests.
+#[expect(clippy::struct_excessive_bools, reason = "independent switches, each named by its rule")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mutations {
+    /// Rule 5: a write is answered when the first component has it.
+    pub answer_before_all: bool,
+    /// Rule 12: a read is answered without a look at the lease.
+    pub no_lease_check: bool,
+    /// Rules 24, 26: a take-over serves before the unreached components are marked absent.
+    pub serve_before_absent: bool,
+    /// Rule 27: a take-over leaves the tails as they are.
+    pub no_reconcile: bool,
+    /// Rule 15: writes complete without a component before the CAS is known to have won.
+    pub complete_before_absent: bool,
+    /// Rule 17: `left` is the newest lsn given, not K.
+    pub left_from_new_term: bool,
+    /// Rule 33: the returning component's own changes are not looked at.
+    pub forget_own_tail: bool,
+    /// Rule 32: a write that completed without the target does not make its range dirty.
+    pub forget_missed_write: bool,
+    /// Rule 32: a range leaves dirty when its copy is answered.
+    pub clear_dirty_at_answer: bool,
+    /// Rule 34: a copy takes no range lock.
+    pub copy_without_lock: bool,
+    /// Rule 35: the target is required only after the CAS was learned.
+    pub require_after_active: bool,
+    /// Rule 10: reads do not wait for overlapping writes.
+    pub reads_do_not_wait: bool,
+    /// Rule 8: replicas take frames of any term.
+    pub no_term_check: bool,
+    /// Rule 4: replicas answer when they received, not when it is durable.
+    pub answer_when_received: bool,
+    /// Rule 9: replicas take frames of any seat and session.
+    pub no_seat_check: bool,
+    /// Rule 24: a fence is answered before the appends in flight are drained.
+    pub fence_without_drain: bool,
+    /// Rule 24: the term of a fence is not made durable.
+    pub term_not_durable: bool,
+    /// Rule 52b: a fence does not wait for the grant to the old owner to run out.
+    pub fence_ignores_grants: bool,
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Changes of an object's directory record, pure: record in, next record out.
+//!
+//! Every change goes through [`checked`], which asserts PROTOCOL.md section 6 ("Record"): version
+//! + 1, an owner, at least one active component, states move only as drawn, `left` never rises
+//! except by becoming active.
+//!
+//! ```text
+//!             mark (15)                 begin_resync (31)
+//!   active -------------> absent ------------------------> resyncing --+
+//!     |  ^                  ^  ^                             |  ^  |   | seat + 1 (a new owner
+//!     |  |                  |  +------ abort_resync (36) ----+  +--+   | begins again)
+//!     |  +------------------+----------- activate (35) ----------------+
+//!     +--> degraded (7, 19) --- begin_resync, once its host answers for it again ---> resyncing
+//! ```
+
+use base::{ComponentId, Lsn, Term, Version};
+use directory::{ComponentRecord, ComponentState, ObjectRecord, Owner};
+
+/// Why a component leaves the active ones.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Leave {
+    /// It does not answer and may come back (rule 15); its `left` is the K given with the change.
+    Absent,
+    /// Its device failed (rule 7); it keeps what it had durable up to K.
+    Degraded,
+    /// It admits to have lost what is above this lsn (rule 19).
+    Lost(Lsn),
+}
+
+/// The component `id` of `record`.
+pub(crate) fn component(record: &ObjectRecord, id: ComponentId) -> Option<&ComponentRecord> {
+    record.components.iter().find(|component| component.id == id)
+}
+
+/// Whether `id` is active in `record`.
+pub(crate) fn is_active(record: &ObjectRecord, id: ComponentId) -> bool {
+    component(record, id).is_some_and(|component| component.state == ComponentState::Active)
+}
+
+/// How many components are active.
+pub(crate) fn active_count(record: &ObjectRecord) -> usize {
+    let active = |component: &&ComponentRecord| component.state == ComponentState::Active;
+    record.components.iter().filter(active).count()
+}
+
+/// Take-over (rule 22): `me` becomes the owner in a new term.
+pub(crate) fn take_over(record: &ObjectRecord, me: Owner) -> ObjectRecord {
+    let mut next = record.clone();
+    next.owner = Some(me);
+    next.term = Term(record.term.0 + 1);
+    next.handover = None;
+    checked(record, next)
+}
+
+/// Hand-over (rule 53): `to` becomes the owner in a new term, and everything up to `commit` is
+/// everywhere.
+pub(crate) fn hand_over(record: &ObjectRecord, to: Owner, commit: Lsn) -> ObjectRecord {
+    let mut next = record.clone();
+    next.owner = Some(to);
+    next.term = Term(record.term.0 + 1);
+    next.handover = Some(commit);
+    checked(record, next)
+}
+
+/// The components in `gone` leave the active ones with `left` := `commit` (rules 15, 17, 26, 28).
+/// `None` where nothing would change, or where no active one would be left: the last is never
+/// marked (rules 15, 41).
+pub(crate) fn mark(
+    record: &ObjectRecord,
+    gone: &[(ComponentId, Leave)],
+    commit: Lsn,
+) -> Option<ObjectRecord> {
+    let mut next = record.clone();
+    let mut changed = false;
+    for component in &mut next.components {
+        let Some((_, leave)) = gone.iter().find(|(id, _)| *id == component.id) else { continue };
+        if component.state != ComponentState::Active {
+            continue;
+        }
+        changed = true;
+        (component.state, component.left) = match leave {
+            Leave::Absent => (ComponentState::Absent, commit),
+            Leave::Degraded => (ComponentState::Degraded, commit),
+            Leave::Lost(kept) => (ComponentState::Degraded, commit.min(*kept)),
+        };
+    }
+    (changed && active_count(&next) > 0).then(|| checked(record, next))
+}
+
+/// A component that is not active begins to come back (rule 31): seat + 1, `left` unchanged.
+pub(crate) fn begin_resync(record: &ObjectRecord, id: ComponentId) -> Option<ObjectRecord> {
+    let mut next = record.clone();
+    let component = next.components.iter_mut().find(|component| component.id == id)?;
+    if component.state == ComponentState::Active {
+        return None;
+    }
+    component.state = ComponentState::Resyncing;
+    component.seat.0 += 1;
+    Some(checked(record, next))
+}
+
+/// A resync ended without success (rule 36): absent again, `left` unchanged, or lowered to what
+/// the component admits to have kept (rule 19).
+pub(crate) fn abort_resync(
+    record: &ObjectRecord,
+    id: ComponentId,
+    kept: Option<Lsn>,
+) -> Option<ObjectRecord> {
+    let mut next = record.clone();
+    let component = next.components.iter_mut().find(|component| component.id == id)?;
+    if component.state != ComponentState::Resyncing {
+        return None;
+    }
+    component.state = ComponentState::Absent;
+    component.left = kept.map_or(component.left, |kept| component.left.min(kept));
+    Some(checked(record, next))
+}
+
+/// The commit point of a resync (rule 35).
+pub(crate) fn activate(record: &ObjectRecord, id: ComponentId) -> Option<ObjectRecord> {
+    let mut next = record.clone();
+    let component = next.components.iter_mut().find(|component| component.id == id)?;
+    if component.state != ComponentState::Resyncing {
+        return None;
+    }
+    component.state = ComponentState::Active;
+    component.left = Lsn::ZERO;
+    Some(checked(record, next))
+}
+
+/// Counts the change and asserts what must hold between two versions of a record.
+fn checked(before: &ObjectRecord, mut after: ObjectRecord) -> ObjectRecord {
+    use ComponentState::{Absent, Active, Degraded, Resyncing};
+    after.version = Version(before.version.0 + 1);
+    assert!(after.owner.is_some(), "a change without an owner");
+    assert!(after.term >= before.term, "the term fell");
+    assert!(after.owner == before.owner || after.term > before.term, "a new owner needs a new term");
+    assert!(active_count(&after) > 0, "no active component would be left");
+    assert!(after.components.len() == before.components.len(), "a component vanished");
+    for (old, new) in before.components.iter().zip(&after.components) {
+        assert!(old.id == new.id, "components changed their order");
+        let legal = match (old.state, new.state) {
+            (Active, Active | Absent | Degraded) | (Absent, Absent) | (Degraded, Degraded) => true,
+            (Absent | Degraded | Resyncing, Resyncing) | (Resyncing, Absent | Active) => true,
+            (Absent | Degraded, Active) | (Active, Resyncing) => false,
+            (Absent | Resyncing, Degraded) | (Degraded, Absent) => false,
+        };
+        assert!(legal, "component state {:?} -> {:?}", old.state, new.state);
+        assert!(new.seat >= old.seat, "a seat fell");
+        if old.state != Active && new.state != Active {
+            assert!(new.left <= old.left, "left rose without becoming active");
+        }
+    }
+    after
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::{GroupId, HostId, Incarnation, ObjectId, Rng, Seat, VolumeId};
+
+    fn fresh(copies: u32) -> ObjectRecord {
+        let components = (1..=copies).map(|n| ComponentRecord {
+            id: ComponentId(u64::from(n)),
+            host: HostId(n),
+            group: GroupId(u64::from(n)),
+            state: ComponentState::Active,
+            seat: Seat(1),
+            left: Lsn::ZERO,
+        });
+        ObjectRecord {
+            id: ObjectId(1),
+            volume: VolumeId(1),
+            sectors: 4096,
+            version: Version(1),
+            term: Term(0),
+            owner: None,
+            handover: None,
+            components: components.collect(),
+        }
+    }
+
+    #[test]
+    fn any_sequence_of_changes_keeps_the_invariants() {
+        for seed in 0..300 {
+            let mut rng = Rng::new(seed);
+            let me = Owner { host: HostId(1), incarnation: Incarnation(1) };
+            let mut record = take_over(&fresh(3), me);
+            for step in 0..60_u64 {
+                let id = ComponentId(rng.between(1, 3));
+                let left = Lsn::new(record.term, step);
+                let before = record.clone();
+                let next = match rng.below(6) {
+                    0 => Some(take_over(&record, me)),
+                    1 => mark(&record, &[(id, Leave::Absent)], left),
+                    2 => mark(&record, &[(id, Leave::Lost(Lsn::ZERO))], left),
+                    3 => begin_resync(&record, id),
+                    4 => abort_resync(&record, id, None),
+                    _ => activate(&record, id),
+                };
+                let Some(next) = next else { continue };
+                assert_eq!(next.version.0, before.version.0 + 1);
+                assert!(active_count(&next) > 0);
+                record = next;
+            }
+        }
+    }
+
+    #[test]
+    fn the_last_active_one_is_never_marked() {
+        let me = Owner { host: HostId(1), incarnation: Incarnation(1) };
+        let record = take_over(&fresh(2), me);
+        let both = [(ComponentId(1), Leave::Absent), (ComponentId(2), Leave::Degraded)];
+        assert!(mark(&record, &both, Lsn::ZERO).is_none());
+        let Some(one) = mark(&record, &both[..1], Lsn::new(Term(1), 7)) else { unreachable!() };
+        assert_eq!(one.components[0].left, Lsn::new(Term(1), 7));
+        assert!(mark(&one, &both, Lsn::ZERO).is_none());
+        // Rule 37: only what went through a resync becomes active.
+        assert!(activate(&one, ComponentId(1)).is_none());
+        let Some(two) = begin_resync(&one, ComponentId(1)) else { unreachable!() };
+        assert_eq!(two.components[0].seat, Seat(2));
+        assert_eq!(two.components[0].left, Lsn::new(Term(1), 7));
+    }
+}
