@@ -1,2 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Placeholder.
+//! The NBD server: volumes as network block devices, over Unix and TCP links.
+//!
+//! Speaks the fixed newstyle handshake and the transmission phase as `docs/formats/nbd.md` says;
+//! serves any [`volume::Device`].
+//!
+//! # Guarantees
+//! - Every bound is explicit: requests and bytes under way per connection, options and time of a
+//!   handshake, connections per server. A client beyond a bound waits; it never makes memory grow.
+//! - Bytes from a client never panic. A request that cannot be served gets its error and the
+//!   connection goes on; a stream that is no NBD (wrong magic) is dropped and counted.
+//! - A connection that ends finishes what it had delivered before its device is let go.
+//!
+//! # Old and new connections of one export (rule 47)
+//! A client that lost its connection dials again and writes. No request of the old connection may
+//! act after that. So the handshake of a new connection (GO or EXPORT_NAME) ends only after:
+//! 1. each older connection of the export read its socket empty, or ended. Over a Unix socket
+//!    everything that a dead client ever sent lies in the socket by then, nothing can follow;
+//! 2. over TCP, where delayed packets of a dead client may still arrive, the older connections are
+//!    closed instead of read empty. The same happens to a Unix connection that is not read empty
+//!    within [`ServerOptions::drain_grace`];
+//! 3. every request that was taken from older connections is finished by the device. Bounded by
+//!    [`ServerOptions::drain_timeout`], after which the *new* connection is refused.
+//!
+//! Handshakes of one export end one after the other. Older Unix connections then go on, so several
+//! living clients may use one export, but they order nothing between each other: we do not offer
+//! CAN_MULTI_CONN. Connections to one volume on *different* hosts are not ordered here; the
+//! object's owner is what they share.
+//!
+//! # Shape of a connection
+//! One reader takes requests from a large receive buffer, payload without copies; a pool of worker
+//! tasks runs them on the device; one writer gathers all replies that are ready into one send.
+//!
+//! # URIs
+//! `nbd+unix:///NAME?socket=/path/to/nbd.sock` and `nbd://host:port/NAME`.
+#![forbid(unsafe_code)]
+
+mod exports;
+mod handshake;
+mod inbox;
+mod options;
+mod outbox;
+mod proto;
+mod request;
+mod server;
+mod session;
+mod worker;
+
+pub use exports::{Exports, OpenError};
+pub use options::ServerOptions;
+pub use server::{Server, ServerStats};

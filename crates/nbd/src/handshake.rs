@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The handshake: options until GO or EXPORT_NAME opens an export.
+
+use crate::exports::{Exports, OpenError};
+use crate::inbox::Inbox;
+use crate::options::{OPTION_MAX, OPTION_SKIP_MAX, OPTIONS_MAX, PAYLOAD_MAX};
+use crate::proto::{
+    BASE_ALLOCATION, BASE_ALLOCATION_ID, FIXED_NEWSTYLE, Fields, MAGIC, NO_ZEROES, OPTION_MAGIC,
+    OPTION_REPLY_MAGIC, OPTION_SIZE, info, option, reply, transmission,
+};
+use crate::request::Agreed;
+use crate::server::Inner;
+use crate::session::{End, Session};
+use env::{IoError, Link};
+use std::rc::Rc;
+use volume::Device;
+
+/// One handshake under way.
+pub(crate) struct Handshake<'a, E: Exports> {
+    server: &'a Inner<E>,
+    link: (&'a Link, bool),
+    inbox: &'a mut Inbox,
+    is_structured: bool,
+    has_zeroes: bool,
+    /// The export for which base:allocation was selected.
+    allocation_of: Option<String>,
+    out: Vec<u8>,
+}
+
+/// One option of the client.
+struct Asked {
+    option: u32,
+    data: Vec<u8>,
+}
+
+type Admitted<E> = Rc<Session<<E as Exports>::Device>>;
+
+impl From<IoError> for End {
+    fn from(_: IoError) -> Self {
+        Self::Left
+    }
+}
+
+impl<'a, E: Exports> Handshake<'a, E> {
+    pub(crate) fn new(server: &'a Inner<E>, link: (&'a Link, bool), inbox: &'a mut Inbox) -> Self {
+        Self {
+            server,
+            link,
+            inbox,
+            is_structured: false,
+            has_zeroes: true,
+            allocation_of: None,
+            out: Vec::new(),
+        }
+    }
+
+    /// Up to the transmission phase.
+    pub(crate) async fn run(mut self) -> Result<Admitted<E>, End> {
+        self.out.extend(MAGIC.to_be_bytes());
+        self.out.extend(OPTION_MAGIC.to_be_bytes());
+        self.out.extend([0, 3]); // FIXED_NEWSTYLE and NO_ZEROES
+        self.send().await?;
+        let flags = u32::from_be_bytes(self.inbox.take().await?);
+        if flags & !(FIXED_NEWSTYLE | NO_ZEROES) != 0 {
+            return Err(End::Malformed);
+        }
+        self.has_zeroes = flags & NO_ZEROES == 0;
+        for _ in 0..OPTIONS_MAX {
+            let Some(asked) = self.next_option().await? else { continue };
+            if let Some(session) = self.option(&asked).await? {
+                return Ok(session);
+            }
+        }
+        Err(End::Malformed)
+    }
+
+    async fn send(&mut self) -> Result<(), End> {
+        if self.out.is_empty() {
+            return Ok(());
+        }
+        let mut buf = self.server.env.buf(self.out.len());
+        buf.copy_from_slice(&self.out);
+        self.out.clear();
+        Ok(self.link.0.send(buf.freeze()).await?)
+    }
+
+    /// The next option; nothing where it was too long and has been refused.
+    async fn next_option(&mut self) -> Result<Option<Asked>, End> {
+        let head: [u8; OPTION_SIZE] = self.inbox.take().await?;
+        let mut fields = Fields(&head);
+        let (Some(OPTION_MAGIC), Some(option), Some(length)) =
+            (fields.u64(), fields.u32(), fields.u32())
+        else {
+            return Err(End::Malformed);
+        };
+        if length > OPTION_MAX {
+            if length > OPTION_SKIP_MAX || option == option::EXPORT_NAME {
+                return Err(End::Malformed);
+            }
+            self.inbox.skip(u64::from(length)).await?;
+            self.reply(option, reply::ERR_TOO_BIG, &[]);
+            self.send().await?;
+            return Ok(None);
+        }
+        let length = usize::try_from(length).unwrap_or(0);
+        let data =
+            if length == 0 { Vec::new() } else { self.inbox.take_slice(length).await?.to_vec() };
+        Ok(Some(Asked { option, data }))
+    }
+
+    fn reply(&mut self, option: u32, kind: u32, data: &[u8]) {
+        self.out.extend(OPTION_REPLY_MAGIC.to_be_bytes());
+        self.out.extend(option.to_be_bytes());
+        self.out.extend(kind.to_be_bytes());
+        self.out.extend(u32::try_from(data.len()).unwrap_or(u32::MAX).to_be_bytes());
+        self.out.extend(data);
+    }
+
+    /// Answers one option; brings the session where it ends the handshake.
+    async fn option(&mut self, asked: &Asked) -> Result<Option<Admitted<E>>, End> {
+        let mut session = None;
+        match asked.option {
+            option::EXPORT_NAME => session = Some(self.export_name(asked).await?),
+            option::ABORT => {
+                self.reply(asked.option, reply::ACK, &[]);
+                self.send().await?;
+                return Err(End::Left);
+            }
+            option::LIST => self.list(asked),
+            option::INFO => self.info(asked).await,
+            option::GO => session = self.go(asked).await,
+            option::STRUCTURED_REPLY if asked.data.is_empty() => {
+                self.is_structured = true;
+                self.reply(asked.option, reply::ACK, &[]);
+            }
+            option::STRUCTURED_REPLY => self.reply(asked.option, reply::ERR_INVALID, &[]),
+            option::LIST_META_CONTEXT | option::SET_META_CONTEXT => self.meta_context(asked),
+            // STARTTLS, PEEK_EXPORT, EXTENDED_HEADERS and whatever comes later.
+            _ => self.reply(asked.option, reply::ERR_UNSUP, &[]),
+        }
+        self.send().await?;
+        Ok(session)
+    }
+
+    /// The export of that name; the empty name is the only export where there is only one.
+    fn resolve(&self, name: &str) -> String {
+        if name.is_empty() {
+            if let [only] = self.server.exports.list().as_slice() {
+                return only.clone();
+            }
+        }
+        name.to_owned()
+    }
+
+    async fn admit(&mut self, name: &str) -> Result<Admitted<E>, OpenError> {
+        let is_selected = self.allocation_of.as_deref() == Some(name);
+        let agreed = Agreed {
+            size: 0,
+            is_structured: self.is_structured,
+            has_allocation: self.is_structured && is_selected,
+        };
+        self.server.admit(name, self.link, self.inbox.pulse(), agreed).await
+    }
+
+    async fn export_name(&mut self, asked: &Asked) -> Result<Admitted<E>, End> {
+        let name = std::str::from_utf8(&asked.data).map_err(|_| End::Malformed)?;
+        let name = self.resolve(name);
+        // This option has no error reply: closing is the answer.
+        let session = self.admit(&name).await.map_err(|_| End::Left)?;
+        self.out.extend(session.agreed.size.to_be_bytes());
+        self.out.extend(transmission::flags(self.is_structured).to_be_bytes());
+        if self.has_zeroes {
+            self.out.extend([0; 124]);
+        }
+        Ok(session)
+    }
+
+    fn list(&mut self, asked: &Asked) {
+        if !asked.data.is_empty() {
+            return self.reply(asked.option, reply::ERR_INVALID, &[]);
+        }
+        for name in self.server.exports.list() {
+            let mut data = u32::try_from(name.len()).unwrap_or(0).to_be_bytes().to_vec();
+            data.extend(name.as_bytes());
+            self.reply(asked.option, reply::SERVER, &data);
+        }
+        self.reply(asked.option, reply::ACK, &[]);
+    }
+
+    async fn info(&mut self, asked: &Asked) {
+        let Some((name, infos)) = parse_info(&asked.data) else {
+            return self.reply(asked.option, reply::ERR_INVALID, &[]);
+        };
+        let name = self.resolve(name);
+        match self.server.exports.open(&name).await {
+            Ok(device) => self.describe(asked.option, &name, device.size(), &infos),
+            Err(error) => self.refuse(asked.option, error),
+        }
+    }
+
+    async fn go(&mut self, asked: &Asked) -> Option<Admitted<E>> {
+        let Some((name, infos)) = parse_info(&asked.data) else {
+            self.reply(asked.option, reply::ERR_INVALID, &[]);
+            return None;
+        };
+        let name = self.resolve(name);
+        match self.admit(&name).await {
+            Ok(session) => {
+                self.describe(asked.option, &name, session.agreed.size, &infos);
+                Some(session)
+            }
+            Err(error) => {
+                self.refuse(asked.option, error);
+                None
+            }
+        }
+    }
+
+    fn refuse(&mut self, option: u32, error: OpenError) {
+        let kind = match error {
+            OpenError::NotFound => reply::ERR_UNKNOWN,
+            OpenError::Unavailable => reply::ERR_POLICY,
+            OpenError::ShuttingDown => reply::ERR_SHUTDOWN,
+        };
+        self.reply(option, kind, error.to_string().as_bytes());
+    }
+
+    /// The answers of INFO and GO: size, flags and block sizes always, texts where asked for.
+    fn describe(&mut self, option: u32, name: &str, size: u64, infos: &[u16]) {
+        let mut data = info::EXPORT.to_be_bytes().to_vec();
+        data.extend(size.to_be_bytes());
+        data.extend(transmission::flags(self.is_structured).to_be_bytes());
+        self.reply(option, reply::INFO, &data);
+        let mut data = info::BLOCK_SIZE.to_be_bytes().to_vec();
+        for bytes in [512, 4096, PAYLOAD_MAX] {
+            data.extend(bytes.to_be_bytes());
+        }
+        self.reply(option, reply::INFO, &data);
+        for (kind, text) in [(info::NAME, name), (info::DESCRIPTION, "Gabion volume")] {
+            if infos.contains(&kind) {
+                let mut data = kind.to_be_bytes().to_vec();
+                data.extend(text.as_bytes());
+                self.reply(option, reply::INFO, &data);
+            }
+        }
+        self.reply(option, reply::ACK, &[]);
+    }
+
+    fn meta_context(&mut self, asked: &Asked) {
+        let is_set = asked.option == option::SET_META_CONTEXT;
+        if is_set {
+            self.allocation_of = None;
+        }
+        let parsed = parse_queries(&asked.data);
+        let Some((name, queries)) = parsed.filter(|_| self.is_structured) else {
+            return self.reply(asked.option, reply::ERR_INVALID, &[]);
+        };
+        let name = self.resolve(name);
+        if !self.server.exports.list().contains(&name) {
+            return self.reply(asked.option, reply::ERR_UNKNOWN, &[]);
+        }
+        let lists_all = !is_set && (queries.is_empty() || queries.contains(&"base:"));
+        if lists_all || queries.contains(&BASE_ALLOCATION) {
+            let id = if is_set { BASE_ALLOCATION_ID } else { 0 };
+            let mut data = id.to_be_bytes().to_vec();
+            data.extend(BASE_ALLOCATION.as_bytes());
+            self.reply(asked.option, reply::META_CONTEXT, &data);
+            if is_set {
+                self.allocation_of = Some(name);
+            }
+        }
+        self.reply(asked.option, reply::ACK, &[]);
+    }
+}
+
+/// The data of INFO and GO: a name and the numbers of the wanted informations.
+fn parse_info(data: &[u8]) -> Option<(&str, Vec<u16>)> {
+    let mut fields = Fields(data);
+    let name = fields.string()?;
+    let count = fields.u16()?;
+    let infos = (0..count).map(|_| fields.u16()).collect::<Option<Vec<_>>>()?;
+    fields.is_empty().then_some((name, infos))
+}
+
+/// The data of LIST_META_CONTEXT and SET_META_CONTEXT: a name and queries.
+fn parse_queries(data: &[u8]) -> Option<(&str, Vec<&str>)> {
+    let mut fields = Fields(data);
+    let name = fields.string()?;
+    let count = fields.u32()?;
+    let mut queries = Vec::new();
+    for _ in 0..count {
+        queries.push(fields.string()?);
+    }
+    fields.is_empty().then_some((name, queries))
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Bytes on their way in: large receives, payload handed out as parts of the receive buffer.
+
+use crate::options::{PAYLOAD_LARGE, RECEIVE_MAX, RECEIVE_MIN};
+use env::{Buf, Env, IoError, Link, Slice};
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// Receive memory: ours alone, or shared with payload that was handed out.
+enum Memory {
+    Own(Buf),
+    Shared(Slice),
+}
+
+/// What others may know of a reader: whether it waits for its socket, and whether bytes came.
+#[derive(Default)]
+pub(crate) struct Pulse {
+    /// A receive is under way.
+    pub(crate) is_waiting: Cell<bool>,
+    /// Receives that brought something.
+    pub(crate) received: Cell<u64>,
+}
+
+/// The receiving side of one link.
+pub(crate) struct Inbox {
+    env: Env,
+    link: Link,
+    memory: Option<Memory>,
+    start: usize,
+    end: usize,
+    /// Size of the next buffer: follows what the last receive brought.
+    size: usize,
+    pulse: Rc<Pulse>,
+}
+
+impl Inbox {
+    pub(crate) fn new(env: &Env, link: &Link) -> Self {
+        let (env, link) = (env.clone(), link.clone());
+        Self { env, link, memory: None, start: 0, end: 0, size: RECEIVE_MIN, pulse: Rc::default() }
+    }
+
+    /// The reader's pulse, for others to look at.
+    pub(crate) fn pulse(&self) -> Rc<Pulse> {
+        Rc::clone(&self.pulse)
+    }
+
+    /// One receive.
+    async fn receive(&self, buf: Buf, at: usize) -> Result<(Buf, usize), IoError> {
+        self.pulse.is_waiting.set(true);
+        let received = self.link.recv(buf, at).await;
+        self.pulse.is_waiting.set(false);
+        self.pulse.received.set(self.pulse.received.get() + 1);
+        match received? {
+            (_, 0) => Err(IoError::Closed),
+            received => Ok(received),
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match &self.memory {
+            None => &[],
+            Some(Memory::Own(buf)) => &buf[self.start..self.end],
+            Some(Memory::Shared(slice)) => &slice[self.start..self.end],
+        }
+    }
+
+    /// Bytes received and not yet taken.
+    pub(crate) fn len(&self) -> usize {
+        self.end - self.start
+    }
+
+    /// Receives once, so that afterwards up to `wanted` bytes from the front fit the buffer.
+    ///
+    /// # Errors
+    /// The link's error; [`IoError::Closed`] at the end of the stream.
+    async fn fill(&mut self, wanted: usize) -> Result<(), IoError> {
+        let mut buf = self.memory_for(wanted);
+        let held = self.len();
+        buf.set_len(buf.capacity());
+        let (buf, count) = self.receive(buf, held).await?;
+        self.memory = Some(Memory::Own(buf));
+        self.end = held + count;
+        self.size = (count * 2).next_power_of_two().clamp(RECEIVE_MIN, RECEIVE_MAX);
+        Ok(())
+    }
+
+    /// A buffer with what is held at its front and room for `wanted` bytes and more.
+    fn memory_for(&mut self, wanted: usize) -> Buf {
+        let size = self.size.max(wanted + RECEIVE_MIN / 2);
+        let range = self.start..self.end;
+        self.end -= self.start;
+        self.start = 0;
+        match self.memory.take() {
+            Some(Memory::Own(mut buf)) if (size..=size * 4).contains(&buf.len()) => {
+                buf.copy_within(range, 0);
+                buf
+            }
+            Some(Memory::Own(old)) => self.moved(size, &old[range]),
+            Some(Memory::Shared(old)) => self.moved(size, &old[range]),
+            None => self.env.buf(size),
+        }
+    }
+
+    fn moved(&self, size: usize, held: &[u8]) -> Buf {
+        let mut buf = self.env.buf(size);
+        buf[..held.len()].copy_from_slice(held);
+        buf
+    }
+
+    /// Waits until `N` bytes are there and takes them.
+    ///
+    /// # Errors
+    /// The link's error; [`IoError::Closed`] at the end of the stream.
+    pub(crate) async fn take<const N: usize>(&mut self) -> Result<[u8; N], IoError> {
+        while self.len() < N {
+            self.fill(N).await?;
+        }
+        let mut taken = [0; N];
+        taken.copy_from_slice(&self.bytes()[..N]);
+        self.start += N;
+        Ok(taken)
+    }
+
+    /// Takes `len` bytes as a slice: a part of the receive buffer, or where much is missing, memory
+    /// of its own into which the rest is received directly.
+    ///
+    /// # Errors
+    /// The link's error; [`IoError::Closed`] at the end of the stream.
+    pub(crate) async fn take_slice(&mut self, len: usize) -> Result<Slice, IoError> {
+        if self.len() < len && len >= PAYLOAD_LARGE {
+            return self.take_direct(len).await;
+        }
+        while self.len() < len {
+            self.fill(len).await?;
+        }
+        let slice = match self.memory.take() {
+            None => return Ok(self.env.buf(0).freeze()),
+            Some(Memory::Own(buf)) => buf.freeze(),
+            Some(Memory::Shared(slice)) => slice,
+        };
+        let taken = slice.slice(self.start..self.start + len);
+        self.start += len;
+        self.memory = Some(Memory::Shared(slice));
+        Ok(taken)
+    }
+
+    async fn take_direct(&mut self, len: usize) -> Result<Slice, IoError> {
+        let mut buf = self.env.buf(len);
+        let mut at = self.len();
+        buf[..at].copy_from_slice(self.bytes());
+        self.start = self.end;
+        while at < len {
+            let count;
+            (buf, count) = self.receive(buf, at).await?;
+            at += count;
+        }
+        self.size = RECEIVE_MAX;
+        Ok(buf.freeze())
+    }
+
+    /// Takes `len` bytes and drops them.
+    ///
+    /// # Errors
+    /// The link's error; [`IoError::Closed`] at the end of the stream.
+    pub(crate) async fn skip(&mut self, mut len: u64) -> Result<(), IoError> {
+        loop {
+            let now = self.len().min(usize::try_from(len).unwrap_or(usize::MAX));
+            self.start += now;
+            len -= now as u64;
+            if len == 0 {
+                return Ok(());
+            }
+            self.fill(1).await?;
+        }
+    }
+}

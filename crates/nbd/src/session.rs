@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One connection in the transmission phase: the reader, the writer, and what they share.
+
+use crate::inbox::{Inbox, Pulse};
+use crate::options::{BYTES_MAX, REQUESTS_MAX, ServerOptions};
+use crate::outbox::{Batch, Outbox};
+use crate::proto::{self, Errno, Header, command};
+use crate::request::{Agreed, Command, check};
+use crate::worker::{Job, Workers};
+use env::{Env, IoError, Link, Notify, TaskSet};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+use volume::{Device, VolumeError};
+
+/// A socket out of which nothing came for this long, though a receive was under way, is empty. The
+/// kernel needs one turn; the rest is for simulated links.
+const EMPTY_AFTER: Duration = Duration::from_millis(20);
+
+/// How a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The client left, orderly or not, or we closed the connection.
+    Left,
+    /// The stream was no NBD.
+    Malformed,
+}
+
+/// One connection of one export.
+pub(crate) struct Session<D> {
+    pub(crate) env: Env,
+    pub(crate) device: D,
+    pub(crate) agreed: Agreed,
+    link: Link,
+    is_tcp: bool,
+    pulse: Rc<Pulse>,
+    pub(crate) outbox: RefCell<Outbox>,
+    /// A reply was queued.
+    pub(crate) queued: Notify,
+    /// Room was given back, or the connection is closed.
+    room: Notify,
+    requests: Cell<usize>,
+    bytes: Cell<u64>,
+    /// Requests that the device has not finished, by the parity of the drain that they precede.
+    in_flight: [Cell<usize>; 2],
+    parity: Cell<usize>,
+    /// One of `in_flight` fell to zero.
+    finished: Notify,
+    is_closed: Cell<bool>,
+}
+
+impl<D: Device> Session<D> {
+    pub(crate) fn new(
+        env: &Env,
+        (link, is_tcp): (&Link, bool),
+        pulse: Rc<Pulse>,
+        device: D,
+        agreed: Agreed,
+    ) -> Self {
+        Self {
+            env: env.clone(),
+            device,
+            agreed,
+            link: link.clone(),
+            is_tcp,
+            pulse,
+            outbox: RefCell::default(),
+            queued: Notify::default(),
+            room: Notify::default(),
+            requests: Cell::new(0),
+            bytes: Cell::new(0),
+            in_flight: Default::default(),
+            parity: Cell::new(0),
+            finished: Notify::default(),
+            is_closed: Cell::new(false),
+        }
+    }
+
+    /// Serves until the client leaves; then waits until what it had delivered is finished (bounded
+    /// by the device's own time-out).
+    pub(crate) async fn serve(self: &Rc<Self>, inbox: &mut Inbox) -> End {
+        let tasks = TaskSet::default();
+        let writer = Rc::clone(self);
+        tasks.spawn(&self.env, "nbd writer", async move { writer.write_replies().await });
+        let workers = Workers::new(self);
+        let end = self.read_requests(inbox, &workers).await;
+        self.close();
+        for parity in [0, 1] {
+            self.until_finished(parity).await;
+        }
+        end
+    }
+
+    async fn read_requests(&self, inbox: &mut Inbox, workers: &Workers<D>) -> End {
+        while !self.is_closed.get() {
+            let Ok(bytes) = inbox.take().await else { return End::Left };
+            let Some(header) = Header::decode(&bytes) else { return End::Malformed };
+            if header.command == command::DISC {
+                return End::Left;
+            }
+            if self.take_request(inbox, &header, workers).await.is_err() {
+                return End::Left;
+            }
+        }
+        End::Left
+    }
+
+    async fn take_request(
+        &self,
+        inbox: &mut Inbox,
+        header: &Header,
+        workers: &Workers<D>,
+    ) -> Result<(), IoError> {
+        let has_payload = header.command == command::WRITE;
+        let checked = check(header, self.agreed);
+        let room = match checked {
+            Ok(Command::Read | Command::Write) => u64::from(header.length),
+            _ => 0,
+        };
+        self.take_room(room).await?;
+        let command = match checked {
+            Ok(command) => command,
+            Err(errno) => {
+                if has_payload {
+                    inbox.skip(u64::from(header.length)).await?;
+                }
+                self.reply_error(header, room, errno);
+                return Ok(());
+            }
+        };
+        let payload = match command {
+            Command::Write => {
+                let len = usize::try_from(header.length).unwrap_or(usize::MAX);
+                Some(inbox.take_slice(len).await?)
+            }
+            _ => None,
+        };
+        if self.is_closed.get() {
+            return Err(IoError::Closed);
+        }
+        let parity = self.parity.get();
+        self.in_flight[parity].set(self.in_flight[parity].get() + 1);
+        workers.start(Job { header: *header, command, payload, room, parity });
+        Ok(())
+    }
+
+    /// Waits until the connection has room for one more request of `bytes`.
+    async fn take_room(&self, bytes: u64) -> Result<(), IoError> {
+        loop {
+            let room = self.room.wait();
+            if self.is_closed.get() {
+                return Err(IoError::Closed);
+            }
+            let fits = self.bytes.get() + bytes <= BYTES_MAX;
+            if self.requests.get() < REQUESTS_MAX && fits {
+                self.requests.set(self.requests.get() + 1);
+                self.bytes.set(self.bytes.get() + bytes);
+                return Ok(());
+            }
+            room.await;
+        }
+    }
+
+    fn give_room(&self, batch: &Batch) {
+        self.requests.set(self.requests.get() - batch.requests);
+        self.bytes.set(self.bytes.get() - batch.bytes);
+        self.room.notify();
+    }
+
+    async fn write_replies(&self) {
+        loop {
+            let queued = self.queued.wait();
+            let batch = self.outbox.borrow_mut().take();
+            let Some(mut batch) = batch else {
+                queued.await;
+                continue;
+            };
+            while let Some(part) = batch.parts.pop_front() {
+                if self.link.send(part).await.is_err() {
+                    return self.close();
+                }
+            }
+            self.give_room(&batch);
+        }
+    }
+
+    /// The device is done with a request that was counted under `parity`.
+    pub(crate) fn finish(&self, parity: usize) {
+        let left = self.in_flight[parity].get() - 1;
+        self.in_flight[parity].set(left);
+        if left == 0 {
+            self.finished.notify();
+        }
+    }
+
+    async fn until_finished(&self, parity: usize) {
+        loop {
+            let finished = self.finished.wait();
+            if self.in_flight[parity].get() == 0 {
+                return;
+            }
+            finished.await;
+        }
+    }
+
+    /// Takes no more requests. What was taken is finished.
+    pub(crate) fn close(&self) {
+        if !self.is_closed.replace(true) {
+            self.link.close();
+            self.room.notify();
+        }
+    }
+
+    /// Rule 47, for the sake of a newer connection: resolves when every request that was delivered
+    /// to this one before the call is finished. One caller at a time (the export's gate).
+    pub(crate) async fn drain(&self, options: ServerOptions) {
+        if self.is_tcp {
+            self.close();
+        } else {
+            self.read_empty(options.drain_grace).await;
+        }
+        // A drain that gave up may have left requests under the other parity.
+        let parity = self.parity.get();
+        self.until_finished(1 - parity).await;
+        self.parity.set(1 - parity);
+        self.until_finished(parity).await;
+    }
+
+    /// Waits until the reader has found its socket empty; closes where it does not within `grace`.
+    async fn read_empty(&self, grace: Duration) {
+        let until = self.env.now() + grace;
+        while !self.is_closed.get() {
+            let before = self.pulse.received.get();
+            self.env.sleep(EMPTY_AFTER).await;
+            if self.pulse.is_waiting.get() && self.pulse.received.get() == before {
+                return;
+            }
+            if self.env.now() >= until {
+                self.close();
+            }
+        }
+    }
+
+    /// Queues an error reply and gives its room back once it is sent.
+    pub(crate) fn reply_error(&self, header: &Header, room: u64, errno: Errno) {
+        let is_chunk = matches!(header.command, command::READ | command::BLOCK_STATUS);
+        let head = if self.agreed.is_structured && is_chunk {
+            proto::error_chunk(header.cookie, errno.number())
+        } else {
+            proto::simple_reply(header.cookie, errno.number())
+        };
+        let mut outbox = self.outbox.borrow_mut();
+        outbox.push(&self.env, head.as_bytes());
+        outbox.end_reply(room);
+        drop(outbox);
+        self.queued.notify();
+    }
+}
+
+/// The error number of a failed I/O.
+pub(crate) fn errno_of(error: VolumeError) -> Errno {
+    match error {
+        VolumeError::TimedOut | VolumeError::Io => Errno::Io,
+        VolumeError::Full => Errno::NoSpace,
+        VolumeError::Deleted => Errno::ShuttingDown,
+        VolumeError::Unaligned { .. } | VolumeError::OutOfRange { .. } => Errno::Invalid,
+    }
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The tasks that run requests on the device: as many as were ever needed at once, at most
+//! [`REQUESTS_MAX`], reused without an allocation per request.
+
+use crate::options::{EXTENTS_MAX, REQUESTS_MAX};
+use crate::proto::{self, Header, STATE_HOLE_ZERO};
+use crate::request::Command;
+use crate::session::{Session, errno_of};
+use env::{Slice, TaskSet};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+use volume::{Device, Extent, Pieces, VolumeError};
+
+/// One request, checked, counted and with its payload.
+pub(crate) struct Job {
+    pub(crate) header: Header,
+    pub(crate) command: Command,
+    pub(crate) payload: Option<Slice>,
+    pub(crate) room: u64,
+    pub(crate) parity: usize,
+}
+
+/// What a job brought.
+enum Outcome {
+    Done,
+    Data(Pieces),
+    Extents(Vec<Extent>),
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    /// Wakers by worker; set while it is idle.
+    idle: Vec<Option<Waker>>,
+    /// Numbers of idle workers, the last one to become idle on top (its memory is warm).
+    stack: Vec<usize>,
+}
+
+/// The workers of one connection. All stop when it is dropped.
+pub(crate) struct Workers<D> {
+    session: Rc<Session<D>>,
+    queue: Rc<RefCell<Queue>>,
+    tasks: TaskSet,
+}
+
+impl<D: Device> Workers<D> {
+    pub(crate) fn new(session: &Rc<Session<D>>) -> Self {
+        Self { session: Rc::clone(session), queue: Rc::default(), tasks: TaskSet::default() }
+    }
+
+    /// Hands a job to an idle worker, or to a new one. Never waits: the connection's room bounds
+    /// how many jobs there are.
+    pub(crate) fn start(&self, job: Job) {
+        let mut queue = self.queue.borrow_mut();
+        queue.jobs.push_back(job);
+        let waker = queue.stack.pop().and_then(|number| queue.idle[number].take());
+        let number = queue.idle.len();
+        if waker.is_none() && number < REQUESTS_MAX {
+            queue.idle.push(None);
+            drop(queue);
+            let (session, queue) = (Rc::clone(&self.session), Rc::clone(&self.queue));
+            self.tasks.spawn(&self.session.env, "nbd worker", work(session, queue, number));
+            return;
+        }
+        drop(queue);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+/// The next job. Bounded by nothing: an idle worker waits until its connection ends.
+async fn next(queue: &RefCell<Queue>, number: usize) -> Job {
+    poll_fn(|cx| {
+        let mut queue = queue.borrow_mut();
+        let is_listed = queue.idle[number].is_some();
+        if let Some(job) = queue.jobs.pop_front() {
+            if is_listed {
+                queue.idle[number] = None;
+                queue.stack.retain(|other| *other != number);
+            }
+            return Poll::Ready(job);
+        }
+        queue.idle[number] = Some(cx.waker().clone());
+        if !is_listed {
+            queue.stack.push(number);
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+async fn work<D: Device>(session: Rc<Session<D>>, queue: Rc<RefCell<Queue>>, number: usize) {
+    loop {
+        let mut job = next(&queue, number).await;
+        let payload = job.payload.take();
+        let outcome = run(&session.device, &job, payload).await;
+        session.finish(job.parity);
+        answer(&session, &job, outcome);
+    }
+}
+
+async fn run<D: Device>(
+    device: &D,
+    job: &Job,
+    payload: Option<Slice>,
+) -> Result<Outcome, VolumeError> {
+    let (offset, bytes) = (job.header.offset, u64::from(job.header.length));
+    match job.command {
+        Command::Read => device.read(offset, bytes).await.map(Outcome::Data),
+        Command::Write => {
+            let Some(payload) = payload else { unreachable!("a write has a payload") };
+            device.write(offset, payload).await.map(|()| Outcome::Done)
+        }
+        Command::Flush => device.flush().await.map(|()| Outcome::Done),
+        Command::Discard => device.discard(offset, bytes).await.map(|()| Outcome::Done),
+        Command::WriteZeroes => device.write_zeroes(offset, bytes).await.map(|()| Outcome::Done),
+        Command::Nothing => Ok(Outcome::Done),
+        Command::BlockStatus { is_one } => {
+            let mut extents = device.extents(offset, bytes).await?;
+            extents.truncate(if is_one { 1 } else { EXTENTS_MAX });
+            Ok(Outcome::Extents(extents))
+        }
+    }
+}
+
+fn answer<D: Device>(session: &Session<D>, job: &Job, outcome: Result<Outcome, VolumeError>) {
+    let cookie = job.header.cookie;
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(error) => return session.reply_error(&job.header, job.room, errno_of(error)),
+    };
+    let (env, is_structured) = (&session.env, session.agreed.is_structured);
+    let mut outbox = session.outbox.borrow_mut();
+    match outcome {
+        Outcome::Done if is_structured && job.header.command == proto::command::READ => {
+            outbox.push(env, proto::none_chunk(cookie).as_bytes());
+        }
+        Outcome::Done => outbox.push(env, proto::simple_reply(cookie, 0).as_bytes()),
+        Outcome::Data(pieces) => {
+            assert_eq!(pieces.bytes(), u64::from(job.header.length), "a read of another length");
+            let head = if is_structured {
+                proto::data_chunk(cookie, job.header.offset, job.header.length)
+            } else {
+                proto::simple_reply(cookie, 0)
+            };
+            outbox.push(env, head.as_bytes());
+            for piece in pieces.iter() {
+                outbox.push_payload(env, piece);
+            }
+        }
+        Outcome::Extents(extents) => {
+            assert!(!extents.is_empty(), "a device that knows no extent");
+            let count = u32::try_from(extents.len()).unwrap_or(u32::MAX);
+            outbox.push(env, proto::status_chunk(cookie, count).as_bytes());
+            for extent in extents {
+                let bytes = u32::try_from(extent.bytes).unwrap_or(u32::MAX);
+                let state = if extent.is_allocated { 0 } else { STATE_HOLE_ZERO };
+                outbox.push(env, &bytes.to_be_bytes());
+                outbox.push(env, &state.to_be_bytes());
+            }
+        }
+    }
+    outbox.end_reply(job.room);
+    drop(outbox);
+    session.queued.notify();
+}
