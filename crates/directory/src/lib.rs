@@ -1,2 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Placeholder.
+//! The directory: the small, linearizable store in which a cluster keeps who owns what.
+//!
+//! [`records`] are the values, [`Directory`] is the client that lives in a shard, [`serve`] the
+//! server behind the embedded directory and the simulated one. The etcd gateway in `control` speaks
+//! the same [`protocol`]. Nothing on the data path waits for the directory unless the configuration
+//! of an object changes (PROTOCOL.md rule 52).
+#![forbid(unsafe_code)]
+
+mod records;
+
+pub use records::*;

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What stands in the directory: one JSON value per key, described in
+//! `docs/formats/directory-records.md`.
+//!
+//! Guarantees: what [`ObjectRecord::decode`] and its siblings return keeps every invariant of its
+//! kind; unknown fields, other formats and numbers not in canonical form are refused. `encode`
+//! panics on a record that breaks them: nothing may ever write such a record.
+
+mod keys;
+mod stored;
+
+pub use keys::{
+    ALIVE_PREFIX, HOST_PREFIX, OBJECT_PREFIX, PREFIX, VOLUME_PREFIX, alive_key, cluster_key,
+    host_key, object_key, parse_alive_key, parse_host_key, parse_object_key, parse_volume_key,
+    volume_key,
+};
+
+use base::{
+    ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, SECTOR_SIZE, Seat, Set, Term,
+    Version, VolumeId,
+};
+use thiserror::Error;
+
+/// Sectors of the largest object: 255 GiB. A volume is cut into objects of this size, the last one
+/// shorter.
+pub const OBJECT_SECTORS_MAX: u64 = (255 << 30) / SECTOR_SIZE;
+/// Bytes of the longest name of a cluster, host or volume.
+pub const NAME_BYTES_MAX: usize = 64;
+/// Failures to tolerate, at most: four copies.
+pub const FTT_MAX: u8 = 3;
+/// Components of one object: four copies, each with a replacement under way.
+pub const COMPONENTS_MAX: usize = 8;
+/// Disk groups of one host.
+pub const GROUPS_MAX: usize = 16;
+/// Objects of one volume: 255 TiB.
+pub const OBJECTS_MAX: usize = 1024;
+/// Bytes of the longest address or URI in a record.
+pub const ADDRESS_BYTES_MAX: usize = 512;
+/// The format that this program writes and reads.
+pub const FORMAT: u32 = 1;
+
+/// Why a value is not the record that its key promises.
+#[derive(Debug, Error)]
+pub enum RecordError {
+    /// not JSON, or not with exactly the fields of this record
+    #[error("not a record of this kind")]
+    Json {
+        /// Where and what.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// written by a program of another format
+    #[error("record format {found} is not {FORMAT}")]
+    Format {
+        /// The format number in the value.
+        found: u32,
+    },
+    /// well-formed, but against an invariant of the record
+    #[error("field '{field}' {rule}")]
+    Invalid {
+        /// The field.
+        field: &'static str,
+        /// The rule that it breaks.
+        rule: &'static str,
+    },
+}
+
+/// The cluster as such, at [`cluster_key`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterRecord {
+    /// Random, not zero; every peer link names it.
+    pub id: u64,
+    /// For people; see [`is_name`].
+    pub name: String,
+}
+
+/// One host, at [`host_key`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostRecord {
+    /// 1 and up.
+    pub id: HostId,
+    /// For people; see [`is_name`].
+    pub name: String,
+    /// Where its peer port is: `tcp:10.0.0.1:7000` or `unix:/path`.
+    pub peer_address: String,
+    /// Where its volumes are served; a volume's name is appended. May be empty.
+    pub nbd_uri: String,
+    /// Its disk groups, at most [`GROUPS_MAX`].
+    pub groups: Vec<GroupRecord>,
+}
+
+/// One disk group of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupRecord {
+    /// The group.
+    pub id: GroupId,
+    /// Bytes for components when it is empty.
+    pub capacity_bytes: u64,
+}
+
+/// A host that runs, at [`alive_key`], bound to its lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AliveRecord {
+    /// Which run of the daemon.
+    pub incarnation: Incarnation,
+    /// Bytes free on its disk groups when it was written; a hint for placement.
+    pub free_bytes: u64,
+}
+
+/// One volume, at [`volume_key`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeRecord {
+    /// The volume.
+    pub id: VolumeId,
+    /// Its name, as in its key; see [`is_name`].
+    pub name: String,
+    /// Bytes, a multiple of 512, not zero.
+    pub size_bytes: u64,
+    /// Failures to tolerate, 0 to [`FTT_MAX`].
+    pub ftt: u8,
+    /// Its objects in order: [`OBJECT_SECTORS_MAX`] sectors each, the last one the rest.
+    pub objects: Vec<ObjectId>,
+}
+
+/// Who serves an object: a host in one run of its daemon. A new process is a new owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Owner {
+    /// The host.
+    pub host: HostId,
+    /// Its run.
+    pub incarnation: Incarnation,
+}
+
+/// What a component is worth (PROTOCOL.md section 2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ComponentState {
+    /// Has every completed write.
+    Active,
+    /// Missed writes; comes back by itself.
+    Absent,
+    /// Lost data or its device fails; needs replacement or a full copy.
+    Degraded,
+    /// Being brought up to date.
+    Resyncing,
+}
+
+/// One leaf of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ComponentRecord {
+    /// The component.
+    pub id: ComponentId,
+    /// Where it is.
+    pub host: HostId,
+    /// On which disk group of that host.
+    pub group: GroupId,
+    /// What it is worth.
+    pub state: ComponentState,
+    /// Counts its absences.
+    pub seat: Seat,
+    /// Where not active: every write up to here is on it, nothing above is promised.
+    pub left: Lsn,
+}
+
+/// One object, at [`object_key`]: the truth about who serves it and which copies count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectRecord {
+    /// The object.
+    pub id: ObjectId,
+    /// Its volume.
+    pub volume: VolumeId,
+    /// Sectors, 1 to [`OBJECT_SECTORS_MAX`].
+    pub sectors: u64,
+    /// Rises by one with every change.
+    pub version: Version,
+    /// Rises with every change of owner; below 2^24.
+    pub term: Term,
+    /// Who serves it at `term`; nobody before the first take-over.
+    pub owner: Option<Owner>,
+    /// The last owner left cleanly, everything up to here is on every active component.
+    pub handover: Option<Lsn>,
+    /// 1 to [`COMPONENTS_MAX`], at least one of them active.
+    pub components: Vec<ComponentRecord>,
+}
+
+/// Whether `name` may name a cluster, host or volume: 1 to [`NAME_BYTES_MAX`] letters, digits,
+/// `.`, `_` and `-` of ASCII, the first a letter or digit.
+#[must_use]
+pub fn is_name(name: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    name.len() <= NAME_BYTES_MAX
+        && name.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric())
+        && name.bytes().all(is_inner)
+}
+
+/// How many objects a volume of `size_bytes` has.
+#[must_use]
+pub fn object_count(size_bytes: u64) -> u64 {
+    size_bytes.div_ceil(OBJECT_SECTORS_MAX * SECTOR_SIZE)
+}
+
+fn ensure(holds: bool, field: &'static str, rule: &'static str) -> Result<(), RecordError> {
+    if holds { Ok(()) } else { Err(RecordError::Invalid { field, rule }) }
+}
+
+fn are_unique<T: Ord>(items: impl Iterator<Item = T>) -> bool {
+    let mut seen = Set::new();
+    items.into_iter().all(|item| seen.insert(item))
+}
+
+const NAME_RULE: &str = "is not 1 to 64 letters, digits, '.', '_' or '-', a letter or digit first";
+
+impl ClusterRecord {
+    /// Whether it keeps its invariants.
+    ///
+    /// # Errors
+    /// [`RecordError::Invalid`] with the field.
+    pub fn check(&self) -> Result<(), RecordError> {
+        ensure(self.id != 0, "id", "is zero")?;
+        ensure(is_name(&self.name), "name", NAME_RULE)
+    }
+}
+
+impl HostRecord {
+    /// Whether it keeps its invariants.
+    ///
+    /// # Errors
+    /// [`RecordError::Invalid`] with the field.
+    pub fn check(&self) -> Result<(), RecordError> {
+        ensure(self.id.0 != 0, "id", "is zero")?;
+        ensure(is_name(&self.name), "name", NAME_RULE)?;
+        let address = &self.peer_address;
+        let has_scheme = address.starts_with("tcp:") || address.starts_with("unix:");
+        ensure(has_scheme, "peer_address", "starts neither with 'tcp:' nor with 'unix:'")?;
+        ensure(address.len() <= ADDRESS_BYTES_MAX, "peer_address", "is too long")?;
+        ensure(self.nbd_uri.len() <= ADDRESS_BYTES_MAX, "nbd_uri", "is too long")?;
+        ensure(self.groups.len() <= GROUPS_MAX, "groups", "has too many entries")?;
+        let ids = self.groups.iter().map(|group| group.id);
+        ensure(are_unique(ids), "groups", "names a group twice")
+    }
+}
+
+impl AliveRecord {
+    /// Whether it keeps its invariants; it has none beyond its fields' ranges.
+    ///
+    /// # Errors
+    /// None.
+    pub fn check(&self) -> Result<(), RecordError> {
+        Ok(())
+    }
+}
+
+impl VolumeRecord {
+    /// Whether it keeps its invariants.
+    ///
+    /// # Errors
+    /// [`RecordError::Invalid`] with the field.
+    pub fn check(&self) -> Result<(), RecordError> {
+        ensure(is_name(&self.name), "name", NAME_RULE)?;
+        ensure(self.size_bytes > 0, "size_bytes", "is zero")?;
+        let is_whole = self.size_bytes.is_multiple_of(SECTOR_SIZE);
+        ensure(is_whole, "size_bytes", "is not a multiple of 512")?;
+        ensure(self.ftt <= FTT_MAX, "ftt", "is above 3")?;
+        ensure(self.objects.len() <= OBJECTS_MAX, "objects", "has too many entries")?;
+        let fits = self.objects.len() as u64 == object_count(self.size_bytes);
+        ensure(fits, "objects", "does not match the size")?;
+        ensure(are_unique(self.objects.iter()), "objects", "names an object twice")
+    }
+}
+
+impl ObjectRecord {
+    /// Whether it keeps its invariants.
+    ///
+    /// # Errors
+    /// [`RecordError::Invalid`] with the field.
+    pub fn check(&self) -> Result<(), RecordError> {
+        ensure(self.sectors > 0, "sectors", "is zero")?;
+        ensure(self.sectors <= OBJECT_SECTORS_MAX, "sectors", "is above 255 GiB")?;
+        ensure(self.version.0 > 0, "version", "is zero")?;
+        ensure(self.term.0 < 1 << 24, "term", "does not fit an lsn")?;
+        if let Some(owner) = self.owner {
+            ensure(owner.host.0 != 0, "owner", "is on host zero")?;
+            ensure(self.term.0 > 0, "term", "is zero although there is an owner")?;
+        }
+        let handover_fits = self.handover.is_none_or(|lsn| lsn.term() <= self.term);
+        ensure(handover_fits, "handover", "is of a term that never was")?;
+        self.check_components()
+    }
+
+    fn check_components(&self) -> Result<(), RecordError> {
+        let components = &self.components;
+        ensure(components.len() <= COMPONENTS_MAX, "components", "has too many entries")?;
+        let ids = components.iter().map(|component| component.id);
+        ensure(are_unique(ids), "components", "names a component twice")?;
+        // The last active component is never marked absent (PROTOCOL.md section 2).
+        let has_active = components.iter().any(|c| c.state == ComponentState::Active);
+        ensure(has_active, "components", "has none that is active")?;
+        for component in components {
+            ensure(component.host.0 != 0, "host", "is zero")?;
+            ensure(component.left.term() <= self.term, "left", "is of a term that never was")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which key holds which record. Identities are hexadecimal without leading zeros, as they are
+//! displayed everywhere else.
+
+use super::is_name;
+use base::{HostId, ObjectId};
+
+/// Every key of a cluster starts with this.
+pub const PREFIX: &str = "/gabion/";
+/// Keys of [`super::HostRecord`]s.
+pub const HOST_PREFIX: &str = "/gabion/host/";
+/// Keys of [`super::AliveRecord`]s.
+pub const ALIVE_PREFIX: &str = "/gabion/alive/";
+/// Keys of [`super::VolumeRecord`]s.
+pub const VOLUME_PREFIX: &str = "/gabion/volume/";
+/// Keys of [`super::ObjectRecord`]s.
+pub const OBJECT_PREFIX: &str = "/gabion/object/";
+
+/// The key of the [`super::ClusterRecord`].
+#[must_use]
+pub fn cluster_key() -> String {
+    format!("{PREFIX}cluster")
+}
+
+/// The key of a host's [`super::HostRecord`].
+#[must_use]
+pub fn host_key(host: HostId) -> String {
+    format!("{HOST_PREFIX}{host}")
+}
+
+/// The key of a host's [`super::AliveRecord`].
+#[must_use]
+pub fn alive_key(host: HostId) -> String {
+    format!("{ALIVE_PREFIX}{host}")
+}
+
+/// The key of the [`super::VolumeRecord`] of the volume `name`, which must be a name.
+#[must_use]
+pub fn volume_key(name: &str) -> String {
+    assert!(is_name(name), "a volume's name is checked before its key is made");
+    format!("{VOLUME_PREFIX}{name}")
+}
+
+/// The key of an object's [`super::ObjectRecord`].
+#[must_use]
+pub fn object_key(object: ObjectId) -> String {
+    format!("{OBJECT_PREFIX}{object}")
+}
+
+/// The host of a key that [`host_key`] made.
+#[must_use]
+pub fn parse_host_key(key: &str) -> Option<HostId> {
+    let id = parse_hex(key.strip_prefix(HOST_PREFIX)?)?;
+    u32::try_from(id).ok().map(HostId)
+}
+
+/// The host of a key that [`alive_key`] made.
+#[must_use]
+pub fn parse_alive_key(key: &str) -> Option<HostId> {
+    let id = parse_hex(key.strip_prefix(ALIVE_PREFIX)?)?;
+    u32::try_from(id).ok().map(HostId)
+}
+
+/// The object of a key that [`object_key`] made.
+#[must_use]
+pub fn parse_object_key(key: &str) -> Option<ObjectId> {
+    parse_hex(key.strip_prefix(OBJECT_PREFIX)?).map(ObjectId)
+}
+
+/// The volume's name of a key that [`volume_key`] made.
+#[must_use]
+pub fn parse_volume_key(key: &str) -> Option<&str> {
+    key.strip_prefix(VOLUME_PREFIX).filter(|name| is_name(name))
+}
+
+/// The number whose canonical text this is: lower case, no leading zeros, no sign.
+pub(super) fn parse_hex(text: &str) -> Option<u64> {
+    let number = u64::from_str_radix(text, 16).ok()?;
+    (format!("{number:x}") == text).then_some(number)
+}

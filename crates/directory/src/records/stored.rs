@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The records as JSON: the shape on disk, kept apart from the types that the program uses, so that
+//! neither changes the other by accident.
+
+use super::keys::parse_hex;
+use super::{
+    AliveRecord, ClusterRecord, ComponentRecord, ComponentState, FORMAT, GroupRecord, HostRecord,
+    ObjectRecord, Owner, RecordError, VolumeRecord,
+};
+use base::{
+    ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, Seat, Term, Version, VolumeId,
+};
+use serde::de::{DeserializeOwned, Error};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A 64-bit identity: hexadecimal text, since many JSON readers keep only 53 bits of a number.
+#[derive(Clone, Copy)]
+struct Hex(u64);
+
+impl Serialize for Hex {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&format_args!("{:x}", self.0))
+    }
+}
+
+impl<'a> Deserialize<'a> for Hex {
+    fn deserialize<D: Deserializer<'a>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        parse_hex(&text).map(Self).ok_or_else(|| D::Error::custom("not a hexadecimal number"))
+    }
+}
+
+/// An lsn: `term.counter` in decimal.
+#[derive(Clone, Copy)]
+struct LsnText(Lsn);
+
+impl Serialize for LsnText {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&format_args!("{}.{}", self.0.term().0, self.0.counter()))
+    }
+}
+
+impl<'a> Deserialize<'a> for LsnText {
+    fn deserialize<D: Deserializer<'a>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        parse_lsn(&text).map(Self).ok_or_else(|| D::Error::custom("not an lsn"))
+    }
+}
+
+fn parse_lsn(text: &str) -> Option<Lsn> {
+    let (term, counter) = text.split_once('.')?;
+    let (term, counter): (u32, u64) = (term.parse().ok()?, counter.parse().ok()?);
+    if term >= 1 << 24 || counter >= 1 << Lsn::COUNTER_BITS {
+        return None;
+    }
+    (format!("{term}.{counter}") == text).then(|| Lsn::new(Term(term), counter))
+}
+
+/// Only the format number: decides whether the rest is worth reading.
+#[derive(Deserialize)]
+struct Envelope {
+    format: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Cluster {
+    format: u32,
+    id: Hex,
+    name: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Host {
+    format: u32,
+    id: u32,
+    name: String,
+    peer_address: String,
+    nbd_uri: String,
+    groups: Vec<Group>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Group {
+    id: Hex,
+    capacity_bytes: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Alive {
+    format: u32,
+    incarnation: Hex,
+    free_bytes: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Volume {
+    format: u32,
+    id: Hex,
+    name: String,
+    size_bytes: u64,
+    ftt: u8,
+    objects: Vec<Hex>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Object {
+    format: u32,
+    id: Hex,
+    volume: Hex,
+    sectors: u64,
+    version: u64,
+    term: u32,
+    owner: Option<StoredOwner>,
+    handover: Option<LsnText>,
+    components: Vec<Component>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredOwner {
+    host: u32,
+    incarnation: Hex,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Component {
+    id: Hex,
+    host: u32,
+    group: Hex,
+    state: State,
+    seat: u32,
+    left: LsnText,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Active,
+    Absent,
+    Degraded,
+    Resyncing,
+}
+
+impl From<ComponentState> for State {
+    fn from(state: ComponentState) -> Self {
+        match state {
+            ComponentState::Active => Self::Active,
+            ComponentState::Absent => Self::Absent,
+            ComponentState::Degraded => Self::Degraded,
+            ComponentState::Resyncing => Self::Resyncing,
+        }
+    }
+}
+
+impl From<State> for ComponentState {
+    fn from(state: State) -> Self {
+        match state {
+            State::Active => Self::Active,
+            State::Absent => Self::Absent,
+            State::Degraded => Self::Degraded,
+            State::Resyncing => Self::Resyncing,
+        }
+    }
+}
+
+fn to_json<T: Serialize>(stored: &T) -> Vec<u8> {
+    match serde_json::to_vec(stored) {
+        Ok(bytes) => bytes,
+        Err(error) => unreachable!("records have text keys and no foreign types: {error}"),
+    }
+}
+
+fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, RecordError> {
+    let wrap = |source| RecordError::Json { source };
+    let envelope: Envelope = serde_json::from_slice(bytes).map_err(wrap)?;
+    if envelope.format != FORMAT {
+        return Err(RecordError::Format { found: envelope.format });
+    }
+    serde_json::from_slice(bytes).map_err(wrap)
+}
+
+macro_rules! codec {
+    ($record:ident, $stored:ident) => {
+        impl $record {
+            /// The value for the directory. Panics where the record breaks an invariant: use
+            /// [`Self::check`] first on what people typed.
+            #[must_use]
+            pub fn encode(&self) -> Vec<u8> {
+                let checked = self.check();
+                assert!(checked.is_ok(), "a record that breaks its invariants: {checked:?}");
+                to_json(&$stored::from(self))
+            }
+
+            /// The record in a value of the directory.
+            ///
+            /// # Errors
+            /// [`RecordError`]: not this kind of record, another format, an invariant broken.
+            pub fn decode(bytes: &[u8]) -> Result<Self, RecordError> {
+                let record = Self::from(from_json::<$stored>(bytes)?);
+                record.check()?;
+                Ok(record)
+            }
+        }
+    };
+}
+
+codec!(ClusterRecord, Cluster);
+codec!(HostRecord, Host);
+codec!(AliveRecord, Alive);
+codec!(VolumeRecord, Volume);
+codec!(ObjectRecord, Object);
+
+impl From<&ClusterRecord> for Cluster {
+    fn from(r: &ClusterRecord) -> Self {
+        Self { format: FORMAT, id: Hex(r.id), name: r.name.clone() }
+    }
+}
+
+impl From<Cluster> for ClusterRecord {
+    fn from(s: Cluster) -> Self {
+        Self { id: s.id.0, name: s.name }
+    }
+}
+
+impl From<&HostRecord> for Host {
+    fn from(r: &HostRecord) -> Self {
+        let group = |g: &GroupRecord| Group { id: Hex(g.id.0), capacity_bytes: g.capacity_bytes };
+        Self {
+            format: FORMAT,
+            id: r.id.0,
+            name: r.name.clone(),
+            peer_address: r.peer_address.clone(),
+            nbd_uri: r.nbd_uri.clone(),
+            groups: r.groups.iter().map(group).collect(),
+        }
+    }
+}
+
+impl From<Host> for HostRecord {
+    fn from(s: Host) -> Self {
+        let group =
+            |g: Group| GroupRecord { id: GroupId(g.id.0), capacity_bytes: g.capacity_bytes };
+        Self {
+            id: HostId(s.id),
+            name: s.name,
+            peer_address: s.peer_address,
+            nbd_uri: s.nbd_uri,
+            groups: s.groups.into_iter().map(group).collect(),
+        }
+    }
+}
+
+impl From<&AliveRecord> for Alive {
+    fn from(r: &AliveRecord) -> Self {
+        Self { format: FORMAT, incarnation: Hex(r.incarnation.0), free_bytes: r.free_bytes }
+    }
+}
+
+impl From<Alive> for AliveRecord {
+    fn from(s: Alive) -> Self {
+        Self { incarnation: Incarnation(s.incarnation.0), free_bytes: s.free_bytes }
+    }
+}
+
+impl From<&VolumeRecord> for Volume {
+    fn from(r: &VolumeRecord) -> Self {
+        Self {
+            format: FORMAT,
+            id: Hex(r.id.0),
+            name: r.name.clone(),
+            size_bytes: r.size_bytes,
+            ftt: r.ftt,
+            objects: r.objects.iter().map(|id| Hex(id.0)).collect(),
+        }
+    }
+}
+
+impl From<Volume> for VolumeRecord {
+    fn from(s: Volume) -> Self {
+        Self {
+            id: VolumeId(s.id.0),
+            name: s.name,
+            size_bytes: s.size_bytes,
+            ftt: s.ftt,
+            objects: s.objects.into_iter().map(|id| ObjectId(id.0)).collect(),
+        }
+    }
+}
+
+impl From<&ObjectRecord> for Object {
+    fn from(r: &ObjectRecord) -> Self {
+        let owner = |o: Owner| StoredOwner { host: o.host.0, incarnation: Hex(o.incarnation.0) };
+        Self {
+            format: FORMAT,
+            id: Hex(r.id.0),
+            volume: Hex(r.volume.0),
+            sectors: r.sectors,
+            version: r.version.0,
+            term: r.term.0,
+            owner: r.owner.map(owner),
+            handover: r.handover.map(LsnText),
+            components: r.components.iter().map(Component::from).collect(),
+        }
+    }
+}
+
+impl From<Object> for ObjectRecord {
+    fn from(s: Object) -> Self {
+        let owner = |o: StoredOwner| Owner {
+            host: HostId(o.host),
+            incarnation: Incarnation(o.incarnation.0),
+        };
+        Self {
+            id: ObjectId(s.id.0),
+            volume: VolumeId(s.volume.0),
+            sectors: s.sectors,
+            version: Version(s.version),
+            term: Term(s.term),
+            owner: s.owner.map(owner),
+            handover: s.handover.map(|lsn| lsn.0),
+            components: s.components.into_iter().map(ComponentRecord::from).collect(),
+        }
+    }
+}
+
+impl From<&ComponentRecord> for Component {
+    fn from(r: &ComponentRecord) -> Self {
+        Self {
+            id: Hex(r.id.0),
+            host: r.host.0,
+            group: Hex(r.group.0),
+            state: r.state.into(),
+            seat: r.seat.0,
+            left: LsnText(r.left),
+        }
+    }
+}
+
+impl From<Component> for ComponentRecord {
+    fn from(s: Component) -> Self {
+        Self {
+            id: ComponentId(s.id.0),
+            host: HostId(s.host),
+            group: GroupId(s.group.0),
+            state: s.state.into(),
+            seat: Seat(s.seat),
+            left: s.left.0,
+        }
+    }
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use super::*;
+
+fn component(id: u64, state: ComponentState) -> ComponentRecord {
+    ComponentRecord {
+        id: ComponentId(id),
+        host: HostId(2),
+        group: GroupId(0xABCD),
+        state,
+        seat: Seat(3),
+        left: Lsn::new(Term(5), 77),
+    }
+}
+
+fn object() -> ObjectRecord {
+    ObjectRecord {
+        id: ObjectId(u64::MAX),
+        volume: VolumeId(0x1F),
+        sectors: OBJECT_SECTORS_MAX,
+        version: Version(12),
+        term: Term(6),
+        owner: Some(Owner { host: HostId(1), incarnation: Incarnation(9) }),
+        handover: None,
+        components: vec![
+            component(1, ComponentState::Active),
+            component(2, ComponentState::Resyncing),
+        ],
+    }
+}
+
+fn volume() -> VolumeRecord {
+    VolumeRecord {
+        id: VolumeId(0x1F),
+        name: "db-1".to_owned(),
+        size_bytes: OBJECT_SECTORS_MAX * SECTOR_SIZE + 512,
+        ftt: 1,
+        objects: vec![ObjectId(1), ObjectId(2)],
+    }
+}
+
+fn host() -> HostRecord {
+    HostRecord {
+        id: HostId(31),
+        name: "ah1".to_owned(),
+        peer_address: "tcp:10.0.0.1:7000".to_owned(),
+        nbd_uri: "nbd://10.0.0.1/".to_owned(),
+        groups: vec![GroupRecord { id: GroupId(0xABCD), capacity_bytes: 1 << 40 }],
+    }
+}
+
+const OBJECT_JSON: &str = include_str!("../../fixtures/object-1.json");
+const VOLUME_JSON: &str = include_str!("../../fixtures/volume-1.json");
+const HOST_JSON: &str = include_str!("../../fixtures/host-1.json");
+const ALIVE_JSON: &str = include_str!("../../fixtures/alive-1.json");
+const CLUSTER_JSON: &str = include_str!("../../fixtures/cluster-1.json");
+
+#[test]
+fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
+    let alive = AliveRecord { incarnation: Incarnation(0x10), free_bytes: 4096 };
+    let cluster = ClusterRecord { id: 0xC1, name: "lab".to_owned() };
+    let pairs = [
+        (object().encode(), OBJECT_JSON),
+        (volume().encode(), VOLUME_JSON),
+        (host().encode(), HOST_JSON),
+        (alive.encode(), ALIVE_JSON),
+        (cluster.encode(), CLUSTER_JSON),
+    ];
+    for (written, fixture) in pairs {
+        assert_eq!(String::from_utf8(written).unwrap(), fixture.trim_end());
+    }
+    assert_eq!(ObjectRecord::decode(OBJECT_JSON.as_bytes()).unwrap(), object());
+    assert_eq!(VolumeRecord::decode(VOLUME_JSON.as_bytes()).unwrap(), volume());
+    assert_eq!(HostRecord::decode(HOST_JSON.as_bytes()).unwrap(), host());
+    assert_eq!(AliveRecord::decode(ALIVE_JSON.as_bytes()).unwrap(), alive);
+    assert_eq!(ClusterRecord::decode(CLUSTER_JSON.as_bytes()).unwrap(), cluster);
+}
+
+/// Each replacement of one text in a good record must be refused.
+fn assert_refused<T>(
+    good: &str,
+    decode: impl Fn(&[u8]) -> Result<T, RecordError>,
+    from: &str,
+    to: &str,
+) {
+    assert!(good.contains(from), "the fixture has no {from}");
+    let bad = good.replacen(from, to, 1);
+    assert!(decode(bad.as_bytes()).is_err(), "{bad} was taken");
+}
+
+#[test]
+fn what_is_not_exactly_a_record_is_refused() {
+    let edits = [
+        ("\"format\":1", "\"format\":2"),
+        ("\"format\":1,", ""),
+        ("\"format\":1", "\"format\":1,\"more\":1"),
+        ("\"version\":12", "\"version\":0"),
+        ("\"term\":6", "\"term\":16777216"),
+        ("\"term\":6", "\"term\":0"),
+        ("\"term\":6", "\"term\":4"), // below the term of `left`
+        ("\"sectors\":534773760", "\"sectors\":534773761"),
+        ("\"sectors\":534773760", "\"sectors\":0"),
+        ("\"state\":\"active\"", "\"state\":\"absent\""), // nobody active
+        ("\"state\":\"active\"", "\"state\":\"lost\""),
+        ("\"id\":\"2\"", "\"id\":\"1\""), // twice
+        ("\"left\":\"5.77\"", "\"left\":\"5.077\""),
+        ("\"left\":\"5.77\"", "\"left\":\"5.1099511627776\""),
+        ("\"id\":\"1\"", "\"id\":\"0x1\""),
+        ("\"id\":\"1\"", "\"id\":\"+1\""),
+        ("\"id\":\"1\"", "\"id\":1"),
+        ("\"host\":2", "\"host\":0"),
+    ];
+    for (from, to) in edits {
+        assert_refused(OBJECT_JSON, ObjectRecord::decode, from, to);
+    }
+    let edits = [
+        ("\"ftt\":1", "\"ftt\":4"),
+        ("db-1", "db/1"),
+        ("db-1", ""),
+        ("\"1\",\"2\"", "\"1\""),
+        ("\"1\",\"2\"", "\"1\",\"1\""),
+        ("273804165632", "273804165633"),
+    ];
+    for (from, to) in edits {
+        assert_refused(VOLUME_JSON, VolumeRecord::decode, from, to);
+    }
+    assert_refused(HOST_JSON, HostRecord::decode, "tcp:", "udp:");
+    assert_refused(HOST_JSON, HostRecord::decode, "\"id\":31", "\"id\":0");
+    assert_refused(CLUSTER_JSON, ClusterRecord::decode, "\"c1\"", "\"0\"");
+    assert!(ObjectRecord::decode(VOLUME_JSON.as_bytes()).is_err(), "a record of another kind");
+    assert!(ObjectRecord::decode(&[0xFF, 0]).is_err());
+}
+
+#[test]
+fn keys_name_their_records_both_ways() {
+    assert_eq!(parse_object_key(&object_key(ObjectId(u64::MAX))), Some(ObjectId(u64::MAX)));
+    assert_eq!(parse_host_key(&host_key(HostId(31))), Some(HostId(31)));
+    assert_eq!(parse_alive_key(&alive_key(HostId(u32::MAX))), Some(HostId(u32::MAX)));
+    assert_eq!(parse_volume_key(&volume_key("db-1")), Some("db-1"));
+    assert_eq!(parse_host_key("/gabion/host/01"), None);
+    assert_eq!(parse_host_key("/gabion/host/100000000"), None);
+    assert_eq!(parse_host_key(&alive_key(HostId(1))), None);
+    assert_eq!(parse_volume_key("/gabion/volume/a/b"), None);
+}
