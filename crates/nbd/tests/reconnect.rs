@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Old and new connections of one export (rule 47), and what is left of a connection that ended.
+
+mod common;
+
+use common::client::{Client, request};
+use common::world::run;
+use std::time::Duration;
+
+const SLOW: Duration = Duration::from_millis(60);
+
+fn write_request(offset: u64, byte: u8) -> Vec<u8> {
+    let mut bytes = request(1, 0, u64::from(byte), offset, 4096);
+    bytes.extend([byte; 4096]);
+    bytes
+}
+
+#[test]
+fn nothing_of_a_dead_client_acts_after_the_next_one_is_in() {
+    for is_tcp in [false, true] {
+        run(1 << 20, move |world| async move {
+            let address = if is_tcp { &world.tcp } else { &world.unix };
+            for round in 1..8u8 {
+                let mut old = Client::open(&world.env, address, "disk", true).await;
+                world.device.set_delay_max(SLOW);
+                for sector in 0..64 {
+                    old.send(&write_request(sector * 4096, 100 + round)).await.unwrap();
+                }
+                drop(old);
+                let mut new = Client::open(&world.env, address, "disk", true).await;
+                assert_eq!(world.device.under_way(), 0, "drained");
+                let before = world.device.peek(0, 64 * 4096);
+                world.device.set_delay_max(Duration::ZERO);
+                assert_eq!(new.write(0, 0, &[round; 4096]).await.error, 0);
+                world.env.sleep(SLOW * 2).await;
+                let after = world.device.peek(0, 64 * 4096);
+                assert_eq!(after[..4096], [round; 4096]);
+                assert!(after[4096..] == before[4096..], "an old write acted late");
+            }
+        });
+    }
+}
+
+#[test]
+fn a_living_connection_stays_over_unix_and_is_closed_over_tcp() {
+    run(1 << 20, |world| async move {
+        let mut old = Client::open(&world.env, &world.unix, "disk", true).await;
+        let mut old_tcp = Client::open(&world.env, &world.tcp, "disk", true).await;
+        let mut elsewhere = Client::open(&world.env, &world.tcp, "other", true).await;
+        let mut new = Client::open(&world.env, &world.unix, "disk", true).await;
+        assert_eq!(old.write(0, 0, &[1; 512]).await.error, 0);
+        assert_eq!(new.call(0, 0, 0, 512).await.data, [1; 512]);
+        assert!(old_tcp.is_closed().await);
+        assert_eq!(elsewhere.write(0, 0, &[1; 512]).await.error, 0, "another export goes on");
+    });
+}
+
+#[test]
+fn what_was_delivered_before_the_end_is_done_and_the_device_let_go() {
+    run(1 << 20, |world| async move {
+        for is_orderly in [false, true] {
+            world.device.set_delay_max(SLOW);
+            let mut client = Client::open(&world.env, &world.unix, "disk", true).await;
+            let byte = 5 + u8::from(is_orderly);
+            for sector in 0..32 {
+                client.send(&write_request(sector * 4096, byte)).await.unwrap();
+            }
+            if is_orderly {
+                client.send(&request(2, 0, 0, 0, 0)).await.unwrap();
+            }
+            drop(client);
+            world.env.sleep(Duration::from_millis(5)).await;
+            assert_eq!(world.server.stats().connections, 1, "it waits for its writes");
+            while world.server.stats().connections > 0 {
+                world.env.sleep(Duration::from_millis(1)).await;
+            }
+            assert_eq!(world.device.peek(0, 32 * 4096), vec![byte; 32 * 4096]);
+            assert_eq!(world.device.held(), 2);
+        }
+    });
+}
