@@ -1,2 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Placeholder.
+//! The simulated world: one thread for a whole cluster, virtual time, modelled disks and links, and
+//! one seed that decides everything.
+//!
+//! Guarantees: equal seeds and equal calls give equal runs ([`World::digest`]); what a flush or a
+//! durable write completed survives [`World::crash`]; streams stay in order; every operation of a
+//! live process completes exactly once. Not guaranteed: anything that a real machine does not
+//! promise either. Computing takes no virtual time.
+#![forbid(unsafe_code)]
+
+mod core;
+mod dial;
+mod disk;
+mod diskops;
+mod driver;
+mod faults;
+mod host;
+mod net;
+mod options;
+mod store;
+#[cfg(test)]
+mod tests;
+mod world;
+
+pub use driver::SimDriver;
+pub use faults::DiskFault;
+pub use host::HostKey;
+pub use options::{CrashModel, DiskModel, Latency, NetModel, WorldOptions, WorldStats};
+pub use world::World;

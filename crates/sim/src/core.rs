@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The world's state and its queue of events. Nothing here ever turns a host: the callers do, after
+//! they gave their borrow back.
+
+use crate::dial::Dial;
+use crate::disk::Disk;
+use crate::diskops::DiskOp;
+use crate::host::{Host, Process};
+use crate::net::{EndRef, LinkPair, Path};
+use crate::options::{WorldOptions, WorldStats};
+use base::{Instant, Rng};
+use env::{Completion, Done, IoError, Token};
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BinaryHeap};
+
+/// Parks of one process at one instant before the world calls it a livelock. A park follows up to
+/// 4096 polls; honest bursts need a few hundred.
+const PARKS_MAX: u32 = 100_000;
+
+/// What happens at some time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    /// A host's timer is due.
+    Timer { host: u32 },
+    /// A paused host goes on.
+    Wake { host: u32 },
+    /// A completion that was decided earlier arrives.
+    Soon { slot: u32 },
+    /// A device is done with an operation.
+    Disk { slot: u32, serial: u64 },
+    /// The first segment on the wire arrives.
+    Deliver { to: EndRef },
+    /// A reset arrives.
+    Reset { to: EndRef },
+    /// A dial reaches its goal.
+    Dial { slot: u32 },
+    /// The answer to a dial reaches the caller.
+    Linked { slot: u32 },
+    /// A crash or kill that was asked for while its host was turned.
+    Down { host: u32, is_crash: bool },
+}
+
+impl Kind {
+    fn number(&self) -> u64 {
+        match *self {
+            Self::Timer { host } => 1 | u64::from(host) << 8,
+            Self::Wake { host } => 2 | u64::from(host) << 8,
+            Self::Soon { slot } => 3 | u64::from(slot) << 8,
+            Self::Disk { slot, .. } => 4 | u64::from(slot) << 8,
+            Self::Deliver { to } => 5 | to.number() << 8,
+            Self::Reset { to } => 6 | to.number() << 8,
+            Self::Dial { slot } => 7 | u64::from(slot) << 8,
+            Self::Linked { slot } => 8 | u64::from(slot) << 8,
+            Self::Down { host, is_crash } => 9 + u64::from(is_crash) | u64::from(host) << 8,
+        }
+    }
+}
+
+pub(crate) struct Event {
+    pub(crate) at: u64,
+    seq: u64,
+    pub(crate) kind: Kind,
+}
+
+impl PartialEq for Event {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+impl Eq for Event {}
+impl PartialOrd for Event {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Event {
+    /// The earliest is the greatest: `BinaryHeap` gives the greatest first.
+    fn cmp(&self, other: &Self) -> Ordering {
+        (other.at, other.seq).cmp(&(self.at, self.seq))
+    }
+}
+
+/// Random streams: draws of one kind leave the others as they were.
+pub(crate) struct Streams {
+    pub(crate) disk: Rng,
+    pub(crate) net: Rng,
+    pub(crate) fault: Rng,
+    pub(crate) boot: Rng,
+    /// Small delays of the kernel.
+    pub(crate) delay: Rng,
+}
+
+pub(crate) struct Core {
+    pub(crate) options: WorldOptions,
+    pub(crate) now: u64,
+    seq: u64,
+    pub(crate) events: BinaryHeap<Event>,
+    pub(crate) rng: Streams,
+    pub(crate) hosts: Vec<Host>,
+    pub(crate) runnable: Vec<u32>,
+    pub(crate) processes: Vec<Process>,
+    soon: Vec<Option<(u32, Completion)>>,
+    soon_free: Vec<u32>,
+    pub(crate) disks: Vec<Disk>,
+    pub(crate) disk_names: BTreeMap<(u32, String), u32>,
+    pub(crate) disk_ops: Vec<Option<DiskOp>>,
+    pub(crate) disk_ops_free: Vec<u32>,
+    pub(crate) links: Vec<LinkPair>,
+    pub(crate) links_free: Vec<u32>,
+    pub(crate) dials: Vec<Option<Dial>>,
+    pub(crate) dials_free: Vec<u32>,
+    /// `paths[from][to]`.
+    pub(crate) paths: Vec<Vec<Path>>,
+    digest: u64,
+    pub(crate) stats: WorldStats,
+}
+
+impl Core {
+    pub(crate) fn new(options: WorldOptions) -> Self {
+        let stream = |salt| Rng::stream(options.seed, salt);
+        let rng = Streams {
+            disk: stream(1),
+            net: stream(2),
+            fault: stream(3),
+            boot: stream(4),
+            delay: stream(5),
+        };
+        Self {
+            options,
+            now: 0,
+            seq: 0,
+            events: BinaryHeap::new(),
+            rng,
+            hosts: Vec::new(),
+            runnable: Vec::new(),
+            processes: Vec::new(),
+            soon: Vec::new(),
+            soon_free: Vec::new(),
+            disks: Vec::new(),
+            disk_names: BTreeMap::new(),
+            disk_ops: Vec::new(),
+            disk_ops_free: Vec::new(),
+            links: Vec::new(),
+            links_free: Vec::new(),
+            dials: Vec::new(),
+            dials_free: Vec::new(),
+            paths: Vec::new(),
+            digest: 0,
+            stats: WorldStats::default(),
+        }
+    }
+
+    pub(crate) fn push(&mut self, at: u64, kind: Kind) {
+        self.seq += 1;
+        self.events.push(Event { at: at.max(self.now), seq: self.seq, kind });
+    }
+
+    /// A number that no other call got.
+    pub(crate) fn serial(&mut self) -> u64 {
+        self.seq += 1;
+        self.seq
+    }
+
+    pub(crate) fn mix(&mut self, value: u64) {
+        self.digest = (self.digest.rotate_left(5) ^ value).wrapping_mul(0x517C_C1B7_2722_0A95);
+    }
+
+    pub(crate) fn digest(&self) -> u64 {
+        self.digest
+    }
+
+    pub(crate) fn host_now(&self, host: u32) -> Instant {
+        self.hosts[host as usize].clock.read(self.now)
+    }
+
+    pub(crate) fn mark_runnable(&mut self, host: u32) {
+        let state = &mut self.hosts[host as usize];
+        if !state.is_runnable {
+            state.is_runnable = true;
+            self.runnable.push(host);
+        }
+    }
+
+    /// A completion arrives now, from within an event.
+    pub(crate) fn complete(&mut self, process: u32, completion: Completion) {
+        let state = &mut self.processes[process as usize];
+        if !state.is_live {
+            return;
+        }
+        let host = state.host;
+        state.queue.push(completion);
+        self.mark_runnable(host);
+    }
+
+    /// A completion arrives after a small delay: for what is decided within a turn.
+    pub(crate) fn soon(&mut self, process: u32, completion: Completion) {
+        let slot = self.soon_free.pop().unwrap_or_else(|| {
+            self.soon.push(None);
+            self.soon.len() as u32 - 1
+        });
+        self.soon[slot as usize] = Some((process, completion));
+        let at = self.now + 300 + self.rng.delay.below(2000);
+        self.push(at, Kind::Soon { slot });
+    }
+
+    pub(crate) fn answer(&mut self, process: u32, token: Token, result: Result<Done, IoError>) {
+        self.soon(process, Completion { token, result, buf: None });
+    }
+
+    /// Takes everything that completed for `process`.
+    pub(crate) fn harvest(&mut self, process: u32, done: &mut Vec<Completion>) {
+        let (now, seed) = (self.now, self.options.seed);
+        let state = &mut self.processes[process as usize];
+        if state.parked_at != now {
+            (state.parked_at, state.parks) = (now, 0);
+        }
+        state.parks += 1;
+        let name = &self.hosts[state.host as usize].name;
+        assert!(
+            state.parks < PARKS_MAX,
+            "livelock: host {name} never comes to rest at {now} ns (seed {seed})"
+        );
+        done.append(&mut state.queue);
+    }
+
+    /// The next event not after `limit`; moves the time there.
+    pub(crate) fn pop(&mut self, limit: u64) -> Option<Kind> {
+        if self.events.peek()?.at > limit {
+            return None;
+        }
+        let event = self.events.pop()?;
+        self.now = event.at;
+        self.stats.events += 1;
+        self.mix(event.at);
+        self.mix(event.kind.number());
+        Some(event.kind)
+    }
+
+    /// Applies an event; `Down` is the world's.
+    pub(crate) fn apply(&mut self, kind: Kind) {
+        match kind {
+            Kind::Timer { host } => {
+                let state = &mut self.hosts[host as usize];
+                if state.wake_at == Some(self.now) {
+                    state.wake_at = None;
+                    self.mark_runnable(host);
+                }
+            }
+            Kind::Wake { host } => self.mark_runnable(host),
+            Kind::Soon { slot } => {
+                let entry = self.soon[slot as usize].take();
+                self.soon_free.push(slot);
+                if let Some((process, completion)) = entry {
+                    self.complete(process, completion);
+                }
+            }
+            Kind::Disk { slot, serial } => self.disk_event(slot, serial),
+            Kind::Deliver { to } => self.deliver(to),
+            Kind::Reset { to } => self.reset_arrives(to),
+            Kind::Dial { slot } => self.dial_arrives(slot),
+            Kind::Linked { slot } => self.dial_answered(slot),
+            Kind::Down { .. } => unreachable!("the world takes a host down itself"),
+        }
+    }
+
+    /// After a turn: the event for the host's next timer.
+    pub(crate) fn set_timer(&mut self, host: u32, next: Option<Instant>) {
+        let Some(next) = next else { return };
+        let state = &mut self.hosts[host as usize];
+        let at = state.clock.when(next);
+        if at == u64::MAX || state.wake_at.is_some_and(|already| already <= at) {
+            return;
+        }
+        state.wake_at = Some(at);
+        self.push(at, Kind::Timer { host });
+    }
+}

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One modelled device: a volatile cache over stable media, latency, and faults.
+//!
+//! A cached write is `dirty` from its completion until a flush that was submitted after it
+//! completes. Power loss decides for each dirty or unfinished write whether all, none or some of
+//! its sectors reach the media; a sector is never torn.
+
+use crate::options::{CrashModel, DiskModel, WorldStats};
+use crate::store::{Layer, Piece, Store};
+use base::Rng;
+
+/// What a write or discard puts on the device.
+#[derive(Clone)]
+pub(crate) enum Body {
+    Data(Vec<Piece>),
+    Zero { offset: u64, bytes: u64 },
+}
+
+impl Body {
+    /// Bytes that a flush has to move.
+    fn weight(&self) -> u64 {
+        match self {
+            Self::Data(pieces) => pieces.iter().map(|p| p.sector_count() as u64 * 512).sum(),
+            Self::Zero { .. } => 0,
+        }
+    }
+}
+
+struct Dirty {
+    seq: u64,
+    /// A flush that should have covered it failed: no later flush vouches for it.
+    in_limbo: bool,
+    body: Body,
+}
+
+/// The faults that are on.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Faults {
+    pub(crate) fail_reads: bool,
+    pub(crate) fail_writes: bool,
+    pub(crate) fail_flush: bool,
+    pub(crate) slow: u64,
+    pub(crate) is_frozen: bool,
+}
+
+/// One device of one host. It outlives processes and crashes.
+pub(crate) struct Disk {
+    pub(crate) host: u32,
+    pub(crate) path: String,
+    pub(crate) size: u64,
+    pub(crate) is_file: bool,
+    /// The process that holds the lock.
+    pub(crate) owner: Option<u32>,
+    /// Closed by its owner while operations are under way: free when they are done.
+    pub(crate) is_closing: bool,
+    pub(crate) in_flight: usize,
+    pub(crate) faults: Faults,
+    /// Operations whose time came while the device was frozen: slot and serial.
+    pub(crate) held: Vec<(u32, u64)>,
+    pub(crate) store: Store,
+    /// Ranges (start, end) that cannot be read until they are written again.
+    pub(crate) bad: Vec<(u64, u64)>,
+    channels: Vec<u64>,
+    dirty: Vec<Dirty>,
+    dirty_bytes: u64,
+    seq: u64,
+}
+
+/// Fate of one unflushed write.
+enum Fate {
+    Kept,
+    Lost,
+    Torn,
+}
+
+/// How one crash treats unflushed writes.
+#[derive(Clone, Copy)]
+pub(crate) enum Mood {
+    AllKept,
+    AllLost,
+    Mixed,
+}
+
+impl Mood {
+    pub(crate) fn draw(model: &CrashModel, rng: &mut Rng) -> Self {
+        match rng.chance_ppm(model.uniform_ppm) {
+            true if rng.below(2) == 0 => Self::AllKept,
+            true => Self::AllLost,
+            false => Self::Mixed,
+        }
+    }
+
+    fn fate(self, model: &CrashModel, rng: &mut Rng) -> Fate {
+        match self {
+            Self::AllKept => Fate::Kept,
+            Self::AllLost => Fate::Lost,
+            Self::Mixed if rng.chance_ppm(model.lost_ppm) => Fate::Lost,
+            Self::Mixed if rng.chance_ppm(model.torn_ppm) => Fate::Torn,
+            Self::Mixed => Fate::Kept,
+        }
+    }
+}
+
+/// Some sectors of a write, at least one and not all; `None` where it has only one.
+pub(crate) fn tear(pieces: &[Piece], rng: &mut Rng) -> Option<Vec<Piece>> {
+    let sectors: usize = pieces.iter().map(Piece::sector_count).sum();
+    if sectors < 2 {
+        return None;
+    }
+    let mut keep: Vec<bool> = match rng.below(4) {
+        0 => (0..sectors).map(|_| rng.below(2) == 0).collect(),
+        1 => {
+            let hole = rng.below(sectors as u64) as usize;
+            (0..sectors).map(|at| at != hole).collect()
+        }
+        which => {
+            let cut = rng.between(1, sectors as u64 - 1) as usize;
+            (0..sectors).map(|at| (at < cut) == (which == 2)).collect()
+        }
+    };
+    if keep.iter().all(|kept| *kept == keep[0]) {
+        keep[0] = !keep[0];
+    }
+    let mut marks = keep.into_iter();
+    let mut out = Vec::new();
+    for piece in pieces {
+        piece.sift(|| marks.next().unwrap_or(false), &mut out);
+    }
+    Some(out)
+}
+
+impl Disk {
+    pub(crate) fn new(host: u32, path: &str, size: u64, is_file: bool, channels: usize) -> Self {
+        Self {
+            host,
+            path: path.to_owned(),
+            size,
+            is_file,
+            owner: None,
+            is_closing: false,
+            in_flight: 0,
+            faults: Faults::default(),
+            held: Vec::new(),
+            store: Store::default(),
+            bad: Vec::new(),
+            channels: vec![0; channels.max(1)],
+            dirty: Vec::new(),
+            dirty_bytes: 0,
+            seq: 0,
+        }
+    }
+
+    /// Takes the channel that is free first for `service` nanoseconds; when that is over.
+    pub(crate) fn occupy(
+        &mut self,
+        now: u64,
+        service: u64,
+        model: &DiskModel,
+        rng: &mut Rng,
+    ) -> u64 {
+        let mut service = service.saturating_mul(self.faults.slow.max(1));
+        if rng.chance_ppm(model.tail_ppm) {
+            service = service.saturating_mul(model.tail_factor.max(1));
+        }
+        let mut first = 0;
+        for (index, free_at) in self.channels.iter().enumerate() {
+            if *free_at <= now {
+                first = index;
+                break;
+            }
+            if *free_at < self.channels[first] {
+                first = index;
+            }
+        }
+        let end = self.channels[first].max(now).saturating_add(service);
+        self.channels[first] = end;
+        end
+    }
+
+    pub(crate) fn is_bad(&self, offset: u64, bytes: u64) -> bool {
+        self.bad.iter().any(|(start, end)| *start < offset + bytes && offset < *end)
+    }
+
+    /// A write makes its range readable again.
+    pub(crate) fn heal(&mut self, offset: u64, bytes: u64) {
+        if self.bad.is_empty() {
+            return;
+        }
+        let end = offset + bytes;
+        for (from, to) in std::mem::take(&mut self.bad) {
+            let parts = [(from, to.min(offset)), (from.max(end), to)];
+            self.bad.extend(parts.into_iter().filter(|(from, to)| from < to));
+        }
+    }
+
+    pub(crate) fn dirty_bytes(&self) -> u64 {
+        self.dirty_bytes
+    }
+
+    /// What a flush submitted now covers.
+    pub(crate) fn flush_cover(&self) -> u64 {
+        self.seq
+    }
+
+    /// A write or discard into the cache completed.
+    pub(crate) fn commit_cached(&mut self, body: Body, in_limbo: bool) {
+        self.seq += 1;
+        match &body {
+            Body::Data(pieces) => {
+                self.store.write_current(pieces);
+                self.dirty_bytes += body.weight();
+            }
+            Body::Zero { offset, bytes } => {
+                self.store.zero(Layer::Current, *offset, *bytes, self.seq)
+            }
+        }
+        self.dirty.push(Dirty { seq: self.seq, in_limbo, body });
+    }
+
+    /// A write through the cache completed.
+    pub(crate) fn commit_durable(&mut self, pieces: &[Piece]) {
+        self.seq += 1;
+        self.store.write_current(pieces);
+        self.store.write_stable(pieces, self.seq);
+    }
+
+    fn settle(store: &mut Store, body: &Body, seq: u64) {
+        match body {
+            Body::Data(pieces) => store.write_stable(pieces, seq),
+            Body::Zero { offset, bytes } => store.zero(Layer::Stable, *offset, *bytes, seq),
+        }
+    }
+
+    /// A flush that covers everything up to `cover` completed.
+    pub(crate) fn commit_flush(&mut self, cover: u64) {
+        let covered = self.dirty.partition_point(|dirty| dirty.seq <= cover);
+        let later = self.dirty.split_off(covered);
+        let mut kept = Vec::new();
+        for dirty in std::mem::replace(&mut self.dirty, later) {
+            if dirty.in_limbo {
+                kept.push(dirty);
+            } else {
+                Self::settle(&mut self.store, &dirty.body, dirty.seq);
+                self.dirty_bytes -= dirty.body.weight();
+            }
+        }
+        if !kept.is_empty() {
+            kept.append(&mut self.dirty);
+            self.dirty = kept;
+        }
+    }
+
+    /// A flush failed: what it should have covered may or may not survive, for ever.
+    pub(crate) fn fail_flush(&mut self, cover: u64) {
+        for dirty in &mut self.dirty {
+            dirty.in_limbo |= dirty.seq <= cover;
+        }
+    }
+
+    /// Power loss, with `unfinished` writes under way.
+    pub(crate) fn crash(
+        &mut self,
+        mut unfinished: Vec<Body>,
+        model: &CrashModel,
+        rng: &mut Rng,
+        stats: &mut WorldStats,
+    ) {
+        let mood = Mood::draw(model, rng);
+        for index in (1..unfinished.len()).rev() {
+            unfinished.swap(index, rng.below(index as u64 + 1) as usize);
+        }
+        let mut pending = std::mem::take(&mut self.dirty);
+        for body in unfinished {
+            self.seq += 1;
+            pending.push(Dirty { seq: self.seq, in_limbo: true, body });
+        }
+        for dirty in pending {
+            match (mood.fate(model, rng), &dirty.body) {
+                (Fate::Lost, _) => stats.writes_lost += 1,
+                (Fate::Torn, Body::Data(pieces)) => match tear(pieces, rng) {
+                    Some(part) => {
+                        stats.writes_torn += 1;
+                        self.store.write_stable(&part, dirty.seq);
+                    }
+                    None => stats.writes_lost += 1,
+                },
+                (_, body) => {
+                    stats.writes_kept += 1;
+                    Self::settle(&mut self.store, body, dirty.seq);
+                }
+            }
+        }
+        self.store.revert();
+        self.dirty_bytes = 0;
+        self.seize();
+    }
+
+    /// Its process is gone: unlock, forget what was under way.
+    pub(crate) fn seize(&mut self) {
+        self.owner = None;
+        self.is_closing = false;
+        self.in_flight = 0;
+        self.held.clear();
+        self.channels.fill(0);
+    }
+}

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Disk operations from submission to completion.
+
+use crate::core::{Core, Kind};
+use crate::disk::{Body, Disk, tear};
+use crate::store::{Layer, Piece};
+use base::crc32c;
+use env::{
+    Buf, Completion, DiskId, DiskInfo, Done, Durability, IoError, Op, OpenDisk, Slice, Token,
+};
+
+/// The kernel's EIO.
+const EIO: i32 = 5;
+
+/// One operation on a device.
+pub(crate) struct DiskOp {
+    process: u32,
+    token: Token,
+    disk: u32,
+    serial: u64,
+    work: Work,
+}
+
+enum Work {
+    Read { offset: u64, into: Buf },
+    Write { offset: u64, from: Slice, durability: Durability },
+    Flush { cover: u64 },
+    Discard { offset: u64, bytes: u64 },
+}
+
+impl Core {
+    /// Opens; the answer comes a little later.
+    pub(crate) fn open_disk(&mut self, process: u32, token: Token, options: OpenDisk) {
+        let result = self.try_open(process, options);
+        self.answer(process, token, result);
+    }
+
+    fn try_open(&mut self, process: u32, options: OpenDisk) -> Result<Done, IoError> {
+        let host = self.processes[process as usize].host;
+        let known = self.disk_names.get(&(host, options.path.clone())).copied();
+        let (index, is_new) = match (known, options.create) {
+            (Some(index), _) => (index, false),
+            (None, None) => return Err(IoError::NotFound),
+            (None, Some(size)) => {
+                let used: u64 =
+                    self.disks.iter().filter(|d| d.host == host && d.is_file).map(|d| d.size).sum();
+                let limit = self.options.disk.disk_space.unwrap_or(u64::MAX);
+                if used.saturating_add(size) > limit {
+                    return Err(IoError::NoSpace);
+                }
+                (self.add_disk(host, &options.path, size, true), true)
+            }
+        };
+        let disk = &mut self.disks[index as usize];
+        if disk.owner.is_some() {
+            return Err(IoError::Busy);
+        }
+        disk.owner = Some(process);
+        let info = DiskInfo { size: disk.size, is_file: disk.is_file, is_new };
+        let opened = &mut self.processes[process as usize].disks;
+        opened.push(Some(index));
+        Ok(Done::Disk(DiskId(opened.len() as u32 - 1), info))
+    }
+
+    pub(crate) fn add_disk(&mut self, host: u32, path: &str, size: u64, is_file: bool) -> u32 {
+        let index = self.disks.len() as u32;
+        self.disks.push(Disk::new(host, path, size, is_file, self.options.disk.channels));
+        let before = self.disk_names.insert((host, path.to_owned()), index);
+        assert!(before.is_none(), "two disks at {path}");
+        index
+    }
+
+    pub(crate) fn close_disk(&mut self, process: u32, token: Token, disk: DiskId) {
+        let slot = self.processes[process as usize].disks.get_mut(disk.0 as usize);
+        if let Some(index) = slot.and_then(Option::take) {
+            let disk = &mut self.disks[index as usize];
+            if disk.in_flight == 0 {
+                disk.owner = None;
+            } else {
+                disk.is_closing = true;
+            }
+        }
+        self.answer(process, token, Ok(Done::Unit));
+    }
+
+    /// Reads, writes, flushes and discards.
+    pub(crate) fn disk_submit(&mut self, process: u32, token: Token, id: DiskId, op: Op) {
+        let index = self.processes[process as usize].disks.get(id.0 as usize).copied().flatten();
+        let Some(index) = index else {
+            let buf = match op {
+                Op::Read { into, .. } => Some(into),
+                _ => None,
+            };
+            self.soon(process, Completion { token, result: Err(IoError::Closed), buf });
+            return;
+        };
+        let model = &self.options.disk;
+        let disk = &mut self.disks[index as usize];
+        let (latency, bytes, work) = match op {
+            Op::Read { offset, into, .. } => {
+                check(disk, offset, into.len() as u64);
+                (model.read, into.len() as u64, Work::Read { offset, into })
+            }
+            Op::Write { offset, from, durability, .. } => {
+                check(disk, offset, from.len() as u64);
+                assert!(from.offset().is_multiple_of(512), "a device write from unaligned memory");
+                let latency = match durability {
+                    Durability::Cached => model.write_cached,
+                    Durability::Durable => model.write_durable,
+                };
+                (latency, from.len() as u64, Work::Write { offset, from, durability })
+            }
+            Op::Flush { .. } => {
+                (model.flush, disk.dirty_bytes(), Work::Flush { cover: disk.flush_cover() })
+            }
+            Op::Discard { offset, bytes, .. } => {
+                check(disk, offset, bytes);
+                (model.write_cached, 4096, Work::Discard { offset, bytes })
+            }
+            other => unreachable!("not a disk operation: {other:?}"),
+        };
+        let service = latency.draw(bytes, &mut self.rng.disk);
+        let at = disk.occupy(self.now, service, model, &mut self.rng.disk);
+        disk.in_flight += 1;
+        let serial = self.serial();
+        let slot = self.disk_ops_free.pop().unwrap_or_else(|| {
+            self.disk_ops.push(None);
+            self.disk_ops.len() as u32 - 1
+        });
+        self.disk_ops[slot as usize] = Some(DiskOp { process, token, disk: index, serial, work });
+        self.push(at, Kind::Disk { slot, serial });
+    }
+
+    pub(crate) fn disk_event(&mut self, slot: u32, serial: u64) {
+        let entry = &mut self.disk_ops[slot as usize];
+        let Some(op) = entry.take_if(|op| op.serial == serial) else { return };
+        let disk = &mut self.disks[op.disk as usize];
+        if disk.faults.is_frozen {
+            disk.held.push((slot, serial));
+            *entry = Some(op);
+            return;
+        }
+        self.disk_ops_free.push(slot);
+        disk.in_flight -= 1;
+        if disk.is_closing && disk.in_flight == 0 {
+            disk.is_closing = false;
+            disk.owner = None;
+        }
+        let (process, token) = (op.process, op.token);
+        let (result, buf) = self.perform(op);
+        self.complete(process, Completion { token, result: result.map(|()| Done::Unit), buf });
+    }
+
+    fn perform(&mut self, op: DiskOp) -> (Result<(), IoError>, Option<Buf>) {
+        let disk = &mut self.disks[op.disk as usize];
+        let failed = Err(IoError::Device { errno: EIO });
+        match op.work {
+            Work::Read { offset, mut into } => {
+                self.stats.reads += 1;
+                if disk.faults.fail_reads || disk.is_bad(offset, into.len() as u64) {
+                    return (failed, Some(into));
+                }
+                disk.store.read(Layer::Current, offset, &mut into);
+                (Ok(()), Some(into))
+            }
+            Work::Write { offset, from, durability } => {
+                let pieces = Piece::cut(offset, &from);
+                let mark = u64::from(crc32c(&from)) << 32 | u64::from(op.disk);
+                let len = from.len() as u64;
+                if disk.faults.fail_writes {
+                    // What a failed write leaves is unspecified: nothing, a part, or all of it.
+                    let part = match self.rng.fault.below(4) {
+                        0 => Some(pieces),
+                        1 => tear(&pieces, &mut self.rng.fault),
+                        _ => None,
+                    };
+                    if let Some(part) = part {
+                        disk.commit_cached(Body::Data(part), true);
+                    }
+                    return (failed, None);
+                }
+                disk.heal(offset, len);
+                match durability {
+                    Durability::Cached => disk.commit_cached(Body::Data(pieces), false),
+                    Durability::Durable => disk.commit_durable(&pieces),
+                }
+                self.stats.writes += 1;
+                self.stats.bytes_written += len;
+                self.mix(offset);
+                self.mix(mark);
+                (Ok(()), None)
+            }
+            Work::Flush { cover } => {
+                self.stats.flushes += 1;
+                if disk.faults.fail_flush {
+                    disk.fail_flush(cover);
+                    return (failed, None);
+                }
+                disk.commit_flush(cover);
+                (Ok(()), None)
+            }
+            Work::Discard { offset, bytes } => {
+                if disk.faults.fail_writes {
+                    return (failed, None);
+                }
+                // The device may ignore it.
+                if self.rng.disk.below(4) > 0 {
+                    disk.commit_cached(Body::Zero { offset, bytes }, false);
+                }
+                (Ok(()), None)
+            }
+        }
+    }
+
+    /// Takes the unfinished writes of a disk away from it; other operations just end.
+    fn take_unfinished(&mut self, index: u32) -> Vec<(Body, Durability)> {
+        let mut writes = Vec::new();
+        for slot in 0..self.disk_ops.len() {
+            let Some(op) = self.disk_ops[slot].take_if(|op| op.disk == index) else { continue };
+            self.disk_ops_free.push(slot as u32);
+            match op.work {
+                Work::Write { offset, from, durability } => {
+                    writes.push((Body::Data(Piece::cut(offset, &from)), durability));
+                }
+                Work::Discard { offset, bytes } => {
+                    writes.push((Body::Zero { offset, bytes }, Durability::Cached));
+                }
+                Work::Read { .. } | Work::Flush { .. } => {}
+            }
+        }
+        writes
+    }
+
+    /// Power loss of a host's devices.
+    pub(crate) fn crash_disks(&mut self, host: u32) {
+        for index in 0..self.disks.len() as u32 {
+            if self.disks[index as usize].host != host {
+                continue;
+            }
+            let unfinished =
+                self.take_unfinished(index).into_iter().map(|(body, _)| body).collect();
+            let (model, rng) = (&self.options.crash, &mut self.rng.fault);
+            self.disks[index as usize].crash(unfinished, model, rng, &mut self.stats);
+        }
+    }
+
+    /// The process is gone, the devices live on: what was under way lands, or not.
+    pub(crate) fn release_disks(&mut self, process: u32) {
+        for index in 0..self.disks.len() as u32 {
+            if self.disks[index as usize].owner != Some(process) {
+                continue;
+            }
+            for (body, durability) in self.take_unfinished(index) {
+                let disk = &mut self.disks[index as usize];
+                let rng = &mut self.rng.fault;
+                let body = match (rng.below(4), body) {
+                    (0, _) => continue,
+                    (1, Body::Data(pieces)) => match tear(&pieces, rng) {
+                        Some(part) => Body::Data(part),
+                        None => continue,
+                    },
+                    (_, body) => body,
+                };
+                match (body, durability) {
+                    (Body::Data(pieces), Durability::Durable) => disk.commit_durable(&pieces),
+                    (body, _) => disk.commit_cached(body, false),
+                }
+            }
+            self.disks[index as usize].seize();
+        }
+    }
+}
+
+/// The contract of the seam: a violation is a bug of the caller.
+fn check(disk: &Disk, offset: u64, bytes: u64) {
+    let path = &disk.path;
+    assert!(offset.is_multiple_of(512), "unaligned device offset {offset} on {path}");
+    assert!(bytes.is_multiple_of(512), "unaligned device length {bytes} on {path}");
+    assert!(bytes > 0, "empty device I/O on {path}");
+    assert!(
+        offset.checked_add(bytes).is_some_and(|end| end <= disk.size),
+        "device I/O beyond the end of {path}: {offset}+{bytes} of {}",
+        disk.size
+    );
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The seam: one process's view of the world.
+
+use crate::world::Inner;
+use base::{Instant, WallTime};
+use env::{Completion, Driver, Op, Token};
+use std::rc::Weak;
+
+/// 2026-01-01, where every world begins, in nanoseconds since 1970.
+const EPOCH: u64 = 1_767_225_600 * 1_000_000_000;
+
+/// One boot of one host. After its process died, or without its world, it does nothing.
+pub struct SimDriver {
+    world: Weak<Inner>,
+    host: u32,
+    process: u32,
+}
+
+impl SimDriver {
+    pub(crate) fn new(world: Weak<Inner>, host: u32, process: u32) -> Self {
+        Self { world, host, process }
+    }
+}
+
+impl Driver for SimDriver {
+    fn now(&self) -> Instant {
+        let Some(world) = self.world.upgrade() else { return Instant(0) };
+        world.core.borrow().host_now(self.host)
+    }
+
+    fn wall(&self) -> WallTime {
+        let Some(world) = self.world.upgrade() else { return WallTime(EPOCH) };
+        let core = world.core.borrow();
+        WallTime(EPOCH + core.hosts[self.host as usize].clock.read(core.now).0)
+    }
+
+    fn entropy(&mut self) -> u64 {
+        let Some(world) = self.world.upgrade() else { return 0 };
+        world.core.borrow_mut().rng.boot.next_u64()
+    }
+
+    fn submit(&mut self, token: Token, op: Op) {
+        let Some(world) = self.world.upgrade() else { return };
+        let mut core = world.core.borrow_mut();
+        let process = self.process;
+        if !core.processes[process as usize].is_live {
+            return;
+        }
+        match op {
+            Op::OpenDisk(options) => core.open_disk(process, token, options),
+            Op::Read { disk, .. }
+            | Op::Write { disk, .. }
+            | Op::Flush { disk }
+            | Op::Discard { disk, .. } => core.disk_submit(process, token, disk, op),
+            Op::CloseDisk { disk } => core.close_disk(process, token, disk),
+            Op::Listen { address } => core.listen(process, token, address),
+            Op::Accept { listener } => core.accept(process, token, listener),
+            Op::Dial { address } => core.dial(process, token, address),
+            Op::Send { link, from } => core.send(process, token, link, from),
+            Op::Recv { link, into, at } => core.recv(process, token, link, into, at),
+            Op::Close { link } => core.close(process, token, link),
+            Op::CloseListener { listener } => core.close_listener(process, token, listener),
+        }
+    }
+
+    fn cancel(&mut self, token: Token) {
+        let Some(world) = self.world.upgrade() else { return };
+        let mut core = world.core.borrow_mut();
+        if core.processes[self.process as usize].is_live {
+            core.cancel(self.process, token);
+        }
+    }
+
+    fn park(&mut self, until: Option<Instant>, done: &mut Vec<Completion>) {
+        assert_eq!(until, Some(Instant(0)), "a simulated shard is turned by its world, not run");
+        let Some(world) = self.world.upgrade() else { return };
+        world.core.borrow_mut().harvest(self.process, done);
+    }
+}

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What goes wrong: processes and machines that end, networks that part, disks that rot, clocks
+//! that drift.
+
+use crate::core::{Core, Kind};
+use crate::disk::Faults;
+use crate::host::{Clock, HostKey};
+use crate::net::EndRef;
+use crate::options::nanos;
+use crate::store::Layer;
+use crate::world::World;
+use std::time::Duration;
+
+/// Something wrong with one device. Faults add up until `Clear`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DiskFault {
+    /// Writes and discards end with an error; what they leave is unspecified.
+    FailWrites,
+    /// Flushes end with an error; what they should have covered may be lost in a crash for ever
+    /// after, also if a later flush succeeds.
+    FailFlush,
+    /// Reads end with an error.
+    FailReads,
+    /// Reads that touch this range (bytes) fail until it is written again.
+    BadRange {
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        len: u64,
+    },
+    /// Operations from now on take this many times as long.
+    Slow(u64),
+    /// Whether no operation ends.
+    Freeze(bool),
+    /// All is well again.
+    Clear,
+}
+
+impl Core {
+    /// A process is about to start on `host`.
+    pub(crate) fn power_on(&mut self, host: u32, process: u32) {
+        let uptime = 1_000_000_000 * (10 + self.rng.boot.below(1000));
+        let now = self.now;
+        let state = &mut self.hosts[host as usize];
+        assert!(state.process.is_none(), "host {} is up already", state.name);
+        state.process = Some(process);
+        if !state.is_powered {
+            state.is_powered = true;
+            state.clock = Clock::new(now, uptime);
+            self.resume_links(|_, to| to == host);
+        }
+    }
+
+    /// The process of `host`, if any, is gone; in a crash the machine too.
+    pub(crate) fn process_ends(&mut self, host: u32, is_crash: bool) {
+        self.mix(u64::from(host) << 1 | u64::from(is_crash));
+        let state = &mut self.hosts[host as usize];
+        let process = state.process.take();
+        state.wake_at = None;
+        state.paused_until = 0;
+        if is_crash {
+            state.is_powered = false;
+            self.stats.crashes += 1;
+        } else {
+            self.stats.kills += u64::from(process.is_some());
+        }
+        if let Some(process) = process {
+            self.release_links(process, is_crash);
+            if !is_crash {
+                self.release_disks(process);
+            }
+            let state = &mut self.processes[process as usize];
+            state.is_live = false;
+            state.queue.clear();
+            state.links.clear();
+            state.disks.clear();
+            state.listeners.clear();
+            state.waiting.clear();
+        }
+        if is_crash {
+            self.crash_disks(host);
+        }
+    }
+
+    fn release_links(&mut self, process: u32, is_crash: bool) {
+        for link in 0..self.links.len() as u32 {
+            let pair = &self.links[link as usize];
+            let generation = pair.generation;
+            for side in 0..2 {
+                let mine = EndRef { link, generation, side };
+                let Some(end) = self.end(mine) else { continue };
+                if end.process != process || end.is_gone {
+                    continue;
+                }
+                self.kill_end(mine);
+                if self.end(mine).is_none() {
+                    continue;
+                }
+                if !is_crash {
+                    self.send_reset(mine.other(), 0);
+                    continue;
+                }
+                self.lose_tail(mine.other());
+                if self.rng.net.chance_ppm(self.options.crash.reset_ppm) {
+                    let most = nanos(self.options.crash.reset_delay);
+                    let delay = self.rng.net.below(most + 1);
+                    self.send_reset(mine.other(), delay);
+                }
+            }
+        }
+    }
+
+    fn resume_links(&mut self, which: impl Fn(u32, u32) -> bool) {
+        for link in 0..self.links.len() as u32 {
+            let generation = self.links[link as usize].generation;
+            for side in 0..2 {
+                let to = EndRef { link, generation, side };
+                let ends = &self.links[link as usize].ends;
+                let hosts = (ends[1 - side as usize].host, ends[side as usize].host);
+                if which(hosts.0, hosts.1) && self.can_reach(hosts.0, hosts.1) {
+                    self.resume(to);
+                }
+                if which(hosts.0, hosts.1) || which(hosts.1, hosts.0) {
+                    self.probe(to);
+                }
+            }
+        }
+    }
+
+    fn cut(&mut self, from: u32, to: u32, is_cut: bool) {
+        let path = &mut self.paths[from as usize][to as usize];
+        if path.is_cut != is_cut {
+            path.is_cut = is_cut;
+            if !is_cut {
+                self.resume_links(|a, b| (a, b) == (from, to));
+            }
+        }
+    }
+
+    fn disk_index(&self, host: HostKey, path: &str) -> usize {
+        match self.disk_names.get(&(host.0, path.to_owned())) {
+            Some(index) => *index as usize,
+            None => panic!("host {} has no disk {path}", self.hosts[host.index()].name),
+        }
+    }
+}
+
+impl World {
+    /// Cuts or heals both directions between two hosts. Over a cut nothing arrives; what is held
+    /// comes late after the heal, or the link is reset. Dials hang.
+    pub fn partition(&self, a: HostKey, b: HostKey, cut: bool) {
+        self.cut_one_way(a, b, cut);
+        self.cut_one_way(b, a, cut);
+    }
+
+    /// Cuts or heals one direction.
+    pub fn cut_one_way(&self, from: HostKey, to: HostKey, cut: bool) {
+        self.0.core.borrow_mut().cut(from.0, to.0, cut);
+    }
+
+    /// Breaks every link between two hosts: both ends see a reset at once.
+    pub fn reset_links(&self, a: HostKey, b: HostKey) {
+        let mut core = self.0.core.borrow_mut();
+        for link in 0..core.links.len() as u32 {
+            let pair = &core.links[link as usize];
+            let (hosts, generation) = ((pair.ends[0].host, pair.ends[1].host), pair.generation);
+            if hosts == (a.0, b.0) || hosts == (b.0, a.0) {
+                core.reset_end(EndRef { link, generation, side: 0 });
+                core.reset_end(EndRef { link, generation, side: 1 });
+            }
+        }
+    }
+
+    /// Ends every partition and clog. Disk faults stay.
+    pub fn heal_all(&self) {
+        let mut core = self.0.core.borrow_mut();
+        for from in 0..core.hosts.len() {
+            for to in 0..core.hosts.len() {
+                core.paths[from][to].clog = 0;
+                core.cut(from as u32, to as u32, false);
+            }
+        }
+    }
+
+    /// Everything between two hosts takes this much longer, in both directions; zero ends it.
+    pub fn clog(&self, a: HostKey, b: HostKey, extra_delay: Duration) {
+        let mut core = self.0.core.borrow_mut();
+        let extra = nanos(extra_delay);
+        core.paths[a.index()][b.index()].clog = extra;
+        core.paths[b.index()][a.index()].clog = extra;
+    }
+
+    /// Sets a fault on a device that exists.
+    pub fn disk_error(&self, host: HostKey, path: &str, fault: DiskFault) {
+        let mut core = self.0.core.borrow_mut();
+        let index = core.disk_index(host, path);
+        let disk = &mut core.disks[index];
+        match fault {
+            DiskFault::FailWrites => disk.faults.fail_writes = true,
+            DiskFault::FailFlush => disk.faults.fail_flush = true,
+            DiskFault::FailReads => disk.faults.fail_reads = true,
+            DiskFault::BadRange { offset, len } => disk.bad.push((offset, offset + len)),
+            DiskFault::Slow(times) => disk.faults.slow = times,
+            DiskFault::Freeze(is_frozen) => disk.faults.is_frozen = is_frozen,
+            DiskFault::Clear => {
+                disk.faults = Faults::default();
+                disk.bad.clear();
+            }
+        }
+        if !disk.faults.is_frozen {
+            let held = std::mem::take(&mut disk.held);
+            for (slot, serial) in held {
+                let at = core.now + 1 + core.rng.disk.below(50_000);
+                core.push(at, Kind::Disk { slot, serial });
+            }
+        }
+    }
+
+    /// Bit rot: flips at least one bit of each byte in the range.
+    pub fn flip_bits(&self, host: HostKey, path: &str, offset: u64, len: usize) {
+        let mut core = self.0.core.borrow_mut();
+        let index = core.disk_index(host, path);
+        let core = &mut *core;
+        let mut masks = vec![0_u8; len];
+        for mask in &mut masks {
+            *mask = core.rng.fault.between(1, 255) as u8;
+        }
+        core.disks[index].store.poke(offset, len, |at, byte| *byte ^= masks[at]);
+    }
+
+    /// Whether a device or file stands there.
+    #[must_use]
+    pub fn has_disk(&self, host: HostKey, path: &str) -> bool {
+        self.0.core.borrow().disk_names.contains_key(&(host.0, path.to_owned()))
+    }
+
+    /// What reads of a device would see, any alignment: for checkers.
+    #[must_use]
+    pub fn read_raw(&self, host: HostKey, path: &str, offset: u64, len: usize) -> Vec<u8> {
+        self.read_layer(host, path, offset, len, Layer::Current)
+    }
+
+    /// What surely survives a crash of a device: for checkers.
+    #[must_use]
+    pub fn read_stable(&self, host: HostKey, path: &str, offset: u64, len: usize) -> Vec<u8> {
+        self.read_layer(host, path, offset, len, Layer::Stable)
+    }
+
+    fn read_layer(
+        &self,
+        host: HostKey,
+        path: &str,
+        offset: u64,
+        len: usize,
+        layer: Layer,
+    ) -> Vec<u8> {
+        let core = self.0.core.borrow();
+        let mut into = vec![0; len];
+        core.disks[core.disk_index(host, path)].store.read(layer, offset, &mut into);
+        into
+    }
+
+    /// Replaces bytes of a device behind its owner's back, also on stable media.
+    pub fn write_raw(&self, host: HostKey, path: &str, offset: u64, bytes: &[u8]) {
+        let mut core = self.0.core.borrow_mut();
+        let index = core.disk_index(host, path);
+        let store = &mut core.disks[index].store;
+        store.poke(offset, bytes.len(), |at, byte| *byte = bytes[at]);
+    }
+
+    /// From now on the host's clock gains (or loses) this many parts in a million. A reboot after a
+    /// crash begins with an exact clock.
+    pub fn clock_drift(&self, host: HostKey, ppm: i64) {
+        let mut core = self.0.core.borrow_mut();
+        let now = core.now;
+        let state = &mut core.hosts[host.index()];
+        state.clock.drift(now, ppm);
+        state.wake_at = None;
+        core.mark_runnable(host.0); // its timers are due at other times now
+    }
+
+    /// SIGSTOP for `d`: the host isn't turned, its completions queue up, its clock goes on.
+    pub fn pause(&self, host: HostKey, d: Duration) {
+        let mut core = self.0.core.borrow_mut();
+        let until = core.now + nanos(d);
+        let state = &mut core.hosts[host.index()];
+        state.paused_until = state.paused_until.max(until);
+        core.push(until, Kind::Wake { host: host.0 });
+    }
+}

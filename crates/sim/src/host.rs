@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Machines and the processes on them.
+
+use crate::net::EndRef;
+use base::Instant;
+use env::{Address, Completion, Env, Schedule, Task, Token};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+
+/// Names one machine of a world.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct HostKey(pub(crate) u32);
+
+impl HostKey {
+    /// Its number, counted from 0 in the order of [`crate::World::add_host`].
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A clock that may run faster or slower than the world's.
+#[derive(Clone, Copy)]
+pub(crate) struct Clock {
+    base_world: u64,
+    base_host: u64,
+    ppm: i64,
+}
+
+const MILLION: i64 = 1_000_000;
+
+impl Clock {
+    pub(crate) fn new(world: u64, host: u64) -> Self {
+        Self { base_world: world, base_host: host, ppm: 0 }
+    }
+
+    fn rate(self) -> u128 {
+        u128::from((MILLION + self.ppm).unsigned_abs())
+    }
+
+    pub(crate) fn read(self, world: u64) -> Instant {
+        let passed = world - self.base_world;
+        if self.ppm == 0 {
+            return Instant(self.base_host + passed);
+        }
+        let scaled = u128::from(passed) * self.rate() / 1_000_000;
+        Instant(self.base_host + u64::try_from(scaled).unwrap_or(u64::MAX / 4))
+    }
+
+    /// The first world time at which this clock shows `at` or later; never later than the far end.
+    pub(crate) fn when(self, at: Instant) -> u64 {
+        let wanted = at.0.saturating_sub(self.base_host);
+        if self.ppm == 0 {
+            return self.base_world.saturating_add(wanted);
+        }
+        let passed = (u128::from(wanted) * 1_000_000).div_ceil(self.rate());
+        self.base_world.saturating_add(u64::try_from(passed).unwrap_or(u64::MAX))
+    }
+
+    pub(crate) fn drift(&mut self, world: u64, ppm: i64) {
+        assert!(ppm > -MILLION / 2 && ppm < MILLION, "a clock drift of {ppm} ppm is not modelled");
+        *self = Self { base_world: world, base_host: self.read(world).0, ppm };
+    }
+}
+
+/// The running program of a host, as the world holds it.
+pub(crate) struct Handle {
+    pub(crate) env: Env,
+    pub(crate) main: Option<Task>,
+}
+
+pub(crate) struct Host {
+    pub(crate) name: String,
+    pub(crate) ip: IpAddr,
+    /// Off between a crash and the next boot.
+    pub(crate) is_powered: bool,
+    pub(crate) process: Option<u32>,
+    pub(crate) handle: Option<Handle>,
+    pub(crate) clock: Clock,
+    pub(crate) paused_until: u64,
+    /// When the earliest timer event of it is due.
+    pub(crate) wake_at: Option<u64>,
+    pub(crate) is_runnable: bool,
+    pub(crate) port_next: u16,
+}
+
+/// What a token that can be cancelled waits for.
+#[derive(Clone, Copy)]
+pub(crate) enum Waiting {
+    Recv(EndRef),
+    Accept(u32),
+    Dial(u32),
+}
+
+pub(crate) struct Listener {
+    pub(crate) address: Address,
+    pub(crate) is_open: bool,
+    pub(crate) backlog: VecDeque<EndRef>,
+    pub(crate) accepts: VecDeque<Token>,
+}
+
+/// Everything that ends with a process.
+pub(crate) struct Process {
+    pub(crate) host: u32,
+    pub(crate) is_live: bool,
+    pub(crate) queue: Vec<Completion>,
+    /// By `LinkId`; `None`: closed.
+    pub(crate) links: Vec<Option<EndRef>>,
+    /// By `DiskId`: index of the world's disk.
+    pub(crate) disks: Vec<Option<u32>>,
+    /// By `ListenerId`.
+    pub(crate) listeners: Vec<Listener>,
+    pub(crate) waiting: BTreeMap<Token, Waiting>,
+    /// Livelock guard: parks at one and the same time.
+    pub(crate) parked_at: u64,
+    pub(crate) parks: u32,
+}
+
+impl Process {
+    pub(crate) fn new(host: u32) -> Self {
+        Self {
+            host,
+            is_live: true,
+            queue: Vec::new(),
+            links: Vec::new(),
+            disks: Vec::new(),
+            listeners: Vec::new(),
+            waiting: BTreeMap::new(),
+            parked_at: 0,
+            parks: 0,
+        }
+    }
+}
+
+/// Any ready task, evenly.
+pub(crate) struct Shuffled(pub(crate) base::Rng);
+
+impl Schedule for Shuffled {
+    fn pick(&mut self, ready: usize) -> usize {
+        self.0.below(ready as u64) as usize
+    }
+}

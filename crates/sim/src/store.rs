@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Sparse content of one device in two layers: what reads see, and what survives power loss.
+//!
+//! Pages are shared between the layers, so a durable write costs one copy.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+pub(crate) const PAGE: usize = 4096;
+pub(crate) const SECTOR: usize = 512;
+const PAGE_SECTORS: usize = PAGE / SECTOR;
+const CHUNK_PAGES: usize = 256;
+
+pub(crate) type Page = Rc<[u8; PAGE]>;
+
+/// The part of one write that falls on one page: sectors `sectors` of `data`.
+#[derive(Clone)]
+pub(crate) struct Piece {
+    page: u64,
+    sectors: Range<usize>,
+    data: Page,
+}
+
+impl Piece {
+    /// The pieces of a write of whole sectors.
+    pub(crate) fn cut(offset: u64, bytes: &[u8]) -> Vec<Self> {
+        let mut pieces = Vec::with_capacity(bytes.len() / PAGE + 1);
+        let (mut offset, mut rest) = (offset, bytes);
+        while !rest.is_empty() {
+            let from = (offset % PAGE as u64) as usize;
+            let (now, later) = rest.split_at(rest.len().min(PAGE - from));
+            let mut data = Rc::new([0; PAGE]);
+            if let Some(memory) = Rc::get_mut(&mut data) {
+                memory[from..from + now.len()].copy_from_slice(now);
+            }
+            let sectors = from / SECTOR..(from + now.len()) / SECTOR;
+            pieces.push(Self { page: offset / PAGE as u64, sectors, data });
+            offset += now.len() as u64;
+            rest = later;
+        }
+        pieces
+    }
+
+    pub(crate) fn sector_count(&self) -> usize {
+        self.sectors.len()
+    }
+
+    /// The same with only the sectors for which `keep` says so; may come out in several pieces.
+    pub(crate) fn sift(&self, mut keep: impl FnMut() -> bool, out: &mut Vec<Self>) {
+        for sector in self.sectors.clone() {
+            if keep() {
+                let sectors = sector..sector + 1;
+                out.push(Self { page: self.page, sectors, data: Rc::clone(&self.data) });
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct Entry {
+    current: Option<Page>,
+    stable: Option<Page>,
+    /// Which write each stable sector came from: an older one never replaces a newer one.
+    seqs: [u64; PAGE_SECTORS],
+}
+
+impl Entry {
+    fn zero(&mut self, layer: Layer, sectors: Range<usize>, seq: u64) {
+        let slot = match layer {
+            Layer::Current => &mut self.current,
+            Layer::Stable => &mut self.stable,
+        };
+        for sector in sectors {
+            if layer == Layer::Stable {
+                if self.seqs[sector] >= seq {
+                    continue;
+                }
+                self.seqs[sector] = seq;
+            }
+            if let Some(page) = slot {
+                Rc::make_mut(page)[sector * SECTOR..(sector + 1) * SECTOR].fill(0);
+            }
+        }
+        if slot.as_ref().is_some_and(|page| page.iter().all(|byte| *byte == 0)) {
+            *slot = None;
+        }
+    }
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Store {
+    chunks: Vec<Option<Vec<Entry>>>,
+}
+
+/// Which of the two layers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Layer {
+    /// With the device's cache.
+    Current,
+    /// What survives power loss.
+    Stable,
+}
+
+fn place(slot: &mut Option<Page>, piece: &Piece, sectors: Range<usize>) {
+    if sectors == (0..PAGE_SECTORS) {
+        *slot = Some(Rc::clone(&piece.data));
+        return;
+    }
+    let bytes = sectors.start * SECTOR..sectors.end * SECTOR;
+    let page = slot.get_or_insert_with(|| Rc::new([0; PAGE]));
+    Rc::make_mut(page)[bytes.clone()].copy_from_slice(&piece.data[bytes]);
+}
+
+impl Store {
+    fn entry(&self, page: u64) -> Option<&Entry> {
+        let chunk = self.chunks.get(page as usize / CHUNK_PAGES)?.as_ref()?;
+        chunk.get(page as usize % CHUNK_PAGES)
+    }
+
+    fn entry_mut(&mut self, page: u64) -> &mut Entry {
+        let index = page as usize / CHUNK_PAGES;
+        if index >= self.chunks.len() {
+            self.chunks.resize_with(index + 1, || None);
+        }
+        let chunk = self.chunks[index]
+            .get_or_insert_with(|| (0..CHUNK_PAGES).map(|_| Entry::default()).collect());
+        &mut chunk[page as usize % CHUNK_PAGES]
+    }
+
+    /// Copies what `layer` holds at `offset`, any alignment.
+    pub(crate) fn read(&self, layer: Layer, offset: u64, into: &mut [u8]) {
+        let (mut offset, mut rest) = (offset, into);
+        while !rest.is_empty() {
+            let from = (offset % PAGE as u64) as usize;
+            let len = rest.len().min(PAGE - from);
+            let (now, later) = rest.split_at_mut(len);
+            let entry = self.entry(offset / PAGE as u64);
+            let page = entry.and_then(|entry| match layer {
+                Layer::Current => entry.current.as_ref(),
+                Layer::Stable => entry.stable.as_ref(),
+            });
+            match page {
+                Some(page) => now.copy_from_slice(&page[from..from + len]),
+                None => now.fill(0),
+            }
+            offset += len as u64;
+            rest = later;
+        }
+    }
+
+    pub(crate) fn write_current(&mut self, pieces: &[Piece]) {
+        for piece in pieces {
+            place(&mut self.entry_mut(piece.page).current, piece, piece.sectors.clone());
+        }
+    }
+
+    /// Sectors that a newer write reached already stay as they are.
+    pub(crate) fn write_stable(&mut self, pieces: &[Piece], seq: u64) {
+        for piece in pieces {
+            let entry = self.entry_mut(piece.page);
+            let seqs = &mut entry.seqs[piece.sectors.clone()];
+            if seqs.iter().all(|old| *old < seq) {
+                seqs.fill(seq);
+                place(&mut entry.stable, piece, piece.sectors.clone());
+                continue;
+            }
+            for sector in piece.sectors.clone() {
+                if entry.seqs[sector] < seq {
+                    entry.seqs[sector] = seq;
+                    place(&mut entry.stable, piece, sector..sector + 1);
+                }
+            }
+        }
+    }
+
+    /// Zeroes whole sectors of one layer, where no write newer than `seq` is stable; costs by what
+    /// is stored there, not by `bytes`.
+    pub(crate) fn zero(&mut self, layer: Layer, offset: u64, bytes: u64, seq: u64) {
+        let (from, to) = (offset / SECTOR as u64, (offset + bytes) / SECTOR as u64);
+        let chunk_sectors = (CHUNK_PAGES * PAGE_SECTORS) as u64;
+        for index in from / chunk_sectors..=to / chunk_sectors {
+            let Some(Some(chunk)) = self.chunks.get_mut(index as usize) else { continue };
+            for (at, entry) in (0..).zip(chunk) {
+                let first = index * chunk_sectors + at * PAGE_SECTORS as u64;
+                let start = from.clamp(first, first + PAGE_SECTORS as u64) - first;
+                let end = to.clamp(first, first + PAGE_SECTORS as u64) - first;
+                if start < end {
+                    entry.zero(layer, start as usize..end as usize, seq);
+                }
+            }
+        }
+    }
+
+    /// Power loss: what reads see is what was stable.
+    pub(crate) fn revert(&mut self) {
+        for entry in self.chunks.iter_mut().flatten().flatten() {
+            entry.current.clone_from(&entry.stable);
+        }
+    }
+
+    /// Changes bytes in both layers behind everybody's back.
+    pub(crate) fn poke(&mut self, offset: u64, len: usize, mut change: impl FnMut(usize, &mut u8)) {
+        for at in 0..len {
+            let position = offset + at as u64;
+            let entry = self.entry_mut(position / PAGE as u64);
+            let byte = (position % PAGE as u64) as usize;
+            for slot in [&mut entry.current, &mut entry.stable] {
+                let page = slot.get_or_insert_with(|| Rc::new([0; PAGE]));
+                change(at, &mut Rc::make_mut(page)[byte]);
+            }
+        }
+    }
+}
