@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The checksums of data: one CRC32C per 4 KiB block that a range touches, from the client's edge
+//! to the device and back.
+
+use base::{BLOCK_SECTORS, SECTOR_SIZE, SectorRange, crc32c};
+use std::fmt;
+use std::ops::Deref;
+use std::rc::Rc;
+
+/// A short list of checksums, cheap to clone: none, one in place, or shared.
+#[derive(Clone, Default)]
+pub struct Crcs(List);
+
+#[derive(Clone, Default)]
+enum List {
+    #[default]
+    None,
+    One(u32),
+    Many(Rc<[u32]>),
+}
+
+impl Crcs {
+    /// No checksums: what goes with zeros and discards.
+    pub const NONE: Self = Self(List::None);
+
+    /// The checksums `crcs`, in the order of their blocks.
+    #[must_use]
+    pub fn new(crcs: &[u32]) -> Self {
+        match crcs {
+            [] => Self(List::None),
+            [one] => Self(List::One(*one)),
+            many => Self(List::Many(many.into())),
+        }
+    }
+}
+
+impl Deref for Crcs {
+    type Target = [u32];
+    fn deref(&self) -> &[u32] {
+        match &self.0 {
+            List::None => &[],
+            List::One(crc) => std::slice::from_ref(crc),
+            List::Many(crcs) => crcs,
+        }
+    }
+}
+
+impl FromIterator<u32> for Crcs {
+    fn from_iter<I: IntoIterator<Item = u32>>(crcs: I) -> Self {
+        let mut crcs = crcs.into_iter();
+        let Some(first) = crcs.next() else { return Self::NONE };
+        let Some(second) = crcs.next() else { return Self(List::One(first)) };
+        Self(List::Many([first, second].into_iter().chain(crcs).collect()))
+    }
+}
+
+impl PartialEq for Crcs {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Crcs {}
+
+impl fmt::Debug for Crcs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// The bytes of `payload` per block that `range` touches, in order. The first and the last block
+/// may be there in part only; a checksum covers the part.
+fn fractions(range: SectorRange, payload: &[u8]) -> impl Iterator<Item = &[u8]> {
+    range.split_at_multiples(BLOCK_SECTORS).scan(payload, |rest, piece| {
+        let length = usize::try_from(piece.count * SECTOR_SIZE).unwrap_or(usize::MAX);
+        let (part, behind) = rest.split_at_checked(length)?;
+        *rest = behind;
+        Some(part)
+    })
+}
+
+/// The checksums of `payload`, the data of `range`: one per touched block. Panics where the payload
+/// is not as long as the range.
+#[must_use]
+pub fn crcs_of(range: SectorRange, payload: &[u8]) -> Crcs {
+    assert_eq!(payload.len() as u64, range.bytes(), "data of another length than its range");
+    fractions(range, payload).map(crc32c).collect()
+}
+
+/// Whether `payload` has the length of `range` and is what the checksums say. Never panics.
+#[must_use]
+pub fn verify(range: SectorRange, crcs: &[u32], payload: &[u8]) -> bool {
+    payload.len() as u64 == range.bytes()
+        && crcs.len() as u64 == crcs_count(range)
+        && fractions(range, payload).zip(crcs).all(|(part, crc)| crc32c(part) == *crc)
+}
+
+/// How many checksums the data of `range` has.
+pub(crate) fn crcs_count(range: SectorRange) -> u64 {
+    let blocks = range.blocks();
+    blocks.end - blocks.start
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_checksum_per_touched_block() {
+        let data: Vec<u8> = (0..512 * 12).map(|at| (at / 7) as u8).collect();
+        // Sectors 6..18: two of block 0, all of block 1, two of block 2.
+        let range = SectorRange::new(6, 12);
+        let crcs = crcs_of(range, &data);
+        let expected = [&data[..1024], &data[1024..5120], &data[5120..]].map(crc32c);
+        assert_eq!(*crcs, expected);
+        assert!(verify(range, &crcs, &data));
+        for byte in [0, 1023, 1024, 5119, 5120, 6143] {
+            let mut bad = data.clone();
+            bad[byte] ^= 0x40;
+            assert!(!verify(range, &crcs, &bad), "byte {byte}");
+        }
+        assert!(!verify(range, &crcs[..2], &data), "a checksum is missing");
+        assert!(!verify(range, &crcs, &data[..5632]), "data is missing");
+        // The same bytes elsewhere are cut differently.
+        assert!(!verify(SectorRange::new(8, 12), &crcs, &data));
+        assert_eq!(crcs_of(SectorRange::new(8, 1), &data[..512]).len(), 1);
+        assert_eq!(Crcs::new(&[1, 2]), [1, 2].into_iter().collect());
+    }
+}
