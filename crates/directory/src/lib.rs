@@ -7,6 +7,12 @@
 //! of an object changes (PROTOCOL.md rule 52).
 #![forbid(unsafe_code)]
 
+mod client;
+mod frames;
+pub mod protocol;
 mod records;
+mod types;
 
+pub use client::{CALL_TIMEOUT, CALLS_MAX, Directory, LISTING_BYTES_MAX, WATCH_EVENTS_MAX, Watch};
 pub use records::*;
+pub use types::*;

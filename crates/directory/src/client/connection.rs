@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The task that keeps the client's connection: dials, sends, receives, notices silence.
+
+use super::Shared;
+use crate::frames::{FrameReader, ReadError, join};
+use base::Instant;
+use env::{Env, Link, select};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// The first wait before another attempt to connect; doubled with each failure.
+const BACK_OFF_MIN: Duration = Duration::from_millis(10);
+/// The longest wait before another attempt.
+const BACK_OFF_MAX: Duration = Duration::from_millis(500);
+/// An attempt to connect is given up after this time.
+const DIAL_TIMEOUT: Duration = Duration::from_secs(1);
+/// After this silence a sign of life is asked for.
+const PING_AFTER: Duration = Duration::from_secs(1);
+/// After this silence the connection is given up.
+const DEAD_AFTER: Duration = Duration::from_secs(3);
+/// Bytes of frames in one send; one larger frame goes alone.
+const SEND_BYTES_MAX: usize = 256 << 10;
+
+/// Connects and connects again, for ever.
+pub async fn keep(shared: Rc<Shared>) {
+    let env = shared.env.clone();
+    let mut back_off = BACK_OFF_MIN;
+    loop {
+        let dialled = env.timeout(DIAL_TIMEOUT, env.dial(shared.address.clone())).await;
+        if let Ok(Ok(link)) = dialled {
+            let heard = use_link(&shared, &link).await;
+            link.close();
+            if heard {
+                back_off = BACK_OFF_MIN;
+            }
+        }
+        // Jitter: the shards of many hosts do not come back at the same instant.
+        let jitter = Duration::from_micros(env.random() % 5_000);
+        env.sleep(back_off + jitter).await;
+        back_off = (back_off * 2).min(BACK_OFF_MAX);
+    }
+}
+
+/// Uses a link until it is of no further use; whether anything was heard on it.
+async fn use_link(shared: &Rc<Shared>, link: &Link) -> bool {
+    let heard_at = Cell::new(shared.env.now());
+    let heard = Cell::new(false);
+    let connection = Connected::new(shared);
+    let receiver = async {
+        let mut frames = FrameReader::new(&shared.env, link.clone());
+        loop {
+            match frames.next(|header, body| header.decode_answer(body)).await {
+                Ok((number, answer)) => {
+                    heard_at.set(shared.env.now());
+                    heard.set(true);
+                    if shared.state.borrow_mut().answered(number, answer).is_err() {
+                        return count_malformed(shared);
+                    }
+                }
+                Err(ReadError::Frame { .. }) => return count_malformed(shared),
+                Err(ReadError::Link { .. } | ReadError::End) => return,
+            }
+        }
+    };
+    let sender = send(shared, link);
+    let silence = silence(&shared.env, shared, &heard_at);
+    // Biased, but each of the three only ends when the link is of no use.
+    select(receiver, select(sender, silence)).await;
+    drop(connection);
+    heard.get()
+}
+
+fn count_malformed(shared: &Shared) {
+    shared.malformed.set(shared.malformed.get() + 1);
+}
+
+async fn send(shared: &Shared, link: &Link) {
+    loop {
+        let changed = shared.outgoing.wait();
+        let frames = shared.state.borrow_mut().take_outgoing(SEND_BYTES_MAX);
+        if frames.is_empty() {
+            changed.await;
+        } else if link.send(join(&shared.env, &frames).freeze()).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn silence(env: &Env, shared: &Shared, heard_at: &Cell<Instant>) {
+    loop {
+        let silent = env.now().since(heard_at.get());
+        if silent >= DEAD_AFTER {
+            return;
+        }
+        if silent >= PING_AFTER {
+            shared.state.borrow_mut().ping();
+            shared.outgoing.notify();
+        }
+        env.sleep(PING_AFTER).await;
+    }
+}
+
+/// Tells the state that there is a connection, and that there is none, however it ends.
+struct Connected<'a>(&'a Shared);
+
+impl<'a> Connected<'a> {
+    fn new(shared: &'a Shared) -> Self {
+        shared.state.borrow_mut().connected();
+        Self(shared)
+    }
+}
+
+impl Drop for Connected<'_> {
+    fn drop(&mut self) {
+        self.0.state.borrow_mut().disconnected();
+    }
+}
