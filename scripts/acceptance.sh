@@ -1,0 +1,270 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# What a new user does, with the clients that users have: on a fresh cluster, in a fresh folder.
+# usage: acceptance.sh GABION      the path of the binary; KEEP=1 keeps the folder after a failure
+set -euo pipefail
+GABION=${1:?usage: acceptance.sh GABION}
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+MIB=$((1 << 20))
+TESTED_MIB=192 # more than one destage batch, small enough for a slow disk
+
+start_cluster() {
+  gabion up --detach --cache-size 512MiB --capacity-size 1GiB
+  gabion status
+  test "$(gabion host list --output json | field 'len(it)')" = 3
+  test "$(gabion status --output json | field "it['health']")" = green
+}
+
+create_volume() {
+  gabion volume create first --size 1GiB
+  gabion volume show first
+  test "$(gabion volume show first --output json | field \
+    "sorted(set(['name','size_bytes','ftt','health','owner','term','nbd','components']) - set(it))")" = "[]"
+  test "$(gabion volume show first --output json | field "it['size_bytes']")" = $((1024 * MIB))
+  test "$(gabion volume show first --output json | field "it['health']")" = green
+  test "$(gabion volume show first --output json | field "len(it['nbd'])")" = 3
+}
+
+nbd_info() {
+  nbdinfo --json "$(uri first 0)" | tee "$area/info.json"
+  field "it['exports'][0]['export-size']" <"$area/info.json" | grep -x $((1024 * MIB)) >/dev/null
+  nbdinfo --list "$(uri first 0)" | grep first >/dev/null
+  # A fresh volume is thin: nothing is allocated, and it reads as zeros.
+  nbdinfo --map "$(uri first 0)" --json | field "set(e['type'] for e in it)" | grep -x '{3}' >/dev/null
+  qemu-io -f raw -c "read -P 0 0 4M" "$(uri first 0)" | not_failed
+}
+
+not_failed() { # qemu-io says "Pattern verification failed" and ends with 0
+  tee "$area/qemu-io.log"
+  ! grep -qiE 'failed|error' "$area/qemu-io.log"
+}
+
+nbd_copy() {
+  head -c $((TESTED_MIB * MIB)) /dev/urandom >"$area/in.raw"
+  truncate -s $((1024 * MIB)) "$area/in.raw"
+  nbdcopy "$area/in.raw" "$(uri first 0)"
+  nbdcopy "$(uri first 0)" "$area/out.raw"
+  cmp "$area/in.raw" "$area/out.raw"
+}
+
+other_doors() {
+  for index in 1 2; do
+    rm -f "$area/out.raw"
+    nbdcopy "$(uri first $index)" "$area/out.raw"
+    cmp "$area/in.raw" "$area/out.raw"
+  done
+  rm -f "$area/out.raw"
+}
+
+qemu_convert() {
+  head -c $((64 * MIB)) /dev/urandom >"$area/disk.raw"
+  truncate -s $((256 * MIB)) "$area/disk.raw"
+  qemu-img convert -f raw -O qcow2 "$area/disk.raw" "$area/disk.qcow2"
+  gabion volume create image --size 256MiB
+  qemu-img convert -n -f qcow2 -O raw "$area/disk.qcow2" "$(uri image 0)"
+  qemu-img compare -f raw -F qcow2 "$(uri image 0)" "$area/disk.qcow2"
+  qemu-img convert -f raw -O qcow2 "$(uri image 0)" "$area/back.qcow2"
+  qemu-img compare -f qcow2 -F raw "$area/back.qcow2" "$area/disk.raw"
+  gabion volume delete image
+  ! gabion volume show image
+}
+
+qemu_patterns() {
+  local at; at=$(uri first 0)
+  qemu-io -f raw -c "write -P 0xa5 1M 64k" -c "read -P 0xa5 1M 64k" "$at" | not_failed
+  # 512 bytes in the middle of a block: its neighbours keep what they have.
+  qemu-io -f raw -c "write -P 0x5a 1052160 512" -c "read -P 0x5a 1052160 512" "$at" | not_failed
+  qemu-io -f raw -c "read -P 0xa5 1M 3584" -c "read -P 0xa5 1052672 512" "$at" | not_failed
+  qemu-io -f raw -c "write -P 0x11 8M 3M" -c "write -z 9M 1M" -c "read -P 0x11 8M 1M" \
+    -c "read -P 0 9M 1M" -c "read -P 0x11 10M 1M" "$at" | not_failed
+  qemu-io -f raw -c "write -P 0x77 1048064 1024" -c "read -P 0x77 1048064 1024" "$at" | not_failed
+  qemu-io -f raw -c "write -f -P 0x33 4k 4k" -c "flush" -c "read -P 0x33 4k 4k" "$at" | not_failed
+  qemu-io -f raw -d unmap -c "discard 16M 16M" -c "read -P 0 16M 16M" "$at" | not_failed
+  nbdinfo --map "$at" --json | field "[e['type'] for e in it if e['offset'] <= 17 << 20 \
+    < e['offset'] + e['length']]" | grep -x '\[3\]' >/dev/null
+}
+
+fio_verify() {
+  for size in 512 4k 64k; do
+    fio --name=v --ioengine=nbd --uri="$(uri first 0)" --rw=randwrite --bs="$size" --iodepth=16 \
+      --size=512M --io_size=$((size_mib * MIB)) --verify=crc32c --verify_fatal=1 --output-format=terse
+  done
+}
+size_mib=32
+
+file_system() {
+  [ "$(id -u)" = 0 ] || skip "needs root for the loop mount"
+  [ -c /dev/fuse ] || skip "no /dev/fuse here"
+  losetup -f >/dev/null 2>&1 || skip "no loop devices here"
+  gabion volume create files --size 512MiB
+  fuse_folder="$area/fuse"; mkdir "$fuse_folder" "$area/mnt"
+  nbdfuse "$fuse_folder" "$(uri files 0)" & background="$background $!"
+  for _ in $(seq 50); do [ -s "$fuse_folder/nbd" ] && break; sleep 0.1; done
+  loop=$(losetup -f --show "$fuse_folder/nbd")
+  mkfs.ext4 -q "$loop"
+  mount "$loop" "$area/mnt"; mounted="$area/mnt"
+  mkdir "$mounted/tree"; cp -r "$here" "$mounted/tree/"
+  head -c $((48 * MIB)) /dev/urandom >"$mounted/big"; sha256sum <"$mounted/big" >"$area/big.sum"
+  unmount_all
+  for _ in $(seq 50); do grep -q " $area/fuse " /proc/mounts || break; sleep 0.1; done
+  # The second time through another host's door.
+  fuse_folder="$area/fuse"
+  nbdfuse "$fuse_folder" "$(uri files 1)" & background="$background $!"
+  for _ in $(seq 50); do [ -s "$fuse_folder/nbd" ] && break; sleep 0.1; done
+  loop=$(losetup -f --show "$fuse_folder/nbd")
+  e2fsck -fn "$loop"
+  mount "$loop" "$area/mnt"; mounted="$area/mnt"
+  sha256sum <"$mounted/big" | cmp - "$area/big.sum"
+  diff -r "$here" "$mounted/tree/$(basename "$here")"
+  unmount_all
+}
+
+# refused CODE ARGUMENT...: that exit code, one line on standard error, nothing on standard output changed.
+refused() {
+  local expected=$1 code=0; shift
+  gabion "$@" >"$area/stdout" 2>"$area/stderr" || code=$?
+  local lines; lines=$(wc -l <"$area/stderr")
+  if [ "$code" -ne "$expected" ] || [ "$lines" -ne 1 ]; then
+    say "gabion $*: exit code $code (expected $expected), $lines lines on standard error (expected 1):"
+    cat "$area/stderr"; bad=$((bad + 1))
+  fi
+}
+
+bad_input() {
+  local bad=0 before after long
+  before=$(gabion volume list --output json)
+  long=$(printf 'a%.0s' $(seq 64))
+  refused 2 volume create x --size 0
+  refused 2 volume create x --size 511
+  refused 2 volume create x --size 63TiB
+  refused 2 volume create x --size 1GB
+  refused 2 volume create x --size -1GiB
+  refused 2 volume create x --size ten
+  refused 2 volume create x --size 99999999999999999999GiB
+  refused 2 volume create x
+  refused 2 volume create --size 1GiB
+  refused 2 volume create x --size 1GiB --ftt 9
+  refused 2 volume create x --size 1GiB --ftt one
+  refused 2 volume create x --size 1GiB --colour red
+  refused 2 volume create X --size 1GiB
+  refused 2 volume create a_b --size 1GiB
+  refused 2 volume create -- -a --size 1GiB
+  refused 2 volume create "" --size 1GiB
+  refused 2 volume create "$long" --size 1GiB
+  refused 2 volume create "a/b" --size 1GiB
+  refused 1 volume create first --size 1GiB
+  refused 1 volume show absent
+  refused 1 volume delete absent
+  refused 1 host kill absent
+  refused 1 host start absent
+  refused 1 host start "$(host_name 0)"
+  refused 1 up --detach
+  refused 2 frobnicate
+  refused 2 volume frobnicate
+  refused 2 status --output xml
+  refused 2 up --hosts 0 --data "$area/none"
+  refused 2 up --hosts three --data "$area/none"
+  refused 2 up --cache-size 1 --data "$area/none"
+  refused 1 status --data "$area/none"
+  refused 1 down --data "$area/none"
+  mkdir -p "$area/foreign"; echo hello >"$area/foreign/diary.txt"
+  refused 1 up --detach --data "$area/foreign"
+  grep -qx hello "$area/foreign/diary.txt"
+  test "$(ls -A "$area/foreign")" = diary.txt
+  refused 1 up --detach --data "$area/foreign/diary.txt"
+  test ! -e "$area/none"
+  after=$(gabion volume list --output json)
+  test "$before" = "$after"
+  test "$(gabion status --output json | field "it['health']")" = green
+  test "$bad" = 0
+}
+
+full_disk() {
+  [ "$(id -u)" = 0 ] || skip "needs root for the small file system"
+  losetup -f >/dev/null 2>&1 || skip "no loop devices here"
+  local bad=0
+  truncate -s 64M "$area/small.img"; mkfs.ext4 -q "$area/small.img"; mkdir -p "$area/small"
+  mount -o loop "$area/small.img" "$area/small"; mounted="$area/small"
+  refused 1 up --detach --data "$area/small/data"
+  test -z "$(cluster pids gabion "$area/small/data")"
+  test "$bad" = 0
+}
+
+comes_back() {
+  qemu-io -f raw -c "write -P 0xc3 40M 8M" "$(uri first 0)" | not_failed
+  gabion down
+  test -z "$(cluster pids gabion "$GABION_DATA")"
+  gabion up --detach
+  qemu-io -f raw -c "read -P 0xc3 40M 8M" "$(uri first 1)" | not_failed
+  gabion volume delete first
+  gabion down
+}
+
+start_processes() {
+  gabion up --detach --processes --cache-size 512MiB --capacity-size 1GiB
+}
+
+# fio writes through host 1, again and again, until the file `$area/enough` is there. After each pass fio
+# verifies what it wrote; the last pass's seed is kept for the other doors.
+fio_passes() {
+  local seed=1 target; target=$(uri moved 0)
+  while true; do
+    echo "$seed" >"$area/seed"
+    fio --name=v --ioengine=nbd --uri="$target" --rw=randwrite --bs=4k --iodepth=16 --size=128M \
+      --rate_iops=4000 --randseed="$seed" --verify=crc32c --verify_fatal=1 --do_verify=1 \
+      --output-format=json --output="$area/pass.$seed.json" || return 1
+    [ ! -e "$area/enough" ] || return 0
+    seed=$((seed + 1))
+  done
+}
+
+killed_hosts() {
+  gabion volume create moved --size 256MiB
+  fio_passes & local load=$!
+  background="$background $load"
+  sleep 2
+  for index in 1 2; do
+    local name; name=$(host_name $index)
+    say "killing host $name"; gabion host kill "$name"
+    sleep 3
+    kill -0 "$load" || { say "fio failed"; wait "$load" || true; return 1; }
+    gabion host start "$name"
+    say "green after $(cluster wait-health moved green 120) s"
+  done
+  touch "$area/enough"
+  wait "$load" || { cat "$area"/pass.*.json | tail -n 40; return 1; }
+  for index in 0 1 2; do
+    say "verifying through host $index"
+    fio --name=v --ioengine=nbd --uri="$(uri moved $index)" --rw=randwrite --bs=4k --iodepth=16 \
+      --size=128M --randseed="$(cat "$area/seed")" --verify=crc32c --verify_fatal=1 --verify_only \
+      --output-format=terse
+  done
+  local stall; stall=$(python3 - "$area"/pass.*.json <<'P'
+import json, sys
+jobs = [json.load(open(path))["jobs"][0] for path in sys.argv[1:]]
+print(round(max(job[side]["lat_ns"]["max"] for job in jobs for side in ("read", "write")) / 1e6))
+P
+)
+  test "$stall" -lt 7000
+  say "note: longest stall $stall ms (aim: under 1000)"
+}
+
+say "acceptance of $(gabion --version 2>/dev/null || echo "$GABION"), in $area"
+step "a cluster of three hosts starts" start_cluster
+step "a volume is created and shown" create_volume
+step "nbdinfo" nbd_info
+step "nbdcopy in and out" nbd_copy
+step "the same bytes through every host" other_doors
+step "qemu-img convert in and out" qemu_convert
+step "qemu-io patterns, 512 bytes too" qemu_patterns
+step "fio --verify" fio_verify
+step "ext4 through nbdfuse and a loop mount" file_system
+step "bad input is refused and changes nothing" bad_input
+step "a full disk is refused" full_disk
+step "data survives down and up" comes_back
+GABION_DATA="$area/processes"
+step "a cluster of processes with etcd starts" start_processes
+step "hosts 2 and 3 killed under fio --verify" killed_hosts
+conclude acceptance

@@ -1,0 +1,392 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Speed of a cluster beside the raw disk and the bare probe, in one run and one table.
+
+All three use the same folder. The probe (two O_DSYNC logs behind NBD, no index, no checksums) is run
+before and after the cases, and the mean counts: on a shared machine only figures of the same minutes compare.
+"filling" cases begin with a drained write buffer. "steady" cases run 60 s and count their last 30 s.
+"""
+import argparse
+import datetime
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+
+from cluster import Cluster, Failure, cpu_seconds, memory_bytes, processes
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PROBE = os.path.join(ROOT, "..", "shared", "limit", "bench.sh")
+DRAINED = 0.1
+DRAIN_SECONDS_MAX = 300
+STEADY_SECONDS = 60
+STEADY_COUNTED = 30
+LOG_MSEC = 50
+FIO_SECONDS_EXTRA_MAX = 180
+GIB = 1 << 30
+
+
+@dataclass
+class Case:
+    """One row. Targets: of the probe's IOPS, and microseconds of server CPU per I/O."""
+
+    name: str
+    rw: str
+    block: str
+    depth: int
+    ratio: float | None = None
+    cpu_us: float | None = None
+    steady_gib: int = 0
+
+    @property
+    def probe(self):
+        return (self.rw, self.depth) if self.block == "4k" else None
+
+
+CASES = [
+    Case("write-1", "randwrite", "4k", 1, ratio=0.85),
+    Case("write-32", "randwrite", "4k", 32, ratio=0.75, cpu_us=22),
+    Case("read-1", "randread", "4k", 1, ratio=0.90),
+    Case("read-32", "randread", "4k", 32, ratio=0.85),
+    Case("seqwrite", "write", "1M", 8),
+    Case("seqread", "read", "1M", 8),
+    Case("steady-1g", "randwrite", "4k", 32, ratio=0.50, cpu_us=32, steady_gib=1),
+    Case("steady-8g", "randwrite", "4k", 32, ratio=0.35, cpu_us=32, steady_gib=8),
+]
+PAUSE_MS_MAX = 200
+
+
+@dataclass
+class Figures:
+    """What one fio run measured."""
+
+    iops: float
+    mean_us: float
+    p99_us: float
+    worst_ms: float
+    cpu_us: float | None = None
+    etcd_us: float | None = None
+    pause_ms: float | None = None
+    notes: list = field(default_factory=list)
+
+
+def say(text):
+    print(f"{datetime.datetime.now():%H:%M:%S} {text}", file=sys.stderr, flush=True)
+
+
+def fio(arguments, folder):
+    """Starts fio; its result goes to `folder`/fio.json."""
+    output = os.path.join(folder, "fio.json")
+    if os.path.exists(output):
+        os.unlink(output)
+    command = ["fio", "--name=bench", "--output-format=json", f"--output={output}", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+def fio_result(process, folder, rw, seconds):
+    """Waits for fio and reads one direction of its result."""
+    try:
+        _, said = process.communicate(timeout=seconds + FIO_SECONDS_EXTRA_MAX)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        raise Failure("fio did not end in time") from None
+    with open(os.path.join(folder, "fio.json"), encoding="utf-8") as file:
+        text = file.read()
+    if process.returncode != 0 or "{" not in text:
+        raise Failure(f"fio failed: {said.strip() or text.strip()[:300]}")
+    # Warnings may stand before the JSON text.
+    job = json.loads(text[text.index("{"):])["jobs"][0]
+    return parse_job(job, rw)
+
+
+def parse_job(job, rw):
+    side = job["write" if "write" in rw else "read"]
+    percentile = side["clat_ns"].get("percentile", {}).get("99.000000", 0)
+    latency = side["lat_ns"]
+    return Figures(side["iops"], latency["mean"] / 1e3, percentile / 1e3, latency["max"] / 1e6)
+
+
+def parse_iops_log(lines, begin_ms):
+    """(mean IOPS from `begin_ms` on, milliseconds of the longest row of empty intervals) of a fio log."""
+    per_slot = {}
+    for line in lines:
+        fields = [part.strip() for part in line.split(",")]
+        if len(fields) >= 2:
+            slot = round(int(fields[0]) / LOG_MSEC)
+            per_slot[slot] = per_slot.get(slot, 0) + int(fields[1])
+    if not per_slot:
+        return 0.0, 0.0
+    counted = [value for slot, value in per_slot.items() if slot * LOG_MSEC >= begin_ms]
+    longest = row = 0
+    for slot in range(min(per_slot), max(per_slot) + 1):
+        row = 0 if per_slot.get(slot) else row + 1
+        longest = max(longest, row)
+    return sum(counted) / max(len(counted), 1), longest * LOG_MSEC
+
+
+def parse_probe(text):
+    """{(rw, qd): Figures} of the lines that limit/bench.sh prints."""
+    found = {}
+    for line in text.splitlines():
+        fields = line.split()
+        if len(fields) >= 6 and fields[1].isdigit():
+            rw, depth, iops, mean, p99, cpu = fields[:6]
+            found[(rw, int(depth))] = Figures(float(iops), float(mean), float(p99), 0.0, float(cpu))
+    return found
+
+
+class Bench:
+    """The folder, the cluster in it, and what was measured."""
+
+    def __init__(self, options):
+        self.options = options
+        self.folder = os.path.abspath(options.dir)
+        self.seconds = 4 if options.quick else options.seconds
+        data = os.path.join(self.folder, "cluster")
+        shutil.rmtree(data, ignore_errors=True)
+        os.makedirs(self.folder, exist_ok=True)
+        self.cluster = None if options.no_gabion else Cluster(options.gabion, data)
+        self.probes = []
+        self.rows = []
+
+    def start(self, gib_max):
+        """A fresh cluster whose capacity holds the largest volume and what is needed to move."""
+        if self.cluster is None:
+            return
+        say("starting a cluster of three processes and etcd")
+        self.cluster.up("--processes", "--cache-size", "1GiB", "--capacity-size", f"{gib_max + 4}GiB")
+        idle = memory_bytes(processes("gabion", self.cluster.data))
+        say(f"resident memory of the idle hosts: {idle / 1e6:.0f} MB")
+
+    def volume(self, name, gib):
+        """Creates a volume, writes all of it, and returns its URI at the first host."""
+        self.cluster.run("volume", "create", name, "--size", f"{gib}GiB", "--ftt", "1")
+        uri = self.cluster.uris(name)[0]
+        say(f"writing {gib} GiB to volume {name} before the clock starts")
+        arguments = ["--ioengine=nbd", f"--uri={uri}", "--rw=write", "--bs=1M", "--iodepth=8", f"--size={gib}G"]
+        fio_result(fio(arguments, self.folder), self.folder, "write", 600)
+        return uri
+
+    def drain(self):
+        """Waits for an empty write buffer; returns a note when it did not come."""
+        begin = time.monotonic()
+        say("waiting for a drained buffer")
+        while time.monotonic() - begin < DRAIN_SECONDS_MAX:
+            fill = self.cluster.buffer_fill()
+            if fill < DRAINED:
+                say(f"drained to {fill:.2f} after {time.monotonic() - begin:.0f} s")
+                return []
+            time.sleep(0.5)
+        return [f"buffer still at {fill:.2f} after {DRAIN_SECONDS_MAX} s"]
+
+    def gabion(self, case, uri, gib):
+        """One measured run against the cluster."""
+        seconds = STEADY_SECONDS if case.steady_gib else self.seconds
+        notes = self.drain()
+        say(f"{case.name}: gabion, {seconds} s")
+        log = os.path.join(self.folder, "fio")
+        arguments = ["--ioengine=nbd", f"--uri={uri}", f"--rw={case.rw}", f"--bs={case.block}", f"--size={gib}G"]
+        arguments += [f"--iodepth={case.depth}", "--time_based", f"--runtime={seconds}"]
+        arguments += [f"--write_iops_log={log}", f"--log_avg_msec={LOG_MSEC}"] if case.steady_gib else []
+        servers = processes("gabion", self.cluster.data)
+        directory = processes("etcd", self.cluster.data)
+        running = fio(arguments, self.folder)
+        time.sleep(seconds - STEADY_COUNTED - 1 if case.steady_gib else 1)
+        before = (time.monotonic(), cpu_seconds(servers), cpu_seconds(directory))
+        time.sleep(STEADY_COUNTED if case.steady_gib else seconds - 2)
+        after = (time.monotonic(), cpu_seconds(servers), cpu_seconds(directory))
+        figures = fio_result(running, self.folder, case.rw, seconds)
+        if case.steady_gib:
+            with open(log + "_iops.1.log", encoding="ascii") as file:
+                lines = file.readlines()
+            figures.iops, empty = parse_iops_log(lines, (seconds - STEADY_COUNTED) * 1000)
+            # An interval at either edge may be empty in part; and no pause is longer than the slowest I/O.
+            figures.pause_ms = min(empty + 2 * LOG_MSEC, figures.worst_ms)
+        ios = max(figures.iops * (after[0] - before[0]), 1)
+        figures.cpu_us = (after[1] - before[1]) / ios * 1e6
+        figures.etcd_us = (after[2] - before[2]) / ios * 1e6
+        figures.notes = notes
+        return figures
+
+    def raw(self, case):
+        """The same load on a file in the same folder: no network, no copy, durable writes."""
+        path = os.path.join(self.folder, "raw")
+        common = ["--ioengine=io_uring", "--direct=1", f"--filename={path}", "--size=1G"]
+        if not os.path.exists(path) or os.path.getsize(path) < GIB:
+            fill = [*common, "--rw=write", "--bs=1M", "--iodepth=8", "--end_fsync=1"]
+            fio_result(fio(fill, self.folder), self.folder, "write", 120)
+        say(f"{case.name}: raw disk, {self.seconds} s")
+        arguments = [*common, f"--rw={case.rw}", f"--bs={case.block}", f"--iodepth={case.depth}"]
+        arguments += ["--time_based", f"--runtime={self.seconds}"]
+        arguments += ["--sync=dsync"] if "write" in case.rw else []
+        return fio_result(fio(arguments, self.folder), self.folder, case.rw, self.seconds)
+
+    def probe(self):
+        """Runs the probe's own script once, where it exists."""
+        if self.options.no_probe or not os.path.exists(PROBE):
+            return
+        say(f"probe, four cases of {self.seconds} s")
+        environment = dict(os.environ, RT=str(self.seconds), CARGO_TARGET_DIR=os.path.join(ROOT, "target", "limit"))
+        command = ["bash", PROBE, os.path.join(self.folder, "probe")]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=900)
+        found = parse_probe(done.stdout)
+        if done.returncode != 0 or not found:
+            say(f"the probe failed and is left out: {done.stderr.strip()[-300:]}")
+            return
+        self.probes.append(found)
+
+    def probe_iops(self, case, first=0):
+        """The probe's figures for this case from its `first` run on."""
+        return [run[case.probe].iops for run in self.probes[first:] if case.probe in run]
+
+    def measure(self, case, uri, gib):
+        row = {"case": case, "gabion": None, "raw": None, "first_probe": 0}
+        if self.cluster is not None:
+            row["gabion"] = self.gabion(case, uri, gib)
+        if not self.options.no_raw:
+            row["raw"] = self.raw(case)
+        self.rows.append(row)
+
+    def run(self, cases):
+        filling = [case for case in cases if not case.steady_gib]
+        steady = [case for case in cases if case.steady_gib]
+        self.start(max([case.steady_gib for case in steady], default=1))
+        uri = self.volume("bench", 1) if self.cluster else None
+        self.probe()
+        for case in filling:
+            self.measure(case, uri, 1)
+        if filling:
+            self.probe()
+        for case in steady:
+            name = f"steady-{case.steady_gib}g"
+            uri = self.volume(name, case.steady_gib) if self.cluster else None
+            first = max(len(self.probes) - 1, 0)
+            self.measure(case, uri, case.steady_gib)
+            self.rows[-1]["first_probe"] = first
+        if steady:
+            self.probe()
+
+    def table(self):
+        lines = [
+            "| case | gabion IOPS | mean us | p99 us | CPU us/IO | etcd us/IO | raw IOPS | probe IOPS (each run) "
+            "| of probe | target | met |",
+            "|---|---|---|---|---|---|---|---|---|---|---|",
+        ]
+        for row in self.rows:
+            lines.append(self.line(row))
+        for row in self.rows:
+            for note in row["gabion"].notes if row["gabion"] else []:
+                lines.append(f"\n{row['case'].name}: {note}.")
+        return "\n".join(lines)
+
+    def line(self, row):
+        case, gabion, raw = row["case"], row["gabion"], row["raw"]
+        probes = self.probe_iops(case, row["first_probe"]) if case.probe else []
+        probe = sum(probes) / len(probes) if probes else None
+        ratio = gabion.iops / probe if gabion and probe else None
+        targets, met = judge(case, gabion, ratio)
+        cells = [case.name]
+        if gabion:
+            cells += [f"{gabion.iops:,.0f}", f"{gabion.mean_us:,.0f}", f"{gabion.p99_us:,.0f}"]
+            cells += [f"{gabion.cpu_us:.1f}", f"{gabion.etcd_us:.1f}"]
+        else:
+            cells += ["-"] * 5
+        cells.append(f"{raw.iops:,.0f}" if raw else "-")
+        each = " / ".join(f"{value:,.0f}" for value in probes)
+        cells.append(f"{probe:,.0f} ({each})" if probe else "-")
+        cells.append(f"{ratio:.2f}" if ratio else "-")
+        return "| " + " | ".join([*cells, targets, met]) + " |"
+
+
+def judge(case, gabion, ratio):
+    """(what is asked, whether it was met) of a case; "-" where nothing was asked or measured."""
+    asked, answers = [], []
+    if case.ratio:
+        asked.append(f">= {case.ratio:.2f}")
+        answers.append(None if ratio is None else ratio >= case.ratio)
+    if case.cpu_us:
+        asked.append(f"CPU <= {case.cpu_us:g}")
+        answers.append(None if gabion is None else gabion.cpu_us <= case.cpu_us)
+    if case.steady_gib:
+        seen = f" (is {gabion.pause_ms:.0f}, slowest I/O {gabion.worst_ms:.0f})" if gabion else ""
+        asked.append(f"pause <= {PAUSE_MS_MAX} ms{seen}")
+        answers.append(None if gabion is None else gabion.pause_ms <= PAUSE_MS_MAX)
+    if False in answers:
+        met = "no"
+    elif not answers or None in answers:
+        met = "-"
+    else:
+        met = "yes"
+    return ", ".join(asked) or "-", met
+
+
+def conditions(options, seconds):
+    """What a reader must know to repeat the run."""
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout.strip()
+    return (
+        f"{datetime.date.today()}, commit {commit or 'unknown'}, {os.cpu_count()} cores, "
+        f"Linux {platform.release()}, {seconds} s per filling case, {STEADY_SECONDS} s per steady case "
+        f"(IOPS and CPU of the last {STEADY_COUNTED} s; latencies of the whole run). 4 KiB random (1 MiB for seq), "
+        "FTT 1, three host processes and etcd on one disk, checksums on, every write durable; "
+        "raw disk: one file, O_DIRECT, writes O_DSYNC."
+    )
+
+
+def options_of(arguments):
+    target = os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target"))
+    names = [case.name for case in CASES]
+    parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--quick", action="store_true", help="4 s per case, no steady cases")
+    parser.add_argument("--seconds", type=int, default=8, help="of each filling case (8)")
+    parser.add_argument("--cases", default="all", help="comma list of: " + ", ".join(names))
+    parser.add_argument("--dir", default=os.path.join(ROOT, "target", "bench"), help="where all files go")
+    parser.add_argument("--gabion", default=os.path.join(target, "release", "gabion"), help="the binary")
+    parser.add_argument("--save", metavar="FILE", help="write the table as Markdown as well")
+    parser.add_argument("--no-gabion", action="store_true", help="raw disk and probe only")
+    parser.add_argument("--no-raw", action="store_true")
+    parser.add_argument("--no-probe", action="store_true")
+    parser.add_argument("--check", action="store_true", help="check the options and end")
+    options = parser.parse_args(arguments)
+    if options.seconds < 3:
+        parser.error("--seconds must be at least 3: one second at either end is not measured")
+    wanted = names if options.cases == "all" else options.cases.split(",")
+    unknown = [name for name in wanted if name not in names]
+    if unknown:
+        parser.error(f"no case {unknown[0]}: choose from {', '.join(names)}")
+    cases = [case for case in CASES if case.name in wanted]
+    if options.quick:
+        cases = [case for case in cases if not case.steady_gib]
+    return options, cases
+
+
+def main(arguments):
+    options, cases = options_of(arguments)
+    if options.check:
+        return 0
+    bench = Bench(options)
+    try:
+        bench.run(cases)
+    finally:
+        if bench.cluster is not None:
+            bench.cluster.down()
+            shutil.rmtree(bench.cluster.data, ignore_errors=True)
+    text = f"{bench.table()}\n\n{conditions(options, bench.seconds)}\n"
+    print(text)
+    if options.save:
+        with open(options.save, "w", encoding="utf-8") as file:
+            file.write("# One run of `./dev bench`\n\n" + text)
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except (Failure, OSError, subprocess.SubprocessError) as failure:
+        sys.exit(f"bench: {failure}")
