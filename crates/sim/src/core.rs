@@ -13,9 +13,9 @@ use env::{Completion, Done, IoError, Token};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// Parks of one process at one instant before the world calls it a livelock. A park follows up to
-/// 4096 polls; honest bursts need a few hundred.
-const PARKS_MAX: u32 = 100_000;
+/// Parks of one process at one instant before the world calls it a livelock. Each follows up to
+/// 4096 polls; nothing completes within an instant, so only a burst of polls needs more than two.
+const PARKS_MAX: u32 = 2000;
 
 /// What happens at some time.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +51,7 @@ impl Kind {
             Self::Reset { to } => 6 | to.number() << 8,
             Self::Dial { slot } => 7 | u64::from(slot) << 8,
             Self::Linked { slot } => 8 | u64::from(slot) << 8,
-            Self::Down { host, is_crash } => 9 + u64::from(is_crash) | u64::from(host) << 8,
+            Self::Down { host, is_crash } => (9 + u64::from(is_crash)) | u64::from(host) << 8,
         }
     }
 }

@@ -21,7 +21,7 @@ impl Body {
     fn weight(&self) -> u64 {
         match self {
             Self::Data(pieces) => pieces.iter().map(|p| p.sector_count() as u64 * 512).sum(),
-            Self::Zero { .. } => 0,
+            Self::Zero { .. } => 512,
         }
     }
 }
@@ -41,6 +41,14 @@ pub(crate) struct Faults {
     pub(crate) fail_flush: bool,
     pub(crate) slow: u64,
     pub(crate) is_frozen: bool,
+    /// What happens to the next write without anybody being told.
+    pub(crate) silent: Option<Silent>,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Silent {
+    Lost,
+    Elsewhere(u64),
 }
 
 /// One device of one host. It outlives processes and crashes.
@@ -63,6 +71,7 @@ pub(crate) struct Disk {
     channels: Vec<u64>,
     dirty: Vec<Dirty>,
     dirty_bytes: u64,
+    cache_bytes: u64,
     seq: u64,
 }
 
@@ -130,7 +139,7 @@ pub(crate) fn tear(pieces: &[Piece], rng: &mut Rng) -> Option<Vec<Piece>> {
 }
 
 impl Disk {
-    pub(crate) fn new(host: u32, path: &str, size: u64, is_file: bool, channels: usize) -> Self {
+    pub(crate) fn new(host: u32, path: &str, size: u64, is_file: bool, model: &DiskModel) -> Self {
         Self {
             host,
             path: path.to_owned(),
@@ -143,9 +152,10 @@ impl Disk {
             held: Vec::new(),
             store: Store::default(),
             bad: Vec::new(),
-            channels: vec![0; channels.max(1)],
+            channels: vec![0; model.channels.max(1)],
             dirty: Vec::new(),
             dirty_bytes: 0,
+            cache_bytes: model.cache_bytes,
             seq: 0,
         }
     }
@@ -208,13 +218,18 @@ impl Disk {
         match &body {
             Body::Data(pieces) => {
                 self.store.write_current(pieces);
-                self.dirty_bytes += body.weight();
             }
             Body::Zero { offset, bytes } => {
                 self.store.zero(Layer::Current, *offset, *bytes, self.seq)
             }
         }
+        self.dirty_bytes += body.weight();
         self.dirty.push(Dirty { seq: self.seq, in_limbo, body });
+        if self.dirty_bytes > self.cache_bytes {
+            // The older half moves to the media, as devices do on their own.
+            let middle = self.dirty[self.dirty.len() / 2].seq;
+            self.commit_flush(middle);
+        }
     }
 
     /// A write through the cache completed.

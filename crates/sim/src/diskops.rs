@@ -2,7 +2,7 @@
 //! Disk operations from submission to completion.
 
 use crate::core::{Core, Kind};
-use crate::disk::{Body, Disk, tear};
+use crate::disk::{Body, Disk, Silent, tear};
 use crate::store::{Layer, Piece};
 use base::crc32c;
 use env::{
@@ -64,7 +64,7 @@ impl Core {
 
     pub(crate) fn add_disk(&mut self, host: u32, path: &str, size: u64, is_file: bool) -> u32 {
         let index = self.disks.len() as u32;
-        self.disks.push(Disk::new(host, path, size, is_file, self.options.disk.channels));
+        self.disks.push(Disk::new(host, path, size, is_file, &self.options.disk));
         let before = self.disk_names.insert((host, path.to_owned()), index);
         assert!(before.is_none(), "two disks at {path}");
         index
@@ -164,6 +164,14 @@ impl Core {
                 (Ok(()), Some(into))
             }
             Work::Write { offset, from, durability } => {
+                let (offset, is_lost) = match disk.faults.silent.take() {
+                    Some(Silent::Lost) => (offset, true),
+                    Some(Silent::Elsewhere(other)) => (other, false),
+                    None => (offset, false),
+                };
+                if is_lost {
+                    return (Ok(()), None);
+                }
                 let pieces = Piece::cut(offset, &from);
                 let mark = u64::from(crc32c(&from)) << 32 | u64::from(op.disk);
                 let len = from.len() as u64;

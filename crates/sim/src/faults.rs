@@ -3,7 +3,7 @@
 //! that drift.
 
 use crate::core::{Core, Kind};
-use crate::disk::Faults;
+use crate::disk::{Faults, Silent};
 use crate::host::{Clock, HostKey};
 use crate::net::EndRef;
 use crate::options::nanos;
@@ -27,6 +27,13 @@ pub enum DiskFault {
         offset: u64,
         /// Bytes.
         len: u64,
+    },
+    /// The next write says that it succeeded, and nothing happened.
+    LoseNextWrite,
+    /// The next write says that it succeeded, and its bytes stand elsewhere.
+    MisdirectNextWrite {
+        /// Where: bytes, a multiple of 512; the write must fit there.
+        offset: u64,
     },
     /// Operations from now on take this many times as long.
     Slow(u64),
@@ -200,6 +207,10 @@ impl World {
             DiskFault::FailFlush => disk.faults.fail_flush = true,
             DiskFault::FailReads => disk.faults.fail_reads = true,
             DiskFault::BadRange { offset, len } => disk.bad.push((offset, offset + len)),
+            DiskFault::LoseNextWrite => disk.faults.silent = Some(Silent::Lost),
+            DiskFault::MisdirectNextWrite { offset } => {
+                disk.faults.silent = Some(Silent::Elsewhere(offset));
+            }
             DiskFault::Slow(times) => disk.faults.slow = times,
             DiskFault::Freeze(is_frozen) => disk.faults.is_frozen = is_frozen,
             DiskFault::Clear => {

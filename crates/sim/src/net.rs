@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Stream links: two ends, a bounded amount of bytes on the way, order kept, faults.
+//!
+//! A segment that cannot arrive (cut path, dead machine) stays at the head of its wire until the
+//! path heals or the machine is back; a reset that cannot arrive is lost, so half-open links exist.
+//! Not modelled: links of one host share no bandwidth, and acknowledgements take no time.
 
 use crate::core::{Core, Kind};
 use crate::host::Waiting;

@@ -47,6 +47,8 @@ pub struct DiskModel {
     pub flush: Latency,
     /// Operations that one device works on at once; more wait. At least 1.
     pub channels: usize,
+    /// Bytes that the cache holds; beyond, its older half moves to the media.
+    pub cache_bytes: u64,
     /// Operations in a million that take `tail_factor` times as long.
     pub tail_ppm: u64,
     /// See `tail_ppm`.
@@ -64,6 +66,7 @@ impl Default for DiskModel {
             write_durable: Latency::micros(40, 60, 1_500_000_000),
             flush: Latency::micros(300, 400, 4_000_000_000),
             channels: 16,
+            cache_bytes: 64 << 20,
             tail_ppm: 1000,
             tail_factor: 20,
             disk_space: None,
