@@ -147,6 +147,12 @@ impl Directory {
         Watch { directory: self.clone(), id }
     }
 
+    /// Where the directory listens.
+    #[must_use]
+    pub fn address(&self) -> &Address {
+        &self.shared.address
+    }
+
     /// Whether there is a connection to the directory (or its gateway) now.
     #[must_use]
     pub fn is_connected(&self) -> bool {

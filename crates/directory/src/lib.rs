@@ -8,11 +8,19 @@
 #![forbid(unsafe_code)]
 
 mod client;
+#[doc(hidden)]
+pub mod conformance;
 mod frames;
 pub mod protocol;
 mod records;
+mod server;
+pub mod store;
 mod types;
 
 pub use client::{CALL_TIMEOUT, CALLS_MAX, Directory, LISTING_BYTES_MAX, WATCH_EVENTS_MAX, Watch};
 pub use records::*;
+pub use server::{
+    Backend, BackendError, CONNECTIONS_MAX, MemoryBackend, ServeError, ServerFaults, serve,
+    serve_with,
+};
 pub use types::*;

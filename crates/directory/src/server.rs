@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A directory as a server over the links of a shard: the embedded one with a durable backend, the
+//! simulated one with faults.
+//!
+//! Guarantees: linearizable, since one task of one shard decides at a time; what is answered is
+//! durable in the backend; a lease ends on time or later, never earlier. When the backend fails the
+//! server ends: what it keeps in memory may no longer be what is durable.
+
+mod connection;
+
+use crate::protocol::{Answer, Request};
+use crate::store::{Batch, Snapshot, Store};
+use crate::types::{DirectoryError, LeaseId, check_key};
+use connection::Connection;
+use env::{Either, Env, IoError, Listener, Notify, TaskSet, select};
+use std::cell::{Cell, RefCell};
+use std::error::Error;
+use std::rc::Rc;
+use std::time::Duration;
+use thiserror::Error;
+
+/// Clients at once; beyond it a new connection is closed at once and tried again by its client.
+pub const CONNECTIONS_MAX: usize = 256;
+/// The wait after a failed accept: out of descriptors, mostly.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Where the directory's content survives a restart.
+pub trait Backend {
+    /// All that was persisted.
+    ///
+    /// # Errors
+    /// [`BackendError`]: the content cannot be read; the server does not start.
+    fn load(&self) -> Result<Snapshot, BackendError>;
+
+    /// Makes all of `batch` durable, or none of it. Called before it is answered; batches come in
+    /// the order of their revisions.
+    ///
+    /// # Errors
+    /// [`BackendError`]: it is unknown whether it is durable; the server ends.
+    fn persist(&self, batch: &Batch) -> Result<(), BackendError>;
+}
+
+/// A backend cannot read or write.
+#[derive(Debug, Error)]
+#[error("the directory's storage failed")]
+pub struct BackendError {
+    /// Why.
+    #[source]
+    pub source: Box<dyn Error + Send + Sync>,
+}
+
+/// Why a server ended.
+#[derive(Debug, Error)]
+pub enum ServeError {
+    /// the content could not be read or a change not be kept
+    #[error("the directory ends: its storage failed")]
+    Backend {
+        /// Why.
+        #[source]
+        source: BackendError,
+    },
+    /// nobody can connect any more
+    #[error("the directory ends: its listener failed")]
+    Listener {
+        /// Why.
+        #[source]
+        source: IoError,
+    },
+}
+
+/// A backend that survives as long as somebody holds it: in simulation, the crash of its host.
+#[derive(Debug, Default)]
+pub struct MemoryBackend {
+    store: RefCell<Option<Store>>,
+}
+
+impl Backend for MemoryBackend {
+    fn load(&self) -> Result<Snapshot, BackendError> {
+        Ok(self.store.borrow().as_ref().map(Store::snapshot).unwrap_or_default())
+    }
+
+    fn persist(&self, batch: &Batch) -> Result<(), BackendError> {
+        let mut store = self.store.borrow_mut();
+        let empty = || Store::restore(Snapshot::default(), base::Instant(0));
+        store.get_or_insert_with(empty).commit(batch.clone(), base::Instant(0));
+        Ok(())
+    }
+}
+
+/// What goes wrong on purpose, in simulation. All probabilities in parts per million, per request.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ServerFaults {
+    /// The connection breaks before a request is looked at.
+    pub drop_before_ppm: u64,
+    /// The connection breaks after a request was carried out and before it is answered.
+    pub drop_after_ppm: u64,
+    /// An answer comes late.
+    pub late_ppm: u64,
+    /// How late at most.
+    pub late_max: Duration,
+    /// After a change, the history is forgotten: watches get a reset.
+    pub compact_ppm: u64,
+    /// Leases end later than they should by up to this time; never earlier (rule 50).
+    pub expiry_late_max: Duration,
+}
+
+/// Serves until the backend or the listener fails. Dropping the future closes every connection.
+///
+/// # Errors
+/// [`ServeError`], which is how it ends.
+pub async fn serve(
+    env: &Env,
+    listener: Listener,
+    backend: Rc<dyn Backend>,
+) -> Result<(), ServeError> {
+    serve_with(env, listener, backend, ServerFaults::default()).await
+}
+
+/// As [`serve`], with faults drawn from the shard's random numbers.
+///
+/// # Errors
+/// [`ServeError`], which is how it ends.
+pub async fn serve_with(
+    env: &Env,
+    listener: Listener,
+    backend: Rc<dyn Backend>,
+    faults: ServerFaults,
+) -> Result<(), ServeError> {
+    let snapshot = backend.load().map_err(|source| ServeError::Backend { source })?;
+    let server = Rc::new(Server {
+        env: env.clone(),
+        store: RefCell::new(Store::restore(snapshot, env.now())),
+        backend,
+        faults,
+        changed: Notify::default(),
+        leases_changed: Notify::default(),
+        failure: RefCell::new(None),
+        failed: Notify::default(),
+        malformed: Cell::new(0),
+    });
+    let failed = server.failed.wait();
+    let running = select(accept(&server, &listener), expire(&server));
+    match select(failed, running).await {
+        Either::First(()) | Either::Second(Either::Second(())) => {
+            let failure = server.failure.borrow_mut().take();
+            let Some(source) = failure else { unreachable!("a failure is kept before it is told") };
+            Err(ServeError::Backend { source })
+        }
+        Either::Second(Either::First(source)) => Err(ServeError::Listener { source }),
+    }
+}
+
+pub(crate) struct Server {
+    env: Env,
+    store: RefCell<Store>,
+    backend: Rc<dyn Backend>,
+    faults: ServerFaults,
+    /// Keys changed: watches have something to tell.
+    changed: Notify,
+    /// The next expiry may be earlier than it was.
+    leases_changed: Notify,
+    failure: RefCell<Option<BackendError>>,
+    failed: Notify,
+    malformed: Cell<u64>,
+}
+
+async fn accept(server: &Rc<Server>, listener: &Listener) -> IoError {
+    let connections = TaskSet::default();
+    loop {
+        match listener.accept().await {
+            Ok(link) if connections.len() < CONNECTIONS_MAX => {
+                let connection = Connection::new(Rc::clone(server), link);
+                connections.spawn(&server.env, "directory connection", connection.run());
+            }
+            Ok(link) => link.close(),
+            Err(error @ IoError::Closed) => return error,
+            Err(_) => server.env.sleep(ACCEPT_PAUSE).await,
+        }
+    }
+}
+
+/// Ends leases that ran out; ends itself only when the backend fails.
+async fn expire(server: &Rc<Server>) {
+    loop {
+        let changed = server.leases_changed.wait();
+        let (expired, next) = {
+            let store = server.store.borrow();
+            (store.expired(server.env.now()), store.next_expiry())
+        };
+        if let Some(lease) = expired {
+            if server.end_lease(lease) == Err(Failed::Backend) {
+                return;
+            }
+            continue;
+        }
+        match next {
+            Some(at) => drop(select(changed, server.env.sleep_until(at)).await),
+            None => changed.await,
+        }
+    }
+}
+
+/// Why a request was not carried out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Failed {
+    /// For a reason that the client is told.
+    Refused(DirectoryError),
+    /// Nobody knows what is durable: no answer to anybody any more.
+    Backend,
+}
+
+impl From<DirectoryError> for Failed {
+    fn from(error: DirectoryError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl Server {
+    fn chance(&self, ppm: u64) -> bool {
+        ppm > 0 && self.env.random() % 1_000_000 < ppm
+    }
+
+    fn up_to(&self, max: Duration) -> Duration {
+        match u64::try_from(max.as_nanos()) {
+            Ok(0) => Duration::ZERO,
+            Ok(nanos) => Duration::from_nanos(self.env.random() % nanos),
+            Err(_) => max,
+        }
+    }
+
+    /// Carries out a request that has one answer. `None`: the server is ending.
+    fn carry_out(&self, request: Request) -> Option<Answer> {
+        let result = match request {
+            Request::Ping => Ok(Answer::Done),
+            Request::Get { key } => check_key(&key)
+                .map(|()| Answer::Entry(self.store.borrow().get(&key).cloned()))
+                .map_err(Failed::Refused),
+            Request::Transact(transaction) => {
+                let prepared = self.store.borrow().prepare(transaction);
+                prepared.map_err(Failed::Refused).and_then(|(transacted, batch)| {
+                    self.apply(batch)?;
+                    Ok(Answer::Transacted(transacted))
+                })
+            }
+            Request::LeaseGrant { ttl_ms } => self.grant(Duration::from_millis(ttl_ms)),
+            Request::LeaseKeep { lease } => {
+                let (now, late) = (self.env.now(), self.up_to(self.faults.expiry_late_max));
+                let kept = self.store.borrow_mut().keep(lease, now, late);
+                kept.map(|()| Answer::Done).map_err(Failed::Refused)
+            }
+            Request::LeaseRevoke { lease } => self.end_lease(lease).map(|()| Answer::Done),
+            Request::List { .. } | Request::Watch { .. } | Request::Unwatch { .. } => {
+                unreachable!("the connection carries these out itself")
+            }
+        };
+        match result {
+            Ok(answer) => Some(answer),
+            Err(Failed::Refused(error)) => Some(Answer::Failed(error)),
+            Err(Failed::Backend) => None,
+        }
+    }
+
+    fn grant(&self, ttl: Duration) -> Result<Answer, Failed> {
+        let id = loop {
+            // 63 bits, as etcd's; a restarted server never gives an old one again by accident.
+            let id = LeaseId(self.env.random() >> 1);
+            if id.0 != 0 && !self.store.borrow().has_lease(id) {
+                break id;
+            }
+        };
+        let batch = self.store.borrow().prepare_grant(id, ttl)?;
+        self.apply(batch)?;
+        let late = self.up_to(self.faults.expiry_late_max);
+        self.store.borrow_mut().keep(id, self.env.now(), late)?;
+        self.leases_changed.notify();
+        Ok(Answer::Lease(id))
+    }
+
+    fn end_lease(&self, lease: LeaseId) -> Result<(), Failed> {
+        let batch = self.store.borrow().prepare_end(lease)?;
+        self.apply(batch)
+    }
+
+    /// Durable first, then in memory, in one step.
+    fn apply(&self, batch: Batch) -> Result<(), Failed> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        if self.failure.borrow().is_some() {
+            return Err(Failed::Backend);
+        }
+        if let Err(error) = self.backend.persist(&batch) {
+            *self.failure.borrow_mut() = Some(error);
+            self.failed.notify();
+            return Err(Failed::Backend);
+        }
+        let mut store = self.store.borrow_mut();
+        store.commit(batch, self.env.now());
+        if self.chance(self.faults.compact_ppm) {
+            store.compact(0);
+        }
+        drop(store);
+        self.changed.notify();
+        Ok(())
+    }
+}
