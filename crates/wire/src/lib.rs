@@ -10,12 +10,19 @@
 //! nothing is authenticated.
 #![forbid(unsafe_code)]
 
+mod codec;
 mod crcs;
 mod error;
+mod frame;
 mod message;
+#[doc(hidden)]
+pub mod samples;
+#[cfg(test)]
+mod tests;
 
 pub use crcs::{Crcs, crcs_of, verify};
 pub use error::WireError;
+pub use frame::{HEADER_LEN, Header, VERSION, decode, encode};
 pub use message::{
     Failure, Health, Hello, Message, Owner, Refusal, Request, Response, Target, WriteKind,
 };

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Bodies of requests.
+
+use super::REQUESTS;
+use super::fields::{
+    Fields, put_data, put_option, put_owner, put_range, put_range_of_chunk, put_target, put_u32,
+    put_u64,
+};
+use crate::error::WireError;
+use crate::message::Request;
+use base::{ComponentId, Instant, ObjectId, Version, VolumeId};
+use env::Slice;
+
+const RENEW: u8 = REQUESTS;
+const RELEASE: u8 = REQUESTS + 1;
+const FENCE: u8 = REQUESTS + 2;
+const WRITE: u8 = REQUESTS + 3;
+const READ: u8 = REQUESTS + 4;
+const LIST_CHANGED: u8 = REQUESTS + 5;
+const COMMIT_INFO: u8 = REQUESTS + 6;
+const CREATE_COMPONENT: u8 = REQUESTS + 7;
+const DELETE_COMPONENT: u8 = REQUESTS + 8;
+const HAND_OVER: u8 = REQUESTS + 9;
+const CLIENT_OPEN: u8 = REQUESTS + 10;
+const CLIENT_READ: u8 = REQUESTS + 11;
+const CLIENT_WRITE: u8 = REQUESTS + 12;
+const CLIENT_EXTENTS: u8 = REQUESTS + 13;
+
+pub(super) fn takes_payload(kind: u8) -> bool {
+    matches!(kind, WRITE | CLIENT_WRITE)
+}
+
+pub(super) fn kind_of(request: &Request) -> u8 {
+    match request {
+        Request::Renew { .. } => RENEW,
+        Request::Release => RELEASE,
+        Request::Fence { .. } => FENCE,
+        Request::Write { .. } => WRITE,
+        Request::Read { .. } => READ,
+        Request::ListChanged { .. } => LIST_CHANGED,
+        Request::CommitInfo { .. } => COMMIT_INFO,
+        Request::CreateComponent { .. } => CREATE_COMPONENT,
+        Request::DeleteComponent { .. } => DELETE_COMPONENT,
+        Request::HandOver { .. } => HAND_OVER,
+        Request::ClientOpen { .. } => CLIENT_OPEN,
+        Request::ClientRead { .. } => CLIENT_READ,
+        Request::ClientWrite { .. } => CLIENT_WRITE,
+        Request::ClientExtents { .. } => CLIENT_EXTENTS,
+    }
+}
+
+pub(super) fn put(request: &Request, out: &mut Vec<u8>) {
+    match request {
+        Request::Renew { sent } => put_u64(out, sent.0),
+        Request::Release => {}
+        Request::Fence { target, version, owner, create } => {
+            put_target(out, target);
+            put_u64(out, version.0);
+            put_owner(out, *owner);
+            put_option(out, *create);
+        }
+        Request::Write { target, lsn, prev, commit, range, kind, is_copy, crcs, payload } => {
+            put_target(out, target);
+            put_u64(out, lsn.0);
+            put_u64(out, prev.0);
+            put_u64(out, commit.0);
+            out.push(u8::from(*is_copy));
+            put_data(out, *range, *kind, crcs, payload);
+        }
+        Request::Read { target, range } => {
+            put_target(out, target);
+            put_range_of_chunk(out, *range);
+        }
+        Request::ListChanged { target, since, cursor } => {
+            put_target(out, target);
+            put_u64(out, since.0);
+            put_u64(out, *cursor);
+        }
+        Request::CommitInfo { target, commit } => {
+            put_target(out, target);
+            put_u64(out, commit.0);
+        }
+        Request::CreateComponent { object, component, sectors } => {
+            put_u64(out, object.0);
+            put_u64(out, component.0);
+            put_u64(out, *sectors);
+        }
+        Request::DeleteComponent { object, component } => {
+            put_u64(out, object.0);
+            put_u64(out, component.0);
+        }
+        _ => put_client(request, out),
+    }
+}
+
+fn put_client(request: &Request, out: &mut Vec<u8>) {
+    match request {
+        Request::HandOver { object, to } => {
+            put_u64(out, object.0);
+            put_owner(out, *to);
+        }
+        Request::ClientOpen { volume, object, term } => {
+            put_u64(out, volume.0);
+            put_u64(out, object.0);
+            put_u32(out, term.0);
+        }
+        Request::ClientRead { object, term, range } => {
+            put_u64(out, object.0);
+            put_u32(out, term.0);
+            put_range_of_chunk(out, *range);
+        }
+        Request::ClientWrite { object, term, range, kind, crcs, payload } => {
+            put_u64(out, object.0);
+            put_u32(out, term.0);
+            put_data(out, *range, *kind, crcs, payload);
+        }
+        Request::ClientExtents { object, term, range } => {
+            put_u64(out, object.0);
+            put_u32(out, term.0);
+            put_range(out, *range);
+        }
+        _ => unreachable!("not a request of clients"),
+    }
+}
+
+pub(super) fn take(fields: &mut Fields<'_>, payload: Slice) -> Result<Request, WireError> {
+    Ok(match fields.kind() {
+        RENEW => Request::Renew { sent: Instant(fields.u64()?) },
+        RELEASE => Request::Release,
+        FENCE => Request::Fence {
+            target: fields.target()?,
+            version: Version(fields.u64()?),
+            owner: fields.owner()?,
+            create: fields.option("create")?,
+        },
+        WRITE => {
+            let target = fields.target()?;
+            let (lsn, prev, commit) = (fields.lsn()?, fields.lsn()?, fields.lsn()?);
+            let is_copy = fields.flag("copy")?;
+            let data = fields.data(&payload)?;
+            let (range, kind, crcs) = (data.range, data.kind, data.crcs);
+            Request::Write { target, lsn, prev, commit, range, kind, is_copy, crcs, payload }
+        }
+        READ => Request::Read { target: fields.target()?, range: fields.range_of_chunk()? },
+        LIST_CHANGED => Request::ListChanged {
+            target: fields.target()?,
+            since: fields.lsn()?,
+            cursor: fields.u64()?,
+        },
+        COMMIT_INFO => Request::CommitInfo { target: fields.target()?, commit: fields.lsn()? },
+        CREATE_COMPONENT => Request::CreateComponent {
+            object: ObjectId(fields.u64()?),
+            component: ComponentId(fields.u64()?),
+            sectors: fields.u64()?,
+        },
+        DELETE_COMPONENT => Request::DeleteComponent {
+            object: ObjectId(fields.u64()?),
+            component: ComponentId(fields.u64()?),
+        },
+        _ => return take_client(fields, payload),
+    })
+}
+
+fn take_client(fields: &mut Fields<'_>, payload: Slice) -> Result<Request, WireError> {
+    Ok(match fields.kind() {
+        HAND_OVER => Request::HandOver { object: ObjectId(fields.u64()?), to: fields.owner()? },
+        CLIENT_OPEN => Request::ClientOpen {
+            volume: VolumeId(fields.u64()?),
+            object: ObjectId(fields.u64()?),
+            term: fields.term()?,
+        },
+        CLIENT_READ => Request::ClientRead {
+            object: ObjectId(fields.u64()?),
+            term: fields.term()?,
+            range: fields.range_of_chunk()?,
+        },
+        CLIENT_WRITE => {
+            let (object, term) = (ObjectId(fields.u64()?), fields.term()?);
+            let data = fields.data(&payload)?;
+            let (range, kind, crcs) = (data.range, data.kind, data.crcs);
+            Request::ClientWrite { object, term, range, kind, crcs, payload }
+        }
+        CLIENT_EXTENTS => Request::ClientExtents {
+            object: ObjectId(fields.u64()?),
+            term: fields.term()?,
+            range: fields.range()?,
+        },
+        kind => return Err(WireError::Kind { kind }),
+    })
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One message of each kind with every field different: what the fixtures hold.
+
+use crate::{
+    Failure, Health, Hello, Message, Owner, Refusal, Request, Response, Target, WriteKind, crcs_of,
+};
+use base::{
+    ComponentId, HostId, Incarnation, Instant, Lsn, ObjectId, Seat, SectorRange, Session, Term,
+    Version, VolumeId,
+};
+use env::{Pool, Slice};
+
+/// The number that frame `index` of [`messages`] has in the fixtures.
+#[must_use]
+pub fn id(index: usize) -> u64 {
+    0x1122_3344_5566_7700 + index as u64
+}
+
+fn slice(bytes: &[u8]) -> Slice {
+    let mut buf = Pool::default().take(bytes.len());
+    buf.copy_from_slice(bytes);
+    buf.freeze()
+}
+
+/// Every kind, with the name of its fixture.
+#[must_use]
+pub fn messages() -> Vec<(&'static str, Message)> {
+    let hello = Hello { cluster: 0x0123_4567_89ab_cdef, me: owner() };
+    let mut all =
+        vec![("hello", Message::Hello(hello)), ("ping", Message::Ping), ("pong", Message::Pong)];
+    all.extend(component_requests().into_iter().map(|(n, r)| (n, Message::Request(r))));
+    all.extend(client_requests().into_iter().map(|(n, r)| (n, Message::Request(r))));
+    all.extend(responses().into_iter().map(|(n, r)| (n, Message::Response(r))));
+    all.extend(refusals().into_iter().map(|(n, r)| (n, Message::Response(r))));
+    all
+}
+
+fn owner() -> Owner {
+    Owner { host: HostId(7), incarnation: Incarnation(0x1_0000_0009) }
+}
+
+fn component_requests() -> Vec<(&'static str, Request)> {
+    let (object, component) = (ObjectId(0xa1a2_a3a4_a5a6_a7a8), ComponentId(0xb1b2_b3b4));
+    let (term, seat, session) = (Term(0x12_3456), Seat(0x2233), Session(0x7788));
+    let target = Target { object, component, term, seat, session };
+    let data: Vec<u8> = (0..12 * 512_u32).map(|at| (at % 251) as u8).collect();
+    let range = SectorRange::new(2048 * 5 + 6, 12);
+    let lsn = Lsn::new(term, 100);
+    vec![
+        ("renew", Request::Renew { sent: Instant(123_456_789) }),
+        ("release", Request::Release),
+        (
+            "fence",
+            Request::Fence { target, version: Version(31), owner: owner(), create: Some(4096) },
+        ),
+        (
+            "write",
+            Request::Write {
+                target,
+                lsn,
+                prev: Lsn::new(term, 98),
+                commit: Lsn::new(term, 90),
+                range,
+                kind: WriteKind::Data,
+                is_copy: true,
+                crcs: crcs_of(range, &data),
+                payload: slice(&data),
+            },
+        ),
+        ("read", Request::Read { target, range }),
+        ("list-changed", Request::ListChanged { target, since: lsn, cursor: 77 }),
+        ("commit-info", Request::CommitInfo { target, commit: lsn }),
+        ("create-component", Request::CreateComponent { object, component, sectors: 8192 }),
+        ("delete-component", Request::DeleteComponent { object, component }),
+    ]
+}
+
+fn client_requests() -> Vec<(&'static str, Request)> {
+    let (object, term) = (ObjectId(0xa1a2_a3a4_a5a6_a7a8), Term(9));
+    let range = SectorRange::new(8, 8);
+    let payload = slice(&[0x5a; 4096]);
+    vec![
+        ("hand-over", Request::HandOver { object, to: owner() }),
+        ("client-open", Request::ClientOpen { volume: VolumeId(0xc1c2), object, term }),
+        ("client-read", Request::ClientRead { object, term, range }),
+        (
+            "client-write",
+            Request::ClientWrite {
+                object,
+                term,
+                range,
+                kind: WriteKind::Data,
+                crcs: crcs_of(range, &payload),
+                payload,
+            },
+        ),
+        ("client-extents", Request::ClientExtents { object, term, range }),
+    ]
+}
+
+fn responses() -> Vec<(&'static str, Response)> {
+    let lsn = |counter| Lsn::new(Term(3), counter);
+    let range = SectorRange::new(2047, 1);
+    let payload = slice(&[0xa5; 512]);
+    vec![
+        ("granted", Response::Granted { sent: Instant(99), ttl_ms: 6000, grant_epoch: 4 }),
+        ("done", Response::Done),
+        (
+            "fenced",
+            Response::Fenced {
+                seat: Seat(5),
+                version: Version(6),
+                durable: lsn(30),
+                commit: lsn(20),
+                destaged: lsn(10),
+                grant_epoch: 11,
+                tail: vec![(range, lsn(29)), (SectorRange::new(0, 8), lsn(30))],
+                health: Health::Partial,
+            },
+        ),
+        ("durable", Response::Durable { lsn: lsn(40), free_chunks: 1234 }),
+        ("data", Response::Data { crcs: crcs_of(range, &payload), payload }),
+        (
+            "changed",
+            Response::Changed {
+                ranges: vec![range, SectorRange::new(4096, 2048)],
+                held: vec![0b1011, 1 << 63],
+                next: Some(128),
+            },
+        ),
+        (
+            "extents",
+            Response::Extents { ranges: vec![(range, true), (SectorRange::new(2048, 8), false)] },
+        ),
+        ("moved", Response::Moved { owner: Some(owner()), term: Term(12) }),
+        ("failed", Response::Failed { reason: Failure::BadCrc { range } }),
+    ]
+}
+
+fn refusals() -> Vec<(&'static str, Response)> {
+    let refused = |reason| Response::Refused { reason };
+    vec![
+        ("refused-term", refused(Refusal::HigherTerm(Term(17)))),
+        ("refused-seat", refused(Refusal::Seat(Seat(18)))),
+        ("refused-session", refused(Refusal::Session)),
+        ("refused-unknown", refused(Refusal::UnknownComponent)),
+        ("refused-granted", refused(Refusal::GrantedToOther { wait_ms: 4321 })),
+        ("refused-order", refused(Refusal::OutOfOrder { durable: Lsn::new(Term(1), 2) })),
+        ("refused-not-ready", refused(Refusal::NotReady)),
+    ]
+}
