@@ -174,6 +174,9 @@ bad_input() {
   grep -qx hello "$area/foreign/diary.txt"
   test "$(ls -A "$area/foreign")" = diary.txt
   refused 1 up --detach --data "$area/foreign/diary.txt"
+  refused 1 --config "$area/host.toml" cluster create --etcd http://127.0.0.1:1 --name one \
+    --address 127.0.0.1 --cache "$area/none/cache" --capacity "$area/none/capacity"
+  test ! -e "$area/host.toml"
   test ! -e "$area/none"
   after=$(gabion volume list --output json)
   test "$before" = "$after"
