@@ -16,7 +16,7 @@ async fn greeted(world: &common::world::World) -> Client {
 
 #[test]
 fn options_are_answered_as_the_protocol_says() {
-    run(SIZE, |world| async move {
+    run(1, SIZE, |world| async move {
         let mut client = greeted(&world).await;
         let refused = |answers: Vec<(u32, Vec<u8>)>| answers.last().unwrap().0 - ERR;
         assert_eq!(refused(client.ask(5, &[]).await), 1, "STARTTLS is unsupported");
@@ -57,7 +57,7 @@ fn options_are_answered_as_the_protocol_says() {
 
 #[test]
 fn the_old_way_in_works() {
-    run(SIZE, |world| async move {
+    run(1, SIZE, |world| async move {
         for (flags, tail) in [(1u32, 134), (3, 10)] {
             let mut client = Client::connect(&world.env, &world.unix).await;
             client.send(&flags.to_be_bytes()).await.unwrap();
@@ -78,7 +78,7 @@ fn the_old_way_in_works() {
 
 #[test]
 fn nonsense_ends_the_connection_and_is_counted() {
-    run(SIZE, |world| async move {
+    run(1, SIZE, |world| async move {
         let mut client = Client::connect(&world.env, &world.unix).await;
         client.send(&0x80u32.to_be_bytes()).await.unwrap();
         assert!(client.is_closed().await, "unknown client flags");

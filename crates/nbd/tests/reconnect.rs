@@ -17,8 +17,8 @@ fn write_request(offset: u64, byte: u8) -> Vec<u8> {
 
 #[test]
 fn nothing_of_a_dead_client_acts_after_the_next_one_is_in() {
-    for is_tcp in [false, true] {
-        run(1 << 20, move |world| async move {
+    for (seed, is_tcp) in (0..16).map(|seed| (seed, seed % 2 == 0)) {
+        run(seed, 1 << 20, move |world| async move {
             let address = if is_tcp { &world.tcp } else { &world.unix };
             for round in 1..8u8 {
                 let mut old = Client::open(&world.env, address, "disk", true).await;
@@ -43,7 +43,7 @@ fn nothing_of_a_dead_client_acts_after_the_next_one_is_in() {
 
 #[test]
 fn a_living_connection_stays_over_unix_and_is_closed_over_tcp() {
-    run(1 << 20, |world| async move {
+    run(1, 1 << 20, |world| async move {
         let mut old = Client::open(&world.env, &world.unix, "disk", true).await;
         let mut old_tcp = Client::open(&world.env, &world.tcp, "disk", true).await;
         let mut elsewhere = Client::open(&world.env, &world.tcp, "other", true).await;
@@ -57,7 +57,7 @@ fn a_living_connection_stays_over_unix_and_is_closed_over_tcp() {
 
 #[test]
 fn what_was_delivered_before_the_end_is_done_and_the_device_let_go() {
-    run(1 << 20, |world| async move {
+    run(1, 1 << 20, |world| async move {
         for is_orderly in [false, true] {
             world.device.set_delay_max(SLOW);
             let mut client = Client::open(&world.env, &world.unix, "disk", true).await;

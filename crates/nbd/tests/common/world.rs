@@ -2,10 +2,11 @@
 //! Where the tests run: one shard with a server and its clients.
 
 use super::{MemoryDevice, MemoryExports};
-use env::{Address, Env, Fifo, TaskSet};
+use env::{Address, Env, TaskSet};
 use nbd::{Server, ServerOptions};
+use std::net::Ipv4Addr;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 /// A server with the exports "disk" (of `size` bytes) and "other" (1 MiB).
 pub struct World {
@@ -17,23 +18,24 @@ pub struct World {
     _tasks: TaskSet,
 }
 
-/// Runs `test` in a fresh world.
+/// Virtual time that a test may take; all take seconds.
+const TIME_MAX: Duration = Duration::from_secs(600);
+
+/// Runs `test` in a fresh simulated world; links deliver in parts and tasks run in the seed's order.
 pub fn run<F: Future<Output = ()> + 'static>(
+    seed: u64,
     size: u64,
     test: impl FnOnce(Rc<World>) -> F + 'static,
 ) {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let name = format!("gabion-nbd-{}-{number}.sock", std::process::id());
-    let path = std::env::temp_dir().join(name);
-    let path = path.to_str().unwrap().to_owned();
-    let driver = ring::RingDriver::new().unwrap();
-    let env = Env::new(Box::new(driver), Box::new(Fifo));
-    let inner = env.clone();
-    env.run(async move {
-        let world = world(inner, size, Address::Unix(path)).await;
-        test(Rc::new(world)).await;
+    let simulation = sim::World::new(sim::WorldOptions { seed, ..Default::default() });
+    let host = simulation.add_host("server", Ipv4Addr::LOCALHOST.into());
+    simulation.boot(host, move |env| {
+        Box::pin(async move {
+            let world = world(env, size, Address::Unix("/nbd.sock".to_owned())).await;
+            test(Rc::new(world)).await;
+        })
     });
+    assert!(simulation.run_until(TIME_MAX, || simulation.is_finished(host)), "it hangs");
 }
 
 async fn world(env: Env, size: u64, unix: Address) -> World {
