@@ -410,3 +410,43 @@ fn tasks_may_take_other_hosts_down_and_up_again() {
     });
     assert_eq!((world.stats().crashes, world.stats().kills), (10, 10));
 }
+
+#[test]
+fn a_sender_without_room_learns_of_the_end_that_it_missed() {
+    for seed in 0..20 {
+        let world = world(seed);
+        let hosts = hosts(&world, 2);
+        world.boot(hosts[0], |env| {
+            Box::pin(async move {
+                let listener = env.listen(at(1, 7)).await.expect("a free port");
+                let _link = listener.accept().await.expect("a caller");
+                env.sleep(HOUR).await; // reads nothing
+            })
+        });
+        world.run_for(Duration::from_millis(1));
+        let outcome = Rc::new(RefCell::new(None));
+        let place = Rc::clone(&outcome);
+        world.boot(hosts[1], |env| {
+            Box::pin(async move {
+                let link = env.dial(at(1, 7)).await.expect("the server is there");
+                *place.borrow_mut() = Some(link.send(filled(&env, 1 << 20, 1)).await);
+            })
+        });
+        world.run_for(Duration::from_secs(1));
+        assert_eq!(*outcome.borrow(), None, "a link holds only so much");
+        world.partition(hosts[0], hosts[1], true);
+        if seed % 2 == 0 {
+            world.kill(hosts[0])
+        } else {
+            world.crash(hosts[0])
+        }
+        world.run_for(Duration::from_secs(5));
+        assert_eq!(*outcome.borrow(), None, "seed {seed}: the reset cannot arrive");
+        if seed % 2 == 1 {
+            world.boot(hosts[0], |env| Box::pin(echo(env, 7)));
+        }
+        world.heal_all();
+        world.run_for(Duration::from_secs(5));
+        assert_eq!(*outcome.borrow(), Some(Err(IoError::Reset)), "seed {seed}");
+    }
+}

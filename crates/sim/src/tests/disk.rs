@@ -151,6 +151,26 @@ fn failed_operations_say_so_and_a_failed_flush_vouches_for_nothing() {
 }
 
 #[test]
+fn a_flush_covers_only_what_completed_before_it() {
+    let mut lost = 0;
+    for seed in 0..60 {
+        let world = world(seed);
+        let host = hosts(&world, 1)[0];
+        finish(&world, host, |env| async move {
+            let disk = open(&env).await;
+            disk.write(0, filled(&env, 4096, 1), Durability::Cached).await.expect("a write");
+            let late = disk.write(4096, filled(&env, 4096, 2), Durability::Cached);
+            disk.flush().await.expect("a flush");
+            late.await.expect("a write");
+        });
+        world.crash(host);
+        assert!(is_all(&world.read_raw(host, PATH, 0, 4096), 1), "seed {seed}: flushed");
+        lost += usize::from(!is_all(&world.read_raw(host, PATH, 4096, 4096), 2));
+    }
+    assert!(lost > 10, "a write beside a flush was lost {lost} times");
+}
+
+#[test]
 fn silent_faults_are_silent() {
     let world = world(5);
     let host = hosts(&world, 1)[0];
