@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the scripts conclude from what they read: `python3 -m unittest discover -s scripts`."""
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import bench
+import cluster
+import nbd_client
+import verifier
+
+
+class Parsing(unittest.TestCase):
+    def test_probe_lines_are_read_and_the_heading_is_not(self):
+        text = (
+            "rw          qd     iops  mean_us   p99_us   cpu_us    fio\n"
+            "randwrite    1     3136      311      445     60.2   0.21\n"
+            "randread    32    64551      489     1020     10.1   0.80\n"
+        )
+        found = bench.parse_probe(text)
+        self.assertEqual(sorted(found), [("randread", 32), ("randwrite", 1)])
+        self.assertEqual(found[("randwrite", 1)].iops, 3136)
+        self.assertEqual(found[("randread", 32)].cpu_us, 10.1)
+
+    def test_a_pause_is_a_row_of_empty_intervals(self):
+        slots = [1000] * 10 + [0] * 5 + [2000] * 10
+        lines = [f"{(n + 1) * bench.LOG_MSEC}, {iops}, 1, 0, 0" for n, iops in enumerate(slots)]
+        self.assertEqual(bench.parse_iops_log(lines, 800), (2000, 5 * bench.LOG_MSEC))
+        # An interval that fio left out is as empty as one with a zero.
+        lines = [line for line in lines if " 0, 1," not in line]
+        self.assertEqual(bench.parse_iops_log(lines, 800)[1], 5 * bench.LOG_MSEC)
+        self.assertEqual(bench.parse_iops_log([], 0), (0.0, 0.0))
+
+    def test_a_case_is_met_only_when_all_that_was_asked_was_measured_and_met(self):
+        case = next(case for case in bench.CASES if case.name == "steady-8g")
+        good = bench.Figures(20000, 1600, 5000, 150, cpu_us=30, pause_ms=120)
+        self.assertEqual(bench.judge(case, good, 0.4)[1], "yes")
+        self.assertEqual(bench.judge(case, good, 0.3)[1], "no")
+        self.assertEqual(bench.judge(case, good, None)[1], "-")
+        good.pause_ms = 201
+        self.assertEqual(bench.judge(case, good, 0.4)[1], "no")
+        self.assertEqual(bench.judge(case, None, None)[1], "-")
+
+    def test_nbd_uris(self):
+        self.assertEqual(nbd_client.parse("nbd+unix:///a.b?socket=/x/y.sock")[1:], ("/x/y.sock", "a.b"))
+        self.assertEqual(nbd_client.parse("nbd://10.0.0.1:10810/v")[1:], (("10.0.0.1", 10810), "v"))
+        with self.assertRaises(ValueError):
+            nbd_client.parse("http://x/y")
+
+
+class Verdicts(unittest.TestCase):
+    def test_only_an_allowed_write_passes(self):
+        self.assertEqual(verifier.verdict(7, verifier.content(7, 5), [4, 5]), (5, None))
+        self.assertEqual(verifier.verdict(7, bytes(4096), [0]), (0, None))
+        for data in (verifier.content(7, 3), verifier.content(8, 5), bytes(4096)):
+            found, fault = verifier.verdict(7, data, [4, 5])
+            self.assertIsNone(found)
+            self.assertIn("wrong", fault)
+
+    def test_a_torn_block_is_told_apart(self):
+        data = verifier.content(7, 4)[:512] + verifier.content(7, 5)[512:]
+        self.assertIn("torn", verifier.verdict(7, data, [4, 5])[1])
+
+
+class Processes(unittest.TestCase):
+    def test_only_those_of_the_folder_are_found(self):
+        with tempfile.TemporaryDirectory() as folder:
+            data = os.path.join(folder, "data")
+            environment = dict(os.environ, GABION_DATA=data)
+            # `sleep` under the name that is looked for.
+            child = subprocess.Popen(["gabion", "60"], executable="/bin/sleep", env=environment)
+            try:
+                # The kernel shows the arguments of a new program a moment after it started.
+                end = time.monotonic() + 5
+                while not cluster.processes("gabion", data) and time.monotonic() < end:
+                    time.sleep(0.01)
+                self.assertEqual(cluster.processes("gabion", data), [child.pid])
+                self.assertEqual(cluster.processes("gabion", folder), [child.pid])
+                self.assertEqual(cluster.processes("gabion", data + "2"), [])
+                self.assertEqual(cluster.processes("etcd", data), [])
+            finally:
+                child.kill()
+                child.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
