@@ -7,8 +7,9 @@ use std::future::{Future, poll_fn};
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-/// Wakes whoever waits for a condition. Use: `let changed = notify.wait(); if !condition { changed.await }`
-/// in a loop: a change between `wait()` and `.await` is not lost.
+/// Wakes whoever waits for a condition. Use, in a loop:
+/// `let changed = notify.wait(); if !condition { changed.await }`.
+/// A change between `wait()` and `.await` is not lost.
 #[derive(Clone, Default)]
 pub struct Notify(Rc<NotifyInner>);
 
