@@ -61,7 +61,8 @@ def measure(cluster, folder):
     first_io(uri)
     done = time.monotonic() - begin
     recoveries = [group["recovery_ms"] for group in cluster.ask("status")["groups"] if "recovery_ms" in group]
-    print(f"fill {full:.2f}; ready after {ready:.2f} s, first read done after {done:.2f} s (aim: {FIRST_IO_SECONDS_MAX});")
+    print(f"fill {full:.2f}; ready after {ready:.2f} s, first read done after {done:.2f} s "
+          f"(aim: {FIRST_IO_SECONDS_MAX});")
     print(f"recovery of the groups: {recoveries or 'not told'} ms (aim: {RECOVERY_MS_MAX} each)")
     return full >= FULL and done <= FIRST_IO_SECONDS_MAX and max(recoveries, default=0) <= RECOVERY_MS_MAX
 
