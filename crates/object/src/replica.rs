@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The components of this host, as owners see them: fenced, written, read, listed.
+//!
+//! A replica knows its data, its term, its seat and nothing about its state: whether it is active
+//! is for the record to say (traps 6, 37). [`Replicas::handle`] does everything that depends on
+//! order in its synchronous part, so requests take effect in the order in which they arrive; only
+//! answers come later.
+
+use crate::lease::Grants;
+use crate::options::ObjectOptions;
+use base::{ComponentId, Lsn, ObjectId, Seat, SectorRange, Session, Term, Version};
+use diskgroup::{Append, AppendKind, ComponentInfo, ComponentMeta, DiskGroup, GroupError};
+use env::{Env, Semaphore, TaskSet};
+use peer::{PeerId, Peers, Reply};
+use std::cell::RefCell;
+use std::rc::Rc;
+use wire::{Failure, Health, Refusal, Request, Response, Target, WriteKind};
+
+/// A conversation with an owner: what a Fence began.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Conversation {
+    term: Term,
+    seat: Seat,
+    session: Session,
+    owner: PeerId,
+    /// The last lsn that was taken; the `prev` of the next frame (rule 4).
+    accepted: Lsn,
+    /// The Fence is not answered yet: nothing is taken.
+    is_fencing: bool,
+}
+
+/// Told when a Fence takes an object away from an owner on this host (rule 52c).
+pub(crate) type Lost = Box<dyn Fn(ObjectId, Term)>;
+
+/// All components of this host.
+pub(crate) struct Replicas {
+    env: Env,
+    me: PeerId,
+    peers: Peers,
+    groups: Vec<DiskGroup>,
+    grants: Grants,
+    options: ObjectOptions,
+    conversations: RefCell<base::Map<ComponentId, Conversation>>,
+    /// Changes of one component's durable term, one at a time.
+    turns: RefCell<base::Map<ComponentId, Semaphore>>,
+    lost: Lost,
+    tasks: TaskSet,
+}
+
+/// What a Fence brings along.
+struct FenceRequest {
+    target: Target,
+    version: Version,
+    owner: PeerId,
+    create: Option<u64>,
+}
+
+impl Replicas {
+    /// The components in `groups`. `lost` is called in the step that accepts another owner's Fence
+    /// for an object that a run of this host owned.
+    pub(crate) fn new(
+        env: &Env,
+        me: PeerId,
+        peers: &Peers,
+        groups: Vec<DiskGroup>,
+        options: &ObjectOptions,
+        lost: Lost,
+    ) -> Rc<Self> {
+        Rc::new(Self {
+            env: env.clone(),
+            me,
+            peers: peers.clone(),
+            groups,
+            grants: Grants::new(env, me, options),
+            options: options.clone(),
+            conversations: RefCell::default(),
+            turns: RefCell::default(),
+            lost,
+            tasks: TaskSet::default(),
+        })
+    }
+
+    /// The group that holds `component`.
+    pub(crate) fn group_of(&self, component: ComponentId) -> Option<&DiskGroup> {
+        self.groups.iter().find(|group| group.component(component).is_some())
+    }
+
+    /// Carries out one request; those that are not for replicas are answered `NotReady`.
+    pub(crate) fn handle(self: &Rc<Self>, from: PeerId, request: Request, reply: Reply) {
+        match request {
+            Request::Write { .. } => self.write(request, reply),
+            Request::Read { target, range } => self.read(&target, range, reply),
+            Request::CommitInfo { target, commit } => match self.check(&target) {
+                Ok((group, _)) => {
+                    group.advance_commit(target.component, commit);
+                    reply.send(Response::Done);
+                }
+                Err(reason) => reply.send(Response::Refused { reason }),
+            },
+            Request::Fence { target, version, owner, create } => {
+                let owner = PeerId { host: owner.host, incarnation: owner.incarnation };
+                self.fence(FenceRequest { target, version, owner, create }, reply);
+            }
+            Request::ListChanged { target, since, cursor } => match self.check(&target) {
+                Ok((group, _)) => {
+                    let changed = group.changed_since(target.component, since, cursor);
+                    let (ranges, held, next) = (changed.ranges, changed.held, changed.next);
+                    reply.send(Response::Changed { ranges, held, next });
+                }
+                Err(reason) => reply.send(Response::Refused { reason }),
+            },
+            Request::Renew { sent } => {
+                reply.send(self.grants.renew(from, sent, self.env.now()));
+            }
+            Request::Release => {
+                self.grants.release(from, self.env.now());
+                reply.send(Response::Done);
+            }
+            Request::CreateComponent { object, component, sectors } => {
+                let replicas = Rc::clone(self);
+                self.tasks.spawn(&self.env, "create component", async move {
+                    let made = replicas.create(object, component, sectors).await;
+                    reply.send(made.err().unwrap_or(Response::Done));
+                });
+            }
+            Request::DeleteComponent { component, .. } => self.delete(component, reply),
+            Request::HandOver { .. }
+            | Request::ClientOpen { .. }
+            | Request::ClientRead { .. }
+            | Request::ClientWrite { .. }
+            | Request::ClientExtents { .. } => {
+                reply.send(Response::Refused { reason: Refusal::NotReady });
+            }
+        }
+    }
+
+    /// Whether a frame belongs to the conversation that stands (rules 8, 9).
+    fn check(&self, target: &Target) -> Result<(&DiskGroup, Conversation), Refusal> {
+        let group = self.group_of(target.component).ok_or(Refusal::UnknownComponent)?;
+        let conversations = self.conversations.borrow();
+        let Some(now) = conversations.get(&target.component).copied() else {
+            // Nobody was fenced in this run; the term on disk still counts (rule 24).
+            let info = group.component(target.component).ok_or(Refusal::UnknownComponent)?;
+            let is_old = target.term < info.meta.term;
+            return Err(if is_old {
+                Refusal::HigherTerm(info.meta.term)
+            } else {
+                Refusal::Session
+            });
+        };
+        if target.term != now.term && !self.options.mutations.no_term_check {
+            return Err(if target.term < now.term {
+                Refusal::HigherTerm(now.term) // rule 8
+            } else {
+                Refusal::Session // a higher term is accepted by Fence only
+            });
+        }
+        let is_other = target.seat != now.seat || target.session != now.session;
+        let is_lenient = self.options.mutations.no_seat_check
+            || (self.options.mutations.no_term_check && target.term != now.term);
+        if (is_other && !is_lenient) || now.is_fencing {
+            return Err(Refusal::Session); // rule 9
+        }
+        Ok((group, now))
+    }
+
+    fn write(self: &Rc<Self>, request: Request, reply: Reply) {
+        let Request::Write { target, lsn, prev, commit, range, kind, crcs, payload, .. } = request
+        else {
+            unreachable!("called for a write");
+        };
+        let (group, now) = match self.check(&target) {
+            Ok(found) => found,
+            Err(reason) => return reply.send(Response::Refused { reason }),
+        };
+        let is_current = target.session == now.session && target.seat == now.seat;
+        if is_current && (prev != now.accepted || lsn <= prev) {
+            let durable = group.component(target.component).map_or(Lsn::ZERO, |i| i.durable);
+            return reply.send(Response::Refused { reason: Refusal::OutOfOrder { durable } });
+        }
+        if kind == WriteKind::Data && !wire::verify(range, &crcs, &payload) {
+            return reply.send(Response::Failed { reason: Failure::BadCrc { range } });
+        }
+        if let Some(now) = self.conversations.borrow_mut().get_mut(&target.component) {
+            now.accepted = now.accepted.max(lsn);
+        }
+        group.advance_commit(target.component, commit);
+        let kind = match kind {
+            WriteKind::Data => AppendKind::Data,
+            WriteKind::Zero => AppendKind::Zero,
+            WriteKind::Discard => AppendKind::Discard,
+        };
+        let (component, term) = (target.component, target.term);
+        let append = Append { component, lsn, term, range, kind, crcs: &crcs, payload };
+        let appended = group.append(append);
+        if self.options.mutations.answer_when_received {
+            let free_chunks = free_chunks(group);
+            reply.send(Response::Durable { lsn, free_chunks });
+            self.tasks.spawn(&self.env, "append", async move { drop(appended.await) });
+            return;
+        }
+        let group = group.clone();
+        self.tasks.spawn(&self.env, "append", async move {
+            // Rule 4: the group answers when this and all before it are durable.
+            reply.send(match appended.await {
+                Ok(()) => Response::Durable { lsn, free_chunks: free_chunks(&group) },
+                Err(error) => Response::Failed { reason: failure(&error) },
+            });
+        });
+    }
+
+    fn read(self: &Rc<Self>, target: &Target, range: SectorRange, reply: Reply) {
+        let (group, _) = match self.check(target) {
+            Ok(found) => found,
+            Err(reason) => return reply.send(Response::Refused { reason }),
+        };
+        let Some(info) = group.component(target.component) else {
+            return reply.send(Response::Refused { reason: Refusal::UnknownComponent });
+        };
+        if range.is_empty() || range.end() > info.sectors {
+            return reply.send(Response::Failed { reason: Failure::Io });
+        }
+        let reading = group.read(target.component, range);
+        self.tasks.spawn(&self.env, "read", async move {
+            reply.send(match reading.await {
+                Ok(data) => {
+                    Response::Data { crcs: wire::Crcs::new(&data.crcs), payload: data.payload }
+                }
+                Err(error) => Response::Failed { reason: failure(&error) },
+            });
+        });
+    }
+
+    fn fence(self: &Rc<Self>, request: FenceRequest, reply: Reply) {
+        let (component, object) = (request.target.component, request.target.object);
+        let known = self.group_of(component).and_then(|group| group.component(component));
+        match (known, request.create) {
+            (Some(info), _) if info.object != object => {
+                reply.send(Response::Refused { reason: Refusal::UnknownComponent });
+            }
+            (Some(info), _) => self.fence_known(&info, request, reply),
+            (None, None) => reply.send(Response::Refused { reason: Refusal::UnknownComponent }),
+            (None, Some(sectors)) => {
+                let replicas = Rc::clone(self);
+                self.tasks.spawn(&self.env, "create component", async move {
+                    match replicas.create(object, component, sectors).await {
+                        Err(response) => reply.send(response),
+                        Ok(info) => replicas.fence_known(&info, request, reply),
+                    }
+                });
+            }
+        }
+    }
+
+    /// The step in which one owner ends and another begins: everything in it happens at once.
+    fn fence_known(self: &Rc<Self>, info: &ComponentInfo, request: FenceRequest, reply: Reply) {
+        let target = request.target;
+        let old = self.standing(target.component, &info.meta);
+        let same_term = target.term == old.term;
+        if target.term < old.term || (same_term && request.owner != old.owner) {
+            let reason = Refusal::HigherTerm(old.term);
+            return reply.send(Response::Refused { reason });
+        }
+        if target.seat < old.seat {
+            return reply.send(Response::Refused { reason: Refusal::Seat(old.seat) });
+        }
+        if same_term && target.seat == old.seat && target.session <= old.session {
+            return reply.send(Response::Refused { reason: Refusal::Session });
+        }
+        let is_other = old.term > Term(0) && old.owner.host != request.owner.host;
+        if is_other {
+            let newest = self.peers.incarnation(old.owner.host);
+            let wait = self.grants.wait(old.owner, newest, self.env.now());
+            if !wait.is_zero() {
+                // Nothing has changed: the old owner goes on (rule 52b). The taker asks again.
+                let wait_ms = u32::try_from(wait.as_millis() + 1).unwrap_or(u32::MAX);
+                let reason = Refusal::GrantedToOther { wait_ms };
+                return reply.send(Response::Refused { reason });
+            }
+            self.grants.raise_epoch(old.owner.host);
+        }
+        if old.owner.host == self.me.host && target.term > old.term {
+            (self.lost)(target.object, target.term); // rule 52c
+        }
+        let conversation = Conversation {
+            term: target.term,
+            seat: target.seat,
+            session: target.session,
+            owner: request.owner,
+            accepted: Lsn::ZERO,
+            is_fencing: true,
+        };
+        self.conversations.borrow_mut().insert(target.component, conversation);
+        let replicas = Rc::clone(self);
+        self.tasks.spawn(&self.env, "fence", async move {
+            reply.send(replicas.settle(conversation, request).await);
+        });
+    }
+
+    /// What stands for a component: the conversation of this run, or what is on disk.
+    fn standing(&self, component: ComponentId, meta: &ComponentMeta) -> Conversation {
+        let known = self.conversations.borrow().get(&component).copied();
+        known.unwrap_or(Conversation {
+            term: meta.term,
+            seat: meta.seat,
+            session: Session(0),
+            owner: PeerId { host: meta.owner_host, incarnation: meta.owner_incarnation },
+            accepted: Lsn::ZERO,
+            is_fencing: false,
+        })
+    }
+
+    /// Drains, makes term and seat durable, and reports (rule 24, in this order).
+    async fn settle(&self, mine: Conversation, request: FenceRequest) -> Response {
+        let component = request.target.component;
+        let gone = || Response::Refused { reason: Refusal::UnknownComponent };
+        let turn = self.turns.borrow_mut().entry(component).or_insert(Semaphore::new(1)).clone();
+        let _turn = turn.acquire(1).await;
+        let Some(group) = self.group_of(component).cloned() else { return gone() };
+        if !self.options.mutations.fence_without_drain {
+            group.drain(component).await;
+        }
+        let Some(before) = group.component(component) else { return gone() };
+        if self.conversations.borrow().get(&component) != Some(&mine) {
+            return Response::Refused { reason: Refusal::Session }; // a later Fence came
+        }
+        let meta = ComponentMeta {
+            term: mine.term.max(before.meta.term),
+            owner_host: mine.owner.host,
+            owner_incarnation: mine.owner.incarnation,
+            seat: mine.seat.max(before.meta.seat),
+            version: request.version.max(before.meta.version),
+        };
+        let must_write = meta != before.meta && !self.options.mutations.term_not_durable;
+        if must_write && let Err(error) = group.set_meta(component, meta.clone()).await {
+            return Response::Failed { reason: failure(&error) };
+        }
+        let Some(info) = group.component(component) else { return gone() };
+        {
+            let mut conversations = self.conversations.borrow_mut();
+            let Some(now) = conversations.get_mut(&component) else { return gone() };
+            if *now != mine {
+                return Response::Refused { reason: Refusal::Session };
+            }
+            now.accepted = info.durable;
+            now.is_fencing = false;
+        }
+        Response::Fenced {
+            seat: mine.seat,
+            version: meta.version,
+            durable: info.durable,
+            commit: info.commit,
+            destaged: info.destaged,
+            grant_epoch: self.grants.epoch(mine.owner.host),
+            tail: group.tail(component),
+            health: if info.damaged { Health::Lost } else { Health::Good },
+        }
+    }
+
+    async fn create(
+        &self,
+        object: ObjectId,
+        component: ComponentId,
+        sectors: u64,
+    ) -> Result<ComponentInfo, Response> {
+        let known = self.group_of(component).and_then(|group| group.component(component));
+        if let Some(info) = known {
+            return Ok(info);
+        }
+        let roomiest = self.groups.iter().max_by_key(|group| group.free_chunks());
+        let Some(group) = roomiest.cloned() else {
+            return Err(Response::Failed { reason: Failure::Full });
+        };
+        match group.create_component(component, object, sectors).await {
+            Ok(()) => group.component(component).ok_or(Response::Failed { reason: Failure::Io }),
+            Err(error) => Err(Response::Failed { reason: failure(&error) }),
+        }
+    }
+
+    fn delete(self: &Rc<Self>, component: ComponentId, reply: Reply) {
+        self.conversations.borrow_mut().remove(&component);
+        self.turns.borrow_mut().remove(&component);
+        let Some(group) = self.group_of(component).cloned() else {
+            return reply.send(Response::Done);
+        };
+        self.tasks.spawn(&self.env, "delete component", async move {
+            reply.send(match group.delete_component(component).await {
+                Ok(()) => Response::Done,
+                Err(error) => Response::Failed { reason: failure(&error) },
+            });
+        });
+    }
+}
+
+fn free_chunks(group: &DiskGroup) -> u32 {
+    u32::try_from(group.free_chunks()).unwrap_or(u32::MAX)
+}
+
+fn failure(error: &GroupError) -> Failure {
+    match error {
+        GroupError::Full { .. } => Failure::Full,
+        GroupError::BadCrc { range } => Failure::BadCrc { range: *range },
+        _ => Failure::Device,
+    }
+}
