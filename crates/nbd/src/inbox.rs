@@ -19,6 +19,8 @@ pub(crate) struct Pulse {
     pub(crate) is_waiting: Cell<bool>,
     /// Receives that brought something.
     pub(crate) received: Cell<u64>,
+    /// Bytes that came.
+    pub(crate) bytes: Cell<u64>,
 }
 
 /// The receiving side of one link.
@@ -52,7 +54,10 @@ impl Inbox {
         self.pulse.received.set(self.pulse.received.get() + 1);
         match received? {
             (_, 0) => Err(IoError::Closed),
-            received => Ok(received),
+            (buf, count) => {
+                self.pulse.bytes.set(self.pulse.bytes.get() + count as u64);
+                Ok((buf, count))
+            }
         }
     }
 

@@ -14,13 +14,15 @@
 //! # Old and new connections of one export (rule 47)
 //! A client that lost its connection dials again and writes. No request of the old connection may
 //! act after that. So the handshake of a new connection (GO or EXPORT_NAME) ends only after:
-//! 1. each older connection of the export read its socket empty, or ended. Over a Unix socket
+//! 1. each older connection of the export took what lay in its socket, or ended. Over a Unix socket
 //!    everything that a dead client ever sent lies in the socket by then, nothing can follow;
 //! 2. over TCP, where delayed packets of a dead client may still arrive, the older connections are
-//!    closed instead of read empty. The same happens to a Unix connection that is not read empty
-//!    within [`ServerOptions::drain_grace`];
-//! 3. every request that was taken from older connections is finished by the device. Bounded by
-//!    [`ServerOptions::drain_timeout`], after which the *new* connection is refused.
+//!    closed instead of read empty. The same happens to a Unix connection that cannot be read
+//!    because its client takes no replies for [`ServerOptions::drain_grace`];
+//! 3. every request that was taken from older connections is finished by the device.
+//!
+//! All that is bounded by [`ServerOptions::drain_timeout`], after which the *new* connection is
+//! refused; its client tries again.
 //!
 //! Handshakes of one export end one after the other. Older Unix connections then go on, so several
 //! living clients may use one export, but they order nothing between each other: we do not offer

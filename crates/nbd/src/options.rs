@@ -38,7 +38,8 @@ pub(crate) const EXTENTS_MAX: usize = 1024;
 pub struct ServerOptions {
     /// A connection that has not ended its handshake by then is closed.
     pub handshake_timeout: Duration,
-    /// How long a new connection leaves older ones of its export to read their sockets empty.
+    /// An older connection whose client takes no replies for this long, while a new one waits for
+    /// it, is closed.
     pub drain_grace: Duration,
     /// How long a new connection waits for requests of older ones; longer than the volume's own
     /// time-out, or a client that reconnects in an outage is refused.

@@ -13,9 +13,13 @@ use std::rc::Rc;
 use std::time::Duration;
 use volume::{Device, VolumeError};
 
-/// A socket out of which nothing came for this long, though a receive was under way, is empty. The
-/// kernel needs one turn; the rest is for simulated links.
-const EMPTY_AFTER: Duration = Duration::from_millis(20);
+/// A Unix socket out of which nothing came for this long, though a receive was under way, is empty.
+/// The kernel needs one turn, simulated links some 50 us. Short, so that a busy client has such a
+/// moment soon.
+const EMPTY_AFTER: Duration = Duration::from_micros(100);
+/// More than a Unix socket and our receive buffer hold together: after so many bytes, whatever lay in
+/// them before was taken. For clients that always have more under way than we read.
+const SOCKET_BYTES_MAX: u64 = 1 << 20;
 
 /// How a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -226,16 +230,27 @@ impl<D: Device> Session<D> {
         self.until_finished(parity).await;
     }
 
-    /// Waits until the reader has found its socket empty; closes where it does not within `grace`.
+    /// Waits until the reader has taken what lay in its socket, or the connection is closed: by its
+    /// client's end, or here, where nothing but a client that takes no replies keeps the reader
+    /// from reading for `grace`.
     async fn read_empty(&self, grace: Duration) {
-        let until = self.env.now() + grace;
+        let mut stuck_since = None;
+        let enough = self.pulse.bytes.get() + SOCKET_BYTES_MAX;
         while !self.is_closed.get() {
-            let before = self.pulse.received.get();
+            let before = (self.pulse.is_waiting.get(), self.pulse.received.get());
             self.env.sleep(EMPTY_AFTER).await;
-            if self.pulse.is_waiting.get() && self.pulse.received.get() == before {
+            let after = (self.pulse.is_waiting.get(), self.pulse.received.get());
+            // One and the same receive was under way from before to after.
+            if (before == after && after.0) || self.pulse.bytes.get() >= enough {
                 return;
             }
-            if self.env.now() >= until {
+            let in_flight = self.in_flight[0].get() + self.in_flight[1].get();
+            if before != after || in_flight > 0 {
+                stuck_since = None;
+                continue;
+            }
+            let since = *stuck_since.get_or_insert(self.env.now());
+            if self.env.now() >= since + grace {
                 self.close();
             }
         }

@@ -5,6 +5,8 @@ mod common;
 
 use common::client::{Client, request};
 use common::world::run;
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 
 const SLOW: Duration = Duration::from_millis(60);
@@ -15,25 +17,39 @@ fn write_request(offset: u64, byte: u8) -> Vec<u8> {
     bytes
 }
 
+/// Blocks that the old client writes: more than a connection may have under way, so that some
+/// still lie in its socket when the new one comes.
+const BLOCKS: u64 = 200;
+
 #[test]
-fn nothing_of_a_dead_client_acts_after_the_next_one_is_in() {
-    for (seed, is_tcp) in (0..16).map(|seed| (seed, seed % 2 == 0)) {
+fn nothing_of_an_old_client_acts_after_the_next_one_is_in() {
+    for seed in 0..48 {
+        let (is_tcp, lives_on) = (seed % 3 == 0, seed % 2 == 0);
         run(seed, 1 << 20, move |world| async move {
             let address = if is_tcp { &world.tcp } else { &world.unix };
-            for round in 1..8u8 {
+            let mut living = Vec::new();
+            for round in 1..4u8 {
                 let mut old = Client::open(&world.env, address, "disk", true).await;
                 world.device.set_delay_max(SLOW);
-                for sector in 0..64 {
-                    old.send(&write_request(sector * 4096, 100 + round)).await.unwrap();
+                for block in 0..BLOCKS {
+                    old.send(&write_request(block * 4096, 100 + round)).await.unwrap();
                 }
-                drop(old);
+                if lives_on {
+                    living.push(old);
+                }
                 let mut new = Client::open(&world.env, address, "disk", true).await;
-                assert_eq!(world.device.under_way(), 0, "drained");
-                let before = world.device.peek(0, 64 * 4096);
+                assert_eq!(world.device.under_way(), 0, "drained, seed {seed} round {round}");
+                let before = world.device.peek(0, BLOCKS * 4096);
+                if lives_on && !is_tcp {
+                    assert!(
+                        before.iter().all(|byte| *byte == 100 + round),
+                        "all delivered is done"
+                    );
+                }
                 world.device.set_delay_max(Duration::ZERO);
                 assert_eq!(new.write(0, 0, &[round; 4096]).await.error, 0);
-                world.env.sleep(SLOW * 2).await;
-                let after = world.device.peek(0, 64 * 4096);
+                world.env.sleep(SLOW * 4).await;
+                let after = world.device.peek(0, BLOCKS * 4096);
                 assert_eq!(after[..4096], [round; 4096]);
                 assert!(after[4096..] == before[4096..], "an old write acted late");
             }
@@ -52,6 +68,42 @@ fn a_living_connection_stays_over_unix_and_is_closed_over_tcp() {
         assert_eq!(new.call(0, 0, 0, 512).await.data, [1; 512]);
         assert!(old_tcp.is_closed().await);
         assert_eq!(elsewhere.write(0, 0, &[1; 512]).await.error, 0, "another export goes on");
+    });
+}
+
+#[test]
+fn a_busy_client_keeps_nobody_out_and_a_stuck_one_is_closed() {
+    run(1, 1 << 20, |world| async move {
+        let mut busy = Client::open(&world.env, &world.unix, "disk", true).await;
+        world.device.set_delay_max(Duration::from_micros(500));
+        let (env, unix) = (world.env.clone(), world.unix.clone());
+        let newcomer = Rc::new(Cell::new(false));
+        let is_in = Rc::clone(&newcomer);
+        let _task = world.env.spawn("newcomer", async move {
+            env.sleep(Duration::from_millis(20)).await;
+            let mut new = Client::open(&env, &unix, "disk", true).await;
+            assert_eq!(new.call(0, 0, 0, 512).await.error, 0);
+            is_in.set(true);
+        });
+        let begin = world.env.now();
+        for _ in 0..200 {
+            busy.send(&request(0, 0, 1, 0, 4096)).await.unwrap();
+        }
+        while !newcomer.get() {
+            assert!(world.env.now().since(begin) < Duration::from_secs(5), "kept out");
+            assert_eq!(busy.reply(|_| 0).await.unwrap().error, 0);
+            busy.send(&request(0, 0, 1, 0, 4096)).await.unwrap();
+        }
+        assert_eq!(busy.reply(|_| 0).await.unwrap().error, 0, "the busy one stays");
+        drop(busy);
+
+        let mut stuck = Client::open(&world.env, &world.unix, "disk", true).await;
+        for _ in 0..200 {
+            stuck.send(&request(0, 0, 1, 0, 1 << 20)).await.unwrap();
+        }
+        let mut new = Client::open(&world.env, &world.unix, "disk", true).await;
+        assert_eq!(new.call(0, 0, 0, 512).await.error, 0);
+        assert!(stuck.is_closed().await);
     });
 }
 
