@@ -1,2 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Placeholder.
+//! Links between hosts: requests and answers over streams that break and come back.
+//!
+//! ```text
+//!   host A                                   host B
+//!   call() -> queue -> writer ===link 1===> reader -> Handler::handle
+//!   Call   <- slab  <- reader <===link 1=== writer <- queue <- Reply::send
+//! ```
+//! A asks B on the link that A dialled, B asks A on the one that B dialled. Each link has one task
+//! that reads and one that writes; whatever is queued while a send is under way goes out with the
+//! next one.
+//!
+//! Guarantees: requests to one host are handled in the order of [`Peers::call`], each at most once,
+//! none of a broken link behind one of the next link; every call ends, with the answer or with an
+//! error when its link ends; a host that is silent for 2 s is taken for gone; links to an earlier
+//! run of a host end when a later one shows itself. Non-guarantees: whether a request without an
+//! answer was handled; the order of answers; secrecy and authenticity.
+#![forbid(unsafe_code)]
+
+mod calls;
+mod link;
+mod peers;
+mod port;
+mod reply;
+mod stats;
+#[cfg(test)]
+mod tests;
+
+pub use calls::Call;
+pub use peers::Peers;
+pub use reply::{Handler, NotReady, Reply};
+pub use stats::PeerStats;
+
+use base::{HostId, Incarnation};
+use thiserror::Error;
+
+/// One run of one host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PeerId {
+    /// The host.
+    pub host: HostId,
+    /// Its run.
+    pub incarnation: Incarnation,
+}
+
+/// Why a call brought no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum PeerError {
+    /// no link to the host: the request was surely not delivered
+    #[error("host not reachable")]
+    Unreachable,
+    /// the link broke: the request may have been handled
+    #[error("link broke before the answer")]
+    Reset,
+    /// too many calls under way: the request was surely not delivered
+    #[error("too many calls under way")]
+    Overloaded,
+}

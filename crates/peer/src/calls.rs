@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Questions under way, by number: a slab, so that a call allocates nothing.
+
+use crate::PeerError;
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use wire::Response;
+
+/// Calls under way on one link, at most; further ones fail as [`PeerError::Overloaded`]. An owner
+/// has far fewer writes in flight; the bound keeps a runaway caller from eating the memory.
+pub(crate) const CALLS_MAX: usize = 65_536;
+
+type Answered = Result<Response, PeerError>;
+
+/// The calls of one link.
+#[derive(Default)]
+pub(crate) struct Calls(RefCell<Slab>);
+
+#[derive(Default)]
+struct Slab {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+struct Slot {
+    generation: u32,
+    cost: u64,
+    state: State,
+}
+
+enum State {
+    Free,
+    Waiting(Option<Waker>),
+    /// Nobody waits for the answer any more; it still comes.
+    Abandoned,
+    Done(Answered),
+}
+
+impl Slab {
+    fn slot(&mut self, id: u64) -> Option<&mut Slot> {
+        let index = usize::try_from(id & u64::from(u32::MAX)).ok()?;
+        let slot = self.slots.get_mut(index)?;
+        (u64::from(slot.generation) == id >> 32).then_some(slot)
+    }
+
+    fn release(&mut self, id: u64) {
+        if let Some(slot) = self.slot(id) {
+            slot.state = State::Free;
+            slot.generation = slot.generation.wrapping_add(1);
+            self.free.push(u32::try_from(id & u64::from(u32::MAX)).unwrap_or(u32::MAX));
+        }
+    }
+}
+
+impl Calls {
+    /// A new call that takes `cost` of the link's window; `None`: too many.
+    pub(crate) fn open(&self, cost: u64) -> Option<u64> {
+        let mut slab = self.0.borrow_mut();
+        let index = match slab.free.pop() {
+            Some(index) => index,
+            None if slab.slots.len() >= CALLS_MAX => return None,
+            None => {
+                slab.slots.push(Slot { generation: 0, cost: 0, state: State::Free });
+                u32::try_from(slab.slots.len() - 1).ok()?
+            }
+        };
+        let slot = &mut slab.slots[index as usize];
+        slot.cost = cost;
+        slot.state = State::Waiting(None);
+        Some(u64::from(slot.generation) << 32 | u64::from(index))
+    }
+
+    /// The answer has come: the call's cost, or `None` where there is no such call.
+    pub(crate) fn finish(&self, id: u64, answer: Answered) -> Option<u64> {
+        let mut slab = self.0.borrow_mut();
+        let slot = slab.slot(id)?;
+        let cost = slot.cost;
+        match &mut slot.state {
+            State::Waiting(waker) => {
+                let waker = waker.take();
+                slot.state = State::Done(answer);
+                drop(slab);
+                if let Some(waker) = waker {
+                    waker.wake();
+                }
+            }
+            State::Abandoned => slab.release(id),
+            State::Free | State::Done(_) => return None,
+        }
+        Some(cost)
+    }
+
+    /// Every call that has no answer ends with `error`.
+    pub(crate) fn fail_all(&self, error: PeerError) {
+        let ids: Vec<u64> = {
+            let slab = self.0.borrow();
+            let numbered = slab.slots.iter().zip(0_u64..);
+            let waiting = numbered.filter(|(s, _)| !matches!(s.state, State::Free));
+            waiting.map(|(slot, index)| u64::from(slot.generation) << 32 | index).collect()
+        };
+        for id in ids {
+            let _ = self.finish(id, Err(error));
+        }
+    }
+
+    fn poll(&self, id: u64, cx: &mut Context<'_>) -> Poll<Answered> {
+        let mut slab = self.0.borrow_mut();
+        let Some(slot) = slab.slot(id) else { unreachable!("a call polled after its end") };
+        if let State::Waiting(waker) = &mut slot.state {
+            match waker {
+                Some(waker) => waker.clone_from(cx.waker()),
+                None => *waker = Some(cx.waker().clone()),
+            }
+            return Poll::Pending;
+        }
+        let State::Done(answer) = std::mem::replace(&mut slot.state, State::Free) else {
+            unreachable!("a call polled after its end")
+        };
+        slab.release(id);
+        Poll::Ready(answer)
+    }
+
+    fn abandon(&self, id: u64) {
+        let mut slab = self.0.borrow_mut();
+        let Some(slot) = slab.slot(id) else { return };
+        let answer = std::mem::replace(&mut slot.state, State::Abandoned);
+        if matches!(answer, State::Done(_)) {
+            slab.release(id);
+        }
+        // An answer may hold a buffer whose memory goes back to the pool: not under the borrow.
+        drop(slab);
+        drop(answer);
+    }
+}
+
+/// The answer to one call. The request is on its way since the call; dropping this only means that
+/// nobody waits for the answer.
+#[must_use = "the answer says whether it was done"]
+pub struct Call(Stage);
+
+enum Stage {
+    Known(Option<Answered>),
+    Under { calls: Rc<Calls>, id: u64 },
+}
+
+impl Call {
+    pub(crate) fn known(answer: Answered) -> Self {
+        Self(Stage::Known(Some(answer)))
+    }
+
+    pub(crate) fn under(calls: Rc<Calls>, id: u64) -> Self {
+        Self(Stage::Under { calls, id })
+    }
+}
+
+impl Future for Call {
+    type Output = Answered;
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answered> {
+        match &mut self.0 {
+            Stage::Known(answer) => match answer.take() {
+                Some(answer) => Poll::Ready(answer),
+                None => unreachable!("a call polled after its end"),
+            },
+            Stage::Under { calls, id } => {
+                let poll = calls.poll(*id, cx);
+                if poll.is_ready() {
+                    self.0 = Stage::Known(None);
+                }
+                poll
+            }
+        }
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        if let Stage::Under { calls, id } = &self.0 {
+            calls.abandon(*id);
+        }
+    }
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The two kinds of links: those we dialled, on which we ask, and those we accepted, on which we
+//! answer.
+
+use crate::calls::{Call, Calls};
+use crate::peers::{Inner, Remote};
+use crate::port::{Fault, Port};
+use crate::reply::Reply;
+use crate::stats::Counters;
+use crate::{PeerError, PeerId};
+use base::Instant;
+use env::{Either, Env, Link, select};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Duration;
+use wire::{Hello, Message, Owner, Request, Response};
+
+/// Bytes of requests without an answer on one link; what is beyond waits in order for answers.
+/// Enough for 25 Gbit/s at 2 ms.
+const WINDOW_BYTES: u64 = 8 << 20;
+/// What a request takes of the window beside its payload.
+const FRAME_COST: u64 = 256;
+/// First and longest pause between two attempts to dial.
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_millis(500);
+/// An attempt that takes longer is given up.
+const DIAL_WAIT: Duration = Duration::from_secs(1);
+/// A link that lived so long is redialled at once when it ends; others wait their turn, so that two
+/// hosts that cannot agree do not spin.
+const PROVEN: Duration = Duration::from_secs(1);
+
+/// A link that we dialled.
+pub(crate) struct Outbound {
+    pub(crate) port: Rc<Port>,
+    /// Who is at the other end, once introduced.
+    pub(crate) peer: Cell<Option<PeerId>>,
+    calls: Rc<Calls>,
+    in_flight: Cell<u64>,
+    waiting: RefCell<VecDeque<(u64, u64, Message)>>,
+}
+
+impl Outbound {
+    /// Sends a request, or puts it behind those that wait for room.
+    pub(crate) fn call(&self, request: Request) -> Call {
+        let payload = match &request {
+            Request::Write { payload, .. } | Request::ClientWrite { payload, .. } => payload.len(),
+            _ => 0,
+        };
+        let cost = FRAME_COST + payload as u64;
+        let Some(id) = self.calls.open(cost) else {
+            return Call::known(Err(PeerError::Overloaded));
+        };
+        let message = Message::Request(request);
+        if self.waiting.borrow().is_empty() && self.has_room(cost) {
+            self.send(id, cost, message);
+        } else {
+            self.waiting.borrow_mut().push_back((id, cost, message));
+        }
+        Call::under(Rc::clone(&self.calls), id)
+    }
+
+    fn has_room(&self, cost: u64) -> bool {
+        self.in_flight.get() == 0 || self.in_flight.get() + cost <= WINDOW_BYTES
+    }
+
+    fn send(&self, id: u64, cost: u64, message: Message) {
+        self.in_flight.set(self.in_flight.get() + cost);
+        self.port.post(id, message);
+    }
+
+    fn answered(&self, id: u64, response: Response) -> Result<(), Fault> {
+        let cost = self.calls.finish(id, Ok(response)).ok_or(Fault::Unexpected)?;
+        self.in_flight.set(self.in_flight.get().saturating_sub(cost));
+        loop {
+            let next = {
+                let mut waiting = self.waiting.borrow_mut();
+                match waiting.front() {
+                    Some((_, cost, _)) if self.has_room(*cost) => waiting.pop_front(),
+                    _ => None,
+                }
+            };
+            let Some((id, cost, message)) = next else { return Ok(()) };
+            self.send(id, cost, message);
+        }
+    }
+}
+
+/// A link that we accepted.
+pub(crate) struct Inbound {
+    pub(crate) port: Rc<Port>,
+    pub(crate) peer: Cell<Option<PeerId>>,
+    counters: Rc<Counters>,
+}
+
+impl Inbound {
+    pub(crate) fn answer(&self, id: u64, response: Response) {
+        self.port.post(id, Message::Response(response));
+    }
+
+    pub(crate) fn forget(&self) {
+        self.counters.unanswered.add(1);
+    }
+}
+
+fn hello(inner: &Inner) -> Message {
+    let me = Owner { host: inner.me.host, incarnation: inner.me.incarnation };
+    Message::Hello(Hello { cluster: inner.cluster, me })
+}
+
+/// Runs a link until it ends: a task for the writer, the reader here.
+async fn run(env: &Env, port: &Rc<Port>, read: impl Future<Output = Fault>) -> Fault {
+    let writer = Rc::clone(port);
+    let _writer = env.spawn("peer-write", async move { writer.write().await });
+    let fault = match select(read, port.ended()).await {
+        Either::First(fault) => fault,
+        Either::Second(()) => Fault::Gone,
+    };
+    port.die();
+    fault
+}
+
+/// Dials `remote` for ever.
+pub(crate) async fn dial_for_ever(inner: Rc<Inner>, remote: Rc<Remote>) {
+    let mut pause = PAUSE_MIN;
+    loop {
+        let kicked = remote.kick.wait();
+        let address = remote.address.borrow().clone();
+        let Some(address) = address else { return };
+        let attempt = inner.env.timeout(DIAL_WAIT, inner.env.dial(address));
+        if let Ok(Ok(link)) = attempt.await {
+            let up_at = dialled(&inner, &remote, link).await;
+            if up_at.is_some_and(|at| inner.env.now().since(at) >= PROVEN) {
+                pause = PAUSE_MIN;
+                continue;
+            }
+        }
+        let jitter = Duration::from_micros(inner.env.random() % 5000);
+        match select(inner.env.sleep(pause + jitter), kicked).await {
+            Either::First(()) => pause = (pause * 2).min(PAUSE_MAX),
+            Either::Second(()) => pause = PAUSE_MIN,
+        }
+    }
+}
+
+/// Lives through one link; returns when it became usable.
+async fn dialled(inner: &Rc<Inner>, remote: &Rc<Remote>, link: Link) -> Option<Instant> {
+    let port = Rc::new(Port::new(&inner.env, link, &inner.counters));
+    inner.watch(&port);
+    let out = Rc::new(Outbound {
+        port: Rc::clone(&port),
+        peer: Cell::new(None),
+        calls: Rc::default(),
+        in_flight: Cell::new(0),
+        waiting: RefCell::default(),
+    });
+    let up_at = Cell::new(None);
+    port.post(0, hello(inner));
+    let read = port.read(|id, message| match message {
+        Message::Hello(hello) if up_at.get().is_none() => {
+            let peer = inner.introduce(&hello, Some(remote.host)).ok_or(Fault::Stranger)?;
+            up_at.set(Some(inner.env.now()));
+            out.peer.set(Some(peer));
+            *remote.out.borrow_mut() = Some(Rc::clone(&out));
+            inner.counters.links.add(1);
+            inner.changes.notify();
+            Ok(())
+        }
+        Message::Response(response) if up_at.get().is_some() => out.answered(id, response),
+        Message::Ping if up_at.get().is_some() => {
+            port.post(0, Message::Pong);
+            Ok(())
+        }
+        Message::Pong if up_at.get().is_some() => Ok(()),
+        _ => Err(Fault::Unexpected),
+    });
+    let fault = run(&inner.env, &port, read).await;
+    inner.ended(remote.host, &fault);
+    let was_mine = {
+        let mut current = remote.out.borrow_mut();
+        let is_mine = current.as_ref().is_some_and(|current| Rc::ptr_eq(current, &out));
+        if is_mine { current.take() } else { None }
+    };
+    let waiting = std::mem::take(&mut *out.waiting.borrow_mut());
+    drop(waiting);
+    out.calls.fail_all(PeerError::Reset);
+    if was_mine.is_some() {
+        inner.changes.notify();
+    }
+    up_at.get()
+}
+
+/// Lives through one accepted link.
+pub(crate) async fn accepted(inner: Rc<Inner>, link: Link) {
+    let port = Rc::new(Port::new(&inner.env, link, &inner.counters));
+    inner.watch(&port);
+    let inbound = Rc::new(Inbound {
+        port: Rc::clone(&port),
+        peer: Cell::new(None),
+        counters: Rc::clone(&inner.counters),
+    });
+    let read = port.read(|id, message| match (message, inbound.peer.get()) {
+        (Message::Hello(hello), None) => greet(&inner, &inbound, &hello),
+        (Message::Request(request), Some(peer)) => {
+            let handler = Rc::clone(&*inner.handler.borrow());
+            handler.handle(peer, request, Reply::there(&inbound, id));
+            Ok(())
+        }
+        (Message::Ping, Some(_)) => {
+            port.post(0, Message::Pong);
+            Ok(())
+        }
+        (Message::Pong, Some(_)) => Ok(()),
+        _ => Err(Fault::Unexpected),
+    });
+    let fault = run(&inner.env, &port, read).await;
+    let Some(peer) = inbound.peer.get() else {
+        return inner.ended(base::HostId(0), &fault);
+    };
+    inner.ended(peer.host, &fault);
+    let remote = inner.remote(peer.host);
+    let mut current = remote.inbound.borrow_mut();
+    if current.as_ref().is_some_and(|current| Rc::ptr_eq(current, &inbound)) {
+        current.take();
+    }
+}
+
+/// Who dialled says who it is. A second link of one host replaces the first: its requests are not
+/// taken in any more, so none of them can come behind one of the new link.
+fn greet(inner: &Rc<Inner>, inbound: &Rc<Inbound>, theirs: &Hello) -> Result<(), Fault> {
+    let peer = inner.introduce(theirs, None).ok_or(Fault::Stranger)?;
+    inbound.peer.set(Some(peer));
+    let remote = inner.remote(peer.host);
+    let old = remote.inbound.borrow_mut().replace(Rc::clone(inbound));
+    if let Some(old) = old {
+        old.port.die();
+    }
+    inbound.port.post(0, hello(inner));
+    inner.counters.links.add(1);
+    remote.kick.notify();
+    Ok(())
+}

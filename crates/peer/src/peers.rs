@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+//! All links of one shard.
+
+use crate::calls::{Call, Calls};
+use crate::link::{Inbound, Outbound, accepted, dial_for_ever};
+use crate::port::{Fault, Port};
+use crate::reply::{Handler, Reply};
+use crate::stats::{Counters, PeerStats};
+use crate::{PeerError, PeerId};
+use base::{HostId, Incarnation, Instant, Map};
+use env::{Address, Env, IoError, Notify, TaskSet};
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
+use std::time::Duration;
+use wire::{Hello, Request};
+
+/// How often the links are looked at.
+const TICK: Duration = Duration::from_millis(250);
+/// Who has sent nothing for so long sends a ping.
+const PING_AFTER: Duration = Duration::from_millis(500);
+/// Who was not heard for so long is taken for gone.
+const SILENCE_MAX: Duration = Duration::from_secs(2);
+/// Accepted links at one time; further callers are turned away. Two for each of 512 hosts.
+const INBOUND_MAX: usize = 1024;
+/// After a failed accept (out of descriptors).
+const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
+
+/// The links of one shard to all other hosts. Cheap to clone; lives until its shard stops or
+/// [`Peers::stop`].
+#[derive(Clone)]
+pub struct Peers(Rc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) env: Env,
+    pub(crate) me: PeerId,
+    pub(crate) cluster: u64,
+    pub(crate) handler: RefCell<Rc<dyn Handler>>,
+    pub(crate) changes: Notify,
+    pub(crate) counters: Rc<Counters>,
+    remotes: RefCell<Map<HostId, Rc<Remote>>>,
+    ports: RefCell<Vec<Weak<Port>>>,
+    local: Rc<Calls>,
+    tasks: TaskSet,
+    inbound: TaskSet,
+}
+
+/// Another host.
+pub(crate) struct Remote {
+    pub(crate) host: HostId,
+    pub(crate) address: RefCell<Option<Address>>,
+    /// The link that we dialled, once introduced.
+    pub(crate) out: RefCell<Option<Rc<Outbound>>>,
+    /// The link that it dialled, once introduced.
+    pub(crate) inbound: RefCell<Option<Rc<Inbound>>>,
+    /// It is there: dial at once.
+    pub(crate) kick: Notify,
+    newest: Cell<Option<Incarnation>>,
+    has_dialler: Cell<bool>,
+}
+
+impl Inner {
+    pub(crate) fn remote(&self, host: HostId) -> Rc<Remote> {
+        let mut remotes = self.remotes.borrow_mut();
+        let remote = remotes.entry(host).or_insert_with(|| {
+            Rc::new(Remote {
+                host,
+                address: RefCell::default(),
+                out: RefCell::default(),
+                inbound: RefCell::default(),
+                kick: Notify::default(),
+                newest: Cell::new(None),
+                has_dialler: Cell::new(false),
+            })
+        });
+        Rc::clone(remote)
+    }
+
+    fn known(&self, host: HostId) -> Option<Rc<Remote>> {
+        self.remotes.borrow().get(&host).map(Rc::clone)
+    }
+
+    pub(crate) fn watch(&self, port: &Rc<Port>) {
+        self.ports.borrow_mut().push(Rc::downgrade(port));
+    }
+
+    /// Checks an introduction. A later run of a host than known ends the links to earlier ones.
+    pub(crate) fn introduce(&self, hello: &Hello, dialled: Option<HostId>) -> Option<PeerId> {
+        let peer = PeerId { host: hello.me.host, incarnation: hello.me.incarnation };
+        let is_expected = dialled.is_none_or(|host| host == peer.host);
+        if hello.cluster != self.cluster || !is_expected || peer.host == self.me.host {
+            return None;
+        }
+        let remote = self.remote(peer.host);
+        match remote.newest.get() {
+            Some(newest) if peer.incarnation < newest => return None,
+            Some(newest) if peer.incarnation == newest => return Some(peer),
+            _ => remote.newest.set(Some(peer.incarnation)),
+        }
+        let out = remote.out.borrow().clone();
+        let inbound = remote.inbound.borrow().clone();
+        if let Some(out) = out {
+            out.port.die();
+        }
+        if let Some(inbound) = inbound {
+            inbound.port.die();
+        }
+        self.changes.notify();
+        Some(peer)
+    }
+
+    /// A link ended: counts why.
+    pub(crate) fn ended(&self, host: HostId, fault: &Fault) {
+        match fault {
+            Fault::Gone => tracing::debug!(%host, "link ended"),
+            Fault::Stranger => {
+                self.counters.strangers.add(1);
+                tracing::warn!(%host, "link dropped: not the host that belongs there");
+            }
+            Fault::Malformed(error) => {
+                self.counters.malformed.add(1);
+                tracing::warn!(%host, %error, "link dropped: malformed frame");
+            }
+            Fault::Unexpected => {
+                self.counters.malformed.add(1);
+                tracing::warn!(%host, "link dropped: frame out of place");
+            }
+        }
+    }
+
+    /// Pings idle links and ends silent ones, for ever.
+    async fn look_after(self: Rc<Self>) {
+        let mut last = self.env.now();
+        loop {
+            self.env.sleep(TICK).await;
+            let now = self.env.now();
+            // A shard that stood still itself has not listened: it judges nobody.
+            let was_deaf = now.since(last) > SILENCE_MAX / 2;
+            last = now;
+            let ports: Vec<Rc<Port>> = {
+                let mut ports = self.ports.borrow_mut();
+                ports.retain(|port| port.upgrade().is_some_and(|port| !port.is_dead()));
+                ports.iter().filter_map(Weak::upgrade).collect()
+            };
+            for port in ports {
+                if was_deaf {
+                    port.set_heard_at(now);
+                }
+                if now.since(port.heard_at()) >= SILENCE_MAX {
+                    self.counters.silent.add(1);
+                    port.die();
+                } else if port.idle_since().is_some_and(|at| now.since(at) >= PING_AFTER) {
+                    port.post(0, wire::Message::Ping);
+                }
+            }
+        }
+    }
+
+    async fn accept(self: Rc<Self>, listener: env::Listener) {
+        loop {
+            match listener.accept().await {
+                Ok(link) if self.inbound.len() < INBOUND_MAX => {
+                    self.inbound.spawn(&self.env, "peer-in", accepted(Rc::clone(&self), link));
+                }
+                Ok(link) => link.close(),
+                Err(error) => {
+                    tracing::warn!(%error, "accepting a peer failed");
+                    self.env.sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
+impl Peers {
+    /// The links of `me` in `cluster`; `handler` answers what comes in ([`crate::NotReady`] until
+    /// the real one is there).
+    #[must_use]
+    pub fn new(env: &Env, me: PeerId, cluster: u64, handler: Rc<dyn Handler>) -> Self {
+        let inner = Rc::new(Inner {
+            env: env.clone(),
+            me,
+            cluster,
+            handler: RefCell::new(handler),
+            changes: Notify::default(),
+            counters: Rc::default(),
+            remotes: RefCell::default(),
+            ports: RefCell::default(),
+            local: Rc::default(),
+            tasks: TaskSet::default(),
+            inbound: TaskSet::default(),
+        });
+        inner.tasks.spawn(env, "peer-pings", Rc::clone(&inner).look_after());
+        Self(inner)
+    }
+
+    /// Who we are.
+    #[must_use]
+    pub fn me(&self) -> PeerId {
+        self.0.me
+    }
+
+    /// Replaces the handler. It should know its owner weakly where the owner holds these `Peers`,
+    /// or neither is ever freed.
+    pub fn set_handler(&self, handler: Rc<dyn Handler>) {
+        let old = self.0.handler.replace(handler);
+        drop(old);
+    }
+
+    /// Listens for other hosts; returns where it really listens.
+    ///
+    /// # Errors
+    /// As [`Env::listen`].
+    pub async fn listen(&self, address: Address) -> Result<Address, IoError> {
+        let listener = self.0.env.listen(address).await?;
+        let address = listener.address().clone();
+        self.0.tasks.spawn(&self.0.env, "peer-accept", Rc::clone(&self.0).accept(listener));
+        Ok(address)
+    }
+
+    /// Where `host` listens: it is dialled from now on, for ever. Another address than before
+    /// counts from the next attempt. Nothing happens for the own host.
+    pub fn set_address(&self, host: HostId, address: Address) {
+        if host == self.0.me.host {
+            return;
+        }
+        let remote = self.0.remote(host);
+        *remote.address.borrow_mut() = Some(address);
+        remote.kick.notify();
+        if !remote.has_dialler.replace(true) {
+            let dialler = dial_for_ever(Rc::clone(&self.0), remote);
+            self.0.tasks.spawn(&self.0.env, "peer-dial", dialler);
+        }
+    }
+
+    /// Asks `host`. The request is on its way when this returns: calls to one host arrive in the
+    /// order of the calls, over one link; after a link broke, none of its requests arrives any
+    /// more once one of the next link has. A call to the own host is handled before this returns.
+    /// Dropping the future leaves the request under way.
+    ///
+    /// # Errors
+    /// [`PeerError`].
+    pub fn call(&self, host: HostId, request: Request) -> Call {
+        if host == self.0.me.host {
+            return self.call_self(request);
+        }
+        let out = self.0.known(host).and_then(|remote| remote.out.borrow().clone());
+        match out {
+            Some(out) if !out.port.is_dead() => out.call(request),
+            _ => Call::known(Err(PeerError::Unreachable)),
+        }
+    }
+
+    fn call_self(&self, request: Request) -> Call {
+        let Some(id) = self.0.local.open(0) else {
+            return Call::known(Err(PeerError::Overloaded));
+        };
+        let handler = Rc::clone(&*self.0.handler.borrow());
+        handler.handle(self.0.me, request, Reply::here(&self.0.local, id));
+        Call::under(Rc::clone(&self.0.local), id)
+    }
+
+    /// Whether requests can be sent to `host` now. Always for the own host.
+    #[must_use]
+    pub fn is_up(&self, host: HostId) -> bool {
+        if host == self.0.me.host {
+            return true;
+        }
+        let out = self.0.known(host).and_then(|remote| remote.out.borrow().clone());
+        out.is_some_and(|out| !out.port.is_dead())
+    }
+
+    /// The newest run of `host` that introduced itself since this shard began.
+    #[must_use]
+    pub fn incarnation(&self, host: HostId) -> Option<Incarnation> {
+        if host == self.0.me.host {
+            return Some(self.0.me.incarnation);
+        }
+        self.0.known(host).and_then(|remote| remote.newest.get())
+    }
+
+    /// Wakes when a link came or went, or a newer run of a host was seen.
+    #[must_use]
+    pub fn changes(&self) -> Notify {
+        self.0.changes.clone()
+    }
+
+    /// How long nothing was heard from `host`, on any live link; [`Duration::MAX`] where there is
+    /// no link, zero for the own host.
+    #[must_use]
+    pub fn silent_for(&self, host: HostId) -> Duration {
+        if host == self.0.me.host {
+            return Duration::ZERO;
+        }
+        let Some(remote) = self.0.known(host) else { return Duration::MAX };
+        let out = remote.out.borrow().as_ref().map(|out| out.port.heard_at());
+        let inbound = remote.inbound.borrow().as_ref().map(|inbound| inbound.port.heard_at());
+        let heard: Option<Instant> = out.max(inbound);
+        heard.map_or(Duration::MAX, |at| self.0.env.now().since(at))
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn stats(&self) -> PeerStats {
+        self.0.counters.read()
+    }
+
+    /// Ends every link and refuses new ones. Calls under way never end.
+    pub fn stop(&self) {
+        self.0.tasks.clear();
+        self.0.inbound.clear();
+        self.set_handler(Rc::new(crate::NotReady));
+    }
+}

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One end of one link: frames out in batches, frames in from bulk receives.
+
+use crate::stats::Counters;
+use base::Instant;
+use env::{Buf, Env, Link, Notify, Slice};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+use wire::{HEADER_LEN, Header, Message, WireError};
+
+/// Bytes gathered into one send, about; more waits for the next one.
+const BATCH_BYTES: usize = 256 << 10;
+/// Payloads of this size and more are sent from where they are instead of being copied.
+const OWN_SEND_MIN: usize = 64 << 10;
+/// Receive buffer of an idle link, bytes.
+const RECEIVE_MIN: usize = 4 << 10;
+/// Receive buffer of a busy link, bytes; a larger frame gets a buffer of its own.
+const RECEIVE_MAX: usize = 256 << 10;
+
+/// Why reading ended.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// Closed or reset, here or there.
+    Gone,
+    /// Bytes that are no frame.
+    Malformed(WireError),
+    /// A frame that has no place here.
+    Unexpected,
+    /// An introduction that does not fit.
+    Stranger,
+}
+
+/// One end of a link. Cleanup is its task's: see `link.rs`.
+pub(crate) struct Port {
+    env: Env,
+    link: Link,
+    counters: Rc<Counters>,
+    queue: RefCell<VecDeque<(u64, Message)>>,
+    writer: Cell<Option<Waker>>,
+    sent_at: Cell<Instant>,
+    heard_at: Cell<Instant>,
+    is_dead: Cell<bool>,
+    ended: Notify,
+}
+
+impl Port {
+    pub(crate) fn new(env: &Env, link: Link, counters: &Rc<Counters>) -> Self {
+        let now = env.now();
+        Self {
+            env: env.clone(),
+            link,
+            counters: Rc::clone(counters),
+            queue: RefCell::default(),
+            writer: Cell::new(None),
+            sent_at: Cell::new(now),
+            heard_at: Cell::new(now),
+            is_dead: Cell::new(false),
+            ended: Notify::default(),
+        }
+    }
+
+    /// Puts a frame behind those that wait; nothing where the link is dead.
+    pub(crate) fn post(&self, id: u64, message: Message) {
+        if self.is_dead.get() {
+            return;
+        }
+        self.queue.borrow_mut().push_back((id, message));
+        if let Some(writer) = self.writer.take() {
+            writer.wake();
+        }
+    }
+
+    /// Ends the link now: nothing is sent or taken in any more.
+    pub(crate) fn die(&self) {
+        if self.is_dead.replace(true) {
+            return;
+        }
+        self.link.close();
+        let queue = std::mem::take(&mut *self.queue.borrow_mut());
+        drop(queue);
+        if let Some(writer) = self.writer.take() {
+            writer.wake();
+        }
+        self.ended.notify();
+    }
+
+    pub(crate) fn is_dead(&self) -> bool {
+        self.is_dead.get()
+    }
+
+    /// Resolves when the link is dead.
+    pub(crate) async fn ended(&self) {
+        let ended = self.ended.wait();
+        if !self.is_dead.get() {
+            ended.await;
+        }
+    }
+
+    pub(crate) fn heard_at(&self) -> Instant {
+        self.heard_at.get()
+    }
+
+    pub(crate) fn set_heard_at(&self, at: Instant) {
+        self.heard_at.set(at);
+    }
+
+    /// When something was sent last, if nothing waits to be sent.
+    pub(crate) fn idle_since(&self) -> Option<Instant> {
+        self.queue.borrow().is_empty().then(|| self.sent_at.get())
+    }
+
+    /// Sends what is posted, one batch at a time, until the link is dead. What is posted while a
+    /// batch is under way goes into the next.
+    pub(crate) async fn write(&self) {
+        let mut batch = Batch::default();
+        loop {
+            poll_fn(|cx| {
+                if self.is_dead.get() || !self.queue.borrow().is_empty() {
+                    return Poll::Ready(());
+                }
+                self.writer.set(Some(cx.waker().clone()));
+                Poll::Pending
+            })
+            .await;
+            if self.is_dead.get() {
+                return;
+            }
+            let (small, large) = self.gather(&mut batch);
+            self.sent_at.set(self.env.now());
+            self.counters.sends.add(1);
+            let mut sent = self.link.send(small).await;
+            if let (Ok(()), Some(large)) = (&sent, large) {
+                sent = self.link.send(large).await;
+            }
+            if sent.is_err() {
+                return self.die();
+            }
+        }
+    }
+
+    /// Takes frames from the queue: one buffer with all of them, and a large payload that follows.
+    fn gather(&self, batch: &mut Batch) -> (Slice, Option<Slice>) {
+        let mut large = None;
+        let mut total = 0;
+        while total < BATCH_BYTES && large.is_none() {
+            let next = self.queue.borrow_mut().pop_front();
+            let Some((id, message)) = next else { break };
+            let start = batch.frames.len();
+            wire::encode(&message, id, &mut batch.frames);
+            self.counters.frames_sent.add(1);
+            total += batch.frames.len() - start;
+            match message.payload() {
+                Some(payload) if payload.len() >= OWN_SEND_MIN => large = Some(payload.clone()),
+                Some(payload) => {
+                    total += payload.len();
+                    batch.payloads.push((batch.frames.len(), payload.clone()));
+                }
+                None => {}
+            }
+        }
+        let mut buf = self.env.buf(total);
+        buf.set_len(0);
+        let mut done = 0;
+        for (end, payload) in batch.payloads.drain(..) {
+            buf.push(&batch.frames[done..end]);
+            buf.push(&payload);
+            done = end;
+        }
+        buf.push(&batch.frames[done..]);
+        batch.frames.clear();
+        batch.frames.shrink_to(BATCH_BYTES);
+        (buf.freeze(), large)
+    }
+
+    /// Receives frames and hands each to `take` in order, until the link ends, `take` finds a
+    /// fault, or the link is dead.
+    pub(crate) async fn read(
+        &self,
+        mut take: impl FnMut(u64, Message) -> Result<(), Fault>,
+    ) -> Fault {
+        let mut size = RECEIVE_MIN;
+        let mut buf = self.env.buf(size);
+        let mut filled = 0;
+        loop {
+            let Ok((received, count)) = self.link.recv(buf, filled).await else {
+                return Fault::Gone;
+            };
+            if count == 0 || self.is_dead.get() {
+                return Fault::Gone;
+            }
+            self.heard_at.set(self.env.now());
+            self.counters.bytes_received.add(count as u64);
+            filled += count;
+            size = next_size(size, count, filled == received.len());
+            match self.split(received, filled, size, &mut take) {
+                Ok(next) => (buf, filled) = next,
+                Err(fault) => return fault,
+            }
+        }
+    }
+
+    /// Hands out the whole frames at the front of `buf[..filled]`; returns a buffer of about `size`
+    /// bytes with the rest at its front, and room for all of the frame that began.
+    fn split(
+        &self,
+        buf: Buf,
+        filled: usize,
+        size: usize,
+        take: &mut impl FnMut(u64, Message) -> Result<(), Fault>,
+    ) -> Result<(Buf, usize), Fault> {
+        let (mut wanted, mut header) = look(&buf[..filled]).map_err(Fault::Malformed)?;
+        if wanted > filled {
+            // Nothing is whole yet. A long frame goes on in the same buffer, so that it is not
+            // copied again and again.
+            if buf.len() >= wanted {
+                return Ok((buf, filled));
+            }
+            return Ok((self.move_on(&buf[..filled], size.max(wanted)), filled));
+        }
+        let bytes = buf.freeze();
+        let mut at = 0;
+        while let Some(whole) = header.filter(|_| at + wanted <= filled) {
+            let body = at + HEADER_LEN..at + HEADER_LEN + whole.body_len();
+            let payload = bytes.slice(body.end..at + wanted);
+            let message = wire::decode(&whole, &bytes[body], payload).map_err(Fault::Malformed)?;
+            self.counters.frames_received.add(1);
+            take(whole.id(), message)?;
+            if self.is_dead.get() {
+                return Err(Fault::Gone);
+            }
+            at += wanted;
+            (wanted, header) = look(&bytes[at..filled]).map_err(Fault::Malformed)?;
+        }
+        let rest = filled - at;
+        if rest == 0 && bytes.len() == size {
+            // Where nobody kept a payload, the buffer is used again.
+            if let Ok(buf) = bytes.try_unfreeze() {
+                return Ok((buf, 0));
+            }
+            return Ok((self.env.buf(size), 0));
+        }
+        Ok((self.move_on(&bytes[at..filled], size.max(wanted)), rest))
+    }
+
+    fn move_on(&self, rest: &[u8], size: usize) -> Buf {
+        let mut buf = self.env.buf(size);
+        let capacity = buf.capacity();
+        buf.set_len(capacity);
+        buf[..rest.len()].copy_from_slice(rest);
+        buf
+    }
+}
+
+/// Frames being gathered; kept for its memory.
+#[derive(Default)]
+struct Batch {
+    /// Headers and bodies.
+    frames: Vec<u8>,
+    /// Payloads, each with where in `frames` it belongs.
+    payloads: Vec<(usize, Slice)>,
+}
+
+/// How long the first frame in `bytes` is, as far as is known, and its header if that is there.
+fn look(bytes: &[u8]) -> Result<(usize, Option<Header>), WireError> {
+    match bytes.first_chunk::<HEADER_LEN>() {
+        None => Ok((HEADER_LEN, None)),
+        Some(header) => {
+            let header = Header::decode(header)?;
+            Ok((header.frame_len(), Some(header)))
+        }
+    }
+}
+
+/// Busy links get larger buffers; a quiet one shrinks with each ping until it holds next to nothing.
+fn next_size(size: usize, count: usize, was_full: bool) -> usize {
+    if was_full {
+        (size * 4).min(RECEIVE_MAX)
+    } else if count < size / 4 {
+        (size / 2).max(RECEIVE_MIN)
+    } else {
+        size
+    }
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the links count.
+
+use std::cell::Cell;
+
+/// A number that only grows.
+#[derive(Default)]
+pub(crate) struct Counter(Cell<u64>);
+
+impl Counter {
+    pub(crate) fn add(&self, count: u64) {
+        self.0.set(self.0.get() + count);
+    }
+}
+
+/// See [`PeerStats`].
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) links: Counter,
+    pub(crate) malformed: Counter,
+    pub(crate) strangers: Counter,
+    pub(crate) silent: Counter,
+    pub(crate) sends: Counter,
+    pub(crate) frames_sent: Counter,
+    pub(crate) frames_received: Counter,
+    pub(crate) bytes_received: Counter,
+    pub(crate) unanswered: Counter,
+}
+
+/// What happened on the links of one shard since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PeerStats {
+    /// Links that were introduced, dialled or accepted; each beyond the first per pair is a
+    /// reconnect.
+    pub links: u64,
+    /// Links dropped for bytes or frames that cannot be.
+    pub malformed: u64,
+    /// Links dropped because the other end is of another cluster, another host than was dialled,
+    /// or an earlier run of its host.
+    pub strangers: u64,
+    /// Links dropped because nothing was heard any more.
+    pub silent: u64,
+    /// Sends; `frames_sent / sends` is the batching.
+    pub sends: u64,
+    /// Frames sent.
+    pub frames_sent: u64,
+    /// Frames received.
+    pub frames_received: u64,
+    /// Bytes received.
+    pub bytes_received: u64,
+    /// Requests whose [`crate::Reply`] was dropped without an answer: an error of ours.
+    pub unanswered: u64,
+}
+
+impl Counters {
+    pub(crate) fn read(&self) -> PeerStats {
+        PeerStats {
+            links: self.links.0.get(),
+            malformed: self.malformed.0.get(),
+            strangers: self.strangers.0.get(),
+            silent: self.silent.0.get(),
+            sends: self.sends.0.get(),
+            frames_sent: self.frames_sent.0.get(),
+            frames_received: self.frames_received.0.get(),
+            bytes_received: self.bytes_received.0.get(),
+            unanswered: self.unanswered.0.get(),
+        }
+    }
+}
