@@ -51,7 +51,7 @@ impl Default for ObjectOptions {
             lease_margin: Duration::from_millis(300),
             lease_wait: Duration::from_secs(2),
             acquire_wait: Duration::from_secs(10),
-            join_wait: Duration::from_millis(20),
+            join_wait: Duration::from_millis(100),
             commit_idle: Duration::from_millis(100),
             damping: Duration::from_secs(1),
             adopt_after: Duration::from_secs(3),

@@ -6,7 +6,7 @@
 //! order in its synchronous part, so requests take effect in the order in which they arrive; only
 //! answers come later.
 
-use crate::lease::Grants;
+use crate::grants::Grants;
 use crate::options::ObjectOptions;
 use base::{ComponentId, Lsn, ObjectId, Seat, SectorRange, Session, Term, Version};
 use diskgroup::{Append, AppendKind, ComponentInfo, ComponentMeta, DiskGroup, GroupError};
@@ -29,13 +29,9 @@ struct Conversation {
     is_fencing: bool,
 }
 
-/// Told when a Fence takes an object away from an owner on this host (rule 52c).
-pub(crate) type Lost = Box<dyn Fn(ObjectId, Term)>;
-
 /// All components of this host.
 pub(crate) struct Replicas {
     env: Env,
-    me: PeerId,
     peers: Peers,
     groups: Vec<DiskGroup>,
     grants: Grants,
@@ -43,7 +39,6 @@ pub(crate) struct Replicas {
     conversations: RefCell<base::Map<ComponentId, Conversation>>,
     /// Changes of one component's durable term, one at a time.
     turns: RefCell<base::Map<ComponentId, Semaphore>>,
-    lost: Lost,
     tasks: TaskSet,
 }
 
@@ -56,26 +51,23 @@ struct FenceRequest {
 }
 
 impl Replicas {
-    /// The components in `groups`. `lost` is called in the step that accepts another owner's Fence
-    /// for an object that a run of this host owned.
+    /// The components in `groups`. Whoever passes a Fence on stops the owner of this very host in
+    /// the same step (rule 52c).
     pub(crate) fn new(
         env: &Env,
         me: PeerId,
         peers: &Peers,
         groups: Vec<DiskGroup>,
         options: &ObjectOptions,
-        lost: Lost,
     ) -> Rc<Self> {
         Rc::new(Self {
             env: env.clone(),
-            me,
             peers: peers.clone(),
             groups,
             grants: Grants::new(env, me, options),
             options: options.clone(),
             conversations: RefCell::default(),
             turns: RefCell::default(),
-            lost,
             tasks: TaskSet::default(),
         })
     }
@@ -278,9 +270,6 @@ impl Replicas {
                 return reply.send(Response::Refused { reason });
             }
             self.grants.raise_epoch(old.owner.host);
-        }
-        if old.owner.host == self.me.host && target.term > old.term {
-            (self.lost)(target.object, target.term); // rule 52c
         }
         let conversation = Conversation {
             term: target.term,

@@ -1,5 +1,480 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The one host that orders all I/O of an object (PROTOCOL.md section 4).
+//!
+//! An [`Owner`] lives for one term. It is born by a take-over ([`crate::takeover`]) and ends with
+//! [`Owner::step_down`]; nothing of it outlives the term. All of its state is volatile.
 
+mod change;
+mod fence;
+mod keeper;
+mod leg;
 mod range_lock;
+mod read;
 mod window;
+mod write;
+
+pub(crate) use change::{Cas, ChangeError, compare_and_swap};
+pub(crate) use fence::{Fence, FenceAnswer};
+pub(crate) use leg::{Frame, Leg, Link, Role};
+pub(crate) use read::{Found, Source};
+pub(crate) use write::Content;
+pub(crate) use range_lock::{Mode, RangeGuard, RangeLock};
+pub(crate) use window::{LEGS_MAX, Mask, Window};
+
+use crate::dirty::DirtySet;
+use crate::held::HeldGrants;
+use crate::objects::{ComponentStatus, ObjectError};
+use crate::options::ObjectOptions;
+use crate::record;
+use base::{ComponentId, HostId, Incarnation, Instant, Lsn, Map, ObjectId, SectorRange, Session, Term};
+use directory::{ComponentState, Directory, ObjectRecord};
+use diskgroup::DiskGroup;
+use env::channel::OneSender;
+use env::{Env, Notify, Semaphore, TaskSet};
+use peer::{PeerId, Peers};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::rc::Rc;
+
+/// What all owners of a host share.
+pub(crate) struct Context {
+    pub(crate) env: Env,
+    pub(crate) me: PeerId,
+    pub(crate) directory: Directory,
+    pub(crate) peers: Peers,
+    pub(crate) leases: HeldGrants,
+    pub(crate) groups: Vec<DiskGroup>,
+    pub(crate) options: ObjectOptions,
+    /// Resyncs at a time on this host, so that a returned host does not bring all at once.
+    pub(crate) resync_room: Semaphore,
+    /// Which hosts the directory's lease keys say are alive: a hint only (rule 52d).
+    pub(crate) alive: RefCell<Map<HostId, Incarnation>>,
+}
+
+impl Context {
+    /// The run of `host` as its links show it; my own is known.
+    pub(crate) fn incarnation(&self, host: HostId) -> Option<Incarnation> {
+        if host == self.me.host { Some(self.me.incarnation) } else { self.peers.incarnation(host) }
+    }
+
+    /// The local disk group that holds `component`.
+    pub(crate) fn group_of(&self, component: ComponentId) -> Option<&DiskGroup> {
+        self.groups.iter().find(|group| group.component(component).is_some())
+    }
+
+    /// Me, as the directory writes it.
+    pub(crate) fn me_as_owner(&self) -> directory::Owner {
+        directory::Owner { host: self.me.host, incarnation: self.me.incarnation }
+    }
+}
+
+/// Where in its life an owner is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    /// Fencing and reconciling: no client I/O (rule 29).
+    TakingOver,
+    /// Serving.
+    Serving,
+    /// Draining for a hand-over: no new I/O (rule 53).
+    HandingOver,
+    /// Over; the reason is for the log.
+    Stopped,
+}
+
+/// A client write in flight: its lock is held until it completes, whoever still waits for it.
+pub(crate) struct Ticket {
+    _guard: Option<RangeGuard>,
+    done: Option<OneSender<Result<(), ObjectError>>>,
+}
+
+/// A component on its way back.
+pub(crate) struct Resync {
+    /// What is left to copy.
+    pub(crate) dirty: DirtySet,
+    /// Copies sent and not answered.
+    pub(crate) copies: usize,
+}
+
+pub(crate) struct State {
+    pub(crate) phase: Phase,
+    /// As last read from the directory, or as learned by a won CAS.
+    pub(crate) record: ObjectRecord,
+    pub(crate) revision: u64,
+    /// What an unresolved CAS proposes: obeyed too (rules 3, 11, 16).
+    pub(crate) pending: Option<ObjectRecord>,
+    pub(crate) window: Window<Ticket>,
+    /// K of the fence round: what counts until the take-over is over (rules 6, 17).
+    pub(crate) fence_commit: Lsn,
+    pub(crate) legs: Vec<Leg>,
+    pub(crate) resyncs: Map<ComponentId, Resync>,
+    session: u32,
+    /// A component that ran out of space when others did not: the source of the next take-over.
+    pub(crate) prefer: Option<ComponentId>,
+}
+
+/// The owner of one object in one term.
+pub(crate) struct Owner {
+    pub(crate) context: Rc<Context>,
+    pub(crate) id: ObjectId,
+    pub(crate) term: Term,
+    pub(crate) sectors: u64,
+    pub(crate) lock: RangeLock,
+    /// Legs, phase, record or resyncs changed; not told for single writes.
+    pub(crate) changed: Notify,
+    /// The window became empty, or a leg caught up: for those who wait for that.
+    pub(crate) drained: Notify,
+    /// One CAS at a time.
+    config: Semaphore,
+    pub(crate) state: RefCell<State>,
+    tasks: TaskSet,
+    pub(crate) busy_at: Cell<Instant>,
+}
+
+impl Owner {
+    /// The owner at `record.term`, not serving yet; `revision` is that of the record.
+    pub(crate) fn new(context: &Rc<Context>, record: ObjectRecord, revision: u64) -> Rc<Self> {
+        let first = Lsn::new(record.term, 0);
+        let state = State {
+            phase: Phase::TakingOver,
+            revision,
+            pending: None,
+            window: Window::new(first, first),
+            fence_commit: Lsn::ZERO,
+            legs: Vec::new(),
+            resyncs: Map::new(),
+            session: 0,
+            prefer: None,
+            record,
+        };
+        Rc::new(Self {
+            context: Rc::clone(context),
+            id: state.record.id,
+            term: state.record.term,
+            sectors: state.record.sectors,
+            lock: RangeLock::default(),
+            changed: Notify::default(),
+            drained: Notify::default(),
+            config: Semaphore::new(1),
+            state: RefCell::new(state),
+            tasks: TaskSet::default(),
+            busy_at: Cell::new(Instant::default()),
+        })
+    }
+
+    pub(crate) fn env(&self) -> &Env {
+        &self.context.env
+    }
+
+    pub(crate) fn options(&self) -> &ObjectOptions {
+        &self.context.options
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.context.env.now()
+    }
+
+    /// Starts a task that ends with this owner.
+    pub(crate) fn spawn(&self, name: &'static str, task: impl Future<Output = ()> + 'static) {
+        if self.phase() != Phase::Stopped {
+            self.tasks.spawn(self.env(), name, task);
+        }
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        self.state.borrow().phase
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.phase() == Phase::Stopped
+    }
+
+    /// Refuses I/O unless this owner serves.
+    pub(crate) fn check_serving(&self) -> Result<(), ObjectError> {
+        match self.phase() {
+            Phase::Serving => Ok(()),
+            Phase::TakingOver | Phase::HandingOver | Phase::Stopped => Err(ObjectError::NotOwner),
+        }
+    }
+
+    /// A range that lies in the object and in one chunk; anything else is a caller's bug or a
+    /// forged frame.
+    pub(crate) fn check_range(&self, range: SectorRange) -> Result<(), ObjectError> {
+        let chunk = base::CHUNK_SECTORS;
+        let fits = !range.is_empty() && range.end() <= self.sectors;
+        if fits && range.start / chunk == (range.end() - 1) / chunk {
+            Ok(())
+        } else {
+            Err(ObjectError::Io)
+        }
+    }
+
+    /// From TakingOver to Serving (rule 29): the first I/O may come.
+    pub(crate) fn serve(self: &Rc<Self>) {
+        {
+            let mut state = self.state.borrow_mut();
+            assert!(state.phase == Phase::TakingOver, "served twice, or after the end");
+            state.phase = Phase::Serving;
+        }
+        self.changed.notify();
+        let owner = Rc::clone(self);
+        self.spawn("commit info", async move { owner.tell_commit().await });
+        let owner = Rc::clone(self);
+        self.spawn("returns", async move { crate::resync::watch_returns(owner).await });
+    }
+
+    /// Ends this owner (rule 20): nothing is answered any more, neither done nor failed; those who
+    /// wait learn that the object moved. Idempotent.
+    pub(crate) fn step_down(&self, why: &'static str) {
+        let (tickets, legs) = {
+            let mut state = self.state.borrow_mut();
+            if state.phase == Phase::Stopped {
+                return;
+            }
+            state.phase = Phase::Stopped;
+            state.resyncs.clear();
+            (state.window.drain(), std::mem::take(&mut state.legs))
+        };
+        tracing::info!(object = %self.id, term = self.term.0, why, "owner steps down");
+        for leg in &legs {
+            self.release_lease(leg.host);
+        }
+        drop(legs);
+        drop(tickets);
+        self.changed.notify();
+        self.drained.notify();
+        self.tasks.clear();
+    }
+
+    /// K: what left := K and frames carry (rules 6, 17).
+    pub(crate) fn commit(&self) -> Lsn {
+        self.state.borrow().commit()
+    }
+
+    /// A session number never used in this term before.
+    pub(crate) fn new_session(&self) -> Session {
+        let mut state = self.state.borrow_mut();
+        state.session += 1;
+        Session(state.session)
+    }
+
+    /// Adds the leg of `component`, broken: its keeper (or the take-over) fences it.
+    pub(crate) fn add_leg(&self, component: ComponentId, role: Role) {
+        let now = self.now();
+        let host = {
+            let mut state = self.state.borrow_mut();
+            let Some(record) = record::component(&state.record, component) else {
+                unreachable!("a leg to a component that is not in the record")
+            };
+            let (host, seat) = (record.host, record.seat);
+            assert!(state.legs.iter().all(|leg| leg.component != component), "two legs to one");
+            let used = state.legs.iter().fold(0, |mask, leg| mask | leg.bit);
+            let bit = !used & used.wrapping_add(1);
+            assert!(bit != 0, "more legs than LEGS_MAX = {LEGS_MAX}");
+            // The bit may have been another leg's: nothing of that one counts for this one.
+            state.window.forget(bit);
+            state.legs.push(Leg {
+                component,
+                host,
+                seat,
+                session: Session(0),
+                bit,
+                link: Link::Broken(now),
+                role,
+                is_lagging: false,
+                last_sent: Lsn::ZERO,
+                acked: Lsn::ZERO,
+                unacked: VecDeque::new(),
+                free_chunks: u32::MAX,
+                progress_at: now,
+                fenced: None,
+                told: Lsn::ZERO,
+            });
+            host
+        };
+        if host != self.context.me.host {
+            self.context.leases.need(host);
+        }
+    }
+
+    /// The leg is given up: its frames are forgotten, and what waited for it alone completes. For
+    /// an active one only after its CAS was learned (rule 15).
+    pub(crate) fn remove_leg(&self, component: ComponentId) {
+        let leg = {
+            let mut state = self.state.borrow_mut();
+            let Some(at) = state.legs.iter().position(|leg| leg.component == component) else {
+                return;
+            };
+            state.legs.remove(at)
+        };
+        self.release_lease(leg.host);
+        drop(leg);
+        self.changed.notify();
+        self.drained.notify();
+        self.settle();
+    }
+
+    fn release_lease(&self, host: HostId) {
+        if host != self.context.me.host {
+            self.context.leases.release(host);
+        }
+    }
+
+    /// Completes every write that no leg is needed for any more (rule 5).
+    pub(crate) fn settle(&self) {
+        let done = {
+            let mut state = self.state.borrow_mut();
+            let needed = state.needed(self.options());
+            let any = self.options().mutations.answer_before_all;
+            let done = state.window.settle(needed, any);
+            for completed in &done {
+                state.note_missing(completed.range, completed.missing, self.options());
+            }
+            done
+        };
+        if done.is_empty() {
+            return;
+        }
+        for completed in done {
+            completed.load.finish(Ok(()));
+        }
+        if self.state.borrow().window.live() == 0 {
+            self.drained.notify();
+        }
+    }
+
+    /// What an operator sees of this owner's components.
+    pub(crate) fn component_status(&self) -> Vec<ComponentStatus> {
+        let state = self.state.borrow();
+        let left = |id| state.resyncs.get(&id).map_or(0, |resync: &Resync| resync.dirty.bytes());
+        let of = |component: &directory::ComponentRecord| ComponentStatus {
+            id: component.id,
+            host: component.host,
+            state: component.state,
+            resync_bytes_left: left(component.id),
+        };
+        state.record.components.iter().map(of).collect()
+    }
+
+    /// Tells K to the replicas when no frame did for a while, so that they can destage.
+    async fn tell_commit(self: Rc<Self>) {
+        loop {
+            self.env().sleep(self.options().commit_idle).await;
+            self.send_commit();
+        }
+    }
+
+    /// One CommitInfo to every live leg that has not been told the current K.
+    pub(crate) fn send_commit(&self) {
+        let requests: Vec<_> = {
+            let mut state = self.state.borrow_mut();
+            let commit = state.commit();
+            let stale = |leg: &&mut Leg| leg.link == Link::Live && leg.told < commit;
+            let legs = state.legs.iter_mut().filter(stale);
+            legs.map(|leg| {
+                leg.told = commit;
+                let target = leg.target(self.id, self.term);
+                (leg.host, wire::Request::CommitInfo { target, commit })
+            })
+            .collect()
+        };
+        for (host, request) in requests {
+            let call = self.context.peers.call(host, request);
+            // A lost one is repeated by the next frame or the next change of K.
+            self.spawn("commit info", async move { drop(call.await) });
+        }
+    }
+}
+
+impl State {
+    /// K (rule 6): during a take-over that of the fence round, never an lsn of this term (17).
+    pub(crate) fn commit(&self) -> Lsn {
+        if self.phase == Phase::TakingOver { self.fence_commit } else { self.window.commit() }
+    }
+
+    pub(crate) fn leg(&self, component: ComponentId) -> Option<&Leg> {
+        self.legs.iter().find(|leg| leg.component == component)
+    }
+
+    pub(crate) fn leg_mut(&mut self, component: ComponentId) -> Option<&mut Leg> {
+        self.legs.iter_mut().find(|leg| leg.component == component)
+    }
+
+    /// Legs that a write waits for: required ones (rules 3, 35), and a joining one as long as it
+    /// keeps up, so that a resync converges.
+    pub(crate) fn needed(&self, options: &ObjectOptions) -> Mask {
+        let late = options.mutations.require_after_active;
+        let waits = |leg: &&Leg| match leg.role {
+            Role::Active => true,
+            Role::Required => !late,
+            Role::Joining => leg.link == Link::Live && !leg.is_lagging && !late,
+        };
+        self.legs.iter().filter(waits).fold(0, |mask, leg| mask | leg.bit)
+    }
+
+    /// Rule 32: what completed without a joining leg is dirty there (again).
+    pub(crate) fn note_missing(
+        &mut self,
+        range: SectorRange,
+        missing: Mask,
+        options: &ObjectOptions,
+    ) {
+        if self.resyncs.is_empty() || options.mutations.forget_missed_write {
+            return;
+        }
+        for leg in self.legs.iter().filter(|leg| leg.role != Role::Active) {
+            if leg.bit & missing == 0 {
+                continue;
+            }
+            assert!(
+                leg.role == Role::Joining || options.mutations.require_after_active,
+                "a write completed without a required component (rule 35)"
+            );
+            if let Some(resync) = self.resyncs.get_mut(&leg.component) {
+                resync.dirty.insert(range);
+            }
+        }
+    }
+
+    /// Rule 11: active in the record and in the unresolved CAS.
+    pub(crate) fn is_readable(&self, component: ComponentId) -> bool {
+        let pending = self.pending.as_ref();
+        record::is_active(&self.record, component)
+            && pending.is_none_or(|pending| record::is_active(pending, component))
+    }
+
+    /// Rule 52a: active in the record or in the unresolved CAS.
+    pub(crate) fn counts_for_lease(&self, component: ComponentId) -> bool {
+        let pending = self.pending.as_ref();
+        record::is_active(&self.record, component)
+            || pending.is_some_and(|pending| record::is_active(pending, component))
+    }
+
+    /// How many components of other hosts count for the lease.
+    pub(crate) fn remote_for_lease(&self, me: HostId) -> usize {
+        let components = self.record.components.iter();
+        components.filter(|c| c.host != me && self.counts_for_lease(c.id)).count()
+    }
+
+    /// The state of `component` in the record.
+    pub(crate) fn component_state(&self, component: ComponentId) -> Option<ComponentState> {
+        record::component(&self.record, component).map(|component| component.state)
+    }
+}
+
+impl Ticket {
+    /// `done` is told when the write completes; `guard` is held until then.
+    pub(crate) fn new(
+        guard: Option<RangeGuard>,
+        done: Option<OneSender<Result<(), ObjectError>>>,
+    ) -> Self {
+        Self { _guard: guard, done }
+    }
+
+    pub(crate) fn finish(self, result: Result<(), ObjectError>) {
+        // The answer first, the lock behind it: whoever waited for the lock runs later anyway.
+        if let Some(done) = self.done {
+            done.send(result);
+        }
+    }
+}

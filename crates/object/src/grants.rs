@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The grants that this host's replicas gave to others: the promise not to let another owner in
+//! before a grant ran out (rules 48, 52b). What others granted to this host is in [`crate::held`].
+//!
+//! Why one grant per pair is enough although objects change hands one by one: the granter counts
+//! an *epoch* per other host, raised in the same step in which it accepts a Fence by somebody else
+//! for a component that was that host's. Every grant and every Fence answer carries the epoch. An
+//! owner relies on a grant only while its epoch is that of the owner's own last Fence there. So
+//! suppose host A owns object O and host C fences O at B:
+//! 1. B lets C in only when A's grant has run out by B's clock (rule 52b), and raises the epoch;
+//! 2. a grant that A got before has run out by A's clock first (rule 48);
+//! 3. a grant that A gets later carries the new epoch: A's owner of O must fence B again before it
+//!    relies on it, and is refused by its term. A's other objects are fenced again and go on.
+
+use crate::options::ObjectOptions;
+use base::{HostId, Incarnation, Instant, Map};
+use env::Env;
+use peer::PeerId;
+use std::cell::RefCell;
+use std::time::Duration;
+use wire::Response;
+
+/// A grant as its giver knows it.
+#[derive(Clone, Copy, Debug)]
+struct Given {
+    incarnation: Incarnation,
+    until: Instant,
+}
+
+/// Grants that this host has given to others. Volatile: see [`Grants::wait`].
+pub(crate) struct Grants {
+    me: PeerId,
+    ttl: Duration,
+    /// What an earlier run may have granted has run out by then.
+    amnesia_until: Instant,
+    given: RefCell<Map<HostId, Given>>,
+    epochs: RefCell<Map<HostId, u64>>,
+    is_ignored: bool,
+}
+
+impl Grants {
+    pub(crate) fn new(env: &Env, me: PeerId, options: &ObjectOptions) -> Self {
+        Self::at(env.now(), me, options)
+    }
+
+    fn at(start: Instant, me: PeerId, options: &ObjectOptions) -> Self {
+        Self {
+            me,
+            ttl: options.lease_ttl,
+            amnesia_until: start + options.lease_ttl,
+            given: RefCell::default(),
+            epochs: RefCell::default(),
+            is_ignored: options.mutations.fence_ignores_grants,
+        }
+    }
+
+    /// Answers a Renew of `from` that arrived now.
+    pub(crate) fn renew(&self, from: PeerId, sent: Instant, now: Instant) -> Response {
+        let until = now + self.ttl;
+        self.given
+            .borrow_mut()
+            .insert(from.host, Given { incarnation: from.incarnation, until });
+        let ttl_ms = u32::try_from(self.ttl.as_millis()).unwrap_or(u32::MAX);
+        Response::Granted { sent, ttl_ms, grant_epoch: self.epoch(from.host) }
+    }
+
+    /// `from` uses no grant of this host any more.
+    pub(crate) fn release(&self, from: PeerId, now: Instant) {
+        let given = Given { incarnation: from.incarnation, until: now };
+        self.given.borrow_mut().insert(from.host, given);
+    }
+
+    /// The epoch that grants to `host` carry.
+    pub(crate) fn epoch(&self, host: HostId) -> u64 {
+        self.epochs.borrow().get(&host).copied().unwrap_or(0)
+    }
+
+    /// A component of `old` is given to somebody else now: call in the step that accepts the Fence.
+    pub(crate) fn raise_epoch(&self, old: HostId) {
+        *self.epochs.borrow_mut().entry(old).or_insert(0) += 1;
+    }
+
+    /// How long a Fence must wait because `old` may still answer reads (rule 52b); zero where it
+    /// cannot: its grant has run out by this host's clock, or `newest`, the newest run of that
+    /// host that was seen, is a later one (a host's devices are locked by one run at a time, so
+    /// the older is dead). The owner on this very host needs no grant: whoever accepts the Fence
+    /// stops it in the same step (52c). A run that began lately does not know what the run before
+    /// it granted and waits a full grant time.
+    pub(crate) fn wait(
+        &self,
+        old: PeerId,
+        newest: Option<Incarnation>,
+        now: Instant,
+    ) -> Duration {
+        let is_dead = newest.is_some_and(|newest| newest > old.incarnation);
+        if self.is_ignored || old.host == self.me.host || is_dead {
+            return Duration::ZERO;
+        }
+        let given = self.given.borrow();
+        let until = match given.get(&old.host) {
+            Some(given) if given.incarnation >= old.incarnation => given.until,
+            _ => self.amnesia_until,
+        };
+        until.since(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: PeerId = PeerId { host: HostId(1), incarnation: Incarnation(7) };
+    const S: u64 = 1_000_000_000;
+
+    fn grants(now: u64) -> Grants {
+        let me = PeerId { host: HostId(2), incarnation: Incarnation(1) };
+        Grants::at(Instant(now * S), me, &ObjectOptions::default())
+    }
+
+    #[test]
+    fn a_fence_waits_for_the_grant_and_for_what_may_be_forgotten() {
+        let grants = grants(100);
+        let wait = |newest: u64, now: u64| {
+            grants.wait(A, Some(Incarnation(newest)), Instant(now * S)).as_secs()
+        };
+        assert_eq!(wait(7, 101), 5, "an earlier run may have granted just before it ended");
+        assert_eq!(wait(7, 106), 0);
+        assert_eq!(wait(8, 101), 0, "its run is over");
+        grants.renew(A, Instant(0), Instant(110 * S));
+        assert_eq!(wait(7, 112), 4);
+        grants.release(A, Instant(113 * S));
+        assert_eq!(wait(7, 113), 0, "it consented");
+    }
+
+    #[test]
+    fn grants_carry_the_epoch_of_their_moment() {
+        let grants = grants(0);
+        let epoch = |response| match response {
+            Response::Granted { grant_epoch, .. } => grant_epoch,
+            other => panic!("a renewal was answered with {other:?}"),
+        };
+        assert_eq!(epoch(grants.renew(A, Instant(0), Instant(S))), 0);
+        grants.raise_epoch(A.host);
+        assert_eq!(epoch(grants.renew(A, Instant(0), Instant(S))), 1);
+        assert_eq!(grants.epoch(HostId(3)), 0, "another host's stay");
+    }
+}

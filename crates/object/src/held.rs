@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The grants that other hosts gave to this one (rule 52): asked for again and again while an
+//! owner here needs them, and valid by the local clock only (rule 48).
+
+use crate::options::ObjectOptions;
+use base::{HostId, Incarnation, Instant, Map};
+use env::{Env, Notify, Task};
+use peer::Peers;
+use std::cell::RefCell;
+use std::rc::{Rc, Weak};
+use std::time::Duration;
+use wire::{Request, Response};
+
+/// Between two attempts while a host does not answer.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// One grant per host that somebody here needs.
+#[derive(Clone)]
+pub(crate) struct HeldGrants(Rc<Inner>);
+
+struct Inner {
+    env: Env,
+    peers: Peers,
+    options: ObjectOptions,
+    hosts: RefCell<Map<HostId, Held>>,
+    changed: Notify,
+}
+
+struct Held {
+    /// Legs that need it.
+    needs: usize,
+    grant: Option<Grant>,
+    hurry: Notify,
+    _renewal: Task,
+}
+
+#[derive(Clone, Copy)]
+struct Grant {
+    sent: Instant,
+    until: Instant,
+    incarnation: Option<Incarnation>,
+    epoch: u64,
+}
+
+impl HeldGrants {
+    pub(crate) fn new(env: &Env, peers: &Peers, options: &ObjectOptions) -> Self {
+        Self(Rc::new(Inner {
+            env: env.clone(),
+            peers: peers.clone(),
+            options: options.clone(),
+            hosts: RefCell::default(),
+            changed: Notify::default(),
+        }))
+    }
+
+    /// One more leg needs the grant of `host`.
+    pub(crate) fn need(&self, host: HostId) {
+        let mut hosts = self.0.hosts.borrow_mut();
+        if let Some(held) = hosts.get_mut(&host) {
+            held.needs += 1;
+            return;
+        }
+        let hurry = Notify::default();
+        let inner = Rc::downgrade(&self.0);
+        let renewal = self.0.env.spawn("grant", renew(inner, host, hurry.clone()));
+        hosts.insert(host, Held { needs: 1, grant: None, hurry, _renewal: renewal });
+    }
+
+    /// One leg less; the last one gives the grant back, so that nobody has to wait for its end.
+    pub(crate) fn release(&self, host: HostId) {
+        let mut hosts = self.0.hosts.borrow_mut();
+        let Some(held) = hosts.get_mut(&host) else { return };
+        held.needs -= 1;
+        if held.needs > 0 {
+            return;
+        }
+        let held = hosts.remove(&host);
+        drop(hosts);
+        drop(held);
+        // From here on nothing counts as covered, so consent is true when it is sent (rule 52b).
+        // Only the call matters: it is queued behind every renewal and before every later one.
+        drop(self.0.peers.call(host, Request::Release));
+    }
+
+    /// Whether a component on `host` that was fenced in that run at that grant epoch is covered
+    /// right now (rules 12, 52a).
+    pub(crate) fn covers(&self, host: HostId, incarnation: Option<Incarnation>, epoch: u64) -> bool {
+        let hosts = self.0.hosts.borrow();
+        let grant = hosts.get(&host).and_then(|held| held.grant);
+        grant.is_some_and(|grant| {
+            self.0.env.now() < grant.until
+                && grant.incarnation == incarnation
+                && grant.epoch == epoch
+        })
+    }
+
+    /// Whether a grant that was asked for after `at` is of another run or epoch: a component
+    /// fenced at `at` must be fenced again before it is covered.
+    pub(crate) fn has_newer(
+        &self,
+        host: HostId,
+        at: Instant,
+        incarnation: Option<Incarnation>,
+        epoch: u64,
+    ) -> bool {
+        let hosts = self.0.hosts.borrow();
+        let grant = hosts.get(&host).and_then(|held| held.grant);
+        grant.is_some_and(|grant| {
+            grant.sent > at && (grant.incarnation, grant.epoch) != (incarnation, epoch)
+        })
+    }
+
+    /// Somebody waits for a grant of `host`: the next renewal does not wait for its turn.
+    pub(crate) fn hurry(&self, host: HostId) {
+        if let Some(held) = self.0.hosts.borrow().get(&host) {
+            held.hurry.notify();
+        }
+    }
+
+    /// A grant came.
+    pub(crate) fn changed(&self) -> &Notify {
+        &self.0.changed
+    }
+
+    /// Ends every renewal.
+    pub(crate) fn stop(&self) {
+        let hosts = std::mem::take(&mut *self.0.hosts.borrow_mut());
+        drop(hosts);
+    }
+}
+
+async fn renew(inner: Weak<Inner>, host: HostId, hurry: Notify) {
+    loop {
+        let Some(this) = inner.upgrade() else { return };
+        let (env, options) = (this.env.clone(), this.options.clone());
+        // Rule 48: the clock is read before the request leaves.
+        let sent = env.now();
+        let incarnation = this.peers.incarnation(host);
+        let call = this.peers.call(host, Request::Renew { sent });
+        drop(this);
+        let answer = env.timeout(options.lease_ttl, call).await;
+        let Some(this) = inner.upgrade() else { return };
+        let pause = match answer {
+            Ok(Ok(Response::Granted { ttl_ms, grant_epoch, .. }))
+                if incarnation == this.peers.incarnation(host) =>
+            {
+                let until = valid_until(sent, ttl_ms, &options);
+                let grant = Grant { sent, until, incarnation, epoch: grant_epoch };
+                if let Some(held) = this.hosts.borrow_mut().get_mut(&host) {
+                    held.grant = Some(grant);
+                }
+                this.changed.notify();
+                options.lease_renew
+            }
+            _ => RETRY,
+        };
+        drop(this);
+        let hurried = hurry.wait();
+        env.sleep(pause.min(RETRY)).await;
+        env::select(hurried, env.sleep(pause.saturating_sub(RETRY))).await;
+    }
+}
+
+/// Rule 48: t0 + TTL (1 - 2 rho) - margin.
+fn valid_until(sent: Instant, ttl_ms: u32, options: &ObjectOptions) -> Instant {
+    let ttl = Duration::from_millis(u64::from(ttl_ms));
+    let kept = u128::from(1_000_000_u32.saturating_sub(options.rho_ppm.saturating_mul(2)));
+    let nanos = ttl.as_nanos() * kept / 1_000_000;
+    let length = Duration::from_nanos(u64::try_from(nanos).unwrap_or(0));
+    sent + length.saturating_sub(options.lease_margin)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grant_ends_early_by_drift_and_margin() {
+        let options = ObjectOptions::default();
+        let until = valid_until(Instant(1_000), 6000, &options);
+        // 6 s less 0.2 % less 300 ms.
+        assert_eq!(until, Instant(1_000 + 5_688_000_000));
+        assert_eq!(valid_until(Instant(5), 1, &options), Instant(5), "never before it was asked");
+    }
+}

@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Everything about objects on one host: the owners that live here, the way to those that live
+//! elsewhere, and the requests of other hosts.
+
+mod acquire;
+mod adopt;
+mod forward;
+mod serve;
+
+use crate::held::HeldGrants;
+use crate::options::ObjectOptions;
+use crate::owner::{Context, Owner, Phase};
+use crate::replica::Replicas;
+use base::{ComponentId, HostId, Incarnation, Map, ObjectId, SectorRange, Term};
+use directory::{ComponentState, Directory, ObjectRecord};
+use diskgroup::DiskGroup;
+use env::{Env, Notify, Semaphore, Slice, TaskSet, join_all};
+use peer::{PeerId, Peers};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+use thiserror::Error;
+use wire::{Crcs, Failure, Request, Response, WriteKind};
+
+/// Resyncs at a time on one host: each copies up to 1 MiB at once, so that a returned host's
+/// hundreds of objects do not fill every buffer together. Others wait for their turn.
+const RESYNCS_MAX: u64 = 4;
+/// How long creating components may take.
+const CREATE_WAIT: Duration = Duration::from_secs(5);
+/// Between two attempts of it.
+const CREATE_RETRY: Duration = Duration::from_millis(100);
+
+/// Why an object did not do what was asked.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum ObjectError {
+    /// the object moved; a write may have happened: acquire it, then ask again
+    #[error("the object is not served where it was; acquire it again")]
+    NotOwner,
+    /// too few components can be reached now; nothing was decided, ask again
+    #[error("not enough components of the object can be reached")]
+    Inaccessible,
+    /// no space on a disk group of the object; nothing was written
+    #[error("a disk group of the object is full")]
+    Full,
+    /// no good copy, a failed device, or a request that makes no sense
+    #[error("no good copy of the data")]
+    Io,
+    /// the object does not exist (any more)
+    #[error("the object is deleted")]
+    Deleted,
+}
+
+/// Data that was read, with its checksums.
+#[derive(Clone, Debug)]
+pub struct ReadData {
+    /// As many bytes as the range has.
+    pub payload: Slice,
+    /// As [`wire::crcs_of`] gives them.
+    pub crcs: Crcs,
+}
+
+/// One component of an object, for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ComponentStatus {
+    /// The component.
+    pub id: ComponentId,
+    /// Its host.
+    pub host: HostId,
+    /// What it is worth.
+    pub state: ComponentState,
+    /// Bytes that its resync has still to copy; known at the owner only.
+    pub resync_bytes_left: u64,
+}
+
+/// One object, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectStatus {
+    /// Who owns it by the record.
+    pub owner: Option<directory::Owner>,
+    /// The term of the record.
+    pub term: Term,
+    /// Whether it is served by this host now.
+    pub is_served_here: bool,
+    /// Its components.
+    pub components: Vec<ComponentStatus>,
+}
+
+/// The objects of one host. Cheap to clone; everything stops with the last clone.
+#[derive(Clone)]
+pub struct Objects(Rc<Handle>);
+
+struct Handle(Rc<Inner>);
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+pub(crate) struct Inner {
+    context: Rc<Context>,
+    replicas: Rc<Replicas>,
+    slots: RefCell<Map<ObjectId, Slot>>,
+    tasks: TaskSet,
+    /// Background take-overs at a time.
+    adoptions: Semaphore,
+}
+
+/// Where I/O of an object goes.
+#[derive(Clone, Default)]
+enum Route {
+    /// Not known: acquire first.
+    #[default]
+    Unknown,
+    /// To the owner that lives here (serving or not yet).
+    Local(Rc<Owner>),
+    /// To the owner on another host, at that term (rule 43).
+    Remote(directory::Owner, Term),
+}
+
+/// What this host knows of one object.
+#[derive(Default)]
+struct Slot {
+    /// The newest record that was seen, with its revision: a hint, never a proof.
+    record: Option<(ObjectRecord, u64)>,
+    is_attached: bool,
+    route: Route,
+    is_acquiring: bool,
+    /// How the last attempt to acquire ended.
+    outcome: Option<ObjectError>,
+    /// An attempt to acquire ended.
+    settled: Notify,
+    /// The newest term in which an owner was born here (rule 23).
+    used: Term,
+    /// The source of the next take-over.
+    prefer: Option<ComponentId>,
+    /// Since when its owner seems to be gone.
+    gone_since: Option<base::Instant>,
+    /// Client requests of other hosts under way, per host (rule 45).
+    forwarded: Map<HostId, Rc<Forwarded>>,
+}
+
+#[derive(Default)]
+struct Forwarded {
+    count: Cell<usize>,
+    fell: Notify,
+}
+
+impl Objects {
+    /// The objects of the host `me`. Installs itself as the handler of `peers`.
+    #[must_use]
+    pub fn new(
+        env: &Env,
+        me: PeerId,
+        directory: Directory,
+        peers: Peers,
+        groups: Vec<DiskGroup>,
+        options: ObjectOptions,
+    ) -> Self {
+        let leases = HeldGrants::new(env, &peers, &options);
+        let replicas = Replicas::new(env, me, &peers, groups.clone(), &options);
+        let context = Context {
+            env: env.clone(),
+            me,
+            directory,
+            peers: peers.clone(),
+            leases,
+            groups,
+            options,
+            resync_room: Semaphore::new(RESYNCS_MAX),
+            alive: RefCell::default(),
+        };
+        let inner = Rc::new(Inner {
+            context: Rc::new(context),
+            replicas,
+            slots: RefCell::default(),
+            tasks: TaskSet::default(),
+            adoptions: Semaphore::new(RESYNCS_MAX),
+        });
+        peers.set_handler(Rc::new(serve::Door::new(&inner)));
+        let weak = Rc::downgrade(&inner);
+        inner.tasks.spawn(env, "adopt", adopt::run(weak));
+        Self(Rc::new(Handle(inner)))
+    }
+
+    /// A record as a watch of the directory brought it; older ones than known are ignored.
+    pub fn record_changed(&self, record: ObjectRecord, revision: u64) {
+        self.0.0.record_changed(record, revision);
+    }
+
+    /// The watch says that the record is gone. Its local components are deleted once a
+    /// linearizable read says so too (rule 40).
+    pub fn record_deleted(&self, id: ObjectId) {
+        let inner = &self.0.0;
+        let slot = inner.slots.borrow_mut().remove(&id);
+        if let Some(Slot { route: Route::Local(owner), .. }) = slot {
+            owner.step_down("the object is deleted");
+        }
+        let inner2 = Rc::clone(inner);
+        inner.spawn("delete components", async move { inner2.delete_components(id).await });
+    }
+
+    /// Every record seen last, by object.
+    #[must_use]
+    pub fn records(&self) -> Vec<ObjectRecord> {
+        let slots = self.0.0.slots.borrow();
+        slots.values().filter_map(|slot| Some(slot.record.as_ref()?.0.clone())).collect()
+    }
+
+    /// What the directory's lease keys say of `host`: a hint that a take-over is wanted (52d).
+    pub fn host_alive(&self, host: HostId, alive: Option<Incarnation>) {
+        let mut hosts = self.0.0.context.alive.borrow_mut();
+        match alive {
+            Some(incarnation) => drop(hosts.insert(host, incarnation)),
+            None => drop(hosts.remove(&host)),
+        }
+    }
+
+    /// Makes the components of an object that is not in the directory yet.
+    ///
+    /// # Errors
+    /// [`ObjectError::Full`]; [`ObjectError::Inaccessible`] where a host does not answer in time;
+    /// some components may exist then.
+    pub async fn create(&self, record: ObjectRecord) -> Result<(), ObjectError> {
+        let inner = &self.0.0;
+        let create = |component: &directory::ComponentRecord| {
+            let request = Request::CreateComponent {
+                object: record.id,
+                component: component.id,
+                sectors: record.sectors,
+            };
+            inner.create_component(component.host, request)
+        };
+        let results = join_all(record.components.iter().map(create).collect()).await;
+        results.into_iter().collect()
+    }
+
+    /// Makes this host the owner, or learns who serves. From then until the next
+    /// [`ObjectError::NotOwner`] I/O has a way to go.
+    ///
+    /// # Errors
+    /// [`ObjectError::Deleted`]; [`ObjectError::Inaccessible`]: not now, ask again.
+    pub async fn acquire(&self, id: ObjectId) -> Result<(), ObjectError> {
+        self.0.0.acquire(id).await
+    }
+
+    /// Whether local clients use the object: then it is not handed over (rule 53).
+    pub fn set_attached(&self, id: ObjectId, attached: bool) {
+        self.0.0.slots.borrow_mut().entry(id).or_default().is_attached = attached;
+    }
+
+    /// Reads `range`, which lies within one chunk.
+    ///
+    /// # Errors
+    /// [`ObjectError`]; all of them leave the data as it is.
+    pub async fn read(&self, id: ObjectId, range: SectorRange) -> Result<ReadData, ObjectError> {
+        match self.0.0.route(id) {
+            Route::Local(owner) => owner.read(range).await,
+            Route::Remote(to, term) => self.0.0.forward_read(id, to, term, range).await,
+            Route::Unknown => Err(ObjectError::NotOwner),
+        }
+    }
+
+    /// Writes `range`, which lies within one chunk; `crcs` and `payload` are those of the data,
+    /// empty for zeros and discards. Durable on every active component when it returns. Dropping
+    /// the future does not take the write back.
+    ///
+    /// # Errors
+    /// [`ObjectError::NotOwner`], [`ObjectError::Inaccessible`], [`ObjectError::Io`]: the write
+    /// may have happened or still happen, until the object was acquired again.
+    /// [`ObjectError::Full`]: it did not.
+    pub async fn write(
+        &self,
+        id: ObjectId,
+        range: SectorRange,
+        kind: WriteKind,
+        crcs: Crcs,
+        payload: Slice,
+    ) -> Result<(), ObjectError> {
+        match self.0.0.route(id) {
+            Route::Local(owner) => owner.write(range, kind, crcs, payload).await,
+            Route::Remote(to, term) => {
+                let request =
+                    Request::ClientWrite { object: id, term, range, kind, crcs, payload };
+                self.0.0.forward_write(id, to, request).await
+            }
+            Route::Unknown => Err(ObjectError::NotOwner),
+        }
+    }
+
+    /// Where data is; may cover only the first part of `range`.
+    ///
+    /// # Errors
+    /// As [`Objects::read`].
+    pub async fn extents(
+        &self,
+        id: ObjectId,
+        range: SectorRange,
+    ) -> Result<Vec<(SectorRange, bool)>, ObjectError> {
+        match self.0.0.route(id) {
+            Route::Local(owner) => owner.extents(range).await,
+            Route::Remote(to, term) => self.0.0.forward_extents(id, to, term, range).await,
+            Route::Unknown => Err(ObjectError::NotOwner),
+        }
+    }
+
+    /// What is known of an object here.
+    #[must_use]
+    pub fn status(&self, id: ObjectId) -> Option<ObjectStatus> {
+        let slots = self.0.0.slots.borrow();
+        let slot = slots.get(&id)?;
+        if let Route::Local(owner) = &slot.route
+            && !owner.is_stopped()
+        {
+            let state = owner.state.borrow();
+            let (by, term) = (state.record.owner, state.record.term);
+            let is_served_here = state.phase == Phase::Serving;
+            drop(state);
+            let components = owner.component_status();
+            return Some(ObjectStatus { owner: by, term, is_served_here, components });
+        }
+        let (record, _) = slot.record.as_ref()?;
+        let component = |component: &directory::ComponentRecord| ComponentStatus {
+            id: component.id,
+            host: component.host,
+            state: component.state,
+            resync_bytes_left: 0,
+        };
+        Some(ObjectStatus {
+            owner: record.owner,
+            term: record.term,
+            is_served_here: false,
+            components: record.components.iter().map(component).collect(),
+        })
+    }
+}
+
+impl Inner {
+    fn env(&self) -> &Env {
+        &self.context.env
+    }
+
+    fn spawn(&self, name: &'static str, task: impl Future<Output = ()> + 'static) {
+        self.tasks.spawn(self.env(), name, task);
+    }
+
+    fn stop(&self) {
+        self.tasks.clear();
+        let slots = std::mem::take(&mut *self.slots.borrow_mut());
+        for slot in slots.into_values() {
+            if let Route::Local(owner) = slot.route {
+                owner.step_down("the host stops");
+            }
+        }
+        self.context.leases.stop();
+    }
+
+    /// The way to `id`; a local owner that is over is none.
+    fn route(&self, id: ObjectId) -> Route {
+        let mut slots = self.slots.borrow_mut();
+        let Some(slot) = slots.get_mut(&id) else { return Route::Unknown };
+        match &slot.route {
+            Route::Local(owner) if owner.is_stopped() => {
+                slot.prefer = owner.state.borrow().prefer;
+                slot.route = Route::Unknown;
+            }
+            _ => {}
+        }
+        slot.route.clone()
+    }
+
+    /// The owner of `id` that lives here, serving or on its way.
+    fn local_owner(&self, id: ObjectId) -> Option<Rc<Owner>> {
+        match self.route(id) {
+            Route::Local(owner) => Some(owner),
+            Route::Unknown | Route::Remote(..) => None,
+        }
+    }
+
+    fn record_changed(&self, record: ObjectRecord, revision: u64) {
+        let id = record.id;
+        // Rule 20: a record with another term. An older one may come late, so only a higher term.
+        if let Some(owner) = self.local_owner(id)
+            && record.term > owner.term
+        {
+            owner.step_down("the record has a higher term");
+        }
+        let mut slots = self.slots.borrow_mut();
+        let slot = slots.entry(id).or_default();
+        if slot.record.as_ref().is_some_and(|(known, _)| known.version >= record.version) {
+            return;
+        }
+        if let Route::Remote(_, term) = slot.route
+            && record.term > term
+        {
+            slot.route = Route::Unknown;
+        }
+        slot.gone_since = None;
+        slot.record = Some((record, revision));
+    }
+
+    async fn create_component(
+        self: &Rc<Self>,
+        host: HostId,
+        request: Request,
+    ) -> Result<(), ObjectError> {
+        let deadline = self.env().now() + CREATE_WAIT;
+        loop {
+            let left = deadline.since(self.env().now());
+            let call = self.context.peers.call(host, request.clone());
+            match self.env().timeout(left, call).await {
+                Ok(Ok(Response::Done)) => return Ok(()),
+                Ok(Ok(Response::Failed { reason: Failure::Full })) => {
+                    return Err(ObjectError::Full);
+                }
+                Ok(Ok(Response::Failed { .. })) => return Err(ObjectError::Io),
+                Ok(Ok(_) | Err(_)) if left > CREATE_RETRY => {}
+                _ => return Err(ObjectError::Inaccessible),
+            }
+            self.env().sleep(CREATE_RETRY).await;
+        }
+    }
+
+    /// Rule 40: only when a linearizable read shows that no record names them.
+    async fn delete_components(self: &Rc<Self>, id: ObjectId) {
+        loop {
+            match self.context.directory.get(&directory::object_key(id)).await {
+                Ok(None) => break,
+                Ok(Some(_)) => return,
+                Err(_) => self.env().sleep(CREATE_WAIT).await,
+            }
+        }
+        let groups = self.context.groups.iter();
+        let mine = groups.flat_map(|group| {
+            let of_object =
+                |component: &ComponentId| group.component(*component).is_some_and(|c| c.object == id);
+            group.components().into_iter().filter(of_object).collect::<Vec<_>>()
+        });
+        for component in mine.collect::<Vec<_>>() {
+            let request = Request::DeleteComponent { object: id, component };
+            drop(self.context.peers.call(self.context.me.host, request).await);
+        }
+    }
+}

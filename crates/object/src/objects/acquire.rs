@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Becoming the owner, or finding who is.
+
+use super::{Inner, ObjectError, Route};
+use crate::owner::{Owner, Phase};
+use crate::takeover::{Failed, bring_up, claim};
+use base::{ObjectId, Term};
+use directory::ObjectRecord;
+use std::rc::Rc;
+use std::time::Duration;
+use wire::{Request, Response};
+
+/// First pause between two attempts.
+const RETRY: Duration = Duration::from_millis(50);
+/// The longest pause.
+const RETRY_MAX: Duration = Duration::from_secs(1);
+/// Attempts of one run that may begin again at once because something changed.
+const ROUNDS_MAX: usize = 8;
+/// How long the owner elsewhere may take to hand over or to open.
+const REMOTE_WAIT: Duration = Duration::from_secs(8);
+
+/// Whether a living owner elsewhere is asked to hand over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Wish {
+    /// A client here wants to use the object.
+    Use,
+    /// Only take over if the owner is dead.
+    Adopt,
+}
+
+impl Inner {
+    /// See [`super::Objects::acquire`]. An attempt under way goes on when the future is dropped.
+    pub(super) async fn acquire(self: &Rc<Self>, id: ObjectId) -> Result<(), ObjectError> {
+        let deadline = self.env().now() + self.context.options.acquire_wait;
+        let mut pause = RETRY;
+        loop {
+            match self.route(id) {
+                Route::Local(owner) if owner.phase() == Phase::Serving => return Ok(()),
+                Route::Remote(..) => return Ok(()),
+                Route::Local(_) | Route::Unknown => {}
+            }
+            let settled = {
+                let mut slots = self.slots.borrow_mut();
+                slots.entry(id).or_default().settled.wait()
+            };
+            self.start_acquiring(id, Wish::Use);
+            let until = self.env().sleep_until(deadline);
+            if let env::Either::Second(()) = env::select(settled, until).await {
+                return Err(ObjectError::Inaccessible);
+            }
+            let outcome = self.slots.borrow().get(&id).and_then(|slot| slot.outcome);
+            match outcome {
+                None => continue,
+                Some(ObjectError::Deleted) => return Err(ObjectError::Deleted),
+                Some(_) => {}
+            }
+            if self.env().now() >= deadline {
+                return Err(ObjectError::Inaccessible);
+            }
+            self.env().sleep(pause).await;
+            pause = (pause * 2).min(RETRY_MAX);
+        }
+    }
+
+    /// One attempt at a time per object; a second request joins the first.
+    pub(super) fn start_acquiring(self: &Rc<Self>, id: ObjectId, wish: Wish) {
+        {
+            let mut slots = self.slots.borrow_mut();
+            let slot = slots.entry(id).or_default();
+            if slot.is_acquiring {
+                return;
+            }
+            slot.is_acquiring = true;
+        }
+        let inner = Rc::clone(self);
+        self.spawn("acquire", async move {
+            let outcome = inner.attempt(id, wish).await;
+            let mut slots = inner.slots.borrow_mut();
+            let Some(slot) = slots.get_mut(&id) else { return };
+            slot.is_acquiring = false;
+            slot.outcome = outcome.err();
+            slot.gone_since = None;
+            slot.settled.notify();
+        });
+    }
+
+    async fn attempt(self: &Rc<Self>, id: ObjectId, wish: Wish) -> Result<(), ObjectError> {
+        for _ in 0..ROUNDS_MAX {
+            if let Some(owner) = self.local_owner(id) {
+                match owner.phase() {
+                    Phase::Serving => return Ok(()),
+                    // A hand-over that is under way ends in one way or the other.
+                    _ => {
+                        let changed = owner.changed.wait();
+                        env::select(changed, self.env().sleep(RETRY_MAX)).await;
+                        continue;
+                    }
+                }
+            }
+            let used = self.slots.borrow().get(&id).map_or(Term(0), |slot| slot.used);
+            match claim(&self.context, id, used).await {
+                Ok((record, revision)) => match self.rise(id, record, revision).await {
+                    Ok(()) => return Ok(()),
+                    Err(Failed::Again(_)) => self.env().sleep(RETRY).await,
+                    Err(other) => return Err(error_of(other)),
+                },
+                Err(Failed::Again(_)) => self.env().sleep(RETRY).await,
+                Err(Failed::Alive(owner, term)) if wish == Wish::Use => {
+                    match self.approach(id, owner, term).await {
+                        Some(result) => return result,
+                        None => continue,
+                    }
+                }
+                Err(Failed::Unavailable) if wish == Wish::Use => return self.by_memory(id).await,
+                Err(other) => return Err(error_of(other)),
+            }
+        }
+        Err(ObjectError::Inaccessible)
+    }
+
+    /// From a claimed record to a serving owner. It is known here from the start, so that the
+    /// Fence of a still newer one stops it (rule 52c).
+    async fn rise(
+        self: &Rc<Self>,
+        id: ObjectId,
+        record: ObjectRecord,
+        revision: u64,
+    ) -> Result<(), Failed> {
+        let owner = Owner::new(&self.context, record.clone(), revision);
+        let prefer = {
+            let mut slots = self.slots.borrow_mut();
+            let slot = slots.entry(id).or_default();
+            assert!(record.term > slot.used, "a term is used twice");
+            slot.used = record.term;
+            slot.route = Route::Local(Rc::clone(&owner));
+            slot.record = Some((record, revision));
+            slot.prefer.take()
+        };
+        let result = bring_up(&owner, prefer).await;
+        if let Err(failed) = result {
+            let wanted = if let Failed::Again(component) = failed { component } else { None };
+            owner.step_down("the take-over did not succeed");
+            let mut slots = self.slots.borrow_mut();
+            if let Some(slot) = slots.get_mut(&id) {
+                slot.prefer = wanted;
+                slot.route = Route::Unknown;
+            }
+        }
+        result
+    }
+
+    /// A living owner elsewhere: it hands over (`None`: look again), or becomes the way to go.
+    async fn approach(
+        self: &Rc<Self>,
+        id: ObjectId,
+        owner: directory::Owner,
+        term: Term,
+    ) -> Option<Result<(), ObjectError>> {
+        let me = self.context.me;
+        if owner.host == me.host {
+            return Some(Err(ObjectError::Inaccessible)); // a newer run of my own host
+        }
+        let to = wire::Owner { host: me.host, incarnation: me.incarnation };
+        let call = self.context.peers.call(owner.host, Request::HandOver { object: id, to });
+        match self.env().timeout(REMOTE_WAIT, call).await {
+            Ok(Ok(Response::Done)) => None,
+            Ok(Ok(_)) => Some(self.open_remote(id, owner, term).await),
+            Ok(Err(_)) | Err(_) => Some(Err(ObjectError::Inaccessible)),
+        }
+    }
+
+    /// Rules 44, 45: requests that this host sent before are answered or gone when it opens.
+    async fn open_remote(
+        self: &Rc<Self>,
+        id: ObjectId,
+        owner: directory::Owner,
+        term: Term,
+    ) -> Result<(), ObjectError> {
+        let volume = {
+            let slots = self.slots.borrow();
+            let record = slots.get(&id).and_then(|slot| slot.record.as_ref());
+            record.map_or(base::VolumeId(0), |(record, _)| record.volume)
+        };
+        let request = Request::ClientOpen { volume, object: id, term };
+        let call = self.context.peers.call(owner.host, request);
+        match self.env().timeout(REMOTE_WAIT, call).await {
+            Ok(Ok(Response::Done)) => {
+                let mut slots = self.slots.borrow_mut();
+                slots.entry(id).or_default().route = Route::Remote(owner, term);
+                Ok(())
+            }
+            _ => Err(ObjectError::Inaccessible),
+        }
+    }
+
+    /// Without a directory nothing changes hands, but a living owner can still be used (rule 52).
+    async fn by_memory(self: &Rc<Self>, id: ObjectId) -> Result<(), ObjectError> {
+        let known = {
+            let slots = self.slots.borrow();
+            let record = slots.get(&id).and_then(|slot| slot.record.as_ref());
+            record.and_then(|(record, _)| Some((record.owner?, record.term)))
+        };
+        match known {
+            Some((owner, term)) if owner.host != self.context.me.host => {
+                self.open_remote(id, owner, term).await
+            }
+            _ => Err(ObjectError::Inaccessible),
+        }
+    }
+}
+
+fn error_of(failed: Failed) -> ObjectError {
+    match failed {
+        Failed::Deleted => ObjectError::Deleted,
+        Failed::Alive(..) | Failed::Unavailable | Failed::Inaccessible | Failed::Again(_) => {
+            ObjectError::Inaccessible
+        }
+    }
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Requests of other hosts (and of this one): to the replicas, or to the owner that lives here.
+
+use super::{Forwarded, Inner, ObjectError, Route};
+use crate::handover::hand_over;
+use crate::owner::{Owner, Phase};
+use base::{HostId, ObjectId, Term};
+use peer::{Handler, PeerId, Reply};
+use std::rc::{Rc, Weak};
+use wire::{Failure, Refusal, Request, Response};
+
+/// Client requests of one host for one object under way; beyond it they are refused as busy. Far
+/// above any queue depth that a volume uses.
+const FORWARDED_MAX: usize = 4096;
+
+/// The handler that the peer links know; it does not keep the objects alive.
+pub(super) struct Door(Weak<Inner>);
+
+impl Door {
+    pub(super) fn new(inner: &Rc<Inner>) -> Self {
+        Self(Rc::downgrade(inner))
+    }
+}
+
+impl Handler for Door {
+    fn handle(&self, from: PeerId, request: Request, reply: Reply) {
+        match self.0.upgrade() {
+            Some(inner) => inner.handle(from, request, reply),
+            None => reply.send(Response::Refused { reason: Refusal::NotReady }),
+        }
+    }
+}
+
+impl Inner {
+    fn handle(self: &Rc<Self>, from: PeerId, request: Request, reply: Reply) {
+        match request {
+            Request::Fence { target, .. } => {
+                // Rule 52c: a Fence that reaches the old owner's own host stops it in this step.
+                if let Some(owner) = self.local_owner(target.object)
+                    && target.term > owner.term
+                {
+                    owner.step_down("a newer owner fences");
+                }
+                self.replicas.handle(from, request, reply);
+            }
+            Request::HandOver { object, to } => self.asked_to_hand_over(from, object, to, reply),
+            Request::ClientOpen { object, term, .. } => self.client_open(from, object, term, reply),
+            Request::ClientRead { object, term, range } => {
+                self.client(from, object, term, reply, async move |owner: Rc<Owner>| {
+                    let data = owner.read(range).await?;
+                    Ok(Response::Data { crcs: data.crcs, payload: data.payload })
+                });
+            }
+            Request::ClientWrite { object, term, range, kind, crcs, payload } => {
+                self.client(from, object, term, reply, async move |owner: Rc<Owner>| {
+                    owner.write(range, kind, crcs, payload).await?;
+                    Ok(Response::Done)
+                });
+            }
+            Request::ClientExtents { object, term, range } => {
+                self.client(from, object, term, reply, async move |owner: Rc<Owner>| {
+                    let ranges = owner.extents(range).await?;
+                    Ok(Response::Extents { ranges })
+                });
+            }
+            other => self.replicas.handle(from, other, reply),
+        }
+    }
+
+    /// The owner that serves `object` here at `term` (rule 43).
+    fn serving(&self, object: ObjectId, term: Term) -> Option<Rc<Owner>> {
+        let owner = self.local_owner(object)?;
+        (owner.term == term && owner.phase() == Phase::Serving).then_some(owner)
+    }
+
+    /// "Not here", with what this host knows of where.
+    fn moved(&self, object: ObjectId) -> Response {
+        let slots = self.slots.borrow();
+        let record = slots.get(&object).and_then(|slot| slot.record.as_ref());
+        let owner = record.and_then(|(record, _)| record.owner);
+        let owner =
+            owner.map(|owner| wire::Owner { host: owner.host, incarnation: owner.incarnation });
+        let term = record.map_or(Term(0), |(record, _)| record.term);
+        Response::Moved { owner, term }
+    }
+
+    fn forwarded(&self, object: ObjectId, host: HostId) -> Rc<Forwarded> {
+        let mut slots = self.slots.borrow_mut();
+        Rc::clone(slots.entry(object).or_default().forwarded.entry(host).or_default())
+    }
+
+    /// One client request of another host, counted while it is under way.
+    fn client<F>(self: &Rc<Self>, from: PeerId, object: ObjectId, term: Term, reply: Reply, run: F)
+    where
+        F: AsyncFnOnce(Rc<Owner>) -> Result<Response, ObjectError> + 'static,
+    {
+        let Some(owner) = self.serving(object, term) else {
+            return reply.send(self.moved(object));
+        };
+        let forwarded = self.forwarded(object, from.host);
+        if forwarded.count.get() >= FORWARDED_MAX {
+            return reply.send(Response::Failed { reason: Failure::Busy });
+        }
+        forwarded.count.set(forwarded.count.get() + 1);
+        let inner = Rc::clone(self);
+        self.spawn("client request", async move {
+            let response = match run(owner).await {
+                Ok(response) => response,
+                Err(ObjectError::NotOwner | ObjectError::Deleted) => inner.moved(object),
+                Err(ObjectError::Full) => Response::Failed { reason: Failure::Full },
+                Err(ObjectError::Io) => Response::Failed { reason: Failure::Io },
+                Err(ObjectError::Inaccessible) => {
+                    Response::Failed { reason: Failure::Inaccessible }
+                }
+            };
+            forwarded.count.set(forwarded.count.get() - 1);
+            forwarded.fell.notify();
+            reply.send(response);
+        });
+    }
+
+    /// Rule 45: answered when no earlier request of that host is under way any more.
+    fn client_open(self: &Rc<Self>, from: PeerId, object: ObjectId, term: Term, reply: Reply) {
+        let Some(owner) = self.serving(object, term) else {
+            return reply.send(self.moved(object));
+        };
+        let forwarded = self.forwarded(object, from.host);
+        let inner = Rc::clone(self);
+        self.spawn("client open", async move {
+            loop {
+                let (fell, changed) = (forwarded.fell.wait(), owner.changed.wait());
+                if owner.phase() != Phase::Serving {
+                    return reply.send(inner.moved(object));
+                }
+                if forwarded.count.get() == 0 {
+                    return reply.send(Response::Done);
+                }
+                env::select(fell, changed).await;
+            }
+        });
+    }
+
+    /// Rule 53: given away unless clients of this host use it.
+    fn asked_to_hand_over(
+        self: &Rc<Self>,
+        from: PeerId,
+        object: ObjectId,
+        to: wire::Owner,
+        reply: Reply,
+    ) {
+        let is_attached = {
+            let slots = self.slots.borrow();
+            slots.get(&object).is_none_or(|slot| slot.is_attached)
+        };
+        let owner = match self.route(object) {
+            Route::Local(owner) if owner.phase() == Phase::Serving => owner,
+            _ => return reply.send(self.moved(object)),
+        };
+        let is_sender = to.host == from.host && to.incarnation == from.incarnation;
+        if is_attached || !is_sender {
+            return reply.send(self.moved(object));
+        }
+        let inner = Rc::clone(self);
+        self.spawn("hand over", async move {
+            let to = directory::Owner { host: to.host, incarnation: to.incarnation };
+            if hand_over(&owner, to).await {
+                reply.send(Response::Done);
+            } else {
+                reply.send(inner.moved(object));
+            }
+        });
+    }
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Fencing a component and opening a session with it (rules 14, 19, 24, 25, 31).
+
+use super::leg::FencedAt;
+use super::{Frame, Link, Owner};
+use base::{ComponentId, Lsn, Seat, SectorRange, Version};
+use peer::PeerError;
+use std::rc::Rc;
+use std::time::Duration;
+use wire::{Health, Refusal, Request, Response, Target};
+
+/// What a component said about itself in its Fence answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Fence {
+    pub(crate) session: base::Session,
+    /// Highest lsn that is durable on it.
+    pub(crate) durable: Lsn,
+    /// K as it was told.
+    pub(crate) commit: Lsn,
+    /// W: everything up to it is on its capacity devices.
+    pub(crate) destaged: Lsn,
+    /// Ranges with an lsn above its K.
+    pub(crate) tail: Vec<(SectorRange, Lsn)>,
+    /// What it admits to have lost: everything above this (rule 19).
+    pub(crate) kept: Option<Lsn>,
+    /// Which grants cover it.
+    pub(crate) fenced: FencedAt,
+}
+
+/// How a Fence was answered.
+#[derive(Clone, Debug)]
+pub(crate) enum FenceAnswer {
+    /// The session stands as soon as the owner says so.
+    Fenced(Fence),
+    /// Somebody else owns the object (rules 8, 20).
+    HigherTerm,
+    /// The directory went back in time (rule 25).
+    FromTheFuture(Version),
+    /// It answers, but not yet with yes: a grant must run out first (rule 52b).
+    Wait(Duration),
+    /// It does not know the component (any more).
+    Unknown,
+    /// There is no link to its host.
+    Unreachable,
+    /// No answer, or none that makes sense.
+    Silent,
+}
+
+impl Owner {
+    /// Sends one Fence to `component` for a new session and looks at the answer. Changes no leg.
+    /// Bounded by `limit`. `create` makes the component where it does not exist.
+    pub(crate) async fn fence(
+        self: &Rc<Self>,
+        component: ComponentId,
+        seat: Seat,
+        create: bool,
+        limit: Duration,
+    ) -> FenceAnswer {
+        let session = self.new_session();
+        let (host, version) = {
+            let state = self.state.borrow();
+            let record = crate::record::component(&state.record, component);
+            let Some(record) = record else { return FenceAnswer::Unknown };
+            (record.host, state.record.version)
+        };
+        let me = self.context.me;
+        let target = Target { object: self.id, component, term: self.term, seat, session };
+        let owner = wire::Owner { host: me.host, incarnation: me.incarnation };
+        let create = create.then_some(self.sectors);
+        let at = self.now();
+        let call = self.context.peers.call(host, Request::Fence { target, version, owner, create });
+        let Ok(answer) = self.env().timeout(limit, call).await else {
+            return FenceAnswer::Silent;
+        };
+        match answer {
+            Ok(Response::Fenced { seat: theirs, version: seen, .. }) if seen > version => {
+                tracing::error!(
+                    object = %self.id, %component, record = version.0, seen = seen.0,
+                    seat = theirs.0, "a replica has seen a newer record than the directory holds"
+                );
+                FenceAnswer::FromTheFuture(seen)
+            }
+            Ok(Response::Fenced { seat: theirs, .. }) if theirs != seat => {
+                FenceAnswer::Silent // rule 9
+            }
+            Ok(Response::Fenced { durable, commit, destaged, grant_epoch, tail, health, .. }) => {
+                let incarnation = self.context.incarnation(host);
+                let fenced = FencedAt { at, incarnation, grant_epoch };
+                let kept = kept(health, destaged);
+                FenceAnswer::Fenced(Fence { session, durable, commit, destaged, tail, kept, fenced })
+            }
+            Ok(Response::Refused { reason }) => self.refused(component, &reason),
+            Err(PeerError::Unreachable) => FenceAnswer::Unreachable,
+            Ok(_) | Err(_) => FenceAnswer::Silent,
+        }
+    }
+
+    fn refused(&self, component: ComponentId, reason: &Refusal) -> FenceAnswer {
+        match reason {
+            Refusal::HigherTerm(term) if *term > self.term => FenceAnswer::HigherTerm,
+            Refusal::UnknownComponent => FenceAnswer::Unknown,
+            Refusal::GrantedToOther { wait_ms } => {
+                FenceAnswer::Wait(Duration::from_millis(u64::from(*wait_ms)))
+            }
+            Refusal::NotReady => FenceAnswer::Wait(Duration::from_millis(100)),
+            other => {
+                tracing::warn!(object = %self.id, %component, ?other, "a fence was refused");
+                FenceAnswer::Silent
+            }
+        }
+    }
+
+    /// Opens the session of a successful Fence: what it has durable counts as answered, the rest
+    /// is sent again in order (rule 14; applying twice is harmless). Returns false where the leg
+    /// is gone or already has a session.
+    pub(crate) fn open_session(self: &Rc<Self>, component: ComponentId, fence: &Fence) -> bool {
+        let now = self.now();
+        let (answered, resend, host) = {
+            let mut guard = self.state.borrow_mut();
+            let state = &mut *guard;
+            let commit = state.commit();
+            let Some(leg) = state.legs.iter_mut().find(|leg| leg.component == component) else {
+                return false;
+            };
+            if leg.link == Link::Live {
+                return false;
+            }
+            leg.link = Link::Live;
+            leg.session = fence.session;
+            leg.last_sent = Lsn::ZERO; // a session's first `prev`
+            leg.fenced = Some(fence.fenced);
+            leg.progress_at = now;
+            leg.told = fence.commit;
+            let mut answered = Vec::new();
+            while leg.unacked.front().is_some_and(|frame| frame.lsn <= fence.durable) {
+                let Some(frame) = leg.unacked.pop_front() else { break };
+                leg.acked = leg.acked.max(frame.lsn);
+                state.window.answer(frame.lsn, leg.bit);
+                answered.extend(frame.waiter);
+            }
+            let frames = std::mem::take(&mut leg.unacked);
+            let request = |frame: &Frame| {
+                (frame.lsn, leg.request(self.id, self.term, commit, frame))
+            };
+            let resend: Vec<_> = frames.iter().map(request).collect();
+            leg.unacked = frames;
+            for frame in &mut leg.unacked {
+                frame.since = now;
+            }
+            (answered, resend, leg.host)
+        };
+        for waiter in answered {
+            waiter.send(());
+        }
+        for (lsn, request) in resend {
+            self.send(host, component, fence.session, lsn, request);
+        }
+        self.changed.notify();
+        self.drained.notify();
+        self.settle();
+        true
+    }
+}
+
+/// Rule 19: a claim to be worse than the record says is believed at once.
+fn kept(health: Health, destaged: Lsn) -> Option<Lsn> {
+    match health {
+        Health::Good => None,
+        Health::Partial => Some(destaged),
+        Health::Lost => Some(Lsn::ZERO),
+    }
+}

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Reads: shared lock, an active source, and the lease at the very end (rules 10-13, 52a).
+
+use super::leg::FencedAt;
+use super::write::Content;
+use super::{Link, Mask, Mode, Owner, Role, Ticket};
+use crate::objects::ObjectError;
+use base::{ComponentId, HostId, SectorRange, Session};
+use crate::objects::ReadData;
+use peer::PeerError;
+use std::future::Future;
+use std::rc::Rc;
+use std::time::Duration;
+use wire::{Failure, Refusal, Request, Response, Target, WriteKind};
+
+/// Before a source is asked again after an answer that said "later".
+const RETRY: Duration = Duration::from_millis(20);
+
+/// Whom to ask.
+pub(crate) struct Source {
+    pub(crate) component: ComponentId,
+    pub(crate) host: HostId,
+    pub(crate) session: Session,
+    pub(crate) target: Target,
+    pub(crate) bit: Mask,
+}
+
+/// How a source answered.
+pub(crate) enum Found {
+    /// Data that matches its checksums.
+    Data(ReadData),
+    /// Not from this one: its copy is bad or its device fails.
+    Bad,
+    /// Nothing to conclude; ask again, perhaps another one.
+    Again,
+}
+
+impl Owner {
+    /// One client read within one chunk.
+    pub(crate) async fn read(self: &Rc<Self>, range: SectorRange) -> Result<ReadData, ObjectError> {
+        self.check_range(range)?;
+        let guard = match self.options().mutations.reads_do_not_wait {
+            true => None,
+            false => Some(self.lock.lock(range, Mode::Shared).await), // rule 10
+        };
+        self.check_serving()?;
+        self.busy_at.set(self.now());
+        let deadline = self.now() + self.options().lease_wait;
+        let mut avoid: Mask = 0;
+        loop {
+            self.check_serving()?;
+            let changed = self.changed.wait();
+            let Some(source) = self.source(avoid) else {
+                if avoid != 0 && self.all_tried(avoid) {
+                    return Err(ObjectError::Io); // no good copy (DESIGN contract 4)
+                }
+                self.wait(changed, deadline).await?;
+                continue;
+            };
+            match self.ask(&source, range).await {
+                Found::Data(data) => {
+                    if !self.confirm(&source, deadline).await? {
+                        continue;
+                    }
+                    drop(guard);
+                    if avoid != 0 {
+                        self.repair_later(range, avoid);
+                    }
+                    return Ok(data);
+                }
+                Found::Bad => avoid |= source.bit,
+                Found::Again => {
+                    let pause = self.env().sleep(RETRY);
+                    self.wait(pause, deadline).await?;
+                }
+            }
+        }
+    }
+
+    /// Where data is, as the local component knows it. `None` where there is none to ask: then
+    /// everything may be data.
+    pub(crate) async fn extents(
+        self: &Rc<Self>,
+        range: SectorRange,
+    ) -> Result<Vec<(SectorRange, bool)>, ObjectError> {
+        if range.is_empty() || range.end() > self.sectors {
+            return Err(ObjectError::Io);
+        }
+        let deadline = self.now() + self.options().lease_wait;
+        let mut found = Vec::new();
+        for piece in range.split_at_multiples(base::CHUNK_SECTORS) {
+            if found.len() >= wire::LIST_MAX / 2 {
+                break; // may end early
+            }
+            let _guard = self.lock.lock(piece, Mode::Shared).await; // rule 10
+            self.check_serving()?;
+            let local = self.source(0).filter(|source| source.host == self.context.me.host);
+            let group = local.as_ref().and_then(|source| self.context.group_of(source.component));
+            match (local, group) {
+                (Some(source), Some(group)) => {
+                    let parts = group.extents(source.component, piece);
+                    if !self.confirm(&source, deadline).await? {
+                        return Err(ObjectError::NotOwner); // an answer like a read's (rule 12)
+                    }
+                    found.extend(parts);
+                }
+                _ => found.push((piece, true)),
+            }
+        }
+        Ok(found)
+    }
+
+    /// An active component to read from (rule 11), the local one if it is one, not in `avoid`.
+    pub(crate) fn source(&self, avoid: Mask) -> Option<Source> {
+        let state = self.state.borrow();
+        let usable = |leg: &&super::Leg| {
+            leg.link == Link::Live && leg.bit & avoid == 0 && state.is_readable(leg.component)
+        };
+        let mut legs = state.legs.iter().filter(usable);
+        let me = self.context.me.host;
+        let first = legs.clone().find(|leg| leg.host == me).or_else(|| legs.next())?;
+        let target = first.target(self.id, self.term);
+        let (component, host, session) = (first.component, first.host, first.session);
+        Some(Source { component, host, session, target, bit: first.bit })
+    }
+
+    fn all_tried(&self, avoid: Mask) -> bool {
+        let state = self.state.borrow();
+        let active = state.legs.iter().filter(|leg| leg.role == Role::Active);
+        active.fold(0, |mask, leg| mask | leg.bit) & !avoid == 0
+    }
+
+    async fn wait(
+        &self,
+        event: impl Future<Output = ()>,
+        deadline: base::Instant,
+    ) -> Result<(), ObjectError> {
+        match env::select(event, self.env().sleep_until(deadline)).await {
+            env::Either::First(()) => Ok(()),
+            env::Either::Second(()) => Err(ObjectError::Inaccessible),
+        }
+    }
+
+    /// Asks `source` for `range` and looks at the answer.
+    pub(crate) async fn ask(self: &Rc<Self>, source: &Source, range: SectorRange) -> Found {
+        let (component, session) = (source.component, source.session);
+        let request = Request::Read { target: source.target, range };
+        match self.context.peers.call(source.host, request).await {
+            Ok(Response::Data { crcs, payload }) if wire::verify(range, &crcs, &payload) => {
+                Found::Data(ReadData { payload, crcs })
+            }
+            Ok(Response::Data { .. }) => Found::Bad,
+            Ok(Response::Failed { reason: Failure::BadCrc { .. } }) => Found::Bad,
+            Ok(Response::Failed { reason: Failure::Device | Failure::Io }) => Found::Bad,
+            Ok(Response::Refused { reason: Refusal::HigherTerm(term) }) if term > self.term => {
+                self.step_down("a replica refuses this term"); // rules 8, 20
+                Found::Again
+            }
+            Err(PeerError::Overloaded) => Found::Again,
+            Ok(Response::Refused { .. }) | Err(_) => {
+                self.break_leg(component, session, "a read failed");
+                Found::Again
+            }
+            Ok(_) => Found::Again,
+        }
+    }
+
+    /// Rule 12, after the data arrived and before the answer: still the owner at this term, the
+    /// source still active, every remote active component covered by a grant. Waits for a grant
+    /// that is late, and then looks again. False: the source no longer counts, read again.
+    async fn confirm(
+        self: &Rc<Self>,
+        source: &Source,
+        deadline: base::Instant,
+    ) -> Result<bool, ObjectError> {
+        loop {
+            let (changed, granted) = (self.changed.wait(), self.context.leases.changed().wait());
+            self.check_serving()?;
+            if !self.state.borrow().is_readable(source.component) {
+                return Ok(false);
+            }
+            if self.options().mutations.no_lease_check || self.is_covered() {
+                return Ok(true);
+            }
+            let event = async { drop(env::select(changed, granted).await) };
+            self.wait(event, deadline).await?;
+        }
+    }
+
+    /// Rule 52a. A leg that was fenced before the grants of its host began anew is fenced again:
+    /// the answer tells whether somebody else was there in between (rule 21).
+    fn is_covered(&self) -> bool {
+        let leases = &self.context.leases;
+        let mut stale = Vec::new();
+        let mut is_covered = true;
+        {
+            let state = self.state.borrow();
+            let remote = |leg: &&super::Leg| {
+                leg.host != self.context.me.host && state.counts_for_lease(leg.component)
+            };
+            let mut counted = 0;
+            for leg in state.legs.iter().filter(remote) {
+                counted += 1;
+                let Some(FencedAt { at, incarnation, grant_epoch }) = leg.fenced else {
+                    is_covered = false;
+                    continue;
+                };
+                if leases.covers(leg.host, incarnation, grant_epoch) {
+                    continue;
+                }
+                is_covered = false;
+                if leases.has_newer(leg.host, at, incarnation, grant_epoch) {
+                    stale.push((leg.component, leg.session));
+                }
+                leases.hurry(leg.host);
+            }
+            // Every component that counts has a leg: without one nothing is known of it.
+            is_covered &= counted == state.remote_for_lease(self.context.me.host);
+        }
+        for (component, session) in stale {
+            self.break_leg(component, session, "its grants began anew");
+        }
+        is_covered
+    }
+
+    /// Rule 13: the bad copies are written again, under the range lock and with an lsn.
+    fn repair_later(self: &Rc<Self>, range: SectorRange, bad: Mask) {
+        let owner = Rc::clone(self);
+        self.spawn("repair", async move {
+            let guard = owner.lock.lock(range, Mode::Exclusive).await;
+            let Some(source) = owner.source(bad) else { return };
+            let Found::Data(data) = owner.ask(&source, range).await else { return };
+            let is_there = {
+                let state = owner.state.borrow();
+                state.legs.iter().any(|leg| leg.bit & bad != 0 && leg.role == Role::Active)
+            };
+            if owner.check_serving().is_err() || !is_there {
+                return;
+            }
+            tracing::warn!(object = %owner.id, ?range, "a bad copy is written again");
+            let (crcs, payload) = (data.crcs, data.payload);
+            let content = Content { kind: WriteKind::Data, is_copy: true, crcs, payload };
+            // The ticket holds the lock until the copy is durable.
+            owner.submit(range, content, Some(bad), Ticket::new(Some(guard), None));
+        });
+    }
+}

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Writes: lock, lsn, all required legs in parallel, answer when all have it (rules 1-7).
+
+use super::{Frame, Leg, Link, Mask, Mode, Owner, Phase, Role, Ticket};
+use crate::objects::ObjectError;
+use base::{ComponentId, HostId, Lsn, SectorRange, Session};
+use crate::objects::ReadData;
+use env::Slice;
+use env::channel::{OneReceiver, oneshot};
+use peer::PeerError;
+use std::rc::Rc;
+use wire::{Crcs, Failure, Refusal, Request, Response, WriteKind};
+
+/// A leg with fewer free chunks than this takes no writes that may allocate: what was promised to
+/// writes in flight, and the store's own needs, come out of it (rule 2, trap 14).
+const FREE_CHUNKS_RESERVE: u32 = 16;
+
+/// What is written, without where.
+pub(crate) struct Content {
+    pub(crate) kind: WriteKind,
+    pub(crate) is_copy: bool,
+    pub(crate) crcs: Crcs,
+    pub(crate) payload: Slice,
+}
+
+/// One frame on its way: leg, host, session and the request.
+type Outgoing = (ComponentId, HostId, Session, Request);
+
+impl Owner {
+    /// One client write, within one chunk. Dropping the future does not take it back: once sent it
+    /// goes on, and its range stays locked until it ends.
+    pub(crate) async fn write(
+        self: &Rc<Self>,
+        range: SectorRange,
+        kind: WriteKind,
+        crcs: Crcs,
+        payload: Slice,
+    ) -> Result<(), ObjectError> {
+        self.check_range(range)?;
+        if kind == WriteKind::Data && !wire::verify(range, &crcs, &payload) {
+            // Wrong before it came here: refused at the door, or no replica would ever take it.
+            return Err(ObjectError::Io);
+        }
+        let guard = self.lock.lock(range, Mode::Exclusive).await; // rule 1
+        self.check_serving()?;
+        self.check_space(kind)?;
+        self.busy_at.set(self.now());
+        let (done, answer) = oneshot();
+        let content = Content { kind, is_copy: false, crcs, payload };
+        self.submit(range, content, None, Ticket::new(Some(guard), Some(done)));
+        // No answer: the owner stepped down, the write may survive or not (rule 20).
+        answer.recv().await.unwrap_or(Err(ObjectError::NotOwner))
+    }
+
+    /// Rule 2: "full" is found out before an lsn is given, never by one replica alone.
+    fn check_space(&self, kind: WriteKind) -> Result<(), ObjectError> {
+        let state = self.state.borrow();
+        let reserve = FREE_CHUNKS_RESERVE;
+        let is_full = |leg: &Leg| leg.role != Role::Joining && leg.free_chunks < reserve;
+        if kind == WriteKind::Data && state.legs.iter().any(is_full) {
+            return Err(ObjectError::Full);
+        }
+        Ok(())
+    }
+
+    /// Gives the next lsn and sends to every leg in `only` (all where `None`), in the same turn.
+    pub(crate) fn submit(
+        self: &Rc<Self>,
+        range: SectorRange,
+        content: Content,
+        only: Option<Mask>,
+        ticket: Ticket,
+    ) -> Lsn {
+        let now = self.now();
+        let (lsn, outgoing) = {
+            let mut guard = self.state.borrow_mut();
+            let state = &mut *guard;
+            assert!(state.phase != Phase::Stopped, "a write after the end");
+            let commit = state.commit();
+            let sent = state.legs.iter().fold(0, |mask, leg| mask | leg.bit);
+            let sent = sent & only.unwrap_or(Mask::MAX);
+            let lsn = state.window.push(range, sent, ticket);
+            let mut outgoing: Vec<Outgoing> = Vec::with_capacity(state.legs.len());
+            for leg in state.legs.iter_mut().filter(|leg| leg.bit & sent != 0) {
+                let frame = content.frame(lsn, range, now);
+                if leg.link == Link::Live {
+                    let request = leg.request(self.id, self.term, commit, &frame);
+                    outgoing.push((leg.component, leg.host, leg.session, request));
+                }
+                leg.unacked.push_back(frame);
+            }
+            (lsn, outgoing)
+        };
+        for (component, host, session, request) in outgoing {
+            self.send(host, component, session, lsn, request);
+        }
+        lsn
+    }
+
+    /// A copy to `component` alone with a fresh lsn, which K does not wait for: the component is
+    /// not active (rule 34). `None` where it has no session any more. Resolves when the copy is
+    /// durable there, with nothing when the leg was given up.
+    pub(crate) fn submit_copy(
+        self: &Rc<Self>,
+        component: ComponentId,
+        range: SectorRange,
+        content: &Content,
+    ) -> Option<OneReceiver<()>> {
+        let now = self.now();
+        let (done, answer) = oneshot();
+        let (host, session, lsn, request) = {
+            let mut guard = self.state.borrow_mut();
+            let state = &mut *guard;
+            let commit = state.commit();
+            let at = state.legs.iter().position(|leg| leg.component == component)?;
+            let (leg, window) = (&mut state.legs[at], &mut state.window);
+            if leg.link != Link::Live {
+                return None;
+            }
+            assert!(leg.role != Role::Active, "an active component is written through the window");
+            let lsn = window.give();
+            let mut frame = content.frame(lsn, range, now);
+            let request = leg.request(self.id, self.term, commit, &frame);
+            frame.waiter = Some(done);
+            leg.unacked.push_back(frame);
+            (leg.host, leg.session, lsn, request)
+        };
+        self.send(host, component, session, lsn, request);
+        Some(answer)
+    }
+
+    /// Calls now; the answer is taken in by a task of the owner.
+    pub(crate) fn send(
+        self: &Rc<Self>,
+        host: HostId,
+        component: ComponentId,
+        session: Session,
+        lsn: Lsn,
+        request: Request,
+    ) {
+        let call = self.context.peers.call(host, request);
+        let owner = Rc::clone(self);
+        self.spawn("write", async move {
+            let answer = call.await;
+            owner.answered(component, session, lsn, answer);
+        });
+    }
+
+    fn answered(
+        self: &Rc<Self>,
+        component: ComponentId,
+        session: Session,
+        lsn: Lsn,
+        answer: Result<Response, PeerError>,
+    ) {
+        match answer {
+            Ok(Response::Durable { lsn: upto, free_chunks }) if upto >= lsn => {
+                self.durable(component, session, lsn, free_chunks);
+            }
+            other => self.frame_failed(component, session, lsn, other),
+        }
+    }
+
+    /// One frame is durable on one leg. Exactly this frame: a later one says nothing about an
+    /// earlier one that failed.
+    fn durable(&self, component: ComponentId, session: Session, lsn: Lsn, free_chunks: u32) {
+        let now = self.now();
+        let any = self.options().mutations.answer_before_all;
+        let (waiter, completed, is_drained) = {
+            let mut guard = self.state.borrow_mut();
+            let state = &mut *guard;
+            let needed = state.needed(self.options());
+            let Some(leg) = state.legs.iter_mut().find(|leg| leg.component == component) else {
+                return;
+            };
+            if leg.session != session || leg.link != Link::Live {
+                return; // rule 9
+            }
+            leg.free_chunks = free_chunks;
+            leg.progress_at = now;
+            let Some(frame) = leg.take(lsn) else { return };
+            leg.acked = leg.acked.max(lsn);
+            let is_caught_up = leg.unacked.is_empty();
+            leg.is_lagging &= !is_caught_up;
+            state.window.answer(lsn, leg.bit);
+            let needed = if any { 0 } else { needed };
+            let completed = state.window.settle_one(lsn, needed);
+            if let Some(completed) = &completed {
+                state.note_missing(completed.range, completed.missing, self.options());
+            }
+            let is_joining = is_caught_up && !state.resyncs.is_empty();
+            (frame.waiter, completed, state.window.live() == 0 || is_joining)
+        };
+        if let Some(waiter) = waiter {
+            waiter.send(());
+        }
+        if let Some(completed) = completed {
+            completed.load.finish(Ok(()));
+        }
+        if is_drained {
+            self.drained.notify();
+        }
+    }
+
+    fn frame_failed(
+        self: &Rc<Self>,
+        component: ComponentId,
+        session: Session,
+        lsn: Lsn,
+        answer: Result<Response, PeerError>,
+    ) {
+        let is_current = {
+            let state = self.state.borrow();
+            let leg = state.leg(component);
+            leg.is_some_and(|leg| leg.session == session && leg.link == Link::Live)
+        };
+        if !is_current {
+            return; // rule 9
+        }
+        match answer {
+            Ok(Response::Refused { reason: Refusal::HigherTerm(term) }) if term > self.term => {
+                self.step_down("a replica refuses this term"); // rule 20
+            }
+            Ok(Response::Moved { term, .. }) if term > self.term => {
+                self.step_down("a replica knows another owner");
+            }
+            Ok(Response::Failed { reason: Failure::Full }) => {
+                // Rule 7, second half: the replicas differ now. The way out that is always right
+                // is a take-over by myself, which makes the tails equal; the full component is its
+                // source, so that nothing has to be allocated.
+                self.state.borrow_mut().prefer = Some(component);
+                self.step_down("a replica ran out of space after the lsn was given");
+            }
+            Ok(Response::Failed { reason: Failure::Device | Failure::Io }) => {
+                self.break_leg(component, session, "device failure");
+                let owner = Rc::clone(self);
+                self.spawn("degrade", async move { owner.degrade(component).await });
+            }
+            other => {
+                tracing::debug!(object = %self.id, %component, %lsn, ?other, "a frame failed");
+                self.break_leg(component, session, "frame failed");
+            }
+        }
+    }
+
+    /// The session is over; frames stay for the next one, which the leg's keeper works on.
+    pub(crate) fn break_leg(&self, component: ComponentId, session: Session, why: &'static str) {
+        {
+            let now = self.now();
+            let mut state = self.state.borrow_mut();
+            let Some(leg) = state.leg_mut(component) else { return };
+            if leg.session != session || leg.link != Link::Live {
+                return;
+            }
+            leg.link = Link::Broken(now);
+        }
+        tracing::debug!(object = %self.id, %component, why, "session ended");
+        self.changed.notify();
+        self.drained.notify();
+        self.settle();
+    }
+}
+
+impl Content {
+    /// A copy of what was read. Zeros need no space at the target.
+    pub(crate) fn copy_of(data: ReadData) -> Self {
+        let is_zero = data.payload.iter().all(|byte| *byte == 0);
+        if is_zero {
+            let payload = data.payload.slice(0..0);
+            return Self { kind: WriteKind::Zero, is_copy: true, crcs: Crcs::NONE, payload };
+        }
+        Self { kind: WriteKind::Data, is_copy: true, crcs: data.crcs, payload: data.payload }
+    }
+
+    fn frame(&self, lsn: Lsn, range: SectorRange, since: base::Instant) -> Frame {
+        Frame {
+            lsn,
+            range,
+            kind: self.kind,
+            is_copy: self.is_copy,
+            crcs: self.crcs.clone(),
+            payload: self.payload.clone(),
+            since,
+            waiter: None,
+        }
+    }
+}

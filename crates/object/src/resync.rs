@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Return of a component (rules 30-37): when, and the worker that copies.
+
+mod copy;
+mod list;
+
+use crate::owner::{ChangeError, FenceAnswer, Link, Owner, Phase, Resync, Role};
+use crate::record;
+use base::{ComponentId, HostId, Instant, Lsn, Map, Seat, Set};
+use directory::ComponentState;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// How often the components that are not active are looked at, at least.
+const LOOK: Duration = Duration::from_secs(1);
+/// The longest damping pause (rule 18).
+const DAMPING_MAX: Duration = Duration::from_secs(600);
+/// After so long without an absence the damping begins anew (rule 18).
+const DAMPING_FORGET: Duration = Duration::from_secs(3600);
+/// Between two attempts of a CAS that the directory did not take.
+const RETRY: Duration = Duration::from_millis(300);
+
+/// Why a resync did not end with an active component.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Aborted {
+    /// The owner is over.
+    Stopped,
+    /// The target or its session failed, or no source was left (rule 36).
+    Failed,
+    /// The target admits to have nothing above this lsn (rule 19).
+    Lost(Lsn),
+    /// The directory is away: nothing begins (rule 51).
+    Unavailable,
+}
+
+/// Rule 18: a component that comes and goes waits longer each time.
+#[derive(Default)]
+struct Damping {
+    absences: Map<ComponentId, (u32, Instant)>,
+}
+
+impl Damping {
+    /// Counts an absence and says when its return may begin.
+    fn absent(&mut self, id: ComponentId, now: Instant, step: Duration) -> Instant {
+        let (count, last) = self.absences.entry(id).or_insert((0, now));
+        if now.since(*last) > DAMPING_FORGET {
+            *count = 0;
+        }
+        let pause = step.saturating_mul(1 << (*count).min(16)).min(DAMPING_MAX);
+        *count += 1;
+        *last = now;
+        now + pause
+    }
+}
+
+/// Starts the return of every component that is not active and whose host can be reached. Ends
+/// with the owner.
+pub(crate) async fn watch_returns(owner: Rc<Owner>) {
+    let mut damping = Damping::default();
+    let mut due: Map<ComponentId, Instant> = Map::new();
+    let running: Rc<RefCell<Set<ComponentId>>> = Rc::default();
+    while !owner.is_stopped() {
+        let changed = owner.changed.wait();
+        let links = owner.context.peers.changes();
+        let links = links.wait();
+        let now = owner.now();
+        let away = away(&owner);
+        due.retain(|id, _| away.iter().any(|(component, _)| component == id));
+        for (component, host) in away {
+            if running.borrow().contains(&component) {
+                due.remove(&component); // its next attempt counts as a new absence
+                continue;
+            }
+            let step = owner.options().damping;
+            let at = *due.entry(component).or_insert_with(|| damping.absent(component, now, step));
+            let is_up = host == owner.context.me.host || owner.context.peers.is_up(host);
+            if now < at || !is_up || owner.phase() != Phase::Serving {
+                continue;
+            }
+            running.borrow_mut().insert(component);
+            let (owner2, running) = (Rc::clone(&owner), Rc::clone(&running));
+            owner.spawn("resync", async move {
+                let outcome = bring_back(&owner2, component).await;
+                tracing::info!(object = %owner2.id, %component, ?outcome, "resync ended");
+                running.borrow_mut().remove(&component);
+                owner2.changed.notify();
+            });
+        }
+        let event = env::select(changed, links);
+        env::select(event, owner.env().sleep(LOOK)).await;
+    }
+}
+
+/// Components that are not active, with their hosts.
+fn away(owner: &Owner) -> Vec<(ComponentId, HostId)> {
+    let state = owner.state.borrow();
+    let away = state.record.components.iter().filter(|c| c.state != ComponentState::Active);
+    away.map(|component| (component.id, component.host)).collect()
+}
+
+/// One attempt, from absent to active.
+async fn bring_back(owner: &Rc<Owner>, component: ComponentId) -> Result<(), Aborted> {
+    // Few at a time per host; whoever waits here holds nothing.
+    let _room = owner.context.resync_room.acquire(1).await;
+    change(owner, |record| record::begin_resync(record, component)).await?; // rule 31
+    let outcome = run(owner, component).await;
+    let Err(aborted) = outcome else { return Ok(()) };
+    // Rule 36: resyncing -> absent, `left` unchanged. It was not required (or its CAS surely did
+    // not land), so its writes may complete without it at once.
+    owner.remove_leg(component);
+    owner.state.borrow_mut().resyncs.remove(&component);
+    if aborted != Aborted::Stopped {
+        let kept = if let Aborted::Lost(kept) = aborted { Some(kept) } else { None };
+        // Not needed for safety: the next attempt begins at 31 from any state.
+        change(owner, |record| record::abort_resync(record, component, kept)).await?;
+    }
+    Err(aborted)
+}
+
+async fn change(
+    owner: &Rc<Owner>,
+    compose: impl Fn(&directory::ObjectRecord) -> Option<directory::ObjectRecord>,
+) -> Result<(), Aborted> {
+    match owner.change(|state| compose(&state.record)).await {
+        Ok(()) => Ok(()),
+        Err(ChangeError::Stopped) => Err(Aborted::Stopped),
+        Err(ChangeError::Unavailable) => Err(Aborted::Unavailable),
+        Err(ChangeError::Nothing) => Err(Aborted::Failed),
+    }
+}
+
+/// Between the CAS of 31 and that of 35.
+async fn run(owner: &Rc<Owner>, component: ComponentId) -> Result<(), Aborted> {
+    let (seat, left) = {
+        let state = owner.state.borrow();
+        let record = record::component(&state.record, component).ok_or(Aborted::Stopped)?;
+        (record.seat, record.left)
+    };
+    open(owner, component, seat, left).await?;
+    list::fill(owner, component, left).await?; // rule 33: after the session stands
+    copy::run(owner, component).await?; // rules 32, 34
+    finish(owner, component).await // rule 35
+}
+
+/// Fences the target at its new seat; from that moment (S) every new write goes to it, and what is
+/// in flight counts as dirty (rules 31, 32).
+async fn open(
+    owner: &Rc<Owner>,
+    component: ComponentId,
+    seat: Seat,
+    left: Lsn,
+) -> Result<(), Aborted> {
+    let limit = owner.options().lease_ttl * 2;
+    let begun = owner.now();
+    let fence = loop {
+        // Nothing is promised of a component with `left` zero: it may be made anew.
+        let create = left == Lsn::ZERO;
+        match owner.fence(component, seat, create, owner.options().stall).await {
+            FenceAnswer::Fenced(fence) => break fence,
+            FenceAnswer::HigherTerm => {
+                owner.step_down("a returning component refuses this term");
+                return Err(Aborted::Stopped);
+            }
+            FenceAnswer::Unknown => return Err(Aborted::Lost(Lsn::ZERO)),
+            FenceAnswer::Wait(pause) if owner.now().since(begun) < limit => {
+                owner.env().sleep(pause.clamp(RETRY, limit)).await;
+            }
+            _ => return Err(Aborted::Failed),
+        }
+    };
+    if let Some(kept) = fence.kept.filter(|kept| *kept < left) {
+        return Err(Aborted::Lost(kept)); // rule 19
+    }
+    if owner.is_stopped() {
+        return Err(Aborted::Stopped);
+    }
+    owner.add_leg(component, Role::Joining);
+    {
+        let mut state = owner.state.borrow_mut();
+        let mut dirty = crate::dirty::DirtySet::new(owner.sectors);
+        for range in state.window.in_flight() {
+            dirty.insert(range);
+        }
+        state.resyncs.insert(component, Resync { dirty, copies: 0 });
+    }
+    if !owner.open_session(component, &fence) {
+        return Err(Aborted::Failed);
+    }
+    owner.keep(component);
+    Ok(())
+}
+
+/// Whether the target's session still stands (rule 36).
+fn check_joined(owner: &Owner, component: ComponentId) -> Result<(), Aborted> {
+    let state = owner.state.borrow();
+    if state.phase == Phase::Stopped {
+        return Err(Aborted::Stopped);
+    }
+    match state.leg(component) {
+        Some(leg) if leg.link == Link::Live => Ok(()),
+        _ => Err(Aborted::Failed),
+    }
+}
+
+/// Rule 35: required first, then everything answered, then the CAS.
+async fn finish(owner: &Rc<Owner>, component: ComponentId) -> Result<(), Aborted> {
+    check_joined(owner, component)?;
+    let switched_at = {
+        let mut guard = owner.state.borrow_mut();
+        let state = &mut *guard;
+        let clean = state.resyncs.get(&component).is_some_and(|r| r.dirty.is_empty());
+        assert!(clean, "a resync ends with something left to copy");
+        let Some(leg) = state.legs.iter_mut().find(|leg| leg.component == component) else {
+            return Err(Aborted::Failed);
+        };
+        assert!(state.window.all_sent_to(leg.bit), "a write in flight does not know the target");
+        leg.role = Role::Required;
+        state.window.given()
+    };
+    // What was sent up to the switch is answered by the target; what comes later requires it.
+    loop {
+        let (drained, changed) = (owner.drained.wait(), owner.changed.wait());
+        check_joined(owner, component)?;
+        if is_answered(owner, component, switched_at) && is_granted(owner, component) {
+            break;
+        }
+        let granted = owner.context.leases.changed().wait();
+        let event = env::select(env::select(drained, changed), granted);
+        env::select(event, owner.env().sleep(RETRY)).await;
+    }
+    loop {
+        // Required stays in force from before the CAS is sent until its outcome is known.
+        match change(owner, |record| record::activate(record, component)).await {
+            Ok(()) => break,
+            Err(Aborted::Unavailable) => {
+                owner.env().sleep(RETRY).await;
+                check_joined(owner, component)?;
+            }
+            Err(other) => return Err(other),
+        }
+    }
+    {
+        let mut state = owner.state.borrow_mut();
+        state.resyncs.remove(&component);
+        let Some(leg) = state.leg_mut(component) else { return Err(Aborted::Stopped) };
+        leg.role = Role::Active;
+        leg.is_lagging = false;
+    }
+    owner.changed.notify();
+    Ok(())
+}
+
+fn is_answered(owner: &Owner, component: ComponentId, upto: Lsn) -> bool {
+    let state = owner.state.borrow();
+    state.leg(component).is_some_and(|leg| leg.unacked.front().is_none_or(|f| f.lsn > upto))
+}
+
+/// Rule 52a: the joining target grants before the CAS.
+fn is_granted(owner: &Owner, component: ComponentId) -> bool {
+    let (host, fenced) = {
+        let state = owner.state.borrow();
+        let Some(leg) = state.leg(component) else { return false };
+        (leg.host, leg.fenced)
+    };
+    if host == owner.context.me.host {
+        return true;
+    }
+    let leases = &owner.context.leases;
+    let is_covered =
+        fenced.is_some_and(|at| leases.covers(host, at.incarnation, at.grant_epoch));
+    if !is_covered {
+        leases.hurry(host);
+    }
+    is_covered
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_absence_waits_twice_as_long_up_to_ten_minutes() {
+        let mut damping = Damping::default();
+        let (id, step) = (ComponentId(1), Duration::from_secs(1));
+        let mut now = Instant(1);
+        let waits: Vec<u64> = (0..12)
+            .map(|_| {
+                let at = damping.absent(id, now, step);
+                let wait = at.since(now).as_secs();
+                now = now + Duration::from_secs(60);
+                wait
+            })
+            .collect();
+        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600]);
+        now = now + Duration::from_secs(4000);
+        assert_eq!(damping.absent(id, now, step).since(now).as_secs(), 1);
+    }
+}

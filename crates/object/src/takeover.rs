@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Take-over (rules 22-29) and the receiving side of a hand-over (53).
+//!
+//! 1. [`claim`]: the CAS that makes me the owner in a new term.
+//! 2. [`bring_up`]: fence all active components; the unreached leave by CAS; tails are made equal;
+//!    first I/O. A crash anywhere before the end leaves a record from which the next one starts
+//!    with 1.
+
+use crate::dirty::DirtySet;
+use crate::owner::{
+    Cas, ChangeError, Content, Context, Fence, FenceAnswer, Found, Owner, Role, Source, Ticket,
+    compare_and_swap,
+};
+use crate::record::{self, Leave};
+use base::{ComponentId, Lsn, ObjectId, Seat, Term};
+use directory::{AliveRecord, ComponentState, Expect, ObjectRecord, alive_key, object_key};
+use env::join_all;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Between two Fences to one component.
+const FENCE_RETRY: Duration = Duration::from_millis(50);
+/// Between two attempts to mark the unreached absent while the directory is away.
+const MARK_RETRY: Duration = Duration::from_millis(300);
+/// Blocks of one reconciliation copy: 256 KiB.
+const COPY_BLOCKS: u64 = 64;
+/// Reconciliation copies in flight: a tail is at most what was in flight, so this is plenty.
+const COPIES_MAX: usize = 8;
+
+/// Why a take-over did not lead to a serving owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failed {
+    /// Another owner lives.
+    Alive(directory::Owner, Term),
+    /// The object is gone.
+    Deleted,
+    /// The directory does not answer, or its record makes no sense.
+    Unavailable,
+    /// No active component can be reached (rule 25).
+    Inaccessible,
+    /// Something changed; begin again, with this component as the source if one is named.
+    Again(Option<ComponentId>),
+}
+
+/// Makes me the owner in a new term (rule 22), or finds that I already am in a term that nobody
+/// has used: by a hand-over, or by a CAS that landed late (rule 23). `used` is the newest term in
+/// which this process was the owner.
+pub(crate) async fn claim(
+    context: &Context,
+    id: ObjectId,
+    used: Term,
+) -> Result<(ObjectRecord, u64), Failed> {
+    let directory = &context.directory;
+    let entry = directory.get(&object_key(id)).await.map_err(|_| Failed::Unavailable)?;
+    let Some(entry) = entry else { return Err(Failed::Deleted) };
+    let record = ObjectRecord::decode(&entry.value).map_err(|error| {
+        tracing::error!(object = %id, %error, "the record in the directory makes no sense");
+        Failed::Unavailable
+    })?;
+    let me = context.me_as_owner();
+    if record.owner == Some(me) && record.term > used {
+        return Ok((record, entry.revision));
+    }
+    let mut also = Vec::new();
+    match record.owner {
+        // Never owned; or by me, who has stepped down in that term and kept nothing of it.
+        None => {}
+        Some(owner) if owner == me => {}
+        // My own host's earlier run: proven dead by the device lock that I hold.
+        Some(owner) if owner.host == me.host && owner.incarnation < me.incarnation => {}
+        Some(owner) => {
+            let key = alive_key(owner.host);
+            let alive = directory.get(&key).await.map_err(|_| Failed::Unavailable)?;
+            also.push(match alive {
+                None => (key, Expect::Absent),
+                Some(alive) => match AliveRecord::decode(&alive.value) {
+                    Ok(now) if now.incarnation != owner.incarnation && owner.host != me.host => {
+                        (key, Expect::Revision(alive.revision))
+                    }
+                    _ => return Err(Failed::Alive(owner, record.term)),
+                },
+            });
+        }
+    }
+    let next = record::take_over(&record, me);
+    match compare_and_swap(context, id, entry.revision, &next, &also).await {
+        Cas::Won(revision) => Ok((next, revision)),
+        Cas::Lost => Err(Failed::Again(None)),
+        Cas::NotSent => Err(Failed::Unavailable),
+    }
+}
+
+/// From the claimed record to the first I/O (rules 24-29). `prefer` is the source of the
+/// reconciliation if it is reached. On failure the owner must be stepped down; nobody has seen
+/// anything of it.
+pub(crate) async fn bring_up(
+    owner: &Rc<Owner>,
+    prefer: Option<ComponentId>,
+) -> Result<(), Failed> {
+    let (reached, gone) = fence_all(owner).await?;
+    let commit = reached.iter().map(|(_, fence)| fence.commit).max();
+    let Some(commit) = commit else { return Err(Failed::Inaccessible) };
+    {
+        let mut state = owner.state.borrow_mut();
+        let handover = state.record.handover.unwrap_or(Lsn::ZERO);
+        // Rule 26; after a hand-over everything up to its K is everywhere (rule 53). An lsn of
+        // this term can be neither: nobody but me may give one.
+        state.fence_commit = commit.max(handover).min(Lsn::new(owner.term, 0));
+    }
+    if !gone.is_empty() && !owner.options().mutations.serve_before_absent {
+        mark_gone(owner, &gone).await?;
+    }
+    for (component, fence) in &reached {
+        owner.add_leg(*component, Role::Active);
+        if !owner.open_session(*component, fence) {
+            return Err(Failed::Again(None));
+        }
+        owner.keep(*component); // rule 28
+    }
+    reconcile(owner, &reached, prefer).await?;
+    if owner.is_stopped() {
+        return Err(again(owner));
+    }
+    owner.serve();
+    Ok(())
+}
+
+/// Fences every component that is active in the record (rule 24). Returns those that answered and
+/// can be relied on, and those that have to leave. Ends early only when somebody else is the owner.
+async fn fence_all(
+    owner: &Rc<Owner>,
+) -> Result<(Vec<(ComponentId, Fence)>, Vec<(ComponentId, Leave)>), Failed> {
+    let active: Vec<_> = {
+        let state = owner.state.borrow();
+        let components = state.record.components.iter();
+        let active = components.filter(|component| component.state == ComponentState::Active);
+        active.map(|component| (component.id, component.seat)).collect()
+    };
+    let patience = Rc::new(Cell::new(0));
+    let fence = |(component, seat)| fence_one(owner, component, seat, Rc::clone(&patience));
+    let answers = join_all(active.into_iter().map(fence).collect()).await;
+    let (mut reached, mut gone) = (Vec::new(), Vec::new());
+    for (component, answer) in answers {
+        match answer? {
+            Reached::Good(fence) => reached.push((component, fence)),
+            Reached::Gone(leave) => gone.push((component, leave)),
+        }
+    }
+    Ok((reached, gone))
+}
+
+enum Reached {
+    Good(Fence),
+    Gone(Leave),
+}
+
+/// One component: tried until it answers, or for the stall time. One that answers "later" is
+/// reached (a grant has to run out, 52b), and while there is such a one the others are tried too.
+async fn fence_one(
+    owner: &Rc<Owner>,
+    component: ComponentId,
+    seat: Seat,
+    patience: Rc<Cell<usize>>,
+) -> (ComponentId, Result<Reached, Failed>) {
+    let options = owner.options();
+    let begun = owner.now();
+    let wait_max = options.lease_ttl * 2 + options.stall;
+    let host = {
+        let state = owner.state.borrow();
+        record::component(&state.record, component).map(|component| component.host)
+    };
+    loop {
+        let answer = owner.fence(component, seat, false, options.stall).await;
+        let elapsed = owner.now().since(begun);
+        let is_late = elapsed >= options.stall && patience.get() == 0;
+        let mut pause = FENCE_RETRY;
+        match answer {
+            FenceAnswer::Fenced(fence) => {
+                let reached = match fence.kept {
+                    Some(kept) => Reached::Gone(Leave::Lost(kept)), // rule 19
+                    None => Reached::Good(fence),
+                };
+                return (component, Ok(reached));
+            }
+            FenceAnswer::HigherTerm => return (component, Err(Failed::Again(None))),
+            // Rule 25: an operator has to decide; until then nobody serves this object.
+            FenceAnswer::FromTheFuture(_) => return (component, Err(Failed::Inaccessible)),
+            FenceAnswer::Unknown => {
+                return (component, Ok(Reached::Gone(Leave::Lost(Lsn::ZERO))));
+            }
+            FenceAnswer::Wait(_) if elapsed >= wait_max => {
+                return (component, Ok(Reached::Gone(Leave::Absent)));
+            }
+            FenceAnswer::Wait(wait) => {
+                patience.set(patience.get() + 1);
+                pause = wait.clamp(FENCE_RETRY, options.lease_ttl);
+                owner.env().sleep(pause).await;
+                patience.set(patience.get() - 1);
+                pause = Duration::ZERO;
+            }
+            FenceAnswer::Unreachable | FenceAnswer::Silent => {
+                let alive = owner.context.alive.borrow();
+                let is_dead = host.is_some_and(|host| !alive.contains_key(&host));
+                drop(alive);
+                let is_dead = is_dead && elapsed >= options.dead_after && patience.get() == 0;
+                if is_late || is_dead && matches!(answer, FenceAnswer::Unreachable) {
+                    return (component, Ok(Reached::Gone(Leave::Absent)));
+                }
+            }
+        }
+        owner.env().sleep(pause).await;
+        if owner.is_stopped() {
+            return (component, Err(Failed::Again(None)));
+        }
+    }
+}
+
+/// Rule 26: those that did not answer leave by CAS before the first I/O, with `left` := K.
+async fn mark_gone(owner: &Rc<Owner>, gone: &[(ComponentId, Leave)]) -> Result<(), Failed> {
+    loop {
+        match owner.mark(gone).await {
+            Ok(()) => return Ok(()),
+            Err(ChangeError::Stopped) => return Err(again(owner)),
+            // Nobody reached is good enough to be left alone with the data.
+            Err(ChangeError::Nothing) => return Err(Failed::Inaccessible),
+            Err(ChangeError::Unavailable) => owner.env().sleep(MARK_RETRY).await,
+        }
+    }
+}
+
+/// Rule 27: whatever is in anyone's tail above K is read from one chosen component and copied to
+/// all others. Rolling forward or back is the same thing here.
+async fn reconcile(
+    owner: &Rc<Owner>,
+    reached: &[(ComponentId, Fence)],
+    prefer: Option<ComponentId>,
+) -> Result<(), Failed> {
+    let commit = owner.commit();
+    let mut dirty = DirtySet::new(owner.sectors);
+    let tails = reached.iter().flat_map(|(_, fence)| &fence.tail);
+    for (range, _) in tails.filter(|(_, lsn)| *lsn > commit) {
+        dirty.insert(*range);
+    }
+    // One alone has nothing to be made equal to.
+    if owner.options().mutations.no_reconcile || reached.len() < 2 || dirty.is_empty() {
+        return Ok(());
+    }
+    let chosen = choose(owner, reached, prefer);
+    tracing::info!(
+        object = %owner.id, term = owner.term.0, %commit, bytes = dirty.bytes(), %chosen,
+        "making tails equal"
+    );
+    loop {
+        for _ in 0..COPIES_MAX {
+            let Some(range) = dirty.take(COPY_BLOCKS) else { break };
+            copy(owner, chosen, range).await?;
+        }
+        drain(owner).await?;
+        if dirty.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+/// The source for the entire take-over: the one asked for, else the local one, else the first.
+fn choose(
+    owner: &Rc<Owner>,
+    reached: &[(ComponentId, Fence)],
+    prefer: Option<ComponentId>,
+) -> ComponentId {
+    let state = owner.state.borrow();
+    let me = owner.context.me.host;
+    let is_local = |id: ComponentId| state.leg(id).is_some_and(|leg| leg.host == me);
+    let mut ids = reached.iter().map(|(id, _)| *id);
+    let wanted = ids.clone().find(|id| Some(*id) == prefer);
+    let local = || ids.clone().find(|id| is_local(*id));
+    let Some(chosen) = wanted.or_else(local).or_else(|| ids.next()) else {
+        unreachable!("reconciling without a component")
+    };
+    chosen
+}
+
+/// Reads one range from the chosen component and sends it to all others, durable when the window
+/// is empty again.
+async fn copy(
+    owner: &Rc<Owner>,
+    chosen: ComponentId,
+    range: base::SectorRange,
+) -> Result<(), Failed> {
+    let data = loop {
+        let changed = owner.changed.wait();
+        let source = match source_of(owner, chosen) {
+            Some(source) => source,
+            // Rule 28: the chosen one is gone, so the choice is void: a new term.
+            None if owner.state.borrow().leg(chosen).is_none() => return Err(again(owner)),
+            None => {
+                changed.await;
+                continue;
+            }
+        };
+        match owner.ask(&source, range).await {
+            Found::Data(data) => break data,
+            Found::Bad => {
+                let state = owner.state.borrow();
+                let other = state.legs.iter().find(|leg| leg.component != chosen);
+                return Err(Failed::Again(other.map(|leg| leg.component)));
+            }
+            Found::Again => owner.env().sleep(FENCE_RETRY).await,
+        }
+    };
+    let others = {
+        let state = owner.state.borrow();
+        let others = state.legs.iter().filter(|leg| leg.component != chosen);
+        others.fold(0, |mask, leg| mask | leg.bit)
+    };
+    if owner.is_stopped() {
+        return Err(again(owner));
+    }
+    if others != 0 {
+        let content = Content::copy_of(data);
+        owner.submit(range, content, Some(others), Ticket::new(None, None));
+    }
+    Ok(())
+}
+
+fn source_of(owner: &Rc<Owner>, chosen: ComponentId) -> Option<Source> {
+    let avoid = {
+        let state = owner.state.borrow();
+        let others = state.legs.iter().filter(|leg| leg.component != chosen);
+        others.fold(0, |mask, leg| mask | leg.bit)
+    };
+    owner.source(avoid)
+}
+
+/// Until every copy sent so far is durable on all components that are still there.
+async fn drain(owner: &Rc<Owner>) -> Result<(), Failed> {
+    loop {
+        let drained = owner.drained.wait();
+        if owner.is_stopped() {
+            return Err(again(owner));
+        }
+        if owner.state.borrow().window.live() == 0 {
+            return Ok(());
+        }
+        drained.await;
+    }
+}
+
+fn again(owner: &Rc<Owner>) -> Failed {
+    Failed::Again(owner.state.borrow().prefer)
+}
