@@ -3,11 +3,11 @@
 //! `memory SOCKET SIZE` or `memory IP:PORT SIZE`, then for example
 //! `nbdinfo 'nbd+unix:///memory?socket=SOCKET'`.
 
-#[path = "../tests/common/mod.rs"]
-mod common;
+#[path = "../tests/common/memory.rs"]
+mod memory;
 
-use common::{MemoryDevice, MemoryExports};
 use env::{Address, Env, Fifo};
+use memory::{MemoryDevice, MemoryExports};
 use nbd::{Server, ServerOptions};
 use std::error::Error;
 

@@ -144,10 +144,10 @@ impl<'a, E: Exports> Handshake<'a, E> {
 
     /// The export of that name; the empty name is the only export where there is only one.
     fn resolve(&self, name: &str) -> String {
-        if name.is_empty() {
-            if let [only] = self.server.exports.list().as_slice() {
-                return only.clone();
-            }
+        if name.is_empty()
+            && let [only] = self.server.exports.list().as_slice()
+        {
+            return only.clone();
         }
         name.to_owned()
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The handshake: what is agreed, what is refused, and what ends the connection.
+#![allow(clippy::unwrap_used, reason = "a failing step is a failing test")]
 
 mod common;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The transmission phase against an oracle, its errors, and malformed streams.
+#![allow(clippy::unwrap_used, reason = "a failing step is a failing test")]
 
 mod common;
 

@@ -145,7 +145,7 @@ impl Client {
 
     pub async fn send(&mut self, mut bytes: &[u8]) -> Result<(), IoError> {
         while !bytes.is_empty() {
-            let is_cut = self.is_choppy && self.env.random() % 4 > 0;
+            let is_cut = self.is_choppy && !self.env.random().is_multiple_of(4);
             let cut =
                 if is_cut { 1 + self.env.random() as usize % bytes.len() } else { bytes.len() };
             let (now, later) = bytes.split_at(cut);

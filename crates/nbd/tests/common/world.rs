@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Where the tests run: one shard with a server and its clients.
 
-use super::{MemoryDevice, MemoryExports};
+use super::memory::{MemoryDevice, MemoryExports};
 use env::{Address, Env, TaskSet};
 use nbd::{Server, ServerOptions};
 use std::net::Ipv4Addr;
