@@ -48,7 +48,6 @@ impl Reply {
 
     /// A reply and the call that it answers, without any link: to hand a request to a handler by
     /// hand.
-    #[must_use]
     pub fn pair() -> (Self, Call) {
         let calls = Rc::new(Calls::default());
         let Some(id) = calls.open(0) else { unreachable!("an empty table has room") };

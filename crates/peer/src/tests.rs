@@ -132,7 +132,7 @@ fn write(env: &Env, number: u64, sectors: u64) -> Request {
     let range = SectorRange::new(2048 - sectors, sectors);
     let mut buf = env.buf(range.bytes() as usize);
     for (at, byte) in buf.iter_mut().enumerate() {
-        *byte = (at as u64 / 3 ^ number) as u8;
+        *byte = ((at as u64 / 3) ^ number) as u8;
     }
     let payload = buf.freeze();
     Request::Write {
