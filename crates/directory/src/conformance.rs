@@ -88,6 +88,7 @@ async fn expectations(directory: &Directory) {
     };
     assert!(!attempt(Expect::Present, "x").await.succeeded, "an absent key is not present");
     assert!(!attempt(Expect::Revision(1), "x").await.succeeded, "an absent key has no revision");
+    assert!(!attempt(Expect::Revision(0), "x").await.succeeded, "nor is zero its revision");
     assert_eq!(get(directory, &name).await, None, "a refused put puts nothing");
     let first = attempt(Expect::Absent, "1").await;
     assert!(first.succeeded, "an absent key is absent");

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What can go wrong with a directory's home.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::time::Duration;
+use thiserror::Error;
+
+/// Why a directory cannot start, or why it ended.
+#[derive(Debug, Error)]
+pub enum ControlError {
+    /// the operating system gives no thread or runtime
+    #[error("cannot start the thread of the directory")]
+    Thread {
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// io_uring is not available
+    #[error("cannot start the directory's event loop")]
+    Ring {
+        /// Why.
+        #[source]
+        source: ring::RingError,
+    },
+    /// the socket's path cannot be listened at by a shard
+    #[error("cannot listen at {}", path.display())]
+    Listen {
+        /// The socket.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: env::IoError,
+    },
+    /// the socket's path cannot be listened at by the gateway
+    #[error("cannot listen at {}", path.display())]
+    Bind {
+        /// The socket.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// a path that is not text
+    #[error("the path {} is not UTF-8", path.display())]
+    Path {
+        /// The path.
+        path: PathBuf,
+    },
+    /// the directory's file cannot be opened or is damaged
+    #[error("cannot open the directory's file {}", path.display())]
+    Storage {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: StorageError,
+    },
+    /// the directory ended by itself
+    #[error("the directory ended")]
+    Serve {
+        /// Why.
+        #[source]
+        source: directory::ServeError,
+    },
+    /// its thread panicked
+    #[error("the directory's thread panicked")]
+    Panicked,
+    /// no etcd client can be made, mostly because an endpoint is no URL
+    #[error("cannot use the etcd endpoints")]
+    Endpoints {
+        /// Why.
+        #[source]
+        source: etcd_client::Error,
+    },
+    /// no etcd is installed
+    #[error("etcd is not installed: apt-get install etcd-server")]
+    EtcdMissing,
+    /// etcd cannot be run
+    #[error("cannot run etcd in {}", path.display())]
+    EtcdStart {
+        /// Its data directory.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// etcd ended right after its start
+    #[error("etcd ended at once ({status}): see {}", log.display())]
+    EtcdEnded {
+        /// How it ended.
+        status: ExitStatus,
+        /// What it said.
+        log: PathBuf,
+    },
+    /// etcd runs and does not become healthy
+    #[error("etcd was not healthy within {waited:?}: see {}", log.display())]
+    EtcdUnhealthy {
+        /// How long was waited.
+        waited: Duration,
+        /// What it said.
+        log: PathBuf,
+    },
+}
+
+/// Why the embedded directory's file is of no use.
+#[derive(Debug, Error)]
+pub enum StorageError {
+    /// the database below refuses
+    #[error("the database failed")]
+    Database {
+        /// Why.
+        #[source]
+        source: redb::Error,
+    },
+    /// written by a program of another format
+    #[error("the file has format {found}, not {wanted}")]
+    Format {
+        /// The file's format.
+        found: u64,
+        /// This program's.
+        wanted: u64,
+    },
+}

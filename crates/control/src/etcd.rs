@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The gateway between one shard and etcd: directory protocol on one side, gRPC on the other.
+//!
+//! Guarantees: reads are linearizable; a transaction whose fate is not certain is answered as
+//! unknown, never repeated; a watch begins with a listing and goes on from its revision, and after
+//! a compaction or a broken stream it begins again. Leases are etcd's own, in whole seconds, rounded
+//! up.
+
+mod connection;
+mod requests;
+mod watch;
+
+use crate::error::ControlError;
+use crate::thread::{DirectoryThread, Started, Stop};
+use etcd_client::{Client, ConnectOptions};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::UnixListener;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+/// A member of etcd that does not take a connection in this time is left out until it does.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// How often a connection to etcd is tested, also an idle one: a watch must notice a dead member.
+const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(1);
+/// A test not answered in this time ends the connection.
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Connections of shards at once; one is the rule, its successor after a restart another.
+const CONNECTIONS_MAX: usize = 64;
+/// The wait after a failed accept: out of descriptors, mostly.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Serves the directory that the etcd members at `endpoints` (`http://host:port`) keep, at
+/// `socket`. etcd need not be reachable yet.
+///
+/// # Errors
+/// [`ControlError`]: an endpoint is no URL, or the socket is in use.
+pub fn start_etcd_gateway(
+    endpoints: Vec<String>,
+    socket: &Path,
+) -> Result<DirectoryThread, ControlError> {
+    let socket = socket.to_owned();
+    DirectoryThread::start("etcd gateway", move |started| {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|source| ControlError::Thread { source })?;
+        runtime.block_on(run(&endpoints, &socket, &started))
+    })
+}
+
+async fn run(endpoints: &[String], socket: &Path, started: &Started) -> Result<(), ControlError> {
+    let options = ConnectOptions::new()
+        .with_connect_timeout(CONNECT_TIMEOUT)
+        .with_keep_alive(KEEP_ALIVE_EVERY, KEEP_ALIVE_TIMEOUT)
+        .with_keep_alive_while_idle(true)
+        .with_require_leader(true);
+    let client = Client::connect(endpoints, Some(options))
+        .await
+        .map_err(|source| ControlError::Endpoints { source })?;
+    let bound = bind(socket);
+    let listener = bound.map_err(|source| ControlError::Bind { path: socket.into(), source })?;
+    let stop = Arc::new(Notify::new());
+    let for_stop = Arc::clone(&stop);
+    let report: Stop = Box::new(move || for_stop.notify_one());
+    if started.send(Ok(report)).is_ok() {
+        let mut connections = JoinSet::new();
+        tokio::select! {
+            () = stop.notified() => {}
+            () = accept(&listener, &client, &mut connections) => {}
+        }
+        connections.shutdown().await;
+    }
+    drop(listener);
+    // Left behind, it would be replaced at the next start.
+    let _ = std::fs::remove_file(socket);
+    Ok(())
+}
+
+/// Listens, in place of a socket on which nobody listens any more.
+fn bind(socket: &Path) -> std::io::Result<UnixListener> {
+    let is_socket = std::fs::symlink_metadata(socket).is_ok_and(|m| m.file_type().is_socket());
+    if is_socket && std::os::unix::net::UnixStream::connect(socket).is_err() {
+        std::fs::remove_file(socket)?;
+    }
+    UnixListener::bind(socket)
+}
+
+async fn accept(listener: &UnixListener, client: &Client, connections: &mut JoinSet<()>) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                while connections.try_join_next().is_some() {}
+                if connections.len() < CONNECTIONS_MAX {
+                    connections.spawn(connection::run(stream, client.clone()));
+                }
+            }
+            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+        }
+    }
+}
