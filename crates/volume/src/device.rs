@@ -18,11 +18,7 @@ pub trait Device: Clone + 'static {
     fn size(&self) -> u64;
 
     /// `bytes` bytes from `offset`, in order, as one or more verified pieces.
-    fn read(
-        &self,
-        offset: u64,
-        bytes: u64,
-    ) -> impl Future<Output = Result<Pieces, VolumeError>>;
+    fn read(&self, offset: u64, bytes: u64) -> impl Future<Output = Result<Pieces, VolumeError>>;
 
     /// Writes all of `payload` at `offset`.
     fn write(&self, offset: u64, payload: Slice) -> impl Future<Output = Result<(), VolumeError>>;

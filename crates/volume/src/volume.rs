@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A volume over its objects: splitting, checksums at the door, resending (rules 43 to 46).
+
+use crate::device::{Device, EXTENTS_SPAN_MAX, Extent, Pieces};
+use crate::lock::{Locked, Mode, RangeLock};
+use crate::parallel::in_parallel;
+use crate::split::{Piece, pieces};
+use crate::{VolumeError, split};
+use base::{Instant, ObjectId, SECTOR_SIZE, SectorRange, VolumeId};
+use directory::{OBJECT_SECTORS_MAX, VolumeRecord};
+use env::{Either, Env, Semaphore, Slice, TaskSet, select};
+use object::{ObjectError, Objects, ReadData};
+use std::cell::Cell;
+use std::future::Future;
+use std::rc::Rc;
+use std::time::Duration;
+use wire::{Crcs, WriteKind};
+
+/// Sectors of one step of a long zeroing or discarding: each step has its own time-out and holds
+/// only its own range.
+const STEP_SECTORS: u64 = (64 << 20) / SECTOR_SIZE;
+/// Writes that ran into the time-out and may still take effect: their ranges stay locked. Beyond
+/// that, a write waits for its end however long it takes.
+const LATE_MAX: usize = 1024;
+/// First pause before a request is sent again; doubles up to [`RETRY_PAUSE_MAX`].
+const RETRY_PAUSE_MIN: Duration = Duration::from_millis(5);
+/// The longest pause before a request is sent again.
+const RETRY_PAUSE_MAX: Duration = Duration::from_millis(500);
+
+/// How a volume behaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeOptions {
+    /// How long a request is tried before it fails with [`VolumeError::TimedOut`].
+    pub io_timeout: Duration,
+}
+
+impl Default for VolumeOptions {
+    fn default() -> Self {
+        Self { io_timeout: Duration::from_secs(60) }
+    }
+}
+
+/// An open volume. Cheap to clone; its objects count as attached on this host until the last clone
+/// is dropped.
+///
+/// Guarantees: requests of this volume that overlap are never under way together (rule 46), also
+/// when one of them ran into its time-out; what is read was verified against the checksums that
+/// were computed when it was written. Non-guarantee: order between clients of several hosts.
+#[derive(Clone)]
+pub struct Volume(Rc<Inner>);
+
+struct Inner {
+    id: VolumeId,
+    size: u64,
+    lock: RangeLock,
+    options: VolumeOptions,
+    /// Writes whose callers got a time-out.
+    late: TaskSet,
+    door: Rc<Door>,
+}
+
+/// The way to the objects; what a late write keeps.
+struct Door {
+    env: Env,
+    objects: Objects,
+    ids: Vec<(ObjectId, Gate)>,
+    /// Payload of requests without payload.
+    empty: Slice,
+}
+
+/// One acquisition of an object at a time; whoever waited for it profits from it.
+struct Gate {
+    turn: Semaphore,
+    finished: Cell<u64>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        for (id, _) in &self.door.ids {
+            self.door.objects.set_attached(*id, false);
+        }
+    }
+}
+
+impl Volume {
+    /// Opens the volume of `record` on this host. Open each volume once per host and clone it: the
+    /// range lock and the attachment belong to one opening.
+    #[must_use]
+    pub fn open(
+        env: &Env,
+        objects: Objects,
+        record: &VolumeRecord,
+        options: VolumeOptions,
+    ) -> Volume {
+        let sectors = record.size_bytes / SECTOR_SIZE;
+        let needed = sectors.div_ceil(OBJECT_SECTORS_MAX);
+        assert_eq!(needed, record.objects.len() as u64, "records are checked when decoded");
+        for id in &record.objects {
+            objects.set_attached(*id, true);
+        }
+        let gate = || Gate { turn: Semaphore::new(1), finished: Cell::new(0) };
+        let ids = record.objects.iter().map(|id| (*id, gate())).collect();
+        let empty = env.buf(0).freeze();
+        Volume(Rc::new(Inner {
+            id: record.id,
+            size: record.size_bytes,
+            lock: RangeLock::default(),
+            options,
+            late: TaskSet::default(),
+            door: Rc::new(Door { env: env.clone(), objects, ids, empty }),
+        }))
+    }
+
+    /// Its identity.
+    #[must_use]
+    pub fn id(&self) -> VolumeId {
+        self.0.id
+    }
+
+    /// Requests that hold or wait for their range.
+    #[must_use]
+    pub fn under_way(&self) -> usize {
+        self.0.lock.len()
+    }
+
+    fn deadline(&self) -> Instant {
+        self.0.door.env.now() + self.0.options.io_timeout
+    }
+
+    /// Takes the range of a request in the order of arrival.
+    async fn lock(
+        &self,
+        range: SectorRange,
+        mode: Mode,
+        deadline: Instant,
+    ) -> Result<Locked, VolumeError> {
+        let locked = self.0.lock.lock(range, mode);
+        match select(locked.granted(), self.0.door.env.sleep_until(deadline)).await {
+            Either::First(()) => Ok(locked),
+            Either::Second(()) => Err(VolumeError::TimedOut),
+        }
+    }
+
+    /// One write of any kind; `payload` is empty unless the kind is data.
+    async fn change(
+        &self,
+        range: SectorRange,
+        kind: WriteKind,
+        payload: Slice,
+    ) -> Result<(), VolumeError> {
+        let deadline = self.deadline();
+        let locked = self.lock(range, Mode::Exclusive, deadline).await?;
+        let door = Rc::clone(&self.0.door);
+        // Boxed, because a late write outlives this call: its range must stay locked until what was
+        // sent can no longer take effect.
+        let mut write = Box::pin(async move {
+            let done = door.write(range, kind, payload, deadline).await;
+            drop(locked);
+            done
+        });
+        let late = &self.0.late;
+        match select(write.as_mut(), self.0.door.env.sleep_until(deadline)).await {
+            Either::First(done) => done,
+            Either::Second(()) if late.len() >= LATE_MAX => write.await,
+            Either::Second(()) => {
+                late.spawn(&self.0.door.env, "late write", async move {
+                    // Its caller has had its answer.
+                    let _ = write.await;
+                });
+                Err(VolumeError::TimedOut)
+            }
+        }
+    }
+
+    async fn change_stepwise(
+        &self,
+        offset: u64,
+        bytes: u64,
+        kind: WriteKind,
+    ) -> Result<(), VolumeError> {
+        let range = split::range(offset, bytes, self.0.size)?;
+        for step in range.split_at_multiples(STEP_SECTORS) {
+            self.change(step, kind, self.0.door.empty.clone()).await?;
+        }
+        Ok(())
+    }
+}
+
+impl Device for Volume {
+    fn size(&self) -> u64 {
+        self.0.size
+    }
+
+    async fn read(&self, offset: u64, bytes: u64) -> Result<Pieces, VolumeError> {
+        let range = split::range(offset, bytes, self.0.size)?;
+        let deadline = self.deadline();
+        let _locked = self.lock(range, Mode::Shared, deadline).await?;
+        let read = self.0.door.read(range, deadline);
+        match select(read, self.0.door.env.sleep_until(deadline)).await {
+            Either::First(done) => done,
+            Either::Second(()) => Err(VolumeError::TimedOut),
+        }
+    }
+
+    async fn write(&self, offset: u64, payload: Slice) -> Result<(), VolumeError> {
+        let range = split::range(offset, payload.len() as u64, self.0.size)?;
+        if range.is_empty() {
+            return Ok(());
+        }
+        self.change(range, WriteKind::Data, payload).await
+    }
+
+    async fn write_zeroes(&self, offset: u64, bytes: u64) -> Result<(), VolumeError> {
+        self.change_stepwise(offset, bytes, WriteKind::Zero).await
+    }
+
+    async fn discard(&self, offset: u64, bytes: u64) -> Result<(), VolumeError> {
+        self.change_stepwise(offset, bytes, WriteKind::Discard).await
+    }
+
+    /// At once: every completed write is durable already.
+    async fn flush(&self) -> Result<(), VolumeError> {
+        Ok(())
+    }
+
+    async fn extents(&self, offset: u64, bytes: u64) -> Result<Vec<Extent>, VolumeError> {
+        let range = split::range(offset, bytes.min(EXTENTS_SPAN_MAX), self.0.size)?;
+        let deadline = self.deadline();
+        let extents = self.0.door.extents(range, deadline);
+        match select(extents, self.0.door.env.sleep_until(deadline)).await {
+            Either::First(done) => done,
+            Either::Second(()) => Err(VolumeError::TimedOut),
+        }
+    }
+}
+
+impl Door {
+    async fn read(&self, range: SectorRange, deadline: Instant) -> Result<Pieces, VolumeError> {
+        let mut all = pieces(range);
+        if let (Some(only), None) = (all.next(), all.next()) {
+            return Ok(self.read_piece(only, deadline).await?.into());
+        }
+        let reads = pieces(range).map(|piece| self.read_piece(piece, deadline));
+        let mut joined = Pieces::default();
+        in_parallel(reads, |slice| joined.push(slice)).await?;
+        Ok(joined)
+    }
+
+    async fn read_piece(&self, piece: Piece, deadline: Instant) -> Result<Slice, VolumeError> {
+        let attempt = |id| self.objects.read(id, piece.range);
+        // Bytes that were damaged on their way here are good at the second try.
+        for _ in 0..2 {
+            let ReadData { payload, crcs } = self.resend(piece.object, deadline, attempt).await?;
+            if wire::verify(piece.range, &crcs, &payload) {
+                return Ok(payload);
+            }
+        }
+        Err(VolumeError::Io)
+    }
+
+    async fn write(
+        &self,
+        range: SectorRange,
+        kind: WriteKind,
+        payload: Slice,
+        deadline: Instant,
+    ) -> Result<(), VolumeError> {
+        let part = |piece: Piece| match kind {
+            WriteKind::Data => payload.slice(piece.within.clone()),
+            WriteKind::Zero | WriteKind::Discard => self.empty.clone(),
+        };
+        let mut all = pieces(range);
+        if let (Some(only), None) = (all.next(), all.next()) {
+            let payload = part(only.clone());
+            return self.write_piece(only, kind, payload, deadline).await;
+        }
+        let writes = pieces(range).map(|piece| {
+            let payload = part(piece.clone());
+            self.write_piece(piece, kind, payload, deadline)
+        });
+        in_parallel(writes, |()| ()).await
+    }
+
+    async fn write_piece(
+        &self,
+        piece: Piece,
+        kind: WriteKind,
+        payload: Slice,
+        deadline: Instant,
+    ) -> Result<(), VolumeError> {
+        // Computed once: every later hand checks against what entered here.
+        let crcs = match kind {
+            WriteKind::Data => wire::crcs_of(piece.range, &payload),
+            WriteKind::Zero | WriteKind::Discard => Crcs::default(),
+        };
+        let range = piece.range;
+        let attempt = |id| self.objects.write(id, range, kind, crcs.clone(), payload.clone());
+        self.resend(piece.object, deadline, attempt).await
+    }
+
+    async fn extents(
+        &self,
+        range: SectorRange,
+        deadline: Instant,
+    ) -> Result<Vec<Extent>, VolumeError> {
+        let mut list = Vec::new();
+        let first = range.split_at_multiples(OBJECT_SECTORS_MAX).next();
+        let Some(piece) = first.and_then(|range| split::piece(range, range.start)) else {
+            return Ok(list);
+        };
+        let end = piece.range.end();
+        let mut at = piece.range.start;
+        let attempt = |id| self.objects.extents(id, piece.range);
+        for (found, is_allocated) in self.resend(piece.object, deadline, attempt).await? {
+            let found = found.intersect(SectorRange::new(at, end - at));
+            if found.start != at {
+                return Err(VolumeError::Io); // a gap: the owner answered nonsense
+            }
+            at = found.end();
+            if !found.is_empty() {
+                Extent::append(&mut list, Extent { bytes: found.bytes(), is_allocated });
+            }
+        }
+        if list.is_empty() { Err(VolumeError::Io) } else { Ok(list) }
+    }
+
+    /// Tries until object number `object` answers; nothing starts after `deadline` (rule 44: an object that
+    /// says `NotOwner` or `Inaccessible` has ended the attempt; the next goes to whom it finds).
+    async fn resend<T, F: Future<Output = Result<T, ObjectError>>>(
+        &self,
+        object: usize,
+        deadline: Instant,
+        attempt: impl Fn(ObjectId) -> F,
+    ) -> Result<T, VolumeError> {
+        let Some((id, gate)) = self.ids.get(object) else {
+            unreachable!("ranges are checked against the size, which the objects cover")
+        };
+        let mut pause = Duration::ZERO;
+        while self.env.now() < deadline {
+            let seen = gate.finished.get();
+            match attempt(*id).await {
+                Ok(done) => return Ok(done),
+                Err(ObjectError::NotOwner | ObjectError::Inaccessible) => {}
+                Err(ObjectError::Full) => return Err(VolumeError::Full),
+                Err(ObjectError::Io) => return Err(VolumeError::Io),
+                Err(ObjectError::Deleted) => return Err(VolumeError::Deleted),
+            }
+            let left = deadline.since(self.env.now());
+            let acquired = self.env.timeout(left, self.acquire(*id, gate, seen)).await;
+            if let Ok(Err(ObjectError::Deleted)) = acquired {
+                return Err(VolumeError::Deleted);
+            }
+            self.env.sleep(pause).await;
+            pause = (pause * 2).clamp(RETRY_PAUSE_MIN, RETRY_PAUSE_MAX);
+        }
+        Err(VolumeError::TimedOut)
+    }
+
+    /// Acquires the object, unless somebody else just did.
+    async fn acquire(&self, id: ObjectId, gate: &Gate, seen: u64) -> Result<(), ObjectError> {
+        let _turn = gate.turn.acquire(1).await;
+        if gate.finished.get() != seen {
+            return Ok(());
+        }
+        let acquired = self.objects.acquire(id).await;
+        gate.finished.set(gate.finished.get() + 1);
+        acquired
+    }
+}
