@@ -127,7 +127,7 @@ impl Owner {
             }
             leg.link = Link::Live;
             leg.session = fence.session;
-            leg.last_sent = Lsn::ZERO; // a session's first `prev`
+            leg.last_sent = fence.durable; // the first `prev` of a session
             leg.fenced = Some(fence.fenced);
             leg.progress_at = now;
             leg.told = fence.commit;
