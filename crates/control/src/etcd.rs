@@ -3,8 +3,8 @@
 //!
 //! Guarantees: reads are linearizable; a transaction whose fate is not certain is answered as
 //! unknown, never repeated; a watch begins with a listing and goes on from its revision, and after
-//! a compaction or a broken stream it begins again. Leases are etcd's own, in whole seconds, rounded
-//! up.
+//! a compaction or a broken stream it begins again. Leases are etcd's own, in whole seconds,
+//! rounded up.
 
 mod connection;
 mod requests;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What runs beside the shards: the directory's two real homes.
 //!
-//! [`start_embedded`] is a directory in this process, durable in one file, for one-machine clusters.
-//! [`start_etcd_gateway`] stands between one shard and an etcd cluster. Both listen on a Unix socket
-//! and speak the directory protocol; a shard cannot tell them apart. [`start_etcd`] runs an
-//! installed etcd.
+//! [`start_embedded`] is a directory in this process, durable in one file, for one-machine
+//! clusters. [`start_etcd_gateway`] stands between one shard and an etcd cluster. Both listen on a
+//! Unix socket and speak the directory protocol; a shard cannot tell them apart. [`start_etcd`]
+//! runs an installed etcd.
 //!
 //! Non-guarantee: nothing here is on the data path, and nothing here is simulated.
 #![forbid(unsafe_code)]

@@ -208,7 +208,10 @@ fn run_with_faults(seed: u64) -> Rc<Ledger> {
     }
     world.crash(server);
     world.heal_all();
-    boot_server(&world, server, &backend, ServerFaults::default());
+    // At the end only gaps in the history: a reset after them would hide what a watch missed.
+    let gaps = ServerFaults { compact_ppm: 100_000, ..ServerFaults::default() };
+    boot_server(&world, server, &backend, gaps);
+    world.run_for(Duration::from_secs(3));
     ledger.is_over.set(true);
     let end = || ledger.ended.get() == CLIENTS;
     assert!(world.run_until(Duration::from_secs(300), end), "seed {seed}: somebody never ends");
