@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One row of a capacity device's component table: two pages, the newer valid one counts.
+
+use crate::bytes::{Reader, Writer, seal, unseal};
+use crate::{FormatError, PAGE_SIZE};
+use base::{ComponentId, HostId, Incarnation, Lsn, ObjectId, Seat, Term, Version};
+
+const MAGIC: u32 = u32::from_le_bytes(*b"GBCT");
+
+/// What a replica remembers about its owner (PROTOCOL.md section 2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OwnerMeta {
+    /// Highest term accepted.
+    pub term: Term,
+    /// Its owner's host.
+    pub owner_host: HostId,
+    /// Its owner's process.
+    pub owner_incarnation: Incarnation,
+    /// The component's seat.
+    pub seat: Seat,
+    /// Highest record version told.
+    pub version: Version,
+}
+
+/// One component.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ComponentRow {
+    /// Names the component in the log and in the chunk map; never reused within the group.
+    pub serial: u32,
+    /// Deleted rows keep their serial from being given again.
+    pub is_deleted: bool,
+    /// Which of the row's two pages is newer.
+    pub sequence: u64,
+    /// The component.
+    pub id: ComponentId,
+    /// Its object.
+    pub object: ObjectId,
+    /// Its length in sectors.
+    pub sectors: u64,
+    /// What the protocol keeps.
+    pub meta: OwnerMeta,
+    /// W: everything up to it is on the capacity device.
+    pub destaged: Lsn,
+    /// K, as last known; a lower bound.
+    pub commit: Lsn,
+    /// Highest lsn that was durable; a lower bound.
+    pub durable: Lsn,
+}
+
+impl ComponentRow {
+    /// Fills one page.
+    pub fn encode(&self, device: u64, page: &mut [u8]) {
+        assert!(page.len() == PAGE_SIZE, "a row is a page");
+        let mut out = Writer::new(page);
+        out.u32(MAGIC);
+        out.u16(crate::FORMAT_VERSION);
+        out.u16(u16::from(self.is_deleted));
+        out.u64(device);
+        out.u64(self.sequence);
+        out.u32(self.serial);
+        out.u32(self.meta.term.0);
+        out.u32(self.meta.owner_host.0);
+        out.u32(self.meta.seat.0);
+        out.u64(self.meta.owner_incarnation.0);
+        out.u64(self.meta.version.0);
+        out.u64(self.id.0);
+        out.u64(self.object.0);
+        out.u64(self.sectors);
+        out.u64(self.destaged.0);
+        out.u64(self.commit.0);
+        out.u64(self.durable.0);
+        out.pad();
+        seal(page);
+    }
+
+    /// Reads one page of `device`.
+    ///
+    /// # Errors
+    /// [`FormatError::Magic`] where nothing was ever written; other errors for damage.
+    pub fn decode(device: u64, page: &[u8]) -> Result<Self, FormatError> {
+        Reader::new(page).magic(MAGIC)?;
+        let mut from = Reader::new(unseal(page)?);
+        from.magic(MAGIC)?;
+        let is_deleted = match from.u16()? {
+            0 => false,
+            1 => true,
+            _ => return Err(FormatError::Field { name: "state" }),
+        };
+        if from.u64()? != device {
+            return Err(FormatError::Magic);
+        }
+        let sequence = from.u64()?;
+        let serial = from.u32()?;
+        let (term, owner_host, seat) = (Term(from.u32()?), HostId(from.u32()?), Seat(from.u32()?));
+        let (owner_incarnation, version) = (Incarnation(from.u64()?), Version(from.u64()?));
+        let meta = OwnerMeta { term, owner_host, owner_incarnation, seat, version };
+        let (id, object) = (ComponentId(from.u64()?), ObjectId(from.u64()?));
+        let sectors = from.u64()?;
+        let (destaged, commit, durable) = (Lsn(from.u64()?), Lsn(from.u64()?), Lsn(from.u64()?));
+        if serial == 0 || serial >= 1 << 24 {
+            return Err(FormatError::Field { name: "serial" });
+        }
+        if sectors == 0 || sectors > 1 << 40 {
+            return Err(FormatError::Field { name: "sectors" });
+        }
+        Ok(Self {
+            serial,
+            is_deleted,
+            sequence,
+            id,
+            object,
+            sectors,
+            meta,
+            destaged,
+            commit,
+            durable,
+        })
+    }
+}
