@@ -2,6 +2,7 @@
 //! Runs an installed etcd for a one-machine cluster.
 
 use crate::error::ControlError;
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -21,6 +22,9 @@ const ANSWER_BYTES_MAX: u64 = 4096;
 /// Bytes that its content may take: far above 64 hosts and 12,800 volumes.
 const QUOTA_BYTES: u64 = 2 << 30;
 
+/// Holds the process id of the etcd that was started last.
+const PID_FILE: &str = "etcd.pid";
+
 /// A running etcd. Dropping it kills it; its data stays.
 pub struct EtcdProcess {
     endpoint: String,
@@ -39,6 +43,11 @@ impl EtcdProcess {
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.pid
+    }
+
+    /// Whether it lives.
+    pub fn is_running(&mut self) -> bool {
+        self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
     }
 
     /// Leaves it running without this handle, also after this process ended; returns its process
@@ -73,6 +82,7 @@ pub fn start_etcd(
 ) -> Result<EtcdProcess, ControlError> {
     let wrap = |source| ControlError::EtcdStart { path: data_dir.to_owned(), source };
     fs::create_dir_all(data_dir).map_err(wrap)?;
+    end_orphan(data_dir);
     let log = data_dir.join("etcd.log");
     let output = File::options().create(true).append(true).open(&log).map_err(wrap)?;
     let mut command = command(data_dir, client_port, peer_port);
@@ -83,10 +93,31 @@ pub fn start_etcd(
         io::ErrorKind::NotFound => ControlError::EtcdMissing,
         _ => wrap(source),
     })?;
+    // Only for the next start, in case this program is killed: without it etcd is found missing.
+    let _ = fs::write(data_dir.join(PID_FILE), child.id().to_string());
     let endpoint = format!("http://127.0.0.1:{client_port}");
     let mut process = EtcdProcess { endpoint, pid: child.id(), child: Some(child) };
     wait_until_healthy(&mut process, client_port, log)?;
     Ok(process)
+}
+
+/// Ends an etcd of this directory whose supervisor was killed: it holds the ports and the lock.
+fn end_orphan(data_dir: &Path) {
+    let Ok(text) = fs::read_to_string(data_dir.join(PID_FILE)) else { return };
+    let Some(pid) = text.trim().parse().ok().and_then(Pid::from_raw) else { return };
+    let folder = data_dir.join("etcd").display().to_string();
+    let is_ours = || {
+        let line = fs::read(format!("/proc/{text}/cmdline")).unwrap_or_default();
+        let mut words = line.split(|byte| *byte == 0);
+        words.next().is_some_and(|program| program.ends_with(b"etcd"))
+            && words.any(|word| word == folder.as_bytes())
+    };
+    let begun = Instant::now();
+    while is_ours() && begun.elapsed() < HEALTHY_WITHIN {
+        // It may end between the look and the signal.
+        let _ = kill_process(pid, Signal::KILL);
+        std::thread::park_timeout(LOOK_EVERY);
+    }
 }
 
 fn command(data_dir: &Path, client_port: u16, peer_port: u16) -> Command {

@@ -1,2 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Placeholder.
+//! The composition root of one host: opens its disk groups, joins the cluster, serves volumes and
+//! answers the operator. It wires the other crates together and decides nothing about data.
+#![forbid(unsafe_code)]
+
+mod address;
+mod cleanup;
+mod config;
+mod control;
+mod exports;
+mod membership;
+mod node;
+mod operations;
+mod register;
+mod report;
+mod view;
+
+pub use address::{AddressError, format_address, parse_address};
+pub use config::{GroupConfig, HostConfig, Tuning};
+pub use control::{Command, ErrorKind, Failure, Reply, call};
+pub use exports::{Attached, Exports};
+pub use node::{Node, NodeOptions, StartError};
+pub use register::{RegisterError, register};
+pub use report::{
+    ComponentReport, GroupReport, Health, HostReport, HostState, StatusReport, VolumeReport,
+};

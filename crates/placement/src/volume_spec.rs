@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What an operator may ask for when creating a volume, checked before anything changes.
 
-use base::{SECTOR_SIZE, format_size};
+use base::SECTOR_SIZE;
 use thiserror::Error;
 
 /// Largest volume, bytes.
@@ -30,9 +30,8 @@ pub enum SpecError {
     Name(String),
     /// zero, odd or too large
     #[error(
-        "a volume of {0} bytes is not possible: the size is a multiple of 512 bytes, \
-         from 512B to {}",
-        format_size(VOLUME_SIZE_MAX)
+        "a volume of {0} bytes is not possible: the size is a multiple of 512 bytes, from 512B to \
+         62TiB"
     )]
     Size(u64),
     /// a policy that is not built yet

@@ -7,7 +7,11 @@
 mod device;
 mod error;
 mod lock;
+mod parallel;
+mod split;
+mod volume;
 
 pub use device::{Device, EXTENTS_SPAN_MAX, Extent, Pieces};
 pub use error::VolumeError;
 pub use lock::{Locked, Mode, RangeLock};
+pub use volume::{Volume, VolumeOptions};

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The command line's grammar.
+
+use base::parse_size;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use std::path::PathBuf;
+
+/// Smallest cache device: below it, commits and destage have no room to overlap.
+pub const CACHE_SIZE_MIN: u64 = 64 << 20;
+/// Smallest capacity device.
+pub const CAPACITY_SIZE_MIN: u64 = 128 << 20;
+/// Largest device file that makes sense on one machine.
+const DEVICE_SIZE_MAX: u64 = 64 << 40;
+
+/// Gabion: the local disks of ordinary servers as one replicated store of virtual disks.
+#[derive(Debug, Parser)]
+#[command(name = "gabion", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(after_help = "Examples:
+  gabion up --detach                       start a cluster of three hosts on this machine
+  gabion volume create web --size 20GiB    create a virtual disk with two copies
+  gabion volume show web                   its health and its NBD URIs
+  gabion status                            how everything is")]
+pub struct Cli {
+    /// Folder of the cluster on this machine
+    #[arg(long, global = true, env = "GABION_DATA", value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// Configuration of this host, in a cluster of several machines
+    #[arg(long, global = true, env = "GABION_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// How to print results
+    #[arg(long, global = true, value_enum, default_value_t = Output::Table)]
+    pub output: Output,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// Tables for people
+    Table,
+    /// JSON for programs
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Start a cluster on this machine, or start it again
+    Up(UpArgs),
+    /// Stop the cluster on this machine; its data stays
+    Down,
+    /// How the cluster is
+    Status,
+    /// Look at and control hosts
+    #[command(subcommand, arg_required_else_help = true)]
+    Host(HostCommand),
+    /// Create, look at and delete volumes
+    #[command(subcommand, arg_required_else_help = true)]
+    Volume(VolumeCommand),
+    /// Make a cluster of several machines
+    #[command(subcommand, arg_required_else_help = true)]
+    Cluster(ClusterCommand),
+    /// Run this host's daemon in the foreground (what the systemd unit does)
+    Daemon(DaemonArgs),
+    /// Print a completion script for a shell
+    #[command(after_help = "Example:\n  gabion completions bash > /etc/bash_completion.d/gabion")]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  gabion up                                in the foreground, Ctrl-C stops it
+  gabion up --detach --data /srv/gabion    in the background, data in /srv/gabion
+  gabion up --processes --detach           one process per host, with etcd
+  gabion up --hosts 5 --capacity-size 20GiB")]
+pub struct UpArgs {
+    /// Hosts of a new cluster [default: 3]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=16), value_name = "N")]
+    pub hosts: Option<u32>,
+    /// Size of each cache device of a new cluster [default: 1GiB]
+    #[arg(long, value_parser = cache_size, value_name = "SIZE")]
+    pub cache_size: Option<u64>,
+    /// Size of each capacity device of a new cluster [default: 4GiB]
+    #[arg(long, value_parser = capacity_size, value_name = "SIZE")]
+    pub capacity_size: Option<u64>,
+    /// Disk groups per host of a new cluster [default: 1]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=5), value_name = "N")]
+    pub groups: Option<u32>,
+    /// Capacity devices per disk group of a new cluster [default: 1]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=7), value_name = "N")]
+    pub capacity_per_group: Option<u32>,
+    /// One process per host and an etcd, instead of one process with a thread per host
+    #[arg(long)]
+    pub processes: bool,
+    /// Return when the cluster is ready
+    #[arg(long)]
+    pub detach: bool,
+    /// Run as the background half of --detach
+    #[arg(long, hide = true)]
+    pub background: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum HostCommand {
+    /// List the hosts
+    List,
+    /// End a host of the cluster on this machine at once, as kill -9 would
+    #[command(after_help = "Example:\n  gabion host kill host2")]
+    Kill {
+        /// Its name
+        host: String,
+    },
+    /// Start a host of the cluster on this machine again
+    #[command(after_help = "Example:\n  gabion host start host2")]
+    Start {
+        /// Its name
+        host: String,
+    },
+    /// Make this machine a host of an existing cluster: writes its configuration
+    #[command(after_help = "Example:
+  gabion host join --etcd http://10.0.0.1:2379 --name host2 --address 10.0.0.2 \\
+      --cache /dev/nvme0n1 --capacity /dev/nvme1n1")]
+    Join(JoinArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum VolumeCommand {
+    /// Create a volume
+    #[command(after_help = "Examples:
+  gabion volume create web --size 20GiB
+  gabion volume create scratch --size 100GiB --ftt 0")]
+    Create {
+        /// Its name: a-z, 0-9, '.' and '-', at most 63
+        name: String,
+        /// Its size, for example 20GiB; space is taken as it is written
+        #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+        size: u64,
+        /// Failures it tolerates: 0 (one copy) or 1 (two copies)
+        #[arg(long, default_value_t = 1, value_name = "N")]
+        ftt: u8,
+    },
+    /// List the volumes
+    List,
+    /// One volume: health, components, NBD URIs
+    Show {
+        /// Its name
+        name: String,
+    },
+    /// Delete a volume and its data
+    Delete {
+        /// Its name
+        name: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ClusterCommand {
+    /// Make a new cluster with this machine as its first host: writes its configuration
+    #[command(after_help = "Examples:
+  gabion cluster create --etcd http://10.0.0.1:2379 --name host1 --address 10.0.0.1 \\
+      --cache /dev/nvme0n1 --capacity /dev/nvme1n1
+  systemctl start gabion")]
+    Create(JoinArgs),
+}
+
+#[derive(Args, Debug)]
+pub struct JoinArgs {
+    /// Address of an etcd of the cluster, http://ip:port; may be repeated
+    #[arg(long, required = true, value_name = "URL")]
+    pub etcd: Vec<String>,
+    /// This host's name
+    #[arg(long)]
+    pub name: String,
+    /// This machine's address towards the other hosts
+    #[arg(long, value_name = "IP")]
+    pub address: std::net::IpAddr,
+    /// TCP port for the other hosts
+    #[arg(long, default_value_t = 7070)]
+    pub port: u16,
+    /// Cache device of a disk group, in front of the capacity devices that follow it
+    #[arg(long, value_name = "DEVICE")]
+    pub cache: Vec<String>,
+    /// Capacity device of the disk group
+    #[arg(long, value_name = "DEVICE")]
+    pub capacity: Vec<String>,
+    /// Size of the devices' files to create where nothing stands at their path
+    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+    pub create_files: Option<u64>,
+    /// Use devices that hold other data: it is lost
+    #[arg(long)]
+    pub wipe: bool,
+    /// Folder for this host's sockets
+    #[arg(long, default_value = "/run/gabion", value_name = "DIR")]
+    pub run_dir: PathBuf,
+}
+
+#[derive(Args, Debug)]
+pub struct DaemonArgs {
+    /// Socket of the supervisor that ends this daemon with itself
+    #[arg(long, hide = true)]
+    pub leash: Option<String>,
+}
+
+fn device_size(text: &str, min: u64) -> Result<u64, String> {
+    let size = parse_size(text).map_err(|error| error.to_string())?;
+    if size < min || size > DEVICE_SIZE_MAX || !size.is_multiple_of(1 << 20) {
+        return Err(format!(
+            "a device has a multiple of 1MiB, at least {} and at most {}",
+            base::format_size(min),
+            base::format_size(DEVICE_SIZE_MAX)
+        ));
+    }
+    Ok(size)
+}
+
+fn cache_size(text: &str) -> Result<u64, String> {
+    device_size(text, CACHE_SIZE_MIN)
+}
+
+fn capacity_size(text: &str) -> Result<u64, String> {
+    device_size(text, CAPACITY_SIZE_MIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_grammar_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Asking a host or the supervisor: one JSON line there, one back.
+
+use crate::Fail;
+use anyhow::{Context, Result, bail};
+use host::{Command, ErrorKind, Reply, StatusReport};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+/// Longest wait for an answer: creating a volume waits for the directory and for the other hosts.
+const ANSWER_MAX: Duration = Duration::from_secs(30);
+
+/// Sends one line and reads one.
+pub fn exchange<Q: Serialize, A: DeserializeOwned>(
+    socket: &Path,
+    question: &Q,
+    patience: Duration,
+) -> Result<A> {
+    let mut stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(patience))?;
+    let mut text = serde_json::to_string(question)?;
+    text.push('\n');
+    stream.write_all(text.as_bytes())?;
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer).context("no answer in time")?;
+    if answer.is_empty() {
+        bail!("the connection was closed without an answer");
+    }
+    Ok(serde_json::from_str(&answer)?)
+}
+
+/// Asks a host.
+pub fn ask<A: DeserializeOwned>(socket: &Path, command: &Command) -> Result<A> {
+    let reply: Reply = exchange(socket, command, ANSWER_MAX)?;
+    match reply {
+        Reply::Ok(value) => Ok(serde_json::from_value(value)?),
+        Reply::Error(failure) if failure.kind == ErrorKind::Usage => {
+            Err(Fail::usage(failure.message).into())
+        }
+        Reply::Error(failure) => Err(Fail::failed(failure.message).into()),
+    }
+}
+
+/// A host's status, or nothing where it does not answer at once.
+pub fn status(socket: &Path) -> Option<StatusReport> {
+    let reply: Reply = exchange(socket, &Command::Status, Duration::from_secs(2)).ok()?;
+    match reply {
+        Reply::Ok(value) => serde_json::from_value(value).ok(),
+        Reply::Error(_) => None,
+    }
+}

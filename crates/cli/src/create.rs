@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Making the folder and the devices of a new cluster on this machine.
+
+use crate::Fail;
+use crate::args::UpArgs;
+use crate::layout::{ClusterFile, Layout, Mode};
+use anyhow::{Context, Result};
+use diskgroup::{CreateSizes, DiskGroup, GroupSpec};
+use env::{Env, Fifo};
+use host::{GroupConfig, HostConfig};
+use std::fs;
+use std::net::TcpListener;
+
+/// Space that must stay free on the file system below, bytes.
+const FREE_MIN: u64 = 256 << 20;
+
+/// Checks that the options of `up` agree with a cluster that exists.
+pub fn check_same(cluster: &ClusterFile, up: &UpArgs, layout: &Layout) -> Result<()> {
+    let asked_processes = up.processes && cluster.mode != Mode::Processes;
+    let differs = |asked: Option<u64>, has: u64| asked.is_some_and(|asked| asked != has);
+    let wrong = [
+        (differs(up.hosts.map(u64::from), cluster.hosts.into()), "--hosts"),
+        (differs(up.cache_size, cluster.cache_size), "--cache-size"),
+        (differs(up.capacity_size, cluster.capacity_size), "--capacity-size"),
+        (differs(up.groups.map(u64::from), cluster.groups.into()), "--groups"),
+        (
+            differs(up.capacity_per_group.map(u64::from), cluster.capacity_per_group.into()),
+            "--capacity-per-group",
+        ),
+        (asked_processes, "--processes"),
+    ];
+    match wrong.iter().find(|(is_wrong, _)| *is_wrong) {
+        None => Ok(()),
+        Some((_, flag)) => Err(Fail::usage(format!(
+            "the cluster in '{}' was made with another {flag}: leave {flag} out, or make a new \
+             cluster with another --data",
+            layout.root().display()
+        ))
+        .into()),
+    }
+}
+
+/// Makes a new cluster. What it began is removed again when it fails.
+pub fn create(layout: &Layout, up: &UpArgs) -> Result<ClusterFile> {
+    let root = layout.root();
+    let is_new = !root.exists();
+    if !is_new {
+        clear_leftovers(layout)?;
+    }
+    fs::create_dir_all(root)
+        .with_context(|| format!("cannot make the folder '{}'", root.display()))?;
+    fs::write(layout.creating(), "").with_context(|| {
+        format!("cannot write in '{}': choose another folder with --data", root.display())
+    })?;
+    let made = make(layout, up);
+    if made.is_err() {
+        clear_leftovers(layout)?;
+        if is_new {
+            let _ = fs::remove_file(layout.lock());
+            let _ = fs::remove_dir(root);
+        }
+    }
+    made
+}
+
+/// Refuses a folder that holds anything but the beginnings of a cluster; removes those.
+fn clear_leftovers(layout: &Layout) -> Result<()> {
+    let root = layout.root();
+    let entries = fs::read_dir(root)
+        .with_context(|| format!("'{}' is not a usable folder", root.display()))?;
+    let mut names = Vec::new();
+    for entry in entries {
+        names.push(entry?.path());
+    }
+    names.retain(|path| *path != layout.lock());
+    if names.is_empty() {
+        return Ok(());
+    }
+    if !layout.creating().exists() {
+        return Err(Fail::failed(format!(
+            "'{}' holds other files and no cluster: name an empty or new folder with --data",
+            root.display()
+        ))
+        .into());
+    }
+    for path in names.iter().filter(|path| **path != layout.creating()) {
+        let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+        removed.with_context(|| format!("cannot remove '{}'", path.display()))?;
+    }
+    fs::remove_file(layout.creating())?;
+    Ok(())
+}
+
+fn make(layout: &Layout, up: &UpArgs) -> Result<ClusterFile> {
+    let driver = ring::RingDriver::new().context("io_uring is not available")?;
+    let env = Env::new(Box::new(driver), Box::new(Fifo));
+    let mode = if up.processes { Mode::Processes } else { Mode::Threads };
+    let cluster = ClusterFile {
+        version: 1,
+        id: env.random(),
+        hosts: up.hosts.unwrap_or(3),
+        groups: up.groups.unwrap_or(1),
+        capacity_per_group: up.capacity_per_group.unwrap_or(1),
+        cache_size: up.cache_size.unwrap_or(1 << 30),
+        capacity_size: up.capacity_size.unwrap_or(4 << 30),
+        mode,
+        etcd_ports: if up.processes { (free_port()?, free_port()?) } else { (0, 0) },
+    };
+    check_space(layout, &cluster)?;
+    for number in 1..=cluster.hosts {
+        let config = layout.host_config_of(&cluster, number);
+        fs::create_dir_all(layout.host_dir(&config.name))?;
+        let sizes = CreateSizes { cache: cluster.cache_size, capacity: cluster.capacity_size };
+        format_groups(&env, &config.groups, Some(sizes), false)
+            .with_context(|| format!("cannot make the devices of {}", config.name))?;
+        write_config(&layout.host_config(&config.name), &config)?;
+    }
+    layout.write(&cluster)?;
+    fs::remove_file(layout.creating())?;
+    Ok(cluster)
+}
+
+fn check_space(layout: &Layout, cluster: &ClusterFile) -> Result<()> {
+    let per_group =
+        cluster.cache_size + u64::from(cluster.capacity_per_group) * cluster.capacity_size;
+    let needed = u64::from(cluster.hosts) * u64::from(cluster.groups) * per_group + FREE_MIN;
+    let stat = rustix::fs::statvfs(layout.root())?;
+    let free = stat.f_bavail * stat.f_frsize;
+    if free >= needed {
+        return Ok(());
+    }
+    Err(Fail::failed(format!(
+        "the devices need {}, '{}' has {} free: use smaller --cache-size and --capacity-size or \
+         another folder with --data",
+        base::format_size(needed >> 20 << 20),
+        layout.root().display(),
+        base::format_size(free >> 20 << 20)
+    ))
+    .into())
+}
+
+/// Formats disk groups; `sizes` creates device files that do not exist.
+pub fn format_groups(
+    env: &Env,
+    groups: &[GroupConfig],
+    sizes: Option<CreateSizes>,
+    wipe: bool,
+) -> Result<()> {
+    for group in groups {
+        let spec = GroupSpec { cache: group.cache.clone(), capacity: group.capacity.clone() };
+        let (inner, id) = (env.clone(), base::GroupId(env.random()));
+        let sizes = sizes.clone();
+        env.run(async move { DiskGroup::format(&inner, &spec, sizes, wipe, id).await })?;
+    }
+    Ok(())
+}
+
+/// Writes a host's configuration file.
+pub fn write_config(path: &std::path::Path, config: &HostConfig) -> Result<()> {
+    let text = toml::to_string_pretty(config)?;
+    fs::write(path, text).with_context(|| format!("cannot write '{}'", path.display()))
+}
+
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Running one host on the current thread, as a daemon of its own or under a supervisor.
+
+use crate::Fail;
+use crate::args::{Cli, DaemonArgs};
+use crate::client;
+use crate::target::{CONFIG_DEFAULT, read_config};
+use anyhow::{Context, Result};
+use env::{Address, Either, Env, Fifo};
+use host::{HostConfig, Node};
+use std::path::{Path, PathBuf};
+use tracing::{error, info};
+
+/// How a host came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Asked to stop; stopped cleanly.
+    Stopped,
+    /// Its leash was cut: everything was dropped where it stood, as by `kill -9`.
+    Cut,
+}
+
+/// `gabion daemon`.
+pub fn run(cli: &Cli, args: &DaemonArgs) -> Result<()> {
+    start_log(None)?;
+    let path = cli.config.clone().unwrap_or_else(|| PathBuf::from(CONFIG_DEFAULT));
+    let config = read_config(&path)?;
+    if let Some(dir) = Path::new(config.control.trim_start_matches("unix:")).parent() {
+        std::fs::create_dir_all(dir)
+            .with_context(|| format!("cannot make the folder '{}'", dir.display()))?;
+    }
+    let gateway = if config.etcd.is_empty() {
+        None
+    } else {
+        let socket = PathBuf::from(config.directory.trim_start_matches("unix:"));
+        Some(control::start_etcd_gateway(config.etcd.clone(), &socket)?)
+    };
+    stop_on_signal(&config);
+    let end = run_host(&config, args.leash.as_deref());
+    drop(gateway);
+    match end? {
+        End::Stopped => Ok(()),
+        End::Cut => Err(Fail::failed("the supervisor is gone").into()),
+    }
+}
+
+/// Turns SIGTERM and SIGINT into the operator's stop command.
+fn stop_on_signal(config: &HostConfig) {
+    let socket = PathBuf::from(config.control.trim_start_matches("unix:"));
+    let Ok(mut signals) = signal_hook::iterator::Signals::new([
+        signal_hook::consts::SIGTERM,
+        signal_hook::consts::SIGINT,
+    ]) else {
+        return;
+    };
+    std::thread::spawn(move || {
+        for _ in signals.forever() {
+            let stopped: Result<Option<()>> = client::ask(&socket, &host::Command::Stop);
+            if stopped.is_err() {
+                std::process::exit(1); // not ready yet: nothing to end cleanly
+            }
+        }
+    });
+}
+
+/// Runs a host on this thread until it is stopped.
+pub fn run_host(config: &HostConfig, leash: Option<&str>) -> Result<End> {
+    let driver = ring::RingDriver::new().context("io_uring is not available")?;
+    let env = Env::new(Box::new(driver), Box::new(Fifo));
+    let (inner, config) = (env.clone(), config.clone());
+    let leash = leash.map(str::to_owned);
+    let end = env.run(async move { live(&inner, &config, leash).await });
+    env.stop();
+    if let Err(failure) = &end {
+        error!("{failure:#}");
+    }
+    end
+}
+
+async fn live(env: &Env, config: &HostConfig, leash: Option<String>) -> Result<End> {
+    let leash = hang_on(env, &config.name, leash).await?;
+    let starting = Node::start(env, config, host::NodeOptions::default());
+    let node = match env::select(starting, leash.wait()).await {
+        Either::First(started) => started?,
+        Either::Second(end) => return Ok(end),
+    };
+    match env::select(node.stopped(), leash.wait()).await {
+        Either::Second(End::Cut) => Ok(End::Cut),
+        _ => {
+            info!(host = config.name, "stopping");
+            node.stop().await;
+            Ok(End::Stopped)
+        }
+    }
+}
+
+/// The connection to a supervisor: a byte asks for a clean stop, its end is ours.
+struct Leash {
+    state: env::Notify,
+    end: std::rc::Rc<std::cell::Cell<Option<End>>>,
+    _watcher: Option<env::Task>,
+}
+
+impl Leash {
+    async fn wait(&self) -> End {
+        loop {
+            let changed = self.state.wait();
+            if let Some(end) = self.end.get() {
+                return end;
+            }
+            changed.await;
+        }
+    }
+}
+
+async fn hang_on(env: &Env, name: &str, path: Option<String>) -> Result<Leash> {
+    let state = env::Notify::default();
+    let end = std::rc::Rc::new(std::cell::Cell::new(None));
+    let Some(path) = path else { return Ok(Leash { state, end, _watcher: None }) };
+    let link = env.dial(Address::Unix(path)).await.context("no supervisor")?;
+    let mut hello = env.buf(name.len() + 1);
+    hello[..name.len()].copy_from_slice(name.as_bytes());
+    hello[name.len()] = b'\n';
+    link.send(hello.freeze()).await.context("no supervisor")?;
+    let (notify, place, buf) = (state.clone(), std::rc::Rc::clone(&end), env.buf(16));
+    let watcher = env.spawn("leash", async move {
+        let stop = matches!(link.recv(buf, 0).await, Ok((_, count)) if count > 0);
+        place.set(Some(if stop { End::Stopped } else { End::Cut }));
+        notify.notify();
+    });
+    Ok(Leash { state, end, _watcher: Some(watcher) })
+}
+
+/// Sends the log to standard error, or to a file.
+pub fn start_log(file: Option<&Path>) -> Result<()> {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("GABION_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false);
+    let started = match file {
+        None => builder.with_writer(std::io::stderr).try_init(),
+        Some(path) => {
+            let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+            let file =
+                file.with_context(|| format!("cannot write the log '{}'", path.display()))?;
+            builder.with_writer(std::sync::Mutex::new(file)).try_init()
+        }
+    };
+    started.map_err(|error| anyhow::anyhow!("cannot start the log: {error}"))
+}

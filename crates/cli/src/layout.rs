@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The folder of a cluster on this machine: what lies where, and the file that describes it.
+//!
+//! ```text
+//! DIR/cluster.json       what the cluster is made of; written last when it is created
+//! DIR/creating           stands while it is being created: such a folder may be cleared
+//! DIR/lock               held by the running supervisor
+//! DIR/gabion.log         what the hosts report
+//! DIR/supervisor.sock    starts and ends hosts
+//! DIR/leash.sock         every host hangs on it: its end is theirs
+//! DIR/directory.redb     the embedded directory, or DIR/etcd/
+//! DIR/hostN/             host.toml, device files, sockets
+//! ```
+
+use anyhow::{Context, Result, bail};
+use host::{GroupConfig, HostConfig, Tuning};
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Longest path of a Unix socket, bytes.
+const SOCKET_PATH_MAX: usize = 107;
+
+/// Who runs the hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// One process, one thread per host, embedded directory.
+    Threads,
+    /// One process per host, etcd.
+    Processes,
+}
+
+/// What a cluster on this machine is made of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterFile {
+    /// Version of this file's form: 1.
+    pub version: u32,
+    /// The cluster's id.
+    pub id: u64,
+    /// Number of hosts, named host1, host2, ...
+    pub hosts: u32,
+    /// Disk groups per host.
+    pub groups: u32,
+    /// Capacity devices per group.
+    pub capacity_per_group: u32,
+    /// Bytes of each cache device.
+    pub cache_size: u64,
+    /// Bytes of each capacity device.
+    pub capacity_size: u64,
+    /// Who runs the hosts.
+    pub mode: Mode,
+    /// TCP ports of etcd for clients and peers; zero where there is none.
+    pub etcd_ports: (u16, u16),
+}
+
+impl ClusterFile {
+    /// The hosts' names.
+    pub fn host_names(&self) -> Vec<String> {
+        (1..=self.hosts).map(|number| format!("host{number}")).collect()
+    }
+}
+
+/// The paths of a cluster's folder.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    root: PathBuf,
+}
+
+impl Layout {
+    /// The layout of the cluster in `folder`, which need not exist.
+    pub fn new(folder: &Path) -> Result<Self> {
+        let root = std::path::absolute(folder)
+            .with_context(|| format!("'{}' is not a folder's name", folder.display()))?;
+        let layout = Self { root };
+        let longest = layout.host_dir("host16").join("control.sock");
+        if longest.as_os_str().len() > SOCKET_PATH_MAX {
+            bail!(
+                "the path '{}' is too long for sockets in it: use a folder with a shorter path",
+                layout.root.display()
+            );
+        }
+        Ok(layout)
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub fn cluster_file(&self) -> PathBuf {
+        self.root.join("cluster.json")
+    }
+
+    pub fn creating(&self) -> PathBuf {
+        self.root.join("creating")
+    }
+
+    pub fn lock(&self) -> PathBuf {
+        self.root.join("lock")
+    }
+
+    pub fn log(&self) -> PathBuf {
+        self.root.join("gabion.log")
+    }
+
+    pub fn supervisor_socket(&self) -> PathBuf {
+        self.root.join("supervisor.sock")
+    }
+
+    pub fn leash_socket(&self) -> PathBuf {
+        self.root.join("leash.sock")
+    }
+
+    pub fn directory_file(&self) -> PathBuf {
+        self.root.join("directory.redb")
+    }
+
+    pub fn directory_socket(&self) -> PathBuf {
+        self.root.join("directory.sock")
+    }
+
+    pub fn etcd_dir(&self) -> PathBuf {
+        self.root.join("etcd")
+    }
+
+    pub fn host_dir(&self, host: &str) -> PathBuf {
+        self.root.join(host)
+    }
+
+    pub fn control_socket(&self, host: &str) -> PathBuf {
+        self.host_dir(host).join("control.sock")
+    }
+
+    pub fn host_config(&self, host: &str) -> PathBuf {
+        self.host_dir(host).join("host.toml")
+    }
+
+    /// Reads `cluster.json`; `None` where there is none.
+    pub fn read(&self) -> Result<Option<ClusterFile>> {
+        let path = self.cluster_file();
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
+                bail!("'{}' is not a folder: name another with --data", self.root.display())
+            }
+            Err(error) => bail!("cannot read '{}': {error}", path.display()),
+        };
+        let cluster: ClusterFile = serde_json::from_str(&text).with_context(|| {
+            format!("'{}' is damaged or of another version of gabion", path.display())
+        })?;
+        if cluster.version != 1 {
+            bail!("'{}' has version {}, this gabion knows 1", path.display(), cluster.version);
+        }
+        Ok(Some(cluster))
+    }
+
+    /// Writes `cluster.json` so that it is there whole or not at all.
+    pub fn write(&self, cluster: &ClusterFile) -> Result<()> {
+        let path = self.cluster_file();
+        let next = self.root.join("cluster.json.new");
+        let text = serde_json::to_string_pretty(cluster)?;
+        fs::write(&next, text + "\n")
+            .and_then(|()| fs::File::open(&next)?.sync_all())
+            .and_then(|()| fs::rename(&next, &path))
+            .and_then(|()| fs::File::open(&self.root)?.sync_all())
+            .with_context(|| format!("cannot write '{}'", path.display()))
+    }
+
+    /// The configuration of a host of `cluster`.
+    pub fn host_config_of(&self, cluster: &ClusterFile, number: u32) -> HostConfig {
+        let name = format!("host{number}");
+        let dir = self.host_dir(&name);
+        let file = |leaf: String| dir.join(leaf).display().to_string();
+        let socket = |leaf: &str| format!("unix:{}", dir.join(leaf).display());
+        let groups = (0..cluster.groups).map(|group| GroupConfig {
+            cache: file(format!("cache{group}.img")),
+            capacity: (0..cluster.capacity_per_group)
+                .map(|device| file(format!("capacity{group}-{device}.img")))
+                .collect(),
+        });
+        let (directory, etcd) = match cluster.mode {
+            Mode::Threads => (format!("unix:{}", self.directory_socket().display()), Vec::new()),
+            Mode::Processes => (
+                socket("directory.sock"),
+                vec![format!("http://127.0.0.1:{}", cluster.etcd_ports.0)],
+            ),
+        };
+        HostConfig {
+            name,
+            id: number,
+            cluster: cluster.id,
+            peer: socket("peer.sock"),
+            nbd: vec![socket("nbd.sock")],
+            control: socket("control.sock"),
+            directory,
+            etcd,
+            groups: groups.collect(),
+            tuning: Tuning::default(),
+        }
+    }
+}

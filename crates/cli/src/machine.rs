@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A cluster of several machines: making it and joining it. Both write this host's configuration;
+//! the daemon (`systemctl start gabion`) does the rest.
+
+use crate::Fail;
+use crate::args::{Cli, JoinArgs, Output};
+use crate::create::{format_groups, write_config};
+use crate::target::CONFIG_DEFAULT;
+use anyhow::{Context, Result};
+use diskgroup::CreateSizes;
+use env::{Address, Env, Fifo};
+use host::{GroupConfig, HostConfig, Tuning};
+use std::path::PathBuf;
+
+/// `gabion cluster create`.
+pub fn create(cli: &Cli, join: &JoinArgs) -> Result<()> {
+    enrol(cli, join, true)
+}
+
+/// `gabion host join`.
+pub fn join(cli: &Cli, join: &JoinArgs) -> Result<()> {
+    enrol(cli, join, false)
+}
+
+fn enrol(cli: &Cli, join: &JoinArgs, is_first: bool) -> Result<()> {
+    let path = cli.config.clone().unwrap_or_else(|| PathBuf::from(CONFIG_DEFAULT));
+    if path.exists() {
+        return Err(Fail::failed(format!(
+            "'{}' exists: this machine is a host already; for another one use --config",
+            path.display()
+        ))
+        .into());
+    }
+    placement::check_name(&join.name).map_err(|_| {
+        Fail::usage(format!("'{}' is not a host name: use a-z, 0-9, '.' and '-'", join.name))
+    })?;
+    let groups = groups(join)?;
+    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    for dir in folder.into_iter().chain([join.run_dir.as_path()]) {
+        std::fs::create_dir_all(dir)
+            .with_context(|| format!("cannot make the folder '{}'", dir.display()))?;
+    }
+    let driver = ring::RingDriver::new().context("io_uring is not available")?;
+    let env = Env::new(Box::new(driver), Box::new(Fifo));
+    let sizes = join.create_files.map(|size| CreateSizes { cache: size, capacity: size });
+    format_groups(&env, &groups, sizes, join.wipe)?;
+    let peer = format!("tcp:{}", std::net::SocketAddr::new(join.address, join.port));
+    let (cluster, id) = register(&env, join, &peer, is_first)?;
+    let socket = |leaf: &str| format!("unix:{}", join.run_dir.join(leaf).display());
+    let config = HostConfig {
+        name: join.name.clone(),
+        id,
+        cluster,
+        peer,
+        nbd: vec![socket("nbd.sock")],
+        control: socket("control.sock"),
+        directory: socket("directory.sock"),
+        etcd: join.etcd.clone(),
+        groups,
+        tuning: Tuning::default(),
+    };
+    write_config(&path, &config)?;
+    if cli.output == Output::Json {
+        println!("{}", serde_json::json!({"name": config.name, "id": id, "config": path}));
+        return Ok(());
+    }
+    println!("{} is host {id} of the cluster; its configuration is {}", join.name, path.display());
+    println!("next: systemctl enable --now gabion (or: gabion daemon --config {})", path.display());
+    Ok(())
+}
+
+/// The disk groups that the flags describe: one cache device and its capacity devices.
+fn groups(join: &JoinArgs) -> Result<Vec<GroupConfig>> {
+    match (join.cache.as_slice(), join.capacity.len()) {
+        ([], 0) => Ok(Vec::new()),
+        ([cache], 1..=7) => {
+            Ok(vec![GroupConfig { cache: cache.clone(), capacity: join.capacity.clone() }])
+        }
+        _ => Err(Fail::usage(
+            "a disk group is one --cache and one to seven --capacity devices (or neither, for a \
+             host without disks)",
+        )
+        .into()),
+    }
+}
+
+/// Takes the cluster's id and a host number in the directory.
+fn register(env: &Env, join: &JoinArgs, peer: &str, is_first: bool) -> Result<(u64, u32)> {
+    let socket = join.run_dir.join("join.sock");
+    let gateway = control::start_etcd_gateway(join.etcd.clone(), &socket)?;
+    let (inner, name, peer) = (env.clone(), join.name.clone(), peer.to_owned());
+    let address = Address::Unix(socket.display().to_string());
+    let registered =
+        env.run(async move { host::register(&inner, address, &name, &peer, is_first).await });
+    drop(gateway);
+    Ok(registered.map_err(|failure| Fail::failed(failure.to_string()))?)
+}

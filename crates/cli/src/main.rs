@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `gabion`: the operator's tool and the daemon, one binary.
+//!
+//! Exit codes: 0 done, 1 failed, 2 the request itself is wrong. Every failure is one line on
+//! standard error that says what to do.
+#![forbid(unsafe_code)]
+
+mod args;
+mod client;
+mod commands;
+mod create;
+mod daemon;
+mod layout;
+mod machine;
+mod output;
+mod supervisor;
+mod target;
+mod up;
+
+use args::{Cli, ClusterCommand, Command, HostCommand};
+use clap::{CommandFactory, Parser};
+use std::fmt;
+use std::process::ExitCode;
+
+/// A failure that knows whose fault it is.
+#[derive(Debug)]
+pub struct Fail {
+    usage: bool,
+    message: String,
+}
+
+impl Fail {
+    /// The request is wrong.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self { usage: true, message: message.into() }
+    }
+
+    /// The request is fine, it could not be done.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self { usage: false, message: message.into() }
+    }
+}
+
+impl fmt::Display for Fail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Fail {}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error),
+    };
+    match run(&cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let is_usage = error.downcast_ref::<Fail>().is_some_and(|fail| fail.usage);
+            eprintln!("gabion: {error:#}");
+            ExitCode::from(if is_usage { 2 } else { 1 })
+        }
+    }
+}
+
+/// Help and version go out as they are; a mistake becomes one line.
+fn refuse(error: &clap::Error) -> ExitCode {
+    use clap::error::ErrorKind;
+    let help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    if help || !error.use_stderr() {
+        let _ = error.print();
+        return ExitCode::from(if help { 2 } else { 0 });
+    }
+    let text = error.to_string();
+    let mut words: Vec<&str> = Vec::new();
+    for line in text.lines().map(str::trim) {
+        if line.starts_with("Usage:") || line.starts_with("For more information") {
+            break;
+        }
+        if !line.is_empty() {
+            words.push(line);
+        }
+    }
+    let message = words.join(" ");
+    let message = message.trim_start_matches("error: ");
+    eprintln!("gabion: {message} (see 'gabion --help')");
+    ExitCode::from(2)
+}
+
+fn run(cli: &Cli) -> anyhow::Result<()> {
+    match &cli.command {
+        Command::Up(up) => up::up(cli, up),
+        Command::Down => up::down(cli),
+        Command::Status => commands::status(cli),
+        Command::Host(HostCommand::List) => commands::host_list(cli),
+        Command::Host(HostCommand::Kill { host }) => commands::host_kill(cli, host),
+        Command::Host(HostCommand::Start { host }) => commands::host_start(cli, host),
+        Command::Host(HostCommand::Join(join)) => machine::join(cli, join),
+        Command::Cluster(ClusterCommand::Create(join)) => machine::create(cli, join),
+        Command::Volume(command) => commands::volume(cli, command),
+        Command::Daemon(daemon) => daemon::run(cli, daemon),
+        Command::Completions { shell } => {
+            let mut out = std::io::stdout();
+            clap_complete::generate(*shell, &mut Cli::command(), "gabion", &mut out);
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Results for people and for programs.
+
+use crate::args::Output;
+use anyhow::Result;
+use comfy_table::{Table, presets};
+use serde::Serialize;
+
+/// Prints `value` as JSON, or what `table` makes of it.
+pub fn print<T: Serialize>(output: Output, value: &T, table: impl FnOnce(&T)) -> Result<()> {
+    match output {
+        Output::Json => println!("{}", serde_json::to_string_pretty(value)?),
+        Output::Table => table(value),
+    }
+    Ok(())
+}
+
+/// Prints a table with a heading line.
+pub fn table(heading: &[&str], rows: Vec<Vec<String>>) {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_header(heading.iter().map(|h| h.to_uppercase()));
+    for row in rows {
+        table.add_row(row);
+    }
+    for line in table.to_string().lines() {
+        println!("{}", line.trim_end());
+    }
+}

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The process behind `gabion up`: runs the directory and the hosts of a cluster on one machine,
+//! ends and starts single hosts, and takes everything down with itself.
+//!
+//! Every host hangs on a *leash*, a connection to this process. A byte on it asks for a clean stop;
+//! its end is the host's end, so that no host outlives its supervisor.
+
+use crate::Fail;
+use crate::client;
+use crate::daemon::run_host;
+use crate::layout::{ClusterFile, Layout, Mode};
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Longest clean stop of a host before it is ended the hard way.
+const STOP_MAX: Duration = Duration::from_secs(10);
+/// Time between looks at a host that is starting or ending.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// What the command line asks of a running supervisor.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Question {
+    /// Are all hosts ready?
+    Ready,
+    /// End a host at once.
+    Kill(String),
+    /// Start a host.
+    Start(String),
+    /// End everything cleanly.
+    Down,
+}
+
+/// The supervisor's answer.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Answer {
+    /// Done, or ready.
+    Done,
+    /// Not ready yet.
+    Waiting,
+    /// It did not work: one line.
+    Failed(String),
+}
+
+enum Runner {
+    Thread(JoinHandle<Result<()>>),
+    Process(Child),
+}
+
+#[derive(Default)]
+struct Slot {
+    runner: Option<Runner>,
+    /// Why it ended by itself, if it did.
+    failure: Option<String>,
+}
+
+struct State {
+    hosts: BTreeMap<String, Slot>,
+    leashes: BTreeMap<String, UnixStream>,
+    is_down: bool,
+}
+
+/// The hosts of one cluster and what they need.
+pub struct Supervisor {
+    layout: Layout,
+    cluster: ClusterFile,
+    state: Mutex<State>,
+    downed: Condvar,
+    directory: Mutex<Option<Directory>>,
+    _lock: File,
+}
+
+/// Held for its end: dropping it stops the thread or process.
+enum Directory {
+    Embedded { _thread: control::DirectoryThread },
+    Etcd { process: control::EtcdProcess },
+}
+
+/// Takes the folder's lock: one supervisor per folder.
+pub fn lock(layout: &Layout) -> Result<File> {
+    let path = layout.lock();
+    let file = File::options().create(true).truncate(false).write(true).open(&path);
+    let file = file.with_context(|| {
+        format!("cannot write in '{}': choose another folder with --data", layout.root().display())
+    })?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(_) => Err(Fail::failed(format!(
+            "the cluster in '{}' is running already: see 'gabion status', end it with 'gabion down'",
+            layout.root().display()
+        ))
+        .into()),
+    }
+}
+
+impl Supervisor {
+    /// Starts the directory and all hosts; does not wait until they are ready.
+    pub fn start(layout: &Layout, cluster: &ClusterFile, lock: File) -> Result<Arc<Self>> {
+        let leash = bind(&layout.leash_socket())?;
+        let questions = bind(&layout.supervisor_socket())?;
+        let directory = match cluster.mode {
+            Mode::Threads => Directory::Embedded {
+                _thread: control::start_embedded(
+                    &layout.directory_file(),
+                    &layout.directory_socket(),
+                )?,
+            },
+            Mode::Processes => {
+                let (client, peer) = cluster.etcd_ports;
+                Directory::Etcd { process: control::start_etcd(&layout.etcd_dir(), client, peer)? }
+            }
+        };
+        let state = State { hosts: BTreeMap::new(), leashes: BTreeMap::new(), is_down: false };
+        let supervisor = Arc::new(Self {
+            layout: layout.clone(),
+            cluster: cluster.clone(),
+            state: Mutex::new(state),
+            downed: Condvar::new(),
+            directory: Mutex::new(Some(directory)),
+            _lock: lock,
+        });
+        let inner = Arc::clone(&supervisor);
+        std::thread::spawn(move || inner.hold_leashes(&leash));
+        let inner = Arc::clone(&supervisor);
+        std::thread::spawn(move || inner.answer(&questions));
+        for name in cluster.host_names() {
+            supervisor.start_host(&name)?;
+        }
+        Ok(supervisor)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn hold_leashes(&self, listener: &UnixListener) {
+        for stream in listener.incoming().flatten() {
+            let mut name = String::new();
+            let Ok(reader) = stream.try_clone() else { continue };
+            if BufReader::new(reader).read_line(&mut name).is_ok() {
+                self.state().leashes.insert(name.trim().to_owned(), stream);
+            }
+        }
+    }
+
+    fn answer(self: &Arc<Self>, listener: &UnixListener) {
+        for stream in listener.incoming().flatten() {
+            let inner = Arc::clone(self);
+            std::thread::spawn(move || inner.answer_one(&stream));
+        }
+    }
+
+    fn answer_one(&self, stream: &UnixStream) {
+        let mut line = String::new();
+        let Ok(reader) = stream.try_clone() else { return };
+        if BufReader::new(reader).read_line(&mut line).is_err() {
+            return;
+        }
+        let answer = match serde_json::from_str(&line) {
+            Ok(question) => self.carry_out(question),
+            Err(error) => Answer::Failed(format!("not a question: {error}")),
+        };
+        let mut text = serde_json::to_string(&answer).unwrap_or_default();
+        text.push('\n');
+        let mut out = stream;
+        // The asker may have gone; there is nobody else to tell.
+        let _ = out.write_all(text.as_bytes());
+    }
+
+    fn carry_out(&self, question: Question) -> Answer {
+        let done = match question {
+            Question::Ready => return self.readiness(),
+            Question::Kill(host) => self.kill_host(&host),
+            Question::Start(host) => self.start_host(&host),
+            Question::Down => {
+                self.down();
+                Ok(())
+            }
+        };
+        match done {
+            Ok(()) => Answer::Done,
+            Err(error) => Answer::Failed(format!("{error:#}")),
+        }
+    }
+
+    /// Whether every host that was started answers and sees all of them up.
+    pub fn readiness(&self) -> Answer {
+        for name in self.cluster.host_names() {
+            if !self.is_running(&name) {
+                let state = self.state();
+                let why = state.hosts.get(&name).and_then(|slot| slot.failure.clone());
+                let log = self.layout.log().display().to_string();
+                let why = why.unwrap_or_else(|| format!("it ended; see '{log}'"));
+                return Answer::Failed(format!("{name} did not start: {why}"));
+            }
+            let Some(status) = client::status(&self.layout.control_socket(&name)) else {
+                return Answer::Waiting;
+            };
+            let up = status.hosts.iter().filter(|h| h.state == host::HostState::Up).count();
+            if up < self.cluster.hosts as usize {
+                return Answer::Waiting;
+            }
+        }
+        Answer::Done
+    }
+
+    /// Looks whether a host runs; takes note of an end.
+    fn is_running(&self, name: &str) -> bool {
+        let mut state = self.state();
+        let Some(slot) = state.hosts.get_mut(name) else { return false };
+        match slot.runner.take() {
+            None => false,
+            Some(Runner::Thread(thread)) if thread.is_finished() => {
+                slot.failure = match thread.join() {
+                    Ok(Ok(())) => None,
+                    Ok(Err(error)) => Some(format!("{error:#}")),
+                    Err(_) => Some("it panicked".to_owned()),
+                };
+                false
+            }
+            Some(Runner::Process(mut child)) => match child.try_wait() {
+                Ok(None) => {
+                    slot.runner = Some(Runner::Process(child));
+                    true
+                }
+                _ => false,
+            },
+            Some(runner) => {
+                slot.runner = Some(runner);
+                true
+            }
+        }
+    }
+
+    fn check_name(&self, name: &str) -> Result<()> {
+        if self.cluster.host_names().iter().any(|host| host == name) {
+            return Ok(());
+        }
+        Err(Fail::failed(format!(
+            "there is no host '{name}': the hosts are {}",
+            self.cluster.host_names().join(", ")
+        ))
+        .into())
+    }
+
+    fn start_host(&self, name: &str) -> Result<()> {
+        self.check_name(name)?;
+        if self.is_running(name) {
+            return Err(Fail::failed(format!("{name} is running already")).into());
+        }
+        let leash = self.layout.leash_socket().display().to_string();
+        let runner = match self.cluster.mode {
+            Mode::Threads => {
+                let config = crate::target::read_config(&self.layout.host_config(name))?;
+                let run = move || run_host(&config, Some(&leash)).map(drop);
+                Runner::Thread(std::thread::Builder::new().name(name.to_owned()).spawn(run)?)
+            }
+            Mode::Processes => {
+                let log = File::options().create(true).append(true).open(self.layout.log())?;
+                let child = Command::new(std::env::current_exe()?)
+                    .arg("daemon")
+                    .arg("--config")
+                    .arg(self.layout.host_config(name))
+                    .arg("--leash")
+                    .arg(&leash)
+                    .stdin(Stdio::null())
+                    .stdout(Stdio::null())
+                    .stderr(log)
+                    .spawn()
+                    .context("cannot start a host's process")?;
+                Runner::Process(child)
+            }
+        };
+        let mut state = self.state();
+        state.hosts.insert(name.to_owned(), Slot { runner: Some(runner), failure: None });
+        Ok(())
+    }
+
+    fn kill_host(&self, name: &str) -> Result<()> {
+        self.check_name(name)?;
+        if !self.is_running(name) {
+            return Err(Fail::failed(format!(
+                "{name} is not running: start it with 'gabion host start {name}'"
+            ))
+            .into());
+        }
+        let mut state = self.state();
+        if let Some(Slot { runner: Some(Runner::Process(child)), .. }) = state.hosts.get_mut(name) {
+            child.kill().context("cannot kill the process")?;
+        }
+        state.leashes.remove(name);
+        drop(state);
+        self.wait_for_end(name, Instant::now() + STOP_MAX)
+    }
+
+    fn wait_for_end(&self, name: &str, until: Instant) -> Result<()> {
+        while self.is_running(name) {
+            if Instant::now() > until {
+                return Err(Fail::failed(format!("{name} does not end")).into());
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// Ends every host cleanly, then the directory.
+    pub fn down(&self) {
+        {
+            let mut state = self.state();
+            for leash in state.leashes.values_mut() {
+                // A host that is gone has no leash to pull.
+                let _ = leash.write_all(b"s");
+            }
+        }
+        let until = Instant::now() + STOP_MAX;
+        for name in self.cluster.host_names() {
+            if self.wait_for_end(&name, until).is_err() {
+                let _ = self.kill_host(&name);
+            }
+        }
+        drop(self.directory.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let _ = std::fs::remove_file(self.layout.supervisor_socket());
+        let _ = std::fs::remove_file(self.layout.leash_socket());
+        self.state().is_down = true;
+        self.downed.notify_all();
+    }
+
+    /// An etcd that ended is started again: hosts go on without it, but nothing can change.
+    fn keep_directory(&self) {
+        let mut directory = self.directory.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(Directory::Etcd { process }) = directory.as_mut() else { return };
+        if process.is_running() {
+            return;
+        }
+        tracing::warn!("etcd has ended; starting it again");
+        let (client, peer) = self.cluster.etcd_ports;
+        match control::start_etcd(&self.layout.etcd_dir(), client, peer) {
+            Ok(started) => *process = started,
+            Err(error) => tracing::error!(%error, "etcd does not start; trying again"),
+        }
+    }
+
+    /// Waits until somebody took the cluster down; `tick` runs every second.
+    pub fn wait_until_down(&self, mut tick: impl FnMut()) {
+        let mut state = self.state();
+        while !state.is_down {
+            let second = Duration::from_secs(1);
+            let waited = self.downed.wait_timeout(state, second);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            if !state.is_down {
+                drop(state);
+                self.keep_directory();
+                tick();
+                state = self.state();
+            }
+        }
+    }
+}
+
+fn bind(path: &std::path::Path) -> Result<UnixListener> {
+    // The folder's lock is ours: what lies there is of a supervisor that is dead.
+    let _ = std::fs::remove_file(path);
+    UnixListener::bind(path).with_context(|| format!("cannot listen at '{}'", path.display()))
+}

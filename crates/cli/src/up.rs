@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `gabion up` and `gabion down`.
+
+use crate::Fail;
+use crate::args::{Cli, Output, UpArgs};
+use crate::client::exchange;
+use crate::create;
+use crate::daemon::start_log;
+use crate::layout::{ClusterFile, Layout, Mode};
+use crate::supervisor::{Answer, Question, Supervisor, lock};
+use crate::target::{DATA_DEFAULT, Target};
+use anyhow::{Context, Result};
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Longest start: etcd's election and the recovery of large write buffers included.
+const READY_MAX: Duration = Duration::from_secs(60);
+/// Time between looks at a cluster that is starting.
+const LOOK: Duration = Duration::from_millis(20);
+/// Longest answer of a supervisor that ends hosts.
+const DOWN_MAX: Duration = Duration::from_secs(40);
+
+/// Starts (after creating it where needed) the cluster on this machine.
+pub fn up(cli: &Cli, up: &UpArgs) -> Result<()> {
+    let folder = cli.data.clone().unwrap_or_else(|| PathBuf::from(DATA_DEFAULT));
+    let layout = Layout::new(&folder)?;
+    let cluster = match layout.read()? {
+        Some(cluster) => {
+            create::check_same(&cluster, up, &layout)?;
+            cluster
+        }
+        None => create::create(&layout, up)?,
+    };
+    let lock = lock(&layout)?;
+    if up.detach {
+        drop(lock); // the background half takes it
+        return detach(cli, &layout, &cluster);
+    }
+    run(cli, up, &layout, &cluster, lock)
+}
+
+fn run(
+    cli: &Cli,
+    up: &UpArgs,
+    layout: &Layout,
+    cluster: &ClusterFile,
+    lock: std::fs::File,
+) -> Result<()> {
+    start_log(Some(&layout.log()))?;
+    let signals =
+        [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP];
+    let mut signals = signal_hook::iterator::Signals::new(signals)?;
+    let supervisor = Supervisor::start(layout, cluster, lock)?;
+    let stopper = Arc::clone(&supervisor);
+    let ignore_hangup = up.background;
+    std::thread::spawn(move || {
+        for signal in signals.forever() {
+            if !(ignore_hangup && signal == signal_hook::consts::SIGHUP) {
+                stopper.down();
+            }
+        }
+    });
+    if up.background {
+        supervisor.wait_until_down(|| {});
+        return Ok(());
+    }
+    if let Err(error) = wait_ready(|| Ok(supervisor.readiness())) {
+        supervisor.down();
+        return Err(error);
+    }
+    announce(cli, layout, cluster)?;
+    let live = std::io::stdout().is_terminal() && cli.output == Output::Table;
+    let target = Target::Local(layout.clone(), cluster.clone());
+    supervisor.wait_until_down(|| {
+        if live {
+            print!("\r\x1b[K{}", crate::commands::status_line(&target));
+            let _ = std::io::stdout().flush();
+        }
+    });
+    if live {
+        println!();
+    }
+    Ok(())
+}
+
+fn detach(cli: &Cli, layout: &Layout, cluster: &ClusterFile) -> Result<()> {
+    use std::os::unix::process::CommandExt;
+    let log = std::fs::File::options().create(true).append(true).open(layout.log())?;
+    let mut child = Command::new(std::env::current_exe()?)
+        .arg("up")
+        .arg("--background")
+        .arg("--data")
+        .arg(layout.root())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log)
+        .process_group(0)
+        .spawn()
+        .context("cannot start the cluster in the background")?;
+    let socket = layout.supervisor_socket();
+    let ready = wait_ready(|| {
+        if let Some(status) = child.try_wait()? {
+            let log = std::fs::read_to_string(layout.log()).unwrap_or_default();
+            let last = log.lines().last().unwrap_or_default().to_owned();
+            return Ok(Answer::Failed(format!("the cluster ended ({status}): {last}")));
+        }
+        Ok(exchange(&socket, &Question::Ready, Duration::from_secs(5)).unwrap_or(Answer::Waiting))
+    });
+    if let Err(error) = ready {
+        let _ = exchange::<_, Answer>(&socket, &Question::Down, DOWN_MAX);
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(error);
+    }
+    announce(cli, layout, cluster)
+}
+
+fn wait_ready(mut look: impl FnMut() -> Result<Answer>) -> Result<()> {
+    let until = Instant::now() + READY_MAX;
+    loop {
+        match look()? {
+            Answer::Done => return Ok(()),
+            Answer::Failed(message) => return Err(Fail::failed(message).into()),
+            Answer::Waiting if Instant::now() > until => {
+                return Err(Fail::failed(
+                    "the cluster did not get ready within 60 s: see gabion.log in its folder",
+                )
+                .into());
+            }
+            Answer::Waiting => std::thread::sleep(LOOK),
+        }
+    }
+}
+
+fn announce(cli: &Cli, layout: &Layout, cluster: &ClusterFile) -> Result<()> {
+    if cli.output == Output::Json {
+        let summary = serde_json::json!({
+            "data": layout.root(), "hosts": cluster.host_names(), "mode": cluster.mode,
+        });
+        println!("{summary}");
+        return Ok(());
+    }
+    let how = match cluster.mode {
+        Mode::Threads => "in one process",
+        Mode::Processes => "in processes of their own, with etcd",
+    };
+    println!("{} hosts are up {how}; data in {}", cluster.hosts, layout.root().display());
+    println!("next: gabion volume create NAME --size 1GiB; gabion status; gabion down");
+    Ok(())
+}
+
+/// Stops the cluster on this machine.
+pub fn down(cli: &Cli) -> Result<()> {
+    let (layout, _) = Target::local(cli)?;
+    let socket = layout.supervisor_socket();
+    match exchange(&socket, &Question::Down, DOWN_MAX) {
+        Ok(Answer::Failed(message)) => return Err(Fail::failed(message).into()),
+        Ok(_) => {}
+        Err(error) if lock(&layout).is_ok() => {
+            tracing::debug!(%error, "no supervisor");
+            if cli.output == Output::Table {
+                println!("the cluster is not running");
+            }
+            return Ok(());
+        }
+        Err(error) => return Err(error.context("the supervisor does not answer")),
+    }
+    // It answers before its process ends: the folder is free when the lock is.
+    let until = Instant::now() + DOWN_MAX;
+    while lock(&layout).is_err() && Instant::now() < until {
+        std::thread::sleep(LOOK);
+    }
+    if cli.output == Output::Table {
+        println!("the cluster is down; its data stays in {}", layout.root().display());
+    }
+    Ok(())
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The volumes of the cluster, as the exports of this host's NBD door.
+
+use crate::view::View;
+use base::Map;
+use env::{Env, Slice};
+use nbd::OpenError;
+use object::Objects;
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
+use std::time::Duration;
+use volume::{Device, Extent, Pieces, Volume, VolumeError, VolumeOptions};
+
+/// What this host exports. Cheap to clone.
+#[derive(Clone)]
+pub struct Exports(Rc<Inner>);
+
+struct Inner {
+    env: Env,
+    objects: Objects,
+    view: View,
+    options: VolumeOptions,
+    open: RefCell<Map<String, Weak<Opened>>>,
+}
+
+/// A volume in use on this host: opened once, shared by its clients.
+struct Opened {
+    name: String,
+    volume: Volume,
+    clients: Rc<Cell<u64>>,
+    inner: Weak<Inner>,
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        let Some(inner) = self.inner.upgrade() else { return };
+        let mut open = inner.open.borrow_mut();
+        if open.get(&self.name).is_some_and(|entry| entry.strong_count() == 0) {
+            open.remove(&self.name);
+        }
+    }
+}
+
+impl Exports {
+    pub(crate) fn new(env: &Env, objects: &Objects, view: &View, io_timeout: Duration) -> Self {
+        let options = VolumeOptions { io_timeout, ..VolumeOptions::default() };
+        Self(Rc::new(Inner {
+            env: env.clone(),
+            objects: objects.clone(),
+            view: view.clone(),
+            options,
+            open: RefCell::default(),
+        }))
+    }
+
+    /// Connections to a volume through this host.
+    #[must_use]
+    pub fn clients(&self, name: &str) -> u64 {
+        let open = self.0.open.borrow();
+        open.get(name).and_then(Weak::upgrade).map_or(0, |opened| opened.clients.get())
+    }
+
+    /// Opens a volume for one client; it counts until its last clone is dropped.
+    ///
+    /// # Errors
+    /// [`OpenError::NotFound`].
+    pub fn attach(&self, name: &str) -> Result<Attached, OpenError> {
+        let known = self.0.open.borrow().get(name).and_then(Weak::upgrade);
+        let record = self.0.view.volume(name).ok_or(OpenError::NotFound)?;
+        let opened = match known {
+            // A volume that was deleted and made again under its name is another one.
+            Some(opened) if opened.volume.id() == record.id => opened,
+            _ => {
+                let options = self.0.options.clone();
+                let volume = Volume::open(&self.0.env, self.0.objects.clone(), &record, options);
+                let opened = Rc::new(Opened {
+                    name: name.to_owned(),
+                    volume,
+                    clients: Rc::default(),
+                    inner: Rc::downgrade(&self.0),
+                });
+                self.0.open.borrow_mut().insert(name.to_owned(), Rc::downgrade(&opened));
+                opened
+            }
+        };
+        opened.clients.set(opened.clients.get() + 1);
+        Ok(Attached(Rc::new(Client(opened))))
+    }
+}
+
+impl nbd::Exports for Exports {
+    type Device = Attached;
+
+    fn list(&self) -> Vec<String> {
+        self.0.view.volumes().into_iter().map(|record| record.name).collect()
+    }
+
+    async fn open(&self, name: &str) -> Result<Attached, OpenError> {
+        self.attach(name)
+    }
+}
+
+struct Client(Rc<Opened>);
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.0.clients.set(self.0.clients.get() - 1);
+    }
+}
+
+/// A volume as one client uses it.
+#[derive(Clone)]
+pub struct Attached(Rc<Client>);
+
+impl Attached {
+    fn volume(&self) -> &Volume {
+        &self.0.0.volume
+    }
+}
+
+impl Device for Attached {
+    fn size(&self) -> u64 {
+        self.volume().size()
+    }
+
+    async fn read(&self, offset: u64, bytes: u64) -> Result<Pieces, VolumeError> {
+        self.volume().read(offset, bytes).await
+    }
+
+    async fn write(&self, offset: u64, payload: Slice) -> Result<(), VolumeError> {
+        self.volume().write(offset, payload).await
+    }
+
+    async fn write_zeroes(&self, offset: u64, bytes: u64) -> Result<(), VolumeError> {
+        self.volume().write_zeroes(offset, bytes).await
+    }
+
+    async fn discard(&self, offset: u64, bytes: u64) -> Result<(), VolumeError> {
+        self.volume().discard(offset, bytes).await
+    }
+
+    async fn flush(&self) -> Result<(), VolumeError> {
+        self.volume().flush().await
+    }
+
+    async fn extents(&self, offset: u64, bytes: u64) -> Result<Vec<Extent>, VolumeError> {
+        self.volume().extents(offset, bytes).await
+    }
+}

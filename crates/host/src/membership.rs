@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Being a member: a new incarnation at every start, the host's record, and the lease key by which
+//! others see that it lives. The key is a hint; safety rests on the grants of rule 52.
+
+use base::{HostId, Incarnation};
+use directory::{AliveRecord, Directory, DirectoryError, Expect, HostRecord, LeaseId, Transaction};
+use diskgroup::DiskGroup;
+use env::Env;
+use std::time::Duration;
+use tracing::{info, warn};
+
+/// Life of the lease key after the last sign of life.
+const LEASE_TTL: Duration = Duration::from_secs(6);
+/// Time between signs of life.
+const LEASE_KEEP: Duration = Duration::from_millis(1500);
+/// Time between attempts while the directory is away.
+const RETRY: Duration = Duration::from_millis(200);
+
+fn incarnation_key(host: HostId) -> String {
+    format!("/gabion/incarnations/{host}")
+}
+
+/// Takes the next incarnation of this host, durably; waits for the directory as long as it takes.
+/// A transaction of unknown outcome costs a number, never a double use.
+pub(crate) async fn next_incarnation(env: &Env, directory: &Directory, me: HostId) -> Incarnation {
+    let key = incarnation_key(me);
+    loop {
+        match try_next(directory, &key).await {
+            Ok(Some(incarnation)) => return incarnation,
+            Ok(None) => {}
+            Err(error) => {
+                warn!(%error, "the directory does not answer; waiting for it");
+                env.sleep(RETRY).await;
+            }
+        }
+    }
+}
+
+async fn try_next(directory: &Directory, key: &str) -> Result<Option<Incarnation>, DirectoryError> {
+    let entry = directory.get(key).await?;
+    let text = entry.as_ref().map(|entry| String::from_utf8_lossy(&entry.value).into_owned());
+    let last: u64 = match &text {
+        None => 0,
+        Some(text) => text.parse().map_err(|_| DirectoryError::Malformed)?,
+    };
+    let next = last + 1;
+    let expect = entry.map_or(Expect::Absent, |entry| Expect::Revision(entry.revision));
+    let transaction = Transaction {
+        compare: vec![(key.to_owned(), expect)],
+        puts: vec![(key.to_owned(), next.to_string().into_bytes(), None)],
+        deletes: Vec::new(),
+    };
+    let won = directory.transact(transaction).await?.succeeded;
+    Ok(won.then_some(Incarnation(next)))
+}
+
+/// Writes the host's record; waits for the directory as long as it takes.
+pub(crate) async fn publish(env: &Env, directory: &Directory, record: &HostRecord) {
+    loop {
+        let put = Transaction {
+            compare: Vec::new(),
+            puts: vec![(directory::host_key(record.id), record.encode(), None)],
+            deletes: Vec::new(),
+        };
+        match directory.transact(put).await {
+            Ok(_) => return,
+            Err(error) => warn!(%error, "the host record is not written yet"),
+        }
+        env.sleep(RETRY).await;
+    }
+}
+
+/// Holds the lease key for as long as it runs. `announce` is called after each (re)writing of it.
+pub(crate) async fn stay_alive(
+    env: Env,
+    directory: Directory,
+    me: HostId,
+    incarnation: Incarnation,
+    groups: Vec<DiskGroup>,
+    announce: impl Fn(LeaseId),
+) {
+    let mut lease: Option<LeaseId> = None;
+    loop {
+        lease = match lease {
+            None => grant(&directory, me, incarnation, &groups, &announce).await,
+            Some(id) => match directory.lease_keep(id).await {
+                Err(DirectoryError::LeaseGone) => {
+                    info!("the lease ran out; taking a new one");
+                    None
+                }
+                _ => Some(id),
+            },
+        };
+        env.sleep(if lease.is_some() { LEASE_KEEP } else { RETRY }).await;
+    }
+}
+
+async fn grant(
+    directory: &Directory,
+    me: HostId,
+    incarnation: Incarnation,
+    groups: &[DiskGroup],
+    announce: &impl Fn(LeaseId),
+) -> Option<LeaseId> {
+    let id = directory.lease_grant(LEASE_TTL).await.ok()?;
+    let free_bytes = groups.iter().map(|group| group.free_chunks() * base::CHUNK_SIZE).sum();
+    let record = AliveRecord { incarnation, free_bytes };
+    let put = Transaction {
+        compare: Vec::new(),
+        puts: vec![(directory::alive_key(me), record.encode(), Some(id))],
+        deletes: Vec::new(),
+    };
+    match directory.transact(put).await {
+        Ok(_) => {
+            announce(id);
+            Some(id)
+        }
+        Err(_) => None, // an unknown put is overwritten by the next one; its lease runs out
+    }
+}

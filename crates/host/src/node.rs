@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One running host.
+
+use crate::address::{AddressError, parse_address};
+use crate::config::HostConfig;
+use crate::control;
+use crate::exports::Exports;
+use crate::operations::Operations;
+use crate::view::{ObjectChange, View};
+use crate::{cleanup, membership};
+use base::HostId;
+use directory::{Directory, GroupRecord, HostRecord, LeaseId, WatchEvent};
+use diskgroup::{DiskGroup, GroupError, GroupOptions, GroupSpec};
+use env::{Address, Env, IoError, Notify, TaskSet};
+use object::{ObjectOptions, Objects};
+use peer::{PeerId, Peers};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+use thiserror::Error;
+use tracing::{info, warn};
+
+/// Why a host could not start.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// a configured address
+    #[error("host.toml: {0}")]
+    Address(#[from] AddressError),
+    /// a listening socket
+    #[error("cannot listen at {address}: {source}")]
+    Listen {
+        /// The address as configured.
+        address: String,
+        /// Why not.
+        source: IoError,
+    },
+    /// a disk group
+    #[error("disk group of cache device {cache}: {source}")]
+    Group {
+        /// Path of its cache device.
+        cache: String,
+        /// Why it does not open.
+        source: GroupError,
+    },
+}
+
+/// Settings that only tests change.
+#[derive(Clone, Default)]
+pub struct NodeOptions {
+    /// Passed to every disk group.
+    pub group: GroupOptions,
+    /// Passed to the object layer.
+    pub object: ObjectOptions,
+}
+
+/// A running host. Dropping it stops all its tasks at once, as a crash would.
+pub struct Node {
+    env: Env,
+    tasks: TaskSet,
+    directory: Directory,
+    groups: Vec<DiskGroup>,
+    lease: Rc<Cell<Option<LeaseId>>>,
+    stop: Notify,
+    objects: Objects,
+    exports: Exports,
+    view: View,
+}
+
+impl Node {
+    /// Opens the disk groups, joins the cluster and serves. Returns when the host is ready; waits
+    /// for the directory as long as it takes.
+    ///
+    /// # Errors
+    /// [`StartError`]: a device or address that needs the operator.
+    pub async fn start(
+        env: &Env,
+        config: &HostConfig,
+        options: NodeOptions,
+    ) -> Result<Self, StartError> {
+        let directory = Directory::connect(env, parse_address(&config.directory)?);
+        let me = HostId(config.id);
+        let groups = open_groups(env, config, &options.group).await?;
+        let incarnation = membership::next_incarnation(env, &directory, me).await;
+        let me = PeerId { host: me, incarnation };
+        let peers = Peers::new(env, me, config.cluster, Rc::new(peer::NotReady));
+        let mut object_options = options.object.clone();
+        object_options.stall = Duration::from_millis(config.tuning.stall_ms);
+        let objects =
+            Objects::new(env, me, directory.clone(), peers.clone(), groups.clone(), object_options);
+        let bad_address = |source| StartError::Listen { address: config.peer.clone(), source };
+        peers.listen(parse_address(&config.peer)?).await.map_err(bad_address)?;
+
+        let view = View::default();
+        let io_timeout = Duration::from_secs(config.tuning.io_timeout_seconds);
+        let exports = Exports::new(env, &objects, &view, io_timeout);
+        let node = Self {
+            env: env.clone(),
+            tasks: TaskSet::default(),
+            directory,
+            groups,
+            lease: Rc::default(),
+            stop: Notify::default(),
+            objects,
+            exports,
+            view,
+        };
+        node.publish(config, me.host).await;
+        node.run_background(me, &peers);
+        node.open_doors(config, me.host).await?;
+        info!(name = config.name, %incarnation, "host is ready");
+        Ok(node)
+    }
+
+    /// Resolves when an operator asks the host to stop.
+    pub async fn stopped(&self) {
+        self.stop.wait().await;
+    }
+
+    /// The object layer, for tests and campaigns.
+    #[must_use]
+    pub fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    /// The disk groups, for tests and campaigns.
+    #[must_use]
+    pub fn groups(&self) -> &[DiskGroup] {
+        &self.groups
+    }
+
+    /// What the host exports, for tests and campaigns.
+    #[must_use]
+    pub fn exports(&self) -> &Exports {
+        &self.exports
+    }
+
+    /// A clean end: gives the lease key back, so that others need not wait for it to run out.
+    pub async fn stop(self) {
+        if let Some(lease) = self.lease.take() {
+            let revoke = self.directory.lease_revoke(lease);
+            // Only a courtesy: without it the key runs out by itself.
+            let _ = self.env.timeout(Duration::from_millis(500), revoke).await;
+        }
+        self.tasks.clear();
+        for group in &self.groups {
+            group.close().await;
+        }
+    }
+
+    async fn publish(&self, config: &HostConfig, me: HostId) {
+        let groups = self.groups.iter().map(|group| GroupRecord {
+            id: group.id(),
+            capacity_bytes: group.status().capacity_total,
+        });
+        let record = HostRecord {
+            id: me,
+            name: config.name.clone(),
+            peer_address: config.peer.clone(),
+            nbd_uri: config.nbd.first().cloned().unwrap_or_default(),
+            groups: groups.collect(),
+        };
+        membership::publish(&self.env, &self.directory, &record).await;
+    }
+
+    fn run_background(&self, me: PeerId, peers: &Peers) {
+        let watch = follow(
+            self.directory.clone(),
+            self.view.clone(),
+            self.objects.clone(),
+            peers.clone(),
+            me.host,
+        );
+        self.tasks.spawn(&self.env, "directory watch", watch);
+        let lease = Rc::clone(&self.lease);
+        let alive = membership::stay_alive(
+            self.env.clone(),
+            self.directory.clone(),
+            me.host,
+            me.incarnation,
+            self.groups.clone(),
+            move |id| lease.set(Some(id)),
+        );
+        self.tasks.spawn(&self.env, "lease", alive);
+        let cleanup = cleanup::run(self.env.clone(), self.directory.clone(), self.groups.clone());
+        self.tasks.spawn(&self.env, "cleanup", cleanup);
+    }
+
+    async fn open_doors(&self, config: &HostConfig, me: HostId) -> Result<(), StartError> {
+        while !self.view.is_complete() || self.view.alive(me).is_none() {
+            let changed = self.view.changed().wait();
+            env::select(changed, self.env.sleep(Duration::from_millis(100))).await;
+        }
+        let server =
+            nbd::Server::new(&self.env, self.exports.clone(), nbd::ServerOptions::default());
+        for text in &config.nbd {
+            let listener = self.listen(text).await?;
+            let server = server.clone();
+            self.tasks.spawn(&self.env, "nbd", async move { server.serve(listener).await });
+        }
+        let recovery = self.groups.iter().map(|g| g.recovery().duration.as_secs_f64() * 1e3);
+        let operations = Operations {
+            env: self.env.clone(),
+            me,
+            directory: self.directory.clone(),
+            objects: self.objects.clone(),
+            groups: self.groups.clone(),
+            view: self.view.clone(),
+            exports: self.exports.clone(),
+            stop: self.stop.clone(),
+            recovery_ms: recovery.fold(0.0, f64::max),
+        };
+        let listener = self.listen(&config.control).await?;
+        let serve = control::serve(self.env.clone(), listener, Rc::new(operations));
+        self.tasks.spawn(&self.env, "control", serve);
+        Ok(())
+    }
+
+    async fn listen(&self, text: &str) -> Result<env::Listener, StartError> {
+        let address: Address = parse_address(text)?;
+        let listening = self.env.listen(address).await;
+        listening.map_err(|source| StartError::Listen { address: text.to_owned(), source })
+    }
+}
+
+async fn open_groups(
+    env: &Env,
+    config: &HostConfig,
+    options: &GroupOptions,
+) -> Result<Vec<DiskGroup>, StartError> {
+    let opening = config.groups.iter().map(|group| {
+        let spec = GroupSpec { cache: group.cache.clone(), capacity: group.capacity.clone() };
+        let (env, options) = (env.clone(), options.clone());
+        async move {
+            let opened = DiskGroup::open(&env, &spec, options).await;
+            opened.map_err(|source| StartError::Group { cache: spec.cache, source })
+        }
+    });
+    env::join_all(opening.collect()).await.into_iter().collect()
+}
+
+/// Copies the directory into the view and passes on what concerns objects and peers.
+async fn follow(directory: Directory, view: View, objects: Objects, peers: Peers, me: HostId) {
+    let mut watch = directory.watch(directory::PREFIX);
+    loop {
+        let changes = match watch.next().await {
+            WatchEvent::Reset(listing) => view.reset(&listing.entries),
+            WatchEvent::Put(key, entry) => view.put(&key, &entry).into_iter().collect(),
+            WatchEvent::Delete(key, _) => view.delete(&key).into_iter().collect(),
+        };
+        for change in changes {
+            match change {
+                ObjectChange::Put(record, revision) => objects.record_changed(record, revision),
+                ObjectChange::Deleted(id) => objects.record_deleted(id),
+                ObjectChange::Alive(host, alive) => {
+                    objects.host_alive(host, alive.map(|record| record.incarnation));
+                }
+                ObjectChange::Host(record) if record.id == me => {}
+                ObjectChange::Host(record) => match parse_address(&record.peer_address) {
+                    Ok(address) => peers.set_address(record.id, address),
+                    Err(error) => warn!(host = record.name, %error, "unusable host record"),
+                },
+                ObjectChange::Malformed(key) => warn!(key, "undecodable directory record"),
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Entering a cluster of several machines: a new cluster's record, a new host's number.
+
+use base::HostId;
+use directory::{ClusterRecord, Directory, DirectoryError, Expect, HostRecord, Transaction};
+use env::{Address, Env};
+use thiserror::Error;
+
+/// Attempts against others that join at the same moment.
+const ATTEMPTS_MAX: u32 = 20;
+
+/// Why a host cannot enter.
+#[derive(Debug, Error)]
+pub enum RegisterError {
+    /// the directory does not answer
+    #[error("the directory cannot be reached ({0}): check --etcd and that etcd runs there")]
+    Directory(#[from] DirectoryError),
+    /// create where there is one
+    #[error("this etcd holds a cluster already: join it with 'gabion host join'")]
+    ClusterExists,
+    /// join where there is none
+    #[error("this etcd holds no cluster: make one with 'gabion cluster create'")]
+    NoCluster,
+    /// a name twice
+    #[error("the cluster has a host '{0}' already: choose another --name")]
+    NameTaken(String),
+    /// damaged record
+    #[error("the directory's record at {0} cannot be read: it is damaged or of another version")]
+    Malformed(String),
+    /// lost every race
+    #[error("other hosts are joining at the same time: try again")]
+    Contended,
+}
+
+/// Makes the cluster (`is_first`) or finds it, and takes the next host number for `name`. Returns
+/// the cluster's id and the number. Nothing changes when it fails.
+///
+/// # Errors
+/// [`RegisterError`].
+pub async fn register(
+    env: &Env,
+    directory: Address,
+    name: &str,
+    peer_address: &str,
+    is_first: bool,
+) -> Result<(u64, u32), RegisterError> {
+    let directory = Directory::connect(env, directory);
+    for _ in 0..ATTEMPTS_MAX {
+        if let Some(registered) = attempt(env, &directory, name, peer_address, is_first).await? {
+            return Ok(registered);
+        }
+    }
+    Err(RegisterError::Contended)
+}
+
+async fn attempt(
+    env: &Env,
+    directory: &Directory,
+    name: &str,
+    peer_address: &str,
+    is_first: bool,
+) -> Result<Option<(u64, u32)>, RegisterError> {
+    let key = directory::cluster_key();
+    let mut transaction = Transaction::default();
+    let cluster = match (directory.get(&key).await?, is_first) {
+        (Some(_), true) => return Err(RegisterError::ClusterExists),
+        (None, false) => return Err(RegisterError::NoCluster),
+        (Some(entry), false) => {
+            ClusterRecord::decode(&entry.value).map_err(|_| RegisterError::Malformed(key))?
+        }
+        (None, true) => {
+            let record = ClusterRecord { id: env.random(), name: "gabion".to_owned() };
+            transaction.compare.push((key.clone(), Expect::Absent));
+            transaction.puts.push((key, record.encode(), None));
+            record
+        }
+    };
+    let mut last = 0;
+    for (key, entry) in directory.list(directory::HOST_PREFIX).await?.entries {
+        let Ok(host) = HostRecord::decode(&entry.value) else {
+            return Err(RegisterError::Malformed(key));
+        };
+        if host.name == name {
+            return Err(RegisterError::NameTaken(name.to_owned()));
+        }
+        last = last.max(host.id.0);
+    }
+    let id = HostId(last + 1);
+    let record = HostRecord {
+        id,
+        name: name.to_owned(),
+        peer_address: peer_address.to_owned(),
+        nbd_uri: String::new(),
+        groups: Vec::new(),
+    };
+    let key = directory::host_key(id);
+    transaction.compare.push((key.clone(), Expect::Absent));
+    transaction.puts.push((key, record.encode(), None));
+    let won = directory.transact(transaction).await?.succeeded;
+    Ok(won.then_some((cluster.id, id.0)))
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What this host has been told of the cluster: a copy of the directory, kept by watches.
+//!
+//! It may lag. Whatever changes something reads the directory itself (rule 41).
+
+use base::{HostId, Map, ObjectId};
+use directory::{AliveRecord, Entry, HostRecord, ObjectRecord, VolumeRecord};
+use env::Notify;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// A change of an object record, for the object layer.
+pub enum ObjectChange {
+    /// A record is new or changed.
+    Put(ObjectRecord, u64),
+    /// A record is gone.
+    Deleted(ObjectId),
+    /// A host's lease key appeared, changed or vanished.
+    Alive(HostId, Option<AliveRecord>),
+    /// A host's record.
+    Host(HostRecord),
+    /// Undecodable record: its key.
+    Malformed(String),
+}
+
+/// The copy. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct View(Rc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    hosts: RefCell<Map<HostId, HostRecord>>,
+    alive: RefCell<Map<HostId, AliveRecord>>,
+    volumes: RefCell<Map<String, VolumeRecord>>,
+    objects: RefCell<Map<ObjectId, ObjectRecord>>,
+    complete: Cell<bool>,
+    changed: Notify,
+}
+
+impl View {
+    /// Takes the whole truth (a watch's reset): what is not in it is gone.
+    pub fn reset(&self, entries: &[(String, Entry)]) -> Vec<ObjectChange> {
+        let mut gone = self.keys();
+        let mut changes = Vec::new();
+        for (key, entry) in entries {
+            gone.remove(key);
+            changes.extend(self.put(key, entry));
+        }
+        for key in gone {
+            changes.extend(self.delete(&key));
+        }
+        self.0.complete.set(true);
+        self.0.changed.notify();
+        changes
+    }
+
+    /// Takes one changed key.
+    pub fn put(&self, key: &str, entry: &Entry) -> Option<ObjectChange> {
+        let malformed = || Some(ObjectChange::Malformed(key.to_owned()));
+        self.0.changed.notify();
+        if let Some(id) = directory::parse_alive_key(key) {
+            let Ok(record) = AliveRecord::decode(&entry.value) else { return malformed() };
+            self.0.alive.borrow_mut().insert(id, record.clone());
+            return Some(ObjectChange::Alive(id, Some(record)));
+        }
+        if key.starts_with(directory::HOST_PREFIX) {
+            let Ok(record) = HostRecord::decode(&entry.value) else { return malformed() };
+            self.0.hosts.borrow_mut().insert(record.id, record.clone());
+            return Some(ObjectChange::Host(record));
+        }
+        if key.starts_with(directory::VOLUME_PREFIX) {
+            let Ok(record) = VolumeRecord::decode(&entry.value) else { return malformed() };
+            self.0.volumes.borrow_mut().insert(record.name.clone(), record);
+            return None;
+        }
+        if key.starts_with(directory::OBJECT_PREFIX) {
+            let Ok(record) = ObjectRecord::decode(&entry.value) else { return malformed() };
+            self.0.objects.borrow_mut().insert(record.id, record.clone());
+            return Some(ObjectChange::Put(record, entry.revision));
+        }
+        None
+    }
+
+    /// Takes one vanished key.
+    pub fn delete(&self, key: &str) -> Option<ObjectChange> {
+        self.0.changed.notify();
+        if let Some(id) = directory::parse_alive_key(key) {
+            self.0.alive.borrow_mut().remove(&id);
+            return Some(ObjectChange::Alive(id, None));
+        }
+        if let Some(name) = key.strip_prefix(directory::VOLUME_PREFIX) {
+            self.0.volumes.borrow_mut().remove(name);
+            return None;
+        }
+        if let Some(id) = directory::parse_object_key(key) {
+            self.0.objects.borrow_mut().remove(&id);
+            return Some(ObjectChange::Deleted(id));
+        }
+        None
+    }
+
+    fn keys(&self) -> base::Set<String> {
+        let hosts = self.0.hosts.borrow();
+        let alive = self.0.alive.borrow();
+        let volumes = self.0.volumes.borrow();
+        let objects = self.0.objects.borrow();
+        hosts
+            .keys()
+            .map(|id| directory::host_key(*id))
+            .chain(alive.keys().map(|id| directory::alive_key(*id)))
+            .chain(volumes.keys().map(|name| directory::volume_key(name)))
+            .chain(objects.keys().map(|id| directory::object_key(*id)))
+            .collect()
+    }
+
+    /// Whether the directory has been seen whole at least once.
+    pub fn is_complete(&self) -> bool {
+        self.0.complete.get()
+    }
+
+    /// Wakes at every change.
+    pub fn changed(&self) -> Notify {
+        self.0.changed.clone()
+    }
+
+    /// All hosts, by number.
+    pub fn hosts(&self) -> Vec<HostRecord> {
+        self.0.hosts.borrow().values().cloned().collect()
+    }
+
+    /// The name of a host, or its number where its record is missing.
+    pub fn host_name(&self, id: HostId) -> String {
+        let hosts = self.0.hosts.borrow();
+        hosts.get(&id).map_or_else(|| format!("host {id}"), |record| record.name.clone())
+    }
+
+    /// The lease record of a live host.
+    pub fn alive(&self, id: HostId) -> Option<AliveRecord> {
+        self.0.alive.borrow().get(&id).cloned()
+    }
+
+    /// All volumes, by name.
+    pub fn volumes(&self) -> Vec<VolumeRecord> {
+        self.0.volumes.borrow().values().cloned().collect()
+    }
+
+    /// One volume.
+    pub fn volume(&self, name: &str) -> Option<VolumeRecord> {
+        self.0.volumes.borrow().get(name).cloned()
+    }
+
+    /// One object.
+    pub fn object(&self, id: ObjectId) -> Option<ObjectRecord> {
+        self.0.objects.borrow().get(&id).cloned()
+    }
+}

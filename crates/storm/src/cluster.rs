@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A cluster of production hosts in a simulated world, and the directory that they share.
+
+use crate::mutation::Mutation;
+use crate::plan::Plan;
+use base::GroupId;
+use diskgroup::{CreateSizes, DiskGroup, GroupSpec};
+use env::{Address, Env};
+use host::{Command, GroupConfig, HostConfig, Node, NodeOptions, Reply, Tuning};
+use sim::{HostKey, World, WorldOptions};
+use std::cell::RefCell;
+use std::net::{IpAddr, Ipv4Addr};
+use std::rc::Rc;
+
+/// Name of the volume under test.
+pub const VOLUME: &str = "storm";
+/// The cluster's id.
+const CLUSTER: u64 = 0x5707;
+/// TCP port of the directory and of the hosts' peers.
+const PORT: u16 = 7000;
+
+/// One data host: the machine and, while its process runs, its node.
+pub struct Machine {
+    /// The machine in the world.
+    pub key: HostKey,
+    number: u32,
+    node: Rc<RefCell<Option<Rc<Node>>>>,
+    is_formatted: Rc<RefCell<bool>>,
+}
+
+/// The cluster under test.
+pub struct Cluster {
+    /// The world it lives in.
+    pub world: World,
+    /// The data hosts, host 1 first.
+    pub machines: Vec<Machine>,
+    /// The machine of the directory.
+    pub directory: HostKey,
+    backend: Rc<directory::MemoryBackend>,
+    plan: Plan,
+    mutation: Option<Mutation>,
+}
+
+fn ip(number: u32) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(10, 0, 0, u8::try_from(number).unwrap_or(u8::MAX)))
+}
+
+fn directory_address() -> Address {
+    Address::Tcp((ip(100), PORT).into())
+}
+
+impl Cluster {
+    /// Machines, none of them started.
+    #[must_use]
+    pub fn new(plan: &Plan, mutation: Option<Mutation>) -> Self {
+        let world = World::new(WorldOptions { seed: plan.seed, ..WorldOptions::default() });
+        let directory = world.add_host("directory", ip(100));
+        let machines = (1..=plan.hosts).map(|number| Machine {
+            key: world.add_host(&format!("host{number}"), ip(number)),
+            number,
+            node: Rc::default(),
+            is_formatted: Rc::default(),
+        });
+        let machines: Vec<_> = machines.collect();
+        for (machine, drift) in machines.iter().zip(&plan.drift_ppm) {
+            world.clock_drift(machine.key, *drift);
+        }
+        let backend = Rc::new(directory::MemoryBackend::default());
+        Self { world, machines, directory, backend, plan: plan.clone(), mutation }
+    }
+
+    /// Starts the directory's process; its content outlives it.
+    pub fn boot_directory(&self) {
+        let backend = Rc::clone(&self.backend);
+        self.world.boot(self.directory, move |env: Env| {
+            Box::pin(async move {
+                let Ok(listener) = env.listen(directory_address()).await else { return };
+                if let Err(error) = directory::serve(&env, listener, backend).await {
+                    panic!("the directory does not serve: {error}");
+                }
+            })
+        });
+    }
+
+    /// Starts a host; `then` runs on it once it is ready.
+    pub fn boot<F>(&self, index: usize, then: impl FnOnce(Env, Rc<Node>) -> F + 'static)
+    where
+        F: Future<Output = ()> + 'static,
+    {
+        let machine = &self.machines[index];
+        let config = self.config(machine.number);
+        let mut options = NodeOptions::default();
+        if let Some(mutation) = self.mutation {
+            mutation.apply(&mut options);
+        }
+        let drift = self.plan.drift_ppm.get(index).copied().unwrap_or(0);
+        let place = Rc::clone(&machine.node);
+        let is_formatted = Rc::clone(&machine.is_formatted);
+        let sizes = CreateSizes { cache: self.plan.cache_size, capacity: self.plan.capacity_size };
+        self.world.boot(machine.key, move |env: Env| {
+            Box::pin(async move {
+                if !*is_formatted.borrow() {
+                    format(&env, &config, sizes).await;
+                    *is_formatted.borrow_mut() = true;
+                }
+                match Node::start(&env, &config, options).await {
+                    Ok(node) => {
+                        let node = Rc::new(node);
+                        *place.borrow_mut() = Some(Rc::clone(&node));
+                        then(env, node).await;
+                    }
+                    Err(error) => panic!("{} does not start: {error}", config.name),
+                }
+            })
+        });
+        // Power loss resets a machine's clock.
+        self.world.clock_drift(machine.key, drift);
+    }
+
+    fn config(&self, number: u32) -> HostConfig {
+        let peer: std::net::SocketAddr = (ip(number), PORT).into();
+        HostConfig {
+            name: format!("host{number}"),
+            id: number,
+            cluster: CLUSTER,
+            peer: format!("tcp:{peer}"),
+            nbd: vec!["unix:/nbd.sock".to_owned()],
+            control: "unix:/control.sock".to_owned(),
+            directory: format!("tcp:{}:{PORT}", ip(100)),
+            etcd: Vec::new(),
+            groups: vec![GroupConfig {
+                cache: "cache".to_owned(),
+                capacity: vec!["capacity".to_owned()],
+            }],
+            tuning: Tuning { io_timeout_seconds: 60, stall_ms: 2000 },
+        }
+    }
+
+    /// Power loss (`is_crash`) or the end of the process.
+    pub fn take_down(&self, index: usize, is_crash: bool) {
+        let machine = &self.machines[index];
+        if is_crash {
+            self.world.crash(machine.key);
+        } else {
+            self.world.kill(machine.key);
+        }
+        // The node belongs to the executor that has just ended.
+        let node = machine.node.borrow_mut().take();
+        drop(node);
+    }
+
+    /// The node of a host that is ready.
+    #[must_use]
+    pub fn node(&self, index: usize) -> Option<Rc<Node>> {
+        self.machines[index].node.borrow().clone()
+    }
+}
+
+async fn format(env: &Env, config: &HostConfig, sizes: CreateSizes) {
+    let group = &config.groups[0];
+    let spec = GroupSpec { cache: group.cache.clone(), capacity: group.capacity.clone() };
+    let id = GroupId(u64::from(config.id));
+    let formatted = DiskGroup::format(env, &spec, Some(sizes), true, id).await;
+    assert!(formatted.is_ok(), "a new device cannot be formatted: {formatted:?}");
+}
+
+/// Asks the host on whose machine this runs, through its control door.
+pub async fn ask(env: &Env, command: Command) -> Option<Reply> {
+    let link = env.dial(Address::Unix("/control.sock".to_owned())).await.ok()?;
+    host::call(env, &link, &command).await.ok()
+}

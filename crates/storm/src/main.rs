@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `gabion-storm`: runs fault campaigns and replays their seeds.
+#![forbid(unsafe_code)]
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+use storm::{Mutation, Outcome, Plan, run};
+
+/// Fault campaigns in simulation.
+#[derive(Parser)]
+#[command(after_help = "Examples:
+  gabion-storm run --seeds 1000
+  gabion-storm replay 4711
+  gabion-storm run --seeds 200 --mutation no-reconcile")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run many seeds
+    Run {
+        /// How many
+        #[arg(long, default_value_t = 100)]
+        seeds: u64,
+        /// The first one
+        #[arg(long, default_value_t = 1)]
+        first: u64,
+        /// Break a rule on purpose (see 'mutations')
+        #[arg(long)]
+        mutation: Option<String>,
+        /// Run each seed twice and compare the digests
+        #[arg(long)]
+        twice: bool,
+    },
+    /// Run one seed with the hosts' log on standard error (RUST_LOG-style filter in STORM_LOG)
+    Replay {
+        /// The seed
+        seed: u64,
+        /// Break a rule on purpose
+        #[arg(long)]
+        mutation: Option<String>,
+    },
+    /// List the rules that can be broken
+    Mutations,
+}
+
+fn main() -> ExitCode {
+    match Cli::parse().command {
+        Command::Run { seeds, first, mutation, twice } => {
+            campaign(first, seeds, mutation.as_deref(), twice)
+        }
+        Command::Replay { seed, mutation } => replay(seed, mutation.as_deref()),
+        Command::Mutations => {
+            for mutation in Mutation::ALL {
+                println!("{:<24} rule {}", mutation.name, mutation.rule);
+            }
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+fn find(name: Option<&str>) -> Result<Option<Mutation>, ExitCode> {
+    let Some(name) = name else { return Ok(None) };
+    match Mutation::by_name(name) {
+        Some(mutation) => Ok(Some(mutation)),
+        None => {
+            eprintln!("gabion-storm: no mutation '{name}': see 'gabion-storm mutations'");
+            Err(ExitCode::from(2))
+        }
+    }
+}
+
+fn campaign(first: u64, seeds: u64, mutation: Option<&str>, twice: bool) -> ExitCode {
+    let mutation = match find(mutation) {
+        Ok(mutation) => mutation,
+        Err(code) => return code,
+    };
+    let (mut bad, mut operations, mut events, mut seconds) = (Vec::new(), 0, 0, 0.0);
+    for seed in first..first + seeds {
+        let outcome = run(&Plan::of_seed(seed), mutation);
+        operations += outcome.operations;
+        events += outcome.events;
+        seconds += outcome.elapsed.as_secs_f64();
+        if let Some(violation) = &outcome.violation {
+            println!("seed {seed}: {violation}");
+            bad.push(seed);
+        }
+        if twice && run(&Plan::of_seed(seed), mutation).digest != outcome.digest {
+            println!("seed {seed}: the same seed gave two digests");
+            bad.push(seed);
+        }
+    }
+    println!(
+        "{seeds} seeds from {first}: {} bad; {operations} operations, {events} events, {:.1} \
+         virtual hours",
+        bad.len(),
+        seconds / 3600.0
+    );
+    if bad.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn replay(seed: u64, mutation: Option<&str>) -> ExitCode {
+    let mutation = match find(mutation) {
+        Ok(mutation) => mutation,
+        Err(code) => return code,
+    };
+    let filter = tracing_subscriber::EnvFilter::try_from_env("STORM_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    // Without it the run is the same, only silent.
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .without_time()
+        .with_ansi(false)
+        .try_init();
+    let plan = Plan::of_seed(seed);
+    println!("{plan:?}");
+    let outcome: Outcome = run(&plan, mutation);
+    println!("{outcome:?}");
+    if outcome.violation.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

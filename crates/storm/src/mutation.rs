@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Rules that can be broken on purpose, to show that the campaign would find it.
+
+use host::NodeOptions;
+
+/// One broken rule. The names are those of the command line.
+#[derive(Clone, Copy, Debug)]
+pub struct Mutation {
+    /// What to write behind `--mutation`.
+    pub name: &'static str,
+    /// The rule of PROTOCOL.md (or STORE.md) that it removes.
+    pub rule: &'static str,
+    apply: fn(&mut NodeOptions),
+}
+
+macro_rules! object {
+    ($name:literal, $rule:literal, $field:ident) => {
+        Mutation { name: $name, rule: $rule, apply: |o| o.object.mutations.$field = true }
+    };
+}
+
+impl Mutation {
+    /// All of them.
+    pub const ALL: &[Self] = &[
+        object!("answer-before-all", "5", answer_before_all),
+        object!("answer-when-received", "4", answer_when_received),
+        object!("no-term-check", "8", no_term_check),
+        object!("no-seat-check", "9", no_seat_check),
+        object!("reads-do-not-wait", "10", reads_do_not_wait),
+        object!("no-lease-check", "12", no_lease_check),
+        object!("complete-before-absent", "15", complete_before_absent),
+        object!("left-from-new-term", "17", left_from_new_term),
+        object!("fence-without-drain", "24", fence_without_drain),
+        object!("term-not-durable", "24", term_not_durable),
+        object!("serve-before-absent", "26", serve_before_absent),
+        object!("no-reconcile", "27", no_reconcile),
+        object!("forget-missed-write", "32", forget_missed_write),
+        object!("clear-dirty-at-answer", "32", clear_dirty_at_answer),
+        object!("forget-own-tail", "33", forget_own_tail),
+        object!("copy-without-lock", "34", copy_without_lock),
+        object!("require-after-active", "35", require_after_active),
+        object!("fence-ignores-grants", "52b", fence_ignores_grants),
+    ];
+
+    /// The mutation of that name.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|mutation| mutation.name == name)
+    }
+
+    /// Breaks the rule.
+    pub fn apply(self, options: &mut NodeOptions) {
+        (self.apply)(options);
+    }
+}
