@@ -6,13 +6,17 @@
 //! order in its synchronous part, so requests take effect in the order in which they arrive; only
 //! answers come later.
 
+mod limits;
+#[cfg(test)]
+mod tests;
+
 use crate::grants::Grants;
 use crate::options::ObjectOptions;
 use base::{ComponentId, Lsn, ObjectId, Seat, SectorRange, Session, Term, Version};
 use diskgroup::{Append, AppendKind, ComponentInfo, ComponentMeta, DiskGroup, GroupError};
-use env::{Env, Semaphore, TaskSet};
+use env::{Env, Notify, Semaphore, TaskSet};
 use peer::{PeerId, Peers, Reply};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use wire::{Failure, Health, Refusal, Request, Response, Target, WriteKind};
 
@@ -37,13 +41,37 @@ pub(crate) struct Replicas {
     grants: Grants,
     options: ObjectOptions,
     conversations: RefCell<base::Map<ComponentId, Conversation>>,
-    /// Changes of one component's durable term, one at a time.
+    /// Changes of one component's durable term, and its creation, one at a time.
     turns: RefCell<base::Map<ComponentId, Semaphore>>,
+    flights: RefCell<base::Map<ComponentId, Rc<Flight>>>,
     tasks: TaskSet,
+}
+
+/// The appends of one component that are under way.
+#[derive(Default)]
+struct Flight {
+    count: Cell<u32>,
+    landed: Notify,
+    /// The last term and seat in which one failed.
+    failed: Cell<Option<(Term, Seat, Failure)>>,
+}
+
+impl Flight {
+    async fn drain(&self) {
+        loop {
+            let landed = self.landed.wait();
+            if self.count.get() == 0 {
+                return;
+            }
+            landed.await;
+        }
+    }
 }
 
 /// What a Fence brings along.
 struct FenceRequest {
+    /// Who sent it: the owner, or the owner before who gives the object to it.
+    from: PeerId,
     target: Target,
     version: Version,
     owner: PeerId,
@@ -68,6 +96,7 @@ impl Replicas {
             options: options.clone(),
             conversations: RefCell::default(),
             turns: RefCell::default(),
+            flights: RefCell::default(),
             tasks: TaskSet::default(),
         })
     }
@@ -80,9 +109,9 @@ impl Replicas {
     /// Carries out one request; those that are not for replicas are answered `NotReady`.
     pub(crate) fn handle(self: &Rc<Self>, from: PeerId, request: Request, reply: Reply) {
         match request {
-            Request::Write { .. } => self.write(request, reply),
-            Request::Read { target, range } => self.read(&target, range, reply),
-            Request::CommitInfo { target, commit } => match self.check(&target) {
+            Request::Write { .. } => self.write(from, request, reply),
+            Request::Read { target, range } => self.read(from, &target, range, reply),
+            Request::CommitInfo { target, commit } => match self.check(from, &target) {
                 Ok((group, _)) => {
                     group.advance_commit(target.component, commit);
                     reply.send(Response::Done);
@@ -91,12 +120,13 @@ impl Replicas {
             },
             Request::Fence { target, version, owner, create } => {
                 let owner = PeerId { host: owner.host, incarnation: owner.incarnation };
-                self.fence(FenceRequest { target, version, owner, create }, reply);
+                self.fence(FenceRequest { from, target, version, owner, create }, reply);
             }
-            Request::ListChanged { target, since, cursor } => match self.check(&target) {
+            Request::ListChanged { target, since, cursor } => match self.check(from, &target) {
                 Ok((group, _)) => {
                     let changed = group.changed_since(target.component, since, cursor);
-                    let (ranges, held, next) = (changed.ranges, changed.held, changed.next);
+                    let ranges = limits::ranges(changed.ranges);
+                    let (held, next) = (changed.held, changed.next);
                     reply.send(Response::Changed { ranges, held, next });
                 }
                 Err(reason) => reply.send(Response::Refused { reason }),
@@ -126,8 +156,8 @@ impl Replicas {
         }
     }
 
-    /// Whether a frame belongs to the conversation that stands (rules 8, 9).
-    fn check(&self, target: &Target) -> Result<(&DiskGroup, Conversation), Refusal> {
+    /// Whether a frame of `from` belongs to the conversation that stands (rules 8, 9).
+    fn check(&self, from: PeerId, target: &Target) -> Result<(&DiskGroup, Conversation), Refusal> {
         let group = self.group_of(target.component).ok_or(Refusal::UnknownComponent)?;
         let conversations = self.conversations.borrow();
         let Some(now) = conversations.get(&target.component).copied() else {
@@ -147,7 +177,8 @@ impl Replicas {
                 Refusal::Session // a higher term is accepted by Fence only
             });
         }
-        let is_other = target.seat != now.seat || target.session != now.session;
+        let is_other =
+            target.seat != now.seat || target.session != now.session || from != now.owner;
         let is_lenient = self.options.mutations.no_seat_check
             || (self.options.mutations.no_term_check && target.term != now.term);
         if (is_other && !is_lenient) || now.is_fencing {
@@ -156,12 +187,12 @@ impl Replicas {
         Ok((group, now))
     }
 
-    fn write(self: &Rc<Self>, request: Request, reply: Reply) {
+    fn write(self: &Rc<Self>, from: PeerId, request: Request, reply: Reply) {
         let Request::Write { target, lsn, prev, commit, range, kind, crcs, payload, .. } = request
         else {
             unreachable!("called for a write");
         };
-        let (group, now) = match self.check(&target) {
+        let (group, now) = match self.check(from, &target) {
             Ok(found) => found,
             Err(reason) => return reply.send(Response::Refused { reason }),
         };
@@ -169,6 +200,10 @@ impl Replicas {
         if is_current && (prev != now.accepted || lsn <= prev) {
             let durable = group.component(target.component).map_or(Lsn::ZERO, |i| i.durable);
             return reply.send(Response::Refused { reason: Refusal::OutOfOrder { durable } });
+        }
+        let sectors = group.component(target.component).map_or(0, |info| info.sectors);
+        if range.end() > sectors || lsn.term() != target.term {
+            return reply.send(Response::Failed { reason: Failure::Io });
         }
         if kind == WriteKind::Data && !wire::verify(range, &crcs, &payload) {
             return reply.send(Response::Failed { reason: Failure::BadCrc { range } });
@@ -192,17 +227,30 @@ impl Replicas {
             return;
         }
         let group = group.clone();
+        let flight = self.flight(component);
+        flight.count.set(flight.count.get() + 1);
         self.tasks.spawn(&self.env, "append", async move {
             // Rule 4: the group answers when this and all before it are durable.
-            reply.send(match appended.await {
+            let response = match appended.await {
                 Ok(()) => Response::Durable { lsn, free_chunks: free_chunks(&group) },
-                Err(error) => Response::Failed { reason: failure(&error) },
-            });
+                Err(error) => {
+                    let reason = failure(&error);
+                    flight.failed.set(Some((term, target.seat, reason)));
+                    Response::Failed { reason }
+                }
+            };
+            flight.count.set(flight.count.get() - 1);
+            flight.landed.notify();
+            reply.send(response);
         });
     }
 
-    fn read(self: &Rc<Self>, target: &Target, range: SectorRange, reply: Reply) {
-        let (group, _) = match self.check(target) {
+    fn flight(&self, component: ComponentId) -> Rc<Flight> {
+        Rc::clone(self.flights.borrow_mut().entry(component).or_default())
+    }
+
+    fn read(self: &Rc<Self>, from: PeerId, target: &Target, range: SectorRange, reply: Reply) {
+        let (group, _) = match self.check(from, target) {
             Ok(found) => found,
             Err(reason) => return reply.send(Response::Refused { reason }),
         };
@@ -260,7 +308,10 @@ impl Replicas {
             return reply.send(Response::Refused { reason: Refusal::Session });
         }
         let is_other = old.term > Term(0) && old.owner.host != request.owner.host;
-        if is_other {
+        // Rules 52b, 53: the old owner itself says that somebody else owns the object now: it has
+        // stopped, nobody has to wait for its grant, and its other objects keep theirs.
+        let is_given = request.from == old.owner;
+        if is_other && !is_given {
             let newest = self.peers.incarnation(old.owner.host);
             let wait = self.grants.wait(old.owner, newest, self.env.now());
             if !wait.is_zero() {
@@ -303,15 +354,25 @@ impl Replicas {
     async fn settle(&self, mine: Conversation, request: FenceRequest) -> Response {
         let component = request.target.component;
         let gone = || Response::Refused { reason: Refusal::UnknownComponent };
-        let turn = self.turns.borrow_mut().entry(component).or_insert(Semaphore::new(1)).clone();
+        let turn = self.turn(component);
         let _turn = turn.acquire(1).await;
         let Some(group) = self.group_of(component).cloned() else { return gone() };
         if !self.options.mutations.fence_without_drain {
             group.drain(component).await;
+            self.flight(component).drain().await;
         }
         let Some(before) = group.component(component) else { return gone() };
         if self.conversations.borrow().get(&component) != Some(&mine) {
             return Response::Refused { reason: Refusal::Session }; // a later Fence came
+        }
+        // After a failed append the highest durable lsn does not speak for those below it: this
+        // owner must not take it for an answer (rule 14), so it gets none and marks the component
+        // absent or degraded (rules 7, 14). In a later term or seat nobody waits for that write.
+        match self.flight(component).failed.get() {
+            Some((term, seat, reason)) if (term, seat) == (mine.term, mine.seat) => {
+                return Response::Failed { reason };
+            }
+            _ => {}
         }
         let meta = ComponentMeta {
             term: mine.term.max(before.meta.term),
@@ -341,9 +402,14 @@ impl Replicas {
             commit: info.commit,
             destaged: info.destaged,
             grant_epoch: self.grants.epoch(mine.owner.host),
-            tail: group.tail(component),
+            tail: limits::tail(group.tail(component)),
             health: if info.damaged { Health::Lost } else { Health::Good },
         }
+    }
+
+    fn turn(&self, component: ComponentId) -> Semaphore {
+        let mut turns = self.turns.borrow_mut();
+        turns.entry(component).or_insert_with(|| Semaphore::new(1)).clone()
     }
 
     async fn create(
@@ -352,9 +418,13 @@ impl Replicas {
         component: ComponentId,
         sectors: u64,
     ) -> Result<ComponentInfo, Response> {
+        let turn = self.turn(component);
+        let _turn = turn.acquire(1).await;
         let known = self.group_of(component).and_then(|group| group.component(component));
         if let Some(info) = known {
-            return Ok(info);
+            let is_same = info.object == object && info.sectors == sectors;
+            let other = Response::Refused { reason: Refusal::UnknownComponent };
+            return if is_same { Ok(info) } else { Err(other) };
         }
         let roomiest = self.groups.iter().max_by_key(|group| group.free_chunks());
         let Some(group) = roomiest.cloned() else {
@@ -369,6 +439,7 @@ impl Replicas {
     fn delete(self: &Rc<Self>, component: ComponentId, reply: Reply) {
         self.conversations.borrow_mut().remove(&component);
         self.turns.borrow_mut().remove(&component);
+        self.flights.borrow_mut().remove(&component);
         let Some(group) = self.group_of(component).cloned() else {
             return reply.send(Response::Done);
         };

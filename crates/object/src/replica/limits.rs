@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Lists that must fit a frame. Where there are too many entries, neighbours become one that covers
+//! both: the owner then copies more than it must, never less.
+
+use base::{Lsn, SectorRange};
+use wire::LIST_MAX;
+
+/// What changed, in at most [`LIST_MAX`] ranges.
+pub(super) fn ranges(list: Vec<SectorRange>) -> Vec<SectorRange> {
+    if list.len() <= LIST_MAX {
+        return list;
+    }
+    let entries = list.into_iter().map(|range| (range, Lsn::ZERO)).collect();
+    tail(entries).into_iter().map(|(range, _)| range).collect()
+}
+
+/// The tail, in at most [`LIST_MAX`] entries; the lsn of a merged one is the highest of its parts.
+pub(super) fn tail(list: Vec<(SectorRange, Lsn)>) -> Vec<(SectorRange, Lsn)> {
+    merged(list, LIST_MAX)
+}
+
+fn merged(mut list: Vec<(SectorRange, Lsn)>, most: usize) -> Vec<(SectorRange, Lsn)> {
+    if list.len() <= most {
+        return list;
+    }
+    list.sort_unstable_by_key(|(range, _)| range.start);
+    let mut gap = 0;
+    while list.len() > most {
+        let mut out: Vec<(SectorRange, Lsn)> = Vec::with_capacity(most);
+        for (range, lsn) in list {
+            match out.last_mut() {
+                Some((last, highest)) if range.start <= last.end().saturating_add(gap) => {
+                    let end = last.end().max(range.end());
+                    *last = SectorRange::new(last.start, end - last.start);
+                    *highest = lsn.max(*highest);
+                }
+                _ => out.push((range, lsn)),
+            }
+        }
+        list = out;
+        gap = gap * 2 + 8;
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::Rng;
+
+    #[test]
+    fn merging_covers_everything_and_fits() {
+        let mut rng = Rng::new(4);
+        for most in [1, 2, 10, 60] {
+            let entry = |rng: &mut Rng| {
+                let range = SectorRange::new(rng.below(1 << 40), rng.between(1, 2048));
+                (range, Lsn(rng.next_u64()))
+            };
+            let list: Vec<_> = (0..100).map(|_| entry(&mut rng)).collect();
+            let fewer = merged(list.clone(), most);
+            assert!(fewer.len() <= most);
+            for (range, lsn) in &list {
+                let covers = |e: &&(SectorRange, Lsn)| e.0.contains(*range) && e.1 >= *lsn;
+                assert!(fewer.iter().any(|e| covers(&e)), "{range:?} at {lsn} is gone");
+            }
+            assert_eq!(merged(list.clone(), 100), list, "what fits stays as it is");
+        }
+    }
+}
