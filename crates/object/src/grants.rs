@@ -57,9 +57,7 @@ impl Grants {
     /// Answers a Renew of `from` that arrived now.
     pub(crate) fn renew(&self, from: PeerId, sent: Instant, now: Instant) -> Response {
         let until = now + self.ttl;
-        self.given
-            .borrow_mut()
-            .insert(from.host, Given { incarnation: from.incarnation, until });
+        self.given.borrow_mut().insert(from.host, Given { incarnation: from.incarnation, until });
         let ttl_ms = u32::try_from(self.ttl.as_millis()).unwrap_or(u32::MAX);
         Response::Granted { sent, ttl_ms, grant_epoch: self.epoch(from.host) }
     }
@@ -86,12 +84,7 @@ impl Grants {
     /// the older is dead). The owner on this very host needs no grant: whoever accepts the Fence
     /// stops it in the same step (52c). A run that began lately does not know what the run before
     /// it granted and waits a full grant time.
-    pub(crate) fn wait(
-        &self,
-        old: PeerId,
-        newest: Option<Incarnation>,
-        now: Instant,
-    ) -> Duration {
+    pub(crate) fn wait(&self, old: PeerId, newest: Option<Incarnation>, now: Instant) -> Duration {
         let is_dead = newest.is_some_and(|newest| newest > old.incarnation);
         if self.is_ignored || old.host == self.me.host || is_dead {
             return Duration::ZERO;

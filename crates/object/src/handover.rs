@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The giving side of a hand-over (rule 53).
 
-use crate::owner::{ChangeError, Owner, Phase};
+use crate::owner::{ChangeError, Leg, Link, Owner, Phase};
 use crate::record;
+use base::Session;
+use env::join_all;
 use std::rc::Rc;
 use std::time::Duration;
+use wire::{Request, Target};
 
 /// How long writes in flight may take to end before the hand-over is called off.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
+
+/// How long the components may take to learn whose they are.
+const CONSENT_MAX: Duration = Duration::from_secs(1);
 
 /// Stops taking I/O, lets what is in flight end, and makes `to` the owner. True when that is
 /// learned; this owner is over then. False: it serves on, or is over for another reason.
@@ -31,6 +37,7 @@ pub(crate) async fn hand_over(owner: &Rc<Owner>, to: directory::Owner) -> bool {
             .await;
         match changed {
             Ok(()) => {
+                consent(owner, to).await;
                 owner.step_down("handed over");
                 return true;
             }
@@ -45,6 +52,29 @@ pub(crate) async fn hand_over(owner: &Rc<Owner>, to: directory::Owner) -> bool {
     drop(state);
     owner.changed.notify();
     false
+}
+
+/// Tells every component whose it is now: a Fence on behalf of the new owner, sent by the old one,
+/// which has stopped answering (rule 52b: "or the old one consented"). Without it the new owner
+/// would have to wait for grants that this host goes on renewing for its other objects. The session
+/// is below every one that the new owner uses.
+async fn consent(owner: &Rc<Owner>, to: directory::Owner) {
+    let requests: Vec<_> = {
+        let state = owner.state.borrow();
+        assert!(state.phase != Phase::Serving, "consent of an owner that still answers");
+        let (version, term) = (state.record.version, state.record.term);
+        let to = wire::Owner { host: to.host, incarnation: to.incarnation };
+        let live = state.legs.iter().filter(|leg| leg.link == Link::Live);
+        let fence = |leg: &Leg| {
+            let target = Target { term, session: Session(0), ..leg.target(owner.id, term) };
+            (leg.host, Request::Fence { target, version, owner: to, create: None })
+        };
+        live.map(fence).collect()
+    };
+    let peers = &owner.context.peers;
+    let calls = requests.into_iter().map(|(host, request)| peers.call(host, request)).collect();
+    // Best effort: a component that misses it makes the new owner wait, no more.
+    drop(owner.env().timeout(CONSENT_MAX, join_all(calls)).await);
 }
 
 async fn drain(owner: &Rc<Owner>) {

@@ -84,7 +84,12 @@ impl HeldGrants {
 
     /// Whether a component on `host` that was fenced in that run at that grant epoch is covered
     /// right now (rules 12, 52a).
-    pub(crate) fn covers(&self, host: HostId, incarnation: Option<Incarnation>, epoch: u64) -> bool {
+    pub(crate) fn covers(
+        &self,
+        host: HostId,
+        incarnation: Option<Incarnation>,
+        epoch: u64,
+    ) -> bool {
         let hosts = self.0.hosts.borrow();
         let grant = hosts.get(&host).and_then(|held| held.grant);
         grant.is_some_and(|grant| {

@@ -280,8 +280,7 @@ impl Objects {
         match self.0.0.route(id) {
             Route::Local(owner) => owner.write(range, kind, crcs, payload).await,
             Route::Remote(to, term) => {
-                let request =
-                    Request::ClientWrite { object: id, term, range, kind, crcs, payload };
+                let request = Request::ClientWrite { object: id, term, range, kind, crcs, payload };
                 self.0.0.forward_write(id, to, request).await
             }
             Route::Unknown => Err(ObjectError::NotOwner),
@@ -432,8 +431,9 @@ impl Inner {
         }
         let groups = self.context.groups.iter();
         let mine = groups.flat_map(|group| {
-            let of_object =
-                |component: &ComponentId| group.component(*component).is_some_and(|c| c.object == id);
+            let of_object = |component: &ComponentId| {
+                group.component(*component).is_some_and(|c| c.object == id)
+            };
             group.components().into_iter().filter(of_object).collect::<Vec<_>>()
         });
         for component in mine.collect::<Vec<_>>() {

@@ -135,7 +135,10 @@ fn checked(before: &ObjectRecord, mut after: ObjectRecord) -> ObjectRecord {
     after.version = Version(before.version.0 + 1);
     assert!(after.owner.is_some(), "a change without an owner");
     assert!(after.term >= before.term, "the term fell");
-    assert!(after.owner == before.owner || after.term > before.term, "a new owner needs a new term");
+    assert!(
+        after.owner == before.owner || after.term > before.term,
+        "a new owner needs a new term"
+    );
     assert!(active_count(&after) > 0, "no active component would be left");
     assert!(after.components.len() == before.components.len(), "a component vanished");
     for (old, new) in before.components.iter().zip(&after.components) {

@@ -267,8 +267,7 @@ fn is_granted(owner: &Owner, component: ComponentId) -> bool {
         return true;
     }
     let leases = &owner.context.leases;
-    let is_covered =
-        fenced.is_some_and(|at| leases.covers(host, at.incarnation, at.grant_epoch));
+    let is_covered = fenced.is_some_and(|at| leases.covers(host, at.incarnation, at.grant_epoch));
     if !is_covered {
         leases.hurry(host);
     }

@@ -94,10 +94,7 @@ pub(crate) async fn claim(
 /// From the claimed record to the first I/O (rules 24-29). `prefer` is the source of the
 /// reconciliation if it is reached. On failure the owner must be stepped down; nobody has seen
 /// anything of it.
-pub(crate) async fn bring_up(
-    owner: &Rc<Owner>,
-    prefer: Option<ComponentId>,
-) -> Result<(), Failed> {
+pub(crate) async fn bring_up(owner: &Rc<Owner>, prefer: Option<ComponentId>) -> Result<(), Failed> {
     let (reached, gone) = fence_all(owner).await?;
     let commit = reached.iter().map(|(_, fence)| fence.commit).max();
     let Some(commit) = commit else { return Err(Failed::Inaccessible) };
@@ -185,7 +182,7 @@ async fn fence_one(
             }
             FenceAnswer::HigherTerm => return (component, Err(Failed::Again(None))),
             // Rule 25: an operator has to decide; until then nobody serves this object.
-            FenceAnswer::FromTheFuture(_) => return (component, Err(Failed::Inaccessible)),
+            FenceAnswer::FromTheFuture => return (component, Err(Failed::Inaccessible)),
             FenceAnswer::Unknown => {
                 return (component, Ok(Reached::Gone(Leave::Lost(Lsn::ZERO))));
             }

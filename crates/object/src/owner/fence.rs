@@ -3,7 +3,7 @@
 
 use super::leg::FencedAt;
 use super::{Frame, Link, Owner};
-use base::{ComponentId, Lsn, Seat, SectorRange, Version};
+use base::{ComponentId, Lsn, Seat, SectorRange};
 use peer::PeerError;
 use std::rc::Rc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub(crate) enum FenceAnswer {
     /// Somebody else owns the object (rules 8, 20).
     HigherTerm,
     /// The directory went back in time (rule 25).
-    FromTheFuture(Version),
+    FromTheFuture,
     /// It answers, but not yet with yes: a grant must run out first (rule 52b).
     Wait(Duration),
     /// It does not know the component (any more).
@@ -78,16 +78,26 @@ impl Owner {
                     object = %self.id, %component, record = version.0, seen = seen.0,
                     seat = theirs.0, "a replica has seen a newer record than the directory holds"
                 );
-                FenceAnswer::FromTheFuture(seen)
+                FenceAnswer::FromTheFuture
             }
             Ok(Response::Fenced { seat: theirs, .. }) if theirs != seat => {
                 FenceAnswer::Silent // rule 9
             }
-            Ok(Response::Fenced { durable, commit, destaged, grant_epoch, tail, health, .. }) => {
+            Ok(Response::Fenced {
+                durable, commit, destaged, grant_epoch, tail, health, ..
+            }) => {
                 let incarnation = self.context.incarnation(host);
                 let fenced = FencedAt { at, incarnation, grant_epoch };
                 let kept = kept(health, destaged);
-                FenceAnswer::Fenced(Fence { session, durable, commit, destaged, tail, kept, fenced })
+                FenceAnswer::Fenced(Fence {
+                    session,
+                    durable,
+                    commit,
+                    destaged,
+                    tail,
+                    kept,
+                    fenced,
+                })
             }
             Ok(Response::Refused { reason }) => self.refused(component, &reason),
             Err(PeerError::Unreachable) => FenceAnswer::Unreachable,
@@ -139,9 +149,8 @@ impl Owner {
                 answered.extend(frame.waiter);
             }
             let frames = std::mem::take(&mut leg.unacked);
-            let request = |frame: &Frame| {
-                (frame.lsn, leg.request(self.id, self.term, commit, frame))
-            };
+            let request =
+                |frame: &Frame| (frame.lsn, leg.request(self.id, self.term, commit, frame));
             let resend: Vec<_> = frames.iter().map(request).collect();
             leg.unacked = frames;
             for frame in &mut leg.unacked {

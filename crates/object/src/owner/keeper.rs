@@ -41,9 +41,9 @@ impl Owner {
             let Some(view) = self.view(component) else { return };
             match view.link {
                 Link::Live => {
-                    let late = view.waiting_since.is_some_and(|since| {
-                        self.now().since(since) >= self.options().progress
-                    });
+                    let late = view
+                        .waiting_since
+                        .is_some_and(|since| self.now().since(since) >= self.options().progress);
                     if late {
                         self.break_leg(component, view.session, "no progress");
                         continue;
@@ -78,7 +78,7 @@ impl Owner {
                     }
                 }
                 FenceAnswer::HigherTerm => return self.step_down("a fence was refused"),
-                FenceAnswer::FromTheFuture(_) => return self.step_down("directory went back"),
+                FenceAnswer::FromTheFuture => return self.step_down("directory went back"),
                 FenceAnswer::Unknown => leave = Some(Leave::Lost(Lsn::ZERO)),
                 FenceAnswer::Wait(wait) => pause = wait.clamp(RETRY, limit),
                 FenceAnswer::Unreachable => {

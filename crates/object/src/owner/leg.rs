@@ -5,7 +5,9 @@
 //! is simply the lsn sent before. A frame is kept until its answer, for the next session (rule 14).
 
 use super::window::Mask;
-use base::{ComponentId, HostId, Incarnation, Instant, Lsn, ObjectId, Seat, SectorRange, Session, Term};
+use base::{
+    ComponentId, HostId, Incarnation, Instant, Lsn, ObjectId, Seat, SectorRange, Session, Term,
+};
 use env::Slice;
 use env::channel::OneSender;
 use std::collections::VecDeque;

@@ -16,18 +16,20 @@ mod write;
 pub(crate) use change::{Cas, ChangeError, compare_and_swap};
 pub(crate) use fence::{Fence, FenceAnswer};
 pub(crate) use leg::{Frame, Leg, Link, Role};
-pub(crate) use read::{Found, Source};
-pub(crate) use write::Content;
 pub(crate) use range_lock::{Mode, RangeGuard, RangeLock};
+pub(crate) use read::{Found, Source};
 pub(crate) use window::{LEGS_MAX, Mask, Window};
+pub(crate) use write::Content;
 
 use crate::dirty::DirtySet;
 use crate::held::HeldGrants;
 use crate::objects::{ComponentStatus, ObjectError};
 use crate::options::ObjectOptions;
 use crate::record;
-use base::{ComponentId, HostId, Incarnation, Instant, Lsn, Map, ObjectId, SectorRange, Session, Term};
-use directory::{ComponentState, Directory, ObjectRecord};
+use base::{
+    ComponentId, HostId, Incarnation, Instant, Lsn, Map, ObjectId, SectorRange, Session, Term,
+};
+use directory::{Directory, ObjectRecord};
 use diskgroup::DiskGroup;
 use env::channel::OneSender;
 use env::{Env, Notify, Semaphore, TaskSet};
@@ -454,11 +456,6 @@ impl State {
     pub(crate) fn remote_for_lease(&self, me: HostId) -> usize {
         let components = self.record.components.iter();
         components.filter(|c| c.host != me && self.counts_for_lease(c.id)).count()
-    }
-
-    /// The state of `component` in the record.
-    pub(crate) fn component_state(&self, component: ComponentId) -> Option<ComponentState> {
-        record::component(&self.record, component).map(|component| component.state)
     }
 }
 

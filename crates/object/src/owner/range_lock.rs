@@ -84,7 +84,7 @@ impl RangeLock {
         let held = !entries.iter().any(|earlier| earlier.conflicts(range, mode));
         entries.push(Entry { ticket, range, mode, held, waker: None });
         drop(table);
-        let mut guard = Some(RangeGuard { lock: self.clone(), chunk, ticket, range });
+        let mut guard = Some(RangeGuard { lock: self.clone(), chunk, ticket });
         poll_fn(move |cx| {
             let Some(place) = &guard else { unreachable!("a lock polled after its end") };
             let mut table = place.lock.0.borrow_mut();
@@ -112,14 +112,6 @@ pub(crate) struct RangeGuard {
     lock: RangeLock,
     chunk: u64,
     ticket: u64,
-    range: SectorRange,
-}
-
-impl RangeGuard {
-    /// What is locked.
-    pub(crate) fn range(&self) -> SectorRange {
-        self.range
-    }
 }
 
 impl Drop for RangeGuard {

@@ -5,8 +5,8 @@ use super::leg::FencedAt;
 use super::write::Content;
 use super::{Link, Mask, Mode, Owner, Role, Ticket};
 use crate::objects::ObjectError;
-use base::{ComponentId, HostId, SectorRange, Session};
 use crate::objects::ReadData;
+use base::{ComponentId, HostId, SectorRange, Session};
 use peer::PeerError;
 use std::future::Future;
 use std::rc::Rc;
@@ -130,13 +130,13 @@ impl Owner {
         active.fold(0, |mask, leg| mask | leg.bit) & !avoid == 0
     }
 
-    async fn wait(
+    async fn wait<T>(
         &self,
-        event: impl Future<Output = ()>,
+        event: impl Future<Output = T>,
         deadline: base::Instant,
     ) -> Result<(), ObjectError> {
         match env::select(event, self.env().sleep_until(deadline)).await {
-            env::Either::First(()) => Ok(()),
+            env::Either::First(_) => Ok(()),
             env::Either::Second(()) => Err(ObjectError::Inaccessible),
         }
     }
@@ -182,7 +182,7 @@ impl Owner {
             if self.options().mutations.no_lease_check || self.is_covered() {
                 return Ok(true);
             }
-            let event = async { drop(env::select(changed, granted).await) };
+            let event = env::select(changed, granted);
             self.wait(event, deadline).await?;
         }
     }

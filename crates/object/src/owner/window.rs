@@ -149,11 +149,6 @@ impl<T> Window<T> {
         self.entries.iter().all(|entry| entry.load.is_none() || entry.sent & leg != 0)
     }
 
-    /// Whether every write that was sent to `leg` and is not complete has its answer.
-    pub(crate) fn all_answered_by(&self, leg: Mask) -> bool {
-        self.entries.iter().all(|entry| entry.load.is_none() || entry.answered & leg != 0)
-    }
-
     /// A leg's bit is given to a new leg: what the old one did must not count for it.
     pub(crate) fn forget(&mut self, leg: Mask) {
         for entry in &mut self.entries {

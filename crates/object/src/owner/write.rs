@@ -3,8 +3,8 @@
 
 use super::{Frame, Leg, Link, Mask, Mode, Owner, Phase, Role, Ticket};
 use crate::objects::ObjectError;
-use base::{ComponentId, HostId, Lsn, SectorRange, Session};
 use crate::objects::ReadData;
+use base::{ComponentId, HostId, Lsn, SectorRange, Session};
 use env::Slice;
 use env::channel::{OneReceiver, oneshot};
 use peer::PeerError;
