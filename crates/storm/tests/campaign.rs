@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A short campaign in every test run. More seeds: `gabion-storm run --seeds 1000`.
+
+use storm::{Mutation, Plan, run};
+
+const SEEDS: std::ops::Range<u64> = 1..25;
+
+#[test]
+fn no_seed_loses_or_invents_a_sector() {
+    let mut operations = 0;
+    for seed in SEEDS {
+        let outcome = run(&Plan::of_seed(seed), None);
+        if let Some(violation) = outcome.violation {
+            panic!("seed {seed}: {violation} (gabion-storm replay {seed})");
+        }
+        assert!(outcome.compared > 0 || Plan::of_seed(seed).ftt == 0, "seed {seed}: no mirrors");
+        operations += outcome.operations;
+    }
+    assert!(operations > 10_000, "a campaign that does nothing finds nothing: {operations}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    for seed in [3, 17] {
+        let plan = Plan::of_seed(seed);
+        assert_eq!(run(&plan, None).digest, run(&plan, None).digest, "seed {seed}");
+    }
+    assert_ne!(run(&Plan::of_seed(3), None).digest, run(&Plan::of_seed(4), None).digest);
+}
+
+#[test]
+fn a_broken_rule_is_found() {
+    for name in ["no-reconcile", "forget-own-tail"] {
+        let mutation = Mutation::by_name(name);
+        assert!(mutation.is_some(), "no mutation {name}");
+        let found = (1..400).find(|seed| run(&Plan::of_seed(*seed), mutation).violation.is_some());
+        assert!(found.is_some(), "{name} survives 400 seeds");
+    }
+}
