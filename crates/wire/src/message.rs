@@ -97,7 +97,8 @@ pub enum Request {
         target: Target,
         /// Its number.
         lsn: Lsn,
-        /// The number sent before it in this session; for the first one `Lsn::ZERO`.
+        /// The number sent before it in this session; for the first one the `durable` of the
+        /// answer that began the session.
         prev: Lsn,
         /// K: see PROTOCOL.md section 1.
         commit: Lsn,
