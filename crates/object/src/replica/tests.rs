@@ -468,3 +468,20 @@ fn each_switch_breaks_its_rule() {
     renew(&bench, A);
     bench.fenced(C, new); // rule 52b is off
 }
+
+#[test]
+fn after_a_failed_write_its_owner_gets_no_new_session() {
+    let bench = Bench::new(14);
+    let here = target(3, 0, 1);
+    let durable = bench.fenced(A, here);
+    for device in [CACHE, CAPACITY] {
+        bench.world.disk_error(bench.host, device, DiskFault::FailWrites);
+    }
+    let failed = bench.write(A, here, 1, durable);
+    assert!(matches!(failed, Response::Failed { reason: Failure::Device }), "{failed:?}");
+    for device in [CACHE, CAPACITY] {
+        bench.world.disk_error(bench.host, device, DiskFault::Clear);
+    }
+    let again = bench.ask(A, fence(A, target(3, 0, 2)));
+    assert!(matches!(again, Response::Failed { reason: Failure::Device }), "{again:?}");
+}
