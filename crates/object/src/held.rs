@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The grants that other hosts gave to this one (rule 52): asked for again and again while an
-//! owner here needs them, and valid by the local clock only (rule 48). The renewals run on the shard
-//! itself: one that has stopped turning renews nothing (rule 49).
+//! owner here needs them, and valid by the local clock only (rule 48). The renewals run on the
+//! shard itself: one that has stopped turning renews nothing (rule 49).
 
 use crate::options::ObjectOptions;
 use base::{HostId, Incarnation, Instant, Map};

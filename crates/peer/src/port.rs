@@ -274,7 +274,7 @@ fn look(bytes: &[u8]) -> Result<(usize, Option<Header>), WireError> {
     }
 }
 
-/// Busy links get larger buffers; a quiet one shrinks with each ping until it holds hardly anything.
+/// Busy links get larger buffers; a quiet one shrinks with each ping until it holds next to none.
 fn next_size(size: usize, count: usize, was_full: bool) -> usize {
     if was_full {
         (size * 4).min(RECEIVE_MAX)
