@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Changes of an object's directory record, pure: record in, next record out.
 //!
-//! Every change goes through [`checked`], which asserts PROTOCOL.md section 6 ("Record"): version
-//! + 1, an owner, at least one active component, states move only as drawn, `left` never rises
-//! except by becoming active.
+//! Every change goes through [`checked`], which asserts PROTOCOL.md section 6 ("Record"): the
+//! version rises by one, an owner, at least one active component, states move only as drawn,
+//! `left` never rises except by becoming active.
 //!
 //! ```text
 //!             mark (15)                 begin_resync (31)

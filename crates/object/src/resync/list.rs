@@ -68,10 +68,10 @@ async fn from_source(
 ) -> Result<Listed, Aborted> {
     for _ in 0..TRIES_MAX {
         check_joined(owner, component)?;
-        if let Some(source) = owner.source(0) {
-            if let Some(listed) = page_through(owner, source.host, source.target, left).await {
-                return Ok(listed);
-            }
+        if let Some(source) = owner.source(0)
+            && let Some(listed) = page_through(owner, source.host, source.target, left).await
+        {
+            return Ok(listed);
         }
         owner.env().sleep(RETRY).await;
     }
