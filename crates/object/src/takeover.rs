@@ -84,6 +84,11 @@ pub(crate) async fn claim(
         }
     }
     let next = record::take_over(&record, me);
+    if next.term <= used {
+        // Rule 25: the directory has forgotten a term in which this very process was the owner.
+        tracing::error!(object = %id, term = record.term.0, "the directory went back in time");
+        return Err(Failed::Inaccessible);
+    }
     match compare_and_swap(context, id, entry.revision, &next, &also).await {
         Cas::Won(revision) => Ok((next, revision)),
         Cas::Lost => Err(Failed::Again(None)),

@@ -4,7 +4,7 @@
 use super::{Frame, Leg, Link, Mask, Mode, Owner, Phase, Role, Ticket};
 use crate::objects::ObjectError;
 use crate::objects::ReadData;
-use base::{ComponentId, HostId, Lsn, SectorRange, Session};
+use base::{CHUNK_SECTORS, ComponentId, HostId, Lsn, SectorRange, Session};
 use env::Slice;
 use env::channel::{OneReceiver, oneshot};
 use peer::PeerError;
@@ -43,7 +43,7 @@ impl Owner {
         }
         let guard = self.lock.lock(range, Mode::Exclusive).await; // rule 1
         self.check_serving()?;
-        self.check_space(kind)?;
+        self.check_space(range, kind)?;
         self.busy_at.set(self.now());
         let (done, answer) = oneshot();
         let content = Content { kind, is_copy: false, crcs, payload };
@@ -52,15 +52,27 @@ impl Owner {
         answer.recv().await.unwrap_or(Err(ObjectError::NotOwner))
     }
 
-    /// Rule 2: "full" is found out before an lsn is given, never by one replica alone.
-    fn check_space(&self, kind: WriteKind) -> Result<(), ObjectError> {
-        let state = self.state.borrow();
-        let reserve = FREE_CHUNKS_RESERVE;
-        let is_full = |leg: &Leg| leg.role != Role::Joining && leg.free_chunks < reserve;
-        if kind == WriteKind::Data && state.legs.iter().any(is_full) {
-            return Err(ObjectError::Full);
-        }
-        Ok(())
+    /// Rule 2: "full" is found out before an lsn is given, never by one replica alone. What is
+    /// allocated already can be written for ever (trap 14).
+    fn check_space(&self, range: SectorRange, kind: WriteKind) -> Result<(), ObjectError> {
+        let local = {
+            let state = self.state.borrow();
+            let is_full =
+                |leg: &Leg| leg.role != Role::Joining && leg.free_chunks < FREE_CHUNKS_RESERVE;
+            if kind != WriteKind::Data || !state.legs.iter().any(is_full) {
+                return Ok(());
+            }
+            let me = self.context.me.host;
+            let local = state.legs.iter().find(|leg| leg.host == me && leg.role == Role::Active);
+            local.map(|leg| leg.component)
+        };
+        let start = range.start / CHUNK_SECTORS * CHUNK_SECTORS;
+        let chunk = SectorRange::new(start, CHUNK_SECTORS.min(self.sectors - start));
+        let group = local.and_then(|id| Some((id, self.context.group_of(id)?)));
+        let is_allocated = group.is_some_and(|(id, group)| {
+            group.extents(id, chunk).iter().any(|(_, is_allocated)| *is_allocated)
+        });
+        if is_allocated { Ok(()) } else { Err(ObjectError::Full) }
     }
 
     /// Gives the next lsn and sends to every leg in `only` (all where `None`), in the same turn.
@@ -209,14 +221,13 @@ impl Owner {
         lsn: Lsn,
         answer: Result<Response, PeerError>,
     ) {
-        let is_current = {
+        let role = {
             let state = self.state.borrow();
             let leg = state.leg(component);
-            leg.is_some_and(|leg| leg.session == session && leg.link == Link::Live)
+            let current = leg.filter(|leg| leg.session == session && leg.link == Link::Live);
+            current.map(|leg| leg.role)
         };
-        if !is_current {
-            return; // rule 9
-        }
+        let Some(role) = role else { return }; // rule 9
         match answer {
             Ok(Response::Refused { reason: Refusal::HigherTerm(term) }) if term > self.term => {
                 self.step_down("a replica refuses this term"); // rule 20
@@ -224,7 +235,7 @@ impl Owner {
             Ok(Response::Moved { term, .. }) if term > self.term => {
                 self.step_down("a replica knows another owner");
             }
-            Ok(Response::Failed { reason: Failure::Full }) => {
+            Ok(Response::Failed { reason: Failure::Full }) if role == Role::Active => {
                 // Rule 7, second half: the replicas differ now. The way out that is always right
                 // is a take-over by myself, which makes the tails equal; the full component is its
                 // source, so that nothing has to be allocated.
