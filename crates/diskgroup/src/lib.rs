@@ -1,2 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Placeholder.
+//! A disk group: a log on a fast cache device in front of capacity devices.
+//!
+//! ```text
+//!  append --> log on the cache device --(durable)--> index --> acknowledged
+//!                 |  oldest closed segment
+//!                 v
+//!            destage: data --> journal --> index entries removed --> segment free
+//! ```
+//!
+//! Guarantees: an append that resolved is read back until something newer of its component covers
+//! it, through any crash that does not destroy the devices; what a read returns has the checksums
+//! that were given at the append; nothing above K reaches capacity. Not guaranteed: order between
+//! components; that an append that failed or never resolved is not there.
+//!
+//! Rules of STORE.md section 5 are cited as "store rule N".
+#![forbid(unsafe_code)]
+
+mod build;
+mod capacity;
+mod changed;
+mod chunks;
+mod components;
+mod destage;
+mod devices;
+mod group;
+mod index;
+mod log;
+mod pace;
+mod read;
+mod recovery;
+mod replay;
+mod state;
+#[cfg(test)]
+mod tests;
+mod types;
+
+pub use group::DiskGroup;
+pub use types::{
+    Append, AppendKind, Changed, ComponentInfo, ComponentMeta, CreateSizes, GroupError,
+    GroupOptions, GroupSpec, GroupStatus, Mutations, ReadData, RecoveryReport, Structure,
+};

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A commit under composition: entries, and their payload copied once into aligned memory.
+
+use base::{BLOCK_SECTORS, SECTOR_SIZE, SectorRange};
+use env::{Buf, Env, Slice};
+use format::{COMMIT_HEADER_MAX, Commit, Entry, EntryKind, KnownCommit};
+
+/// Components whose K one header carries; more wait for the next.
+pub(crate) const KNOWN_MAX: usize = 64;
+
+/// What bounds one commit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Bytes of payload.
+    pub(crate) payload: usize,
+    /// Bytes of header.
+    pub(crate) header: usize,
+}
+
+impl Limits {
+    /// For segments with `usable` bytes. A chunk fits one commit unless segments are tiny.
+    pub(crate) fn new(usable: usize) -> Self {
+        let header = COMMIT_HEADER_MAX.min((usable / 4).next_multiple_of(4096));
+        let payload = (usable - header).min((1 << 20) + 4096) / 4096 * 4096;
+        Self { payload, header }
+    }
+}
+
+/// Data still to be logged.
+pub(crate) struct Part<'a> {
+    pub(crate) serial: u32,
+    pub(crate) kind: EntryKind,
+    pub(crate) is_moved: bool,
+    pub(crate) range: SectorRange,
+    pub(crate) lsn: base::Lsn,
+    pub(crate) crcs: &'a [u32],
+    pub(crate) payload: &'a [u8],
+}
+
+/// See the module.
+pub(crate) struct Build {
+    limits: Limits,
+    buf: Option<Buf>,
+    /// Bytes of whole blocks in the buffer, behind the room for the header.
+    blocks: usize,
+    /// Parts of blocks; they follow the blocks.
+    fractions: Vec<u8>,
+    entries: Vec<Entry>,
+    crcs: Vec<u32>,
+    /// Blocks of the index that it needs at most.
+    pub(crate) index_need: usize,
+    /// The last append in it.
+    pub(crate) ticket: u64,
+    pub(crate) appends: u64,
+}
+
+/// A finished commit.
+pub(crate) struct Sealed {
+    pub(crate) bytes: Slice,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) crcs: Vec<u32>,
+    pub(crate) header_crc: u32,
+    pub(crate) ticket: u64,
+    pub(crate) appends: u64,
+}
+
+/// Where a commit goes.
+pub(crate) struct Position {
+    pub(crate) device: u64,
+    pub(crate) incarnation: base::Incarnation,
+    pub(crate) sequence: u64,
+    pub(crate) segment: u64,
+    pub(crate) position: u32,
+    pub(crate) previous: u32,
+    pub(crate) oldest: u64,
+}
+
+/// Cuts a range at whole blocks: head fraction, blocks, tail fraction.
+fn cut(range: SectorRange) -> [SectorRange; 3] {
+    let (start, end) = (range.start, range.end());
+    let first = start.next_multiple_of(BLOCK_SECTORS).min(end);
+    let last = (end / BLOCK_SECTORS * BLOCK_SECTORS).max(first);
+    [
+        SectorRange::new(start, first - start),
+        SectorRange::new(first, last - first),
+        SectorRange::new(last, end - last),
+    ]
+}
+
+/// Entries that an append of this range makes.
+pub(crate) fn parts(range: SectorRange) -> u16 {
+    cut(range).iter().map(|part| u16::from(!part.is_empty())).sum()
+}
+
+impl Build {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            buf: None,
+            blocks: 0,
+            fractions: Vec::new(),
+            entries: Vec::new(),
+            crcs: Vec::new(),
+            index_need: 0,
+            ticket: 0,
+            appends: 0,
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Whether an append of `bytes` payload over `blocks` blocks still fits.
+    pub(crate) fn fits(&self, bytes: usize, blocks: usize) -> bool {
+        let header = Commit::header_size(
+            (self.entries.len() + 3).min(KNOWN_MAX),
+            self.entries.len() + 3,
+            self.crcs.len() + blocks,
+        );
+        header <= self.limits.header
+            && self.blocks + self.fractions.len() + bytes <= self.limits.payload - 4096
+    }
+
+    /// Bytes of the commit at most.
+    pub(crate) fn length(&self) -> usize {
+        let known = self.entries.len().min(KNOWN_MAX);
+        Commit::header_size(known, self.entries.len(), self.crcs.len())
+            + self.blocks
+            + self.fractions.len().next_multiple_of(4096)
+    }
+
+    /// Copies an append in. It must fit.
+    pub(crate) fn add(&mut self, env: &Env, part: &Part<'_>) {
+        let blocks = part.range.blocks();
+        self.index_need += usize::try_from(blocks.end - blocks.start).unwrap_or(usize::MAX);
+        let is_data = part.kind == EntryKind::Data;
+        let (mut bytes, mut crcs) = (part.payload, part.crcs);
+        for range in cut(part.range) {
+            if range.is_empty() {
+                continue;
+            }
+            let mut entry = Entry {
+                serial: part.serial,
+                kind: part.kind,
+                is_moved: part.is_moved,
+                range,
+                lsn: part.lsn,
+                payload: 0,
+            };
+            if is_data {
+                let (mine, rest) = bytes.split_at(to_usize(range.bytes()));
+                bytes = rest;
+                let (checks, rest) = crcs.split_at(entry.crc_count());
+                crcs = rest;
+                self.crcs.extend_from_slice(checks);
+                entry.payload = self.copy(env, range, mine);
+            }
+            self.entries.push(entry);
+        }
+    }
+
+    /// Where the payload begins, in sectors from the first block or, for a fraction, from the first
+    /// fraction; [`Build::seal`] makes positions of it.
+    fn copy(&mut self, env: &Env, range: SectorRange, bytes: &[u8]) -> u32 {
+        if is_fraction(range) {
+            let at = self.fractions.len();
+            self.fractions.extend_from_slice(bytes);
+            return sectors(at);
+        }
+        let limits = self.limits;
+        let buf = self.buf.get_or_insert_with(|| env.buf(limits.header + limits.payload));
+        let at = limits.header + self.blocks;
+        buf[at..at + bytes.len()].copy_from_slice(bytes);
+        self.blocks += bytes.len();
+        sectors(at - limits.header)
+    }
+
+    /// Finishes it: whole blocks first, 4 KiB aligned on the device, then fractions, then zeros.
+    pub(crate) fn seal(self, env: &Env, at: Position, known: Vec<KnownCommit>) -> Sealed {
+        let Self { limits, buf, blocks, fractions, mut entries, crcs, ticket, appends, .. } = self;
+        let header = Commit::header_size(known.len(), entries.len(), crcs.len());
+        assert!(header <= limits.header, "a header beyond its room");
+        let mut buf = buf.unwrap_or_else(|| env.buf(limits.header + limits.payload));
+        let end = limits.header + blocks + fractions.len().next_multiple_of(4096);
+        buf[limits.header + blocks..][..fractions.len()].copy_from_slice(&fractions);
+        buf[limits.header + blocks + fractions.len()..end].fill(0);
+        for entry in entries.iter_mut().filter(|entry| entry.kind == EntryKind::Data) {
+            let before = if is_fraction(entry.range) { header + blocks } else { header };
+            entry.payload += sectors(before);
+        }
+        let start = limits.header - header;
+        let length = u32::try_from(end - start).unwrap_or(u32::MAX);
+        let commit = Commit {
+            sequence: at.sequence,
+            incarnation: at.incarnation,
+            segment: at.segment,
+            position: at.position,
+            length,
+            previous: at.previous,
+            oldest: at.oldest,
+            known,
+            entries,
+            crcs,
+        };
+        let header_crc = commit.encode(at.device, &mut buf[start..limits.header]);
+        let bytes = buf.freeze().slice(start..end);
+        Sealed { bytes, entries: commit.entries, crcs: commit.crcs, header_crc, ticket, appends }
+    }
+
+    /// Serials of its entries whose K a header should carry, without repetition.
+    pub(crate) fn serials(&self) -> Vec<u32> {
+        let mut serials: Vec<u32> = Vec::new();
+        for entry in &self.entries {
+            if serials.len() < KNOWN_MAX && serials.last() != Some(&entry.serial) {
+                serials.push(entry.serial);
+            }
+        }
+        serials.sort_unstable();
+        serials.dedup();
+        serials
+    }
+}
+
+/// Whether a range of an entry is a part of one block.
+pub(crate) fn is_fraction(range: SectorRange) -> bool {
+    !range.start.is_multiple_of(BLOCK_SECTORS) || !range.count.is_multiple_of(BLOCK_SECTORS)
+}
+
+fn sectors(bytes: usize) -> u32 {
+    u32::try_from(bytes / SECTOR_SIZE as usize).unwrap_or(u32::MAX)
+}
+
+/// A length in memory.
+pub(crate) fn to_usize(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or_else(|_| unreachable!("lengths in memory fit 64 bits"))
+}

@@ -1,0 +1,571 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A capacity device: its chunk map and checksums in memory, its journal, its checkpoints.
+//!
+//! In memory, `map` and the cached CRC pages are exactly what pages on the device plus journal say:
+//! a change is applied when its journal record is durable, not before. So a checkpoint may happen
+//! between any two records.
+
+use crate::chunks::chunk_key;
+use crate::index::FixedMap;
+use crate::state::{Inner, State};
+use crate::types::GroupError;
+use base::{CHUNK_SIZE, Lsn};
+use env::{Durability, join_all};
+use format::{
+    CRC_PAGE_CHUNKS, ChunkEntry, ComponentRow, CrcPage, FormatError, Item, JournalRecord,
+    MAP_PAGE_CHUNKS, MapPage, NO_COMPONENT, PAGE_SIZE, RECORD_ITEMS_MAX,
+};
+use std::collections::VecDeque;
+
+const PAGE: u64 = PAGE_SIZE as u64;
+/// Page writes and reads in flight at a checkpoint and at recovery.
+pub(crate) const PAGES_IN_FLIGHT: usize = 32;
+
+/// A CRC page in memory.
+pub(crate) struct CachedPage {
+    pub(crate) page: Box<CrcPage>,
+    /// Which slot on the device holds the newest image.
+    newest: usize,
+    /// Holds changes that only the journal has, or is about to: never evicted.
+    pub(crate) is_dirty: bool,
+    was_used: bool,
+}
+
+/// State of a map page besides its chunks.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct MapMeta {
+    pub(crate) sequence: u64,
+    pub(crate) newest: usize,
+    pub(crate) applied: u64,
+    pub(crate) is_dirty: bool,
+}
+
+/// A row of the component table.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct RowState {
+    /// Serial of the living component; 0 where the row is free.
+    pub(crate) serial: u32,
+    pub(crate) sequence: u64,
+    pub(crate) newest: usize,
+}
+
+/// Where the journal stands.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Journal {
+    pub(crate) position: u64,
+    /// The next record's.
+    pub(crate) sequence: u64,
+    pub(crate) previous: u32,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct CapacityState {
+    /// What each device chunk holds.
+    pub(crate) map: Vec<ChunkEntry>,
+    pub(crate) map_meta: Vec<MapMeta>,
+    /// Chunks that were allocated at the last checkpoint: their CRC pages must exist.
+    pub(crate) settled: Vec<bool>,
+    /// Free chunks, the next one last.
+    pub(crate) free: Vec<u32>,
+    /// Freed durably; their space is still to be given back.
+    pub(crate) freeing: VecDeque<u32>,
+    /// Set aside for chunks in the log that have no device chunk yet.
+    pub(crate) reserved: u32,
+    pub(crate) rows: Vec<RowState>,
+    pub(crate) journal: Journal,
+    /// Chunks that an unset left without data: candidates to be freed.
+    pub(crate) emptied: Vec<u32>,
+    pages: Vec<CachedPage>,
+    page_at: FixedMap<usize>,
+    hand: usize,
+    pub(crate) dirty: usize,
+    /// Counts checkpoints: a page read across one may be stale.
+    epoch: u64,
+}
+
+/// The CRC page of a chunk and its place in it.
+pub(crate) fn page_of(chunk: u32) -> (u32, usize) {
+    let per = CRC_PAGE_CHUNKS as u32;
+    (chunk / per, (chunk % per) as usize)
+}
+
+impl CapacityState {
+    /// Chunks that are neither allocated nor set aside.
+    pub(crate) fn available(&self) -> u64 {
+        (self.free.len() + self.freeing.len()).saturating_sub(self.reserved as usize) as u64
+    }
+
+    pub(crate) fn page(&mut self, number: u32) -> Option<&mut CachedPage> {
+        let at = *self.page_at.get(&u64::from(number))?;
+        let cached = &mut self.pages[at];
+        cached.was_used = true;
+        Some(cached)
+    }
+
+    fn hold(&mut self, number: u32) -> bool {
+        let Some(cached) = self.page(number) else { return false };
+        let was_clean = !std::mem::replace(&mut cached.is_dirty, true);
+        self.dirty += usize::from(was_clean);
+        true
+    }
+
+    /// Puts a page in, in the place of one that was not used lately where the budget is spent.
+    fn insert(&mut self, page: Box<CrcPage>, newest: usize, limit: usize) {
+        let number = u64::from(page.number);
+        if self.page_at.contains_key(&number) {
+            return;
+        }
+        let cached = CachedPage { page, newest, is_dirty: false, was_used: true };
+        if self.pages.len() >= limit {
+            for _ in 0..2 * self.pages.len() {
+                self.hand = (self.hand + 1) % self.pages.len();
+                let candidate = &mut self.pages[self.hand];
+                if !candidate.is_dirty && !std::mem::take(&mut candidate.was_used) {
+                    self.page_at.remove(&u64::from(candidate.page.number));
+                    self.page_at.insert(number, self.hand);
+                    self.pages[self.hand] = cached;
+                    return;
+                }
+            }
+        }
+        self.page_at.insert(number, self.pages.len());
+        self.pages.push(cached);
+    }
+}
+
+impl Inner {
+    fn page_limit(&self) -> usize {
+        (self.options.crc_cache_bytes / PAGE_SIZE).max(4)
+    }
+
+    /// Whether destage should write the pages back before it goes on.
+    pub(crate) fn wants_checkpoint(&self, device: usize) -> bool {
+        let state = self.state.borrow();
+        let capacity = &state.capacity[device];
+        capacity.journal.position * 2 > self.devices[device].layout.journal_size
+            || capacity.dirty > self.page_limit() / 2
+    }
+
+    /// Makes sure that a CRC page is in memory; `hold` keeps it there until the next checkpoint.
+    pub(crate) async fn load_page(
+        &self,
+        device: usize,
+        number: u32,
+        hold: bool,
+    ) -> Result<(), GroupError> {
+        let handle = &self.devices[device];
+        loop {
+            let (epoch, is_replay) = {
+                let mut state = self.state.borrow_mut();
+                let is_replay = state.is_recovering;
+                let capacity = &mut state.capacity[device];
+                let is_here = match hold {
+                    true => capacity.hold(number),
+                    false => capacity.page(number).is_some(),
+                };
+                if is_here {
+                    return Ok(());
+                }
+                (capacity.epoch, is_replay)
+            };
+            let offset = handle.layout.crc_start + u64::from(number) * 2 * PAGE;
+            let read = handle.disk.read(offset, self.env.buf(2 * PAGE_SIZE)).await;
+            let both =
+                read.map_err(|source| GroupError::Device { device: handle.path.clone(), source })?;
+            let slots = [0, 1].map(|slot| {
+                CrcPage::decode(handle.id, number, &both[slot * PAGE_SIZE..(slot + 1) * PAGE_SIZE])
+            });
+            let mut state = self.state.borrow_mut();
+            if state.capacity[device].epoch != epoch {
+                continue; // a checkpoint may have written a newer image meanwhile
+            }
+            let (page, newest) = self.choose(&mut state, device, number, slots, is_replay);
+            state.capacity[device].insert(Box::new(page), newest, self.page_limit());
+        }
+    }
+
+    /// The newer valid slot. Where a page that must exist is lost, every block of its chunks is
+    /// marked so that reads give `BadCrc` until it is rewritten: never zeros.
+    fn choose(
+        &self,
+        state: &mut State,
+        device: usize,
+        number: u32,
+        slots: [Result<CrcPage, FormatError>; 2],
+        is_replay: bool,
+    ) -> (CrcPage, usize) {
+        // A torn checkpoint leaves a damaged slot, but then the journal holds all of it and the
+        // page is loaded by replay. At any other time a damaged slot may have been the newer one.
+        let is_damaged = |slot: &Result<CrcPage, FormatError>| matches!(slot, Err(error) if *error != FormatError::Magic);
+        let any_damaged = slots.iter().any(is_damaged);
+        let [first, second] = slots;
+        let best = match (first, second) {
+            (Ok(a), Ok(b)) if b.sequence > a.sequence => Some((b, 1)),
+            (Ok(a), _) => Some((a, 0)),
+            (Err(_), Ok(b)) => Some((b, 1)),
+            (Err(_), Err(_)) => None,
+        };
+        let is_lost = best.is_none() || (any_damaged && !is_replay);
+        let (mut page, newest) = best.unwrap_or((CrcPage::empty(number), 1));
+        if is_lost {
+            for place in 0..CRC_PAGE_CHUNKS {
+                let chunk = number as usize * CRC_PAGE_CHUNKS + place;
+                let capacity = &state.capacity[device];
+                if capacity.settled.get(chunk).copied().unwrap_or(false) {
+                    page.present[place] = [u64::MAX; 4];
+                    page.crcs[place] = [0xBAD0_BAD0; 256];
+                    let serial = capacity.map[chunk].serial;
+                    if let Some(component) = state.components.get_mut(serial) {
+                        component.is_damaged = true;
+                    }
+                }
+            }
+        }
+        (page, newest)
+    }
+
+    /// Loads pages, many at a time.
+    pub(crate) async fn load_pages(&self, device: usize, pages: &[u32]) -> Result<(), GroupError> {
+        for some in pages.chunks(PAGES_IN_FLIGHT) {
+            let loads = some.iter().map(|number| self.load_page(device, *number, true)).collect();
+            join_all(loads).await.into_iter().collect::<Result<Vec<()>, _>>()?;
+        }
+        Ok(())
+    }
+
+    /// Makes changes durable in the journal, then applies them (store rule 9). The flush covers the
+    /// data writes that completed before on the same device too. Loads the pages.
+    ///
+    /// A record may reach the media before that data does, if power fails in between: the log still
+    /// holds every block of it, so nothing is read by its checksums before it is destaged again.
+    pub(crate) async fn journal(&self, device: usize, items: &[Item]) -> Result<(), GroupError> {
+        let handle = &self.devices[device];
+        for part in items.chunks(self.record_items(device)) {
+            let size = JournalRecord::size_of(part.len()) as u64;
+            let is_full = {
+                let state = self.state.borrow();
+                state.capacity[device].journal.position + size > handle.layout.journal_size
+            };
+            if is_full {
+                self.checkpoint(device).await?;
+            }
+            self.load_pages(device, &pages_touched(part)).await?;
+            let (offset, sequence, bytes, crc) = {
+                let state = self.state.borrow();
+                let journal = &state.capacity[device].journal;
+                let record = JournalRecord {
+                    sequence: journal.sequence,
+                    previous: journal.previous,
+                    items: part.to_vec(),
+                };
+                let mut buf = self.env.buf(size as usize);
+                let crc = record.encode(handle.id, &mut buf);
+                let offset = handle.layout.journal_start + journal.position;
+                (offset, journal.sequence, buf.freeze(), crc)
+            };
+            if !self.options.mutations.skip_journal {
+                let write = handle.disk.write(offset, bytes, Durability::Cached);
+                write.await.map_err(|error| self.fence(&handle.path, &error))?;
+            }
+            if !self.options.mutations.skip_destage_flush {
+                handle.disk.flush().await.map_err(|error| self.fence(&handle.path, &error))?;
+            }
+            let mut state = self.state.borrow_mut();
+            let journal = &mut state.capacity[device].journal;
+            journal.position += size;
+            journal.sequence += 1;
+            journal.previous = crc;
+            for item in part {
+                state.apply_item(device, item, sequence);
+            }
+        }
+        Ok(())
+    }
+
+    fn record_items(&self, device: usize) -> usize {
+        let room = self.devices[device].layout.journal_size / 4;
+        RECORD_ITEMS_MAX.min(room as usize / 32)
+    }
+
+    /// Writes all changed pages to their older slots, then starts the journal anew (store rule 10).
+    ///
+    /// 1. CRC pages, flushed. 2. Map pages, flushed: a chunk that the map calls allocated has a CRC
+    /// page. 3. The next record overwrites the journal's first. A crash before 3 replays records
+    /// that the pages hold already: each page says up to which record, so they are skipped.
+    pub(crate) async fn checkpoint(&self, device: usize) -> Result<(), GroupError> {
+        let crc_images = self.take_crc_images(device);
+        self.write_pages(device, crc_images).await?;
+        let map_images = self.take_map_images(device);
+        self.write_pages(device, map_images).await?;
+        self.write_rows(device).await?;
+        let mut state = self.state.borrow_mut();
+        let capacity = &mut state.capacity[device];
+        capacity.journal.position = 0;
+        capacity.epoch += 1;
+        capacity.settled = capacity.map.iter().map(|entry| entry.serial != NO_COMPONENT).collect();
+        Ok(())
+    }
+
+    async fn write_pages(
+        &self,
+        device: usize,
+        images: Vec<(u64, env::Slice)>,
+    ) -> Result<(), GroupError> {
+        let handle = &self.devices[device];
+        for some in images.chunks(PAGES_IN_FLIGHT) {
+            let writes = some.iter().map(|(offset, bytes)| {
+                handle.disk.write(*offset, bytes.clone(), Durability::Cached)
+            });
+            for result in join_all(writes.collect()).await {
+                result.map_err(|error| self.fence(&handle.path, &error))?;
+            }
+        }
+        handle.disk.flush().await.map_err(|error| self.fence(&handle.path, &error))
+    }
+
+    fn take_crc_images(&self, device: usize) -> Vec<(u64, env::Slice)> {
+        let handle = &self.devices[device];
+        let single = self.options.mutations.single_page_slot;
+        let mut state = self.state.borrow_mut();
+        let capacity = &mut state.capacity[device];
+        let applied = capacity.journal.sequence.saturating_sub(1);
+        capacity.dirty = 0;
+        let mut images = Vec::new();
+        for cached in capacity.pages.iter_mut().filter(|cached| cached.is_dirty) {
+            cached.is_dirty = false;
+            cached.newest = if single { 0 } else { 1 - cached.newest };
+            cached.page.sequence += 1;
+            cached.page.applied = applied;
+            let mut buf = self.env.buf(PAGE_SIZE);
+            cached.page.encode(handle.id, &mut buf);
+            let slot = u64::from(cached.page.number) * 2 + cached.newest as u64;
+            images.push((handle.layout.crc_start + slot * PAGE, buf.freeze()));
+        }
+        images.sort_unstable_by_key(|(offset, _)| *offset);
+        images
+    }
+
+    fn take_map_images(&self, device: usize) -> Vec<(u64, env::Slice)> {
+        let handle = &self.devices[device];
+        let single = self.options.mutations.single_page_slot;
+        let mut state = self.state.borrow_mut();
+        let capacity = &mut state.capacity[device];
+        let applied = capacity.journal.sequence.saturating_sub(1);
+        let mut images = Vec::new();
+        // The first page always: it remembers how far the journal's sequence has come.
+        capacity.map_meta[0].is_dirty = true;
+        for (number, meta) in capacity.map_meta.iter_mut().enumerate() {
+            if !std::mem::take(&mut meta.is_dirty) {
+                continue;
+            }
+            meta.newest = if single { 0 } else { 1 - meta.newest };
+            meta.sequence += 1;
+            meta.applied = applied;
+            let first = number * MAP_PAGE_CHUNKS;
+            let last = (first + MAP_PAGE_CHUNKS).min(capacity.map.len());
+            let mut chunks = capacity.map[first..last].to_vec();
+            chunks.resize(MAP_PAGE_CHUNKS, ChunkEntry::default());
+            let number = number as u32;
+            let page = MapPage { number, sequence: meta.sequence, applied, chunks };
+            let mut buf = self.env.buf(PAGE_SIZE);
+            page.encode(handle.id, &mut buf);
+            let slot = u64::from(number) * 2 + meta.newest as u64;
+            images.push((handle.layout.map_start + slot * PAGE, buf.freeze()));
+        }
+        images
+    }
+
+    /// Writes every living component's row: W, K and the highest lsn outlive the journal so.
+    async fn write_rows(&self, device: usize) -> Result<(), GroupError> {
+        let _permit = self.table.acquire(1).await;
+        let rows: Vec<(u32, ComponentRow)> = {
+            let state = self.state.borrow();
+            let all = state.components.serials().into_iter();
+            let mine = all.filter_map(|serial| state.components.get(serial));
+            mine.filter(|c| c.device == device).map(|c| (c.place, c.row)).collect()
+        };
+        for (place, row) in rows {
+            self.write_row(device, place, row, Durability::Cached).await?;
+        }
+        let handle = &self.devices[device];
+        handle.disk.flush().await.map_err(|error| self.fence(&handle.path, &error))
+    }
+
+    /// Writes a row's older page. The caller holds the table's permit.
+    pub(crate) async fn write_row(
+        &self,
+        device: usize,
+        place: u32,
+        mut row: ComponentRow,
+        durability: Durability,
+    ) -> Result<(), GroupError> {
+        let handle = &self.devices[device];
+        let (offset, bytes) = {
+            let mut state = self.state.borrow_mut();
+            let known = &mut state.capacity[device].rows[place as usize];
+            known.sequence += 1;
+            known.newest = 1 - known.newest;
+            row.sequence = known.sequence;
+            let mut buf = self.env.buf(PAGE_SIZE);
+            row.encode(handle.id, &mut buf);
+            let slot = u64::from(place) * 2 + known.newest as u64;
+            (handle.layout.table_start + slot * PAGE, buf.freeze())
+        };
+        let write = handle.disk.write(offset, bytes, durability);
+        write.await.map_err(|error| self.fence(&handle.path, &error))
+    }
+
+    /// Gives the space of freed chunks back, then lets them be allocated again.
+    pub(crate) async fn reclaim(&self, device: usize) {
+        // Bounded per call, so that a deleted component does not hold destage up.
+        const CHUNKS_MAX: usize = 1024;
+        let handle = &self.devices[device];
+        let mut chunks: Vec<u32> = {
+            let mut state = self.state.borrow_mut();
+            let freeing = &mut state.capacity[device].freeing;
+            let count = freeing.len().min(CHUNKS_MAX);
+            freeing.drain(..count).collect()
+        };
+        if chunks.is_empty() {
+            return;
+        }
+        // Taken out of `freeing`, yet to come: `available` is low for a moment, never high.
+        chunks.sort_unstable();
+        let mut runs: Vec<(u32, u64)> = Vec::new();
+        for chunk in &chunks {
+            match runs.last_mut() {
+                Some((start, count)) if u64::from(*start) + *count == u64::from(*chunk) => {
+                    *count += 1
+                }
+                _ => runs.push((*chunk, 1)),
+            }
+        }
+        let discards = runs.iter().map(|(start, count)| {
+            let offset = handle.layout.chunk_start + u64::from(*start) * CHUNK_SIZE;
+            handle.disk.discard(offset, count * CHUNK_SIZE)
+        });
+        // Whether the device could do it does not matter to anybody who reads.
+        drop(join_all(discards.collect()).await);
+        let mut state = self.state.borrow_mut();
+        state.capacity[device].free.extend(chunks.iter().rev());
+        drop(state);
+        self.log_kick.notify();
+    }
+}
+
+/// CRC pages that items change, in order.
+pub(crate) fn pages_touched(items: &[Item]) -> Vec<u32> {
+    let mut pages: Vec<u32> = items
+        .iter()
+        .filter_map(|item| match item {
+            Item::Allocate { chunk, .. }
+            | Item::Clear { chunk, .. }
+            | Item::Block { chunk, .. }
+            | Item::Unset { chunk, .. } => Some(page_of(*chunk).0),
+            Item::Free { .. } | Item::Watermark { .. } => None,
+        })
+        .collect();
+    pages.sort_unstable();
+    pages.dedup();
+    pages
+}
+
+impl State {
+    /// Applies a durable item to map and checksums. Pages that hold the record already stay as they
+    /// are; at run time none does.
+    pub(crate) fn apply_item(&mut self, device: usize, item: &Item, sequence: u64) {
+        let (chunk, lsn) = match *item {
+            Item::Allocate { chunk, lsn, .. }
+            | Item::Clear { chunk, lsn }
+            | Item::Block { chunk, lsn, .. }
+            | Item::Unset { chunk, lsn, .. } => (chunk, lsn),
+            Item::Free { chunk } => (chunk, Lsn::ZERO),
+            Item::Watermark { serial, lsn } => {
+                if let Some(component) = self.components.get_mut(serial) {
+                    component.row.destaged = component.row.destaged.max(lsn);
+                    component.destaged_logged = component.destaged_logged.max(lsn);
+                }
+                return;
+            }
+        };
+        self.apply_to_page(device, item, sequence, chunk);
+        let capacity = &mut self.capacity[device];
+        let meta = &mut capacity.map_meta[chunk as usize / MAP_PAGE_CHUNKS];
+        if sequence <= meta.applied {
+            return;
+        }
+        meta.is_dirty = true;
+        let entry = &mut capacity.map[chunk as usize];
+        entry.lsn = entry.lsn.max(lsn);
+        match *item {
+            Item::Allocate { serial, index, lsn, .. } => {
+                *entry = ChunkEntry { serial, index, lsn };
+                if !self.is_recovering {
+                    self.allocated(device, chunk, serial, index);
+                }
+            }
+            Item::Free { .. } => {
+                let freed = std::mem::take(entry);
+                if !self.is_recovering && freed.serial != NO_COMPONENT {
+                    self.freed(device, chunk, freed);
+                }
+            }
+            Item::Clear { .. }
+            | Item::Block { .. }
+            | Item::Unset { .. }
+            | Item::Watermark { .. } => {}
+        }
+    }
+
+    fn apply_to_page(&mut self, device: usize, item: &Item, sequence: u64, chunk: u32) {
+        let (number, place) = page_of(chunk);
+        let capacity = &mut self.capacity[device];
+        if matches!(item, Item::Free { .. }) {
+            return;
+        }
+        let Some(cached) = capacity.page(number) else {
+            unreachable!("pages are held before their items apply")
+        };
+        if sequence <= cached.page.applied {
+            return;
+        }
+        match *item {
+            Item::Allocate { .. } | Item::Clear { .. } => cached.page.clear(place),
+            Item::Block { block, crc, .. } => cached.page.set(place, usize::from(block), Some(crc)),
+            Item::Unset { block, .. } => {
+                cached.page.set(place, usize::from(block), None);
+                if cached.page.is_empty(place) && !capacity.emptied.contains(&chunk) {
+                    capacity.emptied.push(chunk);
+                }
+            }
+            Item::Free { .. } | Item::Watermark { .. } => {}
+        }
+    }
+
+    fn allocated(&mut self, device: usize, chunk: u32, serial: u32, index: u32) {
+        let key = chunk_key(serial, u64::from(index));
+        if self.components.get(serial).is_none() {
+            // Deleted while it was destaged.
+            self.capacity[device].map[chunk as usize] = ChunkEntry::default();
+            self.capacity[device].freeing.push_back(chunk);
+            return;
+        }
+        self.chunks.set_base(key, Some(chunk));
+        if self.chunks.over(key).is_some_and(|over| over.is_reserved) {
+            self.chunks.over_mut(key).is_reserved = false;
+            self.capacity[device].reserved -= 1;
+        }
+    }
+
+    fn freed(&mut self, device: usize, chunk: u32, was: ChunkEntry) {
+        let key = chunk_key(was.serial, u64::from(was.index));
+        self.chunks.set_base(key, None);
+        self.capacity[device].freeing.push_back(chunk);
+        // Appends that came meanwhile counted on this chunk: set one aside for them.
+        if self.chunks.over(key).is_some_and(|over| over.live > 0 || over.queued > 0) {
+            self.chunks.over_mut(key).is_reserved = true;
+            self.capacity[device].reserved += 1;
+        }
+    }
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What changed since an lsn, and what is allocated (rules 30 and 33).
+
+use crate::chunks::{block_key, chunk_key};
+use crate::group::DiskGroup;
+use crate::index::View;
+use crate::state::State;
+use crate::types::Changed;
+use base::{BLOCK_SECTORS, CHUNK_BLOCKS, CHUNK_SECTORS, ComponentId, Lsn, SectorRange};
+
+/// Chunks that one call looks at.
+const CHUNKS_MAX: u64 = 1024;
+/// Ranges that one call returns, about: the chunk that crosses it is finished.
+const RANGES_MAX: usize = 4096;
+
+impl DiskGroup {
+    /// Ranges changed by an lsn above `since`, and which chunks are held, from chunk `cursor` on.
+    /// By block where the log knows it, by chunk where only capacity does. A discarded chunk is not
+    /// held; a chunk that is held but reads as zeros is possible.
+    #[must_use]
+    pub fn changed_since(&self, id: ComponentId, since: Lsn, cursor: u64) -> Changed {
+        let state = self.shared().state.borrow();
+        let Some(component) = state.components.by_id(id) else { return Changed::default() };
+        let (serial, sectors, device) =
+            (component.row.serial, component.row.sectors, component.device);
+        let chunks = sectors.div_ceil(CHUNK_SECTORS);
+        let mut changed = Changed::default();
+        let mut chunk = cursor;
+        while chunk < chunks && chunk - cursor < CHUNKS_MAX && changed.ranges.len() < RANGES_MAX {
+            let at = (chunk - cursor) as usize;
+            if at.is_multiple_of(64) {
+                changed.held.push(0);
+            }
+            if state.changed_in(serial, device, chunk, sectors, since, &mut changed.ranges) {
+                changed.held[at / 64] |= 1 << (at % 64);
+            }
+            chunk += 1;
+        }
+        changed.next = (chunk < chunks).then_some(chunk);
+        changed
+    }
+
+    /// Parts of a range, in order, each with whether it may hold data. By block in the log, by
+    /// chunk on capacity.
+    #[must_use]
+    pub fn extents(&self, id: ComponentId, range: SectorRange) -> Vec<(SectorRange, bool)> {
+        let state = self.shared().state.borrow();
+        let Some(component) = state.components.by_id(id) else { return Vec::new() };
+        let serial = component.row.serial;
+        let mut extents: Vec<(SectorRange, bool)> = Vec::new();
+        let mut add = |part: SectorRange, is_held: bool| match extents.last_mut() {
+            Some((last, held)) if *held == is_held => last.count += part.count,
+            _ => extents.push((part, is_held)),
+        };
+        for part in range.split_at_multiples(CHUNK_SECTORS) {
+            let key = chunk_key(serial, part.start / CHUNK_SECTORS);
+            let over = state.chunks.over(key);
+            let below =
+                state.chunks.base(key).is_some() && over.is_none_or(|o| o.cleared.is_none());
+            if over.is_none_or(|over| over.live == 0) {
+                add(part, below);
+                continue;
+            }
+            for piece in part.split_at_multiples(BLOCK_SECTORS) {
+                let view = state.index.get(block_key(serial, piece.start / BLOCK_SECTORS));
+                add(
+                    piece,
+                    match view {
+                        None => below,
+                        Some(View::Whole(piece)) => !piece.place.is_zero(),
+                        Some(View::Parts(_)) => true,
+                    },
+                );
+            }
+        }
+        extents
+    }
+}
+
+impl State {
+    /// Adds the ranges of one chunk that changed; whether the chunk may hold data.
+    fn changed_in(
+        &self,
+        serial: u32,
+        device: usize,
+        chunk: u64,
+        sectors: u64,
+        since: Lsn,
+        ranges: &mut Vec<SectorRange>,
+    ) -> bool {
+        let key = chunk_key(serial, chunk);
+        let base = self.chunks.base(key);
+        let over = self.chunks.over(key);
+        let start = chunk * CHUNK_SECTORS;
+        let whole = SectorRange::new(start, CHUNK_SECTORS.min(sectors - start));
+        let below = base.map_or(Lsn::ZERO, |at| self.capacity[device].map[at as usize].lsn);
+        let cleared = over.and_then(|over| over.cleared).map_or(0, |(_, lsn)| lsn);
+        if below > since || cleared > since.0 {
+            ranges.push(whole);
+        } else if over.is_some_and(|over| over.lsn > since.0 && over.live > 0) {
+            for block in chunk * CHUNK_BLOCKS..whole.end().div_ceil(BLOCK_SECTORS) {
+                let lsn = match self.index.get(block_key(serial, block)) {
+                    None => 0,
+                    Some(View::Whole(piece)) => piece.lsn,
+                    Some(View::Parts(parts)) => {
+                        parts.pieces.iter().map(|piece| piece.lsn).max().unwrap_or(0)
+                    }
+                };
+                if lsn > since.0 {
+                    let range = SectorRange::new(block * BLOCK_SECTORS, BLOCK_SECTORS);
+                    let range = range.intersect(whole);
+                    match ranges.last_mut() {
+                        Some(last) if last.end() == range.start => last.count += range.count,
+                        _ => ranges.push(range),
+                    }
+                }
+            }
+        }
+        base.is_some() || over.is_some_and(|over| over.live > 0)
+    }
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The components of a group, as they are in memory.
+
+use crate::index::FixedMap;
+use base::{ComponentId, Lsn, Map, SectorRange};
+use format::ComponentRow;
+use std::collections::VecDeque;
+
+/// One component.
+pub(crate) struct Component {
+    /// As in the table, with K, W and the highest lsn as they are now.
+    pub(crate) row: ComponentRow,
+    /// Which capacity device.
+    pub(crate) device: usize,
+    /// Which row of its table.
+    pub(crate) place: u32,
+    /// Entries above K in commit order; as many as the log has entries at most.
+    pub(crate) tail: VecDeque<(SectorRange, Lsn)>,
+    /// K as the log's headers last said it.
+    pub(crate) commit_logged: Lsn,
+    /// W as the journal last said it.
+    pub(crate) destaged_logged: Lsn,
+    pub(crate) is_damaged: bool,
+}
+
+impl Component {
+    pub(crate) fn new(row: ComponentRow, device: usize, place: u32) -> Self {
+        Self {
+            row,
+            device,
+            place,
+            tail: VecDeque::new(),
+            commit_logged: Lsn::ZERO,
+            destaged_logged: row.destaged,
+            is_damaged: false,
+        }
+    }
+
+    /// Raises K; whether it rose.
+    pub(crate) fn advance(&mut self, commit: Lsn) -> bool {
+        if commit <= self.row.commit {
+            return false;
+        }
+        self.row.commit = commit;
+        while self.tail.front().is_some_and(|(_, lsn)| *lsn <= commit) {
+            self.tail.pop_front();
+        }
+        true
+    }
+}
+
+/// All of them, by serial and by id.
+#[derive(Default)]
+pub(crate) struct Components {
+    by_serial: FixedMap<Component>,
+    by_id: Map<ComponentId, u32>,
+}
+
+impl Components {
+    pub(crate) fn insert(&mut self, component: Component) {
+        self.by_id.insert(component.row.id, component.row.serial);
+        self.by_serial.insert(u64::from(component.row.serial), component);
+    }
+
+    pub(crate) fn remove(&mut self, id: ComponentId) -> Option<Component> {
+        let serial = self.by_id.remove(&id)?;
+        self.by_serial.remove(&u64::from(serial))
+    }
+
+    pub(crate) fn serial(&self, id: ComponentId) -> Option<u32> {
+        self.by_id.get(&id).copied()
+    }
+
+    pub(crate) fn get(&self, serial: u32) -> Option<&Component> {
+        self.by_serial.get(&u64::from(serial))
+    }
+
+    pub(crate) fn get_mut(&mut self, serial: u32) -> Option<&mut Component> {
+        self.by_serial.get_mut(&u64::from(serial))
+    }
+
+    pub(crate) fn by_id(&self, id: ComponentId) -> Option<&Component> {
+        self.get(self.serial(id)?)
+    }
+
+    pub(crate) fn by_id_mut(&mut self, id: ComponentId) -> Option<&mut Component> {
+        let serial = self.serial(id)?;
+        self.get_mut(serial)
+    }
+
+    pub(crate) fn ids(&self) -> Vec<ComponentId> {
+        self.by_id.keys().copied().collect()
+    }
+
+    pub(crate) fn serials(&self) -> Vec<u32> {
+        self.by_id.values().copied().collect()
+    }
+}

@@ -1,0 +1,472 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The public handle.
+
+use crate::build::{Part, to_usize};
+use crate::chunks::chunk_key;
+use crate::components::Component;
+use crate::log::Deferred;
+use crate::state::Inner;
+use crate::types::{
+    Append, AppendKind, ComponentInfo, ComponentMeta, CreateSizes, GroupError, GroupOptions,
+    GroupSpec, GroupStatus, ReadData, RecoveryReport,
+};
+use base::{CHUNK_SECTORS, CHUNK_SIZE, ComponentId, GroupId, Lsn, ObjectId, SectorRange};
+use env::{Durability, Env, TaskSet};
+use format::{ComponentRow, EntryKind};
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::rc::Rc;
+use std::task::Poll;
+
+/// One disk group. Cheap to clone; the last clone stops its tasks.
+#[derive(Clone)]
+pub struct DiskGroup(Rc<Handle>);
+
+struct Handle {
+    inner: Rc<Inner>,
+    tasks: TaskSet,
+}
+
+impl DiskGroup {
+    /// Makes a group of devices. Existing content is never overwritten unless `wipe` is set; with
+    /// `sizes` files are created where nothing stands.
+    ///
+    /// # Errors
+    /// [`GroupError::ForeignData`], [`GroupError::TooSmall`], [`GroupError::Device`].
+    pub async fn format(
+        env: &Env,
+        spec: &GroupSpec,
+        sizes: Option<CreateSizes>,
+        wipe: bool,
+        id: GroupId,
+    ) -> Result<(), GroupError> {
+        let segment = GroupOptions::default().segment_size;
+        crate::devices::format(env, spec, sizes, wipe, id, segment).await
+    }
+
+    /// As [`DiskGroup::format`], with segments of another size: small ones let tests lap the ring.
+    ///
+    /// # Errors
+    /// As there.
+    #[doc(hidden)]
+    pub async fn format_with(
+        env: &Env,
+        spec: &GroupSpec,
+        sizes: Option<CreateSizes>,
+        wipe: bool,
+        id: GroupId,
+        segment_size: u64,
+    ) -> Result<(), GroupError> {
+        crate::devices::format(env, spec, sizes, wipe, id, segment_size).await
+    }
+
+    /// Opens a group with exclusive locks and recovers it.
+    ///
+    /// # Errors
+    /// [`GroupError::Corrupt`] names a structure that is damaged where no crash can damage it.
+    pub async fn open(
+        env: &Env,
+        spec: &GroupSpec,
+        options: GroupOptions,
+    ) -> Result<Self, GroupError> {
+        let inner = Rc::new(crate::recovery::open(env, spec, options).await?);
+        let tasks = TaskSet::default();
+        tasks.spawn(env, "log", crate::state::write_log(Rc::clone(&inner)));
+        tasks.spawn(env, "destage", crate::destage::destage(Rc::clone(&inner)));
+        tasks.spawn(env, "zero ahead", crate::devices::zero_ahead(Rc::clone(&inner)));
+        Ok(Self(Rc::new(Handle { inner, tasks })))
+    }
+
+    fn inner(&self) -> &Rc<Inner> {
+        &self.0.inner
+    }
+
+    /// The group's id.
+    #[must_use]
+    pub fn id(&self) -> GroupId {
+        self.inner().id
+    }
+
+    /// What opening found.
+    #[must_use]
+    pub fn recovery(&self) -> RecoveryReport {
+        self.inner().state.borrow().report
+    }
+
+    /// Adds a component, empty: all of it reads as zeros. Durable on return; done already where it
+    /// exists with the same object and length.
+    ///
+    /// # Errors
+    /// [`GroupError::Exists`], [`GroupError::Full`] (no free row), [`GroupError::Fenced`].
+    pub async fn create_component(
+        &self,
+        id: ComponentId,
+        object: ObjectId,
+        sectors: u64,
+    ) -> Result<(), GroupError> {
+        let inner = self.inner();
+        let _permit = inner.table.acquire(1).await;
+        inner.check_open()?;
+        if sectors == 0 || sectors > 1 << 40 {
+            return Err(GroupError::Range { range: SectorRange { start: 0, count: sectors } });
+        }
+        let (row, device, place) = {
+            let mut state = inner.state.borrow_mut();
+            if let Some(old) = state.components.by_id(id) {
+                let is_same = old.row.object == object && old.row.sectors == sectors;
+                return if is_same { Ok(()) } else { Err(GroupError::Exists { component: id }) };
+            }
+            let rooms = state.capacity.iter().enumerate();
+            let free_row =
+                |c: &crate::capacity::CapacityState| c.rows.iter().position(|r| r.serial == 0);
+            let best = rooms
+                .filter_map(|(at, c)| {
+                    free_row(c).map(|row| (c.available(), std::cmp::Reverse(at), row))
+                })
+                .max();
+            let Some((free, std::cmp::Reverse(device), place)) = best else {
+                return Err(GroupError::Full { free: 0 });
+            };
+            let serial = state.serial_next;
+            if serial >= 1 << 24 {
+                return Err(GroupError::Full { free });
+            }
+            state.serial_next += 1;
+            state.capacity[device].rows[place].serial = serial;
+            let row = ComponentRow {
+                serial,
+                is_deleted: false,
+                sequence: 0,
+                id,
+                object,
+                sectors,
+                meta: ComponentMeta::default(),
+                destaged: Lsn::ZERO,
+                commit: Lsn::ZERO,
+                durable: Lsn::ZERO,
+            };
+            (row, device, u32::try_from(place).unwrap_or(u32::MAX))
+        };
+        inner.write_row(device, place, row, Durability::Durable).await?;
+        inner.state.borrow_mut().components.insert(Component::new(row, device, place));
+        Ok(())
+    }
+
+    /// Deletes a component. Durable on return; its space comes back soon after.
+    ///
+    /// # Errors
+    /// [`GroupError::UnknownComponent`], [`GroupError::Fenced`].
+    pub async fn delete_component(&self, id: ComponentId) -> Result<(), GroupError> {
+        let inner = self.inner();
+        let _permit = inner.table.acquire(1).await;
+        inner.check_open()?;
+        let (mut row, device, place) = {
+            let state = inner.state.borrow();
+            let Some(old) = state.components.by_id(id) else {
+                return Err(GroupError::UnknownComponent { component: id });
+            };
+            (old.row, old.device, old.place)
+        };
+        row.is_deleted = true;
+        inner.write_row(device, place, row, Durability::Durable).await?;
+        let mut state = inner.state.borrow_mut();
+        state.components.remove(id);
+        state.capacity[device].rows[place as usize].serial = 0;
+        for chunk in 0..row.sectors.div_ceil(CHUNK_SECTORS) {
+            let key = chunk_key(row.serial, chunk);
+            if state.chunks.drop_over(key) {
+                state.capacity[device].reserved -= 1;
+            }
+            if let Some(base) = state.chunks.base(key) {
+                state.chunks.set_base(key, None);
+                let capacity = &mut state.capacity[device];
+                // Recovery takes chunks of serials that no row names for free.
+                capacity.map[base as usize] = format::ChunkEntry::default();
+                capacity.map_meta[base as usize / format::MAP_PAGE_CHUNKS].is_dirty = true;
+                capacity.freeing.push_back(base);
+            }
+        }
+        drop(state);
+        inner.destage_kick.notify();
+        Ok(())
+    }
+
+    /// All components, by id.
+    #[must_use]
+    pub fn components(&self) -> Vec<ComponentId> {
+        self.inner().state.borrow().components.ids()
+    }
+
+    /// One component.
+    #[must_use]
+    pub fn component(&self, id: ComponentId) -> Option<ComponentInfo> {
+        let state = self.inner().state.borrow();
+        let component = state.components.by_id(id)?;
+        let row = &component.row;
+        Some(ComponentInfo {
+            object: row.object,
+            sectors: row.sectors,
+            meta: row.meta,
+            durable: row.durable,
+            commit: row.commit,
+            destaged: row.destaged,
+            damaged: component.is_damaged,
+        })
+    }
+
+    /// Remembers term, owner, seat and version. Durable on return, without the log.
+    ///
+    /// # Errors
+    /// [`GroupError::UnknownComponent`], [`GroupError::Fenced`].
+    pub async fn set_meta(&self, id: ComponentId, meta: ComponentMeta) -> Result<(), GroupError> {
+        let inner = self.inner();
+        let _permit = inner.table.acquire(1).await;
+        inner.check_open()?;
+        let (row, device, place) = {
+            let mut state = inner.state.borrow_mut();
+            let Some(component) = state.components.by_id_mut(id) else {
+                return Err(GroupError::UnknownComponent { component: id });
+            };
+            (ComponentRow { meta, ..component.row }, component.device, component.place)
+        };
+        inner.write_row(device, place, row, Durability::Durable).await?;
+        if let Some(component) = inner.state.borrow_mut().components.by_id_mut(id) {
+            component.row.meta = meta;
+        }
+        Ok(())
+    }
+
+    /// Appends one write. Its place in the order is fixed at this call; it resolves when it and all
+    /// before it are durable. Waits for room, however long; the payload slice is held meanwhile, so
+    /// the caller's own window bounds what waits. Dropping the future leaves the write under way.
+    ///
+    /// # Errors
+    /// [`GroupError::Full`], [`GroupError::UnknownComponent`], [`GroupError::Range`] at once;
+    /// [`GroupError::Fenced`] at any time: the write may or may not be found after a restart.
+    pub fn append(
+        &self,
+        append: Append<'_>,
+    ) -> impl Future<Output = Result<(), GroupError>> + use<> {
+        let inner = Rc::clone(self.inner());
+        let mut ticket = inner.enqueue(append);
+        poll_fn(move |cx| {
+            let ticket = match &mut ticket {
+                Ok(ticket) => *ticket,
+                Err(error) => return Poll::Ready(Err(error.clone())),
+            };
+            let mut state = inner.state.borrow_mut();
+            let log = &mut state.log;
+            if ticket <= log.ticket_done {
+                return Poll::Ready(Ok(()));
+            }
+            let at = to_usize(ticket - log.ticket_done - 1);
+            if let Some(place) = log.waiters.get_mut(at)
+                && !place.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()))
+            {
+                *place = Some(cx.waker().clone());
+            }
+            match (&state.fenced, state.is_closed) {
+                (Some(_), _) => Poll::Ready(Err(GroupError::Fenced)),
+                (None, true) => Poll::Ready(Err(GroupError::Closed)),
+                (None, false) => Poll::Pending,
+            }
+        })
+    }
+
+    /// Reads a range within one chunk. What the log holds of it is decided at this call; what was
+    /// never written comes back as zeros without device I/O.
+    ///
+    /// # Errors
+    /// [`GroupError::BadCrc`] with the part that failed, [`GroupError::UnknownComponent`],
+    /// [`GroupError::Range`].
+    pub fn read(
+        &self,
+        id: ComponentId,
+        range: SectorRange,
+    ) -> impl Future<Output = Result<ReadData, GroupError>> + use<> {
+        crate::read::read(Rc::clone(self.inner()), id, range)
+    }
+
+    /// Raises K. A lower value, or an unknown component, is ignored.
+    pub fn advance_commit(&self, id: ComponentId, commit: Lsn) {
+        let inner = self.inner();
+        let mut state = inner.state.borrow_mut();
+        let has_risen = state.components.by_id_mut(id).is_some_and(|c| c.advance(commit));
+        let must_kick = has_risen && state.is_waiting_for_commit;
+        drop(state);
+        if must_kick {
+            inner.destage_kick.notify();
+        }
+    }
+
+    /// Ranges with lsn above K, in commit order.
+    #[must_use]
+    pub fn tail(&self, id: ComponentId) -> Vec<(SectorRange, Lsn)> {
+        let state = self.inner().state.borrow();
+        let Some(component) = state.components.by_id(id) else { return Vec::new() };
+        let commit = component.row.commit;
+        let mut tail: Vec<(SectorRange, Lsn)> = Vec::new();
+        for (range, lsn) in component.tail.iter().filter(|(_, lsn)| *lsn > commit) {
+            match tail.last_mut() {
+                // The parts of one write, as it was cut for the log.
+                Some((last, same)) if same == lsn && last.end() == range.start => {
+                    last.count += range.count;
+                }
+                _ => tail.push((*range, *lsn)),
+            }
+        }
+        tail
+    }
+
+    /// Waits until all appends before this call are durable or failed.
+    pub async fn drain(&self, id: ComponentId) {
+        let _ = id; // the log is one for all components
+        let inner = self.inner();
+        let last = inner.state.borrow().log.ticket_last;
+        loop {
+            let progress = inner.progress.wait();
+            {
+                let state = inner.state.borrow();
+                let is_over = state.fenced.is_some() || state.is_closed;
+                if state.log.ticket_done >= last || is_over {
+                    return;
+                }
+            }
+            progress.await;
+        }
+    }
+
+    /// Chunks that are neither allocated nor promised.
+    #[must_use]
+    pub fn free_chunks(&self) -> u64 {
+        self.inner()
+            .state
+            .borrow()
+            .capacity
+            .iter()
+            .map(crate::capacity::CapacityState::available)
+            .sum()
+    }
+
+    /// How the group is.
+    #[must_use]
+    pub fn status(&self) -> GroupStatus {
+        let state = self.inner().state.borrow();
+        let layout = &state.log.layout;
+        let chunks: usize = state.capacity.iter().map(|c| c.map.len()).sum();
+        let free: usize = state.capacity.iter().map(|c| c.free.len() + c.freeing.len()).sum();
+        let used =
+            (state.log.head - state.log.tail) * layout.segment_size + u64::from(state.log.offset);
+        let total = u64::from(layout.segments) * layout.segment_size;
+        GroupStatus {
+            buffer_fill: used as f64 / total as f64,
+            buffer_bytes: total,
+            capacity_bytes: chunks as u64 * CHUNK_SIZE,
+            used_bytes: (chunks - free) as u64 * CHUNK_SIZE,
+            fenced: state.fenced.clone(),
+            commits: state.counters.commits,
+            appends: state.counters.appends,
+            destaged_blocks: state.counters.destaged_blocks,
+            moved_entries: state.counters.moved_entries,
+            bad_blocks: state.counters.bad_blocks,
+        }
+    }
+
+    /// Destages everything that may be, however little it is; for tests and benchmarks.
+    #[doc(hidden)]
+    pub fn drain_buffer(&self, is_wanted: bool) {
+        self.inner().state.borrow_mut().drain_all = is_wanted;
+        self.inner().destage_kick.notify();
+    }
+
+    pub(crate) fn shared(&self) -> &Rc<Inner> {
+        self.inner()
+    }
+
+    /// Waits for the commit in flight, then stops: what is not durable by then fails.
+    pub async fn close(&self) {
+        let inner = self.inner();
+        inner.state.borrow_mut().is_closed = true;
+        inner.kick_all();
+        loop {
+            let progress = inner.progress.wait();
+            {
+                let state = inner.state.borrow();
+                if !state.log.is_writing || state.fenced.is_some() {
+                    break;
+                }
+            }
+            progress.await;
+        }
+        self.0.tasks.clear();
+        let wakers = {
+            let mut state = inner.state.borrow_mut();
+            let waiting: VecDeque<_> = std::mem::take(&mut state.log.waiters);
+            waiting
+        };
+        for waker in wakers.into_iter().flatten() {
+            waker.wake();
+        }
+    }
+}
+
+impl Inner {
+    /// Checks an append and puts it into the queue; its ticket.
+    fn enqueue(&self, append: Append<'_>) -> Result<u64, GroupError> {
+        self.check_open()?;
+        let Append { component: id, lsn, range, crcs, payload, .. } = append;
+        let kind = match append.kind {
+            AppendKind::Data => EntryKind::Data,
+            AppendKind::Zero => EntryKind::Zero,
+            AppendKind::Discard => EntryKind::Discard,
+        };
+        let is_data = kind == EntryKind::Data;
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        let Some(component) = state.components.by_id(id) else {
+            return Err(GroupError::UnknownComponent { component: id });
+        };
+        let (serial, device) = (component.row.serial, component.device);
+        let blocks = range.blocks();
+        let is_sound = !range.is_empty()
+            && range.end() <= component.row.sectors
+            && range.start % CHUNK_SECTORS + range.count <= CHUNK_SECTORS
+            && (!is_data || payload.len() as u64 == range.bytes())
+            && (!is_data || crcs.len() as u64 == blocks.end - blocks.start)
+            && (!is_data || payload.len() <= state.log.limits.payload - 4096);
+        if !is_sound {
+            return Err(GroupError::Range { range });
+        }
+        let key = chunk_key(serial, range.start / CHUNK_SECTORS);
+        if is_data && !state.reserve(key, device) {
+            return Err(GroupError::Full { free: state.capacity[device].available() });
+        }
+        state.chunks.over_mut(key).queued += crate::build::parts(range);
+        state.last_append = self.env.now();
+        state.log.ticket_last += 1;
+        state.log.waiters.push_back(None);
+        let ticket = state.log.ticket_last;
+        let bytes = if is_data { payload.len() } else { 0 };
+        let fits = state.log.build.fits(bytes, to_usize(blocks.end - blocks.start));
+        if fits && state.log.deferred.is_empty() {
+            let payload = &payload;
+            let part = Part { serial, kind, is_moved: false, range, lsn, crcs, payload };
+            state.add_to_build(&self.env, &part, ticket);
+        } else {
+            let crcs = crcs.to_vec();
+            state.log.deferred.push_back(Deferred {
+                serial,
+                kind,
+                range,
+                lsn,
+                crcs,
+                payload,
+                ticket,
+            });
+        }
+        if !state.log.is_writing {
+            self.log_kick.notify();
+        }
+        Ok(ticket)
+    }
+}

@@ -1,0 +1,508 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The log's state: the ring of segments, the queue in front of it, and what happens at durability.
+
+use crate::build::{Build, Limits, Position, Sealed, is_fraction};
+use crate::chunks::{block_key, chunk_key};
+use crate::index::{Piece, Place};
+use crate::state::State;
+use base::{BLOCK_SECTORS, CHUNK_BLOCKS, CHUNK_SECTORS, Incarnation, Lsn, SectorRange};
+use env::Slice;
+use format::{CacheLayout, Entry, EntryKind, KnownCommit, Summary};
+use std::collections::VecDeque;
+use std::task::Waker;
+
+/// An append that waits for room in a commit; the payload is retained, not copied.
+pub(crate) struct Deferred {
+    pub(crate) serial: u32,
+    pub(crate) kind: EntryKind,
+    pub(crate) range: SectorRange,
+    pub(crate) lsn: Lsn,
+    pub(crate) crcs: Vec<u32>,
+    pub(crate) payload: Slice,
+    pub(crate) ticket: u64,
+}
+
+/// What must still be true when a moved entry is written again.
+pub(crate) enum Still {
+    /// This place is the newest of the block.
+    Live(u64, Place),
+    /// This place cleared the chunk.
+    Cleared(u64, Place),
+    /// The pieces up to the lsn are exactly these.
+    Pieces(u64, Vec<Place>),
+}
+
+/// An entry on its way to the log's head, out of a segment that is to be freed.
+pub(crate) struct Move {
+    pub(crate) serial: u32,
+    pub(crate) kind: EntryKind,
+    pub(crate) range: SectorRange,
+    pub(crate) lsn: Lsn,
+    pub(crate) crcs: Vec<u32>,
+    pub(crate) payload: Vec<u8>,
+    pub(crate) still: Still,
+}
+
+/// A segment that is needed.
+#[derive(Default)]
+pub(crate) struct SegmentInfo {
+    /// Bytes in use.
+    pub(crate) used: u32,
+    /// Lowest lsn of each component in it.
+    pub(crate) lowest: Vec<(u32, u64)>,
+}
+
+/// What the summary of the open segment will say.
+#[derive(Default)]
+pub(crate) struct OpenSegment {
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) crcs: Vec<u32>,
+    pub(crate) known: Vec<KnownCommit>,
+    pub(crate) commits: u32,
+    pub(crate) previous: u32,
+}
+
+/// See the module.
+pub(crate) struct Log {
+    pub(crate) device: u64,
+    pub(crate) layout: CacheLayout,
+    pub(crate) incarnation: Incarnation,
+    /// Absolute number of the open segment.
+    pub(crate) head: u64,
+    /// Bytes of it that are used or being written.
+    pub(crate) offset: u32,
+    /// Oldest segment that is needed.
+    pub(crate) tail: u64,
+    /// The next commit's.
+    pub(crate) sequence: u64,
+    pub(crate) previous: u32,
+    pub(crate) open: OpenSegment,
+    /// One per segment from `tail` to `head`.
+    pub(crate) infos: VecDeque<SegmentInfo>,
+    /// Reads of each physical segment that are under way (store rule 11).
+    pub(crate) pins: Vec<u32>,
+    pub(crate) limits: Limits,
+    pub(crate) build: Build,
+    pub(crate) deferred: VecDeque<Deferred>,
+    pub(crate) moves: VecDeque<Move>,
+    pub(crate) is_writing: bool,
+    pub(crate) ticket_last: u64,
+    pub(crate) ticket_done: u64,
+    /// One per ticket that is not done.
+    pub(crate) waiters: VecDeque<Option<Waker>>,
+}
+
+/// What the log's task does next.
+pub(crate) enum Step {
+    /// Nothing to write, or no room.
+    Idle,
+    /// Moved entries were all outdated; look again.
+    Again,
+    /// This commit, at this byte of the device, after this summary.
+    Write {
+        offset: u64,
+        segment: u64,
+        sealed: Box<Sealed>,
+        summary: Option<(u64, Slice)>,
+        is_move: bool,
+    },
+}
+
+impl Log {
+    /// Segments that only moved entries may open: what is moved out of one segment, packed anew,
+    /// may need a little more than one.
+    const RESERVE: u64 = 2;
+
+    pub(crate) fn usable(&self) -> u64 {
+        self.layout.segment_size - self.layout.summary_size
+    }
+
+    /// First byte of a segment.
+    pub(crate) fn segment_start(&self, segment: u64) -> u64 {
+        let place = segment % u64::from(self.layout.segments);
+        self.layout.start + place * self.layout.segment_size
+    }
+
+    /// Sectors from the first segment's start to a byte of a segment.
+    pub(crate) fn sector(&self, segment: u64, bytes: u64) -> u32 {
+        let place = segment % u64::from(self.layout.segments) * self.layout.segment_size + bytes;
+        u32::try_from(place / 512).unwrap_or_else(|_| unreachable!("the log is below 512 GiB"))
+    }
+
+    /// The physical segment of a place.
+    pub(crate) fn physical(&self, place: Place) -> usize {
+        (u64::from(place.sector()) * 512 / self.layout.segment_size) as usize
+    }
+
+    /// Thousandths of the ring in use.
+    pub(crate) fn fill(&self) -> i64 {
+        let used = (self.head - self.tail) * self.layout.segment_size + u64::from(self.offset);
+        let total = u64::from(self.layout.segments) * self.layout.segment_size;
+        i64::try_from(used * 1000 / total).unwrap_or(1000)
+    }
+
+    fn may_open_next(&self, is_move: bool) -> bool {
+        let reserve = if is_move { 0 } else { Self::RESERVE };
+        let used = self.head + 1 - self.tail + 1;
+        let next = ((self.head + 1) % u64::from(self.layout.segments)) as usize;
+        used + reserve <= u64::from(self.layout.segments) && self.pins[next] == 0
+    }
+
+    /// Closes the open segment and opens the next; the summary to write, if there is room for it.
+    fn turn_over(&mut self, pool: &env::Pool) -> Option<(u64, Slice)> {
+        let open = std::mem::take(&mut self.open);
+        let size = Summary::size_of(open.known.len(), open.entries.len(), open.crcs.len());
+        let room = self.layout.summary_size;
+        let summary = (size as u64 <= room && open.commits > 0).then(|| {
+            let summary = Summary {
+                segment: self.head,
+                incarnation: self.incarnation,
+                last_sequence: self.sequence - 1,
+                commits: open.commits,
+                previous: open.previous,
+                last: self.previous,
+                used: self.offset,
+                oldest: self.tail,
+                known: open.known,
+                entries: open.entries,
+                crcs: open.crcs,
+            };
+            let mut buf = pool.take(room as usize);
+            summary.encode(self.device, &mut buf);
+            (self.segment_start(self.head) + self.usable(), buf.freeze())
+        });
+        self.head += 1;
+        self.offset = 0;
+        self.infos.push_back(SegmentInfo::default());
+        summary
+    }
+
+    /// Closes the open segment early so that it can drain; only while nothing is written.
+    pub(crate) fn close_early(&mut self, pool: &env::Pool) -> Option<Option<(u64, Slice)>> {
+        let is_quiet = !self.is_writing && self.build.is_empty() && self.moves.is_empty();
+        (is_quiet && self.offset > 0 && self.may_open_next(false)).then(|| self.turn_over(pool))
+    }
+}
+
+impl State {
+    /// Fills of ring and index, whichever is higher, thousandths.
+    pub(crate) fn fill(&self) -> i64 {
+        let index = self.index.len() * 1000 / self.index.limit().max(1);
+        self.log.fill().max(i64::try_from(index).unwrap_or(1000))
+    }
+
+    /// Copies deferred appends into the commit under composition, in order.
+    pub(crate) fn refill(&mut self, env: &env::Env) {
+        while let Some(next) = self.log.deferred.front() {
+            let blocks = next.range.blocks();
+            let data = next.kind == EntryKind::Data;
+            let bytes = if data { next.payload.len() } else { 0 };
+            if !self.log.build.fits(bytes, (blocks.end - blocks.start) as usize) {
+                assert!(!self.log.build.is_empty(), "an append that fits no commit");
+                return;
+            }
+            let Some(next) = self.log.deferred.pop_front() else { return };
+            self.add_to_build(
+                env,
+                &crate::build::Part {
+                    serial: next.serial,
+                    kind: next.kind,
+                    is_moved: false,
+                    range: next.range,
+                    lsn: next.lsn,
+                    crcs: &next.crcs,
+                    payload: &next.payload,
+                },
+                next.ticket,
+            );
+        }
+    }
+
+    pub(crate) fn add_to_build(
+        &mut self,
+        env: &env::Env,
+        part: &crate::build::Part<'_>,
+        ticket: u64,
+    ) {
+        self.log.build.add(env, part);
+        self.log.build.ticket = ticket;
+        self.log.build.appends += 1;
+    }
+
+    /// Decides what to write and takes it out of the queue.
+    pub(crate) fn next_step(&mut self, env: &env::Env) -> Step {
+        if self.fenced.is_some() || self.log.is_writing {
+            return Step::Idle;
+        }
+        let is_move = !self.log.moves.is_empty() || self.stalled_moves.is_some();
+        let build = if is_move {
+            self.build_moves(env)
+        } else {
+            if self.log.build.is_empty() {
+                return Step::Idle;
+            }
+            let has_room = self.index.len() + self.log.build.index_need <= self.index.limit();
+            if !has_room || !self.pace.may_append(self.fill()) {
+                self.is_pressed = true;
+                return Step::Idle;
+            }
+            None
+        };
+        if is_move && build.is_none() {
+            return Step::Again;
+        }
+        let length = build.as_ref().unwrap_or(&self.log.build).length() as u64;
+        let fits = u64::from(self.log.offset) + length <= self.log.usable();
+        if !fits && !self.log.may_open_next(is_move) {
+            self.is_pressed = true;
+            if let Some(build) = build {
+                self.stalled_moves = Some(build);
+            }
+            return Step::Idle;
+        }
+        let summary = if fits { None } else { self.log.turn_over(env.pool()) };
+        let build = build
+            .unwrap_or_else(|| std::mem::replace(&mut self.log.build, Build::new(self.log.limits)));
+        let (offset, sealed) = self.seal(env, build);
+        if !is_move {
+            self.refill(env);
+        }
+        let (segment, sealed) = (self.log.head, Box::new(sealed));
+        self.log.is_writing = true;
+        self.is_moving = is_move;
+        Step::Write { offset, segment, sealed, summary, is_move }
+    }
+
+    /// Composes a commit of moved entries that are still needed. No other commit is in flight, so
+    /// everything that is durable is in the index: what supersedes an entry afterwards is written
+    /// behind it and cannot be destaged and forgotten before it.
+    fn build_moves(&mut self, env: &env::Env) -> Option<Build> {
+        if let Some(stalled) = self.stalled_moves.take() {
+            return Some(stalled);
+        }
+        let mut build = Build::new(self.log.limits);
+        while let Some(next) = self.log.moves.front() {
+            let blocks = next.range.blocks();
+            if !build.fits(next.payload.len(), (blocks.end - blocks.start) as usize) {
+                break;
+            }
+            let Some(next) = self.log.moves.pop_front() else { break };
+            if !self.is_still(&next) {
+                continue;
+            }
+            build.add(
+                env,
+                &crate::build::Part {
+                    serial: next.serial,
+                    kind: next.kind,
+                    is_moved: true,
+                    range: next.range,
+                    lsn: next.lsn,
+                    crcs: &next.crcs,
+                    payload: &next.payload,
+                },
+            );
+            self.counters.moved_entries += 1;
+        }
+        (!build.is_empty()).then_some(build)
+    }
+
+    fn is_still(&self, moved: &Move) -> bool {
+        if self.components.get(moved.serial).is_none() {
+            return false;
+        }
+        match &moved.still {
+            Still::Live(key, place) => self.index.is_live(*key, *place),
+            Still::Cleared(key, place) => {
+                let cleared = self.chunks.over(*key).and_then(|over| over.cleared);
+                cleared.is_some_and(|(at, _)| at == *place)
+            }
+            Still::Pieces(key, places) => match self.index.get(*key) {
+                Some(crate::index::View::Parts(parts)) => {
+                    let old = parts.pieces.iter().filter(|piece| piece.lsn <= moved.lsn.0);
+                    old.map(|piece| piece.place).eq(places.iter().copied())
+                }
+                _ => false,
+            },
+        }
+    }
+
+    fn seal(&mut self, env: &env::Env, build: Build) -> (u64, Sealed) {
+        let mut known = Vec::new();
+        for serial in build.serials() {
+            if let Some(component) = self.components.get_mut(serial)
+                && component.row.commit > component.commit_logged
+            {
+                component.commit_logged = component.row.commit;
+                known.push(KnownCommit { serial, lsn: component.row.commit });
+            }
+        }
+        let log = &mut self.log;
+        let at = Position {
+            device: log.device,
+            incarnation: log.incarnation,
+            sequence: log.sequence,
+            segment: log.head,
+            position: log.offset,
+            previous: log.previous,
+            oldest: log.tail,
+        };
+        for new in &known {
+            match log.open.known.iter_mut().find(|known| known.serial == new.serial) {
+                Some(known) => known.lsn = known.lsn.max(new.lsn),
+                None => log.open.known.push(*new),
+            }
+        }
+        let sealed = build.seal(env, at, known);
+        if log.open.commits == 0 {
+            log.open.previous = log.previous;
+        }
+        log.open.commits += 1;
+        let base = log.offset / 512;
+        log.open.crcs.extend_from_slice(&sealed.crcs);
+        log.open.entries.extend(
+            sealed.entries.iter().map(|entry| Entry { payload: entry.payload + base, ..*entry }),
+        );
+        let offset = log.segment_start(log.head) + u64::from(log.offset);
+        log.offset += u32::try_from(sealed.bytes.len()).unwrap_or(u32::MAX);
+        log.sequence += 1;
+        log.previous = sealed.header_crc;
+        (offset, sealed)
+    }
+
+    /// A commit is durable: into the index in commit order (store rule 4), then wake in order.
+    pub(crate) fn complete(&mut self, segment: u64, offset: u64, sealed: &Sealed, is_move: bool) {
+        let base = self.log.sector(segment, offset - self.log.segment_start(segment));
+        let mut crcs = sealed.crcs.as_slice();
+        for entry in &sealed.entries {
+            let (mine, rest) = crcs.split_at(entry.crc_count());
+            crcs = rest;
+            self.apply(segment, entry, mine, base + entry.payload);
+            if !is_move {
+                self.unqueue(entry);
+            }
+        }
+        let back = segment - self.log.tail;
+        let used = u32::try_from(offset - self.log.segment_start(segment)).unwrap_or(u32::MAX);
+        self.log.infos[back as usize].used = used + sealed.bytes.len() as u32;
+        self.counters.commits += 1;
+        let blocks = i64::try_from(sealed.bytes.len() / 4096).unwrap_or(0);
+        let fill = self.fill();
+        if !is_move {
+            self.pace.appended(blocks, fill);
+            self.counters.appends += sealed.appends;
+            self.moved_in_row = 0;
+        }
+        self.is_moving = false;
+        self.log.is_writing = false;
+    }
+
+    /// Takes all waiters of tickets up to `ticket`, in order.
+    pub(crate) fn take_waiters(&mut self, ticket: u64) -> Vec<Waker> {
+        let log = &mut self.log;
+        let mut wakers = Vec::new();
+        while log.ticket_done < ticket {
+            log.ticket_done += 1;
+            wakers.extend(log.waiters.pop_front().flatten());
+        }
+        wakers
+    }
+
+    fn unqueue(&mut self, entry: &Entry) {
+        if entry.is_moved {
+            return;
+        }
+        let Some(component) = self.components.get(entry.serial) else { return };
+        let device = component.device;
+        let key = chunk_key(entry.serial, entry.range.start / CHUNK_SECTORS);
+        let over = self.chunks.over_mut(key);
+        // One append is up to three entries; each counts.
+        over.queued = over.queued.saturating_sub(1);
+        self.settle(key, device);
+    }
+
+    /// Drops an overlay that nothing needs, and its reservation.
+    pub(crate) fn settle(&mut self, key: u64, device: usize) {
+        if self.chunks.settle(key) {
+            self.capacity[device].reserved -= 1;
+        }
+    }
+
+    /// Puts an entry into the index: at durability, and again at recovery. `at` is its payload's
+    /// sector in the log, or its commit's where it has none.
+    pub(crate) fn apply(&mut self, segment: u64, entry: &Entry, crcs: &[u32], at: u32) {
+        let Some(component) = self.components.get_mut(entry.serial) else { return };
+        if entry.range.end() > component.row.sectors {
+            return;
+        }
+        component.row.durable = component.row.durable.max(entry.lsn);
+        if entry.lsn > component.row.commit && (!entry.is_moved || self.is_recovering) {
+            component.tail.push_back((entry.range, entry.lsn));
+        }
+        let device = component.device;
+        let info = &mut self.log.infos[(segment - self.log.tail) as usize];
+        match info.lowest.iter_mut().find(|(serial, _)| *serial == entry.serial) {
+            Some((_, lowest)) => *lowest = (*lowest).min(entry.lsn.0),
+            None => info.lowest.push((entry.serial, entry.lsn.0)),
+        }
+        let chunk = entry.range.start / CHUNK_SECTORS;
+        let key = chunk_key(entry.serial, chunk);
+        let lsn = entry.lsn.0;
+        let over = self.chunks.over_mut(key);
+        over.lsn = over.lsn.max(lsn);
+        let cleared = over.cleared.map_or(0, |(_, lsn)| lsn);
+        if cleared > lsn {
+            return;
+        }
+        let is_data = entry.kind == EntryKind::Data;
+        if !is_data && entry.range.count == CHUNK_SECTORS {
+            over.cleared = Some((Place::zero(at), lsn));
+            if over.live > 0 {
+                for block in chunk * CHUNK_BLOCKS..(chunk + 1) * CHUNK_BLOCKS {
+                    if self.index.clear(block_key(entry.serial, block), lsn) {
+                        over.live -= 1;
+                    }
+                }
+            }
+            return;
+        }
+        for (number, block) in entry.range.blocks().enumerate() {
+            let place = match is_data {
+                true => Place::data(at + number as u32 * BLOCK_SECTORS as u32),
+                false => Place::zero(at),
+            };
+            let mut piece = Piece {
+                start: 0,
+                count: 8,
+                place,
+                crc: crcs.get(number).copied().unwrap_or(0),
+                lsn,
+            };
+            if is_fraction(entry.range) {
+                piece.start = (entry.range.start % BLOCK_SECTORS) as u8;
+                piece.count = entry.range.count as u8;
+            }
+            if self.index.put(block_key(entry.serial, block), piece) {
+                over.live += 1;
+            }
+        }
+        if is_data && self.is_recovering {
+            self.reserve(key, device);
+        }
+    }
+
+    /// Sets a device chunk aside for a chunk that will need one; whether there was one.
+    pub(crate) fn reserve(&mut self, key: u64, device: usize) -> bool {
+        let is_there =
+            self.chunks.base(key).is_some() || self.chunks.over(key).is_some_and(|o| o.is_reserved);
+        if is_there {
+            return true;
+        }
+        let has_room = self.capacity[device].available() > 0;
+        if has_room || self.is_recovering {
+            self.chunks.over_mut(key).is_reserved = true;
+            self.capacity[device].reserved += 1;
+        }
+        has_room || self.is_recovering
+    }
+}

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Reads: the log's overlay first, capacity below, every byte checked.
+//!
+//! Why a mismatch is looked at again before it is reported: a read that found a block on capacity
+//! may have its device read overtaken by destage of a newer version of that block, in place. The
+//! newer version is in the index until map and checksums say the same, so a second look finds it
+//! there, or finds the new checksum. Only a block that fails every look is bad.
+
+use crate::build::to_usize;
+use crate::capacity::page_of;
+use crate::chunks::{block_key, chunk_key};
+use crate::index::View;
+use crate::state::{Inner, State};
+use crate::types::{GroupError, ReadData};
+use base::{
+    BLOCK_SECTORS, BLOCK_SIZE, CHUNK_BLOCKS, CHUNK_SECTORS, CHUNK_SIZE, ComponentId, SECTOR_SIZE,
+    SectorRange, crc32c,
+};
+use env::{Buf, Disk, IoError, join_all};
+use std::rc::Rc;
+
+/// Looks at a block before it is called bad: each lets one overtaking destage pass.
+const LOOKS_MAX: usize = 4;
+
+/// Where some sectors of one block come from.
+#[derive(Clone, Copy)]
+enum Source {
+    Zero,
+    /// A piece of the log: where it starts, all that it stores, its checksum.
+    Log {
+        sector: u32,
+        stored: SectorRange,
+        crc: u32,
+    },
+    /// Not in the log.
+    Below,
+}
+
+#[derive(Clone, Copy)]
+struct Unit {
+    want: SectorRange,
+    source: Source,
+}
+
+/// A lookup's result; holds the segments that it points to (store rule 11).
+pub(crate) struct Plan {
+    inner: Rc<Inner>,
+    serial: u32,
+    device: usize,
+    range: SectorRange,
+    units: Vec<Unit>,
+    /// The device chunk below, as looked up.
+    chunk: Option<u32>,
+    pinned: Vec<usize>,
+}
+
+impl Drop for Plan {
+    fn drop(&mut self) {
+        if self.pinned.is_empty() {
+            return;
+        }
+        let mut state = self.inner.state.borrow_mut();
+        for segment in &self.pinned {
+            state.log.pins[*segment] -= 1;
+        }
+        let must_kick = std::mem::take(&mut state.is_pressed);
+        drop(state);
+        if must_kick {
+            self.inner.log_kick.notify();
+        }
+    }
+}
+
+/// One device read and the blocks in it: bytes stored, checksum.
+struct Run {
+    disk: Disk,
+    offset: u64,
+    stored: SectorRange,
+    checks: Vec<(SectorRange, SectorRange, u32)>,
+}
+
+impl State {
+    /// Looks a range up; entries above `limit` count as not there.
+    fn units(&self, serial: u32, range: SectorRange, limit: u64) -> Vec<Unit> {
+        let mut units: Vec<Unit> = Vec::new();
+        let mut add = |want: SectorRange, source: Source| match (units.last_mut(), source) {
+            (Some(Unit { want: last, source: Source::Zero }), Source::Zero)
+            | (Some(Unit { want: last, source: Source::Below }), Source::Below) => {
+                last.count += want.count;
+            }
+            _ => units.push(Unit { want, source }),
+        };
+        let key = chunk_key(serial, range.start / CHUNK_SECTORS);
+        if self.chunks.over(key).is_none_or(|over| over.live == 0) {
+            add(range, Source::Below);
+            return units;
+        }
+        let source = |piece: &crate::index::Piece, block: u64| match piece.place.is_zero() {
+            _ if piece.lsn > limit => Source::Below,
+            true => Source::Zero,
+            false => {
+                let start = block * BLOCK_SECTORS + u64::from(piece.start);
+                let stored = SectorRange::new(start, u64::from(piece.count));
+                Source::Log { sector: piece.place.sector(), stored, crc: piece.crc }
+            }
+        };
+        for want in range.split_at_multiples(BLOCK_SECTORS) {
+            let block = want.start / BLOCK_SECTORS;
+            match self.index.get(block_key(serial, block)) {
+                None => add(want, Source::Below),
+                Some(View::Whole(piece)) => add(want, source(&piece, block)),
+                Some(View::Parts(parts)) => {
+                    let mut at = want.start;
+                    while at < want.end() {
+                        let owner = parts.owner((at % BLOCK_SECTORS) as usize);
+                        let mut end = at + 1;
+                        while end < want.end()
+                            && parts.owner((end % BLOCK_SECTORS) as usize) == owner
+                        {
+                            end += 1;
+                        }
+                        let source = owner.map_or(Source::Below, |piece| source(piece, block));
+                        add(SectorRange::new(at, end - at), source);
+                        at = end;
+                    }
+                }
+            }
+        }
+        units
+    }
+}
+
+/// Looks up a range within one chunk; entries above `limit` count as not there.
+pub(crate) fn plan(inner: &Rc<Inner>, serial: u32, range: SectorRange, limit: u64) -> Option<Plan> {
+    let mut state = inner.state.borrow_mut();
+    let device = state.components.get(serial)?.device;
+    let units = state.units(serial, range, limit);
+    let key = chunk_key(serial, range.start / CHUNK_SECTORS);
+    let cleared = state.chunks.over(key).and_then(|over| over.cleared);
+    let is_cleared = cleared.is_some_and(|(_, lsn)| lsn <= limit);
+    let chunk = if is_cleared { None } else { state.chunks.base(key) };
+    let mut pinned = Vec::new();
+    for unit in &units {
+        if let Source::Log { sector, .. } = unit.source {
+            let segment = state.log.physical(crate::index::Place::data(sector));
+            if !pinned.contains(&segment) {
+                state.log.pins[segment] += 1;
+                pinned.push(segment);
+            }
+        }
+    }
+    drop(state);
+    Some(Plan { inner: Rc::clone(inner), serial, device, range, units, chunk, pinned })
+}
+
+impl Plan {
+    /// Device reads of the log's part, neighbours merged.
+    fn log_runs(&self) -> Vec<Run> {
+        let start = self.inner.state.borrow().log.layout.start;
+        let mut runs: Vec<Run> = Vec::new();
+        for unit in &self.units {
+            let Source::Log { sector, stored, crc } = unit.source else { continue };
+            let offset = start + u64::from(sector) * SECTOR_SIZE;
+            if let Some(last) = runs.last_mut()
+                && last.offset + last.stored.bytes() == offset
+                && last.stored.end() == stored.start
+            {
+                last.stored.count += stored.count;
+                last.checks.push((stored, unit.want, crc));
+                continue;
+            }
+            let checks = vec![(stored, unit.want, crc)];
+            runs.push(Run { disk: self.inner.cache.clone(), offset, stored, checks });
+        }
+        runs
+    }
+
+    /// Device reads of capacity's part; what holds no data is left out. `None`: the chunk is
+    /// somewhere else by now.
+    async fn capacity_runs(&self) -> Result<Option<Vec<Run>>, GroupError> {
+        let is_needed = self.units.iter().any(|unit| matches!(unit.source, Source::Below));
+        let Some(chunk) = self.chunk.filter(|_| is_needed) else { return Ok(Some(Vec::new())) };
+        let (number, place) = page_of(chunk);
+        self.inner.load_page(self.device, number, false).await?;
+        let handle = &self.inner.devices[self.device];
+        let mut state = self.inner.state.borrow_mut();
+        let key = chunk_key(self.serial, self.range.start / CHUNK_SECTORS);
+        if state.chunks.base(key) != Some(chunk) {
+            return Ok(None);
+        }
+        let Some(cached) = state.capacity[self.device].page(number) else { return Ok(None) };
+        let mut runs: Vec<Run> = Vec::new();
+        for unit in self.units.iter().filter(|unit| matches!(unit.source, Source::Below)) {
+            for want in unit.want.split_at_multiples(BLOCK_SECTORS) {
+                let block = want.start / BLOCK_SECTORS;
+                let within = block % CHUNK_BLOCKS;
+                let Some(crc) = cached.page.get(place, to_usize(within)) else { continue };
+                let stored = SectorRange::new(block * BLOCK_SECTORS, BLOCK_SECTORS);
+                match runs.last_mut() {
+                    Some(last) if last.stored.end() == stored.start => {
+                        last.stored.count += BLOCK_SECTORS;
+                        last.checks.push((stored, want, crc));
+                    }
+                    _ => runs.push(Run {
+                        disk: handle.disk.clone(),
+                        offset: handle.layout.chunk_start
+                            + u64::from(chunk) * CHUNK_SIZE
+                            + within * BLOCK_SIZE,
+                        stored,
+                        checks: vec![(stored, want, crc)],
+                    }),
+                }
+            }
+        }
+        Ok(Some(runs))
+    }
+
+    /// Reads and checks. `Err(range)` names the part that failed; `None`: look up again.
+    async fn fetch(&self) -> Result<Option<Result<Buf, SectorRange>>, GroupError> {
+        let mut runs = self.log_runs();
+        let Some(below) = self.capacity_runs().await? else { return Ok(None) };
+        runs.extend(below);
+        let env = &self.inner.env;
+        let reads: Vec<_> = runs
+            .iter()
+            .map(|run| run.disk.read(run.offset, env.buf(to_usize(run.stored.bytes()))))
+            .collect();
+        if let ([run], [_]) = (runs.as_slice(), reads.as_slice())
+            && run.stored == self.range
+        {
+            // The common case: one read brings exactly what is wanted.
+            let Some(read) = reads.into_iter().next() else { return Ok(None) };
+            return Ok(Some(self.check(run, read.await)));
+        }
+        let mut out = env.pool().zeroed(to_usize(self.range.bytes()));
+        for (run, read) in runs.iter().zip(join_all(reads).await) {
+            let bytes = match self.check(run, read) {
+                Ok(bytes) => bytes,
+                Err(range) => return Ok(Some(Err(range))),
+            };
+            for (_, want, _) in &run.checks {
+                let from = to_usize((want.start - run.stored.start) * SECTOR_SIZE);
+                let to = to_usize((want.start - self.range.start) * SECTOR_SIZE);
+                let length = to_usize(want.bytes());
+                out[to..to + length].copy_from_slice(&bytes[from..from + length]);
+            }
+        }
+        Ok(Some(Ok(out)))
+    }
+
+    fn check(&self, run: &Run, read: Result<Buf, IoError>) -> Result<Buf, SectorRange> {
+        let wanted = |stored: SectorRange| {
+            let first = stored.start / BLOCK_SECTORS * BLOCK_SECTORS;
+            let last = stored.end().next_multiple_of(BLOCK_SECTORS);
+            SectorRange::new(first, last - first).intersect(self.range)
+        };
+        // A sector that cannot be read is as good as one that reads wrong: repaired by a write.
+        let bytes = read.map_err(|_| wanted(run.stored))?;
+        for (stored, _, crc) in &run.checks {
+            let from = to_usize((stored.start - run.stored.start) * SECTOR_SIZE);
+            if crc32c(&bytes[from..from + to_usize(stored.bytes())]) != *crc {
+                return Err(wanted(*stored));
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// The checksums of what was read: known for whole blocks, computed for parts.
+    fn crcs(&self, bytes: &[u8]) -> wire::Crcs {
+        wire::crcs_of(self.range, bytes)
+    }
+}
+
+/// Reads a range as of a plan, looking again where a checksum does not match.
+async fn read_planned(first: Plan, limit: u64) -> Result<(Buf, Plan), GroupError> {
+    let mut plan = first;
+    let mut bad = plan.range;
+    for _ in 0..LOOKS_MAX {
+        match plan.fetch().await? {
+            Some(Ok(bytes)) => return Ok((bytes, plan)),
+            Some(Err(range)) => bad = range,
+            None => {}
+        }
+        let (inner, serial, range) = (Rc::clone(&plan.inner), plan.serial, plan.range);
+        let Some(next) = self::plan(&inner, serial, range, limit) else {
+            let state = inner.state.borrow();
+            let _ = state;
+            return Err(GroupError::BadCrc { range: bad });
+        };
+        plan = next;
+    }
+    plan.inner.state.borrow_mut().counters.bad_blocks += 1;
+    Err(GroupError::BadCrc { range: bad })
+}
+
+/// The bytes of one block as of K, for a fold of its parts.
+pub(crate) async fn read_committed(
+    inner: &Rc<Inner>,
+    serial: u32,
+    block: u64,
+    commit: u64,
+) -> Result<Buf, GroupError> {
+    let range = SectorRange::new(block * BLOCK_SECTORS, BLOCK_SECTORS);
+    match plan(inner, serial, range, commit) {
+        Some(plan) => Ok(read_planned(plan, commit).await?.0),
+        None => Err(GroupError::BadCrc { range }),
+    }
+}
+
+/// See `DiskGroup::read`.
+pub(crate) fn read(
+    inner: Rc<Inner>,
+    id: ComponentId,
+    range: SectorRange,
+) -> impl Future<Output = Result<ReadData, GroupError>> + use<> {
+    let planned = look_up(&inner, id, range);
+    async move {
+        let (bytes, plan) = read_planned(planned?, u64::MAX).await?;
+        let crcs = plan.crcs(&bytes);
+        Ok(ReadData { payload: bytes.freeze(), crcs })
+    }
+}
+
+fn look_up(inner: &Rc<Inner>, id: ComponentId, range: SectorRange) -> Result<Plan, GroupError> {
+    let unknown = GroupError::UnknownComponent { component: id };
+    let serial = {
+        let state = inner.state.borrow();
+        if state.is_closed {
+            return Err(GroupError::Closed);
+        }
+        let Some(component) = state.components.by_id(id) else { return Err(unknown) };
+        let fits = range.end() <= component.row.sectors
+            && range.start % CHUNK_SECTORS + range.count <= CHUNK_SECTORS;
+        if range.is_empty() || !fits {
+            return Err(GroupError::Range { range });
+        }
+        component.row.serial
+    };
+    plan(inner, serial, range, u64::MAX).ok_or(unknown)
+}

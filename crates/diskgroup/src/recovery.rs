@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Opening: superblocks, capacity's pages and journal, then the log (STORE.md section 5).
+//!
+//! The order matters in two places. The component table comes before the log, for entries of
+//! components that no row names are dropped. The new incarnation is durable before the first append
+//! (store rule 1).
+
+use crate::build::{Build, Limits};
+use crate::capacity::{CapacityState, Journal, MapMeta, PAGES_IN_FLIGHT, RowState, pages_touched};
+use crate::chunks::{Chunks, chunk_key};
+use crate::components::{Component, Components};
+use crate::devices::{device_error, read_superblock, write_superblock};
+use crate::index::Index;
+use crate::log::{Log, OpenSegment};
+use crate::pace::Pace;
+use crate::state::{CapacityDevice, Counters, Inner, State};
+use crate::types::{GroupError, GroupOptions, GroupSpec, RecoveryReport, Structure};
+use base::{Incarnation, Instant};
+use env::{Disk, Env, Notify, OpenDisk, Semaphore, join_all};
+use format::{
+    CacheLayout, ComponentRow, DeviceKind, FormatError, Item, JournalRecord, MAP_PAGE_CHUNKS,
+    MapPage, PAGE_SIZE, Superblock,
+};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+
+const PAGE: u64 = PAGE_SIZE as u64;
+/// Bytes of one read of table, map and journal.
+const READ_STEP: u64 = 1 << 20;
+
+async fn open_disk(env: &Env, path: &str) -> Result<Disk, GroupError> {
+    let opened = env.open_disk(OpenDisk { path: path.to_owned(), create: None }).await;
+    opened.map_err(device_error(path))
+}
+
+/// Opens and recovers a group; its tasks are not started yet.
+pub(crate) async fn open(
+    env: &Env,
+    spec: &GroupSpec,
+    options: GroupOptions,
+) -> Result<Inner, GroupError> {
+    let started = env.now();
+    let cache = open_disk(env, &spec.cache).await?;
+    let (mut superblock, slot) = read_superblock(env, &spec.cache, &cache, "cache").await?;
+    let DeviceKind::Cache { layout, capacity, count } = superblock.kind else {
+        return Err(GroupError::NotFormatted { device: spec.cache.clone(), wanted: "cache" });
+    };
+    if count as usize != spec.capacity.len() {
+        return Err(GroupError::WrongGroup { device: spec.cache.clone() });
+    }
+    let mut devices = Vec::new();
+    for (path, id) in spec.capacity.iter().zip(capacity) {
+        let disk = open_disk(env, path).await?;
+        let (found, _) = read_superblock(env, path, &disk, "capacity").await?;
+        let DeviceKind::Capacity(layout) = found.kind else {
+            return Err(GroupError::NotFormatted { device: path.clone(), wanted: "capacity" });
+        };
+        if found.device != id || found.group != superblock.group {
+            return Err(GroupError::WrongGroup { device: path.clone() });
+        }
+        devices.push(CapacityDevice { path: path.clone(), disk, id, layout });
+    }
+    let skip = options.mutations.skip_incarnation;
+    let incarnation = Incarnation(superblock.incarnation.0 + u64::from(!skip));
+    let state = empty_state(&superblock, layout, incarnation, devices.len());
+    let inner = Inner {
+        env: env.clone(),
+        id: superblock.group,
+        cache_path: spec.cache.clone(),
+        cache,
+        devices,
+        options,
+        state: RefCell::new(state),
+        log_kick: Notify::default(),
+        destage_kick: Notify::default(),
+        progress: Notify::default(),
+        table: Semaphore::new(1),
+    };
+    for device in 0..inner.devices.len() {
+        recover_capacity(&inner, device).await?;
+    }
+    crate::replay::replay(&inner).await?;
+    superblock.incarnation = incarnation;
+    superblock.sequence += 1;
+    if !skip {
+        write_superblock(env, &spec.cache, &inner.cache, 1 - slot, &superblock).await?;
+    }
+    let mut state = inner.state.borrow_mut();
+    state.is_recovering = false;
+    state.last_append = env.now();
+    state.report.duration = env.now().since(started);
+    drop(state);
+    Ok(inner)
+}
+
+fn empty_state(
+    superblock: &Superblock,
+    layout: CacheLayout,
+    incarnation: Incarnation,
+    devices: usize,
+) -> State {
+    let usable = layout.segment_size - layout.summary_size;
+    let limits = Limits::new(usable as usize);
+    let blocks = layout.segment_size * u64::from(layout.segments) / 4096;
+    let log = Log {
+        device: superblock.device,
+        layout,
+        incarnation,
+        head: 0,
+        offset: 0,
+        tail: 0,
+        sequence: 1,
+        previous: 0,
+        open: OpenSegment::default(),
+        infos: VecDeque::new(),
+        pins: vec![0; layout.segments as usize],
+        limits,
+        build: Build::new(limits),
+        deferred: VecDeque::new(),
+        moves: VecDeque::new(),
+        is_writing: false,
+        ticket_last: 0,
+        ticket_done: 0,
+        waiters: VecDeque::new(),
+    };
+    State {
+        // Zeros have entries but no payload: room for them even in tiny buffers.
+        index: Index::new((blocks as usize).max(4096)),
+        chunks: Chunks::default(),
+        components: Components::default(),
+        log,
+        capacity: (0..devices).map(|_| CapacityState::default()).collect(),
+        pace: Pace::new(layout.segments),
+        fenced: None,
+        is_closed: false,
+        is_recovering: true,
+        is_pressed: false,
+        is_destage_waiting: false,
+        is_timer_armed: false,
+        is_waiting_for_commit: false,
+        drain_all: false,
+        stalled_moves: None,
+        is_moving: false,
+        moved_in_row: 0,
+        last_append: Instant::default(),
+        counters: Counters::default(),
+        serial_next: 1,
+        report: RecoveryReport::default(),
+    }
+}
+
+/// Reads `bytes` from `start`, a few large reads at a time.
+async fn read_area(
+    inner: &Inner,
+    device: usize,
+    start: u64,
+    bytes: u64,
+) -> Result<Vec<u8>, GroupError> {
+    let handle = &inner.devices[device];
+    let offsets: Vec<u64> = (0..bytes).step_by(READ_STEP as usize).collect();
+    let mut out = Vec::with_capacity(bytes as usize);
+    for some in offsets.chunks(PAGES_IN_FLIGHT / 8) {
+        let reads = some.iter().map(|offset| {
+            let length = READ_STEP.min(bytes - offset);
+            handle.disk.read(start + offset, inner.env.buf(length as usize))
+        });
+        for part in join_all(reads.collect()).await {
+            out.extend_from_slice(&part.map_err(device_error(&handle.path))?);
+        }
+    }
+    Ok(out)
+}
+
+async fn recover_capacity(inner: &Inner, device: usize) -> Result<(), GroupError> {
+    recover_table(inner, device).await?;
+    recover_map(inner, device).await?;
+    recover_journal(inner, device).await?;
+    let mut state = inner.state.borrow_mut();
+    let state = &mut *state;
+    let capacity = &mut state.capacity[device];
+    let mut free = Vec::new();
+    for (chunk, entry) in capacity.map.iter_mut().enumerate() {
+        let owner = state.components.get(entry.serial);
+        match owner.filter(|component| component.device == device) {
+            Some(component) => {
+                let _ = component;
+                let key = chunk_key(entry.serial, u64::from(entry.index));
+                state.chunks.set_base(key, Some(chunk as u32));
+            }
+            None => {
+                // Free, or of a component that was deleted.
+                *entry = format::ChunkEntry::default();
+                free.push(chunk as u32);
+            }
+        }
+    }
+    free.reverse();
+    capacity.free = free;
+    for entry in &capacity.map {
+        if let Some(component) = state.components.get_mut(entry.serial) {
+            component.row.durable = component.row.durable.max(entry.lsn);
+        }
+    }
+    for serial in state.components.serials() {
+        if let Some(component) = state.components.get_mut(serial) {
+            // What is on capacity was committed (store rule 6).
+            component.row.commit = component.row.commit.max(component.row.destaged);
+            component.row.durable = component.row.durable.max(component.row.destaged);
+        }
+    }
+    Ok(())
+}
+
+async fn recover_table(inner: &Inner, device: usize) -> Result<(), GroupError> {
+    let handle = &inner.devices[device];
+    let rows = handle.layout.rows;
+    let bytes =
+        read_area(inner, device, handle.layout.table_start, u64::from(rows) * 2 * PAGE).await?;
+    let mut state = inner.state.borrow_mut();
+    for (place, pages) in bytes.chunks(2 * PAGE_SIZE).enumerate() {
+        let slots = [0, 1].map(|slot| {
+            ComponentRow::decode(handle.id, &pages[slot * PAGE_SIZE..(slot + 1) * PAGE_SIZE])
+        });
+        let place = u32::try_from(place).unwrap_or(u32::MAX);
+        let (row, newest) = match slots {
+            [Ok(a), Ok(b)] => {
+                if b.sequence > a.sequence {
+                    (Some(b), 1)
+                } else {
+                    (Some(a), 0)
+                }
+            }
+            [Ok(a), Err(_)] => (Some(a), 0),
+            [Err(_), Ok(b)] => (Some(b), 1),
+            // A first row torn by a crash was never acknowledged.
+            [Err(_), Err(_)] => (None, 1),
+        };
+        let mut known = RowState { serial: 0, sequence: 0, newest };
+        if let Some(row) = row {
+            known.sequence = row.sequence;
+            state.serial_next = state.serial_next.max(row.serial + 1);
+            if !row.is_deleted {
+                known.serial = row.serial;
+                state.components.insert(Component::new(row, device, place));
+            }
+        }
+        state.capacity[device].rows.push(known);
+    }
+    Ok(())
+}
+
+async fn recover_map(inner: &Inner, device: usize) -> Result<(), GroupError> {
+    let handle = &inner.devices[device];
+    let pages = handle.layout.map_pages();
+    let bytes = read_area(inner, device, handle.layout.map_start, pages * 2 * PAGE).await?;
+    let mut state = inner.state.borrow_mut();
+    let capacity = &mut state.capacity[device];
+    for (number, both) in bytes.chunks(2 * PAGE_SIZE).enumerate() {
+        let number = u32::try_from(number).unwrap_or(u32::MAX);
+        let slots = [0, 1].map(|slot| {
+            MapPage::decode(handle.id, number, &both[slot * PAGE_SIZE..(slot + 1) * PAGE_SIZE])
+        });
+        let (page, newest) = match slots {
+            [Ok(a), Ok(b)] => {
+                if b.sequence > a.sequence {
+                    (b, 1)
+                } else {
+                    (a, 0)
+                }
+            }
+            [Ok(a), Err(_)] => (a, 0),
+            [Err(_), Ok(b)] => (b, 1),
+            [Err(source), Err(_)] => {
+                return Err(GroupError::Corrupt {
+                    device: handle.path.clone(),
+                    structure: Structure::MapPage(number),
+                    source,
+                });
+            }
+        };
+        let (sequence, applied) = (page.sequence, page.applied);
+        capacity.map_meta.push(MapMeta { sequence, newest, applied, is_dirty: false });
+        capacity.journal.sequence = capacity.journal.sequence.max(applied + 1);
+        capacity.map.extend(page.chunks.iter().take(MAP_PAGE_CHUNKS));
+    }
+    capacity.map.truncate(handle.layout.chunks as usize);
+    capacity.settled = capacity.map.iter().map(|entry| entry.serial != 0).collect();
+    Ok(())
+}
+
+/// Replays the journal: records from its start as long as sequence and chain fit.
+async fn recover_journal(inner: &Inner, device: usize) -> Result<(), GroupError> {
+    let handle = &inner.devices[device];
+    let layout = handle.layout;
+    let bytes = read_area(inner, device, layout.journal_start, layout.journal_size).await?;
+    let mut records: Vec<JournalRecord> = Vec::new();
+    let mut journal = Journal::default();
+    while let Ok((record, size, crc)) =
+        JournalRecord::decode(handle.id, bytes.get(journal.position as usize..).unwrap_or_default())
+    {
+        let is_first = records.is_empty();
+        if !is_first && (record.sequence != journal.sequence || record.previous != journal.previous)
+        {
+            break;
+        }
+        journal.position += size as u64;
+        journal.sequence = record.sequence + 1;
+        journal.previous = crc;
+        records.push(record);
+    }
+    drop(bytes);
+    for record in &records {
+        check_items(inner, device, &record.items)?;
+        let pages = pages_touched(&record.items);
+        inner.load_pages(device, &pages).await?;
+    }
+    let mut state = inner.state.borrow_mut();
+    state.report.journal_records += records.len() as u64;
+    for record in &records {
+        for item in &record.items {
+            state.apply_item(device, item, record.sequence);
+        }
+    }
+    let capacity = &mut state.capacity[device];
+    let paged = capacity.journal.sequence.max(1);
+    if journal.sequence >= paged {
+        capacity.journal = journal;
+    } else {
+        // Pages are newer than what is left of the journal: its start was being overwritten.
+        capacity.journal = Journal { position: 0, sequence: paged, previous: 0 };
+    }
+    Ok(())
+}
+
+/// Numbers in items against the device's geometry.
+fn check_items(inner: &Inner, device: usize, items: &[Item]) -> Result<(), GroupError> {
+    let chunks = inner.devices[device].layout.chunks;
+    let is_sound = items.iter().all(|item| match item {
+        Item::Allocate { chunk, .. }
+        | Item::Free { chunk }
+        | Item::Clear { chunk, .. }
+        | Item::Block { chunk, .. }
+        | Item::Unset { chunk, .. } => *chunk < chunks,
+        Item::Watermark { .. } => true,
+    });
+    match is_sound {
+        true => Ok(()),
+        false => Err(GroupError::Corrupt {
+            device: inner.devices[device].path.clone(),
+            structure: Structure::MapPage(0),
+            source: FormatError::Field { name: "chunk" },
+        }),
+    }
+}

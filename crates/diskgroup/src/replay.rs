@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Replay of the log at opening.
+//!
+//! 1. The first header of every segment tells which lap it holds; the highest number is the open
+//!    segment. 2. That one is scanned with payload checksums; a commit that does not fit is the end:
+//!    torn, never acknowledged, dropped. A valid commit *behind* a bad one is corruption, for a
+//!    commit is submitted only when the one before is durable. 3. The segments before it, back to
+//!    the oldest that the last header calls needed, must all be there: by their summaries, or
+//!    scanned by headers where a summary was lost. Each must chain to the next. 4. Entries go into
+//!    the index in log order, where the higher lsn wins.
+
+use crate::build::to_usize;
+use crate::devices::device_error;
+use crate::log::{OpenSegment, SegmentInfo};
+use crate::state::Inner;
+use crate::types::{GroupError, Structure};
+use base::{Incarnation, Map, SECTOR_SIZE, crc32c};
+use env::{Buf, join_all};
+use format::{Commit, Entry, EntryKind, FormatError, KnownCommit, Summary, looks_like_commit};
+
+/// Reads in flight.
+const DEPTH: usize = 32;
+
+/// A segment's content, from its summary or by scanning.
+struct Content {
+    first_sequence: u64,
+    last_sequence: u64,
+    previous: u32,
+    last: u32,
+    used: u32,
+    commits: u32,
+    oldest: u64,
+    known: Vec<KnownCommit>,
+    /// Payload positions from the segment's start.
+    entries: Vec<Entry>,
+    crcs: Vec<u32>,
+}
+
+pub(crate) async fn replay(inner: &Inner) -> Result<(), GroupError> {
+    let firsts = read_firsts(inner).await?;
+    let Some((&highest, _)) = firsts.last_key_value() else {
+        inner.state.borrow_mut().log.infos.push_back(SegmentInfo::default());
+        return Ok(());
+    };
+    let open = scan(inner, highest, true).await?;
+    let segments = u64::from(inner.state.borrow().log.layout.segments);
+    let before = match (&open, highest) {
+        (Some(_), _) | (None, 0) => None,
+        (None, _) => Some(load(inner, highest - 1, &firsts).await?),
+    };
+    let oldest = open.as_ref().or(before.as_ref()).map_or(highest, |content| content.oldest);
+    // The segment behind the open one may be under way for its next lap.
+    let low = oldest.max((highest + 2).saturating_sub(segments)).min(highest);
+    let mut contents = Vec::new();
+    for some in (low..highest).collect::<Vec<_>>().chunks(DEPTH) {
+        let loads = some.iter().map(|segment| load(inner, *segment, &firsts));
+        for content in join_all(loads.collect()).await {
+            contents.push(content?);
+        }
+    }
+    let is_open_lost = open.is_none();
+    contents.extend(open);
+    check_chain(inner, low, &contents)?;
+    install(inner, low, highest, contents, is_open_lost);
+    Ok(())
+}
+
+/// Absolute number and header of the first commit of each segment that has a valid one.
+async fn read_firsts(inner: &Inner) -> Result<Map<u64, Commit>, GroupError> {
+    let (device, segments, header) = {
+        let state = inner.state.borrow();
+        (state.log.device, u64::from(state.log.layout.segments), state.log.limits.header)
+    };
+    let mut firsts = Map::new();
+    for some in (0..segments).collect::<Vec<_>>().chunks(DEPTH) {
+        let reads = some.iter().map(|place| {
+            let start = inner.state.borrow().log.segment_start(*place);
+            inner.cache.read(start, inner.env.buf(header))
+        });
+        for (place, read) in some.iter().zip(join_all(reads.collect()).await) {
+            let bytes = read.map_err(device_error(&inner.cache_path))?;
+            let Ok((commit, _, _)) = Commit::decode(device, &bytes) else { continue };
+            if commit.position == 0 && commit.segment % segments == *place {
+                firsts.insert(commit.segment, commit);
+            }
+        }
+    }
+    Ok(firsts)
+}
+
+fn corrupt(inner: &Inner, segment: u64, source: FormatError) -> GroupError {
+    let device = inner.cache_path.clone();
+    GroupError::Corrupt { device, structure: Structure::Segment(segment), source }
+}
+
+/// A closed segment, by its summary or else by its headers.
+async fn load(
+    inner: &Inner,
+    segment: u64,
+    firsts: &Map<u64, Commit>,
+) -> Result<Content, GroupError> {
+    let Some(first) = firsts.get(&segment) else {
+        return Err(corrupt(inner, segment, FormatError::Magic));
+    };
+    let (device, at, size) = {
+        let state = inner.state.borrow();
+        let log = &state.log;
+        (log.device, log.segment_start(segment) + log.usable(), log.layout.summary_size)
+    };
+    let read = inner.cache.read(at, inner.env.buf(to_usize(size))).await;
+    let bytes = read.map_err(device_error(&inner.cache_path))?;
+    if let Ok(summary) = Summary::decode(device, &bytes)
+        && summary.segment == segment
+        && summary.previous == first.previous
+        && summary.last_sequence + 1 == first.sequence + u64::from(summary.commits)
+    {
+        return Ok(Content {
+            first_sequence: first.sequence,
+            last_sequence: summary.last_sequence,
+            previous: summary.previous,
+            last: summary.last,
+            used: summary.used,
+            commits: summary.commits,
+            oldest: summary.oldest,
+            known: summary.known,
+            entries: summary.entries,
+            crcs: summary.crcs,
+        });
+    }
+    drop(bytes);
+    inner.state.borrow_mut().report.scanned += 1;
+    let scanned = scan(inner, segment, false).await?;
+    scanned.ok_or_else(|| corrupt(inner, segment, FormatError::Checksum))
+}
+
+/// Reads a segment and follows its headers; `None` where not even the first commit is whole.
+async fn scan(inner: &Inner, segment: u64, is_open: bool) -> Result<Option<Content>, GroupError> {
+    let (device, start, usable) = {
+        let state = inner.state.borrow();
+        (state.log.device, state.log.segment_start(segment), state.log.usable())
+    };
+    let read = inner.cache.read(start, inner.env.buf(to_usize(usable))).await;
+    let bytes = read.map_err(device_error(&inner.cache_path))?;
+    let mut content: Option<Content> = None;
+    let (mut at, mut incarnation) = (0, Incarnation(0));
+    while at < bytes.len() {
+        let Some((commit, crc)) =
+            fitting(device, segment, &bytes, at, content.as_ref(), incarnation)
+        else {
+            break;
+        };
+        if is_open && !payload_is_whole(&commit, &bytes, at) {
+            break;
+        }
+        incarnation = commit.incarnation;
+        at += commit.length as usize;
+        add(&mut content, commit, crc);
+    }
+    if is_open {
+        // Where the first commit is torn, its own header still tells its sequence.
+        let torn = || Commit::decode(device, &bytes).map_or(u64::MAX, |(c, _, _)| c.sequence);
+        let next = content.as_ref().map_or_else(torn, |content| content.last_sequence + 1);
+        find_later(inner, device, segment, &bytes, at, next)?;
+    }
+    Ok(content)
+}
+
+/// The commit at `at`, if it is the one that follows.
+fn fitting(
+    device: u64,
+    segment: u64,
+    bytes: &Buf,
+    at: usize,
+    before: Option<&Content>,
+    incarnation: Incarnation,
+) -> Option<(Commit, u32)> {
+    let (commit, _, crc) = Commit::decode(device, &bytes[at..]).ok()?;
+    let follows = before.is_none_or(|content| {
+        commit.sequence == content.last_sequence + 1 && commit.previous == content.last
+    });
+    let fits = commit.segment == segment
+        && commit.position as usize == at
+        && at + commit.length as usize <= bytes.len()
+        && commit.incarnation >= incarnation;
+    (follows && fits).then_some((commit, crc))
+}
+
+fn payload_is_whole(commit: &Commit, bytes: &Buf, at: usize) -> bool {
+    let mut crcs = commit.crcs.iter();
+    commit.entries.iter().filter(|entry| entry.kind == EntryKind::Data).all(|entry| {
+        let mut from = at + to_usize(u64::from(entry.payload) * SECTOR_SIZE);
+        entry.range.split_at_multiples(base::BLOCK_SECTORS).all(|part| {
+            let end = from + to_usize(part.bytes());
+            let is_right = crcs.next().is_some_and(|crc| crc32c(&bytes[from..end]) == *crc);
+            from = end;
+            is_right
+        })
+    })
+}
+
+fn add(content: &mut Option<Content>, commit: Commit, crc: u32) {
+    let content = content.get_or_insert_with(|| Content {
+        first_sequence: commit.sequence,
+        last_sequence: commit.sequence,
+        previous: commit.previous,
+        last: crc,
+        used: 0,
+        commits: 0,
+        oldest: commit.oldest,
+        known: Vec::new(),
+        entries: Vec::new(),
+        crcs: Vec::new(),
+    });
+    let base = commit.position / SECTOR_SIZE as u32;
+    let entries = commit.entries.into_iter();
+    content.entries.extend(entries.map(|e| Entry { payload: e.payload + base, ..e }));
+    content.crcs.extend(commit.crcs);
+    for new in commit.known {
+        match content.known.iter_mut().find(|known| known.serial == new.serial) {
+            Some(known) => known.lsn = known.lsn.max(new.lsn),
+            None => content.known.push(new),
+        }
+    }
+    content.last_sequence = commit.sequence;
+    content.last = crc;
+    content.used = commit.position + commit.length;
+    content.commits += 1;
+    content.oldest = commit.oldest;
+}
+
+/// Behind the end of the open segment no later commit may stand: the commit at the end was then
+/// durable once, and the log is damaged, not torn.
+fn find_later(
+    inner: &Inner,
+    device: u64,
+    segment: u64,
+    bytes: &Buf,
+    end: usize,
+    next: u64,
+) -> Result<(), GroupError> {
+    for at in (end..bytes.len()).step_by(4096) {
+        if !looks_like_commit(device, &bytes[at..]) {
+            continue;
+        }
+        if let Ok((commit, _, _)) = Commit::decode(device, &bytes[at..])
+            && commit.segment == segment
+            && commit.position as usize == at
+            && commit.sequence > next
+        {
+            return Err(corrupt(inner, segment, FormatError::Checksum));
+        }
+        if at == end {
+            inner.state.borrow_mut().report.dropped_torn = true;
+        }
+    }
+    Ok(())
+}
+
+fn check_chain(inner: &Inner, low: u64, contents: &[Content]) -> Result<(), GroupError> {
+    for (number, pair) in contents.windows(2).enumerate() {
+        let [first, second] = pair else { continue };
+        let is_chained =
+            second.first_sequence == first.last_sequence + 1 && second.previous == first.last;
+        if !is_chained {
+            return Err(corrupt(inner, low + number as u64, FormatError::Checksum));
+        }
+    }
+    Ok(())
+}
+
+/// Puts what was found into the state; appends go on behind it.
+fn install(inner: &Inner, low: u64, highest: u64, contents: Vec<Content>, is_open_lost: bool) {
+    let mut state = inner.state.borrow_mut();
+    let state = &mut *state;
+    state.log.tail = low;
+    state.log.head = highest;
+    state.log.infos.resize_with((highest - low + 1) as usize, SegmentInfo::default);
+    for known in contents.iter().flat_map(|content| &content.known) {
+        if let Some(component) = state.components.get_mut(known.serial) {
+            let _ = component.advance(known.lsn);
+        }
+    }
+    for (number, content) in contents.iter().enumerate() {
+        let segment = low + number as u64;
+        state.log.infos[number].used = content.used;
+        let base = state.log.sector(segment, 0);
+        let mut crcs = content.crcs.as_slice();
+        for entry in &content.entries {
+            let (mine, rest) = crcs.split_at(entry.crc_count());
+            crcs = rest;
+            state.apply(segment, entry, mine, base + entry.payload);
+        }
+        state.report.entries += content.entries.len() as u64;
+        state.report.segments += 1;
+    }
+    if let Some(last) = contents.last() {
+        state.log.sequence = last.last_sequence + 1;
+        state.log.previous = last.last;
+    }
+    if let Some(open) = contents.into_iter().next_back().filter(|_| !is_open_lost) {
+        state.log.offset = open.used;
+        state.log.open = OpenSegment {
+            entries: open.entries,
+            crcs: open.crcs,
+            known: open.known,
+            commits: open.commits,
+            previous: open.previous,
+        };
+    }
+    for serial in state.components.serials() {
+        if let Some(component) = state.components.get_mut(serial) {
+            // An entry that was moved is there twice.
+            let tail = component.tail.make_contiguous();
+            tail.sort_unstable_by_key(|(range, lsn)| (*lsn, range.start));
+            let mut tail: Vec<_> = component.tail.drain(..).collect();
+            tail.dedup();
+            component.tail.extend(tail);
+        }
+    }
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+//! All that a group knows, in one cell, and the shell's handles around it.
+
+use crate::build::Build;
+use crate::capacity::CapacityState;
+use crate::chunks::Chunks;
+use crate::components::Components;
+use crate::index::Index;
+use crate::log::Log;
+use crate::pace::Pace;
+use crate::types::{GroupError, GroupOptions, RecoveryReport};
+use base::{GroupId, Instant};
+use env::{Disk, Env, IoError, Notify, Semaphore};
+use format::CapacityLayout;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// What is counted.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) commits: u64,
+    pub(crate) appends: u64,
+    pub(crate) destaged_blocks: u64,
+    pub(crate) moved_entries: u64,
+    pub(crate) bad_blocks: u64,
+}
+
+/// See the module. Never borrowed across an await.
+pub(crate) struct State {
+    pub(crate) index: Index,
+    pub(crate) chunks: Chunks,
+    pub(crate) components: Components,
+    pub(crate) log: Log,
+    pub(crate) capacity: Vec<CapacityState>,
+    pub(crate) pace: Pace,
+    pub(crate) fenced: Option<String>,
+    pub(crate) is_closed: bool,
+    pub(crate) is_recovering: bool,
+    /// The log's task waits for destage.
+    pub(crate) is_pressed: bool,
+    /// Destage waits for tokens, K or time.
+    pub(crate) is_destage_waiting: bool,
+    /// Destage will look again by itself when appends have paused.
+    pub(crate) is_timer_armed: bool,
+    /// The oldest segment holds entries above K.
+    pub(crate) is_waiting_for_commit: bool,
+    /// Drain everything now, however little it is.
+    pub(crate) drain_all: bool,
+    pub(crate) stalled_moves: Option<Build>,
+    /// The commit in flight is one of moved entries.
+    pub(crate) is_moving: bool,
+    /// Segments in a row that were freed by moving; appends and K start it anew.
+    pub(crate) moved_in_row: u64,
+    pub(crate) last_append: Instant,
+    pub(crate) counters: Counters,
+    pub(crate) serial_next: u32,
+    pub(crate) report: RecoveryReport,
+}
+
+/// A capacity device's handle.
+pub(crate) struct CapacityDevice {
+    pub(crate) path: String,
+    pub(crate) disk: Disk,
+    pub(crate) id: u64,
+    pub(crate) layout: CapacityLayout,
+}
+
+/// What the tasks and the public handle share.
+pub(crate) struct Inner {
+    pub(crate) env: Env,
+    pub(crate) id: GroupId,
+    pub(crate) cache_path: String,
+    pub(crate) cache: Disk,
+    pub(crate) devices: Vec<CapacityDevice>,
+    pub(crate) options: GroupOptions,
+    pub(crate) state: RefCell<State>,
+    /// For the log's task: something to write, or room.
+    pub(crate) log_kick: Notify,
+    /// For destage: tokens, K, fill.
+    pub(crate) destage_kick: Notify,
+    /// A commit is durable, or the group is fenced.
+    pub(crate) progress: Notify,
+    /// One writer of table rows at a time.
+    pub(crate) table: Semaphore,
+}
+
+impl Inner {
+    /// A device failed: nothing is written any more, everything that waits fails (store rule 3).
+    pub(crate) fn fence(&self, device: &str, error: &IoError) -> GroupError {
+        let mut state = self.state.borrow_mut();
+        if state.fenced.is_none() {
+            state.fenced = Some(format!("{device}: {error}"));
+        }
+        let last = state.log.ticket_last;
+        let done = state.log.ticket_done;
+        let wakers = state.take_waiters(last);
+        state.log.ticket_done = done;
+        drop(state);
+        for waker in wakers {
+            waker.wake();
+        }
+        self.kick_all();
+        GroupError::Fenced
+    }
+
+    pub(crate) fn kick_all(&self) {
+        self.log_kick.notify();
+        self.destage_kick.notify();
+        self.progress.notify();
+    }
+
+    /// Refuses where nothing may be written any more.
+    pub(crate) fn check_open(&self) -> Result<(), GroupError> {
+        let state = self.state.borrow();
+        match (&state.fenced, state.is_closed) {
+            (Some(_), _) => Err(GroupError::Fenced),
+            (None, true) => Err(GroupError::Closed),
+            (None, false) => Ok(()),
+        }
+    }
+}
+
+/// The log's task: one commit in flight, whatever arrives meanwhile goes into the next.
+pub(crate) async fn write_log(inner: Rc<Inner>) {
+    use crate::log::Step;
+    use env::Durability;
+    loop {
+        let kick = inner.log_kick.wait();
+        let step = inner.state.borrow_mut().next_step(&inner.env);
+        match step {
+            Step::Again => inner.progress.notify(),
+            Step::Idle => {
+                let wants_destage = {
+                    let state = inner.state.borrow();
+                    state.is_pressed && state.is_destage_waiting
+                };
+                if wants_destage {
+                    inner.destage_kick.notify();
+                }
+                kick.await;
+            }
+            Step::Write { offset, segment, sealed, summary, is_move } => {
+                if let Some((at, bytes)) = summary {
+                    // Store rule 5: only a cache; a lost one means that the segment is scanned.
+                    drop(inner.cache.write(at, bytes, Durability::Cached));
+                }
+                if inner.options.mutations.ack_before_durable && !is_move {
+                    acknowledge(&inner, sealed.ticket);
+                }
+                let bytes = sealed.bytes.clone();
+                let written = inner.cache.write(offset, bytes, Durability::Durable).await;
+                if let Err(error) = written {
+                    let _ = inner.fence(&inner.cache_path, &error);
+                    return;
+                }
+                let must_kick = {
+                    let mut state = inner.state.borrow_mut();
+                    state.complete(segment, offset, &sealed, is_move);
+                    let may = state.pace.may_destage(state.fill());
+                    state.is_destage_waiting && (may || !state.is_timer_armed)
+                };
+                if !is_move {
+                    acknowledge(&inner, sealed.ticket);
+                }
+                inner.progress.notify();
+                if must_kick {
+                    inner.destage_kick.notify();
+                }
+            }
+        }
+    }
+}
+
+/// Wakes the appends up to a ticket, in order.
+fn acknowledge(inner: &Inner, ticket: u64) {
+    let wakers = inner.state.borrow_mut().take_waiters(ticket);
+    for waker in wakers {
+        waker.wake();
+    }
+}

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What goes in and out of a disk group.
+
+use base::{ComponentId, Lsn, ObjectId, SectorRange, Term};
+use env::{IoError, Slice};
+use format::FormatError;
+use std::time::Duration;
+use thiserror::Error;
+
+/// What a replica remembers about its owner; see [`format::OwnerMeta`].
+pub type ComponentMeta = format::OwnerMeta;
+
+/// The devices of one group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupSpec {
+    /// Path of the cache device: file or block device.
+    pub cache: String,
+    /// Paths of the capacity devices, 1 to [`format::CAPACITY_DEVICES_MAX`].
+    pub capacity: Vec<String>,
+}
+
+/// Sizes of files to create, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CreateSizes {
+    /// The cache device.
+    pub cache: u64,
+    /// Each capacity device.
+    pub capacity: u64,
+}
+
+/// Rules that tests break on purpose, to see that they are needed.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mutations {
+    /// Store rule 1: open without a new incarnation.
+    pub skip_incarnation: bool,
+    /// Store rule 3: answer before the write is durable.
+    pub ack_before_durable: bool,
+    /// Store rules 8 and 9: free the segment before data and journal are flushed.
+    pub skip_destage_flush: bool,
+    /// Store rule 6: destage what is not committed.
+    pub destage_uncommitted: bool,
+    /// Store rule 10: update pages in place, in one slot.
+    pub single_page_slot: bool,
+    /// Store rule 9: no journal record before the segment is reused.
+    pub skip_journal: bool,
+}
+
+/// What can be chosen when a group is opened or formatted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupOptions {
+    /// Bytes of block checksums kept in memory per capacity device.
+    pub crc_cache_bytes: usize,
+    /// Bytes of a log segment, chosen at format.
+    pub segment_size: u64,
+    /// Destage writes in flight.
+    pub destage_depth: usize,
+    /// Nothing appended for so long: the buffer drains.
+    pub idle_after: Duration,
+    #[doc(hidden)]
+    pub mutations: Mutations,
+}
+
+impl Default for GroupOptions {
+    fn default() -> Self {
+        Self {
+            crc_cache_bytes: 16 << 20,
+            segment_size: 4 << 20,
+            destage_depth: 24,
+            idle_after: Duration::from_secs(1),
+            mutations: Mutations::default(),
+        }
+    }
+}
+
+/// What an append does to its sectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AppendKind {
+    /// Data.
+    Data,
+    /// They read as zeros; no space is taken.
+    Zero,
+    /// They read as zeros; space may be given back.
+    Discard,
+}
+
+/// One write of a component.
+#[derive(Clone, Debug)]
+pub struct Append<'a> {
+    /// The component.
+    pub component: ComponentId,
+    /// Its lsn; lsns of one component rise in the order of the calls.
+    pub lsn: Lsn,
+    /// The owner's term; the device keeps the one in the lsn.
+    pub term: Term,
+    /// Within one 1 MiB chunk.
+    pub range: SectorRange,
+    /// What it does.
+    pub kind: AppendKind,
+    /// CRC32C per touched block, as `wire::crcs_of` gives them; verified by the caller.
+    pub crcs: &'a [u32],
+    /// `range.bytes()` bytes for data, else ignored.
+    pub payload: Slice,
+}
+
+/// What a read brings.
+#[derive(Clone, Debug)]
+pub struct ReadData {
+    /// `range.bytes()` bytes.
+    pub payload: Slice,
+    /// CRC32C per touched block, of the payload's part.
+    pub crcs: wire::Crcs,
+}
+
+/// What a group knows about a component.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ComponentInfo {
+    /// Its object.
+    pub object: ObjectId,
+    /// Its length.
+    pub sectors: u64,
+    /// What the protocol keeps.
+    pub meta: ComponentMeta,
+    /// Highest durable lsn.
+    pub durable: Lsn,
+    /// K.
+    pub commit: Lsn,
+    /// W: everything up to it is on the capacity devices.
+    pub destaged: Lsn,
+    /// Checksum pages were lost: some blocks may only give [`GroupError::BadCrc`] until rewritten.
+    pub damaged: bool,
+}
+
+/// A part of what changed since an lsn.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changed {
+    /// Ranges that may have changed.
+    pub ranges: Vec<SectorRange>,
+    /// One bit per chunk from the cursor: whether the component may hold data there.
+    pub held: Vec<u64>,
+    /// The cursor of the next part.
+    pub next: Option<u64>,
+}
+
+/// How a group is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupStatus {
+    /// Part of the write buffer in use, 0.0 to 1.0.
+    pub buffer_fill: f64,
+    /// Bytes of the write buffer.
+    pub buffer_bytes: u64,
+    /// Bytes of all chunks.
+    pub capacity_bytes: u64,
+    /// Bytes of allocated chunks.
+    pub used_bytes: u64,
+    /// Why the group takes no more writes.
+    pub fenced: Option<String>,
+    /// Commits made durable since open.
+    pub commits: u64,
+    /// Appends made durable since open.
+    pub appends: u64,
+    /// Blocks written to capacity since open.
+    pub destaged_blocks: u64,
+    /// Entries written again at the log's head since open.
+    pub moved_entries: u64,
+    /// Blocks whose checksum did not match, since open.
+    pub bad_blocks: u64,
+}
+
+/// What opening found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryReport {
+    /// Time from the first device operation to ready.
+    pub duration: Duration,
+    /// Segments replayed.
+    pub segments: u64,
+    /// Segments whose summary was missing and that were scanned.
+    pub scanned: u64,
+    /// Entries replayed.
+    pub entries: u64,
+    /// Journal records replayed.
+    pub journal_records: u64,
+    /// Whether a torn commit was dropped at the log's end.
+    pub dropped_torn: bool,
+}
+
+/// Which structure of a device is damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Structure {
+    /// both superblocks
+    #[error("superblock")]
+    Superblock,
+    /// a log segment
+    #[error("log segment {0}")]
+    Segment(u64),
+    /// a row of the component table
+    #[error("component table row {0}")]
+    Row(u32),
+    /// a page of the chunk map
+    #[error("chunk map page {0}")]
+    MapPage(u32),
+}
+
+/// Why a group refuses.
+#[derive(Clone, Debug, Error)]
+pub enum GroupError {
+    /// the device holds something else
+    #[error("{device} is not empty: it holds {what}")]
+    ForeignData {
+        /// Path.
+        device: String,
+        /// What was recognised.
+        what: &'static str,
+    },
+    /// the device is too small for a group
+    #[error("{device} is too small")]
+    TooSmall {
+        /// Path.
+        device: String,
+    },
+    /// a device cannot be opened, read or written
+    #[error("{device}: {source}")]
+    Device {
+        /// Path.
+        device: String,
+        /// Why.
+        #[source]
+        source: IoError,
+    },
+    /// the device was never formatted
+    #[error("{device} is not formatted as a {wanted} device")]
+    NotFormatted {
+        /// Path.
+        device: String,
+        /// Cache or capacity.
+        wanted: &'static str,
+    },
+    /// the device belongs to another group or another place in it
+    #[error("{device} belongs to another group")]
+    WrongGroup {
+        /// Path.
+        device: String,
+    },
+    /// a structure is damaged; data may be lost here: repair from other replicas
+    #[error("{device}: {structure} is damaged: {source}")]
+    Corrupt {
+        /// Path.
+        device: String,
+        /// What is damaged.
+        structure: Structure,
+        /// How.
+        #[source]
+        source: FormatError,
+    },
+    /// a device failed; the group takes no more writes until it is opened again
+    #[error("the disk group is fenced after a device error")]
+    Fenced,
+    /// no such component here
+    #[error("no component {component} here")]
+    UnknownComponent {
+        /// Which.
+        component: ComponentId,
+    },
+    /// a component of that id is here already, for another object or size
+    #[error("component {component} exists already")]
+    Exists {
+        /// Which.
+        component: ComponentId,
+    },
+    /// no free chunk, or no free row in the component table
+    #[error("no space on the capacity device")]
+    Full {
+        /// Free chunks left.
+        free: u64,
+    },
+    /// the stored bytes are not those that were written; read another replica and repair
+    #[error("bad checksum in {range:?}")]
+    BadCrc {
+        /// The blocks that failed, cut to what was asked for.
+        range: SectorRange,
+    },
+    /// a range beyond the component, across chunks, or with a payload of another length
+    #[error("request {range:?} does not fit")]
+    Range {
+        /// Which.
+        range: SectorRange,
+    },
+    /// the group was closed
+    #[error("the disk group is closed")]
+    Closed,
+}
