@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Three hosts with one component each and a directory, in the simulated world: what clients were
+//! told stays true whatever fails.
+#![forbid(unsafe_code)]
+#![allow(missing_docs, reason = "a test")]
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod cluster;
+mod group;
+mod oracle;
+mod scenarios;

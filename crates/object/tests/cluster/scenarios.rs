@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stories: given, then faults, then promise.
+
+use crate::cluster::{BLOCKS, Cluster, HOSTS, OBJECT, get, put, record_on};
+use directory::ComponentState;
+use object::Mutations;
+use std::rc::Rc;
+use std::time::Duration;
+
+fn whole(seed: u64) -> Cluster {
+    let cluster = Cluster::new(seed, Mutations::default());
+    cluster.create();
+    cluster
+}
+
+#[test]
+fn what_was_written_is_read_from_every_host() {
+    let cluster = whole(1);
+    for at in 0..HOSTS {
+        cluster.clients(at, 2, Duration::from_secs(2));
+    }
+    cluster.run(3.0);
+    let (writes, reads) = (cluster.oracle.borrow().writes, cluster.oracle.borrow().reads);
+    assert!(writes > 500 && reads > 1000, "{writes} writes, {reads} reads");
+    cluster.verify();
+}
+
+#[test]
+fn a_killed_replica_stops_writes_for_a_moment_and_comes_back() {
+    for seed in 0..3 {
+        let cluster = whole(seed);
+        cluster.clients(0, 3, Duration::from_secs(30));
+        cluster.run(1.0);
+        assert_eq!(cluster.owner(), Some(0));
+        cluster.kill(2);
+        let before = cluster.oracle.borrow().writes;
+        cluster.run(3.0);
+        let after = cluster.oracle.borrow().writes;
+        assert!(after > before + 100, "seed {seed}: writes went on: {before} -> {after}");
+        let status = cluster.objects(0).unwrap().status(OBJECT).unwrap();
+        assert_eq!(status.components[2].state, ComponentState::Absent);
+        cluster.boot(2);
+        cluster.run(20.0);
+        cluster.settle(30.0);
+        let written = cluster.oracle.borrow().writes;
+        cluster.run(3.0);
+        assert!(cluster.oracle.borrow().writes > written);
+        cluster.run(10.0);
+        cluster.verify();
+    }
+}
+
+#[test]
+fn a_dead_owner_is_succeeded_and_nothing_is_lost() {
+    for seed in 0..4 {
+        let mut cluster = whole(seed);
+        for at in 0..HOSTS {
+            cluster.clients(at, 2, Duration::from_secs(40));
+        }
+        let wait = cluster.rng.below(1000);
+        cluster.run(1.0 + wait as f64 / 1000.0);
+        let owner = cluster.owner().expect("somebody serves");
+        cluster.crash(owner);
+        cluster.run(20.0);
+        let next = cluster.owner().expect("somebody else serves");
+        assert_ne!(next, owner);
+        let before = cluster.oracle.borrow().writes;
+        cluster.run(2.0);
+        assert!(cluster.oracle.borrow().writes > before, "seed {seed}: I/O goes on");
+        cluster.boot(owner);
+        cluster.run(25.0);
+        cluster.verify();
+    }
+}
+
+#[test]
+fn an_owner_that_is_cut_off_answers_nothing_stale() {
+    for seed in 0..4 {
+        let cluster = whole(seed);
+        for at in 0..HOSTS {
+            cluster.clients(at, 2, Duration::from_secs(50));
+        }
+        cluster.run(1.0);
+        let owner = cluster.owner().expect("somebody serves");
+        cluster.isolate(owner, true, true);
+        cluster.run(25.0);
+        let next = cluster.owner();
+        assert!(next.is_some(), "seed {seed}: the others go on");
+        cluster.world.heal_all();
+        cluster.run(30.0);
+        cluster.verify();
+    }
+}
+
+#[test]
+fn without_a_directory_io_goes_on_as_long_as_nothing_else_fails() {
+    let cluster = whole(5);
+    cluster.clients(0, 2, Duration::from_secs(40));
+    cluster.run(1.0);
+    cluster.world.kill(cluster.directory);
+    cluster.run(10.0);
+    let before = cluster.oracle.borrow().writes;
+    cluster.run(2.0);
+    assert!(cluster.oracle.borrow().writes > before + 100, "rule 52");
+    // Now a replica dies: it cannot be marked absent, so writes wait (rule 51).
+    cluster.kill(1);
+    cluster.run(5.0);
+    let stuck = cluster.oracle.borrow().writes;
+    cluster.run(3.0);
+    assert_eq!(cluster.oracle.borrow().writes, stuck, "rule 15: nothing completes without it");
+    cluster.boot_directory();
+    cluster.run(8.0);
+    assert!(cluster.oracle.borrow().writes > stuck, "with the directory it goes on");
+    cluster.boot(1);
+    cluster.run(25.0);
+    cluster.verify();
+}
+
+#[test]
+fn ownership_follows_the_client() {
+    let cluster = whole(6);
+    let work = |at: usize| {
+        let objects = cluster.objects(at).unwrap();
+        let env = cluster.world.env(cluster.hosts[at].key).unwrap();
+        let oracle = Rc::clone(&cluster.oracle);
+        cluster.on(at, Duration::from_secs(20), async move {
+            let begun = env.now();
+            objects.set_attached(OBJECT, true);
+            for block in 0..20 {
+                put(&env, &objects, &oracle, block).await.unwrap();
+                get(&env, &objects, &oracle, block).await.unwrap();
+            }
+            objects.set_attached(OBJECT, false);
+            env.now().since(begun)
+        })
+    };
+    assert!(work(0).is_some());
+    assert_eq!(cluster.owner(), Some(0));
+    for at in [1, 2, 0, 1] {
+        let took = work(at).expect("in time");
+        assert_eq!(cluster.owner(), Some(at));
+        assert!(took < Duration::from_secs(2), "a hand-over waits for no grant: {took:?}");
+    }
+    cluster.verify();
+}
+
+#[test]
+fn one_copy_waits_for_its_host() {
+    let cluster = Cluster::new(7, Mutations::default());
+    cluster.create_as(record_on(&[2]));
+    cluster.clients(0, 2, Duration::from_secs(30));
+    cluster.run(2.0);
+    let before = cluster.oracle.borrow().writes;
+    assert!(before > 50);
+    cluster.crash(1);
+    cluster.run(5.0);
+    let stuck = cluster.oracle.borrow().writes;
+    cluster.boot(1);
+    cluster.run(15.0);
+    assert!(cluster.oracle.borrow().writes > stuck, "rule 41: I/O goes on");
+    let status = cluster.objects(0).unwrap().status(OBJECT).unwrap();
+    assert_eq!(status.components[0].state, ComponentState::Active);
+    cluster.check();
+}
+
+/// Uneven links: components get the same write at different times, one of them far too late.
+fn clog(cluster: &mut Cluster) {
+    for a in 0..HOSTS {
+        for b in (0..HOSTS).filter(|b| *b != a) {
+            let worst = [0, 500, 5_000, 200_000][usize::try_from(cluster.rng.below(4)).unwrap()];
+            let delay = Duration::from_micros(cluster.rng.below(worst + 1));
+            cluster.world.clog(cluster.hosts[a].key, cluster.hosts[b].key, delay);
+        }
+    }
+}
+
+/// Random faults on random hosts, at most one host away at a time plus partitions.
+fn campaign(seed: u64, mutations: Mutations, steps: usize) {
+    let mut cluster = Cluster::new(seed, mutations);
+    cluster.create();
+    for at in 0..HOSTS {
+        cluster.clients(at, 6, Duration::from_secs(600));
+    }
+    cluster.run(1.0);
+    for _ in 0..steps {
+        clog(&mut cluster);
+        let at = usize::try_from(cluster.rng.below(HOSTS as u64)).unwrap();
+        let fault = cluster.rng.below(6);
+        match fault {
+            0 => cluster.kill(at),
+            1 => cluster.crash(at),
+            2 => cluster.isolate(at, true, true),
+            3 => cluster.isolate(at, false, true),
+            4 => cluster.world.reset_links(cluster.hosts[at].key, cluster.hosts[(at + 1) % 3].key),
+            _ => cluster.world.pause(cluster.hosts[at].key, Duration::from_secs(9)),
+        }
+        let wait = cluster.rng.below(12_000);
+        cluster.run(wait as f64 / 1000.0);
+        cluster.world.heal_all();
+        if !cluster.world.is_up(cluster.hosts[at].key) {
+            cluster.boot(at);
+            let host = Rc::clone(&cluster.hosts[at]);
+            let up = || host.objects.borrow().is_some();
+            assert!(cluster.world.run_until(Duration::from_secs(20), up), "host starts");
+            cluster.clients(at, 6, Duration::from_secs(600));
+        }
+        clog(&mut cluster);
+        let rest = cluster.rng.below(15_000);
+        cluster.run(1.0 + rest as f64 / 1000.0);
+    }
+    for at in 0..HOSTS {
+        drop(cluster.objects(at));
+    }
+    // The last fault comes without any later write that could hide what it did.
+    clog(&mut cluster);
+    cluster.run(1.0);
+    let owner = cluster.owner();
+    cluster.stop.set(true);
+    if let Some(owner) = owner {
+        cluster.crash(owner);
+    }
+    cluster.run(12.0);
+    cluster.world.heal_all();
+    if let Some(owner) = owner {
+        cluster.boot(owner);
+    }
+    cluster.run(10.0);
+    cluster.verify();
+    let oracle = cluster.oracle.borrow();
+    assert!(oracle.writes > 100 && oracle.reads > 100, "{BLOCKS} blocks were used");
+}
+
+#[test]
+fn random_faults_leave_every_promise_intact() {
+    for seed in 100..104 {
+        campaign(seed, Mutations::default(), 5);
+    }
+}
+
+/// A campaign that cannot find a broken rule proves nothing.
+fn finds(mutations: Mutations) -> bool {
+    let fails = |seed| {
+        let run = move || campaign(seed, mutations, 5);
+        std::panic::catch_unwind(run).is_err()
+    };
+    (200..212).any(fails)
+}
+
+#[test]
+fn tails_that_are_not_reconciled_are_noticed() {
+    assert!(finds(Mutations { no_reconcile: true, ..Mutations::default() }), "rule 27");
+}
+
+#[test]
+fn answers_before_all_components_have_it_are_noticed() {
+    assert!(finds(Mutations { answer_before_all: true, ..Mutations::default() }), "rule 5");
+}
+
+#[test]
+fn serving_before_the_unreached_are_marked_is_noticed() {
+    assert!(finds(Mutations { serve_before_absent: true, ..Mutations::default() }), "rule 26");
+}
