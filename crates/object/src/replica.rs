@@ -382,7 +382,7 @@ impl Replicas {
             version: request.version.max(before.meta.version),
         };
         let must_write = meta != before.meta && !self.options.mutations.term_not_durable;
-        if must_write && let Err(error) = group.set_meta(component, meta.clone()).await {
+        if must_write && let Err(error) = group.set_meta(component, meta).await {
             return Response::Failed { reason: failure(&error) };
         }
         let Some(info) = group.component(component) else { return gone() };
