@@ -150,7 +150,7 @@ impl Node {
     async fn publish(&self, config: &HostConfig, me: HostId) {
         let groups = self.groups.iter().map(|group| GroupRecord {
             id: group.id(),
-            capacity_bytes: group.status().capacity_total,
+            capacity_bytes: group.status().capacity_bytes,
         });
         let record = HostRecord {
             id: me,

@@ -106,8 +106,8 @@ impl Operations {
             host: self.view.host_name(self.me),
             id: group.id().to_string(),
             buffer_fill: status.buffer_fill,
-            used_bytes: status.capacity_used,
-            capacity_bytes: status.capacity_total,
+            used_bytes: status.used_bytes,
+            capacity_bytes: status.capacity_bytes,
             state: status.fenced.unwrap_or_else(|| "ok".to_owned()),
             recovery_ms: self.recovery_ms,
         }
