@@ -12,7 +12,7 @@
 //! holds in parts is therefore never destaged: it is folded, that is merged with what is below and
 //! appended to the log as a whole block, and destaged with that entry's segment.
 
-use crate::build::{is_fraction, to_usize};
+use crate::build::to_usize;
 use crate::capacity::page_of;
 use crate::chunks::{block_key, chunk_key};
 use crate::index::{Place, View};
@@ -47,7 +47,6 @@ struct Found {
 
 /// One whole block on its way to capacity.
 struct BlockWrite {
-    serial: u32,
     key: u64,
     place: Place,
     /// Bytes from the segment's start.
@@ -67,6 +66,10 @@ struct Batch {
     moves: Vec<Move>,
     folds: Set<(u32, u64)>,
     fresh: Map<u64, u32>,
+    /// Blocks that read as zeros on capacity once the items are journaled.
+    zeros: Vec<(u64, Place)>,
+    /// Chunks likewise.
+    clears: Vec<(u64, usize, Place)>,
 }
 
 /// The destage task of a group.
@@ -172,42 +175,72 @@ async fn wait(inner: &Inner, kick: impl Future<Output = ()>, until: Option<Insta
 
 async fn destage_segment(inner: &Rc<Inner>, segment: u64) -> Result<(), GroupError> {
     let (bytes, found) = read_back(inner, segment).await?;
-    wait_for_commit(inner, segment, &found).await?;
-    let mut batch = plan(inner, segment, &found, &bytes);
-    fold(inner, segment, &found, &bytes, &mut batch).await?;
-    move_to_head(inner, std::mem::take(&mut batch.moves)).await?;
-    let log_blocks = i64::try_from(bytes.len() / 4096).unwrap_or(0);
-    let writes: usize = batch.writes.iter().map(Vec::len).sum();
+    let mut unpaid = i64::try_from(bytes.len() / 4096).unwrap_or(0);
+    // Again where something changed under way: a newer part on top of a block that was whole, or a
+    // fold that came too late. Each round leaves fewer live entries, for none are added.
+    while has_live(inner, segment, &found) {
+        wait_for_commit(inner, segment, &found).await?;
+        let mut batch = plan(inner, segment, &found, &bytes);
+        fold(inner, segment, &found, &bytes, &mut batch).await?;
+        move_to_head(inner, std::mem::take(&mut batch.moves)).await?;
+        let writes = batch.writes.iter().map(Vec::len).sum::<usize>();
+        unpaid -= i64::try_from(writes).unwrap_or(0);
+        let mut written: Vec<BlockWrite> = Vec::new();
+        for device in 0..inner.devices.len() {
+            written.extend(write_batch(inner, device, &mut batch, &bytes).await?);
+        }
+        let mut state = inner.state.borrow_mut();
+        state.counters.destaged_blocks += written.len() as u64;
+        let blocks = written.iter().map(|write| (write.key, write.place));
+        for (key, place) in blocks.chain(batch.zeros) {
+            state.forget_block(key, place);
+        }
+        for (key, device, place) in batch.clears {
+            state.forget_clear(key, device, place);
+        }
+    }
     {
         let mut state = inner.state.borrow_mut();
         let fill = state.fill();
-        state.pace.destaged(log_blocks - i64::try_from(writes).unwrap_or(0), fill);
+        state.pace.destaged(unpaid.max(0), fill);
+        state.free_oldest(segment, &found);
     }
-    let mut written: Vec<BlockWrite> = Vec::new();
-    for device in 0..inner.devices.len() {
-        let writes = std::mem::take(&mut batch.writes[device]);
-        let done = write_data(inner, device, writes, &bytes).await?;
-        let mut items = std::mem::take(&mut batch.items[device]);
-        add_emptied(inner, device, &mut items).await?;
-        items.extend(done.iter().map(|write| Item::Block {
-            chunk: write.chunk,
-            block: write.block,
-            crc: write.crc,
-            lsn: write.lsn,
-        }));
-        if !items.is_empty() {
-            add_watermarks(inner, device, &mut items);
-            if inner.wants_checkpoint(device) {
-                inner.checkpoint(device).await?;
-            }
-            inner.journal(device, &items).await?;
-        }
-        written.extend(done);
-    }
-    forget(inner, segment, &found);
-    inner.state.borrow_mut().counters.destaged_blocks += written.len() as u64;
     inner.log_kick.notify();
     Ok(())
+}
+
+/// Data, then the journal record, of one device (store rules 7 to 10).
+async fn write_batch(
+    inner: &Inner,
+    device: usize,
+    batch: &mut Batch,
+    bytes: &Buf,
+) -> Result<Vec<BlockWrite>, GroupError> {
+    let writes = std::mem::take(&mut batch.writes[device]);
+    let done = write_data(inner, device, writes, bytes).await?;
+    let mut items = std::mem::take(&mut batch.items[device]);
+    add_emptied(inner, device, &mut items).await?;
+    items.extend(done.iter().map(|write| Item::Block {
+        chunk: write.chunk,
+        block: write.block,
+        crc: write.crc,
+        lsn: write.lsn,
+    }));
+    if !items.is_empty() {
+        add_watermarks(inner, device, &mut items);
+        if inner.wants_checkpoint(device) {
+            inner.checkpoint(device).await?;
+        }
+        inner.journal(device, &items).await?;
+    }
+    Ok(done)
+}
+
+/// Whether the log still needs anything of the segment.
+fn has_live(inner: &Inner, segment: u64, found: &[Found]) -> bool {
+    let state = inner.state.borrow();
+    let is_known = |found: &Found| state.components.get(found.entry.serial).is_some();
+    found.iter().any(|found| is_known(found) && found.is_live(&state, segment))
 }
 
 /// Reads the segment and finds its entries.
@@ -364,7 +397,10 @@ fn plan(inner: &Inner, segment: u64, found: &[Found], bytes: &[u8]) -> Batch {
             if !state.index.is_live(key, place) {
                 continue;
             }
-            if !is_committed {
+            // A clear of the chunk that was moved ahead hides whatever is on capacity: a newer block
+            // follows it through the log.
+            let is_under_clear = state.is_cleared_elsewhere(entry.serial, block, segment);
+            if !is_committed || is_under_clear {
                 batch.moves.push(move_of(found, block, key, place, bytes));
                 continue;
             }
@@ -403,6 +439,14 @@ fn move_of(found: &Found, block: u64, key: u64, place: Place, bytes: &[u8]) -> M
 }
 
 impl State {
+    /// Whether the chunk of a block was cleared by an entry of another segment that is still live.
+    fn is_cleared_elsewhere(&self, serial: u32, block: u64, segment: u64) -> bool {
+        let key = chunk_key(serial, block / CHUNK_BLOCKS);
+        let cleared = self.chunks.over(key).and_then(|over| over.cleared);
+        let physical = (segment % u64::from(self.log.layout.segments)) as usize;
+        cleared.is_some_and(|(place, _)| self.log.physical(place) != physical)
+    }
+
     fn plan_clear(
         &mut self,
         segment: u64,
@@ -426,6 +470,8 @@ impl State {
             });
             return;
         }
+        let place = Place::zero(self.log.sector(segment, found.at));
+        batch.clears.push((key, device, place));
         let Some(chunk) = self.chunks.base(key) else { return };
         let is_wanted = self.chunks.over(key).is_some_and(|o| o.live > 0 || o.queued > 0);
         batch.items[device].push(match is_wanted {
@@ -452,6 +498,7 @@ impl State {
             if let Some(chunk) = base {
                 batch.items[device].push(Item::Unset { chunk, block: within, lsn: entry.lsn });
             }
+            batch.zeros.push((block_key(entry.serial, block), place));
             return;
         }
         let fresh = batch.fresh.get(&key).copied();
@@ -474,7 +521,6 @@ impl State {
         };
         let number = block - entry.range.start / BLOCK_SECTORS;
         batch.writes[device].push(BlockWrite {
-            serial: entry.serial,
             key,
             place,
             from: found.at + number * BLOCK_SIZE,
@@ -722,49 +768,50 @@ fn add_watermarks(inner: &Inner, device: usize, items: &mut Vec<Item>) {
     }
 }
 
-/// Store rules 11 and 12: nothing points into the segment any more, then it is free.
-fn forget(inner: &Inner, segment: u64, found: &[Found]) {
-    let mut state = inner.state.borrow_mut();
-    let state = &mut *state;
-    for found in found {
-        let serial = found.entry.serial;
-        let device = state.components.get(serial).map(|component| component.device);
-        if found.is_clear() {
-            let key = chunk_key(serial, found.entry.range.start / CHUNK_SECTORS);
-            if let Some(device) = device
-                && found.is_live(state, segment)
-            {
-                state.chunks.over_mut(key).cleared = None;
-                state.settle(key, device);
-            }
-            continue;
-        }
-        for block in found.entry.range.blocks() {
-            let key = block_key(serial, block);
-            let place = found.place(state, segment, block);
-            let Some(device) = device else {
-                if state.index.is_live(key, place) {
-                    state.index.clear(key, u64::MAX);
-                }
-                continue;
-            };
-            if state.index.forget(key, place) {
-                let chunk = chunk_key(serial, block / CHUNK_BLOCKS);
-                state.chunks.over_mut(chunk).live -= 1;
-                state.settle(chunk, device);
-            }
-            assert!(!state.index.is_live(key, place), "a segment is freed that is still needed");
-        }
-    }
-    state.log.tail = segment + 1;
-    let Some(info) = state.log.infos.pop_front() else { return };
-    for (serial, _) in info.lowest {
-        state.raise_destaged(serial);
-    }
-    let _ = is_fraction;
-}
-
 impl State {
+    /// Store rule 11: the block is read from capacity from now on, unless something newer is here.
+    fn forget_block(&mut self, key: u64, place: Place) {
+        if !self.index.forget(key, place) {
+            return;
+        }
+        let (serial, block) = ((key >> 40) as u32, key & ((1 << 40) - 1));
+        let Some(device) = self.components.get(serial).map(|c| c.device) else { return };
+        let chunk = chunk_key(serial, block / CHUNK_BLOCKS);
+        self.chunks.over_mut(chunk).live -= 1;
+        self.settle(chunk, device);
+    }
+
+    fn forget_clear(&mut self, key: u64, device: usize, place: Place) {
+        if self.chunks.over(key).and_then(|over| over.cleared).is_some_and(|(at, _)| at == place) {
+            self.chunks.over_mut(key).cleared = None;
+            self.settle(key, device);
+        }
+    }
+
+    /// Store rule 12: nothing points into the segment any more, it may be written again.
+    fn free_oldest(&mut self, segment: u64, found: &[Found]) {
+        for found in found {
+            let serial = found.entry.serial;
+            let is_known = self.components.get(serial).is_some();
+            if is_known {
+                assert!(!found.is_live(self, segment), "a segment is freed that is still needed");
+                continue;
+            }
+            if !found.is_clear() {
+                // Of a deleted component.
+                found.entry.range.blocks().for_each(|block| {
+                    self.index.clear(block_key(serial, block), u64::MAX);
+                });
+            }
+        }
+        assert!(self.log.tail == segment, "segments are freed in order");
+        self.log.tail = segment + 1;
+        let Some(info) = self.log.infos.pop_front() else { return };
+        for (serial, _) in info.lowest {
+            self.raise_destaged(serial);
+        }
+    }
+
     /// W: everything below the lowest lsn that the log still needs of a component.
     fn raise_destaged(&mut self, serial: u32) {
         let of = |info: &crate::log::SegmentInfo| {

@@ -135,6 +135,15 @@ impl Parts {
         self.compact();
     }
 
+    fn drop_place(&mut self, place: Place) {
+        for owner in &mut self.owner {
+            if *owner != BELOW && self.pieces[usize::from(*owner)].place == place {
+                *owner = BELOW;
+            }
+        }
+        self.compact();
+    }
+
     /// The piece that holds a sector of the block; `None`: what is below the log.
     pub(crate) fn owner(&self, sector: usize) -> Option<&Piece> {
         self.pieces.get(usize::from(self.owner[sector]))
@@ -256,13 +265,22 @@ impl Index {
         }
     }
 
-    /// Takes a block out if the log's newest of it is still this one; whether it was.
+    /// Takes out what one place holds of a block, if it is still the newest of any sector: capacity
+    /// has it by now. Whether nothing is left of the block here.
     pub(crate) fn forget(&mut self, key: u64, place: Place) -> bool {
-        let is_same = self.map.get(&key).is_some_and(|slot| slot.place == place.0);
-        if is_same {
+        let Some(slot) = self.map.get(&key) else { return false };
+        let is_gone = if slot.place & TAG == TAG_PARTS {
+            self.parts[(slot.place & !TAG) as usize].as_deref_mut().is_none_or(|parts| {
+                parts.drop_place(place);
+                parts.pieces.is_empty()
+            })
+        } else {
+            slot.place == place.0
+        };
+        if is_gone {
             self.remove(key);
         }
-        is_same
+        is_gone
     }
 
     /// Takes out everything of a block up to an lsn; whether nothing is left of it.

@@ -227,6 +227,7 @@ impl Plan {
             .collect();
         if let ([run], [_]) = (runs.as_slice(), reads.as_slice())
             && run.stored == self.range
+            && run.checks.iter().all(|(stored, want, _)| stored == want)
         {
             // The common case: one read brings exactly what is wanted.
             let Some(read) = reads.into_iter().next() else { return Ok(None) };
