@@ -95,12 +95,13 @@ impl Cluster {
         }
         let drift = self.plan.drift_ppm.get(index).copied().unwrap_or(0);
         let place = Rc::clone(&machine.node);
+        let segment_size = self.plan.segment_size;
         let is_formatted = Rc::clone(&machine.is_formatted);
         let sizes = CreateSizes { cache: self.plan.cache_size, capacity: self.plan.capacity_size };
         self.world.boot(machine.key, move |env: Env| {
             Box::pin(async move {
                 if !*is_formatted.borrow() {
-                    format(&env, &config, sizes).await;
+                    format(&env, &config, sizes, segment_size).await;
                     *is_formatted.borrow_mut() = true;
                 }
                 match Node::start(&env, &config, options).await {
@@ -156,11 +157,12 @@ impl Cluster {
     }
 }
 
-async fn format(env: &Env, config: &HostConfig, sizes: CreateSizes) {
+async fn format(env: &Env, config: &HostConfig, sizes: CreateSizes, segment_size: u64) {
     let group = &config.groups[0];
     let spec = GroupSpec { cache: group.cache.clone(), capacity: group.capacity.clone() };
     let id = GroupId(u64::from(config.id));
-    let formatted = DiskGroup::format(env, &spec, Some(sizes), true, id).await;
+    let formatted =
+        DiskGroup::format_with(env, &spec, Some(sizes), true, id, segment_size).await;
     assert!(formatted.is_ok(), "a new device cannot be formatted: {formatted:?}");
 }
 

@@ -24,6 +24,8 @@ pub struct Plan {
     pub step_max: Duration,
     /// Weights of the faults, in the order of [`Fault`].
     pub weights: [u64; Fault::ALL.len()],
+    /// Size of a segment of the write buffer, bytes: holds the largest append.
+    pub segment_size: u64,
     /// Size of each cache device, bytes.
     pub cache_size: u64,
     /// Size of each capacity device, bytes.
@@ -105,8 +107,9 @@ impl Plan {
             steps: 20 + u32::try_from(rng.below(40)).unwrap_or(0),
             step_max: Duration::from_millis(100 << rng.below(6)),
             weights,
-            cache_size: (4 + rng.below(28)) << 20,
-            capacity_size: 64 << 20,
+            segment_size: 2 << 20 << rng.below(2),
+            cache_size: (20 + rng.below(30)) << 20,
+            capacity_size: 256 << 20,
             drift_ppm: (0..hosts).map(|_| rng.between(0, 1000) as i64 - 500).collect(),
         }
     }
