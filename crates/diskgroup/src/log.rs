@@ -109,8 +109,13 @@ pub(crate) enum Step {
 }
 
 impl Log {
-    /// Segments that only moved entries may open: what is moved out of one segment, packed anew,
-    /// may need a little more than one.
+    /// Segments that stay free. Every segment is opened while the one it follows on the media, and
+    /// one more, are free; so each header in it names an `oldest` that is behind the segment that
+    /// will be overwritten next. Recovery relies on it: all segments from `oldest` on are whole,
+    /// even if the first write of the next lap was torn.
+    const SPARE: u64 = 1;
+    /// Further segments that only moved entries may open: what is moved out of one segment, packed
+    /// anew, may need a little more than one.
     const RESERVE: u64 = 2;
 
     pub(crate) fn usable(&self) -> u64 {
@@ -142,7 +147,7 @@ impl Log {
     }
 
     fn may_open_next(&self, is_move: bool) -> bool {
-        let reserve = if is_move { 0 } else { Self::RESERVE };
+        let reserve = Self::SPARE + if is_move { 0 } else { Self::RESERVE };
         let used = self.head + 1 - self.tail + 1;
         let next = ((self.head + 1) % u64::from(self.layout.segments)) as usize;
         used + reserve <= u64::from(self.layout.segments) && self.pins[next] == 0

@@ -30,10 +30,10 @@ impl Pace {
         let n = i64::from(segments);
         let without = |spare: i64| (n - spare).max(1) * 1000 / n;
         Self {
-            low: 800.min(without(5)).max(0),
-            equilibrium: 880.min(without(4)),
-            gate: 950.min(without(3)),
-            full: 980.min(without(2)),
+            low: 800.min(without(6)),
+            equilibrium: 880.min(without(5)),
+            gate: 950.min(without(4)),
+            full: 980.min(without(3)),
             credit: 0,
             allowance: 0,
         }

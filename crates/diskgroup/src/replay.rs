@@ -43,14 +43,13 @@ pub(crate) async fn replay(inner: &Inner) -> Result<(), GroupError> {
         return Ok(());
     };
     let open = scan(inner, highest, true).await?;
-    let segments = u64::from(inner.state.borrow().log.layout.segments);
     let before = match (&open, highest) {
         (Some(_), _) | (None, 0) => None,
         (None, _) => Some(load(inner, highest - 1, &firsts).await?),
     };
     let oldest = open.as_ref().or(before.as_ref()).map_or(highest, |content| content.oldest);
-    // The segment behind the open one may be under way for its next lap.
-    let low = oldest.max((highest + 2).saturating_sub(segments)).min(highest);
+    // Nothing from there on can have been overwritten: see `Log::may_open_next`.
+    let low = oldest.min(highest);
     let mut contents = Vec::new();
     for some in (low..highest).collect::<Vec<_>>().chunks(DEPTH) {
         let loads = some.iter().map(|segment| load(inner, *segment, &firsts));

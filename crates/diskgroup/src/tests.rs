@@ -146,7 +146,7 @@ impl Case {
         let host = world.add_host("host", IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)));
         let mut rng = Rng::stream(seed, 7);
         let devices = 1 + rng.below(2) as usize;
-        let segments = rng.between(5, 9);
+        let segments = rng.between(6, 10);
         let cache = (1 << 20) + segments * (64 << 10);
         let is_file = rng.below(2) == 0;
         if !is_file {

@@ -12,6 +12,8 @@ use base::{GroupId, Incarnation};
 pub const SUPERBLOCK_SLOTS: [u64; 2] = [0, 64 << 10];
 /// Capacity devices of one group: what the cache device's superblock has room to name.
 pub const CAPACITY_DEVICES_MAX: usize = 16;
+/// The ring keeps three segments free and needs some to write.
+const SEGMENTS_MIN: u32 = 6;
 const MAGIC: u32 = u32::from_le_bytes(*b"GBSB");
 
 /// Where things are on a cache device, bytes.
@@ -157,7 +159,7 @@ impl Superblock {
             && summary_size >= page
             && segment_size > summary_size + 2 * page
             && segment_size <= 64 << 20
-            && segments >= 4
+            && segments >= SEGMENTS_MIN
             && fits(start, segment_size, u64::from(segments), size);
         if !is_sound {
             return Err(FormatError::Field { name: "cache layout" });
@@ -213,7 +215,7 @@ fn fits(start: u64, each: u64, count: u64, end: u64) -> bool {
 }
 
 impl CacheLayout {
-    /// The layout of a device of `size` bytes; `None` where not even 4 segments fit.
+    /// The layout of a device of `size` bytes; `None` where not even 6 segments fit.
     #[must_use]
     pub fn plan(size: u64, segment_size: u64) -> Option<Self> {
         let start = 1 << 20;
@@ -222,7 +224,7 @@ impl CacheLayout {
         // Positions in the log are 30 bits of sectors: 512 GiB.
         let usable = size.min(1 << 39).checked_sub(start)?;
         let segments = u32::try_from(usable / segment_size).ok()?;
-        (segments >= 4).then_some(Self { start, segment_size, summary_size, segments })
+        (segments >= SEGMENTS_MIN).then_some(Self { start, segment_size, summary_size, segments })
     }
 }
 

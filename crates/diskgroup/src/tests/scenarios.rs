@@ -1,2 +1,237 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Single stories.
+
+use super::*;
+use crate::{CreateSizes, GroupError};
+use sim::DiskFault;
+use std::future::Future;
+
+const SIZES: CreateSizes = CreateSizes { cache: 2 << 20, capacity: 24 << 20 };
+const ONE: ComponentId = ComponentId(1);
+
+struct Host {
+    world: World,
+    key: HostKey,
+}
+
+impl Host {
+    fn new(seed: u64) -> Self {
+        let world = World::new(WorldOptions { seed, ..WorldOptions::default() });
+        let key = world.add_host("host", IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)));
+        Self { world, key }
+    }
+
+    /// Runs a story in a process of its own, to its end.
+    fn run<F: Future<Output = ()> + 'static>(&self, story: impl FnOnce(Env) -> F + 'static) {
+        self.world.boot(self.key, |env| Box::pin(story(env)));
+        assert!(self.world.run_until(HOUR, || self.world.is_finished(self.key)));
+        self.world.kill(self.key);
+    }
+}
+
+async fn format(env: &Env, wipe: bool) -> Result<(), GroupError> {
+    DiskGroup::format_with(env, &spec(1), Some(SIZES), wipe, GroupId(1), 64 << 10).await
+}
+
+async fn open(env: &Env) -> Result<DiskGroup, GroupError> {
+    DiskGroup::open(env, &spec(1), GroupOptions::default()).await
+}
+
+async fn fresh(env: &Env) -> DiskGroup {
+    format(env, false).await.expect("new files");
+    let group = open(env).await.expect("a new group");
+    group.create_component(ONE, ObjectId(9), SECTORS).await.expect("a component");
+    group
+}
+
+async fn write(
+    env: &Env,
+    group: &DiskGroup,
+    lsn: u64,
+    start: u64,
+    count: u64,
+) -> Result<(), GroupError> {
+    let range = SectorRange::new(start, count);
+    let payload = payload(env, range, lsn as u32);
+    let crcs = wire::crcs_of(range, &payload);
+    let (kind, lsn) = (AppendKind::Data, Lsn::new(Term(1), lsn));
+    let (component, term) = (ONE, Term(1));
+    group.append(Append { component, lsn, term, range, kind, crcs: &crcs, payload }).await
+}
+
+async fn value(group: &DiskGroup, sector: u64) -> Option<u32> {
+    let read = group.read(ONE, SectorRange::new(sector, 1)).await.expect("a read");
+    value_of(sector, &read.payload)
+}
+
+#[test]
+fn a_device_with_content_is_refused_without_wipe() {
+    let host = Host::new(1);
+    host.run(|env| async move {
+        let group = fresh(&env).await;
+        write(&env, &group, 1, 0, 8).await.expect("a write");
+        group.close().await;
+        drop(group);
+        let refused = format(&env, false).await;
+        let Err(GroupError::ForeignData { what, .. }) = refused else {
+            panic!("formatted over a group: {refused:?}")
+        };
+        assert_eq!(what, "a gabion device");
+        let group = open(&env).await.expect("nothing was touched");
+        assert_eq!(value(&group, 3).await, Some(1));
+        group.close().await;
+        drop(group);
+        env.sleep(Duration::from_millis(10)).await; // until the devices are closed
+        format(&env, true).await.expect("asked for");
+        let group = open(&env).await.expect("a new group");
+        assert!(group.components().is_empty(), "an old component in a new group");
+    });
+}
+
+#[test]
+fn nothing_above_k_reaches_capacity_and_all_below_does() {
+    let host = Host::new(2);
+    host.run(|env| async move {
+        let group = fresh(&env).await;
+        for lsn in 1..=20 {
+            write(&env, &group, lsn, lsn * 8, 8).await.expect("a write");
+        }
+        assert_eq!(group.tail(ONE).len(), 20);
+        env.sleep(Duration::from_secs(10)).await;
+        group.drain_buffer(true);
+        env.sleep(Duration::from_secs(10)).await;
+        assert_eq!(group.status().destaged_blocks, 0, "destaged above K");
+        group.advance_commit(ONE, Lsn::new(Term(1), 20));
+        assert!(group.tail(ONE).is_empty());
+        env.sleep(Duration::from_secs(10)).await;
+        let info = group.component(ONE).expect("a component");
+        assert_eq!((info.destaged, info.durable), (Lsn::new(Term(1), 20), Lsn::new(Term(1), 20)));
+        assert_eq!(group.status().destaged_blocks, 20);
+        assert_eq!(value(&group, 20 * 8 + 5).await, Some(20));
+        assert_eq!(value(&group, 0).await, Some(0));
+        let changed = group.changed_since(ONE, Lsn::ZERO, 0);
+        assert_eq!((changed.held, changed.next), (vec![1], None));
+        assert!(group.changed_since(ONE, info.durable, 0).ranges.is_empty());
+    });
+}
+
+#[test]
+fn an_idle_buffer_drains_and_a_failed_write_fences() {
+    let host = Host::new(3);
+    let world = host.world.clone();
+    let key = host.key;
+    host.run(move |env| async move {
+        let group = fresh(&env).await;
+        for lsn in 1..=100 {
+            write(&env, &group, lsn, lsn % 50 * 8, 8).await.expect("a write");
+            group.advance_commit(ONE, Lsn::new(Term(1), lsn));
+        }
+        assert!(group.status().buffer_fill > 0.1);
+        env.sleep(Duration::from_secs(10)).await;
+        assert!(group.status().buffer_fill < 0.1, "{:?}", group.status());
+        world.disk_error(key, "cache", DiskFault::FailWrites);
+        let failed = write(&env, &group, 101, 0, 8).await;
+        assert!(matches!(failed, Err(GroupError::Fenced)), "{failed:?}");
+        world.disk_error(key, "cache", DiskFault::Clear);
+        let failed = write(&env, &group, 102, 0, 8).await;
+        assert!(matches!(failed, Err(GroupError::Fenced)), "nothing retries: {failed:?}");
+        assert!(group.status().fenced.is_some());
+        assert_eq!(value(&group, 49 * 8).await, Some(99), "reads go on");
+    });
+}
+
+#[test]
+fn rot_is_reported_and_repaired_by_a_write() {
+    let host = Host::new(4);
+    let world = host.world.clone();
+    let key = host.key;
+    host.run(move |env| async move {
+        let group = fresh(&env).await;
+        write(&env, &group, 1, 0, 64).await.expect("a write");
+        group.advance_commit(ONE, Lsn::new(Term(1), 1));
+        group.drain_buffer(true);
+        env.sleep(Duration::from_secs(10)).await;
+        assert_eq!(group.status().destaged_blocks, 8);
+        let size = (SIZES.capacity - (1 << 20)) as usize;
+        world.flip_bits(key, "capacity0", 8 << 20, size - (7 << 20));
+        let whole = SectorRange::new(0, 64);
+        let mut bad = 0;
+        for block in whole.split_at_multiples(8) {
+            match group.read(ONE, block).await {
+                Ok(read) => assert_eq!(value_of(block.start, &read.payload[..512]), Some(1)),
+                Err(GroupError::BadCrc { range }) => {
+                    assert_eq!(range, block);
+                    bad += 1;
+                    write(&env, &group, 2, block.start, 8).await.expect("a repair");
+                    assert_eq!(value(&group, block.start).await, Some(2));
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert_eq!(group.status().bad_blocks, bad);
+    });
+}
+
+#[test]
+fn damage_in_the_middle_of_the_log_is_not_taken_for_its_end() {
+    let host = Host::new(5);
+    host.run(|env| async move {
+        let group = fresh(&env).await;
+        for lsn in 1..=3 {
+            write(&env, &group, lsn, lsn * 8, 8).await.expect("a write");
+        }
+    });
+    // The payload of the second commit: behind two headers and one block.
+    let at = (1 << 20) + 3 * 4096;
+    let mut bytes = host.world.read_raw(host.key, "cache", at, 4096);
+    bytes[100] ^= 1;
+    host.world.write_raw(host.key, "cache", at, &bytes);
+    host.run(|env| async move {
+        let opened = open(&env).await.map(drop);
+        assert!(matches!(opened, Err(GroupError::Corrupt { .. })), "{opened:?}");
+    });
+    // The payload of the last commit: torn, as far as anybody can tell.
+    bytes[100] ^= 1;
+    host.world.write_raw(host.key, "cache", at, &bytes);
+    host.world.write_raw(host.key, "cache", at + 2 * 4096, &bytes);
+    host.run(|env| async move {
+        let group = open(&env).await.expect("a torn end is dropped");
+        assert!(group.recovery().dropped_torn);
+        assert_eq!((value(&group, 16).await, value(&group, 24).await), (Some(2), Some(0)));
+    });
+}
+
+#[test]
+fn a_full_device_refuses_and_deletion_gives_the_space_back() {
+    let host = Host::new(6);
+    host.run(|env| async move {
+        let group = fresh(&env).await;
+        let big = ComponentId(2);
+        group.create_component(big, ObjectId(3), 2048 * 100).await.expect("thin");
+        let free = group.free_chunks();
+        let mut refused = None;
+        for chunk in 0..100_u64 {
+            let range = SectorRange::new(chunk * 2048, 8);
+            let payload = payload(&env, range, 1);
+            let crcs = wire::crcs_of(range, &payload);
+            let (kind, lsn, term) = (AppendKind::Data, Lsn(chunk + 1), Term(0));
+            let append = Append { component: big, lsn, term, range, kind, crcs: &crcs, payload };
+            match group.append(append).await {
+                Ok(()) => group.advance_commit(big, lsn),
+                Err(error) => {
+                    assert!(matches!(error, GroupError::Full { .. }), "{error}");
+                    refused = Some(chunk);
+                    break;
+                }
+            }
+        }
+        assert_eq!((refused, group.free_chunks()), (Some(free), 0));
+        group.drain_buffer(true);
+        env.sleep(Duration::from_secs(10)).await;
+        assert_eq!(group.free_chunks(), 0, "what is promised is used");
+        group.delete_component(big).await.expect("a deletion");
+        env.sleep(Duration::from_secs(10)).await;
+        assert_eq!(group.free_chunks(), free);
+        write(&env, &group, 1, 0, 8).await.expect("room again");
+    });
+}
