@@ -194,6 +194,9 @@ impl Supervisor {
 
     /// Whether every host that was started answers and sees all of them up.
     pub fn readiness(&self) -> Answer {
+        if self.state().hosts.len() < self.cluster.hosts as usize {
+            return Answer::Waiting; // not all have been started for the first time
+        }
         for name in self.cluster.host_names() {
             if !self.is_running(&name) {
                 let state = self.state();
