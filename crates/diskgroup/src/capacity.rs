@@ -290,9 +290,9 @@ impl Inner {
 
     /// Writes all changed pages to their older slots, then starts the journal anew (store rule 10).
     ///
-    /// 1. CRC pages, flushed. 2. Map pages, flushed: a chunk that the map calls allocated has a CRC
-    /// page. 3. The next record overwrites the journal's first. A crash before 3 replays records
-    /// that the pages hold already: each page says up to which record, so they are skipped.
+    /// First CRC pages, flushed; then map pages, flushed: a chunk that the map calls allocated has
+    /// a CRC page; then the next record overwrites the journal's first. A crash before that replays
+    /// records that the pages hold already: each page says up to which record, they are skipped.
     pub(crate) async fn checkpoint(&self, device: usize) -> Result<(), GroupError> {
         let crc_images = self.take_crc_images(device);
         self.write_pages(device, crc_images).await?;

@@ -343,3 +343,25 @@ fn nothing_acknowledged_is_lost_in_a_crash() {
     let (appends, reads) = seeds(from()..from() + 60);
     assert!(appends > 5000 && reads > 500, "{appends} appends, {reads} reads");
 }
+
+/// Whether some seed shows that a rule is broken.
+fn is_noticed(mutations: Mutations) -> bool {
+    (0..80).any(|seed| {
+        let story = move || drop(Case::new(seed, mutations).run());
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(story)).is_err()
+    })
+}
+
+#[test]
+fn rules_that_are_broken_on_purpose_are_noticed() {
+    let none = Mutations::default();
+    let all = [
+        ("ack_before_durable", Mutations { ack_before_durable: true, ..none }),
+        ("skip_destage_flush", Mutations { skip_destage_flush: true, ..none }),
+        ("skip_journal", Mutations { skip_journal: true, ..none }),
+        ("single_page_slot", Mutations { single_page_slot: true, ..none }),
+    ];
+    for (name, mutations) in all {
+        assert!(is_noticed(mutations), "{name} is not noticed");
+    }
+}

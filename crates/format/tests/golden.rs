@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The bytes on devices are those of every release: each structure against its fixture, both ways.
+
+use base::{
+    ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, Seat, SectorRange, Term, Version,
+};
+use format::*;
+
+fn layout() -> CacheLayout {
+    CacheLayout::plan(1 << 30, 4 << 20).expect("1 GiB has room")
+}
+
+fn superblocks() -> [Superblock; 2] {
+    let mut capacity = [0; CAPACITY_DEVICES_MAX];
+    capacity[0] = 0x1122_3344_5566_7788;
+    let cache = DeviceKind::Cache { layout: layout(), capacity, count: 1 };
+    let store = DeviceKind::Capacity(CapacityLayout::plan(10 << 30).expect("10 GiB have room"));
+    [cache, store].map(|kind| Superblock {
+        device: 77,
+        group: GroupId(5),
+        sequence: 3,
+        incarnation: Incarnation(9),
+        size: 10 << 30,
+        kind,
+    })
+}
+
+fn row() -> ComponentRow {
+    let meta = OwnerMeta {
+        term: Term(4),
+        owner_host: HostId(2),
+        owner_incarnation: Incarnation(8),
+        seat: Seat(1),
+        version: Version(12),
+    };
+    let (id, object) = (ComponentId(100), ObjectId(200));
+    let (destaged, commit, durable) = (Lsn(5), Lsn(6), Lsn(7));
+    let (serial, is_deleted, sequence, sectors) = (3, false, 2, 4096);
+    ComponentRow {
+        serial,
+        is_deleted,
+        sequence,
+        id,
+        object,
+        sectors,
+        meta,
+        destaged,
+        commit,
+        durable,
+    }
+}
+
+fn entries() -> Vec<Entry> {
+    let entry = |kind, start, count, payload| {
+        let range = SectorRange::new(start, count);
+        Entry { serial: 3, kind, is_moved: start == 0, range, lsn: Lsn(1 << 40 | start), payload }
+    };
+    vec![
+        entry(EntryKind::Data, 0, 16, 8),
+        entry(EntryKind::Data, 26, 3, 24),
+        entry(EntryKind::Zero, 64, 8, 0),
+        entry(EntryKind::Discard, 2048, 2048, 0),
+    ]
+}
+
+fn commit() -> Commit {
+    Commit {
+        sequence: 41,
+        incarnation: Incarnation(9),
+        segment: 300,
+        position: 8192,
+        length: 4 * 4096,
+        previous: 0xABCD_EF01,
+        oldest: 290,
+        known: vec![KnownCommit { serial: 3, lsn: Lsn(44) }],
+        entries: entries(),
+        crcs: vec![1, 2, 3],
+    }
+}
+
+fn summary() -> Summary {
+    Summary {
+        segment: 300,
+        incarnation: Incarnation(9),
+        last_sequence: 41,
+        commits: 2,
+        previous: 17,
+        last: 18,
+        used: 65536,
+        oldest: 290,
+        known: vec![KnownCommit { serial: 3, lsn: Lsn(44) }],
+        entries: entries(),
+        crcs: vec![1, 2, 3],
+    }
+}
+
+fn record() -> JournalRecord {
+    let lsn = Lsn(9);
+    let items = vec![
+        Item::Allocate { chunk: 5, serial: 3, index: 1, lsn },
+        Item::Free { chunk: 6 },
+        Item::Clear { chunk: 7, lsn },
+        Item::Block { chunk: 5, block: 255, crc: 99, lsn },
+        Item::Unset { chunk: 5, block: 0, lsn },
+        Item::Watermark { serial: 3, lsn },
+    ];
+    JournalRecord { sequence: 12, previous: 13, items }
+}
+
+fn pages() -> (MapPage, CrcPage) {
+    let mut map = MapPage { sequence: 4, applied: 5, ..MapPage::empty(2) };
+    map.chunks[251] = ChunkEntry { serial: 3, index: 1, lsn: Lsn(9) };
+    let mut crc = CrcPage { sequence: 4, applied: 5, ..CrcPage::empty(2) };
+    crc.set(2, 255, Some(0xFFFF_0000));
+    crc.set(0, 64, Some(7));
+    (map, crc)
+}
+
+fn all() -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut add = |size: usize, fill: &dyn Fn(&mut [u8])| {
+        let mut page = vec![0xEE; size];
+        fill(&mut page);
+        out.extend_from_slice(&page);
+    };
+    for superblock in superblocks() {
+        add(PAGE_SIZE, &|page| superblock.encode(page));
+    }
+    add(PAGE_SIZE, &|page| row().encode(77, page));
+    add(PAGE_SIZE, &|page| assert!(commit().encode(77, page) != 0));
+    add(PAGE_SIZE, &|page| summary().encode(77, page));
+    add(PAGE_SIZE, &|page| assert!(record().encode(77, page) != 0));
+    add(PAGE_SIZE, &|page| pages().0.encode(77, page));
+    add(PAGE_SIZE, &|page| pages().1.encode(77, page));
+    out
+}
+
+#[test]
+fn encoding_gives_the_fixture() {
+    let fixture = include_bytes!("../fixtures/version-1.bin");
+    let is = all();
+    let differs = is.iter().zip(fixture).position(|(a, b)| a != b);
+    assert_eq!((differs, is.len()), (None, fixture.len()), "a format changed without its version");
+}
+
+#[test]
+fn decoding_the_fixture_gives_the_values() {
+    let fixture = include_bytes!("../fixtures/version-1.bin");
+    let page = |n: usize| &fixture[n * PAGE_SIZE..(n + 1) * PAGE_SIZE];
+    let [cache, store] = superblocks();
+    assert_eq!(Superblock::decode(page(0)), Ok(cache));
+    assert_eq!(Superblock::decode(page(1)), Ok(store));
+    assert_eq!(ComponentRow::decode(77, page(2)), Ok(row()));
+    assert_eq!(Commit::decode(77, page(3)).map(|found| found.0), Ok(commit()));
+    assert_eq!(Summary::decode(77, page(4)), Ok(summary()));
+    assert_eq!(JournalRecord::decode(77, page(5)).map(|found| found.0), Ok(record()));
+    assert_eq!(MapPage::decode(77, 2, page(6)), Ok(pages().0));
+    assert_eq!(CrcPage::decode(77, 2, page(7)), Ok(pages().1));
+    assert_eq!(CrcPage::decode(78, 2, page(7)), Err(FormatError::Magic), "of another device");
+}
+
+#[test]
+fn no_damage_is_taken_for_a_value() {
+    let fixture = all();
+    for at in 0..fixture.len() {
+        let number = at / PAGE_SIZE;
+        let mut page = fixture[number * PAGE_SIZE..(number + 1) * PAGE_SIZE].to_vec();
+        page[at % PAGE_SIZE] ^= 1 << (at % 8);
+        let is_error = match number {
+            0 | 1 => Superblock::decode(&page).is_err(),
+            2 => ComponentRow::decode(77, &page).is_err(),
+            3 => Commit::decode(77, &page).is_err(),
+            4 => Summary::decode(77, &page).is_err(),
+            5 => JournalRecord::decode(77, &page).is_err(),
+            6 => MapPage::decode(77, 2, &page).is_err(),
+            _ => CrcPage::decode(77, 2, &page).is_err(),
+        };
+        assert!(is_error, "byte {} of page {number}", at % PAGE_SIZE);
+    }
+}
