@@ -103,6 +103,13 @@ pub(crate) async fn bring_up(owner: &Rc<Owner>, prefer: Option<ComponentId>) -> 
     let (reached, gone) = fence_all(owner).await?;
     let commit = reached.iter().map(|(_, fence)| fence.commit).max();
     let Some(commit) = commit else { return Err(Failed::Inaccessible) };
+    for (component, fence) in &reached {
+        let (durable, tail) = (fence.durable, fence.tail.len());
+        tracing::info!(
+            object = %owner.id, term = owner.term.0, %component, %durable,
+            commit = %fence.commit, destaged = %fence.destaged, tail, "fenced"
+        );
+    }
     {
         let mut state = owner.state.borrow_mut();
         let handover = state.record.handover.unwrap_or(Lsn::ZERO);

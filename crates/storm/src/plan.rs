@@ -107,7 +107,7 @@ impl Plan {
             steps: 20 + u32::try_from(rng.below(40)).unwrap_or(0),
             step_max: Duration::from_millis(100 << rng.below(6)),
             weights,
-            segment_size: 2 << 20 << rng.below(2),
+            segment_size: 2 << 20,
             cache_size: (20 + rng.below(30)) << 20,
             capacity_size: 256 << 20,
             drift_ppm: (0..hosts).map(|_| rng.between(0, 1000) as i64 - 500).collect(),

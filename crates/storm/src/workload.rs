@@ -158,6 +158,7 @@ async fn operation<D: Device>(env: &Env, device: &D, shared: &Shared, rng: &mut 
     };
     match outcome {
         Ok(()) => {
+            tracing::trace!(name, ?range, tag = ?running.tag, at = env.now().0, "acknowledged");
             running.acknowledged();
             shared.done.set(shared.done.get() + 1);
             shared.longest.set(shared.longest.get().max(env.now().since(started)));
