@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is to be done with each live entry of a segment: write, unset, move or fold.
+
+use super::*;
+
+/// Sorts what is live in the segment into writes, map changes, moves and folds.
+pub(super) fn plan(inner: &Inner, segment: u64, found: &[Found], bytes: &[u8]) -> Batch {
+    let mut state = inner.state.borrow_mut();
+    let devices = inner.devices.len();
+    let mut batch = Batch::default();
+    batch.writes.resize_with(devices, Vec::new);
+    batch.items.resize_with(devices, Vec::new);
+    let may_all = inner.options.mutations.destage_uncommitted;
+    for found in found {
+        let entry = &found.entry;
+        let Some(component) = state.components.get(entry.serial) else { continue };
+        let (device, commit) = (component.device, component.row.commit);
+        let is_committed = entry.lsn <= commit || may_all;
+        if found.is_clear() {
+            if found.is_live(&state, segment) {
+                state.plan_clear(segment, found, device, is_committed, &mut batch);
+            }
+            continue;
+        }
+        for block in entry.range.blocks() {
+            let key = block_key(entry.serial, block);
+            let place = found.place(&state, segment, block);
+            if !state.index.is_live(key, place) {
+                continue;
+            }
+            // A clear of the chunk that was moved ahead hides whatever is on capacity: a newer block
+            // follows it through the log.
+            let is_under_clear = state.is_cleared_elsewhere(entry.serial, block, segment);
+            if !is_committed || is_under_clear {
+                batch.moves.push(move_of(found, block, key, place, bytes));
+                continue;
+            }
+            match state.index.get(key) {
+                Some(View::Parts(_)) => {
+                    batch.folds.insert((entry.serial, block));
+                }
+                _ => state.plan_block(found, device, block, place, bytes, &mut batch),
+            }
+        }
+    }
+    drop(state);
+    for writes in &mut batch.writes {
+        writes.sort_by_key(|write| (write.chunk, write.block));
+    }
+    batch
+}
+
+/// An entry's part of one block, to be appended again as it is.
+fn move_of(found: &Found, block: u64, key: u64, place: Place, bytes: &[u8]) -> Move {
+    let whole = SectorRange::new(block * BLOCK_SECTORS, BLOCK_SECTORS);
+    let range = found.entry.range.intersect(whole);
+    let number = to_usize(block - found.entry.range.start / BLOCK_SECTORS);
+    let from = to_usize(found.at) + number * to_usize(BLOCK_SIZE);
+    let is_data = found.entry.kind == EntryKind::Data;
+    let end = if is_data { from + to_usize(range.bytes()) } else { from };
+    Move {
+        serial: found.entry.serial,
+        kind: found.entry.kind,
+        range,
+        lsn: found.entry.lsn,
+        crcs: found.crcs.get(number).copied().into_iter().collect(),
+        payload: bytes.get(from..end).unwrap_or_default().to_vec(),
+        still: Still::Live(key, place),
+    }
+}
+
+impl State {
+    /// Whether the chunk of a block was cleared by an entry of another segment that is still live.
+    fn is_cleared_elsewhere(&self, serial: u32, block: u64, segment: u64) -> bool {
+        let key = chunk_key(serial, block / CHUNK_BLOCKS);
+        let cleared = self.chunks.over(key).and_then(|over| over.cleared);
+        let physical = (segment % u64::from(self.log.layout.segments)) as usize;
+        cleared.is_some_and(|(place, _)| self.log.physical(place) != physical)
+    }
+
+    fn plan_clear(
+        &mut self,
+        segment: u64,
+        found: &Found,
+        device: usize,
+        is_committed: bool,
+        batch: &mut Batch,
+    ) {
+        let entry = &found.entry;
+        let key = chunk_key(entry.serial, entry.range.start / CHUNK_SECTORS);
+        if !is_committed {
+            let place = Place::zero(self.log.sector(segment, found.at));
+            batch.moves.push(Move {
+                serial: entry.serial,
+                kind: entry.kind,
+                range: entry.range,
+                lsn: entry.lsn,
+                crcs: Vec::new(),
+                payload: Vec::new(),
+                still: Still::Cleared(key, place),
+            });
+            return;
+        }
+        let place = Place::zero(self.log.sector(segment, found.at));
+        batch.clears.push((key, device, place));
+        let Some(chunk) = self.chunks.base(key) else { return };
+        let is_wanted = self.chunks.over(key).is_some_and(|o| o.live > 0 || o.queued > 0);
+        batch.items[device].push(match is_wanted {
+            true => Item::Clear { chunk, lsn: entry.lsn },
+            false => Item::Free { chunk },
+        });
+    }
+
+    fn plan_block(
+        &mut self,
+        found: &Found,
+        device: usize,
+        block: u64,
+        place: Place,
+        bytes: &[u8],
+        batch: &mut Batch,
+    ) {
+        let entry = &found.entry;
+        let chunk_at = block / CHUNK_BLOCKS;
+        let key = chunk_key(entry.serial, chunk_at);
+        let within = (block % CHUNK_BLOCKS) as u8;
+        let base = self.chunks.base(key);
+        if entry.kind != EntryKind::Data {
+            if let Some(chunk) = base {
+                batch.items[device].push(Item::Unset { chunk, block: within, lsn: entry.lsn });
+            }
+            batch.zeros.push((block_key(entry.serial, block), place));
+            return;
+        }
+        let fresh = batch.fresh.get(&key).copied();
+        let chunk = base.or(fresh).or_else(|| {
+            let chunk = self.capacity[device].free.pop()?;
+            batch.fresh.insert(key, chunk);
+            batch.items[device].push(Item::Allocate {
+                chunk,
+                serial: entry.serial,
+                index: chunk_at as u32,
+                lsn: entry.lsn,
+            });
+            Some(chunk)
+        });
+        let key = block_key(entry.serial, block);
+        let Some(chunk) = chunk else {
+            // Freed chunks still wait for their discard: keep the block in the log for a lap.
+            batch.moves.push(move_of(found, block, key, place, bytes));
+            return;
+        };
+        let number = block - entry.range.start / BLOCK_SECTORS;
+        batch.writes[device].push(BlockWrite {
+            key,
+            place,
+            from: found.at + number * BLOCK_SIZE,
+            crc: found.crcs[to_usize(number)],
+            lsn: entry.lsn,
+            chunk,
+            block: within,
+            is_fresh: base.is_none(),
+        });
+    }
+}
+
+/// Merges blocks that the log holds in parts into whole ones (store rule 14). Where what is below
+/// fails its checksum the parts are moved as they are: they stay in the log, lap for lap, until a
+/// repair covers the block; nothing is merged into bad data.
+pub(super) async fn fold(
+    inner: &Rc<Inner>,
+    segment: u64,
+    found: &[Found],
+    bytes: &[u8],
+    batch: &mut Batch,
+) -> Result<(), GroupError> {
+    let folds = std::mem::take(&mut batch.folds);
+    for (serial, block) in folds {
+        let key = block_key(serial, block);
+        let (commit, pieces) = {
+            let state = inner.state.borrow();
+            let Some(component) = state.components.get(serial) else { continue };
+            let commit = component.row.commit.0;
+            let Some(View::Parts(parts)) = state.index.get(key) else {
+                // Covered meanwhile by a newer whole block.
+                continue;
+            };
+            let old = parts.pieces.iter().filter(|piece| piece.lsn <= commit);
+            (commit, old.copied().collect::<Vec<_>>())
+        };
+        let Some(lsn) = pieces.iter().map(|piece| piece.lsn).max() else { continue };
+        match crate::read::read_committed(inner, serial, block, commit).await {
+            Ok(whole) => batch.moves.push(Move {
+                serial,
+                kind: EntryKind::Data,
+                range: SectorRange::new(block * BLOCK_SECTORS, BLOCK_SECTORS),
+                lsn: Lsn(lsn),
+                crcs: vec![crc32c(&whole)],
+                payload: whole.to_vec(),
+                still: Still::Pieces(key, pieces.iter().map(|piece| piece.place).collect()),
+            }),
+            Err(GroupError::BadCrc { .. }) => {
+                let state = inner.state.borrow();
+                for found in found.iter().filter(|f| f.entry.serial == serial && !f.is_clear()) {
+                    if !found.entry.range.blocks().contains(&block) {
+                        continue;
+                    }
+                    let place = found.place(&state, segment, block);
+                    if state.index.is_live(key, place) {
+                        batch.moves.push(move_of(found, block, key, place, bytes));
+                    }
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Hands entries to the log's task and waits until they are durable at its head.
+pub(super) async fn move_to_head(inner: &Inner, moves: Vec<Move>) -> Result<(), GroupError> {
+    if moves.is_empty() {
+        return Ok(());
+    }
+    inner.state.borrow_mut().log.moves.extend(moves);
+    inner.log_kick.notify();
+    loop {
+        let progress = inner.progress.wait();
+        inner.check_open()?;
+        let is_done = {
+            let state = inner.state.borrow();
+            state.log.moves.is_empty() && state.stalled_moves.is_none() && !state.is_moving
+        };
+        if is_done {
+            return Ok(());
+        }
+        progress.await;
+    }
+}

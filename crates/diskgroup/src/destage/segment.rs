@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Reading a segment back and finding its entries.
+
+use super::*;
+
+/// Reads the segment and finds its entries.
+pub(super) async fn read_back(
+    inner: &Inner,
+    segment: u64,
+) -> Result<(Buf, Vec<Found>), GroupError> {
+    let (start, used) = {
+        let state = inner.state.borrow();
+        (state.log.segment_start(segment), u64::from(state.log.infos[0].used))
+    };
+    let mut bytes = inner.env.buf(to_usize(used));
+    let mut running = VecDeque::new();
+    let (mut asked, mut got) = (0, 0);
+    while got < used {
+        while asked < used && running.len() < READ_BACKS {
+            let length = READ_BACK.min(used - asked);
+            let read = inner.cache.read(start + asked, inner.env.buf(to_usize(length)));
+            running.push_back(Box::pin(read));
+            asked += length;
+        }
+        let Some(read) = running.pop_front() else { break };
+        let part = read
+            .await
+            .map_err(|source| GroupError::Device { device: inner.cache_path.clone(), source })?;
+        bytes[to_usize(got)..to_usize(got) + part.len()].copy_from_slice(&part);
+        got += part.len() as u64;
+    }
+    let found = parse(inner, segment, &bytes)?;
+    Ok((bytes, found))
+}
+
+fn parse(inner: &Inner, segment: u64, bytes: &[u8]) -> Result<Vec<Found>, GroupError> {
+    let device = inner.state.borrow().log.device;
+    let (mut found, mut at) = (Vec::new(), 0);
+    while at < bytes.len() {
+        let decoded = Commit::decode(device, &bytes[at..]).and_then(|(commit, _, _)| {
+            let fits = commit.segment == segment && commit.position as usize == at;
+            let ends = at + commit.length as usize <= bytes.len();
+            let field = format::FormatError::Field { name: "position" };
+            if fits && ends { Ok(commit) } else { Err(field) }
+        });
+        let commit = decoded.map_err(|source| GroupError::Corrupt {
+            device: inner.cache_path.clone(),
+            structure: crate::types::Structure::Segment(segment),
+            source,
+        })?;
+        let mut crcs = commit.crcs.as_slice();
+        for entry in commit.entries {
+            let (mine, rest) = crcs.split_at(entry.crc_count());
+            crcs = rest;
+            let payload = at as u64 + u64::from(entry.payload) * SECTOR_SIZE;
+            found.push(Found { entry, at: payload, crcs: mine.to_vec() });
+        }
+        at += commit.length as usize;
+    }
+    Ok(found)
+}
+
+impl Found {
+    pub(super) fn is_clear(&self) -> bool {
+        self.entry.kind != EntryKind::Data && self.entry.range.count == CHUNK_SECTORS
+    }
+
+    /// Where a block of the entry is in the log.
+    pub(super) fn place(&self, state: &State, segment: u64, block: u64) -> Place {
+        let first = state.log.sector(segment, self.at);
+        match self.entry.kind {
+            EntryKind::Data => {
+                let number = block - self.entry.range.start / BLOCK_SECTORS;
+                Place::data(first + (number * BLOCK_SECTORS) as u32)
+            }
+            EntryKind::Zero | EntryKind::Discard => Place::zero(first),
+        }
+    }
+
+    /// Whether any of it is still the newest.
+    pub(super) fn is_live(&self, state: &State, segment: u64) -> bool {
+        let serial = self.entry.serial;
+        if self.is_clear() {
+            let key = chunk_key(serial, self.entry.range.start / CHUNK_SECTORS);
+            let place = Place::zero(state.log.sector(segment, self.at));
+            let cleared = state.chunks.over(key).and_then(|over| over.cleared);
+            return cleared.is_some_and(|(at, _)| at == place);
+        }
+        self.entry.range.blocks().any(|block| {
+            state.index.is_live(block_key(serial, block), self.place(state, segment, block))
+        })
+    }
+}

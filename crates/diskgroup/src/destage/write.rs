@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Data to capacity, many writes in flight, at the pace that appends allow.
+
+use super::*;
+
+type Writing = Pin<Box<dyn Future<Output = Result<(), IoError>>>>;
+
+/// Writes blocks to a device, neighbours merged, many in flight; those that were still live.
+pub(super) async fn write_data(
+    inner: &Inner,
+    device: usize,
+    writes: Vec<BlockWrite>,
+    bytes: &Buf,
+) -> Result<Vec<BlockWrite>, GroupError> {
+    let mut running: VecDeque<(Writing, i64)> = VecDeque::new();
+    let mut written = Vec::with_capacity(writes.len());
+    let mut rest = writes.into_iter().peekable();
+    while let Some(first) = rest.next() {
+        let mut run = vec![first];
+        while let Some(next) = rest.next_if(|next| {
+            let last = &run[run.len() - 1];
+            let is_next = next.block == last.block.wrapping_add(1) && next.block != 0;
+            next.chunk == last.chunk && (last.is_fresh || is_next)
+        }) {
+            run.push(next);
+        }
+        wait_for_tokens(inner).await?;
+        let blocks = i64::try_from(run.len()).unwrap_or(0);
+        {
+            // Store rule 7: looked at again when the write is issued.
+            let state = inner.state.borrow();
+            let is_file = inner.devices[device].disk.info().is_file;
+            let keeps_fresh = is_file && run.first().is_some_and(|write| write.is_fresh);
+            if !keeps_fresh {
+                run.retain(|write| state.index.is_live(write.key, write.place));
+            }
+        }
+        for part in contiguous(run) {
+            running.push_back((issue(inner, device, &part, bytes), part.len() as i64));
+            written.extend(part);
+            if running.len() >= inner.options.destage_depth {
+                finish(inner, device, running.pop_front()).await?;
+            }
+        }
+        let mut state = inner.state.borrow_mut();
+        let fill = state.fill();
+        state.pace.destaged(blocks, fill);
+        let must_kick = std::mem::take(&mut state.is_pressed);
+        drop(state);
+        if must_kick {
+            inner.log_kick.notify();
+        }
+    }
+    while !running.is_empty() {
+        finish(inner, device, running.pop_front()).await?;
+    }
+    Ok(written)
+}
+
+/// Cuts a run where blocks are missing. A fresh chunk of a file stays in one piece: it is written
+/// in full, once, so that later writes need no new extents.
+fn contiguous(run: Vec<BlockWrite>) -> Vec<Vec<BlockWrite>> {
+    let mut parts: Vec<Vec<BlockWrite>> = Vec::new();
+    for write in run {
+        match parts.last_mut() {
+            Some(part)
+                if part
+                    .last()
+                    .is_some_and(|l| l.is_fresh || l.block.checked_add(1) == Some(write.block)) =>
+            {
+                part.push(write);
+            }
+            _ => parts.push(vec![write]),
+        }
+    }
+    parts
+}
+
+fn issue(inner: &Inner, device: usize, part: &[BlockWrite], bytes: &Buf) -> Writing {
+    let handle = &inner.devices[device];
+    let (first, last) = (&part[0], &part[part.len() - 1]);
+    let is_whole = first.is_fresh && handle.disk.info().is_file;
+    let (start, count) = match is_whole {
+        true => (0, CHUNK_BLOCKS),
+        false => (u64::from(first.block), u64::from(last.block) - u64::from(first.block) + 1),
+    };
+    let mut buf = inner.env.buf(to_usize(count * BLOCK_SIZE));
+    if count != part.len() as u64 {
+        buf.fill(0);
+    }
+    for write in part {
+        let at = to_usize((u64::from(write.block) - start) * BLOCK_SIZE);
+        let from = to_usize(write.from);
+        buf[at..at + 4096].copy_from_slice(&bytes[from..from + 4096]);
+    }
+    let offset =
+        handle.layout.chunk_start + u64::from(first.chunk) * CHUNK_SIZE + start * BLOCK_SIZE;
+    Box::pin(handle.disk.write(offset, buf.freeze(), Durability::Cached))
+}
+
+async fn finish(
+    inner: &Inner,
+    device: usize,
+    writing: Option<(Writing, i64)>,
+) -> Result<(), GroupError> {
+    let Some((writing, _)) = writing else { return Ok(()) };
+    writing.await.map_err(|error| inner.fence(&inner.devices[device].path, &error))
+}
+
+/// Waits for the pace; appends that pause make it free.
+async fn wait_for_tokens(inner: &Inner) -> Result<(), GroupError> {
+    loop {
+        let kick = inner.destage_kick.wait();
+        inner.check_open()?;
+        let until = {
+            let state = inner.state.borrow();
+            let idle_at = state.last_append + inner.options.idle_after;
+            let fill = state.fill();
+            if state.drain_all || state.pace.may_destage(fill) || inner.env.now() >= idle_at {
+                return Ok(());
+            }
+            idle_at
+        };
+        wait(inner, kick, Some(until.max(inner.env.now() + Duration::from_nanos(1)))).await;
+    }
+}
+
+/// Chunks that lost their last block are freed with this batch.
+pub(super) async fn add_emptied(
+    inner: &Inner,
+    device: usize,
+    items: &mut Vec<Item>,
+) -> Result<(), GroupError> {
+    let emptied = std::mem::take(&mut inner.state.borrow_mut().capacity[device].emptied);
+    for chunk in emptied {
+        let (number, place) = page_of(chunk);
+        inner.load_page(device, number, false).await?;
+        let mut state = inner.state.borrow_mut();
+        let entry = state.capacity[device].map[chunk as usize];
+        let key = chunk_key(entry.serial, u64::from(entry.index));
+        let is_idle = state.chunks.over(key).is_none_or(|o| o.live == 0 && o.queued == 0);
+        let is_touched = items.iter().any(|item| match item {
+            Item::Free { chunk: other }
+            | Item::Clear { chunk: other, .. }
+            | Item::Unset { chunk: other, .. } => *other == chunk,
+            _ => false,
+        });
+        let is_empty =
+            state.capacity[device].page(number).is_some_and(|cached| cached.page.is_empty(place));
+        if entry.serial != 0 && is_idle && is_empty && !is_touched {
+            items.push(Item::Free { chunk });
+        }
+    }
+    Ok(())
+}
