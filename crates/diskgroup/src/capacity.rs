@@ -197,8 +197,8 @@ impl Inner {
     ) -> (CrcPage, usize) {
         // A torn checkpoint leaves a damaged slot, but then the journal holds all of it and the
         // page is loaded by replay. At any other time a damaged slot may have been the newer one.
-        let is_damaged = |slot: &Result<CrcPage, FormatError>| matches!(slot, Err(error) if *error != FormatError::Magic);
-        let any_damaged = slots.iter().any(is_damaged);
+        let errors = slots.iter().filter_map(|slot| slot.as_ref().err());
+        let any_damaged = errors.into_iter().any(|error| *error != FormatError::Magic);
         let [first, second] = slots;
         let best = match (first, second) {
             (Ok(a), Ok(b)) if b.sequence > a.sequence => Some((b, 1)),

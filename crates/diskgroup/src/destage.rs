@@ -9,8 +9,8 @@
 //! Why data may be overwritten in place before 3: between 2 and 3 the block has new bytes and an
 //! old checksum on capacity, but until 4 the log holds the whole block, also after a crash, so it
 //! is never read from capacity in that state. That is true of *whole* blocks only. A block that the
-//! log holds in parts is therefore never destaged: it is folded, that is merged with what is below and
-//! appended to the log as a whole block, and destaged with that entry's segment.
+//! log holds in parts is therefore never destaged: it is folded, that is merged with what is below
+//! and appended to the log as a whole block, and destaged with that entry's segment.
 
 use crate::build::to_usize;
 use crate::capacity::page_of;

@@ -208,7 +208,7 @@ pub(crate) async fn read_superblock(
 }
 
 /// On a file, the first write of an extent costs a journal commit of the file system below. During
-/// the first lap zeros are written one segment ahead of the head. Only for speed: nothing depends on
+/// the first lap zeros are written one segment ahead of the head. Only for speed: nothing needs
 /// it, and after a restart it starts again. The segment is pinned meanwhile: the head waits.
 pub(crate) async fn zero_ahead(inner: Rc<Inner>) {
     if !inner.cache.info().is_file {

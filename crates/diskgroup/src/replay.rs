@@ -2,7 +2,7 @@
 //! Replay of the log at opening.
 //!
 //! 1. The first header of every segment tells which lap it holds; the highest number is the open
-//!    segment. 2. That one is scanned with payload checksums; a commit that does not fit is the end:
+//!    segment. 2. That one is scanned with payload checksums; what does not fit is the end:
 //!    torn, never acknowledged, dropped. A valid commit *behind* a bad one is corruption, for a
 //!    commit is submitted only when the one before is durable. 3. The segments before it, back to
 //!    the oldest that the last header calls needed, must all be there: by their summaries, or

@@ -28,7 +28,7 @@ pub(super) fn plan(inner: &Inner, segment: u64, found: &[Found], bytes: &[u8]) -
             if !state.index.is_live(key, place) {
                 continue;
             }
-            // A clear of the chunk that was moved ahead hides whatever is on capacity: a newer block
+            // A clear of the chunk that was moved ahead hides what is on capacity: a newer block
             // follows it through the log.
             let is_under_clear = state.is_cleared_elsewhere(entry.serial, block, segment);
             if !is_committed || is_under_clear {
