@@ -107,14 +107,15 @@ fn make(layout: &Layout, up: &UpArgs) -> Result<ClusterFile> {
         etcd_ports: if up.processes { (free_port()?, free_port()?) } else { (0, 0) },
     };
     check_space(layout, &cluster)?;
+    let mut groups = Vec::new();
     for number in 1..=cluster.hosts {
         let config = layout.host_config_of(&cluster, number);
         fs::create_dir_all(layout.host_dir(&config.name))?;
-        let sizes = CreateSizes { cache: cluster.cache_size, capacity: cluster.capacity_size };
-        format_groups(&env, &config.groups, Some(sizes), false)
-            .with_context(|| format!("cannot make the devices of {}", config.name))?;
         write_config(&layout.host_config(&config.name), &config)?;
+        groups.extend(config.groups);
     }
+    let sizes = CreateSizes { cache: cluster.cache_size, capacity: cluster.capacity_size };
+    format_groups(&env, &groups, Some(sizes), false)?;
     layout.write(&cluster)?;
     fs::remove_file(layout.creating())?;
     Ok(cluster)
@@ -146,11 +147,14 @@ pub fn format_groups(
     sizes: Option<CreateSizes>,
     wipe: bool,
 ) -> Result<()> {
-    for group in groups {
+    let formatting = groups.iter().map(|group| {
         let spec = GroupSpec { cache: group.cache.clone(), capacity: group.capacity.clone() };
         let (inner, id) = (env.clone(), base::GroupId(env.random()));
-        let sizes = sizes.clone();
-        env.run(async move { DiskGroup::format(&inner, &spec, sizes, wipe, id).await })?;
+        async move { DiskGroup::format(&inner, &spec, sizes, wipe, id).await }
+    });
+    let formatting = env::join_all(formatting.collect());
+    for formatted in env.run(formatting) {
+        formatted?;
     }
     Ok(())
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Devices before they are a group: formatting, superblocks, and zeros ahead of the log's head.
+//! Devices before they are a group: formatting and superblocks.
 
-use crate::state::Inner;
 use crate::types::{CreateSizes, GroupError, GroupSpec, Structure};
 use base::{GroupId, Incarnation};
 use env::{Disk, Durability, Env, IoError, OpenDisk, join_all};
@@ -9,7 +8,6 @@ use format::{
     CAPACITY_DEVICES_MAX, CacheLayout, CapacityLayout, DeviceKind, FormatError, MapPage, PAGE_SIZE,
     SUPERBLOCK_SLOTS, Superblock,
 };
-use std::rc::Rc;
 
 /// Bytes at a device's start that must be zero before it is taken.
 const LABEL_AREA: usize = 1 << 20;
@@ -85,7 +83,11 @@ pub(crate) async fn format(
         devices.push((path, disk, layout));
     }
     let mut capacity = [0; CAPACITY_DEVICES_MAX];
-    zero(env, &spec.cache, &cache, 0, LABEL_AREA as u64).await?;
+    // On a file, the first durable write of an extent costs a journal commit of the file system
+    // below, milliseconds instead of a fraction of one: all of the log is written once, now.
+    let is_new_file = cache.info().is_new && cache.info().is_file;
+    let end = if is_new_file { cache.info().size } else { LABEL_AREA as u64 };
+    zero(env, &spec.cache, &cache, 0, end).await?;
     for (place, (path, disk, layout)) in capacity.iter_mut().zip(&devices) {
         *place = env.random() | 1;
         format_capacity(env, path, disk, layout, *place, id).await?;
@@ -110,9 +112,9 @@ async fn format_capacity(
     device: u64,
     group: GroupId,
 ) -> Result<(), GroupError> {
-    // A leftover page with a broken checksum would look like damage: no old page may stay.
-    let end = if disk.info().is_new { layout.table_start } else { layout.chunk_start };
-    zero(env, path, disk, 0, end).await?;
+    // A leftover page with a broken checksum would look like damage: no old page may stay. In a new
+    // file it is for speed, as above.
+    zero(env, path, disk, 0, layout.chunk_start).await?;
     for first in (0..layout.map_pages()).step_by(ZEROS_IN_FLIGHT) {
         let last = (first + ZEROS_IN_FLIGHT as u64).min(layout.map_pages());
         let writes = (first..last).map(|number| {
@@ -204,50 +206,5 @@ pub(crate) async fn read_superblock(
             structure: Structure::Superblock,
             source: damage,
         }),
-    }
-}
-
-/// On a file, the first write of an extent costs a journal commit of the file system below. During
-/// the first lap zeros are written one segment ahead of the head. Only for speed: nothing needs
-/// it, and after a restart it starts again. The segment is pinned meanwhile: the head waits.
-pub(crate) async fn zero_ahead(inner: Rc<Inner>) {
-    if !inner.cache.info().is_file {
-        return;
-    }
-    let zeros = inner.env.pool().zeroed(ZERO_STEP as usize).freeze();
-    let mut zeroed = inner.state.borrow().log.head;
-    loop {
-        let progress = inner.progress.wait();
-        let next = {
-            let mut state = inner.state.borrow_mut();
-            let is_over = state.fenced.is_some() || state.is_closed;
-            let log = &mut state.log;
-            if is_over || zeroed + 1 >= u64::from(log.layout.segments) {
-                return;
-            }
-            zeroed = zeroed.max(log.head);
-            let is_wanted = zeroed < log.head + 2;
-            is_wanted.then(|| {
-                zeroed += 1;
-                log.pins[zeroed as usize] += 1;
-                (log.segment_start(zeroed), log.layout.segment_size)
-            })
-        };
-        let Some((start, size)) = next else {
-            progress.await;
-            continue;
-        };
-        let mut at = 0;
-        while at < size {
-            let length = ZERO_STEP.min(size - at);
-            let part = zeros.slice(0..length as usize);
-            let write = inner.cache.write(start + at, part, Durability::Cached);
-            if write.await.is_err() {
-                break; // the log will meet the device's error by itself
-            }
-            at += length;
-        }
-        inner.state.borrow_mut().log.pins[zeroed as usize] -= 1;
-        inner.log_kick.notify();
     }
 }

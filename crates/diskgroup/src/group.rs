@@ -73,7 +73,6 @@ impl DiskGroup {
         let tasks = TaskSet::default();
         tasks.spawn(env, "log", crate::state::write_log(Rc::clone(&inner)));
         tasks.spawn(env, "destage", crate::destage::destage(Rc::clone(&inner)));
-        tasks.spawn(env, "zero ahead", crate::devices::zero_ahead(Rc::clone(&inner)));
         Ok(Self(Rc::new(Handle { inner, tasks })))
     }
 

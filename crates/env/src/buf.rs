@@ -11,8 +11,9 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 /// Alignment and granularity of every buffer, bytes.
 pub const PAGE: usize = 4096;
 
-/// Bytes that a pool keeps for reuse; what comes back beyond that is freed.
-const POOL_KEEP_MAX: usize = 16 << 20;
+/// Bytes of one size class that a pool keeps for reuse (at least one buffer); what comes back
+/// beyond that is freed. One bound per class, so that no size crowds out another: 22 MiB together.
+const POOL_CLASS_MAX: usize = 2 << 20;
 /// Buffers larger than this are never kept.
 const POOL_BUF_MAX: usize = 4 << 20;
 
@@ -136,10 +137,14 @@ impl Drop for Buf {
         let Some(home) = self.home.upgrade() else { return };
         let bytes = self.capacity();
         let mut stock = home.borrow_mut();
-        if bytes > POOL_BUF_MAX || stock.kept + bytes > POOL_KEEP_MAX {
+        if bytes > POOL_BUF_MAX {
             return;
         }
         let class = class_of(self.memory.len());
+        let held = stock.classes[class].len();
+        if held > 0 && (held + 1) * bytes > POOL_CLASS_MAX {
+            return;
+        }
         stock.kept += bytes;
         stock.classes[class].push(std::mem::take(&mut self.memory));
     }
