@@ -33,9 +33,9 @@ done
 on() { local number=$1; shift; ip netns exec "$net-$number" "$@"; }
 on_host() { local number=$1; shift; on "$number" "$GABION" --config "$area/host$number.toml" "$@"; }
 
-on 1 etcd --data-dir "$area/etcd" --listen-client-urls http://10.77.0.1:2379 \
+(exec ip netns exec "$net-1" etcd --data-dir "$area/etcd" --listen-client-urls http://10.77.0.1:2379 \
   --advertise-client-urls http://10.77.0.1:2379 --listen-peer-urls http://127.0.0.1:2380 \
-  >"$area/etcd.log" 2>&1 &
+  >"$area/etcd.log" 2>&1) &
 daemons="$!"
 for _ in $(seq 100); do
   on 1 etcdctl --endpoints http://10.77.0.1:2379 endpoint health >/dev/null 2>&1 && break; sleep 0.1
@@ -54,7 +54,8 @@ rm -f "$area/cache2.img" "$area/capacity2.img"
 enrol 2 host join
 enrol 3 host join
 for number in 1 2 3; do
-  on_host "$number" daemon >"$area/host$number.log" 2>&1 &
+  (exec ip netns exec "$net-$number" "$GABION" --config "$area/host$number.toml" daemon \
+    >"$area/host$number.log" 2>&1) &
   daemons="$daemons $!"
 done
 up() { on_host 1 status --output json 2>/dev/null | field "sum(h['state'] == 'up' for h in it['hosts'])"; }
