@@ -18,7 +18,8 @@ cut_down() {
   for number in 1 2 3; do ip netns del "$net-$number" 2>/dev/null || true; done
   ip link del "$net" 2>/dev/null || true
 }
-trap 'cut_down; finish' EXIT
+restore() { return "$1"; }
+trap 'code=$?; set +e; cut_down; restore "$code"; finish' EXIT
 
 ip link add "$net" type bridge
 ip link set "$net" up

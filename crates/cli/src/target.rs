@@ -22,11 +22,9 @@ pub enum Target {
 }
 
 impl Target {
-    /// Finds it: `--data`, `--config`, then the folder `./gabion-data`, then the machine's host.
+    /// Finds it: `--config`, `--data`, then the folder `./gabion-data`, then the machine's host.
     pub fn find(cli: &Cli) -> Result<Self> {
-        if let Some(config) = &cli.config
-            && cli.data.is_none()
-        {
+        if let Some(config) = &cli.config {
             return Ok(Self::Host(read_config(config)?));
         }
         let folder = cli.data.clone().unwrap_or_else(|| PathBuf::from(DATA_DEFAULT));

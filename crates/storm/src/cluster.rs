@@ -161,8 +161,7 @@ async fn format(env: &Env, config: &HostConfig, sizes: CreateSizes, segment_size
     let group = &config.groups[0];
     let spec = GroupSpec { cache: group.cache.clone(), capacity: group.capacity.clone() };
     let id = GroupId(u64::from(config.id));
-    let formatted =
-        DiskGroup::format_with(env, &spec, Some(sizes), true, id, segment_size).await;
+    let formatted = DiskGroup::format_with(env, &spec, Some(sizes), true, id, segment_size).await;
     assert!(formatted.is_ok(), "a new device cannot be formatted: {formatted:?}");
 }
 
