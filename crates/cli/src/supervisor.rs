@@ -95,7 +95,8 @@ pub fn lock(layout: &Layout) -> Result<File> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(_) => Err(Fail::failed(format!(
-            "the cluster in '{}' is running already: see 'gabion status', end it with 'gabion down'",
+            "the cluster in '{}' is running already: see 'gabion status', end it with 'gabion \
+             down'",
             layout.root().display()
         ))
         .into()),

@@ -37,7 +37,8 @@ impl Target {
             return Ok(Self::Host(read_config(config)?));
         }
         Err(Fail::failed(format!(
-            "there is no cluster in '{}': start one with 'gabion up', or name its folder with --data",
+            "there is no cluster in '{}': start one with 'gabion up', or name its folder with \
+             --data",
             folder.display()
         ))
         .into())

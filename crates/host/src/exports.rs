@@ -43,7 +43,7 @@ impl Drop for Opened {
 
 impl Exports {
     pub(crate) fn new(env: &Env, objects: &Objects, view: &View, io_timeout: Duration) -> Self {
-        let options = VolumeOptions { io_timeout, ..VolumeOptions::default() };
+        let options = VolumeOptions { io_timeout };
         Self(Rc::new(Inner {
             env: env.clone(),
             objects: objects.clone(),

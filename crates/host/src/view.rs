@@ -60,7 +60,7 @@ impl View {
         self.0.changed.notify();
         if let Some(id) = directory::parse_alive_key(key) {
             let Ok(record) = AliveRecord::decode(&entry.value) else { return malformed() };
-            self.0.alive.borrow_mut().insert(id, record.clone());
+            self.0.alive.borrow_mut().insert(id, record);
             return Some(ObjectChange::Alive(id, Some(record)));
         }
         if key.starts_with(directory::HOST_PREFIX) {
@@ -136,7 +136,7 @@ impl View {
 
     /// The lease record of a live host.
     pub fn alive(&self, id: HostId) -> Option<AliveRecord> {
-        self.0.alive.borrow().get(&id).cloned()
+        self.0.alive.borrow().get(&id).copied()
     }
 
     /// All volumes, by name.

@@ -17,7 +17,8 @@ use volume::{Device, VolumeError};
 /// The kernel needs one turn, simulated links some 50 us. Short, so that a busy client has such a
 /// moment soon.
 const EMPTY_AFTER: Duration = Duration::from_micros(100);
-/// More than a Unix socket and our receive buffer hold together: after so many bytes, whatever lay in
+/// More than a Unix socket and our receive buffer hold together: after so many bytes, whatever lay
+/// in
 /// them before was taken. For clients that always have more under way than we read.
 const SOCKET_BYTES_MAX: u64 = 1 << 20;
 

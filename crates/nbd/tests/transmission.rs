@@ -170,7 +170,9 @@ fn a_client_that_takes_no_replies_is_not_read_from() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 48, failure_persistence: None, ..Default::default()
+    })]
     /// Whatever a client sends, before or after the handshake: the server goes on for others, and
     /// lets the device go.
     #[test]

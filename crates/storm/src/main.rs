@@ -46,6 +46,9 @@ enum Command {
     Mutations,
 }
 
+/// Seeds between two lines of progress.
+const PROGRESS: u64 = 50;
+
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Run { seeds, first, mutation, twice } => {
@@ -79,6 +82,9 @@ fn campaign(first: u64, seeds: u64, mutation: Option<&str>, twice: bool) -> Exit
     };
     let (mut bad, mut operations, mut events, mut seconds) = (Vec::new(), 0, 0, 0.0);
     for seed in first..first + seeds {
+        if (seed - first) % PROGRESS == PROGRESS - 1 {
+            eprintln!("{} of {seeds} seeds, {} bad", seed - first + 1, bad.len());
+        }
         let outcome = run(&Plan::of_seed(seed), mutation);
         operations += outcome.operations;
         events += outcome.events;

@@ -115,8 +115,9 @@ impl Oracle {
     /// The first sector that holds what it may not.
     pub fn read(&mut self, range: SectorRange, bytes: &[u8]) -> Result<(), Wrong> {
         assert_eq!(bytes.len() as u64, range.bytes(), "a read returns what was asked for");
-        let mut number = range.start;
-        for (sector, content) in self.part(range).iter_mut().zip(bytes.chunks(SECTOR_SIZE as usize))
+        let contents = bytes.chunks(SECTOR_SIZE as usize);
+        for (number, (sector, content)) in
+            (range.start..).zip(self.part(range).iter_mut().zip(contents))
         {
             let found = tag_of(number, content);
             let known =
@@ -132,7 +133,6 @@ impl Oracle {
             sector.current = tag;
             sector.undecided.retain(|other| *other != tag);
             sector.is_busy = false;
-            number += 1;
         }
         Ok(())
     }

@@ -324,7 +324,8 @@ impl Door {
         if list.is_empty() { Err(VolumeError::Io) } else { Ok(list) }
     }
 
-    /// Tries until object number `object` answers; nothing starts after `deadline` (rule 44: an object that
+    /// Tries until object number `object` answers; nothing starts after `deadline` (rule 44: an
+    /// object that
     /// says `NotOwner` or `Inaccessible` has ended the attempt; the next goes to whom it finds).
     async fn resend<T, F: Future<Output = Result<T, ObjectError>>>(
         &self,

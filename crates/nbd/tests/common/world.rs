@@ -21,7 +21,7 @@ pub struct World {
 /// Virtual time that a test may take; all take seconds.
 const TIME_MAX: Duration = Duration::from_secs(600);
 
-/// Runs `test` in a fresh simulated world; links deliver in parts and tasks run in the seed's order.
+/// Runs `test` in a fresh simulated world; links deliver in parts, tasks run in the seed's order.
 pub fn run<F: Future<Output = ()> + 'static>(
     seed: u64,
     size: u64,
