@@ -12,8 +12,8 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 pub const PAGE: usize = 4096;
 
 /// Bytes of one size class that a pool keeps for reuse (at least one buffer); what comes back
-/// beyond that is freed. One bound per class, so that no size crowds out another: 22 MiB together.
-const POOL_CLASS_MAX: usize = 2 << 20;
+/// beyond that is freed. One bound per class, so that no size crowds out another: 44 MiB together.
+const POOL_CLASS_MAX: usize = 4 << 20;
 /// Buffers larger than this are never kept.
 const POOL_BUF_MAX: usize = 4 << 20;
 
