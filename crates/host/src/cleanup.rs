@@ -2,6 +2,7 @@
 //! Deletes components that no record lists (rule 41) and whose deletion nobody witnessed: the host
 //! was down, or the creation never came to its transaction.
 
+use crate::membership;
 use base::{ComponentId, Instant, Map, ObjectId};
 use directory::{Directory, ObjectRecord};
 use diskgroup::DiskGroup;
@@ -17,7 +18,7 @@ const ROUND: Duration = Duration::from_secs(30);
 const CREATION_PENDING: Duration = Duration::from_secs(120);
 
 /// Runs for ever.
-pub(crate) async fn run(env: Env, directory: Directory, groups: Vec<DiskGroup>) {
+pub(crate) async fn run(env: Env, directory: Directory, cluster: u64, groups: Vec<DiskGroup>) {
     let mut unlisted_since: Map<ComponentId, Instant> = Map::new();
     let started = env.now();
     loop {
@@ -40,6 +41,10 @@ pub(crate) async fn run(env: Env, directory: Directory, groups: Vec<DiskGroup>) 
                     continue;
                 }
                 unlisted_since.remove(&component);
+                // A directory that was lost and begun anew lists nothing.
+                if !membership::is_cluster(&directory, cluster).await {
+                    continue;
+                }
                 match group.delete_component(component).await {
                     Ok(()) => info!(%component, object = %info.object, "deleted: in no record"),
                     Err(error) => warn!(%component, %error, "could not delete"),

@@ -2,8 +2,11 @@
 //! Being a member: a new incarnation at every start, the host's record, and the lease key by which
 //! others see that it lives. The key is a hint; safety rests on the grants of rule 52.
 
+use crate::node::StartError;
 use base::{HostId, Incarnation};
-use directory::{AliveRecord, Directory, DirectoryError, Expect, HostRecord, LeaseId, Transaction};
+use directory::{
+    AliveRecord, ClusterRecord, Directory, DirectoryError, Expect, HostRecord, LeaseId, Transaction,
+};
 use diskgroup::DiskGroup;
 use env::Env;
 use std::time::Duration;
@@ -18,6 +21,49 @@ const RETRY: Duration = Duration::from_millis(200);
 
 fn incarnation_key(host: HostId) -> String {
     format!("/gabion/incarnations/{host}")
+}
+
+/// Makes sure that the directory is this cluster's; waits for it as long as it takes. An empty one
+/// becomes it, unless this host holds data: then the directory was lost, and nothing it does not
+/// list may be taken for unused.
+pub(crate) async fn check_cluster(
+    env: &Env,
+    directory: &Directory,
+    wanted: u64,
+    holds_data: bool,
+) -> Result<(), StartError> {
+    loop {
+        match directory.get(&directory::cluster_key()).await {
+            Ok(Some(entry)) => {
+                let record = ClusterRecord::decode(&entry.value);
+                let found = record.map_err(|_| StartError::ClusterRecord)?.id;
+                if found == wanted {
+                    return Ok(());
+                }
+                return Err(StartError::OtherCluster { found, wanted });
+            }
+            Ok(None) if holds_data => return Err(StartError::DirectoryLost),
+            Ok(None) => {
+                let record = ClusterRecord { id: wanted, name: "gabion".to_owned() };
+                let key = directory::cluster_key();
+                let put = Transaction::new().expect(key.clone(), Expect::Absent);
+                // Won, lost or unknown: the next look tells.
+                let _ = directory.transact(put.put(key, record.encode())).await;
+            }
+            Err(error) => {
+                warn!(%error, "the directory does not answer; waiting for it");
+                env.sleep(RETRY).await;
+            }
+        }
+    }
+}
+
+/// Whether the directory is still this cluster's: asked before anything is deleted because the
+/// directory does not list it.
+pub(crate) async fn is_cluster(directory: &Directory, wanted: u64) -> bool {
+    let entry = directory.get(&directory::cluster_key()).await;
+    let Ok(Some(entry)) = entry else { return false };
+    ClusterRecord::decode(&entry.value).is_ok_and(|record| record.id == wanted)
 }
 
 /// Takes the next incarnation of this host, durably; waits for the directory as long as it takes.

@@ -18,7 +18,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 use thiserror::Error;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 /// Why a host could not start.
 #[derive(Debug, Error)]
@@ -42,6 +42,32 @@ pub enum StartError {
         /// Why it does not open.
         source: GroupError,
     },
+    /// the directory is another cluster's
+    #[error(
+        "the directory belongs to cluster {found:x}, this host to {wanted:x}: check the directory's \
+         address in host.toml"
+    )]
+    OtherCluster {
+        /// In the directory.
+        found: u64,
+        /// In the configuration.
+        wanted: u64,
+    },
+    /// data without the records that say what it is
+    #[error(
+        "the directory is empty but this host's devices hold volumes: restore the directory from a \
+         backup, or wipe the devices to begin anew"
+    )]
+    DirectoryLost,
+    /// damaged or newer
+    #[error("the directory's cluster record cannot be read: it is damaged or of another version")]
+    ClusterRecord,
+}
+
+/// Whether a component of the group was ever owned.
+fn holds_data(group: &DiskGroup) -> bool {
+    let infos = group.components().into_iter().filter_map(|id| group.component(id));
+    infos.into_iter().any(|info| info.meta.term.0 > 0)
 }
 
 /// Settings that only tests change.
@@ -80,6 +106,8 @@ impl Node {
         let directory = Directory::connect(env, parse_address(&config.directory)?);
         let me = HostId(config.id);
         let groups = open_groups(env, config, &options.group).await?;
+        let holds_data = groups.iter().any(holds_data);
+        membership::check_cluster(env, &directory, config.cluster, holds_data).await?;
         let incarnation = membership::next_incarnation(env, &directory, me).await;
         let me = PeerId { host: me, incarnation };
         let peers = Peers::new(env, me, config.cluster, Rc::new(peer::NotReady));
@@ -105,7 +133,7 @@ impl Node {
             view,
         };
         node.publish(config, me.host).await;
-        node.run_background(me, &peers);
+        node.run_background(me, config.cluster, &peers);
         node.open_doors(config, me.host).await?;
         info!(name = config.name, %incarnation, "host is ready");
         Ok(node)
@@ -134,16 +162,20 @@ impl Node {
         &self.exports
     }
 
-    /// A clean end: gives the lease key back, so that others need not wait for it to run out.
+    /// A clean end. Whoever serves clients ends first, so that no write meets a closed group; the
+    /// lease key is given back last, when nothing is served any more (rule 22).
     pub async fn stop(self) {
-        if let Some(lease) = self.lease.take() {
-            let revoke = self.directory.lease_revoke(lease);
-            // Only a courtesy: without it the key runs out by itself.
-            let _ = self.env.timeout(Duration::from_millis(500), revoke).await;
-        }
-        self.tasks.clear();
-        for group in &self.groups {
+        let Self { env, tasks, directory, groups, lease, objects, exports, .. } = self;
+        tasks.clear();
+        drop(exports);
+        drop(objects);
+        for group in &groups {
             group.close().await;
+        }
+        if let Some(lease) = lease.take() {
+            // Only a courtesy: without it the key runs out by itself.
+            let revoke = directory.lease_revoke(lease);
+            let _ = env.timeout(Duration::from_millis(500), revoke).await;
         }
     }
 
@@ -162,13 +194,14 @@ impl Node {
         membership::publish(&self.env, &self.directory, &record).await;
     }
 
-    fn run_background(&self, me: PeerId, peers: &Peers) {
+    fn run_background(&self, me: PeerId, cluster: u64, peers: &Peers) {
         let watch = follow(
             self.directory.clone(),
             self.view.clone(),
             self.objects.clone(),
             peers.clone(),
             me.host,
+            cluster,
         );
         self.tasks.spawn(&self.env, "directory watch", watch);
         let lease = Rc::clone(&self.lease);
@@ -181,7 +214,8 @@ impl Node {
             move |id| lease.set(Some(id)),
         );
         self.tasks.spawn(&self.env, "lease", alive);
-        let cleanup = cleanup::run(self.env.clone(), self.directory.clone(), self.groups.clone());
+        let (directory, groups) = (self.directory.clone(), self.groups.clone());
+        let cleanup = cleanup::run(self.env.clone(), directory, cluster, groups);
         self.tasks.spawn(&self.env, "cleanup", cleanup);
     }
 
@@ -239,7 +273,14 @@ async fn open_groups(
 }
 
 /// Copies the directory into the view and passes on what concerns objects and peers.
-async fn follow(directory: Directory, view: View, objects: Objects, peers: Peers, me: HostId) {
+async fn follow(
+    directory: Directory,
+    view: View,
+    objects: Objects,
+    peers: Peers,
+    me: HostId,
+    cluster: u64,
+) {
     let mut watch = directory.watch(directory::PREFIX);
     loop {
         let changes = match watch.next().await {
@@ -250,7 +291,14 @@ async fn follow(directory: Directory, view: View, objects: Objects, peers: Peers
         for change in changes {
             match change {
                 ObjectChange::Put(record, revision) => objects.record_changed(record, revision),
-                ObjectChange::Deleted(id) => objects.record_deleted(id),
+                // A directory that was lost and begun anew lists nothing; that deletes nothing.
+                ObjectChange::Deleted(id) => {
+                    if membership::is_cluster(&directory, cluster).await {
+                        objects.record_deleted(id);
+                    } else {
+                        error!(object = %id, "vanished with its cluster's record: data is kept");
+                    }
+                }
                 ObjectChange::Alive(host, alive) => {
                     objects.host_alive(host, alive.map(|record| record.incarnation));
                 }

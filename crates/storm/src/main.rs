@@ -44,6 +44,18 @@ enum Command {
     },
     /// List the rules that can be broken
     Mutations,
+    /// Break each rule in turn and count the seeds until it is noticed
+    Hunt {
+        /// Seeds per rule at most
+        #[arg(long, default_value_t = 100)]
+        seeds: u64,
+        /// The first one
+        #[arg(long, default_value_t = 1)]
+        first: u64,
+        /// This rule alone
+        #[arg(long)]
+        mutation: Option<String>,
+    },
 }
 
 /// Seeds between two lines of progress.
@@ -55,6 +67,7 @@ fn main() -> ExitCode {
             campaign(first, seeds, mutation.as_deref(), twice)
         }
         Command::Replay { seed, mutation } => replay(seed, mutation.as_deref()),
+        Command::Hunt { seeds, first, mutation } => hunt(first, seeds, mutation.as_deref()),
         Command::Mutations => {
             for mutation in Mutation::ALL {
                 println!("{:<24} rule {}", mutation.name, mutation.rule);
@@ -105,6 +118,38 @@ fn campaign(first: u64, seeds: u64, mutation: Option<&str>, twice: bool) -> Exit
         seconds / 3600.0
     );
     if bad.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Prints, for each broken rule, in which seed it was noticed and by what.
+fn hunt(first: u64, seeds: u64, name: Option<&str>) -> ExitCode {
+    let wanted = match find(name) {
+        Ok(wanted) => wanted,
+        Err(code) => return code,
+    };
+    let all = Mutation::ALL.iter().copied();
+    let mut survivors = 0;
+    for mutation in all.filter(|m| wanted.is_none_or(|wanted| wanted.name == m.name)) {
+        let noticed = (first..first + seeds).find_map(|seed| {
+            // A broken rule may trip an assertion of the code itself: that counts as noticed.
+            let ran = std::panic::catch_unwind(|| run(&Plan::of_seed(seed), Some(mutation)));
+            let how = match ran {
+                Ok(outcome) => outcome.violation?.to_string(),
+                Err(_) => "an assertion".to_owned(),
+            };
+            Some((seed, how))
+        });
+        match noticed {
+            Some((seed, how)) => {
+                let count = seed - first + 1;
+                println!("{:<24} rule {:<4} seed {count:>4}: {how}", mutation.name, mutation.rule);
+            }
+            None => {
+                survivors += 1;
+                println!("{:<24} rule {:<4} SURVIVES {seeds}", mutation.name, mutation.rule);
+            }
+        }
+    }
+    if survivors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn replay(seed: u64, mutation: Option<&str>) -> ExitCode {
