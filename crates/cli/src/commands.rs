@@ -5,6 +5,7 @@ use crate::Fail;
 use crate::args::{Cli, VolumeCommand};
 use crate::client::{self, exchange};
 use crate::output;
+use crate::output::say;
 use crate::supervisor::{Answer, Question};
 use crate::target::Target;
 use anyhow::Result;
@@ -74,10 +75,10 @@ pub fn status(cli: &Cli) -> Result<()> {
     let report = gather(&Target::find(cli)?)?;
     output::print(cli.output, &report, |report| {
         let directory = if report.directory { "reachable" } else { "NOT reachable" };
-        println!("health {}, directory {directory}\n", health(report.health));
+        say!("health {}, directory {directory}\n", health(report.health));
         host_table(&report.hosts, report);
         if !report.volumes.is_empty() {
-            println!();
+            say!("");
             volume_table(&report.volumes);
         }
     })
@@ -151,7 +152,7 @@ pub fn host_list(cli: &Cli) -> Result<()> {
 pub fn host_kill(cli: &Cli, host: &str) -> Result<()> {
     supervise(cli, &Question::Kill(host.to_owned()))?;
     output::print(cli.output, &serde_json::json!({"name": host, "state": "down"}), |_| {
-        println!("{host} was killed; start it again with 'gabion host start {host}'");
+        say!("{host} was killed; start it again with 'gabion host start {host}'");
     })
 }
 
@@ -172,7 +173,7 @@ pub fn host_start(cli: &Cli, host: &str) -> Result<()> {
         std::thread::sleep(Duration::from_millis(20));
     }
     output::print(cli.output, &serde_json::json!({"name": host, "state": "up"}), |_| {
-        println!("{host} is up");
+        say!("{host} is up");
     })
 }
 
@@ -205,9 +206,9 @@ fn create(cli: &Cli, name: &str, size: u64, ftt: u8) -> Result<()> {
     let command = Command::VolumeCreate { name: name.to_owned(), size_bytes: size, ftt };
     let volume: VolumeReport = client::ask(&socket, &command)?;
     output::print(cli.output, &volume, |volume| {
-        println!("volume {} of {} created", volume.name, format_size(volume.size_bytes));
+        say!("volume {} of {} created", volume.name, format_size(volume.size_bytes));
         if let Some(uri) = volume.nbd.first() {
-            println!("{uri}");
+            say!("{uri}");
         }
     })
 }
@@ -223,7 +224,7 @@ fn show(cli: &Cli, name: &str) -> Result<()> {
     };
     output::print(cli.output, &volume, |volume| {
         volume_table(std::slice::from_ref(volume));
-        println!();
+        say!("");
         let rows = volume.components.iter().map(|c| {
             let left = match c.resync_bytes_left {
                 0 => String::new(),
@@ -232,9 +233,9 @@ fn show(cli: &Cli, name: &str) -> Result<()> {
             vec![c.host.clone(), c.state.clone(), left]
         });
         output::table(&["component on", "state", ""], rows.collect());
-        println!();
+        say!("");
         for uri in &volume.nbd {
-            println!("{uri}");
+            say!("{uri}");
         }
     })
 }
@@ -253,6 +254,6 @@ fn delete(cli: &Cli, name: &str) -> Result<()> {
     let socket = any_host(&target)?;
     let () = client::ask(&socket, &Command::VolumeDelete { name: name.to_owned() })?;
     output::print(cli.output, &serde_json::json!({"name": name, "deleted": true}), |_| {
-        println!("volume {name} deleted");
+        say!("volume {name} deleted");
     })
 }

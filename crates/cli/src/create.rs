@@ -116,6 +116,7 @@ fn make(layout: &Layout, up: &UpArgs) -> Result<ClusterFile> {
     }
     let sizes = CreateSizes { cache: cluster.cache_size, capacity: cluster.capacity_size };
     format_groups(&env, &groups, Some(sizes), false)?;
+    fs::write(layout.founding(), "")?;
     layout.write(&cluster)?;
     fs::remove_file(layout.creating())?;
     Ok(cluster)

@@ -4,6 +4,7 @@
 //! ```text
 //! DIR/cluster.json       what the cluster is made of; written last when it is created
 //! DIR/creating           stands while it is being created: such a folder may be cleared
+//! DIR/founding           stands until the directory holds the new cluster's record
 //! DIR/lock               held by the running supervisor
 //! DIR/gabion.log         what the hosts report
 //! DIR/supervisor.sock    starts and ends hosts
@@ -94,6 +95,10 @@ impl Layout {
 
     pub fn creating(&self) -> PathBuf {
         self.root.join("creating")
+    }
+
+    pub fn founding(&self) -> PathBuf {
+        self.root.join("founding")
     }
 
     pub fn lock(&self) -> PathBuf {

@@ -5,6 +5,7 @@
 use crate::Fail;
 use crate::args::{Cli, JoinArgs, Output};
 use crate::create::{format_groups, write_config};
+use crate::output::say;
 use crate::target::CONFIG_DEFAULT;
 use anyhow::{Context, Result};
 use diskgroup::CreateSizes;
@@ -61,11 +62,11 @@ fn enrol(cli: &Cli, join: &JoinArgs, is_first: bool) -> Result<()> {
     };
     write_config(&path, &config)?;
     if cli.output == Output::Json {
-        println!("{}", serde_json::json!({"name": config.name, "id": id, "config": path}));
+        say!("{}", serde_json::json!({"name": config.name, "id": id, "config": path}));
         return Ok(());
     }
-    println!("{} is host {id} of the cluster; its configuration is {}", join.name, path.display());
-    println!("next: systemctl enable --now gabion (or: gabion daemon --config {})", path.display());
+    say!("{} is host {id} of the cluster; its configuration is {}", join.name, path.display());
+    say!("next: systemctl enable --now gabion (or: gabion daemon --config {})", path.display());
     Ok(())
 }
 

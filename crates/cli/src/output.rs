@@ -6,10 +6,19 @@ use anyhow::Result;
 use comfy_table::{Table, presets};
 use serde::Serialize;
 
+/// Prints a line on standard output. A reader that has gone (a closed pipe) is no failure of ours.
+macro_rules! say {
+    ($($arg:tt)*) => {{
+        use std::io::Write;
+        let _ = writeln!(std::io::stdout(), $($arg)*);
+    }};
+}
+pub(crate) use say;
+
 /// Prints `value` as JSON, or what `table` makes of it.
 pub fn print<T: Serialize>(output: Output, value: &T, table: impl FnOnce(&T)) -> Result<()> {
     match output {
-        Output::Json => println!("{}", serde_json::to_string_pretty(value)?),
+        Output::Json => say!("{}", serde_json::to_string_pretty(value)?),
         Output::Table => table(value),
     }
     Ok(())
@@ -23,6 +32,6 @@ pub fn table(heading: &[&str], rows: Vec<Vec<String>>) {
         table.add_row(row);
     }
     for line in table.to_string().lines() {
-        println!("{}", line.trim_end());
+        say!("{}", line.trim_end());
     }
 }

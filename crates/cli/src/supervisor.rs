@@ -120,6 +120,7 @@ impl Supervisor {
                 Directory::Etcd { process: control::start_etcd(&layout.etcd_dir(), client, peer)? }
             }
         };
+        found(layout, cluster)?;
         let state = State { hosts: BTreeMap::new(), leashes: BTreeMap::new(), is_down: false };
         let supervisor = Arc::new(Self {
             layout: layout.clone(),
@@ -368,6 +369,31 @@ impl Supervisor {
             }
         }
     }
+}
+
+/// Writes the record of a new cluster into its directory, once.
+fn found(layout: &Layout, cluster: &ClusterFile) -> Result<()> {
+    if !layout.founding().exists() {
+        return Ok(());
+    }
+    let (socket, gateway) = match cluster.mode {
+        Mode::Threads => (layout.directory_socket(), None),
+        Mode::Processes => {
+            let socket = layout.root().join("founding.sock");
+            let endpoint = format!("http://127.0.0.1:{}", cluster.etcd_ports.0);
+            let gateway = control::start_etcd_gateway(vec![endpoint], &socket)?;
+            (socket, Some(gateway))
+        }
+    };
+    let driver = ring::RingDriver::new().context("io_uring is not available")?;
+    let env = env::Env::new(Box::new(driver), Box::new(env::Fifo));
+    let (inner, id) = (env.clone(), cluster.id);
+    let address = env::Address::Unix(socket.display().to_string());
+    env.run(async move { host::found(&inner, address, id).await })?;
+    env.stop();
+    drop(gateway);
+    std::fs::remove_file(layout.founding())?;
+    Ok(())
 }
 
 fn bind(path: &std::path::Path) -> Result<UnixListener> {

@@ -7,6 +7,7 @@ use crate::client::exchange;
 use crate::create;
 use crate::daemon::start_log;
 use crate::layout::{ClusterFile, Layout, Mode};
+use crate::output::say;
 use crate::supervisor::{Answer, Question, Supervisor, lock};
 use crate::target::{DATA_DEFAULT, Target};
 use anyhow::{Context, Result};
@@ -81,7 +82,7 @@ fn run(
         }
     });
     if live {
-        println!();
+        say!("");
     }
     Ok(())
 }
@@ -140,41 +141,41 @@ fn announce(cli: &Cli, layout: &Layout, cluster: &ClusterFile) -> Result<()> {
         let summary = serde_json::json!({
             "data": layout.root(), "hosts": cluster.host_names(), "mode": cluster.mode,
         });
-        println!("{summary}");
+        say!("{summary}");
         return Ok(());
     }
     let how = match cluster.mode {
         Mode::Threads => "in one process",
         Mode::Processes => "in processes of their own, with etcd",
     };
-    println!("{} hosts are up {how}; data in {}", cluster.hosts, layout.root().display());
-    println!("next: gabion volume create NAME --size 1GiB; gabion status; gabion down");
+    say!("{} hosts are up {how}; data in {}", cluster.hosts, layout.root().display());
+    say!("next: gabion volume create NAME --size 1GiB; gabion status; gabion down");
     Ok(())
 }
 
 /// Stops the cluster on this machine.
 pub fn down(cli: &Cli) -> Result<()> {
     let (layout, _) = Target::local(cli)?;
-    let socket = layout.supervisor_socket();
-    match exchange(&socket, &Question::Down, DOWN_MAX) {
-        Ok(Answer::Failed(message)) => return Err(Fail::failed(message).into()),
-        Ok(_) => {}
-        Err(error) if lock(&layout).is_ok() => {
-            tracing::debug!(%error, "no supervisor");
-            if cli.output == Output::Table {
-                println!("the cluster is not running");
-            }
-            return Ok(());
+    if lock(&layout).is_ok() {
+        if cli.output == Output::Table {
+            say!("the cluster is not running");
         }
-        Err(error) => return Err(error.context("the supervisor does not answer")),
+        return Ok(());
     }
-    // It answers before its process ends: the folder is free when the lock is.
+    let answer = exchange(&layout.supervisor_socket(), &Question::Down, DOWN_MAX);
+    if let Ok(Answer::Failed(message)) = answer {
+        return Err(Fail::failed(message).into());
+    }
+    // It may end before it has answered: the folder is free when the lock is.
     let until = Instant::now() + DOWN_MAX;
-    while lock(&layout).is_err() && Instant::now() < until {
+    while lock(&layout).is_err() {
+        if Instant::now() > until {
+            return Err(Fail::failed("the supervisor does not end: see gabion.log").into());
+        }
         std::thread::sleep(LOOK);
     }
     if cli.output == Output::Table {
-        println!("the cluster is down; its data stays in {}", layout.root().display());
+        say!("the cluster is down; its data stays in {}", layout.root().display());
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ pub use config::{GroupConfig, HostConfig, Tuning};
 pub use control::{Command, ErrorKind, Failure, Reply, call};
 pub use exports::{Attached, Exports};
 pub use node::{Node, NodeOptions, StartError};
-pub use register::{RegisterError, register};
+pub use register::{RegisterError, found, register};
 pub use report::{
     ComponentReport, GroupReport, Health, HostReport, HostState, StatusReport, VolumeReport,
 };

@@ -24,13 +24,11 @@ fn incarnation_key(host: HostId) -> String {
 }
 
 /// Makes sure that the directory is this cluster's; waits for it as long as it takes. An empty one
-/// becomes it, unless this host holds data: then the directory was lost, and nothing it does not
-/// list may be taken for unused.
+/// was lost: nothing that it does not list may be taken for unused.
 pub(crate) async fn check_cluster(
     env: &Env,
     directory: &Directory,
     wanted: u64,
-    holds_data: bool,
 ) -> Result<(), StartError> {
     loop {
         match directory.get(&directory::cluster_key()).await {
@@ -42,14 +40,7 @@ pub(crate) async fn check_cluster(
                 }
                 return Err(StartError::OtherCluster { found, wanted });
             }
-            Ok(None) if holds_data => return Err(StartError::DirectoryLost),
-            Ok(None) => {
-                let record = ClusterRecord { id: wanted, name: "gabion".to_owned() };
-                let key = directory::cluster_key();
-                let put = Transaction::new().expect(key.clone(), Expect::Absent);
-                // Won, lost or unknown: the next look tells.
-                let _ = directory.transact(put.put(key, record.encode())).await;
-            }
+            Ok(None) => return Err(StartError::DirectoryLost),
             Err(error) => {
                 warn!(%error, "the directory does not answer; waiting for it");
                 env.sleep(RETRY).await;

@@ -53,21 +53,15 @@ pub enum StartError {
         /// In the configuration.
         wanted: u64,
     },
-    /// data without the records that say what it is
+    /// an empty directory
     #[error(
-        "the directory is empty but this host's devices hold volumes: restore the directory from a \
-         backup, or wipe the devices to begin anew"
+        "the directory holds no cluster: restore it from a backup, or make a new cluster on wiped \
+         devices"
     )]
     DirectoryLost,
     /// damaged or newer
     #[error("the directory's cluster record cannot be read: it is damaged or of another version")]
     ClusterRecord,
-}
-
-/// Whether a component of the group was ever owned.
-fn holds_data(group: &DiskGroup) -> bool {
-    let infos = group.components().into_iter().filter_map(|id| group.component(id));
-    infos.into_iter().any(|info| info.meta.term.0 > 0)
 }
 
 /// Settings that only tests change.
@@ -106,8 +100,7 @@ impl Node {
         let directory = Directory::connect(env, parse_address(&config.directory)?);
         let me = HostId(config.id);
         let groups = open_groups(env, config, &options.group).await?;
-        let holds_data = groups.iter().any(holds_data);
-        membership::check_cluster(env, &directory, config.cluster, holds_data).await?;
+        membership::check_cluster(env, &directory, config.cluster).await?;
         let incarnation = membership::next_incarnation(env, &directory, me).await;
         let me = PeerId { host: me, incarnation };
         let peers = Peers::new(env, me, config.cluster, Rc::new(peer::NotReady));

@@ -53,6 +53,29 @@ pub async fn register(
     Err(RegisterError::Contended)
 }
 
+/// Writes the record of a new cluster `id` into an empty directory, or finds it there. Hosts never do
+/// that by themselves: a directory without the record was lost.
+///
+/// # Errors
+/// [`RegisterError`]; [`RegisterError::ClusterExists`] where another cluster's record stands.
+pub async fn found(env: &Env, directory: Address, id: u64) -> Result<(), RegisterError> {
+    let directory = Directory::connect(env, directory);
+    let key = directory::cluster_key();
+    for _ in 0..ATTEMPTS_MAX {
+        if let Some(entry) = directory.get(&key).await? {
+            let record = ClusterRecord::decode(&entry.value);
+            let record = record.map_err(|_| RegisterError::Malformed(key.clone()))?;
+            let is_ours = record.id == id;
+            return if is_ours { Ok(()) } else { Err(RegisterError::ClusterExists) };
+        }
+        let record = ClusterRecord { id, name: "gabion".to_owned() };
+        let put = Transaction::new().expect(key.clone(), Expect::Absent);
+        // Won, lost or unknown: the next look tells.
+        let _ = directory.transact(put.put(key.clone(), record.encode())).await;
+    }
+    Err(RegisterError::Contended)
+}
+
 async fn attempt(
     env: &Env,
     directory: &Directory,

@@ -75,6 +75,11 @@ impl Cluster {
         self.world.boot(self.directory, move |env: Env| {
             Box::pin(async move {
                 let Ok(listener) = env.listen(directory_address()).await else { return };
+                let inner = env.clone();
+                let _founding = env.spawn("found", async move {
+                    let founded = host::found(&inner, directory_address(), CLUSTER).await;
+                    assert!(founded.is_ok(), "the cluster is not founded: {founded:?}");
+                });
                 if let Err(error) = directory::serve(&env, listener, backend).await {
                     panic!("the directory does not serve: {error}");
                 }
