@@ -135,14 +135,20 @@ impl Run {
     fn boot(&mut self, index: usize) {
         self.boots += 1;
         let (shared, boots, clients) = (Rc::clone(&self.shared), self.boots, self.plan.clients);
-        let seed = self.plan.seed;
+        let (seed, pause_max) = (self.plan.seed, self.plan.pause_max);
         self.cluster.boot(index, move |env, node| async move {
             let tasks = env::TaskSet::default();
             for number in 0..clients {
                 let name = format!("client {number} of host{}", index + 1);
                 let rng = Rng::stream(seed, 1000 + boots * 64 + u64::from(number));
-                let client =
-                    workload::client(env.clone(), Rc::clone(&node), Rc::clone(&shared), rng, name);
+                let client = workload::client(
+                    env.clone(),
+                    Rc::clone(&node),
+                    Rc::clone(&shared),
+                    pause_max,
+                    rng,
+                    name,
+                );
                 tasks.spawn(&env, "client", client);
             }
             std::future::pending::<()>().await;

@@ -18,6 +18,9 @@ pub struct Plan {
     pub ftt: u8,
     /// Clients per host.
     pub clients: u32,
+    /// Longest pause of a client between two operations: a slow load leaves the traces of a fault
+    /// in place, a fast one meets faults more often.
+    pub pause_max: Duration,
     /// Steps of the fault injector; each lasts up to `step_max`.
     pub steps: u32,
     /// Longest time between two faults.
@@ -101,9 +104,10 @@ impl Plan {
         Self {
             seed,
             hosts,
-            sectors: 512 * rng.between(1, 12),
+            sectors: 512 << rng.below(7),
             ftt: if rng.below(8) == 0 { 0 } else { 1 },
-            clients: 1 + u32::try_from(rng.below(3)).unwrap_or(0),
+            clients: 1 + u32::try_from(rng.below(6)).unwrap_or(0),
+            pause_max: Duration::from_millis(2 << rng.below(8)),
             steps: 20 + u32::try_from(rng.below(40)).unwrap_or(0),
             step_max: Duration::from_millis(100 << rng.below(6)),
             weights,

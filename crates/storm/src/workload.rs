@@ -82,7 +82,14 @@ impl Drop for Running<'_> {
 }
 
 /// Runs one client until its host ends.
-pub async fn client(env: Env, node: Rc<Node>, shared: Rc<Shared>, mut rng: Rng, name: String) {
+pub async fn client(
+    env: Env,
+    node: Rc<Node>,
+    shared: Rc<Shared>,
+    pause_max: Duration,
+    mut rng: Rng,
+    name: String,
+) {
     let mut device = None;
     loop {
         if !shared.is_open.get() || shared.wrong.borrow().is_some() {
@@ -105,11 +112,7 @@ pub async fn client(env: Env, node: Rc<Node>, shared: Rc<Shared>, mut rng: Rng, 
         };
         operation(&env, &attached, &shared, &mut rng, &name).await;
         device = Some(attached);
-        let pause = match rng.below(20) {
-            0 => 50_000,
-            1..8 => rng.below(2000),
-            _ => 0,
-        };
+        let pause = rng.below(1 + pause_max.as_micros() as u64);
         env.sleep(Duration::from_micros(pause)).await;
     }
 }
