@@ -44,7 +44,8 @@ pub enum StartError {
     },
     /// the directory is another cluster's
     #[error(
-        "the directory belongs to cluster {found:x}, this host to {wanted:x}: check the directory's \
+        "the directory belongs to cluster {found:x}, this host to {wanted:x}: check the \
+         directory's \
          address in host.toml"
     )]
     OtherCluster {

@@ -53,8 +53,8 @@ pub async fn register(
     Err(RegisterError::Contended)
 }
 
-/// Writes the record of a new cluster `id` into an empty directory, or finds it there. Hosts never do
-/// that by themselves: a directory without the record was lost.
+/// Writes the record of a new cluster `id` into an empty directory, or finds it there. Hosts never
+/// do that by themselves: a directory without the record was lost.
 ///
 /// # Errors
 /// [`RegisterError`]; [`RegisterError::ClusterExists`] where another cluster's record stands.
