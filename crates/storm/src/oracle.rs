@@ -3,8 +3,10 @@
 //!
 //! Every write carries a tag of its own, repeated in each of its sectors, so that a read tells
 //! which write it saw. Operations that are under way at the same time never overlap (the oracle
-//! hands out ranges), so after an acknowledged write only its tag may be read; a write without an
-//! answer may be read or not, and once it was read the value before it may not come back.
+//! hands out ranges), so after an acknowledged write only its tag may be read. A write without an
+//! answer may be read or not, also after later ones: its client died while it was on its way to the
+//! owner, and it may land whenever that way is open again (seed 198). Once it was read, the value
+//! before it may not come back.
 
 use base::{SECTOR_SIZE, SectorRange};
 use std::fmt;
@@ -90,7 +92,9 @@ impl Oracle {
     /// The write was acknowledged.
     pub fn acknowledged(&mut self, range: SectorRange, tag: u64) {
         for sector in self.part(range) {
-            *sector = Sector { current: tag, ..Sector::default() };
+            sector.current = tag;
+            sector.is_busy = false;
+            sector.undecided.retain(|other| *other != tag);
         }
     }
 
