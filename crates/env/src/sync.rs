@@ -106,12 +106,6 @@ impl Semaphore {
         room.total - room.free
     }
 
-    /// Callers that wait.
-    #[must_use]
-    pub fn waiting(&self) -> usize {
-        self.0.borrow().queue.len()
-    }
-
     fn wake_first(room: &RefCell<Room>) {
         let waker = {
             let room = room.borrow();

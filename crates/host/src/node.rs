@@ -45,8 +45,7 @@ pub enum StartError {
     /// the directory is another cluster's
     #[error(
         "the directory belongs to cluster {found:x}, this host to {wanted:x}: check the \
-         directory's \
-         address in host.toml"
+         directory's address in host.toml"
     )]
     OtherCluster {
         /// In the directory.
