@@ -23,7 +23,7 @@ use base::{
     BLOCK_SECTORS, BLOCK_SIZE, CHUNK_BLOCKS, CHUNK_SECTORS, CHUNK_SIZE, Instant, Lsn, Map,
     SECTOR_SIZE, SectorRange, Set, crc32c,
 };
-use env::{Buf, Durability, Either, IoError, select};
+use env::{Buf, Durability, Either, IoError, join, select};
 use format::{Commit, Entry, EntryKind, Item};
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -35,7 +35,7 @@ mod segment;
 mod write;
 
 use plan::{fold, move_to_head, plan};
-use segment::read_back;
+use segment::{Segment, read_ahead, read_back};
 use write::{add_emptied, write_data};
 
 /// Bytes of one read-back: larger ones delay the log's writes (STORE.md section 4).
@@ -82,6 +82,7 @@ struct Batch {
 
 /// The destage task of a group.
 pub(crate) async fn destage(inner: Rc<Inner>) {
+    let mut ahead: Option<Segment> = None;
     loop {
         for device in 0..inner.devices.len() {
             inner.reclaim(device).await;
@@ -89,9 +90,8 @@ pub(crate) async fn destage(inner: Rc<Inner>) {
         if !wait_for_work(&inner).await {
             return;
         }
-        let segment = inner.state.borrow().log.tail;
-        match destage_segment(&inner, segment).await {
-            Ok(()) => {}
+        match destage_oldest(&inner, ahead.take()).await {
+            Ok(next) => ahead = next,
             Err(GroupError::Device { device, source }) => {
                 let _ = inner.fence(&device, &source);
                 return;
@@ -181,8 +181,23 @@ async fn wait(inner: &Inner, kick: impl Future<Output = ()>, until: Option<Insta
     state.is_timer_armed = false;
 }
 
-async fn destage_segment(inner: &Rc<Inner>, segment: u64) -> Result<(), GroupError> {
-    let (bytes, found) = read_back(inner, segment).await?;
+/// Destages the oldest segment, which may be in memory already; returns the next one if it was
+/// read meanwhile.
+async fn destage_oldest(
+    inner: &Rc<Inner>,
+    ahead: Option<Segment>,
+) -> Result<Option<Segment>, GroupError> {
+    let number = inner.state.borrow().log.tail;
+    let segment = match ahead.filter(|segment| segment.number == number) {
+        Some(segment) => segment,
+        None => read_back(inner, number).await?,
+    };
+    let (done, next) = join(destage_segment(inner, segment), read_ahead(inner, number + 1)).await;
+    done.map(|()| next)
+}
+
+async fn destage_segment(inner: &Rc<Inner>, segment: Segment) -> Result<(), GroupError> {
+    let Segment { number: segment, bytes, found } = segment;
     let mut unpaid = i64::try_from(bytes.len() / 4096).unwrap_or(0);
     // Again where something changed under way: a newer part on top of a block that was whole, or a
     // fold that came too late. Each round leaves fewer live entries, for none are added.
@@ -327,16 +342,13 @@ impl State {
         }
     }
 
-    /// Store rule 12: nothing points into the segment any more, it may be written again.
+    /// Store rule 12: nothing points into the segment any more ([`has_live`] has just said so), it
+    /// may be written again.
     fn free_oldest(&mut self, segment: u64, found: &[Found]) {
         for found in found {
             let serial = found.entry.serial;
             let is_known = self.components.get(serial).is_some();
-            if is_known {
-                assert!(!found.is_live(self, segment), "a segment is freed that is still needed");
-                continue;
-            }
-            if !found.is_clear() {
+            if !is_known && !found.is_clear() {
                 // Of a deleted component.
                 found.entry.range.blocks().for_each(|block| {
                     self.index.clear(block_key(serial, block), u64::MAX);

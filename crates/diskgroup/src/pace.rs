@@ -9,6 +9,8 @@
 const UNIT: i64 = 1000;
 /// Tokens that may be saved up: one default segment of blocks.
 const CREDIT_MAX: i64 = 1024 * UNIT;
+/// The part of its depth that destage uses while it keeps up: one in so many.
+const DEPTH_SHARE: usize = 3;
 /// Appends that may be paid in advance above the gate, one commit of 1 MiB.
 const ALLOWANCE_MAX: i64 = 256 * UNIT;
 
@@ -74,6 +76,20 @@ impl Pace {
     /// Whether destage may write now.
     pub(crate) fn may_destage(&self, fill: i64) -> bool {
         fill >= self.gate || (fill > self.low && self.credit > 0)
+    }
+
+    /// Writes of destage in flight, at most `most`. Each commit of the log waits behind them on a
+    /// shared disk, so they are few while destage keeps up and all when it does not.
+    pub(crate) fn depth(&self, fill: i64, most: usize) -> usize {
+        let few = most.div_ceil(DEPTH_SHARE);
+        let span = (self.gate - self.equilibrium).max(1);
+        let over = (fill - self.equilibrium).clamp(0, span);
+        few + (most - few) * usize::try_from(over).unwrap_or(0) / usize::try_from(span).unwrap_or(1)
+    }
+
+    /// Whether destage goes on segment by segment.
+    pub(crate) fn is_steady(&self, fill: i64) -> bool {
+        fill > self.low
     }
 
     /// Whether a commit may be written now.

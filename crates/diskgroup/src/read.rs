@@ -71,6 +71,13 @@ impl Drop for Plan {
     }
 }
 
+/// What a plan brought.
+struct Fetched {
+    bytes: Buf,
+    /// Its checksums, where they are known as they are stored.
+    crcs: Option<wire::Crcs>,
+}
+
 /// One device read and the blocks in it: bytes stored, checksum.
 struct Run {
     disk: Disk,
@@ -216,7 +223,7 @@ impl Plan {
     }
 
     /// Reads and checks. `Err(range)` names the part that failed; `None`: look up again.
-    async fn fetch(&self) -> Result<Option<Result<Buf, SectorRange>>, GroupError> {
+    async fn fetch(&self) -> Result<Option<Result<Fetched, SectorRange>>, GroupError> {
         let mut runs = self.log_runs();
         let Some(below) = self.capacity_runs().await? else { return Ok(None) };
         runs.extend(below);
@@ -231,7 +238,8 @@ impl Plan {
         {
             // The common case: one read brings exactly what is wanted.
             let Some(read) = reads.into_iter().next() else { return Ok(None) };
-            return Ok(Some(self.check(run, read.await)));
+            let crcs = self.stored_crcs(run);
+            return Ok(Some(self.check(run, read.await).map(|bytes| Fetched { bytes, crcs })));
         }
         let mut out = env.pool().zeroed(to_usize(self.range.bytes()));
         for (run, read) in runs.iter().zip(join_all(reads).await) {
@@ -246,7 +254,7 @@ impl Plan {
                 out[to..to + length].copy_from_slice(&bytes[from..from + length]);
             }
         }
-        Ok(Some(Ok(out)))
+        Ok(Some(Ok(Fetched { bytes: out, crcs: None })))
     }
 
     fn check(&self, run: &Run, read: Result<Buf, IoError>) -> Result<Buf, SectorRange> {
@@ -266,26 +274,26 @@ impl Plan {
         Ok(bytes)
     }
 
-    /// The checksums of what was read: known for whole blocks, computed for parts.
-    fn crcs(&self, bytes: &[u8]) -> wire::Crcs {
-        wire::crcs_of(self.range, bytes)
+    /// The checksums that are stored, where they are those of the range: one per touched block.
+    fn stored_crcs(&self, run: &Run) -> Option<wire::Crcs> {
+        let cut = self.range.split_at_multiples(BLOCK_SECTORS);
+        let is_same = run.checks.iter().map(|(_, want, _)| *want).eq(cut);
+        is_same.then(|| run.checks.iter().map(|(_, _, crc)| *crc).collect())
     }
 }
 
 /// Reads a range as of a plan, looking again where a checksum does not match.
-async fn read_planned(first: Plan, limit: u64) -> Result<(Buf, Plan), GroupError> {
+async fn read_planned(first: Plan, limit: u64) -> Result<Fetched, GroupError> {
     let mut plan = first;
     let mut bad = plan.range;
     for _ in 0..LOOKS_MAX {
         match plan.fetch().await? {
-            Some(Ok(bytes)) => return Ok((bytes, plan)),
+            Some(Ok(fetched)) => return Ok(fetched),
             Some(Err(range)) => bad = range,
             None => {}
         }
         let (inner, serial, range) = (Rc::clone(&plan.inner), plan.serial, plan.range);
         let Some(next) = self::plan(&inner, serial, range, limit) else {
-            let state = inner.state.borrow();
-            let _ = state;
             return Err(GroupError::BadCrc { range: bad });
         };
         plan = next;
@@ -303,7 +311,7 @@ pub(crate) async fn read_committed(
 ) -> Result<Buf, GroupError> {
     let range = SectorRange::new(block * BLOCK_SECTORS, BLOCK_SECTORS);
     match plan(inner, serial, range, commit) {
-        Some(plan) => Ok(read_planned(plan, commit).await?.0),
+        Some(plan) => Ok(read_planned(plan, commit).await?.bytes),
         None => Err(GroupError::BadCrc { range }),
     }
 }
@@ -316,8 +324,8 @@ pub(crate) fn read(
 ) -> impl Future<Output = Result<ReadData, GroupError>> + use<> {
     let planned = look_up(&inner, id, range);
     async move {
-        let (bytes, plan) = read_planned(planned?, u64::MAX).await?;
-        let crcs = plan.crcs(&bytes);
+        let Fetched { bytes, crcs } = read_planned(planned?, u64::MAX).await?;
+        let crcs = crcs.unwrap_or_else(|| wire::crcs_of(range, &bytes));
         Ok(ReadData { payload: bytes.freeze(), crcs })
     }
 }

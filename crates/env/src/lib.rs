@@ -25,4 +25,4 @@ pub use driver::{
 pub use executor::{Env, Fifo, Schedule, Task, TaskSet};
 pub use io::{Disk, Link, Listener};
 pub use sync::{Notify, Permit, Semaphore};
-pub use timer::{Either, Elapsed, Sleep, join_all, select};
+pub use timer::{Either, Elapsed, Sleep, join, join_all, select};

@@ -166,6 +166,7 @@ impl Objects {
             peers: peers.clone(),
             leases,
             groups,
+            replicas: Rc::clone(&replicas),
             options,
             resync_room: Semaphore::new(RESYNCS_MAX),
             alive: RefCell::default(),

@@ -13,7 +13,7 @@ mod tests;
 use crate::grants::Grants;
 use crate::options::ObjectOptions;
 use base::{ComponentId, Lsn, ObjectId, Seat, SectorRange, Session, Term, Version};
-use diskgroup::{Append, AppendKind, ComponentInfo, ComponentMeta, DiskGroup, GroupError};
+use diskgroup::{Append, AppendKind, ComponentInfo, ComponentMeta, DiskGroup, GroupError, ReadData};
 use env::{Env, Notify, Semaphore, TaskSet};
 use peer::{PeerId, Peers, Reply};
 use std::cell::{Cell, RefCell};
@@ -110,7 +110,10 @@ impl Replicas {
     pub(crate) fn handle(self: &Rc<Self>, from: PeerId, request: Request, reply: Reply) {
         match request {
             Request::Write { .. } => self.write(from, request, reply),
-            Request::Read { target, range } => self.read(from, &target, range, reply),
+            Request::Read { target, range } => {
+                let answer = self.read(from, &target, range);
+                self.tasks.spawn(&self.env, "read", async move { reply.send(answer.await) });
+            }
             Request::CommitInfo { target, commit } => match self.check(from, &target) {
                 Ok((group, _)) => {
                     group.advance_commit(target.component, commit);
@@ -249,26 +252,39 @@ impl Replicas {
         Rc::clone(self.flights.borrow_mut().entry(component).or_default())
     }
 
-    fn read(self: &Rc<Self>, from: PeerId, target: &Target, range: SectorRange, reply: Reply) {
-        let (group, _) = match self.check(from, target) {
-            Ok(found) => found,
-            Err(reason) => return reply.send(Response::Refused { reason }),
-        };
-        let Some(info) = group.component(target.component) else {
-            return reply.send(Response::Refused { reason: Refusal::UnknownComponent });
-        };
-        if range.is_empty() || range.end() > info.sectors {
-            return reply.send(Response::Failed { reason: Failure::Io });
+    /// Reads from a component of this host; what is read is decided at this call.
+    pub(crate) fn read(
+        &self,
+        from: PeerId,
+        target: &Target,
+        range: SectorRange,
+    ) -> impl Future<Output = Response> + use<> {
+        let reading = self.begin_read(from, target, range);
+        async move {
+            match reading {
+                Err(response) => response,
+                Ok(reading) => match reading.await {
+                    Ok(data) => Response::Data { crcs: data.crcs, payload: data.payload },
+                    Err(error) => Response::Failed { reason: failure(&error) },
+                },
+            }
         }
-        let reading = group.read(target.component, range);
-        self.tasks.spawn(&self.env, "read", async move {
-            reply.send(match reading.await {
-                Ok(data) => {
-                    Response::Data { crcs: wire::Crcs::new(&data.crcs), payload: data.payload }
-                }
-                Err(error) => Response::Failed { reason: failure(&error) },
-            });
-        });
+    }
+
+    fn begin_read(
+        &self,
+        from: PeerId,
+        target: &Target,
+        range: SectorRange,
+    ) -> Result<impl Future<Output = Result<ReadData, GroupError>> + use<>, Response> {
+        let refused = |reason| Response::Refused { reason };
+        let (group, _) = self.check(from, target).map_err(refused)?;
+        let info = group.component(target.component);
+        let info = info.ok_or(Response::Refused { reason: Refusal::UnknownComponent })?;
+        if range.is_empty() || range.end() > info.sectors {
+            return Err(Response::Failed { reason: Failure::Io });
+        }
+        Ok(group.read(target.component, range))
     }
 
     fn fence(self: &Rc<Self>, request: FenceRequest, reply: Reply) {

@@ -41,13 +41,13 @@ pub use waker::RingWaker;
 const SUBMISSIONS_MAX: u32 = 512;
 /// Completions that the shared queue holds; the kernel keeps what does not fit.
 const COMPLETIONS_MAX: u32 = 4 * SUBMISSIONS_MAX;
-/// The longest single wait: clocks are read again after it. An early return is harmless.
-const WAIT_MAX: Duration = Duration::from_secs(600);
 /// The wait between two attempts to end what is in flight when the driver is dropped.
 const DRAIN_WAIT: Duration = Duration::from_millis(100);
-/// Names cancel requests, whose own completions mean nothing. No flight has this name: its place
-/// would be the 2^32nd.
+/// Names requests whose own completions mean nothing: cancels and changes of the alarm. No flight
+/// has this name: its place would be the 2^32nd.
 const IGNORED: u64 = u64::MAX;
+/// Names the alarm, whose completion means that it has rung.
+const ALARM: u64 = u64::MAX - 1;
 
 /// Why a driver cannot be made.
 #[derive(Debug, Error)]
@@ -81,6 +81,15 @@ enum Wait {
     For(Duration),
 }
 
+/// The one timer in the kernel: it rings once, at an absolute time, and stays set from park to park,
+/// so that a wait costs no timer of its own. Ringing early is harmless.
+struct Alarm {
+    /// When it rings, if it is set.
+    at: Option<Instant>,
+    /// What the kernel reads when the queue entry is submitted.
+    time: Box<types::Timespec>,
+}
+
 /// One shard's io_uring.
 pub struct RingDriver {
     ring: IoUring,
@@ -91,6 +100,7 @@ pub struct RingDriver {
     harvest: Vec<(u64, i32)>,
     event: Arc<OwnedFd>,
     is_event_armed: bool,
+    alarm: Alarm,
 }
 
 impl RingDriver {
@@ -124,6 +134,7 @@ impl RingDriver {
             harvest: Vec::new(),
             event: Arc::new(event),
             is_event_armed: false,
+            alarm: Alarm { at: None, time: Box::new(types::Timespec::new()) },
         })
     }
 
@@ -177,7 +188,8 @@ impl RingDriver {
     fn push_entry(&mut self, entry: &squeue::Entry) -> bool {
         // SAFETY: every pointer in the entry names memory that its `Flight` owns on the heap. The
         // flight stays in `flights` until its completion has been harvested (`complete`), and the
-        // driver's drop waits for all of them, or leaks them. Its descriptor stays open as long:
+        // driver's drop waits for all of them, or leaks them. The alarm's time is read while the
+        // entry is submitted, and changed only when the queue is empty (`set_alarm`). Its descriptor stays open as long:
         // `Files` counts it, or the flight or the driver
         // owns it.
         unsafe { self.ring.submission().push(entry).is_ok() }
@@ -247,8 +259,10 @@ impl RingDriver {
         let mut harvest = std::mem::take(&mut self.harvest);
         harvest.extend(self.ring.completion().map(|entry| (entry.user_data(), entry.result())));
         for (name, result) in harvest.drain(..) {
-            if name != IGNORED {
-                self.complete(name, result, done);
+            match name {
+                IGNORED => {}
+                ALARM => self.alarm.at = None,
+                _ => self.complete(name, result, done),
             }
         }
         self.harvest = harvest;
@@ -276,6 +290,41 @@ impl RingDriver {
             Step::Again => unreachable!("handled above"),
         };
         done.push(Completion { token: flight.token, result, buf: flight.work.into_buf() });
+    }
+
+    fn wait_until(&mut self, until: Option<Instant>) -> Wait {
+        match until {
+            None => Wait::Forever,
+            Some(Instant(0)) => Wait::No,
+            Some(until) => match until.since(self.now()) {
+                Duration::ZERO => Wait::No,
+                _ if self.set_alarm(until) => Wait::Forever,
+                duration => Wait::For(duration),
+            },
+        }
+    }
+
+    /// Makes sure that a wait ends by `until`, a time to come; false where the queue has no room now.
+    fn set_alarm(&mut self, until: Instant) -> bool {
+        if self.alarm.at.is_some_and(|at| at <= until) {
+            return true;
+        }
+        *self.alarm.time = types::Timespec::from(Duration::from_nanos(until.0));
+        let time: *const types::Timespec = &*self.alarm.time;
+        let flags = types::TimeoutFlags::ABS | types::TimeoutFlags::BOOTTIME;
+        let entry = match self.alarm.at {
+            None => opcode::Timeout::new(time).flags(flags).build().user_data(ALARM),
+            // One that has just rung is not there to be changed: its completion ends the wait.
+            Some(_) => {
+                let entry = opcode::TimeoutUpdate::new(ALARM, time).flags(flags).build();
+                entry.flags(squeue::Flags::SKIP_SUCCESS).user_data(IGNORED)
+            }
+        };
+        let is_set = self.push_entry(&entry);
+        if is_set {
+            self.alarm.at = Some(until);
+        }
+        is_set
     }
 
     fn needs_enter(&mut self) -> bool {
@@ -381,18 +430,6 @@ impl Driver for RingDriver {
     }
 
     fn park(&mut self, until: Option<Instant>, done: &mut Vec<Completion>) {
-        let wait = if !self.ready.is_empty() {
-            Wait::No
-        } else {
-            match until {
-                None => Wait::Forever,
-                Some(Instant(0)) => Wait::No,
-                Some(until) => match until.since(self.now()) {
-                    Duration::ZERO => Wait::No,
-                    duration => Wait::For(duration.min(WAIT_MAX)),
-                },
-            }
-        };
         done.append(&mut self.ready);
         self.fill();
         while !self.backlog.is_empty() {
@@ -400,7 +437,7 @@ impl Driver for RingDriver {
             self.collect(done);
             self.fill();
         }
-        let wait = if done.is_empty() { wait } else { Wait::No };
+        let wait = if done.is_empty() { self.wait_until(until) } else { Wait::No };
         if !matches!(wait, Wait::No) || self.needs_enter() {
             self.enter(&wait);
         }

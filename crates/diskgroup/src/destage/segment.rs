@@ -3,14 +3,31 @@
 
 use super::*;
 
-/// Reads the segment and finds its entries.
-pub(super) async fn read_back(
-    inner: &Inner,
-    segment: u64,
-) -> Result<(Buf, Vec<Found>), GroupError> {
+/// A closed segment in memory.
+pub(super) struct Segment {
+    /// Its absolute number.
+    pub(super) number: u64,
+    pub(super) bytes: Buf,
+    pub(super) found: Vec<Found>,
+}
+
+/// Reads the segment behind the oldest one while that is destaged, so that destage never stands
+/// still for a read (STORE.md section 4). Nothing where it is not closed yet, where destage is in
+/// no hurry, or where reading fails: its turn comes and tells.
+pub(super) async fn read_ahead(inner: &Inner, segment: u64) -> Option<Segment> {
+    let is_wanted = {
+        let state = inner.state.borrow();
+        segment < state.log.head && state.pace.is_steady(state.fill())
+    };
+    if is_wanted { read_back(inner, segment).await.ok() } else { None }
+}
+
+/// Reads a closed segment and finds its entries.
+pub(super) async fn read_back(inner: &Inner, segment: u64) -> Result<Segment, GroupError> {
     let (start, used) = {
         let state = inner.state.borrow();
-        (state.log.segment_start(segment), u64::from(state.log.infos[0].used))
+        let info = &state.log.infos[to_usize(segment - state.log.tail)];
+        (state.log.segment_start(segment), u64::from(info.used))
     };
     let mut bytes = inner.env.buf(to_usize(used));
     let mut running = VecDeque::new();
@@ -30,7 +47,7 @@ pub(super) async fn read_back(
         got += part.len() as u64;
     }
     let found = parse(inner, segment, &bytes)?;
-    Ok((bytes, found))
+    Ok(Segment { number: segment, bytes, found })
 }
 
 fn parse(inner: &Inner, segment: u64, bytes: &[u8]) -> Result<Vec<Found>, GroupError> {

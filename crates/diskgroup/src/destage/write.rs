@@ -38,7 +38,7 @@ pub(super) async fn write_data(
         for part in contiguous(run) {
             running.push_back((issue(inner, device, &part, bytes), part.len() as i64));
             written.extend(part);
-            if running.len() >= inner.options.destage_depth {
+            while running.len() >= depth(inner) {
                 finish(inner, device, running.pop_front()).await?;
             }
         }
@@ -55,6 +55,15 @@ pub(super) async fn write_data(
         finish(inner, device, running.pop_front()).await?;
     }
     Ok(written)
+}
+
+/// Writes that may be in flight now.
+fn depth(inner: &Inner) -> usize {
+    let state = inner.state.borrow();
+    match state.drain_all {
+        true => inner.options.destage_depth,
+        false => state.pace.depth(state.fill(), inner.options.destage_depth),
+    }
 }
 
 /// Cuts a run where blocks are missing. A fresh chunk of a file stays in one piece: it is written

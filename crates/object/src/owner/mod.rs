@@ -26,6 +26,7 @@ use crate::held::HeldGrants;
 use crate::objects::{ComponentStatus, ObjectError};
 use crate::options::ObjectOptions;
 use crate::record;
+use crate::replica::Replicas;
 use base::{
     ComponentId, HostId, Incarnation, Instant, Lsn, Map, ObjectId, SectorRange, Session, Term,
 };
@@ -47,6 +48,8 @@ pub(crate) struct Context {
     pub(crate) peers: Peers,
     pub(crate) leases: HeldGrants,
     pub(crate) groups: Vec<DiskGroup>,
+    /// The components of this host, asked without a detour over the links.
+    pub(crate) replicas: Rc<Replicas>,
     pub(crate) options: ObjectOptions,
     /// Resyncs at a time on this host, so that a returned host does not bring all at once.
     pub(crate) resync_room: Semaphore,
