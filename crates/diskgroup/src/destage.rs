@@ -50,7 +50,7 @@ struct Found {
     entry: Entry,
     /// Bytes from the segment's start; for entries without payload: of their commit.
     at: u64,
-    crcs: Vec<u32>,
+    crcs: wire::Crcs,
 }
 
 /// One whole block on its way to capacity.

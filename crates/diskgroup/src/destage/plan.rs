@@ -45,7 +45,7 @@ pub(super) fn plan(inner: &Inner, segment: u64, found: &[Found], bytes: &[u8]) -
     }
     drop(state);
     for writes in &mut batch.writes {
-        writes.sort_by_key(|write| (write.chunk, write.block));
+        writes.sort_unstable_by_key(|write| (write.chunk, write.block));
     }
     batch
 }

@@ -70,7 +70,7 @@ fn parse(inner: &Inner, segment: u64, bytes: &[u8]) -> Result<Vec<Found>, GroupE
             let (mine, rest) = crcs.split_at(entry.crc_count());
             crcs = rest;
             let payload = at as u64 + u64::from(entry.payload) * SECTOR_SIZE;
-            found.push(Found { entry, at: payload, crcs: mine.to_vec() });
+            found.push(Found { entry, at: payload, crcs: wire::Crcs::new(mine) });
         }
         at += commit.length as usize;
     }

@@ -12,7 +12,7 @@ pub(super) async fn write_data(
     writes: Vec<BlockWrite>,
     bytes: &Buf,
 ) -> Result<Vec<BlockWrite>, GroupError> {
-    let mut running: VecDeque<(Writing, i64)> = VecDeque::new();
+    let mut running: VecDeque<Writing> = VecDeque::new();
     let mut written = Vec::with_capacity(writes.len());
     let mut rest = writes.into_iter().peekable();
     while let Some(first) = rest.next() {
@@ -36,10 +36,14 @@ pub(super) async fn write_data(
             }
         }
         for part in contiguous(run) {
-            running.push_back((issue(inner, device, &part, bytes), part.len() as i64));
+            running.push_back(issue(inner, device, &part, bytes));
             written.extend(part);
-            while running.len() >= depth(inner) {
-                finish(inner, device, running.pop_front()).await?;
+            let most = depth(inner);
+            if running.len() >= most {
+                // Several places at a time, so that the next writes go out in one batch.
+                while running.len() > most / 2 {
+                    finish(inner, device, running.pop_front()).await?;
+                }
             }
         }
         let mut state = inner.state.borrow_mut();
@@ -69,6 +73,9 @@ fn depth(inner: &Inner) -> usize {
 /// Cuts a run where blocks are missing. A fresh chunk of a file stays in one piece: it is written
 /// in full, once, so that later writes need no new extents.
 fn contiguous(run: Vec<BlockWrite>) -> Vec<Vec<BlockWrite>> {
+    if run.len() == 1 {
+        return vec![run]; // random load: nearly all of them
+    }
     let mut parts: Vec<Vec<BlockWrite>> = Vec::new();
     for write in run {
         match parts.last_mut() {
@@ -110,9 +117,9 @@ fn issue(inner: &Inner, device: usize, part: &[BlockWrite], bytes: &Buf) -> Writ
 async fn finish(
     inner: &Inner,
     device: usize,
-    writing: Option<(Writing, i64)>,
+    writing: Option<Writing>,
 ) -> Result<(), GroupError> {
-    let Some((writing, _)) = writing else { return Ok(()) };
+    let Some(writing) = writing else { return Ok(()) };
     writing.await.map_err(|error| inner.fence(&inner.devices[device].path, &error))
 }
 
