@@ -44,10 +44,11 @@ impl Grants {
     }
 
     fn at(start: Instant, me: PeerId, options: &ObjectOptions) -> Self {
+        let forgets = options.mutations.forget_grants;
         Self {
             me,
             ttl: options.lease_ttl,
-            amnesia_until: start + options.lease_ttl,
+            amnesia_until: if forgets { start } else { start + options.lease_ttl },
             given: RefCell::default(),
             epochs: RefCell::default(),
             is_ignored: options.mutations.fence_ignores_grants,

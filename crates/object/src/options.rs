@@ -79,7 +79,8 @@ pub struct Mutations {
     pub left_from_new_term: bool,
     /// Rule 33: the returning component's own changes are not looked at.
     pub forget_own_tail: bool,
-    /// Rule 32: a write that completed without the target does not make its range dirty.
+    /// Rule 32: a write that missed the target, in flight at its return or completed without it,
+    /// does not make its range dirty.
     pub forget_missed_write: bool,
     /// Rule 32: a range leaves dirty when its copy is answered.
     pub clear_dirty_at_answer: bool,
@@ -101,4 +102,16 @@ pub struct Mutations {
     pub term_not_durable: bool,
     /// Rule 52b: a fence does not wait for the grant to the old owner to run out.
     pub fence_ignores_grants: bool,
+    /// Rule 52b: a restarted replica takes what it does not remember for not granted.
+    pub forget_grants: bool,
+    /// Rule 52a: one grant is enough, whosever.
+    pub any_grant: bool,
+    /// Rule 21: a grant that was won again counts without a look at who was there in between.
+    pub regain_without_look: bool,
+    /// Rule 37: components on their way back are read from.
+    pub joining_serves: bool,
+    /// Rule 6: K is raised by reconciliation before its copies are everywhere.
+    pub raise_commit_early: bool,
+    /// Rule 43: an owner takes clients' frames of any term.
+    pub no_client_term_check: bool,
 }

@@ -179,7 +179,8 @@ async fn open(
     {
         let mut state = owner.state.borrow_mut();
         let mut dirty = crate::dirty::DirtySet::new(owner.sectors);
-        for range in state.window.in_flight() {
+        let forgets = owner.options().mutations.forget_missed_write;
+        for range in state.window.in_flight().filter(|_| !forgets) {
             dirty.insert(range);
         }
         state.resyncs.insert(component, Resync { dirty, copies: 0 });

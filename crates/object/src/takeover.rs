@@ -256,6 +256,9 @@ async fn reconcile(
         return Ok(());
     }
     let chosen = choose(owner, reached, prefer);
+    if owner.options().mutations.raise_commit_early {
+        owner.state.borrow_mut().fence_commit = Lsn::new(owner.term, 0);
+    }
     tracing::info!(
         object = %owner.id, term = owner.term.0, %commit, bytes = dirty.bytes(), %chosen,
         "making tails equal"

@@ -4,11 +4,12 @@
 use crate::cluster::{Cluster, VOLUME, ask};
 use crate::mirrors;
 use crate::mutation::Mutation;
-use crate::oracle::Wrong;
-use crate::plan::{Fault, Plan};
-use crate::workload::{self, Shared};
+use crate::oracle::{Author, Wrong};
+use crate::plan::{Fault, Plan, Round};
+use crate::workload::{self, Client, Shared};
 use base::{CHUNK_SECTORS, Rng, SECTOR_SIZE, SectorRange};
 use host::{Command, Health, Reply, StatusReport};
+use sim::DiskFault;
 use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
@@ -66,12 +67,16 @@ pub struct Outcome {
     pub compared: u64,
 }
 
-struct Run {
-    plan: Plan,
-    cluster: Cluster,
-    shared: Rc<Shared>,
-    rng: Rng,
+pub(crate) struct Run {
+    pub(crate) plan: Plan,
+    pub(crate) cluster: Cluster,
+    pub(crate) shared: Rc<Shared>,
+    pub(crate) rng: Rng,
+    /// Whether the load of this round ends with its decisive fault.
+    is_quiet: bool,
     boots: u64,
+    /// The newest run of each host.
+    runs: Vec<u64>,
     faults: [u64; Fault::ALL.len()],
     compared: u64,
 }
@@ -79,12 +84,15 @@ struct Run {
 /// Runs a plan.
 #[must_use]
 pub fn run(plan: &Plan, mutation: Option<Mutation>) -> Outcome {
+    let cluster = Cluster::new(plan, mutation);
     let mut run = Run {
         plan: plan.clone(),
-        cluster: Cluster::new(plan, mutation),
-        shared: Rc::new(Shared::new(plan.sectors)),
+        shared: Rc::new(Shared::new(plan.sectors, &cluster.records)),
+        cluster,
         rng: Rng::stream(plan.seed, 2),
+        is_quiet: false,
         boots: 0,
+        runs: vec![0; plan.hosts as usize],
         faults: [0; Fault::ALL.len()],
         compared: 0,
     };
@@ -114,45 +122,85 @@ impl Run {
         }
         self.wait("all hosts ready", |run| run.all_ready())?;
         self.create_volume()?;
-        for _ in 0..self.plan.steps {
-            let fault = self.plan.draw(&mut self.rng);
-            self.inject(fault);
-            let micros = 1 + self.rng.below(self.plan.step_max.as_micros() as u64);
-            self.cluster.world.run_for(Duration::from_micros(micros));
-            self.check_reads()?;
+        for round in self.plan.rounds.clone() {
+            self.round(round)?;
         }
+        Ok(())
+    }
+
+    /// Load under faults, then everything healed and everything checked.
+    fn round(&mut self, round: Round) -> Result<(), Violation> {
+        tracing::info!(?round, "a round begins");
+        self.is_quiet = round.is_quiet;
+        self.shared.is_open.set(true);
+        let warm_up = Duration::from_millis(300 + self.rng.below(1500));
+        self.run_for(warm_up)?;
+        self.tell(round.story)?;
         self.heal();
         self.wait("all hosts ready again", |run| run.all_ready())?;
-        self.wait("volume green under load", |run| run.is_green())?;
-        self.shared.is_open.set(false);
+        if self.shared.is_open.get() {
+            self.wait("volume green under load", |run| run.is_green())?;
+            self.shared.is_open.set(false);
+        }
         self.wait("operations ended", |run| run.shared.running.get() == 0)?;
         self.wait("volume green at rest", |run| run.is_green())?;
         self.read_everything()?;
-        self.compared = mirrors::compare(&self.cluster).map_err(Violation::Mirrors)?;
+        self.compared += mirrors::compare(&self.cluster).map_err(Violation::Mirrors)?;
         Ok(())
+    }
+
+    /// The fault that matters comes now: in a quiet round the load ends before it.
+    pub(crate) fn decisive(&self) {
+        if self.is_quiet {
+            self.shared.is_open.set(false);
+        }
+    }
+
+    /// Lets `d` pass and looks at what the clients saw.
+    pub(crate) fn run_for(&self, d: Duration) -> Result<(), Violation> {
+        self.cluster.world.run_for(d);
+        self.check_reads()
     }
 
     fn boot(&mut self, index: usize) {
         self.boots += 1;
-        let (shared, boots, clients) = (Rc::clone(&self.shared), self.boots, self.plan.clients);
-        let (seed, pause_max) = (self.plan.seed, self.plan.pause_max);
+        self.runs[index] = self.boots;
+        let (shared, boots, load) = (Rc::clone(&self.shared), self.boots, self.plan.load);
+        let seed = self.plan.seed;
         self.cluster.boot(index, move |env, node| async move {
             let tasks = env::TaskSet::default();
-            for number in 0..clients {
-                let name = format!("client {number} of host{}", index + 1);
-                let rng = Rng::stream(seed, 1000 + boots * 64 + u64::from(number));
-                let client = workload::client(
-                    env.clone(),
-                    Rc::clone(&node),
-                    Rc::clone(&shared),
-                    pause_max,
-                    rng,
-                    name,
-                );
-                tasks.spawn(&env, "client", client);
+            for number in 0..load.writers + load.readers {
+                let client = Client {
+                    env: env.clone(),
+                    node: Rc::clone(&node),
+                    shared: Rc::clone(&shared),
+                    author: author(index, boots),
+                    load,
+                    is_reader: number >= load.writers,
+                    rng: Rng::stream(seed, 1000 + boots * 64 + u64::from(number)),
+                    name: format!("client {number} of host{}", index + 1),
+                };
+                tasks.spawn(&env, "client", client.run());
             }
             std::future::pending::<()>().await;
         });
+    }
+
+    /// Starts a host that is down.
+    pub(crate) fn boot_if_down(&mut self, index: usize) {
+        if !self.cluster.world.is_up(self.cluster.machines[index].key) {
+            self.boot(index);
+        }
+    }
+
+    /// The devices of a host are as good as new.
+    pub(crate) fn clear_disks(&self, index: usize) {
+        let (world, key) = (&self.cluster.world, self.cluster.machines[index].key);
+        for device in ["cache", "capacity"] {
+            if world.has_disk(key, device) {
+                world.disk_error(key, device, DiskFault::Clear);
+            }
+        }
     }
 
     fn all_ready(&self) -> bool {
@@ -175,7 +223,7 @@ impl Run {
         Err(Violation::Stuck(format!("not '{what}' within {} s", HEAL_MAX.as_secs())))
     }
 
-    fn check_reads(&self) -> Result<(), Violation> {
+    pub(crate) fn check_reads(&self) -> Result<(), Violation> {
         match self.shared.wrong.borrow().clone() {
             None => Ok(()),
             Some((client, wrong)) => Err(Violation::Read { client, wrong }),
@@ -220,14 +268,19 @@ impl Run {
         status.health == Health::Green
     }
 
-    fn any_host(&mut self) -> usize {
+    pub(crate) fn any_host(&mut self) -> usize {
         self.rng.below(self.cluster.machines.len() as u64) as usize
     }
 
-    fn inject(&mut self, fault: Fault) {
+    /// A random fault on a random host.
+    pub(crate) fn inject(&mut self, fault: Fault) {
+        let index = self.any_host();
+        self.inject_at(fault, index);
+    }
+
+    pub(crate) fn inject_at(&mut self, fault: Fault, index: usize) {
         let kind = Fault::ALL.iter().position(|other| *other == fault).unwrap_or(0);
         self.faults[kind] += 1;
-        let index = self.any_host();
         let key = self.cluster.machines[index].key;
         let other = self.cluster.machines[(index + 1) % self.cluster.machines.len()].key;
         let world = self.cluster.world.clone();
@@ -262,7 +315,8 @@ impl Run {
         }
     }
 
-    fn take_down(&mut self, index: usize, is_crash: bool) {
+    /// Power loss, or the end of the process.
+    pub(crate) fn take_down(&mut self, index: usize, is_crash: bool) {
         if self.cluster.world.is_up(self.cluster.machines[index].key) {
             self.cluster.take_down(index, is_crash);
         }
@@ -282,6 +336,10 @@ impl Run {
 
     fn heal(&mut self) {
         self.cluster.world.heal_all();
+        for index in 0..self.cluster.machines.len() {
+            self.clear_disks(index);
+        }
+        self.shared.only.set(None);
         self.boot_what_is_down(true);
     }
 
@@ -297,6 +355,7 @@ impl Run {
             let is_done = Rc::new(RefCell::new(None));
             let place = Rc::clone(&is_done);
             let name = format!("last check on host{}", index + 1);
+            let author = author(index, self.runs[index]);
             let whole = SectorRange::new(0, self.plan.sectors);
             let task = env.spawn("last check", async move {
                 let outcome = match node.exports().attach(VOLUME) {
@@ -304,7 +363,7 @@ impl Run {
                     Ok(device) => {
                         let mut outcome = Ok(());
                         for piece in whole.split_at_multiples(CHUNK_SECTORS) {
-                            let read = workload::read(&device, piece, &shared, &name).await;
+                            let read = workload::read(&device, piece, &shared, author, &name).await;
                             outcome = outcome.and(read.map_err(|error| error.to_string()));
                         }
                         outcome
@@ -329,4 +388,9 @@ impl Run {
         }
         Ok(())
     }
+}
+
+/// The clients of a host's run.
+fn author(index: usize, run: u64) -> Author {
+    Author { host: index as u32, run }
 }

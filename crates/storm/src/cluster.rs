@@ -3,6 +3,7 @@
 
 use crate::mutation::Mutation;
 use crate::plan::Plan;
+use crate::records::Records;
 use base::GroupId;
 use diskgroup::{CreateSizes, DiskGroup, GroupSpec};
 use env::{Address, Env};
@@ -18,12 +19,15 @@ pub const VOLUME: &str = "storm";
 const CLUSTER: u64 = 0x5707;
 /// TCP port of the directory and of the hosts' peers.
 const PORT: u16 = 7000;
+/// Between the failed start of something and the next attempt.
+const RESTART_PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
 
 /// One data host: the machine and, while its process runs, its node.
 pub struct Machine {
     /// The machine in the world.
     pub key: HostKey,
-    number: u32,
+    /// Its id as a host.
+    pub number: u32,
     node: Rc<RefCell<Option<Rc<Node>>>>,
     is_formatted: Rc<RefCell<bool>>,
 }
@@ -36,7 +40,8 @@ pub struct Cluster {
     pub machines: Vec<Machine>,
     /// The machine of the directory.
     pub directory: HostKey,
-    backend: Rc<directory::MemoryBackend>,
+    /// What the directory holds.
+    pub records: Rc<Records>,
     plan: Plan,
     mutation: Option<Mutation>,
 }
@@ -65,22 +70,25 @@ impl Cluster {
         for (machine, drift) in machines.iter().zip(&plan.drift_ppm) {
             world.clock_drift(machine.key, *drift);
         }
-        let backend = Rc::new(directory::MemoryBackend::default());
-        Self { world, machines, directory, backend, plan: plan.clone(), mutation }
+        Self { world, machines, directory, records: Rc::default(), plan: plan.clone(), mutation }
     }
 
     /// Starts the directory's process; its content outlives it.
     pub fn boot_directory(&self) {
-        let backend = Rc::clone(&self.backend);
+        let backend = Rc::clone(&self.records);
+        let faults = self.plan.directory;
         self.world.boot(self.directory, move |env: Env| {
             Box::pin(async move {
                 let Ok(listener) = env.listen(directory_address()).await else { return };
                 let inner = env.clone();
                 let _founding = env.spawn("found", async move {
-                    let founded = host::found(&inner, directory_address(), CLUSTER).await;
-                    assert!(founded.is_ok(), "the cluster is not founded: {founded:?}");
+                    // Where the answer got lost it is asked again: founding twice changes nothing.
+                    while let Err(error) = host::found(&inner, directory_address(), CLUSTER).await {
+                        tracing::info!(?error, "not founded");
+                        inner.sleep(RESTART_PAUSE).await;
+                    }
                 });
-                if let Err(error) = directory::serve(&env, listener, backend).await {
+                if let Err(error) = directory::serve_with(&env, listener, backend, faults).await {
                     panic!("the directory does not serve: {error}");
                 }
             })
@@ -109,14 +117,16 @@ impl Cluster {
                     format(&env, &config, sizes, segment_size).await;
                     *is_formatted.borrow_mut() = true;
                 }
-                match Node::start(&env, &config, options).await {
-                    Ok(node) => {
-                        let node = Rc::new(node);
-                        *place.borrow_mut() = Some(Rc::clone(&node));
-                        then(env, node).await;
+                let node = loop {
+                    match Node::start(&env, &config, options.clone()).await {
+                        Ok(node) => break Rc::new(node),
+                        // As a supervisor does. Who never starts is noticed as stuck.
+                        Err(error) => tracing::warn!(name = config.name, %error, "does not start"),
                     }
-                    Err(error) => panic!("{} does not start: {error}", config.name),
-                }
+                    env.sleep(RESTART_PAUSE).await;
+                };
+                *place.borrow_mut() = Some(Rc::clone(&node));
+                then(env, node).await;
             })
         });
         // Power loss resets a machine's clock.

@@ -10,8 +10,10 @@ mod mirrors;
 mod mutation;
 mod oracle;
 mod plan;
+mod records;
+mod script;
 mod workload;
 
 pub use campaign::{Outcome, Violation, run};
 pub use mutation::Mutation;
-pub use plan::Plan;
+pub use plan::{Plan, Story};

@@ -4,7 +4,7 @@
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
-use storm::{Mutation, Outcome, Plan, run};
+use storm::{Mutation, Outcome, Plan, Story, run};
 
 /// Fault campaigns in simulation.
 #[derive(Parser)]
@@ -33,6 +33,9 @@ enum Command {
         /// Run each seed twice and compare the digests
         #[arg(long)]
         twice: bool,
+        /// This story in every round instead of those that the seed draws (see 'stories')
+        #[arg(long)]
+        story: Option<Story>,
     },
     /// Run one seed with the hosts' log on standard error (RUST_LOG-style filter in STORM_LOG)
     Replay {
@@ -41,7 +44,12 @@ enum Command {
         /// Break a rule on purpose
         #[arg(long)]
         mutation: Option<String>,
+        /// This story in every round
+        #[arg(long)]
+        story: Option<Story>,
     },
+    /// List the stories of a round
+    Stories,
     /// List the rules that can be broken
     Mutations,
     /// Break each rule in turn and count the seeds until it is noticed
@@ -55,6 +63,9 @@ enum Command {
         /// This rule alone
         #[arg(long)]
         mutation: Option<String>,
+        /// This story in every round
+        #[arg(long)]
+        story: Option<Story>,
     },
 }
 
@@ -63,11 +74,19 @@ const PROGRESS: u64 = 50;
 
 fn main() -> ExitCode {
     match Cli::parse().command {
-        Command::Run { seeds, first, mutation, twice } => {
-            campaign(first, seeds, mutation.as_deref(), twice)
+        Command::Run { seeds, first, mutation, twice, story } => {
+            campaign(first, seeds, mutation.as_deref(), twice, story)
         }
-        Command::Replay { seed, mutation } => replay(seed, mutation.as_deref()),
-        Command::Hunt { seeds, first, mutation } => hunt(first, seeds, mutation.as_deref()),
+        Command::Replay { seed, mutation, story } => replay(seed, mutation.as_deref(), story),
+        Command::Hunt { seeds, first, mutation, story } => {
+            hunt(first, seeds, mutation.as_deref(), story)
+        }
+        Command::Stories => {
+            for story in Story::ALL {
+                println!("{story}");
+            }
+            ExitCode::SUCCESS
+        }
         Command::Mutations => {
             for mutation in Mutation::ALL {
                 println!("{:<24} rule {}", mutation.name, mutation.rule);
@@ -88,7 +107,22 @@ fn find(name: Option<&str>) -> Result<Option<Mutation>, ExitCode> {
     }
 }
 
-fn campaign(first: u64, seeds: u64, mutation: Option<&str>, twice: bool) -> ExitCode {
+/// The plan of a seed, with one story in every round where one is named.
+fn plan_of(seed: u64, story: Option<Story>) -> Plan {
+    let mut plan = Plan::of_seed(seed);
+    if let Some(story) = story {
+        plan.rounds.iter_mut().for_each(|round| round.story = story);
+    }
+    plan
+}
+
+fn campaign(
+    first: u64,
+    seeds: u64,
+    mutation: Option<&str>,
+    twice: bool,
+    story: Option<Story>,
+) -> ExitCode {
     let mutation = match find(mutation) {
         Ok(mutation) => mutation,
         Err(code) => return code,
@@ -98,7 +132,7 @@ fn campaign(first: u64, seeds: u64, mutation: Option<&str>, twice: bool) -> Exit
         if (seed - first) % PROGRESS == PROGRESS - 1 {
             eprintln!("{} of {seeds} seeds, {} bad", seed - first + 1, bad.len());
         }
-        let outcome = run(&Plan::of_seed(seed), mutation);
+        let outcome = run(&plan_of(seed, story), mutation);
         operations += outcome.operations;
         events += outcome.events;
         seconds += outcome.elapsed.as_secs_f64();
@@ -106,7 +140,7 @@ fn campaign(first: u64, seeds: u64, mutation: Option<&str>, twice: bool) -> Exit
             println!("seed {seed}: {violation}");
             bad.push(seed);
         }
-        if twice && run(&Plan::of_seed(seed), mutation).digest != outcome.digest {
+        if twice && run(&plan_of(seed, story), mutation).digest != outcome.digest {
             println!("seed {seed}: the same seed gave two digests");
             bad.push(seed);
         }
@@ -121,7 +155,7 @@ fn campaign(first: u64, seeds: u64, mutation: Option<&str>, twice: bool) -> Exit
 }
 
 /// Prints, for each broken rule, in which seed it was noticed and by what.
-fn hunt(first: u64, seeds: u64, name: Option<&str>) -> ExitCode {
+fn hunt(first: u64, seeds: u64, name: Option<&str>, story: Option<Story>) -> ExitCode {
     let wanted = match find(name) {
         Ok(wanted) => wanted,
         Err(code) => return code,
@@ -131,7 +165,7 @@ fn hunt(first: u64, seeds: u64, name: Option<&str>) -> ExitCode {
     for mutation in all.filter(|m| wanted.is_none_or(|wanted| wanted.name == m.name)) {
         let noticed = (first..first + seeds).find_map(|seed| {
             // A broken rule may trip an assertion of the code itself: that counts as noticed.
-            let ran = std::panic::catch_unwind(|| run(&Plan::of_seed(seed), Some(mutation)));
+            let ran = std::panic::catch_unwind(|| run(&plan_of(seed, story), Some(mutation)));
             let how = match ran {
                 Ok(outcome) => outcome.violation?.to_string(),
                 Err(_) => "an assertion".to_owned(),
@@ -152,7 +186,7 @@ fn hunt(first: u64, seeds: u64, name: Option<&str>) -> ExitCode {
     if survivors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn replay(seed: u64, mutation: Option<&str>) -> ExitCode {
+fn replay(seed: u64, mutation: Option<&str>, story: Option<Story>) -> ExitCode {
     let mutation = match find(mutation) {
         Ok(mutation) => mutation,
         Err(code) => return code,
@@ -166,7 +200,7 @@ fn replay(seed: u64, mutation: Option<&str>) -> ExitCode {
         .without_time()
         .with_ansi(false)
         .try_init();
-    let plan = Plan::of_seed(seed);
+    let plan = plan_of(seed, story);
     println!("{plan:?}");
     let outcome: Outcome = run(&plan, mutation);
     println!("{outcome:?}");

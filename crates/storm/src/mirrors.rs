@@ -37,16 +37,23 @@ pub fn compare(cluster: &Cluster) -> Result<u64, String> {
             compared += 1;
             let differs = content.iter().zip(other).position(|(a, b)| a != b);
             if let Some(at) = differs {
+                let (sector, first) = (at / 512, at / 512 * 512);
                 return Err(format!(
-                    "sector {} differs between host{} and host{}",
-                    at / 512,
+                    "sector {sector} differs between host{} (write {}) and host{} (write {})",
                     host + 1,
-                    other_host + 1
+                    tag(&content[first..]),
+                    other_host + 1,
+                    tag(&other[first..]),
                 ));
             }
         }
     }
     Ok(compared)
+}
+
+/// The first word of a sector: which write it is of, for people.
+fn tag(sector: &[u8]) -> u64 {
+    sector.first_chunk().map_or(0, |word| u64::from_le_bytes(*word))
 }
 
 fn read_all(

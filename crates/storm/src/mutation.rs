@@ -24,12 +24,14 @@ impl Mutation {
     pub const ALL: &[Self] = &[
         object!("answer-before-all", "5", answer_before_all),
         object!("answer-when-received", "4", answer_when_received),
+        object!("raise-commit-early", "6", raise_commit_early),
         object!("no-term-check", "8", no_term_check),
         object!("no-seat-check", "9", no_seat_check),
         object!("reads-do-not-wait", "10", reads_do_not_wait),
         object!("no-lease-check", "12", no_lease_check),
         object!("complete-before-absent", "15", complete_before_absent),
         object!("left-from-new-term", "17", left_from_new_term),
+        object!("regain-without-look", "21", regain_without_look),
         object!("fence-without-drain", "24", fence_without_drain),
         object!("term-not-durable", "24", term_not_durable),
         object!("serve-before-absent", "26", serve_before_absent),
@@ -39,7 +41,11 @@ impl Mutation {
         object!("forget-own-tail", "33", forget_own_tail),
         object!("copy-without-lock", "34", copy_without_lock),
         object!("require-after-active", "35", require_after_active),
+        object!("joining-serves", "37", joining_serves),
+        object!("no-client-term-check", "43", no_client_term_check),
+        object!("any-grant", "52a", any_grant),
         object!("fence-ignores-grants", "52b", fence_ignores_grants),
+        object!("forget-grants", "52b", forget_grants),
     ];
 
     /// The mutation of that name.

@@ -1,24 +1,85 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What each sector may hold: a register per sector (DESIGN.md section 2, promises 1 and 2).
+//! What each sector may hold: a register per sector, with clients that die (DESIGN.md section 2,
+//! promises 1 and 2; PROTOCOL.md section 7).
 //!
 //! Every write carries a tag of its own, repeated in each of its sectors, so that a read tells
-//! which write it saw. Operations that are under way at the same time never overlap (the oracle
-//! hands out ranges), so after an acknowledged write only its tag may be read. A write without an
-//! answer may be read or not, also after later ones: its client died while it was on its way to the
-//! owner, and it may land whenever that way is open again (seed 198). Once it was read, the value
-//! before it may not come back.
+//! which write it saw. The oracle hands out ranges for writes, so two writes that somebody waits
+//! for never overlap; reads overlap everything. Each event has a stamp, later ones a higher one.
+//!
+//! A write takes effect at most once, at a moment in its *window*. The window begins with the call.
+//! It ends
+//! 1. with the answer, where there is one;
+//! 2. for a write that ended without an answer or with an error, when what is left of it on its
+//!    way can no longer be applied. That is *known* when
+//!    - somebody serves in a term above every term that its frames can carry: then all components
+//!      are fenced and a forwarded request is refused (rules 8, 24, 43);
+//!    - or a later run of its host had an operation answered: the owner drained what the earlier
+//!      run had sent before it let the later one in (rule 45);
+//!    - or its own host had a later operation on the same range answered (rules 45, 46).
+//!
+//! Until then a newer acknowledged write does not end it: nobody waits for it, so it may land late.
+//! This is what a linearizable register allows a client that crashed, and no more.
+//!
+//! A read is right if its value was there at a moment between its begin and its end. It says of
+//! that moment that every other write which had surely taken effect before, or whose window was
+//! over before, is overwritten: it may not come back. Of writes whose windows reach beyond it says
+//! nothing. The state of a sector is therefore
+//! - `now`: values known to have taken effect, of which one is the last (several only while
+//!   concurrent operations leave their order open);
+//! - `open`: writes never seen; each may have taken effect, or still do so within its window;
+//! - `past`: values that were possible until a stamp, for reads that began before it.
 
-use base::{SECTOR_SIZE, SectorRange};
+use base::{Map, SECTOR_SIZE, SectorRange};
 use std::fmt;
 
 /// The tag of zeros: never written, or discarded.
 pub const ZERO: u64 = 0;
 
+/// When something happened, in the order of the oracle's events.
+type Stamp = u64;
+
+/// One run of one host, in whose name an operation is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Author {
+    /// The host.
+    pub host: u32,
+    /// Later runs have higher numbers.
+    pub run: u64,
+}
+
+/// A write under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteId(u64);
+
+/// A read under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadId(u64);
+
+#[derive(Clone, Debug)]
+struct Write {
+    author: Author,
+    range: SectorRange,
+    tag: u64,
+    begun: Stamp,
+    /// It ended without an answer: then, and the highest term that its frames can carry.
+    ended: Option<(Stamp, u64)>,
+    /// Its window is over.
+    closed: Option<Stamp>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    tag: u64,
+    /// It had taken effect by then.
+    since: Stamp,
+}
+
 #[derive(Clone, Debug, Default)]
 struct Sector {
-    current: u64,
-    undecided: Vec<u64>,
-    is_busy: bool,
+    now: Vec<Known>,
+    open: Vec<WriteId>,
+    past: Vec<(u64, Stamp)>,
+    is_written: bool,
 }
 
 /// A sector that holds what it may not.
@@ -28,9 +89,9 @@ pub struct Wrong {
     pub sector: u64,
     /// What was read: a write's tag, or nothing that was ever written there.
     pub found: Option<u64>,
-    /// The last value known.
-    pub current: u64,
-    /// Values of unanswered writes.
+    /// The values that are known to be there, the last one among them.
+    pub current: Vec<u64>,
+    /// Values of writes that may be there.
     pub undecided: Vec<u64>,
 }
 
@@ -41,7 +102,7 @@ impl fmt::Display for Wrong {
             Some(tag) => write!(f, "write {tag}")?,
             None => write!(f, "bytes that were never written there")?,
         }
-        write!(f, "; it should hold write {}", self.current)?;
+        write!(f, "; it should hold write {:?}", self.current)?;
         if !self.undecided.is_empty() {
             write!(f, " or one of {:?}", self.undecided)?;
         }
@@ -53,15 +114,26 @@ impl fmt::Display for Wrong {
 #[derive(Debug)]
 pub struct Oracle {
     sectors: Vec<Sector>,
-    next_tag: u64,
+    writes: Map<u64, Write>,
+    /// Writes that ended without an answer and whose windows are not known to be over.
+    undecided: Vec<WriteId>,
+    reads: Map<u64, (SectorRange, Stamp)>,
+    clock: Stamp,
 }
 
 impl Oracle {
     /// A volume of `sectors` sectors, all zero.
     #[must_use]
     pub fn new(sectors: u64) -> Self {
-        let sectors = (0..sectors).map(|_| Sector::default()).collect();
-        Self { sectors, next_tag: ZERO }
+        let zero = Known { tag: ZERO, since: 0 };
+        let sectors = (0..sectors).map(|_| Sector { now: vec![zero], ..Sector::default() });
+        Self {
+            sectors: sectors.collect(),
+            writes: Map::new(),
+            undecided: Vec::new(),
+            reads: Map::new(),
+            clock: 0,
+        }
     }
 
     /// Sectors of the volume.
@@ -70,75 +142,214 @@ impl Oracle {
         self.sectors.len() as u64
     }
 
+    /// Whether a write ended without an answer and may still land.
+    #[must_use]
+    pub fn has_undecided(&self) -> bool {
+        !self.undecided.is_empty()
+    }
+
+    fn tick(&mut self) -> Stamp {
+        self.clock += 1;
+        self.clock
+    }
+
     fn part(&mut self, range: SectorRange) -> &mut [Sector] {
         &mut self.sectors[range.start as usize..range.end() as usize]
     }
 
-    /// Takes the range for one operation; false where another one has part of it.
-    pub fn begin(&mut self, range: SectorRange) -> bool {
-        if self.part(range).iter().any(|sector| sector.is_busy) {
-            return false;
+    /// Begins a write of data, or of zeros: its name and its tag. `None` where another one that
+    /// somebody waits for has part of the range.
+    pub fn begin_write(
+        &mut self,
+        author: Author,
+        range: SectorRange,
+        is_zero: bool,
+    ) -> Option<(WriteId, u64)> {
+        if self.part(range).iter().any(|sector| sector.is_written) {
+            return None;
         }
-        self.part(range).iter_mut().for_each(|sector| sector.is_busy = true);
-        true
+        let begun = self.tick();
+        // The stamp is a number that no other write has.
+        let tag = if is_zero { ZERO } else { begun };
+        let id = WriteId(begun);
+        self.writes.insert(begun, Write { author, range, tag, begun, ended: None, closed: None });
+        for sector in self.part(range) {
+            sector.is_written = true;
+            sector.open.push(id);
+        }
+        Some((id, tag))
     }
 
-    /// A tag for a new write.
-    pub fn tag(&mut self) -> u64 {
-        self.next_tag += 1;
-        self.next_tag
+    /// Begins a read.
+    pub fn begin_read(&mut self, range: SectorRange) -> ReadId {
+        let begun = self.tick();
+        self.reads.insert(begun, (range, begun));
+        ReadId(begun)
     }
 
     /// The write was acknowledged.
-    pub fn acknowledged(&mut self, range: SectorRange, tag: u64) {
-        for sector in self.part(range) {
-            sector.current = tag;
-            sector.is_busy = false;
-            sector.undecided.retain(|other| *other != tag);
-        }
-    }
-
-    /// The write ended without an answer, or with an error: it may be there or not.
-    pub fn undecided(&mut self, range: SectorRange, tag: u64) {
-        for sector in self.part(range) {
-            sector.is_busy = false;
-            if !sector.undecided.contains(&tag) {
-                sector.undecided.push(tag);
+    pub fn acknowledged(&mut self, id: WriteId) {
+        let now = self.tick();
+        let Some(write) = self.writes.remove(&id.0) else { unreachable!("a write ends once") };
+        self.answered(write.author, write.range, write.begun);
+        let (writes, oldest) = (&self.writes, self.reads.keys().next().copied());
+        let part = write.range.start as usize..write.range.end() as usize;
+        for sector in &mut self.sectors[part] {
+            sector.is_written = false;
+            let unseen = sector.open.iter().position(|other| *other == id);
+            if let Some(at) = unseen {
+                sector.open.remove(at);
             }
+            // What had surely taken effect before this write began is overwritten, and so is what
+            // could only take effect before.
+            let fresh = sector.now.iter().any(|known| known.since > write.begun);
+            if unseen.is_some() || fresh {
+                sector.forget_known(now, |known| known.since <= write.begun);
+            }
+            if unseen.is_some() {
+                sector.now.push(Known { tag: write.tag, since: now });
+            }
+            sector.forget_open(now, writes, |other| is_over(other, write.begun));
+            sector.trim(oldest);
         }
     }
 
-    /// The operation had no effect on what is known.
-    pub fn release(&mut self, range: SectorRange) {
-        self.part(range).iter_mut().for_each(|sector| sector.is_busy = false);
+    /// The write ended without an answer, or with an error: it may be there, or come. None of its
+    /// frames carries a term above `term`.
+    pub fn unanswered(&mut self, id: WriteId, term: u64) {
+        let now = self.tick();
+        let Some(write) = self.writes.get_mut(&id.0) else { unreachable!("a write ends once") };
+        write.ended = Some((now, term));
+        let range = write.range;
+        self.undecided.push(id);
+        self.part(range).iter_mut().for_each(|sector| sector.is_written = false);
     }
 
-    /// The range was read and holds `bytes`.
+    /// A host serves in `term`: all components that count are fenced in it.
+    pub fn served(&mut self, term: u64) {
+        self.close(|write| write.ended.is_some_and(|(_, bound)| bound < term));
+    }
+
+    /// An operation of `author` on `range` that began at `begun` was answered.
+    fn answered(&mut self, author: Author, range: SectorRange, begun: Stamp) {
+        self.close(|write| {
+            let of_host = write.author.host == author.host;
+            let of_earlier_run = write.author.run < author.run;
+            let is_before = write.ended.is_some_and(|(at, _)| at < begun);
+            of_host && (of_earlier_run || is_before && write.range.overlaps(range))
+        });
+    }
+
+    fn close(&mut self, is_over: impl Fn(&Write) -> bool) {
+        let (now, writes) = (self.clock, &mut self.writes);
+        self.undecided.retain(|id| {
+            let Some(write) = writes.get_mut(&id.0) else { return false };
+            if is_over(write) {
+                write.closed = Some(now);
+            }
+            write.closed.is_none()
+        });
+    }
+
+    /// The read ended without data.
+    pub fn read_failed(&mut self, id: ReadId) {
+        self.reads.remove(&id.0);
+    }
+
+    /// The read ended with `bytes`, asked for in the name of `author`.
     ///
     /// # Errors
     /// The first sector that holds what it may not.
-    pub fn read(&mut self, range: SectorRange, bytes: &[u8]) -> Result<(), Wrong> {
+    pub fn read(&mut self, id: ReadId, author: Author, bytes: &[u8]) -> Result<(), Wrong> {
+        let Some((range, begun)) = self.reads.remove(&id.0) else { unreachable!("it ends once") };
         assert_eq!(bytes.len() as u64, range.bytes(), "a read returns what was asked for");
+        let now = self.tick();
+        let oldest = self.reads.keys().next().copied();
         let contents = bytes.chunks(SECTOR_SIZE as usize);
+        let part = range.start as usize..range.end() as usize;
+        let writes = &self.writes;
         for (number, (sector, content)) in
-            (range.start..).zip(self.part(range).iter_mut().zip(contents))
+            (range.start..).zip(self.sectors[part].iter_mut().zip(contents))
         {
             let found = tag_of(number, content);
-            let known =
-                found.is_some_and(|tag| tag == sector.current || sector.undecided.contains(&tag));
-            let Some(tag) = found.filter(|_| known) else {
+            let is_right = found.is_some_and(|tag| sector.saw(tag, begun, now, writes));
+            if !is_right {
                 return Err(Wrong {
                     sector: number,
                     found,
-                    current: sector.current,
-                    undecided: sector.undecided.clone(),
+                    current: sector.now.iter().map(|known| known.tag).collect(),
+                    undecided: sector.open.iter().map(|id| writes[&id.0].tag).collect(),
                 });
-            };
-            sector.current = tag;
-            sector.undecided.retain(|other| *other != tag);
-            sector.is_busy = false;
+            }
+            sector.trim(oldest);
         }
+        self.answered(author, range, begun);
         Ok(())
+    }
+}
+
+/// Whether the window of a write was over at `at`.
+fn is_over(write: &Write, at: Stamp) -> bool {
+    write.closed.is_some_and(|closed| closed <= at)
+}
+
+impl Sector {
+    /// A read that began at `begun` and ends `now` saw `tag`: whether it may, and what that tells.
+    fn saw(&mut self, tag: u64, begun: Stamp, now: Stamp, writes: &Map<u64, Write>) -> bool {
+        let known = self.now.iter().any(|known| known.tag == tag);
+        // Of several writes of the same value the one whose window ends first: the others allow
+        // more.
+        let window = |id: &WriteId| writes[&id.0].closed.unwrap_or(Stamp::MAX);
+        let of_tag = self.open.iter().filter(|id| writes[&id.0].tag == tag);
+        let unseen = of_tag.min_by_key(|id| window(id)).copied();
+        let past = self.past.iter().any(|(value, until)| *value == tag && *until > begun);
+        match (known, unseen) {
+            (false, None) if !past => return false,
+            (false, Some(id)) if !past => {
+                self.open.retain(|other| *other != id);
+                self.forget_known(now, |known| known.since <= begun);
+                self.now.push(Known { tag, since: now });
+            }
+            // With an answer that fits an older value as well, nothing is concluded from it.
+            (false, _) => return true,
+            (true, _) => self.forget_known(now, |other| other.since <= begun && other.tag != tag),
+        }
+        self.forget_open(now, writes, |other| is_over(other, begun) && other.tag != tag);
+        true
+    }
+
+    fn forget_known(&mut self, now: Stamp, is_gone: impl Fn(&Known) -> bool) {
+        let past = &mut self.past;
+        self.now.retain(|known| {
+            if is_gone(known) {
+                past.push((known.tag, now));
+            }
+            !is_gone(known)
+        });
+    }
+
+    fn forget_open(
+        &mut self,
+        now: Stamp,
+        writes: &Map<u64, Write>,
+        is_gone: impl Fn(&Write) -> bool,
+    ) {
+        let past = &mut self.past;
+        self.open.retain(|id| {
+            let write = &writes[&id.0];
+            if is_gone(write) {
+                past.push((write.tag, now));
+            }
+            !is_gone(write)
+        });
+    }
+
+    /// Forgets what no read under way can have seen; the oldest began at `oldest`.
+    fn trim(&mut self, oldest: Option<Stamp>) {
+        match oldest {
+            Some(oldest) => self.past.retain(|(_, until)| *until > oldest),
+            None => self.past.clear(),
+        }
     }
 }
 
@@ -147,59 +358,25 @@ pub fn fill(range: SectorRange, tag: u64, bytes: &mut [u8]) {
     for (index, sector) in bytes.chunks_mut(SECTOR_SIZE as usize).enumerate() {
         let number = range.start + index as u64;
         for (word, place) in sector.chunks_mut(8).enumerate() {
-            let value = if word % 2 == 0 { tag } else { number ^ (word as u64) << 48 };
-            place.copy_from_slice(&value.to_le_bytes());
+            place.copy_from_slice(&word_of(number, tag, word).to_le_bytes());
         }
     }
+}
+
+fn word_of(number: u64, tag: u64, word: usize) -> u64 {
+    if word.is_multiple_of(2) { tag } else { number ^ (word as u64) << 48 }
 }
 
 /// The tag of a sector's content; `None` where it is no whole sector of one write.
 fn tag_of(number: u64, content: &[u8]) -> Option<u64> {
-    if content.iter().all(|byte| *byte == 0) {
-        return Some(ZERO);
-    }
     let tag = u64::from_le_bytes(content[..8].try_into().ok()?);
-    let mut expected = vec![0; content.len()];
-    fill(SectorRange::new(number, 1), tag, &mut expected);
-    (expected == content).then_some(tag)
+    if tag == ZERO {
+        return content.iter().all(|byte| *byte == 0).then_some(ZERO);
+    }
+    let mut words = content.chunks(8).enumerate();
+    let is_whole = words.all(|(word, bytes)| bytes == word_of(number, tag, word).to_le_bytes());
+    is_whole.then_some(tag)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn content(range: SectorRange, tag: u64) -> Vec<u8> {
-        let mut bytes = vec![0; range.bytes() as usize];
-        if tag != ZERO {
-            fill(range, tag, &mut bytes);
-        }
-        bytes
-    }
-
-    #[test]
-    fn acknowledged_writes_must_be_read_and_unanswered_ones_may() {
-        let range = SectorRange::new(2, 3);
-        let mut oracle = Oracle::new(8);
-        assert!(oracle.begin(range));
-        assert!(!oracle.begin(SectorRange::new(4, 2)), "overlaps");
-        let (first, second) = (oracle.tag(), oracle.tag());
-        oracle.acknowledged(range, first);
-        assert!(oracle.read(range, &content(range, ZERO)).is_err(), "lost");
-        assert!(oracle.read(range, &content(range, first)).is_ok());
-        oracle.undecided(range, second);
-        assert!(oracle.read(range, &content(range, first)).is_ok(), "not there yet");
-        assert!(oracle.read(range, &content(range, second)).is_ok(), "came late");
-        assert!(oracle.read(range, &content(range, first)).is_err(), "un-seen");
-    }
-
-    #[test]
-    fn a_torn_or_misplaced_sector_is_wrong() {
-        let range = SectorRange::new(0, 1);
-        let mut oracle = Oracle::new(4);
-        oracle.acknowledged(range, 1);
-        let mut torn = content(range, 1);
-        torn[300] ^= 1;
-        assert!(oracle.read(range, &torn).is_err());
-        assert!(oracle.read(range, &content(SectorRange::new(1, 1), 1)).is_err());
-    }
-}
+mod tests;

@@ -2,7 +2,9 @@
 //! Clients: tasks on the cluster's hosts that write, read and discard at random.
 
 use crate::cluster::VOLUME;
-use crate::oracle::{Oracle, Wrong, ZERO, fill};
+use crate::oracle::{Author, Oracle, WriteId, Wrong, fill};
+use crate::plan::Load;
+use crate::records::Records;
 use base::{Rng, SECTOR_SIZE, SectorRange};
 use env::Env;
 use host::Node;
@@ -22,167 +24,230 @@ pub struct Shared {
     pub wrong: RefCell<Option<(String, Wrong)>>,
     /// Whether clients begin new operations.
     pub is_open: Cell<bool>,
+    /// Only the clients of this host, where one is named; the others leave.
+    pub only: Cell<Option<u32>>,
     /// Operations acknowledged.
     pub done: Cell<u64>,
     /// Operations that ended with an error.
     pub failed: Cell<u64>,
     /// Operations under way.
     pub running: Cell<u64>,
-    /// Longest operation that was acknowledged.
-    pub longest: Cell<Duration>,
+    /// The directory's content.
+    pub records: Rc<Records>,
 }
 
 impl Shared {
     /// For a volume of `sectors` sectors.
     #[must_use]
-    pub fn new(sectors: u64) -> Self {
+    pub fn new(sectors: u64, records: &Rc<Records>) -> Self {
         Self {
             oracle: RefCell::new(Oracle::new(sectors)),
             wrong: RefCell::default(),
             is_open: Cell::new(true),
+            only: Cell::new(None),
             done: Cell::default(),
             failed: Cell::default(),
             running: Cell::default(),
-            longest: Cell::default(),
+            records: Rc::clone(records),
+        }
+    }
+
+    fn admits(&self, host: u32) -> bool {
+        let is_chosen = self.only.get().is_none_or(|only| only == host);
+        self.is_open.get() && is_chosen && self.wrong.borrow().is_none()
+    }
+
+    /// Tells the oracle in which term `node` serves, if it does.
+    fn note_service(&self, node: &Node) {
+        if !self.oracle.borrow().has_undecided() {
+            return;
+        }
+        let status = self.records.id().and_then(|id| node.objects().status(id));
+        if let Some(status) = status.filter(|status| status.is_served_here) {
+            self.oracle.borrow_mut().served(status.term.0.into());
         }
     }
 }
 
-/// One operation under way; dropped by a crash, it leaves its write undecided.
-struct Running<'a> {
-    shared: &'a Shared,
-    range: SectorRange,
-    tag: Option<u64>,
-    is_ended: bool,
-}
+/// Counts an operation under way, also when a crash drops it.
+struct Running<'a>(&'a Shared);
 
-impl Running<'_> {
-    fn acknowledged(mut self) {
-        self.is_ended = true;
-        let mut oracle = self.shared.oracle.borrow_mut();
-        match self.tag {
-            Some(tag) => oracle.acknowledged(self.range, tag),
-            None => oracle.release(self.range),
-        }
+impl<'a> Running<'a> {
+    fn new(shared: &'a Shared) -> Self {
+        shared.running.set(shared.running.get() + 1);
+        Self(shared)
     }
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.shared.running.set(self.shared.running.get() - 1);
-        if self.is_ended {
-            return;
-        }
+        self.0.running.set(self.0.running.get() - 1);
+    }
+}
+
+/// A write under way; dropped by a crash or ended by an error, it leaves its range undecided.
+struct Writing<'a> {
+    shared: &'a Shared,
+    id: WriteId,
+    is_answered: bool,
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
         let mut oracle = self.shared.oracle.borrow_mut();
-        match self.tag {
-            Some(tag) => oracle.undecided(self.range, tag),
-            None => oracle.release(self.range),
+        match self.is_answered {
+            true => oracle.acknowledged(self.id),
+            false => oracle.unanswered(self.id, self.shared.records.term()),
         }
     }
 }
 
-/// Runs one client until its host ends.
-pub async fn client(
-    env: Env,
-    node: Rc<Node>,
-    shared: Rc<Shared>,
-    pause_max: Duration,
-    mut rng: Rng,
-    name: String,
-) {
-    let mut device = None;
-    loop {
-        if !shared.is_open.get() || shared.wrong.borrow().is_some() {
-            device = None;
-            env.sleep(Duration::from_millis(100)).await;
-            continue;
+/// One client.
+pub struct Client {
+    /// Its host's environment.
+    pub env: Env,
+    /// Its host.
+    pub node: Rc<Node>,
+    /// What it shares with all others.
+    pub shared: Rc<Shared>,
+    /// In whose name it asks.
+    pub author: Author,
+    /// What it does.
+    pub load: Load,
+    /// Whether it reads and nothing else: then a write that waits does not silence it.
+    pub is_reader: bool,
+    /// Its draws.
+    pub rng: Rng,
+    /// For people.
+    pub name: String,
+}
+
+impl Client {
+    /// Runs until its host ends.
+    pub async fn run(mut self) {
+        let mut device = None;
+        loop {
+            if !self.shared.admits(self.author.host) {
+                device = None;
+                self.env.sleep(Duration::from_millis(20)).await;
+                continue;
+            }
+            if self.rng.below(200) == 0 {
+                device = None; // reconnect, so that ownership moves
+            }
+            let attached = match device.take() {
+                Some(attached) => attached,
+                None => match self.node.exports().attach(VOLUME) {
+                    Ok(attached) => attached,
+                    Err(_) => {
+                        self.env.sleep(Duration::from_millis(20)).await;
+                        continue;
+                    }
+                },
+            };
+            self.operation(&attached).await;
+            device = Some(attached);
+            let pause = self.rng.below(1 + self.load.pause_max.as_micros() as u64);
+            self.env.sleep(Duration::from_micros(pause)).await;
         }
-        if rng.below(200) == 0 {
-            device = None; // reconnect, so that ownership moves
-        }
-        let attached = match device.take() {
-            Some(attached) => attached,
-            None => match node.exports().attach(VOLUME) {
-                Ok(attached) => attached,
-                Err(_) => {
-                    env.sleep(Duration::from_millis(20)).await;
-                    continue;
-                }
-            },
+    }
+
+    fn choose(&mut self) -> SectorRange {
+        let sectors = self.shared.oracle.borrow().sectors();
+        let is_hot = self.rng.below(100) < self.load.hot_percent;
+        let (unit, count) = match self.rng.below(20) {
+            0..10 => (8, 8),
+            10..15 => (1, 1 + self.rng.below(8)),
+            15..19 => (8, 8 * (1 + self.rng.below(32))),
+            _ => (1, 1 + self.rng.below(COUNT_MAX)),
         };
-        operation(&env, &attached, &shared, &mut rng, &name).await;
-        device = Some(attached);
-        let pause = rng.below(1 + pause_max.as_micros() as u64);
-        env.sleep(Duration::from_micros(pause)).await;
+        let count = count.min(sectors);
+        // Operations meet in a small region, where they collide.
+        let span = if is_hot { sectors.min(self.load.hot_sectors.max(count)) } else { sectors };
+        let start = self.rng.below(span - count + 1) / unit * unit;
+        SectorRange::new(start, count)
+    }
+
+    async fn operation<D: Device>(&mut self, device: &D) {
+        let range = self.choose();
+        let draw = if self.is_reader { u64::MAX } else { self.rng.below(20) };
+        let shared = Rc::clone(&self.shared);
+        let _running = Running::new(&shared);
+        let outcome = match draw {
+            0..11 => self.write(device, range, draw).await,
+            _ => read(device, range, &shared, self.author, &self.name).await.map(|()| true),
+        };
+        match outcome {
+            Ok(true) => {
+                shared.done.set(shared.done.get() + 1);
+                shared.note_service(&self.node);
+            }
+            Ok(false) => self.env.sleep(Duration::from_micros(200)).await,
+            Err(_) => shared.failed.set(shared.failed.get() + 1),
+        }
+    }
+
+    /// One write of data or zeros, or a discard. False: the range is taken.
+    async fn write<D: Device>(
+        &self,
+        device: &D,
+        range: SectorRange,
+        draw: u64,
+    ) -> Result<bool, VolumeError> {
+        let begun = self.shared.oracle.borrow_mut().begin_write(self.author, range, draw >= 9);
+        let Some((id, tag)) = begun else { return Ok(false) };
+        tracing::trace!(name = self.name, ?range, tag, at = self.env.now().0, "begins");
+        let mut writing = Writing { shared: &self.shared, id, is_answered: false };
+        let (offset, bytes) = (range.start * SECTOR_SIZE, range.bytes());
+        match draw {
+            9 => device.discard(offset, bytes).await?,
+            10 => device.write_zeroes(offset, bytes).await?,
+            _ => {
+                let mut payload = self.env.buf(usize::try_from(bytes).unwrap_or(usize::MAX));
+                fill(range, tag, &mut payload);
+                device.write(offset, payload.freeze()).await?;
+            }
+        }
+        tracing::trace!(name = self.name, ?range, tag, at = self.env.now().0, "acknowledged");
+        writing.is_answered = true;
+        Ok(true)
     }
 }
 
-fn choose(rng: &mut Rng, sectors: u64) -> SectorRange {
-    let (unit, count) = match rng.below(10) {
-        0..5 => (8, 8),
-        5..7 => (1, 1 + rng.below(8)),
-        7..9 => (8, 8 * (1 + rng.below(32))),
-        _ => (1, 1 + rng.below(COUNT_MAX)),
-    };
-    let count = count.min(sectors);
-    // Half of all operations meet in a small region, where they collide.
-    let span = if rng.below(2) == 0 { sectors } else { sectors.min(256.max(count)) };
-    let start = rng.below(span - count.min(span) + 1) / unit * unit;
-    SectorRange::new(start, count)
+/// A read under way; dropped by a crash, it says nothing.
+struct Reading<'a> {
+    shared: &'a Shared,
+    id: Option<crate::oracle::ReadId>,
 }
 
-async fn operation<D: Device>(env: &Env, device: &D, shared: &Shared, rng: &mut Rng, name: &str) {
-    let range = choose(rng, shared.oracle.borrow().sectors());
-    if !shared.oracle.borrow_mut().begin(range) {
-        env.sleep(Duration::from_micros(200)).await;
-        return;
-    }
-    shared.running.set(shared.running.get() + 1);
-    let mut running = Running { shared, range, tag: None, is_ended: false };
-    let started = env.now();
-    let (offset, bytes) = (range.start * SECTOR_SIZE, range.bytes());
-    let outcome = match rng.below(20) {
-        0..9 => {
-            let tag = shared.oracle.borrow_mut().tag();
-            running.tag = Some(tag);
-            let mut payload = env.buf(usize::try_from(bytes).unwrap_or(usize::MAX));
-            fill(range, tag, &mut payload);
-            device.write(offset, payload.freeze()).await
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            self.shared.oracle.borrow_mut().read_failed(id);
         }
-        9 => {
-            running.tag = Some(ZERO);
-            device.discard(offset, bytes).await
-        }
-        10 => {
-            running.tag = Some(ZERO);
-            device.write_zeroes(offset, bytes).await
-        }
-        _ => read(device, range, shared, name).await,
-    };
-    match outcome {
-        Ok(()) => {
-            tracing::trace!(name, ?range, tag = ?running.tag, at = env.now().0, "acknowledged");
-            running.acknowledged();
-            shared.done.set(shared.done.get() + 1);
-            shared.longest.set(shared.longest.get().max(env.now().since(started)));
-        }
-        Err(_) => shared.failed.set(shared.failed.get() + 1),
     }
 }
 
 /// Reads and checks; the first wrong sector ends the campaign.
+///
+/// # Errors
+/// As the device's.
 pub async fn read<D: Device>(
     device: &D,
     range: SectorRange,
     shared: &Shared,
+    author: Author,
     name: &str,
 ) -> Result<(), VolumeError> {
+    let id = shared.oracle.borrow_mut().begin_read(range);
+    let mut reading = Reading { shared, id: Some(id) };
     let pieces = device.read(range.start * SECTOR_SIZE, range.bytes()).await?;
     let mut content = Vec::new();
     for piece in pieces.iter() {
         content.extend_from_slice(piece);
     }
-    let checked = shared.oracle.borrow_mut().read(range, &content);
+    reading.id = None;
+    let checked = shared.oracle.borrow_mut().read(id, author, &content);
     if let Err(wrong) = checked {
         shared.wrong.borrow_mut().get_or_insert((name.to_owned(), wrong));
     }

@@ -136,11 +136,14 @@ impl State {
         let chunk = base.or(fresh).or_else(|| {
             let chunk = self.capacity[device].free.pop()?;
             batch.fresh.insert(key, chunk);
+            // Zeros leave no trace while the chunk is not on capacity, in this batch or in an
+            // earlier one. Nothing above K was destaged, so K covers them (rule 30).
+            let commit = self.components.get(entry.serial).map_or(entry.lsn, |c| c.row.commit);
             batch.items[device].push(Item::Allocate {
                 chunk,
                 serial: entry.serial,
                 index: chunk_at as u32,
-                lsn: entry.lsn,
+                lsn: entry.lsn.max(commit),
             });
             Some(chunk)
         });

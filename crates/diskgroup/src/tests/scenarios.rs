@@ -89,6 +89,37 @@ fn a_device_with_content_is_refused_without_wipe() {
 }
 
 #[test]
+fn zeros_beside_a_chunks_first_data_stay_known_as_changed() {
+    let host = Host::new(16);
+    host.run(|env| async move {
+        let group = fresh(&env).await;
+        write(&env, &group, 1, 0, 8).await.expect("a write");
+        let (kind, lsn, range) =
+            (AppendKind::Discard, Lsn::new(Term(1), 2), SectorRange::new(16, 8));
+        let payload = env.buf(0).freeze();
+        let append = Append {
+            component: ONE,
+            lsn,
+            term: Term(1),
+            range,
+            kind,
+            crcs: &wire::Crcs::NONE,
+            payload,
+        };
+        group.append(append).await.expect("a discard");
+        group.advance_commit(ONE, lsn);
+        group.drain_buffer(true);
+        env.sleep(Duration::from_secs(10)).await;
+        assert_eq!(group.status().destaged_blocks, 1, "both are on capacity");
+        // Rule 30: who was away since lsn 1 may still hold what was discarded.
+        let changed = group.changed_since(ONE, Lsn::new(Term(1), 1), 0);
+        let is_known = changed.ranges.iter().any(|changed| changed.contains(range));
+        assert!(is_known, "forgotten: {:?}", changed.ranges);
+        assert!(group.changed_since(ONE, lsn, 0).ranges.is_empty(), "and nothing else");
+    });
+}
+
+#[test]
 fn nothing_above_k_reaches_capacity_and_all_below_does() {
     let host = Host::new(2);
     host.run(|env| async move {

@@ -70,6 +70,7 @@ impl Owner {
         let at = self.now();
         let call = self.context.peers.call(host, Request::Fence { target, version, owner, create });
         let Ok(answer) = self.env().timeout(limit, call).await else {
+            tracing::debug!(object = %self.id, %component, "a fence is not answered in time");
             return FenceAnswer::Silent;
         };
         match answer {
@@ -101,7 +102,10 @@ impl Owner {
             }
             Ok(Response::Refused { reason }) => self.refused(component, &reason),
             Err(PeerError::Unreachable) => FenceAnswer::Unreachable,
-            Ok(_) | Err(_) => FenceAnswer::Silent,
+            other => {
+                tracing::debug!(object = %self.id, %component, ?other, "no answer to a fence");
+                FenceAnswer::Silent
+            }
         }
     }
 

@@ -412,7 +412,7 @@ impl State {
         let waits = |leg: &&Leg| match leg.role {
             Role::Active => true,
             Role::Required => !late,
-            Role::Joining => leg.link == Link::Live && !leg.is_lagging && !late,
+            Role::Joining => leg.link == Link::Live && !leg.is_lagging,
         };
         self.legs.iter().filter(waits).fold(0, |mask, leg| mask | leg.bit)
     }

@@ -113,8 +113,10 @@ impl Owner {
     /// An active component to read from (rule 11), the local one if it is one, not in `avoid`.
     pub(crate) fn source(&self, avoid: Mask) -> Option<Source> {
         let state = self.state.borrow();
+        let any = self.options().mutations.joining_serves;
         let usable = |leg: &&super::Leg| {
-            leg.link == Link::Live && leg.bit & avoid == 0 && state.is_readable(leg.component)
+            let is_readable = any || state.is_readable(leg.component);
+            leg.link == Link::Live && leg.bit & avoid == 0 && is_readable
         };
         let mut legs = state.legs.iter().filter(usable);
         let me = self.context.me.host;
@@ -187,7 +189,8 @@ impl Owner {
         loop {
             let (changed, granted) = (self.changed.wait(), self.context.leases.changed().wait());
             self.check_serving()?;
-            if !self.state.borrow().is_readable(source.component) {
+            let any = self.options().mutations.joining_serves;
+            if !any && !self.state.borrow().is_readable(source.component) {
                 return Ok(false);
             }
             if self.options().mutations.no_lease_check || self.is_covered() {
@@ -204,6 +207,7 @@ impl Owner {
         let leases = &self.context.leases;
         let mut stale = Vec::new();
         let mut is_covered = true;
+        let mut is_any = false;
         {
             let state = self.state.borrow();
             let remote = |leg: &&super::Leg| {
@@ -217,6 +221,7 @@ impl Owner {
                     continue;
                 };
                 if leases.covers(leg.host, incarnation, grant_epoch) {
+                    is_any = true;
                     continue;
                 }
                 is_covered = false;
@@ -231,7 +236,7 @@ impl Owner {
         for (component, session) in stale {
             self.break_leg(component, session, "its grants began anew");
         }
-        is_covered
+        is_covered || is_any && self.options().mutations.any_grant
     }
 
     /// Rule 13: the bad copies are written again, under the range lock and with an lsn.

@@ -62,6 +62,7 @@ async fn copy(
     let data = read(owner, component, range).await?;
     check_joined(owner, component)?;
     let content = Content::copy_of(data);
+    tracing::trace!(object = %owner.id, %component, ?range, "copy");
     let Some(answer) = owner.submit_copy(component, range, &content) else {
         return Err(Aborted::Failed);
     };

@@ -54,6 +54,7 @@ pub(super) async fn fill(
             resync.dirty.insert(SectorRange::new(start, count));
         }
     }
+    tracing::trace!(object = %owner.id, ?source.ranges, ?own.ranges, "changed");
     tracing::info!(
         object = %owner.id, %component, %left, bytes = resync.dirty.bytes(), "resync begins"
     );
@@ -68,10 +69,12 @@ async fn from_source(
 ) -> Result<Listed, Aborted> {
     for _ in 0..TRIES_MAX {
         check_joined(owner, component)?;
-        if let Some(source) = owner.source(0)
-            && let Some(listed) = page_through(owner, source.host, source.target, left).await
-        {
-            return Ok(listed);
+        if let Some(source) = owner.source(0) {
+            if let Some(listed) = page_through(owner, source.host, source.target, left).await {
+                return Ok(listed);
+            }
+            // Without client I/O nobody else notices that it does not know the session any more.
+            owner.break_leg(source.component, source.session, "a list failed");
         }
         owner.env().sleep(RETRY).await;
     }
@@ -91,9 +94,9 @@ async fn page_through(
     let mut cursor = 0;
     loop {
         let request = Request::ListChanged { target, since, cursor };
-        let Ok(Response::Changed { ranges, held, next }) =
-            owner.context.peers.call(host, request).await
-        else {
+        let answer = owner.context.peers.call(host, request).await;
+        let Ok(Response::Changed { ranges, held, next }) = answer else {
+            tracing::debug!(object = %owner.id, ?host, ?answer, "no list of changes");
             return None;
         };
         listed.ranges.extend(ranges);

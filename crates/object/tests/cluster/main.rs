@@ -7,5 +7,6 @@
 
 mod cluster;
 mod group;
+mod late;
 mod oracle;
 mod scenarios;

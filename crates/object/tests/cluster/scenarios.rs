@@ -145,6 +145,32 @@ fn ownership_follows_the_client() {
 }
 
 #[test]
+fn a_source_that_restarts_unnoticed_does_not_hold_up_a_return() {
+    let (first, second, owner) = (0, 1, 2);
+    let cluster = Cluster::new(8, Mutations::default());
+    cluster.create_as(record_on(&[1, 2]));
+    let write = |block: usize| {
+        let objects = cluster.objects(owner).unwrap();
+        let env = cluster.world.env(cluster.hosts[owner].key).unwrap();
+        let oracle = Rc::clone(&cluster.oracle);
+        let done = cluster.on(owner, Duration::from_secs(20), async move {
+            put(&env, &objects, &oracle, block).await
+        });
+        assert_eq!(done, Some(Ok(())));
+    };
+    write(1);
+    assert_eq!(cluster.owner(), Some(owner), "it holds no component itself");
+    cluster.kill(first);
+    write(2);
+    // No I/O from here on: nothing but the return asks the source for anything.
+    cluster.kill(second);
+    cluster.boot(second);
+    cluster.boot(first);
+    cluster.settle(60.0);
+    write(3);
+}
+
+#[test]
 fn one_copy_waits_for_its_host() {
     let cluster = Cluster::new(7, Mutations::default());
     cluster.create_as(record_on(&[2]));

@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The stories of a round, told in roles: the owner, a replica, the rest. They place their faults
+//! by what happens (a term rises, a component becomes active) and not only by the clock.
+
+use crate::campaign::{Run, Violation};
+use crate::plan::{Fault, Story};
+use base::HostId;
+use directory::{ComponentState, ObjectRecord};
+use sim::{DiskFault, HostKey};
+use std::time::Duration;
+
+/// Longest wait for something that a story needs; without it the story goes on all the same.
+const EVENT_MAX: Duration = Duration::from_secs(25);
+
+/// Who plays what, as indices of machines.
+struct Roles {
+    owner: usize,
+    /// Holds an active component and is not the owner.
+    replica: usize,
+    /// Neither.
+    rest: usize,
+}
+
+impl Run {
+    /// Tells `story`. Faults that stand at its end are healed by the caller.
+    pub(crate) fn tell(&mut self, story: Story) -> Result<(), Violation> {
+        let roles = self.roles();
+        let Some(roles) = roles.filter(|_| story != Story::Random) else {
+            return self.random(false);
+        };
+        match story {
+            Story::Random => self.random(false),
+            Story::Severed => self.severed(&roles),
+            Story::Isolated => self.isolated(&roles),
+            Story::LateIsolation => self.late_isolation(&roles),
+            Story::HalfBlind => self.half_blind(&roles),
+            Story::JoinFault => self.join_fault(&roles),
+            Story::ResyncFault => self.resync_fault(&roles),
+            Story::Flaps => self.flaps(&roles),
+            Story::OldOwner => self.old_owner(&roles),
+            Story::HeldWrites => self.held_writes(&roles),
+            Story::PingPong => self.ping_pong(),
+            Story::TakeOverFault => self.take_over_fault(&roles),
+            Story::Slow => self.random(true),
+        }
+    }
+
+    fn roles(&self) -> Option<Roles> {
+        let record = self.cluster.records.object()?;
+        let index = |host: HostId| host.0 as usize - 1;
+        let owner = index(record.owner?.host);
+        let active = record.components.iter().filter(|c| c.state == ComponentState::Active);
+        let mut hosts = active.map(|c| index(c.host));
+        let replica = hosts.find(|host| *host != owner)?;
+        let rest = (0..self.cluster.machines.len()).find(|at| *at != owner && *at != replica)?;
+        Some(Roles { owner, replica, rest })
+    }
+
+    fn key(&self, index: usize) -> HostKey {
+        self.cluster.machines[index].key
+    }
+
+    fn cut(&self, a: usize, b: usize, is_cut: bool) {
+        self.cluster.world.partition(self.key(a), self.key(b), is_cut);
+    }
+
+    fn cut_directory(&self, index: usize, is_cut: bool) {
+        self.cluster.world.partition(self.key(index), self.cluster.directory, is_cut);
+    }
+
+    fn isolate(&self, index: usize) {
+        for other in (0..self.cluster.machines.len()).filter(|other| *other != index) {
+            self.cut(index, other, true);
+        }
+        self.cut_directory(index, true);
+    }
+
+    /// Lets a time between the two pass, in milliseconds.
+    fn pass(&mut self, least: u64, most: u64) -> Result<(), Violation> {
+        let micros = self.rng.between(least * 1000, most * 1000);
+        self.run_for(Duration::from_micros(micros))
+    }
+
+    fn one_of(&mut self, ways: u64) -> u64 {
+        self.rng.below(ways)
+    }
+
+    /// Until the record is as wanted, or [`EVENT_MAX`].
+    fn until(&mut self, wanted: impl Fn(&ObjectRecord) -> bool) -> Result<(), Violation> {
+        let records = std::rc::Rc::clone(&self.cluster.records);
+        let mut seen = None;
+        self.cluster.world.run_until(EVENT_MAX, || {
+            // Asked after every event of the world: the record is looked at when it changed.
+            let version = records.version();
+            let is_new = seen.replace(version) != Some(version);
+            is_new && records.object().is_some_and(|record| wanted(&record))
+        });
+        self.check_reads()
+    }
+
+    fn until_state(&mut self, index: usize, wanted: ComponentState) -> Result<(), Violation> {
+        let host = HostId(self.cluster.machines[index].number);
+        self.until(move |record| {
+            record.components.iter().any(|c| c.host == host && c.state == wanted)
+        })
+    }
+
+    /// Until the term rises above `term` in the record.
+    fn until_term(&mut self, term: u64) -> Result<(), Violation> {
+        self.until(move |record| u64::from(record.term.0) > term)
+    }
+
+    fn take_down_somehow(&mut self, index: usize) {
+        let is_crash = self.one_of(2) == 0;
+        self.take_down(index, is_crash);
+    }
+
+    fn severed(&mut self, roles: &Roles) -> Result<(), Violation> {
+        let (owner, replica) = (roles.owner, roles.replica);
+        match self.one_of(2) {
+            0 => self.cut(owner, replica, true),
+            _ => self.cluster.world.cut_one_way(self.key(owner), self.key(replica), true),
+        }
+        self.pass(5, 1500)?;
+        self.decisive();
+        self.take_down_somehow(owner);
+        self.pass(0, 300)?;
+        self.cluster.world.heal_all();
+        self.pass(0, 14_000)?;
+        self.boot_if_down(owner);
+        self.pass(0, 3000)
+    }
+
+    fn isolated(&mut self, roles: &Roles) -> Result<(), Violation> {
+        self.isolate(roles.owner);
+        if self.one_of(2) == 0 {
+            // Its end of what is on its way meets the next owner.
+            self.pass(1000, 25_000)?;
+        } else {
+            let term = self.cluster.records.term();
+            self.until_term(term)?;
+            self.pass(100, 8000)?;
+        }
+        self.decisive();
+        Ok(())
+    }
+
+    fn late_isolation(&mut self, roles: &Roles) -> Result<(), Violation> {
+        let (owner, replica) = (roles.owner, roles.replica);
+        self.cut_directory(owner, true);
+        self.pass(3500, 6500)?;
+        if self.one_of(2) == 0 {
+            // It does not know in its next run what it granted in this one (rule 52b).
+            self.take_down(replica, false);
+            self.isolate(owner);
+            self.boot_if_down(replica);
+        }
+        self.isolate(owner);
+        self.pass(4000, 9000)
+    }
+
+    fn half_blind(&mut self, roles: &Roles) -> Result<(), Violation> {
+        self.cut_directory(roles.owner, true);
+        let other = if self.one_of(3) == 0 { roles.rest } else { roles.replica };
+        self.cut(roles.owner, other, true);
+        self.pass(6000, 35_000)
+    }
+
+    /// Brings the replica to its return: dead, given up, back, over links that take their time.
+    fn depart(&mut self, roles: &Roles) -> Result<(), Violation> {
+        self.take_down_somehow(roles.replica);
+        self.until_state(roles.replica, ComponentState::Absent)?;
+        self.pass(0, 2000)?;
+        if self.one_of(3) > 0 {
+            let delay = Duration::from_micros(self.rng.between(100, 300_000));
+            self.cluster.world.clog(self.key(roles.owner), self.key(roles.replica), delay);
+        }
+        self.boot_if_down(roles.replica);
+        Ok(())
+    }
+
+    fn join_fault(&mut self, roles: &Roles) -> Result<(), Violation> {
+        self.depart(roles)?;
+        if self.one_of(2) == 0 {
+            // The answer to the commit point takes its time too.
+            let delay = Duration::from_micros(self.rng.between(100, 200_000));
+            self.cluster.world.clog(self.key(roles.owner), self.cluster.directory, delay);
+        }
+        self.until_state(roles.replica, ComponentState::Active)?;
+        if self.one_of(2) == 0 {
+            self.pass(0, 100)?;
+        }
+        self.decisive();
+        // Power loss takes along what it has sent; whoever succeeds it has the replica alone.
+        let is_crash = self.one_of(4) > 0;
+        self.take_down(roles.owner, is_crash);
+        self.pass(4000, 14_000)
+    }
+
+    fn resync_fault(&mut self, roles: &Roles) -> Result<(), Violation> {
+        if self.one_of(2) == 0 {
+            self.slow_cache(roles.owner);
+        }
+        self.depart(roles)?;
+        if self.one_of(3) == 0 {
+            // No fault: what was in flight in the moment of the return is looked at.
+            self.until_state(roles.replica, ComponentState::Resyncing)?;
+            self.pass(0, 20)?;
+            self.decisive();
+            return self.pass(0, 2000);
+        }
+        for _ in 0..1 + self.one_of(3) {
+            self.until_state(roles.replica, ComponentState::Resyncing)?;
+            self.pass(0, 400)?;
+            let (owner, replica) = (self.key(roles.owner), self.key(roles.replica));
+            let world = self.cluster.world.clone();
+            match self.one_of(5) {
+                0 => world.reset_links(owner, replica),
+                1 => world.partition(owner, replica, true),
+                2 => self.take_down_somehow(roles.replica),
+                3 => world.cut_one_way(owner, replica, true),
+                _ => {
+                    self.decisive();
+                    self.take_down_somehow(roles.owner);
+                }
+            }
+            self.pass(0, 4000)?;
+            world.heal_all();
+            self.boot_if_down(roles.replica);
+            self.boot_if_down(roles.owner);
+        }
+        Ok(())
+    }
+
+    fn flaps(&mut self, roles: &Roles) -> Result<(), Violation> {
+        for _ in 0..2 + self.one_of(4) {
+            match self.one_of(3) {
+                0 => self.cut(roles.owner, roles.replica, true),
+                1 => self.isolate(roles.replica),
+                _ => self.take_down_somehow(roles.replica),
+            }
+            self.pass(50, 3500)?;
+            self.cluster.world.heal_all();
+            self.boot_if_down(roles.replica);
+            self.pass(50, 5000)?;
+        }
+        Ok(())
+    }
+
+    fn old_owner(&mut self, roles: &Roles) -> Result<(), Violation> {
+        let (owner, replica) = (roles.owner, roles.replica);
+        let term = self.cluster.records.term();
+        self.isolate(owner);
+        self.until_term(term)?;
+        self.pass(7000, 12_000)?;
+        self.take_down_somehow(replica);
+        // The successor, where it is not the replica's own host, comes too late.
+        self.cut(replica, roles.rest, true);
+        self.cut(owner, replica, false);
+        self.pass(0, 200)?;
+        self.boot_if_down(replica);
+        self.pass(300, 6000)?;
+        self.decisive();
+        Ok(())
+    }
+
+    fn held_writes(&mut self, roles: &Roles) -> Result<(), Violation> {
+        self.slow_cache(roles.owner);
+        self.disk_fault(roles.replica, "cache", DiskFault::Freeze(true));
+        self.pass(1, 60)?;
+        self.decisive();
+        self.take_down(roles.owner, false);
+        if self.one_of(4) > 0 {
+            self.boot_if_down(roles.owner);
+        }
+        self.clear_disks(roles.owner);
+        let term = self.cluster.records.term();
+        if self.one_of(2) == 0 {
+            self.until_term(term)?;
+            self.pass(0, 500)?;
+        } else {
+            self.pass(100, 3000)?;
+        }
+        self.clear_disks(roles.replica);
+        self.pass(0, 4000)
+    }
+
+    fn ping_pong(&mut self) -> Result<(), Violation> {
+        for _ in 0..4 + self.one_of(10) {
+            let host = self.one_of(self.cluster.machines.len() as u64);
+            self.shared.only.set(u32::try_from(host).ok());
+            if self.one_of(3) == 0 {
+                let most_ms = [100, 1500][self.rng.below(2) as usize];
+                self.clog_some(most_ms);
+            }
+            self.pass(30, 900)?;
+            if self.one_of(8) == 0 {
+                // What it sent meets owners that came after its death.
+                self.take_down_somehow(usize::try_from(host).unwrap_or(0));
+            }
+        }
+        self.shared.only.set(None);
+        if self.one_of(2) == 0 {
+            self.decisive();
+            let host = self.any_host();
+            self.take_down_somehow(host);
+        }
+        self.pass(0, 9000)
+    }
+
+    fn take_over_fault(&mut self, roles: &Roles) -> Result<(), Violation> {
+        if self.one_of(2) == 0 {
+            self.cut(roles.owner, roles.replica, true);
+            self.pass(1, 800)?;
+        }
+        let term = self.cluster.records.term();
+        self.take_down_somehow(roles.owner);
+        self.cluster.world.heal_all();
+        if self.one_of(2) == 0 {
+            self.boot_if_down(roles.owner);
+        }
+        self.clog_some(50);
+        self.until_term(term)?;
+        self.pass(0, 250)?;
+        self.decisive();
+        let victim = match self.one_of(3) {
+            0 => roles.replica,
+            1 => roles.rest,
+            _ => self.any_host(),
+        };
+        match self.one_of(4) {
+            0 => self.isolate(victim),
+            _ => self.take_down_somehow(victim),
+        }
+        self.pass(0, 300)?;
+        self.boot_if_down(victim);
+        self.boot_if_down(roles.owner);
+        self.pass(0, 12_000)
+    }
+
+    /// Random faults at random moments; `is_slow`: with links and devices that are slow but alive.
+    fn random(&mut self, is_slow: bool) -> Result<(), Violation> {
+        for _ in 0..self.plan.steps {
+            if is_slow && self.one_of(2) == 0 {
+                self.clog_some(1500);
+                self.slow_some();
+            }
+            let fault = self.plan.draw(&mut self.rng);
+            self.inject(fault);
+            let micros = 1 + self.rng.below(self.plan.step_max.as_micros() as u64);
+            self.run_for(Duration::from_micros(micros))?;
+        }
+        if self.one_of(2) == 0 {
+            self.decisive();
+            let host = self.any_host();
+            self.inject_at(Fault::Crash, host);
+            self.pass(0, 9000)?;
+        }
+        Ok(())
+    }
+
+    /// Another delay, up to `most_ms`, for every pair of hosts: none for half of them.
+    fn clog_some(&mut self, most_ms: u64) {
+        let count = self.cluster.machines.len();
+        for a in 0..count {
+            for b in a + 1..count {
+                let micros = if self.one_of(2) == 0 { 0 } else { self.rng.below(most_ms * 1000) };
+                let delay = Duration::from_micros(micros);
+                self.cluster.world.clog(self.key(a), self.key(b), delay);
+            }
+        }
+    }
+
+    /// One device of one host becomes slower, or as fast as before.
+    fn slow_some(&mut self) {
+        let host = self.any_host();
+        let device = if self.one_of(2) == 0 { "cache" } else { "capacity" };
+        let times = 1 << self.one_of(9);
+        self.disk_fault(host, device, DiskFault::Slow(times));
+    }
+
+    /// Much slower, so that more writes are in flight.
+    fn slow_cache(&mut self, host: usize) {
+        let times = 10 << self.one_of(7);
+        self.disk_fault(host, "cache", DiskFault::Slow(times));
+    }
+
+    fn disk_fault(&self, host: usize, device: &str, fault: DiskFault) {
+        if self.cluster.world.has_disk(self.key(host), device) {
+            self.cluster.world.disk_error(self.key(host), device, fault);
+        }
+    }
+}
