@@ -40,25 +40,16 @@ pub fn check_same(cluster: &ClusterFile, up: &UpArgs, layout: &Layout) -> Result
     }
 }
 
-/// Makes a new cluster. What it began is removed again when it fails.
+/// Makes a new cluster in a folder that exists and whose lock is held. What it began is removed
+/// again when it fails.
 pub fn create(layout: &Layout, up: &UpArgs) -> Result<ClusterFile> {
-    let root = layout.root();
-    let is_new = !root.exists();
-    if !is_new {
-        clear_leftovers(layout)?;
-    }
-    fs::create_dir_all(root)
-        .with_context(|| format!("cannot make the folder '{}'", root.display()))?;
+    clear_leftovers(layout)?;
     fs::write(layout.creating(), "").with_context(|| {
-        format!("cannot write in '{}': choose another folder with --data", root.display())
+        format!("cannot write in '{}': choose another folder with --data", layout.root().display())
     })?;
     let made = make(layout, up);
     if made.is_err() {
         clear_leftovers(layout)?;
-        if is_new {
-            let _ = fs::remove_file(layout.lock());
-            let _ = fs::remove_dir(root);
-        }
     }
     made
 }
@@ -104,7 +95,7 @@ fn make(layout: &Layout, up: &UpArgs) -> Result<ClusterFile> {
         cache_size: up.cache_size.unwrap_or(1 << 30),
         capacity_size: up.capacity_size.unwrap_or(4 << 30),
         mode,
-        etcd_ports: if up.processes { (free_port()?, free_port()?) } else { (0, 0) },
+        etcd_ports: if up.processes { free_ports()? } else { (0, 0) },
     };
     check_space(layout, &cluster)?;
     let mut groups = Vec::new();
@@ -166,6 +157,9 @@ pub fn write_config(path: &std::path::Path, config: &HostConfig) -> Result<()> {
     fs::write(path, text).with_context(|| format!("cannot write '{}'", path.display()))
 }
 
-fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+/// Two TCP ports that are free now. Both are held until both are chosen, so that they differ.
+fn free_ports() -> Result<(u16, u16)> {
+    let client = TcpListener::bind("127.0.0.1:0").context("no free TCP port for etcd")?;
+    let peer = TcpListener::bind("127.0.0.1:0").context("no free TCP port for etcd")?;
+    Ok((client.local_addr()?.port(), peer.local_addr()?.port()))
 }

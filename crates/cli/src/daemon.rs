@@ -136,6 +136,8 @@ pub fn start_log(file: Option<&Path>) -> Result<()> {
     let filter = tracing_subscriber::EnvFilter::try_from_env("GABION_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false);
+    // A log that cannot be written must not end a host: the complaint about it would panic.
+    let builder = builder.log_internal_errors(false);
     let started = match file {
         None => builder.with_writer(std::io::stderr).try_init(),
         Some(path) => {

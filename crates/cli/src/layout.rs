@@ -13,10 +13,12 @@
 //! DIR/hostN/             host.toml, device files, sockets
 //! ```
 
+use crate::target::read_config;
 use anyhow::{Context, Result, bail};
 use host::{GroupConfig, HostConfig, Tuning};
 use serde::{Deserialize, Serialize};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Longest path of a Unix socket, bytes.
@@ -75,14 +77,18 @@ impl Layout {
         let root = std::path::absolute(folder)
             .with_context(|| format!("'{}' is not a folder's name", folder.display()))?;
         let layout = Self { root };
-        let longest = layout.host_dir("host16").join("control.sock");
-        if longest.as_os_str().len() > SOCKET_PATH_MAX {
+        if layout.longest_socket().as_os_str().len() > SOCKET_PATH_MAX {
             bail!(
                 "the path '{}' is too long for sockets in it: use a folder with a shorter path",
                 layout.root.display()
             );
         }
         Ok(layout)
+    }
+
+    /// The longest path of a socket in any cluster here: of the last host's way to etcd.
+    fn longest_socket(&self) -> PathBuf {
+        self.host_dir("host16").join("directory.sock")
     }
 
     pub fn root(&self) -> &Path {
@@ -173,6 +179,26 @@ impl Layout {
             .with_context(|| format!("cannot write '{}'", path.display()))
     }
 
+    /// Whether the folder stands where the cluster was made: the hosts' configurations name their
+    /// devices and sockets by absolute paths.
+    pub fn check_place(&self, cluster: &ClusterFile) -> Result<()> {
+        for name in cluster.host_names() {
+            // A configuration that cannot be read is reported by the host's start.
+            let Ok(config) = read_config(&self.host_config(&name)) else { continue };
+            let socket = Path::new(config.control.trim_start_matches("unix:"));
+            let Some(made_at) = socket.parent() else { continue };
+            if !is_same_folder(made_at, &self.host_dir(&name)) {
+                bail!(
+                    "the cluster in '{}' was made in '{}' and its configuration names devices \
+                     there: move the folder back, or bind-mount it there",
+                    self.root.display(),
+                    made_at.parent().unwrap_or(made_at).display()
+                );
+            }
+        }
+        Ok(())
+    }
+
     /// The configuration of a host of `cluster`.
     pub fn host_config_of(&self, cluster: &ClusterFile, number: u32) -> HostConfig {
         let name = format!("host{number}");
@@ -204,5 +230,69 @@ impl Layout {
             groups: groups.collect(),
             tuning: Tuning::default(),
         }
+    }
+}
+
+/// Whether two paths lead to one folder, through links and mounts too.
+fn is_same_folder(a: &Path, b: &Path) -> bool {
+    let identity = |path| fs::metadata(path).map(|found| (found.dev(), found.ino()));
+    matches!((identity(a), identity(b)), (Ok(a), Ok(b)) if a == b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cluster(mode: Mode) -> ClusterFile {
+        ClusterFile {
+            version: 1,
+            id: 1,
+            hosts: 16,
+            groups: 1,
+            capacity_per_group: 1,
+            cache_size: 0,
+            capacity_size: 0,
+            mode,
+            etcd_ports: (1, 2),
+        }
+    }
+
+    #[test]
+    fn no_socket_of_an_accepted_folder_is_too_long_to_listen_at() {
+        let accepted = (1..120)
+            .filter_map(|length| Layout::new(&Path::new("/").join("d".repeat(length))).ok());
+        let longest = accepted.last().expect("short folders are accepted");
+        for mode in [Mode::Threads, Mode::Processes] {
+            let config = longest.host_config_of(&cluster(mode), 16);
+            for text in config.nbd.iter().chain([&config.peer, &config.control, &config.directory])
+            {
+                assert!(host::parse_address(text).is_ok(), "{text}");
+            }
+        }
+        for socket in [longest.supervisor_socket(), longest.leash_socket()] {
+            assert!(socket.as_os_str().len() <= SOCKET_PATH_MAX);
+        }
+    }
+
+    #[test]
+    fn a_folder_that_was_moved_is_refused_with_the_place_where_it_was_made() {
+        let area = std::env::temp_dir().join(format!("gabion-moved-{}", std::process::id()));
+        let (old, new) = (area.join("old"), area.join("new"));
+        let layout = Layout::new(&old).expect("a short path");
+        let cluster = ClusterFile { hosts: 1, ..cluster(Mode::Threads) };
+        fs::create_dir_all(layout.host_dir("host1")).expect("a folder");
+        let config = layout.host_config_of(&cluster, 1);
+        crate::create::write_config(&layout.host_config("host1"), &config).expect("a file");
+        assert!(layout.check_place(&cluster).is_ok());
+
+        std::os::unix::fs::symlink(&old, area.join("link")).expect("a link");
+        let linked = Layout::new(&area.join("link")).expect("a short path");
+        assert!(linked.check_place(&cluster).is_ok(), "another way to the same folder");
+
+        fs::rename(&old, &new).expect("moved");
+        let moved = Layout::new(&new).expect("a short path");
+        let error = moved.check_place(&cluster).expect_err("it was moved").to_string();
+        assert!(error.contains(&old.display().to_string()), "{error}");
+        fs::remove_dir_all(&area).expect("removed");
     }
 }

@@ -10,7 +10,9 @@ mod client;
 mod commands;
 mod create;
 mod daemon;
+mod keeper;
 mod layout;
+mod lock;
 mod machine;
 mod output;
 mod supervisor;
@@ -20,6 +22,7 @@ mod up;
 use args::{Cli, ClusterCommand, Command, HostCommand};
 use clap::{CommandFactory, Parser};
 use std::fmt;
+use std::io::Write;
 use std::process::ExitCode;
 
 /// A failure that knows whose fault it is.
@@ -58,10 +61,15 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let is_usage = error.downcast_ref::<Fail>().is_some_and(|fail| fail.usage);
-            eprintln!("gabion: {error:#}");
+            complain(&format!("{error:#}"));
             ExitCode::from(if is_usage { 2 } else { 1 })
         }
     }
+}
+
+/// One line on standard error. Who closed it does not want to know.
+fn complain(message: &str) {
+    let _ = writeln!(std::io::stderr(), "gabion: {message}");
 }
 
 /// Help and version go out as they are; a mistake becomes one line.
@@ -84,7 +92,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
     }
     let message = words.join(" ");
     let message = message.trim_start_matches("error: ");
-    eprintln!("gabion: {message} (see 'gabion --help')");
+    complain(&format!("{message} (see 'gabion --help')"));
     ExitCode::from(2)
 }
 
@@ -101,9 +109,10 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
         Command::Volume(command) => commands::volume(cli, command),
         Command::Daemon(daemon) => daemon::run(cli, daemon),
         Command::Completions { shell } => {
-            let mut out = std::io::stdout();
-            clap_complete::generate(*shell, &mut Cli::command(), "gabion", &mut out);
-            Ok(())
+            // Written at once and by us: the generator panics where its output is closed.
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "gabion", &mut script);
+            output::write(&script)
         }
     }
 }

@@ -2,9 +2,10 @@
 //! Results for people and for programs.
 
 use crate::args::Output;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use comfy_table::{Table, presets};
 use serde::Serialize;
+use std::io::Write;
 
 /// Prints a line on standard output. A reader that has gone (a closed pipe) is no failure of ours.
 macro_rules! say {
@@ -14,6 +15,17 @@ macro_rules! say {
     }};
 }
 pub(crate) use say;
+
+/// Writes `bytes` on standard output; a reader that has gone is no failure of ours, a full disk is.
+pub fn write(bytes: &[u8]) -> Result<()> {
+    let mut out = std::io::stdout();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write the output")
+        }
+        _ => Ok(()),
+    }
+}
 
 /// Prints `value` as JSON, or what `table` makes of it.
 pub fn print<T: Serialize>(output: Output, value: &T, table: impl FnOnce(&T)) -> Result<()> {

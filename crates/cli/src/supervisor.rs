@@ -8,6 +8,7 @@
 use crate::Fail;
 use crate::client;
 use crate::daemon::run_host;
+use crate::keeper::{Directory, Keeper};
 use crate::layout::{ClusterFile, Layout, Mode};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -75,32 +76,8 @@ pub struct Supervisor {
     cluster: ClusterFile,
     state: Mutex<State>,
     downed: Condvar,
-    directory: Mutex<Option<Directory>>,
+    directory: Mutex<Option<Keeper<Directory>>>,
     _lock: File,
-}
-
-/// Held for its end: dropping it stops the thread or process.
-enum Directory {
-    Embedded { _thread: control::DirectoryThread },
-    Etcd { process: control::EtcdProcess },
-}
-
-/// Takes the folder's lock: one supervisor per folder.
-pub fn lock(layout: &Layout) -> Result<File> {
-    let path = layout.lock();
-    let file = File::options().create(true).truncate(false).write(true).open(&path);
-    let file = file.with_context(|| {
-        format!("cannot write in '{}': choose another folder with --data", layout.root().display())
-    })?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(_) => Err(Fail::failed(format!(
-            "the cluster in '{}' is running already: see 'gabion status', end it with 'gabion \
-             down'",
-            layout.root().display()
-        ))
-        .into()),
-    }
 }
 
 impl Supervisor {
@@ -108,18 +85,7 @@ impl Supervisor {
     pub fn start(layout: &Layout, cluster: &ClusterFile, lock: File) -> Result<Arc<Self>> {
         let leash = bind(&layout.leash_socket())?;
         let questions = bind(&layout.supervisor_socket())?;
-        let directory = match cluster.mode {
-            Mode::Threads => Directory::Embedded {
-                _thread: control::start_embedded(
-                    &layout.directory_file(),
-                    &layout.directory_socket(),
-                )?,
-            },
-            Mode::Processes => {
-                let (client, peer) = cluster.etcd_ports;
-                Directory::Etcd { process: control::start_etcd(&layout.etcd_dir(), client, peer)? }
-            }
-        };
+        let directory = Keeper::new(Directory::start(layout, cluster)?);
         found(layout, cluster)?;
         let state = State { hosts: BTreeMap::new(), leashes: BTreeMap::new(), is_down: false };
         let supervisor = Arc::new(Self {
@@ -339,18 +305,10 @@ impl Supervisor {
         self.downed.notify_all();
     }
 
-    /// An etcd that ended is started again: hosts go on without it, but nothing can change.
     fn keep_directory(&self) {
         let mut directory = self.directory.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(Directory::Etcd { process }) = directory.as_mut() else { return };
-        if process.is_running() {
-            return;
-        }
-        tracing::warn!("etcd has ended; starting it again");
-        let (client, peer) = self.cluster.etcd_ports;
-        match control::start_etcd(&self.layout.etcd_dir(), client, peer) {
-            Ok(started) => *process = started,
-            Err(error) => tracing::error!(%error, "etcd does not start; trying again"),
+        if let Some(keeper) = directory.as_mut() {
+            keeper.look(Instant::now(), || Directory::start(&self.layout, &self.cluster));
         }
     }
 

@@ -7,11 +7,12 @@ use crate::client::exchange;
 use crate::create;
 use crate::daemon::start_log;
 use crate::layout::{ClusterFile, Layout, Mode};
+use crate::lock::{Claim, is_held};
 use crate::output::say;
-use crate::supervisor::{Answer, Question, Supervisor, lock};
+use crate::supervisor::{Answer, Question, Supervisor};
 use crate::target::{DATA_DEFAULT, Target};
 use anyhow::{Context, Result};
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -28,19 +29,36 @@ const DOWN_MAX: Duration = Duration::from_secs(40);
 pub fn up(cli: &Cli, up: &UpArgs) -> Result<()> {
     let folder = cli.data.clone().unwrap_or_else(|| PathBuf::from(DATA_DEFAULT));
     let layout = Layout::new(&folder)?;
-    let cluster = match layout.read()? {
-        Some(cluster) => {
+    // For its errors alone: what counts is read under the lock.
+    layout.read()?;
+    let claim = if up.background { Claim::inherit(&layout) } else { Claim::take(&layout) };
+    let claim = match (claim, layout.read()?) {
+        (Ok(claim), _) => claim,
+        (Err(error), None) => return Err(error),
+        (Err(error), Some(cluster)) => {
             create::check_same(&cluster, up, &layout)?;
-            cluster
+            return Err(error);
         }
-        None => create::create(&layout, up)?,
     };
-    let lock = lock(&layout)?;
+    let cluster = match find_or_create(&layout, up) {
+        Ok(cluster) => cluster,
+        Err(error) => {
+            claim.undo(&layout);
+            return Err(error);
+        }
+    };
+    let lock = claim.into_file();
     if up.detach {
-        drop(lock); // the background half takes it
-        return detach(cli, &layout, &cluster);
+        return detach(cli, &layout, &cluster, lock);
     }
     run(cli, up, &layout, &cluster, lock)
+}
+
+fn find_or_create(layout: &Layout, up: &UpArgs) -> Result<ClusterFile> {
+    let Some(cluster) = layout.read()? else { return create::create(layout, up) };
+    create::check_same(&cluster, up, layout)?;
+    layout.check_place(&cluster)?;
+    Ok(cluster)
 }
 
 fn run(
@@ -77,8 +95,9 @@ fn run(
     let target = Target::Local(layout.clone(), cluster.clone());
     supervisor.wait_until_down(|| {
         if live {
-            print!("\r\x1b[K{}", crate::commands::status_line(&target));
-            let _ = std::io::stdout().flush();
+            // A terminal that has gone is no reason to end.
+            let line = format!("\r\x1b[K{}", crate::commands::status_line(&target));
+            let _ = crate::output::write(line.as_bytes());
         }
     });
     if live {
@@ -87,7 +106,8 @@ fn run(
     Ok(())
 }
 
-fn detach(cli: &Cli, layout: &Layout, cluster: &ClusterFile) -> Result<()> {
+/// Starts the background half, which inherits the lock, and waits until the cluster is ready.
+fn detach(cli: &Cli, layout: &Layout, cluster: &ClusterFile, lock: std::fs::File) -> Result<()> {
     use std::os::unix::process::CommandExt;
     let log = std::fs::File::options().create(true).append(true).open(layout.log())?;
     let mut child = Command::new(std::env::current_exe()?)
@@ -95,7 +115,7 @@ fn detach(cli: &Cli, layout: &Layout, cluster: &ClusterFile) -> Result<()> {
         .arg("--background")
         .arg("--data")
         .arg(layout.root())
-        .stdin(Stdio::null())
+        .stdin(lock)
         .stdout(Stdio::null())
         .stderr(log)
         .process_group(0)
@@ -111,6 +131,9 @@ fn detach(cli: &Cli, layout: &Layout, cluster: &ClusterFile) -> Result<()> {
         Ok(exchange(&socket, &Question::Ready, Duration::from_secs(5)).unwrap_or(Answer::Waiting))
     });
     if let Err(error) = ready {
+        if child.try_wait().is_ok_and(|status| status.is_some()) {
+            return Err(error); // a cluster that runs here now is somebody else's
+        }
         let _ = exchange::<_, Answer>(&socket, &Question::Down, DOWN_MAX);
         let _ = child.kill();
         let _ = child.wait();
@@ -156,7 +179,7 @@ fn announce(cli: &Cli, layout: &Layout, cluster: &ClusterFile) -> Result<()> {
 /// Stops the cluster on this machine.
 pub fn down(cli: &Cli) -> Result<()> {
     let (layout, _) = Target::local(cli)?;
-    if lock(&layout).is_ok() {
+    if !is_held(&layout) {
         if cli.output == Output::Table {
             say!("the cluster is not running");
         }
@@ -168,7 +191,7 @@ pub fn down(cli: &Cli) -> Result<()> {
     }
     // It may end before it has answered: the folder is free when the lock is.
     let until = Instant::now() + DOWN_MAX;
-    while lock(&layout).is_err() {
+    while is_held(&layout) {
         if Instant::now() > until {
             return Err(Fail::failed("the supervisor does not end: see gabion.log").into());
         }

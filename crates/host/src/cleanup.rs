@@ -42,7 +42,7 @@ pub(crate) async fn run(env: Env, directory: Directory, cluster: u64, groups: Ve
                 }
                 unlisted_since.remove(&component);
                 // A directory that was lost and begun anew lists nothing.
-                if !membership::is_cluster(&directory, cluster).await {
+                if membership::is_cluster(&directory, cluster).await != Some(true) {
                     continue;
                 }
                 match group.delete_component(component).await {

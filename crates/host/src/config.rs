@@ -1,7 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What one host is told at start: the content of its `host.toml`.
 
+use crate::address::{AddressError, parse_address};
+use directory::GROUPS_MAX;
+use env::Address;
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// Capacity devices of one disk group, at most.
+const CAPACITY_DEVICES_MAX: usize = 7;
+/// Least milliseconds of `stall_ms`: below it, the pauses between attempts to reach a replica alone
+/// are longer.
+const STALL_MS_MIN: u64 = 50;
+/// Most milliseconds of `stall_ms`: clients give up long before.
+const STALL_MS_MAX: u64 = 600_000;
+/// Most seconds of `io_timeout_seconds`: a day.
+const IO_TIMEOUT_SECONDS_MAX: u64 = 86_400;
+
+/// What is wrong with a configuration.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum ConfigError {
+    /// a value against its rule
+    #[error("{field} {rule}")]
+    Invalid {
+        /// The field.
+        field: &'static str,
+        /// What it must be.
+        rule: &'static str,
+    },
+    /// an address
+    #[error("{field}: {source}")]
+    Address {
+        /// The field.
+        field: &'static str,
+        /// What is wrong with it.
+        source: AddressError,
+    },
+    /// a device twice
+    #[error("groups: the device '{0}' is named twice")]
+    DeviceTwice(String),
+}
 
 /// A host's configuration file. Addresses are `unix:/path` or `tcp:ip:port`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +70,58 @@ pub struct HostConfig {
     pub tuning: Tuning,
 }
 
+impl HostConfig {
+    /// Whether a host can run with it; nothing is opened or asked.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with the first field that is wrong.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        ensure(directory::is_name(&self.name), "name", NAME_RULE)?;
+        ensure(self.id != 0, "id", "is 0: host numbers begin with 1")?;
+        ensure(self.cluster != 0, "cluster", "is 0: it is the number of the host's cluster")?;
+        address("peer", &self.peer)?;
+        for door in &self.nbd {
+            address("nbd", door)?;
+        }
+        let is_socket = |address| matches!(address, Address::Unix(_));
+        let control = address("control", &self.control)?;
+        ensure(is_socket(control), "control", "is not a Unix socket: write unix:/path")?;
+        let directory = address("directory", &self.directory)?;
+        // With etcd, this process listens there itself.
+        let fits = self.etcd.is_empty() || is_socket(directory);
+        ensure(fits, "directory", "is not a Unix socket: write unix:/path")?;
+        self.check_groups()?;
+        self.tuning.check()
+    }
+
+    fn check_groups(&self) -> Result<(), ConfigError> {
+        ensure(self.groups.len() <= GROUPS_MAX, "groups", "are more than 16")?;
+        let mut seen = base::Set::new();
+        for group in &self.groups {
+            let count = group.capacity.len();
+            let fits = (1..=CAPACITY_DEVICES_MAX).contains(&count);
+            ensure(fits, "groups", "need one to seven capacity devices each")?;
+            for device in std::iter::once(&group.cache).chain(&group.capacity) {
+                ensure(!device.is_empty(), "groups", "name a device with an empty path")?;
+                if !seen.insert(device) {
+                    return Err(ConfigError::DeviceTwice(device.clone()));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+const NAME_RULE: &str = "is not 1 to 64 letters, digits, '.', '_' or '-', a letter or digit first";
+
+fn ensure(holds: bool, field: &'static str, rule: &'static str) -> Result<(), ConfigError> {
+    if holds { Ok(()) } else { Err(ConfigError::Invalid { field, rule }) }
+}
+
+fn address(field: &'static str, text: &str) -> Result<Address, ConfigError> {
+    parse_address(text).map_err(|source| ConfigError::Address { field, source })
+}
+
 /// One disk group: device paths.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -55,5 +145,75 @@ pub struct Tuning {
 impl Default for Tuning {
     fn default() -> Self {
         Self { io_timeout_seconds: 60, stall_ms: 2000 }
+    }
+}
+
+impl Tuning {
+    fn check(&self) -> Result<(), ConfigError> {
+        let stall = (STALL_MS_MIN..=STALL_MS_MAX).contains(&self.stall_ms);
+        ensure(stall, "tuning.stall_ms", "is not between 50 and 600000")?;
+        let timeout = (1..=IO_TIMEOUT_SECONDS_MAX).contains(&self.io_timeout_seconds);
+        ensure(timeout, "tuning.io_timeout_seconds", "is not between 1 and 86400")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn good() -> HostConfig {
+        let group = |n: u32| GroupConfig {
+            cache: format!("/dev/cache{n}"),
+            capacity: vec![format!("/dev/capacity{n}")],
+        };
+        HostConfig {
+            name: "host1".to_owned(),
+            id: 1,
+            cluster: 1,
+            peer: "tcp:10.0.0.1:7070".to_owned(),
+            nbd: vec!["unix:/run/gabion/nbd.sock".to_owned()],
+            control: "unix:/run/gabion/control.sock".to_owned(),
+            directory: "unix:/run/gabion/directory.sock".to_owned(),
+            etcd: vec!["http://10.0.0.1:2379".to_owned()],
+            groups: vec![group(0), group(1)],
+            tuning: Tuning::default(),
+        }
+    }
+
+    #[test]
+    fn a_good_one_is_taken() {
+        assert_eq!(good().check(), Ok(()));
+        assert_eq!(HostConfig { groups: Vec::new(), ..good() }.check(), Ok(()));
+    }
+
+    #[test]
+    fn each_bad_value_is_refused_in_one_line_that_names_it() {
+        let text = str::to_owned;
+        let twice = || vec![good().groups[0].clone(), good().groups[0].clone()];
+        let bare = || vec![GroupConfig { cache: text("/dev/c"), capacity: Vec::new() }];
+        let tuning = |stall_ms, io_timeout_seconds| Tuning { stall_ms, io_timeout_seconds };
+        let long = format!("unix:/{}", "a".repeat(600));
+        let bad = [
+            ("id", HostConfig { id: 0, ..good() }),
+            ("cluster", HostConfig { cluster: 0, ..good() }),
+            ("name", HostConfig { name: text(""), ..good() }),
+            ("name", HostConfig { name: text("a/b"), ..good() }),
+            ("name", HostConfig { name: "a".repeat(65), ..good() }),
+            ("peer", HostConfig { peer: text("10.0.0.1:7070"), ..good() }),
+            ("nbd", HostConfig { nbd: vec![long], ..good() }),
+            ("control", HostConfig { control: text("tcp:10.0.0.1:1"), ..good() }),
+            ("directory", HostConfig { directory: text("tcp:10.0.0.1:1"), ..good() }),
+            ("groups", HostConfig { groups: twice(), ..good() }),
+            ("groups", HostConfig { groups: bare(), ..good() }),
+            ("stall_ms", HostConfig { tuning: tuning(0, 60), ..good() }),
+            ("stall_ms", HostConfig { tuning: tuning(49, 60), ..good() }),
+            ("stall_ms", HostConfig { tuning: tuning(u64::MAX, 60), ..good() }),
+            ("io_timeout", HostConfig { tuning: tuning(2000, 0), ..good() }),
+            ("io_timeout", HostConfig { tuning: tuning(2000, u64::MAX), ..good() }),
+        ];
+        for (field, config) in bad {
+            let error = config.check().expect_err(field).to_string();
+            assert!(error.contains(field) && !error.contains('\n'), "{field}: {error}");
+        }
     }
 }

@@ -4,19 +4,25 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod alive;
 mod cleanup;
 mod config;
 mod control;
+mod deletions;
 mod exports;
 mod membership;
 mod node;
 mod operations;
+mod orphans;
 mod register;
 mod report;
+#[cfg(test)]
+mod simulated;
 mod view;
+mod volumes;
 
 pub use address::{AddressError, format_address, parse_address};
-pub use config::{GroupConfig, HostConfig, Tuning};
+pub use config::{ConfigError, GroupConfig, HostConfig, Tuning};
 pub use control::{Command, ErrorKind, Failure, Reply, call};
 pub use exports::{Attached, Exports};
 pub use node::{Node, NodeOptions, StartError};

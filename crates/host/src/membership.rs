@@ -1,21 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Being a member: a new incarnation at every start, the host's record, and the lease key by which
-//! others see that it lives. The key is a hint; safety rests on the grants of rule 52.
+//! Being a member: the right cluster, a new incarnation at every start, the host's record.
 
 use crate::node::StartError;
 use base::{HostId, Incarnation};
-use directory::{
-    AliveRecord, ClusterRecord, Directory, DirectoryError, Expect, HostRecord, LeaseId, Transaction,
-};
-use diskgroup::DiskGroup;
+use directory::{ClusterRecord, Directory, DirectoryError, Expect, HostRecord, Transaction};
 use env::Env;
 use std::time::Duration;
-use tracing::{info, warn};
+use tracing::warn;
 
-/// Life of the lease key after the last sign of life.
-const LEASE_TTL: Duration = Duration::from_secs(6);
-/// Time between signs of life.
-const LEASE_KEEP: Duration = Duration::from_millis(1500);
 /// Time between attempts while the directory is away.
 const RETRY: Duration = Duration::from_millis(200);
 
@@ -50,11 +42,11 @@ pub(crate) async fn check_cluster(
 }
 
 /// Whether the directory is still this cluster's: asked before anything is deleted because the
-/// directory does not list it.
-pub(crate) async fn is_cluster(directory: &Directory, wanted: u64) -> bool {
-    let entry = directory.get(&directory::cluster_key()).await;
-    let Ok(Some(entry)) = entry else { return false };
-    ClusterRecord::decode(&entry.value).is_ok_and(|record| record.id == wanted)
+/// directory does not list it. `None`: it does not answer, ask again.
+pub(crate) async fn is_cluster(directory: &Directory, wanted: u64) -> Option<bool> {
+    let entry = directory.get(&directory::cluster_key()).await.ok()?;
+    let record = entry.map(|entry| ClusterRecord::decode(&entry.value));
+    Some(record.is_some_and(|record| record.is_ok_and(|record| record.id == wanted)))
 }
 
 /// Takes the next incarnation of this host, durably; waits for the directory as long as it takes.
@@ -104,54 +96,5 @@ pub(crate) async fn publish(env: &Env, directory: &Directory, record: &HostRecor
             Err(error) => warn!(%error, "the host record is not written yet"),
         }
         env.sleep(RETRY).await;
-    }
-}
-
-/// Holds the lease key for as long as it runs. `announce` is called after each (re)writing of it.
-pub(crate) async fn stay_alive(
-    env: Env,
-    directory: Directory,
-    me: HostId,
-    incarnation: Incarnation,
-    groups: Vec<DiskGroup>,
-    announce: impl Fn(LeaseId),
-) {
-    let mut lease: Option<LeaseId> = None;
-    loop {
-        lease = match lease {
-            None => grant(&directory, me, incarnation, &groups, &announce).await,
-            Some(id) => match directory.lease_keep(id).await {
-                Err(DirectoryError::LeaseGone) => {
-                    info!("the lease ran out; taking a new one");
-                    None
-                }
-                _ => Some(id),
-            },
-        };
-        env.sleep(if lease.is_some() { LEASE_KEEP } else { RETRY }).await;
-    }
-}
-
-async fn grant(
-    directory: &Directory,
-    me: HostId,
-    incarnation: Incarnation,
-    groups: &[DiskGroup],
-    announce: &impl Fn(LeaseId),
-) -> Option<LeaseId> {
-    let id = directory.lease_grant(LEASE_TTL).await.ok()?;
-    let free_bytes = groups.iter().map(|group| group.free_chunks() * base::CHUNK_SIZE).sum();
-    let record = AliveRecord { incarnation, free_bytes };
-    let put = Transaction {
-        compare: Vec::new(),
-        puts: vec![(directory::alive_key(me), record.encode(), Some(id))],
-        deletes: Vec::new(),
-    };
-    match directory.transact(put).await {
-        Ok(_) => {
-            announce(id);
-            Some(id)
-        }
-        Err(_) => None, // an unknown put is overwritten by the next one; its lease runs out
     }
 }

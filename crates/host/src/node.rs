@@ -2,14 +2,16 @@
 //! One running host.
 
 use crate::address::{AddressError, parse_address};
-use crate::config::HostConfig;
+use crate::alive::Room;
+use crate::config::{ConfigError, HostConfig};
 use crate::control;
+use crate::deletions::Deletions;
 use crate::exports::Exports;
 use crate::operations::Operations;
 use crate::view::{ObjectChange, View};
-use crate::{cleanup, membership};
+use crate::{alive, cleanup, membership, orphans};
 use base::HostId;
-use directory::{Directory, GroupRecord, HostRecord, LeaseId, WatchEvent};
+use directory::{Directory, GroupRecord, HostRecord, LeaseId, RecordError, WatchEvent};
 use diskgroup::{DiskGroup, GroupError, GroupOptions, GroupSpec};
 use env::{Address, Env, IoError, Notify, TaskSet};
 use object::{ObjectOptions, Objects};
@@ -18,11 +20,17 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 use thiserror::Error;
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
 /// Why a host could not start.
 #[derive(Debug, Error)]
 pub enum StartError {
+    /// a configured value
+    #[error("host.toml: {0}")]
+    Config(#[from] ConfigError),
+    /// two groups that say they are one
+    #[error("the disk groups make no host record: {0}; is one the copy of another?")]
+    Record(#[source] RecordError),
     /// a configured address
     #[error("host.toml: {0}")]
     Address(#[from] AddressError),
@@ -97,9 +105,12 @@ impl Node {
         config: &HostConfig,
         options: NodeOptions,
     ) -> Result<Self, StartError> {
+        config.check()?;
         let directory = Directory::connect(env, parse_address(&config.directory)?);
         let me = HostId(config.id);
         let groups = open_groups(env, config, &options.group).await?;
+        let record = host_record(config, &groups);
+        record.check().map_err(StartError::Record)?;
         membership::check_cluster(env, &directory, config.cluster).await?;
         let incarnation = membership::next_incarnation(env, &directory, me).await;
         let me = PeerId { host: me, incarnation };
@@ -125,7 +136,7 @@ impl Node {
             exports,
             view,
         };
-        node.publish(config, me.host).await;
+        membership::publish(env, &node.directory, &record).await;
         node.run_background(me, config.cluster, &peers);
         node.open_doors(config, me.host).await?;
         info!(name = config.name, %incarnation, "host is ready");
@@ -172,44 +183,31 @@ impl Node {
         }
     }
 
-    async fn publish(&self, config: &HostConfig, me: HostId) {
-        let groups = self.groups.iter().map(|group| GroupRecord {
-            id: group.id(),
-            capacity_bytes: group.status().capacity_bytes,
-        });
-        let record = HostRecord {
-            id: me,
-            name: config.name.clone(),
-            peer_address: config.peer.clone(),
-            nbd_uri: config.nbd.first().cloned().unwrap_or_default(),
-            groups: groups.collect(),
-        };
-        membership::publish(&self.env, &self.directory, &record).await;
-    }
-
     fn run_background(&self, me: PeerId, cluster: u64, peers: &Peers) {
-        let watch = follow(
-            self.directory.clone(),
-            self.view.clone(),
-            self.objects.clone(),
-            peers.clone(),
-            me.host,
-            cluster,
-        );
-        self.tasks.spawn(&self.env, "directory watch", watch);
+        let (env, directory, view) = (&self.env, &self.directory, &self.view);
+        let deletions = Deletions::default();
+        let (objects, peers) = (self.objects.clone(), peers.clone());
+        let watch =
+            follow(directory.clone(), view.clone(), objects, peers, me.host, deletions.clone());
+        self.tasks.spawn(env, "directory watch", watch);
+        let objects = self.objects.clone();
+        let deleted = move |id| objects.record_deleted(id);
+        let decide = deletions.run(env.clone(), directory.clone(), cluster, view.clone(), deleted);
+        self.tasks.spawn(env, "deletions", decide);
         let lease = Rc::clone(&self.lease);
-        let alive = membership::stay_alive(
-            self.env.clone(),
-            self.directory.clone(),
-            me.host,
-            me.incarnation,
-            self.groups.clone(),
+        let groups = self.groups.clone();
+        let stay = alive::stay_alive(
+            env.clone(),
+            directory.clone(),
+            (me.host, me.incarnation),
+            move || room(&groups),
             move |id| lease.set(Some(id)),
         );
-        self.tasks.spawn(&self.env, "lease", alive);
-        let (directory, groups) = (self.directory.clone(), self.groups.clone());
-        let cleanup = cleanup::run(self.env.clone(), directory, cluster, groups);
-        self.tasks.spawn(&self.env, "cleanup", cleanup);
+        self.tasks.spawn(env, "lease", stay);
+        let cleanup = cleanup::run(env.clone(), directory.clone(), cluster, self.groups.clone());
+        self.tasks.spawn(env, "cleanup", cleanup);
+        let orphans = orphans::run(env.clone(), directory.clone(), cluster, view.clone());
+        self.tasks.spawn(env, "orphans", orphans);
     }
 
     async fn open_doors(&self, config: &HostConfig, me: HostId) -> Result<(), StartError> {
@@ -249,6 +247,27 @@ impl Node {
     }
 }
 
+fn room(groups: &[DiskGroup]) -> Room {
+    Room {
+        free_bytes: groups.iter().map(|group| group.free_chunks() * base::CHUNK_SIZE).sum(),
+        capacity_bytes: groups.iter().map(|group| group.status().capacity_bytes).sum(),
+    }
+}
+
+/// What the directory is told of this host.
+fn host_record(config: &HostConfig, groups: &[DiskGroup]) -> HostRecord {
+    let groups = groups
+        .iter()
+        .map(|group| GroupRecord { id: group.id(), capacity_bytes: group.status().capacity_bytes });
+    HostRecord {
+        id: HostId(config.id),
+        name: config.name.clone(),
+        peer_address: config.peer.clone(),
+        nbd_uri: config.nbd.first().cloned().unwrap_or_default(),
+        groups: groups.collect(),
+    }
+}
+
 async fn open_groups(
     env: &Env,
     config: &HostConfig,
@@ -272,7 +291,7 @@ async fn follow(
     objects: Objects,
     peers: Peers,
     me: HostId,
-    cluster: u64,
+    deletions: Deletions,
 ) {
     let mut watch = directory.watch(directory::PREFIX);
     loop {
@@ -284,14 +303,7 @@ async fn follow(
         for change in changes {
             match change {
                 ObjectChange::Put(record, revision) => objects.record_changed(record, revision),
-                // A directory that was lost and begun anew lists nothing; that deletes nothing.
-                ObjectChange::Deleted(id) => {
-                    if membership::is_cluster(&directory, cluster).await {
-                        objects.record_deleted(id);
-                    } else {
-                        error!(object = %id, "vanished with its cluster's record: data is kept");
-                    }
-                }
+                ObjectChange::Deleted(id) => deletions.add(id),
                 ObjectChange::Alive(host, alive) => {
                     objects.host_alive(host, alive.map(|record| record.incarnation));
                 }

@@ -3,7 +3,7 @@
 //!
 //! It may lag. Whatever changes something reads the directory itself (rule 41).
 
-use base::{HostId, Map, ObjectId};
+use base::{HostId, Map, ObjectId, Set, VolumeId};
 use directory::{AliveRecord, Entry, HostRecord, ObjectRecord, VolumeRecord};
 use env::Notify;
 use std::cell::{Cell, RefCell};
@@ -99,7 +99,7 @@ impl View {
         None
     }
 
-    fn keys(&self) -> base::Set<String> {
+    fn keys(&self) -> Set<String> {
         let hosts = self.0.hosts.borrow();
         let alive = self.0.alive.borrow();
         let volumes = self.0.volumes.borrow();
@@ -147,6 +147,15 @@ impl View {
     /// One volume.
     pub fn volume(&self, name: &str) -> Option<VolumeRecord> {
         self.0.volumes.borrow().get(name).cloned()
+    }
+
+    /// Volumes that objects name and that do not exist; none before the directory was seen whole.
+    pub fn volumes_missing(&self) -> Set<VolumeId> {
+        let volumes = self.0.volumes.borrow();
+        let there: Set<VolumeId> = volumes.values().map(|record| record.id).collect();
+        let objects = self.0.objects.borrow();
+        let named = objects.values().map(|record| record.volume);
+        named.filter(|volume| self.is_complete() && !there.contains(volume)).collect()
     }
 
     /// One object.

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Deletes object records whose volume does not exist: the rest of a creation or deletion of a
+//! large volume, which takes several transactions, that did not come to its end.
+//!
+//! Why no object of a living volume can be hit:
+//! 1. A creation in several transactions holds a *guard* key from the first one to the last, which
+//!    writes the volume's record and deletes the guard; every one in between expects the guard.
+//! 2. Here the guard is read first, then the objects, then the volumes, each linearizable. The
+//!    transaction expects the guard as it was read and deletes it, and expects every object's
+//!    revision. So the creation is over, or it can go on no more.
+//! 3. If the guard was absent at (2), no transaction that could still write the volume's record
+//!    finds a guard, and the volumes were read later: the volume never comes.
+//! 4. A directory that was lost or that holds an undecodable volume record deletes nothing.
+
+use crate::membership;
+use crate::view::View;
+use base::{Instant, Map, VolumeId};
+use directory::{
+    Directory, DirectoryError, Expect, OBJECT_PREFIX, ObjectRecord, Transaction, VOLUME_PREFIX,
+    VolumeRecord,
+};
+use env::Env;
+use std::time::Duration;
+use tracing::{info, warn};
+
+/// Time between rounds.
+const ROUND: Duration = Duration::from_secs(30);
+/// How long objects may be without their volume: its creation gives up long before.
+const PENDING: Duration = Duration::from_secs(120);
+/// Objects deleted in one transaction: each also takes a comparison, and etcd takes 128.
+const OBJECTS_MAX: usize = 96;
+
+/// The key that stands while a volume is created in several transactions.
+pub(crate) fn guard_key(volume: VolumeId) -> String {
+    format!("/gabion/creating/{volume}")
+}
+
+/// Runs for ever.
+pub(crate) async fn run(env: Env, directory: Directory, cluster: u64, view: View) {
+    let mut since: Map<VolumeId, Instant> = Map::new();
+    loop {
+        env.sleep(ROUND).await;
+        let orphaned = view.volumes_missing();
+        since.retain(|volume, _| orphaned.contains(volume));
+        for volume in orphaned {
+            let begun = *since.entry(volume).or_insert(env.now());
+            if env.now().since(begun) < PENDING {
+                continue;
+            }
+            match collect(&directory, cluster, volume).await {
+                Ok(0) => {}
+                Ok(count) => info!(%volume, count, "objects deleted: their volume does not exist"),
+                Err(error) => warn!(%volume, %error, "objects without a volume stay for now"),
+            }
+        }
+    }
+}
+
+/// Deletes the objects of a volume that does not exist; returns how many.
+async fn collect(
+    directory: &Directory,
+    cluster: u64,
+    volume: VolumeId,
+) -> Result<usize, DirectoryError> {
+    let guard = guard_key(volume);
+    let held = directory.get(&guard).await?;
+    let objects = directory.list(OBJECT_PREFIX).await?.entries;
+    let objects = objects.into_iter().filter(|(_, entry)| {
+        ObjectRecord::decode(&entry.value).is_ok_and(|object| object.volume == volume)
+    });
+    let objects: Vec<_> = objects.collect();
+    for (_, entry) in directory.list(VOLUME_PREFIX).await?.entries {
+        let Ok(record) = VolumeRecord::decode(&entry.value) else { return Ok(0) };
+        if record.id == volume {
+            return Ok(0);
+        }
+    }
+    if membership::is_cluster(directory, cluster).await != Some(true) {
+        return Ok(0);
+    }
+    let mut count = 0;
+    let mut held = held.map(|entry| entry.revision);
+    for part in objects.chunks(OBJECTS_MAX) {
+        let expect = held.map_or(Expect::Absent, Expect::Revision);
+        let mut transaction = Transaction::new().expect(guard.clone(), expect);
+        if held.take().is_some() {
+            transaction = transaction.delete(guard.clone());
+        }
+        for (key, entry) in part {
+            transaction = transaction.expect(key, Expect::Revision(entry.revision)).delete(key);
+        }
+        if !directory.transact(transaction).await?.succeeded {
+            return Ok(count); // something changed meanwhile: the next round looks again
+        }
+        count += part.len();
+    }
+    Ok(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulated::with_directory;
+    use base::{ComponentId, GroupId, HostId, Lsn, ObjectId, Seat, Term, Version};
+    use directory::{ClusterRecord, ComponentRecord, ComponentState, object_key};
+
+    const CLUSTER: u64 = 7;
+    const VOLUME: VolumeId = VolumeId(9);
+
+    fn object(id: u64, volume: VolumeId) -> ObjectRecord {
+        let component = ComponentRecord {
+            id: ComponentId(id),
+            host: HostId(1),
+            group: GroupId(1),
+            state: ComponentState::Active,
+            seat: Seat(1),
+            left: Lsn::ZERO,
+        };
+        ObjectRecord {
+            id: ObjectId(id),
+            volume,
+            sectors: 8,
+            version: Version(1),
+            term: Term(0),
+            owner: None,
+            handover: None,
+            components: vec![component],
+        }
+    }
+
+    fn volume(id: VolumeId, object: u64) -> VolumeRecord {
+        VolumeRecord {
+            id,
+            name: format!("v{id}"),
+            size_bytes: 4096,
+            ftt: 0,
+            objects: vec![ObjectId(object)],
+        }
+    }
+
+    async fn put(directory: &Directory, transaction: Transaction) {
+        assert!(directory.transact(transaction).await.expect("it lands").succeeded);
+    }
+
+    /// A cluster with 200 objects of a volume that is not there and one of a volume that is.
+    async fn littered(directory: &Directory) {
+        let record = ClusterRecord { id: CLUSTER, name: "gabion".to_owned() };
+        put(directory, Transaction::new().put(directory::cluster_key(), record.encode())).await;
+        let other = VolumeId(10);
+        let kept = (object(1000, other), volume(other, 1000));
+        let kept = Transaction::new()
+            .put(object_key(kept.0.id), kept.0.encode())
+            .put(directory::volume_key(&kept.1.name), kept.1.encode());
+        put(directory, kept).await;
+        for part in (1..=200).collect::<Vec<u64>>().chunks(50) {
+            let records = part.iter().map(|id| object(*id, VOLUME));
+            let part = records.fold(Transaction::new(), |transaction, record| {
+                transaction.put(object_key(record.id), record.encode())
+            });
+            put(directory, part).await;
+        }
+    }
+
+    async fn left(directory: &Directory) -> usize {
+        directory.list(OBJECT_PREFIX).await.expect("it answers").entries.len()
+    }
+
+    #[test]
+    fn what_a_creation_left_behind_goes_after_two_minutes_and_nothing_else() {
+        with_directory(|env, directory| async move {
+            littered(&directory).await;
+            put(&directory, Transaction::new().put(guard_key(VOLUME), "")).await;
+            let view = View::default();
+            view.reset(&directory.list(directory::PREFIX).await.expect("it answers").entries);
+            let run = run(env.clone(), directory.clone(), CLUSTER, view);
+            let _task = env.spawn("orphans", run);
+            env.sleep(Duration::from_secs(110)).await;
+            assert_eq!(left(&directory).await, 201, "a creation may be under way");
+            env.sleep(Duration::from_secs(110)).await;
+            assert_eq!(left(&directory).await, 1);
+            // The creation's last transaction, late: it must not make a volume without objects.
+            let late = Transaction::new().expect(guard_key(VOLUME), Expect::Present);
+            let late = directory.transact(late).await.expect("it answers");
+            assert!(!late.succeeded, "the guard is gone");
+        });
+    }
+
+    #[test]
+    fn a_view_that_lags_deletes_no_object_of_a_volume_that_exists() {
+        with_directory(|_, directory| async move {
+            littered(&directory).await;
+            let record = volume(VOLUME, 1);
+            let there = Transaction::new().put("/gabion/volume/late", {
+                VolumeRecord { name: "late".to_owned(), ..record }.encode()
+            });
+            put(&directory, there).await;
+            assert_eq!(collect(&directory, CLUSTER, VOLUME).await, Ok(0));
+            assert_eq!(left(&directory).await, 201);
+        });
+    }
+
+    #[test]
+    fn another_clusters_directory_and_a_damaged_record_delete_nothing() {
+        with_directory(|_, directory| async move {
+            littered(&directory).await;
+            assert_eq!(collect(&directory, CLUSTER + 1, VOLUME).await, Ok(0));
+            put(&directory, Transaction::new().put("/gabion/volume/x", "?")).await;
+            assert_eq!(collect(&directory, CLUSTER, VOLUME).await, Ok(0));
+            assert_eq!(left(&directory).await, 201);
+        });
+    }
+}

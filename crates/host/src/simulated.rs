@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the tests of this crate share: a directory in a simulated world.
+
+use directory::{Directory, MemoryBackend, ServerFaults, serve_with};
+use env::{Address, Env};
+use sim::{World, WorldOptions};
+use std::cell::Cell;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+use std::time::Duration;
+
+const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+
+/// Where the directory listens.
+pub(crate) fn address() -> Address {
+    Address::Tcp(SocketAddr::from((SERVER, 2379)))
+}
+
+/// Runs `test` on a machine of its own beside a directory without faults.
+pub(crate) fn with_directory<F>(test: impl FnOnce(Env, Directory) -> F + 'static)
+where
+    F: Future<Output = ()> + 'static,
+{
+    with_faults(1, ServerFaults::default(), test);
+}
+
+/// As [`with_directory`], with a directory that fails as `faults` say.
+pub(crate) fn with_faults<F>(
+    seed: u64,
+    faults: ServerFaults,
+    test: impl FnOnce(Env, Directory) -> F + 'static,
+) where
+    F: Future<Output = ()> + 'static,
+{
+    let world = World::new(WorldOptions { seed, ..WorldOptions::default() });
+    let server = world.add_host("directory", IpAddr::V4(SERVER));
+    let client = world.add_host("client", IpAddr::V4(CLIENT));
+    world.boot(server, move |env: Env| {
+        Box::pin(async move {
+            let listener = env.listen(address()).await.expect("a listener");
+            let end = serve_with(&env, listener, Rc::new(MemoryBackend::default()), faults).await;
+            panic!("the server ended: {end:?}");
+        })
+    });
+    let done = Rc::new(Cell::new(false));
+    let flag = Rc::clone(&done);
+    world.boot(client, move |env: Env| {
+        Box::pin(async move {
+            test(env.clone(), Directory::connect(&env, address())).await;
+            flag.set(true);
+        })
+    });
+    assert!(world.run_until(Duration::from_secs(900), || done.get()), "the test never ends");
+}

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Creating and deleting volumes through the directory.
+//!
+//! A transaction of unknown outcome may be applied at any later time (trap 7): one look that does
+//! not find it proves nothing. It is therefore repeated until it is decided. What it expects (no
+//! such volume, or the volume's revision) holds at most once, so that repeating it does nothing
+//! twice.
+
+use crate::operations::{Operations, Outcome, failed, no_such_volume, usage};
+use crate::orphans::guard_key;
+use crate::report::VolumeReport;
+use base::{
+    ComponentId, HostId, Incarnation, Instant, Lsn, ObjectId, SECTOR_SIZE, Seat, Term, Version,
+    VolumeId,
+};
+use directory::{
+    AliveRecord, ComponentRecord, ComponentState, Directory, DirectoryError, Entry, Expect,
+    OBJECT_SECTORS_MAX, ObjectRecord, Transaction, VolumeRecord,
+};
+use env::Env;
+use placement::{Candidate, VolumeSpec};
+use std::time::Duration;
+use tracing::warn;
+
+/// Objects in one transaction at most: etcd takes 128 operations.
+const TRANSACTION_OBJECTS_MAX: usize = 96;
+/// Longest time until a command's transactions are decided; the command line waits for 30 s.
+const DECIDE_MAX: Duration = Duration::from_secs(15);
+/// Time between attempts.
+const RETRY: Duration = Duration::from_millis(300);
+/// Attempts of a creation whose hosts only told how much room they have meanwhile.
+const ROOM_RACES_MAX: u32 = 10;
+
+/// Why a transaction has no outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Undecided {
+    /// Surely not applied.
+    Away(DirectoryError),
+    /// May have been applied, or may still be.
+    Unknown,
+}
+
+/// A live host as its lease key was when its component was about to be made.
+struct Witness {
+    host: HostId,
+    incarnation: Incarnation,
+    revision: u64,
+}
+
+impl Operations {
+    /// Creates a volume.
+    pub(crate) async fn create(
+        &self,
+        name: &str,
+        size_bytes: u64,
+        ftt: u8,
+    ) -> Outcome<VolumeReport> {
+        let spec = VolumeSpec::new(name, size_bytes, ftt).map_err(usage)?;
+        let key = directory::volume_key(name);
+        if self.directory.get(&key).await.map_err(directory_away)?.is_some() {
+            return Err(failed(format!("a volume '{name}' exists already: choose another name")));
+        }
+        let places = placement::place(ftt, Some(self.me), &self.candidates()).map_err(failed)?;
+        let (volume, objects) = self.compose(&spec, &places);
+        let hosts: Vec<HostId> = places.iter().map(|place| place.host).collect();
+        let witnesses = self.witnesses(&hosts).await?;
+        for object in &objects {
+            self.objects.create(object.clone()).await.map_err(|error| {
+                failed(format!("volume '{name}' was not created: {error}; try again"))
+            })?;
+        }
+        self.record(&volume, &objects, witnesses).await?;
+        for _ in 0..100 {
+            if self.view.volume(name).is_some_and(|v| v.id == volume.id) {
+                break;
+            }
+            let changed = self.view.changed().wait();
+            env::select(changed, self.env.sleep(Duration::from_millis(20))).await;
+        }
+        Ok(self.report(&volume))
+    }
+
+    fn candidates(&self) -> Vec<Candidate> {
+        let hosts = self.view.hosts();
+        let live = hosts.iter().filter_map(|host| Some((host, self.view.alive(host.id)?)));
+        live.flat_map(|(host, alive)| {
+            let share = host.groups.len().max(1) as u64;
+            host.groups.iter().map(move |group| Candidate {
+                host: host.id,
+                group: group.id,
+                free_bytes: alive.free_bytes / share,
+            })
+        })
+        .collect()
+    }
+
+    fn compose(
+        &self,
+        spec: &VolumeSpec,
+        places: &[Candidate],
+    ) -> (VolumeRecord, Vec<ObjectRecord>) {
+        let volume_id = VolumeId(self.env.random());
+        let whole = base::SectorRange::new(0, spec.size_bytes() / SECTOR_SIZE);
+        let objects: Vec<_> = whole
+            .split_at_multiples(OBJECT_SECTORS_MAX)
+            .map(|piece| ObjectRecord {
+                id: ObjectId(self.env.random()),
+                volume: volume_id,
+                sectors: piece.count,
+                version: Version(1),
+                term: Term(0),
+                owner: None,
+                handover: None,
+                components: places.iter().map(|place| self.component(place)).collect(),
+            })
+            .collect();
+        let volume = VolumeRecord {
+            id: volume_id,
+            name: spec.name().to_owned(),
+            size_bytes: spec.size_bytes(),
+            ftt: spec.ftt(),
+            objects: objects.iter().map(|object| object.id).collect(),
+        };
+        (volume, objects)
+    }
+
+    fn component(&self, place: &Candidate) -> ComponentRecord {
+        ComponentRecord {
+            id: ComponentId(self.env.random()),
+            host: place.host,
+            group: place.group,
+            state: ComponentState::Active,
+            seat: Seat(1),
+            left: Lsn::ZERO,
+        }
+    }
+
+    /// The lease keys of the hosts concerned: a host that restarts meanwhile may already have
+    /// cleaned up the component made for us, so the transaction must then fail (see `cleanup`).
+    async fn witnesses(&self, hosts: &[HostId]) -> Outcome<Vec<Witness>> {
+        let mut witnesses = Vec::new();
+        for host in hosts {
+            let key = directory::alive_key(*host);
+            let entry = self.directory.get(&key).await.map_err(directory_away)?;
+            let alive = entry.as_ref().map(|entry| AliveRecord::decode(&entry.value));
+            let (Some(entry), Some(Ok(alive))) = (&entry, alive) else {
+                let name = self.view.host_name(*host);
+                return Err(failed(format!("{name} has just gone down: try again")));
+            };
+            let (incarnation, revision) = (alive.incarnation, entry.revision);
+            witnesses.push(Witness { host: *host, incarnation, revision });
+        }
+        Ok(witnesses)
+    }
+
+    /// Writes the objects' records and, last, the volume's: what has no volume record is nothing.
+    /// What it wrote before it failed is deleted again, here or by `orphans`.
+    async fn record(
+        &self,
+        volume: &VolumeRecord,
+        objects: &[ObjectRecord],
+        mut witnesses: Vec<Witness>,
+    ) -> Outcome<()> {
+        let until = self.env.now() + DECIDE_MAX;
+        let parts: Vec<_> = objects.chunks(TRANSACTION_OBJECTS_MAX).collect();
+        let mut races = 0;
+        let mut index = 0;
+        while index < parts.len() {
+            let (transaction, probe) = creation(volume, &parts, index, &witnesses);
+            let landed = |entry: Option<&Entry>| entry.is_some();
+            let decided =
+                decide(&self.env, &self.directory, &transaction, &probe, landed, until).await;
+            let is_last = index + 1 == parts.len();
+            match decided {
+                Ok(true) => index += 1,
+                Ok(false) if races < ROOM_RACES_MAX && self.is_only_room(&mut witnesses).await => {
+                    races += 1;
+                }
+                Err(Undecided::Unknown) if is_last => {
+                    return Err(unknown(&format!("volume '{}' was created", volume.name)));
+                }
+                Ok(false) => {
+                    self.undo(volume, &parts).await;
+                    return Err(failed(format!(
+                        "volume '{}' was not created: its name was taken or the cluster changed \
+                         meanwhile; try again",
+                        volume.name
+                    )));
+                }
+                Err(Undecided::Away(error)) if index == 0 => return Err(directory_away(error)),
+                Err(_) => {
+                    self.undo(volume, &parts).await;
+                    return Err(failed(format!(
+                        "volume '{}' was not created: the directory does not answer; try again",
+                        volume.name
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether all hosts are in the same run as before, so that only what they tell of their room
+    /// has changed; takes the new revisions.
+    async fn is_only_room(&self, witnesses: &mut Vec<Witness>) -> bool {
+        let hosts: Vec<HostId> = witnesses.iter().map(|witness| witness.host).collect();
+        let Ok(now) = self.witnesses(&hosts).await else { return false };
+        let mut pairs = now.iter().zip(witnesses.iter());
+        let is_same_run = pairs.all(|(now, then)| now.incarnation == then.incarnation);
+        let mut pairs = now.iter().zip(witnesses.iter());
+        let is_changed = pairs.any(|(now, then)| now.revision != then.revision);
+        *witnesses = now;
+        is_same_run && is_changed
+    }
+
+    /// Takes back a creation in several transactions. The guard goes first: nothing of the creation
+    /// can land after it. What is not reached here is left to `orphans`.
+    async fn undo(&self, volume: &VolumeRecord, parts: &[&[ObjectRecord]]) {
+        if parts.len() < 2 {
+            return;
+        }
+        let guard = Transaction::new().delete(guard_key(volume.id));
+        let mut undone = self.directory.transact(guard).await.map(drop);
+        for part in parts {
+            if undone.is_ok() {
+                let ids = part.iter().map(|object| object.id);
+                undone = self.directory.transact(deletion(ids)).await.map(drop);
+            }
+        }
+        if let Err(error) = undone {
+            warn!(volume = volume.name, %error, "objects of a failed creation go later");
+        }
+    }
+
+    /// Deletes a volume and its data.
+    pub(crate) async fn delete(&self, name: &str) -> Outcome<()> {
+        placement::check_name(name).map_err(usage)?;
+        let key = directory::volume_key(name);
+        let entry = self.directory.get(&key).await.map_err(directory_away)?;
+        let Some(entry) = entry else { return Err(no_such_volume(name)) };
+        let volume = VolumeRecord::decode(&entry.value).map_err(|error| {
+            failed(format!("the record of volume '{name}' is damaged: {error}"))
+        })?;
+        let clients = self.exports.clients(name);
+        if clients > 0 {
+            return Err(failed(format!(
+                "volume '{name}' is in use by {clients} client(s) of this host: disconnect them \
+                 first"
+            )));
+        }
+        let until = self.env.now() + DECIDE_MAX;
+        let mut parts = volume.objects.chunks(TRANSACTION_OBJECTS_MAX);
+        let first = deletion(parts.next().unwrap_or_default().iter().copied());
+        let first = first.expect(key.clone(), Expect::Revision(entry.revision)).delete(key.clone());
+        // A volume of that name that is another one was made after this one went.
+        let landed = |entry: Option<&Entry>| {
+            let there = entry.map(|entry| VolumeRecord::decode(&entry.value));
+            there.is_none_or(|there| there.is_ok_and(|there| there.id != volume.id))
+        };
+        match decide(&self.env, &self.directory, &first, &key, landed, until).await {
+            Ok(true) => {}
+            Ok(false) => {
+                return Err(failed(format!("volume '{name}' changed meanwhile: try again")));
+            }
+            Err(Undecided::Away(error)) => return Err(directory_away(error)),
+            Err(Undecided::Unknown) => {
+                return Err(unknown(&format!("volume '{name}' was deleted")));
+            }
+        }
+        // The volume is gone from here on; objects that cannot be deleted now go later (`orphans`).
+        for part in parts {
+            let rest = deletion(part.iter().copied());
+            if let Err(error) = self.directory.transact(rest).await {
+                warn!(volume = name, %error, "objects of a deleted volume go later");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The transaction number `index` of a creation, and a key that exists when it was applied.
+fn creation(
+    volume: &VolumeRecord,
+    parts: &[&[ObjectRecord]],
+    index: usize,
+    witnesses: &[Witness],
+) -> (Transaction, String) {
+    let part = parts[index];
+    let probe = directory::object_key(part[0].id);
+    let key = directory::volume_key(&volume.name);
+    let mut transaction = Transaction::new()
+        .expect(key.clone(), Expect::Absent)
+        .expect(probe.clone(), Expect::Absent);
+    for witness in witnesses {
+        let alive = directory::alive_key(witness.host);
+        transaction = transaction.expect(alive, Expect::Revision(witness.revision));
+    }
+    for object in part {
+        transaction = transaction.put(directory::object_key(object.id), object.encode());
+    }
+    let guard = guard_key(volume.id);
+    let (is_first, is_last) = (index == 0, index + 1 == parts.len());
+    transaction = match (is_first, is_last) {
+        (true, true) => transaction, // one transaction needs no guard
+        (true, false) => transaction.put(guard, ""),
+        (false, true) => transaction.expect(guard.clone(), Expect::Present).delete(guard),
+        (false, false) => transaction.expect(guard, Expect::Present),
+    };
+    if is_last {
+        transaction = transaction.put(key, volume.encode());
+    }
+    (transaction, probe)
+}
+
+fn deletion(objects: impl Iterator<Item = ObjectId>) -> Transaction {
+    let mut objects = objects.map(directory::object_key);
+    objects.by_ref().fold(Transaction::new(), Transaction::delete)
+}
+
+/// Transacts until it is decided: true where it was applied, now or by an attempt before.
+async fn decide(
+    env: &Env,
+    directory: &Directory,
+    transaction: &Transaction,
+    probe: &str,
+    landed: impl Fn(Option<&Entry>) -> bool,
+    until: Instant,
+) -> Result<bool, Undecided> {
+    let mut is_unknown = false;
+    loop {
+        match directory.transact(transaction.clone()).await {
+            Ok(transacted) if transacted.succeeded => return Ok(true),
+            Ok(_) if !is_unknown => return Ok(false),
+            // What it expects does not hold any more, so that it cannot land from here on.
+            Ok(_) => {
+                if let Ok(entry) = directory.get(probe).await {
+                    return Ok(landed(entry.as_ref()));
+                }
+            }
+            Err(DirectoryError::Unknown) => is_unknown = true,
+            Err(error) if !is_unknown => return Err(Undecided::Away(error)),
+            Err(_) => {}
+        }
+        if env.now() >= until {
+            return Err(Undecided::Unknown);
+        }
+        env.sleep(RETRY).await;
+    }
+}
+
+fn unknown(what: &str) -> crate::control::Failure {
+    failed(format!(
+        "the directory does not answer: it is unknown whether {what}, and it may still happen; \
+         see 'gabion volume list' when 'gabion status' shows the directory as reachable"
+    ))
+}
+
+fn directory_away(error: DirectoryError) -> crate::control::Failure {
+    let why = match error {
+        DirectoryError::Unavailable => "it does not answer".to_owned(),
+        error => error.to_string(),
+    };
+    failed(format!("the directory cannot be used ({why}): nothing was changed; try again"))
+}
+
+#[cfg(test)]
+mod tests;
