@@ -401,6 +401,9 @@ impl Replicas {
         if must_write && let Err(error) = group.set_meta(component, meta).await {
             return Response::Failed { reason: failure(&error) };
         }
+        if request.create.is_some() {
+            group.begin_anew(component); // nothing is promised of it: all is copied again
+        }
         let Some(info) = group.component(component) else { return gone() };
         {
             let mut conversations = self.conversations.borrow_mut();
