@@ -13,7 +13,9 @@ mod tests;
 use crate::grants::Grants;
 use crate::options::ObjectOptions;
 use base::{ComponentId, Lsn, ObjectId, Seat, SectorRange, Session, Term, Version};
-use diskgroup::{Append, AppendKind, ComponentInfo, ComponentMeta, DiskGroup, GroupError, ReadData};
+use diskgroup::{
+    Append, AppendKind, ComponentInfo, ComponentMeta, DiskGroup, GroupError, ReadData,
+};
 use env::{Env, Notify, Semaphore, TaskSet};
 use peer::{PeerId, Peers, Reply};
 use std::cell::{Cell, RefCell};

@@ -114,11 +114,7 @@ fn issue(inner: &Inner, device: usize, part: &[BlockWrite], bytes: &Buf) -> Writ
     Box::pin(handle.disk.write(offset, buf.freeze(), Durability::Cached))
 }
 
-async fn finish(
-    inner: &Inner,
-    device: usize,
-    writing: Option<Writing>,
-) -> Result<(), GroupError> {
+async fn finish(inner: &Inner, device: usize, writing: Option<Writing>) -> Result<(), GroupError> {
     let Some(writing) = writing else { return Ok(()) };
     writing.await.map_err(|error| inner.fence(&inner.devices[device].path, &error))
 }
