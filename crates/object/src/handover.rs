@@ -70,9 +70,9 @@ async fn consent(owner: &Rc<Owner>, to: directory::Owner) {
 }
 
 /// A Fence to every live component on behalf of the new owner `to`, for the old one to send once it
-/// has stopped answering (rule 52b: "or the old one consented"). Without it the new owner would have
-/// to wait for grants that this host goes on renewing for its other objects. The session is below
-/// every one that the new owner uses.
+/// has stopped answering (rule 52b: "or the old one consented"). Without it the new owner would
+/// have to wait for grants that this host goes on renewing for its other objects. The session is
+/// below every one that the new owner uses.
 pub(crate) fn consents(
     owner: &Owner,
     version: Version,

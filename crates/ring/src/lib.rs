@@ -83,8 +83,8 @@ enum Wait {
     For(Duration),
 }
 
-/// The one timer in the kernel: it rings once, at an absolute time, and stays set from park to park,
-/// so that a wait costs no timer of its own. Ringing early is harmless.
+/// The one timer in the kernel: it rings once, at an absolute time, and stays set from park to
+/// park, so that a wait costs no timer of its own. Ringing early is harmless.
 struct Alarm {
     /// When it rings, if it is set.
     at: Option<Instant>,
@@ -190,10 +190,9 @@ impl RingDriver {
     fn push_entry(&mut self, entry: &squeue::Entry) -> bool {
         // SAFETY: every pointer in the entry names memory that its `Flight` owns on the heap. The
         // flight stays in `flights` until its completion has been harvested (`complete`), and the
-        // driver's drop waits for all of them, or leaks them. The alarm's time is read while the
-        // entry is submitted, and changed only when the queue is empty (`set_alarm`). Its descriptor stays open as long:
-        // `Files` counts it, or the flight or the driver
-        // owns it.
+        // driver's drop waits for all of them, or leaks them. The alarm's time lives as long as
+        // the driver; the kernel reads it while it takes the entry. A descriptor stays open as
+        // long: `Files` counts it, or the flight or the driver owns it.
         unsafe { self.ring.submission().push(entry).is_ok() }
     }
 
@@ -307,7 +306,7 @@ impl RingDriver {
         }
     }
 
-    /// Makes sure that a wait ends by `until`, a time to come; false where the queue has no room now.
+    /// Makes sure that a wait ends by `until`, a time to come; false where the queue has no room.
     fn set_alarm(&mut self, until: Instant) -> bool {
         if self.alarm.at.is_some_and(|at| at <= until) {
             return true;

@@ -26,8 +26,8 @@ impl Listed {
 }
 
 /// dirty := the source's changes > left UNION the target's own changes > left (33), and the chunks
-/// that only one of them holds (30): a discard leaves no trace once it is destaged, neither one that
-/// the target missed nor one of a dead term that only the target has.
+/// that only one of them holds (30): a discard leaves no trace once it is destaged, neither one
+/// that the target missed nor one of a dead term that only the target has.
 pub(super) async fn fill(
     owner: &Rc<Owner>,
     component: ComponentId,
