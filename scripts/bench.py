@@ -347,7 +347,8 @@ def conditions(options, seconds):
     return (
         f"{datetime.date.today()}, commit {commit or 'unknown'}, {os.cpu_count()} cores, "
         f"Linux {platform.release()}, {seconds} s per filling case (write-32: 3 runs of 4 s), "
-        f"{STEADY_SECONDS} s per steady case (IOPS and CPU of the last {STEADY_COUNTED} s; latencies of the whole run). 4 KiB random (1 MiB for seq), "
+        f"{STEADY_SECONDS} s per steady case (IOPS and CPU of the last {STEADY_COUNTED} s; "
+        f"latencies of the whole run). 4 KiB random (1 MiB for seq), "
         "FTT 1, three host processes and etcd on one disk, checksums on, every write durable; "
         "raw disk: one file, O_DIRECT, writes O_DSYNC."
     )
