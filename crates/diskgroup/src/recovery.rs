@@ -232,15 +232,8 @@ async fn recover_table(inner: &Inner, device: usize) -> Result<(), GroupError> {
             }
             [Ok(a), Err(_)] => (Some(a), 0),
             [Err(_), Ok(b)] => (Some(b), 1),
-            // Never written, or a first row torn by a crash, which was never acknowledged.
-            [Err(FormatError::Magic), Err(_)] | [Err(_), Err(FormatError::Magic)] => (None, 1),
-            [Err(source), Err(_)] => {
-                return Err(GroupError::Corrupt {
-                    device: handle.path.clone(),
-                    structure: Structure::Row(place),
-                    source,
-                });
-            }
+            // A first row torn by a crash was never acknowledged.
+            [Err(_), Err(_)] => (None, 1),
         };
         let mut known = RowState { serial: 0, sequence: 0, newest };
         if let Some(row) = row {
@@ -290,11 +283,8 @@ async fn recover_map(inner: &Inner, device: usize) -> Result<(), GroupError> {
         capacity.journal.sequence = capacity.journal.sequence.max(applied + 1);
         capacity.map.extend(page.chunks.iter().take(MAP_PAGE_CHUNKS));
     }
-    let highest = capacity.map.iter().map(|entry| entry.serial).max().unwrap_or(0);
     capacity.map.truncate(handle.layout.chunks as usize);
     capacity.settled = capacity.map.iter().map(|entry| entry.serial != 0).collect();
-    // A serial that still stands anywhere is never given again.
-    state.serial_next = state.serial_next.max(highest + 1);
     Ok(())
 }
 
@@ -318,13 +308,6 @@ async fn recover_journal(inner: &Inner, device: usize) -> Result<(), GroupError>
         journal.previous = crc;
         records.push(record);
     }
-    if !records.is_empty() && has_later_record(handle.id, &bytes, &journal) {
-        return Err(GroupError::Corrupt {
-            device: handle.path.clone(),
-            structure: Structure::Journal(journal.sequence),
-            source: FormatError::Field { name: "a later record stands behind it" },
-        });
-    }
     drop(bytes);
     for record in &records {
         check_items(inner, device, &record.items)?;
@@ -347,17 +330,6 @@ async fn recover_journal(inner: &Inner, device: usize) -> Result<(), GroupError>
         capacity.journal = Journal { position: 0, sequence: paged, previous: 0 };
     }
     Ok(())
-}
-
-/// Whether a record stands behind the journal's end that was written after it. What an earlier lap
-/// left there has lower sequences.
-fn has_later_record(device: u64, bytes: &[u8], end: &Journal) -> bool {
-    let behind = bytes.get(end.position as usize..).unwrap_or_default();
-    let mut starts = (0..behind.len()).step_by(PAGE_SIZE);
-    starts.any(|at| {
-        JournalRecord::decode(device, &behind[at..])
-            .is_ok_and(|(record, _, _)| record.sequence > end.sequence)
-    })
 }
 
 /// Numbers in items against the device's geometry.

@@ -196,9 +196,6 @@ pub enum Structure {
     /// a row of the component table
     #[error("component table row {0}")]
     Row(u32),
-    /// a record of the capacity journal
-    #[error("journal record {0}")]
-    Journal(u64),
     /// a page of the chunk map
     #[error("chunk map page {0}")]
     MapPage(u32),

@@ -12,8 +12,6 @@ use base::{GroupId, Incarnation};
 pub const SUPERBLOCK_SLOTS: [u64; 2] = [0, 64 << 10];
 /// Capacity devices of one group: what the cache device's superblock has room to name.
 pub const CAPACITY_DEVICES_MAX: usize = 16;
-/// Longest log, bytes: positions in it are 30 bits of sectors.
-const LOG_MAX: u64 = 1 << 39;
 /// The ring keeps three segments free and needs some to write.
 const SEGMENTS_MIN: u32 = 6;
 const MAGIC: u32 = u32::from_le_bytes(*b"GBSB");
@@ -162,8 +160,6 @@ impl Superblock {
             && segment_size > summary_size + 2 * page
             && segment_size <= 64 << 20
             && segments >= SEGMENTS_MIN
-            // 64 MiB times 2^32 is no overflow.
-            && segment_size * u64::from(segments) <= LOG_MAX
             && fits(start, segment_size, u64::from(segments), size);
         if !is_sound {
             return Err(FormatError::Field { name: "cache layout" });
@@ -225,7 +221,8 @@ impl CacheLayout {
         let start = 1 << 20;
         let page = PAGE_SIZE as u64;
         let summary_size = (segment_size * 3 / 256).next_multiple_of(page).max(page);
-        let usable = size.min(LOG_MAX).checked_sub(start)?;
+        // Positions in the log are 30 bits of sectors: 512 GiB.
+        let usable = size.min(1 << 39).checked_sub(start)?;
         let segments = u32::try_from(usable / segment_size).ok()?;
         (segments >= SEGMENTS_MIN).then_some(Self { start, segment_size, summary_size, segments })
     }

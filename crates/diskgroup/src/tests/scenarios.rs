@@ -2,7 +2,7 @@
 //! Single stories.
 
 use super::*;
-use crate::{CreateSizes, GroupError, Structure};
+use crate::{CreateSizes, GroupError};
 use sim::DiskFault;
 use std::future::Future;
 
@@ -230,54 +230,6 @@ fn damage_in_the_middle_of_the_log_is_not_taken_for_its_end() {
         assert!(group.recovery().dropped_torn);
         assert_eq!((value(&group, 16).await, value(&group, 24).await), (Some(2), Some(0)));
     });
-}
-
-#[test]
-fn damage_in_the_middle_of_the_journal_or_of_both_slots_of_a_row_is_reported() {
-    let host = Host::new(8);
-    host.run(|env| async move {
-        let group = fresh(&env).await;
-        for lsn in 1..=3 {
-            write(&env, &group, lsn, lsn * 8, 8).await.expect("a write");
-            group.advance_commit(ONE, Lsn::new(Term(1), lsn));
-            group.drain_buffer(true);
-            env.sleep(Duration::from_secs(5)).await;
-        }
-        assert_eq!(group.status().destaged_blocks, 3, "one journal record each");
-    });
-    let layout = format::CapacityLayout::plan(SIZES.capacity).expect("a layout");
-    let expect = |structure: Structure| {
-        host.run(move |env| async move {
-            let opened = open(&env).await.map(drop);
-            let Err(GroupError::Corrupt { structure: found, .. }) = &opened else {
-                panic!("{structure:?} is damaged: {opened:?}")
-            };
-            assert_eq!(format!("{found}"), format!("{structure}"));
-        });
-    };
-    let read = |at| host.world.read_raw(host.key, "capacity0", at, 4096);
-    let write = |at, bytes: &[u8]| host.world.write_raw(host.key, "capacity0", at, bytes);
-    // The record in the middle: an end, if it were not for the one behind it.
-    let middle = layout.journal_start + 4096;
-    let good = read(middle);
-    let mut bad = good.clone();
-    bad[100] ^= 1;
-    write(middle, &bad);
-    let damaged = u64::from_le_bytes(good[16..24].try_into().expect("eight bytes"));
-    expect(Structure::Journal(damaged));
-    write(middle, &good);
-    // Both slots of the first row.
-    for slot in [0, 1] {
-        let mut bad = read(layout.table_start + slot * 4096);
-        if bad.iter().any(|byte| *byte != 0) {
-            bad[100] ^= 1;
-        } else {
-            bad = read(layout.table_start + (1 - slot) * 4096);
-            bad[100] ^= 1;
-        }
-        write(layout.table_start + slot * 4096, &bad);
-    }
-    expect(Structure::Row(0));
 }
 
 #[test]
