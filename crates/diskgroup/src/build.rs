@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A commit under composition: entries, and their payload copied once into aligned memory.
 
-use base::{BLOCK_SECTORS, SECTOR_SIZE, SectorRange};
+use base::{BLOCK_SECTORS, CHUNK_SECTORS, SECTOR_SIZE, SectorRange};
 use env::{Buf, Env, Slice};
 use format::{COMMIT_HEADER_MAX, Commit, Entry, EntryKind, KnownCommit};
 
+/// Blocks of the index that one commit may need: far below the index's limit, which is 4,096 at
+/// least, so that a commit never waits for more room than there will ever be.
+const INDEX_NEED_MAX: usize = 1024;
 /// Components whose K one header carries; more wait for the next.
 pub(crate) const KNOWN_MAX: usize = 64;
 
@@ -113,6 +116,9 @@ impl Build {
 
     /// Whether an append of `bytes` payload over `blocks` blocks still fits.
     pub(crate) fn fits(&self, bytes: usize, blocks: usize) -> bool {
+        if self.index_need + blocks > INDEX_NEED_MAX {
+            return false;
+        }
         let header = Commit::header_size(
             (self.entries.len() + 3).min(KNOWN_MAX),
             self.entries.len() + 3,
@@ -133,8 +139,11 @@ impl Build {
     /// Copies an append in. It must fit.
     pub(crate) fn add(&mut self, env: &Env, part: &Part<'_>) {
         let blocks = part.range.blocks();
-        self.index_need += usize::try_from(blocks.end - blocks.start).unwrap_or(usize::MAX);
         let is_data = part.kind == EntryKind::Data;
+        // A whole chunk without data is one mark, not blocks in the index.
+        if is_data || part.range.count != CHUNK_SECTORS {
+            self.index_need += usize::try_from(blocks.end - blocks.start).unwrap_or(usize::MAX);
+        }
         let (mut bytes, mut crcs) = (part.payload, part.crcs);
         for range in cut(part.range) {
             if range.is_empty() {

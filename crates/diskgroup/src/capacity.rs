@@ -9,7 +9,7 @@ use crate::chunks::chunk_key;
 use crate::index::FixedMap;
 use crate::state::{Inner, State};
 use crate::types::GroupError;
-use base::{CHUNK_SIZE, Lsn};
+use base::{CHUNK_SIZE, Lsn, Set};
 use env::{Durability, join_all};
 use format::{
     CRC_PAGE_CHUNKS, ChunkEntry, ComponentRow, CrcPage, FormatError, Item, JournalRecord,
@@ -28,6 +28,8 @@ pub(crate) struct CachedPage {
     newest: usize,
     /// Holds changes that only the journal has, or is about to: never evicted.
     pub(crate) is_dirty: bool,
+    /// Its image is on the way to the device: evicted now, it would come back as it was before.
+    is_being_written: bool,
     was_used: bool,
 }
 
@@ -75,12 +77,12 @@ pub(crate) struct CapacityState {
     pub(crate) rows: Vec<RowState>,
     pub(crate) journal: Journal,
     /// Chunks that an unset left without data: candidates to be freed.
-    pub(crate) emptied: Vec<u32>,
+    pub(crate) emptied: Set<u32>,
     pages: Vec<CachedPage>,
     page_at: FixedMap<usize>,
     hand: usize,
     pub(crate) dirty: usize,
-    /// Counts checkpoints: a page read across one may be stale.
+    /// Counts page images that became evictable: a page read across that moment may be stale.
     epoch: u64,
 }
 
@@ -110,18 +112,27 @@ impl CapacityState {
         true
     }
 
+    /// The images of a checkpoint are on the device: their pages may be evicted, and a read of a
+    /// slot that began before must not bring the older image back.
+    fn images_are_written(&mut self) {
+        self.pages.iter_mut().for_each(|cached| cached.is_being_written = false);
+        self.epoch += 1;
+    }
+
     /// Puts a page in, in the place of one that was not used lately where the budget is spent.
     fn insert(&mut self, page: Box<CrcPage>, newest: usize, limit: usize) {
         let number = u64::from(page.number);
         if self.page_at.contains_key(&number) {
             return;
         }
-        let cached = CachedPage { page, newest, is_dirty: false, was_used: true };
+        let cached =
+            CachedPage { page, newest, is_dirty: false, is_being_written: false, was_used: true };
         if self.pages.len() >= limit {
             for _ in 0..2 * self.pages.len() {
                 self.hand = (self.hand + 1) % self.pages.len();
                 let candidate = &mut self.pages[self.hand];
-                if !candidate.is_dirty && !std::mem::take(&mut candidate.was_used) {
+                let is_clean = !candidate.is_dirty && !candidate.is_being_written;
+                if is_clean && !std::mem::take(&mut candidate.was_used) {
                     self.page_at.remove(&u64::from(candidate.page.number));
                     self.page_at.insert(number, self.hand);
                     self.pages[self.hand] = cached;
@@ -136,7 +147,7 @@ impl CapacityState {
 
 impl Inner {
     fn page_limit(&self) -> usize {
-        (self.options.crc_cache_bytes / PAGE_SIZE).max(4)
+        (self.options.crc_cache_bytes / PAGE_SIZE).max(1)
     }
 
     /// Whether destage should write the pages back before it goes on.
@@ -296,13 +307,13 @@ impl Inner {
     pub(crate) async fn checkpoint(&self, device: usize) -> Result<(), GroupError> {
         let crc_images = self.take_crc_images(device);
         self.write_pages(device, crc_images).await?;
+        self.state.borrow_mut().capacity[device].images_are_written();
         let map_images = self.take_map_images(device);
         self.write_pages(device, map_images).await?;
         self.write_rows(device).await?;
         let mut state = self.state.borrow_mut();
         let capacity = &mut state.capacity[device];
         capacity.journal.position = 0;
-        capacity.epoch += 1;
         capacity.settled = capacity.map.iter().map(|entry| entry.serial != NO_COMPONENT).collect();
         Ok(())
     }
@@ -334,6 +345,7 @@ impl Inner {
         let mut images = Vec::new();
         for cached in capacity.pages.iter_mut().filter(|cached| cached.is_dirty) {
             cached.is_dirty = false;
+            cached.is_being_written = true;
             cached.newest = if single { 0 } else { 1 - cached.newest };
             cached.page.sequence += 1;
             cached.page.applied = applied;
@@ -535,8 +547,8 @@ impl State {
             Item::Block { block, crc, .. } => cached.page.set(place, usize::from(block), Some(crc)),
             Item::Unset { block, .. } => {
                 cached.page.set(place, usize::from(block), None);
-                if cached.page.is_empty(place) && !capacity.emptied.contains(&chunk) {
-                    capacity.emptied.push(chunk);
+                if cached.page.is_empty(place) {
+                    capacity.emptied.insert(chunk);
                 }
             }
             Item::Free { .. } | Item::Watermark { .. } => {}

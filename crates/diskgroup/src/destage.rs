@@ -140,7 +140,7 @@ fn next_work(inner: &Inner) -> Work {
 }
 
 /// Waits until there is a closed segment to destage; false when the group is over.
-async fn wait_for_work(inner: &Inner) -> bool {
+async fn wait_for_work(inner: &Rc<Inner>) -> bool {
     loop {
         let kick = inner.destage_kick.wait();
         match next_work(inner) {
@@ -148,7 +148,7 @@ async fn wait_for_work(inner: &Inner) -> bool {
             Work::Stop => return false,
             Work::Close(summary) => {
                 if let Some((at, bytes)) = summary {
-                    drop(inner.cache.write(at, bytes, Durability::Cached));
+                    crate::state::write_summary(inner, at, bytes);
                 }
             }
             Work::Wait(until) => {

@@ -235,6 +235,14 @@ impl DiskGroup {
         Ok(())
     }
 
+    /// Forgets that the component was damaged: everything in it is about to be written again. What
+    /// is not stays unreadable, block by block.
+    pub fn begin_anew(&self, id: ComponentId) {
+        if let Some(component) = self.inner().state.borrow_mut().components.by_id_mut(id) {
+            component.is_damaged = false;
+        }
+    }
+
     /// Appends one write. Its place in the order is fixed at this call; it resolves when it and all
     /// before it are durable. Waits for room, however long; the payload slice is held meanwhile, so
     /// the caller's own window bounds what waits. Dropping the future leaves the write under way.

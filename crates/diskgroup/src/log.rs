@@ -246,7 +246,9 @@ impl State {
             if self.log.build.is_empty() {
                 return Step::Idle;
             }
-            let has_room = self.index.len() + self.log.build.index_need <= self.index.limit();
+            // An empty index can make no more room.
+            let has_room = self.index.len() == 0
+                || self.index.len() + self.log.build.index_need <= self.index.limit();
             if !has_room || !self.pace.may_append(self.fill()) {
                 self.is_pressed = true;
                 return Step::Idle;
@@ -437,12 +439,15 @@ impl State {
     /// sector in the log, or its commit's where it has none.
     pub(crate) fn apply(&mut self, segment: u64, entry: &Entry, crcs: &[u32], at: u32) {
         let Some(component) = self.components.get_mut(entry.serial) else { return };
-        if entry.range.end() > component.row.sectors {
+        // A fold covers the whole of the last block, also where the component ends within it.
+        let sectors = component.row.sectors;
+        if entry.range.end() > sectors.next_multiple_of(BLOCK_SECTORS) {
             return;
         }
         component.row.durable = component.row.durable.max(entry.lsn);
         if entry.lsn > component.row.commit && (!entry.is_moved || self.is_recovering) {
-            component.tail.push_back((entry.range, entry.lsn));
+            let range = entry.range.intersect(SectorRange::new(0, sectors));
+            component.tail.push_back((range, entry.lsn));
         }
         let device = component.device;
         let info = &mut self.log.infos[(segment - self.log.tail) as usize];

@@ -75,6 +75,7 @@ pub(crate) async fn open(
         destage_kick: Notify::default(),
         progress: Notify::default(),
         table: Semaphore::new(1),
+        summaries: env::TaskSet::default(),
     };
     for device in 0..inner.devices.len() {
         recover_capacity(&inner, device).await?;
@@ -179,6 +180,9 @@ async fn recover_capacity(inner: &Inner, device: usize) -> Result<(), GroupError
     let state = &mut *state;
     let capacity = &mut state.capacity[device];
     let mut free = Vec::new();
+    // A row that is gone may have left chunks: its serial is never given again.
+    let mapped = capacity.map.iter().map(|entry| entry.serial).max().unwrap_or(0);
+    state.serial_next = state.serial_next.max(mapped.saturating_add(1));
     for (chunk, entry) in capacity.map.iter_mut().enumerate() {
         let owner = state.components.get(entry.serial);
         match owner.filter(|component| component.device == device) {
@@ -232,8 +236,16 @@ async fn recover_table(inner: &Inner, device: usize) -> Result<(), GroupError> {
             }
             [Ok(a), Err(_)] => (Some(a), 0),
             [Err(_), Ok(b)] => (Some(b), 1),
-            // A first row torn by a crash was never acknowledged.
-            [Err(_), Err(_)] => (None, 1),
+            // Never written, or a first row torn by a crash, which was never acknowledged: the other
+            // slot was not written then. Chunks of a row that is taken for free are given away.
+            [Err(FormatError::Magic), Err(_)] | [Err(_), Err(FormatError::Magic)] => (None, 1),
+            [Err(source), Err(_)] => {
+                return Err(GroupError::Corrupt {
+                    device: handle.path.clone(),
+                    structure: Structure::Row(place),
+                    source,
+                });
+            }
         };
         let mut known = RowState { serial: 0, sequence: 0, newest };
         if let Some(row) = row {
@@ -308,6 +320,8 @@ async fn recover_journal(inner: &Inner, device: usize) -> Result<(), GroupError>
         journal.previous = crc;
         records.push(record);
     }
+    let paged = inner.state.borrow().capacity[device].journal.sequence;
+    find_later(inner, device, &bytes, journal.position, journal.sequence.max(paged))?;
     drop(bytes);
     for record in &records {
         check_items(inner, device, &record.items)?;
@@ -318,6 +332,9 @@ async fn recover_journal(inner: &Inner, device: usize) -> Result<(), GroupError>
     state.report.journal_records += records.len() as u64;
     for record in &records {
         for item in &record.items {
+            if let Item::Allocate { serial, .. } | Item::Watermark { serial, .. } = item {
+                state.serial_next = state.serial_next.max(serial.saturating_add(1));
+            }
             state.apply_item(device, item, record.sequence);
         }
     }
@@ -328,6 +345,30 @@ async fn recover_journal(inner: &Inner, device: usize) -> Result<(), GroupError>
     } else {
         // Pages are newer than what is left of the journal: its start was being overwritten.
         capacity.journal = Journal { position: 0, sequence: paged, previous: 0 };
+    }
+    Ok(())
+}
+
+/// Behind the journal's end no later record may stand: a record is written when the one before is
+/// durable, so the one at the end was durable once and is damaged, not torn. What a lap before left
+/// there has lower sequences.
+fn find_later(
+    inner: &Inner,
+    device: usize,
+    bytes: &[u8],
+    end: u64,
+    next: u64,
+) -> Result<(), GroupError> {
+    let handle = &inner.devices[device];
+    let rest = bytes.get(end as usize..).unwrap_or_default();
+    for at in (0..rest.len()).step_by(PAGE_SIZE) {
+        if JournalRecord::decode(handle.id, &rest[at..]).is_ok_and(|(r, _, _)| r.sequence > next) {
+            return Err(GroupError::Corrupt {
+                device: handle.path.clone(),
+                structure: Structure::Journal(next),
+                source: FormatError::Checksum,
+            });
+        }
     }
     Ok(())
 }

@@ -112,6 +112,7 @@ async fn load(
         && summary.segment == segment
         && summary.previous == first.previous
         && summary.last_sequence + 1 == first.sequence + u64::from(summary.commits)
+        && leads_to(firsts, segment, summary.last_sequence, summary.last)
     {
         return Ok(Content {
             first_sequence: first.sequence,
@@ -129,7 +130,18 @@ async fn load(
     drop(bytes);
     inner.state.borrow_mut().report.scanned += 1;
     let scanned = scan(inner, segment, false).await?;
-    scanned.ok_or_else(|| corrupt(inner, segment, FormatError::Checksum))
+    scanned
+        .filter(|content| leads_to(firsts, segment, content.last_sequence, content.last))
+        .ok_or_else(|| corrupt(inner, segment, FormatError::Checksum))
+}
+
+/// Whether the next segment's first commit, where there is one, follows the last one of this. A
+/// summary may be stale: recovery opened the segment again, and when it was closed for the second
+/// time no summary reached the media.
+fn leads_to(firsts: &Map<u64, Commit>, segment: u64, last_sequence: u64, last: u32) -> bool {
+    firsts
+        .get(&(segment + 1))
+        .is_none_or(|next| next.sequence == last_sequence + 1 && next.previous == last)
 }
 
 /// Reads a segment and follows its headers; `None` where not even the first commit is whole.
@@ -287,6 +299,7 @@ fn install(inner: &Inner, low: u64, highest: u64, contents: Vec<Content>, is_ope
         for entry in &content.entries {
             let (mine, rest) = crcs.split_at(entry.crc_count());
             crcs = rest;
+            state.serial_next = state.serial_next.max(entry.serial.saturating_add(1));
             state.apply(segment, entry, mine, base + entry.payload);
         }
         state.report.entries += content.entries.len() as u64;

@@ -10,7 +10,7 @@ use crate::log::Log;
 use crate::pace::Pace;
 use crate::types::{GroupError, GroupOptions, RecoveryReport};
 use base::{GroupId, Instant};
-use env::{Disk, Env, IoError, Notify, Semaphore};
+use env::{Disk, Env, IoError, Notify, Semaphore, TaskSet};
 use format::CapacityLayout;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -82,6 +82,8 @@ pub(crate) struct Inner {
     pub(crate) progress: Notify,
     /// One writer of table rows at a time.
     pub(crate) table: Semaphore,
+    /// Summaries on their way.
+    pub(crate) summaries: TaskSet,
 }
 
 impl Inner {
@@ -141,8 +143,7 @@ pub(crate) async fn write_log(inner: Rc<Inner>) {
             }
             Step::Write { offset, segment, sealed, summary, is_move } => {
                 if let Some((at, bytes)) = summary {
-                    // Store rule 5: only a cache; a lost one means that the segment is scanned.
-                    drop(inner.cache.write(at, bytes, Durability::Cached));
+                    write_summary(&inner, at, bytes);
                 }
                 if inner.options.mutations.ack_before_durable && !is_move {
                     acknowledge(&inner, sealed.ticket);
@@ -169,6 +170,18 @@ pub(crate) async fn write_log(inner: Rc<Inner>) {
             }
         }
     }
+}
+
+/// Writes a segment's summary beside the commits, which do not wait for it (store rule 5): it is only
+/// a cache. A device that fails the write is fenced all the same (store rule 3).
+pub(crate) fn write_summary(inner: &Rc<Inner>, at: u64, bytes: env::Slice) {
+    let write = inner.cache.write(at, bytes, env::Durability::Cached);
+    let of = Rc::clone(inner);
+    inner.summaries.spawn(&inner.env, "summary", async move {
+        if let Err(error) = write.await {
+            let _ = of.fence(&of.cache_path, &error);
+        }
+    });
 }
 
 /// Wakes the appends up to a ticket, in order.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 mod scenarios;
 
-const SECTORS: u64 = 5000; // two chunks and a part of a third
+const SECTORS: u64 = 5006; // two chunks and a part of a third, ending within a block
 const COMPONENTS: u64 = 3;
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -127,8 +127,9 @@ fn spec(devices: usize) -> GroupSpec {
     GroupSpec { cache: "cache".to_owned(), capacity }
 }
 
-fn options(mutations: Mutations) -> GroupOptions {
-    GroupOptions { crc_cache_bytes: 4 * 4096, mutations, ..GroupOptions::default() }
+/// `pages` is how many CRC pages stay in memory; a load touches three, or two on each of two devices.
+fn options(mutations: Mutations, pages: usize) -> GroupOptions {
+    GroupOptions { crc_cache_bytes: pages * 4096, mutations, ..GroupOptions::default() }
 }
 
 struct Case {
@@ -137,6 +138,7 @@ struct Case {
     oracle: Rc<RefCell<Oracle>>,
     rng: Rng,
     devices: usize,
+    pages: usize,
     mutations: Mutations,
 }
 
@@ -147,6 +149,7 @@ impl Case {
         let mut rng = Rng::stream(seed, 7);
         let devices = 1 + rng.below(2) as usize;
         let segments = rng.between(6, 10);
+        let pages = rng.between(1, 4) as usize;
         let cache = (1 << 20) + segments * (64 << 10);
         let is_file = rng.below(2) == 0;
         if !is_file {
@@ -160,7 +163,7 @@ impl Case {
                 let spec = spec(devices);
                 let done = DiskGroup::format_with(&env, &spec, sizes, false, id, 64 << 10);
                 done.await.expect("a new group");
-                let group = DiskGroup::open(&env, &spec, options(mutations)).await;
+                let group = DiskGroup::open(&env, &spec, options(mutations, pages)).await;
                 let group = group.expect("an empty group opens");
                 for n in 0..COMPONENTS {
                     let (id, object) = (ComponentId(n + 1), ObjectId(n));
@@ -172,18 +175,19 @@ impl Case {
         assert!(world.run_until(HOUR, || world.is_finished(host)), "formatting ends");
         world.kill(host);
         let oracle = Rc::new(RefCell::new(Oracle::new()));
-        Self { world, host, oracle, rng, devices, mutations }
+        Self { world, host, oracle, rng, devices, pages, mutations }
     }
 
     /// One life: open, check everything, load until it is cut off. Whether the group opened.
     fn live(&mut self, time: Duration) {
-        let (oracle, devices, mutations) = (Rc::clone(&self.oracle), self.devices, self.mutations);
+        let (oracle, devices) = (Rc::clone(&self.oracle), self.devices);
+        let (pages, mutations) = (self.pages, self.mutations);
         let rng = Rng::new(self.rng.next_u64());
         let is_ready = Rc::new(std::cell::Cell::new(false));
         let ready = Rc::clone(&is_ready);
         self.world.boot(self.host, move |env| {
             Box::pin(async move {
-                let opened = DiskGroup::open(&env, &spec(devices), options(mutations)).await;
+                let opened = DiskGroup::open(&env, &spec(devices), options(mutations, pages)).await;
                 let group = opened.unwrap_or_else(|error| panic!("after a crash: {error}"));
                 check_all(&group, &oracle).await;
                 ready.set(true);

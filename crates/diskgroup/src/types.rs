@@ -196,6 +196,9 @@ pub enum Structure {
     /// a row of the component table
     #[error("component table row {0}")]
     Row(u32),
+    /// a record of a capacity device's journal
+    #[error("journal record {0}")]
+    Journal(u64),
     /// a page of the chunk map
     #[error("chunk map page {0}")]
     MapPage(u32),

@@ -8,11 +8,10 @@
 use crate::channel::oneshot;
 use crate::{
     Address, Buf, Disk, Durability, Either, Env, IoError, Link, Listener, OpenDisk, Slice, TaskSet,
-    join_all, select,
+    join, join_all, select,
 };
 use std::cell::Cell;
 use std::future::poll_fn;
-use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
@@ -220,6 +219,26 @@ pub async fn network(env: &Env, unix: Address, tcp: Address) {
         endings(env, &address).await;
         cancellations(env, &address).await;
         many_links(env, &address).await;
+        sooner_sleeps(env, &address).await;
+    }
+}
+
+/// A sleep that begins while the driver waits for a later one ends before that one.
+async fn sooner_sleeps(env: &Env, address: &Address) {
+    let listener = listen(env, address).await;
+    let (dialled, accepted) = pair(env, &listener).await;
+    for round in 0..3 {
+        let later = env.sleep(Duration::from_millis(500));
+        let sooner = async {
+            // The driver waits here, and knows of the later one only.
+            let (sent, got) =
+                join(dialled.send(filled(env, 64, round)), accepted.recv(env.buf(64), 0)).await;
+            sent.expect("a send");
+            got.expect("a receive");
+            env.sleep(Duration::from_millis(1)).await;
+        };
+        let first = select(later, sooner).await;
+        assert!(matches!(first, Either::Second(())), "a later sleep held up a sooner one");
     }
 }
 
@@ -230,32 +249,8 @@ async fn listen(env: &Env, address: &Address) -> Listener {
 /// A connected pair: the dialler's end, the listener's end.
 async fn pair(env: &Env, listener: &Listener) -> (Link, Link) {
     let dial = env.dial(listener.address().clone());
-    let (dialled, accepted) = both(dial, listener.accept()).await;
+    let (dialled, accepted) = join(dial, listener.accept()).await;
     (dialled.expect("a dial succeeds"), accepted.expect("an accept succeeds"))
-}
-
-/// Runs two futures to their ends at once.
-async fn both<A, B>(first: impl Future<Output = A>, second: impl Future<Output = B>) -> (A, B) {
-    let (mut first, mut second) = (pin!(first), pin!(second));
-    let (mut a, mut b) = (None, None);
-    poll_fn(|cx| {
-        if a.is_none()
-            && let Poll::Ready(value) = first.as_mut().poll(cx)
-        {
-            a = Some(value);
-        }
-        if b.is_none()
-            && let Poll::Ready(value) = second.as_mut().poll(cx)
-        {
-            b = Some(value);
-        }
-        if let (Some(_), Some(_)) = (&a, &b) { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-    match (a, b) {
-        (Some(a), Some(b)) => (a, b),
-        _ => unreachable!("both were waited for"),
-    }
 }
 
 async fn assert_nobody(env: &Env, address: &Address) {
@@ -386,7 +381,7 @@ async fn endings(env: &Env, address: &Address) {
         env.sleep(Duration::from_millis(1)).await;
         left.close();
     };
-    let (received, ()) = both(recv, close).await;
+    let (received, ()) = join(recv, close).await;
     assert!(received.is_err(), "a receive survived its link");
 }
 

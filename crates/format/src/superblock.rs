@@ -160,6 +160,7 @@ impl Superblock {
             && segment_size > summary_size + 2 * page
             && segment_size <= 64 << 20
             && segments >= SEGMENTS_MIN
+            && fits(0, segment_size, u64::from(segments), POSITIONS_MAX)
             && fits(start, segment_size, u64::from(segments), size);
         if !is_sound {
             return Err(FormatError::Field { name: "cache layout" });
@@ -214,6 +215,9 @@ fn fits(start: u64, each: u64, count: u64, end: u64) -> bool {
     length.and_then(|length| start.checked_add(length)).is_some_and(|behind| behind <= end)
 }
 
+/// Positions in the log are 30 bits of sectors: all segments together have 512 GiB at most.
+const POSITIONS_MAX: u64 = 1 << 39;
+
 impl CacheLayout {
     /// The layout of a device of `size` bytes; `None` where not even 6 segments fit.
     #[must_use]
@@ -221,8 +225,7 @@ impl CacheLayout {
         let start = 1 << 20;
         let page = PAGE_SIZE as u64;
         let summary_size = (segment_size * 3 / 256).next_multiple_of(page).max(page);
-        // Positions in the log are 30 bits of sectors: 512 GiB.
-        let usable = size.min(1 << 39).checked_sub(start)?;
+        let usable = size.min(POSITIONS_MAX).checked_sub(start)?;
         let segments = u32::try_from(usable / segment_size).ok()?;
         (segments >= SEGMENTS_MIN).then_some(Self { start, segment_size, summary_size, segments })
     }

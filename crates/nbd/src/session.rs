@@ -22,6 +22,9 @@ const EMPTY_AFTER: Duration = Duration::from_micros(100);
 /// them before was taken. For clients that always have more under way than we read.
 const SOCKET_BYTES_MAX: u64 = 1 << 20;
 
+/// How long a client that has left may take to receive the answers to its last requests.
+const LAST_REPLIES_MAX: Duration = Duration::from_secs(2);
+
 /// How a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
@@ -82,13 +85,20 @@ impl<D: Device> Session<D> {
     }
 
     /// Serves until the client leaves; then waits until what it had delivered is finished (bounded
-    /// by the device's own time-out).
+    /// by the device's own time-out) and answered, if the client still takes answers.
     pub(crate) async fn serve(self: &Rc<Self>, inbox: &mut Inbox) -> End {
         let tasks = TaskSet::default();
         let writer = Rc::clone(self);
         tasks.spawn(&self.env, "nbd writer", async move { writer.write_replies().await });
         let workers = Workers::new(self);
         let end = self.read_requests(inbox, &workers).await;
+        if end == End::Left {
+            for parity in [0, 1] {
+                self.until_finished(parity).await;
+            }
+            // Nothing is lost where a client takes no answers after it has left.
+            let _ = self.env.timeout(LAST_REPLIES_MAX, self.until_answered()).await;
+        }
         self.close();
         for parity in [0, 1] {
             self.until_finished(parity).await;
@@ -104,6 +114,7 @@ impl<D: Device> Session<D> {
                 return End::Left;
             }
             if self.take_request(inbox, &header, workers).await.is_err() {
+                self.close(); // cut off within a request: nobody is there any more
                 return End::Left;
             }
         }
@@ -195,6 +206,17 @@ impl<D: Device> Session<D> {
         self.in_flight[parity].set(left);
         if left == 0 {
             self.finished.notify();
+        }
+    }
+
+    /// Until every reply is sent, or the link is gone.
+    async fn until_answered(&self) {
+        loop {
+            let room = self.room.wait();
+            if self.is_closed.get() || self.requests.get() == 0 {
+                return;
+            }
+            room.await;
         }
     }
 

@@ -109,6 +109,23 @@ fn a_busy_client_keeps_nobody_out_and_a_stuck_one_is_closed() {
 }
 
 #[test]
+fn an_orderly_end_still_brings_the_replies() {
+    run(1, 1 << 20, |world| async move {
+        world.device.set_delay_max(SLOW);
+        let mut client = Client::open(&world.env, &world.unix, "disk", true).await;
+        for sector in 0..32 {
+            client.send(&write_request(sector * 4096, 7)).await.unwrap();
+        }
+        client.send(&request(2, 0, 0, 0, 0)).await.unwrap();
+        for _ in 0..32 {
+            let reply = client.reply(|_| 0).await.expect("requests before the end are answered");
+            assert_eq!(reply.error, 0);
+        }
+        assert!(client.is_closed().await);
+    });
+}
+
+#[test]
 fn what_was_delivered_before_the_end_is_done_and_the_device_let_go() {
     run(1, 1 << 20, |world| async move {
         for is_orderly in [false, true] {

@@ -3,7 +3,7 @@
 
 use crate::owner::{ChangeError, Leg, Link, Owner, Phase};
 use crate::record;
-use base::Session;
+use base::{HostId, Session, Term, Version};
 use env::join_all;
 use std::rc::Rc;
 use std::time::Duration;
@@ -54,27 +54,38 @@ pub(crate) async fn hand_over(owner: &Rc<Owner>, to: directory::Owner) -> bool {
     false
 }
 
-/// Tells every component whose it is now: a Fence on behalf of the new owner, sent by the old one,
-/// which has stopped answering (rule 52b: "or the old one consented"). Without it the new owner
-/// would have to wait for grants that this host goes on renewing for its other objects. The session
-/// is below every one that the new owner uses.
+/// Tells every component whose it is now ([`consents`]).
 async fn consent(owner: &Rc<Owner>, to: directory::Owner) {
-    let requests: Vec<_> = {
+    let (version, term) = {
         let state = owner.state.borrow();
         assert!(state.phase != Phase::Serving, "consent of an owner that still answers");
-        let (version, term) = (state.record.version, state.record.term);
-        let to = wire::Owner { host: to.host, incarnation: to.incarnation };
-        let live = state.legs.iter().filter(|leg| leg.link == Link::Live);
-        let fence = |leg: &Leg| {
-            let target = Target { term, session: Session(0), ..leg.target(owner.id, term) };
-            (leg.host, Request::Fence { target, version, owner: to, create: None })
-        };
-        live.map(fence).collect()
+        (state.record.version, state.record.term)
     };
+    let to = wire::Owner { host: to.host, incarnation: to.incarnation };
     let peers = &owner.context.peers;
-    let calls = requests.into_iter().map(|(host, request)| peers.call(host, request)).collect();
+    let requests = consents(owner, version, term, to).into_iter();
+    let calls = requests.map(|(host, request)| peers.call(host, request)).collect();
     // Best effort: a component that misses it makes the new owner wait, no more.
     drop(owner.env().timeout(CONSENT_MAX, join_all(calls)).await);
+}
+
+/// A Fence to every live component on behalf of the new owner `to`, for the old one to send once it
+/// has stopped answering (rule 52b: "or the old one consented"). Without it the new owner would
+/// have to wait for grants that this host goes on renewing for its other objects. The session is
+/// below every one that the new owner uses.
+pub(crate) fn consents(
+    owner: &Owner,
+    version: Version,
+    term: Term,
+    to: wire::Owner,
+) -> Vec<(HostId, Request)> {
+    let state = owner.state.borrow();
+    let live = state.legs.iter().filter(|leg| leg.link == Link::Live);
+    let fence = |leg: &Leg| {
+        let target = Target { term, session: Session(0), ..leg.target(owner.id, term) };
+        (leg.host, Request::Fence { target, version, owner: to, create: None })
+    };
+    live.map(fence).collect()
 }
 
 async fn drain(owner: &Rc<Owner>) {

@@ -134,6 +134,11 @@ struct Slot {
     used: Term,
     /// The source of the next take-over.
     prefer: Option<ComponentId>,
+    /// A component that ran out of space under the last owner: without this the next one would send
+    /// it the same write again, and end the same way, for ever.
+    full: Option<ComponentId>,
+    /// The directory went back in time: never claimed again by this run (rule 25).
+    is_halted: bool,
     /// Since when its owner seems to be gone.
     gone_since: Option<base::Instant>,
     /// Client requests of other hosts under way, per host (rule 45).
@@ -361,7 +366,9 @@ impl Inner {
         let Some(slot) = slots.get_mut(&id) else { return Route::Unknown };
         match &slot.route {
             Route::Local(owner) if owner.is_stopped() => {
-                slot.prefer = owner.state.borrow().prefer;
+                let state = owner.state.borrow();
+                (slot.prefer, slot.full) = (state.prefer, state.full);
+                drop(state);
                 slot.route = Route::Unknown;
             }
             _ => {}

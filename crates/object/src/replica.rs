@@ -13,7 +13,9 @@ mod tests;
 use crate::grants::Grants;
 use crate::options::ObjectOptions;
 use base::{ComponentId, Lsn, ObjectId, Seat, SectorRange, Session, Term, Version};
-use diskgroup::{Append, AppendKind, ComponentInfo, ComponentMeta, DiskGroup, GroupError, ReadData};
+use diskgroup::{
+    Append, AppendKind, ComponentInfo, ComponentMeta, DiskGroup, GroupError, ReadData,
+};
 use env::{Env, Notify, Semaphore, TaskSet};
 use peer::{PeerId, Peers, Reply};
 use std::cell::{Cell, RefCell};
@@ -400,6 +402,9 @@ impl Replicas {
         let must_write = meta != before.meta && !self.options.mutations.term_not_durable;
         if must_write && let Err(error) = group.set_meta(component, meta).await {
             return Response::Failed { reason: failure(&error) };
+        }
+        if request.create.is_some() {
+            group.begin_anew(component); // nothing is promised of it: all is copied again
         }
         let Some(info) = group.component(component) else { return gone() };
         {

@@ -158,7 +158,7 @@ async fn open(
         let create = left == Lsn::ZERO;
         match owner.fence(component, seat, create, owner.options().stall).await {
             FenceAnswer::Fenced(fence) => break fence,
-            FenceAnswer::HigherTerm => {
+            FenceAnswer::HigherTerm(_) => {
                 owner.step_down("a returning component refuses this term");
                 return Err(Aborted::Stopped);
             }

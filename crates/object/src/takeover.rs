@@ -41,6 +41,10 @@ pub(crate) enum Failed {
     Inaccessible,
     /// Something changed; begin again, with this component as the source if one is named.
     Again(Option<ComponentId>),
+    /// A replica knows this term: the record must show a later owner.
+    Outranked(Term),
+    /// The directory has forgotten what it once held (rule 25): an operator has to decide.
+    RolledBack,
 }
 
 /// Makes me the owner in a new term (rule 22), or finds that I already am in a term that nobody
@@ -87,13 +91,20 @@ pub(crate) async fn claim(
     if next.term <= used {
         // Rule 25: the directory has forgotten a term in which this very process was the owner.
         tracing::error!(object = %id, term = record.term.0, "the directory went back in time");
-        return Err(Failed::Inaccessible);
+        return Err(Failed::RolledBack);
     }
     match compare_and_swap(context, id, entry.revision, &next, &also).await {
         Cas::Won(revision) => Ok((next, revision)),
         Cas::Lost => Err(Failed::Again(None)),
         Cas::NotSent => Err(Failed::Unavailable),
     }
+}
+
+/// Whether the record is older than a term that a replica knows: whoever fenced it in that term had
+/// won the record first, so the directory has forgotten it (rule 25).
+pub(crate) async fn is_rolled_back(context: &Context, id: ObjectId, seen: Term) -> bool {
+    let Ok(Some(entry)) = context.directory.get(&object_key(id)).await else { return false };
+    ObjectRecord::decode(&entry.value).is_ok_and(|record| record.term < seen)
 }
 
 /// From the claimed record to the first I/O (rules 24-29). `prefer` is the source of the
@@ -119,6 +130,9 @@ pub(crate) async fn bring_up(owner: &Rc<Owner>, prefer: Option<ComponentId>) -> 
     }
     if !gone.is_empty() && !owner.options().mutations.serve_before_absent {
         mark_gone(owner, &gone).await?;
+    }
+    if owner.is_stopped() {
+        return Err(again(owner)); // legs of an owner that is over would never be given up
     }
     for (component, fence) in &reached {
         owner.add_leg(*component, Role::Active);
@@ -192,9 +206,8 @@ async fn fence_one(
                 };
                 return (component, Ok(reached));
             }
-            FenceAnswer::HigherTerm => return (component, Err(Failed::Again(None))),
-            // Rule 25: an operator has to decide; until then nobody serves this object.
-            FenceAnswer::FromTheFuture => return (component, Err(Failed::Inaccessible)),
+            FenceAnswer::HigherTerm(term) => return (component, Err(Failed::Outranked(term))),
+            FenceAnswer::FromTheFuture => return (component, Err(Failed::RolledBack)),
             FenceAnswer::Unknown => {
                 return (component, Ok(Reached::Gone(Leave::Lost(Lsn::ZERO))));
             }

@@ -51,8 +51,14 @@ impl Outbound {
         let Some(id) = self.calls.open(cost) else {
             return Call::known(Err(PeerError::Overloaded));
         };
+        // Grants and K must not wait for writes: a replica whose log stands still would lose its
+        // owner's lease, and wait for a K that cannot be told. Among themselves they stay in order.
+        let is_urgent = matches!(
+            request,
+            Request::Renew { .. } | Request::Release | Request::CommitInfo { .. }
+        );
         let message = Message::Request(request);
-        if self.waiting.borrow().is_empty() && self.has_room(cost) {
+        if is_urgent || self.waiting.borrow().is_empty() && self.has_room(cost) {
             self.send(id, cost, message);
         } else {
             self.waiting.borrow_mut().push_back((id, cost, message));

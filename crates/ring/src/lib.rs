@@ -43,11 +43,13 @@ const SUBMISSIONS_MAX: u32 = 512;
 const COMPLETIONS_MAX: u32 = 4 * SUBMISSIONS_MAX;
 /// The wait between two attempts to end what is in flight when the driver is dropped.
 const DRAIN_WAIT: Duration = Duration::from_millis(100);
-/// Names requests whose own completions mean nothing: cancels and changes of the alarm. No flight
-/// has this name: its place would be the 2^32nd.
+/// Names cancel requests, whose own completions mean nothing. No flight has this name or the next
+/// two: their places would be the last of 2^32.
 const IGNORED: u64 = u64::MAX;
 /// Names the alarm, whose completion means that it has rung.
 const ALARM: u64 = u64::MAX - 1;
+/// Names the request that moves the alarm.
+const ALARM_MOVED: u64 = u64::MAX - 2;
 
 /// Why a driver cannot be made.
 #[derive(Debug, Error)]
@@ -81,8 +83,8 @@ enum Wait {
     For(Duration),
 }
 
-/// The one timer in the kernel: it rings once, at an absolute time, and stays set from park to park,
-/// so that a wait costs no timer of its own. Ringing early is harmless.
+/// The one timer in the kernel: it rings once, at an absolute time, and stays set from park to
+/// park, so that a wait costs no timer of its own. Ringing early is harmless.
 struct Alarm {
     /// When it rings, if it is set.
     at: Option<Instant>,
@@ -188,10 +190,9 @@ impl RingDriver {
     fn push_entry(&mut self, entry: &squeue::Entry) -> bool {
         // SAFETY: every pointer in the entry names memory that its `Flight` owns on the heap. The
         // flight stays in `flights` until its completion has been harvested (`complete`), and the
-        // driver's drop waits for all of them, or leaks them. The alarm's time is read while the
-        // entry is submitted, and changed only when the queue is empty (`set_alarm`). Its descriptor stays open as long:
-        // `Files` counts it, or the flight or the driver
-        // owns it.
+        // driver's drop waits for all of them, or leaks them. The alarm's time lives as long as
+        // the driver; the kernel reads it while it takes the entry. A descriptor stays open as
+        // long: `Files` counts it, or the flight or the driver owns it.
         unsafe { self.ring.submission().push(entry).is_ok() }
     }
 
@@ -261,7 +262,8 @@ impl RingDriver {
         for (name, result) in harvest.drain(..) {
             match name {
                 IGNORED => {}
-                ALARM => self.alarm.at = None,
+                // Moving succeeds in silence: an answer means that there is none to move.
+                ALARM | ALARM_MOVED => self.alarm.at = None,
                 _ => self.complete(name, result, done),
             }
         }
@@ -304,7 +306,7 @@ impl RingDriver {
         }
     }
 
-    /// Makes sure that a wait ends by `until`, a time to come; false where the queue has no room now.
+    /// Makes sure that a wait ends by `until`, a time to come; false where the queue has no room.
     fn set_alarm(&mut self, until: Instant) -> bool {
         if self.alarm.at.is_some_and(|at| at <= until) {
             return true;
@@ -316,8 +318,10 @@ impl RingDriver {
             None => opcode::Timeout::new(time).flags(flags).build().user_data(ALARM),
             // One that has just rung is not there to be changed: its completion ends the wait.
             Some(_) => {
+                // It stays on the clock that it was set by; the kernel refuses to hear it again.
+                let flags = types::TimeoutFlags::ABS;
                 let entry = opcode::TimeoutUpdate::new(ALARM, time).flags(flags).build();
-                entry.flags(squeue::Flags::SKIP_SUCCESS).user_data(IGNORED)
+                entry.flags(squeue::Flags::SKIP_SUCCESS).user_data(ALARM_MOVED)
             }
         };
         let is_set = self.push_entry(&entry);

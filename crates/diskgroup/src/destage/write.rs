@@ -114,11 +114,7 @@ fn issue(inner: &Inner, device: usize, part: &[BlockWrite], bytes: &Buf) -> Writ
     Box::pin(handle.disk.write(offset, buf.freeze(), Durability::Cached))
 }
 
-async fn finish(
-    inner: &Inner,
-    device: usize,
-    writing: Option<Writing>,
-) -> Result<(), GroupError> {
+async fn finish(inner: &Inner, device: usize, writing: Option<Writing>) -> Result<(), GroupError> {
     let Some(writing) = writing else { return Ok(()) };
     writing.await.map_err(|error| inner.fence(&inner.devices[device].path, &error))
 }
@@ -148,6 +144,15 @@ pub(super) async fn add_emptied(
     items: &mut Vec<Item>,
 ) -> Result<(), GroupError> {
     let emptied = std::mem::take(&mut inner.state.borrow_mut().capacity[device].emptied);
+    let touched: Set<u32> = items
+        .iter()
+        .filter_map(|item| match item {
+            Item::Free { chunk } | Item::Clear { chunk, .. } | Item::Unset { chunk, .. } => {
+                Some(*chunk)
+            }
+            _ => None,
+        })
+        .collect();
     for chunk in emptied {
         let (number, place) = page_of(chunk);
         inner.load_page(device, number, false).await?;
@@ -155,12 +160,7 @@ pub(super) async fn add_emptied(
         let entry = state.capacity[device].map[chunk as usize];
         let key = chunk_key(entry.serial, u64::from(entry.index));
         let is_idle = state.chunks.over(key).is_none_or(|o| o.live == 0 && o.queued == 0);
-        let is_touched = items.iter().any(|item| match item {
-            Item::Free { chunk: other }
-            | Item::Clear { chunk: other, .. }
-            | Item::Unset { chunk: other, .. } => *other == chunk,
-            _ => false,
-        });
+        let is_touched = touched.contains(&chunk);
         let is_empty =
             state.capacity[device].page(number).is_some_and(|cached| cached.page.is_empty(place));
         if entry.serial != 0 && is_idle && is_empty && !is_touched {

@@ -266,3 +266,189 @@ fn a_full_device_refuses_and_deletion_gives_the_space_back() {
         write(&env, &group, 1, 0, 8).await.expect("room again");
     });
 }
+
+#[test]
+fn a_checksum_page_stays_until_its_image_is_on_the_device() {
+    const CHUNKS: u64 = 12;
+    let host = Host::new(7);
+    let world = host.world.clone();
+    let key = host.key;
+    host.run(move |env| async move {
+        format(&env, false).await.expect("new files");
+        // One page of the four that the chunks need at least.
+        let group = DiskGroup::open(&env, &spec(1), options(Mutations::default(), 1)).await;
+        let group = group.expect("a new group");
+        let made = group.create_component(ONE, ObjectId(9), CHUNKS * 2048).await;
+        made.expect("a component");
+        group.drain_buffer(true);
+        world.disk_error(key, "capacity0", DiskFault::Slow(20));
+        let tasks = env::TaskSet::default();
+        let acked = Rc::new(RefCell::new(vec![0_u32; CHUNKS as usize]));
+        for reader in 0..4_u64 {
+            let (group, acked) = (group.clone(), Rc::clone(&acked));
+            let env_of_reader = env.clone();
+            let mut rng = Rng::new(reader);
+            tasks.spawn(&env, "read", async move {
+                loop {
+                    let chunk = rng.below(CHUNKS);
+                    let low = acked.borrow()[chunk as usize];
+                    let found = value(&group, chunk * 2048).await;
+                    assert!(found >= Some(low), "chunk {chunk}: {found:?} after {low}");
+                    env_of_reader.sleep(Duration::from_micros(50)).await;
+                }
+            });
+        }
+        for lsn in 1..=600 {
+            let chunk = lsn % CHUNKS;
+            write(&env, &group, lsn, chunk * 2048, 8).await.expect("a write");
+            group.advance_commit(ONE, Lsn::new(Term(1), lsn));
+            acked.borrow_mut()[chunk as usize] = lsn as u32;
+            if lsn % 7 == 0 {
+                env.sleep(Duration::from_millis(50)).await;
+            }
+        }
+        assert!(group.status().destaged_blocks > 50, "{:?}", group.status());
+    });
+}
+
+#[test]
+fn a_fraction_of_a_last_block_that_is_not_whole_is_destaged() {
+    let host = Host::new(8);
+    host.run(|env| async move {
+        let group = fresh(&env).await;
+        write(&env, &group, 1, SECTORS - 6, 2).await.expect("a write");
+        write(&env, &group, 2, SECTORS - 1, 1).await.expect("a write");
+        group.advance_commit(ONE, Lsn::new(Term(1), 2));
+        group.drain_buffer(true);
+        env.sleep(Duration::from_secs(10)).await;
+        assert_eq!(group.status().destaged_blocks, 1);
+        group.close().await;
+    });
+    host.run(|env| async move {
+        let group = open(&env).await.expect("after a restart");
+        assert_eq!(value(&group, SECTORS - 6).await, Some(1));
+        assert_eq!(value(&group, SECTORS - 3).await, Some(0));
+        assert_eq!(value(&group, SECTORS - 1).await, Some(2));
+        let beyond = group.read(ONE, SectorRange::new(SECTORS - 6, 8)).await.map(drop);
+        assert!(matches!(beyond, Err(GroupError::Range { .. })), "{beyond:?}");
+    });
+}
+
+#[test]
+fn a_burst_of_discarded_chunks_passes() {
+    let host = Host::new(9);
+    host.run(|env| async move {
+        let group = fresh(&env).await;
+        let discards = (1..=200).map(|n| {
+            let (kind, lsn, term) = (AppendKind::Discard, Lsn::new(Term(1), n), Term(1));
+            let (range, payload) = (SectorRange::new(n % 2 * 2048, 2048), env.buf(0).freeze());
+            let (component, crcs) = (ONE, &wire::Crcs::NONE);
+            group.append(Append { component, lsn, term, range, kind, crcs, payload })
+        });
+        let all = env::join_all(discards.collect());
+        let env::Either::First(done) =
+            env::select(Box::pin(all), env.sleep(Duration::from_secs(60))).await
+        else {
+            panic!("discards hang")
+        };
+        done.into_iter().for_each(|done| done.expect("a discard"));
+    });
+}
+
+#[test]
+fn a_row_whose_slots_are_both_damaged_is_not_taken_for_free() {
+    let host = Host::new(10);
+    host.run(|env| async move {
+        let group = fresh(&env).await;
+        let meta = crate::ComponentMeta::default();
+        group.set_meta(ONE, meta).await.expect("the second slot");
+        group.close().await;
+    });
+    for slot in 0..2 {
+        let at = (1 << 20) + slot * 4096;
+        let mut bytes = host.world.read_raw(host.key, "capacity0", at, 4096);
+        bytes[60] ^= 1;
+        host.world.write_raw(host.key, "capacity0", at, &bytes);
+    }
+    host.run(|env| async move {
+        let opened = open(&env).await.map(drop);
+        let Err(GroupError::Corrupt { structure, .. }) = opened else { panic!("{opened:?}") };
+        assert_eq!(structure, crate::Structure::Row(0));
+    });
+}
+
+#[test]
+fn a_summary_that_cannot_be_written_fences() {
+    let host = Host::new(11);
+    let world = host.world.clone();
+    let key = host.key;
+    host.run(move |env| async move {
+        let group = fresh(&env).await;
+        write(&env, &group, 1, 0, 8).await.expect("a write");
+        world.disk_error(key, "cache", DiskFault::FailWrites);
+        group.drain_buffer(true);
+        env.sleep(Duration::from_secs(10)).await;
+        assert!(group.status().fenced.is_some(), "no other write can have told");
+    });
+}
+
+#[test]
+fn damage_in_the_middle_of_the_journal_is_not_taken_for_its_end() {
+    let host = Host::new(12);
+    host.run(|env| async move {
+        let group = fresh(&env).await;
+        for lsn in 1..=3 {
+            write(&env, &group, lsn, lsn * 8, 8).await.expect("a write");
+            group.advance_commit(ONE, Lsn::new(Term(1), lsn));
+            group.drain_buffer(true);
+            env.sleep(Duration::from_secs(10)).await;
+        }
+        group.close().await;
+    });
+    // The second record: behind the table of 128 rows and a record of one page.
+    let at = (1 << 20) + 128 * 2 * 4096 + 4096;
+    let mut bytes = host.world.read_raw(host.key, "capacity0", at, 4096);
+    bytes[50] ^= 1;
+    host.world.write_raw(host.key, "capacity0", at, &bytes);
+    host.run(|env| async move {
+        let opened = open(&env).await.map(drop);
+        let Err(GroupError::Corrupt { structure, .. }) = opened else { panic!("{opened:?}") };
+        assert!(matches!(structure, crate::Structure::Journal(_)), "{structure}");
+    });
+}
+
+#[test]
+fn a_stale_summary_is_not_believed() {
+    let host = Host::new(13);
+    host.run(|env| async move {
+        let group = fresh(&env).await;
+        for lsn in 1..=10 {
+            write(&env, &group, lsn, lsn * 8, 8).await.expect("a write");
+        }
+        group.close().await;
+    });
+    // As it would be if the segment had been closed before its last commit, and opened again.
+    let page = host.world.read_raw(host.key, "cache", 0, 4096);
+    let device = format::Superblock::decode(&page).expect("a superblock").device;
+    let at = (1 << 20) + (60 << 10);
+    let bytes = host.world.read_raw(host.key, "cache", at, 4096);
+    let mut summary = format::Summary::decode(device, &bytes).expect("segment 0 is closed");
+    assert_eq!((summary.segment, summary.entries.len()), (0, 7));
+    let header = host.world.read_raw(host.key, "cache", (1 << 20) + 6 * 8192, 4096);
+    let (last, _, _) = format::Commit::decode(device, &header).expect("the last commit");
+    (summary.last, summary.used) = (last.previous, last.position);
+    summary.last_sequence -= 1;
+    summary.commits -= 1;
+    summary.entries.pop();
+    summary.crcs.pop();
+    let mut bytes = vec![0; 4096];
+    summary.encode(device, &mut bytes);
+    host.world.write_raw(host.key, "cache", at, &bytes);
+    host.run(|env| async move {
+        let group = open(&env).await.expect("the segment is scanned");
+        assert_eq!(group.recovery().scanned, 1);
+        for lsn in 1..=10 {
+            assert_eq!(value(&group, lsn * 8).await, Some(lsn as u32));
+        }
+    });
+}

@@ -3,7 +3,7 @@
 
 use super::{Inner, ObjectError, Route};
 use crate::owner::{Owner, Phase};
-use crate::takeover::{Failed, bring_up, claim};
+use crate::takeover::{Failed, bring_up, claim, is_rolled_back};
 use base::{ObjectId, Term};
 use directory::ObjectRecord;
 use std::rc::Rc;
@@ -64,27 +64,48 @@ impl Inner {
 
     /// One attempt at a time per object; a second request joins the first.
     pub(super) fn start_acquiring(self: &Rc<Self>, id: ObjectId, wish: Wish) {
-        {
+        let settled = {
             let mut slots = self.slots.borrow_mut();
             let slot = slots.entry(id).or_default();
             if slot.is_acquiring {
                 return;
             }
             slot.is_acquiring = true;
-        }
+            slot.settled.clone()
+        };
         let inner = Rc::clone(self);
         self.spawn("acquire", async move {
             let outcome = inner.attempt(id, wish).await;
-            let mut slots = inner.slots.borrow_mut();
-            let Some(slot) = slots.get_mut(&id) else { return };
-            slot.is_acquiring = false;
-            slot.outcome = outcome.err();
-            slot.gone_since = None;
-            slot.settled.notify();
+            {
+                let mut slots = inner.slots.borrow_mut();
+                if let Some(slot) = slots.get_mut(&id) {
+                    slot.is_acquiring = false;
+                    slot.outcome = outcome.err();
+                    slot.gone_since = None;
+                    slot.settled.notify();
+                }
+            }
+            // Who waited on a slot that was deleted meanwhile learns of it too.
+            settled.notify();
         });
     }
 
+    /// Rule 25: nobody may serve what the directory has forgotten. Every further claim would raise
+    /// term and version until the replicas believe them, so this host makes none.
+    fn halt(&self, id: ObjectId) {
+        tracing::error!(
+            object = %id,
+            "the directory holds an older record than the replicas have seen, as after the \
+             restore of a backup: the object is not served by this host until it is started \
+             again; restore a newer backup first"
+        );
+        self.slots.borrow_mut().entry(id).or_default().is_halted = true;
+    }
+
     async fn attempt(self: &Rc<Self>, id: ObjectId, wish: Wish) -> Result<(), ObjectError> {
+        if self.slots.borrow().get(&id).is_some_and(|slot| slot.is_halted) {
+            return Err(ObjectError::Inaccessible);
+        }
         for _ in 0..ROUNDS_MAX {
             if let Some(owner) = self.local_owner(id) {
                 match owner.phase() {
@@ -102,9 +123,22 @@ impl Inner {
                 Ok((record, revision)) => match self.rise(id, record, revision).await {
                     Ok(()) => return Ok(()),
                     Err(Failed::Again(_)) => self.env().sleep(RETRY).await,
+                    Err(Failed::Outranked(seen))
+                        if !is_rolled_back(&self.context, id, seen).await =>
+                    {
+                        self.env().sleep(RETRY).await;
+                    }
+                    Err(Failed::Outranked(_) | Failed::RolledBack) => {
+                        self.halt(id);
+                        return Err(ObjectError::Inaccessible);
+                    }
                     Err(other) => return Err(error_of(other)),
                 },
                 Err(Failed::Again(_)) => self.env().sleep(RETRY).await,
+                Err(Failed::RolledBack) => {
+                    self.halt(id);
+                    return Err(ObjectError::Inaccessible);
+                }
                 Err(Failed::Alive(owner, term)) if wish == Wish::Use => {
                     match self.approach(id, owner, term).await {
                         Some(result) => return result,
@@ -134,6 +168,7 @@ impl Inner {
             slot.used = record.term;
             slot.route = Route::Local(Rc::clone(&owner));
             slot.record = Some((record, revision));
+            owner.state.borrow_mut().full = slot.full.take();
             slot.prefer.take()
         };
         let result = bring_up(&owner, prefer).await;
@@ -212,8 +247,11 @@ impl Inner {
 fn error_of(failed: Failed) -> ObjectError {
     match failed {
         Failed::Deleted => ObjectError::Deleted,
-        Failed::Alive(..) | Failed::Unavailable | Failed::Inaccessible | Failed::Again(_) => {
-            ObjectError::Inaccessible
-        }
+        Failed::Alive(..)
+        | Failed::Unavailable
+        | Failed::Inaccessible
+        | Failed::Again(_)
+        | Failed::Outranked(_)
+        | Failed::RolledBack => ObjectError::Inaccessible,
     }
 }

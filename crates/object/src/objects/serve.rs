@@ -2,7 +2,7 @@
 //! Requests of other hosts (and of this one): to the replicas, or to the owner that lives here.
 
 use super::{Forwarded, Inner, ObjectError, Route};
-use crate::handover::hand_over;
+use crate::handover::{consents, hand_over};
 use crate::owner::{Owner, Phase};
 use base::{HostId, ObjectId, Term};
 use peer::{Handler, PeerId, Reply};
@@ -33,13 +33,21 @@ impl Handler for Door {
 
 impl Inner {
     fn handle(self: &Rc<Self>, from: PeerId, request: Request, reply: Reply) {
+        let me = self.context.me.host;
         match request {
-            Request::Fence { target, .. } => {
+            Request::Fence { target, version, owner: to, .. } => {
                 // Rule 52c: a Fence that reaches the old owner's own host stops it in this step.
+                // The other components may know at once, or the new owner waits for grants that
+                // this host goes on renewing for its other objects.
                 if let Some(owner) = self.local_owner(target.object)
                     && target.term > owner.term
                 {
+                    let consents = consents(&owner, version, target.term, to);
                     owner.step_down("a newer owner fences");
+                    for (host, request) in consents.into_iter().filter(|(host, _)| *host != me) {
+                        let call = self.context.peers.call(host, request);
+                        self.spawn("consent", async move { drop(call.await) });
+                    }
                 }
                 self.replicas.handle(from, request, reply);
             }

@@ -90,7 +90,9 @@ impl Owner {
         let _turn = self.config.acquire(1).await;
         let (next, revision) = {
             let mut state = self.state.borrow_mut();
-            if state.phase == Phase::Stopped {
+            // After a hand-over was won the record is another owner's, while this one still says
+            // good-bye: whoever queued behind it must not write (rule 53).
+            if state.phase == Phase::Stopped || state.record.term != self.term {
                 return Err(ChangeError::Stopped);
             }
             let Some(next) = compose(&state) else { return Err(ChangeError::Nothing) };

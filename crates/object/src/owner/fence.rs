@@ -3,7 +3,7 @@
 
 use super::leg::FencedAt;
 use super::{Frame, Link, Owner};
-use base::{ComponentId, Lsn, Seat, SectorRange};
+use base::{ComponentId, Lsn, Seat, SectorRange, Term};
 use peer::PeerError;
 use std::rc::Rc;
 use std::time::Duration;
@@ -32,8 +32,8 @@ pub(crate) struct Fence {
 pub(crate) enum FenceAnswer {
     /// The session stands as soon as the owner says so.
     Fenced(Fence),
-    /// Somebody else owns the object (rules 8, 20).
-    HigherTerm,
+    /// Somebody else owns the object, at this term (rules 8, 20).
+    HigherTerm(Term),
     /// The directory went back in time (rule 25).
     FromTheFuture,
     /// It answers, but not yet with yes: a grant must run out first (rule 52b).
@@ -111,7 +111,14 @@ impl Owner {
 
     fn refused(&self, component: ComponentId, reason: &Refusal) -> FenceAnswer {
         match reason {
-            Refusal::HigherTerm(term) if *term > self.term => FenceAnswer::HigherTerm,
+            Refusal::HigherTerm(term) if *term > self.term => FenceAnswer::HigherTerm(*term),
+            Refusal::HigherTerm(term) if *term == self.term => {
+                tracing::error!(
+                    object = %self.id, %component, term = term.0,
+                    "a replica knows another owner of the term that the directory has just given"
+                );
+                FenceAnswer::FromTheFuture
+            }
             Refusal::UnknownComponent => FenceAnswer::Unknown,
             Refusal::GrantedToOther { wait_ms } => {
                 FenceAnswer::Wait(Duration::from_millis(u64::from(*wait_ms)))

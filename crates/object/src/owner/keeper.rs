@@ -77,7 +77,7 @@ impl Owner {
                         return;
                     }
                 }
-                FenceAnswer::HigherTerm => return self.step_down("a fence was refused"),
+                FenceAnswer::HigherTerm(_) => return self.step_down("a fence was refused"),
                 FenceAnswer::FromTheFuture => return self.step_down("directory went back"),
                 FenceAnswer::Unknown => leave = Some(Leave::Lost(Lsn::ZERO)),
                 FenceAnswer::Wait(wait) => pause = wait.clamp(RETRY, limit),

@@ -116,6 +116,8 @@ pub(crate) struct State {
     session: u32,
     /// A component that ran out of space when others did not: the source of the next take-over.
     pub(crate) prefer: Option<ComponentId>,
+    /// A component known to be full before its first answer: it takes nothing that allocates.
+    pub(crate) full: Option<ComponentId>,
 }
 
 /// The owner of one object in one term.
@@ -150,6 +152,7 @@ impl Owner {
             resyncs: Map::new(),
             session: 0,
             prefer: None,
+            full: None,
             record,
         };
         Rc::new(Self {
@@ -273,6 +276,7 @@ impl Owner {
             };
             let (host, seat) = (record.host, record.seat);
             assert!(state.legs.iter().all(|leg| leg.component != component), "two legs to one");
+            let free_chunks = if state.full == Some(component) { 0 } else { u32::MAX };
             let used = state.legs.iter().fold(0, |mask, leg| mask | leg.bit);
             let bit = !used & used.wrapping_add(1);
             assert!(bit != 0, "more legs than LEGS_MAX = {LEGS_MAX}");
@@ -290,7 +294,7 @@ impl Owner {
                 last_sent: Lsn::ZERO,
                 acked: Lsn::ZERO,
                 unacked: VecDeque::new(),
-                free_chunks: u32::MAX,
+                free_chunks,
                 progress_at: now,
                 fenced: None,
                 told: Lsn::ZERO,

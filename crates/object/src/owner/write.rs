@@ -239,7 +239,10 @@ impl Owner {
                 // Rule 7, second half: the replicas differ now. The way out that is always right
                 // is a take-over by myself, which makes the tails equal; the full component is its
                 // source, so that nothing has to be allocated.
-                self.state.borrow_mut().prefer = Some(component);
+                let mut state = self.state.borrow_mut();
+                state.prefer = Some(component);
+                state.full = Some(component);
+                drop(state);
                 self.step_down("a replica ran out of space after the lsn was given");
             }
             Ok(Response::Failed { reason: Failure::Device | Failure::Io }) => {

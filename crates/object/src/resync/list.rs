@@ -26,7 +26,8 @@ impl Listed {
 }
 
 /// dirty := the source's changes > left UNION the target's own changes > left (33), and the chunks
-/// that only the target holds (30).
+/// that only one of them holds (30): a discard leaves no trace once it is destaged, neither one
+/// that the target missed nor one of a dead term that only the target has.
 pub(super) async fn fill(
     owner: &Rc<Owner>,
     component: ComponentId,
@@ -48,7 +49,7 @@ pub(super) async fn fill(
     }
     let chunks = usize::try_from(owner.sectors.div_ceil(CHUNK_SECTORS)).unwrap_or(usize::MAX);
     for chunk in 0..chunks {
-        if own.holds(chunk) && !source.holds(chunk) {
+        if own.holds(chunk) != source.holds(chunk) {
             let start = chunk as u64 * CHUNK_SECTORS;
             let count = CHUNK_SECTORS.min(owner.sectors - start);
             resync.dirty.insert(SectorRange::new(start, count));

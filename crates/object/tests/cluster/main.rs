@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod cluster;
+mod full;
 mod group;
 mod late;
 mod oracle;
