@@ -259,9 +259,9 @@ mod tests {
 
     #[test]
     fn no_socket_of_an_accepted_folder_is_too_long_to_listen_at() {
-        let accepted = (1..120)
+        let mut accepted = (1..120)
             .filter_map(|length| Layout::new(&Path::new("/").join("d".repeat(length))).ok());
-        let longest = accepted.last().expect("short folders are accepted");
+        let longest = accepted.next_back().expect("short folders are accepted");
         for mode in [Mode::Threads, Mode::Processes] {
             let config = longest.host_config_of(&cluster(mode), 16);
             for text in config.nbd.iter().chain([&config.peer, &config.control, &config.directory])

@@ -236,8 +236,8 @@ async fn recover_table(inner: &Inner, device: usize) -> Result<(), GroupError> {
             }
             [Ok(a), Err(_)] => (Some(a), 0),
             [Err(_), Ok(b)] => (Some(b), 1),
-            // Never written, or a first row torn by a crash, which was never acknowledged: the other
-            // slot was not written then. Chunks of a row that is taken for free are given away.
+            // Never written, or a first row torn by a crash, which was never acknowledged: the
+            // other slot was not written then. Chunks of a row taken for free are given away.
             [Err(FormatError::Magic), Err(_)] | [Err(_), Err(FormatError::Magic)] => (None, 1),
             [Err(source), Err(_)] => {
                 return Err(GroupError::Corrupt {

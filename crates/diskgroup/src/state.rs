@@ -172,8 +172,8 @@ pub(crate) async fn write_log(inner: Rc<Inner>) {
     }
 }
 
-/// Writes a segment's summary beside the commits, which do not wait for it (store rule 5): it is only
-/// a cache. A device that fails the write is fenced all the same (store rule 3).
+/// Writes a segment's summary beside the commits, which do not wait for it (store rule 5): it is
+/// only a cache. A device that fails the write is fenced all the same (store rule 3).
 pub(crate) fn write_summary(inner: &Rc<Inner>, at: u64, bytes: env::Slice) {
     let write = inner.cache.write(at, bytes, env::Durability::Cached);
     let of = Rc::clone(inner);

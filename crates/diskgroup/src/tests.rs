@@ -127,7 +127,7 @@ fn spec(devices: usize) -> GroupSpec {
     GroupSpec { cache: "cache".to_owned(), capacity }
 }
 
-/// `pages` is how many CRC pages stay in memory; a load touches three, or two on each of two devices.
+/// `pages` is how many CRC pages stay in memory; a load touches three, or two on each of two.
 fn options(mutations: Mutations, pages: usize) -> GroupOptions {
     GroupOptions { crc_cache_bytes: pages * 4096, mutations, ..GroupOptions::default() }
 }
