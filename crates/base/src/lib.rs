@@ -7,6 +7,7 @@
 mod crc;
 mod id;
 mod map;
+mod request;
 mod rng;
 mod sector;
 mod size;
@@ -18,6 +19,7 @@ pub use id::{
     VolumeId,
 };
 pub use map::{Map, Set};
+pub use request::{CLIENT_SLOTS, CLIENT_TABLE_MAX, ClientTable, MARKS_MAX, Mark, RequestId};
 pub use rng::Rng;
 pub use sector::{
     BLOCK_SECTORS, BLOCK_SIZE, CHUNK_BLOCKS, CHUNK_SECTORS, CHUNK_SIZE, SECTOR_SIZE, SectorRange,

@@ -66,7 +66,8 @@ async fn one_writer(
         let (before, lsn, term) = (env.now(), Lsn::new(Term(1), counter.get()), Term(1));
         let range = SectorRange::new(env.random() % (SECTORS / 8) * 8, 8);
         let (kind, payload) = (AppendKind::Data, payload.clone());
-        let append = Append { component: ID, lsn, term, range, kind, crcs: &crc, payload };
+        let append =
+            Append { component: ID, lsn, term, range, kind, crcs: &crc, payload, marks: &[] };
         group.append(append).await.expect("an append");
         group.advance_commit(ID, lsn);
         times.push(env.now().since(before));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A commit under composition: entries, and their payload copied once into aligned memory.
 
-use base::{BLOCK_SECTORS, CHUNK_SECTORS, SECTOR_SIZE, SectorRange};
+use base::{BLOCK_SECTORS, CHUNK_SECTORS, Mark, SECTOR_SIZE, SectorRange};
 use env::{Buf, Env, Slice};
 use format::{COMMIT_HEADER_MAX, Commit, Entry, EntryKind, KnownCommit};
 
@@ -27,6 +27,12 @@ impl Limits {
         let payload = (usable - header).min((1 << 20) + 4096) / 4096 * 4096;
         Self { payload, header }
     }
+
+    /// Whether an append with so many marks fits a commit of its own, whatever its range.
+    pub(crate) fn takes(&self, marks: usize) -> bool {
+        let entries = 3 + marks;
+        Commit::header_size(entries.min(KNOWN_MAX), entries, 256) <= self.header
+    }
 }
 
 /// Data still to be logged.
@@ -38,6 +44,7 @@ pub(crate) struct Part<'a> {
     pub(crate) lsn: base::Lsn,
     pub(crate) crcs: &'a [u32],
     pub(crate) payload: &'a [u8],
+    pub(crate) marks: &'a [Mark],
 }
 
 /// See the module.
@@ -114,14 +121,14 @@ impl Build {
         self.entries.is_empty()
     }
 
-    /// Whether an append of `bytes` payload over `blocks` blocks still fits.
-    pub(crate) fn fits(&self, bytes: usize, blocks: usize) -> bool {
+    /// Whether an append of `bytes` payload over `blocks` blocks with `marks` still fits.
+    pub(crate) fn fits(&self, bytes: usize, blocks: usize, marks: usize) -> bool {
         if self.index_need + blocks > INDEX_NEED_MAX {
             return false;
         }
         let header = Commit::header_size(
-            (self.entries.len() + 3).min(KNOWN_MAX),
-            self.entries.len() + 3,
+            (self.entries.len() + 3 + marks).min(KNOWN_MAX),
+            self.entries.len() + 3 + marks,
             self.crcs.len() + blocks,
         );
         header <= self.limits.header
@@ -145,6 +152,11 @@ impl Build {
             self.index_need += usize::try_from(blocks.end - blocks.start).unwrap_or(usize::MAX);
         }
         let (mut bytes, mut crcs) = (part.payload, part.crcs);
+        // One request, nearly always: it is named by the entry itself.
+        let (id, marks) = match part.marks {
+            [Mark::Done(id)] => (Some(*id), [].as_slice()),
+            marks => (None, marks),
+        };
         for range in cut(part.range) {
             if range.is_empty() {
                 continue;
@@ -156,6 +168,7 @@ impl Build {
                 range,
                 lsn: part.lsn,
                 payload: 0,
+                id,
             };
             if is_data {
                 let (mine, rest) = bytes.split_at(to_usize(range.bytes()));
@@ -167,6 +180,22 @@ impl Build {
             }
             self.entries.push(entry);
         }
+        let range = cut(part.range).into_iter().find(|range| !range.is_empty());
+        self.entries.extend(marks.iter().map(|mark| {
+            let (kind, id) = match mark {
+                Mark::Done(id) => (EntryKind::Done, *id),
+                Mark::Undone(id) => (EntryKind::Undone, *id),
+            };
+            Entry {
+                serial: part.serial,
+                kind,
+                is_moved: false,
+                range: range.unwrap_or(part.range),
+                lsn: part.lsn,
+                payload: 0,
+                id: Some(id),
+            }
+        }));
     }
 
     /// Where the payload begins, in sectors from the first block or, for a fraction, from the first

@@ -395,13 +395,19 @@ impl Inner {
             let state = self.state.borrow();
             let all = state.components.serials().into_iter();
             let mine = all.filter_map(|serial| state.components.get(serial));
-            mine.filter(|c| c.device == device).map(|c| (c.place, c.row)).collect()
+            mine.filter(|c| c.device == device).map(|c| (c.place, c.row.clone())).collect()
         };
+        let kept: Vec<_> = rows.iter().map(|(_, row)| (row.serial, row.durable)).collect();
         for (place, row) in rows {
             self.write_row(device, place, row, Durability::Cached).await?;
         }
         let handle = &self.devices[device];
-        handle.disk.flush().await.map_err(|error| self.fence(&handle.path, &error))
+        handle.disk.flush().await.map_err(|error| self.fence(&handle.path, &error))?;
+        let mut state = self.state.borrow_mut();
+        for (serial, durable) in kept {
+            state.keep_marks(serial, durable);
+        }
+        Ok(())
     }
 
     /// Writes a row's older page. The caller holds the table's permit.
@@ -425,7 +431,11 @@ impl Inner {
             (handle.layout.table_start + slot * PAGE, buf.freeze())
         };
         let write = handle.disk.write(offset, bytes, durability);
-        write.await.map_err(|error| self.fence(&handle.path, &error))
+        write.await.map_err(|error| self.fence(&handle.path, &error))?;
+        if durability == Durability::Durable {
+            self.state.borrow_mut().keep_marks(row.serial, row.durable);
+        }
+        Ok(())
     }
 
     /// Gives the space of freed chunks back, then lets them be allocated again.
@@ -484,6 +494,13 @@ pub(crate) fn pages_touched(items: &[Item]) -> Vec<u32> {
 }
 
 impl State {
+    /// The component's row on the device says what entries up to `durable` said about requests.
+    fn keep_marks(&mut self, serial: u32, durable: Lsn) {
+        if let Some(component) = self.components.get_mut(serial) {
+            component.marks_kept = component.marks_kept.max(durable);
+        }
+    }
+
     /// Applies a durable item to map and checksums. Pages that hold the record already stay as they
     /// are; at run time none does.
     pub(crate) fn apply_item(&mut self, device: usize, item: &Item, sequence: u64) {

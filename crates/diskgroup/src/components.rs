@@ -2,9 +2,18 @@
 //! The components of a group, as they are in memory.
 
 use crate::index::FixedMap;
-use base::{ComponentId, Lsn, Map, SectorRange};
+use base::{ComponentId, Lsn, Map, RequestId, SectorRange};
 use format::ComponentRow;
 use std::collections::VecDeque;
+
+/// An entry above K.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tail {
+    pub(crate) range: SectorRange,
+    pub(crate) lsn: Lsn,
+    /// The request that it carries out.
+    pub(crate) id: Option<RequestId>,
+}
 
 /// One component.
 pub(crate) struct Component {
@@ -15,24 +24,27 @@ pub(crate) struct Component {
     /// Which row of its table.
     pub(crate) place: u32,
     /// Entries above K in commit order; as many as the log has entries at most.
-    pub(crate) tail: VecDeque<(SectorRange, Lsn)>,
+    pub(crate) tail: VecDeque<Tail>,
     /// K as the log's headers last said it.
     pub(crate) commit_logged: Lsn,
     /// W as the journal last said it.
     pub(crate) destaged_logged: Lsn,
+    /// Marks of entries up to this lsn are in the row on the device.
+    pub(crate) marks_kept: Lsn,
     pub(crate) is_damaged: bool,
 }
 
 impl Component {
     pub(crate) fn new(row: ComponentRow, device: usize, place: u32) -> Self {
         Self {
-            row,
             device,
             place,
             tail: VecDeque::new(),
             commit_logged: Lsn::ZERO,
             destaged_logged: row.destaged,
+            marks_kept: row.durable,
             is_damaged: false,
+            row,
         }
     }
 
@@ -42,7 +54,7 @@ impl Component {
             return false;
         }
         self.row.commit = commit;
-        while self.tail.front().is_some_and(|(_, lsn)| *lsn <= commit) {
+        while self.tail.front().is_some_and(|tail| tail.lsn <= commit) {
             self.tail.pop_front();
         }
         true

@@ -222,6 +222,7 @@ async fn destage_segment(inner: &Rc<Inner>, segment: Segment) -> Result<(), Grou
             state.forget_clear(key, device, place);
         }
     }
+    keep_marks(inner, segment).await?;
     {
         let mut state = inner.state.borrow_mut();
         let fill = state.fill();
@@ -229,6 +230,31 @@ async fn destage_segment(inner: &Rc<Inner>, segment: Segment) -> Result<(), Grou
         state.free_oldest(segment, &found);
     }
     inner.log_kick.notify();
+    Ok(())
+}
+
+/// What the segment said about requests goes into the components' rows before it is gone (rule 46).
+/// A row says all that was said until then, so that each is written about once per lap.
+async fn keep_marks(inner: &Inner, segment: u64) -> Result<(), GroupError> {
+    if inner.options.mutations.forget_marks {
+        return Ok(());
+    }
+    let marked = {
+        let state = inner.state.borrow();
+        state.log.infos[to_usize(segment - state.log.tail)].marked.clone()
+    };
+    for (serial, highest) in marked {
+        let _permit = inner.table.acquire(1).await;
+        let found = {
+            let state = inner.state.borrow();
+            let component = state.components.get(serial);
+            let component = component.filter(|component| component.marks_kept < highest);
+            component.map(|c| (c.device, c.place, c.row.clone()))
+        };
+        if let Some((device, place, row)) = found {
+            inner.write_row(device, place, row, Durability::Durable).await?;
+        }
+    }
     Ok(())
 }
 

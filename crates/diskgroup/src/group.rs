@@ -3,14 +3,17 @@
 
 use crate::build::{Part, to_usize};
 use crate::chunks::chunk_key;
-use crate::components::Component;
+use crate::components::{Component, Tail};
 use crate::log::Deferred;
 use crate::state::Inner;
 use crate::types::{
     Append, AppendKind, ComponentInfo, ComponentMeta, CreateSizes, GroupError, GroupOptions,
     GroupSpec, GroupStatus, ReadData, RecoveryReport,
 };
-use base::{CHUNK_SECTORS, CHUNK_SIZE, ComponentId, GroupId, Lsn, ObjectId, SectorRange};
+use base::{
+    CHUNK_SECTORS, CHUNK_SIZE, ClientTable, ComponentId, GroupId, Lsn, ObjectId, RequestId,
+    SectorRange,
+};
 use env::{Durability, Env, TaskSet};
 use format::{ComponentRow, EntryKind};
 use std::collections::VecDeque;
@@ -143,10 +146,11 @@ impl DiskGroup {
                 destaged: Lsn::ZERO,
                 commit: Lsn::ZERO,
                 durable: Lsn::ZERO,
+                clients: ClientTable::default(),
             };
             (row, device, u32::try_from(place).unwrap_or(u32::MAX))
         };
-        inner.write_row(device, place, row, Durability::Durable).await?;
+        inner.write_row(device, place, row.clone(), Durability::Durable).await?;
         inner.state.borrow_mut().components.insert(Component::new(row, device, place));
         Ok(())
     }
@@ -164,10 +168,10 @@ impl DiskGroup {
             let Some(old) = state.components.by_id(id) else {
                 return Err(GroupError::UnknownComponent { component: id });
             };
-            (old.row, old.device, old.place)
+            (old.row.clone(), old.device, old.place)
         };
         row.is_deleted = true;
-        inner.write_row(device, place, row, Durability::Durable).await?;
+        inner.write_row(device, place, row.clone(), Durability::Durable).await?;
         let mut state = inner.state.borrow_mut();
         state.components.remove(id);
         state.capacity[device].rows[place as usize].serial = 0;
@@ -226,13 +230,70 @@ impl DiskGroup {
             let Some(component) = state.components.by_id_mut(id) else {
                 return Err(GroupError::UnknownComponent { component: id });
             };
-            (ComponentRow { meta, ..component.row }, component.device, component.place)
+            (ComponentRow { meta, ..component.row.clone() }, component.device, component.place)
         };
         inner.write_row(device, place, row, Durability::Durable).await?;
         if let Some(component) = inner.state.borrow_mut().components.by_id_mut(id) {
             component.row.meta = meta;
         }
         Ok(())
+    }
+
+    /// The requests whose effect a component has (rule 46).
+    #[must_use]
+    pub fn clients(&self, id: ComponentId) -> ClientTable {
+        let state = self.inner().state.borrow();
+        state.components.by_id(id).map(|c| c.row.clients.clone()).unwrap_or_default()
+    }
+
+    /// Those of them above K that were the last of their slots, and what they wrote.
+    #[must_use]
+    pub fn open_requests(&self, id: ComponentId) -> Vec<(SectorRange, Lsn, RequestId)> {
+        let state = self.inner().state.borrow();
+        let Some(component) = state.components.by_id(id) else { return Vec::new() };
+        let mut open: Vec<(SectorRange, Lsn, RequestId)> = Vec::new();
+        for tail in component.tail.iter().filter(|tail| tail.lsn > component.row.commit) {
+            let Some(request) = tail.id.filter(|id| component.row.clients.is_last(*id)) else {
+                continue;
+            };
+            match open.last_mut() {
+                // The parts of one write, as it was cut for the log.
+                Some((last, _, same)) if *same == request && last.end() == tail.range.start => {
+                    last.count += tail.range.count;
+                }
+                _ => open.push((tail.range, tail.lsn, request)),
+            }
+        }
+        open
+    }
+
+    /// Replaces what is known of requests, for a component that got their effect by copies. In
+    /// force at once; durable on return. Appends before this call must be of requests in it.
+    ///
+    /// # Errors
+    /// [`GroupError::UnknownComponent`], [`GroupError::Fenced`].
+    pub async fn set_clients(
+        &self,
+        id: ComponentId,
+        clients: ClientTable,
+    ) -> Result<(), GroupError> {
+        let inner = self.inner();
+        let unknown = || GroupError::UnknownComponent { component: id };
+        {
+            let mut state = inner.state.borrow_mut();
+            let component = state.components.by_id_mut(id).ok_or_else(unknown)?;
+            component.row.clients = clients;
+        }
+        // The row holds for all entries up to its highest durable lsn: none before may be missing.
+        self.drain(id).await;
+        let _permit = inner.table.acquire(1).await;
+        inner.check_open()?;
+        let (row, device, place) = {
+            let state = inner.state.borrow();
+            let component = state.components.by_id(id).ok_or_else(unknown)?;
+            (component.row.clone(), component.device, component.place)
+        };
+        inner.write_row(device, place, row, Durability::Durable).await
     }
 
     /// Forgets that the component was damaged: everything in it is about to be written again. What
@@ -313,12 +374,14 @@ impl DiskGroup {
         let Some(component) = state.components.by_id(id) else { return Vec::new() };
         let commit = component.row.commit;
         let mut tail: Vec<(SectorRange, Lsn)> = Vec::new();
-        for (range, lsn) in component.tail.iter().filter(|(_, lsn)| *lsn > commit) {
+        for Tail { range, lsn, .. } in component.tail.iter().filter(|tail| tail.lsn > commit) {
             match tail.last_mut() {
                 // The parts of one write, as it was cut for the log.
                 Some((last, same)) if same == lsn && last.end() == range.start => {
                     last.count += range.count;
                 }
+                // Marks of the same write.
+                Some((last, same)) if same == lsn && last.contains(*range) => {}
                 _ => tail.push((*range, *lsn)),
             }
         }
@@ -421,7 +484,7 @@ impl Inner {
     /// Checks an append and puts it into the queue; its ticket.
     fn enqueue(&self, append: Append<'_>) -> Result<u64, GroupError> {
         self.check_open()?;
-        let Append { component: id, lsn, range, crcs, payload, .. } = append;
+        let Append { component: id, lsn, range, crcs, payload, marks, .. } = append;
         let kind = match append.kind {
             AppendKind::Data => EntryKind::Data,
             AppendKind::Zero => EntryKind::Zero,
@@ -440,7 +503,8 @@ impl Inner {
             && range.start % CHUNK_SECTORS + range.count <= CHUNK_SECTORS
             && (!is_data || payload.len() as u64 == range.bytes())
             && (!is_data || crcs.len() as u64 == blocks.end - blocks.start)
-            && (!is_data || payload.len() <= state.log.limits.payload - 4096);
+            && (!is_data || payload.len() <= state.log.limits.payload - 4096)
+            && state.log.limits.takes(marks.len());
         if !is_sound {
             return Err(GroupError::Range { range });
         }
@@ -454,10 +518,11 @@ impl Inner {
         state.log.waiters.push_back(None);
         let ticket = state.log.ticket_last;
         let bytes = if is_data { payload.len() } else { 0 };
-        let fits = state.log.build.fits(bytes, to_usize(blocks.end - blocks.start));
+        let blocks = to_usize(blocks.end - blocks.start);
+        let fits = state.log.build.fits(bytes, blocks, marks.len());
         if fits && state.log.deferred.is_empty() {
             let payload = &payload;
-            let part = Part { serial, kind, is_moved: false, range, lsn, crcs, payload };
+            let part = Part { serial, kind, is_moved: false, range, lsn, crcs, payload, marks };
             state.add_to_build(&self.env, &part, ticket);
         } else {
             let crcs = crcs.to_vec();
@@ -468,6 +533,7 @@ impl Inner {
                 lsn,
                 crcs,
                 payload,
+                marks: marks.to_vec(),
                 ticket,
             });
         }

@@ -3,9 +3,10 @@
 
 use crate::build::{Build, Limits, Position, Sealed, is_fraction};
 use crate::chunks::{block_key, chunk_key};
+use crate::components::Tail;
 use crate::index::{Piece, Place};
 use crate::state::State;
-use base::{BLOCK_SECTORS, CHUNK_BLOCKS, CHUNK_SECTORS, Incarnation, Lsn, SectorRange};
+use base::{BLOCK_SECTORS, CHUNK_BLOCKS, CHUNK_SECTORS, Incarnation, Lsn, Mark, SectorRange};
 use env::Slice;
 use format::{CacheLayout, Entry, EntryKind, KnownCommit, Summary};
 use std::collections::VecDeque;
@@ -19,6 +20,7 @@ pub(crate) struct Deferred {
     pub(crate) lsn: Lsn,
     pub(crate) crcs: Vec<u32>,
     pub(crate) payload: Slice,
+    pub(crate) marks: Vec<Mark>,
     pub(crate) ticket: u64,
 }
 
@@ -50,6 +52,8 @@ pub(crate) struct SegmentInfo {
     pub(crate) used: u32,
     /// Lowest lsn of each component in it.
     pub(crate) lowest: Vec<(u32, u64)>,
+    /// Highest lsn of each component in it with which something was said about requests.
+    pub(crate) marked: Vec<(u32, Lsn)>,
 }
 
 /// What the summary of the open segment will say.
@@ -202,7 +206,8 @@ impl State {
             let blocks = next.range.blocks();
             let data = next.kind == EntryKind::Data;
             let bytes = if data { next.payload.len() } else { 0 };
-            if !self.log.build.fits(bytes, (blocks.end - blocks.start) as usize) {
+            let blocks = (blocks.end - blocks.start) as usize;
+            if !self.log.build.fits(bytes, blocks, next.marks.len()) {
                 assert!(!self.log.build.is_empty(), "an append that fits no commit");
                 return;
             }
@@ -217,6 +222,7 @@ impl State {
                     lsn: next.lsn,
                     crcs: &next.crcs,
                     payload: &next.payload,
+                    marks: &next.marks,
                 },
                 next.ticket,
             );
@@ -290,7 +296,7 @@ impl State {
         let mut build = Build::new(self.log.limits);
         while let Some(next) = self.log.moves.front() {
             let blocks = next.range.blocks();
-            if !build.fits(next.payload.len(), (blocks.end - blocks.start) as usize) {
+            if !build.fits(next.payload.len(), (blocks.end - blocks.start) as usize, 0) {
                 break;
             }
             let Some(next) = self.log.moves.pop_front() else { break };
@@ -307,6 +313,7 @@ impl State {
                     lsn: next.lsn,
                     crcs: &next.crcs,
                     payload: &next.payload,
+                    marks: &[], // said where it stood before, and kept in the row (see `keep_marks`)
                 },
             );
             self.counters.moved_entries += 1;
@@ -416,7 +423,7 @@ impl State {
     }
 
     fn unqueue(&mut self, entry: &Entry) {
-        if entry.is_moved {
+        if entry.is_moved || entry.kind.is_mark() {
             return;
         }
         let Some(component) = self.components.get(entry.serial) else { return };
@@ -445,12 +452,29 @@ impl State {
             return;
         }
         component.row.durable = component.row.durable.max(entry.lsn);
+        let info = &mut self.log.infos[(segment - self.log.tail) as usize];
+        if let Some(id) = entry.id {
+            // What the row says already may be newer than the entry (see `set_clients`).
+            let is_new = !self.is_recovering || entry.lsn > component.marks_kept;
+            let mark =
+                if entry.kind == EntryKind::Undone { Mark::Undone(id) } else { Mark::Done(id) };
+            if is_new {
+                component.row.clients.apply(mark);
+            }
+            match info.marked.iter_mut().find(|(serial, _)| *serial == entry.serial) {
+                Some((_, highest)) => *highest = (*highest).max(entry.lsn),
+                None => info.marked.push((entry.serial, entry.lsn)),
+            }
+        }
         if entry.lsn > component.row.commit && (!entry.is_moved || self.is_recovering) {
             let range = entry.range.intersect(SectorRange::new(0, sectors));
-            component.tail.push_back((range, entry.lsn));
+            let id = entry.id.filter(|_| entry.kind != EntryKind::Undone);
+            component.tail.push_back(Tail { range, lsn: entry.lsn, id });
+        }
+        if entry.kind.is_mark() {
+            return;
         }
         let device = component.device;
-        let info = &mut self.log.infos[(segment - self.log.tail) as usize];
         match info.lowest.iter_mut().find(|(serial, _)| *serial == entry.serial) {
             Some((_, lowest)) => *lowest = (*lowest).min(entry.lsn.0),
             None => info.lowest.push((entry.serial, entry.lsn.0)),

@@ -323,9 +323,9 @@ fn install(inner: &Inner, low: u64, highest: u64, contents: Vec<Content>, is_ope
         if let Some(component) = state.components.get_mut(serial) {
             // An entry that was moved is there twice.
             let tail = component.tail.make_contiguous();
-            tail.sort_unstable_by_key(|(range, lsn)| (*lsn, range.start));
+            tail.sort_by_key(|tail| (tail.lsn, tail.range.start, tail.id.is_none()));
             let mut tail: Vec<_> = component.tail.drain(..).collect();
-            tail.dedup();
+            tail.dedup_by_key(|tail| (tail.lsn, tail.range, tail.id));
             component.tail.extend(tail);
         }
     }

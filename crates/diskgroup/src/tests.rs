@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Random loads with power loss against an oracle that knows, for each sector, every value that it
-//! may have: the last acknowledged one or one issued after it.
+//! may have: the last acknowledged one or one issued after it. What appends said about requests
+//! must be known exactly as far as the appends are.
 
 use crate::{Append, AppendKind, DiskGroup, GroupOptions, GroupSpec, Mutations};
-use base::{ComponentId, GroupId, Lsn, ObjectId, Rng, SectorRange, Term};
+use base::{
+    ClientTable, ComponentId, GroupId, HostId, Incarnation, Lsn, Mark, ObjectId, RequestId, Rng,
+    SectorRange, Term,
+};
 use env::{Env, Slice};
 use sim::{HostKey, World, WorldOptions};
 use std::cell::RefCell;
@@ -31,6 +35,10 @@ struct Oracle {
     /// Highest lsn issued and acknowledged.
     issued: Vec<u64>,
     acked: Vec<Lsn>,
+    /// What appends said about requests, in their order.
+    marks: Vec<Vec<(Lsn, Vec<Mark>)>>,
+    /// Requests begun.
+    requests: u64,
     term: u32,
     reads: u64,
     appends: u64,
@@ -44,10 +52,38 @@ impl Oracle {
             next_value: 1,
             issued: vec![0; COMPONENTS as usize],
             acked: vec![Lsn::ZERO; COMPONENTS as usize],
+            marks: vec![Vec::new(); COMPONENTS as usize],
+            requests: 0,
             term: 1,
             reads: 0,
             appends: 0,
         }
+    }
+
+    /// Nothing, a request, or what a copy brings along and takes back.
+    fn some_marks(&mut self, rng: &mut Rng) -> Vec<Mark> {
+        let mut done = |rng: &mut Rng| {
+            self.requests += 1;
+            let (client, slot) = (HostId(1 + rng.below(2) as u32), rng.below(5) as u8);
+            let run = Incarnation(1 + self.requests / 400);
+            RequestId::new(client, run, slot, self.requests).expect("small numbers")
+        };
+        match rng.below(8) {
+            0 => Vec::new(),
+            1 => (0..rng.below(4)).map(|_| Mark::Done(done(rng))).collect(),
+            2 => {
+                let id = done(rng);
+                vec![Mark::Done(id), Mark::Undone(id), Mark::Done(done(rng))]
+            }
+            _ => vec![Mark::Done(done(rng))],
+        }
+    }
+
+    fn clients(&self, component: usize) -> ClientTable {
+        let mut table = ClientTable::default();
+        let marks = self.marks[component].iter().flat_map(|(_, marks)| marks);
+        marks.for_each(|mark| table.apply(*mark));
+        table
     }
 
     fn issue(&mut self, component: usize, range: SectorRange, value: u32) -> Vec<usize> {
@@ -230,6 +266,8 @@ async fn check_all(group: &DiskGroup, oracle: &RefCell<Oracle>) {
         oracle.settle(component, &all);
         assert!(info.durable >= oracle.acked[component], "the highest lsn goes back");
         assert!(info.destaged <= info.durable, "W beyond what is durable");
+        oracle.marks[component].retain(|(lsn, _)| *lsn <= info.durable);
+        assert_eq!(group.clients(id), oracle.clients(component), "requests of {component}");
         assert!(group.tail(id).iter().all(|(_, lsn)| *lsn > info.commit));
         oracle.acked[component] = info.durable;
     }
@@ -314,8 +352,18 @@ fn append(
     let crcs = if is_data { wire::crcs_of(range, &bytes) } else { wire::Crcs::NONE };
     let id = ComponentId(component as u64 + 1);
     let at = state.issue(component, range, value);
-    let append =
-        Append { component: id, lsn, term, range, kind: append_kind, crcs: &crcs, payload: bytes };
+    let marks = state.some_marks(rng);
+    state.marks[component].push((lsn, marks.clone()));
+    let append = Append {
+        component: id,
+        lsn,
+        term,
+        range,
+        kind: append_kind,
+        crcs: &crcs,
+        payload: bytes,
+        marks: &marks,
+    };
     let appended = group.append(append);
     let oracle = Rc::clone(oracle);
     drop(state);
@@ -364,6 +412,7 @@ fn rules_that_are_broken_on_purpose_are_noticed() {
         ("skip_destage_flush", Mutations { skip_destage_flush: true, ..none }),
         ("skip_journal", Mutations { skip_journal: true, ..none }),
         ("single_page_slot", Mutations { single_page_slot: true, ..none }),
+        ("forget_marks", Mutations { forget_marks: true, ..none }),
     ];
     for (name, mutations) in all {
         assert!(is_noticed(mutations), "{name} is not noticed");

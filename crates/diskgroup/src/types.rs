@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What goes in and out of a disk group.
 
-use base::{ComponentId, Lsn, ObjectId, SectorRange, Term};
+use base::{ComponentId, Lsn, Mark, ObjectId, SectorRange, Term};
 use env::{IoError, Slice};
 use format::FormatError;
 use std::time::Duration;
@@ -44,6 +44,8 @@ pub struct Mutations {
     pub single_page_slot: bool,
     /// Store rule 9: no journal record before the segment is reused.
     pub skip_journal: bool,
+    /// Free the segment before what it said about requests is in the rows (rule 46).
+    pub forget_marks: bool,
 }
 
 /// What can be chosen when a group is opened or formatted.
@@ -101,6 +103,8 @@ pub struct Append<'a> {
     pub crcs: &'a [u32],
     /// `range.bytes()` bytes for data, else ignored.
     pub payload: Slice,
+    /// What becomes true of requests with it (rule 46); at most [`base::MARKS_MAX`].
+    pub marks: &'a [Mark],
 }
 
 /// What a read brings.

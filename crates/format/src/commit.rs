@@ -3,14 +3,14 @@
 
 use crate::bytes::{Reader, Writer};
 use crate::{FormatError, PAGE_SIZE};
-use base::{BLOCK_SECTORS, CHUNK_SECTORS, Incarnation, Lsn, SectorRange, crc32c_append};
+use base::{BLOCK_SECTORS, CHUNK_SECTORS, Incarnation, Lsn, RequestId, SectorRange, crc32c_append};
 
 const COMMIT_MAGIC: u32 = u32::from_le_bytes(*b"GBCH");
 const SUMMARY_MAGIC: u32 = u32::from_le_bytes(*b"GBSS");
 const HEAD: usize = 96;
 const CRC_AT: usize = 92;
 const KNOWN: usize = 16;
-const ENTRY: usize = 32;
+const ENTRY: usize = 40;
 /// Bytes of the largest commit header: 250 entries of one block, with room.
 pub const COMMIT_HEADER_MAX: usize = 32 << 10;
 
@@ -23,6 +23,18 @@ pub enum EntryKind {
     Zero,
     /// They read as zeros, and their space may be given back.
     Discard,
+    /// Nothing: the component has the effect of the entry's request from here on.
+    Done,
+    /// Nothing: it does not have it any more.
+    Undone,
+}
+
+impl EntryKind {
+    /// Whether it says something about a request alone, nothing about sectors.
+    #[must_use]
+    pub fn is_mark(self) -> bool {
+        matches!(self, Self::Done | Self::Undone)
+    }
 }
 
 /// One entry. A data entry covers whole blocks, or a part of one block.
@@ -41,6 +53,8 @@ pub struct Entry {
     /// Where its payload is, in sectors: from the commit's start in a header, from the segment's
     /// start in a summary. Without payload: where its commit is.
     pub payload: u32,
+    /// The client's request that it carries out (rule 46); a mark always has one.
+    pub id: Option<RequestId>,
 }
 
 impl Entry {
@@ -50,7 +64,7 @@ impl Entry {
         let blocks = self.range.blocks();
         match self.kind {
             EntryKind::Data => usize::try_from(blocks.end - blocks.start).unwrap_or(usize::MAX),
-            EntryKind::Zero | EntryKind::Discard => 0,
+            _ => 0,
         }
     }
 }
@@ -173,13 +187,17 @@ fn encode(
             EntryKind::Data => 0,
             EntryKind::Zero => 1,
             EntryKind::Discard => 2,
+            EntryKind::Done => 3,
+            EntryKind::Undone => 4,
         });
         to.u8(u8::from(entry.is_moved));
         to.u16(u16::try_from(entry.range.count).unwrap_or(u16::MAX));
         to.u64(entry.range.start);
         to.u64(entry.lsn.0);
         to.u32(entry.payload);
-        to.u32(0);
+        let (low, high) = entry.id.map_or((0, 0), RequestId::pack);
+        to.u32(low);
+        to.u64(high);
     }
     crcs.iter().for_each(|crc| to.u32(*crc));
     to.pad();
@@ -261,11 +279,20 @@ fn decode_entry(from: &mut Reader<'_>) -> Result<Entry, FormatError> {
         0 => EntryKind::Data,
         1 => EntryKind::Zero,
         2 => EntryKind::Discard,
+        3 => EntryKind::Done,
+        4 => EntryKind::Undone,
         _ => return Err(FormatError::Field { name: "entry kind" }),
     };
     let is_moved = from.u8()? == 1;
     let (count, start) = (u64::from(from.u16()?), from.u64()?);
-    let (lsn, payload, _) = (Lsn(from.u64()?), from.u32()?, from.u32()?);
+    let (lsn, payload) = (Lsn(from.u64()?), from.u32()?);
+    let id = match (from.u32()?, from.u64()?) {
+        (0, 0) if !kind.is_mark() => None,
+        (low, high) => {
+            let id = RequestId::unpack(low, high);
+            Some(id.ok_or(FormatError::Field { name: "request" })?)
+        }
+    };
     let range = SectorRange::checked(start, count).ok_or(FormatError::Field { name: "range" })?;
     let in_chunk = start % CHUNK_SECTORS + count <= CHUNK_SECTORS;
     let whole = start.is_multiple_of(BLOCK_SECTORS) && count.is_multiple_of(BLOCK_SECTORS);
@@ -276,7 +303,7 @@ fn decode_entry(from: &mut Reader<'_>) -> Result<Entry, FormatError> {
     if !whole && blocks.end - blocks.start != 1 {
         return Err(FormatError::Field { name: "fraction" });
     }
-    Ok(Entry { serial, kind, is_moved, range, lsn, payload })
+    Ok(Entry { serial, kind, is_moved, range, lsn, payload, id })
 }
 
 impl Commit {
@@ -322,7 +349,7 @@ impl Commit {
                 start >= size as u64 && start + entry.range.bytes() <= u64::from(head.length);
             let is_right = match entry.kind {
                 EntryKind::Data => is_inside,
-                EntryKind::Zero | EntryKind::Discard => entry.payload == 0,
+                _ => entry.payload == 0,
             };
             if !is_right {
                 return Err(FormatError::Field { name: "payload position" });

@@ -3,7 +3,7 @@
 
 use crate::bytes::{Reader, Writer, seal, unseal};
 use crate::{FormatError, PAGE_SIZE};
-use base::{ComponentId, HostId, Incarnation, Lsn, ObjectId, Seat, Term, Version};
+use base::{ClientTable, ComponentId, HostId, Incarnation, Lsn, ObjectId, Seat, Term, Version};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"GBCT");
 
@@ -23,7 +23,7 @@ pub struct OwnerMeta {
 }
 
 /// One component.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ComponentRow {
     /// Names the component in the log and in the chunk map; never reused within the group.
     pub serial: u32,
@@ -45,6 +45,8 @@ pub struct ComponentRow {
     pub commit: Lsn,
     /// Highest lsn that was durable; a lower bound.
     pub durable: Lsn,
+    /// The requests it has the effect of, up to `durable`; later ones are in the log (rule 46).
+    pub clients: ClientTable,
 }
 
 impl ComponentRow {
@@ -69,6 +71,10 @@ impl ComponentRow {
         out.u64(self.destaged.0);
         out.u64(self.commit.0);
         out.u64(self.durable.0);
+        let clients = self.clients.encode();
+        out.u32(u32::try_from(clients.len()).unwrap_or(u32::MAX));
+        out.u32(0);
+        out.bytes(&clients);
         out.pad();
         seal(page);
     }
@@ -97,6 +103,10 @@ impl ComponentRow {
         let (id, object) = (ComponentId(from.u64()?), ObjectId(from.u64()?));
         let sectors = from.u64()?;
         let (destaged, commit, durable) = (Lsn(from.u64()?), Lsn(from.u64()?), Lsn(from.u64()?));
+        let (length, _) = (from.u32()?, from.u32()?);
+        let length = usize::try_from(length).map_err(|_| FormatError::Length)?;
+        let clients = ClientTable::decode(from.bytes(length)?)
+            .ok_or(FormatError::Field { name: "clients" })?;
         if serial == 0 || serial >= 1 << 24 {
             return Err(FormatError::Field { name: "serial" });
         }
@@ -114,6 +124,7 @@ impl ComponentRow {
             destaged,
             commit,
             durable,
+            clients,
         })
     }
 }

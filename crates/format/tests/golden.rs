@@ -2,7 +2,8 @@
 //! The bytes on devices are those of every release: each structure against its fixture, both ways.
 
 use base::{
-    ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, Seat, SectorRange, Term, Version,
+    ClientTable, ComponentId, GroupId, HostId, Incarnation, Lsn, Mark, ObjectId, RequestId, Seat,
+    SectorRange, Term, Version,
 };
 use format::*;
 
@@ -25,6 +26,10 @@ fn superblocks() -> [Superblock; 2] {
     })
 }
 
+fn request(count: u64) -> RequestId {
+    RequestId::new(HostId(2), Incarnation(8), 1, count).expect("small numbers")
+}
+
 fn row() -> ComponentRow {
     let meta = OwnerMeta {
         term: Term(4),
@@ -36,6 +41,8 @@ fn row() -> ComponentRow {
     let (id, object) = (ComponentId(100), ObjectId(200));
     let (destaged, commit, durable) = (Lsn(5), Lsn(6), Lsn(7));
     let (serial, is_deleted, sequence, sectors) = (3, false, 2, 4096);
+    let mut clients = ClientTable::default();
+    clients.apply(Mark::Done(request(3)));
     ComponentRow {
         serial,
         is_deleted,
@@ -47,19 +54,24 @@ fn row() -> ComponentRow {
         destaged,
         commit,
         durable,
+        clients,
     }
 }
 
 fn entries() -> Vec<Entry> {
     let entry = |kind, start, count, payload| {
         let range = SectorRange::new(start, count);
-        Entry { serial: 3, kind, is_moved: start == 0, range, lsn: Lsn(1 << 40 | start), payload }
+        let id = (start != 0).then(|| request(start));
+        let lsn = Lsn(1 << 40 | start);
+        Entry { serial: 3, kind, is_moved: start == 0, range, lsn, payload, id }
     };
     vec![
         entry(EntryKind::Data, 0, 16, 8),
         entry(EntryKind::Data, 26, 3, 24),
         entry(EntryKind::Zero, 64, 8, 0),
         entry(EntryKind::Discard, 2048, 2048, 0),
+        entry(EntryKind::Done, 64, 8, 0),
+        entry(EntryKind::Undone, 64, 8, 0),
     ]
 }
 
@@ -137,7 +149,7 @@ fn all() -> Vec<u8> {
 
 #[test]
 fn encoding_gives_the_fixture() {
-    let fixture = include_bytes!("../fixtures/version-1.bin");
+    let fixture = include_bytes!("../fixtures/version-2.bin");
     let is = all();
     let differs = is.iter().zip(fixture).position(|(a, b)| a != b);
     assert_eq!((differs, is.len()), (None, fixture.len()), "a format changed without its version");
@@ -145,7 +157,7 @@ fn encoding_gives_the_fixture() {
 
 #[test]
 fn decoding_the_fixture_gives_the_values() {
-    let fixture = include_bytes!("../fixtures/version-1.bin");
+    let fixture = include_bytes!("../fixtures/version-2.bin");
     let page = |n: usize| &fixture[n * PAGE_SIZE..(n + 1) * PAGE_SIZE];
     let [cache, store] = superblocks();
     assert_eq!(Superblock::decode(page(0)), Ok(cache));
@@ -157,6 +169,12 @@ fn decoding_the_fixture_gives_the_values() {
     assert_eq!(MapPage::decode(77, 2, page(6)), Ok(pages().0));
     assert_eq!(CrcPage::decode(77, 2, page(7)), Ok(pages().1));
     assert_eq!(CrcPage::decode(78, 2, page(7)), Err(FormatError::Magic), "of another device");
+}
+
+#[test]
+fn devices_of_an_older_version_are_refused_by_its_number() {
+    let fixture = include_bytes!("../fixtures/version-1.bin");
+    assert_eq!(Superblock::decode(&fixture[..PAGE_SIZE]), Err(FormatError::Version { found: 1 }));
 }
 
 #[test]

@@ -2,71 +2,11 @@
 //! The checksums of data: one CRC32C per 4 KiB block that a range touches, from the client's edge
 //! to the device and back.
 
+use crate::few::Few;
 use base::{BLOCK_SECTORS, SECTOR_SIZE, SectorRange, crc32c};
-use std::fmt;
-use std::ops::Deref;
-use std::rc::Rc;
 
-/// A short list of checksums, cheap to clone: none, one in place, or shared.
-#[derive(Clone, Default)]
-pub struct Crcs(List);
-
-#[derive(Clone, Default)]
-enum List {
-    #[default]
-    None,
-    One(u32),
-    Many(Rc<[u32]>),
-}
-
-impl Crcs {
-    /// No checksums: what goes with zeros and discards.
-    pub const NONE: Self = Self(List::None);
-
-    /// The checksums `crcs`, in the order of their blocks.
-    #[must_use]
-    pub fn new(crcs: &[u32]) -> Self {
-        match crcs {
-            [] => Self(List::None),
-            [one] => Self(List::One(*one)),
-            many => Self(List::Many(many.into())),
-        }
-    }
-}
-
-impl Deref for Crcs {
-    type Target = [u32];
-    fn deref(&self) -> &[u32] {
-        match &self.0 {
-            List::None => &[],
-            List::One(crc) => std::slice::from_ref(crc),
-            List::Many(crcs) => crcs,
-        }
-    }
-}
-
-impl FromIterator<u32> for Crcs {
-    fn from_iter<I: IntoIterator<Item = u32>>(crcs: I) -> Self {
-        let mut crcs = crcs.into_iter();
-        let Some(first) = crcs.next() else { return Self::NONE };
-        let Some(second) = crcs.next() else { return Self(List::One(first)) };
-        Self(List::Many([first, second].into_iter().chain(crcs).collect()))
-    }
-}
-
-impl PartialEq for Crcs {
-    fn eq(&self, other: &Self) -> bool {
-        **self == **other
-    }
-}
-
-impl Eq for Crcs {}
-
-impl fmt::Debug for Crcs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.iter()).finish()
-    }
-}
+/// The checksums of a write or of what was read.
+pub type Crcs = Few<u32>;
 
 /// The bytes of `payload` per block that `range` touches, in order. The first and the last block
 /// may be there in part only; a checksum covers the part.

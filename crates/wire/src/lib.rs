@@ -13,6 +13,7 @@
 mod codec;
 mod crcs;
 mod error;
+mod few;
 mod frame;
 mod message;
 #[doc(hidden)]
@@ -22,9 +23,10 @@ mod tests;
 
 pub use crcs::{Crcs, crcs_of, verify};
 pub use error::WireError;
+pub use few::Few;
 pub use frame::{HEADER_LEN, Header, VERSION, decode, encode};
 pub use message::{
-    Failure, Health, Hello, Message, Owner, Refusal, Request, Response, Target, WriteKind,
+    Failure, Health, Hello, Marks, Message, Owner, Refusal, Request, Response, Target, WriteKind,
 };
 
 /// Bytes of the largest body (everything but data); larger ones are refused.
@@ -34,3 +36,5 @@ pub const PAYLOAD_MAX: usize = 1 << 20;
 /// Entries of the longest list in a body: what fits [`BODY_MAX`] at 24 bytes each, with room.
 /// Senders merge or cut their lists to this.
 pub const LIST_MAX: usize = 32_768;
+/// Requests of a component's tail in the answer to a `Fence`: more than a client table holds.
+pub const OPEN_MAX: usize = 1024;

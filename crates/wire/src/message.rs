@@ -2,9 +2,10 @@
 //! What hosts say to each other (PROTOCOL.md section 3).
 
 use crate::crcs::Crcs;
+use crate::few::Few;
 use base::{
-    ComponentId, HostId, Incarnation, Instant, Lsn, ObjectId, Seat, SectorRange, Session, Term,
-    Version, VolumeId,
+    ClientTable, ComponentId, HostId, Incarnation, Instant, Lsn, Mark, ObjectId, RequestId, Seat,
+    SectorRange, Session, Term, Version, VolumeId,
 };
 use env::Slice;
 
@@ -33,6 +34,9 @@ pub struct Owner {
     /// Its run.
     pub incarnation: Incarnation,
 }
+
+/// What a write says about requests of clients (rule 46).
+pub type Marks = Few<Mark>;
 
 /// What a write does to its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +112,9 @@ pub enum Request {
         kind: WriteKind,
         /// Whether it is a copy.
         is_copy: bool,
+        /// The request that it carries out; those that a copy brings along or takes back. At most
+        /// [`base::MARKS_MAX`].
+        marks: Marks,
         /// Of the payload; none but for `Data`.
         crcs: Crcs,
         /// `range.bytes()` for `Data`, else empty.
@@ -135,6 +142,14 @@ pub enum Request {
         target: Target,
         /// K.
         commit: Lsn,
+    },
+    /// The requests whose effect a component has got by copies; in the place of what it knows
+    /// (rule 46). Answer: `Done`, when that is durable.
+    SetClients {
+        /// The component.
+        target: Target,
+        /// The table.
+        clients: ClientTable,
     },
     /// Make a component for an object that is being created. Answer: `Done`, also when it exists.
     CreateComponent {
@@ -184,6 +199,9 @@ pub enum Request {
         object: ObjectId,
         /// The owner's term (rule 43).
         term: Term,
+        /// The request, the same in every attempt (rule 46); without one it may be carried out
+        /// twice.
+        id: Option<RequestId>,
         /// Within one chunk, not empty.
         range: SectorRange,
         /// What it does.
@@ -246,6 +264,10 @@ pub enum Response {
         grant_epoch: u64,
         /// Ranges with lsn > K. Neighbours may be merged: then the lsn is the highest of them.
         tail: Vec<(SectorRange, Lsn)>,
+        /// Requests whose effect it has.
+        clients: ClientTable,
+        /// Those of them with lsn > K: what they wrote. At most [`crate::OPEN_MAX`].
+        open: Vec<(SectorRange, Lsn, RequestId)>,
         /// Whether it lost something.
         health: Health,
     },

@@ -2,11 +2,12 @@
 //! One message of each kind with every field different: what the fixtures hold.
 
 use crate::{
-    Failure, Health, Hello, Message, Owner, Refusal, Request, Response, Target, WriteKind, crcs_of,
+    Failure, Health, Hello, Marks, Message, Owner, Refusal, Request, Response, Target, WriteKind,
+    crcs_of,
 };
 use base::{
-    ComponentId, HostId, Incarnation, Instant, Lsn, ObjectId, Seat, SectorRange, Session, Term,
-    Version, VolumeId,
+    ClientTable, ComponentId, HostId, Incarnation, Instant, Lsn, Mark, ObjectId, RequestId, Seat,
+    SectorRange, Session, Term, Version, VolumeId,
 };
 use env::{Pool, Slice};
 
@@ -39,6 +40,17 @@ fn owner() -> Owner {
     Owner { host: HostId(7), incarnation: Incarnation(0x1_0000_0009) }
 }
 
+fn request(count: u64) -> RequestId {
+    let id = RequestId::new(HostId(9), Incarnation(0x1_0003), 5, count);
+    id.unwrap_or_else(|| unreachable!("small numbers"))
+}
+
+fn clients() -> ClientTable {
+    let mut table = ClientTable::default();
+    table.apply(Mark::Done(request(69)));
+    table
+}
+
 fn component_requests() -> Vec<(&'static str, Request)> {
     let (object, component) = (ObjectId(0xa1a2_a3a4_a5a6_a7a8), ComponentId(0xb1b2_b3b4));
     let (term, seat, session) = (Term(0x12_3456), Seat(0x2233), Session(0x7788));
@@ -63,6 +75,7 @@ fn component_requests() -> Vec<(&'static str, Request)> {
                 range,
                 kind: WriteKind::Data,
                 is_copy: true,
+                marks: Marks::new(&[Mark::Done(request(70)), Mark::Undone(request(71))]),
                 crcs: crcs_of(range, &data),
                 payload: slice(&data),
             },
@@ -70,6 +83,7 @@ fn component_requests() -> Vec<(&'static str, Request)> {
         ("read", Request::Read { target, range }),
         ("list-changed", Request::ListChanged { target, since: lsn, cursor: 77 }),
         ("commit-info", Request::CommitInfo { target, commit: lsn }),
+        ("set-clients", Request::SetClients { target, clients: clients() }),
         ("create-component", Request::CreateComponent { object, component, sectors: 8192 }),
         ("delete-component", Request::DeleteComponent { object, component }),
     ]
@@ -88,6 +102,7 @@ fn client_requests() -> Vec<(&'static str, Request)> {
             Request::ClientWrite {
                 object,
                 term,
+                id: Some(request(72)),
                 range,
                 kind: WriteKind::Data,
                 crcs: crcs_of(range, &payload),
@@ -115,6 +130,8 @@ fn responses() -> Vec<(&'static str, Response)> {
                 destaged: lsn(10),
                 grant_epoch: 11,
                 tail: vec![(range, lsn(29)), (SectorRange::new(0, 8), lsn(30))],
+                clients: clients(),
+                open: vec![(range, lsn(29), request(73))],
                 health: Health::Partial,
             },
         ),

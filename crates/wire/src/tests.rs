@@ -64,6 +64,7 @@ fn fixtures_mean_what_they_meant() {
         "read",
         "list-changed",
         "commit-info",
+        "set-clients",
         "create-component",
         "delete-component",
         "hand-over",
@@ -113,7 +114,8 @@ fn every_changed_byte_of_header_and_body_is_noticed() {
 }
 
 /// Where the fields of a `Write` body lie that the tests below falsify.
-const START_AT: usize = HEADER_LEN + 28 + 24 + 1;
+const MARKS_AT: usize = HEADER_LEN + 28 + 24 + 1;
+const START_AT: usize = MARKS_AT + 2 + 2 * 13;
 const CRCS_AT: usize = START_AT + 16 + 1;
 
 #[test]
@@ -139,7 +141,11 @@ fn impossible_values_are_refused_by_name() {
     assert_eq!(falsify(CRCS_AT, &4_u32.to_le_bytes()), Some(WireError::Short { kind: 19 }));
     let trailing = Some(WireError::Value { kind: 19, field: "crcs" });
     assert_eq!(falsify(CRCS_AT, &2_u32.to_le_bytes()), trailing);
-    assert_eq!(falsify(START_AT - 1, &[2]), value("copy"));
+    assert_eq!(falsify(MARKS_AT - 1, &[2]), value("copy"));
+    assert_eq!(falsify(MARKS_AT, &513_u16.to_le_bytes()), value("marks"));
+    assert_eq!(falsify(MARKS_AT + 2, &[2]), value("mark"));
+    assert_eq!(falsify(MARKS_AT + 3, &[0; 12]), value("request"), "no request");
+    assert_eq!(falsify(MARKS_AT + 6, &[128]), value("request"), "a slot too high");
     assert_eq!(falsify(HEADER_LEN + 16, &[0xff; 4]), value("term"));
     assert_eq!(falsify(5, &[60]), Some(WireError::Value { kind: 60, field: "payload" }));
     assert_eq!(falsify(4, &[9]), Some(WireError::Version { found: 9 }));
@@ -222,7 +228,7 @@ proptest! {
     }
 
     #[test]
-    fn changed_samples_never_panic(index in 0_usize..33, at: prop::sample::Index, to: u8) {
+    fn changed_samples_never_panic(index in 0_usize..34, at: prop::sample::Index, to: u8) {
         let mut bytes = frame(&samples::messages()[index].1, 3);
         let at = at.index(bytes.len());
         bytes[at] = to;

@@ -66,7 +66,7 @@ fn parse(inner: &Inner, segment: u64, bytes: &[u8]) -> Result<Vec<Found>, GroupE
             source,
         })?;
         let mut crcs = commit.crcs.as_slice();
-        for entry in commit.entries {
+        for entry in commit.entries.into_iter().filter(|entry| !entry.kind.is_mark()) {
             let (mine, rest) = crcs.split_at(entry.crc_count());
             crcs = rest;
             let payload = at as u64 + u64::from(entry.payload) * SECTOR_SIZE;
@@ -90,7 +90,7 @@ impl Found {
                 let number = block - self.entry.range.start / BLOCK_SECTORS;
                 Place::data(first + (number * BLOCK_SECTORS) as u32)
             }
-            EntryKind::Zero | EntryKind::Discard => Place::zero(first),
+            _ => Place::zero(first),
         }
     }
 

@@ -56,7 +56,9 @@ async fn write(
     let crcs = wire::crcs_of(range, &payload);
     let (kind, lsn) = (AppendKind::Data, Lsn::new(Term(1), lsn));
     let (component, term) = (ONE, Term(1));
-    group.append(Append { component, lsn, term, range, kind, crcs: &crcs, payload }).await
+    group
+        .append(Append { component, lsn, term, range, kind, crcs: &crcs, payload, marks: &[] })
+        .await
 }
 
 async fn value(group: &DiskGroup, sector: u64) -> Option<u32> {
@@ -105,6 +107,7 @@ fn zeros_beside_a_chunks_first_data_stay_known_as_changed() {
             kind,
             crcs: &wire::Crcs::NONE,
             payload,
+            marks: &[],
         };
         group.append(append).await.expect("a discard");
         group.advance_commit(ONE, lsn);
@@ -232,6 +235,50 @@ fn damage_in_the_middle_of_the_log_is_not_taken_for_its_end() {
     });
 }
 
+fn request(count: u64) -> RequestId {
+    RequestId::new(HostId(3), Incarnation(1), 0, count).expect("small numbers")
+}
+
+#[test]
+fn a_table_of_requests_replaces_what_the_log_says_and_later_ones_add_to_it() {
+    let host = Host::new(9);
+    let append = async |env: &Env, group: &DiskGroup, lsn, mark: Mark| {
+        let range = SectorRange::new(lsn * 8, 8);
+        let payload = payload(env, range, 1);
+        let crcs = wire::crcs_of(range, &payload);
+        let (component, term, kind) = (ONE, Term(1), AppendKind::Data);
+        let (lsn, marks) = (Lsn::new(Term(1), lsn), [mark]);
+        let append =
+            Append { component, lsn, term, range, kind, crcs: &crcs, payload, marks: &marks };
+        group.append(append).await.expect("an append");
+    };
+    host.run(move |env| async move {
+        let group = fresh(&env).await;
+        append(&env, &group, 1, Mark::Done(request(5))).await;
+        append(&env, &group, 2, Mark::Done(request(6))).await;
+        let open: Vec<_> = group.open_requests(ONE).into_iter().map(|(.., id)| id).collect();
+        assert_eq!(open, [request(6)], "the last of its slot");
+        group.advance_commit(ONE, Lsn::new(Term(1), 2));
+        assert!(group.open_requests(ONE).is_empty(), "K covers it");
+        // The component is made equal to another one, which has not seen request 6.
+        let mut table = ClientTable::default();
+        table.apply(Mark::Done(request(4)));
+        group.set_clients(ONE, table).await.expect("a table");
+    });
+    host.run(move |env| async move {
+        let group = open(&env).await.expect("it opens");
+        assert!(group.clients(ONE).is_last(request(4)), "the log still says 6");
+        append(&env, &group, 3, Mark::Done(request(7))).await;
+        append(&env, &group, 4, Mark::Undone(request(7))).await;
+        assert!(group.open_requests(ONE).is_empty(), "taken back");
+        assert!(group.clients(ONE).is_last(request(6)), "one before it");
+    });
+    host.run(|env| async move {
+        let group = open(&env).await.expect("it opens");
+        assert!(group.clients(ONE).is_last(request(6)));
+    });
+}
+
 #[test]
 fn a_full_device_refuses_and_deletion_gives_the_space_back() {
     let host = Host::new(6);
@@ -246,7 +293,8 @@ fn a_full_device_refuses_and_deletion_gives_the_space_back() {
             let payload = payload(&env, range, 1);
             let crcs = wire::crcs_of(range, &payload);
             let (kind, lsn, term) = (AppendKind::Data, Lsn(chunk + 1), Term(0));
-            let append = Append { component: big, lsn, term, range, kind, crcs: &crcs, payload };
+            let append =
+                Append { component: big, lsn, term, range, kind, crcs: &crcs, payload, marks: &[] };
             match group.append(append).await {
                 Ok(()) => group.advance_commit(big, lsn),
                 Err(error) => {
@@ -343,7 +391,7 @@ fn a_burst_of_discarded_chunks_passes() {
             let (kind, lsn, term) = (AppendKind::Discard, Lsn::new(Term(1), n), Term(1));
             let (range, payload) = (SectorRange::new(n % 2 * 2048, 2048), env.buf(0).freeze());
             let (component, crcs) = (ONE, &wire::Crcs::NONE);
-            group.append(Append { component, lsn, term, range, kind, crcs, payload })
+            group.append(Append { component, lsn, term, range, kind, crcs, payload, marks: &[] })
         });
         let all = env::join_all(discards.collect());
         let env::Either::First(done) =

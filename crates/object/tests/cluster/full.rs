@@ -30,7 +30,7 @@ async fn fill(env: Env, group: DiskGroup) {
         let crcs = wire::crcs_of(range, &payload);
         let (lsn, kind) = (Lsn::new(Term(1), chunk + 1), AppendKind::Data);
         let append =
-            Append { component: FILLER, lsn, term: Term(1), range, kind, crcs: &crcs, payload };
+            Append { component: FILLER, lsn, term: Term(1), range, kind, crcs: &crcs, payload, marks: &[] };
         group.append(append).await.expect("there is room for it");
     }
     assert_eq!(group.free_chunks(), 0);

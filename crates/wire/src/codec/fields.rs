@@ -3,11 +3,11 @@
 
 use crate::crcs::{Crcs, crcs_count};
 use crate::error::WireError;
-use crate::message::{Owner, Target, WriteKind};
+use crate::message::{Marks, Owner, Target, WriteKind};
 use crate::{LIST_MAX, PAYLOAD_MAX};
 use base::{
-    CHUNK_SECTORS, ComponentId, HostId, Incarnation, Lsn, ObjectId, Seat, SectorRange, Session,
-    Term,
+    CHUNK_SECTORS, ClientTable, ComponentId, HostId, Incarnation, Lsn, MARKS_MAX, Mark, ObjectId,
+    RequestId, Seat, SectorRange, Session, Term,
 };
 use env::Slice;
 
@@ -149,6 +149,36 @@ impl<'a> Fields<'a> {
         Ok(crcs.iter().map(|crc| u32::from_le_bytes(*crc)).collect())
     }
 
+    /// A request's id; 12 zeros where there is none.
+    pub(crate) fn request_id(&mut self) -> Result<Option<RequestId>, WireError> {
+        match (self.u32()?, self.u64()?) {
+            (0, 0) => Ok(None),
+            (low, high) => {
+                let id = RequestId::unpack(low, high);
+                id.map(Some).ok_or_else(|| self.invalid("request"))
+            }
+        }
+    }
+
+    pub(crate) fn marks(&mut self) -> Result<Marks, WireError> {
+        let count = usize::from(self.u16()?);
+        if count > MARKS_MAX {
+            return Err(self.invalid("marks"));
+        }
+        let mut mark = || {
+            let is_done = self.flag("mark")?;
+            let id = self.request_id()?.ok_or_else(|| self.invalid("request"))?;
+            Ok(if is_done { Mark::Done(id) } else { Mark::Undone(id) })
+        };
+        (0..count).map(|_| mark()).collect()
+    }
+
+    pub(crate) fn clients(&mut self) -> Result<ClientTable, WireError> {
+        let length = usize::from(self.u16()?);
+        let table = ClientTable::decode(self.take(length)?);
+        table.ok_or_else(|| self.invalid("clients"))
+    }
+
     /// What is common to writes of owners and of clients.
     pub(crate) fn data(&mut self, payload: &Slice) -> Result<WriteFields, WireError> {
         let range = self.range_of_chunk()?;
@@ -247,6 +277,35 @@ pub(crate) fn put_crcs(out: &mut Vec<u8>, crcs: &[u32]) {
     for crc in crcs {
         put_u32(out, *crc);
     }
+}
+
+pub(crate) fn put_request_id(out: &mut Vec<u8>, id: Option<RequestId>) {
+    let (low, high) = id.map_or((0, 0), RequestId::pack);
+    put_u32(out, low);
+    put_u64(out, high);
+}
+
+pub(crate) fn put_marks(out: &mut Vec<u8>, marks: &[Mark]) {
+    assert!(marks.len() <= MARKS_MAX, "more marks than one write carries");
+    put_u16(out, marks.len());
+    for mark in marks {
+        let (is_done, id) = match mark {
+            Mark::Done(id) => (true, *id),
+            Mark::Undone(id) => (false, *id),
+        };
+        out.push(u8::from(is_done));
+        put_request_id(out, Some(id));
+    }
+}
+
+pub(crate) fn put_clients(out: &mut Vec<u8>, clients: &ClientTable) {
+    let bytes = clients.encode();
+    put_u16(out, bytes.len());
+    out.extend_from_slice(&bytes);
+}
+
+fn put_u16(out: &mut Vec<u8>, value: usize) {
+    out.extend_from_slice(&u16::try_from(value).unwrap_or(u16::MAX).to_le_bytes());
 }
 
 pub(crate) fn put_data(

@@ -3,8 +3,8 @@
 
 use super::REQUESTS;
 use super::fields::{
-    Fields, put_data, put_option, put_owner, put_range, put_range_of_chunk, put_target, put_u32,
-    put_u64,
+    Fields, put_clients, put_data, put_marks, put_option, put_owner, put_range, put_range_of_chunk,
+    put_request_id, put_target, put_u32, put_u64,
 };
 use crate::error::WireError;
 use crate::message::Request;
@@ -25,6 +25,7 @@ const CLIENT_OPEN: u8 = REQUESTS + 10;
 const CLIENT_READ: u8 = REQUESTS + 11;
 const CLIENT_WRITE: u8 = REQUESTS + 12;
 const CLIENT_EXTENTS: u8 = REQUESTS + 13;
+const SET_CLIENTS: u8 = REQUESTS + 14;
 
 pub(super) fn takes_payload(kind: u8) -> bool {
     matches!(kind, WRITE | CLIENT_WRITE)
@@ -39,6 +40,7 @@ pub(super) fn kind_of(request: &Request) -> u8 {
         Request::Read { .. } => READ,
         Request::ListChanged { .. } => LIST_CHANGED,
         Request::CommitInfo { .. } => COMMIT_INFO,
+        Request::SetClients { .. } => SET_CLIENTS,
         Request::CreateComponent { .. } => CREATE_COMPONENT,
         Request::DeleteComponent { .. } => DELETE_COMPONENT,
         Request::HandOver { .. } => HAND_OVER,
@@ -59,12 +61,24 @@ pub(super) fn put(request: &Request, out: &mut Vec<u8>) {
             put_owner(out, *owner);
             put_option(out, *create);
         }
-        Request::Write { target, lsn, prev, commit, range, kind, is_copy, crcs, payload } => {
+        Request::Write {
+            target,
+            lsn,
+            prev,
+            commit,
+            range,
+            kind,
+            is_copy,
+            marks,
+            crcs,
+            payload,
+        } => {
             put_target(out, target);
             put_u64(out, lsn.0);
             put_u64(out, prev.0);
             put_u64(out, commit.0);
             out.push(u8::from(*is_copy));
+            put_marks(out, marks);
             put_data(out, *range, *kind, crcs, payload);
         }
         Request::Read { target, range } => {
@@ -79,6 +93,10 @@ pub(super) fn put(request: &Request, out: &mut Vec<u8>) {
         Request::CommitInfo { target, commit } => {
             put_target(out, target);
             put_u64(out, commit.0);
+        }
+        Request::SetClients { target, clients } => {
+            put_target(out, target);
+            put_clients(out, clients);
         }
         Request::CreateComponent { object, component, sectors } => {
             put_u64(out, object.0);
@@ -109,9 +127,10 @@ fn put_client(request: &Request, out: &mut Vec<u8>) {
             put_u32(out, term.0);
             put_range_of_chunk(out, *range);
         }
-        Request::ClientWrite { object, term, range, kind, crcs, payload } => {
+        Request::ClientWrite { object, term, id, range, kind, crcs, payload } => {
             put_u64(out, object.0);
             put_u32(out, term.0);
+            put_request_id(out, *id);
             put_data(out, *range, *kind, crcs, payload);
         }
         Request::ClientExtents { object, term, range } => {
@@ -137,9 +156,10 @@ pub(super) fn take(fields: &mut Fields<'_>, payload: Slice) -> Result<Request, W
             let target = fields.target()?;
             let (lsn, prev, commit) = (fields.lsn()?, fields.lsn()?, fields.lsn()?);
             let is_copy = fields.flag("copy")?;
+            let marks = fields.marks()?;
             let data = fields.data(&payload)?;
             let (range, kind, crcs) = (data.range, data.kind, data.crcs);
-            Request::Write { target, lsn, prev, commit, range, kind, is_copy, crcs, payload }
+            Request::Write { target, lsn, prev, commit, range, kind, is_copy, marks, crcs, payload }
         }
         READ => Request::Read { target: fields.target()?, range: fields.range_of_chunk()? },
         LIST_CHANGED => Request::ListChanged {
@@ -148,6 +168,7 @@ pub(super) fn take(fields: &mut Fields<'_>, payload: Slice) -> Result<Request, W
             cursor: fields.u64()?,
         },
         COMMIT_INFO => Request::CommitInfo { target: fields.target()?, commit: fields.lsn()? },
+        SET_CLIENTS => Request::SetClients { target: fields.target()?, clients: fields.clients()? },
         CREATE_COMPONENT => Request::CreateComponent {
             object: ObjectId(fields.u64()?),
             component: ComponentId(fields.u64()?),
@@ -176,9 +197,10 @@ fn take_client(fields: &mut Fields<'_>, payload: Slice) -> Result<Request, WireE
         },
         CLIENT_WRITE => {
             let (object, term) = (ObjectId(fields.u64()?), fields.term()?);
+            let id = fields.request_id()?;
             let data = fields.data(&payload)?;
             let (range, kind, crcs) = (data.range, data.kind, data.crcs);
-            Request::ClientWrite { object, term, range, kind, crcs, payload }
+            Request::ClientWrite { object, term, id, range, kind, crcs, payload }
         }
         CLIENT_EXTENTS => Request::ClientExtents {
             object: ObjectId(fields.u64()?),

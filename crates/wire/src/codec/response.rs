@@ -3,8 +3,10 @@
 
 use super::RESPONSES;
 use super::fields::{
-    Fields, put_count, put_crcs, put_option, put_owner, put_range, put_u32, put_u64,
+    Fields, put_clients, put_count, put_crcs, put_option, put_owner, put_range, put_request_id,
+    put_u32, put_u64,
 };
+use crate::OPEN_MAX;
 use crate::crcs::Crcs;
 use crate::error::WireError;
 use crate::message::{Failure, Health, Refusal, Response};
@@ -85,8 +87,18 @@ pub(super) fn put(response: &Response, out: &mut Vec<u8>) {
 }
 
 fn put_fenced(response: &Response, out: &mut Vec<u8>) {
-    let Response::Fenced { seat, version, durable, commit, destaged, grant_epoch, tail, health } =
-        response
+    let Response::Fenced {
+        seat,
+        version,
+        durable,
+        commit,
+        destaged,
+        grant_epoch,
+        tail,
+        clients,
+        open,
+        health,
+    } = response
     else {
         unreachable!("not the answer of a fence")
     };
@@ -105,6 +117,14 @@ fn put_fenced(response: &Response, out: &mut Vec<u8>) {
     for (range, lsn) in tail {
         put_range(out, *range);
         put_u64(out, lsn.0);
+    }
+    put_clients(out, clients);
+    assert!(open.len() <= OPEN_MAX, "more open requests than a table holds");
+    put_count(out, open.len());
+    for (range, lsn, id) in open {
+        put_range(out, *range);
+        put_u64(out, lsn.0);
+        put_request_id(out, Some(*id));
     }
 }
 
@@ -191,7 +211,29 @@ fn take_fenced(fields: &mut Fields<'_>) -> Result<Response, WireError> {
     let count = fields.count("tail")?;
     let mut entry = || Ok((fields.range()?, fields.lsn()?));
     let tail = (0..count).map(|_| entry()).collect::<Result<_, _>>()?;
-    Ok(Response::Fenced { seat, version, durable, commit, destaged, grant_epoch, tail, health })
+    let clients = fields.clients()?;
+    let count = fields.count("open")?;
+    if count as usize > OPEN_MAX {
+        return Err(fields.invalid("open"));
+    }
+    let mut open = Vec::new();
+    for _ in 0..count {
+        let (range, lsn) = (fields.range()?, fields.lsn()?);
+        let id = fields.request_id()?.ok_or_else(|| fields.invalid("request"))?;
+        open.push((range, lsn, id));
+    }
+    Ok(Response::Fenced {
+        seat,
+        version,
+        durable,
+        commit,
+        destaged,
+        grant_epoch,
+        tail,
+        clients,
+        open,
+        health,
+    })
 }
 
 fn take_refusal(fields: &mut Fields<'_>) -> Result<Refusal, WireError> {
