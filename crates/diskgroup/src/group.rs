@@ -272,28 +272,30 @@ impl DiskGroup {
     ///
     /// # Errors
     /// [`GroupError::UnknownComponent`], [`GroupError::Fenced`].
-    pub async fn set_clients(
+    pub fn set_clients(
         &self,
         id: ComponentId,
         clients: ClientTable,
-    ) -> Result<(), GroupError> {
-        let inner = self.inner();
-        let unknown = || GroupError::UnknownComponent { component: id };
-        {
-            let mut state = inner.state.borrow_mut();
-            let component = state.components.by_id_mut(id).ok_or_else(unknown)?;
+    ) -> impl Future<Output = Result<(), GroupError>> + use<> {
+        if let Some(component) = self.inner().state.borrow_mut().components.by_id_mut(id) {
             component.row.clients = clients;
         }
-        // The row holds for all entries up to its highest durable lsn: none before may be missing.
-        self.drain(id).await;
-        let _permit = inner.table.acquire(1).await;
-        inner.check_open()?;
-        let (row, device, place) = {
-            let state = inner.state.borrow();
-            let component = state.components.by_id(id).ok_or_else(unknown)?;
-            (component.row.clone(), component.device, component.place)
-        };
-        inner.write_row(device, place, row, Durability::Durable).await
+        let group = self.clone();
+        async move {
+            // The row holds for all entries up to its highest durable lsn: those that were under
+            // way must be in it.
+            group.drain(id).await;
+            let inner = group.inner();
+            let _permit = inner.table.acquire(1).await;
+            inner.check_open()?;
+            let (row, device, place) = {
+                let state = inner.state.borrow();
+                let component = state.components.by_id(id);
+                let component = component.ok_or(GroupError::UnknownComponent { component: id })?;
+                (component.row.clone(), component.device, component.place)
+            };
+            inner.write_row(device, place, row, Durability::Durable).await
+        }
     }
 
     /// Forgets that the component was damaged: everything in it is about to be written again. What

@@ -3,10 +3,12 @@
 
 use crate::build::{Build, Limits, Position, Sealed, is_fraction};
 use crate::chunks::{block_key, chunk_key};
-use crate::components::Tail;
+use crate::components::{Component, Tail};
 use crate::index::{Piece, Place};
 use crate::state::State;
-use base::{BLOCK_SECTORS, CHUNK_BLOCKS, CHUNK_SECTORS, Incarnation, Lsn, Mark, SectorRange};
+use base::{
+    BLOCK_SECTORS, CHUNK_BLOCKS, CHUNK_SECTORS, Incarnation, Lsn, Mark, RequestId, SectorRange,
+};
 use env::Slice;
 use format::{CacheLayout, Entry, EntryKind, KnownCommit, Summary};
 use std::collections::VecDeque;
@@ -313,7 +315,7 @@ impl State {
                     lsn: next.lsn,
                     crcs: &next.crcs,
                     payload: &next.payload,
-                    marks: &[], // said where it stood before, and kept in the row (see `keep_marks`)
+                    marks: &[], // said where it stood before; kept in the row (`keep_marks`)
                 },
             );
             self.counters.moved_entries += 1;
@@ -454,17 +456,7 @@ impl State {
         component.row.durable = component.row.durable.max(entry.lsn);
         let info = &mut self.log.infos[(segment - self.log.tail) as usize];
         if let Some(id) = entry.id {
-            // What the row says already may be newer than the entry (see `set_clients`).
-            let is_new = !self.is_recovering || entry.lsn > component.marks_kept;
-            let mark =
-                if entry.kind == EntryKind::Undone { Mark::Undone(id) } else { Mark::Done(id) };
-            if is_new {
-                component.row.clients.apply(mark);
-            }
-            match info.marked.iter_mut().find(|(serial, _)| *serial == entry.serial) {
-                Some((_, highest)) => *highest = (*highest).max(entry.lsn),
-                None => info.marked.push((entry.serial, entry.lsn)),
-            }
+            note_mark(component, info, entry, id, self.is_recovering);
         }
         if entry.lsn > component.row.commit && (!entry.is_moved || self.is_recovering) {
             let range = entry.range.intersect(SectorRange::new(0, sectors));
@@ -538,5 +530,26 @@ impl State {
             self.capacity[device].reserved += 1;
         }
         has_room || self.is_recovering
+    }
+}
+
+/// What an entry says about a request goes into the table of its component (rule 46).
+fn note_mark(
+    component: &mut Component,
+    info: &mut SegmentInfo,
+    entry: &Entry,
+    id: RequestId,
+    is_recovering: bool,
+) {
+    // What the row said when it was read may be newer than the entry (see `set_clients`).
+    if !is_recovering || entry.lsn > component.marks_kept {
+        component.row.clients.apply(match entry.kind {
+            EntryKind::Undone => Mark::Undone(id),
+            _ => Mark::Done(id),
+        });
+    }
+    match info.marked.iter_mut().find(|(serial, _)| *serial == entry.serial) {
+        Some((_, highest)) => *highest = (*highest).max(entry.lsn),
+        None => info.marked.push((entry.serial, entry.lsn)),
     }
 }

@@ -15,8 +15,10 @@ mod options;
 mod owner;
 mod record;
 mod replica;
+mod requests;
 mod resync;
 mod takeover;
 
 pub use objects::{ComponentStatus, ObjectError, ObjectStatus, Objects, ReadData};
 pub use options::{Mutations, ObjectOptions};
+pub use requests::WriteRequest;

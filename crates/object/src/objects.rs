@@ -11,6 +11,7 @@ use crate::held::HeldGrants;
 use crate::options::ObjectOptions;
 use crate::owner::{Context, Owner, Phase};
 use crate::replica::Replicas;
+use crate::requests::{Requests, WriteRequest};
 use base::{ComponentId, HostId, Incarnation, Map, ObjectId, SectorRange, Term};
 use directory::{ComponentState, Directory, ObjectRecord};
 use diskgroup::DiskGroup;
@@ -104,6 +105,8 @@ pub(crate) struct Inner {
     tasks: TaskSet,
     /// Background take-overs at a time.
     adoptions: Semaphore,
+    /// No request of this run to an object that is gone has a higher count.
+    requests_base: Cell<u64>,
 }
 
 /// Where I/O of an object goes.
@@ -143,6 +146,8 @@ struct Slot {
     gone_since: Option<base::Instant>,
     /// Client requests of other hosts under way, per host (rule 45).
     forwarded: Map<HostId, Rc<Forwarded>>,
+    /// Writes of this host under way (rule 46).
+    requests: Option<Rc<Requests>>,
 }
 
 #[derive(Default)]
@@ -182,6 +187,7 @@ impl Objects {
             slots: RefCell::default(),
             tasks: TaskSet::default(),
             adoptions: Semaphore::new(RESYNCS_MAX),
+            requests_base: Cell::new(0),
         });
         peers.set_handler(Rc::new(serve::Door::new(&inner)));
         let weak = Rc::downgrade(&inner);
@@ -199,6 +205,11 @@ impl Objects {
     pub fn record_deleted(&self, id: ObjectId) {
         let inner = &self.0.0;
         let slot = inner.slots.borrow_mut().remove(&id);
+        if let Some(requests) = slot.as_ref().and_then(|slot| slot.requests.as_ref()) {
+            // Should it come back, its replicas know these numbers.
+            let base = inner.requests_base.get().max(requests.highest());
+            inner.requests_base.set(base);
+        }
         if let Some(Slot { route: Route::Local(owner), .. }) = slot {
             owner.step_down("the object is deleted");
         }
@@ -267,6 +278,19 @@ impl Objects {
         }
     }
 
+    /// Begins a write: what it returns goes with every attempt of it, and is dropped when the write
+    /// was answered or is given up (rule 46). Waits while too many of this host are under way.
+    pub async fn begin_write(&self, id: ObjectId) -> WriteRequest {
+        let inner = &self.0.0;
+        let requests = {
+            let mut slots = inner.slots.borrow_mut();
+            let requests = &mut slots.entry(id).or_default().requests;
+            Rc::clone(requests.get_or_insert_with(|| Requests::new(inner.requests_base.get())))
+        };
+        let me = inner.context.me;
+        requests.begin(me.host, me.incarnation).await
+    }
+
     /// Writes `range`, which lies within one chunk; `crcs` and `payload` are those of the data,
     /// empty for zeros and discards. Durable on every active component when it returns. Dropping
     /// the future does not take the write back.
@@ -278,16 +302,18 @@ impl Objects {
     pub async fn write(
         &self,
         id: ObjectId,
+        request: &WriteRequest,
         range: SectorRange,
         kind: WriteKind,
         crcs: Crcs,
         payload: Slice,
     ) -> Result<(), ObjectError> {
         match self.0.0.route(id) {
-            Route::Local(owner) => owner.write(range, kind, crcs, payload).await,
+            Route::Local(owner) => owner.write(request.id(), range, kind, crcs, payload).await,
             Route::Remote(to, term) => {
-                let request = Request::ClientWrite { object: id, term, range, kind, crcs, payload };
-                self.0.0.forward_write(id, to, request).await
+                let (object, id) = (id, request.id());
+                let request = Request::ClientWrite { object, term, id, range, kind, crcs, payload };
+                self.0.0.forward_write(object, to, request).await
             }
             Route::Unknown => Err(ObjectError::NotOwner),
         }

@@ -114,4 +114,10 @@ pub struct Mutations {
     pub raise_commit_early: bool,
     /// Rule 43: an owner takes clients' frames of any term.
     pub no_client_term_check: bool,
+    /// Rule 46: a write that was sent again is written again.
+    pub write_again: bool,
+    /// Rule 46: reconciliation copies say nothing about requests.
+    pub unmarked_copies: bool,
+    /// Rule 46: a returning component is not told whose requests it has.
+    pub forget_clients: bool,
 }

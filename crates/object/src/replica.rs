@@ -20,7 +20,7 @@ use env::{Env, Notify, Semaphore, TaskSet};
 use peer::{PeerId, Peers, Reply};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use wire::{Failure, Health, Refusal, Request, Response, Target, WriteKind};
+use wire::{Failure, Fenced, Health, Refusal, Request, Response, Target, WriteKind};
 
 /// A conversation with an owner: what a Fence began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -123,6 +123,18 @@ impl Replicas {
                 }
                 Err(reason) => reply.send(Response::Refused { reason }),
             },
+            Request::SetClients { target, clients } => match self.check(from, &target) {
+                Ok((group, _)) => {
+                    let done = group.set_clients(target.component, clients);
+                    self.tasks.spawn(&self.env, "set clients", async move {
+                        reply.send(match done.await {
+                            Ok(()) => Response::Done,
+                            Err(error) => Response::Failed { reason: failure(&error) },
+                        });
+                    });
+                }
+                Err(reason) => reply.send(Response::Refused { reason }),
+            },
             Request::Fence { target, version, owner, create } => {
                 let owner = PeerId { host: owner.host, incarnation: owner.incarnation };
                 self.fence(FenceRequest { from, target, version, owner, create }, reply);
@@ -193,7 +205,8 @@ impl Replicas {
     }
 
     fn write(self: &Rc<Self>, from: PeerId, request: Request, reply: Reply) {
-        let Request::Write { target, lsn, prev, commit, range, kind, crcs, payload, .. } = request
+        let Request::Write { target, lsn, prev, commit, range, kind, marks, crcs, payload, .. } =
+            request
         else {
             unreachable!("called for a write");
         };
@@ -223,7 +236,8 @@ impl Replicas {
             WriteKind::Discard => AppendKind::Discard,
         };
         let (component, term) = (target.component, target.term);
-        let append = Append { component, lsn, term, range, kind, crcs: &crcs, payload };
+        let (crcs, marks) = (&crcs, &marks);
+        let append = Append { component, lsn, term, range, kind, crcs, payload, marks };
         let appended = group.append(append);
         if self.options.mutations.answer_when_received {
             let free_chunks = free_chunks(group);
@@ -416,7 +430,7 @@ impl Replicas {
             now.accepted = info.durable;
             now.is_fencing = false;
         }
-        Response::Fenced {
+        Response::Fenced(Box::new(Fenced {
             seat: mine.seat,
             version: meta.version,
             durable: info.durable,
@@ -424,8 +438,10 @@ impl Replicas {
             destaged: info.destaged,
             grant_epoch: self.grants.epoch(mine.owner.host),
             tail: limits::tail(group.tail(component)),
+            clients: group.clients(component),
+            open: limits::open(group.open_requests(component)),
             health: if info.damaged { Health::Lost } else { Health::Good },
-        }
+        }))
     }
 
     fn turn(&self, component: ComponentId) -> Semaphore {

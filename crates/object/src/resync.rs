@@ -11,6 +11,7 @@ use directory::ComponentState;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
+use wire::{Request, Response};
 
 /// How often the components that are not active are looked at, at least.
 const LOOK: Duration = Duration::from_secs(1);
@@ -230,6 +231,7 @@ async fn finish(owner: &Rc<Owner>, component: ComponentId) -> Result<(), Aborted
         let event = env::select(env::select(drained, changed), granted);
         env::select(event, owner.env().sleep(RETRY)).await;
     }
+    tell_clients(owner, component).await?;
     loop {
         // Required stays in force from before the CAS is sent until its outcome is known.
         match change(owner, |record| record::activate(record, component)).await {
@@ -250,6 +252,28 @@ async fn finish(owner: &Rc<Owner>, component: ComponentId) -> Result<(), Aborted
     }
     owner.changed.notify();
     Ok(())
+}
+
+/// Rule 46: what the copies brought. Every write in flight was sent to the target before this, so
+/// that it has, or gets before this is durable, the effect of all requests in the table; later
+/// ones say so themselves.
+async fn tell_clients(owner: &Rc<Owner>, component: ComponentId) -> Result<(), Aborted> {
+    if owner.options().mutations.forget_clients {
+        return Ok(());
+    }
+    let (host, request) = {
+        let state = owner.state.borrow();
+        let leg = state.leg(component).filter(|leg| leg.link == Link::Live);
+        let leg = leg.ok_or(Aborted::Failed)?;
+        assert!(state.window.all_sent_to(leg.bit), "a write in flight does not know the target");
+        let target = leg.target(owner.id, owner.term);
+        (leg.host, Request::SetClients { target, clients: state.clients.clone() })
+    };
+    let told = owner.context.peers.call(host, request);
+    match owner.env().timeout(owner.options().progress, told).await {
+        Ok(Ok(Response::Done)) => check_joined(owner, component),
+        _ => Err(Aborted::Failed),
+    }
 }
 
 fn is_answered(owner: &Owner, component: ComponentId, upto: Lsn) -> bool {

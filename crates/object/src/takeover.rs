@@ -12,21 +12,23 @@ use crate::owner::{
     compare_and_swap,
 };
 use crate::record::{self, Leave};
-use base::{ComponentId, Lsn, ObjectId, Seat, Term};
+use base::{CHUNK_BLOCKS, ComponentId, Lsn, MARKS_MAX, Mark, ObjectId, Seat, SectorRange, Term};
 use directory::{AliveRecord, ComponentState, Expect, ObjectRecord, alive_key, object_key};
 use env::join_all;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
+use wire::Marks;
 
 /// Between two Fences to one component.
 const FENCE_RETRY: Duration = Duration::from_millis(50);
 /// Between two attempts to mark the unreached absent while the directory is away.
 const MARK_RETRY: Duration = Duration::from_millis(300);
-/// Blocks of one reconciliation copy: 256 KiB.
-const COPY_BLOCKS: u64 = 64;
+/// Blocks of one reconciliation copy: a whole chunk, so that no write of the tail is copied in
+/// parts and what it says about requests is as true as its data (rule 46).
+const COPY_BLOCKS: u64 = CHUNK_BLOCKS;
 /// Reconciliation copies in flight: a tail is at most what was in flight, so this is plenty.
-const COPIES_MAX: usize = 8;
+const COPIES_MAX: usize = 4;
 
 /// Why a take-over did not lead to a serving owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,7 +143,11 @@ pub(crate) async fn bring_up(owner: &Rc<Owner>, prefer: Option<ComponentId>) -> 
         }
         owner.keep(*component); // rule 28
     }
-    reconcile(owner, &reached, prefer).await?;
+    let chosen = choose(owner, &reached, prefer);
+    reconcile(owner, &reached, chosen).await?;
+    if let Some((_, fence)) = reached.into_iter().find(|(component, _)| *component == chosen) {
+        owner.state.borrow_mut().clients = fence.clients; // rule 46
+    }
     if owner.is_stopped() {
         return Err(again(owner));
     }
@@ -256,7 +262,7 @@ async fn mark_gone(owner: &Rc<Owner>, gone: &[(ComponentId, Leave)]) -> Result<(
 async fn reconcile(
     owner: &Rc<Owner>,
     reached: &[(ComponentId, Fence)],
-    prefer: Option<ComponentId>,
+    chosen: ComponentId,
 ) -> Result<(), Failed> {
     let commit = owner.commit();
     let mut dirty = DirtySet::new(owner.sectors);
@@ -268,7 +274,6 @@ async fn reconcile(
     if owner.options().mutations.no_reconcile || reached.len() < 2 || dirty.is_empty() {
         return Ok(());
     }
-    let chosen = choose(owner, reached, prefer);
     if owner.options().mutations.raise_commit_early {
         owner.state.borrow_mut().fence_commit = Lsn::new(owner.term, 0);
     }
@@ -279,7 +284,8 @@ async fn reconcile(
     loop {
         for _ in 0..COPIES_MAX {
             let Some(range) = dirty.take(COPY_BLOCKS) else { break };
-            copy(owner, chosen, range).await?;
+            let marks = marks_of(owner, reached, chosen, range);
+            copy(owner, chosen, range, &marks).await?;
         }
         drain(owner).await?;
         if dirty.is_empty() {
@@ -306,12 +312,47 @@ fn choose(
     chosen
 }
 
+/// What copying `range` from the chosen component says about requests (rule 46): the others get the
+/// effect of those that it has, and lose that of those that it has not. Undone ones come first:
+/// a request that is not known is written again, one that is known and is not there is lost.
+fn marks_of(
+    owner: &Rc<Owner>,
+    reached: &[(ComponentId, Fence)],
+    chosen: ComponentId,
+    range: SectorRange,
+) -> Vec<Mark> {
+    let Some((_, source)) = reached.iter().find(|(component, _)| *component == chosen) else {
+        unreachable!("the chosen component was reached");
+    };
+    if owner.options().mutations.unmarked_copies {
+        return Vec::new();
+    }
+    let commit = owner.commit();
+    let open_in = |fence: &Fence| {
+        let open = fence
+            .open
+            .iter()
+            .filter(|(wrote, lsn, _)| *lsn > commit && !wrote.intersect(range).is_empty());
+        open.map(|(.., id)| *id).collect::<Vec<_>>()
+    };
+    let others = reached.iter().filter(|(component, _)| *component != chosen);
+    let lost = others.flat_map(|(_, fence)| open_in(fence)).filter(|id| !source.clients.has(*id));
+    let mut marks: Vec<Mark> = Vec::new();
+    for mark in lost.map(Mark::Undone).chain(open_in(source).into_iter().map(Mark::Done)) {
+        if !marks.contains(&mark) {
+            marks.push(mark);
+        }
+    }
+    marks
+}
+
 /// Reads one range from the chosen component and sends it to all others, durable when the window
 /// is empty again.
 async fn copy(
     owner: &Rc<Owner>,
     chosen: ComponentId,
-    range: base::SectorRange,
+    range: SectorRange,
+    marks: &[Mark],
 ) -> Result<(), Failed> {
     let data = loop {
         let changed = owner.changed.wait();
@@ -343,8 +384,13 @@ async fn copy(
         return Err(again(owner));
     }
     if others != 0 {
-        let content = Content::copy_of(data);
-        owner.submit(range, content, Some(others), Ticket::new(None, None));
+        // Nearly always one copy; more marks than one carries make it several.
+        let parts = marks.chunks(MARKS_MAX).chain(marks.is_empty().then_some([].as_slice()));
+        for part in parts {
+            let mut content = Content::copy_of(data.clone());
+            content.marks = Marks::new(part);
+            owner.submit(range, content, Some(others), Ticket::new(None, None));
+        }
     }
     Ok(())
 }

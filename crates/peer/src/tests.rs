@@ -149,6 +149,7 @@ fn write(env: &Env, number: u64, sectors: u64) -> Request {
         range,
         kind: WriteKind::Data,
         is_copy: false,
+        marks: wire::Marks::NONE,
         crcs: crcs_of(range, &payload),
         payload,
     }

@@ -18,9 +18,7 @@
 //!    - or its own host had a later operation on the same range answered (rules 45, 46).
 //!
 //! Until then a newer acknowledged write does not end it: nobody waits for it, so it may land late.
-//! This is what a linearizable register allows a client that crashed, and no more, but for one gap:
-//! rule 46 is not built in full (`docs/STATUS.md`), a request that was sent again is written again.
-//! So an undecided write may land a second time within its window (seed 258). See [`MAY_REPEAT`].
+//! This is what a linearizable register allows a client that crashed, and no more.
 //!
 //! A read is right if its value was there at a moment between its begin and its end. It says of
 //! that moment that every other write which had surely taken effect before, or whose window was
@@ -36,10 +34,6 @@ use std::fmt;
 
 /// The tag of zeros: never written, or discarded.
 pub const ZERO: u64 = 0;
-
-/// Whether a write that nobody waits for may land twice, because its client sent it again before it
-/// died and the owner does not know request ids. To be false once rule 46 is built.
-const MAY_REPEAT: bool = true;
 
 /// When something happened, in the order of the oracle's events.
 type Stamp = u64;
@@ -230,9 +224,6 @@ impl Oracle {
         self.undecided.push(id);
         for sector in self.part(range) {
             sector.is_written = false;
-            if MAY_REPEAT && !sector.open.contains(&id) {
-                sector.open.push(id);
-            }
         }
     }
 
@@ -317,9 +308,7 @@ impl Sector {
         match (known, unseen) {
             (false, None) if !past => return false,
             (false, Some(id)) if !past => {
-                let write = &writes[&id.0];
-                let may_repeat = MAY_REPEAT && write.ended.is_some() && write.closed.is_none();
-                self.open.retain(|other| *other != id || may_repeat);
+                self.open.retain(|other| *other != id);
                 self.forget_known(now, |known| known.since <= begun);
                 self.now.push(Known { tag, since: now });
             }

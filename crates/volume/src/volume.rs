@@ -9,7 +9,7 @@ use crate::{VolumeError, split};
 use base::{Instant, ObjectId, SECTOR_SIZE, SectorRange, VolumeId};
 use directory::{OBJECT_SECTORS_MAX, VolumeRecord};
 use env::{Either, Env, Semaphore, Slice, TaskSet, select};
-use object::{ObjectError, Objects, ReadData};
+use object::{ObjectError, Objects, ReadData, WriteRequest};
 use std::cell::Cell;
 use std::future::Future;
 use std::rc::Rc;
@@ -294,7 +294,9 @@ impl Door {
             WriteKind::Zero | WriteKind::Discard => Crcs::default(),
         };
         let range = piece.range;
-        let attempt = |id| self.objects.write(id, range, kind, crcs.clone(), payload.clone());
+        let request = &self.begin_write(piece.object, deadline).await?;
+        let attempt =
+            |id| self.objects.write(id, request, range, kind, crcs.clone(), payload.clone());
         self.resend(piece.object, deadline, attempt).await
     }
 
@@ -324,18 +326,35 @@ impl Door {
         if list.is_empty() { Err(VolumeError::Io) } else { Ok(list) }
     }
 
+    /// The number that all attempts of one write bear (rule 46).
+    async fn begin_write(
+        &self,
+        object: usize,
+        deadline: Instant,
+    ) -> Result<WriteRequest, VolumeError> {
+        let (id, _) = self.object(object);
+        let left = deadline.since(self.env.now());
+        let begun = self.env.timeout(left, self.objects.begin_write(*id)).await;
+        begun.map_err(|_| VolumeError::TimedOut)
+    }
+
+    fn object(&self, number: usize) -> &(ObjectId, Gate) {
+        let Some(object) = self.ids.get(number) else {
+            unreachable!("ranges are checked against the size, which the objects cover")
+        };
+        object
+    }
+
     /// Tries until object number `object` answers; nothing starts after `deadline` (rule 44: an
-    /// object that
-    /// says `NotOwner` or `Inaccessible` has ended the attempt; the next goes to whom it finds).
+    /// object that says `NotOwner` or `Inaccessible` has ended the attempt; the next goes to whom
+    /// it finds).
     async fn resend<T, F: Future<Output = Result<T, ObjectError>>>(
         &self,
         object: usize,
         deadline: Instant,
         attempt: impl Fn(ObjectId) -> F,
     ) -> Result<T, VolumeError> {
-        let Some((id, gate)) = self.ids.get(object) else {
-            unreachable!("ranges are checked against the size, which the objects cover")
-        };
+        let (id, gate) = self.object(object);
         let mut pause = Duration::ZERO;
         while self.env.now() < deadline {
             let seen = gate.finished.get();

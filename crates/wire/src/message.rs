@@ -233,6 +233,31 @@ pub enum Health {
     Lost,
 }
 
+/// The answer to a `Fence`: what a component is, above all its tail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fenced {
+    /// The component's seat.
+    pub seat: Seat,
+    /// The highest version that it was ever told (rule 25).
+    pub version: Version,
+    /// The highest lsn that is durable.
+    pub durable: Lsn,
+    /// K, as far as it knows.
+    pub commit: Lsn,
+    /// W: everything up to here is on the capacity devices.
+    pub destaged: Lsn,
+    /// See `Granted`.
+    pub grant_epoch: u64,
+    /// Ranges with lsn > K. Neighbours may be merged: then the lsn is the highest of them.
+    pub tail: Vec<(SectorRange, Lsn)>,
+    /// Requests whose effect it has.
+    pub clients: ClientTable,
+    /// Those of them with lsn > K: what they wrote. At most [`crate::OPEN_MAX`].
+    pub open: Vec<(SectorRange, Lsn, RequestId)>,
+    /// Whether it lost something.
+    pub health: Health,
+}
+
 /// What comes back.
 #[derive(Clone, Debug)]
 pub enum Response {
@@ -249,28 +274,7 @@ pub enum Response {
     /// It is so.
     Done,
     /// The session has begun (rule 24).
-    Fenced {
-        /// The component's seat.
-        seat: Seat,
-        /// The highest version that it was ever told (rule 25).
-        version: Version,
-        /// The highest lsn that is durable.
-        durable: Lsn,
-        /// K, as far as it knows.
-        commit: Lsn,
-        /// W: everything up to here is on the capacity devices.
-        destaged: Lsn,
-        /// See `Granted`.
-        grant_epoch: u64,
-        /// Ranges with lsn > K. Neighbours may be merged: then the lsn is the highest of them.
-        tail: Vec<(SectorRange, Lsn)>,
-        /// Requests whose effect it has.
-        clients: ClientTable,
-        /// Those of them with lsn > K: what they wrote. At most [`crate::OPEN_MAX`].
-        open: Vec<(SectorRange, Lsn, RequestId)>,
-        /// Whether it lost something.
-        health: Health,
-    },
+    Fenced(Box<Fenced>),
     /// The write and all before it in the session are durable (rule 4).
     Durable {
         /// The write's lsn.

@@ -2,8 +2,8 @@
 //! One message of each kind with every field different: what the fixtures hold.
 
 use crate::{
-    Failure, Health, Hello, Marks, Message, Owner, Refusal, Request, Response, Target, WriteKind,
-    crcs_of,
+    Failure, Fenced, Health, Hello, Marks, Message, Owner, Refusal, Request, Response, Target,
+    WriteKind, crcs_of,
 };
 use base::{
     ClientTable, ComponentId, HostId, Incarnation, Instant, Lsn, Mark, ObjectId, RequestId, Seat,
@@ -122,7 +122,7 @@ fn responses() -> Vec<(&'static str, Response)> {
         ("done", Response::Done),
         (
             "fenced",
-            Response::Fenced {
+            Response::Fenced(Box::new(Fenced {
                 seat: Seat(5),
                 version: Version(6),
                 durable: lsn(30),
@@ -133,7 +133,7 @@ fn responses() -> Vec<(&'static str, Response)> {
                 clients: clients(),
                 open: vec![(range, lsn(29), request(73))],
                 health: Health::Partial,
-            },
+            })),
         ),
         ("durable", Response::Durable { lsn: lsn(40), free_chunks: 1234 }),
         ("data", Response::Data { crcs: crcs_of(range, &payload), payload }),

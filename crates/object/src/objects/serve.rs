@@ -59,9 +59,9 @@ impl Inner {
                     Ok(Response::Data { crcs: data.crcs, payload: data.payload })
                 });
             }
-            Request::ClientWrite { object, term, range, kind, crcs, payload } => {
+            Request::ClientWrite { object, term, id, range, kind, crcs, payload } => {
                 self.client(from, object, term, reply, async move |owner: Rc<Owner>| {
-                    owner.write(range, kind, crcs, payload).await?;
+                    owner.write(id, range, kind, crcs, payload).await?;
                     Ok(Response::Done)
                 });
             }

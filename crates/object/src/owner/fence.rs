@@ -3,7 +3,7 @@
 
 use super::leg::FencedAt;
 use super::{Frame, Link, Owner};
-use base::{ComponentId, Lsn, Seat, SectorRange, Term};
+use base::{ClientTable, ComponentId, Lsn, RequestId, Seat, SectorRange, Term};
 use peer::PeerError;
 use std::rc::Rc;
 use std::time::Duration;
@@ -21,6 +21,10 @@ pub(crate) struct Fence {
     pub(crate) destaged: Lsn,
     /// Ranges with an lsn above its K.
     pub(crate) tail: Vec<(SectorRange, Lsn)>,
+    /// Requests whose effect it has (rule 46).
+    pub(crate) clients: ClientTable,
+    /// Those of them in the tail, and what they wrote.
+    pub(crate) open: Vec<(SectorRange, Lsn, RequestId)>,
     /// What it admits to have lost: everything above this (rule 19).
     pub(crate) kept: Option<Lsn>,
     /// Which grants cover it.
@@ -74,30 +78,29 @@ impl Owner {
             return FenceAnswer::Silent;
         };
         match answer {
-            Ok(Response::Fenced { seat: theirs, version: seen, .. }) if seen > version => {
+            Ok(Response::Fenced(fenced)) if fenced.version > version => {
                 tracing::error!(
-                    object = %self.id, %component, record = version.0, seen = seen.0,
-                    seat = theirs.0, "a replica has seen a newer record than the directory holds"
+                    object = %self.id, %component, record = version.0, seen = fenced.version.0,
+                    seat = fenced.seat.0,
+                    "a replica has seen a newer record than the directory holds"
                 );
                 FenceAnswer::FromTheFuture
             }
-            Ok(Response::Fenced { seat: theirs, .. }) if theirs != seat => {
+            Ok(Response::Fenced(fenced)) if fenced.seat != seat => {
                 FenceAnswer::Silent // rule 9
             }
-            Ok(Response::Fenced {
-                durable, commit, destaged, grant_epoch, tail, health, ..
-            }) => {
+            Ok(Response::Fenced(fenced)) => {
                 let incarnation = self.context.incarnation(host);
-                let fenced = FencedAt { at, incarnation, grant_epoch };
-                let kept = kept(health, destaged);
                 FenceAnswer::Fenced(Fence {
                     session,
-                    durable,
-                    commit,
-                    destaged,
-                    tail,
-                    kept,
-                    fenced,
+                    durable: fenced.durable,
+                    commit: fenced.commit,
+                    destaged: fenced.destaged,
+                    kept: kept(fenced.health, fenced.destaged),
+                    fenced: FencedAt { at, incarnation, grant_epoch: fenced.grant_epoch },
+                    tail: fenced.tail,
+                    clients: fenced.clients,
+                    open: fenced.open,
                 })
             }
             Ok(Response::Refused { reason }) => self.refused(component, &reason),

@@ -11,7 +11,7 @@ use base::{
 use env::Slice;
 use env::channel::OneSender;
 use std::collections::VecDeque;
-use wire::{Crcs, Request, Target, WriteKind};
+use wire::{Crcs, Marks, Request, Target, WriteKind};
 
 /// Whether frames can be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,6 +51,7 @@ pub(crate) struct Frame {
     pub(crate) range: SectorRange,
     pub(crate) kind: WriteKind,
     pub(crate) is_copy: bool,
+    pub(crate) marks: Marks,
     pub(crate) crcs: Crcs,
     pub(crate) payload: Slice,
     pub(crate) since: Instant,
@@ -107,6 +108,7 @@ impl Leg {
             range: frame.range,
             kind: frame.kind,
             is_copy: frame.is_copy,
+            marks: frame.marks.clone(),
             crcs: frame.crcs.clone(),
             payload: frame.payload.clone(),
         }

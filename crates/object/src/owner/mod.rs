@@ -28,7 +28,8 @@ use crate::options::ObjectOptions;
 use crate::record;
 use crate::replica::Replicas;
 use base::{
-    ComponentId, HostId, Incarnation, Instant, Lsn, Map, ObjectId, SectorRange, Session, Term,
+    ClientTable, ComponentId, HostId, Incarnation, Instant, Lsn, Map, ObjectId, SectorRange,
+    Session, Term,
 };
 use directory::{Directory, ObjectRecord};
 use diskgroup::DiskGroup;
@@ -113,6 +114,8 @@ pub(crate) struct State {
     pub(crate) fence_commit: Lsn,
     pub(crate) legs: Vec<Leg>,
     pub(crate) resyncs: Map<ComponentId, Resync>,
+    /// Requests that were carried out or are in the window (rule 46).
+    pub(crate) clients: ClientTable,
     session: u32,
     /// A component that ran out of space when others did not: the source of the next take-over.
     pub(crate) prefer: Option<ComponentId>,
@@ -150,6 +153,7 @@ impl Owner {
             fence_commit: Lsn::ZERO,
             legs: Vec::new(),
             resyncs: Map::new(),
+            clients: ClientTable::default(),
             session: 0,
             prefer: None,
             full: None,

@@ -11,7 +11,7 @@ use peer::PeerError;
 use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
-use wire::{Failure, Refusal, Request, Response, Target, WriteKind};
+use wire::{Failure, Marks, Refusal, Request, Response, Target, WriteKind};
 
 /// Before a source is asked again after an answer that said "later".
 const RETRY: Duration = Duration::from_millis(20);
@@ -255,7 +255,8 @@ impl Owner {
             }
             tracing::warn!(object = %owner.id, ?range, "a bad copy is written again");
             let (crcs, payload) = (data.crcs, data.payload);
-            let content = Content { kind: WriteKind::Data, is_copy: true, crcs, payload };
+            let (kind, marks) = (WriteKind::Data, Marks::NONE);
+            let content = Content { kind, is_copy: true, marks, crcs, payload };
             // The ticket holds the lock until the copy is durable.
             owner.submit(range, content, Some(bad), Ticket::new(Some(guard), None));
         });

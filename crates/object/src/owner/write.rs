@@ -4,12 +4,12 @@
 use super::{Frame, Leg, Link, Mask, Mode, Owner, Phase, Role, Ticket};
 use crate::objects::ObjectError;
 use crate::objects::ReadData;
-use base::{CHUNK_SECTORS, ComponentId, HostId, Lsn, SectorRange, Session};
+use base::{CHUNK_SECTORS, ComponentId, HostId, Lsn, Mark, RequestId, SectorRange, Session};
 use env::Slice;
 use env::channel::{OneReceiver, oneshot};
 use peer::PeerError;
 use std::rc::Rc;
-use wire::{Crcs, Failure, Refusal, Request, Response, WriteKind};
+use wire::{Crcs, Failure, Marks, Refusal, Request, Response, WriteKind};
 
 /// A leg with fewer free chunks than this takes no writes that may allocate: what was promised to
 /// writes in flight, and the store's own needs, come out of it (rule 2, trap 14).
@@ -19,6 +19,8 @@ const FREE_CHUNKS_RESERVE: u32 = 16;
 pub(crate) struct Content {
     pub(crate) kind: WriteKind,
     pub(crate) is_copy: bool,
+    /// What it says about requests (rule 46).
+    pub(crate) marks: Marks,
     pub(crate) crcs: Crcs,
     pub(crate) payload: Slice,
 }
@@ -31,6 +33,7 @@ impl Owner {
     /// goes on, and its range stays locked until it ends.
     pub(crate) async fn write(
         self: &Rc<Self>,
+        id: Option<RequestId>,
         range: SectorRange,
         kind: WriteKind,
         crcs: Crcs,
@@ -43,10 +46,17 @@ impl Owner {
         }
         let guard = self.lock.lock(range, Mode::Exclusive).await; // rule 1
         self.check_serving()?;
+        // Rule 46: an earlier attempt of it was carried out, or nobody waits for it any more. One
+        // that is still under way holds the range until it is complete.
+        let is_done = id.is_some_and(|id| self.state.borrow().clients.has(id));
+        if is_done && !self.options().mutations.write_again {
+            return Ok(());
+        }
         self.check_space(range, kind)?;
         self.busy_at.set(self.now());
         let (done, answer) = oneshot();
-        let content = Content { kind, is_copy: false, crcs, payload };
+        let marks = id.map(Mark::Done).into_iter().collect();
+        let content = Content { kind, is_copy: false, marks, crcs, payload };
         self.submit(range, content, None, Ticket::new(Some(guard), Some(done)));
         // No answer: the owner stepped down, the write may survive or not (rule 20).
         answer.recv().await.unwrap_or(Err(ObjectError::NotOwner))
@@ -92,6 +102,7 @@ impl Owner {
             let sent = state.legs.iter().fold(0, |mask, leg| mask | leg.bit);
             let sent = sent & only.unwrap_or(Mask::MAX);
             let lsn = state.window.push(range, sent, ticket);
+            content.marks.iter().for_each(|mark| state.clients.apply(*mark));
             let mut outgoing: Vec<Outgoing> = Vec::with_capacity(state.legs.len());
             for leg in state.legs.iter_mut().filter(|leg| leg.bit & sent != 0) {
                 let frame = content.frame(lsn, range, now);
@@ -281,9 +292,11 @@ impl Content {
         let is_zero = data.payload.iter().all(|byte| *byte == 0);
         if is_zero {
             let payload = data.payload.slice(0..0);
-            return Self { kind: WriteKind::Zero, is_copy: true, crcs: Crcs::NONE, payload };
+            let (kind, crcs) = (WriteKind::Zero, Crcs::NONE);
+            return Self { kind, is_copy: true, marks: Marks::NONE, crcs, payload };
         }
-        Self { kind: WriteKind::Data, is_copy: true, crcs: data.crcs, payload: data.payload }
+        let ReadData { crcs, payload } = data;
+        Self { kind: WriteKind::Data, is_copy: true, marks: Marks::NONE, crcs, payload }
     }
 
     fn frame(&self, lsn: Lsn, range: SectorRange, since: base::Instant) -> Frame {
@@ -292,6 +305,7 @@ impl Content {
             range,
             kind: self.kind,
             is_copy: self.is_copy,
+            marks: self.marks.clone(),
             crcs: self.crcs.clone(),
             payload: self.payload.clone(),
             since,

@@ -2,8 +2,8 @@
 //! Lists that must fit a frame. Where there are too many entries, neighbours become one that covers
 //! both: the owner then copies more than it must, never less.
 
-use base::{Lsn, SectorRange};
-use wire::LIST_MAX;
+use base::{Lsn, RequestId, SectorRange};
+use wire::{LIST_MAX, OPEN_MAX};
 
 /// What changed, in at most [`LIST_MAX`] ranges.
 pub(super) fn ranges(list: Vec<SectorRange>) -> Vec<SectorRange> {
@@ -17,6 +17,18 @@ pub(super) fn ranges(list: Vec<SectorRange>) -> Vec<SectorRange> {
 /// The tail, in at most [`LIST_MAX`] entries; the lsn of a merged one is the highest of its parts.
 pub(super) fn tail(list: Vec<(SectorRange, Lsn)>) -> Vec<(SectorRange, Lsn)> {
     merged(list, LIST_MAX)
+}
+
+/// Requests of the tail, in at most [`OPEN_MAX`] entries: more than a table has slots, unless a
+/// request's parts did not come one after the other.
+pub(super) fn open(
+    mut list: Vec<(SectorRange, Lsn, RequestId)>,
+) -> Vec<(SectorRange, Lsn, RequestId)> {
+    if list.len() > OPEN_MAX {
+        tracing::warn!(count = list.len(), "requests of a tail are forgotten");
+        list.truncate(OPEN_MAX);
+    }
+    list
 }
 
 fn merged(mut list: Vec<(SectorRange, Lsn)>, most: usize) -> Vec<(SectorRange, Lsn)> {

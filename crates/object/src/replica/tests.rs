@@ -111,7 +111,7 @@ impl Bench {
     /// A fence that must succeed: the durable lsn.
     fn fenced(&self, owner: PeerId, target: Target) -> Lsn {
         match self.ask(owner, fence(owner, target)) {
-            Response::Fenced { durable, .. } => durable,
+            Response::Fenced(fenced) => fenced.durable,
             other => panic!("a fence was answered with {other:?}"),
         }
     }
@@ -134,6 +134,7 @@ impl Bench {
             range,
             kind: WriteKind::Data,
             is_copy: false,
+            marks: wire::Marks::NONE,
             crcs: crcs_of(range, &payload),
             payload,
         }
@@ -262,9 +263,10 @@ fn a_fence_waits_for_what_is_in_flight_and_tells_of_it() {
         for device in [CACHE, CAPACITY] {
             bench.world.disk_error(bench.host, device, DiskFault::Freeze(false));
         }
-        let Response::Fenced { durable, tail, .. } = bench.answer(&fencing) else {
+        let Response::Fenced(fenced) = bench.answer(&fencing) else {
             panic!("seed {seed}: fenced once the devices go on")
         };
+        let (durable, tail) = (fenced.durable, fenced.tail);
         assert_eq!(durable, lsn(2));
         for counter in [1, 2] {
             let range = SectorRange::new(8 * counter, 8);
@@ -355,7 +357,7 @@ fn consent_spares_the_wait() {
     // Rule 53: C itself, which has stopped, says that A is next.
     renew(&bench, C);
     assert!(wait_of(bench.ask(A, fence(A, target(5, 0, 1)))) > 5900);
-    assert!(matches!(bench.ask(C, fence(A, target(5, 0, 0))), Response::Fenced { .. }));
+    assert!(matches!(bench.ask(C, fence(A, target(5, 0, 0))), Response::Fenced(_)));
     bench.fenced(A, target(5, 0, 1));
 }
 
@@ -431,7 +433,7 @@ fn components_come_and_go_once() {
     let made =
         [bench.send(A, create(component)), bench.send(A, make), bench.send(A, create(component))];
     assert!(matches!(bench.answer(&made[0]), Response::Done));
-    assert!(matches!(bench.answer(&made[1]), Response::Fenced { .. }));
+    assert!(matches!(bench.answer(&made[1]), Response::Fenced(_)));
     assert!(matches!(bench.answer(&made[2]), Response::Done));
     let other = Request::CreateComponent { object: ObjectId(1), component, sectors: SECTORS };
     assert_eq!(refusal(bench.ask(A, other)), Refusal::UnknownComponent);

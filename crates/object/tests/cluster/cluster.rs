@@ -339,9 +339,10 @@ pub async fn put(
     buf.copy_from_slice(&bytes);
     let payload = buf.freeze();
     let crcs = wire::crcs_of(range, &payload);
+    let request = objects.begin_write(OBJECT).await;
     loop {
-        let kind = wire::WriteKind::Data;
-        match objects.write(OBJECT, range, kind, crcs.clone(), payload.clone()).await {
+        let (kind, crcs, payload) = (wire::WriteKind::Data, crcs.clone(), payload.clone());
+        match objects.write(OBJECT, &request, range, kind, crcs, payload).await {
             Ok(()) => break,
             Err(error) => retry(env, objects, error).await?,
         }

@@ -29,8 +29,16 @@ async fn fill(env: Env, group: DiskGroup) {
         let range = SectorRange::new(chunk * CHUNK_SECTORS, 8);
         let crcs = wire::crcs_of(range, &payload);
         let (lsn, kind) = (Lsn::new(Term(1), chunk + 1), AppendKind::Data);
-        let append =
-            Append { component: FILLER, lsn, term: Term(1), range, kind, crcs: &crcs, payload, marks: &[] };
+        let append = Append {
+            component: FILLER,
+            lsn,
+            term: Term(1),
+            range,
+            kind,
+            crcs: &crcs,
+            payload,
+            marks: &[],
+        };
         group.append(append).await.expect("there is room for it");
     }
     assert_eq!(group.free_chunks(), 0);
@@ -38,11 +46,12 @@ async fn fill(env: Env, group: DiskGroup) {
 
 /// A write as a client does it: again, after an acquisition, where the object had moved.
 async fn write(env: Env, objects: Objects, block: usize) -> Result<(), ObjectError> {
+    let request = objects.begin_write(OBJECT).await;
     for _ in 0..TRIES_MAX {
         let payload = data(&env, &Oracle::content(block, 1));
         let range = Oracle::range(block);
         let crcs = wire::crcs_of(range, &payload);
-        match objects.write(OBJECT, range, WriteKind::Data, crcs, payload).await {
+        match objects.write(OBJECT, &request, range, WriteKind::Data, crcs, payload).await {
             Err(ObjectError::NotOwner) => drop(objects.acquire(OBJECT).await),
             other => return other,
         }

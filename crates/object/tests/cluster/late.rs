@@ -21,7 +21,8 @@ async fn write(env: Env, objects: Objects, value: u64) -> Result<(), ObjectError
     buf.copy_from_slice(&bytes);
     let payload = buf.freeze();
     let crcs = wire::crcs_of(range, &payload);
-    objects.write(OBJECT, range, wire::WriteKind::Data, crcs, payload).await
+    let request = objects.begin_write(OBJECT).await;
+    objects.write(OBJECT, &request, range, wire::WriteKind::Data, crcs, payload).await
 }
 
 /// Writes `value` through a host until that is acknowledged.

@@ -10,4 +10,5 @@ mod full;
 mod group;
 mod late;
 mod oracle;
+mod resent;
 mod scenarios;

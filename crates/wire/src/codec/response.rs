@@ -9,7 +9,7 @@ use super::fields::{
 use crate::OPEN_MAX;
 use crate::crcs::Crcs;
 use crate::error::WireError;
-use crate::message::{Failure, Health, Refusal, Response};
+use crate::message::{Failure, Fenced, Health, Refusal, Response};
 use base::{BLOCK_SIZE, Instant, SECTOR_SIZE, Seat, Term, Version};
 use env::Slice;
 
@@ -32,7 +32,7 @@ pub(super) fn kind_of(response: &Response) -> u8 {
     match response {
         Response::Granted { .. } => GRANTED,
         Response::Done => DONE,
-        Response::Fenced { .. } => FENCED,
+        Response::Fenced(_) => FENCED,
         Response::Durable { .. } => DURABLE,
         Response::Data { .. } => DATA,
         Response::Changed { .. } => CHANGED,
@@ -51,7 +51,7 @@ pub(super) fn put(response: &Response, out: &mut Vec<u8>) {
             put_u64(out, *grant_epoch);
         }
         Response::Done => {}
-        Response::Fenced { .. } => put_fenced(response, out),
+        Response::Fenced(fenced) => put_fenced(fenced, out),
         Response::Durable { lsn, free_chunks } => {
             put_u64(out, lsn.0);
             put_u32(out, *free_chunks);
@@ -86,8 +86,8 @@ pub(super) fn put(response: &Response, out: &mut Vec<u8>) {
     }
 }
 
-fn put_fenced(response: &Response, out: &mut Vec<u8>) {
-    let Response::Fenced {
+fn put_fenced(fenced: &Fenced, out: &mut Vec<u8>) {
+    let Fenced {
         seat,
         version,
         durable,
@@ -98,10 +98,7 @@ fn put_fenced(response: &Response, out: &mut Vec<u8>) {
         clients,
         open,
         health,
-    } = response
-    else {
-        unreachable!("not the answer of a fence")
-    };
+    } = fenced;
     put_u32(out, seat.0);
     put_u64(out, version.0);
     for lsn in [durable, commit, destaged] {
@@ -222,7 +219,7 @@ fn take_fenced(fields: &mut Fields<'_>) -> Result<Response, WireError> {
         let id = fields.request_id()?.ok_or_else(|| fields.invalid("request"))?;
         open.push((range, lsn, id));
     }
-    Ok(Response::Fenced {
+    let fenced = Fenced {
         seat,
         version,
         durable,
@@ -233,7 +230,8 @@ fn take_fenced(fields: &mut Fields<'_>) -> Result<Response, WireError> {
         clients,
         open,
         health,
-    })
+    };
+    Ok(Response::Fenced(Box::new(fenced)))
 }
 
 fn take_refusal(fields: &mut Fields<'_>) -> Result<Refusal, WireError> {
