@@ -14,6 +14,9 @@ pub struct ObjectOptions {
     /// Without an ack for this long on a link that lives (a full write buffer), a component is
     /// marked absent.
     pub progress: Duration,
+    /// While nothing is written to it, a component whose host is gone is left alone for this long
+    /// (rule 18).
+    pub idle: Duration,
     /// Lifetime of a grant, by the clock of the replica's host (rule 48).
     pub lease_ttl: Duration,
     /// How often a grant is renewed.
@@ -45,6 +48,7 @@ impl Default for ObjectOptions {
             stall: Duration::from_secs(2),
             dead_after: Duration::from_millis(300),
             progress: Duration::from_secs(10),
+            idle: Duration::from_secs(60),
             lease_ttl: Duration::from_secs(6),
             lease_renew: Duration::from_millis(1500),
             rho_ppm: 1000,

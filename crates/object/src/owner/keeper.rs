@@ -3,7 +3,7 @@
 
 use super::{ChangeError, FenceAnswer, Leg, Link, Owner, Phase, Role};
 use crate::record::{self, Leave};
-use base::{ComponentId, Instant, Lsn};
+use base::{ComponentId, HostId, Instant, Lsn};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ struct View {
     seat: base::Seat,
     session: base::Session,
     waiting_since: Option<Instant>,
+    host: HostId,
 }
 
 impl Owner {
@@ -32,10 +33,11 @@ impl Owner {
         let state = self.state.borrow();
         let leg = state.leg(component)?;
         let (link, role, seat, session) = (leg.link, leg.role, leg.seat, leg.session);
-        Some(View { link, role, seat, session, waiting_since: leg.waiting_since() })
+        Some(View { link, role, seat, session, waiting_since: leg.waiting_since(), host: leg.host })
     }
 
     async fn keep_leg(self: Rc<Self>, component: ComponentId) {
+        let mut gone_since: Option<Instant> = None;
         loop {
             let changed = self.changed.wait();
             let Some(view) = self.view(component) else { return };
@@ -46,6 +48,14 @@ impl Owner {
                         .is_some_and(|since| self.now().since(since) >= self.options().progress);
                     if late {
                         self.break_leg(component, view.session, "no progress");
+                        continue;
+                    }
+                    // Rule 18: while nothing is written a host may come and go for a while.
+                    let is_gone = !self.context.peers.is_up(view.host);
+                    gone_since = is_gone.then(|| gone_since.unwrap_or(self.now()));
+                    if gone_since.is_some_and(|at| self.now().since(at) >= self.options().idle) {
+                        gone_since = None;
+                        self.break_leg(component, view.session, "its host is gone");
                         continue;
                     }
                     env::select(changed, self.env().sleep(LOOK)).await;
@@ -93,7 +103,7 @@ impl Owner {
                 leave = leave.or(Some(Leave::Absent));
             }
             if let Some(leave) = leave {
-                self.give_up(component, leave).await;
+                self.begin_leave(component, leave);
             }
             self.env().sleep(pause).await;
         }
@@ -105,6 +115,25 @@ impl Owner {
         let kept = fence.kept.or((fence.durable < acked).then_some(fence.destaged))?;
         tracing::warn!(object = %self.id, %component, %kept, "a component admits a loss");
         Some(Leave::Lost(kept))
+    }
+
+    /// Gives `component` up beside the attempts to reach it: where the directory does not answer
+    /// the CAS stays in doubt, and the way back must stay open (rules 16, 51).
+    fn begin_leave(self: &Rc<Self>, component: ComponentId, leave: Leave) {
+        {
+            let mut state = self.state.borrow_mut();
+            let Some(leg) = state.leg_mut(component) else { return };
+            if std::mem::replace(&mut leg.is_leaving, true) {
+                return;
+            }
+        }
+        let owner = Rc::clone(self);
+        self.spawn("leave", async move {
+            owner.give_up(component, leave).await;
+            if let Some(leg) = owner.state.borrow_mut().leg_mut(component) {
+                leg.is_leaving = false;
+            }
+        });
     }
 
     /// Takes `component` out of the active ones: CAS, and only after its success was learned the

@@ -69,6 +69,8 @@ pub(crate) struct Leg {
     pub(crate) role: Role,
     /// A joining leg whose answers come late: writes do not wait for it.
     pub(crate) is_lagging: bool,
+    /// A CAS that takes it out of the active ones is under way.
+    pub(crate) is_leaving: bool,
     /// The lsn sent before, in this session (`prev` of the next frame).
     pub(crate) last_sent: Lsn,
     /// Highest lsn that it answered; never falls (section 6).

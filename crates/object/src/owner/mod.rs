@@ -295,6 +295,7 @@ impl Owner {
                 link: Link::Broken(now),
                 role,
                 is_lagging: false,
+                is_leaving: false,
                 last_sent: Lsn::ZERO,
                 acked: Lsn::ZERO,
                 unacked: VecDeque::new(),

@@ -117,6 +117,39 @@ fn without_a_directory_io_goes_on_as_long_as_nothing_else_fails() {
 }
 
 #[test]
+fn a_replica_that_comes_back_is_taken_in_while_the_directory_is_silent() {
+    let cluster = whole(6);
+    cluster.clients(0, 2, Duration::from_secs(40));
+    cluster.run(1.0);
+    assert_eq!(cluster.owner(), Some(0));
+    // Whether the CAS that marks it absent lands is in doubt for as long as nobody answers.
+    cluster.world.partition(cluster.hosts[0].key, cluster.directory, true);
+    cluster.kill(1);
+    cluster.run(4.0);
+    let stuck = cluster.oracle.borrow().writes;
+    cluster.boot(1);
+    cluster.run(15.0);
+    let after = cluster.oracle.borrow().writes;
+    assert!(after > stuck + 100, "it answers again, all components have it: {stuck} -> {after}");
+    cluster.world.partition(cluster.hosts[0].key, cluster.directory, false);
+    cluster.run(30.0);
+    cluster.verify();
+}
+
+#[test]
+fn an_idle_objects_lost_component_is_marked_after_a_minute() {
+    let cluster = whole(7);
+    cluster.clients(0, 2, Duration::from_secs(1));
+    cluster.run(2.0);
+    cluster.kill(2);
+    let state = || cluster.objects(0).unwrap().status(OBJECT).unwrap().components[2].state;
+    cluster.run(40.0);
+    assert_eq!(state(), ComponentState::Active, "rule 18: its host may come back");
+    cluster.run(40.0);
+    assert_eq!(state(), ComponentState::Absent, "rule 18");
+}
+
+#[test]
 fn ownership_follows_the_client() {
     let cluster = whole(6);
     let work = |at: usize| {
