@@ -19,11 +19,15 @@ use base::{Incarnation, Instant};
 use env::{Disk, Env, Notify, OpenDisk, Semaphore, join_all};
 use format::{
     CacheLayout, ComponentRow, DeviceKind, FormatError, Item, JournalRecord, MAP_PAGE_CHUNKS,
-    MapPage, PAGE_SIZE, Superblock,
+    MapPage, PAGE_SIZE, RECORD_ITEMS_MAX, Superblock,
 };
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
+/// Bytes of the journal that are read at a time, and that are looked at behind its end: several of
+/// the longest records.
+const LOOK_BEHIND: u64 = 4 << 20;
+const _: () = assert!(LOOK_BEHIND as usize >= 2 * JournalRecord::size_of(RECORD_ITEMS_MAX));
 const PAGE: u64 = PAGE_SIZE as u64;
 /// Bytes of one read of table, map and journal.
 const READ_STEP: u64 = 1 << 20;
@@ -304,21 +308,15 @@ async fn recover_map(inner: &Inner, device: usize) -> Result<(), GroupError> {
 async fn recover_journal(inner: &Inner, device: usize) -> Result<(), GroupError> {
     let handle = &inner.devices[device];
     let layout = handle.layout;
-    let bytes = read_area(inner, device, layout.journal_start, layout.journal_size).await?;
+    let mut bytes: Vec<u8> = Vec::new();
     let mut records: Vec<JournalRecord> = Vec::new();
     let mut journal = Journal::default();
-    while let Ok((record, size, crc)) =
-        JournalRecord::decode(handle.id, bytes.get(journal.position as usize..).unwrap_or_default())
-    {
-        let is_first = records.is_empty();
-        if !is_first && (record.sequence != journal.sequence || record.previous != journal.previous)
-        {
-            break;
-        }
-        journal.position += size as u64;
-        journal.sequence = record.sequence + 1;
-        journal.previous = crc;
-        records.push(record);
+    // Only as far as records stand, and a little behind: the journal may be large.
+    while (bytes.len() as u64) < layout.journal_size.min(journal.position + LOOK_BEHIND) {
+        let (at, left) = (bytes.len() as u64, layout.journal_size - bytes.len() as u64);
+        let length = LOOK_BEHIND.min(left);
+        bytes.extend(read_area(inner, device, layout.journal_start + at, length).await?);
+        follow(handle.id, &bytes, &mut journal, &mut records);
     }
     let paged = inner.state.borrow().capacity[device].journal.sequence;
     find_later(inner, device, &bytes, journal.position, journal.sequence.max(paged))?;
@@ -347,6 +345,23 @@ async fn recover_journal(inner: &Inner, device: usize) -> Result<(), GroupError>
         capacity.journal = Journal { position: 0, sequence: paged, previous: 0 };
     }
     Ok(())
+}
+
+/// Takes the records that follow one another from where the journal stands.
+fn follow(device: u64, bytes: &[u8], journal: &mut Journal, records: &mut Vec<JournalRecord>) {
+    while let Ok((record, size, crc)) =
+        JournalRecord::decode(device, bytes.get(journal.position as usize..).unwrap_or_default())
+    {
+        let is_first = records.is_empty();
+        if !is_first && (record.sequence != journal.sequence || record.previous != journal.previous)
+        {
+            return;
+        }
+        journal.position += size as u64;
+        journal.sequence = record.sequence + 1;
+        journal.previous = crc;
+        records.push(record);
+    }
 }
 
 /// Behind the journal's end no later record may stand: a record is written when the one before is

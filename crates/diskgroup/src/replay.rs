@@ -16,7 +16,9 @@ use crate::state::Inner;
 use crate::types::{GroupError, Structure};
 use base::{Incarnation, Map, SECTOR_SIZE, crc32c};
 use env::{Buf, join_all};
-use format::{Commit, Entry, EntryKind, FormatError, KnownCommit, Summary, looks_like_commit};
+use format::{
+    Commit, Entry, EntryKind, FormatError, KnownCommit, PAGE_SIZE, Summary, looks_like_commit,
+};
 
 /// Reads in flight.
 const DEPTH: usize = 32;
@@ -72,13 +74,19 @@ async fn read_firsts(inner: &Inner) -> Result<Map<u64, Commit>, GroupError> {
     };
     let mut firsts = Map::new();
     for some in (0..segments).collect::<Vec<_>>().chunks(DEPTH) {
-        let reads = some.iter().map(|place| {
-            let start = inner.state.borrow().log.segment_start(*place);
-            inner.cache.read(start, inner.env.buf(header))
-        });
-        for (place, read) in some.iter().zip(join_all(reads.collect()).await) {
-            let bytes = read.map_err(device_error(&inner.cache_path))?;
-            let Ok((commit, _, _)) = Commit::decode(device, &bytes) else { continue };
+        let read = |place: u64, bytes: usize| {
+            let start = inner.state.borrow().log.segment_start(place);
+            inner.cache.read(start, inner.env.buf(bytes))
+        };
+        // One page holds nearly every header.
+        let reads = some.iter().map(|place| read(*place, PAGE_SIZE));
+        for (place, first) in some.iter().zip(join_all(reads.collect()).await) {
+            let mut bytes = first.map_err(device_error(&inner.cache_path))?;
+            if Commit::decode(device, &bytes).err() == Some(FormatError::Length) {
+                bytes = read(*place, header).await.map_err(device_error(&inner.cache_path))?;
+            }
+            let Ok((mut commit, _, _)) = Commit::decode(device, &bytes) else { continue };
+            (commit.entries, commit.crcs) = (Vec::new(), Vec::new()); // not looked at again
             if commit.position == 0 && commit.segment % segments == *place {
                 firsts.insert(commit.segment, commit);
             }

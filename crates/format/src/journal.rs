@@ -80,7 +80,7 @@ pub struct JournalRecord {
 impl JournalRecord {
     /// Bytes of a record of `items` items.
     #[must_use]
-    pub fn size_of(items: usize) -> usize {
+    pub const fn size_of(items: usize) -> usize {
         (HEAD + items * ITEM).next_multiple_of(PAGE_SIZE)
     }
 

@@ -262,10 +262,13 @@ impl Run {
         Err(Violation::Stuck(format!("the volume cannot be created: {last:?}")))
     }
 
+    /// Whether every host says so: one that was cut off a moment ago knows no better.
     fn is_green(&mut self) -> bool {
-        let Some(Reply::Ok(value)) = self.ask(0, Command::Status) else { return false };
-        let Ok(status) = serde_json::from_value::<StatusReport>(value) else { return false };
-        status.health == Health::Green
+        (0..self.cluster.machines.len()).all(|index| {
+            let Some(Reply::Ok(value)) = self.ask(index, Command::Status) else { return false };
+            let status = serde_json::from_value::<StatusReport>(value);
+            status.is_ok_and(|status| status.health == Health::Green)
+        })
     }
 
     pub(crate) fn any_host(&mut self) -> usize {
