@@ -7,6 +7,7 @@
 mod crc;
 mod id;
 mod map;
+mod probe;
 mod request;
 mod rng;
 mod sector;
@@ -19,6 +20,7 @@ pub use id::{
     VolumeId,
 };
 pub use map::{Map, Set};
+pub use probe::{Probe, counts as probe_counts, hit};
 pub use request::{CLIENT_SLOTS, CLIENT_TABLE_MAX, ClientTable, MARKS_MAX, Mark, RequestId};
 pub use rng::Rng;
 pub use sector::{
