@@ -93,7 +93,7 @@ probes! {
     SteppedDownBusy: "stepped-down-busy",
     /// A read waited for a grant.
     ReadWaitedForGrant: "read-waited-for-grant",
-    /// A read was not answered because the lease had lapsed meanwhile.
+    /// A read's source was no longer active when its data had come.
     ReadLapsed: "read-lapsed",
     /// A read found bad data and was repaired from another component.
     ReadRepaired: "read-repaired",

@@ -180,6 +180,7 @@ impl Inner {
                 }
                 (capacity.epoch, is_replay)
             };
+            base::hit(base::Probe::PageLoaded);
             let offset = handle.layout.crc_start + u64::from(number) * 2 * PAGE;
             let read = handle.disk.read(offset, self.env.buf(2 * PAGE_SIZE)).await;
             let both =
@@ -305,6 +306,7 @@ impl Inner {
     /// a CRC page; then the next record overwrites the journal's first. A crash before that replays
     /// records that the pages hold already: each page says up to which record, they are skipped.
     pub(crate) async fn checkpoint(&self, device: usize) -> Result<(), GroupError> {
+        base::hit(base::Probe::Checkpoint);
         let crc_images = self.take_crc_images(device);
         self.write_pages(device, crc_images).await?;
         self.state.borrow_mut().capacity[device].images_are_written();

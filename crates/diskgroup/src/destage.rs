@@ -252,6 +252,7 @@ async fn keep_marks(inner: &Inner, segment: u64) -> Result<(), GroupError> {
             component.map(|c| (c.device, c.place, c.row.clone()))
         };
         if let Some((device, place, row)) = found {
+            base::hit(base::Probe::DestageKeptMarks);
             inner.write_row(device, place, row, Durability::Durable).await?;
         }
     }
@@ -326,6 +327,7 @@ async fn wait_for_commit(inner: &Inner, segment: u64, found: &[Found]) -> Result
                 state.moved_in_row = if highest.is_empty() { 0 } else { moved + 1 };
                 return Ok(());
             }
+            base::hit(base::Probe::DestageWaited);
             state.is_waiting_for_commit = true;
         }
         wait(inner, kick, None).await;

@@ -527,6 +527,7 @@ impl Inner {
             let part = Part { serial, kind, is_moved: false, range, lsn, crcs, payload, marks };
             state.add_to_build(&self.env, &part, ticket);
         } else {
+            base::hit(base::Probe::LogDeferred);
             let crcs = crcs.to_vec();
             state.log.deferred.push_back(Deferred {
                 serial,

@@ -161,6 +161,7 @@ impl Log {
 
     /// Closes the open segment and opens the next; the summary to write, if there is room for it.
     fn turn_over(&mut self, pool: &env::Pool) -> Option<(u64, Slice)> {
+        base::hit(base::Probe::LogTurned);
         let open = std::mem::take(&mut self.open);
         let size = Summary::size_of(open.known.len(), open.entries.len(), open.crcs.len());
         let room = self.layout.summary_size;
@@ -258,6 +259,7 @@ impl State {
             let has_room = self.index.len() == 0
                 || self.index.len() + self.log.build.index_need <= self.index.limit();
             if !has_room || !self.pace.may_append(self.fill()) {
+                base::hit(base::Probe::LogPressed);
                 self.is_pressed = true;
                 return Step::Idle;
             }
@@ -318,6 +320,7 @@ impl State {
                     marks: &[], // said where it stood before; kept in the row (`keep_marks`)
                 },
             );
+            base::hit(base::Probe::LogMoved);
             self.counters.moved_entries += 1;
         }
         (!build.is_empty()).then_some(build)

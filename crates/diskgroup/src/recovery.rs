@@ -329,6 +329,7 @@ async fn recover_journal(inner: &Inner, device: usize) -> Result<(), GroupError>
     let mut state = inner.state.borrow_mut();
     state.report.journal_records += records.len() as u64;
     for record in &records {
+        base::hit(base::Probe::RecoveryJournal);
         for item in &record.items {
             if let Item::Allocate { serial, .. } | Item::Watermark { serial, .. } = item {
                 state.serial_next = state.serial_next.max(serial.saturating_add(1));

@@ -136,6 +136,7 @@ async fn load(
         });
     }
     drop(bytes);
+    base::hit(base::Probe::RecoveryScanned);
     inner.state.borrow_mut().report.scanned += 1;
     let scanned = scan(inner, segment, false).await?;
     scanned
@@ -269,6 +270,7 @@ fn find_later(
             return Err(corrupt(inner, segment, FormatError::Checksum));
         }
         if at == end {
+            base::hit(base::Probe::RecoveryTorn);
             inner.state.borrow_mut().report.dropped_torn = true;
         }
     }

@@ -188,6 +188,7 @@ impl Replicas {
             });
         };
         if target.term != now.term && !self.options.mutations.no_term_check {
+            base::hit(base::Probe::FrameOutdated);
             return Err(if target.term < now.term {
                 Refusal::HigherTerm(now.term) // rule 8
             } else {
@@ -199,6 +200,7 @@ impl Replicas {
         let is_lenient = self.options.mutations.no_seat_check
             || (self.options.mutations.no_term_check && target.term != now.term);
         if (is_other && !is_lenient) || now.is_fencing {
+            base::hit(base::Probe::FrameOfOther);
             return Err(Refusal::Session); // rule 9
         }
         Ok((group, now))
@@ -347,6 +349,7 @@ impl Replicas {
             let newest = self.peers.incarnation(old.owner.host);
             let wait = self.grants.wait(old.owner, newest, self.env.now());
             if !wait.is_zero() {
+                base::hit(base::Probe::FenceWaited);
                 // Nothing has changed: the old owner goes on (rule 52b). The taker asks again.
                 let wait_ms = u32::try_from(wait.as_millis() + 1).unwrap_or(u32::MAX);
                 let reason = Refusal::GrantedToOther { wait_ms };
@@ -390,6 +393,9 @@ impl Replicas {
         let _turn = turn.acquire(1).await;
         let Some(group) = self.group_of(component).cloned() else { return gone() };
         if !self.options.mutations.fence_without_drain {
+            if self.flight(component).count.get() > 0 {
+                base::hit(base::Probe::FenceDrained);
+            }
             group.drain(component).await;
             self.flight(component).drain().await;
         }

@@ -106,7 +106,11 @@ async fn bring_back(owner: &Rc<Owner>, component: ComponentId) -> Result<(), Abo
     let _room = owner.context.resync_room.acquire(1).await;
     change(owner, |record| record::begin_resync(record, component)).await?; // rule 31
     let outcome = run(owner, component).await;
-    let Err(aborted) = outcome else { return Ok(()) };
+    let Err(aborted) = outcome else {
+        base::hit(base::Probe::ResyncJoined);
+        return Ok(());
+    };
+    base::hit(base::Probe::ResyncFailed);
     // Rule 36: resyncing -> absent, `left` unchanged. It was not required (or its CAS surely did
     // not land), so its writes may complete without it at once.
     owner.remove_leg(component);

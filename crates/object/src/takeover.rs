@@ -96,7 +96,10 @@ pub(crate) async fn claim(
         return Err(Failed::RolledBack);
     }
     match compare_and_swap(context, id, entry.revision, &next, &also).await {
-        Cas::Won(revision) => Ok((next, revision)),
+        Cas::Won(revision) => {
+            base::hit(base::Probe::TakeOverClaimed);
+            Ok((next, revision))
+        }
         Cas::Lost => Err(Failed::Again(None)),
         Cas::NotSent => Err(Failed::Unavailable),
     }
@@ -173,7 +176,10 @@ async fn fence_all(
     for (component, answer) in answers {
         match answer? {
             Reached::Good(fence) => reached.push((component, fence)),
-            Reached::Gone(leave) => gone.push((component, leave)),
+            Reached::Gone(leave) => {
+                base::hit(base::Probe::TakeOverGone);
+                gone.push((component, leave));
+            }
         }
     }
     Ok((reached, gone))
@@ -212,7 +218,10 @@ async fn fence_one(
                 };
                 return (component, Ok(reached));
             }
-            FenceAnswer::HigherTerm(term) => return (component, Err(Failed::Outranked(term))),
+            FenceAnswer::HigherTerm(term) => {
+                base::hit(base::Probe::FenceOutranked);
+                return (component, Err(Failed::Outranked(term)));
+            }
             FenceAnswer::FromTheFuture => return (component, Err(Failed::RolledBack)),
             FenceAnswer::Unknown => {
                 return (component, Ok(Reached::Gone(Leave::Lost(Lsn::ZERO))));
@@ -277,6 +286,7 @@ async fn reconcile(
     if owner.options().mutations.raise_commit_early {
         owner.state.borrow_mut().fence_commit = Lsn::new(owner.term, 0);
     }
+    base::hit(base::Probe::TakeOverReconciled);
     tracing::info!(
         object = %owner.id, term = owner.term.0, %commit, bytes = dirty.bytes(), %chosen,
         "making tails equal"
@@ -340,6 +350,10 @@ fn marks_of(
     let mut marks: Vec<Mark> = Vec::new();
     for mark in lost.map(Mark::Undone).chain(open_in(source).into_iter().map(Mark::Done)) {
         if !marks.contains(&mark) {
+            base::hit(match mark {
+                Mark::Done(_) => base::Probe::MarkDone,
+                Mark::Undone(_) => base::Probe::MarkUndone,
+            });
             marks.push(mark);
         }
     }

@@ -34,6 +34,8 @@ pub enum Violation {
     Mirrors(String),
     /// It did not come back to serving and redundancy in time.
     Stuck(String),
+    /// An assertion of the code under test, or of the campaign.
+    Panicked(String),
 }
 
 impl fmt::Display for Violation {
@@ -42,12 +44,13 @@ impl fmt::Display for Violation {
             Self::Read { client, wrong } => write!(f, "{client}: {wrong}"),
             Self::Mirrors(what) => write!(f, "mirrors differ: {what}"),
             Self::Stuck(what) => write!(f, "stuck: {what}"),
+            Self::Panicked(what) => write!(f, "panicked: {what}"),
         }
     }
 }
 
 /// The end of a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// What was wrong, if anything.
     pub violation: Option<Violation>,

@@ -11,9 +11,11 @@ mod mutation;
 mod oracle;
 mod plan;
 mod records;
+mod runner;
 mod script;
 mod workload;
 
 pub use campaign::{Outcome, Violation, run};
 pub use mutation::Mutation;
-pub use plan::{Plan, Story};
+pub use plan::{Fault, Plan, Story};
+pub use runner::{Done, Job, plan_of, run_caught};

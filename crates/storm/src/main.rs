@@ -2,9 +2,12 @@
 //! `gabion-storm`: runs fault campaigns and replays their seeds.
 #![forbid(unsafe_code)]
 
+mod summary;
+
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
-use storm::{Mutation, Outcome, Plan, Story, run};
+use storm::{Job, Mutation, Outcome, Story, plan_of, run, run_caught};
+use summary::Summary;
 
 /// Fault campaigns in simulation.
 #[derive(Parser)]
@@ -24,13 +27,19 @@ enum Command {
         /// How many
         #[arg(long, default_value_t = 100)]
         seeds: u64,
+        /// Instead of a number of seeds: for so many hours
+        #[arg(long, conflicts_with = "seeds")]
+        hours: Option<f64>,
         /// The first one
         #[arg(long, default_value_t = 1)]
         first: u64,
+        /// How many at a time
+        #[arg(long, default_value_t = 2)]
+        jobs: usize,
         /// Break a rule on purpose (see 'mutations')
         #[arg(long)]
         mutation: Option<String>,
-        /// Run each seed twice and compare the digests
+        /// Run every seed twice and compare the digests, not one in twenty
         #[arg(long)]
         twice: bool,
         /// This story in every round instead of those that the seed draws (see 'stories')
@@ -69,13 +78,15 @@ enum Command {
     },
 }
 
-/// Seeds between two lines of progress.
-const PROGRESS: u64 = 50;
-
 fn main() -> ExitCode {
     match Cli::parse().command {
-        Command::Run { seeds, first, mutation, twice, story } => {
-            campaign(first, seeds, mutation.as_deref(), twice, story)
+        Command::Run { seeds, hours, first, jobs, mutation, twice: is_twice, story } => {
+            let mutation = match find(mutation.as_deref()) {
+                Ok(mutation) => mutation,
+                Err(code) => return code,
+            };
+            let seeds = if hours.is_some() { u64::MAX - first } else { seeds };
+            campaign(&Job { first, seeds, jobs, is_twice, mutation, story }, hours)
         }
         Command::Replay { seed, mutation, story } => replay(seed, mutation.as_deref(), story),
         Command::Hunt { seeds, first, mutation, story } => {
@@ -107,51 +118,30 @@ fn find(name: Option<&str>) -> Result<Option<Mutation>, ExitCode> {
     }
 }
 
-/// The plan of a seed, with one story in every round where one is named.
-fn plan_of(seed: u64, story: Option<Story>) -> Plan {
-    let mut plan = Plan::of_seed(seed);
-    if let Some(story) = story {
-        plan.rounds.iter_mut().for_each(|round| round.story = story);
+fn campaign(job: &Job, hours: Option<f64>) -> ExitCode {
+    let begun = clock();
+    let bar = indicatif::ProgressBar::new(job.seeds);
+    let style = "{wide_bar} {pos}/{len} seeds, {msg}, {eta} left";
+    if let Ok(style) = indicatif::ProgressStyle::with_template(style) {
+        bar.set_style(style);
     }
-    plan
+    let mut summary = Summary::default();
+    job.run(|done| {
+        for line in summary.add(&done) {
+            bar.suspend(|| println!("{line}"));
+        }
+        bar.set_message(format!("{} bad", summary.bad.len()));
+        bar.inc(1);
+        hours.is_none_or(|hours| begun.elapsed().as_secs_f64() < hours * 3600.0)
+    });
+    bar.finish_and_clear();
+    summary.print(job.first, begun.elapsed());
+    if summary.bad.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn campaign(
-    first: u64,
-    seeds: u64,
-    mutation: Option<&str>,
-    twice: bool,
-    story: Option<Story>,
-) -> ExitCode {
-    let mutation = match find(mutation) {
-        Ok(mutation) => mutation,
-        Err(code) => return code,
-    };
-    let (mut bad, mut operations, mut events, mut seconds) = (Vec::new(), 0, 0, 0.0);
-    for seed in first..first + seeds {
-        if (seed - first) % PROGRESS == PROGRESS - 1 {
-            eprintln!("{} of {seeds} seeds, {} bad", seed - first + 1, bad.len());
-        }
-        let outcome = run(&plan_of(seed, story), mutation);
-        operations += outcome.operations;
-        events += outcome.events;
-        seconds += outcome.elapsed.as_secs_f64();
-        if let Some(violation) = &outcome.violation {
-            println!("seed {seed}: {violation}");
-            bad.push(seed);
-        }
-        if twice && run(&plan_of(seed, story), mutation).digest != outcome.digest {
-            println!("seed {seed}: the same seed gave two digests");
-            bad.push(seed);
-        }
-    }
-    println!(
-        "{seeds} seeds from {first}: {} bad; {operations} operations, {events} events, {:.1} \
-         virtual hours",
-        bad.len(),
-        seconds / 3600.0
-    );
-    if bad.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+#[expect(clippy::disallowed_methods, reason = "how long the campaign itself took")]
+fn clock() -> std::time::Instant {
+    std::time::Instant::now()
 }
 
 /// Prints, for each broken rule, in which seed it was noticed and by what.
@@ -165,12 +155,8 @@ fn hunt(first: u64, seeds: u64, name: Option<&str>, story: Option<Story>) -> Exi
     for mutation in all.filter(|m| wanted.is_none_or(|wanted| wanted.name == m.name)) {
         let noticed = (first..first + seeds).find_map(|seed| {
             // A broken rule may trip an assertion of the code itself: that counts as noticed.
-            let ran = std::panic::catch_unwind(|| run(&plan_of(seed, story), Some(mutation)));
-            let how = match ran {
-                Ok(outcome) => outcome.violation?.to_string(),
-                Err(_) => "an assertion".to_owned(),
-            };
-            Some((seed, how))
+            let outcome = run_caught(&plan_of(seed, story), Some(mutation));
+            Some((seed, outcome.violation?.to_string()))
         });
         match noticed {
             Some((seed, how)) => {

@@ -103,6 +103,7 @@ impl State {
         }
         let place = Place::zero(self.log.sector(segment, found.at));
         batch.clears.push((key, device, place));
+        base::hit(base::Probe::DestageCleared);
         let Some(chunk) = self.chunks.base(key) else { return };
         let is_wanted = self.chunks.over(key).is_some_and(|o| o.live > 0 || o.queued > 0);
         batch.items[device].push(match is_wanted {
@@ -192,6 +193,7 @@ pub(super) async fn fold(
             (commit, old.copied().collect::<Vec<_>>())
         };
         let Some(lsn) = pieces.iter().map(|piece| piece.lsn).max() else { continue };
+        base::hit(base::Probe::DestageFolded);
         match crate::read::read_committed(inner, serial, block, commit).await {
             Ok(whole) => batch.moves.push(Move {
                 serial,

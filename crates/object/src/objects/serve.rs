@@ -78,6 +78,9 @@ impl Inner {
     /// The owner that serves `object` here at `term` (rule 43).
     fn serving(&self, object: ObjectId, term: Term) -> Option<Rc<Owner>> {
         let owner = self.local_owner(object)?;
+        if owner.term != term {
+            base::hit(base::Probe::ClientOutdated);
+        }
         let is_right = owner.term == term || self.context.options.mutations.no_client_term_check;
         (is_right && owner.phase() == Phase::Serving).then_some(owner)
     }
@@ -144,6 +147,7 @@ impl Inner {
                 if forwarded.count.get() == 0 {
                     return reply.send(Response::Done);
                 }
+                base::hit(base::Probe::ClientDrained);
                 env::select(fell, changed).await;
             }
         });
@@ -173,6 +177,7 @@ impl Inner {
         self.spawn("hand over", async move {
             let to = directory::Owner { host: to.host, incarnation: to.incarnation };
             if hand_over(&owner, to).await {
+                base::hit(base::Probe::HandedOver);
                 reply.send(Response::Done);
             } else {
                 reply.send(inner.moved(object));

@@ -61,10 +61,16 @@ pub(crate) async fn compare_and_swap(
                 // With other compares (a take-over) that may never be; it is given up then, which
                 // is safe there: landing late it makes a term that nobody has used (rule 23).
                 Ok(Some(entry)) if entry.revision == revision && in_doubt && also.is_empty() => {}
-                Ok(_) => return Cas::Lost,
+                Ok(_) => {
+                    base::hit(base::Probe::CasLost);
+                    return Cas::Lost;
+                }
                 Err(_) => in_doubt = true,
             },
-            Err(DirectoryError::Unknown) => in_doubt = true,
+            Err(DirectoryError::Unknown) => {
+                base::hit(base::Probe::CasInDoubt);
+                in_doubt = true;
+            }
             Err(_) if in_doubt => {}
             Err(DirectoryError::Unavailable) => return Cas::NotSent,
             Err(error) => {

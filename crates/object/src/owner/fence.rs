@@ -176,6 +176,7 @@ impl Owner {
             waiter.send(());
         }
         for (lsn, request) in resend {
+            base::hit(base::Probe::SessionResent);
             self.send(host, component, fence.session, lsn, request);
         }
         self.changed.notify();

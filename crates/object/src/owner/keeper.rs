@@ -113,6 +113,7 @@ impl Owner {
     fn worse_than_known(&self, component: ComponentId, fence: &super::Fence) -> Option<Leave> {
         let acked = self.state.borrow().leg(component).map_or(Lsn::ZERO, |leg| leg.acked);
         let kept = fence.kept.or((fence.durable < acked).then_some(fence.destaged))?;
+        base::hit(base::Probe::AdmittedLoss);
         tracing::warn!(object = %self.id, %component, %kept, "a component admits a loss");
         Some(Leave::Lost(kept))
     }
@@ -167,6 +168,7 @@ impl Owner {
             .await;
         if marked.is_ok() {
             for (component, leave) in gone {
+                base::hit(base::Probe::MarkedAbsent);
                 tracing::warn!(object = %self.id, %component, ?leave, "component left");
             }
         }

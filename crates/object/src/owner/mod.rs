@@ -248,6 +248,9 @@ impl Owner {
             (state.window.drain(), std::mem::take(&mut state.legs))
         };
         tracing::info!(object = %self.id, term = self.term.0, why, "owner steps down");
+        if !tickets.is_empty() {
+            base::hit(base::Probe::SteppedDownBusy);
+        }
         for leg in &legs {
             self.release_lease(leg.host);
         }
@@ -445,6 +448,7 @@ impl State {
                 "a write completed without a required component (rule 35)"
             );
             if let Some(resync) = self.resyncs.get_mut(&leg.component) {
+                base::hit(base::Probe::ResyncDirtyAgain);
                 resync.dirty.insert(range);
             }
         }

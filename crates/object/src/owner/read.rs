@@ -191,11 +191,13 @@ impl Owner {
             self.check_serving()?;
             let any = self.options().mutations.joining_serves;
             if !any && !self.state.borrow().is_readable(source.component) {
+                base::hit(base::Probe::ReadLapsed);
                 return Ok(false);
             }
             if self.options().mutations.no_lease_check || self.is_covered() {
                 return Ok(true);
             }
+            base::hit(base::Probe::ReadWaitedForGrant);
             let event = env::select(changed, granted);
             self.wait(event, deadline).await?;
         }
@@ -253,6 +255,7 @@ impl Owner {
             if owner.check_serving().is_err() || !is_there {
                 return;
             }
+            base::hit(base::Probe::ReadRepaired);
             tracing::warn!(object = %owner.id, ?range, "a bad copy is written again");
             let (crcs, payload) = (data.crcs, data.payload);
             let (kind, marks) = (WriteKind::Data, Marks::NONE);

@@ -50,6 +50,7 @@ impl Owner {
         // that is still under way holds the range until it is complete.
         let is_done = id.is_some_and(|id| self.state.borrow().clients.has(id));
         if is_done && !self.options().mutations.write_again {
+            base::hit(base::Probe::RequestKnown);
             return Ok(());
         }
         self.check_space(range, kind)?;

@@ -61,6 +61,7 @@ async fn copy(
     };
     let data = read(owner, component, range).await?;
     check_joined(owner, component)?;
+    base::hit(base::Probe::ResyncCopied);
     let content = Content::copy_of(data);
     tracing::trace!(object = %owner.id, %component, ?range, "copy");
     let Some(answer) = owner.submit_copy(component, range, &content) else {

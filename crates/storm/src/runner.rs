@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Many seeds on several threads, each run in a world of its own.
+
+use crate::campaign::{Outcome, Violation, run};
+use crate::mutation::Mutation;
+use crate::plan::{Plan, Story};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+
+/// One seed in so many runs twice, to see that it gives the same digest.
+const TWICE_EVERY: u64 = 20;
+
+/// What to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Job {
+    /// The first seed.
+    pub first: u64,
+    /// How many.
+    pub seeds: u64,
+    /// Threads.
+    pub jobs: usize,
+    /// Run every seed twice, not one in twenty.
+    pub is_twice: bool,
+    /// The rule to break.
+    pub mutation: Option<Mutation>,
+    /// The story of every round, instead of those that the seed draws.
+    pub story: Option<Story>,
+}
+
+/// One seed's end.
+#[derive(Clone, Debug)]
+pub struct Done {
+    /// The seed.
+    pub seed: u64,
+    /// How it went.
+    pub outcome: Outcome,
+    /// Whether it ran twice, and both gave the same digest.
+    pub is_repeatable: Option<bool>,
+}
+
+/// The plan of a seed, with one story in every round where one is named.
+#[must_use]
+pub fn plan_of(seed: u64, story: Option<Story>) -> Plan {
+    let mut plan = Plan::of_seed(seed);
+    if let Some(story) = story {
+        plan.rounds.iter_mut().for_each(|round| round.story = story);
+    }
+    plan
+}
+
+/// As [`run`]; a panic is a violation of its own.
+#[must_use]
+pub fn run_caught(plan: &Plan, mutation: Option<Mutation>) -> Outcome {
+    std::panic::catch_unwind(|| run(plan, mutation)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        let violation = Violation::Panicked(text.unwrap_or_else(|| "no message".to_owned()));
+        Outcome { violation: Some(violation), ..Outcome::default() }
+    })
+}
+
+impl Job {
+    /// Runs all seeds, or until `see` says false. `see` is called for each, in the order in which
+    /// they end.
+    pub fn run(&self, mut see: impl FnMut(Done) -> bool) {
+        let (next, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+        let (sender, done) = mpsc::sync_channel(self.jobs);
+        std::thread::scope(|scope| {
+            for _ in 0..self.jobs.max(1) {
+                let sender = sender.clone();
+                let (next, is_over) = (&next, &is_over);
+                scope.spawn(move || {
+                    while !is_over.load(Ordering::Relaxed) {
+                        let at = next.fetch_add(1, Ordering::Relaxed);
+                        if at >= self.seeds || sender.send(self.one(self.first + at)).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+            drop(sender);
+            for one in done {
+                if !see(one) {
+                    is_over.store(true, Ordering::Relaxed);
+                }
+            }
+        });
+    }
+
+    fn one(&self, seed: u64) -> Done {
+        let plan = plan_of(seed, self.story);
+        let outcome = run_caught(&plan, self.mutation);
+        let again = self.is_twice || seed.is_multiple_of(TWICE_EVERY);
+        let is_repeatable =
+            again.then(|| run_caught(&plan, self.mutation).digest == outcome.digest);
+        Done { seed, outcome, is_repeatable }
+    }
+}
