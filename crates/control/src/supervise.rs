@@ -133,8 +133,9 @@ fn command(data_dir: &Path, client_port: u16, peer_port: u16) -> Command {
     command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
     command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
     command.args(["--initial-cluster", &format!("gabion={peer}")]);
-    // Alone, it waits for nobody: after a start it elects itself when this time is over.
-    command.args(["--heartbeat-interval=20", "--election-timeout=200"]);
+    // Alone, it elects itself when the time-out is over: half a second to one after a start. A
+    // shorter interval than this would cost CPU all the time.
+    command.args(["--heartbeat-interval=100", "--election-timeout=500"]);
     command.arg(format!("--quota-backend-bytes={QUOTA_BYTES}"));
     command.args(["--auto-compaction-mode=periodic", "--auto-compaction-retention=1h"]);
     command.args(["--logger=zap", "--log-outputs=stderr"]);
