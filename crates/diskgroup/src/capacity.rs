@@ -406,9 +406,7 @@ impl Inner {
         let handle = &self.devices[device];
         handle.disk.flush().await.map_err(|error| self.fence(&handle.path, &error))?;
         let mut state = self.state.borrow_mut();
-        for (serial, durable) in kept {
-            state.keep_marks(serial, durable);
-        }
+        kept.into_iter().for_each(|(serial, durable)| state.keep_marks(serial, durable));
         Ok(())
     }
 

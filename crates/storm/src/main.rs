@@ -28,8 +28,11 @@ enum Command {
         #[arg(long, default_value_t = 100)]
         seeds: u64,
         /// Instead of a number of seeds: for so many hours
-        #[arg(long, conflicts_with = "seeds")]
+        #[arg(long, conflicts_with_all = ["seeds", "minutes"])]
         hours: Option<f64>,
+        /// Instead of a number of seeds: for so many minutes
+        #[arg(long, conflicts_with = "seeds")]
+        minutes: Option<f64>,
         /// The first one
         #[arg(long, default_value_t = 1)]
         first: u64,
@@ -46,6 +49,8 @@ enum Command {
         #[arg(long)]
         story: Option<Story>,
     },
+    /// Run the seeds that once found something
+    Regressions,
     /// Run one seed with the hosts' log on standard error (RUST_LOG-style filter in STORM_LOG)
     Replay {
         /// The seed
@@ -80,14 +85,16 @@ enum Command {
 
 fn main() -> ExitCode {
     match Cli::parse().command {
-        Command::Run { seeds, hours, first, jobs, mutation, twice: is_twice, story } => {
+        Command::Run { seeds, hours, minutes, first, jobs, mutation, twice: is_twice, story } => {
             let mutation = match find(mutation.as_deref()) {
                 Ok(mutation) => mutation,
                 Err(code) => return code,
             };
-            let seeds = if hours.is_some() { u64::MAX - first } else { seeds };
-            campaign(&Job { first, seeds, jobs, is_twice, mutation, story }, hours)
+            let limit = minutes.or(hours.map(|hours| hours * 60.0));
+            let seeds = if limit.is_some() { u64::MAX - first } else { seeds };
+            campaign(&Job { first, seeds, jobs, is_twice, mutation, story }, limit)
         }
+        Command::Regressions => rerun(),
         Command::Replay { seed, mutation, story } => replay(seed, mutation.as_deref(), story),
         Command::Hunt { seeds, first, mutation, story } => {
             hunt(first, seeds, mutation.as_deref(), story)
@@ -118,10 +125,16 @@ fn find(name: Option<&str>) -> Result<Option<Mutation>, ExitCode> {
     }
 }
 
-fn campaign(job: &Job, hours: Option<f64>) -> ExitCode {
+/// Runs a job, for `minutes` at most where that is given.
+fn campaign(job: &Job, minutes: Option<f64>) -> ExitCode {
     let begun = clock();
-    let bar = indicatif::ProgressBar::new(job.seeds);
-    let style = "{wide_bar} {pos}/{len} seeds, {msg}, {eta} left";
+    let (bar, style) = match minutes {
+        Some(_) => (indicatif::ProgressBar::no_length(), "{spinner} {pos} seeds, {msg}, {elapsed}"),
+        None => {
+            let style = "{wide_bar} {pos}/{len} seeds, {msg}, {eta} left";
+            (indicatif::ProgressBar::new(job.seeds), style)
+        }
+    };
     if let Ok(style) = indicatif::ProgressStyle::with_template(style) {
         bar.set_style(style);
     }
@@ -132,7 +145,7 @@ fn campaign(job: &Job, hours: Option<f64>) -> ExitCode {
         }
         bar.set_message(format!("{} bad", summary.bad.len()));
         bar.inc(1);
-        hours.is_none_or(|hours| begun.elapsed().as_secs_f64() < hours * 3600.0)
+        minutes.is_none_or(|minutes| begun.elapsed().as_secs_f64() < minutes * 60.0)
     });
     bar.finish_and_clear();
     summary.print(job.first, begun.elapsed());
@@ -142,6 +155,20 @@ fn campaign(job: &Job, hours: Option<f64>) -> ExitCode {
 #[expect(clippy::disallowed_methods, reason = "how long the campaign itself took")]
 fn clock() -> std::time::Instant {
     std::time::Instant::now()
+}
+
+/// Runs the list of regressions; each must be clean.
+fn rerun() -> ExitCode {
+    let mut bad = 0;
+    for one in storm::regressions() {
+        let outcome = run_caught(&plan_of(one.seed, one.story), None);
+        let verdict = outcome.violation.map_or("clean".to_owned(), |violation| {
+            bad += 1;
+            violation.to_string()
+        });
+        println!("seed {:>6}: {verdict} ({})", one.seed, one.note);
+    }
+    if bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Prints, for each broken rule, in which seed it was noticed and by what.
