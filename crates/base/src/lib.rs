@@ -8,6 +8,7 @@ mod crc;
 mod id;
 mod map;
 mod probe;
+mod quirk;
 mod request;
 mod rng;
 mod sector;
@@ -21,6 +22,7 @@ pub use id::{
 };
 pub use map::{Map, Set};
 pub use probe::{Probe, counts as probe_counts, hit};
+pub use quirk::Quirk;
 pub use request::{CLIENT_SLOTS, CLIENT_TABLE_MAX, ClientTable, MARKS_MAX, Mark, RequestId};
 pub use rng::Rng;
 pub use sector::{

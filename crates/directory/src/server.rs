@@ -102,6 +102,8 @@ pub struct ServerFaults {
     pub compact_ppm: u64,
     /// Leases end later than they should by up to this time; never earlier (rule 50).
     pub expiry_late_max: Duration,
+    /// A lease is revoked, as an operator might, in the moment in which its holder keeps it.
+    pub lose_lease_ppm: u64,
 }
 
 /// Serves until the backend or the listener fails. Dropping the future closes every connection.
@@ -243,6 +245,9 @@ impl Server {
                 })
             }
             Request::LeaseGrant { ttl_ms } => self.grant(Duration::from_millis(ttl_ms)),
+            Request::LeaseKeep { lease } if self.chance(self.faults.lose_lease_ppm) => self
+                .end_lease(lease)
+                .and(Err(Failed::Refused(DirectoryError::LeaseGone))),
             Request::LeaseKeep { lease } => {
                 let (now, late) = (self.env.now(), self.up_to(self.faults.expiry_late_max));
                 let kept = self.store.borrow_mut().keep(lease, now, late);

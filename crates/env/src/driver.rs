@@ -2,7 +2,7 @@
 //! The operating system as one shard sees it: submissions in, completions out.
 
 use crate::buf::{Buf, Slice};
-use base::{Instant, WallTime};
+use base::{Instant, Quirk, WallTime};
 use std::net::SocketAddr;
 use thiserror::Error;
 
@@ -178,6 +178,10 @@ pub trait Driver {
     fn wall(&self) -> WallTime;
     /// Seeds generators, nothing else.
     fn entropy(&mut self) -> u64;
+    /// Whether a rare path is taken without need; the real world never does.
+    fn quirk(&mut self, _quirk: Quirk) -> bool {
+        false
+    }
     /// Takes the operation; nothing may reach the kernel before the next `park`.
     fn submit(&mut self, token: Token, op: Op);
     /// Asks for an early end; the completion still arrives exactly once.

@@ -8,7 +8,7 @@
 
 use crate::buf::{Buf, Pool};
 use crate::driver::{Completion, Done, Driver, IoError, Op, Token};
-use base::{Instant, Rng, WallTime};
+use base::{Instant, Quirk, Rng, WallTime};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
@@ -145,6 +145,12 @@ impl Env {
     #[must_use]
     pub fn wall(&self) -> WallTime {
         self.0.driver.borrow().wall()
+    }
+
+    /// Whether a rare path is to be taken here without need: only in simulation ([`Quirk`]).
+    #[must_use]
+    pub fn quirk(&self, quirk: Quirk) -> bool {
+        self.0.driver.borrow_mut().quirk(quirk)
     }
 
     /// 64 random bits: identities and jitter.

@@ -2,7 +2,7 @@
 //! Waiting: for a time, for the first of two, for all.
 
 use crate::executor::Env;
-use base::Instant;
+use base::{Instant, Quirk};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
@@ -25,6 +25,15 @@ impl Env {
     #[must_use]
     pub fn sleep(&self, duration: Duration) -> Sleep {
         self.sleep_until(self.now() + duration)
+    }
+
+    /// A pause at a place where a crash or another task might come in between, where the world has
+    /// that quirk: mostly short, sometimes a second.
+    pub async fn linger(&self, quirk: Quirk) {
+        if self.quirk(quirk) {
+            let most_us = [50, 1000, 20_000, 200_000, 1_000_000][(self.random() % 5) as usize];
+            self.sleep(Duration::from_micros(self.random() % most_us)).await;
+        }
     }
 
     /// `future`'s result, if it comes within `duration`.

@@ -12,7 +12,7 @@ mod tests;
 
 use crate::grants::Grants;
 use crate::options::ObjectOptions;
-use base::{ComponentId, Lsn, ObjectId, Seat, SectorRange, Session, Term, Version};
+use base::{ComponentId, Lsn, ObjectId, Quirk, Seat, SectorRange, Session, Term, Version};
 use diskgroup::{
     Append, AppendKind, ComponentInfo, ComponentMeta, DiskGroup, GroupError, ReadData,
 };
@@ -391,6 +391,7 @@ impl Replicas {
         let gone = || Response::Refused { reason: Refusal::UnknownComponent };
         let turn = self.turn(component);
         let _turn = turn.acquire(1).await;
+        self.env.linger(Quirk::FenceLingers).await;
         let Some(group) = self.group_of(component).cloned() else { return gone() };
         if !self.options.mutations.fence_without_drain {
             if self.flight(component).count.get() > 0 {

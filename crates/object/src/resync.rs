@@ -6,7 +6,7 @@ mod list;
 
 use crate::owner::{ChangeError, FenceAnswer, Link, Owner, Phase, Resync, Role};
 use crate::record;
-use base::{ComponentId, HostId, Instant, Lsn, Map, Seat, Set};
+use base::{ComponentId, HostId, Instant, Lsn, Map, Quirk, Seat, Set};
 use directory::ComponentState;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -143,6 +143,7 @@ async fn run(owner: &Rc<Owner>, component: ComponentId) -> Result<(), Aborted> {
         (record.seat, record.left)
     };
     open(owner, component, seat, left).await?;
+    owner.env().linger(Quirk::ListLingers).await;
     list::fill(owner, component, left).await?; // rule 33: after the session stands
     copy::run(owner, component).await?; // rules 32, 34
     finish(owner, component).await // rule 35
@@ -236,6 +237,7 @@ async fn finish(owner: &Rc<Owner>, component: ComponentId) -> Result<(), Aborted
         env::select(event, owner.env().sleep(RETRY)).await;
     }
     tell_clients(owner, component).await?;
+    owner.env().linger(Quirk::JoinLingers).await;
     loop {
         // Required stays in force from before the CAS is sent until its outcome is known.
         match change(owner, |record| record::activate(record, component)).await {

@@ -12,7 +12,7 @@ use crate::owner::{
     compare_and_swap,
 };
 use crate::record::{self, Leave};
-use base::{CHUNK_BLOCKS, ComponentId, Lsn, MARKS_MAX, Mark, ObjectId, Seat, SectorRange, Term};
+use base::{CHUNK_BLOCKS, ComponentId, Lsn, MARKS_MAX, Mark, ObjectId, Quirk, Seat, SectorRange, Term};
 use directory::{AliveRecord, ComponentState, Expect, ObjectRecord, alive_key, object_key};
 use env::join_all;
 use std::cell::Cell;
@@ -116,6 +116,7 @@ pub(crate) async fn is_rolled_back(context: &Context, id: ObjectId, seen: Term) 
 /// reconciliation if it is reached. On failure the owner must be stepped down; nobody has seen
 /// anything of it.
 pub(crate) async fn bring_up(owner: &Rc<Owner>, prefer: Option<ComponentId>) -> Result<(), Failed> {
+    owner.env().linger(Quirk::ClaimLingers).await;
     let (reached, gone) = fence_all(owner).await?;
     let commit = reached.iter().map(|(_, fence)| fence.commit).max();
     let Some(commit) = commit else { return Err(Failed::Inaccessible) };
@@ -255,6 +256,7 @@ async fn fence_one(
 
 /// Rule 26: those that did not answer leave by CAS before the first I/O, with `left` := K.
 async fn mark_gone(owner: &Rc<Owner>, gone: &[(ComponentId, Leave)]) -> Result<(), Failed> {
+    owner.env().linger(Quirk::GoneLingers).await;
     loop {
         match owner.mark(gone).await {
             Ok(()) => return Ok(()),
@@ -298,6 +300,7 @@ async fn reconcile(
             copy(owner, chosen, range, &marks).await?;
         }
         drain(owner).await?;
+        owner.env().linger(Quirk::ReconcileLingers).await;
         if dirty.is_empty() {
             return Ok(());
         }

@@ -8,7 +8,7 @@ use crate::port::{Fault, Port};
 use crate::reply::Reply;
 use crate::stats::Counters;
 use crate::{PeerError, PeerId};
-use base::Instant;
+use base::{Instant, Quirk};
 use env::{Either, Env, Link, select};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -173,6 +173,7 @@ async fn dialled(inner: &Rc<Inner>, remote: &Rc<Remote>, link: Link) -> Option<I
             Ok(())
         }
         Message::Response(response) if up_at.get().is_some() => out.answered(id, response),
+        Message::Ping if inner.env.quirk(Quirk::LinkDropped) => Err(Fault::Gone),
         Message::Ping if up_at.get().is_some() => {
             port.post(0, Message::Pong);
             Ok(())

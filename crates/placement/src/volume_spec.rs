@@ -7,7 +7,7 @@ use thiserror::Error;
 /// Largest volume, bytes.
 pub const VOLUME_SIZE_MAX: u64 = 62 << 40;
 /// Failures to tolerate that mirrors are built for so far.
-pub const FTT_MAX: u8 = 1;
+pub const FTT_MAX: u8 = 2;
 /// Longest name, bytes.
 pub const NAME_MAX: usize = 63;
 
@@ -35,7 +35,7 @@ pub enum SpecError {
     )]
     Size(u64),
     /// a policy that is not built yet
-    #[error("--ftt {0} is not supported: use 0 (one copy) or 1 (two copies)")]
+    #[error("--ftt {0} is not supported: use 0 (one copy), 1 (two copies) or 2 (three)")]
     Ftt(u8),
 }
 

@@ -8,7 +8,7 @@ use crate::diskops::DiskOp;
 use crate::host::{Host, Process};
 use crate::net::{EndRef, LinkPair, Path};
 use crate::options::{WorldOptions, WorldStats};
-use base::{Instant, Rng};
+use base::{Instant, Quirk, Rng};
 use env::{Completion, Done, IoError, Token};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -88,6 +88,7 @@ pub(crate) struct Streams {
     pub(crate) boot: Rng,
     /// Small delays of the kernel.
     pub(crate) delay: Rng,
+    pub(crate) quirk: Rng,
 }
 
 pub(crate) struct Core {
@@ -96,6 +97,8 @@ pub(crate) struct Core {
     seq: u64,
     pub(crate) events: BinaryHeap<Event>,
     pub(crate) rng: Streams,
+    /// Which quirks this world has.
+    armed: Vec<bool>,
     pub(crate) hosts: Vec<Host>,
     pub(crate) runnable: Vec<u32>,
     pub(crate) processes: Vec<Process>,
@@ -118,15 +121,19 @@ pub(crate) struct Core {
 impl Core {
     pub(crate) fn new(options: WorldOptions) -> Self {
         let stream = |salt| Rng::stream(options.seed, salt);
-        let rng = Streams {
+        let mut rng = Streams {
             disk: stream(1),
             net: stream(2),
             fault: stream(3),
             boot: stream(4),
             delay: stream(5),
+            quirk: stream(6),
         };
+        let armed_ppm = options.quirks.armed_ppm;
+        let armed = Quirk::ALL.iter().map(|_| rng.quirk.chance_ppm(armed_ppm)).collect();
         Self {
             options,
+            armed,
             now: 0,
             seq: 0,
             events: BinaryHeap::new(),
@@ -153,6 +160,12 @@ impl Core {
     pub(crate) fn push(&mut self, at: u64, kind: Kind) {
         self.seq += 1;
         self.events.push(Event { at: at.max(self.now), seq: self.seq, kind });
+    }
+
+    /// Whether a quirk happens now.
+    pub(crate) fn quirk(&mut self, quirk: Quirk) -> bool {
+        let fire_ppm = self.options.quirks.fire_ppm;
+        self.armed[quirk as usize] && self.rng.quirk.chance_ppm(fire_ppm)
     }
 
     /// A number that no other call got.

@@ -39,6 +39,8 @@ pub(crate) struct Faults {
     pub(crate) fail_reads: bool,
     pub(crate) fail_writes: bool,
     pub(crate) fail_flush: bool,
+    /// Flushes and durable writes do less than they say.
+    pub(crate) lies: bool,
     pub(crate) slow: u64,
     pub(crate) is_frozen: bool,
     /// What happens to the next write without anybody being told.

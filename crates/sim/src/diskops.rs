@@ -190,6 +190,9 @@ impl Core {
                 disk.heal(offset, len);
                 match durability {
                     Durability::Cached => disk.commit_cached(Body::Data(pieces), false),
+                    Durability::Durable if disk.faults.lies => {
+                        disk.commit_cached(Body::Data(pieces), false);
+                    }
                     Durability::Durable => disk.commit_durable(&pieces),
                 }
                 self.stats.writes += 1;
@@ -204,7 +207,9 @@ impl Core {
                     disk.fail_flush(cover);
                     return (failed, None);
                 }
-                disk.commit_flush(cover);
+                if !disk.faults.lies {
+                    disk.commit_flush(cover);
+                }
                 (Ok(()), None)
             }
             Work::Discard { offset, bytes } => {

@@ -2,7 +2,7 @@
 //! The seam: one process's view of the world.
 
 use crate::world::Inner;
-use base::{Instant, WallTime};
+use base::{Instant, Quirk, WallTime};
 use env::{Completion, Driver, Op, Token};
 use std::rc::Weak;
 
@@ -31,7 +31,14 @@ impl Driver for SimDriver {
     fn wall(&self) -> WallTime {
         let Some(world) = self.world.upgrade() else { return WallTime(EPOCH) };
         let core = world.core.borrow();
-        WallTime(EPOCH + core.hosts[self.host as usize].clock.read(core.now).0)
+        let host = &core.hosts[self.host as usize];
+        let nanos = EPOCH + host.clock.read(core.now).0;
+        WallTime(nanos.saturating_add_signed(host.wall_offset))
+    }
+
+    fn quirk(&mut self, quirk: Quirk) -> bool {
+        let Some(world) = self.world.upgrade() else { return false };
+        world.core.borrow_mut().quirk(quirk)
     }
 
     fn entropy(&mut self) -> u64 {

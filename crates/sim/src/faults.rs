@@ -19,6 +19,9 @@ pub enum DiskFault {
     /// Flushes end with an error; what they should have covered may be lost in a crash for ever
     /// after, also if a later flush succeeds.
     FailFlush,
+    /// Flushes and durable writes say that they succeeded; what they should have made durable is
+    /// in the cache only. A device that does so keeps no promise that anything rests on.
+    LieAboutFlush,
     /// Reads end with an error.
     FailReads,
     /// Reads that touch this range (bytes) fail until it is written again.
@@ -178,6 +181,20 @@ impl World {
         }
     }
 
+    /// Every link between two hosts ends for one of them, drawn for each link; the other goes on
+    /// believing in it, beside the new link that follows.
+    pub fn half_reset_links(&self, a: HostKey, b: HostKey) {
+        let mut core = self.0.core.borrow_mut();
+        for link in 0..core.links.len() as u32 {
+            let pair = &core.links[link as usize];
+            let (hosts, generation) = ((pair.ends[0].host, pair.ends[1].host), pair.generation);
+            if hosts == (a.0, b.0) || hosts == (b.0, a.0) {
+                let side = core.rng.net.below(2) as u8;
+                core.reset_end(EndRef { link, generation, side });
+            }
+        }
+    }
+
     /// Ends every partition and clog. Disk faults stay.
     pub fn heal_all(&self) {
         let mut core = self.0.core.borrow_mut();
@@ -205,6 +222,7 @@ impl World {
         match fault {
             DiskFault::FailWrites => disk.faults.fail_writes = true,
             DiskFault::FailFlush => disk.faults.fail_flush = true,
+            DiskFault::LieAboutFlush => disk.faults.lies = true,
             DiskFault::FailReads => disk.faults.fail_reads = true,
             DiskFault::BadRange { offset, len } => disk.bad.push((offset, offset + len)),
             DiskFault::LoseNextWrite => disk.faults.silent = Some(Silent::Lost),
@@ -243,6 +261,20 @@ impl World {
     #[must_use]
     pub fn has_disk(&self, host: HostKey, path: &str) -> bool {
         self.0.core.borrow().disk_names.contains_key(&(host.0, path.to_owned()))
+    }
+
+    /// The pages of 4 KiB, by number, that a device holds something in: where damage hits.
+    #[must_use]
+    pub fn written(&self, host: HostKey, path: &str) -> Vec<u64> {
+        let core = self.0.core.borrow();
+        core.disks[core.disk_index(host, path)].store.written()
+    }
+
+    /// The size of a device, bytes.
+    #[must_use]
+    pub fn disk_size(&self, host: HostKey, path: &str) -> u64 {
+        let core = self.0.core.borrow();
+        core.disks[core.disk_index(host, path)].size
     }
 
     /// What reads of a device would see, any alignment: for checkers.
@@ -288,6 +320,13 @@ impl World {
         state.clock.drift(now, ppm);
         state.wake_at = None;
         core.mark_runnable(host.0); // its timers are due at other times now
+    }
+
+    /// Somebody sets the host's wall clock forward or back. Its monotonic clock knows nothing of it.
+    pub fn wall_jump(&self, host: HostKey, seconds: i64) {
+        let mut core = self.0.core.borrow_mut();
+        let offset = &mut core.hosts[host.index()].wall_offset;
+        *offset = offset.saturating_add(seconds.saturating_mul(1_000_000_000));
     }
 
     /// SIGSTOP for `d`: the host isn't turned, its completions queue up, its clock goes on.

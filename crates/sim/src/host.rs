@@ -77,6 +77,8 @@ pub(crate) struct Host {
     pub(crate) process: Option<u32>,
     pub(crate) handle: Option<Handle>,
     pub(crate) clock: Clock,
+    /// Nanoseconds by which somebody has set the wall clock.
+    pub(crate) wall_offset: i64,
     pub(crate) paused_until: u64,
     /// When the earliest timer event of it is due.
     pub(crate) wake_at: Option<u64>,

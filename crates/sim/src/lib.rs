@@ -25,5 +25,5 @@ mod world;
 pub use driver::SimDriver;
 pub use faults::DiskFault;
 pub use host::HostKey;
-pub use options::{CrashModel, DiskModel, Latency, NetModel, WorldOptions, WorldStats};
+pub use options::{CrashModel, DiskModel, Latency, NetModel, QuirkModel, WorldOptions, WorldStats};
 pub use world::World;

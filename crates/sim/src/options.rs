@@ -144,6 +144,15 @@ impl Default for CrashModel {
     }
 }
 
+/// How often the code under test turns a [`base::Quirk`] on itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct QuirkModel {
+    /// Quirks in a million that this world has at all.
+    pub armed_ppm: u64,
+    /// Of the times an armed one is asked for, how many in a million it happens.
+    pub fire_ppm: u64,
+}
+
 /// Everything that can be chosen about a world.
 #[derive(Clone, Debug, Default)]
 pub struct WorldOptions {
@@ -155,6 +164,8 @@ pub struct WorldOptions {
     pub net: NetModel,
     /// Power loss.
     pub crash: CrashModel,
+    /// Rare paths made common.
+    pub quirks: QuirkModel,
 }
 
 /// What happened so far.

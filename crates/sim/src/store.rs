@@ -118,6 +118,19 @@ impl Store {
         chunk.get(page as usize % CHUNK_PAGES)
     }
 
+    /// The pages that hold something.
+    pub(crate) fn written(&self) -> Vec<u64> {
+        let mut pages = Vec::new();
+        for (number, chunk) in self.chunks.iter().enumerate() {
+            for (at, entry) in chunk.iter().flatten().enumerate() {
+                if entry.current.is_some() {
+                    pages.push((number * CHUNK_PAGES + at) as u64);
+                }
+            }
+        }
+        pages
+    }
+
     fn entry_mut(&mut self, page: u64) -> &mut Entry {
         let index = page as usize / CHUNK_PAGES;
         if index >= self.chunks.len() {

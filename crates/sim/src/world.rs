@@ -76,6 +76,7 @@ impl World {
             process: None,
             handle: None,
             clock: Clock::new(now, 0),
+            wall_offset: 0,
             paused_until: 0,
             wake_at: None,
             is_runnable: false,

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One run: a seed, from an empty cluster over faults under load to the last comparison.
 
-use crate::cluster::{Cluster, VOLUME, ask};
+use crate::cluster::{Cluster, ask};
+use crate::fault::Counts;
+use crate::log::Watch as Log;
 use crate::mirrors;
 use crate::mutation::Mutation;
 use crate::oracle::{Author, Wrong};
-use crate::plan::{Fault, Plan, Round};
+use crate::plan::{Plan, Round, VolumePlan};
+use crate::rest;
 use crate::workload::{self, Client, Shared};
 use base::{CHUNK_SECTORS, Rng, SECTOR_SIZE, SectorRange};
-use host::{Command, Health, Reply, StatusReport};
-use sim::DiskFault;
+use host::{Command, Health, Node, Reply, StatusReport};
 use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Virtual time to get ready, and to become redundant again after the last fault.
-const HEAL_MAX: Duration = Duration::from_secs(600);
-/// Longest pause of a process: beyond every lease.
-const PAUSE_MAX_MS: u64 = 20_000;
+/// Virtual time to get ready, and to become redundant again after the last fault. The longest part
+/// of it is damping (rule 18): ten minutes for a component that came and went ten times.
+const HEAL_MAX: Duration = Duration::from_secs(900);
 
 /// What a run found to be wrong.
 #[derive(Clone, Debug)]
@@ -34,8 +35,30 @@ pub enum Violation {
     Mirrors(String),
     /// It did not come back to serving and redundancy in time.
     Stuck(String),
+    /// The directory's record, or a component, went where it may not.
+    Record(String),
+    /// Something is kept that nobody needs: space, tasks, a component.
+    Leaked(String),
+    /// A line of the log that says that something is wrong, and nobody expects it.
+    Error(String),
     /// An assertion of the code under test, or of the campaign.
     Panicked(String),
+}
+
+impl Violation {
+    /// Its kind in a word: a smaller run must show the same.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Read { .. } => "read",
+            Self::Mirrors(_) => "mirrors",
+            Self::Stuck(_) => "stuck",
+            Self::Record(_) => "record",
+            Self::Leaked(_) => "leaked",
+            Self::Error(_) => "error",
+            Self::Panicked(_) => "panicked",
+        }
+    }
 }
 
 impl fmt::Display for Violation {
@@ -44,6 +67,9 @@ impl fmt::Display for Violation {
             Self::Read { client, wrong } => write!(f, "{client}: {wrong}"),
             Self::Mirrors(what) => write!(f, "mirrors differ: {what}"),
             Self::Stuck(what) => write!(f, "stuck: {what}"),
+            Self::Record(what) => write!(f, "forbidden: {what}"),
+            Self::Leaked(what) => write!(f, "leaked: {what}"),
+            Self::Error(what) => write!(f, "error line: {what}"),
             Self::Panicked(what) => write!(f, "panicked: {what}"),
         }
     }
@@ -54,64 +80,98 @@ impl fmt::Display for Violation {
 pub struct Outcome {
     /// What was wrong, if anything.
     pub violation: Option<Violation>,
+    /// What was lost where nothing was promised.
+    pub beyond: Option<Violation>,
     /// Equal for equal seeds.
     pub digest: u64,
     /// Virtual time.
     pub elapsed: Duration,
+    /// The longest time from the end of all faults to full redundancy.
+    pub healed_in: Duration,
     /// Events of the world.
     pub events: u64,
     /// Operations acknowledged.
     pub operations: u64,
     /// Operations that ended with an error.
     pub failed: u64,
-    /// Faults injected, by kind in the order of [`Fault::ALL`].
-    pub faults: [u64; Fault::ALL.len()],
+    /// Faults injected.
+    pub faults: Counts,
     /// Pairs of components compared at the end.
     pub compared: u64,
+    /// Hosts that refused to start on damaged devices.
+    pub lost_hosts: u64,
 }
 
 pub(crate) struct Run {
     pub(crate) plan: Plan,
     pub(crate) cluster: Cluster,
-    pub(crate) shared: Rc<Shared>,
+    /// By volume.
+    pub(crate) shared: Vec<Rc<Shared>>,
     pub(crate) rng: Rng,
+    /// The volume that the round is about.
+    pub(crate) focus: usize,
     /// Whether the load of this round ends with its decisive fault.
     is_quiet: bool,
     boots: u64,
     /// The newest run of each host.
     runs: Vec<u64>,
-    faults: [u64; Fault::ALL.len()],
+    pub(crate) faults: Counts,
+    /// Hosts whose devices had faults in this round: they need a new start to use them again.
+    pub(crate) has_failed_devices: Vec<bool>,
     compared: u64,
+    healed_in: Duration,
+    rest: rest::Baseline,
+    log: Log,
 }
 
 /// Runs a plan.
 #[must_use]
 pub fn run(plan: &Plan, mutation: Option<Mutation>) -> Outcome {
-    let cluster = Cluster::new(plan, mutation);
+    let log = Log::default();
+    let (inner, plan) = (log.clone(), plan.clone());
+    log.during(move || run_watched(plan, mutation, inner))
+}
+
+fn run_watched(plan: Plan, mutation: Option<Mutation>, log: Log) -> Outcome {
+    let cluster = Cluster::new(&plan, mutation);
+    let hosts = plan.hosts as usize;
+    let shared = (0..).zip(&plan.volumes).map(|(index, volume)| {
+        Rc::new(Shared::new(VolumePlan::name(index), volume.sectors, &cluster.records))
+    });
     let mut run = Run {
-        plan: plan.clone(),
-        shared: Rc::new(Shared::new(plan.sectors, &cluster.records)),
-        cluster,
+        shared: shared.collect(),
         rng: Rng::stream(plan.seed, 2),
+        cluster,
+        focus: 0,
         is_quiet: false,
         boots: 0,
-        runs: vec![0; plan.hosts as usize],
-        faults: [0; Fault::ALL.len()],
+        runs: vec![0; hosts],
+        faults: Counts::default(),
+        has_failed_devices: vec![false; hosts],
         compared: 0,
+        healed_in: Duration::ZERO,
+        rest: rest::Baseline::new(hosts),
+        log,
+        plan,
     };
     let violation = run.phases().err();
+    let (violation, beyond) =
+        if run.plan.is_beyond() { (None, violation) } else { (violation, None) };
     let stats = run.cluster.world.stats();
     let outcome = Outcome {
         violation,
+        beyond,
         digest: run.cluster.world.digest(),
         elapsed: Duration::from_nanos(run.cluster.world.now().0),
+        healed_in: run.healed_in,
         events: stats.events,
-        operations: run.shared.done.get(),
-        failed: run.shared.failed.get(),
+        operations: run.shared.iter().map(|shared| shared.done.get()).sum(),
+        failed: run.shared.iter().map(|shared| shared.failed.get()).sum(),
         faults: run.faults,
         compared: run.compared,
+        lost_hosts: (0..hosts).filter(|index| run.cluster.is_lost(*index)).count() as u64,
     };
-    for index in 0..run.cluster.machines.len() {
+    for index in 0..hosts {
         run.cluster.take_down(index, true);
     }
     outcome
@@ -124,9 +184,14 @@ impl Run {
             self.boot(index);
         }
         self.wait("all hosts ready", |run| run.all_ready())?;
-        self.create_volume()?;
+        for volume in 0..self.plan.volumes.len() {
+            self.create_volume(volume)?;
+        }
         for round in self.plan.rounds.clone() {
             self.round(round)?;
+            if (0..self.cluster.machines.len()).any(|index| self.cluster.is_lost(index)) {
+                return Ok(()); // what follows would need a host that nobody can bring back yet
+            }
         }
         Ok(())
     }
@@ -134,56 +199,81 @@ impl Run {
     /// Load under faults, then everything healed and everything checked.
     fn round(&mut self, round: Round) -> Result<(), Violation> {
         tracing::info!(?round, "a round begins");
-        self.is_quiet = round.is_quiet;
-        self.shared.is_open.set(true);
+        (self.is_quiet, self.focus) = (round.is_quiet, round.focus);
+        self.shared.iter().for_each(|shared| shared.is_open.set(true));
         let warm_up = Duration::from_millis(300 + self.rng.below(1500));
         self.run_for(warm_up)?;
         self.tell(round.story)?;
         self.heal();
-        self.wait("all hosts ready again", |run| run.all_ready())?;
-        if self.shared.is_open.get() {
-            self.wait("volume green under load", |run| run.is_green())?;
-            self.shared.is_open.set(false);
+        let healed_at = self.cluster.world.now();
+        self.wait("all hosts ready again", |run| {
+            run.give_up_damaged();
+            run.all_ready()
+        })?;
+        if self.shared.iter().any(|shared| shared.is_open.get()) {
+            self.wait("volumes whole under load", |run| run.is_whole())?;
+            self.shared.iter().for_each(|shared| shared.is_open.set(false));
         }
-        self.wait("operations ended", |run| run.shared.running.get() == 0)?;
-        self.wait("volume green at rest", |run| run.is_green())?;
+        self.wait("operations ended", |run| {
+            run.shared.iter().all(|shared| shared.running.get() == 0)
+        })?;
+        self.wait("volumes whole at rest", |run| run.is_whole())?;
+        self.healed_in = self.healed_in.max(self.cluster.world.now().since(healed_at));
         self.read_everything()?;
         self.compared += mirrors::compare(&self.cluster).map_err(Violation::Mirrors)?;
-        Ok(())
+        self.check_rest()
+    }
+
+    /// What must be true of a cluster that nobody uses.
+    fn check_rest(&mut self) -> Result<(), Violation> {
+        self.cluster.world.run_for(rest::SETTLE);
+        self.check()?;
+        let found = self.rest.check(&self.cluster);
+        found.map_err(Violation::Leaked)
     }
 
     /// The fault that matters comes now: in a quiet round the load ends before it.
     pub(crate) fn decisive(&self) {
         if self.is_quiet {
-            self.shared.is_open.set(false);
+            self.shared.iter().for_each(|shared| shared.is_open.set(false));
         }
     }
 
     /// Lets `d` pass and looks at what the clients saw.
     pub(crate) fn run_for(&self, d: Duration) -> Result<(), Violation> {
         self.cluster.world.run_for(d);
-        self.check_reads()
+        self.check()
     }
 
-    fn boot(&mut self, index: usize) {
+    pub(crate) fn boot(&mut self, index: usize) {
+        if self.cluster.is_lost(index) {
+            return;
+        }
         self.boots += 1;
         self.runs[index] = self.boots;
-        let (shared, boots, load) = (Rc::clone(&self.shared), self.boots, self.plan.load);
-        let seed = self.plan.seed;
+        let (boots, seed) = (self.boots, self.plan.seed);
+        let volumes = self.plan.volumes.iter().zip(&self.shared);
+        let here = volumes.filter(|(volume, _)| volume.clients.contains(&index));
+        let here: Vec<_> =
+            here.map(|(volume, shared)| (volume.load, Rc::clone(shared))).collect();
         self.cluster.boot(index, move |env, node| async move {
             let tasks = env::TaskSet::default();
-            for number in 0..load.writers + load.readers {
-                let client = Client {
-                    env: env.clone(),
-                    node: Rc::clone(&node),
-                    shared: Rc::clone(&shared),
-                    author: author(index, boots),
-                    load,
-                    is_reader: number >= load.writers,
-                    rng: Rng::stream(seed, 1000 + boots * 64 + u64::from(number)),
-                    name: format!("client {number} of host{}", index + 1),
-                };
-                tasks.spawn(&env, "client", client.run());
+            let mut stream = 1000 + boots * 64;
+            for (load, shared) in here {
+                for number in 0..load.writers + load.readers {
+                    stream += 1;
+                    let client = Client {
+                        env: env.clone(),
+                        node: Rc::clone(&node),
+                        author: author(index, boots),
+                        load,
+                        is_reader: number >= load.writers,
+                        rng: Rng::stream(seed, stream),
+                        name: format!("client {number} of {} on host{}", shared.volume, index + 1),
+                        shared: Rc::clone(&shared),
+                    };
+                    tasks.spawn(&env, "client", client.run());
+                }
             }
             std::future::pending::<()>().await;
         });
@@ -196,29 +286,25 @@ impl Run {
         }
     }
 
-    /// The devices of a host are as good as new.
-    pub(crate) fn clear_disks(&self, index: usize) {
-        let (world, key) = (&self.cluster.world, self.cluster.machines[index].key);
-        for device in ["cache", "capacity"] {
-            if world.has_disk(key, device) {
-                world.disk_error(key, device, DiskFault::Clear);
-            }
-        }
+    pub(crate) fn is_ready(&self, index: usize) -> bool {
+        self.cluster.node(index).is_some() || self.cluster.is_lost(index)
     }
 
     fn all_ready(&self) -> bool {
-        (0..self.cluster.machines.len()).all(|index| self.cluster.node(index).is_some())
+        (0..self.cluster.machines.len()).all(|index| self.is_ready(index))
     }
 
-    fn wait(
+    pub(crate) fn wait(
         &mut self,
         what: &str,
         mut is_true: impl FnMut(&mut Self) -> bool,
     ) -> Result<(), Violation> {
         let until = self.cluster.world.now() + HEAL_MAX;
+        let mut pause = Duration::from_millis(200);
         while self.cluster.world.now() < until {
-            self.cluster.world.run_for(Duration::from_millis(200));
-            self.check_reads()?;
+            self.cluster.world.run_for(pause);
+            pause = (pause * 5 / 4).min(Duration::from_secs(5));
+            self.check()?;
             if is_true(self) {
                 return Ok(());
             }
@@ -226,10 +312,20 @@ impl Run {
         Err(Violation::Stuck(format!("not '{what}' within {} s", HEAL_MAX.as_secs())))
     }
 
-    pub(crate) fn check_reads(&self) -> Result<(), Violation> {
-        match self.shared.wrong.borrow().clone() {
+    /// Everything that can be looked at while the cluster runs.
+    pub(crate) fn check(&self) -> Result<(), Violation> {
+        for shared in &self.shared {
+            if let Some((client, wrong)) = shared.wrong.borrow().clone() {
+                return Err(Violation::Read { client, wrong });
+            }
+        }
+        if let Some(what) = self.cluster.records.wrong() {
+            return Err(Violation::Record(what));
+        }
+        self.rest.watch(&self.cluster).map_err(Violation::Record)?;
+        match self.log.first() {
+            Some(line) => Err(Violation::Error(line)),
             None => Ok(()),
-            Some((client, wrong)) => Err(Violation::Read { client, wrong }),
         }
     }
 
@@ -248,16 +344,20 @@ impl Run {
         answer.flatten()
     }
 
-    fn create_volume(&mut self) -> Result<(), Violation> {
+    fn create_volume(&mut self, volume: usize) -> Result<(), Violation> {
+        let planned = &self.plan.volumes[volume];
         let command = Command::VolumeCreate {
-            name: VOLUME.to_owned(),
-            size_bytes: self.plan.sectors * SECTOR_SIZE,
-            ftt: self.plan.ftt,
+            name: VolumePlan::name(volume),
+            size_bytes: planned.sectors * SECTOR_SIZE,
+            ftt: planned.ftt,
         };
         let mut last = None;
         for _ in 0..20 {
-            match self.ask(0, command.clone()) {
+            let host = self.any_host();
+            match self.ask(host, command.clone()) {
                 Some(Reply::Ok(_)) => return Ok(()),
+                // Asked again after an answer that was lost.
+                _ if self.cluster.records.id(&VolumePlan::name(volume)).is_some() => return Ok(()),
                 other => last = other,
             }
             self.cluster.world.run_for(Duration::from_millis(500));
@@ -265,135 +365,107 @@ impl Run {
         Err(Violation::Stuck(format!("the volume cannot be created: {last:?}")))
     }
 
-    /// Whether every host says so: one that was cut off a moment ago knows no better.
-    fn is_green(&mut self) -> bool {
-        (0..self.cluster.machines.len()).all(|index| {
-            let Some(Reply::Ok(value)) = self.ask(index, Command::Status) else { return false };
-            let status = serde_json::from_value::<StatusReport>(value);
-            status.is_ok_and(|status| status.health == Health::Green)
-        })
+    /// Whether every host says that all is well: one that was cut off a moment ago knows no better.
+    /// With a host lost for good, the others' volumes are served.
+    pub(crate) fn is_whole(&mut self) -> bool {
+        let hosts = self.cluster.machines.len();
+        let wanted = match (0..hosts).any(|index| self.cluster.is_lost(index)) {
+            true => Health::Yellow,
+            false => Health::Green,
+        };
+        (0..hosts).filter(|index| !self.cluster.is_lost(*index)).collect::<Vec<_>>().iter().all(
+            |index| {
+                let Some(Reply::Ok(value)) = self.ask(*index, Command::Status) else {
+                    return false;
+                };
+                let status = serde_json::from_value::<StatusReport>(value);
+                status.is_ok_and(|status| status.health <= wanted)
+            },
+        )
+    }
+
+    /// The devices of this host were damaged: it may fall back, or refuse to start.
+    pub(crate) fn excuse(&mut self, host: usize) {
+        self.rest.excuse(host);
+        // Where a device failed under the damage, its host has to be started again.
+        self.has_failed_devices[host] = true;
+    }
+
+    pub(crate) fn is_excused(&self, host: usize) -> bool {
+        self.rest.is_excused(host)
     }
 
     pub(crate) fn any_host(&mut self) -> usize {
         self.rng.below(self.cluster.machines.len() as u64) as usize
     }
 
-    /// A random fault on a random host.
-    pub(crate) fn inject(&mut self, fault: Fault) {
-        let index = self.any_host();
-        self.inject_at(fault, index);
-    }
-
-    pub(crate) fn inject_at(&mut self, fault: Fault, index: usize) {
-        let kind = Fault::ALL.iter().position(|other| *other == fault).unwrap_or(0);
-        self.faults[kind] += 1;
-        let key = self.cluster.machines[index].key;
-        let other = self.cluster.machines[(index + 1) % self.cluster.machines.len()].key;
-        let world = self.cluster.world.clone();
-        match fault {
-            Fault::Crash | Fault::Kill => self.take_down(index, fault == Fault::Crash),
-            Fault::CrashAll => {
-                for index in 0..self.cluster.machines.len() {
-                    self.take_down(index, true);
-                }
-            }
-            Fault::Boot => self.boot_what_is_down(false),
-            Fault::Partition => world.partition(key, other, true),
-            Fault::OneWay => world.cut_one_way(key, other, true),
-            Fault::Isolate => {
-                for machine in &self.cluster.machines {
-                    if machine.key != key {
-                        world.partition(key, machine.key, true);
-                    }
-                }
-                world.partition(key, self.cluster.directory, true);
-            }
-            Fault::Reset => world.reset_links(key, other),
-            Fault::Heal => world.heal_all(),
-            Fault::Pause if world.is_up(key) => {
-                let pause = Duration::from_millis(1 + self.rng.below(PAUSE_MAX_MS));
-                world.pause(key, pause);
-            }
-            Fault::DirectoryAway if world.is_up(self.cluster.directory) => {
-                world.kill(self.cluster.directory);
-            }
-            Fault::Pause | Fault::DirectoryAway | Fault::Calm => {}
-        }
-    }
-
-    /// Power loss, or the end of the process.
-    pub(crate) fn take_down(&mut self, index: usize, is_crash: bool) {
-        if self.cluster.world.is_up(self.cluster.machines[index].key) {
-            self.cluster.take_down(index, is_crash);
-        }
-    }
-
-    fn boot_what_is_down(&mut self, all: bool) {
-        for index in 0..self.cluster.machines.len() {
-            let is_up = self.cluster.world.is_up(self.cluster.machines[index].key);
-            if !is_up && (all || self.rng.below(3) > 0) {
-                self.boot(index);
-            }
-        }
-        if !self.cluster.world.is_up(self.cluster.directory) {
-            self.cluster.boot_directory();
-        }
-    }
-
     fn heal(&mut self) {
         self.cluster.world.heal_all();
         for index in 0..self.cluster.machines.len() {
-            self.clear_disks(index);
+            if !self.is_excused(index) {
+                self.clear_disks(index); // sectors that cannot be read stay so until written
+            }
+            if std::mem::take(&mut self.has_failed_devices[index]) {
+                // A device that failed is used again only after a new start.
+                self.take_down(index, false);
+            }
         }
-        self.shared.only.set(None);
+        self.shared.iter().for_each(|shared| shared.only.set(None));
         self.boot_what_is_down(true);
     }
 
-    /// One reader on each host in turn reads the whole volume.
-    fn read_everything(&mut self) -> Result<(), Violation> {
+    /// One reader on each host in turn reads every volume: each copy is read by its own host, for
+    /// the owner reads its own and ownership follows the reader.
+    pub(crate) fn read_everything(&mut self) -> Result<(), Violation> {
         for index in 0..self.cluster.machines.len() {
+            if self.cluster.is_lost(index) {
+                continue;
+            }
             let key = self.cluster.machines[index].key;
             let (Some(env), Some(node)) = (self.cluster.world.env(key), self.cluster.node(index))
             else {
                 return Err(Violation::Stuck(format!("host{} is down", index + 1)));
             };
-            let shared = Rc::clone(&self.shared);
-            let is_done = Rc::new(RefCell::new(None));
-            let place = Rc::clone(&is_done);
-            let name = format!("last check on host{}", index + 1);
-            let author = author(index, self.runs[index]);
-            let whole = SectorRange::new(0, self.plan.sectors);
-            let task = env.spawn("last check", async move {
-                let outcome = match node.exports().attach(VOLUME) {
-                    Err(error) => Err(error.to_string()),
-                    Ok(device) => {
-                        let mut outcome = Ok(());
-                        for piece in whole.split_at_multiples(CHUNK_SECTORS) {
-                            let read = workload::read(&device, piece, &shared, author, &name).await;
-                            outcome = outcome.and(read.map_err(|error| error.to_string()));
-                        }
-                        outcome
+            for shared in self.shared.clone() {
+                let outcome = Rc::new(RefCell::new(None));
+                let (place, node) = (Rc::clone(&outcome), Rc::clone(&node));
+                let name = format!("last check on host{}", index + 1);
+                let author = author(index, self.runs[index]);
+                let task = env.spawn("last check", async move {
+                    let read = read_volume(&node, &shared, author, &name).await;
+                    *place.borrow_mut() = Some(read);
+                });
+                self.cluster.world.run_until(HEAL_MAX, || outcome.borrow().is_some());
+                drop(task);
+                self.check()?;
+                let host = index + 1;
+                match outcome.borrow_mut().take() {
+                    Some(Ok(())) => {}
+                    Some(Err(error)) => {
+                        return Err(Violation::Stuck(format!("host{host} cannot read: {error}")));
                     }
-                };
-                *place.borrow_mut() = Some(outcome);
-            });
-            self.cluster.world.run_until(HEAL_MAX, || is_done.borrow().is_some());
-            drop(task);
-            self.check_reads()?;
-            let outcome = is_done.borrow_mut().take();
-            match outcome {
-                Some(Ok(())) => {}
-                Some(Err(error)) => {
-                    return Err(Violation::Stuck(format!(
-                        "host{} cannot read: {error}",
-                        index + 1
-                    )));
+                    None => return Err(Violation::Stuck(format!("host{host} reads for ever"))),
                 }
-                None => return Err(Violation::Stuck(format!("host{} reads for ever", index + 1))),
             }
         }
         Ok(())
     }
+}
+
+async fn read_volume(
+    node: &Node,
+    shared: &Shared,
+    author: Author,
+    name: &str,
+) -> Result<(), String> {
+    let device = node.exports().attach(&shared.volume).map_err(|error| error.to_string())?;
+    let whole = SectorRange::new(0, shared.oracle.borrow().sectors());
+    let mut outcome = Ok(());
+    for piece in whole.split_at_multiples(CHUNK_SECTORS) {
+        let read = workload::read(&device, piece, shared, author, name).await;
+        outcome = outcome.and(read.map_err(|error| error.to_string()));
+    }
+    outcome
 }
 
 /// The clients of a host's run.

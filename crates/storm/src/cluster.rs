@@ -5,16 +5,14 @@ use crate::mutation::Mutation;
 use crate::plan::Plan;
 use crate::records::Records;
 use base::GroupId;
-use diskgroup::{CreateSizes, DiskGroup, GroupSpec};
+use diskgroup::{CreateSizes, DiskGroup, GroupError, GroupSpec};
 use env::{Address, Env};
 use host::{Command, GroupConfig, HostConfig, Node, NodeOptions, Reply, Tuning};
 use sim::{HostKey, World, WorldOptions};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 
-/// Name of the volume under test.
-pub const VOLUME: &str = "storm";
 /// The cluster's id.
 const CLUSTER: u64 = 0x5707;
 /// TCP port of the directory and of the hosts' peers.
@@ -30,6 +28,10 @@ pub struct Machine {
     pub number: u32,
     node: Rc<RefCell<Option<Rc<Node>>>>,
     is_formatted: Rc<RefCell<bool>>,
+    is_lost: Cell<bool>,
+    boots: Cell<u64>,
+    /// Failed starts of the process that runs.
+    refusals: Rc<Cell<u32>>,
 }
 
 /// The cluster under test.
@@ -58,13 +60,20 @@ impl Cluster {
     /// Machines, none of them started.
     #[must_use]
     pub fn new(plan: &Plan, mutation: Option<Mutation>) -> Self {
-        let world = World::new(WorldOptions { seed: plan.seed, ..WorldOptions::default() });
+        let world = World::new(WorldOptions {
+            seed: plan.seed,
+            quirks: plan.quirks,
+            ..WorldOptions::default()
+        });
         let directory = world.add_host("directory", ip(100));
         let machines = (1..=plan.hosts).map(|number| Machine {
             key: world.add_host(&format!("host{number}"), ip(number)),
             number,
             node: Rc::default(),
             is_formatted: Rc::default(),
+            is_lost: Cell::new(false),
+            boots: Cell::default(),
+            refusals: Rc::default(),
         });
         let machines: Vec<_> = machines.collect();
         for (machine, drift) in machines.iter().zip(&plan.drift_ppm) {
@@ -102,7 +111,8 @@ impl Cluster {
     {
         let machine = &self.machines[index];
         let config = self.config(machine.number);
-        let mut options = NodeOptions::default();
+        let mut options =
+            NodeOptions { group: self.plan.group.clone(), object: self.plan.object.clone() };
         if let Some(mutation) = self.mutation {
             mutation.apply(&mut options);
         }
@@ -110,11 +120,17 @@ impl Cluster {
         let place = Rc::clone(&machine.node);
         let segment_size = self.plan.segment_size;
         let is_formatted = Rc::clone(&machine.is_formatted);
-        let sizes = CreateSizes { cache: self.plan.cache_size, capacity: self.plan.capacity_size };
+        machine.boots.set(machine.boots.get() + 1);
+        machine.refusals.set(0);
+        let refusals = Rc::clone(&machine.refusals);
+        let sizes = self.plan.sizes;
         self.world.boot(machine.key, move |env: Env| {
             Box::pin(async move {
                 if !*is_formatted.borrow() {
-                    format(&env, &config, sizes, segment_size).await;
+                    for (number, group) in (1..).zip(&config.groups) {
+                        let id = GroupId(u64::from(config.id) * 16 + number);
+                        format(&env, group, id, sizes, segment_size).await;
+                    }
                     *is_formatted.borrow_mut() = true;
                 }
                 let node = loop {
@@ -123,6 +139,7 @@ impl Cluster {
                         // As a supervisor does. Who never starts is noticed as stuck.
                         Err(error) => tracing::warn!(name = config.name, %error, "does not start"),
                     }
+                    refusals.set(refusals.get() + 1);
                     env.sleep(RESTART_PAUSE).await;
                 };
                 *place.borrow_mut() = Some(Rc::clone(&node));
@@ -144,12 +161,26 @@ impl Cluster {
             control: "unix:/control.sock".to_owned(),
             directory: format!("tcp:{}:{PORT}", ip(100)),
             etcd: Vec::new(),
-            groups: vec![GroupConfig {
-                cache: "cache".to_owned(),
-                capacity: vec!["capacity".to_owned()],
-            }],
-            tuning: Tuning { io_timeout_seconds: 60, stall_ms: 2000 },
+            groups: (0..self.plan.groups).map(|group| self.group(group)).collect(),
+            tuning: Tuning {
+                io_timeout_seconds: 60,
+                stall_ms: u64::try_from(self.plan.object.stall.as_millis()).unwrap_or(2000),
+            },
         }
+    }
+
+    fn group(&self, group: u32) -> GroupConfig {
+        GroupConfig {
+            cache: format!("cache{group}"),
+            capacity: (0..self.plan.devices).map(|at| format!("capacity{group}.{at}")).collect(),
+        }
+    }
+
+    /// The paths of a host's devices, the same on each.
+    #[must_use]
+    pub fn devices(&self) -> Vec<String> {
+        let groups = (0..self.plan.groups).map(|group| self.group(group));
+        groups.flat_map(|group| std::iter::once(group.cache).chain(group.capacity)).collect()
     }
 
     /// Power loss (`is_crash`) or the end of the process.
@@ -165,6 +196,30 @@ impl Cluster {
         drop(node);
     }
 
+    /// A host whose devices are damaged so that it refuses to start: it stays down.
+    pub fn lose(&self, index: usize) {
+        self.take_down(index, true);
+        self.machines[index].is_lost.set(true);
+    }
+
+    /// How often a host was started.
+    #[must_use]
+    pub fn boots(&self, index: usize) -> u64 {
+        self.machines[index].boots.get()
+    }
+
+    /// How often the process of a host that is not ready has tried to start and could not.
+    #[must_use]
+    pub fn refusals(&self, index: usize) -> u32 {
+        self.machines[index].refusals.get()
+    }
+
+    /// Whether it is lost.
+    #[must_use]
+    pub fn is_lost(&self, index: usize) -> bool {
+        self.machines[index].is_lost.get()
+    }
+
     /// The node of a host that is ready.
     #[must_use]
     pub fn node(&self, index: usize) -> Option<Rc<Node>> {
@@ -172,12 +227,24 @@ impl Cluster {
     }
 }
 
-async fn format(env: &Env, config: &HostConfig, sizes: CreateSizes, segment_size: u64) {
-    let group = &config.groups[0];
+async fn format(
+    env: &Env,
+    group: &GroupConfig,
+    id: GroupId,
+    sizes: CreateSizes,
+    segment_size: u64,
+) {
     let spec = GroupSpec { cache: group.cache.clone(), capacity: group.capacity.clone() };
-    let id = GroupId(u64::from(config.id));
-    let formatted = DiskGroup::format_with(env, &spec, Some(sizes), true, id, segment_size).await;
-    assert!(formatted.is_ok(), "a new device cannot be formatted: {formatted:?}");
+    // Where power failed half-way it is begun anew.
+    loop {
+        let made = DiskGroup::format_with(env, &spec, Some(sizes), true, id, segment_size).await;
+        match made {
+            Ok(()) => return,
+            Err(error @ GroupError::TooSmall { .. }) => panic!("no plan has such sizes: {error}"),
+            Err(error) => tracing::warn!(%error, "not formatted"),
+        }
+        env.sleep(RESTART_PAUSE).await;
+    }
 }
 
 /// Asks the host on whose machine this runs, through its control door.

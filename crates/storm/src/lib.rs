@@ -6,18 +6,29 @@
 
 mod campaign;
 mod cluster;
+mod damage;
+mod fault;
+mod inject;
+mod log;
 mod mirrors;
 mod mutation;
 mod oracle;
 mod plan;
 mod records;
 mod regressions;
+mod rest;
 mod runner;
 mod script;
+mod shrink;
+mod story;
 mod workload;
 
 pub use campaign::{Outcome, Violation, run};
+pub use fault::{Counts, Fault};
+pub use log::print_log;
 pub use mutation::Mutation;
-pub use plan::{Fault, Plan, Story};
+pub use plan::{Plan, Trim};
 pub use regressions::{Regression, regressions};
+pub use shrink::Case;
+pub use story::Story;
 pub use runner::{Done, Job, plan_of, run_caught};

@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `gabion-storm`: runs fault campaigns and replays their seeds.
+//! `gabion-storm`: runs fault campaigns, replays and shrinks their seeds, and breaks rules to see
+//! that the campaign notices.
 #![forbid(unsafe_code)]
 
+mod hunt;
 mod summary;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use std::process::ExitCode;
-use storm::{Job, Mutation, Outcome, Story, plan_of, run, run_caught};
+use storm::{Case, Job, Mutation, Outcome, Story, Trim, plan_of, run, run_caught};
 use summary::Summary;
 
 /// Fault campaigns in simulation.
 #[derive(Parser)]
 #[command(after_help = "Examples:
   gabion-storm run --seeds 1000
-  gabion-storm replay 4711
-  gabion-storm run --seeds 200 --mutation no-reconcile")]
+  gabion-storm run --hours 2 --jobs 2
+  gabion-storm run --scenario damage --seeds 200
+  gabion-storm replay --seed 4711
+  gabion-storm shrink --seed 4711
+  gabion-storm hunt --mutation no-reconcile")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -39,70 +44,154 @@ enum Command {
         /// How many at a time
         #[arg(long, default_value_t = 2)]
         jobs: usize,
-        /// Break a rule on purpose (see 'mutations')
-        #[arg(long)]
-        mutation: Option<String>,
         /// Run every seed twice and compare the digests, not one in twenty
         #[arg(long)]
         twice: bool,
-        /// This story in every round instead of those that the seed draws (see 'stories')
-        #[arg(long)]
-        story: Option<Story>,
+        #[command(flatten)]
+        what: What,
     },
-    /// Run the seeds that once found something
-    Regressions,
-    /// Run one seed with the hosts' log on standard error (RUST_LOG-style filter in STORM_LOG)
+    /// Run one seed with a log of what happens on standard error (STORM_LOG=trace for more)
     Replay {
-        /// The seed
-        seed: u64,
-        /// Break a rule on purpose
-        #[arg(long)]
-        mutation: Option<String>,
-        /// This story in every round
-        #[arg(long)]
-        story: Option<Story>,
+        #[command(flatten)]
+        seed: Seed,
+        #[command(flatten)]
+        what: What,
+        #[command(flatten)]
+        less: Less,
     },
-    /// List the stories of a round
-    Stories,
-    /// List the rules that can be broken
-    Mutations,
-    /// Break each rule in turn and count the seeds until it is noticed
-    Hunt {
-        /// Seeds per rule at most
-        #[arg(long, default_value_t = 100)]
+    /// Find a smaller run that shows what a failing seed shows
+    Shrink {
+        #[command(flatten)]
+        seed: Seed,
+        #[command(flatten)]
+        what: What,
+    },
+    /// Run seeds twice: equal seeds must give equal runs, event for event
+    Digest {
+        /// How many
+        #[arg(long, default_value_t = 20)]
         seeds: u64,
         /// The first one
         #[arg(long, default_value_t = 1)]
         first: u64,
-        /// This rule alone
-        #[arg(long)]
-        mutation: Option<String>,
-        /// This story in every round
-        #[arg(long)]
-        story: Option<Story>,
     },
+    /// Run the seeds that once found something
+    Regressions,
+    /// List the scenarios of a round
+    Scenarios,
+    /// List the rules that can be broken
+    Mutations,
+    /// Break each rule in turn and count the seeds until it is noticed
+    Hunt(hunt::Hunt),
+}
+
+#[derive(Args)]
+struct Seed {
+    /// The seed
+    #[arg(long = "seed", value_name = "SEED")]
+    number: u64,
+}
+
+#[derive(Args)]
+struct What {
+    /// This scenario in every round instead of those that the seed draws (see 'scenarios')
+    #[arg(long, value_name = "NAME")]
+    scenario: Option<Story>,
+    /// Break a rule on purpose (see 'mutations')
+    #[arg(long, value_name = "NAME", value_parser = find)]
+    mutation: Option<Mutation>,
+}
+
+/// What `shrink` says to leave out.
+#[derive(Args)]
+struct Less {
+    /// Hosts at most
+    #[arg(long)]
+    hosts: Option<u32>,
+    /// Volumes at most
+    #[arg(long)]
+    volumes: Option<usize>,
+    /// Begin with this round, counted from 0
+    #[arg(long, default_value_t = 0)]
+    first_round: usize,
+    /// Rounds at most
+    #[arg(long)]
+    rounds: Option<usize>,
+    /// Random faults in a round at most
+    #[arg(long)]
+    steps: Option<u32>,
+    /// Writers and readers on each host at most
+    #[arg(long)]
+    clients: Option<u32>,
+    /// One disk group with one capacity device on each host
+    #[arg(long)]
+    plain: bool,
+    /// A directory that answers
+    #[arg(long)]
+    calm: bool,
+    /// The limits and time-outs of production
+    #[arg(long)]
+    defaults: bool,
+    /// Another world with the same plan
+    #[arg(long, default_value_t = 0)]
+    salt: u64,
+}
+
+impl Less {
+    fn trim(&self) -> Trim {
+        Trim {
+            volumes: self.volumes,
+            hosts: self.hosts,
+            first_round: self.first_round,
+            rounds: self.rounds,
+            steps: self.steps,
+            clients: self.clients,
+            is_plain: self.plain,
+            is_calm: self.calm,
+            is_default: self.defaults,
+            salt: self.salt,
+        }
+    }
+
+    /// The flags that say so.
+    fn flags(trim: &Trim) -> String {
+        let mut flags = Vec::new();
+        let mut number = |name: &str, value: Option<u64>| {
+            flags.extend(value.map(|value| format!("--{name} {value}")));
+        };
+        number("hosts", trim.hosts.map(u64::from));
+        number("volumes", trim.volumes.map(|count| count as u64));
+        number("first-round", (trim.first_round > 0).then_some(trim.first_round as u64));
+        number("rounds", trim.rounds.map(|count| count as u64));
+        number("steps", trim.steps.map(u64::from));
+        number("clients", trim.clients.map(u64::from));
+        number("salt", (trim.salt > 0).then_some(trim.salt));
+        let switches =
+            [("--plain", trim.is_plain), ("--calm", trim.is_calm), ("--defaults", trim.is_default)];
+        flags.extend(switches.iter().filter(|(_, on)| *on).map(|(name, _)| (*name).to_owned()));
+        flags.join(" ")
+    }
+}
+
+fn find(name: &str) -> Result<Mutation, String> {
+    Mutation::by_name(name).ok_or_else(|| "no such rule: see 'gabion-storm mutations'".to_owned())
 }
 
 fn main() -> ExitCode {
     match Cli::parse().command {
-        Command::Run { seeds, hours, minutes, first, jobs, mutation, twice: is_twice, story } => {
-            let mutation = match find(mutation.as_deref()) {
-                Ok(mutation) => mutation,
-                Err(code) => return code,
-            };
+        Command::Run { seeds, hours, minutes, first, jobs, twice: is_twice, what } => {
             let limit = minutes.or(hours.map(|hours| hours * 60.0));
             let seeds = if limit.is_some() { u64::MAX - first } else { seeds };
+            let (mutation, story) = (what.mutation, what.scenario);
             campaign(&Job { first, seeds, jobs, is_twice, mutation, story }, limit)
         }
+        Command::Replay { seed, what, less } => replay(case(&seed, &what), less.trim()),
+        Command::Shrink { seed, what } => shrink(case(&seed, &what)),
+        Command::Digest { seeds, first } => digest(first, seeds),
         Command::Regressions => rerun(),
-        Command::Replay { seed, mutation, story } => replay(seed, mutation.as_deref(), story),
-        Command::Hunt { seeds, first, mutation, story } => {
-            hunt(first, seeds, mutation.as_deref(), story)
-        }
-        Command::Stories => {
-            for story in Story::ALL {
-                println!("{story}");
-            }
+        Command::Hunt(hunt) => hunt.run(),
+        Command::Scenarios => {
+            Story::ALL.iter().for_each(|story| println!("{story}"));
             ExitCode::SUCCESS
         }
         Command::Mutations => {
@@ -114,15 +203,12 @@ fn main() -> ExitCode {
     }
 }
 
-fn find(name: Option<&str>) -> Result<Option<Mutation>, ExitCode> {
-    let Some(name) = name else { return Ok(None) };
-    match Mutation::by_name(name) {
-        Some(mutation) => Ok(Some(mutation)),
-        None => {
-            eprintln!("gabion-storm: no mutation '{name}': see 'gabion-storm mutations'");
-            Err(ExitCode::from(2))
-        }
-    }
+fn case(seed: &Seed, what: &What) -> Case {
+    Case { seed: seed.number, story: what.scenario, mutation: what.mutation }
+}
+
+fn verdict(is_good: bool) -> ExitCode {
+    if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Runs a job, for `minutes` at most where that is given.
@@ -149,7 +235,7 @@ fn campaign(job: &Job, minutes: Option<f64>) -> ExitCode {
     });
     bar.finish_and_clear();
     summary.print(job.first, begun.elapsed());
-    if summary.bad.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    verdict(summary.bad.is_empty())
 }
 
 #[expect(clippy::disallowed_methods, reason = "how long the campaign itself took")]
@@ -159,63 +245,48 @@ fn clock() -> std::time::Instant {
 
 /// Runs the list of regressions; each must be clean.
 fn rerun() -> ExitCode {
-    let mut bad = 0;
+    let mut is_good = true;
     for one in storm::regressions() {
-        let outcome = run_caught(&plan_of(one.seed, one.story), None);
-        let verdict = outcome.violation.map_or("clean".to_owned(), |violation| {
-            bad += 1;
-            violation.to_string()
-        });
+        let outcome = run_caught(&plan_of(one.seed, one.story, Trim::default()), None);
+        is_good &= outcome.violation.is_none();
+        let verdict = outcome.violation.map_or("clean".to_owned(), |what| what.to_string());
         println!("seed {:>6}: {verdict} ({})", one.seed, one.note);
     }
-    if bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    verdict(is_good)
 }
 
-/// Prints, for each broken rule, in which seed it was noticed and by what.
-fn hunt(first: u64, seeds: u64, name: Option<&str>, story: Option<Story>) -> ExitCode {
-    let wanted = match find(name) {
-        Ok(wanted) => wanted,
-        Err(code) => return code,
-    };
-    let all = Mutation::ALL.iter().copied();
-    let mut survivors = 0;
-    for mutation in all.filter(|m| wanted.is_none_or(|wanted| wanted.name == m.name)) {
-        let noticed = (first..first + seeds).find_map(|seed| {
-            // A broken rule may trip an assertion of the code itself: that counts as noticed.
-            let outcome = run_caught(&plan_of(seed, story), Some(mutation));
-            Some((seed, outcome.violation?.to_string()))
-        });
-        match noticed {
-            Some((seed, how)) => {
-                let count = seed - first + 1;
-                println!("{:<24} rule {:<4} seed {count:>4}: {how}", mutation.name, mutation.rule);
-            }
-            None => {
-                survivors += 1;
-                println!("{:<24} rule {:<4} SURVIVES {seeds}", mutation.name, mutation.rule);
-            }
-        }
+fn digest(first: u64, seeds: u64) -> ExitCode {
+    let mut is_good = true;
+    for seed in first..first + seeds {
+        let plan = plan_of(seed, None, Trim::default());
+        let (one, two) = (run_caught(&plan, None), run_caught(&plan, None));
+        let is_equal = (one.digest, one.events) == (two.digest, two.events);
+        is_good &= is_equal;
+        let word = if is_equal { "" } else { ", and another one the second time" };
+        println!("seed {seed:>6}: {:016x} after {} events{word}", one.digest, one.events);
     }
-    if survivors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    verdict(is_good)
 }
 
-fn replay(seed: u64, mutation: Option<&str>, story: Option<Story>) -> ExitCode {
-    let mutation = match find(mutation) {
-        Ok(mutation) => mutation,
-        Err(code) => return code,
-    };
+fn replay(case: Case, trim: Trim) -> ExitCode {
     let filter = tracing_subscriber::EnvFilter::try_from_env("STORM_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    // Without it the run is the same, only silent.
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .without_time()
-        .with_ansi(false)
-        .try_init();
-    let plan = plan_of(seed, story);
-    println!("{plan:?}");
-    let outcome: Outcome = run(&plan, mutation);
-    println!("{outcome:?}");
-    if outcome.violation.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    storm::print_log(filter);
+    let plan = case.plan(trim);
+    println!("{plan:#?}");
+    let outcome: Outcome = run(&plan, case.mutation);
+    println!("{outcome:#?}");
+    verdict(outcome.violation.is_none())
+}
+
+fn shrink(case: Case) -> ExitCode {
+    let Some(trim) = case.shrink(|trim| println!("still with {}", Less::flags(trim))) else {
+        eprintln!("gabion-storm: seed {} finds nothing: there is nothing to shrink", case.seed);
+        return ExitCode::FAILURE;
+    };
+    let mut command = format!("gabion-storm replay --seed {}", case.seed);
+    command.extend(case.story.map(|story| format!(" --scenario {story}")));
+    command.extend(case.mutation.map(|mutation| format!(" --mutation {}", mutation.name)));
+    println!("{command} {}", Less::flags(&trim));
+    ExitCode::SUCCESS
 }

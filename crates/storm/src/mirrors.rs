@@ -3,6 +3,7 @@
 
 use crate::cluster::Cluster;
 use base::{CHUNK_SECTORS, ComponentId, SectorRange};
+use diskgroup::DiskGroup;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -17,13 +18,16 @@ const READ_MAX: Duration = Duration::from_secs(60);
 pub fn compare(cluster: &Cluster) -> Result<u64, String> {
     let mut contents: Vec<(u64, usize, Vec<u8>)> = Vec::new();
     for index in 0..cluster.machines.len() {
+        if cluster.is_lost(index) {
+            continue;
+        }
         let Some(node) = cluster.node(index) else {
             return Err(format!("host{} is not up at the end", index + 1));
         };
         for group in node.groups() {
             for component in group.components() {
                 let Some(info) = group.component(component) else { continue };
-                let content = read_all(cluster, index, component, info.sectors)?;
+                let content = read_all(cluster, index, group.clone(), component, info.sectors)?;
                 contents.push((info.object.0, index, content));
             }
         }
@@ -59,21 +63,19 @@ fn tag(sector: &[u8]) -> u64 {
 fn read_all(
     cluster: &Cluster,
     index: usize,
+    group: DiskGroup,
     component: ComponentId,
     sectors: u64,
 ) -> Result<Vec<u8>, String> {
     let Some(env) = cluster.world.env(cluster.machines[index].key) else {
         return Err(format!("host{} has no process", index + 1));
     };
-    let Some(node) = cluster.node(index) else {
-        return Err(format!("host{} is not ready", index + 1));
-    };
     let result = Rc::new(RefCell::new(None));
     let place = Rc::clone(&result);
     let task = env.spawn("compare", async move {
         let mut content = Vec::new();
         for piece in SectorRange::new(0, sectors).split_at_multiples(CHUNK_SECTORS) {
-            match node.groups()[0].read(component, piece).await {
+            match group.read(component, piece).await {
                 Ok(data) => content.extend_from_slice(&data.payload),
                 Err(error) => {
                     *place.borrow_mut() = Some(Err(format!("{piece:?}: {error}")));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Rules that can be broken on purpose, to show that the campaign would find it.
 
+use crate::story::Story;
 use host::NodeOptions;
 
 /// One broken rule. The names are those of the command line.
@@ -10,12 +11,19 @@ pub struct Mutation {
     pub name: &'static str,
     /// The rule of PROTOCOL.md (or STORE.md) that it removes.
     pub rule: &'static str,
+    /// The scenario that meets it, where any other hardly would.
+    pub scenario: Option<Story>,
     apply: fn(&mut NodeOptions),
 }
 
 macro_rules! object {
-    ($name:literal, $rule:literal, $field:ident) => {
-        Mutation { name: $name, rule: $rule, apply: |o| o.object.mutations.$field = true }
+    ($name:literal, $rule:literal, $field:ident $(, $story:ident)?) => {
+        Mutation {
+            name: $name,
+            rule: $rule,
+            scenario: None $(.or(Some(Story::$story)))?,
+            apply: |o| o.object.mutations.$field = true,
+        }
     };
 }
 

@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What one seed runs: sizes, load and faults, all drawn from the seed (swarm testing: each run has
-//! some kinds of faults and not others, so that rare mixtures are reached).
+//! What one seed runs: the cluster, its sizes and limits, load and faults, all drawn from the seed
+//! (swarm testing: limits are small or large, kinds of faults are there or not, so that rare
+//! mixtures are reached).
 
+use crate::fault::{Fault, Weights};
+use crate::story::Story;
 use base::Rng;
 use directory::ServerFaults;
-use std::fmt;
-use std::str::FromStr;
+use diskgroup::{CreateSizes, GroupOptions};
+use object::ObjectOptions;
+use sim::QuirkModel;
 use std::time::Duration;
+
+/// Clients of all volumes together, at most.
+const CLIENTS_MAX: u64 = 12;
 
 /// Everything that a run is made of.
 #[derive(Clone, Debug)]
@@ -15,33 +22,60 @@ pub struct Plan {
     pub seed: u64,
     /// Data hosts.
     pub hosts: u32,
-    /// Size of the volume, sectors.
-    pub sectors: u64,
-    /// Failures to tolerate.
-    pub ftt: u8,
-    /// What the clients do.
-    pub load: Load,
+    /// Racks that they stand in, one after the other.
+    pub racks: u32,
+    /// Disk groups of each host.
+    pub groups: u32,
+    /// Capacity devices of each group.
+    pub devices: u32,
+    /// The volumes under test.
+    pub volumes: Vec<VolumePlan>,
     /// Load under faults, then healed and checked, one after the other.
     pub rounds: Vec<Round>,
     /// Steps of the random fault injector in one round; each lasts up to `step_max`.
     pub steps: u32,
     /// Longest time between two random faults.
     pub step_max: Duration,
-    /// Weights of the random faults, in the order of [`Fault`].
-    pub weights: [u64; Fault::ALL.len()],
+    /// Weights of the random faults.
+    pub weights: Weights,
     /// Size of a segment of the write buffer, bytes: holds the largest append.
     pub segment_size: u64,
-    /// Size of each cache device, bytes.
-    pub cache_size: u64,
-    /// Size of each capacity device, bytes.
-    pub capacity_size: u64,
+    /// Sizes of the devices.
+    pub sizes: CreateSizes,
+    /// Limits of the disk groups.
+    pub group: GroupOptions,
+    /// Time-outs of the protocol.
+    pub object: ObjectOptions,
     /// Clock drift of each host, parts per million, within the protocol's bound.
     pub drift_ppm: Vec<i64>,
     /// What goes wrong between the directory and those who ask it.
     pub directory: ServerFaults,
+    /// Rare paths made common.
+    pub quirks: QuirkModel,
 }
 
-/// What the clients of each host do.
+/// One volume and what is done to it.
+#[derive(Clone, Debug)]
+pub struct VolumePlan {
+    /// Its size, sectors.
+    pub sectors: u64,
+    /// Failures to tolerate.
+    pub ftt: u8,
+    /// What its clients do.
+    pub load: Load,
+    /// Where its clients are: indices of hosts.
+    pub clients: Vec<usize>,
+}
+
+impl VolumePlan {
+    /// Its name.
+    #[must_use]
+    pub fn name(index: usize) -> String {
+        format!("storm{index}")
+    }
+}
+
+/// What the clients of a volume do, on each host that has some.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     /// Clients that write and read.
@@ -62,135 +96,10 @@ pub struct Load {
 pub struct Round {
     /// What goes wrong.
     pub story: Story,
+    /// The volume whose owner and replicas it is about.
+    pub focus: usize,
     /// Whether the load ends with the decisive fault, so that nothing overwrites its traces.
     pub is_quiet: bool,
-}
-
-/// What goes wrong in a round. `script.rs` tells each story.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Story {
-    /// Random faults at random moments.
-    Random,
-    /// The owner's way to a replica is cut, and it dies before it learns so.
-    Severed,
-    /// The owner hears nobody while its clients go on, and comes back.
-    Isolated,
-    /// The owner loses the directory first and everybody else later.
-    LateIsolation,
-    /// The owner loses the directory and one replica, and keeps the other.
-    HalfBlind,
-    /// Something fails in the moment in which a replica becomes active again.
-    JoinFault,
-    /// Something fails in the middle of a resync.
-    ResyncFault,
-    /// A replica comes and goes.
-    Flaps,
-    /// An owner that was succeeded meets a replica that has just restarted.
-    OldOwner,
-    /// A replica's device holds writes back while its owner is succeeded.
-    HeldWrites,
-    /// Ownership moves from host to host and back.
-    PingPong,
-    /// Something fails in the middle of a take-over.
-    TakeOverFault,
-    /// Links and devices that are slow but alive, under random faults.
-    Slow,
-}
-
-impl Story {
-    /// All of them.
-    pub const ALL: [Self; 13] = [
-        Self::Random,
-        Self::Severed,
-        Self::Isolated,
-        Self::LateIsolation,
-        Self::HalfBlind,
-        Self::JoinFault,
-        Self::ResyncFault,
-        Self::Flaps,
-        Self::OldOwner,
-        Self::HeldWrites,
-        Self::PingPong,
-        Self::TakeOverFault,
-        Self::Slow,
-    ];
-}
-
-impl fmt::Display for Story {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = match self {
-            Self::Random => "random",
-            Self::Severed => "severed",
-            Self::Isolated => "isolated",
-            Self::LateIsolation => "late-isolation",
-            Self::HalfBlind => "half-blind",
-            Self::JoinFault => "join-fault",
-            Self::ResyncFault => "resync-fault",
-            Self::Flaps => "flaps",
-            Self::OldOwner => "old-owner",
-            Self::HeldWrites => "held-writes",
-            Self::PingPong => "ping-pong",
-            Self::TakeOverFault => "take-over-fault",
-            Self::Slow => "slow",
-        };
-        f.write_str(name)
-    }
-}
-
-impl FromStr for Story {
-    type Err = String;
-    fn from_str(name: &str) -> Result<Self, String> {
-        let mut all = Self::ALL.into_iter();
-        let found = all.find(|story| story.to_string() == name);
-        found.ok_or_else(|| format!("no story '{name}'"))
-    }
-}
-
-/// What may happen to a cluster at any moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// Power loss of a host.
-    Crash,
-    /// `kill -9` of a host's process.
-    Kill,
-    /// Power loss of every host at once.
-    CrashAll,
-    /// A host that is down starts again.
-    Boot,
-    /// Two hosts stop hearing each other.
-    Partition,
-    /// A host stops hearing another one, but not the other way round.
-    OneWay,
-    /// A host stops hearing everybody, the directory included.
-    Isolate,
-    /// All connections between two hosts are reset.
-    Reset,
-    /// Everybody hears everybody again.
-    Heal,
-    /// A process stops for a while and comes back.
-    Pause,
-    /// The directory's process is killed; it comes back by `Boot`.
-    DirectoryAway,
-    /// Nothing but time.
-    Calm,
-}
-
-impl Fault {
-    /// All kinds.
-    pub const ALL: [Self; 12] = [
-        Self::Crash,
-        Self::Kill,
-        Self::CrashAll,
-        Self::Boot,
-        Self::Partition,
-        Self::OneWay,
-        Self::Isolate,
-        Self::Reset,
-        Self::Heal,
-        Self::Pause,
-        Self::DirectoryAway,
-        Self::Calm,
-    ];
 }
 
 impl Plan {
@@ -198,57 +107,96 @@ impl Plan {
     #[must_use]
     pub fn of_seed(seed: u64) -> Self {
         let mut rng = Rng::stream(seed, 1);
-        let mut weights = [0; Fault::ALL.len()];
-        for (fault, weight) in Fault::ALL.iter().zip(&mut weights) {
-            *weight = match fault {
-                Fault::Boot => 8,
-                Fault::Heal => 5,
-                Fault::Calm => 2,
-                Fault::CrashAll | Fault::DirectoryAway => rng.below(2),
-                _ if rng.below(3) == 0 => 0,
-                _ => 1 + rng.below(4),
-            };
-        }
-        let hosts = 3;
+        let hosts = match rng.below(10) {
+            0..6 => 3,
+            6..9 => 4 + rng.below(3) as u32,
+            _ => 7 + rng.below(6) as u32,
+        };
+        let is_slow = rng.below(2) == 0;
+        let groups = if rng.below(3) > 0 { 1 } else { 1 + rng.below(3) as u32 };
+        let count = if rng.below(2) == 0 { 1 } else { 1 + rng.below(3) };
+        let mut room = CLIENTS_MAX;
+        let volumes: Vec<_> =
+            (0..count).map(|_| VolumePlan::draw(&mut rng, hosts, is_slow, &mut room)).collect();
+        let step_ms = if is_slow { 1000 << rng.below(5) } else { 100 << rng.below(6) };
+        let rounds = 1 + rng.below(if hosts > 6 { 2 } else { 4 });
         Self {
             seed,
             hosts,
-            sectors: 512 << rng.below(5),
-            ftt: if rng.below(12) == 0 { 0 } else { 1 },
-            load: Load::draw(&mut rng),
-            rounds: (0..1 + rng.below(4)).map(|_| Round::draw(&mut rng)).collect(),
+            racks: 2 + rng.below(2) as u32,
+            groups,
+            devices: if rng.below(3) > 0 { 1 } else { 1 + rng.below(3) as u32 },
+            rounds: Round::draw_all(&mut rng, rounds, volumes.len()),
+            volumes,
             steps: 5 + rng.below(20) as u32,
-            step_max: Duration::from_millis(100 << rng.below(6)),
-            weights,
+            step_max: Duration::from_millis(step_ms),
+            weights: Weights::draw(&mut rng),
             segment_size: 2 << 20,
-            cache_size: (20 + rng.below(30)) << 20,
-            capacity_size: 256 << 20,
+            sizes: CreateSizes {
+                cache: (20 + rng.below(40)) << 20,
+                capacity: (96 + rng.below(160)) << 20,
+            },
+            group: group_options(&mut rng),
+            object: object_options(&mut rng),
             drift_ppm: (0..hosts).map(|_| rng.between(0, 1000) as i64 - 500).collect(),
             directory: directory_faults(&mut rng),
+            quirks: match rng.below(3) {
+                0 => QuirkModel::default(),
+                _ => QuirkModel { armed_ppm: 250_000, fire_ppm: 1000 << rng.below(8) },
+            },
         }
     }
 
-    /// Draws the next random fault.
+    /// The rack of a host.
     #[must_use]
-    pub fn draw(&self, rng: &mut Rng) -> Fault {
-        let total: u64 = self.weights.iter().sum();
-        let mut at = rng.below(total.max(1));
-        for (fault, weight) in Fault::ALL.iter().zip(self.weights) {
-            if at < weight {
-                return *fault;
-            }
-            at -= weight;
+    pub fn rack_of(&self, host: usize) -> usize {
+        host % self.racks as usize
+    }
+
+    /// Whether a round goes beyond what the system promises.
+    #[must_use]
+    pub fn is_beyond(&self) -> bool {
+        self.rounds.iter().any(|round| round.story.is_beyond())
+    }
+
+    /// One story in every round, in every seed.
+    pub fn tell_only(&mut self, story: Story) {
+        self.rounds.iter_mut().for_each(|round| round.story = story);
+    }
+}
+
+impl VolumePlan {
+    fn draw(rng: &mut Rng, hosts: u32, is_slow: bool, room: &mut u64) -> Self {
+        let load = Load::draw(rng, is_slow);
+        let each = u64::from(load.writers + load.readers);
+        let wanted = if rng.below(2) == 0 { 3 } else { 1 + rng.below(3) };
+        let count = wanted.min((*room / each).max(1)).min(u64::from(hosts));
+        *room = room.saturating_sub(count * each);
+        let mut all: Vec<usize> = (0..hosts as usize).collect();
+        let clients = (0..count).map(|_| all.remove(rng.below(all.len() as u64) as usize));
+        Self {
+            clients: clients.collect(),
+            sectors: 512 << rng.below(5),
+            ftt: match rng.below(12) {
+                0 => 0,
+                1..4 => 2,
+                _ => 1,
+            },
+            load,
         }
-        Fault::Calm
     }
 }
 
 impl Load {
-    fn draw(rng: &mut Rng) -> Self {
+    fn draw(rng: &mut Rng, is_slow: bool) -> Self {
+        let pauses: [u64; 7] = match is_slow {
+            true => [100, 250, 250, 500, 500, 1000, 4000],
+            false => [4, 16, 32, 64, 64, 128, 256],
+        };
         Self {
             writers: 1 + rng.below(3) as u32,
             readers: rng.below(3) as u32,
-            pause_max: Duration::from_millis([4, 16, 32, 64, 64, 128, 256][rng.below(7) as usize]),
+            pause_max: Duration::from_millis(pauses[rng.below(7) as usize]),
             hot_percent: [0, 20, 50, 90][rng.below(4) as usize],
             hot_sectors: 8 << rng.below(6),
         }
@@ -256,9 +204,54 @@ impl Load {
 }
 
 impl Round {
-    fn draw(rng: &mut Rng) -> Self {
-        let story = Story::ALL[rng.below(Story::ALL.len() as u64) as usize];
-        Self { story, is_quiet: rng.below(2) == 0 }
+    /// One seed in forty goes beyond the contract, and then in its only round.
+    fn draw_all(rng: &mut Rng, count: u64, volumes: usize) -> Vec<Self> {
+        let focus = |rng: &mut Rng| rng.below(volumes as u64) as usize;
+        if rng.below(40) == 0 {
+            let story = if rng.below(2) == 0 { Story::LyingFlush } else { Story::WildClock };
+            return vec![Self { story, focus: focus(rng), is_quiet: false }];
+        }
+        let stories: Vec<_> = Story::ALL.iter().filter(|story| !story.is_beyond()).collect();
+        let draw = |_| Self {
+            story: *stories[rng.below(stories.len() as u64) as usize],
+            focus: rng.below(volumes as u64) as usize,
+            is_quiet: rng.below(2) == 0,
+        };
+        (0..count).map(draw).collect()
+    }
+}
+
+/// Small limits in half of the runs.
+fn group_options(rng: &mut Rng) -> GroupOptions {
+    let production = GroupOptions::default();
+    if rng.below(2) == 0 {
+        return production;
+    }
+    GroupOptions {
+        crc_cache_bytes: 4096 << rng.below(8),
+        destage_depth: 1 << rng.below(5),
+        idle_after: Duration::from_millis(20 << rng.below(9)),
+        ..production
+    }
+}
+
+/// Other time-outs in half of the runs, the same ones on all hosts.
+fn object_options(rng: &mut Rng) -> ObjectOptions {
+    let production = ObjectOptions::default();
+    if rng.below(2) == 0 {
+        return production;
+    }
+    let lease_ms = 3000 + rng.below(5000);
+    ObjectOptions {
+        stall: Duration::from_millis(500 + rng.below(2000)),
+        progress: Duration::from_millis(3000 + rng.below(9000)),
+        idle: Duration::from_secs(5 + rng.below(60)),
+        lease_ttl: Duration::from_millis(lease_ms),
+        lease_renew: Duration::from_millis(lease_ms / 4),
+        join_wait: Duration::from_millis(10 << rng.below(5)),
+        commit_idle: Duration::from_millis(10 << rng.below(6)),
+        damping: Duration::from_millis(50 << rng.below(6)),
+        ..production
     }
 }
 
@@ -274,5 +267,72 @@ fn directory_faults(rng: &mut Rng) -> ServerFaults {
         late_max: Duration::from_millis(1 + rng.below(500)),
         compact_ppm: rng.below(50_000),
         expiry_late_max: Duration::from_millis(rng.below(1000)),
+        lose_lease_ppm: rng.below(2) * rng.below(40_000),
+    }
+}
+
+/// What is left out of a plan, to see whether less shows the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Trim {
+    /// Volumes at most.
+    pub volumes: Option<usize>,
+    /// Hosts at most.
+    pub hosts: Option<u32>,
+    /// The rounds from this one on, counted from 0.
+    pub first_round: usize,
+    /// Rounds at most.
+    pub rounds: Option<usize>,
+    /// Random faults in a round at most.
+    pub steps: Option<u32>,
+    /// Writers and readers on each host at most.
+    pub clients: Option<u32>,
+    /// One group with one capacity device on each host.
+    pub is_plain: bool,
+    /// A directory that answers.
+    pub is_calm: bool,
+    /// The limits and time-outs of production, no quirks.
+    pub is_default: bool,
+    /// Another world with the same plan: the same faults meet other moments.
+    pub salt: u64,
+}
+
+impl Trim {
+    /// What is left of a plan.
+    #[must_use]
+    pub fn apply(&self, mut plan: Plan) -> Plan {
+        plan.seed ^= self.salt << 32;
+        plan.hosts = plan.hosts.min(self.hosts.unwrap_or(u32::MAX)).max(3);
+        plan.drift_ppm.truncate(plan.hosts as usize);
+        plan.volumes.truncate(self.volumes.unwrap_or(usize::MAX).max(1));
+        let rounds = plan.rounds.len();
+        plan.rounds.drain(..self.first_round.min(rounds - 1));
+        plan.rounds.truncate(self.rounds.unwrap_or(usize::MAX).max(1));
+        for round in &mut plan.rounds {
+            round.focus %= plan.volumes.len();
+        }
+        plan.steps = plan.steps.min(self.steps.unwrap_or(u32::MAX));
+        for volume in &mut plan.volumes {
+            let most = self.clients.unwrap_or(u32::MAX);
+            volume.load.writers = volume.load.writers.min(most);
+            volume.load.readers = volume.load.readers.min(most);
+            volume.clients.retain(|host| *host < plan.hosts as usize);
+            if volume.clients.is_empty() {
+                volume.clients.push(0);
+            }
+        }
+        if self.is_plain {
+            (plan.groups, plan.devices) = (1, 1);
+        }
+        if self.is_calm {
+            plan.directory = ServerFaults::default();
+            plan.weights.forget(Fault::DirectoryAway);
+            plan.weights.forget(Fault::DirectoryCut);
+        }
+        if self.is_default {
+            plan.group = GroupOptions::default();
+            plan.object = ObjectOptions::default();
+            plan.quirks = QuirkModel::default();
+        }
+        plan
     }
 }

@@ -1,42 +1,98 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The directory's content as the campaign sees it: from behind, at once and without asking.
 
-use base::ObjectId;
+use base::{Map, ObjectId};
 use directory::store::{Batch, Change, Snapshot};
-use directory::{Backend, BackendError, MemoryBackend, OBJECT_PREFIX, ObjectRecord};
-use std::cell::RefCell;
+use directory::{
+    Backend, BackendError, MemoryBackend, OBJECT_PREFIX, ObjectRecord, VOLUME_PREFIX, VolumeRecord,
+};
+use std::cell::{Cell, RefCell};
 
-/// A backend in memory that knows the newest record of the one object under test.
+/// A backend in memory that knows the newest record of each object under test, and whether records
+/// changed as they may.
 #[derive(Default)]
 pub struct Records {
     inner: MemoryBackend,
-    object: RefCell<Option<ObjectRecord>>,
+    objects: RefCell<Map<ObjectId, ObjectRecord>>,
+    /// The object of each volume; volumes under test are small enough for one.
+    volumes: RefCell<Map<String, ObjectId>>,
+    changes: Cell<u64>,
+    wrong: RefCell<Option<String>>,
 }
 
 impl Records {
-    /// The record as it stands.
+    /// The object of a volume, once it was created.
     #[must_use]
-    pub fn object(&self) -> Option<ObjectRecord> {
-        self.object.borrow().clone()
+    pub fn id(&self, volume: &str) -> Option<ObjectId> {
+        self.volumes.borrow().get(volume).copied()
     }
 
-    /// The object, once it was created.
+    /// The record of a volume's object as it stands.
     #[must_use]
-    pub fn id(&self) -> Option<ObjectId> {
-        self.object.borrow().as_ref().map(|record| record.id)
+    pub fn object(&self, volume: &str) -> Option<ObjectRecord> {
+        self.objects.borrow().get(&self.id(volume)?).cloned()
     }
 
-    /// The term of the record: no frame that was sent so far carries a higher one.
+    /// The term of that record: no frame that was sent so far carries a higher one.
     #[must_use]
-    pub fn term(&self) -> u64 {
-        self.object.borrow().as_ref().map_or(0, |record| record.term.0.into())
+    pub fn term(&self, volume: &str) -> u64 {
+        self.object(volume).map_or(0, |record| record.term.0.into())
     }
 
-    /// The version of the record, zero before there is one.
+    /// Rises with every change of any object.
     #[must_use]
-    pub fn version(&self) -> u64 {
-        self.object.borrow().as_ref().map_or(0, |record| record.version.0)
+    pub fn changes(&self) -> u64 {
+        self.changes.get()
     }
+
+    /// The first change that no owner may make (PROTOCOL.md section 6), if there was one.
+    #[must_use]
+    pub fn wrong(&self) -> Option<String> {
+        self.wrong.borrow().clone()
+    }
+
+    fn put(&self, record: ObjectRecord) {
+        self.changes.set(self.changes.get() + 1);
+        let id = record.id;
+        let before = self.objects.borrow_mut().insert(id, record.clone());
+        let Some(before) = before else { return };
+        if let Some(what) = forbidden(&before, &record) {
+            let text = format!("{what}: {before:?} became {record:?}");
+            self.wrong.borrow_mut().get_or_insert(text);
+        }
+    }
+}
+
+/// What makes `next` an impossible successor of `last`, if anything.
+fn forbidden(last: &ObjectRecord, next: &ObjectRecord) -> Option<&'static str> {
+    use directory::ComponentState::{Absent, Active, Resyncing};
+    if next.version.0 != last.version.0 + 1 {
+        return Some("the version does not rise by one");
+    }
+    if next.term < last.term || (next.term == last.term && next.owner != last.owner) {
+        return Some("the owner changes without a higher term");
+    }
+    if next.components.iter().all(|component| component.state != Active) {
+        return Some("no component is active");
+    }
+    for (last, next) in last.components.iter().zip(&next.components) {
+        if next.seat < last.seat {
+            return Some("a seat falls");
+        }
+        if last.state != Active && next.state != Active && next.left > last.left {
+            return Some("`left` rises without a return");
+        }
+        if next.state == Active && last.state != Active && last.state != Resyncing {
+            return Some("a component becomes active without a resync");
+        }
+        if last.state == Active && next.state == Resyncing {
+            return Some("an active component is resynced");
+        }
+        if last.state == Absent && next.state == Resyncing && next.seat == last.seat {
+            return Some("a component returns on its old seat");
+        }
+    }
+    None
 }
 
 impl Backend for Records {
@@ -47,10 +103,16 @@ impl Backend for Records {
     fn persist(&self, batch: &Batch) -> Result<(), BackendError> {
         self.inner.persist(batch)?;
         for change in &batch.changes {
-            if let Change::Put { key, value, .. } = change
-                && key.starts_with(OBJECT_PREFIX)
+            let Change::Put { key, value, .. } = change else { continue };
+            if key.starts_with(OBJECT_PREFIX)
+                && let Ok(record) = ObjectRecord::decode(value)
             {
-                *self.object.borrow_mut() = ObjectRecord::decode(value).ok();
+                self.put(record);
+            } else if key.starts_with(VOLUME_PREFIX)
+                && let Ok(volume) = VolumeRecord::decode(value)
+                && let [object] = volume.objects[..]
+            {
+                self.volumes.borrow_mut().insert(volume.name, object);
             }
         }
         Ok(())

@@ -2,7 +2,7 @@
 //! Seeds that once found something. Code moves on, and a seed may tell another story later; it is
 //! run all the same.
 
-use crate::plan::Story;
+use crate::story::Story;
 
 const LIST: &str = include_str!("../regressions.txt");
 

@@ -3,7 +3,8 @@
 
 use crate::campaign::{Outcome, Violation, run};
 use crate::mutation::Mutation;
-use crate::plan::{Plan, Story};
+use crate::plan::{Plan, Trim};
+use crate::story::Story;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 
@@ -36,14 +37,16 @@ pub struct Done {
     pub outcome: Outcome,
     /// Whether it ran twice, and both gave the same digest.
     pub is_repeatable: Option<bool>,
+    /// Whether it did what nobody promises to survive.
+    pub is_beyond: bool,
 }
 
 /// The plan of a seed, with one story in every round where one is named.
 #[must_use]
-pub fn plan_of(seed: u64, story: Option<Story>) -> Plan {
-    let mut plan = Plan::of_seed(seed);
+pub fn plan_of(seed: u64, story: Option<Story>, trim: Trim) -> Plan {
+    let mut plan = trim.apply(Plan::of_seed(seed));
     if let Some(story) = story {
-        plan.rounds.iter_mut().for_each(|round| round.story = story);
+        plan.tell_only(story);
     }
     plan
 }
@@ -88,11 +91,12 @@ impl Job {
     }
 
     fn one(&self, seed: u64) -> Done {
-        let plan = plan_of(seed, self.story);
+        let plan = plan_of(seed, self.story, Trim::default());
         let outcome = run_caught(&plan, self.mutation);
-        let again = self.is_twice || seed.is_multiple_of(TWICE_EVERY);
+        let is_due = self.mutation.is_none() && seed.is_multiple_of(TWICE_EVERY);
+        let again = self.is_twice || is_due;
         let is_repeatable =
             again.then(|| run_caught(&plan, self.mutation).digest == outcome.digest);
-        Done { seed, outcome, is_repeatable }
+        Done { seed, outcome, is_repeatable, is_beyond: plan.is_beyond() }
     }
 }

@@ -3,20 +3,22 @@
 //! by what happens (a term rises, a component becomes active) and not only by the clock.
 
 use crate::campaign::{Run, Violation};
-use crate::plan::{Fault, Story};
+use crate::fault::Fault;
+use crate::plan::VolumePlan;
+use crate::story::Story;
 use base::HostId;
 use directory::{ComponentState, ObjectRecord};
-use sim::{DiskFault, HostKey};
+use sim::DiskFault;
 use std::time::Duration;
 
 /// Longest wait for something that a story needs; without it the story goes on all the same.
 const EVENT_MAX: Duration = Duration::from_secs(25);
 
 /// Who plays what, as indices of machines.
-struct Roles {
-    owner: usize,
+pub(crate) struct Roles {
+    pub(crate) owner: usize,
     /// Holds an active component and is not the owner.
-    replica: usize,
+    pub(crate) replica: usize,
     /// Neither.
     rest: usize,
 }
@@ -42,11 +44,17 @@ impl Run {
             Story::PingPong => self.ping_pong(),
             Story::TakeOverFault => self.take_over_fault(&roles),
             Story::Slow => self.random(true),
+            Story::LongOutage => self.long_outage(&roles),
+            Story::LongAbsence => self.long_absence(&roles),
+            Story::DyingDevice => self.dying_device(&roles),
+            Story::Damage => self.damage(&roles),
+            Story::LyingFlush => self.lying_flush(&roles),
+            Story::WildClock => self.wild_clock(&roles),
         }
     }
 
     fn roles(&self) -> Option<Roles> {
-        let record = self.cluster.records.object()?;
+        let record = self.cluster.records.object(&self.volume())?;
         let index = |host: HostId| host.0 as usize - 1;
         let owner = index(record.owner?.host);
         let active = record.components.iter().filter(|c| c.state == ComponentState::Active);
@@ -56,46 +64,36 @@ impl Run {
         Some(Roles { owner, replica, rest })
     }
 
-    fn key(&self, index: usize) -> HostKey {
-        self.cluster.machines[index].key
+    /// The volume that the round is about.
+    fn volume(&self) -> String {
+        VolumePlan::name(self.focus)
     }
 
-    fn cut(&self, a: usize, b: usize, is_cut: bool) {
-        self.cluster.world.partition(self.key(a), self.key(b), is_cut);
-    }
-
-    fn cut_directory(&self, index: usize, is_cut: bool) {
-        self.cluster.world.partition(self.key(index), self.cluster.directory, is_cut);
-    }
-
-    fn isolate(&self, index: usize) {
-        for other in (0..self.cluster.machines.len()).filter(|other| *other != index) {
-            self.cut(index, other, true);
-        }
-        self.cut_directory(index, true);
+    fn term(&self) -> u64 {
+        self.cluster.records.term(&self.volume())
     }
 
     /// Lets a time between the two pass, in milliseconds.
-    fn pass(&mut self, least: u64, most: u64) -> Result<(), Violation> {
+    pub(crate) fn pass(&mut self, least: u64, most: u64) -> Result<(), Violation> {
         let micros = self.rng.between(least * 1000, most * 1000);
         self.run_for(Duration::from_micros(micros))
     }
 
-    fn one_of(&mut self, ways: u64) -> u64 {
+    pub(crate) fn one_of(&mut self, ways: u64) -> u64 {
         self.rng.below(ways)
     }
 
     /// Until the record is as wanted, or [`EVENT_MAX`].
     fn until(&mut self, wanted: impl Fn(&ObjectRecord) -> bool) -> Result<(), Violation> {
-        let records = std::rc::Rc::clone(&self.cluster.records);
+        let (records, volume) = (std::rc::Rc::clone(&self.cluster.records), self.volume());
         let mut seen = None;
         self.cluster.world.run_until(EVENT_MAX, || {
-            // Asked after every event of the world: the record is looked at when it changed.
-            let version = records.version();
-            let is_new = seen.replace(version) != Some(version);
-            is_new && records.object().is_some_and(|record| wanted(&record))
+            // Asked after every event of the world: the record is looked at when one changed.
+            let changes = records.changes();
+            let is_new = seen.replace(changes) != Some(changes);
+            is_new && records.object(&volume).is_some_and(|record| wanted(&record))
         });
-        self.check_reads()
+        self.check()
     }
 
     fn until_state(&mut self, index: usize, wanted: ComponentState) -> Result<(), Violation> {
@@ -110,7 +108,7 @@ impl Run {
         self.until(move |record| u64::from(record.term.0) > term)
     }
 
-    fn take_down_somehow(&mut self, index: usize) {
+    pub(crate) fn take_down_somehow(&mut self, index: usize) {
         let is_crash = self.one_of(2) == 0;
         self.take_down(index, is_crash);
     }
@@ -137,7 +135,7 @@ impl Run {
             // Its end of what is on its way meets the next owner.
             self.pass(1000, 25_000)?;
         } else {
-            let term = self.cluster.records.term();
+            let term = self.term();
             self.until_term(term)?;
             self.pass(100, 8000)?;
         }
@@ -249,7 +247,7 @@ impl Run {
 
     fn old_owner(&mut self, roles: &Roles) -> Result<(), Violation> {
         let (owner, replica) = (roles.owner, roles.replica);
-        let term = self.cluster.records.term();
+        let term = self.term();
         self.isolate(owner);
         self.until_term(term)?;
         self.pass(7000, 12_000)?;
@@ -266,7 +264,7 @@ impl Run {
 
     fn held_writes(&mut self, roles: &Roles) -> Result<(), Violation> {
         self.slow_cache(roles.owner);
-        self.disk_fault(roles.replica, "cache", DiskFault::Freeze(true));
+        self.all_caches(roles.replica, DiskFault::Freeze(true));
         self.pass(1, 60)?;
         self.decisive();
         self.take_down(roles.owner, false);
@@ -274,7 +272,7 @@ impl Run {
             self.boot_if_down(roles.owner);
         }
         self.clear_disks(roles.owner);
-        let term = self.cluster.records.term();
+        let term = self.term();
         if self.one_of(2) == 0 {
             self.until_term(term)?;
             self.pass(0, 500)?;
@@ -287,8 +285,10 @@ impl Run {
 
     fn ping_pong(&mut self) -> Result<(), Violation> {
         for _ in 0..4 + self.one_of(10) {
-            let host = self.one_of(self.cluster.machines.len() as u64);
-            self.shared.only.set(u32::try_from(host).ok());
+            let hosts = self.plan.volumes[self.focus].clients.clone();
+            let host = hosts[usize::try_from(self.one_of(hosts.len() as u64)).unwrap_or(0)];
+            let only = u32::try_from(host).ok();
+            self.shared.iter().for_each(|shared| shared.only.set(only));
             if self.one_of(3) == 0 {
                 let most_ms = [100, 1500][self.rng.below(2) as usize];
                 self.clog_some(most_ms);
@@ -296,10 +296,10 @@ impl Run {
             self.pass(30, 900)?;
             if self.one_of(8) == 0 {
                 // What it sent meets owners that came after its death.
-                self.take_down_somehow(usize::try_from(host).unwrap_or(0));
+                self.take_down_somehow(host);
             }
         }
-        self.shared.only.set(None);
+        self.shared.iter().for_each(|shared| shared.only.set(None));
         if self.one_of(2) == 0 {
             self.decisive();
             let host = self.any_host();
@@ -313,7 +313,7 @@ impl Run {
             self.cut(roles.owner, roles.replica, true);
             self.pass(1, 800)?;
         }
-        let term = self.cluster.records.term();
+        let term = self.term();
         self.take_down_somehow(roles.owner);
         self.cluster.world.heal_all();
         if self.one_of(2) == 0 {
@@ -343,9 +343,9 @@ impl Run {
         for _ in 0..self.plan.steps {
             if is_slow && self.one_of(2) == 0 {
                 self.clog_some(1500);
-                self.slow_some();
+                self.inject(Fault::SlowDisk);
             }
-            let fault = self.plan.draw(&mut self.rng);
+            let fault = self.plan.weights.next(&mut self.rng);
             self.inject(fault);
             let micros = 1 + self.rng.below(self.plan.step_max.as_micros() as u64);
             self.run_for(Duration::from_micros(micros))?;
@@ -371,23 +371,57 @@ impl Run {
         }
     }
 
-    /// One device of one host becomes slower, or as fast as before.
-    fn slow_some(&mut self) {
-        let host = self.any_host();
-        let device = if self.one_of(2) == 0 { "cache" } else { "capacity" };
-        let times = 1 << self.one_of(9);
-        self.disk_fault(host, device, DiskFault::Slow(times));
-    }
-
     /// Much slower, so that more writes are in flight.
     fn slow_cache(&mut self, host: usize) {
         let times = 10 << self.one_of(7);
-        self.disk_fault(host, "cache", DiskFault::Slow(times));
+        self.all_caches(host, DiskFault::Slow(times));
     }
 
-    fn disk_fault(&self, host: usize, device: &str, fault: DiskFault) {
-        if self.cluster.world.has_disk(self.key(host), device) {
-            self.cluster.world.disk_error(self.key(host), device, fault);
+    fn all_caches(&self, host: usize, fault: DiskFault) {
+        for device in self.cluster.devices().iter().filter(|device| device.starts_with("cache")) {
+            self.disk_fault(host, device, fault);
         }
+    }
+
+    fn is_slow(&self) -> bool {
+        self.plan.volumes[self.focus].load.pause_max >= Duration::from_millis(100)
+    }
+
+    /// Nobody reaches the directory for a long time; something else fails meanwhile, or nothing.
+    fn long_outage(&mut self, roles: &Roles) -> Result<(), Violation> {
+        let away = if self.one_of(2) == 0 { Fault::DirectoryAway } else { Fault::DirectoryCut };
+        self.inject_at(away, roles.owner);
+        self.pass(100, if self.is_slow() { 200_000 } else { 20_000 })?;
+        match self.one_of(5) {
+            0 => self.take_down_somehow(roles.replica),
+            1 => self.take_down_somehow(roles.owner),
+            2 => self.inject_at(Fault::Reset, roles.owner),
+            3 => self.cut(roles.owner, roles.replica, true),
+            _ => {}
+        }
+        self.pass(100, if self.is_slow() { 60_000 } else { 8000 })
+    }
+
+    /// One host is away for longer than any time-out.
+    fn long_absence(&mut self, roles: &Roles) -> Result<(), Violation> {
+        let host = if self.one_of(3) == 0 { roles.owner } else { roles.replica };
+        match self.one_of(3) {
+            0 => self.isolate(host),
+            _ => self.take_down_somehow(host),
+        }
+        let most = if self.is_slow() { 600_000 } else { 30_000 };
+        self.pass(5000, most)?;
+        if self.one_of(2) == 0 {
+            // The first moments of its return.
+            self.cluster.world.heal_all();
+            self.boot_if_down(host);
+            self.pass(0, 3000)?;
+            self.decisive();
+            let other = if host == roles.owner { roles.replica } else { roles.owner };
+            if self.one_of(2) == 0 {
+                self.take_down_somehow(other);
+            }
+        }
+        Ok(())
     }
 }

@@ -3,7 +3,7 @@
 
 use base::Probe;
 use std::time::Duration;
-use storm::{Done, Fault};
+use storm::{Counts, Done};
 
 /// Sums over all seeds.
 #[derive(Default)]
@@ -17,7 +17,12 @@ pub(crate) struct Summary {
     events: u64,
     compared: u64,
     virtual_time: Duration,
-    faults: [u64; Fault::ALL.len()],
+    faults: Counts,
+    healed_in: Duration,
+    lost_hosts: u64,
+    beyond: u64,
+    beyond_seen: u64,
+    beyond_example: Option<String>,
 }
 
 impl Summary {
@@ -31,8 +36,14 @@ impl Summary {
         self.events += outcome.events;
         self.compared += outcome.compared;
         self.virtual_time += outcome.elapsed;
-        for (sum, count) in self.faults.iter_mut().zip(outcome.faults) {
-            *sum += count;
+        self.faults.merge(&outcome.faults);
+        self.healed_in = self.healed_in.max(outcome.healed_in);
+        self.lost_hosts += outcome.lost_hosts;
+        self.beyond += u64::from(done.is_beyond);
+        if let Some(violation) = &outcome.beyond {
+            self.beyond_seen += 1;
+            let example = format!("seed {}: {violation}", done.seed);
+            self.beyond_example.get_or_insert(example);
         }
         let mut lines = Vec::new();
         if let Some(violation) = &outcome.violation {
@@ -61,9 +72,23 @@ impl Summary {
             "{} operations ({} failed), {} events, {} mirrors compared",
             self.operations, self.failed, self.events, self.compared
         );
-        let faults = Fault::ALL.iter().zip(self.faults);
-        let faults: Vec<_> = faults.map(|(fault, count)| format!("{fault:?} {count}")).collect();
-        println!("random faults: {}", faults.join(", "));
+        println!(
+            "longest way back to full redundancy: {:.0} s; {} damaged hosts refused to start",
+            self.healed_in.as_secs_f64(),
+            self.lost_hosts
+        );
+        let faults: Vec<_> =
+            self.faults.iter().map(|(fault, count)| format!("{fault:?} {count}")).collect();
+        println!("faults: {}", faults.join(", "));
+        if self.beyond > 0 {
+            println!(
+                "beyond the contract: {} seeds, in {} of them something was lost or stood still",
+                self.beyond, self.beyond_seen
+            );
+            if let Some(example) = &self.beyond_example {
+                println!("  for example {example}");
+            }
+        }
         let probes = base::probe_counts();
         let reached: Vec<_> = probes.iter().filter(|(_, count)| *count > 0).collect();
         println!("probes reached: {} of {}", reached.len(), Probe::ALL.len());

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Clients: tasks on the cluster's hosts that write, read and discard at random.
 
-use crate::cluster::VOLUME;
 use crate::oracle::{Author, Oracle, WriteId, Wrong, fill};
 use crate::plan::Load;
 use crate::records::Records;
@@ -16,8 +15,10 @@ use volume::{Device, VolumeError};
 /// Largest operation, sectors: a chunk and a bit, so that operations cross chunk boundaries.
 const COUNT_MAX: u64 = 2200;
 
-/// What the clients share with the campaign.
+/// What the clients of one volume share with the campaign.
 pub struct Shared {
+    /// The volume's name.
+    pub volume: String,
     /// What may be read.
     pub oracle: RefCell<Oracle>,
     /// The first wrong sector that a client saw, and who saw it.
@@ -39,8 +40,9 @@ pub struct Shared {
 impl Shared {
     /// For a volume of `sectors` sectors.
     #[must_use]
-    pub fn new(sectors: u64, records: &Rc<Records>) -> Self {
+    pub fn new(volume: String, sectors: u64, records: &Rc<Records>) -> Self {
         Self {
+            volume,
             oracle: RefCell::new(Oracle::new(sectors)),
             wrong: RefCell::default(),
             is_open: Cell::new(true),
@@ -62,7 +64,7 @@ impl Shared {
         if !self.oracle.borrow().has_undecided() {
             return;
         }
-        let status = self.records.id().and_then(|id| node.objects().status(id));
+        let status = self.records.id(&self.volume).and_then(|id| node.objects().status(id));
         if let Some(status) = status.filter(|status| status.is_served_here) {
             self.oracle.borrow_mut().served(status.term.0.into());
         }
@@ -97,7 +99,7 @@ impl Drop for Writing<'_> {
         let mut oracle = self.shared.oracle.borrow_mut();
         match self.is_answered {
             true => oracle.acknowledged(self.id),
-            false => oracle.unanswered(self.id, self.shared.records.term()),
+            false => oracle.unanswered(self.id, self.shared.records.term(&self.shared.volume)),
         }
     }
 }
@@ -137,7 +139,7 @@ impl Client {
             }
             let attached = match device.take() {
                 Some(attached) => attached,
-                None => match self.node.exports().attach(VOLUME) {
+                None => match self.node.exports().attach(&self.shared.volume) {
                     Ok(attached) => attached,
                     Err(_) => {
                         self.env.sleep(Duration::from_millis(20)).await;
@@ -155,10 +157,10 @@ impl Client {
     fn choose(&mut self) -> SectorRange {
         let sectors = self.shared.oracle.borrow().sectors();
         let is_hot = self.rng.below(100) < self.load.hot_percent;
-        let (unit, count) = match self.rng.below(20) {
-            0..10 => (8, 8),
-            10..15 => (1, 1 + self.rng.below(8)),
-            15..19 => (8, 8 * (1 + self.rng.below(32))),
+        let (unit, count) = match self.rng.below(64) {
+            0..36 => (8, 8),
+            36..54 => (1, 1 + self.rng.below(8)),
+            54..63 => (8, 8 * (1 + self.rng.below(32))),
             _ => (1, 1 + self.rng.below(COUNT_MAX)),
         };
         let count = count.min(sectors);

@@ -2,7 +2,7 @@
 //! Compare-and-swap of the object's record, with its unknown outcomes (rules 3, 16, 23).
 
 use super::{Context, Owner, Phase, State};
-use base::ObjectId;
+use base::{ObjectId, Quirk};
 use directory::{DirectoryError, Expect, ObjectRecord, Transaction, object_key};
 use std::rc::Rc;
 use std::time::Duration;
@@ -54,7 +54,9 @@ pub(crate) async fn compare_and_swap(
         let puts = vec![(key.clone(), value.clone(), None)];
         let transaction = Transaction { compare: compare.clone(), puts, deletes: Vec::new() };
         match context.directory.transact(transaction).await {
-            Ok(done) if done.succeeded => return Cas::Won(done.revision),
+            Ok(done) if done.succeeded && !context.env.quirk(Quirk::ChangeInDoubt) => {
+                return Cas::Won(done.revision);
+            }
             Ok(_) => match context.directory.get(&key).await {
                 Ok(Some(entry)) if entry.value == value => return Cas::Won(entry.revision),
                 // An earlier copy of this CAS may still be on its way: ask again until one lands.

@@ -6,7 +6,7 @@ use super::write::Content;
 use super::{Link, Mask, Mode, Owner, Role, Ticket};
 use crate::objects::ObjectError;
 use crate::objects::ReadData;
-use base::{ComponentId, HostId, SectorRange, Session};
+use base::{ComponentId, HostId, Quirk, SectorRange, Session};
 use peer::PeerError;
 use std::future::Future;
 use std::rc::Rc;
@@ -186,6 +186,7 @@ impl Owner {
         source: &Source,
         deadline: base::Instant,
     ) -> Result<bool, ObjectError> {
+        self.env().linger(Quirk::ReadLingers).await;
         loop {
             let (changed, granted) = (self.changed.wait(), self.context.leases.changed().wait());
             self.check_serving()?;

@@ -3,7 +3,7 @@
 
 use super::{Aborted, check_joined};
 use crate::owner::{Content, Found, Link, Mode, Owner, Role};
-use base::{ComponentId, SectorRange};
+use base::{ComponentId, Quirk, SectorRange};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -60,6 +60,7 @@ async fn copy(
         false => Some(owner.lock.lock(range, Mode::Exclusive).await),
     };
     let data = read(owner, component, range).await?;
+    owner.env().linger(Quirk::CopyLingers).await;
     check_joined(owner, component)?;
     base::hit(base::Probe::ResyncCopied);
     let content = Content::copy_of(data);

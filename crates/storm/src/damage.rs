@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stories about devices: those that fail and come back, those whose content is damaged, those that
+//! lie; and about clocks that are wrong.
+//!
+//! The fault atlas is a rule instead of a map: content is damaged on one host at a time, in a
+//! moment in which every volume is whole, and nothing else goes wrong until every copy was read and
+//! repaired. So each sector has a good copy elsewhere, and whatever is lost all the same is a bug.
+
+use crate::campaign::{Run, Violation};
+use crate::fault::Fault;
+use crate::script::Roles;
+use sim::DiskFault;
+use std::time::Duration;
+
+/// A page of a device's content, as damage is placed.
+const PAGE: u64 = 4096;
+/// Largest write of a disk group: a misdirected one must fit behind its wrong place.
+const WRITE_MAX: u64 = 4 << 20;
+/// Failed starts after which a damaged host counts as lost.
+const REFUSALS: u32 = 25;
+/// Parts per million of a clock that keeps no bound at all.
+const WILD_PPM: u64 = 200_000;
+
+impl Run {
+    /// A device, or all of a host's, fails and works again; its host is started anew sometimes, and
+    /// surely by the heal at the end.
+    pub(crate) fn dying_device(&mut self, roles: &Roles) -> Result<(), Violation> {
+        let host = if self.one_of(2) == 0 { roles.owner } else { roles.replica };
+        self.has_failed_devices[host] = true;
+        for _ in 0..1 + self.one_of(3) {
+            let (fault, disk) = match self.one_of(4) {
+                0 => (Fault::FailReads, DiskFault::FailReads),
+                1 => (Fault::FailWrites, DiskFault::FailWrites),
+                2 => (Fault::FailFlushes, DiskFault::FailFlush),
+                _ => (Fault::FreezeDisk, DiskFault::Freeze(true)),
+            };
+            self.faults.add(fault);
+            let device = self.any_device();
+            self.disk_fault(host, &device, disk);
+            self.pass(0, 6000)?;
+        }
+        self.decisive();
+        match self.one_of(4) {
+            0 => self.take_down_somehow(host),
+            1 => {
+                // It works again for those who ask anew; this process must not trust it.
+                self.clear_disks(host);
+                self.pass(0, 3000)?;
+                self.take_down_somehow(host);
+            }
+            2 => self.take_down_somehow(roles.rest_of(host)),
+            _ => {}
+        }
+        self.pass(0, 4000)?;
+        self.boot_if_down(host);
+        self.pass(0, 6000)
+    }
+
+    /// Content is damaged, on one host, where it is whole elsewhere.
+    pub(crate) fn damage(&mut self, roles: &Roles) -> Result<(), Violation> {
+        let host = if self.one_of(2) == 0 { roles.owner } else { roles.replica };
+        self.wait("whole before damage", Self::is_whole)?;
+        self.excuse(host);
+        for _ in 0..1 + self.one_of(8) {
+            self.damage_once(host);
+            self.pass(0, 500)?;
+        }
+        self.decisive();
+        if self.one_of(2) == 0 {
+            self.take_down_somehow(host);
+            self.pass(0, 200)?;
+            self.boot_if_down(host);
+        }
+        self.pass(0, 4000)
+    }
+
+    fn damage_once(&mut self, host: usize) {
+        let device = self.any_device();
+        let (key, world) = (self.key(host), self.cluster.world.clone());
+        let pages = world.written(key, &device);
+        if pages.is_empty() {
+            return;
+        }
+        let page = pages[usize::try_from(self.one_of(pages.len() as u64)).unwrap_or(0)] * PAGE;
+        match self.one_of(4) {
+            0 => {
+                self.faults.add(Fault::BitRot);
+                let len = [1, 8, 512, 4096][usize::try_from(self.one_of(4)).unwrap_or(0)];
+                let at = page + self.one_of(PAGE - len + 1);
+                world.flip_bits(key, &device, at, usize::try_from(len).unwrap_or(1));
+            }
+            1 => {
+                self.faults.add(Fault::LatentError);
+                let len = 512 << self.one_of(6);
+                self.disk_fault(host, &device, DiskFault::BadRange { offset: page, len });
+            }
+            2 => {
+                self.faults.add(Fault::LostWrite);
+                self.disk_fault(host, &device, DiskFault::LoseNextWrite);
+            }
+            _ => {
+                let size = world.disk_size(key, &device);
+                let offset = page.min(size.saturating_sub(WRITE_MAX) / PAGE * PAGE);
+                self.faults.add(Fault::MisdirectedWrite);
+                self.disk_fault(host, &device, DiskFault::MisdirectNextWrite { offset });
+            }
+        }
+    }
+
+    /// A damaged host that refuses to start, with a word of what is damaged, is lost: it has to be
+    /// replaced.
+    pub(crate) fn give_up_damaged(&mut self) {
+        for host in 0..self.cluster.machines.len() {
+            let refuses = self.cluster.refusals(host) >= REFUSALS;
+            if self.is_excused(host) && refuses && !self.is_ready(host) {
+                self.cluster.lose(host);
+            }
+        }
+    }
+
+    /// One host's devices keep nothing that they say they keep, and its power fails.
+    pub(crate) fn lying_flush(&mut self, roles: &Roles) -> Result<(), Violation> {
+        let host = if self.one_of(2) == 0 { roles.owner } else { roles.replica };
+        self.excuse(host);
+        self.faults.add(Fault::LyingFlush);
+        for device in self.cluster.devices() {
+            self.disk_fault(host, &device, DiskFault::LieAboutFlush);
+        }
+        self.pass(100, 6000)?;
+        self.take_down(host, true);
+        self.pass(0, 3000)?;
+        self.boot_if_down(host);
+        self.pass(100, 6000)
+    }
+
+    /// The owner's clock loses a fifth of its time, and it is cut off.
+    pub(crate) fn wild_clock(&mut self, roles: &Roles) -> Result<(), Violation> {
+        self.faults.add(Fault::WildClock);
+        let ppm = self.one_of(WILD_PPM) as i64;
+        self.cluster.world.clock_drift(self.key(roles.owner), -ppm);
+        self.pass(100, 5000)?;
+        self.isolate(roles.owner);
+        self.pass(5000, 20_000)?;
+        self.cluster.world.clock_drift(self.key(roles.owner), 0);
+        self.run_for(Duration::ZERO)
+    }
+}
+
+impl Roles {
+    /// The other one of owner and replica.
+    fn rest_of(&self, host: usize) -> usize {
+        if host == self.owner { self.replica } else { self.owner }
+    }
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What may go wrong at any moment, drawn by weight.
+
+/// One kind of fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Power loss of a host.
+    Crash,
+    /// `kill -9` of a host's process.
+    Kill,
+    /// Power loss of every host at once.
+    CrashAll,
+    /// Power loss of all hosts of a rack.
+    CrashRack,
+    /// A host that is down starts again.
+    Boot,
+    /// Two hosts stop hearing each other; everybody else hears both.
+    Partition,
+    /// A host stops hearing another one, but not the other way round.
+    OneWay,
+    /// A host stops hearing everybody, the directory included.
+    Isolate,
+    /// All connections between two hosts are reset.
+    Reset,
+    /// As `Reset`, but one end of each does not learn it: a second connection comes beside it.
+    HalfReset,
+    /// What two hosts send each other takes up to a second and a half.
+    Clog,
+    /// Everybody hears everybody again, at full speed.
+    Heal,
+    /// A process stops, for as long as 20 s, and comes back believing what it believed.
+    Pause,
+    /// A process gets no CPU now and then, for tens of milliseconds each.
+    Stutter,
+    /// The directory's process is killed; it comes back by `Boot`.
+    DirectoryAway,
+    /// Nobody reaches the directory, which lives: it lost its majority.
+    DirectoryCut,
+    /// A host's wall clock is set forward or back, by up to ten years.
+    WallJump,
+    /// A device becomes slower, up to 256 times.
+    SlowDisk,
+    /// A device answers nothing.
+    FreezeDisk,
+    /// A device fails all reads.
+    FailReads,
+    /// A device fails all writes, which may have done something all the same.
+    FailWrites,
+    /// A device fails all flushes.
+    FailFlushes,
+    /// Nothing but time.
+    Calm,
+    /// Bits of a device's media flip (by [`crate::Story::Damage`] alone).
+    BitRot,
+    /// A part of a device cannot be read (by `Damage` alone).
+    LatentError,
+    /// A device says that a write was done, and did nothing (by `Damage` alone).
+    LostWrite,
+    /// A device puts a write elsewhere (by `Damage` alone).
+    MisdirectedWrite,
+    /// A device says that it flushed, and did not (by [`crate::Story::LyingFlush`] alone).
+    LyingFlush,
+    /// A clock that is wrong by more than the protocol allows (by `WildClock` alone).
+    WildClock,
+}
+
+impl Fault {
+    /// All kinds.
+    pub const ALL: [Self; 29] = [
+        Self::Crash,
+        Self::Kill,
+        Self::CrashAll,
+        Self::CrashRack,
+        Self::Boot,
+        Self::Partition,
+        Self::OneWay,
+        Self::Isolate,
+        Self::Reset,
+        Self::HalfReset,
+        Self::Clog,
+        Self::Heal,
+        Self::Pause,
+        Self::Stutter,
+        Self::DirectoryAway,
+        Self::DirectoryCut,
+        Self::WallJump,
+        Self::SlowDisk,
+        Self::FreezeDisk,
+        Self::FailReads,
+        Self::FailWrites,
+        Self::FailFlushes,
+        Self::Calm,
+        Self::BitRot,
+        Self::LatentError,
+        Self::LostWrite,
+        Self::MisdirectedWrite,
+        Self::LyingFlush,
+        Self::WildClock,
+    ];
+
+    /// Whether the random injector may choose it: it needs no knowledge of what is whole.
+    #[must_use]
+    pub fn is_random(self) -> bool {
+        !matches!(
+            self,
+            Self::BitRot
+                | Self::LatentError
+                | Self::LostWrite
+                | Self::MisdirectedWrite
+                | Self::LyingFlush
+                | Self::WildClock
+        )
+    }
+}
+
+/// How often each fault was injected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts([u64; Fault::ALL.len()]);
+
+impl Counts {
+    /// One more.
+    pub fn add(&mut self, fault: Fault) {
+        self.0[fault as usize] += 1;
+    }
+
+    /// Sums two.
+    pub fn merge(&mut self, other: &Self) {
+        for (sum, count) in self.0.iter_mut().zip(other.0) {
+            *sum += count;
+        }
+    }
+
+    /// Each kind with its count.
+    pub fn iter(&self) -> impl Iterator<Item = (Fault, u64)> + '_ {
+        Fault::ALL.into_iter().map(|fault| (fault, self.0[fault as usize]))
+    }
+}
+
+/// Which random faults a run has, and how often: some runs have some kinds and not others, so that
+/// rare mixtures are reached (swarm testing).
+#[derive(Clone, Copy, Debug)]
+pub struct Weights([u64; Fault::ALL.len()]);
+
+impl Weights {
+    /// Draws them.
+    #[must_use]
+    pub fn draw(rng: &mut base::Rng) -> Self {
+        let mut weights = [0; Fault::ALL.len()];
+        for fault in Fault::ALL.into_iter().filter(|fault| fault.is_random()) {
+            weights[fault as usize] = match fault {
+                Fault::Boot => 8,
+                Fault::Heal => 5,
+                Fault::Calm => 2,
+                Fault::CrashAll
+                | Fault::CrashRack
+                | Fault::DirectoryAway
+                | Fault::DirectoryCut
+                | Fault::WallJump => rng.below(2),
+                Fault::FailReads | Fault::FailWrites | Fault::FailFlushes => {
+                    u64::from(rng.below(6) == 0)
+                }
+                _ if rng.below(3) == 0 => 0,
+                _ => 1 + rng.below(4),
+            };
+        }
+        Self(weights)
+    }
+
+    /// Never again this one.
+    pub fn forget(&mut self, fault: Fault) {
+        self.0[fault as usize] = 0;
+    }
+
+    /// The next random fault.
+    #[must_use]
+    pub fn next(&self, rng: &mut base::Rng) -> Fault {
+        let mut at = rng.below(self.0.iter().sum::<u64>().max(1));
+        for fault in Fault::ALL {
+            let weight = self.0[fault as usize];
+            if at < weight {
+                return fault;
+            }
+            at -= weight;
+        }
+        Fault::Calm
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_random_faults_are_drawn_and_all_of_them() {
+        let mut seen = Counts::default();
+        for seed in 0..200 {
+            let mut rng = base::Rng::new(seed);
+            let weights = Weights::draw(&mut rng);
+            (0..200).for_each(|_| seen.add(weights.next(&mut rng)));
+        }
+        for (fault, count) in seen.iter() {
+            assert_eq!(count > 0, fault.is_random(), "{fault:?}");
+        }
+        assert!(Fault::ALL.iter().enumerate().all(|(at, fault)| *fault as usize == at));
+    }
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The log of the code under test: a line of level ERROR that nobody expects is a finding.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Once;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, filter::LevelFilter};
+
+/// Beginnings of lines that a run may have: what a fault that was injected must say.
+const EXPECTED: &[&str] = &[];
+
+thread_local! {
+    /// Where the run on this thread keeps its lines.
+    static CURRENT: RefCell<Option<Watch>> = const { RefCell::new(None) };
+}
+
+static INSTALL: Once = Once::new();
+
+/// The lines of one run.
+#[derive(Clone, Debug, Default)]
+pub struct Watch(Rc<RefCell<Vec<String>>>);
+
+impl Watch {
+    /// Keeps the lines of everything that `run` does on this thread.
+    pub fn during<T>(&self, run: impl FnOnce() -> T) -> T {
+        install(None);
+        CURRENT.with(|current| *current.borrow_mut() = Some(self.clone()));
+        let outcome = run();
+        CURRENT.with(|current| *current.borrow_mut() = None);
+        outcome
+    }
+
+    /// The first line that nobody expected.
+    #[must_use]
+    pub fn first(&self) -> Option<String> {
+        self.0.borrow().first().cloned()
+    }
+}
+
+/// Prints the log to standard error as well; before the first run.
+pub fn print_log(filter: EnvFilter) {
+    install(Some(filter));
+}
+
+fn install(print: Option<EnvFilter>) {
+    INSTALL.call_once(|| {
+        let printer = print.map(|filter| {
+            let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+            layer.without_time().with_ansi(false).with_filter(filter)
+        });
+        let keeper = Keeper.with_filter(LevelFilter::ERROR);
+        // Where a test has a subscriber of its own, errors are that one's.
+        let _ = tracing_subscriber::registry().with(keeper).with(printer).try_init();
+    });
+}
+
+struct Keeper;
+
+impl<S: Subscriber> Layer<S> for Keeper {
+    fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
+        if *event.metadata().level() > Level::ERROR {
+            return;
+        }
+        let mut text = Text(String::new());
+        event.record(&mut text);
+        if EXPECTED.iter().any(|expected| text.0.starts_with(expected)) {
+            return;
+        }
+        CURRENT.with(|current| {
+            if let Some(watch) = &*current.borrow() {
+                watch.0.borrow_mut().push(text.0);
+            }
+        });
+    }
+}
+
+/// The message, and its fields behind it.
+struct Text(String);
+
+impl Visit for Text {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        use fmt::Write;
+        let written = match field.name() {
+            "message" => {
+                let rest = std::mem::take(&mut self.0);
+                write!(self.0, "{value:?}{rest}")
+            }
+            name => write!(self.0, " {name}={value:?}"),
+        };
+        let Ok(()) = written else { unreachable!("a string takes everything") };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_kept_and_warnings_are_not() {
+        let watch = Watch::default();
+        watch.during(|| {
+            tracing::warn!("a warning");
+            tracing::error!(device = "cache", "on fire");
+        });
+        tracing::error!("of nobody's run");
+        assert_eq!(watch.first().as_deref(), Some("on fire device=\"cache\""));
+        assert_eq!(watch.0.borrow().len(), 1);
+    }
+}

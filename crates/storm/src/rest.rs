@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What must be true of every component at any moment, and of a cluster at rest.
+
+use crate::cluster::Cluster;
+use base::{ComponentId, Lsn, Map};
+use std::cell::RefCell;
+use std::time::Duration;
+
+/// After the last operation: destage of an idle group begins within this time in all plans.
+pub const SETTLE: Duration = Duration::from_secs(3);
+/// Tasks of an idle host, at most: some of its own, and some per peer and object.
+const TASKS: usize = 40;
+const TASKS_PER_PEER: usize = 8;
+const TASKS_PER_OBJECT: usize = 24;
+
+/// What may never fall, as last seen (PROTOCOL.md section 6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mark {
+    term: u32,
+    seat: u32,
+    version: u64,
+    durable: Lsn,
+    /// W within one run of the host; after a restart it may lag.
+    destaged: Lsn,
+    commit: Lsn,
+}
+
+/// The memory of the checks.
+pub struct Baseline {
+    marks: RefCell<Map<(usize, ComponentId), (u64, Mark)>>,
+    /// Hosts whose devices were damaged on purpose: they may fall back.
+    is_damaged: RefCell<Vec<bool>>,
+}
+
+impl Baseline {
+    pub fn new(hosts: usize) -> Self {
+        Self { marks: RefCell::default(), is_damaged: RefCell::new(vec![false; hosts]) }
+    }
+
+    /// From now on the devices of this host may have forgotten what they had.
+    pub fn excuse(&self, host: usize) {
+        self.is_damaged.borrow_mut()[host] = true;
+        self.marks.borrow_mut().retain(|(index, _), _| *index != host);
+    }
+
+    /// Whether it was excused.
+    #[must_use]
+    pub fn is_excused(&self, host: usize) -> bool {
+        self.is_damaged.borrow()[host]
+    }
+
+    /// Looks at every component.
+    ///
+    /// # Errors
+    /// What has fallen.
+    pub fn watch(&self, cluster: &Cluster) -> Result<(), String> {
+        let mut marks = self.marks.borrow_mut();
+        for index in 0..cluster.machines.len() {
+            let Some(node) = cluster.node(index) else { continue };
+            if self.is_damaged.borrow()[index] {
+                continue;
+            }
+            let run = cluster.boots(index);
+            for group in node.groups() {
+                for id in group.components() {
+                    let Some(info) = group.component(id) else { continue };
+                    let now = Mark {
+                        term: info.meta.term.0,
+                        seat: info.meta.seat.0,
+                        version: info.meta.version.0,
+                        durable: info.durable,
+                        destaged: info.destaged,
+                        commit: info.commit,
+                    };
+                    let last = marks.insert((index, id), (run, now));
+                    if let Some((last_run, last)) = last
+                        && let Some(what) = fallen(&last, &now, last_run == run)
+                    {
+                        let host = index + 1;
+                        return Err(format!("{what} of {id} on host{host}: {last:?}, now {now:?}"));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at a cluster at rest.
+    ///
+    /// # Errors
+    /// What is there and should not be.
+    pub fn check(&self, cluster: &Cluster) -> Result<(), String> {
+        let hosts = cluster.machines.len();
+        for index in 0..hosts {
+            let key = cluster.machines[index].key;
+            let (Some(env), Some(node)) = (cluster.world.env(key), cluster.node(index)) else {
+                continue;
+            };
+            let objects = node.objects().records().len();
+            let most = TASKS + TASKS_PER_PEER * hosts + TASKS_PER_OBJECT * objects;
+            let tasks = env.task_names();
+            if tasks.len() > most {
+                let mut by_name: Map<&str, usize> = Map::new();
+                tasks.iter().for_each(|name| *by_name.entry(name).or_default() += 1);
+                return Err(format!(
+                    "host{} has {} tasks at rest, at most {most}: {by_name:?}",
+                    index + 1,
+                    tasks.len()
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn fallen(last: &Mark, now: &Mark, same_run: bool) -> Option<&'static str> {
+    match () {
+        () if now.term < last.term => Some("the term"),
+        () if now.seat < last.seat => Some("the seat"),
+        () if now.version < last.version => Some("the version seen"),
+        () if now.durable < last.durable => Some("the durable lsn"),
+        () if same_run && now.destaged < last.destaged => Some("the destaged watermark"),
+        () if same_run && now.commit < last.commit => Some("the commit lsn"),
+        () => None,
+    }
+}

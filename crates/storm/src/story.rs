@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The stories that a round may tell; `script.rs` and `damage.rs` tell them.
+
+use std::fmt;
+use std::str::FromStr;
+
+macro_rules! stories {
+    ($($(#[$doc:meta])* $name:ident: $text:literal,)*) => {
+        /// What goes wrong in a round.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Story {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Story {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            /// Its name on the command line.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)*
+                }
+            }
+        }
+    };
+}
+
+stories! {
+    /// Random faults at random moments.
+    Random: "random",
+    /// The owner's way to a replica is cut, and it dies before it learns so.
+    Severed: "severed",
+    /// The owner hears nobody while its clients go on, and comes back.
+    Isolated: "isolated",
+    /// The owner loses the directory first and everybody else later.
+    LateIsolation: "late-isolation",
+    /// The owner loses the directory and one replica, and keeps the other.
+    HalfBlind: "half-blind",
+    /// Something fails in the moment in which a replica becomes active again.
+    JoinFault: "join-fault",
+    /// Something fails in the middle of a resync.
+    ResyncFault: "resync-fault",
+    /// A replica comes and goes.
+    Flaps: "flaps",
+    /// An owner that was succeeded meets a replica that has just restarted.
+    OldOwner: "old-owner",
+    /// A replica's device holds writes back while its owner is succeeded.
+    HeldWrites: "held-writes",
+    /// Ownership moves from host to host and back.
+    PingPong: "ping-pong",
+    /// Something fails in the middle of a take-over.
+    TakeOverFault: "take-over-fault",
+    /// Links and devices that are slow but alive, under random faults.
+    Slow: "slow",
+    /// The directory is gone for minutes, with and without another fault meanwhile.
+    LongOutage: "long-outage",
+    /// A host is away for minutes while the others go on.
+    LongAbsence: "long-absence",
+    /// A device fails, or all of a host's, and is well again after a while.
+    DyingDevice: "dying-device",
+    /// The content of one host's devices is damaged where others hold a whole copy.
+    Damage: "damage",
+    /// Beyond the contract: a device says that it flushed, and did not, and the power fails.
+    LyingFlush: "lying-flush",
+    /// Beyond the contract: clocks that are wrong by more than the protocol allows.
+    WildClock: "wild-clock",
+}
+
+impl Story {
+    /// Whether the system promises nothing then: what is lost is reported, and no violation.
+    #[must_use]
+    pub fn is_beyond(self) -> bool {
+        matches!(self, Self::LyingFlush | Self::WildClock)
+    }
+}
+
+impl fmt::Display for Story {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Story {
+    type Err = String;
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = Self::ALL.iter().copied().find(|story| story.name() == name);
+        found.ok_or_else(|| format!("no story '{name}': see 'gabion-storm stories'"))
+    }
+}
