@@ -73,6 +73,8 @@ probes! {
     FenceOutranked: "fence-outranked",
     /// A fence waited until a grant to the old owner had run out.
     FenceWaited: "fence-waited",
+    /// An owner that lost an object while it lived told the components so.
+    DeposedConsented: "deposed-consented",
     /// A fence waited for appends in flight.
     FenceDrained: "fence-drained",
     /// A frame of another session or seat was refused.

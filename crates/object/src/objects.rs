@@ -4,6 +4,7 @@
 
 mod acquire;
 mod adopt;
+mod consent;
 mod forward;
 mod serve;
 
@@ -135,6 +136,10 @@ struct Slot {
     settled: Notify,
     /// The newest term in which an owner was born here (rule 23).
     used: Term,
+    /// A record named this run as the owner.
+    was_mine: bool,
+    /// The newest term of this run whose end the components were told of.
+    consented: Term,
     /// The source of the next take-over.
     prefer: Option<ComponentId>,
     /// A component that ran out of space under the last owner: without this the next one would send
@@ -410,7 +415,7 @@ impl Inner {
         }
     }
 
-    fn record_changed(&self, record: ObjectRecord, revision: u64) {
+    fn record_changed(self: &Rc<Self>, record: ObjectRecord, revision: u64) {
         let id = record.id;
         // Rule 20: a record with another term. An older one may come late, so only a higher term.
         if let Some(owner) = self.local_owner(id)
@@ -429,7 +434,9 @@ impl Inner {
             slot.route = Route::Unknown;
         }
         slot.gone_since = None;
-        slot.record = Some((record, revision));
+        slot.record = Some((record.clone(), revision));
+        drop(slots);
+        self.consent_if_deposed(&record);
     }
 
     async fn create_component(
