@@ -20,6 +20,8 @@ struct Entry<T> {
     lsn: Lsn,
     range: SectorRange,
     sent: Mask,
+    /// Legs that lack something without it: for a repair those alone that it repairs.
+    meant: Mask,
     answered: Mask,
     load: Option<T>,
 }
@@ -31,7 +33,7 @@ pub(crate) struct Completed<T> {
     pub(crate) lsn: Lsn,
     /// What it wrote.
     pub(crate) range: SectorRange,
-    /// Legs that it was not sent to or that have not answered (rule 32).
+    /// Legs that it was meant for and not sent to, or that have not answered (rule 32).
     pub(crate) missing: Mask,
     /// What was given with it.
     pub(crate) load: T,
@@ -64,13 +66,14 @@ impl<T> Window<T> {
         self.given
     }
 
-    /// The next lsn for a write to `range` that is sent to the legs in `sent`.
-    pub(crate) fn push(&mut self, range: SectorRange, sent: Mask, load: T) -> Lsn {
+    /// The next lsn for a write to `range` that is sent to the legs in `sent`. Those in `meant`
+    /// that come later lack it; a repair changes nothing for the others.
+    pub(crate) fn push(&mut self, range: SectorRange, sent: Mask, meant: Mask, load: T) -> Lsn {
         assert!(sent != 0, "a write that goes nowhere");
         self.given = self.given.next();
         self.live += 1;
         let lsn = self.given;
-        self.entries.push_back(Entry { lsn, range, sent, answered: 0, load: Some(load) });
+        self.entries.push_back(Entry { lsn, range, sent, meant, answered: 0, load: Some(load) });
         lsn
     }
 
@@ -109,7 +112,7 @@ impl<T> Window<T> {
             return None;
         }
         let load = entry.load.take()?;
-        let missing = !entry.answered;
+        let missing = !entry.answered & entry.meant;
         Some(Completed { lsn: entry.lsn, range: entry.range, missing, load })
     }
 
@@ -144,9 +147,11 @@ impl<T> Window<T> {
         self.entries.iter().filter(|entry| entry.load.is_some()).map(|entry| entry.range)
     }
 
-    /// Whether every write that is not complete was sent to `leg` (rule 35 demands it).
+    /// Whether every write that is not complete was sent to `leg` (rule 35 demands it), but for
+    /// repairs of others.
     pub(crate) fn all_sent_to(&self, leg: Mask) -> bool {
-        self.entries.iter().all(|entry| entry.load.is_none() || entry.sent & leg != 0)
+        let has = |entry: &Entry<T>| entry.sent & leg != 0 || entry.meant & leg == 0;
+        self.entries.iter().all(|entry| entry.load.is_none() || has(entry))
     }
 
     /// A leg's bit is given to a new leg: what the old one did must not count for it.
@@ -170,6 +175,24 @@ mod tests {
     use base::{Map, Rng, Term};
 
     #[test]
+    fn a_repair_is_not_missing_where_nothing_was_bad() {
+        let zero = Lsn::new(Term(1), 0);
+        let mut window = Window::new(zero, zero);
+        let (bad, joiner) = (0b01, 0b10);
+        let range = SectorRange::new(0, 8);
+        let repair = window.push(range, bad, bad, ());
+        assert!(window.all_sent_to(joiner), "a returning component has to wait for a repair");
+        window.answer(repair, bad);
+        let done = window.settle_one(repair, bad | joiner);
+        assert_eq!(done.map(|done| done.missing & joiner), Some(0));
+        let write = window.push(range, bad, Mask::MAX, ());
+        assert!(!window.all_sent_to(joiner));
+        window.answer(write, bad);
+        let done = window.settle_one(write, bad | joiner);
+        assert_eq!(done.map(|done| done.missing & joiner), Some(joiner));
+    }
+
+    #[test]
     fn k_never_leads_a_required_answer_and_every_write_completes() {
         for seed in 0..200 {
             let mut rng = Rng::new(seed);
@@ -181,7 +204,7 @@ mod tests {
             for step in 0..300 {
                 match rng.below(6) {
                     0..=2 if step < 200 => {
-                        let lsn = window.push(SectorRange::new(rng.below(99), 1), needed, ());
+                        let lsn = window.push(SectorRange::new(rng.below(99), 1), needed, Mask::MAX, ());
                         open.insert(lsn, (needed, 0));
                     }
                     3 if step < 200 => drop(window.give()),

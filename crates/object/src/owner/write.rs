@@ -102,7 +102,7 @@ impl Owner {
             let commit = state.commit();
             let sent = state.legs.iter().fold(0, |mask, leg| mask | leg.bit);
             let sent = sent & only.unwrap_or(Mask::MAX);
-            let lsn = state.window.push(range, sent, ticket);
+            let lsn = state.window.push(range, sent, only.unwrap_or(Mask::MAX), ticket);
             content.marks.iter().for_each(|mark| state.clients.apply(*mark));
             let mut outgoing: Vec<Outgoing> = Vec::with_capacity(state.legs.len());
             for leg in state.legs.iter_mut().filter(|leg| leg.bit & sent != 0) {
