@@ -8,7 +8,9 @@
 
 use crate::campaign::{Run, Violation};
 use crate::fault::Fault;
+use crate::plan::VolumePlan;
 use crate::script::Roles;
+use directory::{ComponentRecord, ComponentState};
 use sim::DiskFault;
 use std::time::Duration;
 
@@ -60,6 +62,9 @@ impl Run {
     pub(crate) fn damage(&mut self, roles: &Roles) -> Result<(), Violation> {
         let host = if self.one_of(2) == 0 { roles.owner } else { roles.replica };
         self.wait("whole before damage", Self::is_whole)?;
+        if !self.is_spare(host) {
+            return Ok(());
+        }
         self.excuse(host);
         for _ in 0..1 + self.one_of(8) {
             self.damage_once(host);
@@ -72,6 +77,19 @@ impl Run {
             self.boot_if_down(host);
         }
         self.pass(0, 4000)
+    }
+
+    /// Whether every volume with a copy on this host has a whole one elsewhere.
+    fn is_spare(&self, host: usize) -> bool {
+        let number = self.cluster.machines[host].number;
+        (0..self.plan.volumes.len()).all(|volume| {
+            let record = self.cluster.records.object(&VolumePlan::name(volume));
+            record.is_some_and(|record| {
+                let active = |c: &&ComponentRecord| c.state == ComponentState::Active;
+                let elsewhere = record.components.iter().filter(active);
+                elsewhere.filter(|component| component.host.0 != number).count() > 0
+            })
+        })
     }
 
     fn damage_once(&mut self, host: usize) {

@@ -162,6 +162,9 @@ impl Plan {
     /// One story in every round, in every seed.
     pub fn tell_only(&mut self, story: Story) {
         self.rounds.iter_mut().for_each(|round| round.story = story);
+        if story == Story::Damage {
+            self.rounds.truncate(1);
+        }
     }
 }
 
@@ -217,7 +220,11 @@ impl Round {
             focus: rng.below(volumes as u64) as usize,
             is_quiet: rng.below(2) == 0,
         };
-        (0..count).map(draw).collect()
+        let mut rounds: Vec<_> = (0..count).map(draw).collect();
+        // What was damaged and not read yet would be a second fault in a later round.
+        let last = rounds.iter().position(|round| round.story == Story::Damage);
+        rounds.truncate(last.map_or(rounds.len(), |last| last + 1));
+        rounds
     }
 }
 
