@@ -12,6 +12,7 @@ use crate::components::{Component, Components};
 use crate::devices::{device_error, read_superblock, write_superblock};
 use crate::index::Index;
 use crate::log::{Log, OpenSegment};
+use crate::mutations::Mutations;
 use crate::pace::Pace;
 use crate::state::{CapacityDevice, Counters, Inner, State};
 use crate::types::{GroupError, GroupOptions, GroupSpec, RecoveryReport, Structure};
@@ -66,7 +67,8 @@ pub(crate) async fn open(
     }
     let skip = options.mutations.skip_incarnation;
     let incarnation = Incarnation(superblock.incarnation.0 + u64::from(!skip));
-    let state = empty_state(&superblock, layout, incarnation, devices.len());
+    let state =
+        empty_state(&superblock, layout, incarnation, devices.len(), options.mutations);
     let inner = Inner {
         env: env.clone(),
         id: superblock.group,
@@ -103,6 +105,7 @@ fn empty_state(
     layout: CacheLayout,
     incarnation: Incarnation,
     devices: usize,
+    mutations: Mutations,
 ) -> State {
     let usable = layout.segment_size - layout.summary_size;
     let limits = Limits::new(usable as usize);
@@ -119,6 +122,7 @@ fn empty_state(
         open: OpenSegment::default(),
         infos: VecDeque::new(),
         pins: vec![0; layout.segments as usize],
+        ignores_pins: mutations.skip_pins,
         limits,
         build: Build::new(limits),
         deferred: VecDeque::new(),
@@ -128,9 +132,11 @@ fn empty_state(
         ticket_done: 0,
         waiters: VecDeque::new(),
     };
+    // Zeros have entries but no payload: room for them even in tiny buffers.
+    let mut index = Index::new((blocks as usize).max(4096));
+    index.ignores_lsn = mutations.ignore_lsn;
     State {
-        // Zeros have entries but no payload: room for them even in tiny buffers.
-        index: Index::new((blocks as usize).max(4096)),
+        index,
         chunks: Chunks::default(),
         components: Components::default(),
         log,
@@ -151,6 +157,7 @@ fn empty_state(
         counters: Counters::default(),
         serial_next: 1,
         report: RecoveryReport::default(),
+        mutations,
     }
 }
 
@@ -375,6 +382,9 @@ fn find_later(
     end: u64,
     next: u64,
 ) -> Result<(), GroupError> {
+    if inner.options.mutations.truncate_damage {
+        return Ok(());
+    }
     let handle = &inner.devices[device];
     let rest = bytes.get(end as usize..).unwrap_or_default();
     for at in (0..rest.len()).step_by(PAGE_SIZE) {

@@ -116,11 +116,13 @@ async fn load(
     };
     let read = inner.cache.read(at, inner.env.buf(to_usize(size))).await;
     let bytes = read.map_err(device_error(&inner.cache_path))?;
+    let mutations = inner.options.mutations;
     if let Ok(summary) = Summary::decode(device, &bytes)
-        && summary.segment == segment
-        && summary.previous == first.previous
-        && summary.last_sequence + 1 == first.sequence + u64::from(summary.commits)
-        && leads_to(firsts, segment, summary.last_sequence, summary.last)
+        && (mutations.trust_summary
+            || summary.segment == segment
+                && summary.previous == first.previous
+                && summary.last_sequence + 1 == first.sequence + u64::from(summary.commits)
+                && leads_to(inner, firsts, segment, summary.last_sequence, summary.last))
     {
         return Ok(Content {
             first_sequence: first.sequence,
@@ -140,17 +142,24 @@ async fn load(
     inner.state.borrow_mut().report.scanned += 1;
     let scanned = scan(inner, segment, false).await?;
     scanned
-        .filter(|content| leads_to(firsts, segment, content.last_sequence, content.last))
+        .filter(|content| leads_to(inner, firsts, segment, content.last_sequence, content.last))
         .ok_or_else(|| corrupt(inner, segment, FormatError::Checksum))
 }
 
 /// Whether the next segment's first commit, where there is one, follows the last one of this. A
 /// summary may be stale: recovery opened the segment again, and when it was closed for the second
 /// time no summary reached the media.
-fn leads_to(firsts: &Map<u64, Commit>, segment: u64, last_sequence: u64, last: u32) -> bool {
-    firsts
-        .get(&(segment + 1))
-        .is_none_or(|next| next.sequence == last_sequence + 1 && next.previous == last)
+fn leads_to(
+    inner: &Inner,
+    firsts: &Map<u64, Commit>,
+    segment: u64,
+    last_sequence: u64,
+    last: u32,
+) -> bool {
+    let may_differ = inner.options.mutations.ignore_chain;
+    firsts.get(&(segment + 1)).is_none_or(|next| {
+        next.sequence == last_sequence + 1 && (next.previous == last || may_differ)
+    })
 }
 
 /// Reads a segment and follows its headers; `None` where not even the first commit is whole.
@@ -165,7 +174,7 @@ async fn scan(inner: &Inner, segment: u64, is_open: bool) -> Result<Option<Conte
     let (mut at, mut incarnation) = (0, Incarnation(0));
     while at < bytes.len() {
         let Some((commit, crc)) =
-            fitting(device, segment, &bytes, at, content.as_ref(), incarnation)
+            fitting(inner, segment, &bytes, at, content.as_ref(), incarnation)
         else {
             break;
         };
@@ -187,16 +196,19 @@ async fn scan(inner: &Inner, segment: u64, is_open: bool) -> Result<Option<Conte
 
 /// The commit at `at`, if it is the one that follows.
 fn fitting(
-    device: u64,
+    inner: &Inner,
     segment: u64,
     bytes: &Buf,
     at: usize,
     before: Option<&Content>,
     incarnation: Incarnation,
 ) -> Option<(Commit, u32)> {
+    let device = inner.state.borrow().log.device;
+    let may_differ = inner.options.mutations.ignore_chain;
     let (commit, _, crc) = Commit::decode(device, &bytes[at..]).ok()?;
     let follows = before.is_none_or(|content| {
-        commit.sequence == content.last_sequence + 1 && commit.previous == content.last
+        commit.sequence == content.last_sequence + 1
+            && (commit.previous == content.last || may_differ)
     });
     let fits = commit.segment == segment
         && commit.position as usize == at
@@ -258,6 +270,7 @@ fn find_later(
     end: usize,
     next: u64,
 ) -> Result<(), GroupError> {
+    let sees_nothing = inner.options.mutations.truncate_damage;
     for at in (end..bytes.len()).step_by(4096) {
         if !looks_like_commit(device, &bytes[at..]) {
             continue;
@@ -266,6 +279,7 @@ fn find_later(
             && commit.segment == segment
             && commit.position as usize == at
             && commit.sequence > next
+            && !sees_nothing
         {
             return Err(corrupt(inner, segment, FormatError::Checksum));
         }
@@ -281,7 +295,8 @@ fn check_chain(inner: &Inner, low: u64, contents: &[Content]) -> Result<(), Grou
     for (number, pair) in contents.windows(2).enumerate() {
         let [first, second] = pair else { continue };
         let is_chained =
-            second.first_sequence == first.last_sequence + 1 && second.previous == first.last;
+            second.first_sequence == first.last_sequence + 1
+                && (second.previous == first.last || inner.options.mutations.ignore_chain);
         if !is_chained {
             return Err(corrupt(inner, low + number as u64, FormatError::Checksum));
         }

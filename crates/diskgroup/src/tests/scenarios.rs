@@ -2,9 +2,8 @@
 //! Single stories.
 
 use super::*;
-use crate::{CreateSizes, GroupError};
+use crate::CreateSizes;
 use sim::DiskFault;
-use std::future::Future;
 
 const SIZES: CreateSizes = CreateSizes { cache: 2 << 20, capacity: 24 << 20 };
 const ONE: ComponentId = ComponentId(1);

@@ -1,0 +1,652 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Random loads in small groups, with power loss at the moments that hurt.
+//!
+//! A case is a few lives of one group. Each life opens it, perhaps after openings that were cut
+//! off, checks every sector and the group's own books, and loads it until a moment comes: a segment
+//! was freed, a record or a page is on its way, a commit is being written, or just some time. A
+//! little later the process is killed or the power fails. After a power failure the capacity devices
+//! are also looked at alone, with an empty log, as they would be if the cache device was lost.
+
+use super::oracle::Oracle;
+use super::*;
+use std::cell::Cell;
+
+/// What a seed decides about a group and its load.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setup {
+    pub(super) devices: usize,
+    pub(super) segments: u64,
+    /// CRC pages in memory.
+    pub(super) pages: usize,
+    is_file: bool,
+    load: Load,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    /// Operations under way.
+    window: u64,
+    /// Blocks that most writes go to; 0: everywhere.
+    hot: u64,
+    /// Many parts of blocks.
+    is_small: bool,
+    /// One in so many operations raises K.
+    commit: u64,
+    /// Components come and go.
+    has_churn: bool,
+    /// Pauses up to 2^n microseconds.
+    pause: u64,
+}
+
+impl Setup {
+    fn draw(rng: &mut Rng) -> Self {
+        let load = Load {
+            window: [4, 16, 24, 64][rng.below(4) as usize],
+            hot: [0, 0, 8, 64][rng.below(4) as usize],
+            is_small: rng.below(3) == 0,
+            commit: [7, 7, 20, 100][rng.below(4) as usize],
+            has_churn: rng.below(3) == 0,
+            pause: [12, 16, 22][rng.below(3) as usize],
+        };
+        Self {
+            devices: 1 + rng.below(2) as usize,
+            segments: rng.between(6, 10),
+            pages: [1, 2, 4, 64][rng.below(4) as usize],
+            is_file: rng.below(2) == 0,
+            load,
+        }
+    }
+
+    pub(super) fn cache_size(&self) -> u64 {
+        (1 << 20) + self.segments * (64 << 10)
+    }
+}
+
+fn world(seed: u64, rng: &mut Rng) -> World {
+    let mut options = WorldOptions { seed, ..WorldOptions::default() };
+    if rng.below(3) == 0 {
+        // Some operations take so long that the ring goes round meanwhile.
+        (options.disk.tail_ppm, options.disk.tail_factor) = (20_000, 60);
+    }
+    if rng.below(3) == 0 {
+        (options.crash.lost_ppm, options.crash.uniform_ppm) = (700_000, 100_000);
+    }
+    World::new(options)
+}
+
+/// When a life ends.
+#[derive(Clone, Copy, Debug)]
+enum Moment {
+    Time,
+    Freed,
+    Record,
+    Pages,
+    Turned,
+    Commit,
+}
+
+/// What tells that a moment has come: it only rises.
+fn count(group: &DiskGroup, moment: Moment) -> u64 {
+    let state = group.shared().state.borrow();
+    match moment {
+        Moment::Time => 0,
+        Moment::Freed => state.log.tail,
+        Moment::Record => state.counters.records,
+        Moment::Pages => {
+            let metas = state.capacity.iter().flat_map(|capacity| &capacity.map_meta);
+            let pages = state.capacity.iter().flat_map(|capacity| &capacity.pages);
+            metas.map(|m| m.sequence).chain(pages.map(|p| p.page.sequence)).sum()
+        }
+        Moment::Turned => state.log.head,
+        Moment::Commit => state.log.sequence,
+    }
+}
+
+/// What the world and the life in it tell one another.
+#[derive(Default)]
+pub(super) struct Signs {
+    pub(super) group: RefCell<Option<DiskGroup>>,
+    pub(super) is_ready: Cell<bool>,
+    /// The load is to end and everything is to be destaged.
+    pub(super) must_rest: Cell<bool>,
+    pub(super) has_rested: Cell<bool>,
+    /// Appends may fail, and have failed.
+    pub(super) may_fail: Cell<bool>,
+    pub(super) has_failed: Cell<bool>,
+    /// Reads may find damage.
+    pub(super) may_be_bad: Cell<bool>,
+    /// Why it did not open, where that may be.
+    pub(super) refused: RefCell<Option<GroupError>>,
+    pub(super) bad: RefCell<Vec<(usize, SectorRange)>>,
+}
+
+pub(super) struct Case {
+    pub(super) world: World,
+    pub(super) host: HostKey,
+    /// Where copies of the capacity devices are looked at.
+    twin: HostKey,
+    copies: u64,
+    pub(super) oracle: Rc<RefCell<Oracle>>,
+    pub(super) rng: Rng,
+    pub(super) setup: Setup,
+    mutations: Mutations,
+    pub(super) signs: Rc<Signs>,
+}
+
+impl Case {
+    pub(super) fn new(seed: u64, mutations: Mutations) -> Self {
+        let mut rng = Rng::stream(seed, 7);
+        let setup = Setup::draw(&mut rng);
+        let world = world(seed, &mut rng);
+        let host = world.add_host("host", IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)));
+        let twin = world.add_host("twin", IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)));
+        let (cache, devices) = (setup.cache_size(), setup.devices);
+        if !setup.is_file {
+            world.add_disk(host, "cache", cache);
+            (0..devices).for_each(|n| world.add_disk(host, &format!("capacity{n}"), CAPACITY));
+        }
+        let sizes = setup.is_file.then_some(crate::CreateSizes { cache, capacity: CAPACITY });
+        world.boot(host, move |env| {
+            Box::pin(async move {
+                let id = GroupId(5);
+                let spec = spec(devices);
+                let done = DiskGroup::format_with(&env, &spec, sizes, false, id, 64 << 10);
+                done.await.expect("a new group");
+                let group = DiskGroup::open(&env, &spec, options(mutations, setup.pages)).await;
+                let group = group.expect("an empty group opens");
+                for n in 0..COMPONENTS {
+                    let (id, object) = (ComponentId(n + 1), ObjectId(n));
+                    group.create_component(id, object, SECTORS).await.expect("a component");
+                }
+                group.close().await;
+            })
+        });
+        assert!(world.run_until(HOUR, || world.is_finished(host)), "formatting ends");
+        world.kill(host);
+        let oracle = Rc::new(RefCell::new(Oracle::new()));
+        let signs = Rc::default();
+        Self { world, host, twin, copies: 0, oracle, rng, setup, mutations, signs }
+    }
+
+    /// One life begins: open, check everything, then load.
+    pub(super) fn begin(&mut self) {
+        while self.rng.below(4) == 0 {
+            self.cut_off_opening();
+        }
+        let may = (self.signs.may_fail.get(), self.signs.may_be_bad.get());
+        self.signs = Rc::default();
+        self.signs.may_fail.set(may.0);
+        self.signs.may_be_bad.set(may.1);
+        let (oracle, signs) = (Rc::clone(&self.oracle), Rc::clone(&self.signs));
+        let (setup, mutations) = (self.setup, self.mutations);
+        let rng = Rng::new(self.rng.next_u64());
+        self.world.boot(self.host, move |env| {
+            Box::pin(async move {
+                let options = options(mutations, setup.pages);
+                let group = match DiskGroup::open(&env, &spec(setup.devices), options).await {
+                    Ok(group) => group,
+                    Err(error) if signs.may_be_bad.get() => {
+                        *signs.refused.borrow_mut() = Some(error);
+                        signs.is_ready.set(true);
+                        return;
+                    }
+                    Err(error) => panic!("after a crash: {error}"),
+                };
+                let audit = group.audit().unwrap_or_else(|error| panic!("recovered: {error}"));
+                assert_eq!(audit.in_transit, 0, "chunks with no place after recovery");
+                *signs.group.borrow_mut() = Some(group.clone());
+                check_all(&group, &oracle, &signs).await;
+                signs.is_ready.set(true);
+                load(env, group, oracle, signs, setup.load, rng).await;
+            })
+        });
+        let signs = Rc::clone(&self.signs);
+        assert!(self.world.run_until(HOUR, || signs.is_ready.get()), "opening ends");
+    }
+
+    /// An opening that power loss or a signal cuts off.
+    fn cut_off_opening(&mut self) {
+        let (setup, mutations) = (self.setup, self.mutations);
+        let is_done = Rc::new(Cell::new(false));
+        let done = Rc::clone(&is_done);
+        self.world.boot(self.host, move |env| {
+            Box::pin(async move {
+                let options = options(mutations, setup.pages);
+                let group = DiskGroup::open(&env, &spec(setup.devices), options).await;
+                done.set(true);
+                env.sleep(HOUR).await;
+                drop(group);
+            })
+        });
+        let most = Duration::from_micros(self.rng.below(4000));
+        self.world.run_until(most, || is_done.get());
+        match self.rng.below(3) {
+            0 => self.world.kill(self.host),
+            _ => self.world.crash(self.host),
+        }
+    }
+
+    /// Lets the load run until a moment comes.
+    pub(super) fn run_to_a_moment(&mut self) {
+        let rng = &mut self.rng;
+        let moments = [
+            Moment::Time,
+            Moment::Freed,
+            Moment::Record,
+            Moment::Pages,
+            Moment::Turned,
+            Moment::Commit,
+        ];
+        let moment = moments[rng.below(6) as usize];
+        let bits = rng.between(10, 19);
+        let most = match moment {
+            Moment::Time => Duration::from_micros(rng.below(1 << bits)),
+            _ => Duration::from_millis(500),
+        };
+        let (steps, bits) = (rng.between(1, 8), rng.between(1, 10));
+        let later = Duration::from_micros(rng.below(1 << bits));
+        {
+            let group = self.signs.group.borrow();
+            let group = group.as_ref().expect("it is open");
+            let until = count(group, moment) + steps;
+            self.world.run_until(most, || count(group, moment) >= until);
+        }
+        self.world.run_for(later);
+    }
+
+    /// The life ends. After a power loss capacity is sometimes looked at alone.
+    pub(super) fn end(&mut self) {
+        drop(self.signs.group.borrow_mut().take());
+        if self.rng.below(3) == 0 {
+            return self.world.kill(self.host);
+        }
+        self.world.crash(self.host);
+        if self.rng.below(2) == 0 {
+            self.look_at_capacity_alone();
+        }
+    }
+
+    /// Destages everything; then every chunk and entry must be accounted for.
+    pub(super) fn rest(&mut self) {
+        self.signs.must_rest.set(true);
+        let signs = Rc::clone(&self.signs);
+        let has_rested = self.world.run_until(HOUR, || signs.has_rested.get());
+        let group = self.signs.group.borrow();
+        let status = group.as_ref().map(|group| (group.status(), group.audit()));
+        assert!(has_rested, "at rest nothing is destaged: {:?} {status:?}", self.setup);
+    }
+
+    pub(super) fn run(mut self) -> Self {
+        for _ in 0..5 {
+            self.begin();
+            self.run_to_a_moment();
+            self.end();
+        }
+        self.begin();
+        self.run_to_a_moment();
+        self.rest();
+        self.end();
+        self
+    }
+
+    /// As if the cache device was lost and a new one took its place.
+    fn look_at_capacity_alone(&mut self) {
+        self.copies += 1;
+        let copy = self.copies;
+        let cache = format!("cache-{copy}");
+        self.world.add_disk(self.twin, &cache, self.setup.cache_size());
+        for at in format::SUPERBLOCK_SLOTS {
+            let page = self.world.read_stable(self.host, "cache", at, 4096);
+            self.world.write_raw(self.twin, &cache, at, &page);
+        }
+        let mut spec = GroupSpec { cache, capacity: Vec::new() };
+        for n in 0..self.setup.devices {
+            let path = format!("capacity{n}-{copy}");
+            self.world.copy_disk(self.host, &format!("capacity{n}"), self.twin, &path);
+            spec.capacity.push(path);
+        }
+        let (oracle, mutations) = (Rc::clone(&self.oracle), self.mutations);
+        self.world.boot(self.twin, move |env| {
+            Box::pin(async move {
+                let opened = DiskGroup::open(&env, &spec, options(mutations, 4)).await;
+                let group = opened.unwrap_or_else(|error| panic!("capacity alone: {error}"));
+                let audit = group.audit().unwrap_or_else(|error| panic!("alone: {error}"));
+                assert_eq!(audit.in_transit, 0, "chunks with no place");
+                check_capacity(&group, &oracle).await;
+            })
+        });
+        let world = &self.world;
+        assert!(world.run_until(HOUR, || world.is_finished(self.twin)), "a look at capacity ends");
+        world.kill(self.twin);
+        self.oracle.borrow_mut().looks += 1;
+    }
+}
+
+async fn check_capacity(group: &DiskGroup, oracle: &RefCell<Oracle>) {
+    for component in 0..COMPONENTS as usize {
+        let id = ComponentId(component as u64 + 1);
+        let info = group.component(id).expect("components are on capacity");
+        let watermark = info.destaged;
+        let told = oracle.borrow().told[component];
+        assert!(watermark <= told, "W {watermark:?} beyond K {told:?}");
+        for range in SectorRange::new(0, SECTORS).split_at_multiples(base::CHUNK_SECTORS) {
+            let whole = group.read(id, range).await;
+            let parts = match &whole {
+                Ok(_) => vec![range],
+                Err(_) => range.split_at_multiples(8).collect(),
+            };
+            for part in parts {
+                let read = match &whole {
+                    Ok(read) => Ok(read.clone()),
+                    Err(_) => group.read(id, part).await,
+                };
+                let oracle = oracle.borrow();
+                match read {
+                    Ok(read) => {
+                        for (at, bytes) in (part.start..).zip(read.payload.chunks(512)) {
+                            oracle.check_alone(component, at, watermark, bytes);
+                        }
+                    }
+                    // A batch that was under way is torn: STORE.md section 8 (d).
+                    Err(GroupError::BadCrc { .. }) => {
+                        let is_beyond = oracle.is_beyond(component, part, watermark);
+                        assert!(is_beyond, "capacity alone, {component} {part:?} is bad");
+                    }
+                    Err(error) => panic!("capacity alone: {error}"),
+                }
+            }
+        }
+    }
+}
+
+/// Reads everything, checks it, and takes what is found for what is there.
+async fn check_all(group: &DiskGroup, oracle: &RefCell<Oracle>, signs: &Signs) {
+    for component in 0..COMPONENTS as usize {
+        let id = ComponentId(component as u64 + 1);
+        let info = group.component(id).expect("components are durable");
+        for range in SectorRange::new(0, SECTORS).split_at_multiples(base::CHUNK_SECTORS) {
+            let whole = group.read(id, range).await;
+            let parts = match &whole {
+                Ok(_) => vec![range],
+                Err(_) => range.split_at_multiples(8).collect(),
+            };
+            for part in parts {
+                let read = match &whole {
+                    Ok(read) => Ok(read.clone()),
+                    Err(_) => group.read(id, part).await,
+                };
+                let mut oracle = oracle.borrow_mut();
+                match read {
+                    Ok(read) => {
+                        assert!(wire::verify(part, &read.crcs, &read.payload), "checksums");
+                        let lows = oracle.lows(component, part);
+                        oracle.check(component, part, &lows, &read.payload);
+                        oracle.settle(component, part, &read.payload);
+                    }
+                    Err(error) => {
+                        let is_named = is_damage(&error) && signs.may_be_bad.get();
+                        assert!(is_named, "component {component} {part:?}: {error}");
+                        signs.bad.borrow_mut().push((component, part));
+                    }
+                }
+            }
+        }
+        let mut oracle = oracle.borrow_mut();
+        let may_be_bad = signs.may_be_bad.get();
+        assert!(may_be_bad || !info.damaged, "component {component} is said to be damaged");
+        assert!(info.durable >= oracle.acked[component], "the highest lsn goes back");
+        assert!(info.destaged <= info.durable, "W beyond what is durable");
+        assert!(info.commit <= oracle.told[component], "K beyond what was told");
+        oracle.marks[component].retain(|(lsn, _)| *lsn <= info.durable);
+        assert_eq!(group.clients(id), oracle.clients(component), "requests of {component}");
+        assert!(group.tail(id).iter().all(|(_, lsn)| *lsn > info.commit));
+        oracle.acked[component] = info.durable;
+    }
+    let mut oracle = oracle.borrow_mut();
+    oracle.term += 1;
+    oracle.issued.fill(0);
+}
+
+/// Whether an error says that a device does not give back what was written.
+pub(super) fn is_damage(error: &GroupError) -> bool {
+    matches!(error, GroupError::BadCrc { .. } | GroupError::Device { .. })
+}
+
+async fn load(
+    env: Env,
+    group: DiskGroup,
+    oracle: Rc<RefCell<Oracle>>,
+    signs: Rc<Signs>,
+    load: Load,
+    mut rng: Rng,
+) {
+    let tasks = Rc::new(env::TaskSet::default());
+    let room = env::Semaphore::new(load.window);
+    if load.has_churn {
+        tasks.spawn(&env, "churn", churn(env.clone(), group.clone(), Rc::clone(&signs), &mut rng));
+    }
+    tasks.spawn(
+        &env,
+        "commit",
+        commit_at_rest(env.clone(), group.clone(), Rc::clone(&oracle), Rc::clone(&signs)),
+    );
+    while !signs.must_rest.get() {
+        let permit = room.acquire(1).await;
+        let component = rng.below(COMPONENTS) as usize;
+        let id = ComponentId(component as u64 + 1);
+        if signs.has_failed.get() {
+            env.sleep(Duration::from_micros(200)).await;
+        }
+        if rng.below(load.commit) == 0 {
+            let mut oracle = oracle.borrow_mut();
+            oracle.told[component] = oracle.acked[component];
+            group.advance_commit(id, oracle.acked[component]);
+        }
+        match rng.below(16) {
+            0..=3 => {
+                let range = load.some_range(&mut rng, 2048);
+                let reading = read(&group, &oracle, &signs, component, range);
+                tasks.spawn(&env, "read", async move {
+                    reading.await;
+                    drop(permit);
+                });
+            }
+            4 => {
+                let bits = rng.between(1, load.pause);
+                env.sleep(Duration::from_micros(rng.below(1 << bits))).await;
+            }
+            5 => drop(group.changed_since(id, Lsn::ZERO, 0)),
+            kind => {
+                let (kind, range) = load.some_append(&mut rng, kind);
+                let appended = append(&env, &group, &oracle, &signs, &mut rng, component, kind, range);
+                tasks.spawn(&env, "append", async move {
+                    appended.await;
+                    drop(permit);
+                });
+            }
+        }
+    }
+    let all = room.acquire(load.window).await;
+    rest(&env, &group, &signs).await;
+    drop(all);
+    env.sleep(HOUR).await;
+}
+
+/// Before rest K follows what is acknowledged: appends may wait for that.
+async fn commit_at_rest(
+    env: Env,
+    group: DiskGroup,
+    oracle: Rc<RefCell<Oracle>>,
+    signs: Rc<Signs>,
+) {
+    loop {
+        env.sleep(Duration::from_millis(1)).await;
+        if signs.must_rest.get() {
+            let mut oracle = oracle.borrow_mut();
+            for component in 0..COMPONENTS as usize {
+                oracle.told[component] = oracle.acked[component];
+                let id = ComponentId(component as u64 + 1);
+                group.advance_commit(id, oracle.acked[component]);
+            }
+        }
+    }
+}
+
+/// Everything is destaged; the books must be balanced.
+async fn rest(env: &Env, group: &DiskGroup, signs: &Signs) {
+    group.drain_buffer(true);
+    while group.status().buffer_fill > 0.0 && group.status().fenced.is_none() {
+        env.sleep(Duration::from_millis(20)).await;
+    }
+    env.sleep(Duration::from_millis(200)).await;
+    let audit = group.audit().unwrap_or_else(|error| panic!("at rest: {error}"));
+    if group.status().fenced.is_none() {
+        let rest = (audit.in_transit, audit.reserved, audit.indexed, audit.pending, audit.pins);
+        assert_eq!(rest, (0, 0, 0, 0, 0), "at rest: {audit:?}");
+        for id in (1..=COMPONENTS).map(ComponentId) {
+            let info = group.component(id).expect("a component");
+            assert_eq!(info.destaged, info.durable, "W at rest");
+        }
+    }
+    signs.has_rested.set(true);
+}
+
+/// Components that come, are written to and go.
+fn churn(
+    env: Env,
+    group: DiskGroup,
+    signs: Rc<Signs>,
+    rng: &mut Rng,
+) -> impl Future<Output = ()> + use<> {
+    let mut rng = Rng::new(rng.next_u64());
+    async move {
+        for id in group.components().into_iter().filter(|id| id.0 > COMPONENTS) {
+            drop(group.delete_component(id).await);
+        }
+        for number in 1.. {
+            let id = ComponentId(rng.next_u64() >> 8 | 1 << 40);
+            if group.create_component(id, ObjectId(number), SECTORS).await.is_err() {
+                env.sleep(Duration::from_millis(1)).await;
+            }
+            for lsn in 1..=rng.below(12) {
+                let range = SectorRange::new(rng.below(SECTORS / 8) * 8, 8);
+                let payload = payload(&env, range, 1);
+                let crcs = wire::crcs_of(range, &payload);
+                let (component, lsn, kind) = (id, Lsn(lsn), AppendKind::Data);
+                let (term, marks) = (Term(0), [].as_slice());
+                let append =
+                    Append { component, lsn, term, range, kind, crcs: &crcs, payload, marks };
+                drop(group.append(append).await);
+                if rng.below(2) == 0 {
+                    group.advance_commit(id, lsn);
+                }
+            }
+            group.advance_commit(id, Lsn(100));
+            env.sleep(Duration::from_micros(rng.below(20_000))).await;
+            drop(group.delete_component(id).await);
+            if signs.must_rest.get() {
+                return;
+            }
+        }
+    }
+}
+
+impl Load {
+    fn some_range(&self, rng: &mut Rng, most: u64) -> SectorRange {
+        let start = match self.hot {
+            0 => rng.below(SECTORS),
+            hot => rng.below(hot * 8),
+        };
+        let room = (base::CHUNK_SECTORS - start % base::CHUNK_SECTORS).min(SECTORS - start);
+        SectorRange::new(start, rng.between(1, most.min(room)))
+    }
+
+    fn some_append(&self, rng: &mut Rng, kind: u64) -> (AppendKind, SectorRange) {
+        let blocks = if self.hot > 0 && rng.below(8) > 0 { self.hot } else { SECTORS / 8 };
+        match kind {
+            6 if rng.below(2) == 0 => (AppendKind::Zero, self.some_range(rng, 64)),
+            6 => (AppendKind::Discard, self.some_range(rng, 2048)),
+            7 if rng.below(2) == 0 => {
+                (AppendKind::Discard, SectorRange::new(rng.below(2) * 2048, 2048))
+            }
+            8 => (AppendKind::Data, self.some_range(rng, 80)),
+            9..=11 if self.is_small => (AppendKind::Data, self.some_range(rng, 12)),
+            _ => (AppendKind::Data, SectorRange::new(rng.below(blocks) * 8, 8)),
+        }
+    }
+}
+
+fn read(
+    group: &DiskGroup,
+    oracle: &Rc<RefCell<Oracle>>,
+    signs: &Rc<Signs>,
+    component: usize,
+    range: SectorRange,
+) -> impl Future<Output = ()> + use<> {
+    let lows = oracle.borrow().lows(component, range);
+    let reading = group.read(ComponentId(component as u64 + 1), range);
+    let (oracle, signs) = (Rc::clone(oracle), Rc::clone(signs));
+    async move {
+        match reading.await {
+            Ok(read) => {
+                assert!(wire::verify(range, &read.crcs, &read.payload));
+                oracle.borrow().check(component, range, &lows, &read.payload);
+                oracle.borrow_mut().reads += 1;
+            }
+            Err(error) => {
+                let may_be = signs.may_be_bad.get() || signs.may_fail.get();
+                assert!(may_be && is_damage(&error), "read {range:?}: {error}");
+            }
+        }
+    }
+}
+
+#[expect(clippy::too_many_arguments, reason = "all of it differs from call to call")]
+fn append(
+    env: &Env,
+    group: &DiskGroup,
+    oracle: &Rc<RefCell<Oracle>>,
+    signs: &Rc<Signs>,
+    rng: &mut Rng,
+    component: usize,
+    kind: AppendKind,
+    range: SectorRange,
+) -> impl Future<Output = ()> + use<> {
+    let is_data = kind == AppendKind::Data;
+    let mut state = oracle.borrow_mut();
+    let value = if is_data { state.next_value } else { 0 };
+    state.next_value += 1;
+    state.issued[component] += 1;
+    let lsn = Lsn::new(Term(state.term), state.issued[component]);
+    let term = Term(state.term);
+    let bytes = if is_data { payload(env, range, value) } else { env.buf(0).freeze() };
+    let crcs = if is_data { wire::crcs_of(range, &bytes) } else { wire::Crcs::NONE };
+    let id = ComponentId(component as u64 + 1);
+    let at = state.issue(component, range, value, lsn);
+    let marks = state.some_marks(rng);
+    state.marks[component].push((lsn, marks.clone()));
+    let append = Append {
+        component: id,
+        lsn,
+        term,
+        range,
+        kind,
+        crcs: &crcs,
+        payload: bytes,
+        marks: &marks,
+    };
+    let had_failed = signs.has_failed.get();
+    let appended = group.append(append);
+    let (oracle, signs) = (Rc::clone(oracle), Rc::clone(signs));
+    drop(state);
+    async move {
+        match appended.await {
+            Ok(()) => {
+                assert!(!had_failed, "an append succeeds behind one that failed");
+                oracle.borrow_mut().ack(component, range, &at, lsn);
+            }
+            Err(GroupError::Fenced) if signs.may_fail.get() => signs.has_failed.set(true),
+            Err(error) => panic!("append {range:?}: {error}"),
+        }
+    }
+}
