@@ -143,6 +143,16 @@ impl Log {
         (u64::from(place.sector()) * 512 / self.layout.segment_size) as usize
     }
 
+    /// Blocks that may be merged while the oldest segment is destaged. Parts are smaller than the
+    /// blocks that become of them, so that a segment full of parts could ask for more segments than
+    /// are spare, and wait for them for ever. What is over is moved as it is, with room to spare.
+    pub(crate) fn folds_max(&self) -> usize {
+        let free = u64::from(self.layout.segments).saturating_sub(self.head + 1 - self.tail);
+        let room = free.saturating_sub(Self::SPARE) * self.usable();
+        let as_it_is = self.usable() + self.usable() * 3 / 4;
+        (room.saturating_sub(as_it_is) / (4096 + 64)) as usize
+    }
+
     /// Thousandths of the ring in use.
     pub(crate) fn fill(&self) -> i64 {
         let used = (self.head - self.tail) * self.layout.segment_size + u64::from(self.offset);
@@ -300,6 +310,13 @@ impl State {
         while let Some(next) = self.log.moves.front() {
             let blocks = next.range.blocks();
             if !build.fits(next.payload.len(), (blocks.end - blocks.start) as usize, 0) {
+                break;
+            }
+            // The open segment is filled up: what is moved out of one must fit the spare ones.
+            let room = (self.log.usable() - u64::from(self.log.offset)) as usize;
+            let length = build.length();
+            let is_over = length + next.payload.len().next_multiple_of(4096) + 4096 > room;
+            if is_over && !build.is_empty() && length <= room {
                 break;
             }
             let Some(next) = self.log.moves.pop_front() else { break };

@@ -352,6 +352,15 @@ async fn recover_journal(inner: &Inner, device: usize) -> Result<(), GroupError>
         // Pages are newer than what is left of the journal: its start was being overwritten.
         capacity.journal = Journal { position: 0, sequence: paged, previous: 0 };
     }
+    // A page holds records that were durable before it was written.
+    let applied = capacity.pages.iter().map(|cached| cached.page.applied).max().unwrap_or(0);
+    if applied >= capacity.journal.sequence {
+        return Err(GroupError::Corrupt {
+            device: handle.path.clone(),
+            structure: Structure::Journal(capacity.journal.sequence),
+            source: FormatError::Checksum,
+        });
+    }
     Ok(())
 }
 

@@ -12,6 +12,7 @@ pub(super) fn plan(inner: &Inner, segment: u64, found: &[Found], bytes: &[u8]) -
     batch.writes.resize_with(devices, Vec::new);
     batch.items.resize_with(devices, Vec::new);
     let may_all = inner.options.mutations.destage_uncommitted;
+    let folds_max = state.log.folds_max();
     for found in found {
         let entry = &found.entry;
         let Some(component) = state.components.get(entry.serial) else { continue };
@@ -38,7 +39,12 @@ pub(super) fn plan(inner: &Inner, segment: u64, found: &[Found], bytes: &[u8]) -
             }
             match state.index.get(key) {
                 Some(View::Parts(_)) => {
-                    batch.folds.insert((entry.serial, block));
+                    let fold = (entry.serial, block);
+                    if batch.folds.len() < folds_max || batch.folds.contains(&fold) {
+                        batch.folds.insert(fold);
+                    } else {
+                        batch.moves.push(move_of(found, block, key, place, bytes));
+                    }
                 }
                 _ => state.plan_block(found, device, block, place, bytes, &mut batch),
             }

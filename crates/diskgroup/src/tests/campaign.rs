@@ -115,6 +115,10 @@ pub(super) struct Signs {
     pub(super) has_failed: Cell<bool>,
     /// Reads may find damage.
     pub(super) may_be_bad: Cell<bool>,
+    /// What is read may be older than it should be.
+    pub(super) may_be_stale: Cell<bool>,
+    /// Appends can only fail from now on.
+    pub(super) is_fenced: Cell<bool>,
     /// Why it did not open, where that may be.
     pub(super) refused: RefCell<Option<GroupError>>,
     pub(super) bad: RefCell<Vec<(usize, SectorRange)>>,
@@ -173,10 +177,13 @@ impl Case {
         while self.rng.below(4) == 0 {
             self.cut_off_opening();
         }
-        let may = (self.signs.may_fail.get(), self.signs.may_be_bad.get());
-        self.signs = Rc::default();
-        self.signs.may_fail.set(may.0);
-        self.signs.may_be_bad.set(may.1);
+        let old = std::mem::take(&mut self.signs);
+        self.signs.may_fail.set(old.may_fail.get());
+        self.signs.may_be_bad.set(old.may_be_bad.get());
+        self.signs.may_be_stale.set(old.may_be_stale.get());
+        if old.may_be_stale.get() {
+            self.oracle.borrow_mut().forget_order();
+        }
         let (oracle, signs) = (Rc::clone(&self.oracle), Rc::clone(&self.signs));
         let (setup, mutations) = (self.setup, self.mutations);
         let rng = Rng::new(self.rng.next_u64());
@@ -261,7 +268,7 @@ impl Case {
             return self.world.kill(self.host);
         }
         self.world.crash(self.host);
-        if self.rng.below(2) == 0 {
+        if self.rng.below(2) == 0 && !self.signs.may_be_bad.get() {
             self.look_at_capacity_alone();
         }
     }
@@ -393,6 +400,11 @@ async fn check_all(group: &DiskGroup, oracle: &RefCell<Oracle>, signs: &Signs) {
         }
         let mut oracle = oracle.borrow_mut();
         let may_be_bad = signs.may_be_bad.get();
+        if signs.may_be_stale.get() {
+            oracle.acked[component] = info.durable;
+            oracle.told[component] = oracle.told[component].max(info.commit);
+            continue;
+        }
         assert!(may_be_bad || !info.damaged, "component {component} is said to be damaged");
         assert!(info.durable >= oracle.acked[component], "the highest lsn goes back");
         assert!(info.destaged <= info.durable, "W beyond what is durable");
@@ -583,7 +595,10 @@ fn read(
     component: usize,
     range: SectorRange,
 ) -> impl Future<Output = ()> + use<> {
-    let lows = oracle.borrow().lows(component, range);
+    let mut lows = oracle.borrow().lows(component, range);
+    if signs.may_be_stale.get() {
+        lows.fill(0);
+    }
     let reading = group.read(ComponentId(component as u64 + 1), range);
     let (oracle, signs) = (Rc::clone(oracle), Rc::clone(signs));
     async move {
@@ -594,8 +609,10 @@ fn read(
                 oracle.borrow_mut().reads += 1;
             }
             Err(error) => {
-                let may_be = signs.may_be_bad.get() || signs.may_fail.get();
-                assert!(may_be && is_damage(&error), "read {range:?}: {error}");
+                assert!(
+                    signs.may_be_bad.get() && is_damage(&error),
+                    "read {range:?}: {error}"
+                );
             }
         }
     }

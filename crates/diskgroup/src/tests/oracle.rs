@@ -139,10 +139,10 @@ impl Oracle {
         }
     }
 
-    /// Nothing is known of a range any more: each value that was ever written may be there.
-    pub(super) fn unsettle(&mut self, component: usize, range: SectorRange) {
-        let of = &mut self.sectors[component][range.start as usize..range.end() as usize];
-        of.iter_mut().for_each(|history| history.acked = 0);
+    /// Every value that was ever written may be there.
+    pub(super) fn forget_order(&mut self) {
+        self.sectors.iter_mut().flatten().for_each(|history| history.acked = 0);
+        self.marks.iter_mut().for_each(Vec::clear);
     }
 
     /// Capacity alone: everything up to W, perhaps something newer, nothing above K. Where a block

@@ -4,8 +4,8 @@
 use super::campaign::Case;
 use super::*;
 
-/// Seeds that a switch gets in a test run.
-const SEEDS: u64 = 80;
+
+
 
 /// The first seed, counted from 1, in which a story fails.
 pub(super) fn first_bad(from: u64, most: u64, story: impl Fn(u64)) -> Option<u64> {
@@ -19,7 +19,10 @@ fn switched(names: &[&str]) -> Mutations {
     let mut mutations = Mutations::default();
     for name in names {
         let found = Mutations::ALL.iter().find(|(known, ..)| known == name);
-        found.unwrap_or_else(|| panic!("no switch {name}")).2(&mut mutations);
+        match found {
+            Some((_, _, switch)) => switch(&mut mutations),
+            None => assert!(*name == "none", "no switch {name}"),
+        }
     }
     mutations
 }
@@ -30,8 +33,7 @@ fn switched(names: &[&str]) -> Mutations {
 #[test]
 #[ignore = "a table for docs/faults-store.md, takes minutes"]
 fn hunt() {
-    #[expect(clippy::disallowed_methods, reason = "run by hand, with what to look for")]
-    let some = std::env::var("DISKGROUP_HUNT").unwrap_or_default();
+    let some = asked("DISKGROUP_HUNT").unwrap_or_default();
     let lists: Vec<Vec<&str>> = match some.is_empty() {
         false => some.split(',').map(|names| names.split('+').collect()).collect(),
         true => Mutations::ALL.iter().map(|(name, ..)| vec![*name]).collect(),
