@@ -34,6 +34,7 @@ mod pace;
 mod read;
 mod recovery;
 mod replay;
+mod settle;
 mod state;
 #[cfg(test)]
 mod tests;

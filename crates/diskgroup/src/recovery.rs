@@ -186,7 +186,8 @@ async fn read_area(
 async fn recover_capacity(inner: &Inner, device: usize) -> Result<(), GroupError> {
     recover_table(inner, device).await?;
     recover_map(inner, device).await?;
-    recover_journal(inner, device).await?;
+    let journal = recover_journal(inner, device).await?;
+    crate::settle::settle_capacity(inner, device, journal).await?;
     let mut state = inner.state.borrow_mut();
     let state = &mut *state;
     let capacity = &mut state.capacity[device];
@@ -312,7 +313,10 @@ async fn recover_map(inner: &Inner, device: usize) -> Result<(), GroupError> {
 }
 
 /// Replays the journal: records from its start as long as sequence and chain fit.
-async fn recover_journal(inner: &Inner, device: usize) -> Result<(), GroupError> {
+async fn recover_journal(
+    inner: &Inner,
+    device: usize,
+) -> Result<Option<crate::settle::Found>, GroupError> {
     let handle = &inner.devices[device];
     let layout = handle.layout;
     let mut bytes: Vec<u8> = Vec::new();
@@ -361,7 +365,11 @@ async fn recover_journal(inner: &Inner, device: usize) -> Result<(), GroupError>
             source: FormatError::Checksum,
         });
     }
-    Ok(())
+    Ok(records.first().zip(records.last()).map(|(first, last)| {
+        let size = JournalRecord::size_of(last.items.len());
+        let last = (layout.journal_start + journal.position - size as u64, size);
+        crate::settle::Found { first: first.sequence, last }
+    }))
 }
 
 /// Takes the records that follow one another from where the journal stands.

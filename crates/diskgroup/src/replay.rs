@@ -30,6 +30,8 @@ struct Content {
     previous: u32,
     last: u32,
     used: u32,
+    /// Where the last commit stands, where it was scanned.
+    last_at: u32,
     commits: u32,
     oldest: u64,
     known: Vec<KnownCommit>,
@@ -45,6 +47,10 @@ pub(crate) async fn replay(inner: &Inner) -> Result<(), GroupError> {
         return Ok(());
     };
     let open = scan(inner, highest, true).await?;
+    let last = open.as_ref().map(|open| {
+        let start = inner.state.borrow().log.segment_start(highest);
+        (start + u64::from(open.last_at), (open.used - open.last_at) as usize)
+    });
     let before = match (&open, highest) {
         (Some(_), _) | (None, 0) => None,
         (None, _) => Some(load(inner, highest - 1, &firsts).await?),
@@ -63,7 +69,7 @@ pub(crate) async fn replay(inner: &Inner) -> Result<(), GroupError> {
     contents.extend(open);
     check_chain(inner, low, &contents)?;
     install(inner, low, highest, contents, is_open_lost);
-    Ok(())
+    crate::settle::settle_log(inner, last).await
 }
 
 /// Absolute number and header of the first commit of each segment that has a valid one.
@@ -130,6 +136,7 @@ async fn load(
             previous: summary.previous,
             last: summary.last,
             used: summary.used,
+            last_at: 0,
             commits: summary.commits,
             oldest: summary.oldest,
             known: summary.known,
@@ -237,6 +244,7 @@ fn add(content: &mut Option<Content>, commit: Commit, crc: u32) {
         previous: commit.previous,
         last: crc,
         used: 0,
+        last_at: 0,
         commits: 0,
         oldest: commit.oldest,
         known: Vec::new(),
@@ -255,6 +263,7 @@ fn add(content: &mut Option<Content>, commit: Commit, crc: u32) {
     }
     content.last_sequence = commit.sequence;
     content.last = crc;
+    content.last_at = commit.position;
     content.used = commit.position + commit.length;
     content.commits += 1;
     content.oldest = commit.oldest;
