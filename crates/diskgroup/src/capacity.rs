@@ -40,6 +40,8 @@ pub(crate) struct MapMeta {
     pub(crate) newest: usize,
     pub(crate) applied: u64,
     pub(crate) is_dirty: bool,
+    /// The other slot is damaged: this one may not be the newer.
+    pub(crate) is_in_doubt: bool,
 }
 
 /// A row of the component table.

@@ -100,8 +100,7 @@ impl Parts {
         self.pieces.push(piece);
         for sector in piece.start..piece.start + piece.count {
             let owner = &mut self.owner[usize::from(sector)];
-            let is_newer =
-                *owner == BELOW || self.pieces[usize::from(*owner)].lsn <= piece.lsn;
+            let is_newer = *owner == BELOW || self.pieces[usize::from(*owner)].lsn <= piece.lsn;
             if is_newer || ignores_lsn {
                 *owner = id;
             }

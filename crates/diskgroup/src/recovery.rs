@@ -67,8 +67,7 @@ pub(crate) async fn open(
     }
     let skip = options.mutations.skip_incarnation;
     let incarnation = Incarnation(superblock.incarnation.0 + u64::from(!skip));
-    let state =
-        empty_state(&superblock, layout, incarnation, devices.len(), options.mutations);
+    let state = empty_state(&superblock, layout, incarnation, devices.len(), options.mutations);
     let inner = Inner {
         env: env.clone(),
         id: superblock.group,
@@ -284,6 +283,7 @@ async fn recover_map(inner: &Inner, device: usize) -> Result<(), GroupError> {
         let slots = [0, 1].map(|slot| {
             MapPage::decode(handle.id, number, &both[slot * PAGE_SIZE..(slot + 1) * PAGE_SIZE])
         });
+        let is_alone = slots.iter().any(Result::is_err);
         let (page, newest) = match slots {
             [Ok(a), Ok(b)] => {
                 if b.sequence > a.sequence {
@@ -303,7 +303,11 @@ async fn recover_map(inner: &Inner, device: usize) -> Result<(), GroupError> {
             }
         };
         let (sequence, applied) = (page.sequence, page.applied);
-        capacity.map_meta.push(MapMeta { sequence, newest, applied, is_dirty: false });
+        // The second slot stays empty until the first checkpoint.
+        let other = &both[(1 - newest) * PAGE_SIZE..(2 - newest) * PAGE_SIZE];
+        let is_in_doubt = is_alone && other.iter().any(|byte| *byte != 0);
+        let meta = MapMeta { sequence, newest, applied, is_dirty: false, is_in_doubt };
+        capacity.map_meta.push(meta);
         capacity.journal.sequence = capacity.journal.sequence.max(applied + 1);
         capacity.map.extend(page.chunks.iter().take(MAP_PAGE_CHUNKS));
     }
@@ -337,6 +341,7 @@ async fn recover_journal(
         let pages = pages_touched(&record.items);
         inner.load_pages(device, &pages).await?;
     }
+    check_doubts(inner, device, &records)?;
     let mut state = inner.state.borrow_mut();
     state.report.journal_records += records.len() as u64;
     for record in &records {
@@ -370,6 +375,31 @@ async fn recover_journal(
         let last = (layout.journal_start + journal.position - size as u64, size);
         crate::settle::Found { first: first.sequence, last }
     }))
+}
+
+/// A map page with one damaged slot is what the other one says only if a checkpoint tore it: then
+/// the journal was not reused since. Map pages are written when the CRC pages are on the device, so
+/// in a checkpoint that came so far every CRC page of the journal's records holds all of them.
+/// Otherwise the damaged slot may have been the newer one, and chunks given away or taken since
+/// would read as what they were.
+fn check_doubts(inner: &Inner, device: usize, records: &[JournalRecord]) -> Result<(), GroupError> {
+    let mut state = inner.state.borrow_mut();
+    let capacity = &mut state.capacity[device];
+    let doubts = capacity.map_meta.iter().position(|meta| meta.is_in_doubt);
+    let (Some(number), false) = (doubts, inner.options.mutations.trust_older_map) else {
+        return Ok(());
+    };
+    let last = records.last().map_or(u64::MAX, |record| record.sequence);
+    let touched = records.iter().flat_map(|record| pages_touched(&record.items));
+    let mut pages = touched.filter_map(|page| capacity.page(page).map(|p| p.page.applied));
+    if !records.is_empty() && pages.all(|applied| applied >= last) {
+        return Ok(());
+    }
+    Err(GroupError::Corrupt {
+        device: inner.devices[device].path.clone(),
+        structure: Structure::MapPage(u32::try_from(number).unwrap_or(u32::MAX)),
+        source: FormatError::Checksum,
+    })
 }
 
 /// Takes the records that follow one another from where the journal stands.

@@ -303,9 +303,8 @@ fn find_later(
 fn check_chain(inner: &Inner, low: u64, contents: &[Content]) -> Result<(), GroupError> {
     for (number, pair) in contents.windows(2).enumerate() {
         let [first, second] = pair else { continue };
-        let is_chained =
-            second.first_sequence == first.last_sequence + 1
-                && (second.previous == first.last || inner.options.mutations.ignore_chain);
+        let is_chained = second.first_sequence == first.last_sequence + 1
+            && (second.previous == first.last || inner.options.mutations.ignore_chain);
         if !is_chained {
             return Err(corrupt(inner, low + number as u64, FormatError::Checksum));
         }

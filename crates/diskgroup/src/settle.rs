@@ -18,6 +18,8 @@ use format::PAGE_SIZE;
 
 /// Bytes of a device: start and length.
 type Stretch = (u64, usize);
+/// Bytes to be read there and written here.
+type Copy = (Stretch, u64);
 
 /// What was found of a capacity device's journal.
 #[derive(Clone, Copy)]
@@ -38,12 +40,16 @@ pub(crate) async fn settle_capacity(
         return Ok(());
     }
     let handle = &inner.devices[device];
-    let mut places: Vec<Stretch> = Vec::new();
+    let mut copies: Vec<Copy> = Vec::new();
     {
         let state = inner.state.borrow();
         let capacity = &state.capacity[device];
+        let at = |start: u64, number: u64, slot: usize| {
+            start + (number * 2 + slot as u64) * PAGE_SIZE as u64
+        };
         let mut add = |start: u64, number: u64, newest: usize| {
-            places.push((start + (number * 2 + newest as u64) * PAGE_SIZE as u64, PAGE_SIZE));
+            let place = at(start, number, newest);
+            copies.push(((place, PAGE_SIZE), place));
         };
         for (place, row) in (0..).zip(&capacity.rows).filter(|(_, row)| row.sequence > 0) {
             add(handle.layout.table_start, place, row.newest);
@@ -55,16 +61,23 @@ pub(crate) async fn settle_capacity(
         for (number, meta) in (0..).zip(&capacity.map_meta).filter(|(_, m)| m.applied >= first) {
             add(handle.layout.map_start, number, meta.newest);
         }
+        // What a checkpoint tore: later, with other records behind it, it would look like damage.
+        let torn = (0..).zip(&capacity.map_meta).filter(|(_, meta)| meta.is_in_doubt);
+        let start = handle.layout.map_start;
+        copies.extend(torn.map(|(number, meta)| {
+            let newest = at(start, number, meta.newest);
+            ((newest, PAGE_SIZE), at(start, number, 1 - meta.newest))
+        }));
     }
-    places.extend(journal.map(|found| found.last));
-    write_again(inner, &handle.path, &handle.disk, &places).await
+    copies.extend(journal.map(|found| (found.last, found.last.0)));
+    write_again(inner, &handle.path, &handle.disk, &copies).await
 }
 
 /// Writes the log's last commit again.
 pub(crate) async fn settle_log(inner: &Inner, last: Option<Stretch>) -> Result<(), GroupError> {
     match last {
         Some(last) if !inner.options.mutations.trust_what_is_read => {
-            write_again(inner, &inner.cache_path, &inner.cache, &[last]).await
+            write_again(inner, &inner.cache_path, &inner.cache, &[(last, last.0)]).await
         }
         _ => Ok(()),
     }
@@ -74,15 +87,15 @@ async fn write_again(
     inner: &Inner,
     path: &str,
     disk: &Disk,
-    places: &[Stretch],
+    copies: &[Copy],
 ) -> Result<(), GroupError> {
-    if places.is_empty() {
+    if copies.is_empty() {
         return Ok(());
     }
-    for some in places.chunks(PAGES_IN_FLIGHT) {
-        let copies = some.iter().map(|(offset, length)| async move {
-            let bytes = disk.read(*offset, inner.env.buf(*length)).await?;
-            disk.write(*offset, bytes.freeze(), Durability::Cached).await
+    for some in copies.chunks(PAGES_IN_FLIGHT) {
+        let copies = some.iter().map(|((from, length), to)| async move {
+            let bytes = disk.read(*from, inner.env.buf(*length)).await?;
+            disk.write(*to, bytes.freeze(), Durability::Cached).await
         });
         for result in join_all(copies.map(Box::pin).collect()).await {
             result.map_err(device_error(path))?;

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 mod campaign;
 mod faults;
+mod load;
 mod oracle;
 mod scenarios;
 mod switches;
@@ -89,5 +90,8 @@ fn nothing_acknowledged_is_lost_in_a_crash() {
         looks += case.oracle.borrow().looks;
     }
     let is_enough = appends > 5000 && reads > 500 && looks > 20;
-    assert!(is_enough || asked("DISKGROUP_SEEDS").is_some(), "{appends} appends, {reads} reads, {looks} looks at capacity alone");
+    assert!(
+        is_enough || asked("DISKGROUP_SEEDS").is_some(),
+        "{appends} appends, {reads} reads, {looks} looks at capacity alone"
+    );
 }

@@ -102,6 +102,28 @@ fn used_pages(case: &mut Case, area: Area) -> (String, Vec<u64>) {
     (path, used)
 }
 
+/// The newest commit of the log or record of a journal: it may be torn as far as anybody can tell.
+fn newest(case: &Case, path: &str, area: Area, pages: &[u64]) -> std::ops::Range<u64> {
+    let device = superblock(case, path).device;
+    let size = if path == "cache" { case.setup.cache_size() } else { CAPACITY };
+    let found = pages.iter().filter_map(|at| {
+        let most = (64 << 10).min(size - at);
+        let bytes = case.world.read_raw(case.host, path, *at, most as usize);
+        let (sequence, length) = match area {
+            Area::Log => {
+                let (commit, ..) = format::Commit::decode(device, &bytes).ok()?;
+                (commit.sequence, u64::from(commit.length))
+            }
+            _ => {
+                let (record, size, _) = format::JournalRecord::decode(device, &bytes).ok()?;
+                (record.sequence, size as u64)
+            }
+        };
+        Some((sequence, *at..at + length))
+    });
+    found.max_by_key(|(sequence, _)| *sequence).map_or(0..0, |(_, range)| range)
+}
+
 impl Case {
     /// One whole life with what is promised of it; false: it did not open.
     fn live_with(&mut self, promise: Promise) -> bool {
@@ -126,6 +148,11 @@ impl Case {
         true
     }
 
+    fn commits_begun(&self) -> u64 {
+        let group = self.signs.group.borrow();
+        group.as_ref().map_or(0, |group| group.shared().state.borrow().log.sequence)
+    }
+
     fn some_device(&mut self) -> String {
         match self.rng.below(2) {
             0 => "cache".to_owned(),
@@ -134,14 +161,14 @@ impl Case {
     }
 
     /// Errors, pauses, slowness: nothing that was acknowledged is lost, whatever comes after.
-    fn with_errors(mut self) {
+    pub(super) fn with_errors(mut self) {
         assert!(self.live_with(Promise::All));
         let path = self.some_device();
-        let fault = match self.rng.below(6) {
-            0 | 1 => DiskFault::FailWrites,
-            2 => DiskFault::FailFlush,
-            3 => DiskFault::FailReads,
-            4 => DiskFault::Freeze(true),
+        let fault = match self.rng.below(8) {
+            0..=3 => DiskFault::FailWrites,
+            4 => DiskFault::FailFlush,
+            5 => DiskFault::FailReads,
+            6 => DiskFault::Freeze(true),
             _ => DiskFault::Slow(100),
         };
         let is_error = !matches!(fault, DiskFault::Freeze(_) | DiskFault::Slow(_));
@@ -149,11 +176,18 @@ impl Case {
         self.signs.may_be_bad.set(fault == DiskFault::FailReads);
         self.world.disk_error(self.host, &path, fault);
         let bits = self.rng.between(8, 18);
+        let before = self.commits_begun();
         self.world.run_for(Duration::from_micros(self.rng.below(1 << bits)));
+        let has_begun = self.commits_begun() > before;
+        let must_fence = has_begun && fault == DiskFault::FailWrites && path == "cache";
+        if must_fence {
+            self.world.run_for(Duration::from_millis(50));
+        }
         let is_fenced = {
             let group = self.signs.group.borrow();
             group.as_ref().is_some_and(|group| group.status().fenced.is_some())
         };
+        assert!(is_fenced || !must_fence, "a commit failed and nothing is fenced");
         assert!(is_fenced || !self.signs.has_failed.get(), "an append failed without a fence");
         assert!(is_error || !is_fenced, "fenced by {fault:?}");
         self.world.disk_error(self.host, &path, DiskFault::Clear);
@@ -166,7 +200,7 @@ impl Case {
         let after = self.oracle.borrow().appends;
         assert!(!is_fenced || after == before, "an append behind a fence");
         self.signs.may_be_bad.set(false);
-        if is_fenced && self.rng.below(2) == 0 {
+        if is_fenced && self.rng.below(4) > 0 {
             // Only the process begins anew: what the failed write left is still in the cache.
             drop(self.signs.group.borrow_mut().take());
             self.world.kill(self.host);
@@ -183,7 +217,8 @@ impl Case {
     }
 
     /// Damage while nobody looks, then lives with it.
-    fn with_damage(mut self, area: Area) {
+    pub(super) fn with_damage(mut self, number: u64) {
+        let area = AREAS[number as usize % AREAS.len()];
         assert!(self.live_with(Promise::All));
         if self.rng.below(3) == 0 {
             self.rest();
@@ -193,9 +228,15 @@ impl Case {
         if used.is_empty() {
             return;
         }
+        let torn = match area {
+            Area::Log | Area::Journal => newest(&self, &path, area, &used),
+            _ => 0..0,
+        };
+        let mut hits_newest = false;
         let count = if area == Area::Chunks { self.rng.between(1, 4) } else { 1 };
         for _ in 0..count {
             let at = used[self.rng.below(used.len() as u64) as usize];
+            hits_newest |= torn.contains(&at);
             match self.rng.below(4) {
                 0 if matches!(area, Area::Chunks | Area::Log) => {
                     let bad = DiskFault::BadRange { offset: at, len: 4096 };
@@ -213,6 +254,7 @@ impl Case {
             Area::Superblock | Area::Summary => Promise::All,
             Area::Chunks => Promise::Named(count as usize),
             Area::Map => Promise::Named(0),
+            Area::Log | Area::Journal if !hits_newest => Promise::Named(256),
             Area::Log | Area::Table | Area::Journal | Area::Crc => Promise::Older,
         };
         for _ in 0..2 {
@@ -225,7 +267,9 @@ impl Case {
     }
 
     /// A write that a device takes and does not do, or does elsewhere.
-    fn with_a_lie(mut self, area: Area) {
+    pub(super) fn with_a_lie(mut self, number: u64) {
+        let areas = [Area::Chunks, Area::Log, Area::Journal, Area::Crc];
+        let area = areas[number as usize % areas.len()];
         assert!(self.live_with(Promise::All));
         let (path, stretches) = stretches(&mut self, area);
         let (offset, len) = stretches[self.rng.below(stretches.len() as u64) as usize];
@@ -273,16 +317,13 @@ fn errors_and_pauses_lose_nothing() {
 #[test]
 fn damage_is_named() {
     for seed in seeds() {
-        let area = AREAS[seed as usize % AREAS.len()];
-        Case::new(seed, Mutations::default()).with_damage(area);
+        Case::new(seed, Mutations::default()).with_damage(seed);
     }
 }
 
 #[test]
 fn devices_that_lie_are_found_out() {
     for seed in seeds() {
-        let areas = [Area::Chunks, Area::Log, Area::Journal, Area::Crc];
-        let area = areas[seed as usize % areas.len()];
-        Case::new(seed, Mutations::default()).with_a_lie(area);
+        Case::new(seed, Mutations::default()).with_a_lie(seed);
     }
 }

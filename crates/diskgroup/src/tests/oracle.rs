@@ -106,13 +106,7 @@ impl Oracle {
         of.iter().map(|history| history.acked).collect()
     }
 
-    pub(super) fn check(
-        &self,
-        component: usize,
-        range: SectorRange,
-        lows: &[usize],
-        bytes: &[u8],
-    ) {
+    pub(super) fn check(&self, component: usize, range: SectorRange, lows: &[usize], bytes: &[u8]) {
         for (at, sector) in bytes.chunks(512).enumerate() {
             let number = range.start + at as u64;
             let value = value_of(number, sector);

@@ -499,3 +499,46 @@ fn a_stale_summary_is_not_believed() {
         }
     });
 }
+
+/// Three batches with a checkpoint before each but the first; then the newer slot of the map rots.
+fn with_a_rotten_map(seed: u64) -> Host {
+    let host = Host::new(seed);
+    host.run(|env| async move {
+        format(&env, false).await.expect("new files");
+        let options = options(Mutations::default(), 1);
+        let group = DiskGroup::open(&env, &spec(1), options).await.expect("a new group");
+        group.create_component(ONE, ObjectId(9), SECTORS).await.expect("a component");
+        group.drain_buffer(true);
+        for (lsn, sector) in [(1, 0), (2, 2048), (3, 8)] {
+            write(&env, &group, lsn, sector, 8).await.expect("a write");
+            group.advance_commit(ONE, Lsn::new(Term(1), lsn));
+            env.sleep(Duration::from_secs(10)).await;
+        }
+        group.close().await;
+    });
+    let page = host.world.read_raw(host.key, "capacity0", 0, 4096);
+    let found = format::Superblock::decode(&page).expect("a superblock");
+    let format::DeviceKind::Capacity(layout) = found.kind else { panic!("not a capacity device") };
+    let slots = [0, 1].map(|slot| {
+        let at = layout.map_start + slot * 4096;
+        let page = host.world.read_raw(host.key, "capacity0", at, 4096);
+        (format::MapPage::decode(found.device, 0, &page).expect("both are written").sequence, at)
+    });
+    let (_, newest) = slots.into_iter().max().expect("two slots");
+    host.world.flip_bits(host.key, "capacity0", newest + 100, 1);
+    host
+}
+
+#[test]
+fn a_map_page_whose_newer_slot_rotted_is_not_taken_for_torn() {
+    with_a_rotten_map(14).run(|env| async move {
+        let opened = open(&env).await.map(drop);
+        let Err(GroupError::Corrupt { structure, .. }) = opened else { panic!("{opened:?}") };
+        assert_eq!(structure, crate::Structure::MapPage(0));
+    });
+    with_a_rotten_map(14).run(|env| async move {
+        let mutations = Mutations { trust_older_map: true, ..Mutations::default() };
+        let group = DiskGroup::open(&env, &spec(1), options(mutations, 1)).await.expect("opens");
+        assert_eq!(value(&group, 2048).await, Some(0), "a write is gone without a word");
+    });
+}
