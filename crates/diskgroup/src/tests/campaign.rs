@@ -245,7 +245,9 @@ impl Case {
             return self.world.kill(self.host);
         }
         self.world.crash(self.host);
-        if self.rng.below(2) == 0 && !self.signs.may_be_bad.get() {
+        // Where K lags there is most to be found that should not be there.
+        let chance = if self.setup.load.commit > 10 { 4 } else { 2 };
+        if self.rng.below(chance) < chance - 1 && !self.signs.may_be_bad.get() {
             self.look_at_capacity_alone();
         }
     }

@@ -233,7 +233,7 @@ impl Case {
             _ => 0..0,
         };
         let mut hits_newest = false;
-        let count = if area == Area::Chunks { self.rng.between(1, 4) } else { 1 };
+        let count = if area == Area::Chunks { self.rng.between(1, 40) } else { 1 };
         for _ in 0..count {
             let at = used[self.rng.below(used.len() as u64) as usize];
             hits_newest |= torn.contains(&at);
@@ -258,10 +258,14 @@ impl Case {
             Area::Log | Area::Table | Area::Journal | Area::Crc => Promise::Older,
         };
         for _ in 0..2 {
-            // A run of blocks that is merged, moved or rewritten does not become more than it was.
             if !self.live_with(promise) {
                 return;
             }
+            // Blocks that are merged with what is damaged, or moved, become no more than they were.
+            if let Some(group) = self.signs.group.borrow().as_ref() {
+                group.drain_buffer(true);
+            }
+            self.world.run_for(Duration::from_millis(20));
             self.end();
         }
     }

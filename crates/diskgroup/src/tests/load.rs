@@ -14,7 +14,7 @@ pub(super) struct Load {
     /// Many parts of blocks.
     is_small: bool,
     /// One in so many operations raises K.
-    commit: u64,
+    pub(super) commit: u64,
     /// Components come and go.
     has_churn: bool,
     /// Pauses up to 2^n microseconds.
