@@ -4,8 +4,8 @@
 //! A case is a few lives of one group. Each life opens it, perhaps after openings that were cut
 //! off, checks every sector and the group's own books, and loads it until a moment comes: a segment
 //! was freed, a record or a page is on its way, a commit is being written, or just some time. A
-//! little later the process is killed or the power fails. After a power failure the capacity devices
-//! are also looked at alone, with an empty log, as they would be if the cache device was lost.
+//! little later the process is killed or the power fails. After a power failure the capacity
+//! devices are also looked at alone, with an empty log, as if the cache device was lost.
 
 use super::load::{Load, load};
 use super::oracle::Oracle;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Devices that fail, lie and rot, under the random load.
 //!
-//! What is promised differs by what goes wrong. After errors, pauses and slowness nothing at all is
-//! lost. Damaged data is named, and nothing but what was hit is. Damage that looks like the torn end
-//! of something (the log's last commit, the journal's last record, a slot of a page or row) may
-//! take what is newest back to what was there before; it never brings bytes that were never written.
+//! What is promised differs by what goes wrong. After errors, pauses and slowness nothing at all
+//! is lost. Damaged data is named, and nothing but what was hit is. Damage that looks like the torn
+//! end of something (the log's last commit, the journal's last record, a slot of a page or row) may
+//! take what is newest back to what was there before; it never brings what was never written.
 
 use super::campaign::{Case, Signs};
 use super::*;

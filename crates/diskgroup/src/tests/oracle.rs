@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What each sector may hold: the last acknowledged value or one issued after it, and what was there
-//! before, with lsns, for a look at the capacity devices alone.
+//! What each sector may hold: the last acknowledged value or one issued after it, and what was
+//! there before, with lsns, for a look at the capacity devices alone.
 
 use super::*;
 

@@ -52,16 +52,16 @@ fn tell(by: By, seed: u64, mutations: Mutations) {
     }
 }
 
-/// Prints how many seeds each switch needs: `cargo test -p diskgroup hunt -- --ignored --nocapture`;
-/// `DISKGROUP_HUNT` in the environment names some: commas between them, `+` between those that
-/// are to be removed together. `DISKGROUP_SEEDS` is how many each gets.
+/// Prints how many seeds each switch needs, if `DISKGROUP_HUNT` in the environment says which:
+/// `all`, or names with commas between them and `+` between those that are to be removed together.
+/// `DISKGROUP_SEEDS` is how many each gets. Run it with `--nocapture`.
 #[test]
-#[ignore = "a table for docs/faults-store.md, takes minutes"]
 fn hunt() {
     let some = asked("DISKGROUP_HUNT").unwrap_or_default();
-    let lists: Vec<Vec<&str>> = match some.is_empty() {
-        false => some.split(',').map(|names| names.split('+').collect()).collect(),
-        true => Mutations::ALL.iter().map(|(name, ..)| vec![*name]).collect(),
+    let lists: Vec<Vec<&str>> = match some.as_str() {
+        "" => return,
+        "all" => Mutations::ALL.iter().map(|(name, ..)| vec![*name]).collect(),
+        some => some.split(',').map(|names| names.split('+').collect()).collect(),
     };
     let most = asked("DISKGROUP_SEEDS").and_then(|text| text.parse().ok()).unwrap_or(80);
     for names in lists {
