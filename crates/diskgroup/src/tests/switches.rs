@@ -86,6 +86,8 @@ const SOON: &[(&str, u64)] = &[
     ("journal_before_data", 8),
     ("skip_journal", 8),
     ("single_page_slot", 60),
+    ("early_journal_reuse", 30),
+    ("map_beside_crc_pages", 30),
     ("skip_forget", 4),
     ("free_before_destage", 4),
     ("discard_unlogged", 4),
