@@ -68,6 +68,8 @@ pub(crate) struct Build {
 pub(crate) struct Sealed {
     pub(crate) bytes: Slice,
     pub(crate) entries: Vec<Entry>,
+    /// So many of them are in the header: all, unless a rule is broken on purpose.
+    pub(crate) logged: usize,
     pub(crate) crcs: Vec<u32>,
     pub(crate) header_crc: u32,
     pub(crate) ticket: u64,
@@ -83,6 +85,8 @@ pub(crate) struct Position {
     pub(crate) position: u32,
     pub(crate) previous: u32,
     pub(crate) oldest: u64,
+    /// See [`crate::Mutations::discard_unlogged`].
+    pub(crate) drops_discards: bool,
 }
 
 /// Cuts a range at whole blocks: head fraction, blocks, tail fraction.
@@ -217,6 +221,10 @@ impl Build {
     /// Finishes it: whole blocks first, 4 KiB aligned on the device, then fractions, then zeros.
     pub(crate) fn seal(self, env: &Env, at: Position, known: Vec<KnownCommit>) -> Sealed {
         let Self { limits, buf, blocks, fractions, mut entries, crcs, ticket, appends, .. } = self;
+        let mut dropped = Vec::new();
+        if at.drops_discards {
+            dropped.extend(entries.extract_if(.., |entry| entry.kind == EntryKind::Discard));
+        }
         let header = Commit::header_size(known.len(), entries.len(), crcs.len());
         assert!(header <= limits.header, "a header beyond its room");
         let mut buf = buf.unwrap_or_else(|| env.buf(limits.header + limits.payload));
@@ -243,7 +251,10 @@ impl Build {
         };
         let header_crc = commit.encode(at.device, &mut buf[start..limits.header]);
         let bytes = buf.freeze().slice(start..end);
-        Sealed { bytes, entries: commit.entries, crcs: commit.crcs, header_crc, ticket, appends }
+        let (mut entries, crcs) = (commit.entries, commit.crcs);
+        let logged = entries.len();
+        entries.append(&mut dropped);
+        Sealed { bytes, entries, logged, crcs, header_crc, ticket, appends }
     }
 
     /// Serials of its entries whose K a header should carry, without repetition.

@@ -12,8 +12,8 @@ use crate::types::GroupError;
 use base::{CHUNK_SIZE, Lsn, Set};
 use env::{Durability, join_all};
 use format::{
-    CRC_PAGE_CHUNKS, ChunkEntry, ComponentRow, CrcPage, FormatError, Item, JournalRecord,
-    MAP_PAGE_CHUNKS, MapPage, NO_COMPONENT, PAGE_SIZE, RECORD_ITEMS_MAX,
+    CRC_PAGE_CHUNKS, ChunkEntry, CrcPage, FormatError, Item, JournalRecord, MAP_PAGE_CHUNKS,
+    NO_COMPONENT, PAGE_SIZE, RECORD_ITEMS_MAX,
 };
 use std::collections::VecDeque;
 
@@ -25,11 +25,11 @@ pub(crate) const PAGES_IN_FLIGHT: usize = 32;
 pub(crate) struct CachedPage {
     pub(crate) page: Box<CrcPage>,
     /// Which slot on the device holds the newest image.
-    newest: usize,
+    pub(crate) newest: usize,
     /// Holds changes that only the journal has, or is about to: never evicted.
     pub(crate) is_dirty: bool,
     /// Its image is on the way to the device: evicted now, it would come back as it was before.
-    is_being_written: bool,
+    pub(crate) is_being_written: bool,
     was_used: bool,
 }
 
@@ -40,6 +40,8 @@ pub(crate) struct MapMeta {
     pub(crate) newest: usize,
     pub(crate) applied: u64,
     pub(crate) is_dirty: bool,
+    /// The other slot is damaged: this one may not be the newer.
+    pub(crate) is_in_doubt: bool,
 }
 
 /// A row of the component table.
@@ -78,7 +80,7 @@ pub(crate) struct CapacityState {
     pub(crate) journal: Journal,
     /// Chunks that an unset left without data: candidates to be freed.
     pub(crate) emptied: Set<u32>,
-    pages: Vec<CachedPage>,
+    pub(crate) pages: Vec<CachedPage>,
     page_at: FixedMap<usize>,
     hand: usize,
     pub(crate) dirty: usize,
@@ -114,7 +116,7 @@ impl CapacityState {
 
     /// The images of a checkpoint are on the device: their pages may be evicted, and a read of a
     /// slot that began before must not bring the older image back.
-    fn images_are_written(&mut self) {
+    pub(crate) fn images_are_written(&mut self) {
         self.pages.iter_mut().for_each(|cached| cached.is_being_written = false);
         self.epoch += 1;
     }
@@ -276,12 +278,18 @@ impl Inner {
                 let offset = handle.layout.journal_start + journal.position;
                 (offset, journal.sequence, buf.freeze(), crc)
             };
+            self.state.borrow_mut().counters.records += 1;
             if !self.options.mutations.skip_journal {
                 let write = handle.disk.write(offset, bytes, Durability::Cached);
                 write.await.map_err(|error| self.fence(&handle.path, &error))?;
             }
             if !self.options.mutations.skip_destage_flush {
-                handle.disk.flush().await.map_err(|error| self.fence(&handle.path, &error))?;
+                let mut flushed = handle.disk.flush().await;
+                while flushed.is_err() && self.options.mutations.retry_after_failure {
+                    self.env.sleep(std::time::Duration::from_millis(1)).await;
+                    flushed = handle.disk.flush().await;
+                }
+                flushed.map_err(|error| self.fence(&handle.path, &error))?;
             }
             let mut state = self.state.borrow_mut();
             let journal = &mut state.capacity[device].journal;
@@ -298,144 +306,6 @@ impl Inner {
     fn record_items(&self, device: usize) -> usize {
         let room = self.devices[device].layout.journal_size / 4;
         RECORD_ITEMS_MAX.min(room as usize / 32)
-    }
-
-    /// Writes all changed pages to their older slots, then starts the journal anew (store rule 10).
-    ///
-    /// First CRC pages, flushed; then map pages, flushed: a chunk that the map calls allocated has
-    /// a CRC page; then the next record overwrites the journal's first. A crash before that replays
-    /// records that the pages hold already: each page says up to which record, they are skipped.
-    pub(crate) async fn checkpoint(&self, device: usize) -> Result<(), GroupError> {
-        base::hit(base::Probe::Checkpoint);
-        let crc_images = self.take_crc_images(device);
-        self.write_pages(device, crc_images).await?;
-        self.state.borrow_mut().capacity[device].images_are_written();
-        let map_images = self.take_map_images(device);
-        self.write_pages(device, map_images).await?;
-        self.write_rows(device).await?;
-        let mut state = self.state.borrow_mut();
-        let capacity = &mut state.capacity[device];
-        capacity.journal.position = 0;
-        capacity.settled = capacity.map.iter().map(|entry| entry.serial != NO_COMPONENT).collect();
-        Ok(())
-    }
-
-    async fn write_pages(
-        &self,
-        device: usize,
-        images: Vec<(u64, env::Slice)>,
-    ) -> Result<(), GroupError> {
-        let handle = &self.devices[device];
-        for some in images.chunks(PAGES_IN_FLIGHT) {
-            let writes = some.iter().map(|(offset, bytes)| {
-                handle.disk.write(*offset, bytes.clone(), Durability::Cached)
-            });
-            for result in join_all(writes.collect()).await {
-                result.map_err(|error| self.fence(&handle.path, &error))?;
-            }
-        }
-        handle.disk.flush().await.map_err(|error| self.fence(&handle.path, &error))
-    }
-
-    fn take_crc_images(&self, device: usize) -> Vec<(u64, env::Slice)> {
-        let handle = &self.devices[device];
-        let single = self.options.mutations.single_page_slot;
-        let mut state = self.state.borrow_mut();
-        let capacity = &mut state.capacity[device];
-        let applied = capacity.journal.sequence.saturating_sub(1);
-        capacity.dirty = 0;
-        let mut images = Vec::new();
-        for cached in capacity.pages.iter_mut().filter(|cached| cached.is_dirty) {
-            cached.is_dirty = false;
-            cached.is_being_written = true;
-            cached.newest = if single { 0 } else { 1 - cached.newest };
-            cached.page.sequence += 1;
-            cached.page.applied = applied;
-            let mut buf = self.env.buf(PAGE_SIZE);
-            cached.page.encode(handle.id, &mut buf);
-            let slot = u64::from(cached.page.number) * 2 + cached.newest as u64;
-            images.push((handle.layout.crc_start + slot * PAGE, buf.freeze()));
-        }
-        images.sort_unstable_by_key(|(offset, _)| *offset);
-        images
-    }
-
-    fn take_map_images(&self, device: usize) -> Vec<(u64, env::Slice)> {
-        let handle = &self.devices[device];
-        let single = self.options.mutations.single_page_slot;
-        let mut state = self.state.borrow_mut();
-        let capacity = &mut state.capacity[device];
-        let applied = capacity.journal.sequence.saturating_sub(1);
-        let mut images = Vec::new();
-        // The first page always: it remembers how far the journal's sequence has come.
-        capacity.map_meta[0].is_dirty = true;
-        for (number, meta) in capacity.map_meta.iter_mut().enumerate() {
-            if !std::mem::take(&mut meta.is_dirty) {
-                continue;
-            }
-            meta.newest = if single { 0 } else { 1 - meta.newest };
-            meta.sequence += 1;
-            meta.applied = applied;
-            let first = number * MAP_PAGE_CHUNKS;
-            let last = (first + MAP_PAGE_CHUNKS).min(capacity.map.len());
-            let mut chunks = capacity.map[first..last].to_vec();
-            chunks.resize(MAP_PAGE_CHUNKS, ChunkEntry::default());
-            let number = number as u32;
-            let page = MapPage { number, sequence: meta.sequence, applied, chunks };
-            let mut buf = self.env.buf(PAGE_SIZE);
-            page.encode(handle.id, &mut buf);
-            let slot = u64::from(number) * 2 + meta.newest as u64;
-            images.push((handle.layout.map_start + slot * PAGE, buf.freeze()));
-        }
-        images
-    }
-
-    /// Writes every living component's row: W, K and the highest lsn outlive the journal so.
-    async fn write_rows(&self, device: usize) -> Result<(), GroupError> {
-        let _permit = self.table.acquire(1).await;
-        let rows: Vec<(u32, ComponentRow)> = {
-            let state = self.state.borrow();
-            let all = state.components.serials().into_iter();
-            let mine = all.filter_map(|serial| state.components.get(serial));
-            mine.filter(|c| c.device == device).map(|c| (c.place, c.row.clone())).collect()
-        };
-        let kept: Vec<_> = rows.iter().map(|(_, row)| (row.serial, row.durable)).collect();
-        for (place, row) in rows {
-            self.write_row(device, place, row, Durability::Cached).await?;
-        }
-        let handle = &self.devices[device];
-        handle.disk.flush().await.map_err(|error| self.fence(&handle.path, &error))?;
-        let mut state = self.state.borrow_mut();
-        kept.into_iter().for_each(|(serial, durable)| state.keep_marks(serial, durable));
-        Ok(())
-    }
-
-    /// Writes a row's older page. The caller holds the table's permit.
-    pub(crate) async fn write_row(
-        &self,
-        device: usize,
-        place: u32,
-        mut row: ComponentRow,
-        durability: Durability,
-    ) -> Result<(), GroupError> {
-        let handle = &self.devices[device];
-        let (offset, bytes) = {
-            let mut state = self.state.borrow_mut();
-            let known = &mut state.capacity[device].rows[place as usize];
-            known.sequence += 1;
-            known.newest = 1 - known.newest;
-            row.sequence = known.sequence;
-            let mut buf = self.env.buf(PAGE_SIZE);
-            row.encode(handle.id, &mut buf);
-            let slot = u64::from(place) * 2 + known.newest as u64;
-            (handle.layout.table_start + slot * PAGE, buf.freeze())
-        };
-        let write = handle.disk.write(offset, bytes, durability);
-        write.await.map_err(|error| self.fence(&handle.path, &error))?;
-        if durability == Durability::Durable {
-            self.state.borrow_mut().keep_marks(row.serial, row.durable);
-        }
-        Ok(())
     }
 
     /// Gives the space of freed chunks back, then lets them be allocated again.
@@ -494,13 +364,6 @@ pub(crate) fn pages_touched(items: &[Item]) -> Vec<u32> {
 }
 
 impl State {
-    /// The component's row on the device says what entries up to `durable` said about requests.
-    fn keep_marks(&mut self, serial: u32, durable: Lsn) {
-        if let Some(component) = self.components.get_mut(serial) {
-            component.marks_kept = component.marks_kept.max(durable);
-        }
-    }
-
     /// Applies a durable item to map and checksums. Pages that hold the record already stay as they
     /// are; at run time none does.
     pub(crate) fn apply_item(&mut self, device: usize, item: &Item, sequence: u64) {
@@ -577,7 +440,9 @@ impl State {
         if self.components.get(serial).is_none() {
             // Deleted while it was destaged.
             self.capacity[device].map[chunk as usize] = ChunkEntry::default();
-            self.capacity[device].freeing.push_back(chunk);
+            if !self.mutations.leak_deleted {
+                self.capacity[device].freeing.push_back(chunk);
+            }
             return;
         }
         self.chunks.set_base(key, Some(chunk));
@@ -590,7 +455,9 @@ impl State {
     fn freed(&mut self, device: usize, chunk: u32, was: ChunkEntry) {
         let key = chunk_key(was.serial, u64::from(was.index));
         self.chunks.set_base(key, None);
-        self.capacity[device].freeing.push_back(chunk);
+        if !self.mutations.leak_discarded {
+            self.capacity[device].freeing.push_back(chunk);
+        }
         // Appends that came meanwhile counted on this chunk: set one aside for them.
         if self.chunks.over(key).is_some_and(|over| over.live > 0 || over.queued > 0) {
             self.chunks.over_mut(key).is_reserved = true;

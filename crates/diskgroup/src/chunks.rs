@@ -48,6 +48,16 @@ impl Chunks {
         self.base.get(&key).copied()
     }
 
+    /// All chunks that capacity holds, for counting: in no order.
+    pub(crate) fn bases(&self) -> impl Iterator<Item = u64> {
+        self.base.keys().copied()
+    }
+
+    /// All overlays, for counting: in no order.
+    pub(crate) fn overlays(&self) -> impl Iterator<Item = (u64, &Overlay)> {
+        self.over.iter().map(|(key, over)| (*key, over))
+    }
+
     pub(crate) fn set_base(&mut self, key: u64, chunk: Option<u32>) {
         match chunk {
             Some(chunk) => self.base.insert(key, chunk),

@@ -66,6 +66,12 @@ struct BlockWrite {
     is_fresh: bool,
 }
 
+impl BlockWrite {
+    fn item(&self) -> Item {
+        Item::Block { chunk: self.chunk, block: self.block, crc: self.crc, lsn: self.lsn }
+    }
+}
+
 /// What is to be done with a segment.
 #[derive(Default)]
 struct Batch {
@@ -198,6 +204,12 @@ async fn destage_oldest(
 
 async fn destage_segment(inner: &Rc<Inner>, segment: Segment) -> Result<(), GroupError> {
     let Segment { number: segment, bytes, found } = segment;
+    let mutations = inner.options.mutations;
+    if mutations.free_before_destage {
+        keep_marks(inner, segment).await?;
+        inner.state.borrow_mut().free_oldest(segment, &found);
+        inner.log_kick.notify();
+    }
     let mut unpaid = i64::try_from(bytes.len() / 4096).unwrap_or(0);
     // Again where something changed under way: a newer part on top of a block that was whole, or a
     // fold that came too late. Each round leaves fewer live entries, for none are added.
@@ -214,6 +226,9 @@ async fn destage_segment(inner: &Rc<Inner>, segment: Segment) -> Result<(), Grou
         }
         let mut state = inner.state.borrow_mut();
         state.counters.destaged_blocks += written.len() as u64;
+        if mutations.skip_forget {
+            break;
+        }
         let blocks = written.iter().map(|write| (write.key, write.place));
         for (key, place) in blocks.chain(batch.zeros) {
             state.forget_block(key, place);
@@ -221,6 +236,9 @@ async fn destage_segment(inner: &Rc<Inner>, segment: Segment) -> Result<(), Grou
         for (key, device, place) in batch.clears {
             state.forget_clear(key, device, place);
         }
+    }
+    if mutations.free_before_destage {
+        return Ok(());
     }
     keep_marks(inner, segment).await?;
     {
@@ -267,15 +285,19 @@ async fn write_batch(
     bytes: &Buf,
 ) -> Result<Vec<BlockWrite>, GroupError> {
     let writes = std::mem::take(&mut batch.writes[device]);
+    if inner.options.mutations.journal_before_data {
+        let mut items = std::mem::take(&mut batch.items[device]);
+        items.extend(writes.iter().map(BlockWrite::item));
+        if !items.is_empty() {
+            add_watermarks(inner, device, &mut items);
+            inner.journal(device, &items).await?;
+        }
+        return write_data(inner, device, writes, bytes).await;
+    }
     let done = write_data(inner, device, writes, bytes).await?;
     let mut items = std::mem::take(&mut batch.items[device]);
     add_emptied(inner, device, &mut items).await?;
-    items.extend(done.iter().map(|write| Item::Block {
-        chunk: write.chunk,
-        block: write.block,
-        crc: write.crc,
-        lsn: write.lsn,
-    }));
+    items.extend(done.iter().map(BlockWrite::item));
     if !items.is_empty() {
         add_watermarks(inner, device, &mut items);
         if inner.wants_checkpoint(device) {
@@ -339,6 +361,11 @@ async fn wait_for_commit(inner: &Inner, segment: u64, found: &[Found]) -> Result
 
 /// W of the batches before this one, for the components where it rose.
 fn add_watermarks(inner: &Inner, device: usize, items: &mut Vec<Item>) {
+    if inner.options.mutations.watermark_ahead {
+        let mut state = inner.state.borrow_mut();
+        let serials: Vec<u32> = state.log.infos[0].lowest.iter().map(|(s, _)| *s).collect();
+        serials.into_iter().for_each(|serial| state.raise_destaged(serial, 1));
+    }
     let state = inner.state.borrow();
     for serial in state.components.serials() {
         if let Some(component) = state.components.get(serial)
@@ -387,18 +414,22 @@ impl State {
         self.log.tail = segment + 1;
         let Some(info) = self.log.infos.pop_front() else { return };
         for (serial, _) in info.lowest {
-            self.raise_destaged(serial);
+            self.raise_destaged(serial, 0);
         }
     }
 
-    /// W: everything below the lowest lsn that the log still needs of a component.
-    fn raise_destaged(&mut self, serial: u32) {
+    /// W: everything below the lowest lsn that the log, without so many of its oldest segments,
+    /// still needs of a component.
+    fn raise_destaged(&mut self, serial: u32, without: usize) {
         let of = |info: &crate::log::SegmentInfo| {
             info.lowest.iter().find(|(s, _)| *s == serial).map(|(_, lsn)| *lsn)
         };
-        let lowest = self.log.infos.iter().filter_map(of).min();
+        let lowest = self.log.infos.iter().skip(without).filter_map(of).min();
         if let Some(component) = self.components.get_mut(serial) {
             let destaged = lowest.map_or(component.row.durable, |lsn| Lsn(lsn.saturating_sub(1)));
+            // What is not in the log any more was at or below K; one less than the first lsn of a
+            // new term is not a place that K has reached.
+            let destaged = destaged.min(component.row.commit);
             component.row.destaged = component.row.destaged.max(destaged);
         }
     }

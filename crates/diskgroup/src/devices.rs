@@ -136,6 +136,8 @@ async fn format_capacity(
         size: disk.info().size,
         kind: DeviceKind::Capacity(*layout),
     };
+    // It is never written again: two copies from the beginning.
+    write_superblock(env, path, disk, 1, &superblock).await?;
     write_superblock(env, path, disk, 0, &superblock).await
 }
 

@@ -150,7 +150,11 @@ impl DiskGroup {
             };
             (row, device, u32::try_from(place).unwrap_or(u32::MAX))
         };
-        inner.write_row(device, place, row.clone(), Durability::Durable).await?;
+        // Both pages: a row with one that is damaged and one that was never written is a creation
+        // that power loss cut off, and only that.
+        for _ in 0..2 {
+            inner.write_row(device, place, row.clone(), Durability::Durable).await?;
+        }
         inner.state.borrow_mut().components.insert(Component::new(row, device, place));
         Ok(())
     }

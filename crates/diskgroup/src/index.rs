@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The index of the write buffer: which entry of the log is the newest of each block.
 //!
-//! One hash map, sized once for the whole buffer and never iterated. A block that the log holds in
-//! parts has a side record with one owner per sector. Within a block the higher lsn wins, the later
-//! commit where lsns are equal: so an entry written again at the log's head (same lsn) takes the
-//! place of its first copy, and never that of something newer.
+//! One hash map, sized once for the whole buffer and never iterated but by an audit. A block that
+//! the log holds in parts has a side record with one owner per sector. Within a block the higher
+//! lsn wins, the later commit where lsns are equal: so an entry written again at the log's head
+//! (same lsn) takes the place of its first copy, and never that of something newer.
 
 use hashbrown::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -33,7 +33,7 @@ impl Hasher for Mix {
     }
 }
 
-/// A hash map that is never iterated.
+/// A hash map that is never iterated, except by an audit, which only counts.
 pub(crate) type FixedMap<V> = HashMap<u64, V, BuildHasherDefault<Mix>>;
 
 const TAG: u32 = 3 << 30;
@@ -95,12 +95,13 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    fn add(&mut self, piece: Piece) {
+    fn add(&mut self, piece: Piece, ignores_lsn: bool) {
         let id = self.pieces.len() as u8;
         self.pieces.push(piece);
         for sector in piece.start..piece.start + piece.count {
             let owner = &mut self.owner[usize::from(sector)];
-            if *owner == BELOW || self.pieces[usize::from(*owner)].lsn <= piece.lsn {
+            let is_newer = *owner == BELOW || self.pieces[usize::from(*owner)].lsn <= piece.lsn;
+            if is_newer || ignores_lsn {
                 *owner = id;
             }
         }
@@ -166,18 +167,26 @@ pub(crate) enum View<'a> {
     Parts(&'a Parts),
 }
 
+/// Where the log has a block.
+pub(crate) struct Places {
+    pub(crate) is_parts: bool,
+    pub(crate) all: Vec<Place>,
+}
+
 /// See the module.
 pub(crate) struct Index {
     map: FixedMap<Slot>,
     parts: Vec<Option<Box<Parts>>>,
     unused: Vec<u32>,
     limit: usize,
+    /// See [`crate::Mutations::ignore_lsn`].
+    pub(crate) ignores_lsn: bool,
 }
 
 impl Index {
     pub(crate) fn new(limit: usize) -> Self {
         let map = FixedMap::with_capacity_and_hasher(limit, BuildHasherDefault::default());
-        Self { map, parts: Vec::new(), unused: Vec::new(), limit }
+        Self { map, parts: Vec::new(), unused: Vec::new(), limit, ignores_lsn: false }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -199,6 +208,25 @@ impl Index {
         Some(View::Whole(Piece { start: 0, count: 8, place: Place(place), crc, lsn }))
     }
 
+    /// All blocks and where the log has them, for counting: in no order.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (u64, Places)> {
+        self.map.keys().filter_map(|key| {
+            let places = match self.get(*key)? {
+                View::Whole(piece) => Places { is_parts: false, all: vec![piece.place] },
+                View::Parts(parts) => {
+                    let all = parts.pieces.iter().map(|piece| piece.place).collect();
+                    Places { is_parts: true, all }
+                }
+            };
+            Some((*key, places))
+        })
+    }
+
+    /// How many side records there are, and how many of them are unused.
+    pub(crate) fn side_records(&self) -> (usize, usize) {
+        (self.parts.len(), self.unused.len())
+    }
+
     /// Puts a piece of a block; whether the block is new here.
     pub(crate) fn put(&mut self, key: u64, piece: Piece) -> bool {
         let new = Slot { place: piece.place.0, crc: piece.crc, lsn: piece.lsn };
@@ -207,7 +235,7 @@ impl Index {
                 new
             } else {
                 let mut parts = Parts { pieces: Vec::with_capacity(2), owner: [BELOW; 8] };
-                parts.add(piece);
+                parts.add(piece, false);
                 Self::store(&mut self.parts, &mut self.unused, parts)
             };
             self.map.insert(key, slot);
@@ -218,7 +246,7 @@ impl Index {
             let Some(parts) = self.parts[at].as_deref_mut() else {
                 unreachable!("a side record that is in use")
             };
-            parts.add(piece);
+            parts.add(piece, self.ignores_lsn);
             if let Some(whole) = parts.as_whole() {
                 *slot = Slot { place: whole.place.0, crc: whole.crc, lsn: whole.lsn };
                 self.parts[at] = None;
@@ -226,7 +254,7 @@ impl Index {
             }
             return false;
         }
-        if slot.lsn > piece.lsn {
+        if slot.lsn > piece.lsn && !self.ignores_lsn {
             return false;
         }
         if piece.count == 8 {
@@ -236,7 +264,7 @@ impl Index {
         let base =
             Piece { start: 0, count: 8, place: Place(slot.place), crc: slot.crc, lsn: slot.lsn };
         let mut parts = Parts { pieces: vec![base], owner: [0; 8] };
-        parts.add(piece);
+        parts.add(piece, self.ignores_lsn);
         *slot = Self::store(&mut self.parts, &mut self.unused, parts);
         false
     }

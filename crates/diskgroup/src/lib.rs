@@ -16,27 +16,34 @@
 //! Rules of STORE.md section 5 are cited as "store rule N".
 #![forbid(unsafe_code)]
 
+mod audit;
 mod build;
 mod capacity;
 mod changed;
+mod checkpoint;
 mod chunks;
 mod components;
 mod destage;
 mod devices;
+mod durable;
 mod group;
 mod index;
 mod log;
+mod mutations;
 mod pace;
 mod read;
 mod recovery;
 mod replay;
+mod settle;
 mod state;
 #[cfg(test)]
 mod tests;
 mod types;
 
+pub use audit::{Audit, Inconsistency};
 pub use group::DiskGroup;
+pub use mutations::Mutations;
 pub use types::{
     Append, AppendKind, Changed, ComponentInfo, ComponentMeta, CreateSizes, GroupError,
-    GroupOptions, GroupSpec, GroupStatus, Mutations, ReadData, RecoveryReport, Structure,
+    GroupOptions, GroupSpec, GroupStatus, ReadData, RecoveryReport, Structure,
 };

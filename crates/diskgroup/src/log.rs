@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The log's state: the ring of segments, the queue in front of it, and what happens at durability.
+//! The log's state: the ring of segments and the queue in front of it.
 
-use crate::build::{Build, Limits, Position, Sealed, is_fraction};
-use crate::chunks::{block_key, chunk_key};
-use crate::components::{Component, Tail};
-use crate::index::{Piece, Place};
+use crate::build::{Build, Limits, Position, Sealed};
+use crate::index::Place;
 use crate::state::State;
-use base::{
-    BLOCK_SECTORS, CHUNK_BLOCKS, CHUNK_SECTORS, Incarnation, Lsn, Mark, RequestId, SectorRange,
-};
+use base::{Incarnation, Lsn, Mark, SectorRange};
 use env::Slice;
 use format::{CacheLayout, Entry, EntryKind, KnownCommit, Summary};
 use std::collections::VecDeque;
@@ -87,6 +83,8 @@ pub(crate) struct Log {
     pub(crate) infos: VecDeque<SegmentInfo>,
     /// Reads of each physical segment that are under way (store rule 11).
     pub(crate) pins: Vec<u32>,
+    /// See [`crate::Mutations::skip_pins`].
+    pub(crate) ignores_pins: bool,
     pub(crate) limits: Limits,
     pub(crate) build: Build,
     pub(crate) deferred: VecDeque<Deferred>,
@@ -145,6 +143,16 @@ impl Log {
         (u64::from(place.sector()) * 512 / self.layout.segment_size) as usize
     }
 
+    /// Blocks that may be merged while the oldest segment is destaged. Parts are smaller than the
+    /// blocks that become of them, so that a segment full of parts could ask for more segments than
+    /// are spare, and wait for them for ever. What is over is moved as it is, with room to spare.
+    pub(crate) fn folds_max(&self) -> usize {
+        let free = u64::from(self.layout.segments).saturating_sub(self.head + 1 - self.tail);
+        let room = free.saturating_sub(Self::SPARE) * self.usable();
+        let as_it_is = self.usable() + self.usable() * 3 / 4;
+        (room.saturating_sub(as_it_is) / (4096 + 64)) as usize
+    }
+
     /// Thousandths of the ring in use.
     pub(crate) fn fill(&self) -> i64 {
         let used = (self.head - self.tail) * self.layout.segment_size + u64::from(self.offset);
@@ -156,7 +164,8 @@ impl Log {
         let reserve = Self::SPARE + if is_move { 0 } else { Self::RESERVE };
         let used = self.head + 1 - self.tail + 1;
         let next = ((self.head + 1) % u64::from(self.layout.segments)) as usize;
-        used + reserve <= u64::from(self.layout.segments) && self.pins[next] == 0
+        let is_read = self.pins[next] > 0 && !self.ignores_pins;
+        used + reserve <= u64::from(self.layout.segments) && !is_read
     }
 
     /// Closes the open segment and opens the next; the summary to write, if there is room for it.
@@ -303,8 +312,15 @@ impl State {
             if !build.fits(next.payload.len(), (blocks.end - blocks.start) as usize, 0) {
                 break;
             }
+            // The open segment is filled up: what is moved out of one must fit the spare ones.
+            let room = (self.log.usable() - u64::from(self.log.offset)) as usize;
+            let length = build.length();
+            let is_over = length + next.payload.len().next_multiple_of(4096) + 4096 > room;
+            if is_over && !build.is_empty() && length <= room {
+                break;
+            }
             let Some(next) = self.log.moves.pop_front() else { break };
-            if !self.is_still(&next) {
+            if !self.is_still(&next) && !self.mutations.move_unchecked {
                 continue;
             }
             build.add(
@@ -365,6 +381,7 @@ impl State {
             position: log.offset,
             previous: log.previous,
             oldest: log.tail,
+            drops_discards: self.mutations.discard_unlogged,
         };
         for new in &known {
             match log.open.known.iter_mut().find(|known| known.serial == new.serial) {
@@ -380,179 +397,14 @@ impl State {
         let base = log.offset / 512;
         log.open.crcs.extend_from_slice(&sealed.crcs);
         log.open.entries.extend(
-            sealed.entries.iter().map(|entry| Entry { payload: entry.payload + base, ..*entry }),
+            sealed.entries[..sealed.logged]
+                .iter()
+                .map(|entry| Entry { payload: entry.payload + base, ..*entry }),
         );
         let offset = log.segment_start(log.head) + u64::from(log.offset);
         log.offset += u32::try_from(sealed.bytes.len()).unwrap_or(u32::MAX);
         log.sequence += 1;
         log.previous = sealed.header_crc;
         (offset, sealed)
-    }
-
-    /// A commit is durable: into the index in commit order (store rule 4), then wake in order.
-    pub(crate) fn complete(&mut self, segment: u64, offset: u64, sealed: &Sealed, is_move: bool) {
-        let base = self.log.sector(segment, offset - self.log.segment_start(segment));
-        let mut crcs = sealed.crcs.as_slice();
-        for entry in &sealed.entries {
-            let (mine, rest) = crcs.split_at(entry.crc_count());
-            crcs = rest;
-            self.apply(segment, entry, mine, base + entry.payload);
-            if !is_move {
-                self.unqueue(entry);
-            }
-        }
-        let back = segment - self.log.tail;
-        let used = u32::try_from(offset - self.log.segment_start(segment)).unwrap_or(u32::MAX);
-        self.log.infos[back as usize].used = used + sealed.bytes.len() as u32;
-        self.counters.commits += 1;
-        let blocks = i64::try_from(sealed.bytes.len() / 4096).unwrap_or(0);
-        let fill = self.fill();
-        if !is_move {
-            self.pace.appended(blocks, fill);
-            self.counters.appends += sealed.appends;
-            self.moved_in_row = 0;
-        }
-        self.is_moving = false;
-        self.log.is_writing = false;
-    }
-
-    /// Takes all waiters of tickets up to `ticket`, in order.
-    pub(crate) fn take_waiters(&mut self, ticket: u64) -> Vec<Waker> {
-        let log = &mut self.log;
-        let mut wakers = Vec::new();
-        while log.ticket_done < ticket {
-            log.ticket_done += 1;
-            wakers.extend(log.waiters.pop_front().flatten());
-        }
-        wakers
-    }
-
-    fn unqueue(&mut self, entry: &Entry) {
-        if entry.is_moved || entry.kind.is_mark() {
-            return;
-        }
-        let Some(component) = self.components.get(entry.serial) else { return };
-        let device = component.device;
-        let key = chunk_key(entry.serial, entry.range.start / CHUNK_SECTORS);
-        let over = self.chunks.over_mut(key);
-        // One append is up to three entries; each counts.
-        over.queued = over.queued.saturating_sub(1);
-        self.settle(key, device);
-    }
-
-    /// Drops an overlay that nothing needs, and its reservation.
-    pub(crate) fn settle(&mut self, key: u64, device: usize) {
-        if self.chunks.settle(key) {
-            self.capacity[device].reserved -= 1;
-        }
-    }
-
-    /// Puts an entry into the index: at durability, and again at recovery. `at` is its payload's
-    /// sector in the log, or its commit's where it has none.
-    pub(crate) fn apply(&mut self, segment: u64, entry: &Entry, crcs: &[u32], at: u32) {
-        let Some(component) = self.components.get_mut(entry.serial) else { return };
-        // A fold covers the whole of the last block, also where the component ends within it.
-        let sectors = component.row.sectors;
-        if entry.range.end() > sectors.next_multiple_of(BLOCK_SECTORS) {
-            return;
-        }
-        component.row.durable = component.row.durable.max(entry.lsn);
-        let info = &mut self.log.infos[(segment - self.log.tail) as usize];
-        if let Some(id) = entry.id {
-            note_mark(component, info, entry, id, self.is_recovering);
-        }
-        if entry.lsn > component.row.commit && (!entry.is_moved || self.is_recovering) {
-            let range = entry.range.intersect(SectorRange::new(0, sectors));
-            let id = entry.id.filter(|_| entry.kind != EntryKind::Undone);
-            component.tail.push_back(Tail { range, lsn: entry.lsn, id });
-        }
-        if entry.kind.is_mark() {
-            return;
-        }
-        let device = component.device;
-        match info.lowest.iter_mut().find(|(serial, _)| *serial == entry.serial) {
-            Some((_, lowest)) => *lowest = (*lowest).min(entry.lsn.0),
-            None => info.lowest.push((entry.serial, entry.lsn.0)),
-        }
-        let chunk = entry.range.start / CHUNK_SECTORS;
-        let key = chunk_key(entry.serial, chunk);
-        let lsn = entry.lsn.0;
-        let over = self.chunks.over_mut(key);
-        over.lsn = over.lsn.max(lsn);
-        let cleared = over.cleared.map_or(0, |(_, lsn)| lsn);
-        if cleared > lsn {
-            return;
-        }
-        let is_data = entry.kind == EntryKind::Data;
-        if !is_data && entry.range.count == CHUNK_SECTORS {
-            over.cleared = Some((Place::zero(at), lsn));
-            if over.live > 0 {
-                for block in chunk * CHUNK_BLOCKS..(chunk + 1) * CHUNK_BLOCKS {
-                    if self.index.clear(block_key(entry.serial, block), lsn) {
-                        over.live -= 1;
-                    }
-                }
-            }
-            return;
-        }
-        for (number, block) in entry.range.blocks().enumerate() {
-            let place = match is_data {
-                true => Place::data(at + number as u32 * BLOCK_SECTORS as u32),
-                false => Place::zero(at),
-            };
-            let mut piece = Piece {
-                start: 0,
-                count: 8,
-                place,
-                crc: crcs.get(number).copied().unwrap_or(0),
-                lsn,
-            };
-            if is_fraction(entry.range) {
-                piece.start = (entry.range.start % BLOCK_SECTORS) as u8;
-                piece.count = entry.range.count as u8;
-            }
-            if self.index.put(block_key(entry.serial, block), piece) {
-                over.live += 1;
-            }
-        }
-        if is_data && self.is_recovering {
-            self.reserve(key, device);
-        }
-    }
-
-    /// Sets a device chunk aside for a chunk that will need one; whether there was one.
-    pub(crate) fn reserve(&mut self, key: u64, device: usize) -> bool {
-        let is_there =
-            self.chunks.base(key).is_some() || self.chunks.over(key).is_some_and(|o| o.is_reserved);
-        if is_there {
-            return true;
-        }
-        let has_room = self.capacity[device].available() > 0;
-        if has_room || self.is_recovering {
-            self.chunks.over_mut(key).is_reserved = true;
-            self.capacity[device].reserved += 1;
-        }
-        has_room || self.is_recovering
-    }
-}
-
-/// What an entry says about a request goes into the table of its component (rule 46).
-fn note_mark(
-    component: &mut Component,
-    info: &mut SegmentInfo,
-    entry: &Entry,
-    id: RequestId,
-    is_recovering: bool,
-) {
-    // What the row said when it was read may be newer than the entry (see `set_clients`).
-    if !is_recovering || entry.lsn > component.marks_kept {
-        component.row.clients.apply(match entry.kind {
-            EntryKind::Undone => Mark::Undone(id),
-            _ => Mark::Done(id),
-        });
-    }
-    match info.marked.iter_mut().find(|(serial, _)| *serial == entry.serial) {
-        Some((_, highest)) => *highest = (*highest).max(entry.lsn),
-        None => info.marked.push((entry.serial, entry.lsn)),
     }
 }

@@ -286,7 +286,8 @@ impl Plan {
 async fn read_planned(first: Plan, limit: u64) -> Result<Fetched, GroupError> {
     let mut plan = first;
     let mut bad = plan.range;
-    for _ in 0..LOOKS_MAX {
+    let looks = if plan.inner.options.mutations.single_look { 1 } else { LOOKS_MAX };
+    for _ in 0..looks {
         match plan.fetch().await? {
             Some(Ok(fetched)) => return Ok(fetched),
             Some(Err(range)) => bad = range,
@@ -302,14 +303,13 @@ async fn read_planned(first: Plan, limit: u64) -> Result<Fetched, GroupError> {
     Err(GroupError::BadCrc { range: bad })
 }
 
-/// The bytes of one block as of K, for a fold of its parts.
+/// The bytes of a range as of K, for a fold of a block's parts.
 pub(crate) async fn read_committed(
     inner: &Rc<Inner>,
     serial: u32,
-    block: u64,
+    range: SectorRange,
     commit: u64,
 ) -> Result<Buf, GroupError> {
-    let range = SectorRange::new(block * BLOCK_SECTORS, BLOCK_SECTORS);
     match plan(inner, serial, range, commit) {
         Some(plan) => Ok(read_planned(plan, commit).await?.bytes),
         None => Err(GroupError::BadCrc { range }),

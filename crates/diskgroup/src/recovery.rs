@@ -12,6 +12,7 @@ use crate::components::{Component, Components};
 use crate::devices::{device_error, read_superblock, write_superblock};
 use crate::index::Index;
 use crate::log::{Log, OpenSegment};
+use crate::mutations::Mutations;
 use crate::pace::Pace;
 use crate::state::{CapacityDevice, Counters, Inner, State};
 use crate::types::{GroupError, GroupOptions, GroupSpec, RecoveryReport, Structure};
@@ -66,7 +67,7 @@ pub(crate) async fn open(
     }
     let skip = options.mutations.skip_incarnation;
     let incarnation = Incarnation(superblock.incarnation.0 + u64::from(!skip));
-    let state = empty_state(&superblock, layout, incarnation, devices.len());
+    let state = empty_state(&superblock, layout, incarnation, devices.len(), options.mutations);
     let inner = Inner {
         env: env.clone(),
         id: superblock.group,
@@ -103,6 +104,7 @@ fn empty_state(
     layout: CacheLayout,
     incarnation: Incarnation,
     devices: usize,
+    mutations: Mutations,
 ) -> State {
     let usable = layout.segment_size - layout.summary_size;
     let limits = Limits::new(usable as usize);
@@ -119,6 +121,7 @@ fn empty_state(
         open: OpenSegment::default(),
         infos: VecDeque::new(),
         pins: vec![0; layout.segments as usize],
+        ignores_pins: mutations.skip_pins,
         limits,
         build: Build::new(limits),
         deferred: VecDeque::new(),
@@ -128,9 +131,11 @@ fn empty_state(
         ticket_done: 0,
         waiters: VecDeque::new(),
     };
+    // Zeros have entries but no payload: room for them even in tiny buffers.
+    let mut index = Index::new((blocks as usize).max(4096));
+    index.ignores_lsn = mutations.ignore_lsn;
     State {
-        // Zeros have entries but no payload: room for them even in tiny buffers.
-        index: Index::new((blocks as usize).max(4096)),
+        index,
         chunks: Chunks::default(),
         components: Components::default(),
         log,
@@ -151,6 +156,7 @@ fn empty_state(
         counters: Counters::default(),
         serial_next: 1,
         report: RecoveryReport::default(),
+        mutations,
     }
 }
 
@@ -179,7 +185,8 @@ async fn read_area(
 async fn recover_capacity(inner: &Inner, device: usize) -> Result<(), GroupError> {
     recover_table(inner, device).await?;
     recover_map(inner, device).await?;
-    recover_journal(inner, device).await?;
+    let journal = recover_journal(inner, device).await?;
+    crate::settle::settle_capacity(inner, device, journal).await?;
     let mut state = inner.state.borrow_mut();
     let state = &mut *state;
     let capacity = &mut state.capacity[device];
@@ -276,6 +283,7 @@ async fn recover_map(inner: &Inner, device: usize) -> Result<(), GroupError> {
         let slots = [0, 1].map(|slot| {
             MapPage::decode(handle.id, number, &both[slot * PAGE_SIZE..(slot + 1) * PAGE_SIZE])
         });
+        let is_alone = slots.iter().any(Result::is_err);
         let (page, newest) = match slots {
             [Ok(a), Ok(b)] => {
                 if b.sequence > a.sequence {
@@ -295,7 +303,11 @@ async fn recover_map(inner: &Inner, device: usize) -> Result<(), GroupError> {
             }
         };
         let (sequence, applied) = (page.sequence, page.applied);
-        capacity.map_meta.push(MapMeta { sequence, newest, applied, is_dirty: false });
+        // The second slot stays empty until the first checkpoint.
+        let other = &both[(1 - newest) * PAGE_SIZE..(2 - newest) * PAGE_SIZE];
+        let is_in_doubt = is_alone && other.iter().any(|byte| *byte != 0);
+        let meta = MapMeta { sequence, newest, applied, is_dirty: false, is_in_doubt };
+        capacity.map_meta.push(meta);
         capacity.journal.sequence = capacity.journal.sequence.max(applied + 1);
         capacity.map.extend(page.chunks.iter().take(MAP_PAGE_CHUNKS));
     }
@@ -305,7 +317,10 @@ async fn recover_map(inner: &Inner, device: usize) -> Result<(), GroupError> {
 }
 
 /// Replays the journal: records from its start as long as sequence and chain fit.
-async fn recover_journal(inner: &Inner, device: usize) -> Result<(), GroupError> {
+async fn recover_journal(
+    inner: &Inner,
+    device: usize,
+) -> Result<Option<crate::settle::Found>, GroupError> {
     let handle = &inner.devices[device];
     let layout = handle.layout;
     let mut bytes: Vec<u8> = Vec::new();
@@ -326,6 +341,7 @@ async fn recover_journal(inner: &Inner, device: usize) -> Result<(), GroupError>
         let pages = pages_touched(&record.items);
         inner.load_pages(device, &pages).await?;
     }
+    check_doubts(inner, device, &records)?;
     let mut state = inner.state.borrow_mut();
     state.report.journal_records += records.len() as u64;
     for record in &records {
@@ -345,7 +361,45 @@ async fn recover_journal(inner: &Inner, device: usize) -> Result<(), GroupError>
         // Pages are newer than what is left of the journal: its start was being overwritten.
         capacity.journal = Journal { position: 0, sequence: paged, previous: 0 };
     }
-    Ok(())
+    // A page holds records that were durable before it was written.
+    let applied = capacity.pages.iter().map(|cached| cached.page.applied).max().unwrap_or(0);
+    if applied >= capacity.journal.sequence {
+        return Err(GroupError::Corrupt {
+            device: handle.path.clone(),
+            structure: Structure::Journal(capacity.journal.sequence),
+            source: FormatError::Checksum,
+        });
+    }
+    Ok(records.first().zip(records.last()).map(|(first, last)| {
+        let size = JournalRecord::size_of(last.items.len());
+        let last = (layout.journal_start + journal.position - size as u64, size);
+        crate::settle::Found { first: first.sequence, last }
+    }))
+}
+
+/// A map page with one damaged slot is what the other one says only if a checkpoint tore it: then
+/// the journal was not reused since. Map pages are written when the CRC pages are on the device, so
+/// in a checkpoint that came so far every CRC page of the journal's records holds all of them.
+/// Otherwise the damaged slot may have been the newer one, and chunks given away or taken since
+/// would read as what they were.
+fn check_doubts(inner: &Inner, device: usize, records: &[JournalRecord]) -> Result<(), GroupError> {
+    let mut state = inner.state.borrow_mut();
+    let capacity = &mut state.capacity[device];
+    let doubts = capacity.map_meta.iter().position(|meta| meta.is_in_doubt);
+    let (Some(number), false) = (doubts, inner.options.mutations.trust_older_map) else {
+        return Ok(());
+    };
+    let last = records.last().map_or(u64::MAX, |record| record.sequence);
+    let touched = records.iter().flat_map(|record| pages_touched(&record.items));
+    let mut pages = touched.filter_map(|page| capacity.page(page).map(|p| p.page.applied));
+    if !records.is_empty() && pages.all(|applied| applied >= last) {
+        return Ok(());
+    }
+    Err(GroupError::Corrupt {
+        device: inner.devices[device].path.clone(),
+        structure: Structure::MapPage(u32::try_from(number).unwrap_or(u32::MAX)),
+        source: FormatError::Checksum,
+    })
 }
 
 /// Takes the records that follow one another from where the journal stands.
@@ -375,6 +429,9 @@ fn find_later(
     end: u64,
     next: u64,
 ) -> Result<(), GroupError> {
+    if inner.options.mutations.truncate_damage {
+        return Ok(());
+    }
     let handle = &inner.devices[device];
     let rest = bytes.get(end as usize..).unwrap_or_default();
     for at in (0..rest.len()).step_by(PAGE_SIZE) {

@@ -30,6 +30,8 @@ struct Content {
     previous: u32,
     last: u32,
     used: u32,
+    /// Where the last commit stands, where it was scanned.
+    last_at: u32,
     commits: u32,
     oldest: u64,
     known: Vec<KnownCommit>,
@@ -45,6 +47,10 @@ pub(crate) async fn replay(inner: &Inner) -> Result<(), GroupError> {
         return Ok(());
     };
     let open = scan(inner, highest, true).await?;
+    let last = open.as_ref().map(|open| {
+        let start = inner.state.borrow().log.segment_start(highest);
+        (start + u64::from(open.last_at), (open.used - open.last_at) as usize)
+    });
     let before = match (&open, highest) {
         (Some(_), _) | (None, 0) => None,
         (None, _) => Some(load(inner, highest - 1, &firsts).await?),
@@ -63,7 +69,7 @@ pub(crate) async fn replay(inner: &Inner) -> Result<(), GroupError> {
     contents.extend(open);
     check_chain(inner, low, &contents)?;
     install(inner, low, highest, contents, is_open_lost);
-    Ok(())
+    crate::settle::settle_log(inner, last).await
 }
 
 /// Absolute number and header of the first commit of each segment that has a valid one.
@@ -116,11 +122,13 @@ async fn load(
     };
     let read = inner.cache.read(at, inner.env.buf(to_usize(size))).await;
     let bytes = read.map_err(device_error(&inner.cache_path))?;
+    let mutations = inner.options.mutations;
     if let Ok(summary) = Summary::decode(device, &bytes)
-        && summary.segment == segment
-        && summary.previous == first.previous
-        && summary.last_sequence + 1 == first.sequence + u64::from(summary.commits)
-        && leads_to(firsts, segment, summary.last_sequence, summary.last)
+        && (mutations.trust_summary
+            || summary.segment == segment
+                && summary.previous == first.previous
+                && summary.last_sequence + 1 == first.sequence + u64::from(summary.commits)
+                && leads_to(inner, firsts, segment, summary.last_sequence, summary.last))
     {
         return Ok(Content {
             first_sequence: first.sequence,
@@ -128,6 +136,7 @@ async fn load(
             previous: summary.previous,
             last: summary.last,
             used: summary.used,
+            last_at: 0,
             commits: summary.commits,
             oldest: summary.oldest,
             known: summary.known,
@@ -140,17 +149,24 @@ async fn load(
     inner.state.borrow_mut().report.scanned += 1;
     let scanned = scan(inner, segment, false).await?;
     scanned
-        .filter(|content| leads_to(firsts, segment, content.last_sequence, content.last))
+        .filter(|content| leads_to(inner, firsts, segment, content.last_sequence, content.last))
         .ok_or_else(|| corrupt(inner, segment, FormatError::Checksum))
 }
 
 /// Whether the next segment's first commit, where there is one, follows the last one of this. A
 /// summary may be stale: recovery opened the segment again, and when it was closed for the second
 /// time no summary reached the media.
-fn leads_to(firsts: &Map<u64, Commit>, segment: u64, last_sequence: u64, last: u32) -> bool {
-    firsts
-        .get(&(segment + 1))
-        .is_none_or(|next| next.sequence == last_sequence + 1 && next.previous == last)
+fn leads_to(
+    inner: &Inner,
+    firsts: &Map<u64, Commit>,
+    segment: u64,
+    last_sequence: u64,
+    last: u32,
+) -> bool {
+    let may_differ = inner.options.mutations.ignore_chain;
+    firsts.get(&(segment + 1)).is_none_or(|next| {
+        next.sequence == last_sequence + 1 && (next.previous == last || may_differ)
+    })
 }
 
 /// Reads a segment and follows its headers; `None` where not even the first commit is whole.
@@ -165,7 +181,7 @@ async fn scan(inner: &Inner, segment: u64, is_open: bool) -> Result<Option<Conte
     let (mut at, mut incarnation) = (0, Incarnation(0));
     while at < bytes.len() {
         let Some((commit, crc)) =
-            fitting(device, segment, &bytes, at, content.as_ref(), incarnation)
+            fitting(inner, segment, &bytes, at, content.as_ref(), incarnation)
         else {
             break;
         };
@@ -187,16 +203,19 @@ async fn scan(inner: &Inner, segment: u64, is_open: bool) -> Result<Option<Conte
 
 /// The commit at `at`, if it is the one that follows.
 fn fitting(
-    device: u64,
+    inner: &Inner,
     segment: u64,
     bytes: &Buf,
     at: usize,
     before: Option<&Content>,
     incarnation: Incarnation,
 ) -> Option<(Commit, u32)> {
+    let device = inner.state.borrow().log.device;
+    let may_differ = inner.options.mutations.ignore_chain;
     let (commit, _, crc) = Commit::decode(device, &bytes[at..]).ok()?;
     let follows = before.is_none_or(|content| {
-        commit.sequence == content.last_sequence + 1 && commit.previous == content.last
+        commit.sequence == content.last_sequence + 1
+            && (commit.previous == content.last || may_differ)
     });
     let fits = commit.segment == segment
         && commit.position as usize == at
@@ -225,6 +244,7 @@ fn add(content: &mut Option<Content>, commit: Commit, crc: u32) {
         previous: commit.previous,
         last: crc,
         used: 0,
+        last_at: 0,
         commits: 0,
         oldest: commit.oldest,
         known: Vec::new(),
@@ -243,6 +263,7 @@ fn add(content: &mut Option<Content>, commit: Commit, crc: u32) {
     }
     content.last_sequence = commit.sequence;
     content.last = crc;
+    content.last_at = commit.position;
     content.used = commit.position + commit.length;
     content.commits += 1;
     content.oldest = commit.oldest;
@@ -258,6 +279,7 @@ fn find_later(
     end: usize,
     next: u64,
 ) -> Result<(), GroupError> {
+    let sees_nothing = inner.options.mutations.truncate_damage;
     for at in (end..bytes.len()).step_by(4096) {
         if !looks_like_commit(device, &bytes[at..]) {
             continue;
@@ -266,6 +288,7 @@ fn find_later(
             && commit.segment == segment
             && commit.position as usize == at
             && commit.sequence > next
+            && !sees_nothing
         {
             return Err(corrupt(inner, segment, FormatError::Checksum));
         }
@@ -280,8 +303,8 @@ fn find_later(
 fn check_chain(inner: &Inner, low: u64, contents: &[Content]) -> Result<(), GroupError> {
     for (number, pair) in contents.windows(2).enumerate() {
         let [first, second] = pair else { continue };
-        let is_chained =
-            second.first_sequence == first.last_sequence + 1 && second.previous == first.last;
+        let is_chained = second.first_sequence == first.last_sequence + 1
+            && (second.previous == first.last || inner.options.mutations.ignore_chain);
         if !is_chained {
             return Err(corrupt(inner, low + number as u64, FormatError::Checksum));
         }

@@ -7,6 +7,7 @@ use crate::chunks::Chunks;
 use crate::components::Components;
 use crate::index::Index;
 use crate::log::Log;
+use crate::mutations::Mutations;
 use crate::pace::Pace;
 use crate::types::{GroupError, GroupOptions, RecoveryReport};
 use base::{GroupId, Instant};
@@ -23,6 +24,8 @@ pub(crate) struct Counters {
     pub(crate) destaged_blocks: u64,
     pub(crate) moved_entries: u64,
     pub(crate) bad_blocks: u64,
+    /// Journal records begun.
+    pub(crate) records: u64,
 }
 
 /// See the module. Never borrowed across an await.
@@ -55,6 +58,7 @@ pub(crate) struct State {
     pub(crate) counters: Counters,
     pub(crate) serial_next: u32,
     pub(crate) report: RecoveryReport,
+    pub(crate) mutations: Mutations,
 }
 
 /// A capacity device's handle.
@@ -145,11 +149,21 @@ pub(crate) async fn write_log(inner: Rc<Inner>) {
                 if let Some((at, bytes)) = summary {
                     write_summary(&inner, at, bytes);
                 }
-                if inner.options.mutations.ack_before_durable && !is_move {
+                let mutations = inner.options.mutations;
+                if mutations.ack_before_durable && !is_move {
                     acknowledge(&inner, sealed.ticket);
                 }
+                if mutations.index_before_durable {
+                    inner.state.borrow_mut().index_commit(segment, offset, &sealed, true);
+                }
                 let bytes = sealed.bytes.clone();
-                let written = inner.cache.write(offset, bytes, Durability::Durable).await;
+                let written = inner.cache.write(offset, bytes, Durability::Durable);
+                let (written, second) =
+                    match mutations.overlap_commits || mutations.ack_out_of_order {
+                        true => crate::mutations::write_two(&inner, written).await,
+                        false => (written.await, None),
+                    };
+                let written = crate::mutations::retry(&inner, offset, &sealed, written).await;
                 if let Err(error) = written {
                     let _ = inner.fence(&inner.cache_path, &error);
                     return;
@@ -163,6 +177,7 @@ pub(crate) async fn write_log(inner: Rc<Inner>) {
                 if !is_move {
                     acknowledge(&inner, sealed.ticket);
                 }
+                crate::mutations::complete_second(&inner, segment, second);
                 inner.progress.notify();
                 if must_kick {
                     inner.destage_kick.notify();
@@ -185,7 +200,7 @@ pub(crate) fn write_summary(inner: &Rc<Inner>, at: u64, bytes: env::Slice) {
 }
 
 /// Wakes the appends up to a ticket, in order.
-fn acknowledge(inner: &Inner, ticket: u64) {
+pub(crate) fn acknowledge(inner: &Inner, ticket: u64) {
     let wakers = inner.state.borrow_mut().take_waiters(ticket);
     for waker in wakers {
         waker.wake();

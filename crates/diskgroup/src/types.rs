@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What goes in and out of a disk group.
 
+use crate::mutations::Mutations;
 use base::{ComponentId, Lsn, Mark, ObjectId, SectorRange, Term};
 use env::{IoError, Slice};
 use format::FormatError;
@@ -26,26 +27,6 @@ pub struct CreateSizes {
     pub cache: u64,
     /// Each capacity device.
     pub capacity: u64,
-}
-
-/// Rules that tests break on purpose, to see that they are needed.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mutations {
-    /// Store rule 1: open without a new incarnation.
-    pub skip_incarnation: bool,
-    /// Store rule 3: answer before the write is durable.
-    pub ack_before_durable: bool,
-    /// Store rules 8 and 9: free the segment before data and journal are flushed.
-    pub skip_destage_flush: bool,
-    /// Store rule 6: destage what is not committed.
-    pub destage_uncommitted: bool,
-    /// Store rule 10: update pages in place, in one slot.
-    pub single_page_slot: bool,
-    /// Store rule 9: no journal record before the segment is reused.
-    pub skip_journal: bool,
-    /// Free the segment before what it said about requests is in the rows (rule 46).
-    pub forget_marks: bool,
 }
 
 /// What can be chosen when a group is opened or formatted.

@@ -45,6 +45,18 @@ pub(crate) struct Faults {
     pub(crate) is_frozen: bool,
     /// What happens to the next write without anybody being told.
     pub(crate) silent: Option<Silent>,
+    /// Only to one that begins in this range (start, end).
+    pub(crate) silent_in: Option<(u64, u64)>,
+}
+
+impl Faults {
+    /// What silently happens to a write, once.
+    pub(crate) fn take_silent(&mut self, offset: u64) -> Option<Silent> {
+        match self.silent_in {
+            Some((start, end)) if !(start..end).contains(&offset) => None,
+            _ => self.silent.take(),
+        }
+    }
 }
 
 #[derive(Clone, Copy)]

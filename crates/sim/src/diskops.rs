@@ -164,7 +164,7 @@ impl Core {
                 (Ok(()), Some(into))
             }
             Work::Write { offset, from, durability } => {
-                let (offset, is_lost) = match disk.faults.silent.take() {
+                let (offset, is_lost) = match disk.faults.take_silent(offset) {
                     Some(Silent::Lost) => (offset, true),
                     Some(Silent::Elsewhere(other)) => (other, false),
                     None => (offset, false),

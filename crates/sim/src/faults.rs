@@ -38,6 +38,22 @@ pub enum DiskFault {
         /// Where: bytes, a multiple of 512; the write must fit there.
         offset: u64,
     },
+    /// As `LoseNextWrite`, for the next write that begins in this range (bytes).
+    LoseNextWriteIn {
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        len: u64,
+    },
+    /// As `MisdirectNextWrite`, for the next write that begins in this range (bytes).
+    MisdirectNextWriteIn {
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        len: u64,
+        /// Where it lands.
+        to: u64,
+    },
     /// Operations from now on take this many times as long.
     Slow(u64),
     /// Whether no operation ends.
@@ -225,9 +241,20 @@ impl World {
             DiskFault::LieAboutFlush => disk.faults.lies = true,
             DiskFault::FailReads => disk.faults.fail_reads = true,
             DiskFault::BadRange { offset, len } => disk.bad.push((offset, offset + len)),
-            DiskFault::LoseNextWrite => disk.faults.silent = Some(Silent::Lost),
+            DiskFault::LoseNextWrite => {
+                (disk.faults.silent, disk.faults.silent_in) = (Some(Silent::Lost), None);
+            }
             DiskFault::MisdirectNextWrite { offset } => {
                 disk.faults.silent = Some(Silent::Elsewhere(offset));
+                disk.faults.silent_in = None;
+            }
+            DiskFault::LoseNextWriteIn { offset, len } => {
+                disk.faults.silent = Some(Silent::Lost);
+                disk.faults.silent_in = Some((offset, offset + len));
+            }
+            DiskFault::MisdirectNextWriteIn { offset, len, to } => {
+                disk.faults.silent = Some(Silent::Elsewhere(to));
+                disk.faults.silent_in = Some((offset, offset + len));
             }
             DiskFault::Slow(times) => disk.faults.slow = times,
             DiskFault::Freeze(is_frozen) => disk.faults.is_frozen = is_frozen,
@@ -255,6 +282,47 @@ impl World {
             *mask = core.rng.fault.between(1, 255) as u8;
         }
         core.disks[index].store.poke(offset, len, |at, byte| *byte ^= masks[at]);
+    }
+
+    /// Bit rot by chance: of so many pages of 4,096 bytes from `offset` on, each gets one flipped
+    /// bit with this probability. Which pages (bytes from the device's start) did.
+    pub fn rot(
+        &self,
+        host: HostKey,
+        path: &str,
+        offset: u64,
+        pages: u64,
+        chance_ppm: u64,
+    ) -> Vec<u64> {
+        let mut core = self.0.core.borrow_mut();
+        let index = core.disk_index(host, path);
+        let core = &mut *core;
+        let mut hit = Vec::new();
+        for at in (0..pages).map(|page| offset + page * 4096) {
+            if core.rng.fault.chance_ppm(chance_ppm) {
+                let (byte, bit) = (core.rng.fault.below(4096), core.rng.fault.below(8));
+                core.disks[index].store.poke(at + byte, 1, |_, value| *value ^= 1 << bit);
+                hit.push(at);
+            }
+        }
+        hit
+    }
+
+    /// Whether a silent fault (a write to be lost or misdirected) still waits for its write.
+    #[must_use]
+    pub fn is_silent_fault_due(&self, host: HostKey, path: &str) -> bool {
+        let core = self.0.core.borrow();
+        core.disks[core.disk_index(host, path)].faults.silent.is_some()
+    }
+
+    /// Gives a host a new block device with what surely survives a crash of another one.
+    pub fn copy_disk(&self, from: HostKey, path: &str, to: HostKey, as_path: &str) {
+        let mut core = self.0.core.borrow_mut();
+        let index = core.disk_index(from, path);
+        let (size, mut store) = (core.disks[index].size, core.disks[index].store.clone());
+        store.revert();
+        let copy = core.add_disk(to.0, as_path, size, false);
+        core.disks[copy as usize].store = store;
     }
 
     /// Whether a device or file stands there.

@@ -56,7 +56,7 @@ impl Piece {
     }
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Entry {
     current: Option<Page>,
     stable: Option<Page>,
@@ -88,7 +88,7 @@ impl Entry {
 }
 
 /// See the module.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Store {
     chunks: Vec<Option<Vec<Entry>>>,
 }

@@ -2,6 +2,7 @@
 //! What is to be done with each live entry of a segment: write, unset, move or fold.
 
 use super::*;
+use crate::index::Piece;
 
 /// Sorts what is live in the segment into writes, map changes, moves and folds.
 pub(super) fn plan(inner: &Inner, segment: u64, found: &[Found], bytes: &[u8]) -> Batch {
@@ -11,6 +12,7 @@ pub(super) fn plan(inner: &Inner, segment: u64, found: &[Found], bytes: &[u8]) -
     batch.writes.resize_with(devices, Vec::new);
     batch.items.resize_with(devices, Vec::new);
     let may_all = inner.options.mutations.destage_uncommitted;
+    let folds_max = state.log.folds_max();
     for found in found {
         let entry = &found.entry;
         let Some(component) = state.components.get(entry.serial) else { continue };
@@ -25,7 +27,7 @@ pub(super) fn plan(inner: &Inner, segment: u64, found: &[Found], bytes: &[u8]) -
         for block in entry.range.blocks() {
             let key = block_key(entry.serial, block);
             let place = found.place(&state, segment, block);
-            if !state.index.is_live(key, place) {
+            if !state.index.is_live(key, place) && !inner.options.mutations.skip_liveness {
                 continue;
             }
             // A clear of the chunk that was moved ahead hides what is on capacity: a newer block
@@ -37,7 +39,12 @@ pub(super) fn plan(inner: &Inner, segment: u64, found: &[Found], bytes: &[u8]) -
             }
             match state.index.get(key) {
                 Some(View::Parts(_)) => {
-                    batch.folds.insert((entry.serial, block));
+                    let fold = (entry.serial, block);
+                    if batch.folds.len() < folds_max || batch.folds.contains(&fold) {
+                        batch.folds.insert(fold);
+                    } else {
+                        batch.moves.push(move_of(found, block, key, place, bytes));
+                    }
                 }
                 _ => state.plan_block(found, device, block, place, bytes, &mut batch),
             }
@@ -194,16 +201,15 @@ pub(super) async fn fold(
         };
         let Some(lsn) = pieces.iter().map(|piece| piece.lsn).max() else { continue };
         base::hit(base::Probe::DestageFolded);
-        match crate::read::read_committed(inner, serial, block, commit).await {
-            Ok(whole) => batch.moves.push(Move {
-                serial,
-                kind: EntryKind::Data,
-                range: SectorRange::new(block * BLOCK_SECTORS, BLOCK_SECTORS),
-                lsn: Lsn(lsn),
-                crcs: vec![crc32c(&whole)],
-                payload: whole.to_vec(),
-                still: Still::Pieces(key, pieces.iter().map(|piece| piece.place).collect()),
-            }),
+        let range = SectorRange::new(block * BLOCK_SECTORS, BLOCK_SECTORS);
+        match crate::read::read_committed(inner, serial, range, commit).await {
+            Ok(whole) => {
+                batch.moves.push(folded(serial, block, lsn, whole.to_vec(), &pieces));
+            }
+            Err(GroupError::BadCrc { .. }) if inner.options.mutations.merge_unverified => {
+                let whole = crate::mutations::merge_blindly(inner, serial, block, commit).await;
+                batch.moves.push(folded(serial, block, lsn, whole, &pieces));
+            }
             Err(GroupError::BadCrc { .. }) => {
                 let state = inner.state.borrow();
                 for found in found.iter().filter(|f| f.entry.serial == serial && !f.is_clear()) {
@@ -220,6 +226,20 @@ pub(super) async fn fold(
         }
     }
     Ok(())
+}
+
+/// A block that was merged from these pieces and what is below, to be appended as a whole.
+fn folded(serial: u32, block: u64, lsn: u64, whole: Vec<u8>, pieces: &[Piece]) -> Move {
+    let places = pieces.iter().map(|piece| piece.place).collect();
+    Move {
+        serial,
+        kind: EntryKind::Data,
+        range: SectorRange::new(block * BLOCK_SECTORS, BLOCK_SECTORS),
+        lsn: Lsn(lsn),
+        crcs: vec![crc32c(&whole)],
+        payload: whole,
+        still: Still::Pieces(block_key(serial, block), places),
+    }
 }
 
 /// Hands entries to the log's task and waits until they are durable at its head.

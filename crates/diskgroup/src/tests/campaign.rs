@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Random loads in small groups, with power loss at the moments that hurt.
+//!
+//! A case is a few lives of one group. Each life opens it, perhaps after openings that were cut
+//! off, checks every sector and the group's own books, and loads it until a moment comes: a segment
+//! was freed, a record or a page is on its way, a commit is being written, or just some time. A
+//! little later the process is killed or the power fails. After a power failure the capacity
+//! devices are also looked at alone, with an empty log, as if the cache device was lost.
+
+use super::load::{Load, load};
+use super::oracle::Oracle;
+use super::*;
+use std::cell::Cell;
+
+/// What a seed decides about a group and its load.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setup {
+    pub(super) devices: usize,
+    pub(super) segments: u64,
+    /// CRC pages in memory.
+    pub(super) pages: usize,
+    is_file: bool,
+    load: Load,
+}
+
+impl Setup {
+    fn draw(rng: &mut Rng) -> Self {
+        Self {
+            devices: 1 + rng.below(2) as usize,
+            segments: rng.between(6, 10),
+            pages: [1, 2, 4, 64][rng.below(4) as usize],
+            is_file: rng.below(2) == 0,
+            load: Load::draw(rng),
+        }
+    }
+
+    pub(super) fn cache_size(&self) -> u64 {
+        (1 << 20) + self.segments * (64 << 10)
+    }
+}
+
+fn world(seed: u64, rng: &mut Rng) -> World {
+    let mut options = WorldOptions { seed, ..WorldOptions::default() };
+    if rng.below(3) == 0 {
+        // Some operations take so long that the ring goes round meanwhile.
+        (options.disk.tail_ppm, options.disk.tail_factor) = (20_000, 60);
+    }
+    if rng.below(3) == 0 {
+        (options.crash.lost_ppm, options.crash.uniform_ppm) = (700_000, 100_000);
+    }
+    World::new(options)
+}
+
+/// When a life ends.
+#[derive(Clone, Copy, Debug)]
+enum Moment {
+    Time,
+    Freed,
+    Record,
+    Pages,
+    Turned,
+    Commit,
+}
+
+/// What tells that a moment has come: it only rises.
+fn count(group: &DiskGroup, moment: Moment) -> u64 {
+    let state = group.shared().state.borrow();
+    match moment {
+        Moment::Time => 0,
+        Moment::Freed => state.log.tail,
+        Moment::Record => state.counters.records,
+        Moment::Pages => {
+            let metas = state.capacity.iter().flat_map(|capacity| &capacity.map_meta);
+            let pages = state.capacity.iter().flat_map(|capacity| &capacity.pages);
+            metas.map(|m| m.sequence).chain(pages.map(|p| p.page.sequence)).sum()
+        }
+        Moment::Turned => state.log.head,
+        Moment::Commit => state.log.sequence,
+    }
+}
+
+/// What the world and the life in it tell one another.
+#[derive(Default)]
+pub(super) struct Signs {
+    pub(super) group: RefCell<Option<DiskGroup>>,
+    pub(super) is_ready: Cell<bool>,
+    /// The load is to end and everything is to be destaged.
+    pub(super) must_rest: Cell<bool>,
+    pub(super) has_rested: Cell<bool>,
+    /// Appends may fail, and have failed.
+    pub(super) may_fail: Cell<bool>,
+    pub(super) has_failed: Cell<bool>,
+    /// Reads may find damage.
+    pub(super) may_be_bad: Cell<bool>,
+    /// What is read may be older than it should be.
+    pub(super) may_be_stale: Cell<bool>,
+    /// Appends can only fail from now on.
+    pub(super) is_fenced: Cell<bool>,
+    /// Why it did not open, where that may be.
+    pub(super) refused: RefCell<Option<GroupError>>,
+    pub(super) bad: RefCell<Vec<(usize, SectorRange)>>,
+}
+
+pub(super) struct Case {
+    pub(super) world: World,
+    pub(super) host: HostKey,
+    /// Where copies of the capacity devices are looked at.
+    twin: HostKey,
+    copies: u64,
+    pub(super) oracle: Rc<RefCell<Oracle>>,
+    pub(super) rng: Rng,
+    pub(super) setup: Setup,
+    mutations: Mutations,
+    pub(super) signs: Rc<Signs>,
+}
+
+impl Case {
+    pub(super) fn new(seed: u64, mutations: Mutations) -> Self {
+        let mut rng = Rng::stream(seed, 7);
+        let setup = Setup::draw(&mut rng);
+        let world = world(seed, &mut rng);
+        let host = world.add_host("host", IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)));
+        let twin = world.add_host("twin", IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)));
+        let (cache, devices) = (setup.cache_size(), setup.devices);
+        if !setup.is_file {
+            world.add_disk(host, "cache", cache);
+            (0..devices).for_each(|n| world.add_disk(host, &format!("capacity{n}"), CAPACITY));
+        }
+        let sizes = setup.is_file.then_some(crate::CreateSizes { cache, capacity: CAPACITY });
+        world.boot(host, move |env| {
+            Box::pin(async move {
+                let id = GroupId(5);
+                let spec = spec(devices);
+                let done = DiskGroup::format_with(&env, &spec, sizes, false, id, 64 << 10);
+                done.await.expect("a new group");
+                let group = DiskGroup::open(&env, &spec, options(mutations, setup.pages)).await;
+                let group = group.expect("an empty group opens");
+                for n in 0..COMPONENTS {
+                    let (id, object) = (ComponentId(n + 1), ObjectId(n));
+                    group.create_component(id, object, SECTORS).await.expect("a component");
+                }
+                group.close().await;
+            })
+        });
+        assert!(world.run_until(HOUR, || world.is_finished(host)), "formatting ends");
+        world.kill(host);
+        let oracle = Rc::new(RefCell::new(Oracle::new()));
+        let signs = Rc::default();
+        Self { world, host, twin, copies: 0, oracle, rng, setup, mutations, signs }
+    }
+
+    /// One life begins: open, check everything, then load.
+    pub(super) fn begin(&mut self) {
+        while self.rng.below(4) == 0 {
+            self.cut_off_opening();
+        }
+        let old = std::mem::take(&mut self.signs);
+        self.signs.may_fail.set(old.may_fail.get());
+        self.signs.may_be_bad.set(old.may_be_bad.get());
+        self.signs.may_be_stale.set(old.may_be_stale.get());
+        if old.may_be_stale.get() {
+            self.oracle.borrow_mut().forget_order();
+        }
+        let (oracle, signs) = (Rc::clone(&self.oracle), Rc::clone(&self.signs));
+        let (setup, mutations) = (self.setup, self.mutations);
+        let rng = Rng::new(self.rng.next_u64());
+        self.world.boot(self.host, move |env| {
+            Box::pin(async move {
+                let options = options(mutations, setup.pages);
+                let group = match DiskGroup::open(&env, &spec(setup.devices), options).await {
+                    Ok(group) => group,
+                    Err(error) if signs.may_be_bad.get() => {
+                        *signs.refused.borrow_mut() = Some(error);
+                        signs.is_ready.set(true);
+                        return;
+                    }
+                    Err(error) => panic!("after a crash: {error}"),
+                };
+                let audit = group.audit().unwrap_or_else(|error| panic!("recovered: {error}"));
+                assert_eq!(audit.in_transit, 0, "chunks with no place after recovery");
+                *signs.group.borrow_mut() = Some(group.clone());
+                check_all(&group, &oracle, &signs).await;
+                signs.is_ready.set(true);
+                load(env, group, oracle, signs, setup.load, rng).await;
+            })
+        });
+        let signs = Rc::clone(&self.signs);
+        assert!(self.world.run_until(HOUR, || signs.is_ready.get()), "opening ends");
+    }
+
+    /// An opening that power loss or a signal cuts off.
+    fn cut_off_opening(&mut self) {
+        let (setup, mutations) = (self.setup, self.mutations);
+        let is_done = Rc::new(Cell::new(false));
+        let done = Rc::clone(&is_done);
+        self.world.boot(self.host, move |env| {
+            Box::pin(async move {
+                let options = options(mutations, setup.pages);
+                let group = DiskGroup::open(&env, &spec(setup.devices), options).await;
+                done.set(true);
+                env.sleep(HOUR).await;
+                drop(group);
+            })
+        });
+        let most = Duration::from_micros(self.rng.below(4000));
+        self.world.run_until(most, || is_done.get());
+        match self.rng.below(3) {
+            0 => self.world.kill(self.host),
+            _ => self.world.crash(self.host),
+        }
+    }
+
+    /// Lets the load run until a moment comes.
+    pub(super) fn run_to_a_moment(&mut self) {
+        let rng = &mut self.rng;
+        let moments = [
+            Moment::Time,
+            Moment::Freed,
+            Moment::Record,
+            Moment::Pages,
+            Moment::Turned,
+            Moment::Commit,
+        ];
+        let moment = moments[rng.below(6) as usize];
+        let bits = rng.between(10, 19);
+        let most = match moment {
+            Moment::Time => Duration::from_micros(rng.below(1 << bits)),
+            _ => Duration::from_millis(500),
+        };
+        let (steps, bits) = (rng.between(1, 8), rng.between(1, 10));
+        let later = Duration::from_micros(rng.below(1 << bits));
+        {
+            let group = self.signs.group.borrow();
+            let group = group.as_ref().expect("it is open");
+            let until = count(group, moment) + steps;
+            self.world.run_until(most, || count(group, moment) >= until);
+        }
+        self.world.run_for(later);
+    }
+
+    /// The life ends. After a power loss capacity is sometimes looked at alone.
+    pub(super) fn end(&mut self) {
+        drop(self.signs.group.borrow_mut().take());
+        if self.rng.below(3) == 0 {
+            return self.world.kill(self.host);
+        }
+        self.world.crash(self.host);
+        // Where K lags there is most to be found that should not be there.
+        let chance = if self.setup.load.commit > 10 { 4 } else { 2 };
+        if self.rng.below(chance) < chance - 1 && !self.signs.may_be_bad.get() {
+            self.look_at_capacity_alone();
+        }
+    }
+
+    /// Destages everything; then every chunk and entry must be accounted for.
+    pub(super) fn rest(&mut self) {
+        self.signs.must_rest.set(true);
+        let signs = Rc::clone(&self.signs);
+        let has_rested = self.world.run_until(HOUR, || signs.has_rested.get());
+        let group = self.signs.group.borrow();
+        let status = group.as_ref().map(|group| (group.status(), group.audit()));
+        assert!(has_rested, "at rest nothing is destaged: {:?} {status:?}", self.setup);
+    }
+
+    pub(super) fn run(mut self) -> Self {
+        for _ in 0..5 {
+            self.begin();
+            self.run_to_a_moment();
+            self.end();
+        }
+        self.begin();
+        self.run_to_a_moment();
+        self.rest();
+        self.end();
+        self
+    }
+
+    /// As if the cache device was lost and a new one took its place.
+    fn look_at_capacity_alone(&mut self) {
+        self.copies += 1;
+        let copy = self.copies;
+        let cache = format!("cache-{copy}");
+        self.world.add_disk(self.twin, &cache, self.setup.cache_size());
+        for at in format::SUPERBLOCK_SLOTS {
+            let page = self.world.read_stable(self.host, "cache", at, 4096);
+            self.world.write_raw(self.twin, &cache, at, &page);
+        }
+        let mut spec = GroupSpec { cache, capacity: Vec::new() };
+        for n in 0..self.setup.devices {
+            let path = format!("capacity{n}-{copy}");
+            self.world.copy_disk(self.host, &format!("capacity{n}"), self.twin, &path);
+            spec.capacity.push(path);
+        }
+        let (oracle, mutations) = (Rc::clone(&self.oracle), self.mutations);
+        self.world.boot(self.twin, move |env| {
+            Box::pin(async move {
+                let opened = DiskGroup::open(&env, &spec, options(mutations, 4)).await;
+                let group = opened.unwrap_or_else(|error| panic!("capacity alone: {error}"));
+                let audit = group.audit().unwrap_or_else(|error| panic!("alone: {error}"));
+                assert_eq!(audit.in_transit, 0, "chunks with no place");
+                check_capacity(&group, &oracle).await;
+            })
+        });
+        let world = &self.world;
+        assert!(world.run_until(HOUR, || world.is_finished(self.twin)), "a look at capacity ends");
+        world.kill(self.twin);
+        self.oracle.borrow_mut().looks += 1;
+    }
+}
+
+async fn check_capacity(group: &DiskGroup, oracle: &RefCell<Oracle>) {
+    for component in 0..COMPONENTS as usize {
+        let id = ComponentId(component as u64 + 1);
+        let info = group.component(id).expect("components are on capacity");
+        let watermark = info.destaged;
+        let told = oracle.borrow().told[component];
+        assert!(watermark <= told, "W {watermark:?} beyond K {told:?}");
+        for range in SectorRange::new(0, SECTORS).split_at_multiples(base::CHUNK_SECTORS) {
+            let whole = group.read(id, range).await;
+            let parts = match &whole {
+                Ok(_) => vec![range],
+                Err(_) => range.split_at_multiples(8).collect(),
+            };
+            for part in parts {
+                let read = match &whole {
+                    Ok(read) => Ok(read.clone()),
+                    Err(_) => group.read(id, part).await,
+                };
+                let oracle = oracle.borrow();
+                match read {
+                    Ok(read) => {
+                        for (at, bytes) in (part.start..).zip(read.payload.chunks(512)) {
+                            oracle.check_alone(component, at, watermark, bytes);
+                        }
+                    }
+                    // A batch that was under way is torn: STORE.md section 8 (d).
+                    Err(GroupError::BadCrc { .. }) => {
+                        let is_beyond = oracle.is_beyond(component, part, watermark);
+                        assert!(is_beyond, "capacity alone, {component} {part:?} is bad");
+                    }
+                    Err(error) => panic!("capacity alone: {error}"),
+                }
+            }
+        }
+    }
+}
+
+/// Reads everything, checks it, and takes what is found for what is there.
+async fn check_all(group: &DiskGroup, oracle: &RefCell<Oracle>, signs: &Signs) {
+    for component in 0..COMPONENTS as usize {
+        let id = ComponentId(component as u64 + 1);
+        let info = group.component(id).expect("components are durable");
+        for range in SectorRange::new(0, SECTORS).split_at_multiples(base::CHUNK_SECTORS) {
+            let whole = group.read(id, range).await;
+            let parts = match &whole {
+                Ok(_) => vec![range],
+                Err(_) => range.split_at_multiples(8).collect(),
+            };
+            for part in parts {
+                let read = match &whole {
+                    Ok(read) => Ok(read.clone()),
+                    Err(_) => group.read(id, part).await,
+                };
+                let mut oracle = oracle.borrow_mut();
+                match read {
+                    Ok(read) => {
+                        assert!(wire::verify(part, &read.crcs, &read.payload), "checksums");
+                        let lows = oracle.lows(component, part);
+                        oracle.check(component, part, &lows, &read.payload);
+                        oracle.settle(component, part, &read.payload);
+                    }
+                    Err(error) => {
+                        let is_named = is_damage(&error) && signs.may_be_bad.get();
+                        assert!(is_named, "component {component} {part:?}: {error}");
+                        signs.bad.borrow_mut().push((component, part));
+                    }
+                }
+            }
+        }
+        let mut oracle = oracle.borrow_mut();
+        let may_be_bad = signs.may_be_bad.get();
+        if signs.may_be_stale.get() {
+            oracle.acked[component] = info.durable;
+            oracle.told[component] = oracle.told[component].max(info.commit);
+            continue;
+        }
+        assert!(may_be_bad || !info.damaged, "component {component} is said to be damaged");
+        assert!(info.durable >= oracle.acked[component], "the highest lsn goes back");
+        assert!(info.destaged <= info.durable, "W beyond what is durable");
+        assert!(info.commit <= oracle.told[component], "K beyond what was told");
+        oracle.marks[component].retain(|(lsn, _)| *lsn <= info.durable);
+        assert_eq!(group.clients(id), oracle.clients(component), "requests of {component}");
+        assert!(group.tail(id).iter().all(|(_, lsn)| *lsn > info.commit));
+        oracle.acked[component] = info.durable;
+    }
+    let mut oracle = oracle.borrow_mut();
+    oracle.term += 1;
+    oracle.issued.fill(0);
+}
+
+/// Whether an error says that a device does not give back what was written.
+pub(super) fn is_damage(error: &GroupError) -> bool {
+    matches!(error, GroupError::BadCrc { .. } | GroupError::Device { .. })
+}
