@@ -137,8 +137,8 @@ impl Superblock {
         let kind = from.u16()?;
         let device = from.u64()?;
         let group = GroupId(from.u64()?);
-        let sequence = from.u64()?;
-        let incarnation = Incarnation(from.u64()?);
+        let sequence = from.counter("sequence")?;
+        let incarnation = Incarnation(from.counter("incarnation")?);
         let size = from.u64()?;
         let kind = match kind {
             1 => Self::decode_cache(&mut from, size)?,

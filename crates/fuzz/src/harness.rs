@@ -86,7 +86,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 impl Session {
     fn run(&self, input: &[u8]) {
         *lock(&self.running) = Some((Instant::now(), input.to_vec()));
-        let trace = self.keep.join(format!("running-{}", self.target.name));
+        let trace = Path::new(self.target.keep).join(format!("running-{}", self.target.name));
         if self.traces {
             std::fs::write(&trace, input).expect("the folder can be written");
         }

@@ -18,8 +18,9 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Bytes of memory that a group of these devices and its world may take.
-const MEMORY_MAX: u64 = 64 << 20;
+/// Bytes of memory that a group of these devices and its world may take: the buffers kept for reuse
+/// alone are 44 MiB.
+const MEMORY_MAX: u64 = 256 << 20;
 /// The value of what is written after opening.
 const NEW: u32 = 0x7777_7777;
 
@@ -152,11 +153,7 @@ async fn look(group: &DiskGroup, image: &Image, id: ComponentId, is_rot: bool) -
 }
 
 /// What was acknowledged in this life reads as it was written, or as an error.
-async fn check_written(
-    group: &DiskGroup,
-    written: &[(ComponentId, SectorRange)],
-    is_rot: bool,
-) {
+async fn check_written(group: &DiskGroup, written: &[(ComponentId, SectorRange)], is_rot: bool) {
     for (id, range) in written {
         let Ok(read) = group.read(*id, *range).await else { continue };
         for (at, sector) in read.payload.chunks(512).enumerate() {

@@ -78,6 +78,11 @@ pub(crate) fn sealed_record(input: &[u8], device: u64) -> Vec<u8> {
     bytes
 }
 
+/// A number as they rise by one: readers refuse those near the end.
+fn counter(from: &mut Source<'_>) -> u64 {
+    from.edge() % (1 << 62)
+}
+
 /// Decodes `bytes`; what is there encodes to something that means the same.
 fn again<T: PartialEq + Debug>(
     bytes: &[u8],
@@ -130,8 +135,8 @@ fn superblock_of(input: &[u8]) {
         false => CapacityLayout::plan(size).map(DeviceKind::Capacity),
     };
     let Some(kind) = planned else { return };
-    let (device, group, sequence) = (from.u64(), GroupId(from.u64()), from.edge());
-    let incarnation = Incarnation(from.edge());
+    let (device, group, sequence) = (from.u64(), GroupId(from.u64()), counter(&mut from));
+    let incarnation = Incarnation(counter(&mut from));
     let made = Superblock { device, group, sequence, incarnation, size, kind };
     assert_eq!(Superblock::decode(&encode(&made)), Ok(made));
 }
@@ -152,10 +157,10 @@ fn row_of(input: &[u8]) {
     let row = ComponentRow {
         serial: 1 + from.below((1 << 24) - 1) as u32,
         is_deleted: from.flag(),
-        sequence: from.edge(),
+        sequence: counter(&mut from),
         id: ComponentId(from.u64()),
         object: ObjectId(from.u64()),
-        sectors: 1 + from.below(1 << 40),
+        sectors: 1 + from.below(COMPONENT_SECTORS_MAX),
         meta,
         destaged: Lsn(from.edge()),
         commit: Lsn(from.edge()),
@@ -170,7 +175,7 @@ fn entry(from: &mut Source<'_>, payload: u32) -> Entry {
     let kinds =
         [EntryKind::Data, EntryKind::Zero, EntryKind::Discard, EntryKind::Done, EntryKind::Undone];
     let kind = kinds[from.index(5)];
-    let chunk = from.below(1 << 29) * 2048;
+    let chunk = from.below(COMPONENT_SECTORS_MAX / 2048) * 2048;
     let range = match from.flag() {
         true => {
             let first = from.below(256);
@@ -212,13 +217,13 @@ fn commit_of(input: &[u8]) {
     let entries: Vec<Entry> = (0..count).map(|_| entry(&mut from, payload)).collect();
     let crcs = entries.iter().map(Entry::crc_count).sum::<usize>();
     let made = Commit {
-        sequence: from.edge(),
-        incarnation: Incarnation(from.edge()),
-        segment: from.edge(),
+        sequence: counter(&mut from),
+        incarnation: Incarnation(counter(&mut from)),
+        segment: counter(&mut from),
         position: from.u32(),
         length: (64 + 256 + from.below(9) as u32) * 4096,
         previous: from.u32(),
-        oldest: from.edge(),
+        oldest: counter(&mut from),
         known,
         crcs: (0..crcs).map(|_| from.u32()).collect(),
         entries,
@@ -245,14 +250,14 @@ fn summary_of(input: &[u8]) {
     let entries: Vec<Entry> = (0..from.below(30)).map(|_| entry(&mut from, 8)).collect();
     let crcs = entries.iter().map(Entry::crc_count).sum::<usize>();
     let made = Summary {
-        segment: from.edge(),
-        incarnation: Incarnation(from.edge()),
-        last_sequence: from.edge(),
+        segment: counter(&mut from),
+        incarnation: Incarnation(counter(&mut from)),
+        last_sequence: counter(&mut from),
         commits: from.u32(),
         previous: from.u32(),
         last: from.u32(),
-        used: (2 << 20) + from.u16() as u32,
-        oldest: from.edge(),
+        used: (512 + u32::from(from.u16())) * 4096,
+        oldest: counter(&mut from),
         known,
         crcs: (0..crcs).map(|_| from.u32()).collect(),
         entries,
@@ -283,7 +288,7 @@ fn journal_of(input: &[u8]) {
     let _ = again(input, decode, encode);
     let _ = again(&sealed_record(input, DEVICE), decode, encode);
     let mut from = Source::new(input);
-    let (sequence, previous) = (from.edge(), from.u32());
+    let (sequence, previous) = (counter(&mut from), from.u32());
     let items = (0..from.below(400)).map(|_| item(&mut from)).collect();
     let made = JournalRecord { sequence, previous, items };
     assert_eq!(decode(&encode(&made)), Ok(made));
@@ -296,8 +301,11 @@ fn map_page_of(input: &[u8]) {
     let _ = again(input, decode, encode);
     let _ = again(&sealed(input, b"GBMP", Some(DEVICE)), decode, encode);
     let mut from = Source::new(input);
-    let mut made =
-        MapPage { sequence: from.edge(), applied: from.edge(), ..MapPage::empty(number) };
+    let mut made = MapPage {
+        sequence: counter(&mut from),
+        applied: counter(&mut from),
+        ..MapPage::empty(number)
+    };
     for chunk in &mut made.chunks {
         *chunk = ChunkEntry { serial: from.u32(), index: from.u32(), lsn: Lsn(from.u64()) };
     }
@@ -311,8 +319,11 @@ fn crc_page_of(input: &[u8]) {
     let _ = again(input, decode, encode);
     let _ = again(&sealed(input, b"GBCP", Some(DEVICE)), decode, encode);
     let mut from = Source::new(input);
-    let mut made =
-        CrcPage { sequence: from.edge(), applied: from.edge(), ..CrcPage::empty(number) };
+    let mut made = CrcPage {
+        sequence: counter(&mut from),
+        applied: counter(&mut from),
+        ..CrcPage::empty(number)
+    };
     for _ in 0..from.below(64) {
         let (chunk, block) = (from.index(CRC_PAGE_CHUNKS), from.index(256));
         let crc = from.flag().then(|| from.u32());
