@@ -5,6 +5,13 @@
 mod base_types;
 mod damage;
 mod devices;
+mod directory_links;
+mod host_links;
 mod image;
+mod nbd_links;
+mod operators;
 mod pages;
+mod peer_links;
+mod records;
+mod streams;
 mod wire_frames;
