@@ -13,6 +13,9 @@ pub const HANG_AFTER: Duration = Duration::from_secs(60);
 const TEST_TIME: Duration = Duration::from_millis(1500);
 /// Seconds per target instead; what fails then goes into the corpus (`./dev fuzz`).
 const SECONDS: &str = "FUZZ_SECONDS";
+/// Set: every input is in a file of its own while it runs. An aborted process (no memory, no
+/// stack) cannot tell what it ran; slow.
+const TRACE: &str = "FUZZ_TRACE";
 /// Bytes of memory that any decoder may take, whatever the length of its input.
 const ALLOCATED_MIN: u64 = 64 << 10;
 /// Bytes of memory that a decoder may take for each byte of input: a list's smallest item takes 4
@@ -67,7 +70,7 @@ pub struct Session {
     began: Instant,
     /// Folder of inputs that failed.
     keep: PathBuf,
-    /// Leaves the input in a file while it runs: an aborted process cannot tell.
+    /// See [`TRACE`].
     traces: bool,
     /// The file of the shortest failing input so far.
     kept: Mutex<Option<(PathBuf, usize)>>,
@@ -173,7 +176,7 @@ impl Session {
         let session = Self {
             target,
             keep,
-            traces: seconds.is_some(),
+            traces: std::env::var(TRACE).is_ok(),
             inputs,
             time,
             began: Instant::now(),
