@@ -11,10 +11,13 @@ const UNIX_PATH_MAX: usize = 107;
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum AddressError {
     /// neither form
-    #[error("'{0}' is not an address: write unix:/path/to/socket or tcp:192.0.2.1:7000")]
+    #[error(
+        "'{}' is not an address: write unix:/path/to/socket or tcp:192.0.2.1:7000",
+        .0.escape_debug()
+    )]
     Form(String),
     /// kernel limit
-    #[error("the socket path '{0}' is longer than 107 bytes: use a shorter folder")]
+    #[error("the socket path '{}' is longer than 107 bytes: use a shorter folder", .0.escape_debug())]
     TooLong(String),
 }
 

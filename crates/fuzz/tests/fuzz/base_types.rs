@@ -15,7 +15,11 @@ fuzz::targets! {
 
 fn size_of(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
-    if let Ok(bytes) = bounded(text.len(), || parse_size(&text)) {
+    let parsed = bounded(text.len(), || parse_size(&text));
+    if let Err(error) = &parsed {
+        crate::operators::one_line(error);
+    }
+    if let Ok(bytes) = parsed {
         assert!(text.starts_with(|first: char| first.is_ascii_digit()), "{text}");
         let written = format_size(bytes);
         if !written.contains('.') {

@@ -32,13 +32,19 @@ fn sample() -> HostConfig {
     }
 }
 
+/// What is shown to an operator is one line, whatever was written.
+pub(crate) fn one_line(error: &dyn std::error::Error) {
+    let text = error.to_string();
+    assert!(!text.is_empty() && !text.contains(char::is_control), "not one line: {text:?}");
+}
+
 fn config_of(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let Ok(config) = toml::from_str::<HostConfig>(&text) else { return };
     let written = toml::to_string(&config).expect("what was read can be written");
     assert_eq!(toml::from_str::<HostConfig>(&written).as_ref().ok(), Some(&config), "{written}");
     match config.check() {
-        Err(error) => assert!(!error.to_string().contains('\n'), "one line: {error}"),
+        Err(error) => one_line(&error),
         Ok(()) => {
             assert!(directory::is_name(&config.name) && config.id > 0 && config.cluster > 0);
             for text in config.nbd.iter().chain([&config.peer, &config.control]) {
@@ -50,7 +56,11 @@ fn config_of(input: &[u8]) {
 
 fn address_of(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
-    if let Ok(address) = bounded(text.len(), || parse_address(&text)) {
+    let parsed = bounded(text.len(), || parse_address(&text));
+    if let Err(error) = &parsed {
+        one_line(error);
+    }
+    if let Ok(address) = parsed {
         let written = format_address(&address);
         assert_eq!(parse_address(&written), Ok(address), "{text} as {written}");
         // A socket's path goes to the system, which ends it at a zero.
@@ -103,7 +113,7 @@ fn volume_spec_of(input: &[u8]) {
                 let count = directory::object_count(spec.size_bytes());
                 assert!(count > 0 && count <= directory::OBJECTS_MAX as u64);
             }
-            Err(error) => assert!(!error.to_string().is_empty()),
+            Err(error) => one_line(&error),
         }
     }
     if let Ok(chosen) = place(ftt, None, &candidates) {
