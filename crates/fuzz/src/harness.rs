@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// An input that runs for so long hangs: the slowest takes a second on a loaded machine.
 pub const HANG_AFTER: Duration = Duration::from_secs(60);
 /// How long fresh inputs run in `cargo test`, at most: all targets together stay below 45 s.
-const TEST_TIME: Duration = Duration::from_millis(1500);
+const TEST_TIME: Duration = Duration::from_millis(2500);
 /// Seconds per target instead; what fails then goes into the corpus (`./dev fuzz`).
 const SECONDS: &str = "FUZZ_SECONDS";
 /// Set: every input is in a file of its own while it runs. An aborted process (no memory, no

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Fuzzing of everything that reads bytes from outside, on the stable toolchain.
 //!
-//! A *target* is a function of bytes that panics where a promise is broken. [`targets`] runs it
-//! on its corpus (`corpus/<target>/`), then on fresh inputs: half of them arbitrary, half a seed with
-//! a few changes ([`derive`]). Seeds are the golden files of the formats and the corpus. The
-//! targets are in `tests/fuzz`, one file per subject.
+//! A *target* is a function of bytes that panics where a promise is broken. [`targets`] makes a
+//! test of it: first its corpus (`corpus/<target>/`), then fresh inputs, some of them arbitrary,
+//! most a seed with a few changes ([`derive`]). Seeds are the golden files of the formats and the
+//! corpus. The targets are in `tests/fuzz`, one file per subject.
 //!
 //! Guarantees: a failing input is kept in a file of its own and can be run again alone; an input
 //! that runs for longer than [`HANG_AFTER`] ends the process and is kept too. Non-guarantees:

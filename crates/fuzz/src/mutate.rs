@@ -35,7 +35,7 @@ fn change(bytes: &mut Vec<u8>, seeds: &[Vec<u8>], from: &mut Source<'_>) {
     }
     let at = place(bytes.len(), from);
     let length = 1 + from.index((bytes.len() - at).min(64));
-    match from.u8() % 16 {
+    match from.u8() % 18 {
         0 | 1 => bytes[at] ^= 1 << (from.u8() % 8),
         2 => bytes[at] = from.u8(),
         3..=7 => put_number(bytes, at, from),
@@ -63,8 +63,45 @@ fn change(bytes: &mut Vec<u8>, seeds: &[Vec<u8>], from: &mut Source<'_>) {
             bytes.truncate(at);
             bytes.extend_from_slice(&other[start..]);
         }
+        15 | 16 => count_list(bytes, at, from),
         _ => bytes.extend_from_slice(from.bytes(GROW_MAX)),
     }
+}
+
+/// Bytes of one item of a list in our formats, about.
+const ITEMS: [usize; 8] = [1, 4, 5, 8, 12, 13, 16, 24];
+
+/// Adds an item to a list, or takes one out, together with the number in front that counts items
+/// or bytes: two changes that only together get beyond the end of a body.
+fn count_list(bytes: &mut Vec<u8>, at: usize, from: &mut Source<'_>) {
+    let width = if from.u8().is_multiple_of(4) { 2 } else { 4 };
+    let is_big = from.u8().is_multiple_of(4);
+    let read = |field: &[u8]| {
+        let (low, high): (&u8, &u8) = match is_big {
+            true => (&field[width - 1], &field[width - 2]),
+            false => (&field[0], &field[1]),
+        };
+        let is_small = field.iter().filter(|byte| **byte != 0).count() <= 2;
+        is_small.then(|| u16::from(*low) | u16::from(*high) << 8).filter(|count| *count > 0)
+    };
+    let mut fields = (at..bytes.len().saturating_sub(width)).take(256);
+    let Some((place, count)) =
+        fields.find_map(|place| Some((place, read(&bytes[place..place + width])?)))
+    else {
+        return;
+    };
+    let (first, size) = (place + width, ITEMS[from.index(ITEMS.len())]);
+    let step = if from.flag() { 1 } else { size as u16 };
+    let new = if from.flag() && first + size <= bytes.len() {
+        let item = bytes[first..first + size].to_vec();
+        drop(bytes.splice(first..first, item));
+        count.saturating_add(step)
+    } else {
+        drop(bytes.drain(first..(first + size).min(bytes.len())));
+        count.saturating_sub(step)
+    };
+    let (low, high) = if is_big { (width - 1, width - 2) } else { (0, 1) };
+    [bytes[place + low], bytes[place + high]] = new.to_le_bytes();
 }
 
 /// A place in `0..length`: in the head as often as anywhere, aligned as often as not.
@@ -82,7 +119,7 @@ fn place(length: usize, from: &mut Source<'_>) -> usize {
 /// Writes a number of 1 to 8 bytes, either way round, or adds a little to what stands there.
 fn put_number(bytes: &mut [u8], at: usize, from: &mut Source<'_>) {
     let width = (1 << (from.u8() % 4)).min(bytes.len() - at);
-    let is_big = from.u8() % 4 == 0;
+    let is_big = from.u8().is_multiple_of(4);
     let field = &mut bytes[at..at + width];
     let mut old = [0; 8];
     old[..width].copy_from_slice(field);

@@ -17,7 +17,10 @@ pub enum AddressError {
     )]
     Form(String),
     /// kernel limit
-    #[error("the socket path '{}' is longer than 107 bytes: use a shorter folder", .0.escape_debug())]
+    #[error(
+        "the socket path '{}' is longer than 107 bytes: use a shorter folder",
+        .0.escape_debug()
+    )]
     TooLong(String),
 }
 

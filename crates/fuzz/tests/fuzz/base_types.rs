@@ -43,7 +43,7 @@ pub(crate) fn marked(input: &[u8]) -> ClientTable {
     let mut from = Source::new(input);
     let mut table = ClientTable::default();
     while !from.is_empty() {
-        let is_done = from.u8() % 4 > 0;
+        let is_done = !from.u8().is_multiple_of(4);
         let id = request(&mut from);
         table.apply(if is_done { Mark::Done(id) } else { Mark::Undone(id) });
     }

@@ -40,7 +40,7 @@ pub(crate) fn damage(image: &mut Image, from: &mut Source<'_>, repair: Repair) {
 /// A page that holds something: structures as often as data.
 fn pick(pages: &Pages, from: &mut Source<'_>) -> Option<u64> {
     let is_ours = |page: &[u8; PAGE]| page.starts_with(b"GB");
-    let wants_ours = from.u8() % 4 > 0;
+    let wants_ours = !from.u8().is_multiple_of(4);
     let some: Vec<u64> =
         pages.iter().filter(|(_, page)| !wants_ours || is_ours(page)).map(|(at, _)| *at).collect();
     some.get(from.index(some.len())).copied()

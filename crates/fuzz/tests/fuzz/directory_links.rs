@@ -70,7 +70,7 @@ async fn answer_badly(env: Env, input: Vec<u8>) {
 }
 
 fn client_of(input: &[u8]) {
-    let is_sealed = Source::new(input).u8() % 4 > 0;
+    let is_sealed = !Source::new(input).u8().is_multiple_of(4);
     let answers = if is_sealed { sealed_frames(input) } else { input.to_vec() };
     let serve = |env: Env| answer_badly(env, answers);
     with_server(serve, |env| async move {

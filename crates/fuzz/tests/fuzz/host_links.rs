@@ -200,22 +200,22 @@ fn asked(input: &[u8]) {
 
 /// What a right host would answer, more or less.
 fn answer(request: &Request, from: &mut Source<'_>) -> Response {
-    if from.u8() % 8 == 0
+    if from.u8().is_multiple_of(8)
         && let Message::Response(response) = message(from)
     {
         return response;
     }
     match request {
         Request::Renew { sent } => {
-            let ttl_ms = if from.u8() % 8 == 0 { from.edge() as u32 } else { 5000 };
+            let ttl_ms = if from.u8().is_multiple_of(8) { from.edge() as u32 } else { 5000 };
             Response::Granted { sent: *sent, ttl_ms, grant_epoch: from.below(2) }
         }
         Request::Fence { target, version, .. } => Response::Fenced(Box::new(Fenced {
             seat: target.seat,
             version: *version,
-            durable: Lsn(if from.u8() % 4 == 0 { from.edge() } else { 0 }),
-            commit: Lsn(if from.u8() % 4 == 0 { from.edge() } else { 0 }),
-            destaged: Lsn(if from.u8() % 4 == 0 { from.edge() } else { 0 }),
+            durable: Lsn(if from.u8().is_multiple_of(4) { from.edge() } else { 0 }),
+            commit: Lsn(if from.u8().is_multiple_of(4) { from.edge() } else { 0 }),
+            destaged: Lsn(if from.u8().is_multiple_of(4) { from.edge() } else { 0 }),
             grant_epoch: from.below(2),
             tail: Vec::new(),
             clients: base::ClientTable::default(),

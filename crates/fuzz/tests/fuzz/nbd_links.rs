@@ -144,8 +144,8 @@ fn answers(mut bytes: &[u8]) -> Vec<(u64, u32, usize)> {
 /// One request and what must come of it: whether it may succeed, and its data then.
 fn some_request(from: &mut Source<'_>, cookie: u64) -> (Vec<u8>, bool, usize) {
     let command = u16::from(from.u8() % 9);
-    let flags = if from.u8() % 4 > 0 { 0 } else { from.u16() % 64 };
-    let is_sane = from.u8() % 4 > 0;
+    let flags = if !from.u8().is_multiple_of(4) { 0 } else { from.u16() % 64 };
+    let is_sane = !from.u8().is_multiple_of(4);
     let offset = if is_sane { from.below(SIZE / 512) * 512 } else { from.edge() };
     let length = match is_sane {
         true => (from.below(DATA_MAX / 512) * 512) as u32,

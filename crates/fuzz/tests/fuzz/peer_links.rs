@@ -65,7 +65,7 @@ fn caller_of(input: &[u8]) {
 
 fn called_of(input: &[u8]) {
     let mut from = Source::new(input);
-    let (is_introduced, is_sealed) = (from.u8() % 8 > 0, from.u8() % 8 > 0);
+    let (is_introduced, is_sealed) = (!from.u8().is_multiple_of(8), !from.u8().is_multiple_of(8));
     let mut answers = if is_sealed { sealed_frames(input) } else { input.to_vec() };
     if is_introduced {
         answers.splice(0..0, hello(1));

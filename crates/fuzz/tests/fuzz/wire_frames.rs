@@ -15,7 +15,7 @@ use wire::{
 };
 
 fuzz::targets! {
-    wire_frame: 200_000, samples(), frame_of;
+    wire_frame: 500_000, samples(), frame_of;
     wire_message: 60_000, Vec::new(), message_of;
     wire_crcs: 40_000, Vec::new(), crcs_target;
 }

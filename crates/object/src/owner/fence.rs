@@ -116,9 +116,9 @@ impl Owner {
         }
     }
 
-    /// Whether an answer can be true: nobody but this owner gives lsns of its term, so none is above
-    /// the last one given, and nothing was written behind the object's end. What is in the answer
-    /// goes into frames and into the record.
+    /// Whether an answer can be true: nobody but this owner gives lsns of its term, so none is
+    /// above the last one given, and nothing was written behind the object's end. What is in the
+    /// answer goes into frames and into the record.
     fn is_possible(&self, fenced: &Fenced) -> bool {
         let given = self.state.borrow().window.given();
         let all = SectorRange::new(0, self.sectors);
