@@ -3,15 +3,20 @@
 
 use thiserror::Error;
 
-/// Why a size was refused.
+/// Why a size was refused. What was written is shown in one line, whatever is in it.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum ParseSizeError {
     /// nothing that starts with a number
-    #[error("'{0}' is not a size: write a number and a unit, for example 10GiB")]
+    #[error(
+        "'{}' is not a size: write a number and a unit, for example 10GiB",
+        .0.escape_debug()
+    )]
     NotANumber(String),
     /// decimal or unknown unit
     #[error(
-        "'{text}' has the unit '{unit}': use B, KiB, MiB, GiB or TiB (1GiB = 1073741824 bytes)"
+        "'{}' has the unit '{}': use B, KiB, MiB, GiB or TiB (1GiB = 1073741824 bytes)",
+        text.escape_debug(),
+        unit.escape_debug()
     )]
     Unit {
         /// The whole text.
@@ -20,7 +25,7 @@ pub enum ParseSizeError {
         unit: String,
     },
     /// above 2^64 bytes
-    #[error("'{0}' is larger than any size")]
+    #[error("'{}' is larger than any size", .0.escape_debug())]
     TooLarge(String),
 }
 

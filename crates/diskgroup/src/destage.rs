@@ -86,6 +86,16 @@ struct Batch {
     clears: Vec<(u64, usize, Place)>,
 }
 
+impl Batch {
+    fn is_empty(&self) -> bool {
+        self.writes.iter().all(Vec::is_empty)
+            && self.items.iter().all(Vec::is_empty)
+            && self.moves.is_empty()
+            && self.zeros.is_empty()
+            && self.clears.is_empty()
+    }
+}
+
 /// The destage task of a group.
 pub(crate) async fn destage(inner: Rc<Inner>) {
     let mut ahead: Option<Segment> = None;
@@ -217,6 +227,9 @@ async fn destage_segment(inner: &Rc<Inner>, segment: Segment) -> Result<(), Grou
         wait_for_commit(inner, segment, &found).await?;
         let mut batch = plan(inner, segment, &found, &bytes);
         fold(inner, segment, &found, &bytes, &mut batch).await?;
+        if batch.is_empty() && has_live(inner, segment, &found) {
+            return Err(disagreement(inner, segment));
+        }
         move_to_head(inner, std::mem::take(&mut batch.moves)).await?;
         let writes = batch.writes.iter().map(Vec::len).sum::<usize>();
         unpaid -= i64::try_from(writes).unwrap_or(0);
@@ -249,6 +262,16 @@ async fn destage_segment(inner: &Rc<Inner>, segment: Segment) -> Result<(), Grou
     }
     inner.log_kick.notify();
     Ok(())
+}
+
+/// The index says that an entry is needed, and nothing can be done with it as the segment has it:
+/// the summary that the index was made of tells something else than the headers.
+fn disagreement(inner: &Inner, segment: u64) -> GroupError {
+    GroupError::Corrupt {
+        device: inner.cache_path.clone(),
+        structure: crate::types::Structure::Segment(segment),
+        source: format::FormatError::Field { name: "entries" },
+    }
 }
 
 /// What the segment said about requests goes into the components' rows before it is gone (rule 46).

@@ -15,7 +15,7 @@ use base::{
     SectorRange,
 };
 use env::{Durability, Env, TaskSet};
-use format::{ComponentRow, EntryKind};
+use format::{COMPONENT_SECTORS_MAX, ComponentRow, EntryKind};
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::rc::Rc;
@@ -109,7 +109,7 @@ impl DiskGroup {
         let inner = self.inner();
         let _permit = inner.table.acquire(1).await;
         inner.check_open()?;
-        if sectors == 0 || sectors > 1 << 40 {
+        if sectors == 0 || sectors > COMPONENT_SECTORS_MAX {
             return Err(GroupError::Range { range: SectorRange { start: 0, count: sectors } });
         }
         let (row, device, place) = {

@@ -16,7 +16,7 @@ use crate::mutations::Mutations;
 use crate::pace::Pace;
 use crate::state::{CapacityDevice, Counters, Inner, State};
 use crate::types::{GroupError, GroupOptions, GroupSpec, RecoveryReport, Structure};
-use base::{Incarnation, Instant};
+use base::{CHUNK_SECTORS, Incarnation, Instant};
 use env::{Disk, Env, Notify, OpenDisk, Semaphore, join_all};
 use format::{
     CacheLayout, ComponentRow, DeviceKind, FormatError, Item, JournalRecord, MAP_PAGE_CHUNKS,
@@ -186,6 +186,7 @@ async fn recover_capacity(inner: &Inner, device: usize) -> Result<(), GroupError
     recover_table(inner, device).await?;
     recover_map(inner, device).await?;
     let journal = recover_journal(inner, device).await?;
+    check_map(inner, device)?;
     crate::settle::settle_capacity(inner, device, journal).await?;
     let mut state = inner.state.borrow_mut();
     let state = &mut *state;
@@ -224,6 +225,25 @@ async fn recover_capacity(inner: &Inner, device: usize) -> Result<(), GroupError
         }
     }
     Ok(())
+}
+
+/// A chunk behind the end of its component was never written: its number would lead into another
+/// component's part of the chunk map.
+fn check_map(inner: &Inner, device: usize) -> Result<(), GroupError> {
+    let state = inner.state.borrow();
+    let is_sound = |entry: &format::ChunkEntry| {
+        let owner = state.components.get(entry.serial);
+        owner.is_none_or(|owner| u64::from(entry.index) * CHUNK_SECTORS < owner.row.sectors)
+    };
+    let wrong = state.capacity[device].map.iter().position(|entry| !is_sound(entry));
+    wrong.map_or(Ok(()), |chunk| {
+        let page = u32::try_from(chunk / MAP_PAGE_CHUNKS).unwrap_or(u32::MAX);
+        Err(GroupError::Corrupt {
+            device: inner.devices[device].path.clone(),
+            structure: Structure::MapPage(page),
+            source: FormatError::Field { name: "chunk of the component" },
+        })
+    })
 }
 
 async fn recover_table(inner: &Inner, device: usize) -> Result<(), GroupError> {

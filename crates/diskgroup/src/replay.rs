@@ -58,6 +58,11 @@ pub(crate) async fn replay(inner: &Inner) -> Result<(), GroupError> {
     let oldest = open.as_ref().or(before.as_ref()).map_or(highest, |content| content.oldest);
     // Nothing from there on can have been overwritten: see `Log::may_open_next`.
     let low = oldest.min(highest);
+    let segments = u64::from(inner.state.borrow().log.layout.segments);
+    if highest - low >= segments {
+        // More than the ring holds: no header of ours names such a segment.
+        return Err(corrupt(inner, highest, FormatError::Field { name: "oldest" }));
+    }
     let mut contents = Vec::new();
     for some in (low..highest).collect::<Vec<_>>().chunks(DEPTH) {
         let loads = some.iter().map(|segment| load(inner, *segment, &firsts));
@@ -124,6 +129,7 @@ async fn load(
     let bytes = read.map_err(device_error(&inner.cache_path))?;
     let mutations = inner.options.mutations;
     if let Ok(summary) = Summary::decode(device, &bytes)
+        && u64::from(summary.used) <= inner.state.borrow().log.usable()
         && (mutations.trust_summary
             || summary.segment == segment
                 && summary.previous == first.previous

@@ -4,6 +4,9 @@
 use crate::{FORMAT_VERSION, FormatError, PAGE_SIZE};
 use base::crc32c;
 
+/// Sequences, incarnations and segments stay below it: a million a second last 146,000 years.
+const COUNTER_END: u64 = 1 << 62;
+
 /// Writes fields one after the other; panics beyond the end, which is our own bug.
 pub(crate) struct Writer<'a> {
     out: &'a mut [u8],
@@ -83,6 +86,12 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn u64(&mut self) -> Result<u64, FormatError> {
         Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    /// A number that rises by one for ever. Readers add to it: one near the end was never written.
+    pub(crate) fn counter(&mut self, name: &'static str) -> Result<u64, FormatError> {
+        let number = self.u64()?;
+        if number >= COUNTER_END { Err(FormatError::Field { name }) } else { Ok(number) }
     }
 
     /// Checks a magic number and the format version, in this order.

@@ -2,7 +2,7 @@
 //! The log: headers of commits and summaries of segments.
 
 use crate::bytes::{Reader, Writer};
-use crate::{FormatError, PAGE_SIZE};
+use crate::{COMPONENT_SECTORS_MAX, FormatError, PAGE_SIZE};
 use base::{BLOCK_SECTORS, CHUNK_SECTORS, Incarnation, Lsn, RequestId, SectorRange, crc32c_append};
 
 const COMMIT_MAGIC: u32 = u32::from_le_bytes(*b"GBCH");
@@ -222,8 +222,9 @@ fn decode(magic: u32, device: u64, bytes: &[u8]) -> Result<Decoded, FormatError>
     if from.u64()? != device {
         return Err(FormatError::Magic);
     }
-    let (incarnation, sequence) = (Incarnation(from.u64()?), from.u64()?);
-    let (segment, oldest) = (from.u64()?, from.u64()?);
+    let incarnation = Incarnation(from.counter("incarnation")?);
+    let sequence = from.counter("sequence")?;
+    let (segment, oldest) = (from.counter("segment")?, from.counter("oldest")?);
     let (position, length, previous) = (from.u32()?, from.u32()?, from.u32()?);
     let (last, commits) = (from.u32()?, from.u32()?);
     let (known_count, entry_count, crc_count) = (from.u32()?, from.u32()?, from.u32()?);
@@ -297,7 +298,7 @@ fn decode_entry(from: &mut Reader<'_>) -> Result<Entry, FormatError> {
     let in_chunk = start % CHUNK_SECTORS + count <= CHUNK_SECTORS;
     let whole = start.is_multiple_of(BLOCK_SECTORS) && count.is_multiple_of(BLOCK_SECTORS);
     let blocks = range.blocks();
-    if count == 0 || !in_chunk || start >= 1 << 40 {
+    if count == 0 || !in_chunk || start >= COMPONENT_SECTORS_MAX {
         return Err(FormatError::Field { name: "range" });
     }
     if !whole && blocks.end - blocks.start != 1 {
@@ -412,6 +413,9 @@ impl Summary {
     /// [`FormatError`]: the segment must be scanned.
     pub fn decode(device: u64, from: &[u8]) -> Result<Self, FormatError> {
         let Decoded { head, known, entries, crcs, .. } = decode(SUMMARY_MAGIC, device, from)?;
+        if head.position == 0 || !head.position.is_multiple_of(PAGE_SIZE as u32) {
+            return Err(FormatError::Field { name: "bytes in use" });
+        }
         for entry in &entries {
             let bytes = if entry.kind == EntryKind::Data { entry.range.bytes() } else { 0 };
             if u64::from(entry.payload) * 512 + bytes > u64::from(head.position) {

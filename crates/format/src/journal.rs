@@ -117,7 +117,7 @@ impl JournalRecord {
         if head.u64()? != device {
             return Err(FormatError::Magic);
         }
-        let (sequence, count, previous) = (head.u64()?, head.u32()?, head.u32()?);
+        let (sequence, count, previous) = (head.counter("sequence")?, head.u32()?, head.u32()?);
         let crc = head.u32()?;
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         if count > RECORD_ITEMS_MAX {

@@ -22,7 +22,7 @@ pub use pages::{CRC_PAGE_CHUNKS, ChunkEntry, CrcPage, MAP_PAGE_CHUNKS, MapPage, 
 pub use superblock::{
     CAPACITY_DEVICES_MAX, CacheLayout, CapacityLayout, DeviceKind, SUPERBLOCK_SLOTS, Superblock,
 };
-pub use table::{ComponentRow, OwnerMeta};
+pub use table::{COMPONENT_SECTORS_MAX, ComponentRow, OwnerMeta};
 
 use thiserror::Error;
 

@@ -63,7 +63,7 @@ fn open<'a>(
     if from.u64()? != device {
         return Err(FormatError::Magic);
     }
-    let (sequence, applied) = (from.u64()?, from.u64()?);
+    let (sequence, applied) = (from.counter("sequence")?, from.counter("applied")?);
     if from.u32()? != number {
         return Err(FormatError::Field { name: "page number" });
     }

@@ -12,6 +12,8 @@ use base::{GroupId, Incarnation};
 pub const SUPERBLOCK_SLOTS: [u64; 2] = [0, 64 << 10];
 /// Capacity devices of one group: what the cache device's superblock has room to name.
 pub const CAPACITY_DEVICES_MAX: usize = 16;
+/// Nothing else stands before it: a layout that overlaps the slots would overwrite them.
+const LABELS_END: u64 = SUPERBLOCK_SLOTS[1] + PAGE_SIZE as u64;
 /// The ring keeps three segments free and needs some to write.
 const SEGMENTS_MIN: u32 = 6;
 const MAGIC: u32 = u32::from_le_bytes(*b"GBSB");
@@ -135,8 +137,8 @@ impl Superblock {
         let kind = from.u16()?;
         let device = from.u64()?;
         let group = GroupId(from.u64()?);
-        let sequence = from.u64()?;
-        let incarnation = Incarnation(from.u64()?);
+        let sequence = from.counter("sequence")?;
+        let incarnation = Incarnation(from.counter("incarnation")?);
         let size = from.u64()?;
         let kind = match kind {
             1 => Self::decode_cache(&mut from, size)?,
@@ -155,9 +157,11 @@ impl Superblock {
         }
         let page = PAGE_SIZE as u64;
         let aligned = [start, segment_size, summary_size].iter().all(|n| n.is_multiple_of(page));
+        let usable = segment_size.checked_sub(summary_size);
         let is_sound = aligned
+            && start >= LABELS_END
             && summary_size >= page
-            && segment_size > summary_size + 2 * page
+            && usable.is_some_and(|usable| usable > 2 * page)
             && segment_size <= 64 << 20
             && segments >= SEGMENTS_MIN
             && fits(0, segment_size, u64::from(segments), POSITIONS_MAX)
@@ -194,6 +198,7 @@ impl Superblock {
             l.chunk_start,
         ];
         let is_sound = starts.iter().all(|n| n.is_multiple_of(page))
+            && l.table_start >= LABELS_END
             && l.rows > 0
             && l.chunks > 0
             && l.journal_size >= 64 * page

@@ -3,9 +3,14 @@
 
 use crate::bytes::{Reader, Writer, seal, unseal};
 use crate::{FormatError, PAGE_SIZE};
-use base::{ClientTable, ComponentId, HostId, Incarnation, Lsn, ObjectId, Seat, Term, Version};
+use base::{
+    ClientTable, ComponentId, HostId, Incarnation, Lsn, ObjectId, SECTOR_SIZE, Seat, Term, Version,
+};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"GBCT");
+
+/// Sectors of the largest component, 255 GiB: what is done chunk by chunk stays short.
+pub const COMPONENT_SECTORS_MAX: u64 = (255 << 30) / SECTOR_SIZE;
 
 /// What a replica remembers about its owner (PROTOCOL.md section 2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,7 +100,7 @@ impl ComponentRow {
         if from.u64()? != device {
             return Err(FormatError::Magic);
         }
-        let sequence = from.u64()?;
+        let sequence = from.counter("sequence")?;
         let serial = from.u32()?;
         let (term, owner_host, seat) = (Term(from.u32()?), HostId(from.u32()?), Seat(from.u32()?));
         let (owner_incarnation, version) = (Incarnation(from.u64()?), Version(from.u64()?));
@@ -110,7 +115,7 @@ impl ComponentRow {
         if serial == 0 || serial >= 1 << 24 {
             return Err(FormatError::Field { name: "serial" });
         }
-        if sectors == 0 || sectors > 1 << 40 {
+        if sectors == 0 || sectors > COMPONENT_SECTORS_MAX {
             return Err(FormatError::Field { name: "sectors" });
         }
         Ok(Self {

@@ -11,10 +11,16 @@ const UNIX_PATH_MAX: usize = 107;
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum AddressError {
     /// neither form
-    #[error("'{0}' is not an address: write unix:/path/to/socket or tcp:192.0.2.1:7000")]
+    #[error(
+        "'{}' is not an address: write unix:/path/to/socket or tcp:192.0.2.1:7000",
+        .0.escape_debug()
+    )]
     Form(String),
     /// kernel limit
-    #[error("the socket path '{0}' is longer than 107 bytes: use a shorter folder")]
+    #[error(
+        "the socket path '{}' is longer than 107 bytes: use a shorter folder",
+        .0.escape_debug()
+    )]
     TooLong(String),
 }
 
@@ -27,7 +33,8 @@ pub fn parse_address(text: &str) -> Result<Address, AddressError> {
         if path.len() > UNIX_PATH_MAX {
             return Err(AddressError::TooLong(path.to_owned()));
         }
-        if path.starts_with('/') {
+        // The system would take a zero for the path's end.
+        if path.starts_with('/') && !path.contains('\0') {
             return Ok(Address::Unix(path.to_owned()));
         }
     } else if let Some(Ok(address)) = text.strip_prefix("tcp:").map(str::parse) {
@@ -54,7 +61,9 @@ mod tests {
         for text in ["unix:/run/gabion/peer.sock", "tcp:10.0.0.1:7000", "tcp:[::1]:7000"] {
             assert_eq!(parse_address(text).map(|a| format_address(&a)), Ok(text.to_owned()));
         }
-        for text in ["", "unix:relative", "tcp:host:1", "10.0.0.1:7000", "tcp:10.0.0.1"] {
+        for text in
+            ["", "unix:relative", "unix:/a\0b", "tcp:host:1", "10.0.0.1:7000", "tcp:10.0.0.1"]
+        {
             assert_eq!(parse_address(text), Err(AddressError::Form(text.to_owned())));
         }
         let long = format!("unix:/{}", "a".repeat(120));

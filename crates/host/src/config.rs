@@ -37,7 +37,7 @@ pub enum ConfigError {
         source: AddressError,
     },
     /// a device twice
-    #[error("groups: the device '{0}' is named twice")]
+    #[error("groups: the device '{}' is named twice", .0.escape_debug())]
     DeviceTwice(String),
 }
 

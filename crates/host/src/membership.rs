@@ -72,7 +72,7 @@ async fn try_next(directory: &Directory, key: &str) -> Result<Option<Incarnation
         None => 0,
         Some(text) => text.parse().map_err(|_| DirectoryError::Malformed)?,
     };
-    let next = last + 1;
+    let next = last.checked_add(1).ok_or(DirectoryError::Malformed)?;
     let expect = entry.map_or(Expect::Absent, |entry| Expect::Revision(entry.revision));
     let transaction = Transaction {
         compare: vec![(key.to_owned(), expect)],

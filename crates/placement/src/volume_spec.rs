@@ -24,8 +24,9 @@ pub struct VolumeSpec {
 pub enum SpecError {
     /// illegal name
     #[error(
-        "'{0}' is not a volume name: use 1 to 63 of a-z, 0-9, '.' and '-', starting with a letter \
-         or digit"
+        "'{}' is not a volume name: use 1 to 63 of a-z, 0-9, '.' and '-', starting with a letter \
+         or digit",
+        .0.escape_debug()
     )]
     Name(String),
     /// zero, odd or too large

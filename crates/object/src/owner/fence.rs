@@ -7,7 +7,7 @@ use base::{ClientTable, ComponentId, Lsn, RequestId, Seat, SectorRange, Term};
 use peer::PeerError;
 use std::rc::Rc;
 use std::time::Duration;
-use wire::{Health, Refusal, Request, Response, Target};
+use wire::{Fenced, Health, Refusal, Request, Response, Target};
 
 /// What a component said about itself in its Fence answer.
 #[derive(Clone, Debug)]
@@ -89,6 +89,10 @@ impl Owner {
             Ok(Response::Fenced(fenced)) if fenced.seat != seat => {
                 FenceAnswer::Silent // rule 9
             }
+            Ok(Response::Fenced(fenced)) if !self.is_possible(&fenced) => {
+                tracing::warn!(object = %self.id, %component, ?fenced, "a fence answered nonsense");
+                FenceAnswer::Silent
+            }
             Ok(Response::Fenced(fenced)) => {
                 let incarnation = self.context.incarnation(host);
                 FenceAnswer::Fenced(Fence {
@@ -110,6 +114,18 @@ impl Owner {
                 FenceAnswer::Silent
             }
         }
+    }
+
+    /// Whether an answer can be true: nobody but this owner gives lsns of its term, so none is
+    /// above the last one given, and nothing was written behind the object's end. What is in the
+    /// answer goes into frames and into the record.
+    fn is_possible(&self, fenced: &Fenced) -> bool {
+        let given = self.state.borrow().window.given();
+        let all = SectorRange::new(0, self.sectors);
+        let ranges = fenced.tail.iter().map(|(range, lsn)| (*range, *lsn));
+        let ranges = ranges.chain(fenced.open.iter().map(|(range, lsn, _)| (*range, *lsn)));
+        [fenced.durable, fenced.commit, fenced.destaged].iter().all(|lsn| *lsn <= given)
+            && ranges.into_iter().all(|(range, lsn)| lsn <= given && all.contains(range))
     }
 
     fn refused(&self, component: ComponentId, reason: &Refusal) -> FenceAnswer {

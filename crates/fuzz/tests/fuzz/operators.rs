@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What people write: configuration, addresses, commands, volumes.
+
+use fuzz::{Source, bounded};
+use host::{Command, GroupConfig, HostConfig, Reply, Tuning, format_address, parse_address};
+use placement::{Candidate, VolumeSpec, check_name, place};
+
+fuzz::targets! {
+    config: 20_000, vec![toml::to_string(&sample()).expect("a valid configuration").into_bytes()],
+        config_of;
+    address: 200_000, ["unix:/run/a.sock", "tcp:10.0.0.1:7000", "tcp:[fe80::1%2]:80"]
+        .map(Vec::from).into(), address_of;
+    command: 60_000, commands(), command_of;
+    volume_spec: 100_000, vec![b"vm-1.disk0".to_vec()], volume_spec_of;
+}
+
+fn sample() -> HostConfig {
+    HostConfig {
+        name: "host1".to_owned(),
+        id: 1,
+        cluster: 1,
+        peer: "tcp:10.0.0.1:7070".to_owned(),
+        nbd: vec!["unix:/run/gabion/nbd.sock".to_owned()],
+        control: "unix:/run/gabion/control.sock".to_owned(),
+        directory: "unix:/run/gabion/directory.sock".to_owned(),
+        etcd: vec!["http://10.0.0.1:2379".to_owned()],
+        groups: vec![GroupConfig {
+            cache: "/dev/cache".to_owned(),
+            capacity: vec!["/dev/capacity".to_owned()],
+        }],
+        tuning: Tuning { io_timeout_seconds: 60, stall_ms: 2000 },
+    }
+}
+
+/// What is shown to an operator is one line, whatever was written.
+pub(crate) fn one_line(error: &dyn std::error::Error) {
+    let text = error.to_string();
+    assert!(!text.is_empty() && !text.contains(char::is_control), "not one line: {text:?}");
+}
+
+fn config_of(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    let Ok(config) = toml::from_str::<HostConfig>(&text) else { return };
+    let written = toml::to_string(&config).expect("what was read can be written");
+    assert_eq!(toml::from_str::<HostConfig>(&written).as_ref().ok(), Some(&config), "{written}");
+    match config.check() {
+        Err(error) => one_line(&error),
+        Ok(()) => {
+            assert!(directory::is_name(&config.name) && config.id > 0 && config.cluster > 0);
+            for text in config.nbd.iter().chain([&config.peer, &config.control]) {
+                assert!(parse_address(text).is_ok(), "{text}");
+            }
+        }
+    }
+}
+
+fn address_of(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    let parsed = bounded(text.len(), || parse_address(&text));
+    if let Err(error) = &parsed {
+        one_line(error);
+    }
+    if let Ok(address) = parsed {
+        let written = format_address(&address);
+        assert_eq!(parse_address(&written), Ok(address), "{text} as {written}");
+        // A socket's path goes to the system, which ends it at a zero.
+        assert!(!written.contains('\0'), "{written:?}");
+    }
+}
+
+fn commands() -> Vec<Vec<u8>> {
+    let name = || "vm-1".to_owned();
+    let commands = [
+        Command::Status,
+        Command::VolumeCreate { name: name(), size_bytes: 1 << 30, ftt: 1 },
+        Command::VolumeShow { name: name() },
+        Command::VolumeDelete { name: name() },
+        Command::Stop,
+    ];
+    commands.map(|command| serde_json::to_vec(&command).expect("a command")).into()
+}
+
+fn command_of(input: &[u8]) {
+    if let Ok(command) = bounded(input.len(), || serde_json::from_slice::<Command>(input)) {
+        let written = serde_json::to_vec(&command).expect("what was read can be written");
+        assert!(!written.contains(&b'\n'), "a command is one line");
+        let again = serde_json::from_slice::<Command>(&written);
+        assert_eq!(again.ok(), Some(command));
+    }
+    if let Ok(reply) = serde_json::from_slice::<Reply>(input) {
+        let written = serde_json::to_vec(&reply).expect("what was read can be written");
+        assert_eq!(serde_json::from_slice::<Reply>(&written).ok(), Some(reply));
+    }
+}
+
+fn volume_spec_of(input: &[u8]) {
+    let mut from = Source::new(input);
+    let (size, ftt) = (from.edge() / 512 * 512, from.u8() % 4);
+    let candidates: Vec<Candidate> = (0..from.below(6))
+        .map(|_| Candidate {
+            host: base::HostId(from.u8().into()),
+            group: base::GroupId(from.u64()),
+            free_bytes: from.edge(),
+        })
+        .collect();
+    let text = String::from_utf8_lossy(from.rest());
+    for name in [&*text, "vm"] {
+        match VolumeSpec::new(name, size, ftt) {
+            Ok(spec) => {
+                assert!(check_name(name).is_ok() && spec.name() == name);
+                // What may be asked for has a record.
+                assert!(directory::is_name(name), "{name}");
+                let count = directory::object_count(spec.size_bytes());
+                assert!(count > 0 && count <= directory::OBJECTS_MAX as u64);
+            }
+            Err(error) => one_line(&error),
+        }
+    }
+    if let Ok(chosen) = place(ftt, None, &candidates) {
+        assert_eq!(chosen.len(), usize::from(ftt) + 1);
+    }
+}

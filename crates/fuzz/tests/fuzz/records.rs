@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the directory holds and how one speaks with it: records, keys, frames.
+
+use base::{
+    ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, SECTOR_SIZE, Seat, Term, Version,
+    VolumeId, crc32c_append,
+};
+use directory::protocol::{
+    Answer, FrameError, HEADER_BYTES, Header, Request, encode_answer, encode_request,
+};
+use directory::*;
+use fuzz::{Source, bounded};
+use std::fmt::Debug;
+
+fuzz::targets! {
+    records: 60_000, golden(), records_of;
+    keys: 60_000, vec![object_key(ObjectId(0xabc)).into_bytes(), volume_key("vm-1").into_bytes()],
+        keys_of;
+    directory_frame: 100_000, frames(), frame_of;
+}
+
+fn golden() -> Vec<Vec<u8>> {
+    [
+        include_bytes!("../../../directory/fixtures/alive-1.json").as_slice(),
+        include_bytes!("../../../directory/fixtures/cluster-1.json"),
+        include_bytes!("../../../directory/fixtures/host-1.json"),
+        include_bytes!("../../../directory/fixtures/object-1.json"),
+        include_bytes!("../../../directory/fixtures/volume-1.json"),
+    ]
+    .map(Vec::from)
+    .into()
+}
+
+fn again<T: PartialEq + Debug>(
+    input: &[u8],
+    decode: fn(&[u8]) -> Result<T, RecordError>,
+    encode: fn(&T) -> Vec<u8>,
+) {
+    if let Ok(value) = bounded(input.len(), || decode(input)) {
+        let encoded = encode(&value);
+        assert_eq!(decode(&encoded).as_ref().ok(), Some(&value), "another value after encoding");
+    }
+}
+
+fn records_of(input: &[u8]) {
+    again(input, ClusterRecord::decode, ClusterRecord::encode);
+    again(input, HostRecord::decode, HostRecord::encode);
+    again(input, AliveRecord::decode, AliveRecord::encode);
+    again(input, VolumeRecord::decode, VolumeRecord::encode);
+    again(input, ObjectRecord::decode, ObjectRecord::encode);
+    let mut from = Source::new(input);
+    let object = object(&mut from);
+    if object.check().is_ok() {
+        assert_eq!(ObjectRecord::decode(&object.encode()).ok(), Some(object));
+    }
+    let size_bytes = (1 + from.below(1 << 38)) * SECTOR_SIZE;
+    let count = object_count(size_bytes);
+    let objects = (1..=count.min(2000)).map(ObjectId).collect();
+    let (id, ftt) = (VolumeId(from.u64()), from.u8() % 5);
+    let volume = VolumeRecord { id, name: "vm".to_owned(), size_bytes, ftt, objects };
+    if volume.check().is_ok() {
+        assert_eq!(VolumeRecord::decode(&volume.encode()).ok(), Some(volume));
+    }
+}
+
+fn object(from: &mut Source<'_>) -> ObjectRecord {
+    use ComponentState::{Absent, Active, Degraded, Resyncing};
+    let term = from.below(1 << 24);
+    let lsn = |from: &mut Source<'_>| {
+        Lsn::new(Term(from.below(term + 1) as u32), from.edge() % (1 << Lsn::COUNTER_BITS))
+    };
+    let component = |from: &mut Source<'_>| ComponentRecord {
+        id: ComponentId(from.u64()),
+        host: HostId(from.u32()),
+        group: GroupId(from.u64()),
+        state: [Active, Absent, Degraded, Resyncing][from.index(4)],
+        seat: Seat(from.u32()),
+        left: lsn(from),
+    };
+    let owner = |from: &mut Source<'_>| Owner {
+        host: HostId(from.u32()),
+        incarnation: Incarnation(from.edge()),
+    };
+    ObjectRecord {
+        id: ObjectId(from.u64()),
+        volume: VolumeId(from.u64()),
+        sectors: 1 + from.below(OBJECT_SECTORS_MAX),
+        version: Version(from.edge()),
+        term: Term(term as u32),
+        owner: from.flag().then(|| owner(from)),
+        handover: from.flag().then(|| lsn(from)),
+        components: (0..from.below(6)).map(|_| component(from)).collect(),
+    }
+}
+
+fn keys_of(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    for prefix in ["", HOST_PREFIX, ALIVE_PREFIX, VOLUME_PREFIX, OBJECT_PREFIX] {
+        let key = format!("{prefix}{text}");
+        if let Some(host) = parse_host_key(&key) {
+            assert_eq!(host_key(host), key);
+        }
+        if let Some(host) = parse_alive_key(&key) {
+            assert_eq!(alive_key(host), key);
+        }
+        if let Some(name) = parse_volume_key(&key) {
+            assert_eq!(volume_key(name), key);
+        }
+        if let Some(object) = parse_object_key(&key) {
+            assert_eq!(object_key(object), key);
+        }
+    }
+    assert!(!is_name(&text) || text.len() <= NAME_BYTES_MAX && !text.contains('/'));
+}
+
+/// One frame of each kind.
+pub(crate) fn frames() -> Vec<Vec<u8>> {
+    let key = || "/gabion/volume/vm".to_owned();
+    let prefix = || "/gabion/".to_owned();
+    let entry = || Entry { value: vec![7; 40], revision: 9 };
+    let lease = LeaseId(5);
+    let transaction = Transaction::new()
+        .expect(key(), Expect::Revision(9))
+        .expect("/gabion/a", Expect::Absent)
+        .put(key(), [1, 2, 3])
+        .put_leased("/gabion/alive/1", [4], lease)
+        .delete("/gabion/b");
+    let listing = Listing { entries: vec![(key(), entry()), (prefix(), entry())], revision: 12 };
+    let events = vec![WatchEvent::Put(key(), entry()), WatchEvent::Delete(key(), 8)];
+    let requests = [
+        Request::Ping,
+        Request::Get { key: key() },
+        Request::List { prefix: prefix() },
+        Request::Transact(transaction),
+        Request::LeaseGrant { ttl_ms: 5000 },
+        Request::LeaseKeep { lease },
+        Request::LeaseRevoke { lease },
+        Request::Watch { prefix: prefix() },
+        Request::Unwatch { watch: 3 },
+    ];
+    let answers = [
+        Answer::Done,
+        Answer::Entry(None),
+        Answer::Entry(Some(entry())),
+        Answer::Part { listing: listing.clone(), has_more: true },
+        Answer::Part { listing, has_more: false },
+        Answer::Transacted(Transacted { succeeded: true, revision: 4 }),
+        Answer::Lease(lease),
+        Answer::Events(events),
+        Answer::Failed(DirectoryError::LeaseGone),
+    ];
+    let requests =
+        requests.iter().zip(1..).map(|(request, number)| encode_request(number, request));
+    requests.chain(answers.iter().zip(1..).map(|(a, number)| encode_answer(number, a))).collect()
+}
+
+/// The frame with the right magic, version, length and checksum.
+pub(crate) fn resealed(input: &[u8]) -> Vec<u8> {
+    let mut bytes = input.to_vec();
+    bytes.resize(bytes.len().max(HEADER_BYTES), 0);
+    let length = ((bytes.len() - HEADER_BYTES) as u32).to_le_bytes();
+    bytes[..8].copy_from_slice(b"GDIR\x01\0\0\0");
+    bytes[8..12].copy_from_slice(&length);
+    let crc = crc32c_append(&[&length, &bytes[HEADER_BYTES..]]);
+    bytes[12..16].copy_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+fn body(bytes: &[u8]) -> Result<(Header, &[u8]), FrameError> {
+    let (header, body) = bytes.split_first_chunk::<HEADER_BYTES>().ok_or(FrameError::Magic)?;
+    Ok((Header::decode(header)?, body))
+}
+
+fn frame_of(input: &[u8]) {
+    for bytes in [input.to_vec(), resealed(input)] {
+        let Ok((header, body)) = body(&bytes) else { continue };
+        if let Ok((number, request)) = bounded(body.len(), || header.decode_request(body)) {
+            assert_eq!(encode_request(number, &request), bytes, "{request:?}");
+            if let Request::Transact(transaction) = request {
+                let _ = transaction.check();
+            }
+        }
+        if let Ok((number, answer)) = bounded(body.len(), || header.decode_answer(body)) {
+            assert_eq!(encode_answer(number, &answer), bytes, "{answer:?}");
+        }
+    }
+}
