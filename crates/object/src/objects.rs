@@ -7,6 +7,7 @@ mod adopt;
 mod forward;
 mod serve;
 
+use crate::handover::consents;
 use crate::held::HeldGrants;
 use crate::options::ObjectOptions;
 use crate::owner::{Context, Owner, Phase};
@@ -410,13 +411,20 @@ impl Inner {
         }
     }
 
-    fn record_changed(&self, record: ObjectRecord, revision: u64) {
+    fn record_changed(self: &Rc<Self>, record: ObjectRecord, revision: u64) {
         let id = record.id;
         // Rule 20: a record with another term. An older one may come late, so only a higher term.
         if let Some(owner) = self.local_owner(id)
             && record.term > owner.term
         {
+            let to =
+                record.owner.map(|to| wire::Owner { host: to.host, incarnation: to.incarnation });
+            let consents = to.map(|to| consents(&owner, record.version, record.term, to));
             owner.step_down("the record has a higher term");
+            // Rule 52b: this owner may have given the object away itself and learn it here before
+            // its own CAS is answered. Unless the components hear it, the new owner waits for
+            // grants that this host goes on renewing for its other objects: for ever.
+            self.send_consents(consents.into_iter().flatten());
         }
         let mut slots = self.slots.borrow_mut();
         let slot = slots.entry(id).or_default();

@@ -44,10 +44,8 @@ impl Inner {
                 {
                     let consents = consents(&owner, version, target.term, to);
                     owner.step_down("a newer owner fences");
-                    for (host, request) in consents.into_iter().filter(|(host, _)| *host != me) {
-                        let call = self.context.peers.call(host, request);
-                        self.spawn("consent", async move { drop(call.await) });
-                    }
+                    let others = consents.into_iter().filter(|(host, _)| *host != me);
+                    self.send_consents(others);
                 }
                 self.replicas.handle(from, request, reply);
             }
@@ -72,6 +70,17 @@ impl Inner {
                 });
             }
             other => self.replicas.handle(from, other, reply),
+        }
+    }
+
+    /// Tells components whose they are now, on behalf of an owner that has stopped.
+    pub(super) fn send_consents(
+        self: &Rc<Self>,
+        consents: impl Iterator<Item = (HostId, Request)>,
+    ) {
+        for (host, request) in consents {
+            let call = self.context.peers.call(host, request);
+            self.spawn("consent", async move { drop(call.await) });
         }
     }
 
