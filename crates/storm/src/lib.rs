@@ -18,6 +18,7 @@ mod workload;
 
 pub use campaign::{Outcome, Violation, run};
 pub use mutation::Mutation;
+pub use oracle::{Author, Oracle, ReadId, WriteId, Wrong, fill};
 pub use plan::{Fault, Plan, Story};
 pub use regressions::{Regression, regressions};
 pub use runner::{Done, Job, plan_of, run_caught};
