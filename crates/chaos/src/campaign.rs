@@ -262,18 +262,18 @@ impl Campaign {
         }
     }
 
-    /// After the last fault: waits until the cluster is whole and what had begun is answered.
-    pub fn conclude(&mut self, mut occurrence: Occurrence) {
-        let (mut trouble, healed) = (None, occurrence.healed);
+    /// Waits until the cluster is whole and what had begun before is answered: how long it took to
+    /// be whole, if it came to that.
+    pub fn recover(&mut self, label: &str) -> Option<Duration> {
+        let (mut trouble, healed) = (None, Instant::now());
         let cluster = &self.cluster;
         let is_whole = self.wait(GREEN_WITHIN, || {
             trouble = cluster.trouble();
             trouble.is_none()
         });
-        occurrence.green_after = is_whole.then(|| healed.elapsed());
+        let green_after = is_whole.then(|| healed.elapsed());
         let shared = Arc::clone(&self.shared);
         let is_answered = self.wait(ANSWER_WITHIN, || shared.oldest().is_none_or(|at| at > healed));
-        let label = &occurrence.label;
         if let (false, Some(trouble)) = (is_whole, trouble) {
             let stuck = format!("stuck {GREEN_WITHIN:?} after {label}: {trouble}");
             self.troubles.push(stuck);
@@ -283,6 +283,12 @@ impl Campaign {
             self.troubles.push(text);
         }
         self.troubles.extend(self.cluster.ended());
+        green_after
+    }
+
+    /// After the last fault of a round: waits until all is well, and notes it.
+    pub fn conclude(&mut self, mut occurrence: Occurrence) {
+        occurrence.green_after = self.recover(&occurrence.label);
         let record = Arc::clone(&self.shared);
         let mut record = lock(&record.record);
         let (others, own) = (record.stall(&occurrence, false), record.stall(&occurrence, true));
