@@ -245,9 +245,9 @@ impl Server {
                 })
             }
             Request::LeaseGrant { ttl_ms } => self.grant(Duration::from_millis(ttl_ms)),
-            Request::LeaseKeep { lease } if self.chance(self.faults.lose_lease_ppm) => self
-                .end_lease(lease)
-                .and(Err(Failed::Refused(DirectoryError::LeaseGone))),
+            Request::LeaseKeep { lease } if self.chance(self.faults.lose_lease_ppm) => {
+                self.end_lease(lease).and(Err(Failed::Refused(DirectoryError::LeaseGone)))
+            }
             Request::LeaseKeep { lease } => {
                 let (now, late) = (self.env.now(), self.up_to(self.faults.expiry_late_max));
                 let kept = self.store.borrow_mut().keep(lease, now, late);

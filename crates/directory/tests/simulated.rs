@@ -161,6 +161,7 @@ fn run_with_faults(seed: u64) -> Rc<Ledger> {
         late_max: Duration::from_secs(5),
         compact_ppm: rng.below(100_000),
         expiry_late_max: Duration::from_secs(10),
+        lose_lease_ppm: 20_000,
     };
     let world = world(seed);
     let server = add_host(&world, 1);

@@ -12,7 +12,9 @@ use crate::owner::{
     compare_and_swap,
 };
 use crate::record::{self, Leave};
-use base::{CHUNK_BLOCKS, ComponentId, Lsn, MARKS_MAX, Mark, ObjectId, Quirk, Seat, SectorRange, Term};
+use base::{
+    CHUNK_BLOCKS, ComponentId, Lsn, MARKS_MAX, Mark, ObjectId, Quirk, Seat, SectorRange, Term,
+};
 use directory::{AliveRecord, ComponentState, Expect, ObjectRecord, alive_key, object_key};
 use env::join_all;
 use std::cell::Cell;

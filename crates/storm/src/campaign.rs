@@ -253,8 +253,7 @@ impl Run {
         let (boots, seed) = (self.boots, self.plan.seed);
         let volumes = self.plan.volumes.iter().zip(&self.shared);
         let here = volumes.filter(|(volume, _)| volume.clients.contains(&index));
-        let here: Vec<_> =
-            here.map(|(volume, shared)| (volume.load, Rc::clone(shared))).collect();
+        let here: Vec<_> = here.map(|(volume, shared)| (volume.load, Rc::clone(shared))).collect();
         self.cluster.boot(index, move |env, node| async move {
             let tasks = env::TaskSet::default();
             let mut stream = 1000 + boots * 64;

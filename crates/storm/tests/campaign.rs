@@ -13,7 +13,11 @@ fn no_seed_loses_or_invents_a_sector() {
         if let Some(violation) = outcome.violation {
             panic!("seed {seed}: {violation} (gabion-storm replay {seed})");
         }
-        assert!(outcome.compared > 0 || Plan::of_seed(seed).volumes.iter().all(|volume| volume.ftt == 0), "seed {seed}: no mirrors");
+        assert!(
+            outcome.compared > 0
+                || Plan::of_seed(seed).volumes.iter().all(|volume| volume.ftt == 0),
+            "seed {seed}: no mirrors"
+        );
         operations += outcome.operations;
     }
     assert!(operations > 10_000, "a campaign that does nothing finds nothing: {operations}");

@@ -13,7 +13,8 @@ const SCRIPT_WIDTH_MAX: usize = 120;
 const LICENCE: &str = "SPDX-License-Identifier: Apache-2.0";
 
 /// Crates that live outside the data path and may block a thread.
-const SLEEPERS: [&str; 4] = ["crates/ring/", "crates/control/", "crates/cli/", "xtask/"];
+const SLEEPERS: [&str; 5] =
+    ["crates/ring/", "crates/control/", "crates/chaos/", "crates/cli/", "xtask/"];
 
 /// Folders of the machine on which someone happened to work.
 const MACHINE_PATHS: [&str; 3] =

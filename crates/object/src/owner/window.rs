@@ -204,7 +204,8 @@ mod tests {
             for step in 0..300 {
                 match rng.below(6) {
                     0..=2 if step < 200 => {
-                        let lsn = window.push(SectorRange::new(rng.below(99), 1), needed, Mask::MAX, ());
+                        let lsn =
+                            window.push(SectorRange::new(rng.below(99), 1), needed, Mask::MAX, ());
                         open.insert(lsn, (needed, 0));
                     }
                     3 if step < 200 => drop(window.give()),

@@ -198,10 +198,30 @@ impl Cluster {
         let done = self.on(0, Duration::from_secs(20), async move {
             objects.create(record.clone()).await.expect("components are made");
             let directory = Directory::connect(&env, address(9, 2379));
-            let put = Transaction::new().put(object_key(OBJECT), record.encode());
+            let put = Transaction::new().put(object_key(record.id), record.encode());
             directory.transact(put).await.expect("the record is written");
         });
         assert!(done.is_some(), "the object is created");
+    }
+
+    /// Makes host `at` the owner in the directory, as a hand-over does whose giver hears of it by
+    /// its watch first.
+    pub fn give_to(&self, at: usize) {
+        let env = self.world.env(self.hosts[0].key).unwrap();
+        let host = &self.hosts[at];
+        let incarnation = Incarnation(host.incarnation.get());
+        let to = directory::Owner { host: host.id, incarnation };
+        let done = self.on(0, Duration::from_secs(5), async move {
+            let directory = Directory::connect(&env, address(9, 2379));
+            let entry = directory.get(&object_key(OBJECT)).await.unwrap().expect("a record");
+            let mut record = ObjectRecord::decode(&entry.value).expect("a record");
+            (record.version, record.term) =
+                (Version(record.version.0 + 1), Term(record.term.0 + 1));
+            record.owner = Some(to);
+            let put = Transaction::new().put(object_key(OBJECT), record.encode());
+            directory.transact(put).await.expect("the record is written");
+        });
+        assert!(done.is_some(), "the directory answers");
     }
 
     /// Clients of one host: each writes its own blocks and reads all. They end with its run.

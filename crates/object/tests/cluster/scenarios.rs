@@ -2,6 +2,7 @@
 //! Stories: given, then faults, then promise.
 
 use crate::cluster::{BLOCKS, Cluster, HOSTS, OBJECT, get, put, record_on};
+use base::{ComponentId, ObjectId};
 use directory::ComponentState;
 use object::Mutations;
 use std::rc::Rc;
@@ -175,6 +176,34 @@ fn ownership_follows_the_client() {
         assert!(took < Duration::from_secs(2), "a hand-over waits for no grant: {took:?}");
     }
     cluster.verify();
+}
+
+#[test]
+fn an_object_given_away_waits_for_no_grant_that_another_object_renews() {
+    let cluster = Cluster::new(9, Mutations::default());
+    cluster.create_as(record_on(&[2, 3]));
+    let mut other = record_on(&[2, 3]);
+    other.id = ObjectId(OBJECT.0 + 1);
+    for component in &mut other.components {
+        component.id = ComponentId(component.id.0 + 100);
+    }
+    let other_id = other.id;
+    cluster.create_as(other);
+    let objects = cluster.objects(0).unwrap();
+    let owned = cluster.on(0, Duration::from_secs(20), async move {
+        (objects.acquire(OBJECT).await, objects.acquire(other_id).await)
+    });
+    assert_eq!(owned, Some((Ok(()), Ok(()))));
+    assert_eq!(cluster.owner(), Some(0));
+    // It steps down by its watch, and goes on renewing for the other one.
+    cluster.give_to(1);
+    let objects = cluster.objects(1).unwrap();
+    let env = cluster.world.env(cluster.hosts[1].key).unwrap();
+    let oracle = Rc::clone(&cluster.oracle);
+    let done =
+        cluster.on(1, Duration::from_secs(5), async move { put(&env, &objects, &oracle, 3).await });
+    assert_eq!(done, Some(Ok(())), "in less than the time of a grant");
+    assert_eq!(cluster.owner(), Some(1));
 }
 
 #[test]

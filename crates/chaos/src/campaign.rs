@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A campaign: load without end, rounds of faults with healthy times between them, damage to
+//! devices last, and at the end every sector of every volume through every host.
+
+use crate::client::{Client, Shared, Subject, lock};
+use crate::cluster::Cluster;
+use crate::fault::{HOSTS, Kind, Round, Schedule};
+use crate::record::Occurrence;
+use crate::{check, inject};
+use anyhow::{Context, Result};
+use base::{Rng, SECTOR_SIZE};
+use indicatif::ProgressBar;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+use storm::Oracle;
+
+/// After its last fault a cluster must be whole within that.
+const GREEN_WITHIN: Duration = Duration::from_secs(120);
+/// An operation must have ended after that: a host answers EIO after 60 seconds.
+pub const ANSWER_WITHIN: Duration = Duration::from_secs(75);
+/// Requests under way per client, in turn.
+const DEPTHS: [usize; 3] = [1, 4, 16];
+const READER_DEPTH: usize = 2;
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// What is asked of a campaign.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The program.
+    pub gabion: PathBuf,
+    /// What it is drawn from.
+    pub seed: u64,
+    /// Rounds begin for so long, where the faults are drawn.
+    pub duration: Duration,
+    /// These faults, each once and in this order, instead of drawn ones.
+    pub faults: Vec<Kind>,
+    /// Whether devices are damaged at the end of drawn faults.
+    pub has_devices: bool,
+    /// Volumes.
+    pub volumes: usize,
+    /// Bytes of each.
+    pub volume_bytes: u64,
+    /// Whether files stay where something was wrong.
+    pub is_kept: bool,
+}
+
+/// A campaign under way. Its processes end before its clients are waited for.
+pub struct Campaign {
+    /// The cluster.
+    pub cluster: Cluster,
+    /// What clients share.
+    pub shared: Arc<Shared>,
+    /// The volumes.
+    pub subjects: Vec<Arc<Subject>>,
+    /// The draws of what is not in the schedule.
+    pub rng: Rng,
+    /// The host whose device was damaged: no other one's ever is.
+    pub damaged: Option<usize>,
+    /// Whether something makes green impossible from now on.
+    pub is_maimed: bool,
+    /// What went wrong beside wrong sectors.
+    pub troubles: Vec<String>,
+    /// What a reader should know.
+    pub notes: Vec<String>,
+    /// When it began to load the cluster.
+    pub begun: Instant,
+    interrupted: Arc<AtomicBool>,
+    clients: Vec<JoinHandle<()>>,
+    bar: ProgressBar,
+}
+
+impl Campaign {
+    /// Makes the cluster, its volumes and their clients.
+    ///
+    /// # Errors
+    /// Whatever step failed; what was made is gone.
+    pub fn start(plan: &Plan, interrupted: &Arc<AtomicBool>, bar: ProgressBar) -> Result<Self> {
+        let shared = Arc::new(Shared::default());
+        bar.set_message("makes three machines, etcd and a cluster");
+        let mut cluster = Cluster::create(&plan.gabion, &shared)?;
+        cluster.area.is_kept = plan.is_kept;
+        let mut subjects = Vec::new();
+        for number in 0..plan.volumes {
+            let name = format!("chaos{}", number + 1);
+            let bytes = plan.volume_bytes.to_string();
+            cluster.ask(number % HOSTS, &["volume", "create", &name, "--size", &bytes])?;
+            let oracle = Mutex::new(Oracle::new(plan.volume_bytes / SECTOR_SIZE));
+            subjects.push(Arc::new(Subject { name, oracle }));
+        }
+        let mut campaign = Self {
+            cluster,
+            shared,
+            subjects,
+            rng: Rng::stream(plan.seed, 2),
+            damaged: None,
+            is_maimed: false,
+            troubles: Vec::new(),
+            notes: Vec::new(),
+            begun: Instant::now(),
+            interrupted: Arc::clone(interrupted),
+            clients: Vec::new(),
+            bar,
+        };
+        campaign.start_clients(plan.seed)?;
+        Ok(campaign)
+    }
+
+    fn start_clients(&mut self, seed: u64) -> Result<()> {
+        for (volume, subject) in self.subjects.iter().enumerate() {
+            for place in 0..=HOSTS {
+                let is_reader = place == HOSTS;
+                let host = if is_reader { (volume + 1) % HOSTS } else { place };
+                let number = self.clients.len();
+                let depth = if is_reader { READER_DEPTH } else { DEPTHS[(place + volume) % 3] };
+                let client = Client {
+                    number,
+                    host,
+                    socket: self.cluster.socket(host),
+                    subject: Arc::clone(subject),
+                    shared: Arc::clone(&self.shared),
+                    depth,
+                    is_reader,
+                    rng: Rng::stream(seed, 1000 + u64::try_from(number)?),
+                };
+                let thread = thread::Builder::new().name(format!("client {number}"));
+                let started = thread.spawn(move || client.run());
+                self.clients.push(started.context("cannot start a client")?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the plan to its end, or until something is wrong.
+    ///
+    /// # Errors
+    /// The campaign itself could not go on: a command failed.
+    pub fn run(&mut self, plan: &Plan) -> Result<()> {
+        self.open();
+        self.rest(Duration::from_secs(2));
+        if plan.faults.is_empty() {
+            self.run_drawn(plan)?;
+        } else {
+            let mut rng = Rng::stream(plan.seed, 1);
+            for kind in &plan.faults {
+                self.one(*kind, &mut rng)?;
+            }
+        }
+        if self.may_go_on() && !self.is_maimed {
+            self.check_all()?;
+        }
+        Ok(())
+    }
+
+    fn run_drawn(&mut self, plan: &Plan) -> Result<()> {
+        let mut kinds = Kind::DRAWN.to_vec();
+        if !self.cluster.network.can_disturb() {
+            kinds.retain(|kind| *kind != Kind::Netem);
+            self.notes.push("this kernel has no netem: no late and lost packets".to_owned());
+        }
+        let mut schedule = Schedule::new(plan.seed, &kinds);
+        while self.may_go_on() && self.begun.elapsed() < plan.duration {
+            let round = schedule.next_round();
+            self.round(&round)?;
+        }
+        if plan.has_devices {
+            let mut rng = Rng::stream(plan.seed, 3);
+            for kind in [Kind::FlipUp, Kind::FlipDown] {
+                self.one(kind, &mut rng)?;
+            }
+            if self.may_go_on() {
+                self.check_all()?;
+                self.open();
+            }
+            self.one(Kind::Truncate, &mut rng)?;
+        }
+        Ok(())
+    }
+
+    fn one(&mut self, kind: Kind, rng: &mut Rng) -> Result<()> {
+        if !self.may_go_on() {
+            return Ok(());
+        }
+        match kind {
+            Kind::FlipUp | Kind::FlipDown => self.flip(kind),
+            Kind::Truncate => self.truncate(),
+            _ => self.round(&Round::single(kind, rng)),
+        }
+    }
+
+    /// Whether nothing was wrong so far and nobody asked for the end.
+    pub fn may_go_on(&self) -> bool {
+        let is_over = self.shared.is_over.load(Ordering::SeqCst);
+        self.troubles.is_empty() && !is_over && !self.interrupted.load(Ordering::SeqCst)
+    }
+
+    /// Lets clients begin operations.
+    pub fn open(&self) {
+        self.shared.is_open.store(true, Ordering::SeqCst);
+    }
+
+    /// Waits until all clients have their answers, and lets them begin no more.
+    pub fn close(&mut self) {
+        self.shared.is_open.store(false, Ordering::SeqCst);
+        let shared = Arc::clone(&self.shared);
+        if !self.wait(ANSWER_WITHIN, || shared.serving.load(Ordering::SeqCst) == 0) {
+            self.troubles.push(format!("clients have no answer after {ANSWER_WITHIN:?}"));
+        }
+    }
+
+    /// Waits for a time, or for the end.
+    pub fn rest(&self, time: Duration) {
+        self.wait(time, || false);
+    }
+
+    /// Waits until something is so: whether it is. The end of the campaign ends it too.
+    pub fn wait(&self, at_most: Duration, mut is_so: impl FnMut() -> bool) -> bool {
+        let begun = Instant::now();
+        loop {
+            if is_so() || !self.may_go_on() {
+                return true;
+            }
+            if begun.elapsed() > at_most {
+                return false;
+            }
+            let operations = lock(&self.shared.record).operations();
+            self.bar.set_message(format!("{operations} operations"));
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    fn round(&mut self, round: &Round) -> Result<()> {
+        self.rest(round.gap);
+        let begun = Instant::now();
+        let interrupted = Arc::clone(&self.interrupted);
+        let shared = Arc::clone(&self.shared);
+        let is_over =
+            move || interrupted.load(Ordering::SeqCst) || shared.is_over.load(Ordering::SeqCst);
+        self.note_round_begins(round);
+        inject::run(&mut self.cluster, &round.faults, &is_over)?;
+        let occurrence = Occurrence {
+            label: round.label(),
+            begun,
+            healed: Instant::now(),
+            green_after: None,
+            victims: round.victims(),
+            stall_max: round.stall_max(),
+            is_beyond: round.is_beyond(),
+        };
+        self.conclude(occurrence);
+        Ok(())
+    }
+
+    fn note_round_begins(&self, round: &Round) {
+        for fault in &round.faults {
+            let at = (self.begun.elapsed() + fault.after).as_secs_f64();
+            let (kind, hold) = (fault.kind, fault.hold.as_secs_f64());
+            let (host, other) = (fault.host + 1, fault.other + 1);
+            self.say(&format!("{at:7.1} s  {kind}: host{host} (host{other}) for {hold:.1} s"));
+        }
+    }
+
+    /// Waits until the cluster is whole and what had begun before is answered: how long it took to
+    /// be whole, if it came to that.
+    pub fn recover(&mut self, label: &str) -> Option<Duration> {
+        let (mut trouble, healed) = (None, Instant::now());
+        let cluster = &self.cluster;
+        let is_whole = self.wait(GREEN_WITHIN, || {
+            trouble = cluster.trouble();
+            trouble.is_none()
+        });
+        let green_after = is_whole.then(|| healed.elapsed());
+        let shared = Arc::clone(&self.shared);
+        let is_answered = self.wait(ANSWER_WITHIN, || shared.oldest().is_none_or(|at| at > healed));
+        if let (false, Some(trouble)) = (is_whole, trouble) {
+            let stuck = format!("stuck {GREEN_WITHIN:?} after {label}: {trouble}");
+            self.troubles.push(stuck);
+        }
+        if !is_answered {
+            let text = format!("no answer {ANSWER_WITHIN:?} after {label} was healed");
+            self.troubles.push(text);
+        }
+        self.troubles.extend(self.cluster.ended());
+        green_after
+    }
+
+    /// After the last fault of a round: waits until all is well, and notes it.
+    pub fn conclude(&mut self, mut occurrence: Occurrence) {
+        occurrence.green_after = self.recover(&occurrence.label);
+        let record = Arc::clone(&self.shared);
+        let mut record = lock(&record.record);
+        let (others, own) = (record.stall(&occurrence, false), record.stall(&occurrence, true));
+        let green = occurrence.green_after.unwrap_or_default().as_secs_f64();
+        record.occurred(occurrence);
+        drop(record);
+        let (others, own) = (others.as_secs_f64(), own.as_secs_f64());
+        let at = self.begun.elapsed().as_secs_f64();
+        self.say(&format!(
+            "{at:7.1} s    stall {others:.2} s, where it was {own:.2} s; green after {green:.1} s"
+        ));
+    }
+
+    /// Reads every volume wholly through every host, without load.
+    ///
+    /// # Errors
+    /// A host cannot be reached.
+    pub fn check_all(&mut self) -> Result<()> {
+        self.close();
+        for host in 0..HOSTS {
+            for subject in self.subjects.clone() {
+                self.check_one(&subject, host)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads one volume wholly through one host: every sector must come, and be right.
+    ///
+    /// # Errors
+    /// The host cannot be reached.
+    pub fn check_one(&mut self, subject: &Subject, host: usize) -> Result<()> {
+        if !self.may_go_on() {
+            return Ok(());
+        }
+        let socket = self.cluster.socket(host);
+        let read = check::read_whole(&self.shared, subject, host, &socket, ANSWER_WITHIN)?;
+        if read.failed > 0 {
+            let (name, host) = (&subject.name, host + 1);
+            let how = &read.how;
+            let text = format!("{} MiB of {name} cannot be read: {how} (host{host})", read.failed);
+            self.troubles.push(text);
+        }
+        Ok(())
+    }
+
+    /// Tells the operator.
+    pub fn say(&self, line: &str) {
+        self.bar.suspend(|| eprintln!("{line}"));
+    }
+
+    /// Ends clients and processes.
+    pub fn stop(mut self) {
+        self.shared.is_over.store(true, Ordering::SeqCst);
+        // Clients wait for sockets: these end with the processes.
+        self.cluster.kill(&[0, 1, 2]);
+        for client in self.clients.drain(..) {
+            // A client that panicked was noticed as a request without an answer.
+            let _ = client.join();
+        }
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The phase in which a device is damaged. One host's only, for the whole campaign: what is not
+//! read is not repaired (there is no scrub), so the other copies must stay whole.
+
+use crate::campaign::Campaign;
+use crate::client::{Subject, lock};
+use crate::cluster::{Volume, host_name};
+use crate::device;
+use crate::fault::{HOSTS, Kind, draw_index};
+use crate::record::Occurrence;
+use anyhow::{Context, Result};
+use base::Set;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Bits flipped at a time.
+const FLIPS: usize = 64;
+/// Ownership follows the only client of a volume within that.
+const OWNER_WITHIN: Duration = Duration::from_secs(8);
+/// How long the load goes on with a device that is damaged.
+const UNDER_LOAD: Duration = Duration::from_secs(4);
+/// What an owner logs when it repairs a copy.
+const REPAIR_LINE: &str = "a bad copy is written again";
+/// Lines of a log that are shown.
+const LINES_MAX: usize = 3;
+
+impl Campaign {
+    /// Flips bits in the data of one host, lets it read all of its data, and then shows that its
+    /// copies are good alone.
+    ///
+    /// # Errors
+    /// A command failed, or a host cannot be reached.
+    pub fn flip(&mut self, kind: Kind) -> Result<()> {
+        let host = self.damaged_host()?;
+        let begun = Instant::now();
+        if kind == Kind::FlipDown {
+            self.cluster.kill(&[host]);
+        }
+        let path = self.cluster.capacity(host);
+        let flipped = device::flip_bits(&path, &mut self.rng, FLIPS)?;
+        self.say(&format!("{:7.1} s  {kind}: {flipped} bits of {}", self.at(), host_name(host)));
+        self.cluster.start(host)?;
+        self.rest(UNDER_LOAD);
+        self.conclude(occurrence(kind, host, begun));
+        self.close();
+        // A host that knows the way to an owner elsewhere goes on using it. A new run asks for the
+        // ownership, which nobody else uses now.
+        self.cluster.kill(&[host]);
+        self.cluster.start(host)?;
+        self.recover("a restart without load");
+        let repaired = self.read_by_owner(host)?;
+        let others: Set<_> = repaired.iter().map(|(_, other)| *other).collect();
+        for other in others {
+            self.cluster.kill(&[other]);
+            for (subject, _) in repaired.iter().filter(|(_, of)| *of == other) {
+                self.check_one(subject, host)?;
+            }
+            self.cluster.start(other)?;
+            self.recover("a restart without load");
+        }
+        let names: Vec<_> = repaired.iter().map(|(subject, _)| subject.name.as_str()).collect();
+        let text = format!(
+            "{kind}: {flipped} bits of {}, {} repairs so far; read through it, then from its copy \
+             alone: {}",
+            host_name(host),
+            self.repairs(),
+            if names.is_empty() { "nothing".to_owned() } else { names.join(", ") },
+        );
+        self.notes.push(text);
+        self.open();
+        Ok(())
+    }
+
+    /// Reads all volumes with a copy on `host` through it, as their owner, which reads its own
+    /// copy: those volumes, and who has the other copy.
+    fn read_by_owner(&mut self, host: usize) -> Result<Vec<(Arc<Subject>, usize)>> {
+        let mut repaired = Vec::new();
+        for subject in self.subjects.clone() {
+            let begun = Instant::now();
+            while self.may_go_on() && begun.elapsed() < OWNER_WITHIN {
+                // The first reading brings the owner here, or the next one.
+                self.check_one(&subject, host)?;
+                let Some(volume) = self.volume(&subject.name, host) else { continue };
+                let other = volume.components.iter().map(|part| part.0).find(|at| *at != host);
+                let has_copy = volume.components.iter().any(|part| part.0 == host);
+                let Some(other) = other.filter(|_| has_copy) else { break };
+                if volume.owner == Some(host) {
+                    self.check_one(&subject, host)?;
+                    repaired.push((subject, other));
+                    break;
+                }
+            }
+        }
+        Ok(repaired)
+    }
+
+    /// Takes half of a capacity file away while its host is down. The host cannot come back with
+    /// it: it must say so, and the other copies must serve.
+    ///
+    /// # Errors
+    /// A command failed, or another host cannot be reached.
+    pub fn truncate(&mut self) -> Result<()> {
+        let host = self.damaged_host()?;
+        let begun = Instant::now();
+        let path = self.cluster.capacity(host);
+        let log_before = std::fs::metadata(self.cluster.log(host)).map_or(0, |file| file.len());
+        self.cluster.kill(&[host]);
+        device::truncate(&path)?;
+        self.say(&format!("{:7.1} s  truncate: {}", self.at(), host_name(host)));
+        self.cluster.start(host)?;
+        self.is_maimed = true;
+        self.rest(2 * UNDER_LOAD);
+        let ended = self.cluster.ended();
+        self.note_log(host, log_before, &ended);
+        // It ended by itself, as it should, or runs without the device.
+        self.cluster.kill(&[host]);
+        self.close();
+        let healed = Instant::now();
+        lock(&self.shared.record)
+            .occurred(Occurrence { healed, ..occurrence(Kind::Truncate, host, begun) });
+        for other in (0..HOSTS).filter(|other| *other != host) {
+            for subject in self.subjects.clone() {
+                self.check_one(&subject, other)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn note_log(&mut self, host: usize, from: u64, ended: &[String]) {
+        let text = std::fs::read_to_string(self.cluster.log(host)).unwrap_or_default();
+        let new = text.get(usize::try_from(from).unwrap_or(0)..).unwrap_or_default();
+        let is_loud = |line: &&str| line.contains("ERROR") || line.contains("gabion:");
+        let said: Vec<_> = new.lines().filter(is_loud).take(LINES_MAX).collect();
+        let state = if ended.is_empty() { "it runs".to_owned() } else { ended.join(", ") };
+        self.notes.push(format!("truncate: {}; {state}; it says: {said:?}", host_name(host)));
+        if said.is_empty() {
+            self.troubles.push(format!("{} says nothing of its truncated device", host_name(host)));
+        }
+    }
+
+    /// Copies that were written again because their checksum was wrong, as the hosts' logs say.
+    /// Fewer than the bits: blocks still in a write buffer are read from there.
+    fn repairs(&self) -> usize {
+        let log = |host| std::fs::read_to_string(self.cluster.log(host)).unwrap_or_default();
+        (0..HOSTS).map(|host| log(host).matches(REPAIR_LINE).count()).sum()
+    }
+
+    fn at(&self) -> f64 {
+        self.begun.elapsed().as_secs_f64()
+    }
+
+    fn volume(&self, name: &str, asked: usize) -> Option<Volume> {
+        self.cluster.volumes(asked).ok()?.into_iter().find(|volume| volume.name == name)
+    }
+
+    /// The host whose device may be damaged: always the same, one that has copies.
+    fn damaged_host(&mut self) -> Result<usize> {
+        if let Some(host) = self.damaged {
+            return Ok(host);
+        }
+        let volumes = self.cluster.volumes(0).context("the cluster is whole")?;
+        let mut hosts: Vec<_> =
+            volumes.iter().flat_map(|volume| volume.components.iter().map(|part| part.0)).collect();
+        hosts.sort_unstable();
+        let host =
+            *hosts.get(draw_index(&mut self.rng, hosts.len().max(1))).context("no copies")?;
+        self.damaged = Some(host);
+        Ok(host)
+    }
+}
+
+fn occurrence(kind: Kind, host: usize, begun: Instant) -> Occurrence {
+    Occurrence {
+        label: kind.to_string(),
+        begun,
+        healed: Instant::now(),
+        green_after: None,
+        victims: Set::from_iter([host]),
+        stall_max: None,
+        is_beyond: false,
+    }
+}

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What goes wrong, when and for how long: drawn from a seed, pure.
+
+use base::{Rng, Set};
+use clap::ValueEnum;
+use std::fmt;
+use std::time::Duration;
+
+/// Hosts of the cluster; each has a member of etcd beside it.
+pub const HOSTS: usize = 3;
+/// A process that was killed must not be noticed for longer.
+const STALL_KILLED: Duration = Duration::from_secs(1);
+/// A host that is silent, or seen by some only, must not be noticed for longer.
+const STALL_SILENT: Duration = Duration::from_secs(7);
+/// One in so many rounds has two faults at once.
+const PAIR_ONE_IN: u64 = 4;
+
+/// A kind of fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Kind {
+    /// A host's process dies by SIGKILL and is started again
+    Kill,
+    /// A host's process stands still for less than its leases
+    Stop,
+    /// A host's process stands still for longer than its leases
+    LongStop,
+    /// A machine's link is down: host and etcd member are silent
+    Silent,
+    /// Two machines do not see each other, both see the third
+    Partition,
+    /// What one machine sends to another one is lost, not the other way round
+    OneWay,
+    /// A machine's link goes down and up again several times a second
+    Flapping,
+    /// Packets are late, and one in a hundred is lost (needs the kernel's netem)
+    Netem,
+    /// The leader of etcd dies by SIGKILL and is started again
+    EtcdLeader,
+    /// A member of etcd that does not lead dies by SIGKILL
+    EtcdMember,
+    /// All members of etcd stand still
+    EtcdStopped,
+    /// All members of etcd die by SIGKILL
+    EtcdKilled,
+    /// All hosts' processes die at once by SIGKILL
+    AllKilled,
+    /// Two hosts' processes die at once: more than one failure
+    TwoKilled,
+    /// Bits flip in a capacity file of a host that runs
+    FlipUp,
+    /// Bits flip in a capacity file while its host is down
+    FlipDown,
+    /// Half of a capacity file is gone when its host starts again; it cannot be replaced yet
+    Truncate,
+}
+
+/// What a fault takes away; two at once take away different things.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resource {
+    /// The process of a host.
+    Process,
+    /// The network.
+    Link,
+    /// Members of etcd.
+    Etcd,
+    /// The content of a device.
+    Device,
+}
+
+impl Kind {
+    /// Kinds that a campaign draws. Those of devices come at its end: what they leave is healed by
+    /// reading only, or not at all.
+    pub const DRAWN: [Self; 14] = [
+        Self::Kill,
+        Self::Stop,
+        Self::LongStop,
+        Self::Silent,
+        Self::Partition,
+        Self::OneWay,
+        Self::Flapping,
+        Self::Netem,
+        Self::EtcdLeader,
+        Self::EtcdMember,
+        Self::EtcdStopped,
+        Self::EtcdKilled,
+        Self::AllKilled,
+        Self::TwoKilled,
+    ];
+
+    /// What it takes away.
+    pub fn resource(self) -> Resource {
+        match self {
+            Self::Kill | Self::Stop | Self::LongStop | Self::AllKilled | Self::TwoKilled => {
+                Resource::Process
+            }
+            Self::Silent | Self::Partition | Self::OneWay | Self::Flapping | Self::Netem => {
+                Resource::Link
+            }
+            Self::EtcdLeader | Self::EtcdMember | Self::EtcdStopped | Self::EtcdKilled => {
+                Resource::Etcd
+            }
+            Self::FlipUp | Self::FlipDown | Self::Truncate => Resource::Device,
+        }
+    }
+
+    /// How long clients of the other hosts may wait, where that was promised.
+    pub fn stall_max(self) -> Option<Duration> {
+        match self {
+            Self::Kill => Some(STALL_KILLED),
+            Self::Stop | Self::LongStop | Self::Silent | Self::Partition | Self::OneWay => {
+                Some(STALL_SILENT)
+            }
+            Self::EtcdLeader | Self::EtcdMember | Self::EtcdStopped | Self::EtcdKilled => {
+                Some(STALL_KILLED)
+            }
+            _ => None,
+        }
+    }
+
+    /// How long it lasts, milliseconds: least and most.
+    fn hold_ms(self) -> (u64, u64) {
+        match self {
+            Self::Kill | Self::AllKilled => (0, 3000),
+            Self::Stop => (300, 3000),
+            Self::LongStop | Self::Silent | Self::Partition | Self::OneWay => (8000, 13_000),
+            Self::Flapping | Self::Netem | Self::EtcdMember => (4000, 8000),
+            Self::EtcdLeader => (1000, 5000),
+            Self::EtcdStopped | Self::EtcdKilled => (6000, 14_000),
+            Self::TwoKilled => (500, 5000),
+            Self::FlipUp | Self::FlipDown | Self::Truncate => (0, 0),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.to_possible_value() {
+            Some(value) => f.write_str(value.get_name()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// One fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Of which kind.
+    pub kind: Kind,
+    /// The host that it meets, from zero.
+    pub host: usize,
+    /// The second one, where two are meant.
+    pub other: usize,
+    /// When it begins, from the begin of the round.
+    pub after: Duration,
+    /// How long it lasts.
+    pub hold: Duration,
+}
+
+impl Fault {
+    fn draw(kind: Kind, rng: &mut Rng) -> Self {
+        let host = draw_index(rng, HOSTS);
+        let other = (host + 1 + draw_index(rng, HOSTS - 1)) % HOSTS;
+        let (least, most) = kind.hold_ms();
+        let hold = Duration::from_millis(rng.between(least, most));
+        Self { kind, host, other, after: Duration::ZERO, hold }
+    }
+
+    /// The hosts whose own clients it stops, or may stop.
+    pub fn victims(&self) -> Set<usize> {
+        match self.kind {
+            Kind::Kill | Kind::Stop | Kind::LongStop | Kind::Silent | Kind::Flapping => {
+                Set::from_iter([self.host])
+            }
+            Kind::Partition | Kind::OneWay | Kind::TwoKilled => {
+                Set::from_iter([self.host, self.other])
+            }
+            Kind::AllKilled => (0..HOSTS).collect(),
+            Kind::FlipUp | Kind::FlipDown | Kind::Truncate => Set::from_iter([self.host]),
+            _ => Set::new(),
+        }
+    }
+
+    /// Hosts that the policy counts as failed.
+    fn failed(&self) -> Set<usize> {
+        match self.kind {
+            // Either of the two may be the one that is given up.
+            Kind::Netem => Set::new(),
+            _ => self.victims(),
+        }
+    }
+}
+
+/// Faults that overlap, followed by a healthy time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Round {
+    /// One or two.
+    pub faults: Vec<Fault>,
+    /// The healthy time before it.
+    pub gap: Duration,
+}
+
+impl Round {
+    /// One fault of `kind`.
+    pub fn single(kind: Kind, rng: &mut Rng) -> Self {
+        let gap = Duration::from_millis(rng.between(1000, 3000));
+        Self { faults: vec![Fault::draw(kind, rng)], gap }
+    }
+
+    /// Its faults by name.
+    pub fn label(&self) -> String {
+        let names: Vec<_> = self.faults.iter().map(|fault| fault.kind.to_string()).collect();
+        names.join(" + ")
+    }
+
+    /// Whether it is more than an FTT of 1 survives: then I/O may wait and fail, but nothing may
+    /// be lost.
+    pub fn is_beyond(&self) -> bool {
+        let failed: Set<_> = self.faults.iter().flat_map(Fault::failed).collect();
+        let is_cut = |fault: &Fault| matches!(fault.kind, Kind::Partition | Kind::OneWay);
+        let is_one_of_two = self.faults.iter().any(is_cut) && failed.len() == 2;
+        // Who fails while nobody decides waits for the directory.
+        let is_undecided = self.faults.len() > 1
+            && self.faults.iter().any(|f| matches!(f.kind, Kind::EtcdStopped | Kind::EtcdKilled));
+        // A machine that is gone took its member of etcd along: with another one, the majority.
+        let members = self.faults.iter().filter(|f| {
+            f.kind == Kind::Silent
+                || f.kind == Kind::Flapping
+                || f.kind.resource() == Resource::Etcd
+        });
+        is_undecided || members.count() > 1 || failed.len() > 1 && !is_one_of_two
+    }
+
+    /// How long I/O may stop for clients of hosts that it does not meet, where that was promised.
+    pub fn stall_max(&self) -> Option<Duration> {
+        match self.faults.as_slice() {
+            [only] if !self.is_beyond() => only.kind.stall_max(),
+            _ => None,
+        }
+    }
+
+    /// The hosts whose own clients it stops.
+    pub fn victims(&self) -> Set<usize> {
+        self.faults.iter().flat_map(Fault::victims).collect()
+    }
+}
+
+/// Rounds without end: every kind once in an order of the seed's, then again in another one.
+#[derive(Debug)]
+pub struct Schedule {
+    rng: Rng,
+    kinds: Vec<Kind>,
+    bag: Vec<Kind>,
+}
+
+impl Schedule {
+    /// Of these kinds.
+    pub fn new(seed: u64, kinds: &[Kind]) -> Self {
+        assert!(!kinds.is_empty(), "a campaign has faults");
+        Self { rng: Rng::stream(seed, 1), kinds: kinds.to_vec(), bag: Vec::new() }
+    }
+
+    /// The next round.
+    pub fn next_round(&mut self) -> Round {
+        if self.bag.is_empty() {
+            self.bag.clone_from(&self.kinds);
+        }
+        let at = draw_index(&mut self.rng, self.bag.len());
+        let mut round = Round::single(self.bag.swap_remove(at), &mut self.rng);
+        if self.rng.below(PAIR_ONE_IN) == 0 {
+            self.add_second(&mut round);
+        }
+        round
+    }
+
+    fn add_second(&mut self, round: &mut Round) {
+        let Some(first) = round.faults.first().copied() else { return };
+        let fits = |kind: &&Kind| kind.resource() != first.kind.resource();
+        let others: Vec<_> = self.kinds.iter().filter(fits).copied().collect();
+        if others.is_empty() {
+            return;
+        }
+        let mut second =
+            Fault::draw(others[draw_index(&mut self.rng, others.len())], &mut self.rng);
+        second.after = Duration::from_millis(self.rng.below(3000)).min(first.hold);
+        round.faults.push(second);
+    }
+}
+
+/// An index below `bound`.
+pub fn draw_index(rng: &mut Rng, bound: usize) -> usize {
+    let drawn = rng.below(u64::try_from(bound).unwrap_or(u64::MAX));
+    usize::try_from(drawn).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_gives_the_same_rounds_and_every_kind_comes_once_before_one_comes_twice() {
+        let mut rounds = Schedule::new(7, &Kind::DRAWN);
+        let mut again = Schedule::new(7, &Kind::DRAWN);
+        let first: Vec<_> = Kind::DRAWN.iter().map(|_| rounds.next_round()).collect();
+        assert!(first.iter().all(|round| *round == again.next_round()));
+        let kinds: Set<_> = first.iter().map(|round| round.faults[0].kind).collect();
+        assert_eq!(kinds.len(), Kind::DRAWN.len());
+    }
+
+    #[test]
+    fn two_faults_at_once_take_different_things_and_meet_hosts_that_exist() {
+        let mut rounds = Schedule::new(3, &Kind::DRAWN);
+        let mut pairs = 0;
+        for _ in 0..500 {
+            let round = rounds.next_round();
+            for fault in &round.faults {
+                assert!(fault.host < HOSTS && fault.other < HOSTS && fault.host != fault.other);
+            }
+            if let [first, second] = round.faults.as_slice() {
+                pairs += 1;
+                assert_ne!(first.kind.resource(), second.kind.resource());
+                assert!(second.after <= first.hold, "they overlap");
+                assert_eq!(round.stall_max(), None, "promised for single faults only");
+            }
+        }
+        assert!(pairs > 50, "{pairs}");
+    }
+
+    fn round(kinds: &[(Kind, usize)]) -> Round {
+        let fault = |&(kind, host): &(Kind, usize)| Fault {
+            kind,
+            host,
+            other: (host + 1) % HOSTS,
+            after: Duration::ZERO,
+            hold: Duration::ZERO,
+        };
+        Round { faults: kinds.iter().map(fault).collect(), gap: Duration::ZERO }
+    }
+
+    #[test]
+    fn more_than_one_failure_is_beyond() {
+        assert!(!round(&[(Kind::Kill, 0)]).is_beyond());
+        assert!(!round(&[(Kind::Partition, 0)]).is_beyond(), "one of the two is given up");
+        assert!(!round(&[(Kind::Kill, 0), (Kind::EtcdLeader, 1)]).is_beyond());
+        assert!(!round(&[(Kind::Kill, 0), (Kind::Silent, 0)]).is_beyond(), "the same machine");
+        assert!(!round(&[(Kind::EtcdStopped, 0)]).is_beyond(), "nothing else changes");
+        assert!(round(&[(Kind::TwoKilled, 0)]).is_beyond());
+        assert!(round(&[(Kind::Kill, 2), (Kind::Partition, 0)]).is_beyond());
+        assert!(round(&[(Kind::Kill, 0), (Kind::Silent, 1)]).is_beyond());
+        assert!(round(&[(Kind::Kill, 0), (Kind::EtcdKilled, 1)]).is_beyond());
+        assert!(round(&[(Kind::Silent, 0), (Kind::EtcdLeader, 1)]).is_beyond(), "the majority");
+    }
+
+    #[test]
+    fn targets_are_those_of_the_kind() {
+        assert_eq!(round(&[(Kind::Kill, 0)]).stall_max(), Some(STALL_KILLED));
+        assert_eq!(round(&[(Kind::Silent, 0)]).stall_max(), Some(STALL_SILENT));
+        assert_eq!(round(&[(Kind::AllKilled, 0)]).stall_max(), None);
+        assert_eq!(round(&[(Kind::Kill, 0)]).label(), "kill");
+    }
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Faults done to the cluster and taken away again.
+
+use crate::cluster::Cluster;
+use crate::fault::{Fault, HOSTS, Kind};
+use anyhow::Result;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A flapping link is down for so long, then up for as long.
+const FLAP: Duration = Duration::from_millis(150);
+
+/// A fault in force.
+#[derive(Debug)]
+pub struct Active {
+    fault: Fault,
+    /// The member of etcd that it met.
+    member: usize,
+    is_down: bool,
+    turned: Instant,
+}
+
+impl Active {
+    /// Does it.
+    ///
+    /// # Errors
+    /// A command failed.
+    pub fn begin(cluster: &mut Cluster, fault: Fault) -> Result<Self> {
+        let (host, other) = (fault.host, fault.other);
+        // Without a leader any member will do.
+        let leader = || cluster.etcd.leader(&cluster.network).unwrap_or(host);
+        let member = match fault.kind {
+            Kind::EtcdLeader => leader(),
+            Kind::EtcdMember => (leader() + 1) % HOSTS,
+            _ => host,
+        };
+        match fault.kind {
+            Kind::Kill => cluster.kill(&[host]),
+            Kind::TwoKilled => cluster.kill(&[host, other]),
+            Kind::AllKilled => cluster.kill(&[0, 1, 2]),
+            Kind::Stop | Kind::LongStop => cluster.stand_still(host, true)?,
+            Kind::Silent | Kind::Flapping => cluster.network.set_link(host, false)?,
+            Kind::Partition => {
+                cluster.network.cut(host, other)?;
+                cluster.network.cut(other, host)?;
+            }
+            Kind::OneWay => cluster.network.cut(host, other)?,
+            Kind::Netem => cluster.network.disturb(true)?,
+            Kind::EtcdLeader | Kind::EtcdMember => cluster.etcd.kill(member),
+            Kind::EtcdStopped => cluster.etcd.stand_still(true)?,
+            Kind::EtcdKilled => (0..HOSTS).for_each(|member| cluster.etcd.kill(member)),
+            Kind::FlipUp | Kind::FlipDown | Kind::Truncate => {
+                unreachable!("devices have a phase of their own")
+            }
+        }
+        Ok(Self { fault, member, is_down: true, turned: Instant::now() })
+    }
+
+    /// What has to be done while it lasts.
+    ///
+    /// # Errors
+    /// A command failed.
+    pub fn turn(&mut self, cluster: &Cluster) -> Result<()> {
+        if self.fault.kind == Kind::Flapping && self.turned.elapsed() >= FLAP {
+            cluster.network.set_link(self.fault.host, self.is_down)?;
+            self.is_down = !self.is_down;
+            self.turned = Instant::now();
+        }
+        Ok(())
+    }
+
+    /// Takes it away.
+    ///
+    /// # Errors
+    /// A command failed.
+    pub fn end(self, cluster: &mut Cluster) -> Result<()> {
+        let (host, other) = (self.fault.host, self.fault.other);
+        match self.fault.kind {
+            Kind::Kill => cluster.start(host),
+            Kind::TwoKilled => cluster.start(host).and_then(|()| cluster.start(other)),
+            Kind::AllKilled => (0..HOSTS).try_for_each(|host| cluster.start(host)),
+            Kind::Stop | Kind::LongStop => cluster.stand_still(host, false),
+            Kind::Silent | Kind::Flapping => cluster.network.set_link(host, true),
+            Kind::Partition => {
+                cluster.network.join(host, other)?;
+                cluster.network.join(other, host)
+            }
+            Kind::OneWay => cluster.network.join(host, other),
+            Kind::Netem => cluster.network.disturb(false),
+            Kind::EtcdLeader | Kind::EtcdMember => {
+                cluster.etcd.start_member(&cluster.network, self.member)
+            }
+            Kind::EtcdStopped => cluster.etcd.stand_still(false),
+            Kind::EtcdKilled => {
+                (0..HOSTS).try_for_each(|m| cluster.etcd.start_member(&cluster.network, m))
+            }
+            Kind::FlipUp | Kind::FlipDown | Kind::Truncate => Ok(()),
+        }
+    }
+}
+
+/// Runs the faults of a round, each at its time; returns when the last one is taken away, or soon
+/// after `is_over` said so.
+///
+/// # Errors
+/// A command failed; what was done is taken away all the same where that can be.
+pub fn run(cluster: &mut Cluster, faults: &[Fault], is_over: &dyn Fn() -> bool) -> Result<()> {
+    let begun = Instant::now();
+    let mut waiting: Vec<_> = faults.to_vec();
+    let mut active: Vec<Active> = Vec::new();
+    while !waiting.is_empty() || !active.is_empty() {
+        let now = begun.elapsed();
+        if is_over() {
+            waiting.clear();
+        }
+        if let Some(at) = waiting.iter().position(|fault| fault.after <= now) {
+            active.push(Active::begin(cluster, waiting.remove(at))?);
+            continue;
+        }
+        let is_due = |active: &Active| is_over() || active.fault.after + active.fault.hold <= now;
+        if let Some(at) = active.iter().position(is_due) {
+            active.remove(at).end(cluster)?;
+            continue;
+        }
+        active.iter_mut().try_for_each(|active| active.turn(cluster))?;
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a campaign tells at its end, for people and for programs.
+
+use crate::record::{Record, Row, median};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// A campaign that is over.
+#[derive(Debug)]
+pub struct Report<'a> {
+    /// What it was drawn from.
+    pub seed: u64,
+    /// How long it had load.
+    pub duration: Duration,
+    /// What happened.
+    pub record: &'a Record,
+    /// What went wrong beside wrong sectors.
+    pub troubles: &'a [String],
+    /// What a reader should know.
+    pub notes: &'a [String],
+    /// Whether it was ended before its end.
+    pub is_cut_short: bool,
+}
+
+impl Report<'_> {
+    /// Whether nothing was lost or wrong, and nothing got stuck.
+    pub fn is_good(&self) -> bool {
+        self.record.wrong.is_empty() && self.troubles.is_empty()
+    }
+
+    fn verdict(&self) -> String {
+        let (wrong, troubles) = (self.record.wrong.len(), self.troubles.len());
+        match (self.is_good(), self.is_cut_short) {
+            (true, false) => "nothing lost or wrong, nothing stuck".to_owned(),
+            (true, true) => "nothing lost or wrong until it was ended".to_owned(),
+            (false, _) => {
+                format!("FAILED: {wrong} lost or wrong sectors, {troubles} other troubles")
+            }
+        }
+    }
+
+    /// For people.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let (operations, rounds) = (self.record.operations(), self.record.rounds());
+        let seconds = self.duration.as_secs();
+        let _ = writeln!(
+            text,
+            "chaos: seed {}, {seconds} s, {operations} operations, {rounds} rounds of faults",
+            self.seed
+        );
+        let done = self.record.done.iter().map(|(command, count)| format!("{count} {command}"));
+        let _ = writeln!(text, "answered: {}", done.collect::<Vec<_>>().join(", "));
+        let errors = self.record.errors.iter().map(|(how, count)| format!("{count} {how}"));
+        let _ = writeln!(text, "not answered, or with an error: {}", join_or_none(errors));
+        let _ = writeln!(
+            text,
+            "longest operation without a fault: {}",
+            seconds_text(self.record.stall_in_peace())
+        );
+        let _ = writeln!(
+            text,
+            "\n{:<28} {:>5} {:>8} {:>8} {:>14} {:>12} {:>8}  asked",
+            "faults", "times", "stall", "most", "where it was", "green after", "most"
+        );
+        for row in self.record.rows() {
+            write_row(&mut text, &row);
+        }
+        for (kind, lines) in [
+            ("note", self.notes),
+            ("TROUBLE", self.troubles),
+            ("LOST OR WRONG", &self.record.wrong[..]),
+        ] {
+            for line in lines {
+                let _ = writeln!(text, "{kind}: {line}");
+            }
+        }
+        let _ = writeln!(text, "chaos: {}", self.verdict());
+        text
+    }
+
+    /// For programs.
+    pub fn json(&self) -> Value {
+        let name = |(command, count): (&crate::nbd::Command, &u64)| {
+            (command.name().to_owned(), Value::from(*count))
+        };
+        let done: serde_json::Map<_, _> = self.record.done.iter().map(name).collect();
+        json!({
+            "seed": self.seed,
+            "seconds": self.duration.as_secs_f64(),
+            "operations": self.record.operations(),
+            "answered": done,
+            "errors": self.record.errors,
+            "stall_without_fault_ms": ms(self.record.stall_in_peace()),
+            "rounds": self.record.rounds(),
+            "faults": self.record.rows().iter().map(row_json).collect::<Vec<_>>(),
+            "wrong": self.record.wrong,
+            "troubles": self.troubles,
+            "notes": self.notes,
+            "is_cut_short": self.is_cut_short,
+            "is_good": self.is_good(),
+        })
+    }
+}
+
+fn join_or_none(parts: impl Iterator<Item = String>) -> String {
+    let parts: Vec<_> = parts.collect();
+    if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
+}
+
+fn write_row(text: &mut String, row: &Row) {
+    let longest = |times: &[Duration]| times.last().copied().unwrap_or_default();
+    let asked = match (row.stall_max, row.is_kept()) {
+        (Some(most), Some(true)) => format!("< {} s", most.as_secs()),
+        (Some(most), _) => format!("< {} s: MISSED", most.as_secs()),
+        (None, _) if row.is_beyond => "beyond".to_owned(),
+        (None, _) => "-".to_owned(),
+    };
+    let _ = writeln!(
+        text,
+        "{:<28} {:>5} {:>8} {:>8} {:>14} {:>12} {:>8}  {}",
+        row.label,
+        row.stalls.len(),
+        seconds_text(median(&row.stalls)),
+        seconds_text(longest(&row.stalls)),
+        seconds_text(row.stall_at_victims),
+        seconds_text(median(&row.green_after)),
+        seconds_text(longest(&row.green_after)),
+        asked,
+    );
+}
+
+fn row_json(row: &Row) -> Value {
+    let longest = |times: &[Duration]| ms(times.last().copied().unwrap_or_default());
+    json!({
+        "faults": row.label,
+        "times": row.stalls.len(),
+        "stall_ms_median": ms(median(&row.stalls)),
+        "stall_ms_max": longest(&row.stalls),
+        "stall_at_victims_ms_max": ms(row.stall_at_victims),
+        "green_after_ms_median": ms(median(&row.green_after)),
+        "green_after_ms_max": longest(&row.green_after),
+        "asked_ms": row.stall_max.map(ms),
+        "is_kept": row.is_kept(),
+        "is_beyond": row.is_beyond,
+    })
+}
+
+fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn seconds_text(time: Duration) -> String {
+    format!("{:.2} s", time.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nbd::Command;
+    use crate::record::{Answered, Occurrence};
+    use base::Set;
+    use std::time::Instant;
+
+    fn record() -> Record {
+        let (begun, second) = (Instant::now(), Duration::from_secs(1));
+        let mut record = Record::default();
+        record.occurred(Occurrence {
+            label: "kill".to_owned(),
+            begun,
+            healed: begun + second,
+            green_after: Some(second),
+            victims: Set::new(),
+            stall_max: Some(second),
+            is_beyond: false,
+        });
+        let ended = begun + Duration::from_millis(1500);
+        record.answered(Answered { host: 0, command: Command::Write, begun, ended });
+        record.failed("connection lost", 3);
+        record
+    }
+
+    #[test]
+    fn a_missed_target_is_said_and_is_no_failure() {
+        let record = record();
+        let duration = Duration::from_secs(60);
+        let report = Report {
+            seed: 7,
+            duration,
+            record: &record,
+            troubles: &[],
+            notes: &[],
+            is_cut_short: false,
+        };
+        assert!(report.is_good());
+        let text = report.text();
+        assert!(text.contains("< 1 s: MISSED") && text.contains("nothing lost"), "{text}");
+        assert!(text.contains("3 connection lost") && text.contains("1 write"), "{text}");
+        let json = report.json();
+        assert_eq!(json["faults"][0]["stall_ms_max"], 1500);
+        assert_eq!(json["faults"][0]["is_kept"], false);
+        assert_eq!(json["errors"]["connection lost"], 3);
+    }
+
+    #[test]
+    fn a_wrong_sector_is_a_failure() {
+        let mut record = record();
+        record.is_wrong("sector 5".to_owned());
+        let report = Report {
+            seed: 7,
+            duration: Duration::ZERO,
+            record: &record,
+            troubles: &[],
+            notes: &[],
+            is_cut_short: false,
+        };
+        assert!(!report.is_good());
+        assert!(report.text().contains("LOST OR WRONG: sector 5"));
+        assert_eq!(report.json()["is_good"], false);
+    }
+}
