@@ -221,8 +221,29 @@ impl Run {
         self.healed_in = self.healed_in.max(self.cluster.world.now().since(healed_at));
         self.read_everything()?;
         self.run_for(rest::SETTLE)?; // what was found bad is repaired behind the read
+        if !self.is_whole() {
+            self.replace_failed()?;
+        }
         self.compared += mirrors::compare(&self.cluster).map_err(Violation::Mirrors)?;
         self.check_rest()
+    }
+
+    /// Damage that only the last reads met has stopped a disk group: its host is started again, or
+    /// is lost.
+    fn replace_failed(&mut self) -> Result<(), Violation> {
+        for index in 0..self.cluster.machines.len() {
+            if self.is_excused(index) {
+                self.take_down(index, false);
+                self.boot(index);
+            }
+        }
+        self.wait("all hosts ready after damage", |run| {
+            run.give_up_damaged();
+            run.all_ready()
+        })?;
+        self.wait("volumes whole after damage", |run| run.is_whole())?;
+        self.read_everything()?;
+        self.run_for(rest::SETTLE)
     }
 
     /// What must be true of a cluster that nobody uses.

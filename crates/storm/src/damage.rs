@@ -5,6 +5,10 @@
 //! The fault atlas is a rule instead of a map: content is damaged on one host at a time, in a
 //! moment in which every volume is whole, and nothing else goes wrong until every copy was read and
 //! repaired. So each sector has a good copy elsewhere, and whatever is lost all the same is a bug.
+//!
+//! Writes that do nothing, or something elsewhere, are those of capacity devices. A cache device
+//! that lies about the newest commit of its log takes an acknowledged write along, and nobody can
+//! know that it is missing if the owner dies with it.
 
 use crate::campaign::{Run, Violation};
 use crate::fault::Fault;
@@ -93,14 +97,19 @@ impl Run {
     }
 
     fn damage_once(&mut self, host: usize) {
-        let device = self.any_device();
+        let mut device = self.any_device();
+        let kind = self.one_of(4);
+        if kind >= 2 && device.starts_with("cache") {
+            device = device.replace("cache", "capacity") + ".0";
+        }
         let (key, world) = (self.key(host), self.cluster.world.clone());
         let pages = world.written(key, &device);
         if pages.is_empty() {
             return;
         }
         let page = pages[usize::try_from(self.one_of(pages.len() as u64)).unwrap_or(0)] * PAGE;
-        match self.one_of(4) {
+        tracing::info!(host = host + 1, device, kind, page, "damage");
+        match kind {
             0 => {
                 self.faults.add(Fault::BitRot);
                 let len = [1, 8, 512, 4096][usize::try_from(self.one_of(4)).unwrap_or(0)];

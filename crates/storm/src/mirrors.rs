@@ -27,6 +27,9 @@ pub fn compare(cluster: &Cluster) -> Result<u64, String> {
         for group in node.groups() {
             for component in group.components() {
                 let Some(info) = group.component(component) else { continue };
+                if !cluster.records.is_active(component) {
+                    continue;
+                }
                 let content = read_all(cluster, index, group.clone(), component, info.sectors)?;
                 contents.push((info.object.0, index, content));
             }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The directory's content as the campaign sees it: from behind, at once and without asking.
 
-use base::{Map, ObjectId};
+use base::{ComponentId, Map, ObjectId};
 use directory::store::{Batch, Change, Snapshot};
 use directory::{
     Backend, BackendError, MemoryBackend, OBJECT_PREFIX, ObjectRecord, VOLUME_PREFIX, VolumeRecord,
@@ -37,6 +37,14 @@ impl Records {
     #[must_use]
     pub fn term(&self, volume: &str) -> u64 {
         self.object(volume).map_or(0, |record| record.term.0.into())
+    }
+
+    /// Whether a component counts as a whole copy.
+    #[must_use]
+    pub fn is_active(&self, id: ComponentId) -> bool {
+        let objects = self.objects.borrow();
+        let mut components = objects.values().flat_map(|record| &record.components);
+        components.any(|c| c.id == id && c.state == directory::ComponentState::Active)
     }
 
     /// Rises with every change of any object.
