@@ -112,6 +112,8 @@ pub(crate) struct Run {
     pub(crate) focus: usize,
     /// Whether the load of this round ends with its decisive fault.
     is_quiet: bool,
+    /// The faults of this round are over.
+    is_healed: bool,
     boots: u64,
     /// The newest run of each host.
     runs: Vec<u64>,
@@ -144,6 +146,7 @@ fn run_watched(plan: Plan, mutation: Option<Mutation>, log: Log) -> Outcome {
         cluster,
         focus: 0,
         is_quiet: false,
+        is_healed: false,
         boots: 0,
         runs: vec![0; hosts],
         faults: Counts::default(),
@@ -199,17 +202,15 @@ impl Run {
     /// Load under faults, then everything healed and everything checked.
     fn round(&mut self, round: Round) -> Result<(), Violation> {
         tracing::info!(?round, "a round begins");
-        (self.is_quiet, self.focus) = (round.is_quiet, round.focus);
+        (self.is_quiet, self.is_healed, self.focus) = (round.is_quiet, false, round.focus);
         self.shared.iter().for_each(|shared| shared.is_open.set(true));
         let warm_up = Duration::from_millis(300 + self.rng.below(1500));
         self.run_for(warm_up)?;
         self.tell(round.story)?;
         self.heal();
+        self.is_healed = true;
         let healed_at = self.cluster.world.now();
-        self.wait("all hosts ready again", |run| {
-            run.give_up_damaged();
-            run.all_ready()
-        })?;
+        self.wait("all hosts ready again", |run| run.all_ready())?;
         if self.shared.iter().any(|shared| shared.is_open.get()) {
             self.wait("volumes whole under load", |run| run.is_whole())?;
             self.shared.iter().for_each(|shared| shared.is_open.set(false));
@@ -224,7 +225,8 @@ impl Run {
         if !self.is_whole() {
             self.replace_failed()?;
         }
-        self.compared += mirrors::compare(&self.cluster).map_err(Violation::Mirrors)?;
+        let compared = mirrors::compare(&self.cluster, |host| self.is_excused(host));
+        self.compared += compared.map_err(Violation::Mirrors)?;
         self.check_rest()
     }
 
@@ -237,10 +239,7 @@ impl Run {
                 self.boot(index);
             }
         }
-        self.wait("all hosts ready after damage", |run| {
-            run.give_up_damaged();
-            run.all_ready()
-        })?;
+        self.wait("all hosts ready after damage", |run| run.all_ready())?;
         self.wait("volumes whole after damage", |run| run.is_whole())?;
         self.read_everything()?;
         self.run_for(rest::SETTLE)
@@ -324,6 +323,9 @@ impl Run {
             self.cluster.world.run_for(pause);
             pause = (pause * 5 / 4).min(Duration::from_secs(5));
             self.check()?;
+            if self.is_healed {
+                self.give_up_damaged();
+            }
             if is_true(self) {
                 return Ok(());
             }

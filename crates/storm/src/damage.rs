@@ -134,12 +134,18 @@ impl Run {
         }
     }
 
-    /// A damaged host that refuses to start, with a word of what is damaged, is lost: it has to be
-    /// replaced.
+    /// A damaged host that refuses to start, with a word of what is damaged, or whose disk group
+    /// stops again after a start, is lost: it has to be replaced.
     pub(crate) fn give_up_damaged(&mut self) {
         for host in 0..self.cluster.machines.len() {
-            let refuses = self.cluster.refusals(host) >= REFUSALS;
-            if self.is_excused(host) && refuses && !self.is_ready(host) {
+            if !self.is_excused(host) || self.cluster.is_lost(host) {
+                continue;
+            }
+            let is_over = match self.cluster.node(host) {
+                None => self.cluster.refusals(host) >= REFUSALS,
+                Some(node) => node.groups().iter().any(|group| group.status().fenced.is_some()),
+            };
+            if is_over {
                 self.cluster.lose(host);
             }
         }

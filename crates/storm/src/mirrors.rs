@@ -2,8 +2,8 @@
 //! Whether the copies are equal, read from the disk groups behind the protocol's back.
 
 use crate::cluster::Cluster;
-use base::{CHUNK_SECTORS, ComponentId, SectorRange};
-use diskgroup::DiskGroup;
+use base::{BLOCK_SECTORS, CHUNK_SECTORS, ComponentId, SECTOR_SIZE, SectorRange};
+use diskgroup::{DiskGroup, GroupError};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -11,51 +11,66 @@ use std::time::Duration;
 /// Time to read one component, virtual.
 const READ_MAX: Duration = Duration::from_secs(60);
 
-/// Compares every component of the cluster with the others of its object.
+/// One copy.
+struct Copy {
+    object: u64,
+    host: usize,
+    /// Its blocks; those are missing that damage made unreadable and nobody has read since. A read
+    /// would say so and repair them.
+    blocks: Vec<Option<Vec<u8>>>,
+}
+
+/// Compares every active component of the cluster with the others of its object. Blocks of the
+/// hosts in `damaged` may be unreadable, but not wrong.
 ///
 /// # Errors
 /// One line that names the first difference, or a component that cannot be read.
-pub fn compare(cluster: &Cluster) -> Result<u64, String> {
-    let mut contents: Vec<(u64, usize, Vec<u8>)> = Vec::new();
-    for index in 0..cluster.machines.len() {
-        if cluster.is_lost(index) {
-            continue;
-        }
-        let Some(node) = cluster.node(index) else {
-            return Err(format!("host{} is not up at the end", index + 1));
+pub fn compare(cluster: &Cluster, damaged: impl Fn(usize) -> bool) -> Result<u64, String> {
+    let mut copies: Vec<Copy> = Vec::new();
+    for host in (0..cluster.machines.len()).filter(|host| !cluster.is_lost(*host)) {
+        let Some(node) = cluster.node(host) else {
+            return Err(format!("host{} is not up at the end", host + 1));
         };
         for group in node.groups() {
             for component in group.components() {
                 let Some(info) = group.component(component) else { continue };
-                if !cluster.records.is_active(component) {
-                    continue;
+                if cluster.records.is_active(component) {
+                    let (group, may_be_bad) = (group.clone(), damaged(host));
+                    let blocks =
+                        read_all(cluster, host, group, (component, info.sectors), may_be_bad)?;
+                    copies.push(Copy { object: info.object.0, host, blocks });
                 }
-                let content = read_all(cluster, index, group.clone(), component, info.sectors)?;
-                contents.push((info.object.0, index, content));
             }
         }
     }
     let mut compared = 0;
-    for (position, (object, host, content)) in contents.iter().enumerate() {
-        for (other_object, other_host, other) in &contents[position + 1..] {
-            if object != other_object {
-                continue;
-            }
+    for (position, copy) in copies.iter().enumerate() {
+        for other in copies[position + 1..].iter().filter(|other| other.object == copy.object) {
             compared += 1;
-            let differs = content.iter().zip(other).position(|(a, b)| a != b);
-            if let Some(at) = differs {
-                let (sector, first) = (at / 512, at / 512 * 512);
-                return Err(format!(
-                    "sector {sector} differs between host{} (write {}) and host{} (write {})",
-                    host + 1,
-                    tag(&content[first..]),
-                    other_host + 1,
-                    tag(&other[first..]),
-                ));
+            if let Some(difference) = copy.difference(other) {
+                return Err(difference);
             }
         }
     }
     Ok(compared)
+}
+
+impl Copy {
+    fn difference(&self, other: &Self) -> Option<String> {
+        let pairs = self.blocks.iter().zip(&other.blocks).enumerate();
+        let both = pairs.filter_map(|(at, (a, b))| Some((at as u64, a.as_ref()?, b.as_ref()?)));
+        let (block, mine, theirs) = both.into_iter().find(|(_, a, b)| a != b)?;
+        let at = mine.iter().zip(theirs).position(|(a, b)| a != b)?;
+        let first = at / SECTOR_SIZE as usize * SECTOR_SIZE as usize;
+        Some(format!(
+            "sector {} differs between host{} (write {}) and host{} (write {})",
+            block * BLOCK_SECTORS + at as u64 / SECTOR_SIZE,
+            self.host + 1,
+            tag(&mine[first..]),
+            other.host + 1,
+            tag(&theirs[first..]),
+        ))
+    }
 }
 
 /// The first word of a sector: which write it is of, for people.
@@ -63,37 +78,63 @@ fn tag(sector: &[u8]) -> u64 {
     sector.first_chunk().map_or(0, |word| u64::from_le_bytes(*word))
 }
 
+type Blocks = Vec<Option<Vec<u8>>>;
+
 fn read_all(
     cluster: &Cluster,
-    index: usize,
+    host: usize,
     group: DiskGroup,
-    component: ComponentId,
-    sectors: u64,
-) -> Result<Vec<u8>, String> {
-    let Some(env) = cluster.world.env(cluster.machines[index].key) else {
-        return Err(format!("host{} has no process", index + 1));
+    (component, sectors): (ComponentId, u64),
+    may_be_bad: bool,
+) -> Result<Blocks, String> {
+    let Some(env) = cluster.world.env(cluster.machines[host].key) else {
+        return Err(format!("host{} has no process", host + 1));
     };
     let result = Rc::new(RefCell::new(None));
     let place = Rc::clone(&result);
     let task = env.spawn("compare", async move {
-        let mut content = Vec::new();
-        for piece in SectorRange::new(0, sectors).split_at_multiples(CHUNK_SECTORS) {
-            match group.read(component, piece).await {
-                Ok(data) => content.extend_from_slice(&data.payload),
-                Err(error) => {
-                    *place.borrow_mut() = Some(Err(format!("{piece:?}: {error}")));
-                    return;
-                }
-            }
+        let mut blocks = Blocks::new();
+        let mut outcome = Ok(());
+        for chunk in SectorRange::new(0, sectors).split_at_multiples(CHUNK_SECTORS) {
+            let read = read_chunk(&group, component, chunk, may_be_bad, &mut blocks).await;
+            outcome = outcome.and(read);
         }
-        *place.borrow_mut() = Some(Ok(content));
+        *place.borrow_mut() = Some(outcome.map(|()| blocks));
     });
     cluster.world.run_until(READ_MAX, || result.borrow().is_some());
     drop(task);
     let taken = result.borrow_mut().take();
     match taken {
-        Some(Ok(content)) => Ok(content),
-        Some(Err(error)) => Err(format!("host{}: {error}", index + 1)),
-        None => Err(format!("host{} does not finish reading", index + 1)),
+        Some(Ok(blocks)) => Ok(blocks),
+        Some(Err(error)) => Err(format!("host{}: {error}", host + 1)),
+        None => Err(format!("host{} does not finish reading", host + 1)),
     }
+}
+
+/// Whole if it can be, else block by block.
+async fn read_chunk(
+    group: &DiskGroup,
+    component: ComponentId,
+    chunk: SectorRange,
+    may_be_bad: bool,
+    blocks: &mut Blocks,
+) -> Result<(), String> {
+    let is_bad = |error: &GroupError| {
+        may_be_bad && matches!(error, GroupError::BadCrc { .. } | GroupError::Device { .. })
+    };
+    let size = (BLOCK_SECTORS * SECTOR_SIZE) as usize;
+    match group.read(component, chunk).await {
+        Ok(data) => blocks.extend(data.payload.chunks(size).map(|block| Some(block.to_vec()))),
+        Err(error) if is_bad(&error) => {
+            for block in chunk.split_at_multiples(BLOCK_SECTORS) {
+                match group.read(component, block).await {
+                    Ok(data) => blocks.push(Some(data.payload.to_vec())),
+                    Err(error) if is_bad(&error) => blocks.push(None),
+                    Err(error) => return Err(format!("{block:?}: {error}")),
+                }
+            }
+        }
+        Err(error) => return Err(format!("{chunk:?}: {error}")),
+    }
+    Ok(())
 }
