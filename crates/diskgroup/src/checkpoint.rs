@@ -4,7 +4,7 @@
 use crate::capacity::PAGES_IN_FLIGHT;
 use crate::state::{Inner, State};
 use crate::types::GroupError;
-use base::Lsn;
+use base::{Lsn, Quirk};
 use env::{Durability, join_all};
 use format::{ChunkEntry, ComponentRow, MAP_PAGE_CHUNKS, MapPage, NO_COMPONENT, PAGE_SIZE};
 
@@ -25,6 +25,7 @@ impl Inner {
         let map_images = self.take_map_images(device);
         self.write_pages(device, map_images, true).await?;
         self.write_rows(device).await?;
+        self.env.linger(Quirk::CheckpointLingers).await;
         let mut state = self.state.borrow_mut();
         let capacity = &mut state.capacity[device];
         capacity.journal.position = 0;

@@ -21,7 +21,7 @@ use crate::state::{Inner, State};
 use crate::types::GroupError;
 use base::{
     BLOCK_SECTORS, BLOCK_SIZE, CHUNK_BLOCKS, CHUNK_SECTORS, CHUNK_SIZE, Instant, Lsn, Map,
-    SECTOR_SIZE, SectorRange, Set, crc32c,
+    Quirk, SECTOR_SIZE, SectorRange, Set, crc32c,
 };
 use env::{Buf, Durability, Either, IoError, join, select};
 use format::{Commit, Entry, EntryKind, Item};
@@ -318,16 +318,18 @@ async fn write_batch(
         return write_data(inner, device, writes, bytes).await;
     }
     let done = write_data(inner, device, writes, bytes).await?;
+    inner.env.linger(Quirk::DestageLingersOnData).await;
     let mut items = std::mem::take(&mut batch.items[device]);
     add_emptied(inner, device, &mut items).await?;
     items.extend(done.iter().map(BlockWrite::item));
     if !items.is_empty() {
         add_watermarks(inner, device, &mut items);
-        if inner.wants_checkpoint(device) {
+        if inner.wants_checkpoint(device) || inner.env.quirk(Quirk::CheckpointEarly) {
             inner.checkpoint(device).await?;
         }
         inner.journal(device, &items).await?;
     }
+    inner.env.linger(Quirk::DestageLingersOnJournal).await;
     Ok(done)
 }
 

@@ -4,7 +4,7 @@
 use crate::build::{Build, Limits, Position, Sealed};
 use crate::index::Place;
 use crate::state::State;
-use base::{Incarnation, Lsn, Mark, SectorRange};
+use base::{Incarnation, Lsn, Mark, Quirk, SectorRange};
 use env::Slice;
 use format::{CacheLayout, Entry, EntryKind, KnownCommit, Summary};
 use std::collections::VecDeque;
@@ -278,7 +278,11 @@ impl State {
             return Step::Again;
         }
         let length = build.as_ref().unwrap_or(&self.log.build).length() as u64;
-        let fits = u64::from(self.log.offset) + length <= self.log.usable();
+        let is_early = !is_move
+            && self.log.offset > 0
+            && self.log.may_open_next(false)
+            && env.quirk(Quirk::LogTurnsEarly);
+        let fits = !is_early && u64::from(self.log.offset) + length <= self.log.usable();
         if !fits && !self.log.may_open_next(is_move) {
             self.is_pressed = true;
             if let Some(build) = build {

@@ -10,7 +10,7 @@ use crate::log::Log;
 use crate::mutations::Mutations;
 use crate::pace::Pace;
 use crate::types::{GroupError, GroupOptions, RecoveryReport};
-use base::{GroupId, Instant};
+use base::{GroupId, Instant, Quirk};
 use env::{Disk, Env, IoError, Notify, Semaphore, TaskSet};
 use format::CapacityLayout;
 use std::cell::RefCell;
@@ -157,6 +157,7 @@ pub(crate) async fn write_log(inner: Rc<Inner>) {
                     inner.state.borrow_mut().index_commit(segment, offset, &sealed, true);
                 }
                 let bytes = sealed.bytes.clone();
+                inner.env.linger(Quirk::LogLingers).await;
                 let written = inner.cache.write(offset, bytes, Durability::Durable);
                 let (written, second) =
                     match mutations.overlap_commits || mutations.ack_out_of_order {
@@ -190,6 +191,9 @@ pub(crate) async fn write_log(inner: Rc<Inner>) {
 /// Writes a segment's summary beside the commits, which do not wait for it (store rule 5): it is
 /// only a cache. A device that fails the write is fenced all the same (store rule 3).
 pub(crate) fn write_summary(inner: &Rc<Inner>, at: u64, bytes: env::Slice) {
+    if inner.env.quirk(Quirk::SummarySkipped) {
+        return;
+    }
     let write = inner.cache.write(at, bytes, env::Durability::Cached);
     let of = Rc::clone(inner);
     inner.summaries.spawn(&inner.env, "summary", async move {

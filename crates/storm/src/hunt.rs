@@ -33,7 +33,7 @@ impl Hunt {
     pub(crate) fn run(&self) -> ExitCode {
         println!("| switch | rule | seeds | scenario | noticed by |\n|---|---|---|---|---|");
         let mut survivors = 0;
-        let all = Mutation::ALL.iter().copied();
+        let all = Mutation::all().into_iter();
         for mutation in all.filter(|m| self.mutation.is_none_or(|only| only.name == m.name)) {
             let story = self.scenario.or(mutation.scenario);
             let mut counts = Vec::new();

@@ -195,7 +195,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Command::Mutations => {
-            for mutation in Mutation::ALL {
+            for mutation in Mutation::all() {
                 println!("{:<24} rule {}", mutation.name, mutation.rule);
             }
             ExitCode::SUCCESS

@@ -9,11 +9,17 @@ use host::NodeOptions;
 pub struct Mutation {
     /// What to write behind `--mutation`.
     pub name: &'static str,
-    /// The rule of PROTOCOL.md (or STORE.md) that it removes.
+    /// The rule that it removes: of PROTOCOL.md, or of STORE.md where its name has underscores.
     pub rule: &'static str,
     /// The scenario that meets it, where any other hardly would.
     pub scenario: Option<Story>,
-    apply: fn(&mut NodeOptions),
+    apply: Apply,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Apply {
+    Object(fn(&mut NodeOptions)),
+    Store(fn(&mut diskgroup::Mutations)),
 }
 
 macro_rules! object {
@@ -22,14 +28,13 @@ macro_rules! object {
             name: $name,
             rule: $rule,
             scenario: None $(.or(Some(Story::$story)))?,
-            apply: |o| o.object.mutations.$field = true,
+            apply: Apply::Object(|o| o.object.mutations.$field = true),
         }
     };
 }
 
 impl Mutation {
-    /// All of them.
-    pub const ALL: &[Self] = &[
+    const OBJECT: &[Self] = &[
         object!("answer-before-all", "5", answer_before_all),
         object!("answer-when-received", "4", answer_when_received),
         object!("raise-commit-early", "6", raise_commit_early),
@@ -59,14 +64,29 @@ impl Mutation {
         object!("forget-grants", "52b", forget_grants),
     ];
 
+    /// All of them: the protocol's, then the disk group's.
+    #[must_use]
+    pub fn all() -> Vec<Self> {
+        let store = diskgroup::Mutations::ALL.iter().map(|(name, rule, switch)| Self {
+            name,
+            rule,
+            scenario: None,
+            apply: Apply::Store(*switch),
+        });
+        Self::OBJECT.iter().copied().chain(store).collect()
+    }
+
     /// The mutation of that name.
     #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|mutation| mutation.name == name)
+        Self::all().into_iter().find(|mutation| mutation.name == name)
     }
 
     /// Breaks the rule.
     pub fn apply(self, options: &mut NodeOptions) {
-        (self.apply)(options);
+        match self.apply {
+            Apply::Object(switch) => switch(options),
+            Apply::Store(switch) => switch(&mut options.group.mutations),
+        }
     }
 }

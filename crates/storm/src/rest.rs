@@ -96,6 +96,12 @@ impl Baseline {
             let (Some(env), Some(node)) = (cluster.world.env(key), cluster.node(index)) else {
                 continue;
             };
+            for group in node.groups().iter().filter(|group| group.status().fenced.is_none()) {
+                let audit = group.audit().map_err(|what| format!("host{}: {what}", index + 1))?;
+                if (audit.pending, audit.pins) != (0, 0) {
+                    return Err(format!("host{} is at rest with {audit:?}", index + 1));
+                }
+            }
             let objects = node.objects().records().len();
             let most = TASKS + TASKS_PER_PEER * hosts + TASKS_PER_OBJECT * objects;
             let tasks = env.task_names();
