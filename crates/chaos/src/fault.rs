@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// Hosts of the cluster; each has a member of etcd beside it.
 pub const HOSTS: usize = 3;
-/// A process that was killed must not be noticed for longer.
+/// A process that was killed and comes back must not be noticed for longer.
 const STALL_KILLED: Duration = Duration::from_secs(1);
 /// A host that is silent, or seen by some only, must not be noticed for longer.
 const STALL_SILENT: Duration = Duration::from_secs(7);
@@ -18,8 +18,10 @@ const PAIR_ONE_IN: u64 = 4;
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Kind {
-    /// A host's process dies by SIGKILL and is started again
+    /// A host's process dies by SIGKILL and is started again at once, as its supervisor does
     Kill,
+    /// A host's process dies by SIGKILL and stays dead for longer than its leases
+    Gone,
     /// A host's process stands still for less than its leases
     Stop,
     /// A host's process stands still for longer than its leases
@@ -70,8 +72,9 @@ pub enum Resource {
 impl Kind {
     /// Kinds that a campaign draws. Those of devices come at its end: what they leave is healed by
     /// reading only, or not at all.
-    pub const DRAWN: [Self; 14] = [
+    pub const DRAWN: [Self; 15] = [
         Self::Kill,
+        Self::Gone,
         Self::Stop,
         Self::LongStop,
         Self::Silent,
@@ -90,9 +93,12 @@ impl Kind {
     /// What it takes away.
     pub fn resource(self) -> Resource {
         match self {
-            Self::Kill | Self::Stop | Self::LongStop | Self::AllKilled | Self::TwoKilled => {
-                Resource::Process
-            }
+            Self::Kill
+            | Self::Gone
+            | Self::Stop
+            | Self::LongStop
+            | Self::AllKilled
+            | Self::TwoKilled => Resource::Process,
             Self::Silent | Self::Partition | Self::OneWay | Self::Flapping | Self::Netem => {
                 Resource::Link
             }
@@ -107,9 +113,12 @@ impl Kind {
     pub fn stall_max(self) -> Option<Duration> {
         match self {
             Self::Kill => Some(STALL_KILLED),
-            Self::Stop | Self::LongStop | Self::Silent | Self::Partition | Self::OneWay => {
-                Some(STALL_SILENT)
-            }
+            Self::Gone
+            | Self::Stop
+            | Self::LongStop
+            | Self::Silent
+            | Self::Partition
+            | Self::OneWay => Some(STALL_SILENT),
             Self::EtcdLeader | Self::EtcdMember | Self::EtcdStopped | Self::EtcdKilled => {
                 Some(STALL_KILLED)
             }
@@ -120,9 +129,12 @@ impl Kind {
     /// How long it lasts, milliseconds: least and most.
     fn hold_ms(self) -> (u64, u64) {
         match self {
-            Self::Kill | Self::AllKilled => (0, 3000),
+            Self::Kill => (0, 200),
+            Self::AllKilled => (0, 3000),
             Self::Stop => (300, 3000),
-            Self::LongStop | Self::Silent | Self::Partition | Self::OneWay => (8000, 13_000),
+            Self::Gone | Self::LongStop | Self::Silent | Self::Partition | Self::OneWay => {
+                (8000, 13_000)
+            }
             Self::Flapping | Self::Netem | Self::EtcdMember => (4000, 8000),
             Self::EtcdLeader => (1000, 5000),
             Self::EtcdStopped | Self::EtcdKilled => (6000, 14_000),
@@ -168,9 +180,12 @@ impl Fault {
     /// The hosts whose own clients it stops, or may stop.
     pub fn victims(&self) -> Set<usize> {
         match self.kind {
-            Kind::Kill | Kind::Stop | Kind::LongStop | Kind::Silent | Kind::Flapping => {
-                Set::from_iter([self.host])
-            }
+            Kind::Kill
+            | Kind::Gone
+            | Kind::Stop
+            | Kind::LongStop
+            | Kind::Silent
+            | Kind::Flapping => Set::from_iter([self.host]),
             Kind::Partition | Kind::OneWay | Kind::TwoKilled => {
                 Set::from_iter([self.host, self.other])
             }

@@ -35,7 +35,7 @@ impl Active {
             _ => host,
         };
         match fault.kind {
-            Kind::Kill => cluster.kill(&[host]),
+            Kind::Kill | Kind::Gone => cluster.kill(&[host]),
             Kind::TwoKilled => cluster.kill(&[host, other]),
             Kind::AllKilled => cluster.kill(&[0, 1, 2]),
             Kind::Stop | Kind::LongStop => cluster.stand_still(host, true)?,
@@ -76,7 +76,7 @@ impl Active {
     pub fn end(self, cluster: &mut Cluster) -> Result<()> {
         let (host, other) = (self.fault.host, self.fault.other);
         match self.fault.kind {
-            Kind::Kill => cluster.start(host),
+            Kind::Kill | Kind::Gone => cluster.start(host),
             Kind::TwoKilled => cluster.start(host).and_then(|()| cluster.start(other)),
             Kind::AllKilled => (0..HOSTS).try_for_each(|host| cluster.start(host)),
             Kind::Stop | Kind::LongStop => cluster.stand_still(host, false),

@@ -139,7 +139,7 @@ pub enum VolumeCommand {
         /// Its size, for example 20GiB; space is taken as it is written
         #[arg(long, value_parser = parse_size, value_name = "SIZE")]
         size: u64,
-        /// Failures it tolerates: 0 (one copy) or 1 (two copies)
+        /// Failures it tolerates: 0 (one copy), 1 (two copies) or 2 (three)
         #[arg(long, default_value_t = 1, value_name = "N")]
         ftt: u8,
     },

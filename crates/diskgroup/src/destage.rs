@@ -20,8 +20,8 @@ use crate::log::{Move, Still};
 use crate::state::{Inner, State};
 use crate::types::GroupError;
 use base::{
-    BLOCK_SECTORS, BLOCK_SIZE, CHUNK_BLOCKS, CHUNK_SECTORS, CHUNK_SIZE, Instant, Lsn, Map,
-    Quirk, SECTOR_SIZE, SectorRange, Set, crc32c,
+    BLOCK_SECTORS, BLOCK_SIZE, CHUNK_BLOCKS, CHUNK_SECTORS, CHUNK_SIZE, Instant, Lsn, Map, Quirk,
+    SECTOR_SIZE, SectorRange, Set, crc32c,
 };
 use env::{Buf, Durability, Either, IoError, join, select};
 use format::{Commit, Entry, EntryKind, Item};

@@ -105,6 +105,6 @@ mod tests {
         for size in [0, 511, 513, VOLUME_SIZE_MAX + 512, u64::MAX] {
             assert_eq!(VolumeSpec::new("a", size, 0), Err(SpecError::Size(size)));
         }
-        assert_eq!(VolumeSpec::new("a", 512, 2), Err(SpecError::Ftt(2)));
+        assert_eq!(VolumeSpec::new("a", 512, 3), Err(SpecError::Ftt(3)));
     }
 }

@@ -188,12 +188,10 @@ impl Core {
                     return (failed, None);
                 }
                 disk.heal(offset, len);
-                match durability {
-                    Durability::Cached => disk.commit_cached(Body::Data(pieces), false),
-                    Durability::Durable if disk.faults.lies => {
-                        disk.commit_cached(Body::Data(pieces), false);
-                    }
-                    Durability::Durable => disk.commit_durable(&pieces),
+                if durability == Durability::Durable && !disk.faults.lies {
+                    disk.commit_durable(&pieces);
+                } else {
+                    disk.commit_cached(Body::Data(pieces), false);
                 }
                 self.stats.writes += 1;
                 self.stats.bytes_written += len;

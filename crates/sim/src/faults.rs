@@ -390,7 +390,7 @@ impl World {
         core.mark_runnable(host.0); // its timers are due at other times now
     }
 
-    /// Somebody sets the host's wall clock forward or back. Its monotonic clock knows nothing of it.
+    /// Somebody sets the host's wall clock forward or back; its monotonic clock goes on.
     pub fn wall_jump(&self, host: HostKey, seconds: i64) {
         let mut core = self.0.core.borrow_mut();
         let offset = &mut core.hosts[host.index()].wall_offset;
