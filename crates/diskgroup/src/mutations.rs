@@ -3,7 +3,7 @@
 //!
 //! Each switch removes one ordering rule of STORE.md section 5, or a check that stands in for it.
 //! Some rules stand behind each other, so that removing one alone does no harm:
-//! docs/faults-store.md says which, and the tests remove them together.
+//! docs/faults.md says which, and the tests remove them together.
 
 use crate::build::Sealed;
 use crate::log::Step;

@@ -26,13 +26,15 @@ pub(crate) async fn hand_over(owner: &Rc<Owner>, to: directory::Owner) -> bool {
         state.phase = Phase::HandingOver;
     }
     owner.changed.notify();
-    let is_drained = owner.env().timeout(DRAIN_MAX, drain(owner)).await.is_ok();
+    let undrained = owner.options().mutations.hand_over_undrained;
+    let is_drained = undrained || owner.env().timeout(DRAIN_MAX, drain(owner)).await.is_ok();
     if is_drained {
         owner.send_commit();
         owner.env().linger(Quirk::HandOverLingers).await;
         let changed = owner
             .change(|state| {
-                let is_clean = state.phase == Phase::HandingOver && state.window.live() == 0;
+                let is_empty = undrained || state.window.live() == 0;
+                let is_clean = state.phase == Phase::HandingOver && is_empty;
                 is_clean.then(|| record::hand_over(&state.record, to, state.commit()))
             })
             .await;

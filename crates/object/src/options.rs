@@ -124,4 +124,14 @@ pub struct Mutations {
     pub unmarked_copies: bool,
     /// Rule 46: a returning component is not told whose requests it has.
     pub forget_clients: bool,
+    /// Rule 14: what was not answered when a link broke is not sent again; it counts as durable.
+    pub forget_unanswered: bool,
+    /// Rule 52b: an owner that lost an object while it lives says nothing to the components.
+    pub never_consent: bool,
+    /// Rule 53: a hand-over does not wait for writes in flight.
+    pub hand_over_undrained: bool,
+    /// Rule 13: a repair takes no range lock.
+    pub repair_without_lock: bool,
+    /// Rule 30: what the target holds and the source does not stays on the target.
+    pub forget_discarded: bool,
 }

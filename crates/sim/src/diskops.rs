@@ -164,14 +164,11 @@ impl Core {
                 (Ok(()), Some(into))
             }
             Work::Write { offset, from, durability } => {
-                let (offset, is_lost) = match disk.faults.take_silent(offset) {
-                    Some(Silent::Lost) => (offset, true),
-                    Some(Silent::Elsewhere(other)) => (other, false),
-                    None => (offset, false),
+                let offset = match disk.faults.take_silent(offset) {
+                    Some(Silent::Lost) => return (Ok(()), None),
+                    Some(Silent::Elsewhere(other)) => other,
+                    None => offset,
                 };
-                if is_lost {
-                    return (Ok(()), None);
-                }
                 let pieces = Piece::cut(offset, &from);
                 let mark = u64::from(crc32c(&from)) << 32 | u64::from(op.disk);
                 let len = from.len() as u64;

@@ -23,11 +23,14 @@ enum Apply {
 }
 
 macro_rules! object {
-    ($name:literal, $rule:literal, $field:ident $(, $story:ident)?) => {
+    ($name:literal, $rule:literal, $field:ident) => {
+        object!($name, $rule, $field, None)
+    };
+    ($name:literal, $rule:literal, $field:ident, $scenario:expr) => {
         Mutation {
             name: $name,
             rule: $rule,
-            scenario: None $(.or(Some(Story::$story)))?,
+            scenario: $scenario,
             apply: Apply::Object(|o| o.object.mutations.$field = true),
         }
     };
@@ -41,27 +44,32 @@ impl Mutation {
         object!("no-term-check", "8", no_term_check),
         object!("no-seat-check", "9", no_seat_check),
         object!("reads-do-not-wait", "10", reads_do_not_wait),
-        object!("no-lease-check", "12", no_lease_check),
+        object!("no-lease-check", "12", no_lease_check, Some(Story::Isolated)),
         object!("complete-before-absent", "15", complete_before_absent),
         object!("left-from-new-term", "17", left_from_new_term),
-        object!("regain-without-look", "21", regain_without_look),
-        object!("fence-without-drain", "24", fence_without_drain),
+        object!("regain-without-look", "21", regain_without_look, Some(Story::Isolated)),
+        object!("fence-without-drain", "24", fence_without_drain, Some(Story::HeldWrites)),
         object!("term-not-durable", "24", term_not_durable),
         object!("serve-before-absent", "26", serve_before_absent),
         object!("no-reconcile", "27", no_reconcile),
-        object!("forget-missed-write", "32", forget_missed_write),
+        object!("forget-missed-write", "32", forget_missed_write, Some(Story::ResyncFault)),
         object!("clear-dirty-at-answer", "32", clear_dirty_at_answer),
-        object!("forget-own-tail", "33", forget_own_tail),
-        object!("copy-without-lock", "34", copy_without_lock),
-        object!("require-after-active", "35", require_after_active),
+        object!("forget-own-tail", "33", forget_own_tail, Some(Story::Isolated)),
+        object!("copy-without-lock", "34", copy_without_lock, Some(Story::ResyncFault)),
+        object!("require-after-active", "35", require_after_active, Some(Story::JoinFault)),
         object!("joining-serves", "37", joining_serves),
-        object!("no-client-term-check", "43", no_client_term_check),
-        object!("write-again", "46", write_again),
-        object!("unmarked-copies", "46", unmarked_copies),
+        object!("no-client-term-check", "43", no_client_term_check, Some(Story::PingPong)),
+        object!("write-again", "46", write_again, Some(Story::PingPong)),
+        object!("unmarked-copies", "46", unmarked_copies, Some(Story::TakeOverFault)),
         object!("forget-clients", "46", forget_clients),
-        object!("any-grant", "52a", any_grant),
-        object!("fence-ignores-grants", "52b", fence_ignores_grants),
-        object!("forget-grants", "52b", forget_grants),
+        object!("forget-unanswered", "14", forget_unanswered),
+        object!("never-consent", "52b", never_consent),
+        object!("hand-over-undrained", "53", hand_over_undrained, Some(Story::PingPong)),
+        object!("repair-without-lock", "13", repair_without_lock, Some(Story::Damage)),
+        object!("forget-discarded", "30", forget_discarded),
+        object!("any-grant", "52a", any_grant, Some(Story::HalfBlind)),
+        object!("fence-ignores-grants", "52b", fence_ignores_grants, Some(Story::LateIsolation)),
+        object!("forget-grants", "52b", forget_grants, Some(Story::LateIsolation)),
     ];
 
     /// All of them: the protocol's, then the disk group's.

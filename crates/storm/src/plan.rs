@@ -112,7 +112,7 @@ impl Plan {
             6..9 => 4 + rng.below(3) as u32,
             _ => 7 + rng.below(6) as u32,
         };
-        let is_slow = rng.below(2) == 0;
+        let is_slow = rng.below(3) > 0;
         let groups = if rng.below(3) > 0 { 1 } else { 1 + rng.below(3) as u32 };
         let count = if rng.below(2) == 0 { 1 } else { 1 + rng.below(3) };
         let mut room = CLIENTS_MAX;

@@ -75,7 +75,7 @@ fn hunt() {
 }
 
 /// Switches that the random tests notice soon, and the seeds that they get here: some more than
-/// docs/faults-store.md says that they need. The others have scenarios or are hunted by hand.
+/// docs/faults.md says that they need. The others have scenarios or are hunted by hand.
 const SOON: &[(&str, u64)] = &[
     ("ack_out_of_order", 15),
     ("ack_before_durable", 8),

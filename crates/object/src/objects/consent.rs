@@ -35,7 +35,7 @@ impl Inner {
             slot.consented = slot.consented.max(slot.used);
             was_mine && record.term > slot.used
         };
-        if !must_tell {
+        if !must_tell || self.context.options.mutations.never_consent {
             return;
         }
         base::hit(base::Probe::DeposedConsented);

@@ -246,7 +246,10 @@ impl Owner {
     fn repair_later(self: &Rc<Self>, range: SectorRange, bad: Mask) {
         let owner = Rc::clone(self);
         self.spawn("repair", async move {
-            let guard = owner.lock.lock(range, Mode::Exclusive).await;
+            let guard = match owner.options().mutations.repair_without_lock {
+                true => None,
+                false => Some(owner.lock.lock(range, Mode::Exclusive).await),
+            };
             let Some(source) = owner.source(bad) else { return };
             let Found::Data(data) = owner.ask(&source, range).await else { return };
             let is_there = {
@@ -262,7 +265,7 @@ impl Owner {
             let (kind, marks) = (WriteKind::Data, Marks::NONE);
             let content = Content { kind, is_copy: true, marks, crcs, payload };
             // The ticket holds the lock until the copy is durable.
-            owner.submit(range, content, Some(bad), Ticket::new(Some(guard), None));
+            owner.submit(range, content, Some(bad), Ticket::new(guard, None));
         });
     }
 }

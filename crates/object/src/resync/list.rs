@@ -41,7 +41,8 @@ pub(super) async fn fill(
     };
     let own = page_through(owner, host, target, left).await.ok_or(Aborted::Failed)?;
     check_joined(owner, component)?;
-    let forget_own = owner.options().mutations.forget_own_tail;
+    let mutations = owner.options().mutations;
+    let (forget_own, forget_discarded) = (mutations.forget_own_tail, mutations.forget_discarded);
     let mut state = owner.state.borrow_mut();
     let resync = state.resyncs.get_mut(&component).ok_or(Aborted::Stopped)?;
     for range in source.ranges.iter().chain(own.ranges.iter().filter(|_| !forget_own)) {
@@ -49,7 +50,7 @@ pub(super) async fn fill(
     }
     let chunks = usize::try_from(owner.sectors.div_ceil(CHUNK_SECTORS)).unwrap_or(usize::MAX);
     for chunk in 0..chunks {
-        if own.holds(chunk) != source.holds(chunk) {
+        if own.holds(chunk) != source.holds(chunk) && !forget_discarded {
             let start = chunk as u64 * CHUNK_SECTORS;
             let count = CHUNK_SECTORS.min(owner.sectors - start);
             resync.dirty.insert(SectorRange::new(start, count));
