@@ -2,6 +2,7 @@
 //! What changed since an lsn, and what is allocated (rules 30 and 33).
 
 use crate::chunks::{block_key, chunk_key};
+use crate::components::Component;
 use crate::group::DiskGroup;
 use crate::index::View;
 use crate::state::State;
@@ -21,9 +22,7 @@ impl DiskGroup {
     pub fn changed_since(&self, id: ComponentId, since: Lsn, cursor: u64) -> Changed {
         let state = self.shared().state.borrow();
         let Some(component) = state.components.by_id(id) else { return Changed::default() };
-        let (serial, sectors, device) =
-            (component.row.serial, component.row.sectors, component.device);
-        let chunks = sectors.div_ceil(CHUNK_SECTORS);
+        let chunks = component.row.sectors.div_ceil(CHUNK_SECTORS);
         let mut changed = Changed::default();
         let mut chunk = cursor;
         while chunk < chunks && chunk - cursor < CHUNKS_MAX && changed.ranges.len() < RANGES_MAX {
@@ -31,7 +30,7 @@ impl DiskGroup {
             if at.is_multiple_of(64) {
                 changed.held.push(0);
             }
-            if state.changed_in(serial, device, chunk, sectors, since, &mut changed.ranges) {
+            if state.changed_in(component, chunk, since, &mut changed.ranges) {
                 changed.held[at / 64] |= 1 << (at % 64);
             }
             chunk += 1;
@@ -81,23 +80,26 @@ impl State {
     /// Adds the ranges of one chunk that changed; whether the chunk may hold data.
     fn changed_in(
         &self,
-        serial: u32,
-        device: usize,
+        component: &Component,
         chunk: u64,
-        sectors: u64,
         since: Lsn,
         ranges: &mut Vec<SectorRange>,
     ) -> bool {
+        let (serial, sectors) = (component.row.serial, component.row.sectors);
         let key = chunk_key(serial, chunk);
         let base = self.chunks.base(key);
         let over = self.chunks.over(key);
         let start = chunk * CHUNK_SECTORS;
         let whole = SectorRange::new(start, CHUNK_SECTORS.min(sectors - start));
-        let below = base.map_or(Lsn::ZERO, |at| self.capacity[device].map[at as usize].lsn);
+        let below =
+            base.map_or(Lsn::ZERO, |at| self.capacity[component.device].map[at as usize].lsn);
         let cleared = over.and_then(|over| over.cleared).map_or(0, |(_, lsn)| lsn);
-        if below > since || cleared > since.0 {
+        let live = over.is_some_and(|over| over.live > 0);
+        // The log tells of what is in it, not of a discard that was in it before.
+        let is_erased = base.is_none() && live && component.erased > since;
+        if below > since || cleared > since.0 || is_erased {
             ranges.push(whole);
-        } else if over.is_some_and(|over| over.lsn > since.0 && over.live > 0) {
+        } else if live && over.is_some_and(|over| over.lsn > since.0) {
             for block in chunk * CHUNK_BLOCKS..whole.end().div_ceil(BLOCK_SECTORS) {
                 let lsn = match self.index.get(block_key(serial, block)) {
                     None => 0,
@@ -116,6 +118,6 @@ impl State {
                 }
             }
         }
-        base.is_some() || over.is_some_and(|over| over.live > 0)
+        base.is_some() || live
     }
 }

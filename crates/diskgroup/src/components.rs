@@ -31,6 +31,9 @@ pub(crate) struct Component {
     pub(crate) destaged_logged: Lsn,
     /// Marks of entries up to this lsn are in the row on the device.
     pub(crate) marks_kept: Lsn,
+    /// No discard above this lsn has left the log without a trace on capacity: a chunk that only
+    /// the log holds may lack blocks whose discard is at or below it.
+    pub(crate) erased: Lsn,
     pub(crate) is_damaged: bool,
 }
 
@@ -43,6 +46,7 @@ impl Component {
             commit_logged: Lsn::ZERO,
             destaged_logged: row.destaged,
             marks_kept: row.durable,
+            erased: Lsn::ZERO,
             is_damaged: false,
             row,
         }
@@ -98,6 +102,13 @@ impl Components {
     pub(crate) fn by_id_mut(&mut self, id: ComponentId) -> Option<&mut Component> {
         let serial = self.serial(id)?;
         self.get_mut(serial)
+    }
+
+    /// At the end of recovery: what was erased before is not known, so it is all that may have been.
+    pub(crate) fn forget_erased(&mut self) {
+        for component in self.by_serial.values_mut() {
+            component.erased = component.row.durable;
+        }
     }
 
     pub(crate) fn ids(&self) -> Vec<ComponentId> {

@@ -411,12 +411,26 @@ impl State {
         let (serial, block) = ((key >> 40) as u32, key & ((1 << 40) - 1));
         let Some(device) = self.components.get(serial).map(|c| c.device) else { return };
         let chunk = chunk_key(serial, block / CHUNK_BLOCKS);
+        self.note_erased(serial, chunk);
         self.chunks.over_mut(chunk).live -= 1;
         self.settle(chunk, device);
     }
 
+    /// What leaves the log for a chunk that capacity does not hold was a discard: nothing but this
+    /// says so to who was away meanwhile (rule 30).
+    fn note_erased(&mut self, serial: u32, chunk: u64) {
+        if self.chunks.base(chunk).is_some() {
+            return;
+        }
+        let lsn = Lsn(self.chunks.over(chunk).map_or(0, |over| over.lsn));
+        if let Some(component) = self.components.get_mut(serial) {
+            component.erased = component.erased.max(lsn);
+        }
+    }
+
     fn forget_clear(&mut self, key: u64, device: usize, place: Place) {
         if self.chunks.over(key).and_then(|over| over.cleared).is_some_and(|(at, _)| at == place) {
+            self.note_erased((key >> 32) as u32, key);
             self.chunks.over_mut(key).cleared = None;
             self.settle(key, device);
         }

@@ -101,7 +101,7 @@ impl Summary {
             println!("never reached: {}", never.join(", "));
         }
         if !self.bad.is_empty() {
-            println!("replay with: gabion-storm replay {}", self.bad[0]);
+            println!("replay with: gabion-storm replay --seed {}", self.bad[0]);
         }
     }
 }
