@@ -209,9 +209,7 @@ pub(crate) async fn accepted(inner: Rc<Inner>, link: Link) {
     let read = port.read(|id, message| match (message, inbound.peer.get()) {
         (Message::Hello(hello), None) => greet(&inner, &inbound, &hello),
         (Message::Request(request), Some(peer)) => {
-            let handler = Rc::clone(&*inner.handler.borrow());
-            handler.handle(peer, request, Reply::there(&inbound, id));
-            Ok(())
+            inner.take_in(peer, request, Reply::there(&inbound, id))
         }
         (Message::Ping, Some(_)) => {
             port.post(0, Message::Pong);

@@ -7,7 +7,7 @@ use crate::port::{Fault, Port};
 use crate::reply::{Handler, Reply};
 use crate::stats::{Counters, PeerStats};
 use crate::{PeerError, PeerId};
-use base::{HostId, Incarnation, Instant, Map};
+use base::{HostId, Incarnation, Instant, Map, Quirk};
 use env::{Address, Env, IoError, Notify, TaskSet};
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -22,6 +22,8 @@ const PING_AFTER: Duration = Duration::from_millis(500);
 const SILENCE_MAX: Duration = Duration::from_secs(2);
 /// Accepted links at one time; further callers are turned away. Two for each of 512 hosts.
 const INBOUND_MAX: usize = 1024;
+/// Writes that wait to be taken in again.
+const LATE_MAX: usize = 8;
 /// After a failed accept (out of descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
@@ -42,6 +44,8 @@ pub(crate) struct Inner {
     local: Rc<Calls>,
     tasks: TaskSet,
     inbound: TaskSet,
+    /// Requests taken in again later, on purpose (see [`Inner::take_in`]).
+    late: TaskSet,
 }
 
 /// Another host.
@@ -106,6 +110,39 @@ impl Inner {
         }
         self.changes.notify();
         Some(peer)
+    }
+
+    /// Hands a request of another host to whom it concerns.
+    ///
+    /// # Errors
+    /// The link is to end: what it was about to bring comes late, as over a connection that only
+    /// one end knows to be dead.
+    pub(crate) fn take_in(
+        self: &Rc<Self>,
+        from: PeerId,
+        request: Request,
+        reply: Reply,
+    ) -> Result<(), Fault> {
+        let handler = Rc::clone(&*self.handler.borrow());
+        let is_write = matches!(request, Request::Write { .. } | Request::ClientWrite { .. });
+        if !is_write || self.late.len() >= LATE_MAX || !self.env.quirk(Quirk::LateWrite) {
+            handler.handle(from, request, reply);
+            return Ok(());
+        }
+        let (inner, late) = (Rc::clone(self), request.clone());
+        self.late.spawn(&self.env, "late write", async move {
+            let most_ms = [1, 100, 2000, 20_000][(inner.env.random() % 4) as usize];
+            inner.env.sleep(Duration::from_millis(inner.env.random() % most_ms)).await;
+            let handler = Rc::clone(&*inner.handler.borrow());
+            let (reply, call) = Reply::pair();
+            handler.handle(from, late, reply);
+            drop(call); // nobody waits for this answer
+        });
+        if self.env.random().is_multiple_of(16) {
+            return Err(Fault::Gone);
+        }
+        handler.handle(from, request, reply);
+        Ok(())
     }
 
     /// A link ended: counts why.
@@ -188,6 +225,7 @@ impl Peers {
             local: Rc::default(),
             tasks: TaskSet::default(),
             inbound: TaskSet::default(),
+            late: TaskSet::default(),
         });
         inner.tasks.spawn(env, "peer-pings", Rc::clone(&inner).look_after());
         Self(inner)
@@ -308,6 +346,7 @@ impl Peers {
     pub fn stop(&self) {
         self.0.tasks.clear();
         self.0.inbound.clear();
+        self.0.late.clear();
         self.set_handler(Rc::new(crate::NotReady));
     }
 }

@@ -36,6 +36,9 @@ impl Run {
             Story::Isolated => self.isolated(&roles),
             Story::LateIsolation => self.late_isolation(&roles),
             Story::HalfBlind => self.half_blind(&roles),
+            Story::LoneReplica => self.lone_replica(&roles),
+            Story::ForgottenGrant => self.forgotten_grant(&roles),
+            Story::BlindReturn => self.blind_return(&roles),
             Story::JoinFault => self.join_fault(&roles),
             Story::ResyncFault => self.resync_fault(&roles),
             Story::Flaps => self.flaps(&roles),
@@ -130,12 +133,12 @@ impl Run {
     }
 
     fn isolated(&mut self, roles: &Roles) -> Result<(), Violation> {
+        let term = self.term();
         self.isolate(roles.owner);
         if self.one_of(2) == 0 {
             // Its end of what is on its way meets the next owner.
             self.pass(1000, 25_000)?;
         } else {
-            let term = self.term();
             self.until_term(term)?;
             self.pass(100, 8000)?;
         }
@@ -162,6 +165,40 @@ impl Run {
         let other = if self.one_of(3) == 0 { roles.rest } else { roles.replica };
         self.cut(roles.owner, other, true);
         self.pass(6000, 35_000)
+    }
+
+    fn lone_replica(&mut self, roles: &Roles) -> Result<(), Violation> {
+        self.cut_directory(roles.owner, true);
+        for other in (0..self.cluster.machines.len()).filter(|other| *other != roles.replica) {
+            self.cut(roles.replica, other, true);
+        }
+        let term = self.term();
+        self.until_term(term)?;
+        self.pass(3000, 15_000)
+    }
+
+    fn forgotten_grant(&mut self, roles: &Roles) -> Result<(), Violation> {
+        // The owner keeps the replica alone, so that its grant is fresh when somebody else claims.
+        let term = self.term();
+        self.isolate(roles.owner);
+        self.cut(roles.owner, roles.replica, false);
+        self.until_term(term)?;
+        self.pass(0, 200)?;
+        self.take_down_somehow(roles.replica);
+        self.cut(roles.owner, roles.replica, true);
+        self.boot_if_down(roles.replica);
+        self.pass(1000, 9000)
+    }
+
+    fn blind_return(&mut self, roles: &Roles) -> Result<(), Violation> {
+        let term = self.term();
+        self.isolate(roles.owner);
+        self.until_term(term)?;
+        self.pass(1000, 9000)?;
+        for other in (0..self.cluster.machines.len()).filter(|other| *other != roles.owner) {
+            self.cut(roles.owner, other, false);
+        }
+        self.pass(500, 4000)
     }
 
     /// Brings the replica to its return: dead, given up, back, over links that take their time.

@@ -38,6 +38,12 @@ stories! {
     LateIsolation: "late-isolation",
     /// The owner loses the directory and one replica, and keeps the other.
     HalfBlind: "half-blind",
+    /// The owner and all others lose a replica that alone keeps the directory.
+    LoneReplica: "lone-replica",
+    /// A replica restarts while it is asked to let in another owner than the one that it granted.
+    ForgottenGrant: "forgotten-grant",
+    /// An owner that was succeeded meets its replicas again before it can ask the directory.
+    BlindReturn: "blind-return",
     /// Something fails in the moment in which a replica becomes active again.
     JoinFault: "join-fault",
     /// Something fails in the middle of a resync.
@@ -86,6 +92,6 @@ impl FromStr for Story {
     type Err = String;
     fn from_str(name: &str) -> Result<Self, String> {
         let found = Self::ALL.iter().copied().find(|story| story.name() == name);
-        found.ok_or_else(|| format!("no story '{name}': see 'gabion-storm stories'"))
+        found.ok_or_else(|| format!("no story '{name}': see 'gabion-storm scenarios'"))
     }
 }

@@ -7,11 +7,11 @@
 //! stopped answering before it says anything.
 
 use super::{Inner, Route};
-use base::{ObjectId, Session, Term};
+use base::{ComponentId, HostId, ObjectId, Session, Term};
 use directory::ObjectRecord;
 use std::rc::Rc;
 use std::time::Duration;
-use wire::{Request, Target};
+use wire::{Refusal, Request, Response, Target};
 
 /// Between two attempts while a component's host does not answer.
 const RETRY: Duration = Duration::from_millis(300);
@@ -21,11 +21,11 @@ impl Inner {
     /// lower term whose they are now.
     pub(super) fn consent_if_deposed(self: &Rc<Self>, record: &ObjectRecord) {
         let me = self.context.me_as_owner();
-        let Some(to) = record.owner.filter(|owner| *owner != me) else {
+        if record.owner.is_none_or(|owner| owner == me) {
             let mut slots = self.slots.borrow_mut();
             slots.entry(record.id).or_default().was_mine |= record.owner == Some(me);
             return;
-        };
+        }
         let must_tell = {
             let mut slots = self.slots.borrow_mut();
             let slot = slots.entry(record.id).or_default();
@@ -39,31 +39,47 @@ impl Inner {
             return;
         }
         base::hit(base::Probe::DeposedConsented);
-        let owner = wire::Owner { host: to.host, incarnation: to.incarnation };
         for component in record.components.iter().filter(|c| c.host != me.host) {
-            let target = Target {
-                object: record.id,
-                component: component.id,
-                term: record.term,
-                seat: component.seat,
-                session: Session(0), // below every one that the new owner uses
-            };
-            let version = record.version;
-            let request = Request::Fence { target, version, owner, create: None };
-            let (inner, host) = (Rc::clone(self), component.host);
-            self.spawn("consent", async move {
-                while inner.newest_term(target.object) == target.term
-                    && inner.context.peers.call(host, request.clone()).await.is_err()
-                {
-                    inner.env().sleep(RETRY).await;
-                }
-            });
+            let (inner, object, component) = (Rc::clone(self), record.id, component.id);
+            self.spawn("consent", async move { inner.consent(object, component).await });
         }
     }
 
-    fn newest_term(&self, id: ObjectId) -> Term {
+    /// Until the component's host has answered in the newest term: while it could not be reached
+    /// the object may have gone from hand to hand, and only who is in its books can let go.
+    async fn consent(&self, object: ObjectId, component: ComponentId) {
+        while let Some((host, request, term)) = self.consent_now(object, component) {
+            let answer = self.context.peers.call(host, request).await;
+            let is_heard = match answer {
+                Err(_) | Ok(Response::Refused { reason: Refusal::NotReady }) => false,
+                Ok(_) => true,
+            };
+            if is_heard && self.newest(object).is_none_or(|record| record.term == term) {
+                return;
+            }
+            self.env().sleep(RETRY).await;
+        }
+    }
+
+    /// What to say now; nothing where the object is this host's again or the component is gone.
+    fn consent_now(
+        &self,
+        object: ObjectId,
+        component: ComponentId,
+    ) -> Option<(HostId, Request, Term)> {
+        let record = self.newest(object)?;
+        let to = record.owner.filter(|owner| *owner != self.context.me_as_owner())?;
+        let owner = wire::Owner { host: to.host, incarnation: to.incarnation };
+        let of = record.components.iter().find(|c| c.id == component)?;
+        let (term, seat) = (record.term, of.seat);
+        // The session is below every one that the new owner uses.
+        let target = Target { object, component, term, seat, session: Session(0) };
+        let request = Request::Fence { target, version: record.version, owner, create: None };
+        Some((of.host, request, term))
+    }
+
+    fn newest(&self, id: ObjectId) -> Option<ObjectRecord> {
         let slots = self.slots.borrow();
-        let record = slots.get(&id).and_then(|slot| slot.record.as_ref());
-        record.map_or(Term(0), |(record, _)| record.term)
+        slots.get(&id).and_then(|slot| slot.record.as_ref()).map(|(record, _)| record.clone())
     }
 }
