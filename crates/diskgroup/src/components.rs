@@ -104,7 +104,7 @@ impl Components {
         self.get_mut(serial)
     }
 
-    /// At the end of recovery: what was erased before is not known, so it is all that may have been.
+    /// At the end of recovery: what was erased before is not known, so it is all that may be.
     pub(crate) fn forget_erased(&mut self) {
         for component in self.by_serial.values_mut() {
             component.erased = component.row.durable;

@@ -17,6 +17,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 mod campaign;
+mod changed;
 mod faults;
 mod load;
 mod oracle;

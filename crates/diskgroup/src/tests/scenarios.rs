@@ -6,22 +6,25 @@ use crate::CreateSizes;
 use sim::DiskFault;
 
 const SIZES: CreateSizes = CreateSizes { cache: 2 << 20, capacity: 24 << 20 };
-const ONE: ComponentId = ComponentId(1);
+pub(super) const ONE: ComponentId = ComponentId(1);
 
-struct Host {
+pub(super) struct Host {
     world: World,
     key: HostKey,
 }
 
 impl Host {
-    fn new(seed: u64) -> Self {
+    pub(super) fn new(seed: u64) -> Self {
         let world = World::new(WorldOptions { seed, ..WorldOptions::default() });
         let key = world.add_host("host", IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)));
         Self { world, key }
     }
 
     /// Runs a story in a process of its own, to its end.
-    fn run<F: Future<Output = ()> + 'static>(&self, story: impl FnOnce(Env) -> F + 'static) {
+    pub(super) fn run<F: Future<Output = ()> + 'static>(
+        &self,
+        story: impl FnOnce(Env) -> F + 'static,
+    ) {
         self.world.boot(self.key, |env| Box::pin(story(env)));
         assert!(self.world.run_until(HOUR, || self.world.is_finished(self.key)));
         self.world.kill(self.key);
@@ -32,18 +35,18 @@ async fn format(env: &Env, wipe: bool) -> Result<(), GroupError> {
     DiskGroup::format_with(env, &spec(1), Some(SIZES), wipe, GroupId(1), 64 << 10).await
 }
 
-async fn open(env: &Env) -> Result<DiskGroup, GroupError> {
+pub(super) async fn open(env: &Env) -> Result<DiskGroup, GroupError> {
     DiskGroup::open(env, &spec(1), GroupOptions::default()).await
 }
 
-async fn fresh(env: &Env) -> DiskGroup {
+pub(super) async fn fresh(env: &Env) -> DiskGroup {
     format(env, false).await.expect("new files");
     let group = open(env).await.expect("a new group");
     group.create_component(ONE, ObjectId(9), SECTORS).await.expect("a component");
     group
 }
 
-async fn write(
+pub(super) async fn write(
     env: &Env,
     group: &DiskGroup,
     lsn: u64,
@@ -58,20 +61,6 @@ async fn write(
     group
         .append(Append { component, lsn, term, range, kind, crcs: &crcs, payload, marks: &[] })
         .await
-}
-
-async fn discard(env: &Env, group: &DiskGroup, lsn: Lsn, range: SectorRange) {
-    let append = Append {
-        component: ONE,
-        lsn,
-        term: Term(1),
-        range,
-        kind: AppendKind::Discard,
-        crcs: &wire::Crcs::NONE,
-        payload: env.buf(0).freeze(),
-        marks: &[],
-    };
-    group.append(append).await.expect("a discard");
 }
 
 fn layout(world: &World, key: HostKey) -> format::CapacityLayout {
@@ -109,62 +98,6 @@ fn a_device_with_content_is_refused_without_wipe() {
         let group = open(&env).await.expect("a new group");
         assert!(group.components().is_empty(), "an old component in a new group");
     });
-}
-
-#[test]
-fn zeros_beside_a_chunks_first_data_stay_known_as_changed() {
-    let host = Host::new(16);
-    host.run(|env| async move {
-        let group = fresh(&env).await;
-        write(&env, &group, 1, 0, 8).await.expect("a write");
-        let (lsn, range) = (Lsn::new(Term(1), 2), SectorRange::new(16, 8));
-        discard(&env, &group, lsn, range).await;
-        group.advance_commit(ONE, lsn);
-        group.drain_buffer(true);
-        env.sleep(Duration::from_secs(10)).await;
-        assert_eq!(group.status().destaged_blocks, 1, "both are on capacity");
-        // Rule 30: who was away since lsn 1 may still hold what was discarded.
-        let changed = group.changed_since(ONE, Lsn::new(Term(1), 1), 0);
-        let is_known = changed.ranges.iter().any(|changed| changed.contains(range));
-        assert!(is_known, "forgotten: {:?}", changed.ranges);
-        assert!(group.changed_since(ONE, lsn, 0).ranges.is_empty(), "and nothing else");
-    });
-}
-
-#[test]
-fn a_discard_that_left_the_log_is_known_beside_later_data() {
-    for (whole, is_reopened) in [(true, false), (false, false), (true, true), (false, true)] {
-        let host = Host::new(17);
-        host.run(move |env| async move {
-            let mut group = fresh(&env).await;
-            group.drain_buffer(true);
-            write(&env, &group, 1, 0, 8).await.expect("a write");
-            if whole {
-                group.advance_commit(ONE, Lsn::new(Term(1), 1));
-                env.sleep(Duration::from_secs(10)).await;
-                assert_eq!(group.status().destaged_blocks, 1, "a chunk on capacity");
-            }
-            let count = if whole { base::CHUNK_SECTORS } else { 8 };
-            let (range, lsn) = (SectorRange::new(0, count), Lsn::new(Term(1), 2));
-            discard(&env, &group, lsn, range).await;
-            group.advance_commit(ONE, lsn);
-            env.sleep(Duration::from_secs(10)).await;
-            write(&env, &group, 3, 16, 8).await.expect("a write");
-            if is_reopened {
-                group.close().await;
-                drop(group);
-                group = open(&env).await.expect("again");
-            }
-            // Above K: the log alone holds the chunk, and does not hold the discard.
-            let changed = group.changed_since(ONE, Lsn::new(Term(1), 1), 0);
-            let is_known = changed.ranges.iter().any(|changed| changed.contains(range));
-            assert!(is_known, "forgotten: {:?}", changed.ranges);
-            if !is_reopened {
-                let later = group.changed_since(ONE, lsn, 0).ranges;
-                assert_eq!(later, [SectorRange::new(16, 8)], "and what is known stays exact");
-            }
-        });
-    }
 }
 
 #[test]

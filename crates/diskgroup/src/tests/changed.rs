@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is told to a component that was away (rule 30).
+
+use super::scenarios::{Host, ONE, fresh, open, write};
+use super::*;
+
+async fn discard(env: &Env, group: &DiskGroup, lsn: Lsn, range: SectorRange) {
+    let append = Append {
+        component: ONE,
+        lsn,
+        term: Term(1),
+        range,
+        kind: AppendKind::Discard,
+        crcs: &wire::Crcs::NONE,
+        payload: env.buf(0).freeze(),
+        marks: &[],
+    };
+    group.append(append).await.expect("a discard");
+}
+
+#[test]
+fn zeros_beside_a_chunks_first_data_stay_known_as_changed() {
+    let host = Host::new(16);
+    host.run(|env| async move {
+        let group = fresh(&env).await;
+        write(&env, &group, 1, 0, 8).await.expect("a write");
+        let (lsn, range) = (Lsn::new(Term(1), 2), SectorRange::new(16, 8));
+        discard(&env, &group, lsn, range).await;
+        group.advance_commit(ONE, lsn);
+        group.drain_buffer(true);
+        env.sleep(Duration::from_secs(10)).await;
+        assert_eq!(group.status().destaged_blocks, 1, "both are on capacity");
+        // Rule 30: who was away since lsn 1 may still hold what was discarded.
+        let changed = group.changed_since(ONE, Lsn::new(Term(1), 1), 0);
+        let is_known = changed.ranges.iter().any(|changed| changed.contains(range));
+        assert!(is_known, "forgotten: {:?}", changed.ranges);
+        assert!(group.changed_since(ONE, lsn, 0).ranges.is_empty(), "and nothing else");
+    });
+}
+
+#[test]
+fn a_discard_that_left_the_log_is_known_beside_later_data() {
+    for (whole, is_reopened) in [(true, false), (false, false), (true, true), (false, true)] {
+        let host = Host::new(17);
+        host.run(move |env| async move {
+            let mut group = fresh(&env).await;
+            group.drain_buffer(true);
+            write(&env, &group, 1, 0, 8).await.expect("a write");
+            if whole {
+                group.advance_commit(ONE, Lsn::new(Term(1), 1));
+                env.sleep(Duration::from_secs(10)).await;
+                assert_eq!(group.status().destaged_blocks, 1, "a chunk on capacity");
+            }
+            let count = if whole { base::CHUNK_SECTORS } else { 8 };
+            let (range, lsn) = (SectorRange::new(0, count), Lsn::new(Term(1), 2));
+            discard(&env, &group, lsn, range).await;
+            group.advance_commit(ONE, lsn);
+            env.sleep(Duration::from_secs(10)).await;
+            write(&env, &group, 3, 16, 8).await.expect("a write");
+            if is_reopened {
+                group.close().await;
+                drop(group);
+                group = open(&env).await.expect("again");
+            }
+            // Above K: the log alone holds the chunk, and does not hold the discard.
+            let changed = group.changed_since(ONE, Lsn::new(Term(1), 1), 0);
+            let is_known = changed.ranges.iter().any(|changed| changed.contains(range));
+            assert!(is_known, "forgotten: {:?}", changed.ranges);
+            if !is_reopened {
+                let later = group.changed_since(ONE, lsn, 0).ranges;
+                assert_eq!(later, [SectorRange::new(16, 8)], "and what is known stays exact");
+            }
+        });
+    }
+}
