@@ -455,6 +455,9 @@ impl State {
     fn freed(&mut self, device: usize, chunk: u32, was: ChunkEntry) {
         let key = chunk_key(was.serial, u64::from(was.index));
         self.chunks.set_base(key, None);
+        if let Some(component) = self.components.get_mut(was.serial) {
+            component.erased = component.erased.max(was.lsn);
+        }
         if !self.mutations.leak_discarded {
             self.capacity[device].freeing.push_back(chunk);
         }

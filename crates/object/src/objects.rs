@@ -136,9 +136,9 @@ struct Slot {
     settled: Notify,
     /// The newest term in which an owner was born here (rule 23).
     used: Term,
-    /// A record named this run as the owner.
-    was_mine: bool,
-    /// The newest term of this run whose end the components were told of.
+    /// This run was the owner, or tried to be: a component may take it for that.
+    is_wanted: bool,
+    /// The newest term of another owner that the components were told of.
     consented: Term,
     /// The source of the next take-over.
     prefer: Option<ComponentId>,

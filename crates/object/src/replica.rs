@@ -350,6 +350,10 @@ impl Replicas {
             let wait = self.grants.wait(old.owner, newest, self.env.now());
             if !wait.is_zero() {
                 base::hit(base::Probe::FenceWaited);
+                let (component, from) = (target.component, request.from);
+                tracing::debug!(
+                    %component, ?target.term, ?from, ?old, "a fence waits for the old owner's grant"
+                );
                 // Nothing has changed: the old owner goes on (rule 52b). The taker asks again.
                 let wait_ms = u32::try_from(wait.as_millis() + 1).unwrap_or(u32::MAX);
                 let reason = Refusal::GrantedToOther { wait_ms };

@@ -40,24 +40,33 @@ fn zeros_beside_a_chunks_first_data_stay_known_as_changed() {
 
 #[test]
 fn a_discard_that_left_the_log_is_known_beside_later_data() {
-    for (whole, is_reopened) in [(true, false), (false, false), (true, true), (false, true)] {
+    let ways = [(true, true), (true, false), (false, true), (false, false)];
+    for (is_on_capacity, is_whole, is_reopened) in
+        ways.into_iter().flat_map(|(a, b)| [(a, b, false), (a, b, true)])
+    {
         let host = Host::new(17);
         host.run(move |env| async move {
             let mut group = fresh(&env).await;
             group.drain_buffer(true);
             write(&env, &group, 1, 0, 8).await.expect("a write");
-            if whole {
+            if is_on_capacity {
                 group.advance_commit(ONE, Lsn::new(Term(1), 1));
                 env.sleep(Duration::from_secs(10)).await;
                 assert_eq!(group.status().destaged_blocks, 1, "a chunk on capacity");
             }
-            let count = if whole { base::CHUNK_SECTORS } else { 8 };
+            let count = if is_whole { base::CHUNK_SECTORS } else { 8 };
             let (range, lsn) = (SectorRange::new(0, count), Lsn::new(Term(1), 2));
             discard(&env, &group, lsn, range).await;
             group.advance_commit(ONE, lsn);
             env.sleep(Duration::from_secs(10)).await;
-            write(&env, &group, 3, 16, 8).await.expect("a write");
+            // A chunk that was emptied is freed with the next batch.
+            let (other, next) = (base::CHUNK_SECTORS, Lsn::new(Term(1), 3));
+            write(&env, &group, 3, other, 8).await.expect("a write elsewhere");
+            group.advance_commit(ONE, next);
+            env.sleep(Duration::from_secs(10)).await;
+            write(&env, &group, 4, 16, 8).await.expect("a write");
             if is_reopened {
+                env.sleep(Duration::from_secs(10)).await;
                 group.close().await;
                 drop(group);
                 group = open(&env).await.expect("again");
@@ -67,7 +76,7 @@ fn a_discard_that_left_the_log_is_known_beside_later_data() {
             let is_known = changed.ranges.iter().any(|changed| changed.contains(range));
             assert!(is_known, "forgotten: {:?}", changed.ranges);
             if !is_reopened {
-                let later = group.changed_since(ONE, lsn, 0).ranges;
+                let later = group.changed_since(ONE, next, 0).ranges;
                 assert_eq!(later, [SectorRange::new(16, 8)], "and what is known stays exact");
             }
         });

@@ -106,6 +106,7 @@ impl Inner {
         if self.slots.borrow().get(&id).is_some_and(|slot| slot.is_halted) {
             return Err(ObjectError::Inaccessible);
         }
+        self.slots.borrow_mut().entry(id).or_default().is_wanted = true;
         for _ in 0..ROUNDS_MAX {
             if let Some(owner) = self.local_owner(id) {
                 match owner.phase() {

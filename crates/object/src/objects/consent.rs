@@ -17,23 +17,24 @@ use wire::{Refusal, Request, Response, Target};
 const RETRY: Duration = Duration::from_millis(300);
 
 impl Inner {
-    /// Called for each newer record: tells the components of an object that was this run's in a
-    /// lower term whose they are now.
+    /// Called for each newer record: tells the components of an object that this run may have owned,
+    /// once per term, whose they are now. "May have": a change of hands whose answer was lost, or
+    /// that another host made at this one's wish, is known to the components and perhaps not here.
     pub(super) fn consent_if_deposed(self: &Rc<Self>, record: &ObjectRecord) {
         let me = self.context.me_as_owner();
-        if record.owner.is_none_or(|owner| owner == me) {
-            let mut slots = self.slots.borrow_mut();
-            slots.entry(record.id).or_default().was_mine |= record.owner == Some(me);
-            return;
-        }
         let must_tell = {
             let mut slots = self.slots.borrow_mut();
             let slot = slots.entry(record.id).or_default();
+            slot.is_wanted |= record.owner == Some(me);
+            let is_given = record.owner.is_some_and(|owner| owner != me);
             let serves = matches!(&slot.route, Route::Local(owner) if !owner.is_stopped());
-            assert!(!serves || slot.used >= record.term, "consent of an owner that still answers");
-            let was_mine = std::mem::take(&mut slot.was_mine) || slot.used > slot.consented;
-            slot.consented = slot.consented.max(slot.used);
-            was_mine && record.term > slot.used
+            let may_tell = !serves || slot.used >= record.term;
+            assert!(!is_given || may_tell, "consent of an owner that still answers");
+            let must_tell = is_given && slot.is_wanted && record.term > slot.consented;
+            if must_tell {
+                slot.consented = record.term;
+            }
+            must_tell && record.term > slot.used
         };
         if !must_tell || self.context.options.mutations.never_consent {
             return;
