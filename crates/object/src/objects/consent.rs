@@ -7,7 +7,7 @@
 //! stopped answering before it says anything.
 
 use super::{Inner, Route};
-use base::{ComponentId, HostId, ObjectId, Session, Term};
+use base::{ComponentId, HostId, ObjectId, Session, Term, Version};
 use directory::ObjectRecord;
 use std::rc::Rc;
 use std::time::Duration;
@@ -75,7 +75,10 @@ impl Inner {
         let (term, seat) = (record.term, of.seat);
         // The session is below every one that the new owner uses.
         let target = Target { object, component, term, seat, session: Session(0) };
-        let request = Request::Fence { target, version: record.version, owner, create: None };
+        // No version: the owner's own record may be an earlier one of the same term, and must not
+        // look like one that the directory has forgotten (rule 25).
+        let version = Version(0);
+        let request = Request::Fence { target, version, owner, create: None };
         Some((of.host, request, term))
     }
 
