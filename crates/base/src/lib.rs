@@ -7,6 +7,7 @@
 mod crc;
 mod id;
 mod map;
+mod named;
 mod probe;
 mod quirk;
 mod request;

@@ -7,114 +7,94 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-macro_rules! probes {
-    ($($(#[$doc:meta])* $name:ident: $text:literal,)*) => {
-        /// One place.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Probe {
-            $($(#[$doc])* $name,)*
-        }
-
-        impl Probe {
-            /// All of them.
-            pub const ALL: &[Self] = &[$(Self::$name,)*];
-
-            /// Its name, for people.
-            #[must_use]
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(Self::$name => $text,)*
-                }
-            }
-        }
-    };
-}
-
-probes! {
-    /// A segment of the log was closed and the next one opened.
-    LogTurned: "log-turned",
-    /// Appends waited for room.
-    LogPressed: "log-pressed",
-    /// An append did not fit the commit under composition.
-    LogDeferred: "log-deferred",
-    /// Entries were moved to the log's head so that a segment could be freed.
-    LogMoved: "log-moved",
-    /// A block that the log held in parts was merged.
-    DestageFolded: "destage-folded",
-    /// A chunk was cleared or freed by a discard.
-    DestageCleared: "destage-cleared",
-    /// Destage waited for K.
-    DestageWaited: "destage-waited",
-    /// A row was written so that what a segment said about requests outlives it.
-    DestageKeptMarks: "destage-kept-marks",
-    /// Pages and rows were written and the journal began anew.
-    Checkpoint: "checkpoint",
-    /// A CRC page was read again after it had been evicted.
-    PageLoaded: "page-loaded",
-    /// A commit at the log's end was torn.
-    RecoveryTorn: "recovery-torn",
-    /// A segment had no summary that counts.
-    RecoveryScanned: "recovery-scanned",
-    /// Records of the journal were replayed.
-    RecoveryJournal: "recovery-journal",
-    /// A take-over was claimed by CAS.
-    TakeOverClaimed: "take-over-claimed",
-    /// A component could not be reached by a take-over.
-    TakeOverGone: "take-over-gone",
-    /// A take-over made tails equal.
-    TakeOverReconciled: "take-over-reconciled",
-    /// Reconciliation brought a request's effect to another component.
-    MarkDone: "mark-done",
-    /// Reconciliation took a request's effect back.
-    MarkUndone: "mark-undone",
-    /// A take-over began anew.
-    TakeOverAgain: "take-over-again",
-    /// A fence was refused because a replica knows a higher term.
-    FenceOutranked: "fence-outranked",
-    /// A fence waited until a grant to the old owner had run out.
-    FenceWaited: "fence-waited",
-    /// An owner that lost an object while it lived told the components so.
-    DeposedConsented: "deposed-consented",
-    /// A fence waited for appends in flight.
-    FenceDrained: "fence-drained",
-    /// A frame of another session or seat was refused.
-    FrameOfOther: "frame-of-other",
-    /// A frame of a lower term was refused.
-    FrameOutdated: "frame-outdated",
-    /// A session was opened again at the same term and frames were sent again.
-    SessionResent: "session-resent",
-    /// The outcome of a CAS was in doubt.
-    CasInDoubt: "cas-in-doubt",
-    /// A CAS was lost to somebody else.
-    CasLost: "cas-lost",
-    /// A component was marked absent.
-    MarkedAbsent: "marked-absent",
-    /// A component admitted a loss.
-    AdmittedLoss: "admitted-loss",
-    /// An owner stepped down while writes were in flight.
-    SteppedDownBusy: "stepped-down-busy",
-    /// A read waited for a grant.
-    ReadWaitedForGrant: "read-waited-for-grant",
-    /// A read's source was no longer active when its data had come.
-    ReadLapsed: "read-lapsed",
-    /// A read found bad data and was repaired from another component.
-    ReadRepaired: "read-repaired",
-    /// A resync copied a range.
-    ResyncCopied: "resync-copied",
-    /// A write completed without the target of a resync.
-    ResyncDirtyAgain: "resync-dirty-again",
-    /// A component became active again.
-    ResyncJoined: "resync-joined",
-    /// A resync ended without success.
-    ResyncFailed: "resync-failed",
-    /// Ownership was handed over by agreement.
-    HandedOver: "handed-over",
-    /// A write that was sent again was recognised.
-    RequestKnown: "request-known",
-    /// A client's frame of another term was refused.
-    ClientOutdated: "client-outdated",
-    /// A reconnecting client waited for requests of before.
-    ClientDrained: "client-drained",
+crate::named! {
+    /// One place.
+    pub enum Probe {
+        /// A segment of the log was closed and the next one opened.
+        LogTurned = "log-turned",
+        /// Appends waited for room.
+        LogPressed = "log-pressed",
+        /// An append did not fit the commit under composition.
+        LogDeferred = "log-deferred",
+        /// Entries were moved to the log's head so that a segment could be freed.
+        LogMoved = "log-moved",
+        /// A block that the log held in parts was merged.
+        DestageFolded = "destage-folded",
+        /// A chunk was cleared or freed by a discard.
+        DestageCleared = "destage-cleared",
+        /// Destage waited for K.
+        DestageWaited = "destage-waited",
+        /// A row was written so that what a segment said about requests outlives it.
+        DestageKeptMarks = "destage-kept-marks",
+        /// Pages and rows were written and the journal began anew.
+        Checkpoint = "checkpoint",
+        /// A CRC page was read again after it had been evicted.
+        PageLoaded = "page-loaded",
+        /// A commit at the log's end was torn.
+        RecoveryTorn = "recovery-torn",
+        /// A segment had no summary that counts.
+        RecoveryScanned = "recovery-scanned",
+        /// Records of the journal were replayed.
+        RecoveryJournal = "recovery-journal",
+        /// A take-over was claimed by CAS.
+        TakeOverClaimed = "take-over-claimed",
+        /// A component could not be reached by a take-over.
+        TakeOverGone = "take-over-gone",
+        /// A take-over made tails equal.
+        TakeOverReconciled = "take-over-reconciled",
+        /// Reconciliation brought a request's effect to another component.
+        MarkDone = "mark-done",
+        /// Reconciliation took a request's effect back.
+        MarkUndone = "mark-undone",
+        /// A take-over began anew.
+        TakeOverAgain = "take-over-again",
+        /// A fence was refused because a replica knows a higher term.
+        FenceOutranked = "fence-outranked",
+        /// A fence waited until a grant to the old owner had run out.
+        FenceWaited = "fence-waited",
+        /// An owner that lost an object while it lived told the components so.
+        DeposedConsented = "deposed-consented",
+        /// A fence waited for appends in flight.
+        FenceDrained = "fence-drained",
+        /// A frame of another session or seat was refused.
+        FrameOfOther = "frame-of-other",
+        /// A frame of a lower term was refused.
+        FrameOutdated = "frame-outdated",
+        /// A session was opened again at the same term and frames were sent again.
+        SessionResent = "session-resent",
+        /// The outcome of a CAS was in doubt.
+        CasInDoubt = "cas-in-doubt",
+        /// A CAS was lost to somebody else.
+        CasLost = "cas-lost",
+        /// A component was marked absent.
+        MarkedAbsent = "marked-absent",
+        /// A component admitted a loss.
+        AdmittedLoss = "admitted-loss",
+        /// An owner stepped down while writes were in flight.
+        SteppedDownBusy = "stepped-down-busy",
+        /// A read waited for a grant.
+        ReadWaitedForGrant = "read-waited-for-grant",
+        /// A read's source was no longer active when its data had come.
+        ReadLapsed = "read-lapsed",
+        /// A read found bad data and was repaired from another component.
+        ReadRepaired = "read-repaired",
+        /// A resync copied a range.
+        ResyncCopied = "resync-copied",
+        /// A write completed without the target of a resync.
+        ResyncDirtyAgain = "resync-dirty-again",
+        /// A component became active again.
+        ResyncJoined = "resync-joined",
+        /// A resync ended without success.
+        ResyncFailed = "resync-failed",
+        /// Ownership was handed over by agreement.
+        HandedOver = "handed-over",
+        /// A write that was sent again was recognised.
+        RequestKnown = "request-known",
+        /// A client's frame of another term was refused.
+        ClientOutdated = "client-outdated",
+        /// A reconnecting client waited for requests of before.
+        ClientDrained = "client-drained",
+    }
 }
 
 static COUNTS: [AtomicU64; Probe::ALL.len()] = [const { AtomicU64::new(0) }; Probe::ALL.len()];

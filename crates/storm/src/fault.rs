@@ -1,103 +1,71 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What may go wrong at any moment, drawn by weight.
 
-/// One kind of fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// Power loss of a host.
-    Crash,
-    /// `kill -9` of a host's process.
-    Kill,
-    /// Power loss of every host at once.
-    CrashAll,
-    /// Power loss of all hosts of a rack.
-    CrashRack,
-    /// A host that is down starts again.
-    Boot,
-    /// Two hosts stop hearing each other; everybody else hears both.
-    Partition,
-    /// A host stops hearing another one, but not the other way round.
-    OneWay,
-    /// A host stops hearing everybody, the directory included.
-    Isolate,
-    /// All connections between two hosts are reset.
-    Reset,
-    /// As `Reset`, but one end of each does not learn it: a second connection comes beside it.
-    HalfReset,
-    /// What two hosts send each other takes up to a second and a half.
-    Clog,
-    /// Everybody hears everybody again, at full speed.
-    Heal,
-    /// A process stops, for as long as 20 s, and comes back believing what it believed.
-    Pause,
-    /// A process gets no CPU now and then, for tens of milliseconds each.
-    Stutter,
-    /// The directory's process is killed; it comes back by `Boot`.
-    DirectoryAway,
-    /// Nobody reaches the directory, which lives: it lost its majority.
-    DirectoryCut,
-    /// A host's wall clock is set forward or back, by up to ten years.
-    WallJump,
-    /// A device becomes slower, up to 256 times.
-    SlowDisk,
-    /// A device answers nothing.
-    FreezeDisk,
-    /// A device fails all reads.
-    FailReads,
-    /// A device fails all writes, which may have done something all the same.
-    FailWrites,
-    /// A device fails all flushes.
-    FailFlushes,
-    /// Nothing but time.
-    Calm,
-    /// Bits of a device's media flip (by [`crate::Story::Damage`] alone).
-    BitRot,
-    /// A part of a device cannot be read (by `Damage` alone).
-    LatentError,
-    /// A device says that a write was done, and did nothing (by `Damage` alone).
-    LostWrite,
-    /// A device puts a write elsewhere (by `Damage` alone).
-    MisdirectedWrite,
-    /// A device says that it flushed, and did not (by [`crate::Story::LyingFlush`] alone).
-    LyingFlush,
-    /// A clock that is wrong by more than the protocol allows (by `WildClock` alone).
-    WildClock,
+base::named! {
+    /// One kind of fault.
+    pub enum Fault {
+        /// Power loss of a host.
+        Crash = "crash",
+        /// `kill -9` of a host's process.
+        Kill = "kill",
+        /// Power loss of every host at once.
+        CrashAll = "crash-all",
+        /// Power loss of all hosts of a rack.
+        CrashRack = "crash-rack",
+        /// A host that is down starts again.
+        Boot = "boot",
+        /// Two hosts stop hearing each other; everybody else hears both.
+        Partition = "partition",
+        /// A host stops hearing another one, but not the other way round.
+        OneWay = "one-way",
+        /// A host stops hearing everybody, the directory included.
+        Isolate = "isolate",
+        /// All connections between two hosts are reset.
+        Reset = "reset",
+        /// As `Reset`, but one end of each does not learn it: a second connection comes beside it.
+        HalfReset = "half-reset",
+        /// What two hosts send each other takes up to a second and a half.
+        Clog = "clog",
+        /// Everybody hears everybody again, at full speed.
+        Heal = "heal",
+        /// A process stops, for as long as 20 s, and comes back believing what it believed.
+        Pause = "pause",
+        /// A process gets no CPU now and then, for tens of milliseconds each.
+        Stutter = "stutter",
+        /// The directory's process is killed; it comes back by `Boot`.
+        DirectoryAway = "directory-away",
+        /// Nobody reaches the directory, which lives: it lost its majority.
+        DirectoryCut = "directory-cut",
+        /// A host's wall clock is set forward or back, by up to ten years.
+        WallJump = "wall-jump",
+        /// A device becomes slower, up to 256 times.
+        SlowDisk = "slow-disk",
+        /// A device answers nothing.
+        FreezeDisk = "freeze-disk",
+        /// A device fails all reads.
+        FailReads = "fail-reads",
+        /// A device fails all writes, which may have done something all the same.
+        FailWrites = "fail-writes",
+        /// A device fails all flushes.
+        FailFlushes = "fail-flushes",
+        /// Nothing but time.
+        Calm = "calm",
+        /// Bits of a device's media flip (by [`crate::Story::Damage`] alone).
+        BitRot = "bit-rot",
+        /// A part of a device cannot be read (by `Damage` alone).
+        LatentError = "latent-error",
+        /// A device says that a write was done, and did nothing (by `Damage` alone).
+        LostWrite = "lost-write",
+        /// A device puts a write elsewhere (by `Damage` alone).
+        MisdirectedWrite = "misdirected-write",
+        /// A device says that it flushed, and did not (by [`crate::Story::LyingFlush`] alone).
+        LyingFlush = "lying-flush",
+        /// A clock that is wrong by more than the protocol allows (by `WildClock` alone).
+        WildClock = "wild-clock",
+    }
 }
 
 impl Fault {
-    /// All kinds.
-    pub const ALL: [Self; 29] = [
-        Self::Crash,
-        Self::Kill,
-        Self::CrashAll,
-        Self::CrashRack,
-        Self::Boot,
-        Self::Partition,
-        Self::OneWay,
-        Self::Isolate,
-        Self::Reset,
-        Self::HalfReset,
-        Self::Clog,
-        Self::Heal,
-        Self::Pause,
-        Self::Stutter,
-        Self::DirectoryAway,
-        Self::DirectoryCut,
-        Self::WallJump,
-        Self::SlowDisk,
-        Self::FreezeDisk,
-        Self::FailReads,
-        Self::FailWrites,
-        Self::FailFlushes,
-        Self::Calm,
-        Self::BitRot,
-        Self::LatentError,
-        Self::LostWrite,
-        Self::MisdirectedWrite,
-        Self::LyingFlush,
-        Self::WildClock,
-    ];
-
     /// Whether the random injector may choose it: it needs no knowledge of what is whole.
     #[must_use]
     pub fn is_random(self) -> bool {
@@ -132,7 +100,7 @@ impl Counts {
 
     /// Each kind with its count.
     pub fn iter(&self) -> impl Iterator<Item = (Fault, u64)> + '_ {
-        Fault::ALL.into_iter().map(|fault| (fault, self.0[fault as usize]))
+        Fault::ALL.iter().copied().map(|fault| (fault, self.0[fault as usize]))
     }
 }
 
@@ -146,7 +114,7 @@ impl Weights {
     #[must_use]
     pub fn draw(rng: &mut base::Rng) -> Self {
         let mut weights = [0; Fault::ALL.len()];
-        for fault in Fault::ALL.into_iter().filter(|fault| fault.is_random()) {
+        for fault in Fault::ALL.iter().copied().filter(|fault| fault.is_random()) {
             weights[fault as usize] = match fault {
                 Fault::Boot => 8,
                 Fault::Heal => 5,
@@ -175,7 +143,7 @@ impl Weights {
     #[must_use]
     pub fn next(&self, rng: &mut base::Rng) -> Fault {
         let mut at = rng.below(self.0.iter().sum::<u64>().max(1));
-        for fault in Fault::ALL {
+        for fault in Fault::ALL.iter().copied() {
             let weight = self.0[fault as usize];
             if at < weight {
                 return fault;

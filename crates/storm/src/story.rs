@@ -4,74 +4,54 @@
 use std::fmt;
 use std::str::FromStr;
 
-macro_rules! stories {
-    ($($(#[$doc:meta])* $name:ident: $text:literal,)*) => {
-        /// What goes wrong in a round.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Story {
-            $($(#[$doc])* $name,)*
-        }
-
-        impl Story {
-            /// All of them.
-            pub const ALL: &[Self] = &[$(Self::$name,)*];
-
-            /// Its name on the command line.
-            #[must_use]
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(Self::$name => $text,)*
-                }
-            }
-        }
-    };
-}
-
-stories! {
-    /// Random faults at random moments.
-    Random: "random",
-    /// The owner's way to a replica is cut, and it dies before it learns so.
-    Severed: "severed",
-    /// The owner hears nobody while its clients go on, and comes back.
-    Isolated: "isolated",
-    /// The owner loses the directory first and everybody else later.
-    LateIsolation: "late-isolation",
-    /// The owner loses the directory and one replica, and keeps the other.
-    HalfBlind: "half-blind",
-    /// The owner and all others lose a replica that alone keeps the directory.
-    LoneReplica: "lone-replica",
-    /// A replica restarts while it is asked to let in another owner than the one that it granted.
-    ForgottenGrant: "forgotten-grant",
-    /// An owner that was succeeded meets its replicas again before it can ask the directory.
-    BlindReturn: "blind-return",
-    /// Something fails in the moment in which a replica becomes active again.
-    JoinFault: "join-fault",
-    /// Something fails in the middle of a resync.
-    ResyncFault: "resync-fault",
-    /// A replica comes and goes.
-    Flaps: "flaps",
-    /// An owner that was succeeded meets a replica that has just restarted.
-    OldOwner: "old-owner",
-    /// A replica's device holds writes back while its owner is succeeded.
-    HeldWrites: "held-writes",
-    /// Ownership moves from host to host and back.
-    PingPong: "ping-pong",
-    /// Something fails in the middle of a take-over.
-    TakeOverFault: "take-over-fault",
-    /// Links and devices that are slow but alive, under random faults.
-    Slow: "slow",
-    /// The directory is gone for minutes, with and without another fault meanwhile.
-    LongOutage: "long-outage",
-    /// A host is away for minutes while the others go on.
-    LongAbsence: "long-absence",
-    /// A device fails, or all of a host's, and is well again after a while.
-    DyingDevice: "dying-device",
-    /// The content of one host's devices is damaged where others hold a whole copy.
-    Damage: "damage",
-    /// Beyond the contract: a device says that it flushed, and did not, and the power fails.
-    LyingFlush: "lying-flush",
-    /// Beyond the contract: clocks that are wrong by more than the protocol allows.
-    WildClock: "wild-clock",
+base::named! {
+    /// What goes wrong in a round.
+    pub enum Story {
+        /// Random faults at random moments.
+        Random = "random",
+        /// The owner's way to a replica is cut, and it dies before it learns so.
+        Severed = "severed",
+        /// The owner hears nobody while its clients go on, and comes back.
+        Isolated = "isolated",
+        /// The owner loses the directory first and everybody else later.
+        LateIsolation = "late-isolation",
+        /// The owner loses the directory and one replica, and keeps the other.
+        HalfBlind = "half-blind",
+        /// The owner and all others lose a replica that alone keeps the directory.
+        LoneReplica = "lone-replica",
+        /// A replica restarts while it is asked to let in another owner than the one that it granted.
+        ForgottenGrant = "forgotten-grant",
+        /// An owner that was succeeded meets its replicas again before it can ask the directory.
+        BlindReturn = "blind-return",
+        /// Something fails in the moment in which a replica becomes active again.
+        JoinFault = "join-fault",
+        /// Something fails in the middle of a resync.
+        ResyncFault = "resync-fault",
+        /// A replica comes and goes.
+        Flaps = "flaps",
+        /// An owner that was succeeded meets a replica that has just restarted.
+        OldOwner = "old-owner",
+        /// A replica's device holds writes back while its owner is succeeded.
+        HeldWrites = "held-writes",
+        /// Ownership moves from host to host and back.
+        PingPong = "ping-pong",
+        /// Something fails in the middle of a take-over.
+        TakeOverFault = "take-over-fault",
+        /// Links and devices that are slow but alive, under random faults.
+        Slow = "slow",
+        /// The directory is gone for minutes, with and without another fault meanwhile.
+        LongOutage = "long-outage",
+        /// A host is away for minutes while the others go on.
+        LongAbsence = "long-absence",
+        /// A device fails, or all of a host's, and is well again after a while.
+        DyingDevice = "dying-device",
+        /// The content of one host's devices is damaged where others hold a whole copy.
+        Damage = "damage",
+        /// Beyond the contract: a device says that it flushed, and did not, and the power fails.
+        LyingFlush = "lying-flush",
+        /// Beyond the contract: clocks that are wrong by more than the protocol allows.
+        WildClock = "wild-clock",
+    }
 }
 
 impl Story {

@@ -78,7 +78,7 @@ impl Summary {
             self.lost_hosts
         );
         let faults: Vec<_> =
-            self.faults.iter().map(|(fault, count)| format!("{fault:?} {count}")).collect();
+            self.faults.iter().map(|(fault, count)| format!("{} {count}", fault.name())).collect();
         println!("faults: {}", faults.join(", "));
         if self.beyond > 0 {
             println!(
