@@ -123,7 +123,10 @@ impl Inner {
             match claim(&self.context, id, used).await {
                 Ok((record, revision)) => match self.rise(id, record, revision).await {
                     Ok(()) => return Ok(()),
-                    Err(Failed::Again(_)) => self.env().sleep(RETRY).await,
+                    Err(Failed::Again(_)) => {
+                        base::hit(base::Probe::TakeOverAgain);
+                        self.env().sleep(RETRY).await;
+                    }
                     Err(Failed::Outranked(seen))
                         if !is_rolled_back(&self.context, id, seen).await =>
                     {
