@@ -213,7 +213,7 @@ async fn destage_oldest(
 }
 
 async fn destage_segment(inner: &Rc<Inner>, segment: Segment) -> Result<(), GroupError> {
-    let Segment { number: segment, bytes, found } = segment;
+    let Segment { number: segment, bytes, found, named } = segment;
     let mutations = inner.options.mutations;
     if mutations.free_before_destage {
         keep_marks(inner, segment).await?;
@@ -253,6 +253,7 @@ async fn destage_segment(inner: &Rc<Inner>, segment: Segment) -> Result<(), Grou
     if mutations.free_before_destage {
         return Ok(());
     }
+    move_to_head(inner, still_open(inner, &named)).await?;
     keep_marks(inner, segment).await?;
     {
         let mut state = inner.state.borrow_mut();
@@ -272,6 +273,29 @@ fn disagreement(inner: &Inner, segment: u64) -> GroupError {
         structure: crate::types::Structure::Segment(segment),
         source: format::FormatError::Field { name: "entries" },
     }
+}
+
+/// Whose effect the entries above K are goes ahead of a segment that is freed: the next owner may
+/// have to undo them, and says so by their requests (rule 46).
+fn still_open(inner: &Inner, named: &[Entry]) -> Vec<Move> {
+    if inner.options.mutations.forget_open {
+        return Vec::new();
+    }
+    let state = inner.state.borrow();
+    let is_open = |entry: &&Entry| {
+        state.components.get(entry.serial).is_some_and(|c| c.row.commit < entry.lsn)
+    };
+    let move_of = |entry: &Entry| Move {
+        serial: entry.serial,
+        kind: EntryKind::Done,
+        range: entry.range,
+        lsn: entry.lsn,
+        crcs: Vec::new(),
+        payload: Vec::new(),
+        id: entry.id,
+        still: Still::Open,
+    };
+    named.iter().filter(is_open).map(move_of).collect()
 }
 
 /// What the segment said about requests goes into the components' rows before it is gone (rule 46).

@@ -93,7 +93,8 @@ impl State {
         }
         component.row.durable = component.row.durable.max(entry.lsn);
         let info = &mut self.log.infos[(segment - self.log.tail) as usize];
-        if let Some(id) = entry.id {
+        // What is moved was noted where it stood before, and may have been undone since.
+        if let Some(id) = entry.id.filter(|_| !entry.is_moved) {
             note_mark(component, info, entry, id, self.is_recovering);
         }
         if entry.lsn > component.row.commit && (!entry.is_moved || self.is_recovering) {

@@ -4,7 +4,7 @@
 use crate::build::{Build, Limits, Position, Sealed};
 use crate::index::Place;
 use crate::state::State;
-use base::{Incarnation, Lsn, Mark, Quirk, SectorRange};
+use base::{Incarnation, Lsn, Mark, Quirk, RequestId, SectorRange};
 use env::Slice;
 use format::{CacheLayout, Entry, EntryKind, KnownCommit, Summary};
 use std::collections::VecDeque;
@@ -30,6 +30,8 @@ pub(crate) enum Still {
     Cleared(u64, Place),
     /// The pieces up to the lsn are exactly these.
     Pieces(u64, Vec<Place>),
+    /// It is above K.
+    Open,
 }
 
 /// An entry on its way to the log's head, out of a segment that is to be freed.
@@ -40,6 +42,8 @@ pub(crate) struct Move {
     pub(crate) lsn: Lsn,
     pub(crate) crcs: Vec<u32>,
     pub(crate) payload: Vec<u8>,
+    /// Whose effect it is, where nothing but this says so (rule 46).
+    pub(crate) id: Option<RequestId>,
     pub(crate) still: Still,
 }
 
@@ -313,6 +317,7 @@ impl State {
         let mut build = Build::new(self.log.limits);
         while let Some(next) = self.log.moves.front() {
             let blocks = next.range.blocks();
+            let marks = next.id.map(Mark::Done);
             if !build.fits(next.payload.len(), (blocks.end - blocks.start) as usize, 0) {
                 break;
             }
@@ -337,7 +342,7 @@ impl State {
                     lsn: next.lsn,
                     crcs: &next.crcs,
                     payload: &next.payload,
-                    marks: &[], // said where it stood before; kept in the row (`keep_marks`)
+                    marks: marks.as_slice(),
                 },
             );
             base::hit(base::Probe::LogMoved);
@@ -363,6 +368,9 @@ impl State {
                 }
                 _ => false,
             },
+            Still::Open => {
+                self.components.get(moved.serial).is_some_and(|c| c.row.commit < moved.lsn)
+            }
         }
     }
 

@@ -93,6 +93,8 @@ mutations! {
     truncate_damage: "recovery",
     /// Free the segment before what it said about requests is in the rows.
     forget_marks: "46",
+    /// Free the segment of an entry above K without a word of whose effect it was.
+    forget_open: "46",
     /// A chunk that a discard freed is not given back.
     leak_discarded: "leak",
     /// A chunk that a batch allocated for a component deleted meanwhile is not given back.

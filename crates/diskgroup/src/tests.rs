@@ -20,6 +20,7 @@ mod campaign;
 mod changed;
 mod faults;
 mod load;
+mod open;
 mod oracle;
 mod scenarios;
 mod switches;

@@ -72,6 +72,7 @@ fn move_of(found: &Found, block: u64, key: u64, place: Place, bytes: &[u8]) -> M
         lsn: found.entry.lsn,
         crcs: found.crcs.get(number).copied().into_iter().collect(),
         payload: bytes.get(from..end).unwrap_or_default().to_vec(),
+        id: None,
         still: Still::Live(key, place),
     }
 }
@@ -104,6 +105,7 @@ impl State {
                 lsn: entry.lsn,
                 crcs: Vec::new(),
                 payload: Vec::new(),
+                id: None,
                 still: Still::Cleared(key, place),
             });
             return;
@@ -238,6 +240,7 @@ fn folded(serial: u32, block: u64, lsn: u64, whole: Vec<u8>, pieces: &[Piece]) -
         lsn: Lsn(lsn),
         crcs: vec![crc32c(&whole)],
         payload: whole,
+        id: None,
         still: Still::Pieces(block_key(serial, block), places),
     }
 }

@@ -9,6 +9,8 @@ pub(super) struct Segment {
     pub(super) number: u64,
     pub(super) bytes: Buf,
     pub(super) found: Vec<Found>,
+    /// Entries that say whose effect they, or others with their lsn, are.
+    pub(super) named: Vec<Entry>,
 }
 
 /// Reads the segment behind the oldest one while that is destaged, so that destage never stands
@@ -46,13 +48,17 @@ pub(super) async fn read_back(inner: &Inner, segment: u64) -> Result<Segment, Gr
         bytes[to_usize(got)..to_usize(got) + part.len()].copy_from_slice(&part);
         got += part.len() as u64;
     }
-    let found = parse(inner, segment, &bytes)?;
-    Ok(Segment { number: segment, bytes, found })
+    let (found, named) = parse(inner, segment, &bytes)?;
+    Ok(Segment { number: segment, bytes, found, named })
 }
 
-fn parse(inner: &Inner, segment: u64, bytes: &[u8]) -> Result<Vec<Found>, GroupError> {
+fn parse(
+    inner: &Inner,
+    segment: u64,
+    bytes: &[u8],
+) -> Result<(Vec<Found>, Vec<Entry>), GroupError> {
     let device = inner.state.borrow().log.device;
-    let (mut found, mut at) = (Vec::new(), 0);
+    let (mut found, mut named, mut at) = (Vec::new(), Vec::new(), 0);
     while at < bytes.len() {
         let decoded = Commit::decode(device, &bytes[at..]).and_then(|(commit, _, _)| {
             let fits = commit.segment == segment && commit.position as usize == at;
@@ -66,7 +72,13 @@ fn parse(inner: &Inner, segment: u64, bytes: &[u8]) -> Result<Vec<Found>, GroupE
             source,
         })?;
         let mut crcs = commit.crcs.as_slice();
-        for entry in commit.entries.into_iter().filter(|entry| !entry.kind.is_mark()) {
+        for entry in commit.entries {
+            if entry.id.is_some() && entry.kind != EntryKind::Undone {
+                named.push(entry);
+            }
+            if entry.kind.is_mark() {
+                continue;
+            }
             let (mine, rest) = crcs.split_at(entry.crc_count());
             crcs = rest;
             let payload = at as u64 + u64::from(entry.payload) * SECTOR_SIZE;
@@ -74,7 +86,7 @@ fn parse(inner: &Inner, segment: u64, bytes: &[u8]) -> Result<Vec<Found>, GroupE
         }
         at += commit.length as usize;
     }
-    Ok(found)
+    Ok((found, named))
 }
 
 impl Found {

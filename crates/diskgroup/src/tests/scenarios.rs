@@ -46,6 +46,21 @@ pub(super) async fn fresh(env: &Env) -> DiskGroup {
     group
 }
 
+/// A group with a log of a few small segments, and components on it.
+pub(super) async fn fresh_tiny(
+    env: &Env,
+    mutations: Mutations,
+    components: &[ComponentId],
+) -> DiskGroup {
+    format(env, false).await.expect("new files");
+    let options = GroupOptions { mutations, ..GroupOptions::default() };
+    let group = DiskGroup::open(env, &spec(1), options).await.expect("a new group");
+    for id in components {
+        group.create_component(*id, ObjectId(9), SECTORS).await.expect("a component");
+    }
+    group
+}
+
 pub(super) async fn write(
     env: &Env,
     group: &DiskGroup,
