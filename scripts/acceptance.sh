@@ -205,6 +205,18 @@ comes_back() {
   gabion down
 }
 
+inspect_devices() {
+  local device copy="$area/copy.img"
+  for device in "$GABION_DATA"/host1/*.img; do gabion disk inspect "$device" --read-blocks; done
+  cp --sparse=always "$device" "$copy"
+  printf 'rot' | dd of="$copy" bs=1 seek=65600 conv=notrunc status=none
+  if gabion disk inspect "$copy" --output json >"$area/found.json"; then
+    say "a damaged superblock is not noticed"; return 1
+  fi
+  test "$(field "it['findings'][0]['structure']" <"$area/found.json")" = superblock
+  rm "$copy"
+}
+
 start_processes() {
   gabion up --detach --processes --cache-size 512MiB --capacity-size 1GiB
 }
@@ -267,6 +279,7 @@ step "ext4 through nbdfuse and a loop mount" file_system
 step "bad input is refused and changes nothing" bad_input
 step "a full disk is refused" full_disk
 step "data survives down and up" comes_back
+step "gabion disk inspect" inspect_devices
 GABION_DATA="$area/processes"
 step "a cluster of processes with etcd starts" start_processes
 step "hosts 2 and 3 killed under fio --verify" killed_hosts

@@ -58,6 +58,9 @@ pub enum Command {
     /// Create, look at and delete volumes
     #[command(subcommand, arg_required_else_help = true)]
     Volume(VolumeCommand),
+    /// Look at devices by themselves
+    #[command(subcommand, arg_required_else_help = true)]
+    Disk(DiskCommand),
     /// Make a cluster of several machines
     #[command(subcommand, arg_required_else_help = true)]
     Cluster(ClusterCommand),
@@ -155,6 +158,25 @@ pub enum VolumeCommand {
         /// Its name
         name: String,
     },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum DiskCommand {
+    /// Check every structure of a device that no running host uses; nothing is written
+    #[command(after_help = "Examples:
+  gabion disk inspect /dev/nvme0n1
+  gabion disk inspect gabion-data/host1/capacity0-0.img --read-blocks
+The exit code is 0 where nothing that was written is gone, 1 where something is.")]
+    Inspect(InspectArgs),
+}
+
+#[derive(Args, Debug)]
+pub struct InspectArgs {
+    /// The device, or its file
+    pub device: String,
+    /// Read every block that holds data and compare it with its checksum
+    #[arg(long)]
+    pub read_blocks: bool,
 }
 
 #[derive(Debug, Subcommand)]

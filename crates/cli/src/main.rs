@@ -10,6 +10,7 @@ mod client;
 mod commands;
 mod create;
 mod daemon;
+mod disk;
 mod keeper;
 mod layout;
 mod lock;
@@ -58,7 +59,7 @@ fn main() -> ExitCode {
         Err(error) => return refuse(&error),
     };
     match run(&cli) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             let is_usage = error.downcast_ref::<Fail>().is_some_and(|fail| fail.usage);
             complain(&format!("{error:#}"));
@@ -96,8 +97,9 @@ fn refuse(error: &clap::Error) -> ExitCode {
     ExitCode::from(2)
 }
 
-fn run(cli: &Cli) -> anyhow::Result<()> {
-    match &cli.command {
+fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
+    let done = match &cli.command {
+        Command::Disk(command) => return disk::disk(cli, command),
         Command::Up(up) => up::up(cli, up),
         Command::Down => up::down(cli),
         Command::Status => commands::status(cli),
@@ -114,5 +116,6 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
             clap_complete::generate(*shell, &mut Cli::command(), "gabion", &mut script);
             output::write(&script)
         }
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }

@@ -28,6 +28,7 @@ mod devices;
 mod durable;
 mod group;
 mod index;
+mod inspect;
 mod log;
 mod mutations;
 mod pace;
@@ -42,6 +43,10 @@ mod types;
 
 pub use audit::{Audit, Inconsistency};
 pub use group::DiskGroup;
+pub use inspect::{
+    CacheContent, CapacityContent, ComponentContent, Content, Finding, Inspection, SegmentContent,
+    Severity, inspect,
+};
 pub use mutations::Mutations;
 pub use types::{
     Append, AppendKind, Changed, ComponentInfo, ComponentMeta, CreateSizes, GroupError,

@@ -230,7 +230,7 @@ fn fitting(
     (follows && fits).then_some((commit, crc))
 }
 
-fn payload_is_whole(commit: &Commit, bytes: &Buf, at: usize) -> bool {
+pub(crate) fn payload_is_whole(commit: &Commit, bytes: &Buf, at: usize) -> bool {
     let mut crcs = commit.crcs.iter();
     commit.entries.iter().filter(|entry| entry.kind == EntryKind::Data).all(|entry| {
         let mut from = at + to_usize(u64::from(entry.payload) * SECTOR_SIZE);

@@ -187,6 +187,12 @@ pub enum Structure {
     /// a page of the chunk map
     #[error("chunk map page {0}")]
     MapPage(u32),
+    /// a page of block checksums
+    #[error("checksum page {0}")]
+    CrcPage(u32),
+    /// the data of a chunk
+    #[error("chunk {0}")]
+    Chunk(u32),
 }
 
 /// Why a group refuses.

@@ -9,8 +9,8 @@ const SIZES: CreateSizes = CreateSizes { cache: 2 << 20, capacity: 24 << 20 };
 pub(super) const ONE: ComponentId = ComponentId(1);
 
 pub(super) struct Host {
-    world: World,
-    key: HostKey,
+    pub(super) world: World,
+    pub(super) key: HostKey,
 }
 
 impl Host {

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Table, map, journal, checksum pages and data of a capacity device.
+
+use super::{CapacityContent, ComponentContent, Look, length};
+use crate::types::Structure;
+use base::{BLOCK_SIZE, CHUNK_SECTORS, CHUNK_SIZE, Map, crc32c};
+use format::{
+    CRC_PAGE_CHUNKS, CapacityLayout, ChunkEntry, ComponentRow, CrcPage, FormatError, Item,
+    JournalRecord, MAP_PAGE_CHUNKS, MapPage, NO_COMPONENT, PAGE_SIZE,
+};
+
+const PAGE: u64 = PAGE_SIZE as u64;
+const NOT_OPEN: &str = "the group does not open: its components come back from their other copies";
+const ONE_COPY: &str = "nothing is lost: the other copy is whole";
+/// Bytes of the journal that are looked at at a time.
+const JOURNAL_STEP: u64 = 8 << 20;
+const BLOCKS: usize = (CHUNK_SIZE / BLOCK_SIZE) as usize;
+
+/// The map as page slots and journal give it, and the journal's other items by CRC page.
+#[derive(Default)]
+struct Known {
+    map: Vec<ChunkEntry>,
+    applied: Vec<u64>,
+    items: Map<u32, Vec<(u64, Item)>>,
+    /// The last record of the journal, 0 without any.
+    last: u64,
+    /// Map pages of which one copy is damaged: perhaps the newer one.
+    in_doubt: Vec<(u32, u64, FormatError)>,
+}
+
+impl Look<'_> {
+    pub(super) async fn capacity(
+        &mut self,
+        device: u64,
+        layout: &CapacityLayout,
+    ) -> CapacityContent {
+        let mut content =
+            CapacityContent { chunks: u64::from(layout.chunks), ..CapacityContent::default() };
+        let mut rows = self.rows(device, layout).await;
+        let mut known = self.map(device, layout).await;
+        content.journal_records = self.journal(device, layout, &mut known).await;
+        self.settle_doubts(device, layout, &known).await;
+        let mut chunks: Map<(u32, u32), u32> = Map::new();
+        for (chunk, entry) in (0..).zip(&known.map) {
+            if entry.serial == NO_COMPONENT {
+                continue;
+            }
+            let Some((row, count)) = rows.get_mut(&entry.serial) else { continue }; // deleted
+            *count += 1;
+            content.allocated += 1;
+            let at = map_offset(layout, chunk);
+            let name = Structure::MapPage(chunk / MAP_PAGE_CHUNKS as u32);
+            if u64::from(entry.index) * CHUNK_SECTORS >= row.sectors {
+                self.damage(name, at, format!("chunk {chunk} is behind its component"), NOT_OPEN);
+            }
+            if let Some(other) = chunks.insert((entry.serial, entry.index), chunk) {
+                let what = format!("chunks {other} and {chunk} are the same of one component");
+                self.damage(name, at, what, NOT_OPEN);
+            }
+        }
+        known.map.iter_mut().filter(|entry| !rows.contains_key(&entry.serial)).for_each(|entry| {
+            *entry = ChunkEntry::default();
+        });
+        self.checksums(device, layout, &known, &mut content).await;
+        content.components = rows
+            .into_values()
+            .map(|(row, chunks)| ComponentContent {
+                id: row.id,
+                object: row.object,
+                serial: row.serial,
+                sectors: row.sectors,
+                chunks,
+                destaged: row.destaged,
+            })
+            .collect();
+        content
+    }
+
+    /// The newer slot of a structure, by its sequence; a slot that holds something else is a finding.
+    async fn newest<T>(
+        &mut self,
+        name: Structure,
+        offset: u64,
+        effect: &'static str,
+        decode: impl Fn(&[u8]) -> Result<(u64, T), FormatError>,
+    ) -> Option<T> {
+        let (best, wrong) = self.slots(name, offset, effect, decode).await?;
+        for (at, error) in wrong {
+            match best.is_some() {
+                true => self.remark(name, at, error, ONE_COPY),
+                false => self.damage(name, at, error, effect),
+            }
+        }
+        best
+    }
+
+    /// The newer slot, and those that hold something else.
+    async fn slots<T>(
+        &mut self,
+        name: Structure,
+        offset: u64,
+        effect: &'static str,
+        decode: impl Fn(&[u8]) -> Result<(u64, T), FormatError>,
+    ) -> Option<(Option<T>, Vec<(u64, FormatError)>)> {
+        let bytes = self.read(name, offset, 2 * PAGE_SIZE, effect).await?;
+        let mut best: Option<(u64, T)> = None;
+        let mut wrong: Vec<(u64, FormatError)> = Vec::new();
+        for (slot, page) in (0..).zip(bytes.chunks(PAGE_SIZE)) {
+            match decode(page) {
+                Ok(found) if best.as_ref().is_none_or(|best| found.0 > best.0) => {
+                    best = Some(found);
+                }
+                Ok(_) => {}
+                Err(_) if page.iter().all(|byte| *byte == 0) => {} // never written
+                Err(error) => wrong.push((offset + slot * PAGE, error)),
+            }
+        }
+        Some((best.map(|(_, found)| found), wrong))
+    }
+
+    /// Living components by serial, with room to count their chunks.
+    async fn rows(
+        &mut self,
+        device: u64,
+        layout: &CapacityLayout,
+    ) -> Map<u32, (ComponentRow, u64)> {
+        let mut rows = Map::new();
+        for number in 0..layout.rows {
+            let at = layout.table_start + u64::from(number) * 2 * PAGE;
+            let decode =
+                |page: &[u8]| ComponentRow::decode(device, page).map(|row| (row.sequence, row));
+            let row = self.newest(Structure::Row(number), at, NOT_OPEN, decode).await;
+            if let Some(row) = row.filter(|row| !row.is_deleted) {
+                rows.insert(row.serial, (row, 0));
+            }
+        }
+        rows
+    }
+
+    async fn map(&mut self, device: u64, layout: &CapacityLayout) -> Known {
+        let mut known = Known::default();
+        for number in 0..u32::try_from(layout.map_pages()).unwrap_or(u32::MAX) {
+            let at = layout.map_start + u64::from(number) * 2 * PAGE;
+            let decode =
+                |page: &[u8]| MapPage::decode(device, number, page).map(|map| (map.sequence, map));
+            let name = Structure::MapPage(number);
+            let slots = self.slots(name, at, NOT_OPEN, decode).await;
+            let (page, wrong) = slots.unwrap_or_default();
+            for (at, error) in wrong {
+                match page.is_some() {
+                    true => known.in_doubt.push((number, at, error)),
+                    false => self.damage(name, at, error, NOT_OPEN),
+                }
+            }
+            let page = page.unwrap_or_else(|| MapPage::empty(number));
+            known.applied.push(page.applied);
+            known.map.extend(page.chunks.iter().take(MAP_PAGE_CHUNKS));
+        }
+        known.map.truncate(layout.chunks as usize);
+        known
+    }
+
+    /// Follows the journal from its start and applies it; how many records.
+    async fn journal(&mut self, device: u64, layout: &CapacityLayout, known: &mut Known) -> u64 {
+        let mut bytes: Vec<u8> = Vec::new();
+        let (mut at, mut count) = (0, 0);
+        let mut last: Option<(u64, u32)> = None;
+        loop {
+            let have = bytes.len() as u64;
+            let step = JOURNAL_STEP.min(layout.journal_size - have);
+            if at as u64 + JOURNAL_STEP / 2 > have && step > 0 {
+                let start = layout.journal_start + have;
+                let name = Structure::Journal(last.map_or(0, |(sequence, _)| sequence + 1));
+                match self.read(name, start, length(step), NOT_OPEN).await {
+                    Some(more) => bytes.extend_from_slice(&more),
+                    None => return count,
+                }
+            }
+            let rest = bytes.get(at..).unwrap_or_default();
+            let Ok((record, size, crc)) = JournalRecord::decode(device, rest) else { break };
+            let follows = last.is_none_or(|(sequence, previous)| {
+                record.sequence == sequence + 1 && record.previous == previous
+            });
+            if !follows {
+                break;
+            }
+            (at, count, last) = (at + size, count + 1, Some((record.sequence, crc)));
+            known.last = record.sequence;
+            self.apply(layout, known, record);
+        }
+        // What a lap before left there, pages hold already.
+        let paged = known.applied.iter().max().map_or(1, |applied| applied + 1);
+        let next = last.map_or(paged, |(sequence, _)| paged.max(sequence + 1));
+        let later = (at..bytes.len()).step_by(PAGE_SIZE).any(|at| {
+            JournalRecord::decode(device, &bytes[at..]).is_ok_and(|(r, _, _)| r.sequence > next)
+        });
+        if later {
+            let what = "a record is damaged that others stand behind";
+            self.damage(Structure::Journal(next), layout.journal_start + at as u64, what, NOT_OPEN);
+        }
+        count
+    }
+
+    /// What is left of a map page counts only where a checkpoint tore the other copy: then every
+    /// checksum page of the journal's records holds all of them. And no page holds more than those.
+    async fn settle_doubts(&mut self, device: u64, layout: &CapacityLayout, known: &Known) {
+        let mut is_torn = known.last > 0;
+        for number in known.items.keys() {
+            let at = layout.crc_start + u64::from(*number) * 2 * PAGE;
+            let decode = |page: &[u8]| {
+                CrcPage::decode(device, *number, page).map(|c| (c.sequence, c.applied))
+            };
+            let name = Structure::CrcPage(*number);
+            let slots = self.slots(name, at, NOT_OPEN, decode).await;
+            let applied = slots.and_then(|(applied, _)| applied).unwrap_or(0);
+            is_torn &= applied >= known.last;
+            if applied > known.last {
+                let what = format!("holds record {applied}, the journal ends with {}", known.last);
+                self.damage(name, at, what, NOT_OPEN);
+            }
+        }
+        for (number, at, error) in &known.in_doubt {
+            let name = Structure::MapPage(*number);
+            match is_torn {
+                true => self.remark(name, *at, error, "what power loss tore; it is written again"),
+                false => {
+                    let what = format!("{error}, and the other copy may be the older one");
+                    self.damage(name, *at, what, NOT_OPEN);
+                }
+            }
+        }
+    }
+
+    fn apply(&mut self, layout: &CapacityLayout, known: &mut Known, record: JournalRecord) {
+        for item in record.items {
+            let (Item::Allocate { chunk, .. }
+            | Item::Free { chunk }
+            | Item::Clear { chunk, .. }
+            | Item::Block { chunk, .. }
+            | Item::Unset { chunk, .. }) = item
+            else {
+                continue; // a watermark
+            };
+            if chunk >= layout.chunks {
+                let name = Structure::Journal(record.sequence);
+                let what = format!("names chunk {chunk} of {}", layout.chunks);
+                self.damage(name, layout.journal_start, what, NOT_OPEN);
+                continue;
+            }
+            if known.applied.get(chunk as usize / MAP_PAGE_CHUNKS) < Some(&record.sequence) {
+                match item {
+                    Item::Allocate { serial, index, lsn, .. } => {
+                        known.map[chunk as usize] = ChunkEntry { serial, index, lsn };
+                    }
+                    Item::Free { .. } => known.map[chunk as usize] = ChunkEntry::default(),
+                    _ => {}
+                }
+            }
+            let page = chunk / CRC_PAGE_CHUNKS as u32;
+            known.items.entry(page).or_default().push((record.sequence, item));
+        }
+    }
+
+    /// Every checksum page that an allocated chunk has, and with it the data.
+    async fn checksums(
+        &mut self,
+        device: u64,
+        layout: &CapacityLayout,
+        known: &Known,
+        content: &mut CapacityContent,
+    ) {
+        let pages = u32::try_from(layout.crc_pages()).unwrap_or(u32::MAX);
+        for number in 0..pages {
+            let first = number as usize * CRC_PAGE_CHUNKS;
+            let chunks = known.map.iter().enumerate().skip(first).take(CRC_PAGE_CHUNKS);
+            let held: Vec<usize> = chunks
+                .filter(|(_, entry)| entry.serial != NO_COMPONENT)
+                .map(|(chunk, _)| chunk)
+                .collect();
+            if held.is_empty() {
+                continue;
+            }
+            let at = layout.crc_start + u64::from(number) * 2 * PAGE;
+            let effect = "every block of its chunks reads as damaged until written again";
+            let decode =
+                |page: &[u8]| CrcPage::decode(device, number, page).map(|crc| (crc.sequence, crc));
+            let page = self.newest(Structure::CrcPage(number), at, effect, decode).await;
+            let mut page = page.unwrap_or_else(|| CrcPage::empty(number));
+            for (sequence, item) in known.items.get(&number).into_iter().flatten() {
+                if *sequence > page.applied {
+                    apply_to(&mut page, item);
+                }
+            }
+            for chunk in held {
+                let blocks = (0..BLOCKS).filter(|block| page.get(chunk - first, *block).is_some());
+                content.blocks += blocks.count() as u64;
+                if self.check_data {
+                    let owner = known.map[chunk];
+                    self.data(layout, &page, chunk, first, owner, content).await;
+                }
+            }
+        }
+    }
+
+    /// The blocks of a chunk against their checksums.
+    async fn data(
+        &mut self,
+        layout: &CapacityLayout,
+        page: &CrcPage,
+        chunk: usize,
+        first: usize,
+        owner: ChunkEntry,
+        content: &mut CapacityContent,
+    ) {
+        let effect = "the block reads as damaged and is repaired from another copy, unless the log \
+                      holds it newer";
+        let at = layout.chunk_start + chunk as u64 * CHUNK_SIZE;
+        let name = Structure::Chunk(u32::try_from(chunk).unwrap_or(u32::MAX));
+        let Some(bytes) = self.read(name, at, length(CHUNK_SIZE), effect).await else { return };
+        for (block, data) in bytes.chunks(length(BLOCK_SIZE)).enumerate() {
+            let Some(crc) = page.get(chunk - first, block) else { continue };
+            content.blocks_checked += 1;
+            if crc32c(data) != crc {
+                let sector = u64::from(owner.index) * CHUNK_SECTORS + block as u64 * 8;
+                let what = format!(
+                    "sectors {sector} to {} of component number {} fail their checksum",
+                    sector + 7,
+                    owner.serial
+                );
+                self.damage(name, at + block as u64 * BLOCK_SIZE, what, effect);
+            }
+        }
+    }
+}
+
+fn map_offset(layout: &CapacityLayout, chunk: u32) -> u64 {
+    layout.map_start + u64::from(chunk) / MAP_PAGE_CHUNKS as u64 * 2 * PAGE
+}
+
+fn apply_to(page: &mut CrcPage, item: &Item) {
+    let place = |chunk: u32| chunk as usize % CRC_PAGE_CHUNKS;
+    match *item {
+        Item::Allocate { chunk, .. } | Item::Clear { chunk, .. } => page.clear(place(chunk)),
+        Item::Block { chunk, block, crc, .. } => {
+            page.set(place(chunk), usize::from(block), Some(crc));
+        }
+        Item::Unset { chunk, block, .. } => page.set(place(chunk), usize::from(block), None),
+        Item::Free { .. } | Item::Watermark { .. } => {}
+    }
+}
