@@ -448,6 +448,12 @@ impl DiskGroup {
         }
     }
 
+    /// Path of the cache device.
+    #[must_use]
+    pub fn cache_path(&self) -> &str {
+        &self.inner().cache_path
+    }
+
     /// Destages everything that may be, however little it is; for tests and benchmarks.
     #[doc(hidden)]
     pub fn drain_buffer(&self, is_wanted: bool) {

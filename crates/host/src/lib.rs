@@ -25,7 +25,7 @@ pub use address::{AddressError, format_address, parse_address};
 pub use config::{ConfigError, GroupConfig, HostConfig, Tuning};
 pub use control::{Command, ErrorKind, Failure, Reply, call};
 pub use exports::{Attached, Exports};
-pub use node::{Node, NodeOptions, StartError};
+pub use node::{ClosedGroup, Node, NodeOptions, StartError};
 pub use register::{RegisterError, found, register};
 pub use report::{
     ComponentReport, GroupReport, Health, HostReport, HostState, StatusReport, VolumeReport,

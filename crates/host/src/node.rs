@@ -14,7 +14,7 @@ use base::HostId;
 use directory::{Directory, GroupRecord, HostRecord, LeaseId, RecordError, WatchEvent};
 use diskgroup::{DiskGroup, GroupError, GroupOptions, GroupSpec};
 use env::{Address, Env, IoError, Notify, TaskSet};
-use object::{ObjectOptions, Objects};
+use object::{Disks, ObjectOptions, Objects};
 use peer::{PeerId, Peers};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -72,6 +72,15 @@ pub enum StartError {
     ClusterRecord,
 }
 
+/// A disk group that did not open: its components are out of service until it does.
+#[derive(Debug)]
+pub struct ClosedGroup {
+    /// Path of its cache device.
+    pub cache: String,
+    /// Why.
+    pub error: GroupError,
+}
+
 /// Settings that only tests change.
 #[derive(Clone, Default)]
 pub struct NodeOptions {
@@ -87,6 +96,7 @@ pub struct Node {
     tasks: TaskSet,
     directory: Directory,
     groups: Vec<DiskGroup>,
+    closed: Rc<[ClosedGroup]>,
     lease: Rc<Cell<Option<LeaseId>>>,
     stop: Notify,
     objects: Objects,
@@ -108,7 +118,7 @@ impl Node {
         config.check()?;
         let directory = Directory::connect(env, parse_address(&config.directory)?);
         let me = HostId(config.id);
-        let groups = open_groups(env, config, &options.group).await?;
+        let (groups, closed) = open_groups(env, config, &options.group).await?;
         let record = host_record(config, &groups);
         record.check().map_err(StartError::Record)?;
         membership::check_cluster(env, &directory, config.cluster).await?;
@@ -117,8 +127,9 @@ impl Node {
         let peers = Peers::new(env, me, config.cluster, Rc::new(peer::NotReady));
         let mut object_options = options.object.clone();
         object_options.stall = Duration::from_millis(config.tuning.stall_ms);
+        let disks = Disks { groups: groups.clone(), closed: closed.len() };
         let objects =
-            Objects::new(env, me, directory.clone(), peers.clone(), groups.clone(), object_options);
+            Objects::new(env, me, directory.clone(), peers.clone(), disks, object_options);
         let bad_address = |source| StartError::Listen { address: config.peer.clone(), source };
         peers.listen(parse_address(&config.peer)?).await.map_err(bad_address)?;
 
@@ -130,6 +141,7 @@ impl Node {
             tasks: TaskSet::default(),
             directory,
             groups,
+            closed: closed.into(),
             lease: Rc::default(),
             stop: Notify::default(),
             objects,
@@ -158,6 +170,12 @@ impl Node {
     #[must_use]
     pub fn groups(&self) -> &[DiskGroup] {
         &self.groups
+    }
+
+    /// The disk groups that did not open.
+    #[must_use]
+    pub fn closed_groups(&self) -> &[ClosedGroup] {
+        &self.closed
     }
 
     /// What the host exports, for tests and campaigns.
@@ -229,6 +247,7 @@ impl Node {
             directory: self.directory.clone(),
             objects: self.objects.clone(),
             groups: self.groups.clone(),
+            closed: Rc::clone(&self.closed),
             view: self.view.clone(),
             exports: self.exports.clone(),
             stop: self.stop.clone(),
@@ -268,20 +287,32 @@ fn host_record(config: &HostConfig, groups: &[DiskGroup]) -> HostRecord {
     }
 }
 
+/// Opens all groups. One that does not open takes its own components out of service, and nothing
+/// else; one that another process has open ends the start.
 async fn open_groups(
     env: &Env,
     config: &HostConfig,
     options: &GroupOptions,
-) -> Result<Vec<DiskGroup>, StartError> {
+) -> Result<(Vec<DiskGroup>, Vec<ClosedGroup>), StartError> {
     let opening = config.groups.iter().map(|group| {
         let spec = GroupSpec { cache: group.cache.clone(), capacity: group.capacity.clone() };
         let (env, options) = (env.clone(), options.clone());
-        async move {
-            let opened = DiskGroup::open(&env, &spec, options).await;
-            opened.map_err(|source| StartError::Group { cache: spec.cache, source })
-        }
+        async move { (DiskGroup::open(&env, &spec, options).await, spec.cache) }
     });
-    env::join_all(opening.collect()).await.into_iter().collect()
+    let (mut groups, mut closed) = (Vec::new(), Vec::new());
+    for (opened, cache) in env::join_all(opening.collect()).await {
+        match opened {
+            Ok(group) => groups.push(group),
+            Err(source @ GroupError::Device { source: IoError::Busy, .. }) => {
+                return Err(StartError::Group { cache, source });
+            }
+            Err(error) => {
+                warn!(cache, %error, "a disk group does not open");
+                closed.push(ClosedGroup { cache, error });
+            }
+        }
+    }
+    Ok((groups, closed))
 }
 
 /// Copies the directory into the view and passes on what concerns objects and peers.

@@ -3,6 +3,7 @@
 
 use crate::control::{Command, ErrorKind, Failure, Reply};
 use crate::exports::Exports;
+use crate::node::ClosedGroup;
 use crate::report::{
     ComponentReport, GroupReport, Health, HostReport, HostState, StatusReport, VolumeReport,
 };
@@ -13,6 +14,7 @@ use diskgroup::DiskGroup;
 use env::{Env, Notify};
 use object::Objects;
 use serde::Serialize;
+use std::rc::Rc;
 
 /// Carries out commands with what the host is made of.
 pub(crate) struct Operations {
@@ -21,6 +23,7 @@ pub(crate) struct Operations {
     pub(crate) directory: Directory,
     pub(crate) objects: Objects,
     pub(crate) groups: Vec<DiskGroup>,
+    pub(crate) closed: Rc<[ClosedGroup]>,
     pub(crate) view: View,
     pub(crate) exports: Exports,
     pub(crate) stop: Notify,
@@ -66,7 +69,8 @@ impl Operations {
         let volumes: Vec<_> = self.view.volumes().iter().map(|v| self.report(v)).collect();
         let knows = self.view.is_complete();
         let worst = volumes.iter().map(|v| v.health).max().unwrap_or(Health::Green);
-        let any_down = self.view.hosts().iter().any(|h| self.view.alive(h.id).is_none());
+        let any_down = !self.closed.is_empty()
+            || self.view.hosts().iter().any(|h| self.view.alive(h.id).is_none());
         let health = match (knows, any_down) {
             (false, _) => Health::Red,
             (true, true) => worst.max(Health::Yellow),
@@ -81,13 +85,15 @@ impl Operations {
             },
             peer: record.peer_address.clone(),
         });
+        let open = self.groups.iter().map(|group| self.group_report(group));
+        let closed = self.closed.iter().map(|group| self.closed_report(group));
         StatusReport {
             host: self.view.host_name(self.me),
             health,
             directory: self.directory.is_connected(),
             hosts: hosts.collect(),
             volumes,
-            groups: self.groups.iter().map(|group| self.group_report(group)).collect(),
+            groups: open.chain(closed).collect(),
         }
     }
 
@@ -101,6 +107,23 @@ impl Operations {
             capacity_bytes: status.capacity_bytes,
             state: status.fenced.unwrap_or_else(|| "ok".to_owned()),
             recovery_ms: self.recovery_ms,
+        }
+    }
+
+    fn closed_report(&self, group: &ClosedGroup) -> GroupReport {
+        let cache = &group.cache;
+        GroupReport {
+            host: self.view.host_name(self.me),
+            id: String::new(),
+            buffer_fill: 0.0,
+            used_bytes: 0,
+            capacity_bytes: 0,
+            state: format!(
+                "the group of {cache} is out of service: {}; its volumes are served by their other \
+                 copies; next: stop this host and look with 'gabion disk inspect'",
+                group.error
+            ),
+            recovery_ms: 0.0,
         }
     }
 

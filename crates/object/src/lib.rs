@@ -19,6 +19,6 @@ mod requests;
 mod resync;
 mod takeover;
 
-pub use objects::{ComponentStatus, ObjectError, ObjectStatus, Objects, ReadData};
+pub use objects::{ComponentStatus, Disks, ObjectError, ObjectStatus, Objects, ReadData};
 pub use options::{Mutations, ObjectOptions};
 pub use requests::WriteRequest;

@@ -161,6 +161,15 @@ struct Forwarded {
     fell: Notify,
 }
 
+/// The disks of a host.
+#[derive(Clone, Default)]
+pub struct Disks {
+    /// Its disk groups.
+    pub groups: Vec<DiskGroup>,
+    /// Groups that did not open: what is on them is out of service, not lost.
+    pub closed: usize,
+}
+
 impl Objects {
     /// The objects of the host `me`. Installs itself as the handler of `peers`.
     #[must_use]
@@ -169,11 +178,12 @@ impl Objects {
         me: PeerId,
         directory: Directory,
         peers: Peers,
-        groups: Vec<DiskGroup>,
+        disks: Disks,
         options: ObjectOptions,
     ) -> Self {
         let leases = HeldGrants::new(env, &peers, &options);
-        let replicas = Replicas::new(env, me, &peers, groups.clone(), &options);
+        let groups = disks.groups.clone();
+        let replicas = Replicas::new(env, me, &peers, disks, &options);
         let context = Context {
             env: env.clone(),
             me,

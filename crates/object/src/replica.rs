@@ -11,6 +11,7 @@ mod limits;
 mod tests;
 
 use crate::grants::Grants;
+use crate::objects::Disks;
 use crate::options::ObjectOptions;
 use base::{ComponentId, Lsn, ObjectId, Quirk, Seat, SectorRange, Session, Term, Version};
 use diskgroup::{
@@ -40,6 +41,7 @@ pub(crate) struct Replicas {
     env: Env,
     peers: Peers,
     groups: Vec<DiskGroup>,
+    closed_groups: usize,
     grants: Grants,
     options: ObjectOptions,
     conversations: RefCell<base::Map<ComponentId, Conversation>>,
@@ -81,19 +83,20 @@ struct FenceRequest {
 }
 
 impl Replicas {
-    /// The components in `groups`. Whoever passes a Fence on stops the owner of this very host in
+    /// The components on `disks`. Whoever passes a Fence on stops the owner of this very host in
     /// the same step (rule 52c).
     pub(crate) fn new(
         env: &Env,
         me: PeerId,
         peers: &Peers,
-        groups: Vec<DiskGroup>,
+        disks: Disks,
         options: &ObjectOptions,
     ) -> Rc<Self> {
         Rc::new(Self {
             env: env.clone(),
             peers: peers.clone(),
-            groups,
+            groups: disks.groups,
+            closed_groups: disks.closed,
             grants: Grants::new(env, me, options),
             options: options.clone(),
             conversations: RefCell::default(),
@@ -101,6 +104,15 @@ impl Replicas {
             flights: RefCell::default(),
             tasks: TaskSet::default(),
         })
+    }
+
+    /// What a component is that no open group holds. Where a group is closed it may be there: it is
+    /// neither given up nor made anew, for then it might be there twice one day.
+    fn not_here(&self) -> Refusal {
+        match self.closed_groups {
+            0 => Refusal::UnknownComponent,
+            _ => Refusal::GroupClosed,
+        }
     }
 
     /// The group that holds `component`.
@@ -175,7 +187,7 @@ impl Replicas {
 
     /// Whether a frame of `from` belongs to the conversation that stands (rules 8, 9).
     fn check(&self, from: PeerId, target: &Target) -> Result<(&DiskGroup, Conversation), Refusal> {
-        let group = self.group_of(target.component).ok_or(Refusal::UnknownComponent)?;
+        let group = self.group_of(target.component).ok_or(self.not_here())?;
         let conversations = self.conversations.borrow();
         let Some(now) = conversations.get(&target.component).copied() else {
             // Nobody was fenced in this run; the term on disk still counts (rule 24).
@@ -313,8 +325,7 @@ impl Replicas {
                 reply.send(Response::Refused { reason: Refusal::UnknownComponent });
             }
             (Some(info), _) => self.fence_known(&info, request, reply),
-            (None, None) => reply.send(Response::Refused { reason: Refusal::UnknownComponent }),
-            (None, Some(sectors)) => {
+            (None, Some(sectors)) if self.closed_groups == 0 => {
                 let replicas = Rc::clone(self);
                 self.tasks.spawn(&self.env, "create component", async move {
                     match replicas.create(object, component, sectors).await {
@@ -323,6 +334,7 @@ impl Replicas {
                     }
                 });
             }
+            (None, _) => reply.send(Response::Refused { reason: self.not_here() }),
         }
     }
 
@@ -473,6 +485,9 @@ impl Replicas {
             let is_same = info.object == object && info.sectors == sectors;
             let other = Response::Refused { reason: Refusal::UnknownComponent };
             return if is_same { Ok(info) } else { Err(other) };
+        }
+        if self.closed_groups > 0 {
+            return Err(Response::Failed { reason: Failure::Device });
         }
         let roomiest = self.groups.iter().max_by_key(|group| group.free_chunks());
         let Some(group) = roomiest.cloned() else {

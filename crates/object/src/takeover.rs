@@ -232,6 +232,7 @@ async fn fence_one(
             FenceAnswer::Wait(_) if elapsed >= wait_max => {
                 return (component, Ok(Reached::Gone(Leave::Absent)));
             }
+            FenceAnswer::Closed => return (component, Ok(Reached::Gone(Leave::Absent))),
             FenceAnswer::Wait(wait) => {
                 patience.set(patience.get() + 1);
                 pause = wait.clamp(FENCE_RETRY, options.lease_ttl);

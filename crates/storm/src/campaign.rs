@@ -98,8 +98,8 @@ pub struct Outcome {
     pub faults: Counts,
     /// Pairs of components compared at the end.
     pub compared: u64,
-    /// Hosts that refused to start on damaged devices.
-    pub lost_hosts: u64,
+    /// Disk groups that got new devices because theirs were damaged.
+    pub replaced_groups: u64,
 }
 
 pub(crate) struct Run {
@@ -121,6 +121,7 @@ pub(crate) struct Run {
     /// Hosts whose devices had faults in this round: they need a new start to use them again.
     pub(crate) has_failed_devices: Vec<bool>,
     compared: u64,
+    pub(crate) replaced_groups: u64,
     healed_in: Duration,
     rest: rest::Baseline,
     log: Log,
@@ -152,6 +153,7 @@ fn run_watched(plan: Plan, mutation: Option<Mutation>, log: Log) -> Outcome {
         faults: Counts::default(),
         has_failed_devices: vec![false; hosts],
         compared: 0,
+        replaced_groups: 0,
         healed_in: Duration::ZERO,
         rest: rest::Baseline::new(hosts),
         log,
@@ -172,7 +174,7 @@ fn run_watched(plan: Plan, mutation: Option<Mutation>, log: Log) -> Outcome {
         failed: run.shared.iter().map(|shared| shared.failed.get()).sum(),
         faults: run.faults,
         compared: run.compared,
-        lost_hosts: (0..hosts).filter(|index| run.cluster.is_lost(*index)).count() as u64,
+        replaced_groups: run.replaced_groups,
     };
     for index in 0..hosts {
         run.cluster.take_down(index, true);
@@ -192,9 +194,6 @@ impl Run {
         }
         for round in self.plan.rounds.clone() {
             self.round(round)?;
-            if (0..self.cluster.machines.len()).any(|index| self.cluster.is_lost(index)) {
-                return Ok(()); // what follows would need a host that nobody can bring back yet
-            }
         }
         Ok(())
     }
@@ -223,26 +222,14 @@ impl Run {
         self.read_everything()?;
         self.run_for(rest::SETTLE)?; // what was found bad is repaired behind the read
         if !self.is_whole() {
-            self.replace_failed()?;
+            // Damage that only these reads met has stopped a disk group.
+            self.wait("volumes whole after damage", |run| run.is_whole())?;
+            self.read_everything()?;
+            self.run_for(rest::SETTLE)?;
         }
         let compared = mirrors::compare(&self.cluster, |host| self.is_excused(host));
         self.compared += compared.map_err(Violation::Mirrors)?;
         self.check_rest()
-    }
-
-    /// Damage that only the last reads met has stopped a disk group: its host is started again, or
-    /// is lost.
-    fn replace_failed(&mut self) -> Result<(), Violation> {
-        for index in 0..self.cluster.machines.len() {
-            if self.is_excused(index) {
-                self.take_down(index, false);
-                self.boot(index);
-            }
-        }
-        self.wait("all hosts ready after damage", |run| run.all_ready())?;
-        self.wait("volumes whole after damage", |run| run.is_whole())?;
-        self.read_everything()?;
-        self.run_for(rest::SETTLE)
     }
 
     /// What must be true of a cluster that nobody uses.
@@ -269,9 +256,6 @@ impl Run {
     }
 
     pub(crate) fn boot(&mut self, index: usize) {
-        if self.cluster.is_lost(index) {
-            return;
-        }
         self.boots += 1;
         self.runs[index] = self.boots;
         let (boots, seed) = (self.boots, self.plan.seed);
@@ -309,7 +293,7 @@ impl Run {
     }
 
     pub(crate) fn is_ready(&self, index: usize) -> bool {
-        self.cluster.node(index).is_some() || self.cluster.is_lost(index)
+        self.cluster.node(index).is_some()
     }
 
     fn all_ready(&self) -> bool {
@@ -328,7 +312,7 @@ impl Run {
             pause = (pause * 5 / 4).min(Duration::from_secs(5));
             self.check()?;
             if self.is_healed {
-                self.give_up_damaged();
+                self.replace_damaged();
             }
             if is_true(self) {
                 return Ok(());
@@ -391,22 +375,12 @@ impl Run {
     }
 
     /// Whether every host says that all is well: one that was cut off a moment ago knows no better.
-    /// With a host lost for good, the others' volumes are served.
     pub(crate) fn is_whole(&mut self) -> bool {
-        let hosts = self.cluster.machines.len();
-        let wanted = match (0..hosts).any(|index| self.cluster.is_lost(index)) {
-            true => Health::Yellow,
-            false => Health::Green,
-        };
-        (0..hosts).filter(|index| !self.cluster.is_lost(*index)).collect::<Vec<_>>().iter().all(
-            |index| {
-                let Some(Reply::Ok(value)) = self.ask(*index, Command::Status) else {
-                    return false;
-                };
-                let status = serde_json::from_value::<StatusReport>(value);
-                status.is_ok_and(|status| status.health <= wanted)
-            },
-        )
+        (0..self.cluster.machines.len()).all(|index| {
+            let Some(Reply::Ok(value)) = self.ask(index, Command::Status) else { return false };
+            let status = serde_json::from_value::<StatusReport>(value);
+            status.is_ok_and(|status| status.health == Health::Green)
+        })
     }
 
     /// The devices of this host were damaged: it may fall back, or refuse to start.
@@ -443,9 +417,6 @@ impl Run {
     /// the owner reads its own and ownership follows the reader.
     pub(crate) fn read_everything(&mut self) -> Result<(), Violation> {
         for index in 0..self.cluster.machines.len() {
-            if self.cluster.is_lost(index) {
-                continue;
-            }
             let key = self.cluster.machines[index].key;
             let (Some(env), Some(node)) = (self.cluster.world.env(key), self.cluster.node(index))
             else {

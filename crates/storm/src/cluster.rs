@@ -4,7 +4,7 @@
 use crate::mutation::Mutation;
 use crate::plan::Plan;
 use crate::records::Records;
-use base::GroupId;
+use base::{GroupId, Set};
 use diskgroup::{CreateSizes, DiskGroup, GroupError, GroupSpec};
 use env::{Address, Env};
 use host::{Command, GroupConfig, HostConfig, Node, NodeOptions, Reply, Tuning};
@@ -27,11 +27,9 @@ pub struct Machine {
     /// Its id as a host.
     pub number: u32,
     node: Rc<RefCell<Option<Rc<Node>>>>,
-    is_formatted: Rc<RefCell<bool>>,
-    is_lost: Cell<bool>,
+    /// Cache devices of groups that are formatted before the next start.
+    unformatted: Rc<RefCell<Set<String>>>,
     boots: Cell<u64>,
-    /// Failed starts of the process that runs.
-    refusals: Rc<Cell<u32>>,
 }
 
 /// The cluster under test.
@@ -70,10 +68,10 @@ impl Cluster {
             key: world.add_host(&format!("host{number}"), ip(number)),
             number,
             node: Rc::default(),
-            is_formatted: Rc::default(),
-            is_lost: Cell::new(false),
+            unformatted: Rc::new(RefCell::new(
+                (0..plan.groups).map(|group| format!("cache{group}")).collect(),
+            )),
             boots: Cell::default(),
-            refusals: Rc::default(),
         });
         let machines: Vec<_> = machines.collect();
         for (machine, drift) in machines.iter().zip(&plan.drift_ppm) {
@@ -119,19 +117,17 @@ impl Cluster {
         let drift = self.plan.drift_ppm.get(index).copied().unwrap_or(0);
         let place = Rc::clone(&machine.node);
         let segment_size = self.plan.segment_size;
-        let is_formatted = Rc::clone(&machine.is_formatted);
+        let unformatted = Rc::clone(&machine.unformatted);
         machine.boots.set(machine.boots.get() + 1);
-        machine.refusals.set(0);
-        let refusals = Rc::clone(&machine.refusals);
         let sizes = self.plan.sizes;
         self.world.boot(machine.key, move |env: Env| {
             Box::pin(async move {
-                if !*is_formatted.borrow() {
-                    for (number, group) in (1..).zip(&config.groups) {
+                for (number, group) in (1..).zip(&config.groups) {
+                    if unformatted.borrow().contains(&group.cache) {
                         let id = GroupId(u64::from(config.id) * 16 + number);
-                        format(&env, group, id, sizes, segment_size).await;
+                        format_group(&env, group, id, sizes, segment_size).await;
+                        unformatted.borrow_mut().remove(&group.cache);
                     }
-                    *is_formatted.borrow_mut() = true;
                 }
                 let node = loop {
                     match Node::start(&env, &config, options.clone()).await {
@@ -139,7 +135,6 @@ impl Cluster {
                         // As a supervisor does. Who never starts is noticed as stuck.
                         Err(error) => tracing::warn!(name = config.name, %error, "does not start"),
                     }
-                    refusals.set(refusals.get() + 1);
                     env.sleep(RESTART_PAUSE).await;
                 };
                 *place.borrow_mut() = Some(Rc::clone(&node));
@@ -196,28 +191,17 @@ impl Cluster {
         drop(node);
     }
 
-    /// A host whose devices are damaged so that it refuses to start: it stays down.
-    pub fn lose(&self, index: usize) {
+    /// Gives a host new devices in the place of those of some groups, named by their cache device:
+    /// it has to be started again.
+    pub fn replace_devices(&self, index: usize, caches: Vec<String>) {
         self.take_down(index, true);
-        self.machines[index].is_lost.set(true);
+        self.machines[index].unformatted.borrow_mut().extend(caches);
     }
 
     /// How often a host was started.
     #[must_use]
     pub fn boots(&self, index: usize) -> u64 {
         self.machines[index].boots.get()
-    }
-
-    /// How often the process of a host that is not ready has tried to start and could not.
-    #[must_use]
-    pub fn refusals(&self, index: usize) -> u32 {
-        self.machines[index].refusals.get()
-    }
-
-    /// Whether it is lost.
-    #[must_use]
-    pub fn is_lost(&self, index: usize) -> bool {
-        self.machines[index].is_lost.get()
     }
 
     /// The node of a host that is ready.
@@ -227,7 +211,7 @@ impl Cluster {
     }
 }
 
-async fn format(
+async fn format_group(
     env: &Env,
     group: &GroupConfig,
     id: GroupId,

@@ -22,8 +22,6 @@ use std::time::Duration;
 const PAGE: u64 = 4096;
 /// Largest write of a disk group: a misdirected one must fit behind its wrong place.
 const WRITE_MAX: u64 = 4 << 20;
-/// Failed starts after which a damaged host counts as lost.
-const REFUSALS: u32 = 25;
 /// Parts per million of a clock that keeps no bound at all.
 const WILD_PPM: u64 = 200_000;
 
@@ -134,19 +132,24 @@ impl Run {
         }
     }
 
-    /// A damaged host that refuses to start, with a word of what is damaged, or whose disk group
-    /// stops again after a start, is lost: it has to be replaced.
-    pub(crate) fn give_up_damaged(&mut self) {
+    /// A disk group that does not open, or stops, because its devices were damaged gets new ones:
+    /// everything on it comes back from elsewhere.
+    pub(crate) fn replace_damaged(&mut self) {
         for host in 0..self.cluster.machines.len() {
-            if !self.is_excused(host) || self.cluster.is_lost(host) {
+            let Some(node) = self.cluster.node(host).filter(|_| self.is_excused(host)) else {
                 continue;
-            }
-            let is_over = match self.cluster.node(host) {
-                None => self.cluster.refusals(host) >= REFUSALS,
-                Some(node) => node.groups().iter().any(|group| group.status().fenced.is_some()),
             };
-            if is_over {
-                self.cluster.lose(host);
+            let stopped = node.groups().iter().filter(|group| group.status().fenced.is_some());
+            let stopped = stopped.map(|group| group.cache_path().to_owned());
+            let closed = node.closed_groups().iter().map(|group| group.cache.clone());
+            let caches: Vec<_> = stopped.chain(closed).collect();
+            if !caches.is_empty() {
+                drop(node);
+                tracing::info!(host = host + 1, ?caches, "new devices");
+                self.replaced_groups += caches.len() as u64;
+                self.cluster.replace_devices(host, caches);
+                self.clear_disks(host);
+                self.boot(host);
             }
         }
     }

@@ -19,7 +19,7 @@ pub(crate) struct Summary {
     virtual_time: Duration,
     faults: Counts,
     healed_in: Duration,
-    lost_hosts: u64,
+    replaced_groups: u64,
     beyond: u64,
     beyond_seen: u64,
     beyond_example: Option<String>,
@@ -38,7 +38,7 @@ impl Summary {
         self.virtual_time += outcome.elapsed;
         self.faults.merge(&outcome.faults);
         self.healed_in = self.healed_in.max(outcome.healed_in);
-        self.lost_hosts += outcome.lost_hosts;
+        self.replaced_groups += outcome.replaced_groups;
         self.beyond += u64::from(done.is_beyond);
         if let Some(violation) = &outcome.beyond {
             self.beyond_seen += 1;
@@ -73,9 +73,9 @@ impl Summary {
             self.operations, self.failed, self.events, self.compared
         );
         println!(
-            "longest way back to full redundancy: {:.0} s; {} damaged hosts refused to start",
+            "longest way back to full redundancy: {:.0} s; {} disk groups got new devices",
             self.healed_in.as_secs_f64(),
-            self.lost_hosts
+            self.replaced_groups
         );
         let faults: Vec<_> =
             self.faults.iter().map(|(fault, count)| format!("{} {count}", fault.name())).collect();

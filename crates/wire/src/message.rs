@@ -345,6 +345,8 @@ pub enum Refusal {
     },
     /// Not able to answer yet; ask again.
     NotReady,
+    /// A disk group of this host did not open, and the component is on no other: it may come back.
+    GroupClosed,
 }
 
 /// Why a request failed.

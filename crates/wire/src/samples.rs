@@ -164,5 +164,6 @@ fn refusals() -> Vec<(&'static str, Response)> {
         ("refused-granted", refused(Refusal::GrantedToOther { wait_ms: 4321 })),
         ("refused-order", refused(Refusal::OutOfOrder { durable: Lsn::new(Term(1), 2) })),
         ("refused-not-ready", refused(Refusal::NotReady)),
+        ("refused-group-closed", refused(Refusal::GroupClosed)),
     ]
 }

@@ -44,6 +44,8 @@ pub(crate) enum FenceAnswer {
     Wait(Duration),
     /// It does not know the component (any more).
     Unknown,
+    /// The component's disk group did not open when its host started.
+    Closed,
     /// There is no link to its host.
     Unreachable,
     /// No answer, or none that makes sense.
@@ -139,6 +141,7 @@ impl Owner {
                 FenceAnswer::FromTheFuture
             }
             Refusal::UnknownComponent => FenceAnswer::Unknown,
+            Refusal::GroupClosed => FenceAnswer::Closed,
             Refusal::GrantedToOther { wait_ms } => {
                 FenceAnswer::Wait(Duration::from_millis(u64::from(*wait_ms)))
             }

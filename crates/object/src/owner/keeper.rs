@@ -90,6 +90,7 @@ impl Owner {
                 FenceAnswer::HigherTerm(_) => return self.step_down("a fence was refused"),
                 FenceAnswer::FromTheFuture => return self.step_down("directory went back"),
                 FenceAnswer::Unknown => leave = Some(Leave::Lost(Lsn::ZERO)),
+                FenceAnswer::Closed => leave = Some(Leave::Absent),
                 FenceAnswer::Wait(wait) => pause = wait.clamp(RETRY, limit),
                 FenceAnswer::Unreachable => {
                     let dead_since = *no_link_since.get_or_insert(now);

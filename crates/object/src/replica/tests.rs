@@ -69,7 +69,8 @@ impl Bench {
             Box::pin(async move {
                 let group = group(&env, is_first).await;
                 let peers = Peers::new(&env, me, 1, Rc::new(NotReady));
-                let replicas = Replicas::new(&env, me, &peers, vec![group], &options);
+                let disks = crate::objects::Disks { groups: vec![group], closed: 0 };
+                let replicas = Replicas::new(&env, me, &peers, disks, &options);
                 *place.borrow_mut() = Some(replicas);
             })
         });

@@ -134,6 +134,7 @@ fn put_refusal(reason: Refusal, out: &mut Vec<u8>) {
         Refusal::GrantedToOther { wait_ms } => (4, u64::from(wait_ms)),
         Refusal::OutOfOrder { durable } => (5, durable.0),
         Refusal::NotReady => (6, 0),
+        Refusal::GroupClosed => (7, 0),
     };
     out.push(code);
     put_u64(out, value);
@@ -247,6 +248,7 @@ fn take_refusal(fields: &mut Fields<'_>) -> Result<Refusal, WireError> {
         (4, Ok(wait_ms)) => Ok(Refusal::GrantedToOther { wait_ms }),
         (5, _) => Ok(Refusal::OutOfOrder { durable: base::Lsn(value) }),
         (6, Ok(0)) => Ok(Refusal::NotReady),
+        (7, Ok(0)) => Ok(Refusal::GroupClosed),
         _ => Err(invalid),
     }
 }
