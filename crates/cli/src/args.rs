@@ -168,6 +168,31 @@ pub enum DiskCommand {
   gabion disk inspect gabion-data/host1/capacity0-0.img --read-blocks
 The exit code is 0 where nothing that was written is gone, 1 where something is.")]
     Inspect(InspectArgs),
+    /// Make a disk group anew on a stopped host, after one of its devices was lost or replaced: what
+    /// was on it comes back from the other copies
+    #[command(after_help = "Examples:
+  gabion host kill host2 && gabion disk replace gabion-data/host2/capacity0-0.img
+  gabion disk replace /dev/nvme1n1 --with /dev/nvme4n1 --wipe
+Every device of the group is formatted. Refused where a volume has its only whole copy there.")]
+    Replace(ReplaceArgs),
+}
+
+#[derive(Args, Debug)]
+pub struct ReplaceArgs {
+    /// The device as the host's configuration names it
+    pub device: String,
+    /// Another device in its place
+    #[arg(long, value_name = "DEVICE")]
+    pub with: Option<String>,
+    /// The other device may hold data, which is lost
+    #[arg(long, requires = "with")]
+    pub wipe: bool,
+    /// Size of the device files to create where nothing stands at their path
+    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+    pub create_files: Option<u64>,
+    /// Give up volumes that have no other whole copy
+    #[arg(long)]
+    pub lose_data: bool,
 }
 
 #[derive(Args, Debug)]

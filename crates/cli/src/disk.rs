@@ -67,6 +67,9 @@ struct FindingLine {
 pub fn disk(cli: &Cli, command: &DiskCommand) -> Result<ExitCode> {
     match command {
         DiskCommand::Inspect(args) => inspect(cli, args),
+        DiskCommand::Replace(args) => {
+            crate::replace::replace(cli, args).map(|()| ExitCode::SUCCESS)
+        }
     }
 }
 
@@ -75,13 +78,7 @@ fn inspect(cli: &Cli, args: &InspectArgs) -> Result<ExitCode> {
     let env = Env::new(Box::new(driver), Box::new(Fifo));
     let (inner, path, blocks) = (env.clone(), args.device.clone(), args.read_blocks);
     let looked = env.run(async move { diskgroup::inspect(&inner, &path, blocks).await });
-    let found = looked.map_err(|error| match error {
-        GroupError::Device { device, source: IoError::Busy } => Fail::failed(format!(
-            "'{device}' is in use by a running host: stop it first ('gabion down', or \
-             'systemctl stop gabion' on this machine)"
-        )),
-        other => Fail::failed(other.to_string()),
-    })?;
+    let found = looked.map_err(fail)?;
     let report = report(&args.device, &found);
     output::print(cli.output, &report, |report| people(report, args.read_blocks))?;
     if found.is_healthy() {
@@ -89,6 +86,17 @@ fn inspect(cli: &Cli, args: &InspectArgs) -> Result<ExitCode> {
     }
     complain(&format!("'{}' is damaged: see its findings", args.device));
     Ok(ExitCode::from(1))
+}
+
+/// What to say of a device that cannot be used.
+pub fn fail(error: GroupError) -> Fail {
+    match error {
+        GroupError::Device { device, source: IoError::Busy } => Fail::failed(format!(
+            "'{device}' is in use by a running host: stop it first ('gabion down', 'gabion host \
+             kill HOST', or 'systemctl stop gabion' on its machine)"
+        )),
+        other => Fail::failed(other.to_string()),
+    }
 }
 
 fn report<'a>(device: &'a str, found: &Inspection) -> Report<'a> {

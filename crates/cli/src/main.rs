@@ -16,6 +16,7 @@ mod layout;
 mod lock;
 mod machine;
 mod output;
+mod replace;
 mod supervisor;
 mod target;
 mod up;

@@ -88,6 +88,7 @@ fn fixtures_mean_what_they_meant() {
         "refused-granted",
         "refused-order",
         "refused-not-ready",
+        "refused-group-closed",
     ];
     let messages = samples::messages();
     assert_eq!(messages.len(), stored.len());

@@ -3,7 +3,7 @@
 
 use super::{ChangeError, FenceAnswer, Leg, Link, Owner, Phase, Role};
 use crate::record::{self, Leave};
-use base::{ComponentId, HostId, Instant, Lsn};
+use base::{ComponentId, HostId, Incarnation, Instant, Lsn};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -20,6 +20,8 @@ struct View {
     session: base::Session,
     waiting_since: Option<Instant>,
     host: HostId,
+    /// Which run of its host was fenced.
+    run: Option<Incarnation>,
 }
 
 impl Owner {
@@ -33,7 +35,9 @@ impl Owner {
         let state = self.state.borrow();
         let leg = state.leg(component)?;
         let (link, role, seat, session) = (leg.link, leg.role, leg.seat, leg.session);
-        Some(View { link, role, seat, session, waiting_since: leg.waiting_since(), host: leg.host })
+        let (waiting_since, host) = (leg.waiting_since(), leg.host);
+        let run = leg.fenced.and_then(|fenced| fenced.incarnation);
+        Some(View { link, role, seat, session, waiting_since, host, run })
     }
 
     async fn keep_leg(self: Rc<Self>, component: ComponentId) {
@@ -48,6 +52,14 @@ impl Owner {
                         .is_some_and(|since| self.now().since(since) >= self.options().progress);
                     if late {
                         self.break_leg(component, view.session, "no progress");
+                        continue;
+                    }
+                    // A later run knows no session, and perhaps not even the component: nobody else
+                    // would notice while nothing is read or written.
+                    let is_anew =
+                        view.run.is_some() && self.context.peers.incarnation(view.host) > view.run;
+                    if is_anew {
+                        self.break_leg(component, view.session, "its host was started anew");
                         continue;
                     }
                     // Rule 18: while nothing is written a host may come and go for a while.
