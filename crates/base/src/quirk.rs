@@ -45,7 +45,7 @@ crate::named! {
         /// A host closes a link to a peer without need.
         LinkDropped = "link-dropped",
         /// A write of another host is taken in late, behind what came after it, and perhaps at once
-        /// too: the protocol rests on terms, sessions and request ids (rules 8, 9, 46), not on links.
+        /// too: the protocol rests on terms, sessions and request ids (rules 8, 9, 46), not links.
         LateWrite = "late-write",
     }
 }

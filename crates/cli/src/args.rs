@@ -168,8 +168,8 @@ pub enum DiskCommand {
   gabion disk inspect gabion-data/host1/capacity0-0.img --read-blocks
 The exit code is 0 where nothing that was written is gone, 1 where something is.")]
     Inspect(InspectArgs),
-    /// Make a disk group anew on a stopped host, after one of its devices was lost or replaced: what
-    /// was on it comes back from the other copies
+    /// Make a disk group anew on a stopped host, after one of its devices was lost or replaced:
+    /// what was on it comes back from the other copies
     #[command(after_help = "Examples:
   gabion host kill host2 && gabion disk replace gabion-data/host2/capacity0-0.img
   gabion disk replace /dev/nvme1n1 --with /dev/nvme4n1 --wipe

@@ -7,7 +7,7 @@ use crate::components::{Component, Tail};
 use crate::index::{Piece, Place};
 use crate::log::SegmentInfo;
 use crate::state::State;
-use base::{BLOCK_SECTORS, CHUNK_BLOCKS, CHUNK_SECTORS, Mark, RequestId, SectorRange};
+use base::{BLOCK_SECTORS, CHUNK_BLOCKS, CHUNK_SECTORS, Mark, SectorRange};
 use format::{Entry, EntryKind};
 use std::task::Waker;
 
@@ -93,10 +93,7 @@ impl State {
         }
         component.row.durable = component.row.durable.max(entry.lsn);
         let info = &mut self.log.infos[(segment - self.log.tail) as usize];
-        // What is moved was noted where it stood before, and may have been undone since.
-        if let Some(id) = entry.id.filter(|_| !entry.is_moved) {
-            note_mark(component, info, entry, id, self.is_recovering);
-        }
+        note_mark(component, info, entry, self.is_recovering);
         if entry.lsn > component.row.commit && (!entry.is_moved || self.is_recovering) {
             let range = entry.range.intersect(SectorRange::new(0, sectors));
             let id = entry.id.filter(|_| entry.kind != EntryKind::Undone);
@@ -172,14 +169,15 @@ impl State {
     }
 }
 
-/// What an entry says about a request goes into the table of its component (rule 46).
+/// What an entry says about a request goes into the table of its component (rule 46). What is moved
+/// was noted where it stood before, and may have been undone since.
 fn note_mark(
     component: &mut Component,
     info: &mut SegmentInfo,
     entry: &Entry,
-    id: RequestId,
     is_recovering: bool,
 ) {
+    let Some(id) = entry.id.filter(|_| !entry.is_moved) else { return };
     // What the row said when it was read may be newer than the entry (see `set_clients`).
     if !is_recovering || entry.lsn > component.marks_kept {
         component.row.clients.apply(match entry.kind {

@@ -19,7 +19,7 @@ base::named! {
         HalfBlind = "half-blind",
         /// The owner and all others lose a replica that alone keeps the directory.
         LoneReplica = "lone-replica",
-        /// A replica restarts while it is asked to let in another owner than the one that it granted.
+        /// A replica restarts while somebody waits for the end of what it granted the owner.
         ForgottenGrant = "forgotten-grant",
         /// An owner that was succeeded meets its replicas again before it can ask the directory.
         BlindReturn = "blind-return",

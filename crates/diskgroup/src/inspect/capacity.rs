@@ -76,7 +76,7 @@ impl Look<'_> {
         content
     }
 
-    /// The newer slot of a structure, by its sequence; a slot that holds something else is a finding.
+    /// The newer slot of a structure, by sequence; one that holds something else is a finding.
     async fn newest<T>(
         &mut self,
         name: Structure,

@@ -17,9 +17,10 @@ use wire::{Refusal, Request, Response, Target};
 const RETRY: Duration = Duration::from_millis(300);
 
 impl Inner {
-    /// Called for each newer record: tells the components of an object that this run may have owned,
-    /// once per term, whose they are now. "May have": a change of hands whose answer was lost, or
-    /// that another host made at this one's wish, is known to the components and perhaps not here.
+    /// Called for each newer record: tells the components of an object that this run may have
+    /// owned, once per term, whose they are now. "May have": a change of hands whose answer was
+    /// lost, or that another host made at this one's wish, is known to the components and perhaps
+    /// not here.
     pub(super) fn consent_if_deposed(self: &Rc<Self>, record: &ObjectRecord) {
         let me = self.context.me_as_owner();
         let must_tell = {
