@@ -59,8 +59,6 @@ pub struct Campaign {
     pub rng: Rng,
     /// The host whose device was damaged: no other one's ever is.
     pub damaged: Option<usize>,
-    /// Whether something makes green impossible from now on.
-    pub is_maimed: bool,
     /// What went wrong beside wrong sectors.
     pub troubles: Vec<String>,
     /// What a reader should know.
@@ -96,7 +94,6 @@ impl Campaign {
             subjects,
             rng: Rng::stream(plan.seed, 2),
             damaged: None,
-            is_maimed: false,
             troubles: Vec::new(),
             notes: Vec::new(),
             begun: Instant::now(),
@@ -148,7 +145,7 @@ impl Campaign {
                 self.one(*kind, &mut rng)?;
             }
         }
-        if self.may_go_on() && !self.is_maimed {
+        if self.may_go_on() {
             self.check_all()?;
         }
         Ok(())

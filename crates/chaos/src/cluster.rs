@@ -142,10 +142,8 @@ impl Cluster {
 
     fn enrol(&self, host: usize) -> Result<()> {
         let (cache, capacity) = (self.file(host, "cache"), self.capacity(host));
-        for (path, bytes) in [(&cache, CACHE_BYTES), (&capacity, CAPACITY_BYTES)] {
-            // Whole, not sparse: a device has its blocks.
-            run(Command::new("fallocate").arg("-l").arg(bytes.to_string()).arg(path))?;
-        }
+        make_device(&cache, CACHE_BYTES)?;
+        make_device(&capacity, CAPACITY_BYTES)?;
         let mut command = self.network.on(host, &self.gabion);
         command.arg("--config").arg(self.file(host, "toml"));
         command.args(if host == 0 { ["cluster", "create"] } else { ["host", "join"] });
@@ -172,6 +170,30 @@ impl Cluster {
         self.shared.runs[host].fetch_add(1, Ordering::SeqCst);
         self.hosts[host] = Some(Process::start(&host_name(host), &mut command, &self.log(host))?);
         Ok(())
+    }
+
+    /// Gives a host that is down a new capacity device in the place of the old one, as an operator
+    /// would.
+    ///
+    /// # Errors
+    /// The command refused.
+    pub fn replace(&self, host: usize) -> Result<()> {
+        let capacity = self.capacity(host);
+        std::fs::remove_file(&capacity)?;
+        make_device(&capacity, CAPACITY_BYTES)?;
+        let mut command = self.network.on(host, &self.gabion);
+        command.arg("--config").arg(self.file(host, "toml"));
+        run(command.args(["disk", "replace"]).arg(capacity)).map(drop)
+    }
+
+    /// What a host says of its disk groups.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub fn groups(&self, host: usize) -> Result<Vec<String>> {
+        let status = self.ask(host, &["status"])?;
+        let groups = status["groups"].as_array().map(Vec::as_slice).unwrap_or_default();
+        Ok(groups.iter().filter_map(|group| group["state"].as_str()).map(str::to_owned).collect())
     }
 
     /// Kills hosts' processes: all signals first, then waits for their ends.
@@ -245,6 +267,11 @@ impl Cluster {
         }
         None
     }
+}
+
+/// A device's file: whole, not sparse, for a device has its blocks.
+fn make_device(path: &Path, bytes: u64) -> Result<()> {
+    run(Command::new("fallocate").arg("-l").arg(bytes.to_string()).arg(path)).map(drop)
 }
 
 fn volumes_of(status: &Value) -> Vec<Volume> {

@@ -3,7 +3,7 @@
 //! read is not repaired (there is no scrub), so the other copies must stay whole.
 
 use crate::campaign::Campaign;
-use crate::client::{Subject, lock};
+use crate::client::Subject;
 use crate::cluster::{Volume, host_name};
 use crate::device;
 use crate::fault::{HOSTS, Kind, draw_index};
@@ -21,8 +21,8 @@ const OWNER_WITHIN: Duration = Duration::from_secs(8);
 const UNDER_LOAD: Duration = Duration::from_secs(4);
 /// What an owner logs when it repairs a copy.
 const REPAIR_LINE: &str = "a bad copy is written again";
-/// Lines of a log that are shown.
-const LINES_MAX: usize = 3;
+/// A host says within that what is wrong with its disks.
+const SAID_WITHIN: Duration = Duration::from_secs(20);
 
 impl Campaign {
     /// Flips bits in the data of one host, lets it read all of its data, and then shows that its
@@ -94,8 +94,8 @@ impl Campaign {
         Ok(repaired)
     }
 
-    /// Takes half of a capacity file away while its host is down. The host cannot come back with
-    /// it: it must say so, and the other copies must serve.
+    /// Takes half of a capacity file away while its host is down. The host comes back without that
+    /// disk group, says so, and the other copies serve; with a new device everything comes back.
     ///
     /// # Errors
     /// A command failed, or another host cannot be reached.
@@ -103,39 +103,27 @@ impl Campaign {
         let host = self.damaged_host()?;
         let begun = Instant::now();
         let path = self.cluster.capacity(host);
-        let log_before = std::fs::metadata(self.cluster.log(host)).map_or(0, |file| file.len());
         self.cluster.kill(&[host]);
         device::truncate(&path)?;
         self.say(&format!("{:7.1} s  truncate: {}", self.at(), host_name(host)));
         self.cluster.start(host)?;
-        self.is_maimed = true;
-        self.rest(2 * UNDER_LOAD);
-        let ended = self.cluster.ended();
-        self.note_log(host, log_before, &ended);
-        // It ended by itself, as it should, or runs without the device.
-        self.cluster.kill(&[host]);
-        self.close();
-        let healed = Instant::now();
-        lock(&self.shared.record)
-            .occurred(Occurrence { healed, ..occurrence(Kind::Truncate, host, begun) });
-        for other in (0..HOSTS).filter(|other| *other != host) {
-            for subject in self.subjects.clone() {
-                self.check_one(&subject, other)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn note_log(&mut self, host: usize, from: u64, ended: &[String]) {
-        let text = std::fs::read_to_string(self.cluster.log(host)).unwrap_or_default();
-        let new = text.get(usize::try_from(from).unwrap_or(0)..).unwrap_or_default();
-        let is_loud = |line: &&str| line.contains("ERROR") || line.contains("gabion:");
-        let said: Vec<_> = new.lines().filter(is_loud).take(LINES_MAX).collect();
-        let state = if ended.is_empty() { "it runs".to_owned() } else { ended.join(", ") };
-        self.notes.push(format!("truncate: {}; {state}; it says: {said:?}", host_name(host)));
-        if said.is_empty() {
+        let mut says = Vec::new();
+        let cluster = &self.cluster;
+        let is_said = self.wait(SAID_WITHIN, || {
+            says = cluster.groups(host).unwrap_or_default();
+            says.iter().any(|state| state.contains("out of service"))
+        });
+        self.rest(UNDER_LOAD);
+        self.notes.push(format!("truncate: {} says: {says:?}", host_name(host)));
+        if !is_said {
             self.troubles.push(format!("{} says nothing of its truncated device", host_name(host)));
         }
+        self.cluster.kill(&[host]);
+        self.cluster.replace(host)?;
+        self.say(&format!("{:7.1} s    {} gets a new device", self.at(), host_name(host)));
+        self.cluster.start(host)?;
+        self.conclude(occurrence(Kind::Truncate, host, begun));
+        Ok(())
     }
 
     /// Copies that were written again because their checksum was wrong, as the hosts' logs say.

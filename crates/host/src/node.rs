@@ -22,6 +22,10 @@ use std::time::Duration;
 use thiserror::Error;
 use tracing::{info, warn};
 
+/// Longest wait for devices that another process has open, and between two attempts.
+const BUSY_MAX: Duration = Duration::from_secs(5);
+const BUSY_RETRY: Duration = Duration::from_millis(50);
+
 /// Why a host could not start.
 #[derive(Debug, Error)]
 pub enum StartError {
@@ -287,6 +291,26 @@ fn host_record(config: &HostConfig, groups: &[DiskGroup]) -> HostRecord {
     }
 }
 
+/// Opens a group. The kernel lets go of a killed process's devices only when their I/O has ended,
+/// a moment after the process.
+async fn open_group(
+    env: &Env,
+    spec: &GroupSpec,
+    options: &GroupOptions,
+) -> Result<DiskGroup, GroupError> {
+    let begun = env.now();
+    loop {
+        match DiskGroup::open(env, spec, options.clone()).await {
+            Err(GroupError::Device { source: IoError::Busy, .. })
+                if env.now().since(begun) < BUSY_MAX =>
+            {
+                env.sleep(BUSY_RETRY).await;
+            }
+            opened => return opened,
+        }
+    }
+}
+
 /// Opens all groups. One that does not open takes its own components out of service, and nothing
 /// else; one that another process has open ends the start.
 async fn open_groups(
@@ -297,7 +321,7 @@ async fn open_groups(
     let opening = config.groups.iter().map(|group| {
         let spec = GroupSpec { cache: group.cache.clone(), capacity: group.capacity.clone() };
         let (env, options) = (env.clone(), options.clone());
-        async move { (DiskGroup::open(&env, &spec, options).await, spec.cache) }
+        async move { (open_group(&env, &spec, &options).await, spec.cache) }
     });
     let (mut groups, mut closed) = (Vec::new(), Vec::new());
     for (opened, cache) in env::join_all(opening.collect()).await {
