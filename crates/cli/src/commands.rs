@@ -90,8 +90,6 @@ fn host_table(hosts: &[HostReport], report: &StatusReport) {
         let used: u64 = groups.iter().map(|g| g.used_bytes).sum();
         let capacity: u64 = groups.iter().map(|g| g.capacity_bytes).sum();
         let fill = groups.iter().map(|g| g.buffer_fill).fold(0.0, f64::max);
-        let trouble: Vec<_> =
-            groups.iter().filter(|g| g.state != "ok").map(|g| g.state.clone()).collect();
         let known = !groups.is_empty();
         vec![
             host.name.clone(),
@@ -102,10 +100,12 @@ fn host_table(hosts: &[HostReport], report: &StatusReport) {
             } else {
                 "-".to_owned()
             },
-            trouble.join("; "),
         ]
     });
-    output::table(&["host", "state", "write buffer", "capacity used", ""], rows.collect());
+    output::table(&["host", "state", "write buffer", "capacity used"], rows.collect());
+    for group in report.groups.iter().filter(|group| group.state != "ok") {
+        say!("\nattention: {}: {}", group.host, group.state);
+    }
 }
 
 fn volume_table(volumes: &[VolumeReport]) {

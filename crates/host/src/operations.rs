@@ -105,7 +105,15 @@ impl Operations {
             buffer_fill: status.buffer_fill,
             used_bytes: status.used_bytes,
             capacity_bytes: status.capacity_bytes,
-            state: status.fenced.unwrap_or_else(|| "ok".to_owned()),
+            state: status.fenced.map_or_else(
+                || "ok".to_owned(),
+                |why| {
+                    format!(
+                        "the group takes no writes: {why}; its volumes are served by their other \
+                         copies; next: look at the device, then start this host again"
+                    )
+                },
+            ),
             recovery_ms: self.recovery_ms,
         }
     }
