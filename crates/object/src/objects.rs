@@ -13,7 +13,7 @@ use crate::options::ObjectOptions;
 use crate::owner::{Context, Owner, Phase};
 use crate::replica::Replicas;
 use crate::requests::{Requests, WriteRequest};
-use base::{ComponentId, HostId, Incarnation, Map, ObjectId, SectorRange, Term};
+use base::{ComponentId, HostId, Incarnation, Map, ObjectId, SectorRange, Set, Term};
 use directory::{ComponentState, Directory, ObjectRecord};
 use diskgroup::DiskGroup;
 use env::{Env, Notify, Semaphore, Slice, TaskSet, join_all};
@@ -140,6 +140,8 @@ struct Slot {
     is_wanted: bool,
     /// The newest term of another owner that the components were told of.
     consented: Term,
+    /// Components that are being told.
+    consenting: Set<ComponentId>,
     /// The source of the next take-over.
     prefer: Option<ComponentId>,
     /// A component that ran out of space under the last owner: without this the next one would send

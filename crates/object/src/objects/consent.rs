@@ -43,7 +43,19 @@ impl Inner {
         base::hit(base::Probe::DeposedConsented);
         for component in record.components.iter().filter(|c| c.host != me.host) {
             let (inner, object, component) = (Rc::clone(self), record.id, component.id);
-            self.spawn("consent", async move { inner.consent(object, component).await });
+            let is_new = {
+                let mut slots = self.slots.borrow_mut();
+                slots.entry(object).or_default().consenting.insert(component)
+            };
+            // Whoever is at it already says what is newest.
+            if is_new {
+                self.spawn("consent", async move {
+                    inner.consent(object, component).await;
+                    if let Some(slot) = inner.slots.borrow_mut().get_mut(&object) {
+                        slot.consenting.remove(&component);
+                    }
+                });
+            }
         }
     }
 
