@@ -35,7 +35,7 @@ mod segment;
 mod write;
 
 use plan::{fold, move_to_head, plan};
-use segment::{Segment, read_ahead, read_back};
+use segment::{Segment, is_open, read_ahead, read_back};
 use write::{add_emptied, write_data};
 
 /// Bytes of one read-back: larger ones delay the log's writes (STORE.md section 4).
@@ -282,9 +282,6 @@ fn still_open(inner: &Inner, named: &[Entry]) -> Vec<Move> {
         return Vec::new();
     }
     let state = inner.state.borrow();
-    let is_open = |entry: &&Entry| {
-        state.components.get(entry.serial).is_some_and(|c| c.row.commit < entry.lsn)
-    };
     let move_of = |entry: &Entry| Move {
         serial: entry.serial,
         kind: EntryKind::Done,
@@ -295,7 +292,7 @@ fn still_open(inner: &Inner, named: &[Entry]) -> Vec<Move> {
         id: entry.id,
         still: Still::Open,
     };
-    named.iter().filter(is_open).map(move_of).collect()
+    named.iter().filter(|entry| is_open(&state, entry)).map(move_of).collect()
 }
 
 /// What the segment said about requests goes into the components' rows before it is gone (rule 46).

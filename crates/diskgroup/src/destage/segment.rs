@@ -9,7 +9,7 @@ pub(super) struct Segment {
     pub(super) number: u64,
     pub(super) bytes: Buf,
     pub(super) found: Vec<Found>,
-    /// Entries that say whose effect they, or others with their lsn, are.
+    /// Entries above K that say whose effect they, or others with their lsn, are.
     pub(super) named: Vec<Entry>,
 }
 
@@ -57,7 +57,8 @@ fn parse(
     segment: u64,
     bytes: &[u8],
 ) -> Result<(Vec<Found>, Vec<Entry>), GroupError> {
-    let device = inner.state.borrow().log.device;
+    let state = inner.state.borrow();
+    let device = state.log.device;
     let (mut found, mut named, mut at) = (Vec::new(), Vec::new(), 0);
     while at < bytes.len() {
         let decoded = Commit::decode(device, &bytes[at..]).and_then(|(commit, _, _)| {
@@ -73,7 +74,8 @@ fn parse(
         })?;
         let mut crcs = commit.crcs.as_slice();
         for entry in commit.entries {
-            if entry.id.is_some() && entry.kind != EntryKind::Undone {
+            // K only rises: hardly any is left of these when the segment is freed.
+            if entry.id.is_some() && entry.kind != EntryKind::Undone && is_open(&state, &entry) {
                 named.push(entry);
             }
             if entry.kind.is_mark() {
@@ -87,6 +89,11 @@ fn parse(
         at += commit.length as usize;
     }
     Ok((found, named))
+}
+
+/// Whether an entry is above K.
+pub(super) fn is_open(state: &State, entry: &Entry) -> bool {
+    state.components.get(entry.serial).is_some_and(|c| c.row.commit < entry.lsn)
 }
 
 impl Found {
