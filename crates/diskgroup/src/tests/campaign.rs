@@ -308,6 +308,23 @@ impl Case {
     }
 }
 
+/// A range as a whole, or, where that fails, block by block.
+async fn read_finely(
+    group: &DiskGroup,
+    id: ComponentId,
+    range: SectorRange,
+) -> Vec<(SectorRange, Result<crate::ReadData, GroupError>)> {
+    let whole = group.read(id, range).await;
+    if whole.is_ok() {
+        return vec![(range, whole)];
+    }
+    let mut parts = Vec::new();
+    for part in range.split_at_multiples(8) {
+        parts.push((part, group.read(id, part).await));
+    }
+    parts
+}
+
 async fn check_capacity(group: &DiskGroup, oracle: &RefCell<Oracle>) {
     for component in 0..COMPONENTS as usize {
         let id = ComponentId(component as u64 + 1);
@@ -316,16 +333,7 @@ async fn check_capacity(group: &DiskGroup, oracle: &RefCell<Oracle>) {
         let told = oracle.borrow().told[component];
         assert!(watermark <= told, "W {watermark:?} beyond K {told:?}");
         for range in SectorRange::new(0, SECTORS).split_at_multiples(base::CHUNK_SECTORS) {
-            let whole = group.read(id, range).await;
-            let parts = match &whole {
-                Ok(_) => vec![range],
-                Err(_) => range.split_at_multiples(8).collect(),
-            };
-            for part in parts {
-                let read = match &whole {
-                    Ok(read) => Ok(read.clone()),
-                    Err(_) => group.read(id, part).await,
-                };
+            for (part, read) in read_finely(group, id, range).await {
                 let oracle = oracle.borrow();
                 match read {
                     Ok(read) => {
@@ -351,16 +359,7 @@ async fn check_all(group: &DiskGroup, oracle: &RefCell<Oracle>, signs: &Signs) {
         let id = ComponentId(component as u64 + 1);
         let info = group.component(id).expect("components are durable");
         for range in SectorRange::new(0, SECTORS).split_at_multiples(base::CHUNK_SECTORS) {
-            let whole = group.read(id, range).await;
-            let parts = match &whole {
-                Ok(_) => vec![range],
-                Err(_) => range.split_at_multiples(8).collect(),
-            };
-            for part in parts {
-                let read = match &whole {
-                    Ok(read) => Ok(read.clone()),
-                    Err(_) => group.read(id, part).await,
-                };
+            for (part, read) in read_finely(group, id, range).await {
                 let mut oracle = oracle.borrow_mut();
                 match read {
                     Ok(read) => {
