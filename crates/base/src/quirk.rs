@@ -34,7 +34,7 @@ crate::named! {
         ConsentSkipped = "consent-skipped",
         /// A resync waits between its session and the list of what changed.
         ListLingers = "list-lingers",
-        /// A resync waits between reading a range and sending it.
+        /// A resync or a repair waits between reading a range and sending it.
         CopyLingers = "copy-lingers",
         /// A returning component is required, and its commit point comes late.
         JoinLingers = "join-lingers",

@@ -164,6 +164,7 @@ impl Campaign {
         }
         if plan.has_devices {
             let mut rng = Rng::stream(plan.seed, 3);
+            self.one(Kind::Full, &mut rng)?;
             for kind in [Kind::FlipUp, Kind::FlipDown] {
                 self.one(kind, &mut rng)?;
             }
@@ -183,6 +184,7 @@ impl Campaign {
         match kind {
             Kind::FlipUp | Kind::FlipDown => self.flip(kind),
             Kind::Truncate => self.truncate(),
+            Kind::Full => self.fill_up(),
             _ => self.round(&Round::single(kind, rng)),
         }
     }

@@ -52,8 +52,10 @@ pub enum Kind {
     FlipUp,
     /// Bits flip in a capacity file while its host is down
     FlipDown,
-    /// Half of a capacity file is gone when its host starts again; it cannot be replaced yet
+    /// Half of a capacity file is gone when its host starts again
     Truncate,
+    /// A volume is written until no space is left
+    Full,
 }
 
 /// What a fault takes away; two at once take away different things.
@@ -105,7 +107,7 @@ impl Kind {
             Self::EtcdLeader | Self::EtcdMember | Self::EtcdStopped | Self::EtcdKilled => {
                 Resource::Etcd
             }
-            Self::FlipUp | Self::FlipDown | Self::Truncate => Resource::Device,
+            Self::FlipUp | Self::FlipDown | Self::Truncate | Self::Full => Resource::Device,
         }
     }
 
@@ -139,7 +141,7 @@ impl Kind {
             Self::EtcdLeader => (1000, 5000),
             Self::EtcdStopped | Self::EtcdKilled => (6000, 14_000),
             Self::TwoKilled => (500, 5000),
-            Self::FlipUp | Self::FlipDown | Self::Truncate => (0, 0),
+            Self::FlipUp | Self::FlipDown | Self::Truncate | Self::Full => (0, 0),
         }
     }
 }

@@ -15,6 +15,7 @@ mod device;
 mod devices;
 mod etcd;
 mod fault;
+mod full;
 mod inject;
 mod nbd;
 mod network;

@@ -106,6 +106,8 @@ pub(crate) struct Inner {
     tasks: TaskSet,
     /// Background take-overs at a time.
     adoptions: Semaphore,
+    /// Whether owners elsewhere are being asked to hand over.
+    is_asking: Cell<bool>,
     /// No request of this run to an object that is gone has a higher count.
     requests_base: Cell<u64>,
 }
@@ -204,6 +206,7 @@ impl Objects {
             slots: RefCell::default(),
             tasks: TaskSet::default(),
             adoptions: Semaphore::new(RESYNCS_MAX),
+            is_asking: Cell::default(),
             requests_base: Cell::new(0),
         });
         peers.set_handler(Rc::new(serve::Door::new(&inner)));
@@ -280,7 +283,13 @@ impl Objects {
 
     /// Whether local clients use the object: then it is not handed over (rule 53).
     pub fn set_attached(&self, id: ObjectId, attached: bool) {
-        self.0.0.slots.borrow_mut().entry(id).or_default().is_attached = attached;
+        let mut slots = self.0.0.slots.borrow_mut();
+        let slot = slots.entry(id).or_default();
+        slot.is_attached = attached;
+        // Its first request asks the owner elsewhere anew: ownership follows the clients.
+        if attached && matches!(slot.route, Route::Remote(..)) {
+            slot.route = Route::Unknown;
+        }
     }
 
     /// Reads `range`, which lies within one chunk.

@@ -128,7 +128,8 @@ pub struct Mutations {
     pub forget_unanswered: bool,
     /// Rule 52b: an owner that lost an object while it lives says nothing to the components.
     pub never_consent: bool,
-    /// Rule 53: a hand-over does not wait for writes in flight.
+    /// Rule 53: a hand-over does not wait for writes in flight, and the next owner takes the
+    /// record's word for it that all tails are empty.
     pub hand_over_undrained: bool,
     /// Rule 13: a repair takes no range lock.
     pub repair_without_lock: bool,

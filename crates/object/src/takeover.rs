@@ -284,8 +284,11 @@ async fn reconcile(
     for (range, _) in tails.filter(|(_, lsn)| *lsn > commit) {
         dirty.insert(*range);
     }
+    let mutations = owner.options().mutations;
+    let is_handed_over = owner.state.borrow().record.handover.is_some();
+    let is_left = mutations.no_reconcile || mutations.hand_over_undrained && is_handed_over;
     // One alone has nothing to be made equal to.
-    if owner.options().mutations.no_reconcile || reached.len() < 2 || dirty.is_empty() {
+    if is_left || reached.len() < 2 || dirty.is_empty() {
         return Ok(());
     }
     if owner.options().mutations.raise_commit_early {

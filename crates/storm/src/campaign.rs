@@ -409,7 +409,7 @@ impl Run {
                 self.take_down(index, false);
             }
         }
-        self.shared.iter().for_each(|shared| shared.only.set(None));
+        self.admit(None);
         self.boot_what_is_down(true);
     }
 

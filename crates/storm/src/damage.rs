@@ -81,6 +81,55 @@ impl Run {
         self.pass(0, 4000)
     }
 
+    /// Data of one host's capacity devices rots, and no metadata: it costs these blocks and nothing
+    /// else. Other hosts are slow to read, so that repairs take long.
+    pub(crate) fn rotten_data(&mut self, roles: &Roles) -> Result<(), Violation> {
+        let host = if self.one_of(2) == 0 { roles.owner } else { roles.replica };
+        self.pass(100, 8000)?;
+        self.wait("whole before damage", Self::is_whole)?;
+        if !self.is_spare(host) {
+            return Ok(());
+        }
+        self.excuse(host);
+        let times = 1 << self.one_of(8);
+        for other in (0..self.cluster.machines.len()).filter(|other| *other != host) {
+            for device in self.cluster.devices().iter().filter(|name| name.starts_with("cap")) {
+                self.disk_fault(other, device, DiskFault::Slow(times));
+            }
+        }
+        for _ in 0..1 + self.one_of(4) {
+            for device in self.cluster.devices() {
+                self.rot_data(host, &device);
+            }
+            self.pass(0, 4000)?;
+        }
+        self.decisive();
+        self.pass(0, 4000)
+    }
+
+    fn rot_data(&mut self, host: usize, device: &str) {
+        let (key, world) = (self.key(host), self.cluster.world.clone());
+        let layout = format::CapacityLayout::plan(world.disk_size(key, device));
+        let Some(layout) = layout.filter(|_| device.starts_with("capacity")) else { return };
+        let mut pages = world.written(key, device);
+        pages.retain(|page| page * PAGE >= layout.chunk_start);
+        for page in pages {
+            match self.one_of(6) {
+                0 => {
+                    self.faults.add(Fault::BitRot);
+                    let at = page * PAGE + self.one_of(PAGE);
+                    world.flip_bits(key, device, at, 1);
+                }
+                1 => {
+                    self.faults.add(Fault::LatentError);
+                    let fault = DiskFault::BadRange { offset: page * PAGE, len: PAGE };
+                    self.disk_fault(host, device, fault);
+                }
+                _ => {}
+            }
+        }
+    }
+
     /// Whether every volume with a copy on this host has a whole one elsewhere.
     fn is_spare(&self, host: usize) -> bool {
         let number = self.cluster.machines[host].number;

@@ -126,7 +126,7 @@ impl Plan {
             racks: 2 + rng.below(2) as u32,
             groups,
             devices: if rng.below(3) > 0 { 1 } else { 1 + rng.below(3) as u32 },
-            rounds: Round::draw_all(&mut rng, rounds, volumes.len()),
+            rounds: Round::draw_all(&mut rng, &mut Rng::stream(seed, 9), rounds, volumes.len()),
             volumes,
             steps: 5 + rng.below(20) as u32,
             step_max: Duration::from_millis(step_ms),
@@ -162,8 +162,11 @@ impl Plan {
     /// One story in every round, in every seed.
     pub fn tell_only(&mut self, story: Story) {
         self.rounds.iter_mut().for_each(|round| round.story = story);
-        if story == Story::Damage {
+        if story.is_damage() {
             self.rounds.truncate(1);
+        }
+        if story == Story::HandOverFault {
+            self.volumes.iter_mut().for_each(|volume| volume.clients = vec![0, 1, 2]);
         }
     }
 }
@@ -208,21 +211,28 @@ impl Load {
 
 impl Round {
     /// One seed in forty goes beyond the contract, and then in its only round.
-    fn draw_all(rng: &mut Rng, count: u64, volumes: usize) -> Vec<Self> {
+    fn draw_all(rng: &mut Rng, late: &mut Rng, count: u64, volumes: usize) -> Vec<Self> {
         let focus = |rng: &mut Rng| rng.below(volumes as u64) as usize;
         if rng.below(40) == 0 {
             let story = if rng.below(2) == 0 { Story::LyingFlush } else { Story::WildClock };
             return vec![Self { story, focus: focus(rng), is_quiet: false }];
         }
-        let stories: Vec<_> = Story::ALL.iter().filter(|story| !story.is_beyond()).collect();
+        let is_early = |story: &&Story| !story.is_beyond() && !story.is_late();
+        let stories: Vec<_> = Story::ALL.iter().filter(is_early).collect();
         let draw = |_| Self {
             story: *stories[rng.below(stories.len() as u64) as usize],
             focus: rng.below(volumes as u64) as usize,
             is_quiet: rng.below(2) == 0,
         };
         let mut rounds: Vec<_> = (0..count).map(draw).collect();
-        // What was damaged and not read yet would be a second fault in a later round.
-        let last = rounds.iter().position(|round| round.story == Story::Damage);
+        // By draws of their own: what other seeds do stays as it was, first those that are kept.
+        let stories: Vec<_> = Story::ALL.iter().filter(|story| story.is_late()).collect();
+        for round in &mut rounds {
+            if late.below(Story::ALL.len() as u64) < stories.len() as u64 {
+                round.story = *stories[late.below(stories.len() as u64) as usize];
+            }
+        }
+        let last = rounds.iter().position(|round| round.story.is_damage());
         rounds.truncate(last.map_or(rounds.len(), |last| last + 1));
         rounds
     }

@@ -49,8 +49,11 @@ impl Run {
             Story::Slow => self.random(true),
             Story::LongOutage => self.long_outage(&roles),
             Story::LongAbsence => self.long_absence(&roles),
+            Story::HandOverFault => self.hand_over_fault(&roles),
+            Story::Trimmed => self.trimmed(&roles),
             Story::DyingDevice => self.dying_device(&roles),
             Story::Damage => self.damage(&roles),
+            Story::RottenData => self.rotten_data(&roles),
             Story::LyingFlush => self.lying_flush(&roles),
             Story::WildClock => self.wild_clock(&roles),
         }
@@ -324,8 +327,7 @@ impl Run {
         for _ in 0..4 + self.one_of(10) {
             let hosts = self.plan.volumes[self.focus].clients.clone();
             let host = hosts[usize::try_from(self.one_of(hosts.len() as u64)).unwrap_or(0)];
-            let only = u32::try_from(host).ok();
-            self.shared.iter().for_each(|shared| shared.only.set(only));
+            self.admit(Some(&[host]));
             if self.one_of(3) == 0 {
                 let most_ms = [100, 1500][self.rng.below(2) as usize];
                 self.clog_some(most_ms);
@@ -336,13 +338,45 @@ impl Run {
                 self.take_down_somehow(host);
             }
         }
-        self.shared.iter().for_each(|shared| shared.only.set(None));
+        self.admit(None);
         if self.one_of(2) == 0 {
             self.decisive();
             let host = self.any_host();
             self.take_down_somehow(host);
         }
         self.pass(0, 9000)
+    }
+
+    /// The owner's clients leave while those of a second host have writes under way and those of a
+    /// third come: it hands over. The second host dies, so that nobody sends its writes again.
+    fn hand_over_fault(&mut self, roles: &Roles) -> Result<(), Violation> {
+        let clients = self.plan.volumes[self.focus].clients.clone();
+        let others = clients.into_iter().filter(|host| *host != roles.owner);
+        let (replicas, rest): (Vec<_>, Vec<_>) = others.partition(|host| *host == roles.replica);
+        let all: Vec<_> = rest.into_iter().chain(replicas).collect();
+        let [writer, .., next] = all[..] else { return Ok(()) };
+        self.admit(Some(&[roles.owner, writer]));
+        self.pass(50, 2000)?;
+        let term = self.term();
+        for host in (0..self.cluster.machines.len()).filter(|host| *host != roles.owner) {
+            let delay = Duration::from_micros(self.rng.between(100, 300_000));
+            self.cluster.world.clog(self.key(roles.owner), self.key(host), delay);
+        }
+        self.admit(Some(&[writer, next]));
+        self.until_term(term)?;
+        self.pass(0, 20)?;
+        self.decisive();
+        self.take_down_somehow(writer);
+        self.admit(None);
+        self.pass(0, 4000)
+    }
+
+    /// Clients of these hosts alone, or of all.
+    pub(crate) fn admit(&self, hosts: Option<&[usize]>) {
+        let hosts = hosts.map(<[usize]>::to_vec);
+        for shared in &self.shared {
+            shared.only.borrow_mut().clone_from(&hosts);
+        }
     }
 
     fn take_over_fault(&mut self, roles: &Roles) -> Result<(), Violation> {
@@ -440,6 +474,25 @@ impl Run {
     }
 
     /// One host is away for longer than any time-out.
+    /// Long enough for what is discarded to leave the log, where nothing tells of it any more.
+    fn trimmed(&mut self, roles: &Roles) -> Result<(), Violation> {
+        self.take_down_somehow(roles.replica);
+        self.until_state(roles.replica, ComponentState::Absent)?;
+        self.trim(true);
+        self.pass(100, 4000)?;
+        let is_writing_again = self.one_of(2) == 0;
+        self.trim(!is_writing_again);
+        self.decisive();
+        self.pass(0, 20_000)?;
+        self.trim(false);
+        self.boot_if_down(roles.replica);
+        self.until_state(roles.replica, ComponentState::Active)
+    }
+
+    fn trim(&self, is_trimming: bool) {
+        self.shared.iter().for_each(|shared| shared.is_trimming.set(is_trimming));
+    }
+
     fn long_absence(&mut self, roles: &Roles) -> Result<(), Violation> {
         let host = if self.one_of(3) == 0 { roles.owner } else { roles.replica };
         match self.one_of(3) {

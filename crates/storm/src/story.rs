@@ -43,10 +43,16 @@ base::named! {
         LongOutage = "long-outage",
         /// A host is away for minutes while the others go on.
         LongAbsence = "long-absence",
+        /// Something fails in the moment of a hand-over.
+        HandOverFault = "hand-over-fault",
+        /// A replica is away while the volume is discarded chunk by chunk.
+        Trimmed = "trimmed",
         /// A device fails, or all of a host's, and is well again after a while.
         DyingDevice = "dying-device",
         /// The content of one host's devices is damaged where others hold a whole copy.
         Damage = "damage",
+        /// Data of one host's devices rots, and no metadata, while it is used.
+        RottenData = "rotten-data",
         /// Beyond the contract: a device says that it flushed, and did not, and the power fails.
         LyingFlush = "lying-flush",
         /// Beyond the contract: clocks that are wrong by more than the protocol allows.
@@ -55,6 +61,19 @@ base::named! {
 }
 
 impl Story {
+    /// Whether it came after seeds were kept that once found something: see [`crate::Plan`].
+    #[must_use]
+    pub fn is_late(self) -> bool {
+        matches!(self, Self::HandOverFault | Self::RottenData | Self::Trimmed)
+    }
+
+    /// Whether content is damaged. What was damaged and not read yet would be a second fault in a
+    /// later round.
+    #[must_use]
+    pub fn is_damage(self) -> bool {
+        matches!(self, Self::Damage | Self::RottenData)
+    }
+
     /// Whether the system promises nothing then: what is lost is reported, and no violation.
     #[must_use]
     pub fn is_beyond(self) -> bool {

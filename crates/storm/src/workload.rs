@@ -4,7 +4,7 @@
 use crate::oracle::{Author, Oracle, WriteId, Wrong, fill};
 use crate::plan::Load;
 use crate::records::Records;
-use base::{Rng, SECTOR_SIZE, SectorRange};
+use base::{CHUNK_SECTORS, Rng, SECTOR_SIZE, SectorRange};
 use env::Env;
 use host::Node;
 use std::cell::{Cell, RefCell};
@@ -14,6 +14,8 @@ use volume::{Device, VolumeError};
 
 /// Largest operation, sectors: a chunk and a bit, so that operations cross chunk boundaries.
 const COUNT_MAX: u64 = 2200;
+/// The draw of a discard.
+const DISCARD: u64 = 9;
 
 /// What the clients of one volume share with the campaign.
 pub struct Shared {
@@ -25,8 +27,10 @@ pub struct Shared {
     pub wrong: RefCell<Option<(String, Wrong)>>,
     /// Whether clients begin new operations.
     pub is_open: Cell<bool>,
-    /// Only the clients of this host, where one is named; the others leave.
-    pub only: Cell<Option<u32>>,
+    /// Whether clients discard whole chunks and do not write.
+    pub is_trimming: Cell<bool>,
+    /// Only the clients of these hosts, where some are named; the others leave.
+    pub only: RefCell<Option<Vec<usize>>>,
     /// Operations acknowledged.
     pub done: Cell<u64>,
     /// Operations that ended with an error.
@@ -46,7 +50,8 @@ impl Shared {
             oracle: RefCell::new(Oracle::new(sectors)),
             wrong: RefCell::default(),
             is_open: Cell::new(true),
-            only: Cell::new(None),
+            is_trimming: Cell::default(),
+            only: RefCell::default(),
             done: Cell::default(),
             failed: Cell::default(),
             running: Cell::default(),
@@ -55,7 +60,8 @@ impl Shared {
     }
 
     fn admits(&self, host: u32) -> bool {
-        let is_chosen = self.only.get().is_none_or(|only| only == host);
+        let is_chosen =
+            self.only.borrow().as_ref().is_none_or(|only| only.contains(&(host as usize)));
         self.is_open.get() && is_chosen && self.wrong.borrow().is_none()
     }
 
@@ -170,9 +176,19 @@ impl Client {
         SectorRange::new(start, count)
     }
 
+    /// The chunk in which a range begins.
+    fn chunk_of(&self, range: SectorRange) -> SectorRange {
+        let start = range.start / CHUNK_SECTORS * CHUNK_SECTORS;
+        let end = self.shared.oracle.borrow().sectors().min(start + CHUNK_SECTORS);
+        SectorRange::new(start, end - start)
+    }
+
     async fn operation<D: Device>(&mut self, device: &D) {
-        let range = self.choose();
-        let draw = if self.is_reader { u64::MAX } else { self.rng.below(20) };
+        let mut range = self.choose();
+        let mut draw = if self.is_reader { u64::MAX } else { self.rng.below(20) };
+        if self.shared.is_trimming.get() && draw < 11 {
+            (range, draw) = (self.chunk_of(range), DISCARD);
+        }
         let shared = Rc::clone(&self.shared);
         let _running = Running::new(&shared);
         let outcome = match draw {
@@ -202,7 +218,7 @@ impl Client {
         let mut writing = Writing { shared: &self.shared, id, is_answered: false };
         let (offset, bytes) = (range.start * SECTOR_SIZE, range.bytes());
         match draw {
-            9 => device.discard(offset, bytes).await?,
+            DISCARD => device.discard(offset, bytes).await?,
             10 => device.write_zeroes(offset, bytes).await?,
             _ => {
                 let mut payload = self.env.buf(usize::try_from(bytes).unwrap_or(usize::MAX));

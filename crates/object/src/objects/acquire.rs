@@ -17,7 +17,7 @@ const RETRY_MAX: Duration = Duration::from_secs(1);
 /// Attempts of one run that may begin again at once because something changed.
 const ROUNDS_MAX: usize = 8;
 /// How long the owner elsewhere may take to hand over or to open.
-const REMOTE_WAIT: Duration = Duration::from_secs(8);
+pub(super) const REMOTE_WAIT: Duration = Duration::from_secs(8);
 
 /// Whether a living owner elsewhere is asked to hand over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

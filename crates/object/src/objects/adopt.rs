@@ -1,28 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Objects that nobody serves any more are taken over without being asked for, so that their
-//! redundancy is restored and the next client finds an owner.
+//! redundancy is restored and the next client finds an owner. And those that clients here use
+//! through an owner elsewhere come here once its own clients have left, as when a guest moved.
 
 use super::acquire::Wish;
 use super::{Inner, Route, Slot};
 use base::{HostId, Instant, ObjectId};
 use directory::{ComponentState, ObjectRecord};
-use std::rc::Weak;
+use std::rc::{Rc, Weak};
 use std::time::Duration;
+use wire::Request;
 
 /// How often the objects are looked at.
 const LOOK: Duration = Duration::from_secs(1);
+/// At every so many looks, owners elsewhere are asked to hand over.
+const LOOKS_PER_ASKING: u32 = 4;
 
 pub(super) async fn run(inner: Weak<Inner>) {
-    loop {
+    for look in 0_u32.. {
         let env = {
             let Some(this) = inner.upgrade() else { return };
+            if look % LOOKS_PER_ASKING == 0 {
+                this.ask_for_used();
+            }
             let due = this.due();
             for id in due {
                 // Bounded: hundreds of objects of a lost host come one after the other.
                 if this.adoptions.in_use() >= super::RESYNCS_MAX {
                     break;
                 }
-                let this2 = std::rc::Rc::clone(&this);
+                let this2 = Rc::clone(&this);
                 this.spawn("adopt", async move {
                     let _turn = this2.adoptions.acquire(1).await;
                     let settled = {
@@ -41,6 +48,31 @@ pub(super) async fn run(inner: Weak<Inner>) {
 }
 
 impl Inner {
+    /// An owner with clients of its own refuses (rule 53); else the record's change tells the rest.
+    fn ask_for_used(self: &Rc<Self>) {
+        let mut asked = Vec::new();
+        for (id, slot) in self.slots.borrow().iter().filter(|(_, slot)| slot.is_attached) {
+            if let Route::Remote(owner, _) = &slot.route {
+                let to = wire::Owner {
+                    host: self.context.me.host,
+                    incarnation: self.context.me.incarnation,
+                };
+                asked.push((owner.host, Request::HandOver { object: *id, to }));
+            }
+        }
+        if asked.is_empty() || self.is_asking.replace(true) {
+            return;
+        }
+        let this = Rc::clone(self);
+        self.spawn("ask for what is used here", async move {
+            for (host, request) in asked {
+                let call = this.context.peers.call(host, request);
+                drop(this.env().timeout(super::acquire::REMOTE_WAIT, call).await);
+            }
+            this.is_asking.set(false);
+        });
+    }
+
     /// Objects whose owner has been gone for long enough that it is this host's turn.
     fn due(&self) -> Vec<ObjectId> {
         let now = self.env().now();

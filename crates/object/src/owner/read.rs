@@ -252,6 +252,7 @@ impl Owner {
             };
             let Some(source) = owner.source(bad) else { return };
             let Found::Data(data) = owner.ask(&source, range).await else { return };
+            owner.env().linger(Quirk::CopyLingers).await;
             let is_there = {
                 let state = owner.state.borrow();
                 state.legs.iter().any(|leg| leg.bit & bad != 0 && leg.role == Role::Active)

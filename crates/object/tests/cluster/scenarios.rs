@@ -178,6 +178,35 @@ fn ownership_follows_the_client() {
     cluster.verify();
 }
 
+/// As when a guest moves: its new host uses the volume while the old one still does.
+#[test]
+fn ownership_follows_a_guest_that_moves() {
+    let cluster = whole(8);
+    let use_from = |at: usize| {
+        let objects = cluster.objects(at).unwrap();
+        let env = cluster.world.env(cluster.hosts[at].key).unwrap();
+        let oracle = Rc::clone(&cluster.oracle);
+        objects.set_attached(OBJECT, true);
+        cluster.on(at, Duration::from_secs(20), async move {
+            put(&env, &objects, &oracle, at).await.unwrap();
+            get(&env, &objects, &oracle, at).await.unwrap();
+        })
+    };
+    assert!(use_from(0).is_some());
+    assert!(use_from(1).is_some());
+    cluster.run(20.0);
+    assert_eq!(cluster.owner(), Some(0), "its own clients are not left alone");
+    cluster.objects(0).unwrap().set_attached(OBJECT, false);
+    cluster.run(10.0);
+    assert!(use_from(1).is_some());
+    assert_eq!(cluster.owner(), Some(1), "nobody uses it elsewhere");
+    // Who leaves and comes again does not have to be asked twice.
+    cluster.objects(1).unwrap().set_attached(OBJECT, false);
+    assert!(use_from(0).is_some());
+    assert_eq!(cluster.owner(), Some(0));
+    cluster.verify();
+}
+
 #[test]
 fn an_object_given_away_waits_for_no_grant_that_another_object_renews() {
     let cluster = Cluster::new(9, Mutations::default());

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The phase in which space runs out: a volume is written until a write gets ENOSPC. What has its
+//! space goes on, and what is given back can be used again.
+
+use crate::campaign::Campaign;
+use crate::cluster::host_name;
+use crate::fault::{HOSTS, Kind, draw_index};
+use crate::nbd::{self, Command, Connection};
+use crate::record::Occurrence;
+use anyhow::{Context, Result, bail};
+use base::Set;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+/// More than all groups together hold.
+const FILLER_BYTES: u64 = 8 << 30;
+/// Bytes of one write.
+const PIECE: u32 = 1 << 20;
+/// What must fit again once the filler is gone, pieces.
+const PIECES_AFTER: u64 = 64;
+/// Space that was given back can be used after that.
+const FREE_WITHIN: Duration = Duration::from_secs(30);
+/// How long the others' load goes on without space.
+const UNDER_LOAD: Duration = Duration::from_secs(4);
+const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
+const ENOSPC: u32 = 28;
+
+impl Campaign {
+    /// Fills the datastore under load, looks whether what is promised then is kept, and gives the
+    /// space back.
+    ///
+    /// # Errors
+    /// A command failed, or a host cannot be reached.
+    pub fn fill_up(&mut self) -> Result<()> {
+        let (host, begun) = (draw_index(&mut self.rng, HOSTS), Instant::now());
+        let at = self.begun.elapsed().as_secs_f64();
+        self.say(&format!("{at:7.1} s  full: through {}", host_name(host)));
+        self.create("filler", host)?;
+        let mut filler = Filler::open(self, "filler", host)?;
+        let written =
+            filler.until_refused(FILLER_BYTES / u64::from(PIECE), || !self.may_go_on())?;
+        self.rest(UNDER_LOAD);
+        let last = written.saturating_sub(1);
+        for piece in [0, last / 2, last] {
+            let errno = filler.ask(Command::Write, piece)?;
+            if errno != 0 {
+                self.troubles.push(format!("full: an overwrite got error {errno}"));
+            }
+        }
+        drop(filler);
+        self.cluster.ask(host, &["volume", "delete", "filler"])?;
+        let freed = Instant::now();
+        self.create("after", host)?;
+        let mut after = Filler::open(self, "after", host)?;
+        let is_free = self.wait(FREE_WITHIN, || {
+            after.until_refused(PIECES_AFTER, || false).is_ok_and(|count| count == PIECES_AFTER)
+        });
+        if !is_free {
+            self.troubles.push(format!("full: no space {FREE_WITHIN:?} after it was given back"));
+        }
+        self.notes.push(format!(
+            "full: ENOSPC after {written} MiB, overwrites went on; space of a deleted volume used \
+             again after {:.1} s",
+            freed.elapsed().as_secs_f64()
+        ));
+        drop(after);
+        self.cluster.ask(host, &["volume", "delete", "after"])?;
+        self.conclude(Occurrence {
+            label: Kind::Full.to_string(),
+            begun,
+            healed: Instant::now(),
+            green_after: None,
+            victims: Set::new(),
+            stall_max: None,
+            is_beyond: false,
+        });
+        Ok(())
+    }
+
+    fn create(&self, name: &str, host: usize) -> Result<()> {
+        let bytes = FILLER_BYTES.to_string();
+        self.cluster.ask(host, &["volume", "create", name, "--size", &bytes]).map(drop)
+    }
+}
+
+/// One client that writes, one request at a time.
+struct Filler {
+    stream: std::os::unix::net::UnixStream,
+    payload: Vec<u8>,
+    cookie: u64,
+}
+
+impl Filler {
+    fn open(campaign: &Campaign, name: &str, host: usize) -> Result<Self> {
+        let socket = campaign.cluster.socket(host);
+        let connection = Connection::open(&socket, name, HANDSHAKE_PATIENCE)
+            .with_context(|| format!("{} does not export '{name}'", host_name(host)))?;
+        let payload = vec![0xA5; usize::try_from(PIECE)?];
+        Ok(Self { stream: connection.stream()?, payload, cookie: 0 })
+    }
+
+    /// Writes pieces one after the other: how many were taken before there was no space.
+    fn until_refused(&mut self, most: u64, is_over: impl Fn() -> bool) -> Result<u64> {
+        for piece in 0..most {
+            match self.ask(Command::Write, piece)? {
+                0 if is_over() => return Ok(piece),
+                0 => {}
+                ENOSPC => return Ok(piece),
+                errno => bail!("a write of new space got error {errno}"),
+            }
+        }
+        Ok(most)
+    }
+
+    fn ask(&mut self, command: Command, piece: u64) -> Result<u32> {
+        self.cookie += 1;
+        let head = nbd::request(command, self.cookie, piece * u64::from(PIECE), PIECE);
+        self.stream.write_all(&head)?;
+        if command == Command::Write {
+            self.stream.write_all(&self.payload)?;
+        }
+        let reply = nbd::receive(&mut self.stream)?;
+        if reply.cookie != self.cookie {
+            bail!("an answer to request {}, not {}", reply.cookie, self.cookie);
+        }
+        Ok(reply.errno)
+    }
+}
