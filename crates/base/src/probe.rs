@@ -68,6 +68,8 @@ crate::named! {
         CasLost = "cas-lost",
         /// A component was marked absent.
         MarkedAbsent = "marked-absent",
+        /// A device did not hold what it had acknowledged.
+        WriteNotKept = "write-not-kept",
         /// A component admitted a loss.
         AdmittedLoss = "admitted-loss",
         /// An owner stepped down while writes were in flight.

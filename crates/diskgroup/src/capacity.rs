@@ -280,7 +280,7 @@ impl Inner {
             };
             self.state.borrow_mut().counters.records += 1;
             if !self.options.mutations.skip_journal {
-                let write = handle.disk.write(offset, bytes, Durability::Cached);
+                let write = handle.disk.write(offset, bytes.clone(), Durability::Cached);
                 write.await.map_err(|error| self.fence(&handle.path, &error))?;
             }
             if !self.options.mutations.skip_destage_flush {
@@ -290,6 +290,10 @@ impl Inner {
                     flushed = handle.disk.flush().await;
                 }
                 flushed.map_err(|error| self.fence(&handle.path, &error))?;
+            }
+            let mutations = &self.options.mutations;
+            if !mutations.skip_journal && !mutations.skip_destage_flush {
+                self.read_back(device, &[(offset, bytes)]).await?;
             }
             let mut state = self.state.borrow_mut();
             let journal = &mut state.capacity[device].journal;

@@ -51,7 +51,8 @@ impl Inner {
         if !has_flush || self.options.mutations.early_journal_reuse {
             return Ok(());
         }
-        handle.disk.flush().await.map_err(|error| self.fence(&handle.path, &error))
+        handle.disk.flush().await.map_err(|error| self.fence(&handle.path, &error))?;
+        self.read_back(device, &images).await
     }
 
     fn take_crc_images(&self, device: usize) -> Vec<(u64, env::Slice)> {
@@ -117,26 +118,43 @@ impl Inner {
             mine.filter(|c| c.device == device).map(|c| (c.place, c.row.clone())).collect()
         };
         let kept: Vec<_> = rows.iter().map(|(_, row)| (row.serial, row.durable)).collect();
+        let mut images = Vec::new();
         for (place, row) in rows {
-            self.write_row(device, place, row, Durability::Cached).await?;
+            images.push(self.put_row(device, place, row, Durability::Cached).await?);
         }
         let handle = &self.devices[device];
         if !self.options.mutations.early_journal_reuse {
             handle.disk.flush().await.map_err(|error| self.fence(&handle.path, &error))?;
+            self.read_back(device, &images).await?;
         }
         let mut state = self.state.borrow_mut();
         kept.into_iter().for_each(|(serial, durable)| state.keep_marks(serial, durable));
         Ok(())
     }
 
-    /// Writes a row's older page. The caller holds the table's permit.
+    /// Writes a row's older page, and returns when it is durable. The caller holds the table's
+    /// permit.
     pub(crate) async fn write_row(
+        &self,
+        device: usize,
+        place: u32,
+        row: ComponentRow,
+    ) -> Result<(), GroupError> {
+        let (serial, durable) = (row.serial, row.durable);
+        let image = self.put_row(device, place, row, Durability::Durable).await?;
+        self.read_back(device, &[image]).await?;
+        self.state.borrow_mut().keep_marks(serial, durable);
+        Ok(())
+    }
+
+    /// Writes a row's older page: where, and what.
+    async fn put_row(
         &self,
         device: usize,
         place: u32,
         mut row: ComponentRow,
         durability: Durability,
-    ) -> Result<(), GroupError> {
+    ) -> Result<(u64, env::Slice), GroupError> {
         let handle = &self.devices[device];
         let (offset, bytes) = {
             let mut state = self.state.borrow_mut();
@@ -146,16 +164,13 @@ impl Inner {
             known.newest = if single { 0 } else { 1 - known.newest };
             row.sequence = known.sequence;
             let mut buf = self.env.buf(PAGE_SIZE);
-            row.encode(handle.id, &mut buf);
+            row.encode(handle.id, place, &mut buf);
             let slot = u64::from(place) * 2 + known.newest as u64;
             (handle.layout.table_start + slot * PAGE, buf.freeze())
         };
-        let write = handle.disk.write(offset, bytes, durability);
+        let write = handle.disk.write(offset, bytes.clone(), durability);
         write.await.map_err(|error| self.fence(&handle.path, &error))?;
-        if durability == Durability::Durable {
-            self.state.borrow_mut().keep_marks(row.serial, row.durable);
-        }
-        Ok(())
+        Ok((offset, bytes))
     }
 }
 

@@ -315,7 +315,7 @@ async fn keep_marks(inner: &Inner, segment: u64) -> Result<(), GroupError> {
         };
         if let Some((device, place, row)) = found {
             base::hit(base::Probe::DestageKeptMarks);
-            inner.write_row(device, place, row, Durability::Durable).await?;
+            inner.write_row(device, place, row).await?;
         }
     }
     Ok(())

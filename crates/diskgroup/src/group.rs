@@ -14,7 +14,7 @@ use base::{
     CHUNK_SECTORS, CHUNK_SIZE, ClientTable, ComponentId, GroupId, Lsn, ObjectId, RequestId,
     SectorRange,
 };
-use env::{Durability, Env, TaskSet};
+use env::{Env, TaskSet};
 use format::{COMPONENT_SECTORS_MAX, ComponentRow, EntryKind};
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -138,6 +138,7 @@ impl DiskGroup {
             let row = ComponentRow {
                 serial,
                 is_deleted: false,
+                lost_at: None,
                 sequence: 0,
                 id,
                 object,
@@ -153,7 +154,7 @@ impl DiskGroup {
         // Both pages: a row with one that is damaged and one that was never written is a creation
         // that power loss cut off, and only that.
         for _ in 0..2 {
-            inner.write_row(device, place, row.clone(), Durability::Durable).await?;
+            inner.write_row(device, place, row.clone()).await?;
         }
         inner.state.borrow_mut().components.insert(Component::new(row, device, place));
         Ok(())
@@ -175,7 +176,7 @@ impl DiskGroup {
             (old.row.clone(), old.device, old.place)
         };
         row.is_deleted = true;
-        inner.write_row(device, place, row.clone(), Durability::Durable).await?;
+        inner.write_row(device, place, row.clone()).await?;
         let mut state = inner.state.borrow_mut();
         state.components.remove(id);
         state.capacity[device].rows[place as usize].serial = 0;
@@ -236,7 +237,10 @@ impl DiskGroup {
             };
             (ComponentRow { meta, ..component.row.clone() }, component.device, component.place)
         };
-        inner.write_row(device, place, row, Durability::Durable).await?;
+        // Both pages: what was promised to an owner outlives the rot of either.
+        for _ in 0..2 {
+            inner.write_row(device, place, row.clone()).await?;
+        }
         if let Some(component) = inner.state.borrow_mut().components.by_id_mut(id) {
             component.row.meta = meta;
         }
@@ -298,7 +302,7 @@ impl DiskGroup {
                 let component = component.ok_or(GroupError::UnknownComponent { component: id })?;
                 (component.row.clone(), component.device, component.place)
             };
-            inner.write_row(device, place, row, Durability::Durable).await
+            inner.write_row(device, place, row).await
         }
     }
 

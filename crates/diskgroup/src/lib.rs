@@ -33,6 +33,7 @@ mod log;
 mod mutations;
 mod pace;
 mod read;
+mod readback;
 mod recovery;
 mod replay;
 mod settle;

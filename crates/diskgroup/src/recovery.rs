@@ -254,10 +254,10 @@ async fn recover_table(inner: &Inner, device: usize) -> Result<(), GroupError> {
         read_area(inner, device, handle.layout.table_start, u64::from(rows) * 2 * PAGE).await?;
     let mut state = inner.state.borrow_mut();
     for (place, pages) in bytes.chunks(2 * PAGE_SIZE).enumerate() {
-        let slots = [0, 1].map(|slot| {
-            ComponentRow::decode(handle.id, &pages[slot * PAGE_SIZE..(slot + 1) * PAGE_SIZE])
-        });
         let place = u32::try_from(place).unwrap_or(u32::MAX);
+        let slots = [0, 1].map(|slot| {
+            ComponentRow::decode(handle.id, place, &pages[slot * PAGE_SIZE..(slot + 1) * PAGE_SIZE])
+        });
         let (row, newest) = match slots {
             [Ok(a), Ok(b)] => {
                 if b.sequence > a.sequence {

@@ -11,9 +11,10 @@ use crate::mutations::Mutations;
 use crate::pace::Pace;
 use crate::types::{GroupError, GroupOptions, RecoveryReport};
 use base::{GroupId, Instant, Quirk};
-use env::{Disk, Env, IoError, Notify, Semaphore, TaskSet};
+use env::{Disk, Env, Notify, Semaphore, TaskSet};
 use format::CapacityLayout;
 use std::cell::RefCell;
+use std::fmt::Display;
 use std::rc::Rc;
 
 /// What is counted.
@@ -92,7 +93,7 @@ pub(crate) struct Inner {
 
 impl Inner {
     /// A device failed: nothing is written any more, everything that waits fails (store rule 3).
-    pub(crate) fn fence(&self, device: &str, error: &IoError) -> GroupError {
+    pub(crate) fn fence(&self, device: &str, error: &impl Display) -> GroupError {
         let mut state = self.state.borrow_mut();
         if state.fenced.is_none() {
             state.fenced = Some(format!("{device}: {error}"));

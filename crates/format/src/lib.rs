@@ -29,7 +29,7 @@ use thiserror::Error;
 /// Bytes of a page: every structure is a whole number of them.
 pub const PAGE_SIZE: usize = 4096;
 /// The version of all formats here; a change of any layout raises it.
-pub const FORMAT_VERSION: u16 = 2;
+pub const FORMAT_VERSION: u16 = 3;
 
 /// Why bytes of a device are not what they should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

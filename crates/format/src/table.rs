@@ -34,6 +34,9 @@ pub struct ComponentRow {
     pub serial: u32,
     /// Deleted rows keep their serial from being given again.
     pub is_deleted: bool,
+    /// The component's write buffer was lost while it had this seat: above W it has only a part of
+    /// what it acknowledged, until it is active with a higher one.
+    pub lost_at: Option<Seat>,
     /// Which of the row's two pages is newer.
     pub sequence: u64,
     /// The component.
@@ -54,14 +57,23 @@ pub struct ComponentRow {
     pub clients: ClientTable,
 }
 
+/// What a row says of its component.
+const LIVING: u16 = 0;
+const DELETED: u16 = 1;
+const PARTIAL: u16 = 2;
+
 impl ComponentRow {
-    /// Fills one page.
-    pub fn encode(&self, device: u64, page: &mut [u8]) {
+    /// Fills one page of row `place`.
+    pub fn encode(&self, device: u64, place: u32, page: &mut [u8]) {
         assert!(page.len() == PAGE_SIZE, "a row is a page");
         let mut out = Writer::new(page);
         out.u32(MAGIC);
         out.u16(crate::FORMAT_VERSION);
-        out.u16(u16::from(self.is_deleted));
+        out.u16(match (self.is_deleted, self.lost_at) {
+            (true, _) => DELETED,
+            (false, None) => LIVING,
+            (false, Some(_)) => PARTIAL,
+        });
         out.u64(device);
         out.u64(self.sequence);
         out.u32(self.serial);
@@ -78,25 +90,26 @@ impl ComponentRow {
         out.u64(self.durable.0);
         let clients = self.clients.encode();
         out.u32(u32::try_from(clients.len()).unwrap_or(u32::MAX));
+        out.u32(place);
+        out.u32(self.lost_at.map_or(0, |seat| seat.0));
         out.u32(0);
         out.bytes(&clients);
         out.pad();
         seal(page);
     }
 
-    /// Reads one page of `device`.
+    /// Reads one page of row `place` of `device`.
     ///
     /// # Errors
     /// [`FormatError::Magic`] where nothing was ever written; other errors for damage.
-    pub fn decode(device: u64, page: &[u8]) -> Result<Self, FormatError> {
+    pub fn decode(device: u64, place: u32, page: &[u8]) -> Result<Self, FormatError> {
         Reader::new(page).magic(MAGIC)?;
         let mut from = Reader::new(unseal(page)?);
         from.magic(MAGIC)?;
-        let is_deleted = match from.u16()? {
-            0 => false,
-            1 => true,
-            _ => return Err(FormatError::Field { name: "state" }),
-        };
+        let state = from.u16()?;
+        if state > PARTIAL {
+            return Err(FormatError::Field { name: "state" });
+        }
         if from.u64()? != device {
             return Err(FormatError::Magic);
         }
@@ -108,7 +121,11 @@ impl ComponentRow {
         let (id, object) = (ComponentId(from.u64()?), ObjectId(from.u64()?));
         let sectors = from.u64()?;
         let (destaged, commit, durable) = (Lsn(from.u64()?), Lsn(from.u64()?), Lsn(from.u64()?));
-        let (length, _) = (from.u32()?, from.u32()?);
+        let (length, written_for) = (from.u32()?, from.u32()?);
+        if written_for != place {
+            return Err(FormatError::Field { name: "row" });
+        }
+        let (lost_at, _) = (Seat(from.u32()?), from.u32()?);
         let length = usize::try_from(length).map_err(|_| FormatError::Length)?;
         let clients = ClientTable::decode(from.bytes(length)?)
             .ok_or(FormatError::Field { name: "clients" })?;
@@ -120,7 +137,8 @@ impl ComponentRow {
         }
         Ok(Self {
             serial,
-            is_deleted,
+            is_deleted: state == DELETED,
+            lost_at: (state == PARTIAL).then_some(lost_at),
             sequence,
             id,
             object,

@@ -46,6 +46,7 @@ fn row() -> ComponentRow {
     ComponentRow {
         serial,
         is_deleted,
+        lost_at: Some(Seat(1)),
         sequence,
         id,
         object,
@@ -138,7 +139,7 @@ fn all() -> Vec<u8> {
     for superblock in superblocks() {
         add(PAGE_SIZE, &|page| superblock.encode(page));
     }
-    add(PAGE_SIZE, &|page| row().encode(77, page));
+    add(PAGE_SIZE, &|page| row().encode(77, 4, page));
     add(PAGE_SIZE, &|page| assert!(commit().encode(77, page) != 0));
     add(PAGE_SIZE, &|page| summary().encode(77, page));
     add(PAGE_SIZE, &|page| assert!(record().encode(77, page) != 0));
@@ -149,7 +150,7 @@ fn all() -> Vec<u8> {
 
 #[test]
 fn encoding_gives_the_fixture() {
-    let fixture = include_bytes!("../fixtures/version-2.bin");
+    let fixture = include_bytes!("../fixtures/version-3.bin");
     let is = all();
     let differs = is.iter().zip(fixture).position(|(a, b)| a != b);
     assert_eq!((differs, is.len()), (None, fixture.len()), "a format changed without its version");
@@ -157,12 +158,12 @@ fn encoding_gives_the_fixture() {
 
 #[test]
 fn decoding_the_fixture_gives_the_values() {
-    let fixture = include_bytes!("../fixtures/version-2.bin");
+    let fixture = include_bytes!("../fixtures/version-3.bin");
     let page = |n: usize| &fixture[n * PAGE_SIZE..(n + 1) * PAGE_SIZE];
     let [cache, store] = superblocks();
     assert_eq!(Superblock::decode(page(0)), Ok(cache));
     assert_eq!(Superblock::decode(page(1)), Ok(store));
-    assert_eq!(ComponentRow::decode(77, page(2)), Ok(row()));
+    assert_eq!(ComponentRow::decode(77, 4, page(2)), Ok(row()));
     assert_eq!(Commit::decode(77, page(3)).map(|found| found.0), Ok(commit()));
     assert_eq!(Summary::decode(77, page(4)), Ok(summary()));
     assert_eq!(JournalRecord::decode(77, page(5)).map(|found| found.0), Ok(record()));
@@ -173,8 +174,11 @@ fn decoding_the_fixture_gives_the_values() {
 
 #[test]
 fn devices_of_an_older_version_are_refused_by_its_number() {
-    let fixture = include_bytes!("../fixtures/version-1.bin");
-    assert_eq!(Superblock::decode(&fixture[..PAGE_SIZE]), Err(FormatError::Version { found: 1 }));
+    let first = include_bytes!("../fixtures/version-1.bin");
+    let second = include_bytes!("../fixtures/version-2.bin");
+    let decode = |fixture: &[u8]| Superblock::decode(&fixture[..PAGE_SIZE]);
+    assert_eq!(decode(first), Err(FormatError::Version { found: 1 }));
+    assert_eq!(decode(second), Err(FormatError::Version { found: 2 }));
 }
 
 #[test]
@@ -186,7 +190,7 @@ fn no_damage_is_taken_for_a_value() {
         page[at % PAGE_SIZE] ^= 1 << (at % 8);
         let is_error = match number {
             0 | 1 => Superblock::decode(&page).is_err(),
-            2 => ComponentRow::decode(77, &page).is_err(),
+            2 => ComponentRow::decode(77, 4, &page).is_err(),
             3 => Commit::decode(77, &page).is_err(),
             4 => Summary::decode(77, &page).is_err(),
             5 => JournalRecord::decode(77, &page).is_err(),

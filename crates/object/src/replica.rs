@@ -342,16 +342,14 @@ impl Replicas {
     fn fence_known(self: &Rc<Self>, info: &ComponentInfo, request: FenceRequest, reply: Reply) {
         let target = request.target;
         let old = self.standing(target.component, &info.meta);
-        let same_term = target.term == old.term;
-        if target.term < old.term || (same_term && request.owner != old.owner) {
-            let reason = Refusal::HigherTerm(old.term);
+        if let Some(reason) = refusal(&old, &request) {
+            // What stands may not be durable yet: to a deposed owner that wants to be let go only
+            // what the next run of this host will know is an answer.
+            let is_in_the_books = info.meta.owner_host == request.from.host
+                && info.meta.owner_incarnation == request.from.incarnation;
+            let is_consent = target.session == Session(0);
+            let reason = if is_consent && is_in_the_books { Refusal::NotReady } else { reason };
             return reply.send(Response::Refused { reason });
-        }
-        if target.seat < old.seat {
-            return reply.send(Response::Refused { reason: Refusal::Seat(old.seat) });
-        }
-        if same_term && target.seat == old.seat && target.session <= old.session {
-            return reply.send(Response::Refused { reason: Refusal::Session });
         }
         let is_other = old.term > Term(0) && old.owner.host != request.owner.host;
         // Rules 52b, 53: the old owner itself says that somebody else owns the object now: it has
@@ -405,6 +403,8 @@ impl Replicas {
     async fn settle(&self, mine: Conversation, request: FenceRequest) -> Response {
         let component = request.target.component;
         let gone = || Response::Refused { reason: Refusal::UnknownComponent };
+        let is_consent = mine.session == Session(0);
+        let overtaken = if is_consent { Refusal::NotReady } else { Refusal::Session };
         let turn = self.turn(component);
         let _turn = turn.acquire(1).await;
         self.env.linger(Quirk::FenceLingers).await;
@@ -418,7 +418,7 @@ impl Replicas {
         }
         let Some(before) = group.component(component) else { return gone() };
         if self.conversations.borrow().get(&component) != Some(&mine) {
-            return Response::Refused { reason: Refusal::Session }; // a later Fence came
+            return Response::Refused { reason: overtaken }; // a later Fence came
         }
         // After a failed append the highest durable lsn does not speak for those below it: this
         // owner must not take it for an answer (rule 14), so it gets none and marks the component
@@ -448,7 +448,7 @@ impl Replicas {
             let mut conversations = self.conversations.borrow_mut();
             let Some(now) = conversations.get_mut(&component) else { return gone() };
             if *now != mine {
-                return Response::Refused { reason: Refusal::Session };
+                return Response::Refused { reason: overtaken };
             }
             now.accepted = info.durable;
             now.is_fencing = false;
@@ -525,4 +525,18 @@ fn failure(error: &GroupError) -> Failure {
         GroupError::BadCrc { range } => Failure::BadCrc { range: *range },
         _ => Failure::Device,
     }
+}
+
+/// Why a Fence is not taken: something newer stands (rules 8, 9).
+fn refusal(old: &Conversation, request: &FenceRequest) -> Option<Refusal> {
+    let target = request.target;
+    let same_term = target.term == old.term;
+    if target.term < old.term || (same_term && request.owner != old.owner) {
+        return Some(Refusal::HigherTerm(old.term));
+    }
+    if target.seat < old.seat {
+        return Some(Refusal::Seat(old.seat));
+    }
+    let is_old = same_term && target.seat == old.seat && target.session <= old.session;
+    is_old.then_some(Refusal::Session)
 }

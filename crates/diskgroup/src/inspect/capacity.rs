@@ -127,8 +127,9 @@ impl Look<'_> {
         let mut rows = Map::new();
         for number in 0..layout.rows {
             let at = layout.table_start + u64::from(number) * 2 * PAGE;
-            let decode =
-                |page: &[u8]| ComponentRow::decode(device, page).map(|row| (row.sequence, row));
+            let decode = |page: &[u8]| {
+                ComponentRow::decode(device, number, page).map(|row| (row.sequence, row))
+            };
             let row = self.newest(Structure::Row(number), at, NOT_OPEN, decode).await;
             if let Some(row) = row.filter(|row| !row.is_deleted) {
                 rows.insert(row.serial, (row, 0));

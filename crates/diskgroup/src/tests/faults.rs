@@ -272,7 +272,7 @@ impl Case {
 
     /// A write that a device takes and does not do, or does elsewhere.
     pub(super) fn with_a_lie(mut self, number: u64) {
-        let areas = [Area::Chunks, Area::Log, Area::Journal, Area::Crc];
+        let areas = [Area::Chunks, Area::Log, Area::Journal, Area::Crc, Area::Map, Area::Table];
         let area = areas[number as usize % areas.len()];
         assert!(self.live_with(Promise::All));
         let (path, stretches) = stretches(&mut self, area);
@@ -293,8 +293,12 @@ impl Case {
             }
         };
         let promise = match area {
-            Area::Chunks => Promise::Named(1024),
-            _ => Promise::Older,
+            // The newest commit of a log that lies is like one that was torn.
+            Area::Log => Promise::Older,
+            // A row that another one was written over has its older page: W, K and marks go back.
+            Area::Table => Promise::Older,
+            // Data has checksums, and structures are read back.
+            _ => Promise::Named(1024),
         };
         self.signs.may_fail.set(true);
         self.signs.may_be_bad.set(true);

@@ -31,11 +31,13 @@ enum By {
     Errors,
     /// Of one area: a seed that is equal to this modulo the number of areas.
     Damage(u64),
+    Lies,
 }
 
 fn by(name: &str) -> By {
     match name {
         "retry_after_failure" | "trust_what_is_read" => By::Errors,
+        "skip_read_back" => By::Lies,
         "truncate_damage" => By::Damage(1),
         "trust_older_map" => By::Damage(5),
         "merge_unverified" => By::Damage(7),
@@ -49,6 +51,7 @@ fn tell(by: By, seed: u64, mutations: Mutations) {
         By::Crashes => drop(case.run()),
         By::Errors => case.with_errors(),
         By::Damage(area) => case.with_damage(area),
+        By::Lies => case.with_a_lie(seed),
     }
 }
 
@@ -87,7 +90,7 @@ const SOON: &[(&str, u64)] = &[
     ("skip_journal", 8),
     ("single_page_slot", 60),
     ("early_journal_reuse", 30),
-    ("map_beside_crc_pages", 30),
+    ("map_beside_crc_pages", 60),
     ("skip_forget", 4),
     ("free_before_destage", 4),
     ("discard_unlogged", 4),

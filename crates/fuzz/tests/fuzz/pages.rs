@@ -25,7 +25,7 @@ fuzz::targets! {
 }
 
 fn golden(pages: std::ops::Range<usize>) -> Vec<Vec<u8>> {
-    let all = include_bytes!("../../../format/fixtures/version-2.bin");
+    let all = include_bytes!("../../../format/fixtures/version-3.bin");
     pages.map(|page| all[page * PAGE_SIZE..(page + 1) * PAGE_SIZE].to_vec()).collect()
 }
 
@@ -142,8 +142,8 @@ fn superblock_of(input: &[u8]) {
 }
 
 fn row_of(input: &[u8]) {
-    let encode = |row: &ComponentRow| page(|page| row.encode(DEVICE, page));
-    let decode = |page: &[u8]| ComponentRow::decode(DEVICE, page);
+    let encode = |row: &ComponentRow| page(|page| row.encode(DEVICE, 0, page));
+    let decode = |page: &[u8]| ComponentRow::decode(DEVICE, 0, page);
     let _ = again(input, decode, encode);
     let _ = again(&sealed(input, b"GBCT", Some(DEVICE)), decode, encode);
     let mut from = Source::new(input);
@@ -154,9 +154,11 @@ fn row_of(input: &[u8]) {
         seat: Seat(from.u32()),
         version: Version(from.edge()),
     };
+    let is_deleted = from.flag();
     let row = ComponentRow {
         serial: 1 + from.below((1 << 24) - 1) as u32,
-        is_deleted: from.flag(),
+        is_deleted,
+        lost_at: (!is_deleted && from.flag()).then(|| Seat(from.u32())),
         sequence: counter(&mut from),
         id: ComponentId(from.u64()),
         object: ObjectId(from.u64()),

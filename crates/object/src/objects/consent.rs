@@ -65,7 +65,11 @@ impl Inner {
         while let Some((host, request, term)) = self.consent_now(object, component) {
             let answer = self.context.peers.call(host, request).await;
             let is_heard = match answer {
-                Err(_) | Ok(Response::Refused { reason: Refusal::NotReady }) => false,
+                // Only what its next run would know as well.
+                Err(_)
+                | Ok(Response::Failed { .. } | Response::Refused { reason: Refusal::NotReady }) => {
+                    false
+                }
                 Ok(_) => true,
             };
             if is_heard && self.newest(object).is_none_or(|record| record.term == term) {

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Structures are read back once they are flushed.
+//!
+//! A write that a device takes and does not do, or does elsewhere, leaves what was there before.
+//! For data the checksum tells. A structure that is a whole earlier version of itself tells
+//! nothing, and what is read by it is old: a block that was discarded has its data again. There is
+//! one record per batch of destage and one set of pages per checkpoint, so looking costs little.
+
+use crate::state::Inner;
+use crate::types::GroupError;
+use env::{Slice, join_all};
+
+/// Reads under way at a time.
+const READS_IN_FLIGHT: usize = 16;
+
+impl Inner {
+    /// Looks whether a capacity device holds what was written to it and flushed; a device that does
+    /// not is not to be trusted any more.
+    pub(crate) async fn read_back(
+        &self,
+        device: usize,
+        written: &[(u64, Slice)],
+    ) -> Result<(), GroupError> {
+        if self.options.mutations.skip_read_back {
+            return Ok(());
+        }
+        let handle = &self.devices[device];
+        for some in written.chunks(READS_IN_FLIGHT) {
+            let reads = some
+                .iter()
+                .map(|(offset, bytes)| handle.disk.read(*offset, self.env.buf(bytes.len())));
+            let found = join_all(reads.collect()).await;
+            for ((offset, bytes), found) in some.iter().zip(found) {
+                let found = found.map_err(|error| self.fence(&handle.path, &error))?;
+                if found[..] != bytes[..] {
+                    base::hit(base::Probe::WriteNotKept);
+                    let what = format!(
+                        "what was written to bytes {offset} to {} is not there: the device \
+                         acknowledges writes that it does not do; replace it",
+                        offset + bytes.len() as u64
+                    );
+                    return Err(self.fence(&handle.path, &what));
+                }
+            }
+        }
+        Ok(())
+    }
+}
