@@ -485,7 +485,9 @@ impl State {
             info.lowest.iter().find(|(s, _)| *s == serial).map(|(_, lsn)| *lsn)
         };
         let lowest = self.log.infos.iter().skip(without).filter_map(of).min();
-        if let Some(component) = self.components.get_mut(serial) {
+        // What a lost write buffer took along is missing whatever comes later: W stays.
+        let component = self.components.get_mut(serial);
+        if let Some(component) = component.filter(|component| component.row.lost_at.is_none()) {
             let destaged = lowest.map_or(component.row.durable, |lsn| Lsn(lsn.saturating_sub(1)));
             // What is not in the log any more was at or below K; one less than the first lsn of a
             // new term is not a place that K has reached.

@@ -38,7 +38,7 @@ fn recognise(label: &[u8]) -> Option<&'static str> {
 }
 
 /// Opens a device to be formatted; refuses one that is not empty.
-async fn open_new(
+pub(crate) async fn open_new(
     env: &Env,
     path: &str,
     create: Option<u64>,
@@ -74,8 +74,9 @@ pub(crate) async fn format(
     }
     let cache = open_new(env, &spec.cache, sizes.map(|s| s.cache), wipe).await?;
     let too_small = |path: &str| GroupError::TooSmall { device: path.to_owned() };
-    let layout =
-        CacheLayout::plan(cache.info().size, segment_size).ok_or_else(|| too_small(&spec.cache))?;
+    if CacheLayout::plan(cache.info().size, segment_size).is_none() {
+        return Err(too_small(&spec.cache));
+    }
     let mut devices = Vec::new();
     for path in &spec.capacity {
         let disk = open_new(env, path, sizes.map(|s| s.capacity), wipe).await?;
@@ -83,28 +84,43 @@ pub(crate) async fn format(
         devices.push((path, disk, layout));
     }
     let mut capacity = [0; CAPACITY_DEVICES_MAX];
-    // On a file, the first durable write of an extent costs a journal commit of the file system
-    // below, milliseconds instead of a fraction of one: all of the log is written once, now.
-    let is_new_file = cache.info().is_new && cache.info().is_file;
-    let end = if is_new_file { cache.info().size } else { LABEL_AREA as u64 };
-    zero(env, &spec.cache, &cache, 0, end).await?;
     for (place, (path, disk, layout)) in capacity.iter_mut().zip(&devices) {
         *place = env.random() | 1;
         format_capacity(env, path, disk, layout, *place, id).await?;
     }
     let count = u32::try_from(devices.len()).unwrap_or(u32::MAX);
-    let superblock = Superblock {
-        device: env.random() | 1,
-        group: id,
-        sequence: 1,
-        incarnation: Incarnation(0),
-        size: cache.info().size,
-        kind: DeviceKind::Cache { layout, capacity, count },
-    };
-    write_superblock(env, &spec.cache, &cache, 0, &superblock).await
+    init_cache(env, &spec.cache, &cache, id, (capacity, count), segment_size).await
 }
 
-async fn format_capacity(
+/// An empty log, and last the superblock that names the capacity devices.
+pub(crate) async fn init_cache(
+    env: &Env,
+    path: &str,
+    cache: &Disk,
+    group: GroupId,
+    (capacity, count): ([u64; CAPACITY_DEVICES_MAX], u32),
+    segment_size: u64,
+) -> Result<(), GroupError> {
+    let size = cache.info().size;
+    let layout = CacheLayout::plan(size, segment_size)
+        .ok_or_else(|| GroupError::TooSmall { device: path.to_owned() })?;
+    // On a file, the first durable write of an extent costs a journal commit of the file system
+    // below, milliseconds instead of a fraction of one: all of the log is written once, now.
+    let is_new_file = cache.info().is_new && cache.info().is_file;
+    let end = if is_new_file { size } else { LABEL_AREA as u64 };
+    zero(env, path, cache, 0, end).await?;
+    let superblock = Superblock {
+        device: env.random() | 1,
+        group,
+        sequence: 1,
+        incarnation: Incarnation(0),
+        size,
+        kind: DeviceKind::Cache { layout, capacity, count },
+    };
+    write_superblock(env, path, cache, 0, &superblock).await
+}
+
+pub(crate) async fn format_capacity(
     env: &Env,
     path: &str,
     disk: &Disk,
@@ -136,7 +152,7 @@ async fn format_capacity(
         size: disk.info().size,
         kind: DeviceKind::Capacity(*layout),
     };
-    // It is never written again: two copies from the beginning.
+    // It is hardly ever written again: two copies from the beginning.
     write_superblock(env, path, disk, 1, &superblock).await?;
     write_superblock(env, path, disk, 0, &superblock).await
 }

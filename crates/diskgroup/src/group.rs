@@ -79,7 +79,7 @@ impl DiskGroup {
         Ok(Self(Rc::new(Handle { inner, tasks })))
     }
 
-    fn inner(&self) -> &Rc<Inner> {
+    pub(crate) fn inner(&self) -> &Rc<Inner> {
         &self.0.inner
     }
 
@@ -219,6 +219,7 @@ impl DiskGroup {
             commit: row.commit,
             destaged: row.destaged,
             damaged: component.is_damaged,
+            partial: row.lost_at.is_some(),
         })
     }
 

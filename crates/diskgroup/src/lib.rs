@@ -35,6 +35,7 @@ mod pace;
 mod read;
 mod readback;
 mod recovery;
+mod replace;
 mod replay;
 mod settle;
 mod state;
@@ -49,6 +50,7 @@ pub use inspect::{
     Severity, inspect,
 };
 pub use mutations::Mutations;
+pub use replace::Replaced;
 pub use types::{
     Append, AppendKind, Changed, ComponentInfo, ComponentMeta, CreateSizes, GroupError,
     GroupOptions, GroupSpec, GroupStatus, ReadData, RecoveryReport, Structure,

@@ -6,9 +6,10 @@
 //! nothing, and what is read by it is old: a block that was discarded has its data again. There is
 //! one record per batch of destage and one set of pages per checkpoint, so looking costs little.
 
+use crate::devices::device_error;
 use crate::state::Inner;
 use crate::types::GroupError;
-use env::{Slice, join_all};
+use env::{Disk, Env, IoError, Slice, join_all};
 
 /// Reads under way at a time.
 const READS_IN_FLIGHT: usize = 16;
@@ -45,4 +46,19 @@ impl Inner {
         }
         Ok(())
     }
+}
+
+/// As [`Inner::read_back`], for one page of a group that is not open.
+pub(crate) async fn hold(
+    env: &Env,
+    path: &str,
+    disk: &Disk,
+    offset: u64,
+    written: &Slice,
+) -> Result<(), GroupError> {
+    let found = disk.read(offset, env.buf(written.len())).await.map_err(device_error(path))?;
+    if found[..] == written[..] {
+        return Ok(());
+    }
+    Err(device_error(path)(IoError::Device { errno: 5 }))
 }

@@ -114,6 +114,8 @@ pub struct ComponentInfo {
     pub destaged: Lsn,
     /// Checksum pages were lost: some blocks may only give [`GroupError::BadCrc`] until rewritten.
     pub damaged: bool,
+    /// Its write buffer was lost: above W it has only a part of what it acknowledged.
+    pub partial: bool,
 }
 
 /// A part of what changed since an lsn.

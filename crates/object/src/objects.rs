@@ -14,7 +14,7 @@ use crate::owner::{Context, Owner, Phase};
 use crate::replica::Replicas;
 use crate::requests::{Requests, WriteRequest};
 use base::{ComponentId, HostId, Incarnation, Map, ObjectId, SectorRange, Set, Term};
-use directory::{ComponentState, Directory, ObjectRecord};
+use directory::{ComponentRecord, ComponentState, Directory, ObjectRecord};
 use diskgroup::DiskGroup;
 use env::{Env, Notify, Semaphore, Slice, TaskSet, join_all};
 use peer::{PeerId, Peers};
@@ -457,6 +457,11 @@ impl Inner {
         slot.gone_since = None;
         slot.record = Some((record.clone(), revision));
         drop(slots);
+        let active = |c: &&ComponentRecord| c.state == ComponentState::Active;
+        let here = |c: &&ComponentRecord| c.host == self.context.me.host;
+        for component in record.components.iter().filter(active).filter(here) {
+            self.replicas.note_active(component.id, component.seat);
+        }
         self.consent_if_deposed(&record);
     }
 

@@ -133,6 +133,8 @@ pub struct Mutations {
     pub hand_over_undrained: bool,
     /// Rule 13: a repair takes no range lock.
     pub repair_without_lock: bool,
+    /// Rule 19: a component that lost its write buffer does not say so.
+    pub hide_loss: bool,
     /// Rule 30: what the target holds and the source does not stays on the target.
     pub forget_discarded: bool,
 }

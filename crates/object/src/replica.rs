@@ -115,6 +115,20 @@ impl Replicas {
         }
     }
 
+    /// The record says that a component of this host is active with `seat`: what a lost write buffer
+    /// took from it before came back.
+    pub(crate) fn note_active(&self, component: ComponentId, seat: Seat) {
+        let Some(group) = self.group_of(component) else { return };
+        if !group.component(component).is_some_and(|info| info.partial) {
+            return;
+        }
+        let group = group.clone();
+        self.tasks.spawn(&self.env, "whole again", async move {
+            // A group that is fenced says so itself; the next start looks again.
+            drop(group.is_whole_at(component, seat).await);
+        });
+    }
+
     /// The group that holds `component`.
     pub(crate) fn group_of(&self, component: ComponentId) -> Option<&DiskGroup> {
         self.groups.iter().find(|group| group.component(component).is_some())
@@ -463,7 +477,11 @@ impl Replicas {
             tail: limits::tail(group.tail(component)),
             clients: group.clients(component),
             open: limits::open(group.open_requests(component)),
-            health: if info.damaged { Health::Lost } else { Health::Good },
+            health: match (info.damaged, info.partial && !self.options.mutations.hide_loss) {
+                (true, _) => Health::Lost,
+                (false, true) => Health::Partial,
+                (false, false) => Health::Good,
+            },
         }))
     }
 

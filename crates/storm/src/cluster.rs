@@ -4,7 +4,7 @@
 use crate::mutation::Mutation;
 use crate::plan::Plan;
 use crate::records::Records;
-use base::{GroupId, Set};
+use base::{GroupId, Map};
 use diskgroup::{CreateSizes, DiskGroup, GroupError, GroupSpec};
 use env::{Address, Env};
 use host::{Command, GroupConfig, HostConfig, Node, NodeOptions, Reply, Tuning};
@@ -28,7 +28,7 @@ pub struct Machine {
     pub number: u32,
     node: Rc<RefCell<Option<Rc<Node>>>>,
     /// Cache devices of groups that are formatted before the next start.
-    unformatted: Rc<RefCell<Set<String>>>,
+    unformatted: Rc<RefCell<Map<String, New>>>,
     boots: Cell<u64>,
 }
 
@@ -69,7 +69,7 @@ impl Cluster {
             number,
             node: Rc::default(),
             unformatted: Rc::new(RefCell::new(
-                (0..plan.groups).map(|group| format!("cache{group}")).collect(),
+                (0..plan.groups).map(|group| (format!("cache{group}"), New::All)).collect(),
             )),
             boots: Cell::default(),
         });
@@ -123,9 +123,10 @@ impl Cluster {
         self.world.boot(machine.key, move |env: Env| {
             Box::pin(async move {
                 for (number, group) in (1..).zip(&config.groups) {
-                    if unformatted.borrow().contains(&group.cache) {
-                        let id = GroupId(u64::from(config.id) * 16 + number);
-                        format_group(&env, group, id, sizes, segment_size).await;
+                    let new = unformatted.borrow().get(&group.cache).copied();
+                    if let Some(new) = new {
+                        let id = GroupId((u64::from(config.id) * 16 + number) << 16);
+                        format_group(&env, group, new, id, sizes, segment_size).await;
                         unformatted.borrow_mut().remove(&group.cache);
                     }
                 }
@@ -193,8 +194,9 @@ impl Cluster {
 
     /// Gives a host new devices in the place of those of some groups, named by their cache device:
     /// it has to be started again.
-    pub fn replace_devices(&self, index: usize, caches: Vec<String>) {
+    pub fn replace_devices(&self, index: usize, caches: Vec<String>, new: New) {
         self.take_down(index, true);
+        let caches = caches.into_iter().map(|cache| (cache, new));
         self.machines[index].unformatted.borrow_mut().extend(caches);
     }
 
@@ -211,9 +213,21 @@ impl Cluster {
     }
 }
 
+/// Which devices of a group are new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum New {
+    /// All of them: the group is made anew.
+    All,
+    /// The cache device: what was in the write buffer alone is lost.
+    Cache,
+    /// One capacity device, with the components on it.
+    Capacity(usize),
+}
+
 async fn format_group(
     env: &Env,
     group: &GroupConfig,
+    new: New,
     id: GroupId,
     sizes: CreateSizes,
     segment_size: u64,
@@ -221,7 +235,16 @@ async fn format_group(
     let spec = GroupSpec { cache: group.cache.clone(), capacity: group.capacity.clone() };
     // Where power failed half-way it is begun anew.
     loop {
-        let made = DiskGroup::format_with(env, &spec, Some(sizes), true, id, segment_size).await;
+        let made = match new {
+            New::All => {
+                DiskGroup::format_with(env, &spec, Some(sizes), true, id, segment_size).await
+            }
+            New::Cache => {
+                let replaced = DiskGroup::replace_cache_with(env, &spec, None, true, segment_size);
+                replaced.await.map(drop)
+            }
+            New::Capacity(at) => DiskGroup::replace_capacity(env, &spec, at, None, true).await,
+        };
         match made {
             Ok(()) => return,
             Err(error @ GroupError::TooSmall { .. }) => panic!("no plan has such sizes: {error}"),

@@ -11,6 +11,7 @@
 //! know that it is missing if the owner dies with it.
 
 use crate::campaign::{Run, Violation};
+use crate::cluster::New;
 use crate::fault::Fault;
 use crate::plan::VolumePlan;
 use crate::script::Roles;
@@ -107,6 +108,37 @@ impl Run {
         self.pass(0, 4000)
     }
 
+    /// A host comes back with a new cache device, or a new capacity device, in one of its groups,
+    /// and goes down again while its copies come back.
+    pub(crate) fn lost_device(&mut self, roles: &Roles) -> Result<(), Violation> {
+        let host = if self.one_of(2) == 0 { roles.owner } else { roles.replica };
+        self.wait("whole before damage", Self::is_whole)?;
+        if !self.is_spare(host) {
+            return Ok(());
+        }
+        self.excuse(host);
+        self.faults.add(Fault::LostDevice);
+        let cache = format!("cache{}", self.one_of(self.plan.groups.into()));
+        let new = match self.one_of(3) {
+            0 => {
+                let at = self.one_of(self.plan.devices.into());
+                New::Capacity(usize::try_from(at).unwrap_or(0))
+            }
+            _ => New::Cache,
+        };
+        self.cluster.replace_devices(host, vec![cache], new);
+        self.pass(0, 4000)?;
+        self.decisive();
+        for _ in 0..self.one_of(3) {
+            self.boot_if_down(host);
+            self.pass(0, 3000)?;
+            self.take_down_somehow(host);
+        }
+        self.pass(0, 1000)?;
+        self.boot_if_down(host);
+        self.pass(0, 6000)
+    }
+
     fn rot_data(&mut self, host: usize, device: &str) {
         let (key, world) = (self.key(host), self.cluster.world.clone());
         let layout = format::CapacityLayout::plan(world.disk_size(key, device));
@@ -196,7 +228,7 @@ impl Run {
                 drop(node);
                 tracing::info!(host = host + 1, ?caches, "new devices");
                 self.replaced_groups += caches.len() as u64;
-                self.cluster.replace_devices(host, caches);
+                self.cluster.replace_devices(host, caches, New::All);
                 self.clear_disks(host);
                 self.boot(host);
             }

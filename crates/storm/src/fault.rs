@@ -62,6 +62,8 @@ base::named! {
         LyingFlush = "lying-flush",
         /// A clock that is wrong by more than the protocol allows (by `WildClock` alone).
         WildClock = "wild-clock",
+        /// A device is lost, and a new one takes its place (by `LostDevice` alone).
+        LostDevice = "lost-device",
     }
 }
 
@@ -77,6 +79,7 @@ impl Fault {
                 | Self::MisdirectedWrite
                 | Self::LyingFlush
                 | Self::WildClock
+                | Self::LostDevice
         )
     }
 }

@@ -100,7 +100,8 @@ impl Run {
             | Fault::LostWrite
             | Fault::MisdirectedWrite
             | Fault::LyingFlush
-            | Fault::WildClock => unreachable!("{fault:?} is a story's own"),
+            | Fault::WildClock
+            | Fault::LostDevice => unreachable!("{fault:?} is a story's own"),
         }
     }
 

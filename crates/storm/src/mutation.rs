@@ -67,6 +67,7 @@ impl Mutation {
         object!("hand-over-undrained", "53", hand_over_undrained, Some(Story::HandOverFault)),
         object!("repair-without-lock", "13", repair_without_lock, Some(Story::RottenData)),
         object!("forget-discarded", "30", forget_discarded, Some(Story::Trimmed)),
+        object!("hide-loss", "19", hide_loss, Some(Story::LostDevice)),
         object!("any-grant", "52a", any_grant, Some(Story::LoneReplica)),
         object!("fence-ignores-grants", "52b", fence_ignores_grants, Some(Story::LateIsolation)),
         object!("forget-grants", "52b", forget_grants, Some(Story::ForgottenGrant)),

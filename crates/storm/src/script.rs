@@ -54,6 +54,7 @@ impl Run {
             Story::DyingDevice => self.dying_device(&roles),
             Story::Damage => self.damage(&roles),
             Story::RottenData => self.rotten_data(&roles),
+            Story::LostDevice => self.lost_device(&roles),
             Story::LyingFlush => self.lying_flush(&roles),
             Story::WildClock => self.wild_clock(&roles),
         }

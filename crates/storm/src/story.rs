@@ -53,6 +53,8 @@ base::named! {
         Damage = "damage",
         /// Data of one host's devices rots, and no metadata, while it is used.
         RottenData = "rotten-data",
+        /// A host comes back with a new device in the place of one of its own.
+        LostDevice = "lost-device",
         /// Beyond the contract: a device says that it flushed, and did not, and the power fails.
         LyingFlush = "lying-flush",
         /// Beyond the contract: clocks that are wrong by more than the protocol allows.
@@ -64,14 +66,14 @@ impl Story {
     /// Whether it came after seeds were kept that once found something: see [`crate::Plan`].
     #[must_use]
     pub fn is_late(self) -> bool {
-        matches!(self, Self::HandOverFault | Self::RottenData | Self::Trimmed)
+        matches!(self, Self::HandOverFault | Self::LostDevice | Self::RottenData | Self::Trimmed)
     }
 
     /// Whether content is damaged. What was damaged and not read yet would be a second fault in a
     /// later round.
     #[must_use]
     pub fn is_damage(self) -> bool {
-        matches!(self, Self::Damage | Self::RottenData)
+        matches!(self, Self::Damage | Self::LostDevice | Self::RottenData)
     }
 
     /// Whether the system promises nothing then: what is lost is reported, and no violation.

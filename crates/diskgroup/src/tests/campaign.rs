@@ -275,25 +275,31 @@ impl Case {
         self
     }
 
-    /// As if the cache device was lost and a new one took its place.
+    /// The cache device was lost and a new one takes its place, at times not at the first attempt.
     fn look_at_capacity_alone(&mut self) {
         self.copies += 1;
         let copy = self.copies;
         let cache = format!("cache-{copy}");
         self.world.add_disk(self.twin, &cache, self.setup.cache_size());
-        for at in format::SUPERBLOCK_SLOTS {
-            let page = self.world.read_stable(self.host, "cache", at, 4096);
-            self.world.write_raw(self.twin, &cache, at, &page);
-        }
         let mut spec = GroupSpec { cache, capacity: Vec::new() };
         for n in 0..self.setup.devices {
             let path = format!("capacity{n}-{copy}");
             self.world.copy_disk(self.host, &format!("capacity{n}"), self.twin, &path);
             spec.capacity.push(path);
         }
+        if self.rng.below(3) == 0 {
+            let spec = spec.clone();
+            self.world.boot(self.twin, move |env| {
+                Box::pin(async move { drop(new_cache(&env, &spec).await) })
+            });
+            self.world.run_for(Duration::from_micros(self.rng.between(1, 20_000)));
+            self.world.crash(self.twin);
+        }
         let (oracle, mutations) = (Rc::clone(&self.oracle), self.mutations);
         self.world.boot(self.twin, move |env| {
             Box::pin(async move {
+                let replaced = new_cache(&env, &spec).await.expect("a new cache device");
+                assert!(replaced.kept >= COMPONENTS, "components are on capacity");
                 let opened = DiskGroup::open(&env, &spec, options(mutations, 4)).await;
                 let group = opened.unwrap_or_else(|error| panic!("capacity alone: {error}"));
                 let audit = group.audit().unwrap_or_else(|error| panic!("alone: {error}"));
@@ -306,6 +312,10 @@ impl Case {
         world.kill(self.twin);
         self.oracle.borrow_mut().looks += 1;
     }
+}
+
+async fn new_cache(env: &Env, spec: &GroupSpec) -> Result<crate::Replaced, GroupError> {
+    DiskGroup::replace_cache_with(env, spec, None, true, 64 << 10).await
 }
 
 /// A range as a whole, or, where that fails, block by block.
@@ -329,6 +339,7 @@ async fn check_capacity(group: &DiskGroup, oracle: &RefCell<Oracle>) {
     for component in 0..COMPONENTS as usize {
         let id = ComponentId(component as u64 + 1);
         let info = group.component(id).expect("components are on capacity");
+        assert!(info.partial, "component {component} does not say what it lost");
         let watermark = info.destaged;
         let told = oracle.borrow().told[component];
         assert!(watermark <= told, "W {watermark:?} beyond K {told:?}");

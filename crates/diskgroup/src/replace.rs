@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A new device in the place of one that was lost (STORE.md section 8).
+//!
+//! A lost cache device takes the write buffer along and nothing else: what is on capacity stays, and
+//! each component says from then on that it is whole up to its W only, until it was made whole
+//! again. A lost capacity device takes its own components along; the group forgets them.
+//!
+//! The group gets a new id, one more than before: an old cache device that comes back some day
+//! belongs to no group, and power loss half-way leaves devices of two ids that follow each other,
+//! which the next attempt recognises.
+
+use crate::devices::{
+    device_error, format_capacity, init_cache, open_new, read_superblock, write_superblock,
+};
+use crate::group::DiskGroup;
+use crate::readback::hold;
+use crate::types::{CreateSizes, GroupError, GroupOptions, GroupSpec, Structure};
+use base::{ComponentId, GroupId, Seat};
+use env::{Disk, Durability, Env, OpenDisk};
+use format::{
+    CAPACITY_DEVICES_MAX, CapacityLayout, ComponentRow, DeviceKind, FormatError, PAGE_SIZE,
+    Superblock,
+};
+
+const PAGE: u64 = PAGE_SIZE as u64;
+
+/// What a replacement did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Replaced {
+    /// Components that are still there.
+    pub kept: u64,
+}
+
+/// A capacity device that stays.
+struct Kept {
+    path: String,
+    disk: Disk,
+    superblock: Superblock,
+    slot: usize,
+    layout: CapacityLayout,
+}
+
+async fn open_kept(env: &Env, path: &str) -> Result<Kept, GroupError> {
+    let opened = env.open_disk(OpenDisk { path: path.to_owned(), create: None }).await;
+    let disk = opened.map_err(device_error(path))?;
+    let (superblock, slot) = read_superblock(env, path, &disk, "capacity").await?;
+    let DeviceKind::Capacity(layout) = superblock.kind else {
+        return Err(GroupError::NotFormatted { device: path.to_owned(), wanted: "capacity" });
+    };
+    Ok(Kept { path: path.to_owned(), disk, superblock, slot, layout })
+}
+
+/// The id that a group gets. Devices of two ids: power failed while they got the second one.
+fn next_id(kept: &[Kept]) -> Result<GroupId, GroupError> {
+    let ids = || kept.iter().map(|device| device.superblock.group.0);
+    let (least, most) = (ids().min().unwrap_or(0), ids().max().unwrap_or(0));
+    match most - least {
+        0 => Ok(GroupId(most.wrapping_add(1).max(1))),
+        1 => Ok(GroupId(most)),
+        _ => Err(GroupError::WrongGroup { device: kept[0].path.clone() }),
+    }
+}
+
+/// Both slots, the older one first: one of them is whole at any time.
+async fn rename(env: &Env, device: &Kept, group: GroupId) -> Result<(), GroupError> {
+    let mut superblock = device.superblock.clone();
+    superblock.group = group;
+    for slot in [1 - device.slot, device.slot] {
+        superblock.sequence += 1;
+        write_superblock(env, &device.path, &device.disk, slot, &superblock).await?;
+    }
+    Ok(())
+}
+
+/// Writes into both pages of every living component's row that its write buffer was lost: how many.
+async fn mark_partial(env: &Env, device: &Kept) -> Result<u64, GroupError> {
+    let mut marked = 0;
+    for place in 0..device.layout.rows {
+        let at = device.layout.table_start + u64::from(place) * 2 * PAGE;
+        let read = device.disk.read(at, env.buf(2 * PAGE_SIZE)).await;
+        let pages = read.map_err(device_error(&device.path))?;
+        let slots = [0, 1].map(|slot| {
+            let page = &pages[slot * PAGE_SIZE..(slot + 1) * PAGE_SIZE];
+            ComponentRow::decode(device.superblock.device, place, page)
+        });
+        let (mut row, newest) = match slots {
+            [Ok(a), Ok(b)] if b.sequence > a.sequence => (b, 1),
+            [Ok(a), _] => (a, 0),
+            [Err(_), Ok(b)] => (b, 1),
+            [Err(FormatError::Magic), Err(_)] | [Err(_), Err(FormatError::Magic)] => continue,
+            [Err(source), Err(_)] => {
+                let structure = Structure::Row(place);
+                return Err(GroupError::Corrupt { device: device.path.clone(), structure, source });
+            }
+        };
+        if row.is_deleted {
+            continue;
+        }
+        row.lost_at = Some(row.meta.seat);
+        for slot in [1 - newest, newest] {
+            row.sequence += 1;
+            let mut page = env.buf(PAGE_SIZE);
+            row.encode(device.superblock.device, place, &mut page);
+            let (offset, page) = (at + slot as u64 * PAGE, page.freeze());
+            let write = device.disk.write(offset, page.clone(), Durability::Durable);
+            write.await.map_err(device_error(&device.path))?;
+            hold(env, &device.path, &device.disk, offset, &page).await?;
+        }
+        marked += 1;
+    }
+    Ok(marked)
+}
+
+impl DiskGroup {
+    /// Gives a group a new cache device in the place of a lost one. Its capacity devices keep their
+    /// components; each is whole up to its W from then on and says so ([`crate::ComponentInfo::partial`]).
+    /// Nothing is written before every device was looked at; the new device's superblock, without
+    /// which nothing opens, comes last.
+    ///
+    /// # Errors
+    /// As [`DiskGroup::format`], and [`GroupError::Corrupt`] where a component's row is damaged.
+    pub async fn replace_cache(
+        env: &Env,
+        spec: &GroupSpec,
+        sizes: Option<CreateSizes>,
+        wipe: bool,
+    ) -> Result<Replaced, GroupError> {
+        let segment = GroupOptions::default().segment_size;
+        Self::replace_cache_with(env, spec, sizes, wipe, segment).await
+    }
+
+    /// As [`DiskGroup::replace_cache`], with segments of another size.
+    ///
+    /// # Errors
+    /// As there.
+    #[doc(hidden)]
+    pub async fn replace_cache_with(
+        env: &Env,
+        spec: &GroupSpec,
+        sizes: Option<CreateSizes>,
+        wipe: bool,
+        segment_size: u64,
+    ) -> Result<Replaced, GroupError> {
+        if spec.capacity.is_empty() || spec.capacity.len() > CAPACITY_DEVICES_MAX {
+            return Err(GroupError::NotFormatted { device: spec.cache.clone(), wanted: "cache" });
+        }
+        let mut kept = Vec::new();
+        for path in &spec.capacity {
+            kept.push(open_kept(env, path).await?);
+        }
+        let group = next_id(&kept)?;
+        let cache = open_new(env, &spec.cache, sizes.map(|sizes| sizes.cache), wipe).await?;
+        let mut marked = 0;
+        for device in &kept {
+            marked += mark_partial(env, device).await?;
+        }
+        let mut capacity = [0; CAPACITY_DEVICES_MAX];
+        for (place, device) in capacity.iter_mut().zip(&kept) {
+            *place = device.superblock.device;
+            rename(env, device, group).await?;
+        }
+        let count = u32::try_from(kept.len()).unwrap_or(u32::MAX);
+        init_cache(env, &spec.cache, &cache, group, (capacity, count), segment_size).await?;
+        Ok(Replaced { kept: marked })
+    }
+
+    /// Gives a group a new, empty capacity device in the place of number `at`. The components that
+    /// were on the old one are unknown from then on; all others stay as they are. The cache
+    /// device's superblock, which names the new device, comes last.
+    ///
+    /// # Errors
+    /// As [`DiskGroup::format`], and [`GroupError::WrongGroup`] where the cache device names
+    /// another number of capacity devices.
+    pub async fn replace_capacity(
+        env: &Env,
+        spec: &GroupSpec,
+        at: usize,
+        sizes: Option<CreateSizes>,
+        wipe: bool,
+    ) -> Result<(), GroupError> {
+        let path = &spec.capacity[at];
+        let opened = env.open_disk(OpenDisk { path: spec.cache.clone(), create: None }).await;
+        let cache = opened.map_err(device_error(&spec.cache))?;
+        let (mut superblock, slot) = read_superblock(env, &spec.cache, &cache, "cache").await?;
+        let DeviceKind::Cache { layout, mut capacity, count } = superblock.kind else {
+            return Err(GroupError::NotFormatted { device: spec.cache.clone(), wanted: "cache" });
+        };
+        if count as usize != spec.capacity.len() {
+            return Err(GroupError::WrongGroup { device: spec.cache.clone() });
+        }
+        let disk = open_new(env, path, sizes.map(|sizes| sizes.capacity), wipe).await?;
+        let planned = CapacityLayout::plan(disk.info().size);
+        let planned = planned.ok_or_else(|| GroupError::TooSmall { device: path.clone() })?;
+        let device = env.random() | 1;
+        format_capacity(env, path, &disk, &planned, device, superblock.group).await?;
+        capacity[at] = device;
+        superblock.kind = DeviceKind::Cache { layout, capacity, count };
+        for slot in [1 - slot, slot] {
+            superblock.sequence += 1;
+            write_superblock(env, &spec.cache, &cache, slot, &superblock).await?;
+        }
+        Ok(())
+    }
+
+    /// The component is active with `seat`: if that is a later one than the one at which its write
+    /// buffer was lost, it was made whole since. Durable on return.
+    ///
+    /// # Errors
+    /// [`GroupError::Fenced`].
+    pub async fn is_whole_at(&self, id: ComponentId, seat: Seat) -> Result<(), GroupError> {
+        let inner = self.inner();
+        let _permit = inner.table.acquire(1).await;
+        inner.check_open()?;
+        let partial = {
+            let state = inner.state.borrow();
+            let component = state.components.by_id(id);
+            let component = component.filter(|c| c.row.lost_at.is_some_and(|lost| seat > lost));
+            component.map(|c| (c.device, c.place, ComponentRow { lost_at: None, ..c.row.clone() }))
+        };
+        let Some((device, place, row)) = partial else { return Ok(()) };
+        for _ in 0..2 {
+            inner.write_row(device, place, row.clone()).await?;
+        }
+        if let Some(component) = inner.state.borrow_mut().components.by_id_mut(id) {
+            component.row.lost_at = None;
+        }
+        Ok(())
+    }
+}
