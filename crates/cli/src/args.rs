@@ -173,7 +173,8 @@ The exit code is 0 where nothing that was written is gone, 1 where something is.
     #[command(after_help = "Examples:
   gabion host kill host2 && gabion disk replace gabion-data/host2/capacity0-0.img
   gabion disk replace /dev/nvme1n1 --with /dev/nvme4n1 --wipe
-Every device of the group is formatted. Refused where a volume has its only whole copy there.")]
+A new cache device costs what was in the write buffer alone, a new capacity device the components
+on it. Refused where a volume has its only whole copy there.")]
     Replace(ReplaceArgs),
 }
 
@@ -190,7 +191,10 @@ pub struct ReplaceArgs {
     /// Size of the device files to create where nothing stands at their path
     #[arg(long, value_parser = parse_size, value_name = "SIZE")]
     pub create_files: Option<u64>,
-    /// Give up volumes that have no other whole copy
+    /// Make the whole disk group anew, not the device alone
+    #[arg(long)]
+    pub whole_group: bool,
+    /// Give up volumes that have no other whole copy, and make the whole disk group anew
     #[arg(long)]
     pub lose_data: bool,
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `gabion disk replace`: a disk group made anew on a host that is stopped.
+//! `gabion disk replace`: a new device in a disk group of a host that is stopped.
 //!
-//! The host finds none of its components there when it starts, says so, and their owners copy them
-//! anew from elsewhere. So nothing may have its only whole copy there; the directory knows.
+//! A new cache device costs what was in the write buffer alone, a new capacity device the
+//! components on it; with `--whole-group` all of the group is made anew. What the host lacks then
+//! it says when it starts, and the owners copy it from elsewhere. So nothing may have its only
+//! whole copy there; the directory knows.
 
 use crate::Fail;
 use crate::args::{Cli, ReplaceArgs};
@@ -12,7 +14,7 @@ use crate::output::say;
 use crate::target::{CONFIG_DEFAULT, Target, read_config};
 use anyhow::{Context, Result};
 use base::{GroupId, HostId};
-use diskgroup::{CreateSizes, DiskGroup, GroupSpec};
+use diskgroup::{CreateSizes, DiskGroup, GroupError, GroupSpec};
 use env::{Address, Env, Fifo};
 use host::{HostConfig, parse_address};
 use std::path::{Path, PathBuf};
@@ -33,11 +35,19 @@ pub fn replace(cli: &Cli, args: &ReplaceArgs) -> Result<()> {
         refuse_loss(&env, &config)?;
     }
     let group = &mut config.groups[at];
+    let mut what = What::Group;
+    let places = std::iter::once(What::Cache).chain((0..).map(What::Capacity));
     let devices = std::iter::once(&mut group.cache).chain(&mut group.capacity);
-    for device in devices.filter(|device| is_same(device, &args.device)) {
-        if let Some(with) = &args.with {
-            device.clone_from(with);
+    for (place, device) in places.zip(devices) {
+        if is_same(device, &args.device) {
+            what = place;
+            if let Some(with) = &args.with {
+                device.clone_from(with);
+            }
         }
+    }
+    if args.whole_group || args.lose_data {
+        what = What::Group;
     }
     let spec = GroupSpec { cache: group.cache.clone(), capacity: group.capacity.clone() };
     let sizes = match (args.create_files, &target) {
@@ -48,8 +58,14 @@ pub fn replace(cli: &Cli, args: &ReplaceArgs) -> Result<()> {
         (None, Target::Host(_)) => None,
     };
     let (inner, id) = (env.clone(), GroupId(env.random()));
-    let made = env.run(async move { DiskGroup::format(&inner, &spec, sizes, true, id).await });
-    made.map_err(fail)?;
+    let said = env.run(async move { make(&inner, &spec, sizes, what, id).await });
+    let said = said.map_err(|error| match what {
+        What::Group => fail(error),
+        What::Cache | What::Capacity(_) => Fail::failed(format!(
+            "{}; with --whole-group all devices of the group are made anew",
+            fail(error)
+        )),
+    })?;
     if args.with.is_some() {
         config.check()?;
         write_config(&path, &config)?;
@@ -58,9 +74,44 @@ pub fn replace(cli: &Cli, args: &ReplaceArgs) -> Result<()> {
         Target::Local(..) => format!("gabion host start {}", config.name),
         Target::Host(_) => "systemctl start gabion".to_owned(),
     };
-    say!("the disk group of {} on {} is empty now", config.groups[at].cache, config.name);
+    say!("the disk group of {} on {} {said}", config.groups[at].cache, config.name);
     say!("next: {start}; its copies come back by themselves: gabion volume list");
     Ok(())
+}
+
+/// Which devices are new.
+#[derive(Clone, Copy)]
+enum What {
+    Group,
+    Cache,
+    Capacity(usize),
+}
+
+/// Makes what is new: what the group is then.
+async fn make(
+    env: &Env,
+    spec: &GroupSpec,
+    sizes: Option<CreateSizes>,
+    what: What,
+    id: GroupId,
+) -> Result<String, GroupError> {
+    match what {
+        What::Group => {
+            DiskGroup::format(env, spec, sizes, true, id).await?;
+            Ok("is empty now".to_owned())
+        }
+        What::Cache => {
+            let replaced = DiskGroup::replace_cache(env, spec, sizes, true).await?;
+            Ok(format!(
+                "keeps its {} components; only what was in the lost write buffer is copied again",
+                replaced.kept
+            ))
+        }
+        What::Capacity(at) => {
+            DiskGroup::replace_capacity(env, spec, at, sizes, true).await?;
+            Ok("has a new, empty capacity device; its other components stay".to_owned())
+        }
+    }
 }
 
 /// The host whose configuration names the device, and the group that has it.

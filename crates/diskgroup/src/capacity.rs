@@ -5,11 +5,11 @@
 //! a change is applied when its journal record is durable, not before. So a checkpoint may happen
 //! between any two records.
 
-use crate::chunks::chunk_key;
+use crate::chunks::{block_key, chunk_key};
 use crate::index::FixedMap;
 use crate::state::{Inner, State};
 use crate::types::GroupError;
-use base::{CHUNK_SIZE, Lsn, Set};
+use base::{CHUNK_BLOCKS, CHUNK_SIZE, Lsn, Set};
 use env::{Durability, join_all};
 use format::{
     CRC_PAGE_CHUNKS, ChunkEntry, CrcPage, FormatError, Item, JournalRecord, MAP_PAGE_CHUNKS,
@@ -411,6 +411,28 @@ impl State {
             | Item::Block { .. }
             | Item::Unset { .. }
             | Item::Watermark { .. } => {}
+        }
+        if !self.is_recovering {
+            self.remember(device, item);
+        }
+    }
+
+    fn remember(&mut self, device: usize, item: &Item) {
+        let Self { history, components, capacity, .. } = self;
+        match *item {
+            Item::Allocate { serial, index, lsn, .. } => {
+                history.chunk(components, serial, index.into(), lsn);
+            }
+            Item::Clear { chunk, lsn } => {
+                let entry = capacity[device].map[chunk as usize];
+                history.chunk(components, entry.serial, entry.index.into(), lsn);
+            }
+            Item::Block { chunk, block, lsn, .. } | Item::Unset { chunk, block, lsn } => {
+                let entry = capacity[device].map[chunk as usize];
+                let block = u64::from(entry.index) * CHUNK_BLOCKS + u64::from(block);
+                history.block(components, block_key(entry.serial, block), lsn);
+            }
+            Item::Free { .. } | Item::Watermark { .. } => {}
         }
     }
 

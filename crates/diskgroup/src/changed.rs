@@ -4,10 +4,11 @@
 use crate::chunks::{block_key, chunk_key};
 use crate::components::Component;
 use crate::group::DiskGroup;
+use crate::history::Recent;
 use crate::index::View;
 use crate::state::State;
 use crate::types::Changed;
-use base::{BLOCK_SECTORS, CHUNK_BLOCKS, CHUNK_SECTORS, ComponentId, Lsn, SectorRange};
+use base::{BLOCK_SECTORS, CHUNK_BLOCKS, CHUNK_SECTORS, ComponentId, Lsn, Map, SectorRange, Set};
 
 /// Chunks that one call looks at.
 const CHUNKS_MAX: u64 = 1024;
@@ -16,13 +17,15 @@ const RANGES_MAX: usize = 4096;
 
 impl DiskGroup {
     /// Ranges changed by an lsn above `since`, and which chunks are held, from chunk `cursor` on.
-    /// By block where the log knows it, by chunk where only capacity does. A discarded chunk is not
-    /// held; a chunk that is held but reads as zeros is possible.
+    /// By block where the log or its history knows it, by chunk where only capacity does. A
+    /// discarded chunk is not held; a chunk that is held but reads as zeros is possible.
     #[must_use]
     pub fn changed_since(&self, id: ComponentId, since: Lsn, cursor: u64) -> Changed {
         let state = self.shared().state.borrow();
         let Some(component) = state.components.by_id(id) else { return Changed::default() };
         let chunks = component.row.sectors.div_ceil(CHUNK_SECTORS);
+        let is_remembered = component.remembered_from <= since;
+        let recent = is_remembered.then(|| state.history.since(component.row.serial, since));
         let mut changed = Changed::default();
         let mut chunk = cursor;
         while chunk < chunks && chunk - cursor < CHUNKS_MAX && changed.ranges.len() < RANGES_MAX {
@@ -30,7 +33,7 @@ impl DiskGroup {
             if at.is_multiple_of(64) {
                 changed.held.push(0);
             }
-            if state.changed_in(component, chunk, since, &mut changed.ranges) {
+            if state.changed_in(component, chunk, since, recent.as_ref(), &mut changed.ranges) {
                 changed.held[at / 64] |= 1 << (at % 64);
             }
             chunk += 1;
@@ -83,6 +86,7 @@ impl State {
         component: &Component,
         chunk: u64,
         since: Lsn,
+        recent: Option<&Map<u64, Recent>>,
         ranges: &mut Vec<SectorRange>,
     ) -> bool {
         let (serial, sectors) = (component.row.serial, component.row.sectors);
@@ -97,27 +101,41 @@ impl State {
         let live = over.is_some_and(|over| over.live > 0);
         // The log tells of what is in it, not of a discard that was in it before.
         let is_erased = base.is_none() && live && component.erased > since;
-        if below > since || cleared > since.0 || is_erased {
-            ranges.push(whole);
-        } else if live && over.is_some_and(|over| over.lsn > since.0) {
-            for block in chunk * CHUNK_BLOCKS..whole.end().div_ceil(BLOCK_SECTORS) {
-                let lsn = match self.index.get(block_key(serial, block)) {
-                    None => 0,
-                    Some(View::Whole(piece)) => piece.lsn,
-                    Some(View::Parts(parts)) => {
-                        parts.pieces.iter().map(|piece| piece.lsn).max().unwrap_or(0)
-                    }
-                };
-                if lsn > since.0 {
-                    let range = SectorRange::new(block * BLOCK_SECTORS, BLOCK_SECTORS);
-                    let range = range.intersect(whole);
-                    match ranges.last_mut() {
-                        Some(last) if last.end() == range.start => last.count += range.count,
-                        _ => ranges.push(range),
+        let nothing = Recent::Blocks(Set::new());
+        let destaged = match recent {
+            _ if below <= since => &nothing,
+            Some(recent) => recent.get(&key).unwrap_or(&nothing),
+            None => &Recent::Whole,
+        };
+        let is_logged = live && over.is_some_and(|over| over.lsn > since.0);
+        match destaged {
+            _ if cleared > since.0 || is_erased => ranges.push(whole),
+            Recent::Whole => ranges.push(whole),
+            Recent::Blocks(blocks) if is_logged || !blocks.is_empty() => {
+                for block in chunk * CHUNK_BLOCKS..whole.end().div_ceil(BLOCK_SECTORS) {
+                    if blocks.contains(&block) || self.logged_at(serial, block) > since.0 {
+                        let range = SectorRange::new(block * BLOCK_SECTORS, BLOCK_SECTORS);
+                        let range = range.intersect(whole);
+                        match ranges.last_mut() {
+                            Some(last) if last.end() == range.start => last.count += range.count,
+                            _ => ranges.push(range),
+                        }
                     }
                 }
             }
+            Recent::Blocks(_) => {}
         }
         base.is_some() || live
+    }
+
+    /// The lsn of a block in the log; zero where the log does not have it.
+    fn logged_at(&self, serial: u32, block: u64) -> u64 {
+        match self.index.get(block_key(serial, block)) {
+            None => 0,
+            Some(View::Whole(piece)) => piece.lsn,
+            Some(View::Parts(parts)) => {
+                parts.pieces.iter().map(|piece| piece.lsn).max().unwrap_or(0)
+            }
+        }
     }
 }

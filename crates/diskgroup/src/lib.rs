@@ -27,6 +27,7 @@ mod destage;
 mod devices;
 mod durable;
 mod group;
+mod history;
 mod index;
 mod inspect;
 mod log;

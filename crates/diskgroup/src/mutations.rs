@@ -71,6 +71,8 @@ mutations! {
     early_journal_reuse: "10",
     /// Map pages are written without waiting for the CRC pages' flush.
     map_beside_crc_pages: "10",
+    /// Blocks that left the log and were forgotten count as unchanged.
+    forget_history: "30",
     /// Structures are not read back after they were flushed.
     skip_read_back: "10",
     /// A damaged map page falls back to the older slot, whatever the journal holds.

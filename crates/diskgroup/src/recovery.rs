@@ -10,6 +10,7 @@ use crate::capacity::{CapacityState, Journal, MapMeta, PAGES_IN_FLIGHT, RowState
 use crate::chunks::{Chunks, chunk_key};
 use crate::components::{Component, Components};
 use crate::devices::{device_error, read_superblock, write_superblock};
+use crate::history::History;
 use crate::index::Index;
 use crate::log::{Log, OpenSegment};
 use crate::mutations::Mutations;
@@ -93,7 +94,7 @@ pub(crate) async fn open(
     }
     let mut state = inner.state.borrow_mut();
     state.is_recovering = false;
-    state.components.forget_erased();
+    state.components.forget_history();
     state.last_append = env.now();
     state.report.duration = env.now().since(started);
     drop(state);
@@ -139,6 +140,7 @@ fn empty_state(
         index,
         chunks: Chunks::default(),
         components: Components::default(),
+        history: History::new(&layout, mutations.forget_history),
         log,
         capacity: (0..devices).map(|_| CapacityState::default()).collect(),
         pace: Pace::new(layout.segments),

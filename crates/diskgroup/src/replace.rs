@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A new device in the place of one that was lost (STORE.md section 8).
 //!
-//! A lost cache device takes the write buffer along and nothing else: what is on capacity stays, and
-//! each component says from then on that it is whole up to its W only, until it was made whole
+//! A lost cache device takes the write buffer along and nothing else: what is on capacity stays,
+//! and each component says from then on that it is whole up to its W only, until it was made whole
 //! again. A lost capacity device takes its own components along; the group forgets them.
 //!
 //! The group gets a new id, one more than before: an old cache device that comes back some day
@@ -63,7 +63,7 @@ fn next_id(kept: &[Kept]) -> Result<GroupId, GroupError> {
 
 /// Both slots, the older one first: one of them is whole at any time.
 async fn rename(env: &Env, device: &Kept, group: GroupId) -> Result<(), GroupError> {
-    let mut superblock = device.superblock.clone();
+    let mut superblock = device.superblock;
     superblock.group = group;
     for slot in [1 - device.slot, device.slot] {
         superblock.sequence += 1;
@@ -72,7 +72,8 @@ async fn rename(env: &Env, device: &Kept, group: GroupId) -> Result<(), GroupErr
     Ok(())
 }
 
-/// Writes into both pages of every living component's row that its write buffer was lost: how many.
+/// Writes into both pages of every living component's row that its write buffer was lost: how many
+/// they are.
 async fn mark_partial(env: &Env, device: &Kept) -> Result<u64, GroupError> {
     let mut marked = 0;
     for place in 0..device.layout.rows {
@@ -113,7 +114,8 @@ async fn mark_partial(env: &Env, device: &Kept) -> Result<u64, GroupError> {
 
 impl DiskGroup {
     /// Gives a group a new cache device in the place of a lost one. Its capacity devices keep their
-    /// components; each is whole up to its W from then on and says so ([`crate::ComponentInfo::partial`]).
+    /// components; each is whole up to its W from then on and says so
+    /// ([`crate::ComponentInfo::partial`]).
     /// Nothing is written before every device was looked at; the new device's superblock, without
     /// which nothing opens, comes last.
     ///

@@ -5,6 +5,7 @@ use crate::build::Build;
 use crate::capacity::CapacityState;
 use crate::chunks::Chunks;
 use crate::components::Components;
+use crate::history::History;
 use crate::index::Index;
 use crate::log::Log;
 use crate::mutations::Mutations;
@@ -34,6 +35,7 @@ pub(crate) struct State {
     pub(crate) index: Index,
     pub(crate) chunks: Chunks,
     pub(crate) components: Components,
+    pub(crate) history: History,
     pub(crate) log: Log,
     pub(crate) capacity: Vec<CapacityState>,
     pub(crate) pace: Pace,

@@ -115,8 +115,8 @@ impl Replicas {
         }
     }
 
-    /// The record says that a component of this host is active with `seat`: what a lost write buffer
-    /// took from it before came back.
+    /// The record says that a component of this host is active with `seat`: what a lost write
+    /// buffer took from it before came back.
     pub(crate) fn note_active(&self, component: ComponentId, seat: Seat) {
         let Some(group) = self.group_of(component) else { return };
         if !group.component(component).is_some_and(|info| info.partial) {

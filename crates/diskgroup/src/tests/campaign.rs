@@ -236,6 +236,39 @@ impl Case {
             self.world.run_until(most, || count(group, moment) >= until);
         }
         self.world.run_for(later);
+        if !self.signs.may_be_stale.get() {
+            self.check_changes();
+        }
+    }
+
+    /// What is told to a component that was away since some lsn up to K (rule 30): a sector that
+    /// was written by a later one is in it, or in a chunk that holds nothing.
+    fn check_changes(&mut self) {
+        let group = self.signs.group.borrow();
+        let group = group.as_ref().expect("it is open");
+        let oracle = self.oracle.borrow();
+        for component in 0..COMPONENTS as usize {
+            let (id, told) = (ComponentId(component as u64 + 1), oracle.told[component]);
+            let since = match self.rng.below(3) {
+                0 => told,
+                _ => {
+                    let sector = self.rng.below(SECTORS) as usize;
+                    let values = &oracle.sectors[component][sector].values;
+                    let lsn = values[self.rng.below(values.len() as u64) as usize].1;
+                    Lsn(lsn).min(told)
+                }
+            };
+            let told_of = changes(group, id, since);
+            for (sector, history) in (0..).zip(&oracle.sectors[component]) {
+                let (value, lsn) = history.values[history.sure];
+                let is_known =
+                    told_of.iter().any(|range| (range.start..range.end()).contains(&sector));
+                assert!(
+                    lsn <= since.0 || is_known,
+                    "{component} sector {sector}: {value} of {lsn:#x} is not told, {since:?}"
+                );
+            }
+        }
     }
 
     /// The life ends. After a power loss capacity is sometimes looked at alone.
@@ -311,6 +344,27 @@ impl Case {
         assert!(world.run_until(HOUR, || world.is_finished(self.twin)), "a look at capacity ends");
         world.kill(self.twin);
         self.oracle.borrow_mut().looks += 1;
+    }
+}
+
+/// The ranges that changed since an lsn, and the chunks that hold nothing.
+fn changes(group: &DiskGroup, id: ComponentId, since: Lsn) -> Vec<SectorRange> {
+    let (mut ranges, mut cursor) = (Vec::new(), 0);
+    loop {
+        let changed = group.changed_since(id, since, cursor);
+        ranges.extend(changed.ranges);
+        let end = changed.next.unwrap_or(SECTORS.div_ceil(base::CHUNK_SECTORS));
+        for chunk in cursor..end {
+            let at = (chunk - cursor) as usize;
+            if changed.held[at / 64] >> (at % 64) & 1 == 0 {
+                let whole = SectorRange::new(chunk * base::CHUNK_SECTORS, base::CHUNK_SECTORS);
+                ranges.push(whole);
+            }
+        }
+        match changed.next {
+            Some(next) => cursor = next,
+            None => return ranges,
+        }
     }
 }
 

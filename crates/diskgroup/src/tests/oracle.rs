@@ -9,6 +9,8 @@ use super::*;
 pub(super) struct History {
     pub(super) values: Vec<(u32, u64)>,
     pub(super) acked: usize,
+    /// The newest one that is surely there: of two equal ones, found after a crash, the older.
+    pub(super) sure: usize,
 }
 
 pub(super) struct Oracle {
@@ -33,7 +35,7 @@ pub(super) struct Oracle {
 
 impl Oracle {
     pub(super) fn new() -> Self {
-        let one = History { values: vec![(0, 0)], acked: 0 };
+        let one = History { values: vec![(0, 0)], acked: 0, sure: 0 };
         let components = COMPONENTS as usize;
         Self {
             sectors: vec![vec![one; SECTORS as usize]; components],
@@ -96,6 +98,7 @@ impl Oracle {
         let of = &mut self.sectors[component][range.start as usize..range.end() as usize];
         for (history, at) in of.iter_mut().zip(at) {
             history.acked = history.acked.max(*at);
+            history.sure = history.acked;
         }
         self.acked[component] = self.acked[component].max(lsn);
         self.appends += 1;
@@ -126,8 +129,10 @@ impl Oracle {
             let number = range.start + at as u64;
             let value = value_of(number, sector).expect("checked before");
             let history = &mut self.sectors[component][number as usize];
-            let found = history.values.iter().rposition(|(known, _)| *known == value);
-            let found = found.expect("checked before");
+            let is_it = |(known, _): &(u32, u64)| *known == value;
+            let found = history.values.iter().rposition(is_it).expect("checked before");
+            let first = history.values[history.sure..].iter().position(is_it);
+            history.sure = first.map_or(0, |first| first + history.sure);
             history.values.truncate(found + 1);
             history.acked = found;
         }
@@ -135,7 +140,10 @@ impl Oracle {
 
     /// Every value that was ever written may be there.
     pub(super) fn forget_order(&mut self) {
-        self.sectors.iter_mut().flatten().for_each(|history| history.acked = 0);
+        self.sectors
+            .iter_mut()
+            .flatten()
+            .for_each(|history| (history.acked, history.sure) = (0, 0));
         self.marks.iter_mut().for_each(Vec::clear);
     }
 

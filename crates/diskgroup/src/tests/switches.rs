@@ -96,6 +96,7 @@ const SOON: &[(&str, u64)] = &[
     ("discard_unlogged", 4),
     ("ignore_lsn", 4),
     ("forget_marks", 4),
+    ("forget_history", 15),
     ("leak_discarded", 15),
     ("leak_deleted", 40),
     ("leak_reserved", 40),
