@@ -412,28 +412,23 @@ impl State {
             | Item::Unset { .. }
             | Item::Watermark { .. } => {}
         }
-        if !self.is_recovering {
-            self.remember(device, item);
+        if let Item::Block { block, lsn, .. } = *item
+            && !self.is_recovering
+        {
+            let ChunkEntry { serial, index, .. } = self.capacity[device].map[chunk as usize];
+            let block = u64::from(index) * CHUNK_BLOCKS + u64::from(block);
+            self.remember_block(block_key(serial, block), lsn);
         }
     }
 
-    fn remember(&mut self, device: usize, item: &Item) {
-        let Self { history, components, capacity, .. } = self;
-        match *item {
-            Item::Allocate { serial, index, lsn, .. } => {
-                history.chunk(components, serial, index.into(), lsn);
-            }
-            Item::Clear { chunk, lsn } => {
-                let entry = capacity[device].map[chunk as usize];
-                history.chunk(components, entry.serial, entry.index.into(), lsn);
-            }
-            Item::Block { chunk, block, lsn, .. } | Item::Unset { chunk, block, lsn } => {
-                let entry = capacity[device].map[chunk as usize];
-                let block = u64::from(entry.index) * CHUNK_BLOCKS + u64::from(block);
-                history.block(components, block_key(entry.serial, block), lsn);
-            }
-            Item::Free { .. } | Item::Watermark { .. } => {}
-        }
+    /// A block leaves the log: what it holds since `lsn` is on capacity, zeros as well.
+    pub(crate) fn remember_block(&mut self, key: u64, lsn: Lsn) {
+        self.history.block(&mut self.components, key, lsn);
+    }
+
+    /// All of a chunk was discarded by an entry that leaves the log.
+    pub(crate) fn remember_chunk(&mut self, key: u64, lsn: Lsn) {
+        self.history.chunk(&mut self.components, key, lsn);
     }
 
     fn apply_to_page(&mut self, device: usize, item: &Item, sequence: u64, chunk: u32) {

@@ -81,9 +81,9 @@ struct Batch {
     folds: Set<(u32, u64)>,
     fresh: Map<u64, u32>,
     /// Blocks that read as zeros on capacity once the items are journaled.
-    zeros: Vec<(u64, Place)>,
+    zeros: Vec<(u64, Place, Lsn)>,
     /// Chunks likewise.
-    clears: Vec<(u64, usize, Place)>,
+    clears: Vec<(u64, usize, Place, Lsn)>,
 }
 
 impl Batch {
@@ -242,11 +242,15 @@ async fn destage_segment(inner: &Rc<Inner>, segment: Segment) -> Result<(), Grou
         if mutations.skip_forget {
             break;
         }
-        let blocks = written.iter().map(|write| (write.key, write.place));
-        for (key, place) in blocks.chain(batch.zeros) {
+        for write in written {
+            state.forget_block(write.key, write.place);
+        }
+        for (key, place, lsn) in batch.zeros {
+            state.remember_block(key, lsn);
             state.forget_block(key, place);
         }
-        for (key, device, place) in batch.clears {
+        for (key, device, place, lsn) in batch.clears {
+            state.remember_chunk(key, lsn);
             state.forget_clear(key, device, place);
         }
     }

@@ -57,10 +57,10 @@ impl History {
         self.entries.push_back((key, lsn));
     }
 
-    /// All of a chunk may have changed by that lsn.
-    pub(crate) fn chunk(&mut self, components: &mut Components, serial: u32, chunk: u64, lsn: Lsn) {
-        let key = u64::from(serial) << 40 | WHOLE | (chunk * CHUNK_BLOCKS);
-        self.block(components, key, lsn);
+    /// All of a chunk changed by an entry of that lsn.
+    pub(crate) fn chunk(&mut self, components: &mut Components, key: u64, lsn: Lsn) {
+        let (serial, chunk) = (key >> 32, key & u64::from(u32::MAX));
+        self.block(components, serial << 40 | WHOLE | (chunk * CHUNK_BLOCKS), lsn);
     }
 
     /// What left the log by lsns above `since`, by chunk key.

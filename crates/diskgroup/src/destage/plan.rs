@@ -111,7 +111,7 @@ impl State {
             return;
         }
         let place = Place::zero(self.log.sector(segment, found.at));
-        batch.clears.push((key, device, place));
+        batch.clears.push((key, device, place, entry.lsn));
         base::hit(base::Probe::DestageCleared);
         let Some(chunk) = self.chunks.base(key) else { return };
         let is_wanted = self.chunks.over(key).is_some_and(|o| o.live > 0 || o.queued > 0);
@@ -139,7 +139,7 @@ impl State {
             if let Some(chunk) = base {
                 batch.items[device].push(Item::Unset { chunk, block: within, lsn: entry.lsn });
             }
-            batch.zeros.push((block_key(entry.serial, block), place));
+            batch.zeros.push((block_key(entry.serial, block), place, entry.lsn));
             return;
         }
         let fresh = batch.fresh.get(&key).copied();

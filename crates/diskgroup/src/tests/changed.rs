@@ -82,3 +82,29 @@ fn a_discard_that_left_the_log_is_known_beside_later_data() {
         });
     }
 }
+
+#[test]
+fn a_delta_is_made_of_blocks_also_of_those_that_left_the_log() {
+    let host = Host::new(18);
+    host.run(|env| async move {
+        let group = fresh(&env).await;
+        let blocks = [0, 48, base::CHUNK_SECTORS + 16];
+        for (lsn, start) in (1..).zip(blocks) {
+            write(&env, &group, lsn, start, 8).await.expect("a write");
+        }
+        group.advance_commit(ONE, Lsn::new(Term(1), 3));
+        group.drain_buffer(true);
+        env.sleep(Duration::from_secs(10)).await;
+        assert_eq!(group.status().destaged_blocks, 3, "all are on capacity");
+        let since = |count| group.changed_since(ONE, Lsn::new(Term(1), count), 0).ranges;
+        let ranges = blocks.map(|start| SectorRange::new(start, 8));
+        assert_eq!((since(0), since(1)), (ranges.to_vec(), ranges[1..].to_vec()));
+        group.close().await;
+        drop(group);
+        // A new run remembers nothing: chunks have to do.
+        let group = open(&env).await.expect("again");
+        let whole = |chunk: u64| SectorRange::new(chunk * base::CHUNK_SECTORS, base::CHUNK_SECTORS);
+        let ranges = group.changed_since(ONE, Lsn::new(Term(1), 1), 0).ranges;
+        assert_eq!(ranges.iter().map(|range| range.count).sum::<u64>(), 2 * whole(0).count);
+    });
+}
