@@ -256,6 +256,9 @@ impl Inner {
         for (range, outcome) in parts {
             let count = blocks(range);
             let (repaired, unrepaired) = if outcome.is_ok() { (count, 0) } else { (0, count) };
+            if outcome.is_ok() {
+                base::hit(base::Probe::ScrubRepaired);
+            }
             self.books.borrow_mut().dealt_with(device, repaired, unrepaired);
             self.tell(helpers, device, (object, id), BadRange { range, ..bad }, outcome);
         }

@@ -112,7 +112,7 @@ impl Cluster {
         let mut options = NodeOptions {
             group: self.plan.group.clone(),
             object: self.plan.object.clone(),
-            ..NodeOptions::default()
+            scrub: self.plan.scrub,
         };
         if let Some(mutation) = self.mutation {
             mutation.apply(&mut options);
