@@ -80,6 +80,8 @@ crate::named! {
         ReadLapsed = "read-lapsed",
         /// A read found bad data and was repaired from another component.
         ReadRepaired = "read-repaired",
+        /// Scrub had bad data written again.
+        ScrubRepaired = "scrub-repaired",
         /// A resync copied a range.
         ResyncCopied = "resync-copied",
         /// A write completed without the target of a resync.

@@ -58,6 +58,9 @@ pub enum Command {
     /// Create, look at and delete volumes
     #[command(subcommand, arg_required_else_help = true)]
     Volume(VolumeCommand),
+    /// Read everything on the capacity devices and repair what is bad
+    #[command(subcommand, arg_required_else_help = true)]
+    Scrub(ScrubCommand),
     /// Look at devices by themselves
     #[command(subcommand, arg_required_else_help = true)]
     Disk(DiskCommand),
@@ -157,6 +160,36 @@ pub enum VolumeCommand {
     Delete {
         /// Its name
         name: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ScrubCommand {
+    /// How far scrub is on each device, and what it found
+    #[command(after_help = "Examples:
+  gabion scrub status
+  gabion scrub status --output json
+Found, repaired and lost are blocks of 4 KiB. Found and repaired count since the host's start,
+lost in the last pass or this one.")]
+    Status,
+    /// Begin a pass now, or go on with the one that was paused
+    #[command(after_help = "Examples:
+  gabion scrub start
+  gabion scrub start --rate 32MiB --host host2")]
+    Start {
+        /// Bytes per second of each disk group, at most, until the host is started again
+        #[arg(long, value_parser = byte_rate, value_name = "BYTES_PER_SECOND")]
+        rate: Option<u64>,
+        /// This host alone
+        #[arg(long, value_name = "NAME")]
+        host: Option<String>,
+    },
+    /// Stop reading until scrub is started, or the host is started again
+    #[command(after_help = "Example:\n  gabion scrub pause --host host2")]
+    Pause {
+        /// This host alone
+        #[arg(long, value_name = "NAME")]
+        host: Option<String>,
     },
 }
 
@@ -268,6 +301,13 @@ fn device_size(text: &str, min: u64) -> Result<u64, String> {
     Ok(size)
 }
 
+/// A size, also with the unit's first letter alone: 32M is 32MiB.
+fn byte_rate(text: &str) -> Result<u64, String> {
+    let is_short = text.ends_with(['K', 'M', 'G']);
+    let size = if is_short { parse_size(&format!("{text}iB")) } else { parse_size(text) };
+    size.map_err(|error| error.to_string())
+}
+
 fn cache_size(text: &str) -> Result<u64, String> {
     device_size(text, CACHE_SIZE_MIN)
 }
@@ -284,5 +324,32 @@ mod tests {
     #[test]
     fn the_grammar_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    fn scrub(line: &str) -> Result<ScrubCommand, clap::Error> {
+        let cli = Cli::try_parse_from(format!("gabion scrub {line}").split_whitespace())?;
+        match cli.command {
+            Command::Scrub(command) => Ok(command),
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn scrub_takes_a_rate_and_a_host() {
+        assert!(matches!(scrub("status"), Ok(ScrubCommand::Status)));
+        assert!(matches!(scrub("start"), Ok(ScrubCommand::Start { rate: None, host: None })));
+        for (text, bytes) in [("32M", 32 << 20), ("32MiB", 32 << 20), ("70000", 70_000)] {
+            let Ok(ScrubCommand::Start { rate, host }) = scrub(&format!("start --rate {text}"))
+            else {
+                panic!("{text}")
+            };
+            assert_eq!((rate, host), (Some(bytes), None));
+        }
+        let Ok(ScrubCommand::Pause { host }) = scrub("pause --host host2") else { panic!("host") };
+        assert_eq!(host.as_deref(), Some("host2"));
+        for bad in ["", "stop", "start --rate", "start --rate fast", "start --rate -1M", "pause x"]
+        {
+            assert!(scrub(bad).is_err(), "{bad}");
+        }
     }
 }

@@ -44,7 +44,7 @@ fn gather(target: &Target) -> Result<StatusReport> {
     Ok(merged)
 }
 
-fn no_host() -> anyhow::Error {
+pub fn no_host() -> anyhow::Error {
     Fail::failed("no host answers: start the cluster with 'gabion up'").into()
 }
 
@@ -105,6 +105,11 @@ fn host_table(hosts: &[HostReport], report: &StatusReport) {
     output::table(&["host", "state", "write buffer", "capacity used"], rows.collect());
     for group in report.groups.iter().filter(|group| group.state != "ok") {
         say!("\nattention: {}: {}", group.host, group.state);
+    }
+    for group in &report.groups {
+        for line in &group.attention {
+            say!("\nattention: {}: {line}", group.host);
+        }
     }
 }
 

@@ -17,6 +17,7 @@ mod lock;
 mod machine;
 mod output;
 mod replace;
+mod scrub;
 mod supervisor;
 mod target;
 mod up;
@@ -110,6 +111,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Host(HostCommand::Join(join)) => machine::join(cli, join),
         Command::Cluster(ClusterCommand::Create(join)) => machine::create(cli, join),
         Command::Volume(command) => commands::volume(cli, command),
+        Command::Scrub(command) => scrub::scrub(cli, command),
         Command::Daemon(daemon) => daemon::run(cli, daemon),
         Command::Completions { shell } => {
             // Written at once and by us: the generator panics where its output is closed.

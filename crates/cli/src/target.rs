@@ -58,12 +58,19 @@ impl Target {
 
     /// Control sockets of all hosts that could be asked, in the order of their numbers.
     pub fn control_sockets(&self) -> Vec<PathBuf> {
+        self.hosts().into_iter().map(|(_, socket)| socket).collect()
+    }
+
+    /// Names and control sockets of all hosts that could be asked, in the order of their numbers.
+    pub fn hosts(&self) -> Vec<(String, PathBuf)> {
         match self {
             Self::Local(layout, cluster) => {
-                cluster.host_names().iter().map(|name| layout.control_socket(name)).collect()
+                let socket = |name: String| (name.clone(), layout.control_socket(&name));
+                cluster.host_names().into_iter().map(socket).collect()
             }
             Self::Host(config) => {
-                vec![PathBuf::from(config.control.trim_start_matches("unix:"))]
+                let socket = PathBuf::from(config.control.trim_start_matches("unix:"));
+                vec![(config.name.clone(), socket)]
             }
         }
     }

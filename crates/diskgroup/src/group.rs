@@ -450,6 +450,7 @@ impl DiskGroup {
             destaged_blocks: state.counters.destaged_blocks,
             moved_entries: state.counters.moved_entries,
             bad_blocks: state.counters.bad_blocks,
+            is_pressed: state.pace.is_pressed(state.fill()),
         }
     }
 

@@ -43,6 +43,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod types;
+mod verify;
 
 pub use audit::{Audit, Inconsistency};
 pub use group::DiskGroup;
@@ -53,6 +54,7 @@ pub use inspect::{
 pub use mutations::Mutations;
 pub use replace::Replaced;
 pub use types::{
-    Append, AppendKind, Changed, ComponentInfo, ComponentMeta, CreateSizes, GroupError,
-    GroupOptions, GroupSpec, GroupStatus, ReadData, RecoveryReport, Structure,
+    Append, AppendKind, BadCause, BadRange, CapacityStatus, Changed, ComponentInfo, ComponentMeta,
+    CreateSizes, GroupError, GroupOptions, GroupSpec, GroupStatus, ReadData, RecoveryReport,
+    Structure, Verified,
 };

@@ -20,7 +20,7 @@ use env::{Buf, Disk, IoError, join_all};
 use std::rc::Rc;
 
 /// Looks at a block before it is called bad: each lets one overtaking destage pass.
-const LOOKS_MAX: usize = 4;
+pub(crate) const LOOKS_MAX: usize = 4;
 
 /// Where some sectors of one block come from.
 #[derive(Clone, Copy)]
@@ -56,12 +56,19 @@ pub(crate) struct Plan {
 
 impl Drop for Plan {
     fn drop(&mut self) {
+        self.unpin();
+    }
+}
+
+impl Plan {
+    /// Lets go of the log, for who wants only what is below it.
+    pub(crate) fn unpin(&mut self) {
         if self.pinned.is_empty() {
             return;
         }
         let mut state = self.inner.state.borrow_mut();
-        for segment in &self.pinned {
-            state.log.pins[*segment] -= 1;
+        for segment in self.pinned.drain(..) {
+            state.log.pins[segment] -= 1;
         }
         let must_kick = std::mem::take(&mut state.is_pressed);
         drop(state);
@@ -78,12 +85,12 @@ struct Fetched {
     crcs: Option<wire::Crcs>,
 }
 
-/// One device read and the blocks in it: bytes stored, checksum.
-struct Run {
-    disk: Disk,
-    offset: u64,
-    stored: SectorRange,
-    checks: Vec<(SectorRange, SectorRange, u32)>,
+/// One device read and the blocks in it: what is stored, what is wanted of it, checksum.
+pub(crate) struct Run {
+    pub(crate) disk: Disk,
+    pub(crate) offset: u64,
+    pub(crate) stored: SectorRange,
+    pub(crate) checks: Vec<(SectorRange, SectorRange, u32)>,
 }
 
 impl State {
@@ -161,6 +168,11 @@ pub(crate) fn plan(inner: &Rc<Inner>, serial: u32, range: SectorRange, limit: u6
 }
 
 impl Plan {
+    /// Whether any of it is read from capacity.
+    fn is_below(&self) -> bool {
+        self.units.iter().any(|unit| matches!(unit.source, Source::Below))
+    }
+
     /// Device reads of the log's part, neighbours merged.
     fn log_runs(&self) -> Vec<Run> {
         let start = self.inner.state.borrow().log.layout.start;
@@ -184,9 +196,10 @@ impl Plan {
 
     /// Device reads of capacity's part; what holds no data is left out. `None`: the chunk is
     /// somewhere else by now.
-    async fn capacity_runs(&self) -> Result<Option<Vec<Run>>, GroupError> {
-        let is_needed = self.units.iter().any(|unit| matches!(unit.source, Source::Below));
-        let Some(chunk) = self.chunk.filter(|_| is_needed) else { return Ok(Some(Vec::new())) };
+    pub(crate) async fn capacity_runs(&self) -> Result<Option<Vec<Run>>, GroupError> {
+        let Some(chunk) = self.chunk.filter(|_| self.is_below()) else {
+            return Ok(Some(Vec::new()));
+        };
         let (number, place) = page_of(chunk);
         self.inner.load_page(self.device, number, false).await?;
         let handle = &self.inner.devices[self.device];

@@ -25,6 +25,7 @@ mod open;
 mod oracle;
 mod scenarios;
 mod switches;
+mod verify;
 
 const SECTORS: u64 = 5006; // two chunks and a part of a third, ending within a block
 const COMPONENTS: u64 = 3;

@@ -97,6 +97,48 @@ pub struct ReadData {
     pub crcs: wire::Crcs,
 }
 
+/// Why stored data is bad.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadCause {
+    /// It does not match its checksum.
+    Checksum,
+    /// The device does not give it.
+    Unreadable,
+    /// The device does not give its checksums.
+    Metadata,
+}
+
+/// Data on capacity that is not what was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadRange {
+    /// Whole blocks within one chunk, cut to the component.
+    pub range: SectorRange,
+    /// Why.
+    pub cause: BadCause,
+}
+
+/// A part of a component as scrub found it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// What was looked at, within one chunk; `None` where capacity holds nothing.
+    pub range: Option<SectorRange>,
+    /// Blocks that were read from capacity and compared.
+    pub blocks: u64,
+    /// What is bad, in rising order, neighbours of one cause merged.
+    pub bad: Vec<BadRange>,
+    /// The sector to go on from; `None`: that was the end.
+    pub next: Option<u64>,
+}
+
+/// How a capacity device is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CapacityStatus {
+    /// Its path.
+    pub path: String,
+    /// Chunks that are allocated.
+    pub used_chunks: u64,
+}
+
 /// What a group knows about a component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ComponentInfo {
@@ -152,6 +194,8 @@ pub struct GroupStatus {
     pub moved_entries: u64,
     /// Blocks whose checksum did not match, since open.
     pub bad_blocks: u64,
+    /// Appends are held back until destage has made room.
+    pub is_pressed: bool,
 }
 
 /// What opening found.

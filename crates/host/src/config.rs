@@ -17,6 +17,12 @@ const STALL_MS_MAX: u64 = 600_000;
 /// Most seconds of `io_timeout_seconds`: a day.
 const IO_TIMEOUT_SECONDS_MAX: u64 = 86_400;
 
+/// Most hours of `scrub_period_hours`: a year.
+const SCRUB_PERIOD_HOURS_MAX: u64 = 8760;
+/// Bytes per second that scrub of a disk group may have: a pass should end some day, and a larger
+/// figure than a device can give means nothing.
+pub(crate) const SCRUB_RATES: std::ops::RangeInclusive<u64> = 64 << 10..=16 << 30;
+
 /// What is wrong with a configuration.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum ConfigError {
@@ -140,11 +146,20 @@ pub struct Tuning {
     pub io_timeout_seconds: u64,
     /// Milliseconds that a silent replica may hold up writes before it is marked absent.
     pub stall_ms: u64,
+    /// Hours from the beginning of a scrub pass to that of the next.
+    pub scrub_period_hours: u64,
+    /// Most bytes per second that scrub reads, per disk group.
+    pub scrub_bytes_per_second: u64,
 }
 
 impl Default for Tuning {
     fn default() -> Self {
-        Self { io_timeout_seconds: 60, stall_ms: 2000 }
+        Self {
+            io_timeout_seconds: 60,
+            stall_ms: 2000,
+            scrub_period_hours: 7 * 24,
+            scrub_bytes_per_second: 8 << 20,
+        }
     }
 }
 
@@ -153,7 +168,12 @@ impl Tuning {
         let stall = (STALL_MS_MIN..=STALL_MS_MAX).contains(&self.stall_ms);
         ensure(stall, "tuning.stall_ms", "is not between 50 and 600000")?;
         let timeout = (1..=IO_TIMEOUT_SECONDS_MAX).contains(&self.io_timeout_seconds);
-        ensure(timeout, "tuning.io_timeout_seconds", "is not between 1 and 86400")
+        ensure(timeout, "tuning.io_timeout_seconds", "is not between 1 and 86400")?;
+        let period = (1..=SCRUB_PERIOD_HOURS_MAX).contains(&self.scrub_period_hours);
+        ensure(period, "tuning.scrub_period_hours", "is not between 1 and 8760")?;
+        let rate = SCRUB_RATES.contains(&self.scrub_bytes_per_second);
+        let rule = "is not between 65536 and 17179869184";
+        ensure(rate, "tuning.scrub_bytes_per_second", rule)
     }
 }
 
@@ -191,7 +211,16 @@ mod tests {
         let text = str::to_owned;
         let twice = || vec![good().groups[0].clone(), good().groups[0].clone()];
         let bare = || vec![GroupConfig { cache: text("/dev/c"), capacity: Vec::new() }];
-        let tuning = |stall_ms, io_timeout_seconds| Tuning { stall_ms, io_timeout_seconds };
+        let tuning = |stall_ms, io_timeout_seconds| Tuning {
+            stall_ms,
+            io_timeout_seconds,
+            ..Tuning::default()
+        };
+        let scrub = |scrub_period_hours, scrub_bytes_per_second| Tuning {
+            scrub_period_hours,
+            scrub_bytes_per_second,
+            ..Tuning::default()
+        };
         let long = format!("unix:/{}", "a".repeat(600));
         let bad = [
             ("id", HostConfig { id: 0, ..good() }),
@@ -210,6 +239,10 @@ mod tests {
             ("stall_ms", HostConfig { tuning: tuning(u64::MAX, 60), ..good() }),
             ("io_timeout", HostConfig { tuning: tuning(2000, 0), ..good() }),
             ("io_timeout", HostConfig { tuning: tuning(2000, u64::MAX), ..good() }),
+            ("scrub_period_hours", HostConfig { tuning: scrub(0, 1 << 20), ..good() }),
+            ("scrub_period_hours", HostConfig { tuning: scrub(u64::MAX, 1 << 20), ..good() }),
+            ("scrub_bytes", HostConfig { tuning: scrub(1, 0), ..good() }),
+            ("scrub_bytes", HostConfig { tuning: scrub(1, u64::MAX), ..good() }),
         ];
         for (field, config) in bad {
             let error = config.check().expect_err(field).to_string();

@@ -37,6 +37,16 @@ pub enum Command {
         /// Its name.
         name: String,
     },
+    /// Scrub of every capacity device of the host.
+    ScrubStatus,
+    /// Begins a scrub pass now, or goes on with the one that was paused.
+    ScrubStart {
+        /// Most bytes per second of each disk group, until the host is started again.
+        #[serde(default)]
+        bytes_per_second: Option<u64>,
+    },
+    /// Stops scrub until it is started, or the host is started again.
+    ScrubPause,
     /// Ends the host's daemon cleanly.
     Stop,
 }

@@ -17,6 +17,7 @@ mod operations;
 mod orphans;
 mod register;
 mod report;
+mod scrub;
 #[cfg(test)]
 mod simulated;
 mod view;
@@ -30,5 +31,7 @@ pub use exports::{Attached, Exports};
 pub use node::{ClosedGroup, Node, NodeOptions, StartError};
 pub use register::{RegisterError, found, register};
 pub use report::{
-    ComponentReport, GroupReport, Health, HostReport, HostState, StatusReport, VolumeReport,
+    ComponentReport, GroupReport, Health, HostReport, HostState, ScrubReport, StatusReport,
+    VolumeReport,
 };
+pub use scrub::ScrubOptions;

@@ -8,6 +8,7 @@ use crate::control;
 use crate::deletions::Deletions;
 use crate::exports::Exports;
 use crate::operations::Operations;
+use crate::scrub::{ScrubOptions, Scrubber};
 use crate::view::{ObjectChange, View};
 use crate::{alive, cleanup, membership, orphans};
 use base::HostId;
@@ -92,6 +93,8 @@ pub struct NodeOptions {
     pub group: GroupOptions,
     /// Passed to the object layer.
     pub object: ObjectOptions,
+    /// Passed to the scrubbers.
+    pub scrub: ScrubOptions,
 }
 
 /// A running host. Dropping it stops all its tasks at once, as a crash would.
@@ -100,6 +103,7 @@ pub struct Node {
     tasks: TaskSet,
     directory: Directory,
     groups: Vec<DiskGroup>,
+    scrubbers: Rc<[Scrubber]>,
     closed: Rc<[ClosedGroup]>,
     lease: Rc<Cell<Option<LeaseId>>>,
     stop: Notify,
@@ -144,6 +148,7 @@ impl Node {
             env: env.clone(),
             tasks: TaskSet::default(),
             directory,
+            scrubbers: scrubbers(env, config, &groups, options.scrub),
             groups,
             closed: closed.into(),
             lease: Rc::default(),
@@ -228,6 +233,10 @@ impl Node {
         self.tasks.spawn(env, "lease", stay);
         let cleanup = cleanup::run(env.clone(), directory.clone(), cluster, self.groups.clone());
         self.tasks.spawn(env, "cleanup", cleanup);
+        for scrubber in self.scrubbers.iter() {
+            let run = scrubber.clone().run(self.objects.clone(), view.clone());
+            self.tasks.spawn(env, "scrub", run);
+        }
         let orphans = orphans::run(env.clone(), directory.clone(), cluster, view.clone());
         self.tasks.spawn(env, "orphans", orphans);
     }
@@ -251,6 +260,7 @@ impl Node {
             directory: self.directory.clone(),
             objects: self.objects.clone(),
             groups: self.groups.clone(),
+            scrubbers: Rc::clone(&self.scrubbers),
             closed: Rc::clone(&self.closed),
             view: self.view.clone(),
             exports: self.exports.clone(),
@@ -268,6 +278,17 @@ impl Node {
         let listening = self.env.listen(address).await;
         listening.map_err(|source| StartError::Listen { address: text.to_owned(), source })
     }
+}
+
+fn scrubbers(
+    env: &Env,
+    config: &HostConfig,
+    groups: &[DiskGroup],
+    options: ScrubOptions,
+) -> Rc<[Scrubber]> {
+    let rate = config.tuning.scrub_bytes_per_second;
+    let period = Duration::from_secs(config.tuning.scrub_period_hours * 3600);
+    groups.iter().map(|group| Scrubber::new(env, group, rate, period, options)).collect()
 }
 
 fn room(groups: &[DiskGroup]) -> Room {

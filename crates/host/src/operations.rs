@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What an operator asks of a host. What changes volumes is in `volumes`.
 
+use crate::config::SCRUB_RATES;
 use crate::control::{Command, ErrorKind, Failure, Reply};
 use crate::exports::Exports;
 use crate::node::ClosedGroup;
 use crate::report::{
-    ComponentReport, GroupReport, Health, HostReport, HostState, StatusReport, VolumeReport,
+    ComponentReport, GroupReport, Health, HostReport, HostState, ScrubReport, StatusReport,
+    VolumeReport,
 };
+use crate::scrub::Scrubber;
 use crate::view::View;
 use base::{ComponentId, HostId};
 use directory::{ComponentRecord, ComponentState, Directory, ObjectRecord, VolumeRecord};
@@ -23,6 +26,8 @@ pub(crate) struct Operations {
     pub(crate) directory: Directory,
     pub(crate) objects: Objects,
     pub(crate) groups: Vec<DiskGroup>,
+    /// One for each of the groups, in their order.
+    pub(crate) scrubbers: Rc<[Scrubber]>,
     pub(crate) closed: Rc<[ClosedGroup]>,
     pub(crate) view: View,
     pub(crate) exports: Exports,
@@ -58,6 +63,12 @@ impl Operations {
             }
             Command::VolumeShow { name } => reply(self.show(&name)),
             Command::VolumeDelete { name } => reply(self.delete(&name).await),
+            Command::ScrubStatus => reply(Ok(self.scrub())),
+            Command::ScrubStart { bytes_per_second } => reply(self.start_scrub(bytes_per_second)),
+            Command::ScrubPause => {
+                self.scrubbers.iter().for_each(Scrubber::pause);
+                reply(Ok(self.scrub()))
+            }
             Command::Stop => {
                 self.stop.notify();
                 Reply::Ok(serde_json::Value::Null)
@@ -70,6 +81,7 @@ impl Operations {
         let knows = self.view.is_complete();
         let worst = volumes.iter().map(|v| v.health).max().unwrap_or(Health::Green);
         let any_down = !self.closed.is_empty()
+            || self.scrubbers.iter().any(Scrubber::has_lost)
             || self.view.hosts().iter().any(|h| self.view.alive(h.id).is_none());
         let health = match (knows, any_down) {
             (false, _) => Health::Red,
@@ -85,7 +97,8 @@ impl Operations {
             },
             peer: record.peer_address.clone(),
         });
-        let open = self.groups.iter().map(|group| self.group_report(group));
+        let open = self.groups.iter().zip(self.scrubbers.iter());
+        let open = open.map(|(group, scrubber)| self.group_report(group, scrubber));
         let closed = self.closed.iter().map(|group| self.closed_report(group));
         StatusReport {
             host: self.view.host_name(self.me),
@@ -97,7 +110,25 @@ impl Operations {
         }
     }
 
-    fn group_report(&self, group: &DiskGroup) -> GroupReport {
+    fn scrub(&self) -> Vec<ScrubReport> {
+        let host = self.view.host_name(self.me);
+        self.scrubbers.iter().flat_map(|scrubber| scrubber.report(&host)).collect()
+    }
+
+    fn start_scrub(&self, rate: Option<u64>) -> Outcome<Vec<ScrubReport>> {
+        if rate.is_some_and(|rate| !SCRUB_RATES.contains(&rate)) {
+            let (least, most) = (SCRUB_RATES.start(), SCRUB_RATES.end());
+            return Err(usage(format!(
+                "a scrub rate is {} to {} a second",
+                base::format_size(*least),
+                base::format_size(*most)
+            )));
+        }
+        self.scrubbers.iter().for_each(|scrubber| scrubber.start(rate));
+        Ok(self.scrub())
+    }
+
+    fn group_report(&self, group: &DiskGroup, scrubber: &Scrubber) -> GroupReport {
         let status = group.status();
         GroupReport {
             host: self.view.host_name(self.me),
@@ -115,6 +146,7 @@ impl Operations {
                 },
             ),
             recovery_ms: self.recovery_ms,
+            attention: scrubber.attention(),
         }
     }
 
@@ -133,6 +165,7 @@ impl Operations {
                 group.error
             ),
             recovery_ms: 0.0,
+            attention: Vec::new(),
         }
     }
 

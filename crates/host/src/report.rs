@@ -87,6 +87,40 @@ pub struct GroupReport {
     pub state: String,
     /// Milliseconds that its recovery took at the last start.
     pub recovery_ms: f64,
+    /// What an operator should look at besides, one line each with the next step.
+    #[serde(default)]
+    pub attention: Vec<String>,
+}
+
+/// Scrub of one capacity device. Counts are blocks of 4 KiB, since the host's start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScrubReport {
+    /// Name of its host.
+    pub host: String,
+    /// Its path.
+    pub device: String,
+    /// `idle`, `starting`, `running`, `paused`, or why the pass does not go on.
+    pub state: String,
+    /// Of the pass under way, 0 to 1.
+    pub progress: Option<f64>,
+    /// Most bytes per second of the disk group.
+    pub bytes_per_second: u64,
+    /// Read and compared with their checksums.
+    pub verified_blocks: u64,
+    /// Found bad.
+    pub bad_blocks: u64,
+    /// Written again from another copy.
+    pub repaired_blocks: u64,
+    /// Bad, and not repaired when they were last looked at.
+    pub unrepaired_blocks: u64,
+    /// Those of the bad ones that the device did not give at all.
+    pub read_errors: u64,
+    /// Since the last whole pass ended.
+    pub last_pass_seconds_ago: Option<u64>,
+    /// What it took.
+    pub last_pass_seconds: Option<u64>,
+    /// Until the next pass begins by itself; none while one is under way or scrub is paused.
+    pub next_pass_seconds: Option<u64>,
 }
 
 /// What one host knows.

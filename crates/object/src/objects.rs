@@ -6,6 +6,7 @@ mod acquire;
 mod adopt;
 mod consent;
 mod forward;
+mod repair;
 mod serve;
 
 use crate::held::HeldGrants;
@@ -108,6 +109,8 @@ pub(crate) struct Inner {
     adoptions: Semaphore,
     /// Whether owners elsewhere are being asked to hand over.
     is_asking: Cell<bool>,
+    /// Repairs for other hosts under way.
+    repairs: Cell<usize>,
     /// No request of this run to an object that is gone has a higher count.
     requests_base: Cell<u64>,
 }
@@ -207,6 +210,7 @@ impl Objects {
             tasks: TaskSet::default(),
             adoptions: Semaphore::new(RESYNCS_MAX),
             is_asking: Cell::default(),
+            repairs: Cell::default(),
             requests_base: Cell::new(0),
         });
         peers.set_handler(Rc::new(serve::Door::new(&inner)));

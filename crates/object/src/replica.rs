@@ -193,7 +193,8 @@ impl Replicas {
             | Request::ClientOpen { .. }
             | Request::ClientRead { .. }
             | Request::ClientWrite { .. }
-            | Request::ClientExtents { .. } => {
+            | Request::ClientExtents { .. }
+            | Request::Repair { .. } => {
                 reply.send(Response::Refused { reason: Refusal::NotReady });
             }
         }

@@ -109,8 +109,11 @@ impl Cluster {
     {
         let machine = &self.machines[index];
         let config = self.config(machine.number);
-        let mut options =
-            NodeOptions { group: self.plan.group.clone(), object: self.plan.object.clone() };
+        let mut options = NodeOptions {
+            group: self.plan.group.clone(),
+            object: self.plan.object.clone(),
+            scrub: self.plan.scrub,
+        };
         if let Some(mutation) = self.mutation {
             mutation.apply(&mut options);
         }
@@ -161,6 +164,7 @@ impl Cluster {
             tuning: Tuning {
                 io_timeout_seconds: 60,
                 stall_ms: u64::try_from(self.plan.object.stall.as_millis()).unwrap_or(2000),
+                ..Tuning::default()
             },
         }
     }

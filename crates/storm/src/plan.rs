@@ -8,12 +8,16 @@ use crate::story::Story;
 use base::Rng;
 use directory::ServerFaults;
 use diskgroup::{CreateSizes, GroupOptions};
+use host::ScrubOptions;
 use object::ObjectOptions;
 use sim::QuirkModel;
 use std::time::Duration;
 
 /// Clients of all volumes together, at most.
 const CLIENTS_MAX: u64 = 12;
+
+/// Seeds below were kept before hosts scrubbed: what they do stays as it was.
+const SCRUB_FROM: u64 = 10_000_000;
 
 /// Everything that a run is made of.
 #[derive(Clone, Debug)]
@@ -46,6 +50,8 @@ pub struct Plan {
     pub group: GroupOptions,
     /// Time-outs of the protocol.
     pub object: ObjectOptions,
+    /// When hosts scrub.
+    pub scrub: ScrubOptions,
     /// Clock drift of each host, parts per million, within the protocol's bound.
     pub drift_ppm: Vec<i64>,
     /// What goes wrong between the directory and those who ask it.
@@ -138,6 +144,7 @@ impl Plan {
             },
             group: group_options(&mut rng),
             object: object_options(&mut rng),
+            scrub: scrub_options(seed),
             drift_ppm: (0..hosts).map(|_| rng.between(0, 1000) as i64 - 500).collect(),
             directory: directory_faults(&mut rng),
             quirks: match rng.below(3) {
@@ -272,6 +279,18 @@ fn object_options(rng: &mut Rng) -> ObjectOptions {
     }
 }
 
+/// Pass after pass in a third of the runs.
+fn scrub_options(seed: u64) -> ScrubOptions {
+    let mut rng = Rng::stream(seed, 10);
+    if seed < SCRUB_FROM || rng.below(3) > 0 {
+        return ScrubOptions::default();
+    }
+    ScrubOptions {
+        first_after: Duration::from_millis(rng.below(4000)),
+        period: Some(Duration::from_millis(100 << rng.below(8))),
+    }
+}
+
 /// Answers that get lost or come late, in one of three runs.
 fn directory_faults(rng: &mut Rng) -> ServerFaults {
     if rng.below(3) > 0 {
@@ -348,6 +367,7 @@ impl Trim {
         if self.is_default {
             plan.group = GroupOptions::default();
             plan.object = ObjectOptions::default();
+            plan.scrub = ScrubOptions::default();
             plan.quirks = QuirkModel::default();
         }
         plan

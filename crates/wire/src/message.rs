@@ -211,6 +211,19 @@ pub enum Request {
         /// `range.bytes()` for `Data`, else empty.
         payload: Slice,
     },
+    /// A component of the sender holds data that is not what was written (rule 13). Answer: `Done`
+    /// when it was written again from another active component, `Moved`, or `Failed`: `Io` where no
+    /// active component has a good copy.
+    Repair {
+        /// The object.
+        object: ObjectId,
+        /// The owner's term.
+        term: Term,
+        /// The component, on the sending host.
+        component: ComponentId,
+        /// Within one chunk, not empty.
+        range: SectorRange,
+    },
     /// Where data is. Answer: `Extents`.
     ClientExtents {
         /// The object.

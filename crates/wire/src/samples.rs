@@ -33,6 +33,8 @@ pub fn messages() -> Vec<(&'static str, Message)> {
     all.extend(client_requests().into_iter().map(|(n, r)| (n, Message::Request(r))));
     all.extend(responses().into_iter().map(|(n, r)| (n, Message::Response(r))));
     all.extend(refusals().into_iter().map(|(n, r)| (n, Message::Response(r))));
+    // Behind the others: the numbers of those stay as they are.
+    all.push(("repair", Message::Request(repair())));
     all
 }
 
@@ -111,6 +113,11 @@ fn client_requests() -> Vec<(&'static str, Request)> {
         ),
         ("client-extents", Request::ClientExtents { object, term, range }),
     ]
+}
+
+fn repair() -> Request {
+    let (object, component) = (ObjectId(0xa1a2_a3a4_a5a6_a7a8), ComponentId(0xb1b2_b3b4));
+    Request::Repair { object, term: Term(10), component, range: SectorRange::new(4096, 256) }
 }
 
 fn responses() -> Vec<(&'static str, Response)> {

@@ -99,6 +99,8 @@ pub(super) struct Signs {
     /// Why it did not open, where that may be.
     pub(super) refused: RefCell<Option<GroupError>>,
     pub(super) bad: RefCell<Vec<(usize, SectorRange)>>,
+    /// Blocks that a scrub beside the load compared.
+    pub(super) verified: Cell<u64>,
 }
 
 pub(super) struct Case {
@@ -149,6 +151,12 @@ impl Case {
         Self { world, host, twin, copies: 0, oracle, rng, setup, mutations, signs }
     }
 
+    /// The same with a scrub beside the load.
+    pub(super) fn scrubbed(mut self) -> Self {
+        self.setup.load.is_scrubbed = true;
+        self
+    }
+
     /// One life begins: open, check everything, then load.
     pub(super) fn begin(&mut self) {
         while self.rng.below(4) == 0 {
@@ -158,6 +166,7 @@ impl Case {
         self.signs.may_fail.set(old.may_fail.get());
         self.signs.may_be_bad.set(old.may_be_bad.get());
         self.signs.may_be_stale.set(old.may_be_stale.get());
+        self.signs.verified.set(old.verified.get());
         if old.may_be_stale.get() {
             self.oracle.borrow_mut().forget_order();
         }

@@ -19,6 +19,8 @@ pub(super) struct Load {
     has_churn: bool,
     /// Pauses up to 2^n microseconds.
     pause: u64,
+    /// What is on capacity is verified all the time.
+    pub(super) is_scrubbed: bool,
 }
 
 pub(super) async fn load(
@@ -33,6 +35,9 @@ pub(super) async fn load(
     let room = env::Semaphore::new(load.window);
     if load.has_churn {
         tasks.spawn(&env, "churn", churn(env.clone(), group.clone(), Rc::clone(&signs), &mut rng));
+    }
+    if load.is_scrubbed {
+        tasks.spawn(&env, "scrub", scrub(env.clone(), group.clone(), Rc::clone(&signs)));
     }
     tasks.spawn(
         &env,
@@ -116,6 +121,27 @@ async fn rest(env: &Env, group: &DiskGroup, signs: &Signs) {
     signs.has_rested.set(true);
 }
 
+/// Pass after pass over everything; nothing is bad unless something was damaged.
+async fn scrub(env: Env, group: DiskGroup, signs: Rc<Signs>) {
+    loop {
+        for id in group.components() {
+            let mut from = Some(0);
+            while let Some(at) = from {
+                let verified = match group.verify(id, at).await {
+                    Ok(verified) => verified,
+                    Err(GroupError::UnknownComponent { .. }) => break,
+                    Err(error) => panic!("scrub of {id} at {at}: {error}"),
+                };
+                let is_good = verified.bad.is_empty() || signs.may_be_bad.get();
+                assert!(is_good, "scrub of {id} calls good data bad: {verified:?}");
+                signs.verified.set(signs.verified.get() + verified.blocks);
+                from = verified.next;
+            }
+        }
+        env.sleep(Duration::from_micros(20)).await;
+    }
+}
+
 /// Components that come, are written to and go.
 fn churn(
     env: Env,
@@ -165,6 +191,7 @@ impl Load {
             commit: [7, 7, 20, 100][rng.below(4) as usize],
             has_churn: rng.below(3) == 0,
             pause: [12, 16, 22][rng.below(3) as usize],
+            is_scrubbed: false,
         }
     }
 

@@ -68,11 +68,22 @@ pub(super) async fn write(
     start: u64,
     count: u64,
 ) -> Result<(), GroupError> {
+    write_to(env, group, ONE, lsn, start, count).await
+}
+
+pub(super) async fn write_to(
+    env: &Env,
+    group: &DiskGroup,
+    component: ComponentId,
+    lsn: u64,
+    start: u64,
+    count: u64,
+) -> Result<(), GroupError> {
     let range = SectorRange::new(start, count);
     let payload = payload(env, range, lsn as u32);
     let crcs = wire::crcs_of(range, &payload);
     let (kind, lsn) = (AppendKind::Data, Lsn::new(Term(1), lsn));
-    let (component, term) = (ONE, Term(1));
+    let term = Term(1);
     group
         .append(Append { component, lsn, term, range, kind, crcs: &crcs, payload, marks: &[] })
         .await

@@ -60,7 +60,7 @@ fn config() -> HostConfig {
             cache: "cache".to_owned(),
             capacity: vec!["capacity".to_owned()],
         }],
-        tuning: Tuning { io_timeout_seconds: 5, stall_ms: 200 },
+        tuning: Tuning { io_timeout_seconds: 5, stall_ms: 200, ..Tuning::default() },
     }
 }
 

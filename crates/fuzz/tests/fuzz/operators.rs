@@ -28,7 +28,7 @@ fn sample() -> HostConfig {
             cache: "/dev/cache".to_owned(),
             capacity: vec!["/dev/capacity".to_owned()],
         }],
-        tuning: Tuning { io_timeout_seconds: 60, stall_ms: 2000 },
+        tuning: Tuning { io_timeout_seconds: 60, stall_ms: 2000, ..Tuning::default() },
     }
 }
 

@@ -206,7 +206,12 @@ fn wire_request(from: &mut Source<'_>) -> Request {
 
 fn client_request(from: &mut Source<'_>) -> Request {
     let (object, term) = (ObjectId(from.u64()), term(from));
-    match from.u8() % 8 {
+    let kind = from.u8();
+    match kind % 8 {
+        _ if kind >= 248 => {
+            let component = ComponentId(from.u64());
+            Request::Repair { object, term, component, range: chunk_range(from) }
+        }
         0 => Request::CommitInfo { target: target(from), commit: lsn(from) },
         1 => Request::CreateComponent {
             object,

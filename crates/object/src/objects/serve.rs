@@ -71,12 +71,15 @@ impl Inner {
                     Ok(Response::Extents { ranges })
                 });
             }
+            Request::Repair { object, term, component, range } => {
+                self.asked_to_repair(from, (object, term), component, range, reply);
+            }
             other => self.replicas.handle(from, other, reply),
         }
     }
 
     /// The owner that serves `object` here at `term` (rule 43).
-    fn serving(&self, object: ObjectId, term: Term) -> Option<Rc<Owner>> {
+    pub(super) fn serving(&self, object: ObjectId, term: Term) -> Option<Rc<Owner>> {
         let owner = self.local_owner(object)?;
         if owner.term != term {
             base::hit(base::Probe::ClientOutdated);
@@ -86,7 +89,7 @@ impl Inner {
     }
 
     /// "Not here", with what this host knows of where.
-    fn moved(&self, object: ObjectId) -> Response {
+    pub(super) fn moved(&self, object: ObjectId) -> Response {
         let slots = self.slots.borrow();
         let record = slots.get(&object).and_then(|slot| slot.record.as_ref());
         let owner = record.and_then(|(record, _)| record.owner);

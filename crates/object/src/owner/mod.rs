@@ -10,6 +10,7 @@ mod keeper;
 mod leg;
 mod range_lock;
 mod read;
+mod repair;
 mod window;
 mod write;
 

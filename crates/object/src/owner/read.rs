@@ -2,8 +2,7 @@
 //! Reads: shared lock, an active source, and the lease at the very end (rules 10-13, 52a).
 
 use super::leg::FencedAt;
-use super::write::Content;
-use super::{Link, Mask, Mode, Owner, Role, Ticket};
+use super::{Link, Mask, Mode, Owner, Role};
 use crate::objects::ObjectError;
 use crate::objects::ReadData;
 use base::{ComponentId, HostId, Quirk, SectorRange, Session};
@@ -11,7 +10,7 @@ use peer::PeerError;
 use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
-use wire::{Failure, Marks, Refusal, Request, Response, Target, WriteKind};
+use wire::{Failure, Refusal, Request, Response, Target};
 
 /// Before a source is asked again after an answer that said "later".
 const RETRY: Duration = Duration::from_millis(20);
@@ -126,7 +125,8 @@ impl Owner {
         Some(Source { component, host, session, target, bit: first.bit })
     }
 
-    fn all_tried(&self, avoid: Mask) -> bool {
+    /// Whether every active component is in `avoid`.
+    pub(super) fn all_tried(&self, avoid: Mask) -> bool {
         let state = self.state.borrow();
         let active = state.legs.iter().filter(|leg| leg.role == Role::Active);
         active.fold(0, |mask, leg| mask | leg.bit) & !avoid == 0
@@ -240,33 +240,5 @@ impl Owner {
             self.break_leg(component, session, "its grants began anew");
         }
         is_covered || is_any && self.options().mutations.any_grant
-    }
-
-    /// Rule 13: the bad copies are written again, under the range lock and with an lsn.
-    fn repair_later(self: &Rc<Self>, range: SectorRange, bad: Mask) {
-        let owner = Rc::clone(self);
-        self.spawn("repair", async move {
-            let guard = match owner.options().mutations.repair_without_lock {
-                true => None,
-                false => Some(owner.lock.lock(range, Mode::Exclusive).await),
-            };
-            let Some(source) = owner.source(bad) else { return };
-            let Found::Data(data) = owner.ask(&source, range).await else { return };
-            owner.env().linger(Quirk::CopyLingers).await;
-            let is_there = {
-                let state = owner.state.borrow();
-                state.legs.iter().any(|leg| leg.bit & bad != 0 && leg.role == Role::Active)
-            };
-            if owner.check_serving().is_err() || !is_there {
-                return;
-            }
-            base::hit(base::Probe::ReadRepaired);
-            tracing::warn!(object = %owner.id, ?range, "a bad copy is written again");
-            let (crcs, payload) = (data.crcs, data.payload);
-            let (kind, marks) = (WriteKind::Data, Marks::NONE);
-            let content = Content { kind, is_copy: true, marks, crcs, payload };
-            // The ticket holds the lock until the copy is durable.
-            owner.submit(range, content, Some(bad), Ticket::new(guard, None));
-        });
     }
 }

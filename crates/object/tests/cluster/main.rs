@@ -12,3 +12,4 @@ mod late;
 mod oracle;
 mod resent;
 mod scenarios;
+mod scrub;

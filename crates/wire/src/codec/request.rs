@@ -26,6 +26,7 @@ const CLIENT_READ: u8 = REQUESTS + 11;
 const CLIENT_WRITE: u8 = REQUESTS + 12;
 const CLIENT_EXTENTS: u8 = REQUESTS + 13;
 const SET_CLIENTS: u8 = REQUESTS + 14;
+const REPAIR: u8 = REQUESTS + 15;
 
 pub(super) fn takes_payload(kind: u8) -> bool {
     matches!(kind, WRITE | CLIENT_WRITE)
@@ -48,6 +49,7 @@ pub(super) fn kind_of(request: &Request) -> u8 {
         Request::ClientRead { .. } => CLIENT_READ,
         Request::ClientWrite { .. } => CLIENT_WRITE,
         Request::ClientExtents { .. } => CLIENT_EXTENTS,
+        Request::Repair { .. } => REPAIR,
     }
 }
 
@@ -138,7 +140,13 @@ fn put_client(request: &Request, out: &mut Vec<u8>) {
             put_u32(out, term.0);
             put_range(out, *range);
         }
-        _ => unreachable!("not a request of clients"),
+        Request::Repair { object, term, component, range } => {
+            put_u64(out, object.0);
+            put_u32(out, term.0);
+            put_u64(out, component.0);
+            put_range_of_chunk(out, *range);
+        }
+        _ => unreachable!("not a request to an owner"),
     }
 }
 
@@ -206,6 +214,12 @@ fn take_client(fields: &mut Fields<'_>, payload: Slice) -> Result<Request, WireE
             object: ObjectId(fields.u64()?),
             term: fields.term()?,
             range: fields.range()?,
+        },
+        REPAIR => Request::Repair {
+            object: ObjectId(fields.u64()?),
+            term: fields.term()?,
+            component: ComponentId(fields.u64()?),
+            range: fields.range_of_chunk()?,
         },
         kind => return Err(WireError::Kind { kind }),
     })

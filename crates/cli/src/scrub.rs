@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `gabion scrub`: orders to the hosts' scrubbers, and what they found.
+
+use crate::Fail;
+use crate::args::{Cli, ScrubCommand};
+use crate::commands::no_host;
+use crate::output::say;
+use crate::target::Target;
+use crate::{client, output};
+use anyhow::Result;
+use base::format_size;
+use host::{Command, ScrubReport};
+use std::path::PathBuf;
+
+/// `gabion scrub ...`.
+pub fn scrub(cli: &Cli, command: &ScrubCommand) -> Result<()> {
+    let (order, host) = match command {
+        ScrubCommand::Status => (Command::ScrubStatus, None),
+        ScrubCommand::Start { rate, host } => {
+            (Command::ScrubStart { bytes_per_second: *rate }, host.as_deref())
+        }
+        ScrubCommand::Pause { host } => (Command::ScrubPause, host.as_deref()),
+    };
+    let hosts = chosen(Target::find(cli)?.hosts(), host)?;
+    let (mut reports, mut silent) = (Vec::new(), Vec::new());
+    for (name, socket) in hosts {
+        match client::ask::<Vec<ScrubReport>>(&socket, &order) {
+            Ok(devices) => reports.extend(devices),
+            // What the host refuses, all refuse.
+            Err(error) if error.is::<Fail>() => return Err(error),
+            Err(_) => silent.push(name),
+        }
+    }
+    if reports.is_empty() && !silent.is_empty() {
+        return Err(no_host());
+    }
+    output::print(cli.output, &reports, |reports| {
+        let rows = reports.iter().map(row).collect();
+        output::table(&HEADING, rows);
+        for name in &silent {
+            say!("\nattention: {name} does not answer: it was not asked");
+        }
+    })
+}
+
+/// The hosts that an order is for.
+fn chosen(
+    mut hosts: Vec<(String, PathBuf)>,
+    wanted: Option<&str>,
+) -> Result<Vec<(String, PathBuf)>> {
+    let Some(wanted) = wanted else { return Ok(hosts) };
+    hosts.retain(|(name, _)| name == wanted);
+    if hosts.is_empty() {
+        return Err(Fail::failed(format!(
+            "there is no host '{wanted}' here: see 'gabion host list'; in a cluster of several \
+             machines, ask on the host itself"
+        ))
+        .into());
+    }
+    Ok(hosts)
+}
+
+const HEADING: [&str; 9] =
+    ["host", "device", "state", "progress", "rate", "found", "repaired", "lost", "last pass"];
+
+fn row(report: &ScrubReport) -> Vec<String> {
+    vec![
+        report.host.clone(),
+        report.device.clone(),
+        report.state.clone(),
+        report.progress.map_or_else(|| "-".to_owned(), |part| format!("{:.0} %", part * 100.0)),
+        format!("{}/s", format_size(report.bytes_per_second)),
+        report.bad_blocks.to_string(),
+        report.repaired_blocks.to_string(),
+        report.unrepaired_blocks.to_string(),
+        match (report.last_pass_seconds_ago, report.next_pass_seconds) {
+            (Some(ago), _) => format!("{} ago", time(ago)),
+            (None, Some(next)) => format!("none; next in {}", time(next)),
+            (None, None) => "none".to_owned(),
+        },
+    ]
+}
+
+/// The largest unit that leaves at least one.
+fn time(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds / 60),
+        3600..86_400 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_is_for_all_hosts_or_for_one_that_exists() {
+        let hosts = || ["a", "b"].map(|name| (name.to_owned(), PathBuf::from(name))).to_vec();
+        let names = |chosen: Result<Vec<(String, PathBuf)>>| {
+            chosen.map(|hosts| hosts.into_iter().map(|(name, _)| name).collect::<Vec<_>>())
+        };
+        assert_eq!(names(chosen(hosts(), None)).expect("all"), ["a", "b"]);
+        assert_eq!(names(chosen(hosts(), Some("b"))).expect("one"), ["b"]);
+        let error = names(chosen(hosts(), Some("c"))).expect_err("none").to_string();
+        assert!(error.contains("'c'") && error.contains("gabion host list"), "{error}");
+    }
+
+    #[test]
+    fn times_are_short() {
+        let times = [59, 60, 7199, 86_399, 86_400 * 3].map(time);
+        assert_eq!(times, ["59 s", "1 min", "1 h", "23 h", "3 days"]);
+    }
+}

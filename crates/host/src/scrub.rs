@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Scrub: everything on the capacity devices of a disk group is read now and then, and what is bad
+//! is written again from another copy.
+//!
+//! One task per group. A pass goes over the devices one by one, component by component, in steps of
+//! 128 KiB. What a step finds bad goes to the object's owner at once ([`Objects::repair`]); what
+//! cannot be repaired is counted, logged, and found again by the next pass. How gently:
+//!
+//! - no more bytes per second than the rate, per group;
+//! - a step lasts [`DEVICE_SHARE`] times as long as its device read took, so that scrub has a part
+//!   of a device only: where clients keep a device busy reads take longer, and scrub slows down;
+//! - while appends are held back because the write buffer is nearly full, nothing is read.
+//!
+//! Orders and progress live in memory: after a start of the host the next pass begins anew, at the
+//! rate of the configuration.
+
+mod books;
+#[cfg(test)]
+mod tests;
+
+use crate::report::ScrubReport;
+use crate::view::View;
+use base::{BLOCK_SECTORS, ComponentId, Instant, ObjectId, SectorRange};
+use books::{Books, blocks};
+use diskgroup::{BadCause, BadRange, DiskGroup, GroupError, Verified};
+use env::{Env, Notify, select};
+use object::{ObjectError, Objects};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+use tracing::{error, info, warn};
+
+/// A step lasts at least so many times as long as its device read.
+const DEVICE_SHARE: u32 = 4;
+/// A step lasts at least so long, so that components without data do not fill the host's thread.
+const STEP_MIN: Duration = Duration::from_micros(100);
+/// Between two looks at what holds the pass up.
+const HOLD: Duration = Duration::from_secs(1);
+/// How often a repair is asked for that is refused for a reason that may pass; the time between.
+const ATTEMPTS_MAX: u32 = 3;
+const ATTEMPT_PAUSE: Duration = Duration::from_secs(1);
+/// Ranges of a pass that are logged one by one: a device that loses all must not fill the log.
+const LOGGED_MAX: u32 = 100;
+
+/// When passes begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScrubOptions {
+    /// From the host's start to the first pass: a start has other things to do.
+    pub first_after: Duration,
+    /// From the beginning of a pass to that of the next, in the place of the configured one.
+    pub period: Option<Duration>,
+}
+
+impl Default for ScrubOptions {
+    fn default() -> Self {
+        Self { first_after: Duration::from_secs(600), period: None }
+    }
+}
+
+/// The scrubber of one disk group. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Scrubber(Rc<Inner>);
+
+struct Inner {
+    env: Env,
+    group: DiskGroup,
+    books: RefCell<Books>,
+    /// An order came.
+    changed: Notify,
+    /// Ranges logged in this pass.
+    logged: Cell<u32>,
+}
+
+/// What a repair needs of its surroundings.
+struct Helpers {
+    objects: Objects,
+    view: View,
+}
+
+impl Scrubber {
+    /// A scrubber that does nothing before [`Scrubber::run`]. `rate` in bytes per second.
+    pub(crate) fn new(
+        env: &Env,
+        group: &DiskGroup,
+        rate: u64,
+        period: Duration,
+        options: ScrubOptions,
+    ) -> Self {
+        let paths = group.capacity().into_iter().map(|device| device.path).collect();
+        let period = options.period.unwrap_or(period);
+        let books = Books::new(paths, rate, period, env.now() + options.first_after);
+        Self(Rc::new(Inner {
+            env: env.clone(),
+            group: group.clone(),
+            books: RefCell::new(books),
+            changed: Notify::default(),
+            logged: Cell::default(),
+        }))
+    }
+
+    /// Begins a pass now, or goes on with the one that was paused; at `rate` from now on.
+    pub(crate) fn start(&self, rate: Option<u64>) {
+        self.0.books.borrow_mut().start(rate);
+        self.0.changed.notify();
+    }
+
+    /// Nothing is read until the next order.
+    pub(crate) fn pause(&self) {
+        self.0.books.borrow_mut().pause();
+        self.0.changed.notify();
+    }
+
+    /// What an operator sees, one per capacity device.
+    pub(crate) fn report(&self, host: &str) -> Vec<ScrubReport> {
+        self.0.books.borrow().report(host, self.0.env.now())
+    }
+
+    /// What an operator should look at.
+    pub(crate) fn attention(&self) -> Vec<String> {
+        self.0.books.borrow().attention()
+    }
+
+    /// Whether something is bad that could not be repaired.
+    pub(crate) fn has_lost(&self) -> bool {
+        self.0.books.borrow().unrepaired() > 0
+    }
+
+    /// Pass after pass, until dropped or the group is closed.
+    pub(crate) async fn run(self, objects: Objects, view: View) {
+        let helpers = Helpers { objects, view };
+        loop {
+            self.0.wait_until_due().await;
+            if self.0.pass(&helpers).await.is_none() {
+                return;
+            }
+        }
+    }
+}
+
+impl Inner {
+    async fn wait_until_due(&self) {
+        loop {
+            let changed = self.changed.wait();
+            let now = self.env.now();
+            let due = self.books.borrow().due(now);
+            match due {
+                Some(at) if at <= now => return,
+                Some(at) => {
+                    let _ = select(changed, self.env.sleep_until(at)).await;
+                }
+                None => changed.await,
+            }
+        }
+    }
+
+    /// `None`: the group is closed.
+    async fn pass(&self, helpers: &Helpers) -> Option<()> {
+        let chunks = self.group.capacity().into_iter().map(|device| device.used_chunks);
+        let devices = chunks.len();
+        self.books.borrow_mut().begin(self.env.now(), chunks);
+        self.logged.set(0);
+        info!(group = %self.group.id(), "a scrub pass begins");
+        for device in 0..devices {
+            let mut components = self.group.components();
+            components.retain(|id| self.group.device_of(*id) == Some(device));
+            for id in components {
+                self.component(helpers, device, id).await?;
+            }
+        }
+        let unrepaired = {
+            let mut books = self.books.borrow_mut();
+            books.end(self.env.now());
+            books.unrepaired()
+        };
+        info!(group = %self.group.id(), unrepaired, "a scrub pass is over");
+        Some(())
+    }
+
+    async fn component(&self, helpers: &Helpers, device: usize, id: ComponentId) -> Option<()> {
+        let mut from = Some(0);
+        let mut free_at = self.env.now();
+        while let Some(at) = from {
+            self.wait_for_turn(free_at).await;
+            let begun = self.env.now();
+            let verified: Verified = match self.group.verify(id, at).await {
+                Ok(verified) => verified,
+                Err(GroupError::UnknownComponent { .. }) => return Some(()), // deleted meanwhile
+                Err(GroupError::Closed) => return None,
+                Err(error) => {
+                    warn!(component = %id, %error, "scrub leaves the rest of a component out");
+                    return Some(());
+                }
+            };
+            let took = self.env.now().since(begun);
+            let step = {
+                let mut books = self.books.borrow_mut();
+                books.looked_at(device, &verified);
+                books.step_time(verified.blocks, took)
+            };
+            free_at = begun + step;
+            for bad in &verified.bad {
+                self.repair(helpers, device, id, *bad).await;
+            }
+            from = verified.next;
+        }
+        Some(())
+    }
+
+    /// Waits until `free_at`, and for as long as something holds the pass up.
+    async fn wait_for_turn(&self, free_at: Instant) {
+        loop {
+            let changed = self.changed.wait();
+            let status = self.group.status();
+            let is_paused = self.books.borrow().is_paused();
+            let hold = match (status.fenced, status.is_pressed) {
+                (Some(_), _) => Some("stopped: the group takes no writes"),
+                (None, true) => Some("waiting: the write buffer is full"),
+                (None, false) => None,
+            };
+            self.books.borrow_mut().hold(hold);
+            let now = self.env.now();
+            if is_paused {
+                changed.await;
+            } else if hold.is_some() {
+                let _ = select(changed, self.env.sleep(HOLD)).await;
+            } else if free_at > now {
+                let _ = select(changed, self.env.sleep_until(free_at)).await;
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Has the owner write a range again; as a whole, or block by block where not every block has a
+    /// good copy on the same host.
+    async fn repair(&self, helpers: &Helpers, device: usize, id: ComponentId, bad: BadRange) {
+        let Some(object) = self.group.component(id).map(|info| info.object) else { return };
+        let whole = match bad.cause {
+            // What is written there would be destaged with checksums that cannot be read.
+            BadCause::Metadata => Err(ObjectError::Io),
+            BadCause::Checksum | BadCause::Unreadable => {
+                self.ask(helpers, object, id, bad.range).await
+            }
+        };
+        let mut parts = vec![(bad.range, whole)];
+        let is_divisible = bad.cause != BadCause::Metadata && blocks(bad.range) > 1;
+        if whole == Err(ObjectError::Io) && is_divisible {
+            parts.clear();
+            for block in bad.range.split_at_multiples(BLOCK_SECTORS) {
+                parts.push((block, self.ask(helpers, object, id, block).await));
+            }
+        }
+        if self.group.component(id).is_none() {
+            return; // deleted meanwhile
+        }
+        for (range, outcome) in parts {
+            let count = blocks(range);
+            let (repaired, unrepaired) = if outcome.is_ok() { (count, 0) } else { (0, count) };
+            if outcome.is_ok() {
+                base::hit(base::Probe::ScrubRepaired);
+            }
+            self.books.borrow_mut().dealt_with(device, repaired, unrepaired);
+            self.tell(helpers, device, (object, id), BadRange { range, ..bad }, outcome);
+        }
+    }
+
+    async fn ask(
+        &self,
+        helpers: &Helpers,
+        object: ObjectId,
+        id: ComponentId,
+        range: SectorRange,
+    ) -> Result<(), ObjectError> {
+        let mut attempt = 1;
+        loop {
+            match helpers.objects.repair(object, id, range).await {
+                Err(error) if error != ObjectError::Io && attempt < ATTEMPTS_MAX => {
+                    attempt += 1;
+                    self.env.sleep(ATTEMPT_PAUSE).await;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn tell(
+        &self,
+        helpers: &Helpers,
+        device: usize,
+        (object, component): (ObjectId, ComponentId),
+        BadRange { range, cause }: BadRange,
+        outcome: Result<(), ObjectError>,
+    ) {
+        self.logged.set(self.logged.get().saturating_add(1));
+        let device = self.books.borrow().path(device);
+        match self.logged.get() {
+            ..=LOGGED_MAX => {}
+            number if number == LOGGED_MAX + 1 => {
+                return warn!(device, "scrub finds more; not logged one by one in this pass");
+            }
+            _ => return,
+        }
+        let mut volumes = helpers.view.volumes().into_iter();
+        let volume = volumes.find(|volume| volume.objects.contains(&object));
+        let volume = volume.map_or_else(|| "unknown".to_owned(), |volume| volume.name);
+        match outcome {
+            Ok(()) => warn!(
+                device, volume, %object, %component, ?range, ?cause,
+                "scrub found bad data; it is written again from another copy"
+            ),
+            Err(ObjectError::Io) => error!(
+                device, volume, %object, %component, ?range, ?cause,
+                "scrub found bad data and no good copy of it"
+            ),
+            Err(error) => warn!(
+                device, volume, %object, %component, ?range, ?cause, %error,
+                "scrub found bad data that cannot be repaired now; the next pass tries again"
+            ),
+        }
+    }
+}
