@@ -412,12 +412,28 @@ impl State {
             | Item::Unset { .. }
             | Item::Watermark { .. } => {}
         }
-        if let Item::Block { block, lsn, .. } = *item
-            && !self.is_recovering
-        {
-            let ChunkEntry { serial, index, .. } = self.capacity[device].map[chunk as usize];
-            let block = u64::from(index) * CHUNK_BLOCKS + u64::from(block);
-            self.remember_block(block_key(serial, block), lsn);
+        self.remember(device, chunk, item);
+    }
+
+    /// What the journal says of blocks. This run's discards say so themselves when they leave the
+    /// log, for they may leave nothing in the journal. For those of earlier runs the items have to
+    /// do, and, where nothing was on capacity, the lsn with which the chunk came there.
+    fn remember(&mut self, device: usize, chunk: u32, item: &Item) {
+        let ChunkEntry { serial, index, .. } = self.capacity[device].map[chunk as usize];
+        let key = chunk_key(serial, index.into());
+        let at = |block: u8| block_key(serial, u64::from(index) * CHUNK_BLOCKS + u64::from(block));
+        match *item {
+            Item::Block { block, lsn, .. } => self.remember_block(at(block), lsn),
+            Item::Unset { block, lsn, .. } if self.is_recovering => {
+                self.remember_block(at(block), lsn);
+            }
+            Item::Clear { lsn, .. } if self.is_recovering => self.remember_chunk(key, lsn),
+            Item::Allocate { lsn, .. } if self.is_recovering => self.remember_chunk(key, lsn),
+            Item::Allocate { .. } => {
+                let before = self.components.get(serial).map_or(Lsn::ZERO, |c| c.erased_before);
+                self.remember_chunk(key, before);
+            }
+            _ => {}
         }
     }
 

@@ -34,6 +34,8 @@ pub(crate) struct Component {
     /// No discard above this lsn has left the log without a trace on capacity: a chunk that only
     /// the log holds may lack blocks whose discard is at or below it.
     pub(crate) erased: Lsn,
+    /// The same for earlier runs alone: this one's discards are in the history.
+    pub(crate) erased_before: Lsn,
     /// Every block that was destaged by an lsn above this one is in the history.
     pub(crate) remembered_from: Lsn,
     pub(crate) is_damaged: bool,
@@ -49,6 +51,7 @@ impl Component {
             destaged_logged: row.destaged,
             marks_kept: row.durable,
             erased: Lsn::ZERO,
+            erased_before: Lsn::ZERO,
             remembered_from: Lsn::ZERO,
             is_damaged: false,
             row,
@@ -107,12 +110,11 @@ impl Components {
         self.get_mut(serial)
     }
 
-    /// At the end of recovery: what was erased or destaged before is not known, so it is all that
-    /// may be.
-    pub(crate) fn forget_history(&mut self) {
+    /// At the end of recovery: what was erased before is not known, so it is all that may be.
+    pub(crate) fn forget_erased(&mut self) {
         for component in self.by_serial.values_mut() {
             component.erased = component.row.durable;
-            component.remembered_from = component.row.durable;
+            component.erased_before = component.row.durable;
         }
     }
 

@@ -73,6 +73,8 @@ mutations! {
     map_beside_crc_pages: "10",
     /// Blocks that left the log and were forgotten count as unchanged.
     forget_history: "30",
+    /// What a recovery dropped at the end of a segment is taken when the segment is scanned again.
+    follow_dropped: "1",
     /// Structures are not read back after they were flushed.
     skip_read_back: "10",
     /// A damaged map page falls back to the older slot, whatever the journal holds.

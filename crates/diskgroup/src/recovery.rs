@@ -94,7 +94,7 @@ pub(crate) async fn open(
     }
     let mut state = inner.state.borrow_mut();
     state.is_recovering = false;
-    state.components.forget_history();
+    state.components.forget_erased();
     state.last_append = env.now();
     state.report.duration = env.now().since(started);
     drop(state);
@@ -188,6 +188,7 @@ async fn read_area(
 async fn recover_capacity(inner: &Inner, device: usize) -> Result<(), GroupError> {
     recover_table(inner, device).await?;
     recover_map(inner, device).await?;
+    inner.state.borrow_mut().forget_pages(device);
     let journal = recover_journal(inner, device).await?;
     check_map(inner, device)?;
     crate::settle::settle_capacity(inner, device, journal).await?;
@@ -228,6 +229,19 @@ async fn recover_capacity(inner: &Inner, device: usize) -> Result<(), GroupError
         }
     }
     Ok(())
+}
+
+impl State {
+    /// The journal tells block by block what came after the pages; what they hold already is known
+    /// by chunk only.
+    fn forget_pages(&mut self, device: usize) {
+        for entry in &self.capacity[device].map {
+            let component = self.components.get_mut(entry.serial);
+            if let Some(component) = component.filter(|component| component.device == device) {
+                component.remembered_from = component.remembered_from.max(entry.lsn);
+            }
+        }
+    }
 }
 
 /// A chunk behind the end of its component was never written: its number would lead into another

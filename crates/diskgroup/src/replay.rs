@@ -46,7 +46,7 @@ pub(crate) async fn replay(inner: &Inner) -> Result<(), GroupError> {
         inner.state.borrow_mut().log.infos.push_back(SegmentInfo::default());
         return Ok(());
     };
-    let open = scan(inner, highest, true).await?;
+    let open = scan(inner, highest, None).await?;
     let last = open.as_ref().map(|open| {
         let start = inner.state.borrow().log.segment_start(highest);
         (start + u64::from(open.last_at), (open.used - open.last_at) as usize)
@@ -153,7 +153,12 @@ async fn load(
     drop(bytes);
     base::hit(base::Probe::RecoveryScanned);
     inner.state.borrow_mut().report.scanned += 1;
-    let scanned = scan(inner, segment, false).await?;
+    // The next segment's first commit went out when all before it were durable. What stands here
+    // with its sequence or a later one was torn, dropped by a recovery, and not overwritten because
+    // what came then did not fit behind the rest.
+    let end = firsts.get(&(segment + 1)).map_or(u64::MAX, |next| next.sequence);
+    let end = if mutations.follow_dropped { u64::MAX } else { end };
+    let scanned = scan(inner, segment, Some(end)).await?;
     scanned
         .filter(|content| leads_to(inner, firsts, segment, content.last_sequence, content.last))
         .ok_or_else(|| corrupt(inner, segment, FormatError::Checksum))
@@ -175,8 +180,14 @@ fn leads_to(
     })
 }
 
-/// Reads a segment and follows its headers; `None` where not even the first commit is whole.
-async fn scan(inner: &Inner, segment: u64, is_open: bool) -> Result<Option<Content>, GroupError> {
+/// Reads a segment and follows its headers; `None` where not even the first commit is whole. A
+/// closed one has no commit with the sequence `end` or a later one.
+async fn scan(
+    inner: &Inner,
+    segment: u64,
+    end: Option<u64>,
+) -> Result<Option<Content>, GroupError> {
+    let is_open = end.is_none();
     let (device, start, usable) = {
         let state = inner.state.borrow();
         (state.log.device, state.log.segment_start(segment), state.log.usable())
@@ -191,7 +202,8 @@ async fn scan(inner: &Inner, segment: u64, is_open: bool) -> Result<Option<Conte
         else {
             break;
         };
-        if is_open && !payload_is_whole(&commit, &bytes, at) {
+        let is_dropped = end.is_some_and(|end| commit.sequence >= end);
+        if is_dropped || is_open && !payload_is_whole(&commit, &bytes, at) {
             break;
         }
         incarnation = commit.incarnation;

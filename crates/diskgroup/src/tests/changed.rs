@@ -101,10 +101,21 @@ fn a_delta_is_made_of_blocks_also_of_those_that_left_the_log() {
         assert_eq!((since(0), since(1)), (ranges.to_vec(), ranges[1..].to_vec()));
         group.close().await;
         drop(group);
-        // A new run remembers nothing: chunks have to do.
-        let group = open(&env).await.expect("again");
-        let whole = |chunk: u64| SectorRange::new(chunk * base::CHUNK_SECTORS, base::CHUNK_SECTORS);
-        let ranges = group.changed_since(ONE, Lsn::new(Term(1), 1), 0).ranges;
-        assert_eq!(ranges.iter().map(|range| range.count).sum::<u64>(), 2 * whole(0).count);
+        // The journal tells a new run; a chunk's first data counts for all of it.
+        let mut group = open(&env).await.expect("again");
+        let chunk = base::CHUNK_SECTORS;
+        let first = |group: &DiskGroup| group.changed_since(ONE, Lsn::new(Term(1), 3), 0).ranges;
+        let bytes = |ranges: &[SectorRange]| ranges.iter().map(|range| range.count).sum::<u64>();
+        assert_eq!(bytes(&first(&group)), 0);
+        write(&env, &group, 4, 64, 8).await.expect("a write");
+        group.advance_commit(ONE, Lsn::new(Term(1), 4));
+        group.drain_buffer(true);
+        env.sleep(Duration::from_secs(10)).await;
+        group.close().await;
+        drop(group);
+        group = open(&env).await.expect("once more");
+        assert_eq!(first(&group), [SectorRange::new(64, 8)]);
+        let all = group.changed_since(ONE, Lsn::ZERO, 0).ranges;
+        assert_eq!(bytes(&all), 2 * chunk);
     });
 }

@@ -115,7 +115,8 @@ async fn rest(env: &Env, group: &DiskGroup, signs: &Signs) {
         assert_eq!(rest, (0, 0, 0, 0, 0), "at rest: {audit:?}");
         for id in (1..=COMPONENTS).map(ComponentId) {
             let info = group.component(id).expect("a component");
-            assert_eq!(info.destaged, info.durable, "W at rest");
+            // It rises when a segment is freed, up to K as it is then: it may stay behind.
+            assert!(info.destaged <= info.durable, "W at rest: {info:?}");
         }
     }
     signs.has_rested.set(true);
