@@ -13,6 +13,7 @@ use crate::index::Place;
 use crate::state::State;
 use base::{CHUNK_BLOCKS, Map, Set};
 use format::NO_COMPONENT;
+use std::ops::Range;
 use thiserror::Error;
 
 /// What an audit counted.
@@ -176,6 +177,26 @@ pub enum Inconsistency {
 }
 
 impl DiskGroup {
+    /// Where the newest commit of the log or the newest record of a device's journal is: in the open
+    /// segment, or in 64 KiB. Damage there looks like what power loss leaves.
+    #[must_use]
+    pub fn newest_writes(&self, path: &str) -> Range<u64> {
+        let inner = self.shared();
+        let state = inner.state.borrow();
+        let device = inner.devices.iter().position(|device| device.path == path);
+        match device {
+            Some(at) => {
+                let start = inner.devices[at].layout.journal_start;
+                let end = start + state.capacity[at].journal.position;
+                end.saturating_sub(64 << 10).max(start)..end
+            }
+            None => {
+                let start = state.log.segment_start(state.log.head);
+                start..start + u64::from(state.log.offset)
+            }
+        }
+    }
+
     /// Checks everything in memory against itself. Costs time by the size of map and index.
     ///
     /// # Errors

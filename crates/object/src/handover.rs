@@ -15,9 +15,18 @@ const DRAIN_MAX: Duration = Duration::from_secs(5);
 /// How long the components may take to learn whose they are.
 const CONSENT_MAX: Duration = Duration::from_secs(1);
 
+/// How long the directory may take to show that it is there.
+const DIRECTORY_MAX: Duration = Duration::from_millis(500);
+
 /// Stops taking I/O, lets what is in flight end, and makes `to` the owner. True when that is
 /// learned; this owner is over then. False: it serves on, or is over for another reason.
 pub(crate) async fn hand_over(owner: &Rc<Owner>, to: directory::Owner) -> bool {
+    // Nothing changes hands without the directory: I/O would stand still for nothing.
+    let key = directory::object_key(owner.id);
+    let asked = owner.context.directory.get(&key);
+    if !matches!(owner.env().timeout(DIRECTORY_MAX, asked).await, Ok(Ok(_))) {
+        return false;
+    }
     {
         let mut state = owner.state.borrow_mut();
         if state.phase != Phase::Serving {

@@ -182,7 +182,8 @@ impl Run {
             device = device.replace("cache", "capacity") + ".0";
         }
         let (key, world) = (self.key(host), self.cluster.world.clone());
-        let pages = world.written(key, &device);
+        let mut pages = world.written(key, &device);
+        pages.retain(|page| !self.is_newest(host, &device, page * PAGE, kind));
         if pages.is_empty() {
             return;
         }
@@ -210,6 +211,27 @@ impl Run {
                 self.faults.add(Fault::MisdirectedWrite);
                 self.disk_fault(host, &device, DiskFault::MisdirectNextWrite { offset });
             }
+        }
+    }
+
+    /// Whether a page may be the newest record of a journal, or the newest commit of a log, when the
+    /// damage comes: these cannot be told from torn ones (docs/faults.md, "Devices"). A misdirected
+    /// write comes later, when any page of a journal may be the newest.
+    fn is_newest(&self, host: usize, device: &str, at: u64, kind: u64) -> bool {
+        let size = self.cluster.world.disk_size(self.key(host), device);
+        let Some(node) = self.cluster.node(host) else { return true };
+        let group = node.groups().iter().find(|group| {
+            let number = device.trim_start_matches(|c: char| !c.is_ascii_digit());
+            let number = number.split('.').next().unwrap_or_default();
+            group.cache_path() == format!("cache{number}")
+        });
+        let Some(group) = group else { return true };
+        match format::CapacityLayout::plan(size).filter(|_| device.starts_with("capacity")) {
+            Some(layout) if kind == 3 => {
+                let journal = layout.journal_start..layout.journal_start + layout.journal_size;
+                journal.contains(&at)
+            }
+            _ => group.newest_writes(device).contains(&at),
         }
     }
 
