@@ -79,6 +79,7 @@ impl State {
     pub(crate) fn settle(&mut self, key: u64, device: usize) {
         if self.chunks.settle(key) && !self.mutations.leak_reserved {
             self.capacity[device].reserved -= 1;
+            self.let_go((key >> 32) as u32);
         }
     }
 
@@ -117,6 +118,9 @@ impl State {
             return;
         }
         let is_data = entry.kind == EntryKind::Data;
+        if !is_data {
+            self.last_discard = self.last_discard.max(Some(segment));
+        }
         if !is_data && entry.range.count == CHUNK_SECTORS {
             over.cleared = Some((Place::zero(at), lsn));
             if over.live > 0 {
@@ -160,10 +164,13 @@ impl State {
         if is_there {
             return true;
         }
-        let has_room = self.capacity[device].available() > 0;
+        let serial = (key >> 32) as u32;
+        let promised = self.components.get(serial).map_or(0, Component::promised);
+        let has_room = self.capacity[device].available_to(promised) > 0;
         if has_room || self.is_recovering {
             self.chunks.over_mut(key).is_reserved = true;
             self.capacity[device].reserved += 1;
+            self.hold(serial);
         }
         has_room || self.is_recovering
     }

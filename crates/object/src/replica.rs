@@ -15,11 +15,12 @@ use crate::objects::Disks;
 use crate::options::ObjectOptions;
 use base::{ComponentId, Lsn, ObjectId, Quirk, Seat, SectorRange, Session, Term, Version};
 use diskgroup::{
-    Append, AppendKind, ComponentInfo, ComponentMeta, DiskGroup, GroupError, ReadData,
+    Append, AppendKind, ComponentInfo, ComponentMeta, DiskGroup, GroupError, ReadData, Reserve,
 };
 use env::{Env, Notify, Semaphore, TaskSet};
 use peer::{PeerId, Peers, Reply};
 use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
 use std::rc::Rc;
 use wire::{Failure, Fenced, Health, Refusal, Request, Response, Target, WriteKind};
 
@@ -70,6 +71,15 @@ impl Flight {
             landed.await;
         }
     }
+}
+
+/// For whom a component is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Admission {
+    /// A new volume: refused by devices that are too full.
+    New,
+    /// A volume that had it here before.
+    Again,
 }
 
 /// What a Fence brings along.
@@ -145,7 +155,8 @@ impl Replicas {
             Request::CommitInfo { target, commit } => match self.check(from, &target) {
                 Ok((group, _)) => {
                     group.advance_commit(target.component, commit);
-                    reply.send(Response::Done);
+                    let free_chunks = free_chunks(group, target.component);
+                    reply.send(Response::Durable { lsn: commit, free_chunks });
                 }
                 Err(reason) => reply.send(Response::Refused { reason }),
             },
@@ -184,8 +195,21 @@ impl Replicas {
             Request::CreateComponent { object, component, sectors } => {
                 let replicas = Rc::clone(self);
                 self.tasks.spawn(&self.env, "create component", async move {
-                    let made = replicas.create(object, component, sectors).await;
+                    let made = replicas.create(object, component, sectors, Admission::New).await;
                     reply.send(made.err().unwrap_or(Response::Done));
+                });
+            }
+            Request::ReserveSpace { component, chunks } => {
+                let group = self.group_of(component).cloned();
+                let Some(group) = group else {
+                    return reply.send(Response::Refused { reason: Refusal::UnknownComponent });
+                };
+                self.tasks.spawn(&self.env, "reserve space", async move {
+                    let done = group.reserve_space(component, chunks, Reserve::IfFree).await;
+                    reply.send(match done {
+                        Ok(()) => Response::Done,
+                        Err(error) => Response::Failed { reason: failure(&error) },
+                    });
                 });
             }
             Request::DeleteComponent { component, .. } => self.delete(component, reply),
@@ -269,7 +293,7 @@ impl Replicas {
         let append = Append { component, lsn, term, range, kind, crcs, payload, marks };
         let appended = group.append(append);
         if self.options.mutations.answer_when_received {
-            let free_chunks = free_chunks(group);
+            let free_chunks = free_chunks(group, component);
             reply.send(Response::Durable { lsn, free_chunks });
             self.tasks.spawn(&self.env, "append", async move { drop(appended.await) });
             return;
@@ -280,7 +304,10 @@ impl Replicas {
         self.tasks.spawn(&self.env, "append", async move {
             // Rule 4: the group answers when this and all before it are durable.
             let response = match appended.await {
-                Ok(()) => Response::Durable { lsn, free_chunks: free_chunks(&group) },
+                Ok(()) => {
+                    let free_chunks = free_chunks(&group, component);
+                    Response::Durable { lsn, free_chunks }
+                }
                 Err(error) => {
                     let reason = failure(&error);
                     flight.failed.set(Some((term, target.seat, reason)));
@@ -343,7 +370,7 @@ impl Replicas {
             (None, Some(sectors)) if self.closed_groups == 0 => {
                 let replicas = Rc::clone(self);
                 self.tasks.spawn(&self.env, "create component", async move {
-                    match replicas.create(object, component, sectors).await {
+                    match replicas.create(object, component, sectors, Admission::Again).await {
                         Err(response) => reply.send(response),
                         Ok(info) => replicas.fence_known(&info, request, reply),
                     }
@@ -496,6 +523,7 @@ impl Replicas {
         object: ObjectId,
         component: ComponentId,
         sectors: u64,
+        admission: Admission,
     ) -> Result<ComponentInfo, Response> {
         let turn = self.turn(component);
         let _turn = turn.acquire(1).await;
@@ -508,14 +536,24 @@ impl Replicas {
         if self.closed_groups > 0 {
             return Err(Response::Failed { reason: Failure::Device });
         }
-        let roomiest = self.groups.iter().max_by_key(|group| group.free_chunks());
-        let Some(group) = roomiest.cloned() else {
-            return Err(Response::Failed { reason: Failure::Full });
-        };
-        match group.create_component(component, object, sectors).await {
-            Ok(()) => group.component(component).ok_or(Response::Failed { reason: Failure::Io }),
-            Err(error) => Err(Response::Failed { reason: failure(&error) }),
+        let mut groups: Vec<DiskGroup> = self.groups.to_vec();
+        groups.sort_by_key(|group| Reverse(group.free_chunks()));
+        let mut reason = Failure::Full;
+        for group in groups {
+            let made = match admission {
+                Admission::New => group.admit_component(component, object, sectors).await,
+                Admission::Again => group.create_component(component, object, sectors).await,
+            };
+            match made {
+                Ok(()) => return group.component(component).ok_or(failed(Failure::Io)),
+                Err(GroupError::Full { .. }) => {}
+                Err(error) => {
+                    reason = failure(&error);
+                    break;
+                }
+            }
         }
+        Err(failed(reason))
     }
 
     fn delete(self: &Rc<Self>, component: ComponentId, reply: Reply) {
@@ -534,8 +572,12 @@ impl Replicas {
     }
 }
 
-fn free_chunks(group: &DiskGroup) -> u32 {
-    u32::try_from(group.free_chunks()).unwrap_or(u32::MAX)
+fn free_chunks(group: &DiskGroup, component: ComponentId) -> u32 {
+    u32::try_from(group.free_chunks_of(component)).unwrap_or(u32::MAX)
+}
+
+fn failed(reason: Failure) -> Response {
+    Response::Failed { reason }
 }
 
 fn failure(error: &GroupError) -> Failure {

@@ -113,6 +113,7 @@ impl Cluster {
             group: self.plan.group.clone(),
             object: self.plan.object.clone(),
             scrub: self.plan.scrub,
+            ..NodeOptions::default()
         };
         if let Some(mutation) = self.mutation {
             mutation.apply(&mut options);
