@@ -148,7 +148,8 @@ fn space_table(device: &DeviceReport, space: &SpaceReport) {
         ("together", parts_sum(space)),
     ];
     let rows = parts.map(|(what, bytes)| vec![what.to_owned(), format_size(bytes)]);
-    output::table(&[&format!("space of {}", device.path), ""], rows.to_vec());
+    say!("{}", device.path);
+    output::table(&["space", "bytes"], rows.to_vec());
 }
 
 fn parts_sum(space: &SpaceReport) -> u64 {

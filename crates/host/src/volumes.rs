@@ -90,19 +90,20 @@ impl Operations {
             let (volume, objects) = self.compose(spec, &places);
             let hosts: Vec<HostId> = places.iter().map(|place| place.host).collect();
             let witnesses = self.witnesses(&hosts).await?;
-            let Err((host, error)) = self.make_all(&objects, spec.reserve_percent()).await else {
+            let Err(failures) = self.make_all(&objects, spec.reserve_percent()).await else {
                 return Ok((volume, objects, witnesses));
             };
             for object in &objects {
                 self.objects.discard(object).await;
             }
-            if error != ObjectError::Full {
-                let (name, host) = (spec.name(), self.view.host_name(host));
+            let is_full = |failure: &&(HostId, ObjectError)| failure.1 == ObjectError::Full;
+            if let Some((host, error)) = failures.iter().find(|failure| !is_full(failure)) {
+                let (name, host) = (spec.name(), self.view.host_name(*host));
                 return Err(failed(format!(
                     "volume '{name}' was not created: {host}: {error}; try again"
                 )));
             }
-            refused.push(host);
+            refused.extend(failures.iter().map(|(host, _)| *host));
         }
     }
 
@@ -110,7 +111,7 @@ impl Operations {
         &self,
         objects: &[ObjectRecord],
         reserve_percent: u8,
-    ) -> Result<(), (HostId, ObjectError)> {
+    ) -> Result<(), Vec<(HostId, ObjectError)>> {
         for object in objects {
             self.objects.create(object.clone(), reserve_percent).await?;
         }

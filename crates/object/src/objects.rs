@@ -274,13 +274,13 @@ impl Objects {
     /// `reserve_percent` of it.
     ///
     /// # Errors
-    /// The host that could not, with [`ObjectError::Full`], or [`ObjectError::Inaccessible`] where
-    /// it does not answer in time; some components may exist then, see [`Objects::discard`].
+    /// The hosts that could not, each with [`ObjectError::Full`], or [`ObjectError::Inaccessible`]
+    /// where it does not answer in time; others may have made theirs, see [`Objects::discard`].
     pub async fn create(
         &self,
         record: ObjectRecord,
         reserve_percent: u8,
-    ) -> Result<(), (HostId, ObjectError)> {
+    ) -> Result<(), Vec<(HostId, ObjectError)>> {
         let inner = &self.0.0;
         let chunks = reserve_chunks(record.sectors, reserve_percent);
         let create = async |component: &directory::ComponentRecord| {
@@ -297,7 +297,9 @@ impl Objects {
             made.map_err(|error| (host, error))
         };
         let creations = record.components.iter().map(|component| Box::pin(create(component)));
-        join_all(creations.collect()).await.into_iter().collect()
+        let made = join_all(creations.collect()).await;
+        let failed: Vec<_> = made.into_iter().filter_map(Result::err).collect();
+        if failed.is_empty() { Ok(()) } else { Err(failed) }
     }
 
     /// Takes back what [`Objects::create`] made of an object whose record was never written and

@@ -264,3 +264,6 @@ pub async fn ask(env: &Env, command: Command) -> Option<Reply> {
     let link = env.dial(Address::Unix("/control.sock".to_owned())).await.ok()?;
     host::call(env, &link, &command).await.ok()
 }
+
+#[cfg(test)]
+mod tests;

@@ -207,6 +207,6 @@ fn a_reserve_that_is_not_there_is_refused_by_the_host_that_lacks_it() {
         made
     };
     let made = cluster.on(0, Duration::from_secs(60), made).expect("in time");
-    assert_eq!(made, Err((HostId(2), ObjectError::Full)));
+    assert_eq!(made, Err(vec![(HostId(2), ObjectError::Full)]));
     assert_eq!(groups[0].free_chunks(), free, "nothing is kept for what was not made");
 }
