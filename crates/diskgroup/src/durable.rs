@@ -111,15 +111,13 @@ impl State {
         let chunk = entry.range.start / CHUNK_SECTORS;
         let key = chunk_key(entry.serial, chunk);
         let lsn = entry.lsn.0;
+        let is_data = entry.kind == EntryKind::Data;
+        self.note_discard(is_data, segment);
         let over = self.chunks.over_mut(key);
         over.lsn = over.lsn.max(lsn);
         let cleared = over.cleared.map_or(0, |(_, lsn)| lsn);
         if cleared > lsn && !self.mutations.ignore_lsn {
             return;
-        }
-        let is_data = entry.kind == EntryKind::Data;
-        if !is_data {
-            self.last_discard = self.last_discard.max(Some(segment));
         }
         if !is_data && entry.range.count == CHUNK_SECTORS {
             over.cleared = Some((Place::zero(at), lsn));

@@ -128,6 +128,13 @@ impl CapacityState {
 }
 
 impl State {
+    /// An entry in a segment of the log: where it is no data, space may come back with it.
+    pub(crate) fn note_discard(&mut self, is_data: bool, segment: u64) {
+        if !is_data {
+            self.last_discard = self.last_discard.max(Some(segment));
+        }
+    }
+
     /// Whether the log holds discards that would give space back to a device that is short of it:
     /// then they do not wait for the log to fill or for appends to pause.
     pub(crate) fn wants_space(&self) -> bool {

@@ -6,21 +6,22 @@
 //! order in its synchronous part, so requests take effect in the order in which they arrive; only
 //! answers come later.
 
+mod create;
 mod limits;
 #[cfg(test)]
 mod tests;
 
+use self::create::Admission;
 use crate::grants::Grants;
 use crate::objects::Disks;
 use crate::options::ObjectOptions;
-use base::{ComponentId, Lsn, ObjectId, Quirk, Seat, SectorRange, Session, Term, Version};
+use base::{ComponentId, Lsn, Quirk, Seat, SectorRange, Session, Term, Version};
 use diskgroup::{
-    Append, AppendKind, ComponentInfo, ComponentMeta, DiskGroup, GroupError, ReadData, Reserve,
+    Append, AppendKind, ComponentInfo, ComponentMeta, DiskGroup, GroupError, ReadData,
 };
 use env::{Env, Notify, Semaphore, TaskSet};
 use peer::{PeerId, Peers, Reply};
 use std::cell::{Cell, RefCell};
-use std::cmp::Reverse;
 use std::rc::Rc;
 use wire::{Failure, Fenced, Health, Refusal, Request, Response, Target, WriteKind};
 
@@ -71,15 +72,6 @@ impl Flight {
             landed.await;
         }
     }
-}
-
-/// For whom a component is made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Admission {
-    /// A new volume: refused by devices that are too full.
-    New,
-    /// A volume that had it here before.
-    Again,
 }
 
 /// What a Fence brings along.
@@ -193,25 +185,9 @@ impl Replicas {
                 reply.send(Response::Done);
             }
             Request::CreateComponent { object, component, sectors } => {
-                let replicas = Rc::clone(self);
-                self.tasks.spawn(&self.env, "create component", async move {
-                    let made = replicas.create(object, component, sectors, Admission::New).await;
-                    reply.send(made.err().unwrap_or(Response::Done));
-                });
+                self.create_new(object, component, sectors, reply);
             }
-            Request::ReserveSpace { component, chunks } => {
-                let group = self.group_of(component).cloned();
-                let Some(group) = group else {
-                    return reply.send(Response::Refused { reason: Refusal::UnknownComponent });
-                };
-                self.tasks.spawn(&self.env, "reserve space", async move {
-                    let done = group.reserve_space(component, chunks, Reserve::IfFree).await;
-                    reply.send(match done {
-                        Ok(()) => Response::Done,
-                        Err(error) => Response::Failed { reason: failure(&error) },
-                    });
-                });
-            }
+            Request::ReserveSpace { component, chunks } => self.reserve(component, chunks, reply),
             Request::DeleteComponent { component, .. } => self.delete(component, reply),
             Request::HandOver { .. }
             | Request::ClientOpen { .. }
@@ -518,44 +494,6 @@ impl Replicas {
         turns.entry(component).or_insert_with(|| Semaphore::new(1)).clone()
     }
 
-    async fn create(
-        &self,
-        object: ObjectId,
-        component: ComponentId,
-        sectors: u64,
-        admission: Admission,
-    ) -> Result<ComponentInfo, Response> {
-        let turn = self.turn(component);
-        let _turn = turn.acquire(1).await;
-        let known = self.group_of(component).and_then(|group| group.component(component));
-        if let Some(info) = known {
-            let is_same = info.object == object && info.sectors == sectors;
-            let other = Response::Refused { reason: Refusal::UnknownComponent };
-            return if is_same { Ok(info) } else { Err(other) };
-        }
-        if self.closed_groups > 0 {
-            return Err(Response::Failed { reason: Failure::Device });
-        }
-        let mut groups: Vec<DiskGroup> = self.groups.to_vec();
-        groups.sort_by_key(|group| Reverse(group.free_chunks()));
-        let mut reason = Failure::Full;
-        for group in groups {
-            let made = match admission {
-                Admission::New => group.admit_component(component, object, sectors).await,
-                Admission::Again => group.create_component(component, object, sectors).await,
-            };
-            match made {
-                Ok(()) => return group.component(component).ok_or(failed(Failure::Io)),
-                Err(GroupError::Full { .. }) => {}
-                Err(error) => {
-                    reason = failure(&error);
-                    break;
-                }
-            }
-        }
-        Err(failed(reason))
-    }
-
     fn delete(self: &Rc<Self>, component: ComponentId, reply: Reply) {
         self.conversations.borrow_mut().remove(&component);
         self.turns.borrow_mut().remove(&component);
@@ -574,10 +512,6 @@ impl Replicas {
 
 fn free_chunks(group: &DiskGroup, component: ComponentId) -> u32 {
     u32::try_from(group.free_chunks_of(component)).unwrap_or(u32::MAX)
-}
-
-fn failed(reason: Failure) -> Response {
-    Response::Failed { reason }
 }
 
 fn failure(error: &GroupError) -> Failure {
