@@ -61,9 +61,12 @@ pub enum Command {
     /// Read everything on the capacity devices and repair what is bad
     #[command(subcommand, arg_required_else_help = true)]
     Scrub(ScrubCommand),
-    /// Look at devices by themselves
+    /// List devices; look at one by itself; replace one
     #[command(subcommand, arg_required_else_help = true)]
     Disk(DiskCommand),
+    /// Look at disk groups: their devices, their space, what is on them
+    #[command(subcommand, arg_required_else_help = true)]
+    Group(GroupCommand),
     /// Make a cluster of several machines
     #[command(subcommand, arg_required_else_help = true)]
     Cluster(ClusterCommand),
@@ -138,6 +141,7 @@ pub enum VolumeCommand {
     /// Create a volume
     #[command(after_help = "Examples:
   gabion volume create web --size 20GiB
+  gabion volume create db --size 50GiB --reserve 100
   gabion volume create scratch --size 100GiB --ftt 0")]
     Create {
         /// Its name: a-z, 0-9, '.' and '-', at most 63
@@ -148,6 +152,11 @@ pub enum VolumeCommand {
         /// Failures it tolerates: 0 (one copy), 1 (two copies) or 2 (three)
         #[arg(long, default_value_t = 1, value_name = "N")]
         ftt: u8,
+        /// Part of the size that is kept for it on each of its hosts, 0 to 100; other volumes
+        /// cannot take it
+        #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
+        #[arg(value_name = "PERCENT")]
+        reserve: u8,
     },
     /// List the volumes
     List,
@@ -194,7 +203,29 @@ lost in the last pass or this one.")]
 }
 
 #[derive(Debug, Subcommand)]
+pub enum GroupCommand {
+    /// List the disk groups of all hosts that answer
+    #[command(after_help = "Examples:
+  gabion group list
+  gabion group list --output json")]
+    List,
+    /// One disk group: devices, where their space is, write buffer, components
+    #[command(after_help = "Examples:
+  gabion group show 1f2e3d4c5b6a7988
+  gabion group show 1f2e                   its first digits are enough where no other begins so")]
+    Show {
+        /// Its id, as 'gabion group list' shows it, or the first digits
+        group: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
 pub enum DiskCommand {
+    /// List the devices of all hosts that answer
+    #[command(after_help = "Examples:
+  gabion disk list
+  gabion disk list --output json")]
+    List,
     /// Check every structure of a device that no running host uses; nothing is written
     #[command(after_help = "Examples:
   gabion disk inspect /dev/nvme0n1

@@ -4,6 +4,7 @@
 use crate::Fail;
 use crate::args::{Cli, VolumeCommand};
 use crate::client::{self, exchange};
+use crate::group::say_attention;
 use crate::output;
 use crate::output::say;
 use crate::supervisor::{Answer, Question};
@@ -19,7 +20,7 @@ use std::time::Duration;
 const HOST_MAX: Duration = Duration::from_secs(20);
 
 /// Statuses of all hosts that answer, merged into one picture.
-fn gather(target: &Target) -> Result<StatusReport> {
+pub fn gather(target: &Target) -> Result<StatusReport> {
     let mut statuses: Vec<StatusReport> =
         target.control_sockets().iter().filter_map(|socket| client::status(socket)).collect();
     if statuses.is_empty() {
@@ -103,14 +104,7 @@ fn host_table(hosts: &[HostReport], report: &StatusReport) {
         ]
     });
     output::table(&["host", "state", "write buffer", "capacity used"], rows.collect());
-    for group in report.groups.iter().filter(|group| group.state != "ok") {
-        say!("\nattention: {}: {}", group.host, group.state);
-    }
-    for group in &report.groups {
-        for line in &group.attention {
-            say!("\nattention: {}: {line}", group.host);
-        }
-    }
+    say_attention(&report.groups);
 }
 
 fn volume_table(volumes: &[VolumeReport]) {
@@ -123,10 +117,12 @@ fn volume_table(volumes: &[VolumeReport]) {
             health(v.health).to_owned(),
             v.owner.clone().unwrap_or_else(|| "-".to_owned()),
             v.clients.to_string(),
+            if v.reserve_percent > 0 { format!("{} %", v.reserve_percent) } else { "-".to_owned() },
             if left > 0 { format!("{} to resync", format_size(left)) } else { String::new() },
         ]
     });
-    output::table(&["volume", "size", "ftt", "health", "owner", "clients", ""], rows.collect());
+    let heading = ["volume", "size", "ftt", "health", "owner", "clients", "reserve", ""];
+    output::table(&heading, rows.collect());
 }
 
 /// One line about everything, for the foreground of `gabion up`.
@@ -195,7 +191,9 @@ fn supervise(cli: &Cli, question: &Question) -> Result<()> {
 /// `gabion volume ...`.
 pub fn volume(cli: &Cli, command: &VolumeCommand) -> Result<()> {
     match command {
-        VolumeCommand::Create { name, size, ftt } => create(cli, name, *size, *ftt),
+        VolumeCommand::Create { name, size, ftt, reserve } => {
+            create(cli, name, *size, *ftt, *reserve)
+        }
         VolumeCommand::List => {
             let report = gather(&Target::find(cli)?)?;
             output::print(cli.output, &report.volumes, |volumes| volume_table(volumes))
@@ -205,10 +203,16 @@ pub fn volume(cli: &Cli, command: &VolumeCommand) -> Result<()> {
     }
 }
 
-fn create(cli: &Cli, name: &str, size: u64, ftt: u8) -> Result<()> {
-    VolumeSpec::new(name, size, ftt).map_err(|error| Fail::usage(error.to_string()))?;
+fn create(cli: &Cli, name: &str, size: u64, ftt: u8, reserve: u8) -> Result<()> {
+    let spec = VolumeSpec::new(name, size, ftt).and_then(|spec| spec.with_reserve(reserve));
+    spec.map_err(|error| Fail::usage(error.to_string()))?;
     let socket = any_host(&Target::find(cli)?)?;
-    let command = Command::VolumeCreate { name: name.to_owned(), size_bytes: size, ftt };
+    let command = Command::VolumeCreate {
+        name: name.to_owned(),
+        size_bytes: size,
+        ftt,
+        reserve_percent: reserve,
+    };
     let volume: VolumeReport = client::ask(&socket, &command)?;
     output::print(cli.output, &volume, |volume| {
         say!("volume {} of {} created", volume.name, format_size(volume.size_bytes));

@@ -7,7 +7,7 @@ use crate::client;
 use crate::target::{CONFIG_DEFAULT, read_config};
 use anyhow::{Context, Result};
 use env::{Address, Either, Env, Fifo};
-use host::{HostConfig, Node};
+use host::{Hardware, HostConfig, Node, NodeOptions};
 use std::path::{Path, PathBuf};
 use tracing::{error, info};
 
@@ -79,7 +79,8 @@ pub fn run_host(config: &HostConfig, leash: Option<&str>) -> Result<End> {
 
 async fn live(env: &Env, config: &HostConfig, leash: Option<String>) -> Result<End> {
     let leash = hang_on(env, &config.name, leash).await?;
-    let starting = Node::start(env, config, host::NodeOptions::default());
+    let options = NodeOptions { hardware: hardware(config), ..NodeOptions::default() };
+    let starting = Node::start(env, config, options);
     let node = match env::select(starting, leash.wait()).await {
         Either::First(started) => started?,
         Either::Second(end) => return Ok(end),
@@ -92,6 +93,18 @@ async fn live(env: &Env, config: &HostConfig, leash: Option<String>) -> Result<E
             Ok(End::Stopped)
         }
     }
+}
+
+/// What the kernel says of the host's block devices.
+fn hardware(config: &HostConfig) -> base::Map<String, Hardware> {
+    let groups = config.groups.iter();
+    let paths = groups.flat_map(|group| std::iter::once(&group.cache).chain(&group.capacity));
+    let of = |path: &String| {
+        let device = control::block_device(Path::new(path))?;
+        let hardware = Hardware { is_rotational: device.is_rotational, model: device.model };
+        Some((path.clone(), hardware))
+    };
+    paths.filter_map(of).collect()
 }
 
 /// The connection to a supervisor: a byte asks for a clean stop, its end is ours.

@@ -66,6 +66,7 @@ struct FindingLine {
 /// `gabion disk ...`.
 pub fn disk(cli: &Cli, command: &DiskCommand) -> Result<ExitCode> {
     match command {
+        DiskCommand::List => crate::group::disk_list(cli).map(|()| ExitCode::SUCCESS),
         DiskCommand::Inspect(args) => inspect(cli, args),
         DiskCommand::Replace(args) => {
             crate::replace::replace(cli, args).map(|()| ExitCode::SUCCESS)

@@ -11,6 +11,7 @@ mod commands;
 mod create;
 mod daemon;
 mod disk;
+mod group;
 mod keeper;
 mod layout;
 mod lock;
@@ -110,6 +111,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Host(HostCommand::Start { host }) => commands::host_start(cli, host),
         Command::Host(HostCommand::Join(join)) => machine::join(cli, join),
         Command::Cluster(ClusterCommand::Create(join)) => machine::create(cli, join),
+        Command::Group(command) => group::group(cli, command),
         Command::Volume(command) => commands::volume(cli, command),
         Command::Scrub(command) => scrub::scrub(cli, command),
         Command::Daemon(daemon) => daemon::run(cli, daemon),

@@ -38,6 +38,8 @@ pub const OBJECTS_MAX: usize = 1024;
 pub const ADDRESS_BYTES_MAX: usize = 512;
 /// The format that this program writes and reads.
 pub const FORMAT: u32 = 1;
+/// The format of the volumes with a reserve.
+pub const FORMAT_RESERVE: u32 = 2;
 
 /// Why a value is not the record that its key promises.
 #[derive(Debug, Error)]
@@ -50,7 +52,7 @@ pub enum RecordError {
         source: serde_json::Error,
     },
     /// written by a program of another format
-    #[error("record format {found} is not {FORMAT}")]
+    #[error("record format {found} is not one that this program knows")]
     Format {
         /// The format number in the value.
         found: u32,
@@ -118,6 +120,8 @@ pub struct VolumeRecord {
     pub size_bytes: u64,
     /// Failures to tolerate, 0 to [`FTT_MAX`].
     pub ftt: u8,
+    /// Part of its size that is kept for it on each of its disk groups, 0 to 100 percent.
+    pub reserve_percent: u8,
     /// Its objects in order: [`OBJECT_SECTORS_MAX`] sectors each, the last one the rest.
     pub objects: Vec<ObjectId>,
 }
@@ -260,6 +264,7 @@ impl VolumeRecord {
         let is_whole = self.size_bytes.is_multiple_of(SECTOR_SIZE);
         ensure(is_whole, "size_bytes", "is not a multiple of 512")?;
         ensure(self.ftt <= FTT_MAX, "ftt", "is above 3")?;
+        ensure(self.reserve_percent <= 100, "reserve_percent", "is above 100")?;
         ensure(self.objects.len() <= OBJECTS_MAX, "objects", "has too many entries")?;
         let fits = self.objects.len() as u64 == object_count(self.size_bytes);
         ensure(fits, "objects", "does not match the size")?;

@@ -10,8 +10,9 @@ use crate::capacity::CapacityState;
 use crate::chunks::chunk_key;
 use crate::group::DiskGroup;
 use crate::index::Place;
-use crate::state::State;
-use base::{CHUNK_BLOCKS, Map, Set};
+use crate::space::Space;
+use crate::state::{CapacityDevice, State};
+use base::{CHUNK_BLOCKS, CHUNK_SIZE, Map, Set};
 use format::NO_COMPONENT;
 use std::ops::Range;
 use thiserror::Error;
@@ -25,10 +26,12 @@ pub struct Audit {
     pub allocated: u64,
     /// Those that are free, also where their discard is yet to come.
     pub free: u64,
-    /// Those that destage has in hand: none after opening and at rest.
+    /// Those that destage has in hand or that are being discarded: none after opening and at rest.
     pub in_transit: u64,
     /// Set aside for chunks that only the log holds.
     pub reserved: u64,
+    /// Kept for the reserves of components beyond what these have taken.
+    pub promised: u64,
     /// Blocks in the index.
     pub indexed: u64,
     /// Segments that are needed.
@@ -67,6 +70,46 @@ pub enum Inconsistency {
         known: u64,
         /// As maps say.
         mapped: u64,
+    },
+    /// chunks are lost: neither of a component nor free nor on their way
+    #[error("device {device} has {chunks} chunks, and knows where {known} are")]
+    ChunksLost {
+        /// Which device.
+        device: usize,
+        /// All.
+        chunks: u64,
+        /// Those that are somewhere.
+        known: u64,
+    },
+    /// the books of a device do not give what the maps say, or do not add up to its size
+    #[error("the books of device {device}, {size} bytes, are wrong: {space:?}")]
+    Books {
+        /// Which device.
+        device: usize,
+        /// Its size.
+        size: u64,
+        /// Its books.
+        space: Space,
+    },
+    /// a component counts more or fewer chunks than it has
+    #[error("component {serial} has {found} chunks and counts {counted}")]
+    Held {
+        /// Serial.
+        serial: u32,
+        /// Found.
+        found: u64,
+        /// As counted.
+        counted: u64,
+    },
+    /// more or fewer chunks are promised than components have in reserve
+    #[error("device {device} promises {promised} chunks, components wait for {wanted}")]
+    Promised {
+        /// Which device.
+        device: usize,
+        /// Counted by the device.
+        promised: u64,
+        /// Of all components.
+        wanted: u64,
     },
     /// more or fewer chunks are set aside than the log needs
     #[error("device {device} sets {reserved} chunks aside, the log needs {needed}")]
@@ -177,8 +220,8 @@ pub enum Inconsistency {
 }
 
 impl DiskGroup {
-    /// Where the newest commit of the log or the newest record of a device's journal is: in the open
-    /// segment, or in 64 KiB. Damage there looks like what power loss leaves.
+    /// Where the newest commit of the log or the newest record of a device's journal is: in the
+    /// open segment, or in 64 KiB. Damage there looks like what power loss leaves.
     #[must_use]
     pub fn newest_writes(&self, path: &str) -> Range<u64> {
         let inner = self.shared();
@@ -206,9 +249,10 @@ impl DiskGroup {
         let mut audit = Audit::default();
         state.audit_log(&mut audit)?;
         for (device, capacity) in state.capacity.iter().enumerate() {
-            state.audit_chunks(device, capacity, &mut audit)?;
-            let size = self.shared().devices[device].layout.journal_size;
-            audit_journal(device, capacity, size)?;
+            let handle = &self.shared().devices[device];
+            let allocated = state.audit_chunks(device, capacity, &mut audit)?;
+            audit_books(device, capacity, handle, allocated)?;
+            audit_journal(device, capacity, handle.layout.journal_size)?;
         }
         let known = state.chunks.bases().count() as u64;
         if known != audit.allocated {
@@ -217,8 +261,24 @@ impl DiskGroup {
         state.audit_index(&mut audit)?;
         state.audit_overlays(&mut audit)?;
         state.audit_components()?;
+        state.audit_held(&mut audit)?;
         Ok(audit)
     }
+}
+
+/// What a person is told of the space is what the map says, and leaves no byte out.
+fn audit_books(
+    device: usize,
+    capacity: &CapacityState,
+    handle: &CapacityDevice,
+    allocated: u64,
+) -> Result<(), Inconsistency> {
+    let size = handle.disk.info().size;
+    let space = capacity.space(&handle.layout, size);
+    let is_right = space.total_bytes() == size
+        && space.chunk_bytes() == u64::from(handle.layout.chunks) * CHUNK_SIZE
+        && space.allocated_bytes == allocated * CHUNK_SIZE;
+    if is_right { Ok(()) } else { Err(Inconsistency::Books { device, size, space }) }
 }
 
 fn audit_journal(
@@ -263,7 +323,7 @@ impl State {
         device: usize,
         capacity: &CapacityState,
         audit: &mut Audit,
-    ) -> Result<(), Inconsistency> {
+    ) -> Result<u64, Inconsistency> {
         let mut seen: Set<u32> = Set::new();
         for chunk in capacity.free.iter().chain(&capacity.freeing) {
             if !seen.insert(*chunk) {
@@ -286,10 +346,41 @@ impl State {
                 return Err(Inconsistency::ChunkUnknown { device, chunk, serial });
             }
         }
-        audit.chunks += capacity.map.len() as u64;
+        let in_transit = u64::from(capacity.in_hand) + u64::from(capacity.discarding);
+        let (chunks, known) = (capacity.map.len() as u64, allocated + free + in_transit);
+        if chunks != known {
+            return Err(Inconsistency::ChunksLost { device, chunks, known });
+        }
+        audit.chunks += chunks;
         audit.allocated += allocated;
         audit.free += free;
-        audit.in_transit += capacity.map.len() as u64 - allocated - free;
+        audit.in_transit += in_transit;
+        Ok(allocated)
+    }
+
+    fn audit_held(&self, audit: &mut Audit) -> Result<(), Inconsistency> {
+        let mut held: Map<u32, u64> = Map::new();
+        let aside = self.chunks.overlays().filter(|(_, over)| over.is_reserved);
+        for key in self.chunks.bases().chain(aside.map(|(key, _)| key)) {
+            *held.entry((key >> 32) as u32).or_default() += 1;
+        }
+        let mut wanted = vec![0; self.capacity.len()];
+        for serial in self.components.serials() {
+            let Some(component) = self.components.get(serial) else { continue };
+            let (found, counted) =
+                (held.get(&serial).copied().unwrap_or(0), u64::from(component.held));
+            if found != counted {
+                return Err(Inconsistency::Held { serial, found, counted });
+            }
+            wanted[component.device] += component.promised();
+        }
+        for (device, (capacity, wanted)) in self.capacity.iter().zip(wanted).enumerate() {
+            let promised = capacity.promised;
+            if promised != wanted {
+                return Err(Inconsistency::Promised { device, promised, wanted });
+            }
+            audit.promised += promised;
+        }
         Ok(())
     }
 

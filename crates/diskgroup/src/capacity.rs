@@ -74,8 +74,14 @@ pub(crate) struct CapacityState {
     pub(crate) free: Vec<u32>,
     /// Freed durably; their space is still to be given back.
     pub(crate) freeing: VecDeque<u32>,
+    /// Taken out of `freeing`: their discard is on its way.
+    pub(crate) discarding: u32,
+    /// Taken out of `free` by destage: the record that allocates them is on its way.
+    pub(crate) in_hand: u32,
     /// Set aside for chunks in the log that have no device chunk yet.
     pub(crate) reserved: u32,
+    /// Kept for the reserves of components beyond what these have taken.
+    pub(crate) promised: u64,
     pub(crate) rows: Vec<RowState>,
     pub(crate) journal: Journal,
     /// Chunks that an unset left without data: candidates to be freed.
@@ -95,9 +101,26 @@ pub(crate) fn page_of(chunk: u32) -> (u32, usize) {
 }
 
 impl CapacityState {
-    /// Chunks that are neither allocated nor set aside.
+    /// Chunks that are not allocated, wherever they are.
+    pub(crate) fn unallocated(&self) -> u64 {
+        let listed = self.free.len() as u64 + self.freeing.len() as u64;
+        listed + u64::from(self.discarding) + u64::from(self.in_hand)
+    }
+
+    /// Chunks that are neither allocated nor set aside. After a restart more may be set aside than
+    /// there are, until destage has come to the discards that gave them back.
+    pub(crate) fn unreserved(&self) -> u64 {
+        self.unallocated().saturating_sub(u64::from(self.reserved))
+    }
+
+    /// Chunks that anybody may take.
     pub(crate) fn available(&self) -> u64 {
-        (self.free.len() + self.freeing.len()).saturating_sub(self.reserved as usize) as u64
+        self.unreserved().saturating_sub(self.promised)
+    }
+
+    /// Chunks that a component may take, of whose reserve so many are left.
+    pub(crate) fn available_to(&self, promised: u64) -> u64 {
+        (self.available() + promised).min(self.unreserved())
     }
 
     pub(crate) fn page(&mut self, number: u32) -> Option<&mut CachedPage> {
@@ -321,12 +344,13 @@ impl Inner {
             let mut state = self.state.borrow_mut();
             let freeing = &mut state.capacity[device].freeing;
             let count = freeing.len().min(CHUNKS_MAX);
-            freeing.drain(..count).collect()
+            let chunks = freeing.drain(..count).collect();
+            state.capacity[device].discarding += count as u32;
+            chunks
         };
         if chunks.is_empty() {
             return;
         }
-        // Taken out of `freeing`, yet to come: `available` is low for a moment, never high.
         chunks.sort_unstable();
         let mut runs: Vec<(u32, u64)> = Vec::new();
         for chunk in &chunks {
@@ -344,7 +368,9 @@ impl Inner {
         // Whether the device could do it does not matter to anybody who reads.
         drop(join_all(discards.collect()).await);
         let mut state = self.state.borrow_mut();
-        state.capacity[device].free.extend(chunks.iter().rev());
+        let capacity = &mut state.capacity[device];
+        capacity.free.extend(chunks.iter().rev());
+        capacity.discarding -= chunks.len() as u32;
         drop(state);
         self.log_kick.notify();
     }
@@ -474,6 +500,7 @@ impl State {
 
     fn allocated(&mut self, device: usize, chunk: u32, serial: u32, index: u32) {
         let key = chunk_key(serial, u64::from(index));
+        self.capacity[device].in_hand -= 1;
         if self.components.get(serial).is_none() {
             // Deleted while it was destaged.
             self.capacity[device].map[chunk as usize] = ChunkEntry::default();
@@ -486,12 +513,15 @@ impl State {
         if self.chunks.over(key).is_some_and(|over| over.is_reserved) {
             self.chunks.over_mut(key).is_reserved = false;
             self.capacity[device].reserved -= 1;
+        } else {
+            self.hold(serial);
         }
     }
 
     fn freed(&mut self, device: usize, chunk: u32, was: ChunkEntry) {
         let key = chunk_key(was.serial, u64::from(was.index));
         self.chunks.set_base(key, None);
+        self.let_go(was.serial);
         if let Some(component) = self.components.get_mut(was.serial) {
             component.erased = component.erased.max(was.lsn);
         }
@@ -502,6 +532,7 @@ impl State {
         if self.chunks.over(key).is_some_and(|over| over.live > 0 || over.queued > 0) {
             self.chunks.over_mut(key).is_reserved = true;
             self.capacity[device].reserved += 1;
+            self.hold(was.serial);
         }
     }
 }

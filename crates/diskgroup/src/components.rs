@@ -39,6 +39,8 @@ pub(crate) struct Component {
     /// Every block that was destaged by an lsn above this one is in the history.
     pub(crate) remembered_from: Lsn,
     pub(crate) is_damaged: bool,
+    /// Its chunks that have a device chunk or one set aside.
+    pub(crate) held: u32,
 }
 
 impl Component {
@@ -54,8 +56,14 @@ impl Component {
             erased_before: Lsn::ZERO,
             remembered_from: Lsn::ZERO,
             is_damaged: false,
+            held: 0,
             row,
         }
+    }
+
+    /// Chunks of its reserve that it has not taken yet: nobody else may.
+    pub(crate) fn promised(&self) -> u64 {
+        u64::from(self.row.reserve.saturating_sub(self.held))
     }
 
     /// Raises K; whether it rose.

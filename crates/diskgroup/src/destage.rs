@@ -137,16 +137,17 @@ fn next_work(inner: &Inner) -> Work {
     let now = inner.env.now();
     let idle = now.since(state.last_append);
     let has_content = state.log.tail < state.log.head || state.log.offset > 0;
-    let is_over = state.log.fill() > DRAINED || state.drain_all;
+    let is_now = state.drain_all || state.wants_space();
+    let is_over = state.log.fill() > DRAINED || is_now;
     let idle_after = inner.options.idle_after;
-    let is_draining = has_content && (state.drain_all || (is_over && idle >= idle_after));
+    let is_draining = has_content && (is_now || (is_over && idle >= idle_after));
     if state.log.tail < state.log.head {
         let fill = state.fill();
         if is_draining || state.pace.may_destage(fill) {
             return Work::Go;
         }
     } else if is_draining
-        && (state.drain_all || idle >= 2 * idle_after)
+        && (is_now || idle >= 2 * idle_after)
         && let Some(summary) = state.log.close_early(inner.env.pool())
     {
         return Work::Close(summary);

@@ -79,6 +79,7 @@ impl State {
     pub(crate) fn settle(&mut self, key: u64, device: usize) {
         if self.chunks.settle(key) && !self.mutations.leak_reserved {
             self.capacity[device].reserved -= 1;
+            self.let_go((key >> 32) as u32);
         }
     }
 
@@ -110,13 +111,14 @@ impl State {
         let chunk = entry.range.start / CHUNK_SECTORS;
         let key = chunk_key(entry.serial, chunk);
         let lsn = entry.lsn.0;
+        let is_data = entry.kind == EntryKind::Data;
+        self.note_discard(is_data, segment);
         let over = self.chunks.over_mut(key);
         over.lsn = over.lsn.max(lsn);
         let cleared = over.cleared.map_or(0, |(_, lsn)| lsn);
         if cleared > lsn && !self.mutations.ignore_lsn {
             return;
         }
-        let is_data = entry.kind == EntryKind::Data;
         if !is_data && entry.range.count == CHUNK_SECTORS {
             over.cleared = Some((Place::zero(at), lsn));
             if over.live > 0 {
@@ -160,10 +162,13 @@ impl State {
         if is_there {
             return true;
         }
-        let has_room = self.capacity[device].available() > 0;
+        let serial = (key >> 32) as u32;
+        let promised = self.components.get(serial).map_or(0, Component::promised);
+        let has_room = self.capacity[device].available_to(promised) > 0;
         if has_room || self.is_recovering {
             self.chunks.over_mut(key).is_reserved = true;
             self.capacity[device].reserved += 1;
+            self.hold(serial);
         }
         has_room || self.is_recovering
     }

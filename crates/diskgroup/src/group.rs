@@ -2,6 +2,7 @@
 //! The public handle.
 
 use crate::build::{Part, to_usize};
+use crate::capacity::CapacityState;
 use crate::chunks::chunk_key;
 use crate::components::{Component, Tail};
 use crate::log::Deferred;
@@ -16,6 +17,7 @@ use base::{
 };
 use env::{Env, TaskSet};
 use format::{COMPONENT_SECTORS_MAX, ComponentRow, EntryKind};
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::rc::Rc;
@@ -106,6 +108,17 @@ impl DiskGroup {
         object: ObjectId,
         sectors: u64,
     ) -> Result<(), GroupError> {
+        self.create_below(id, object, sectors, None).await
+    }
+
+    /// Makes a component, on a device of which less than so many percent are taken.
+    pub(crate) async fn create_below(
+        &self,
+        id: ComponentId,
+        object: ObjectId,
+        sectors: u64,
+        percent: Option<u8>,
+    ) -> Result<(), GroupError> {
         let inner = self.inner();
         let _permit = inner.table.acquire(1).await;
         inner.check_open()?;
@@ -118,17 +131,10 @@ impl DiskGroup {
                 let is_same = old.row.object == object && old.row.sectors == sectors;
                 return if is_same { Ok(()) } else { Err(GroupError::Exists { component: id }) };
             }
-            let rooms = state.capacity.iter().enumerate();
-            let free_row =
-                |c: &crate::capacity::CapacityState| c.rows.iter().position(|r| r.serial == 0);
-            let best = rooms
-                .filter_map(|(at, c)| {
-                    free_row(c).map(|row| (c.available(), std::cmp::Reverse(at), row))
-                })
-                .max();
-            let Some((free, std::cmp::Reverse(device), place)) = best else {
+            let Some((device, place)) = inner.roomiest(&state.capacity, percent) else {
                 return Err(GroupError::Full { free: 0 });
             };
+            let free = state.capacity[device].available();
             let serial = state.serial_next;
             if serial >= 1 << 24 {
                 return Err(GroupError::Full { free });
@@ -147,6 +153,7 @@ impl DiskGroup {
                 destaged: Lsn::ZERO,
                 commit: Lsn::ZERO,
                 durable: Lsn::ZERO,
+                reserve: 0,
                 clients: ClientTable::default(),
             };
             (row, device, u32::try_from(place).unwrap_or(u32::MAX))
@@ -178,7 +185,9 @@ impl DiskGroup {
         row.is_deleted = true;
         inner.write_row(device, place, row.clone()).await?;
         let mut state = inner.state.borrow_mut();
-        state.components.remove(id);
+        if let Some(gone) = state.components.remove(id) {
+            state.capacity[device].promised -= gone.promised();
+        }
         state.capacity[device].rows[place as usize].serial = 0;
         for chunk in 0..row.sectors.div_ceil(CHUNK_SECTORS) {
             let key = chunk_key(row.serial, chunk);
@@ -218,6 +227,8 @@ impl DiskGroup {
             durable: row.durable,
             commit: row.commit,
             destaged: row.destaged,
+            held: component.held,
+            reserve: row.reserve,
             damaged: component.is_damaged,
             partial: row.lost_at.is_some(),
         })
@@ -417,33 +428,19 @@ impl DiskGroup {
         }
     }
 
-    /// Chunks that are neither allocated nor promised.
-    #[must_use]
-    pub fn free_chunks(&self) -> u64 {
-        self.inner()
-            .state
-            .borrow()
-            .capacity
-            .iter()
-            .map(crate::capacity::CapacityState::available)
-            .sum()
-    }
-
     /// How the group is.
     #[must_use]
     pub fn status(&self) -> GroupStatus {
         let state = self.inner().state.borrow();
         let layout = &state.log.layout;
         let chunks: usize = state.capacity.iter().map(|c| c.map.len()).sum();
-        let free: usize = state.capacity.iter().map(|c| c.free.len() + c.freeing.len()).sum();
-        let used =
-            (state.log.head - state.log.tail) * layout.segment_size + u64::from(state.log.offset);
+        let free: u64 = state.capacity.iter().map(CapacityState::unallocated).sum();
         let total = u64::from(layout.segments) * layout.segment_size;
         GroupStatus {
-            buffer_fill: used as f64 / total as f64,
+            buffer_fill: state.log.used_bytes() as f64 / total as f64,
             buffer_bytes: total,
             capacity_bytes: chunks as u64 * CHUNK_SIZE,
-            used_bytes: (chunks - free) as u64 * CHUNK_SIZE,
+            used_bytes: (chunks as u64).saturating_sub(free) * CHUNK_SIZE,
             fenced: state.fenced.clone(),
             commits: state.counters.commits,
             appends: state.counters.appends,
@@ -499,6 +496,20 @@ impl DiskGroup {
 }
 
 impl Inner {
+    /// The device with the most room among those with a free row and less than so many percent
+    /// taken, and the row.
+    fn roomiest(&self, capacity: &[CapacityState], percent: Option<u8>) -> Option<(usize, usize)> {
+        let fits = |at: usize, c: &CapacityState| {
+            let device = &self.devices[at];
+            let taken = c.space(&device.layout, device.disk.info().size).taken_percent();
+            percent.is_none_or(|percent| taken < u64::from(percent))
+        };
+        let rooms = capacity.iter().enumerate().filter(|(at, c)| fits(*at, c));
+        let free_row = |c: &CapacityState| c.rows.iter().position(|row| row.serial == 0);
+        let rooms = rooms.filter_map(|(at, c)| Some((c.available(), Reverse(at), free_row(c)?)));
+        rooms.max().map(|(_, Reverse(at), row)| (at, row))
+    }
+
     /// Checks an append and puts it into the queue; its ticket.
     fn enqueue(&self, append: Append<'_>) -> Result<u64, GroupError> {
         self.check_open()?;
@@ -528,7 +539,8 @@ impl Inner {
         }
         let key = chunk_key(serial, range.start / CHUNK_SECTORS);
         if is_data && !state.reserve(key, device) {
-            return Err(GroupError::Full { free: state.capacity[device].available() });
+            let free = state.capacity[device].available();
+            return Err(GroupError::Full { free });
         }
         state.chunks.over_mut(key).queued += crate::build::parts(range);
         state.last_append = self.env.now();

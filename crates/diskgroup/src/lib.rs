@@ -39,6 +39,7 @@ mod recovery;
 mod replace;
 mod replay;
 mod settle;
+mod space;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -53,6 +54,7 @@ pub use inspect::{
 };
 pub use mutations::Mutations;
 pub use replace::Replaced;
+pub use space::{DeviceRole, DeviceStatus, Reserve, Space};
 pub use types::{
     Append, AppendKind, BadCause, BadRange, CapacityStatus, Changed, ComponentInfo, ComponentMeta,
     CreateSizes, GroupError, GroupOptions, GroupSpec, GroupStatus, ReadData, RecoveryReport,

@@ -157,11 +157,15 @@ impl Log {
         (room.saturating_sub(as_it_is) / (4096 + 64)) as usize
     }
 
+    /// Bytes of the ring in use.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        (self.head - self.tail) * self.layout.segment_size + u64::from(self.offset)
+    }
+
     /// Thousandths of the ring in use.
     pub(crate) fn fill(&self) -> i64 {
-        let used = (self.head - self.tail) * self.layout.segment_size + u64::from(self.offset);
         let total = u64::from(self.layout.segments) * self.layout.segment_size;
-        i64::try_from(used * 1000 / total).unwrap_or(1000)
+        i64::try_from(self.used_bytes() * 1000 / total).unwrap_or(1000)
     }
 
     fn may_open_next(&self, is_move: bool) -> bool {

@@ -151,6 +151,7 @@ fn empty_state(
         is_destage_waiting: false,
         is_timer_armed: false,
         is_waiting_for_commit: false,
+        last_discard: None,
         drain_all: false,
         stalled_moves: None,
         is_moving: false,
@@ -200,12 +201,12 @@ async fn recover_capacity(inner: &Inner, device: usize) -> Result<(), GroupError
     let mapped = capacity.map.iter().map(|entry| entry.serial).max().unwrap_or(0);
     state.serial_next = state.serial_next.max(mapped.saturating_add(1));
     for (chunk, entry) in capacity.map.iter_mut().enumerate() {
-        let owner = state.components.get(entry.serial);
+        let owner = state.components.get_mut(entry.serial);
         match owner.filter(|component| component.device == device) {
             Some(component) => {
-                let _ = component;
                 let key = chunk_key(entry.serial, u64::from(entry.index));
                 state.chunks.set_base(key, Some(chunk as u32));
+                component.held += 1;
             }
             None => {
                 // Free, or of a component that was deleted.
@@ -216,6 +217,9 @@ async fn recover_capacity(inner: &Inner, device: usize) -> Result<(), GroupError
     }
     free.reverse();
     capacity.free = free;
+    let all = state.components.serials().into_iter();
+    let mine = all.filter_map(|s| state.components.get(s)).filter(|c| c.device == device);
+    capacity.promised = mine.map(Component::promised).sum();
     for entry in &capacity.map {
         if let Some(component) = state.components.get_mut(entry.serial) {
             component.row.durable = component.row.durable.max(entry.lsn);

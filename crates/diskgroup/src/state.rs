@@ -50,6 +50,8 @@ pub(crate) struct State {
     pub(crate) is_timer_armed: bool,
     /// The oldest segment holds entries above K.
     pub(crate) is_waiting_for_commit: bool,
+    /// The last segment that holds a discard or zeros.
+    pub(crate) last_discard: Option<u64>,
     /// Drain everything now, however little it is.
     pub(crate) drain_all: bool,
     pub(crate) stalled_moves: Option<Build>,

@@ -24,6 +24,7 @@ mod load;
 mod open;
 mod oracle;
 mod scenarios;
+mod space;
 mod switches;
 mod verify;
 

@@ -40,6 +40,9 @@ pub struct GroupOptions {
     pub destage_depth: usize,
     /// Nothing appended for so long: the buffer drains.
     pub idle_after: Duration,
+    /// A device of whose chunks so many percent are taken has no room for components of new
+    /// volumes; 1 to 100.
+    pub full_percent: u8,
     #[doc(hidden)]
     pub mutations: Mutations,
 }
@@ -51,6 +54,7 @@ impl Default for GroupOptions {
             segment_size: 4 << 20,
             destage_depth: 24,
             idle_after: Duration::from_secs(1),
+            full_percent: 90,
             mutations: Mutations::default(),
         }
     }
@@ -154,6 +158,10 @@ pub struct ComponentInfo {
     pub commit: Lsn,
     /// W: everything up to it is on the capacity devices.
     pub destaged: Lsn,
+    /// Chunks that it has on capacity, and those set aside for what only the log holds.
+    pub held: u32,
+    /// Chunks that are kept for it, those that it has included.
+    pub reserve: u32,
     /// Checksum pages were lost: some blocks may only give [`GroupError::BadCrc`] until rewritten.
     pub damaged: bool,
     /// Its write buffer was lost: above W it has only a part of what it acknowledged.

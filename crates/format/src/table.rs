@@ -53,6 +53,8 @@ pub struct ComponentRow {
     pub commit: Lsn,
     /// Highest lsn that was durable; a lower bound.
     pub durable: Lsn,
+    /// Chunks that are kept for it, allocated or not; 0: it takes what is there.
+    pub reserve: u32,
     /// The requests it has the effect of, up to `durable`; later ones are in the log (rule 46).
     pub clients: ClientTable,
 }
@@ -92,7 +94,7 @@ impl ComponentRow {
         out.u32(u32::try_from(clients.len()).unwrap_or(u32::MAX));
         out.u32(place);
         out.u32(self.lost_at.map_or(0, |seat| seat.0));
-        out.u32(0);
+        out.u32(self.reserve);
         out.bytes(&clients);
         out.pad();
         seal(page);
@@ -125,7 +127,7 @@ impl ComponentRow {
         if written_for != place {
             return Err(FormatError::Field { name: "row" });
         }
-        let (lost_at, _) = (Seat(from.u32()?), from.u32()?);
+        let (lost_at, reserve) = (Seat(from.u32()?), from.u32()?);
         let length = usize::try_from(length).map_err(|_| FormatError::Length)?;
         let clients = ClientTable::decode(from.bytes(length)?)
             .ok_or(FormatError::Field { name: "clients" })?;
@@ -147,6 +149,7 @@ impl ComponentRow {
             destaged,
             commit,
             durable,
+            reserve,
             clients,
         })
     }

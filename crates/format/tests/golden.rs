@@ -55,6 +55,7 @@ fn row() -> ComponentRow {
         destaged,
         commit,
         durable,
+        reserve: 0,
         clients,
     }
 }
@@ -170,6 +171,18 @@ fn decoding_the_fixture_gives_the_values() {
     assert_eq!(MapPage::decode(77, 2, page(6)), Ok(pages().0));
     assert_eq!(CrcPage::decode(77, 2, page(7)), Ok(pages().1));
     assert_eq!(CrcPage::decode(78, 2, page(7)), Err(FormatError::Magic), "of another device");
+}
+
+#[test]
+fn a_reserve_stands_where_a_row_had_zero_before_there_were_reserves() {
+    let mut page = vec![0xEE; PAGE_SIZE];
+    let reserved = ComponentRow { reserve: 0xA1B2_C3D4, ..row() };
+    reserved.encode(77, 4, &mut page);
+    let without = &include_bytes!("../fixtures/version-3.bin")[2 * PAGE_SIZE..3 * PAGE_SIZE];
+    assert_eq!(&page[116..120], [0xD4, 0xC3, 0xB2, 0xA1]);
+    assert_eq!(&without[116..120], [0; 4]);
+    assert_eq!((&page[..116], &page[120..4092]), (&without[..116], &without[120..4092]));
+    assert_eq!(ComponentRow::decode(77, 4, &page), Ok(reserved));
 }
 
 #[test]

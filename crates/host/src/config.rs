@@ -150,6 +150,10 @@ pub struct Tuning {
     pub scrub_period_hours: u64,
     /// Most bytes per second that scrub reads, per disk group.
     pub scrub_bytes_per_second: u64,
+    /// Percent of a capacity device's space from which on `gabion status` warns.
+    pub space_warn_percent: u8,
+    /// Percent of a capacity device's space from which on it takes no components of new volumes.
+    pub space_full_percent: u8,
 }
 
 impl Default for Tuning {
@@ -159,6 +163,8 @@ impl Default for Tuning {
             stall_ms: 2000,
             scrub_period_hours: 7 * 24,
             scrub_bytes_per_second: 8 << 20,
+            space_warn_percent: 80,
+            space_full_percent: 90,
         }
     }
 }
@@ -173,7 +179,11 @@ impl Tuning {
         ensure(period, "tuning.scrub_period_hours", "is not between 1 and 8760")?;
         let rate = SCRUB_RATES.contains(&self.scrub_bytes_per_second);
         let rule = "is not between 65536 and 17179869184";
-        ensure(rate, "tuning.scrub_bytes_per_second", rule)
+        ensure(rate, "tuning.scrub_bytes_per_second", rule)?;
+        let full = (1..=100).contains(&self.space_full_percent);
+        ensure(full, "tuning.space_full_percent", "is not between 1 and 100")?;
+        let warn = (1..=self.space_full_percent).contains(&self.space_warn_percent);
+        ensure(warn, "tuning.space_warn_percent", "is not between 1 and space_full_percent")
     }
 }
 
@@ -221,6 +231,11 @@ mod tests {
             scrub_bytes_per_second,
             ..Tuning::default()
         };
+        let space = |space_warn_percent, space_full_percent| Tuning {
+            space_warn_percent,
+            space_full_percent,
+            ..Tuning::default()
+        };
         let long = format!("unix:/{}", "a".repeat(600));
         let bad = [
             ("id", HostConfig { id: 0, ..good() }),
@@ -238,6 +253,10 @@ mod tests {
             ("stall_ms", HostConfig { tuning: tuning(49, 60), ..good() }),
             ("stall_ms", HostConfig { tuning: tuning(u64::MAX, 60), ..good() }),
             ("io_timeout", HostConfig { tuning: tuning(2000, 0), ..good() }),
+            ("space_full", HostConfig { tuning: space(80, 0), ..good() }),
+            ("space_full", HostConfig { tuning: space(80, 101), ..good() }),
+            ("space_warn", HostConfig { tuning: space(0, 90), ..good() }),
+            ("space_warn", HostConfig { tuning: space(91, 90), ..good() }),
             ("io_timeout", HostConfig { tuning: tuning(2000, u64::MAX), ..good() }),
             ("scrub_period_hours", HostConfig { tuning: scrub(0, 1 << 20), ..good() }),
             ("scrub_period_hours", HostConfig { tuning: scrub(u64::MAX, 1 << 20), ..good() }),

@@ -26,6 +26,14 @@ pub enum Command {
         size_bytes: u64,
         /// Failures to tolerate.
         ftt: u8,
+        /// Part of its size that is kept for it, percent.
+        #[serde(default)]
+        reserve_percent: u8,
+    },
+    /// One disk group of this host, with its components.
+    GroupShow {
+        /// Its id.
+        id: String,
     },
     /// One volume.
     VolumeShow {

@@ -11,12 +11,14 @@ mod control;
 mod copies;
 mod deletions;
 mod exports;
+mod groups;
 mod membership;
 mod node;
 mod operations;
 mod orphans;
 mod register;
 mod report;
+mod reserves;
 mod scrub;
 #[cfg(test)]
 mod simulated;
@@ -28,10 +30,11 @@ pub use config::{ConfigError, GroupConfig, HostConfig, Tuning};
 pub use control::{Command, ErrorKind, Failure, Reply, call};
 pub use copies::only_copies;
 pub use exports::{Attached, Exports};
+pub use groups::Hardware;
 pub use node::{ClosedGroup, Node, NodeOptions, StartError};
 pub use register::{RegisterError, found, register};
 pub use report::{
-    ComponentReport, GroupReport, Health, HostReport, HostState, ScrubReport, StatusReport,
-    VolumeReport,
+    ComponentReport, DeviceKind, DeviceReport, GroupDetail, GroupReport, Health, HeldReport,
+    HostReport, HostState, Role, ScrubReport, SpaceReport, StatusReport, VolumeReport,
 };
 pub use scrub::ScrubOptions;

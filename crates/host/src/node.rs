@@ -7,11 +7,12 @@ use crate::config::{ConfigError, HostConfig};
 use crate::control;
 use crate::deletions::Deletions;
 use crate::exports::Exports;
+use crate::groups::Hardware;
 use crate::operations::Operations;
 use crate::scrub::{ScrubOptions, Scrubber};
 use crate::view::{ObjectChange, View};
-use crate::{alive, cleanup, membership, orphans};
-use base::HostId;
+use crate::{alive, cleanup, membership, orphans, reserves};
+use base::{HostId, Map};
 use directory::{Directory, GroupRecord, HostRecord, LeaseId, RecordError, WatchEvent};
 use diskgroup::{DiskGroup, GroupError, GroupOptions, GroupSpec};
 use env::{Address, Env, IoError, Notify, TaskSet};
@@ -82,16 +83,20 @@ pub enum StartError {
 pub struct ClosedGroup {
     /// Path of its cache device.
     pub cache: String,
+    /// Paths of its capacity devices.
+    pub capacity: Vec<String>,
     /// Why.
     pub error: GroupError,
 }
 
-/// Settings that only tests change.
+/// What a host is not told by its configuration.
 #[derive(Clone, Default)]
 pub struct NodeOptions {
-    /// Passed to every disk group.
+    /// What is known of the hardware of devices, by path; only for people.
+    pub hardware: Map<String, Hardware>,
+    /// Passed to every disk group; only tests change it.
     pub group: GroupOptions,
-    /// Passed to the object layer.
+    /// Passed to the object layer; only tests change it.
     pub object: ObjectOptions,
     /// Passed to the scrubbers.
     pub scrub: ScrubOptions,
@@ -126,7 +131,9 @@ impl Node {
         config.check()?;
         let directory = Directory::connect(env, parse_address(&config.directory)?);
         let me = HostId(config.id);
-        let (groups, closed) = open_groups(env, config, &options.group).await?;
+        let full_percent = config.tuning.space_full_percent;
+        let group_options = GroupOptions { full_percent, ..options.group.clone() };
+        let (groups, closed) = open_groups(env, config, &group_options).await?;
         let record = host_record(config, &groups);
         record.check().map_err(StartError::Record)?;
         membership::check_cluster(env, &directory, config.cluster).await?;
@@ -159,7 +166,7 @@ impl Node {
         };
         membership::publish(env, &node.directory, &record).await;
         node.run_background(me, config.cluster, &peers);
-        node.open_doors(config, me.host).await?;
+        node.open_doors(config, me.host, options.hardware).await?;
         info!(name = config.name, %incarnation, "host is ready");
         Ok(node)
     }
@@ -237,11 +244,18 @@ impl Node {
             let run = scrubber.clone().run(self.objects.clone(), view.clone());
             self.tasks.spawn(env, "scrub", run);
         }
+        let reserves = reserves::run(env.clone(), view.clone(), self.groups.clone());
+        self.tasks.spawn(env, "reserves", reserves);
         let orphans = orphans::run(env.clone(), directory.clone(), cluster, view.clone());
         self.tasks.spawn(env, "orphans", orphans);
     }
 
-    async fn open_doors(&self, config: &HostConfig, me: HostId) -> Result<(), StartError> {
+    async fn open_doors(
+        &self,
+        config: &HostConfig,
+        me: HostId,
+        hardware: Map<String, Hardware>,
+    ) -> Result<(), StartError> {
         while !self.view.is_complete() || self.view.alive(me).is_none() {
             let changed = self.view.changed().wait();
             env::select(changed, self.env.sleep(Duration::from_millis(100))).await;
@@ -266,6 +280,8 @@ impl Node {
             exports: self.exports.clone(),
             stop: self.stop.clone(),
             recovery_ms: recovery.fold(0.0, f64::max),
+            tuning: config.tuning.clone(),
+            hardware,
         };
         let listener = self.listen(&config.control).await?;
         let serve = control::serve(self.env.clone(), listener, Rc::new(operations));
@@ -342,18 +358,19 @@ async fn open_groups(
     let opening = config.groups.iter().map(|group| {
         let spec = GroupSpec { cache: group.cache.clone(), capacity: group.capacity.clone() };
         let (env, options) = (env.clone(), options.clone());
-        async move { (open_group(&env, &spec, &options).await, spec.cache) }
+        async move { (open_group(&env, &spec, &options).await, spec) }
     });
     let (mut groups, mut closed) = (Vec::new(), Vec::new());
-    for (opened, cache) in env::join_all(opening.collect()).await {
+    for (opened, spec) in env::join_all(opening.collect()).await {
         match opened {
             Ok(group) => groups.push(group),
             Err(source @ GroupError::Device { source: IoError::Busy, .. }) => {
-                return Err(StartError::Group { cache, source });
+                return Err(StartError::Group { cache: spec.cache, source });
             }
             Err(error) => {
-                warn!(cache, %error, "a disk group does not open");
-                closed.push(ClosedGroup { cache, error });
+                warn!(cache = spec.cache, %error, "a disk group does not open");
+                let GroupSpec { cache, capacity } = spec;
+                closed.push(ClosedGroup { cache, capacity, error });
             }
         }
     }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What an operator asks of a host. What changes volumes is in `volumes`.
 
-use crate::config::SCRUB_RATES;
+use crate::config::{SCRUB_RATES, Tuning};
 use crate::control::{Command, ErrorKind, Failure, Reply};
 use crate::exports::Exports;
+use crate::groups::Hardware;
 use crate::node::ClosedGroup;
 use crate::report::{
-    ComponentReport, GroupReport, Health, HostReport, HostState, ScrubReport, StatusReport,
-    VolumeReport,
+    ComponentReport, Health, HostReport, HostState, ScrubReport, StatusReport, VolumeReport,
 };
 use crate::scrub::Scrubber;
 use crate::view::View;
-use base::{ComponentId, HostId};
+use base::{ComponentId, HostId, Map};
 use directory::{ComponentRecord, ComponentState, Directory, ObjectRecord, VolumeRecord};
 use diskgroup::DiskGroup;
 use env::{Env, Notify};
@@ -33,6 +33,8 @@ pub(crate) struct Operations {
     pub(crate) exports: Exports,
     pub(crate) stop: Notify,
     pub(crate) recovery_ms: f64,
+    pub(crate) tuning: Tuning,
+    pub(crate) hardware: Map<String, Hardware>,
 }
 
 pub(crate) type Outcome<T> = Result<T, Failure>;
@@ -58,9 +60,10 @@ impl Operations {
     pub(crate) async fn carry_out(&self, command: Command) -> Reply {
         match command {
             Command::Status => reply(Ok(self.status())),
-            Command::VolumeCreate { name, size_bytes, ftt } => {
-                reply(self.create(&name, size_bytes, ftt).await)
+            Command::VolumeCreate { name, size_bytes, ftt, reserve_percent } => {
+                reply(self.create(&name, size_bytes, ftt, reserve_percent).await)
             }
+            Command::GroupShow { id } => reply(self.group_show(&id)),
             Command::VolumeShow { name } => reply(self.show(&name)),
             Command::VolumeDelete { name } => reply(self.delete(&name).await),
             Command::ScrubStatus => reply(Ok(self.scrub())),
@@ -97,16 +100,13 @@ impl Operations {
             },
             peer: record.peer_address.clone(),
         });
-        let open = self.groups.iter().zip(self.scrubbers.iter());
-        let open = open.map(|(group, scrubber)| self.group_report(group, scrubber));
-        let closed = self.closed.iter().map(|group| self.closed_report(group));
         StatusReport {
             host: self.view.host_name(self.me),
             health,
             directory: self.directory.is_connected(),
             hosts: hosts.collect(),
             volumes,
-            groups: open.chain(closed).collect(),
+            groups: self.group_reports(),
         }
     }
 
@@ -126,47 +126,6 @@ impl Operations {
         }
         self.scrubbers.iter().for_each(|scrubber| scrubber.start(rate));
         Ok(self.scrub())
-    }
-
-    fn group_report(&self, group: &DiskGroup, scrubber: &Scrubber) -> GroupReport {
-        let status = group.status();
-        GroupReport {
-            host: self.view.host_name(self.me),
-            id: group.id().to_string(),
-            buffer_fill: status.buffer_fill,
-            used_bytes: status.used_bytes,
-            capacity_bytes: status.capacity_bytes,
-            state: status.fenced.map_or_else(
-                || "ok".to_owned(),
-                |why| {
-                    format!(
-                        "the group takes no writes: {why}; its volumes are served by their other \
-                         copies; next: look at the device, then start this host again"
-                    )
-                },
-            ),
-            recovery_ms: self.recovery_ms,
-            attention: scrubber.attention(),
-        }
-    }
-
-    fn closed_report(&self, group: &ClosedGroup) -> GroupReport {
-        let cache = &group.cache;
-        GroupReport {
-            host: self.view.host_name(self.me),
-            id: String::new(),
-            buffer_fill: 0.0,
-            used_bytes: 0,
-            capacity_bytes: 0,
-            state: format!(
-                "the group of {cache} is out of service: {}; its volumes are served by their other \
-                 copies; next: stop this host, look with 'gabion disk inspect', make the group \
-                 anew with 'gabion disk replace'",
-                group.error
-            ),
-            recovery_ms: 0.0,
-            attention: Vec::new(),
-        }
     }
 
     fn show(&self, name: &str) -> Outcome<VolumeReport> {
@@ -192,6 +151,7 @@ impl Operations {
             name: volume.name.clone(),
             size_bytes: volume.size_bytes,
             ftt: volume.ftt,
+            reserve_percent: volume.reserve_percent,
             health,
             owner,
             term: first.map_or(0, |o| o.term.0),

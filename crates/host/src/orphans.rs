@@ -134,6 +134,7 @@ mod tests {
             name: format!("v{id}"),
             size_bytes: 4096,
             ftt: 0,
+            reserve_percent: 0,
             objects: vec![ObjectId(object)],
         }
     }

@@ -56,6 +56,9 @@ pub struct VolumeReport {
     pub size_bytes: u64,
     /// Failures it tolerates.
     pub ftt: u8,
+    /// Part of its size that is kept for it, percent.
+    #[serde(default)]
+    pub reserve_percent: u8,
     /// Its state.
     pub health: Health,
     /// Name of the host that orders its I/O, if any.
@@ -79,7 +82,10 @@ pub struct GroupReport {
     pub id: String,
     /// Fill of the write buffer, 0 to 1.
     pub buffer_fill: f64,
-    /// Bytes of capacity in use.
+    /// Bytes of the write buffer.
+    #[serde(default)]
+    pub buffer_bytes: u64,
+    /// Bytes of allocated chunks.
     pub used_bytes: u64,
     /// Bytes of capacity.
     pub capacity_bytes: u64,
@@ -90,6 +96,9 @@ pub struct GroupReport {
     /// What an operator should look at besides, one line each with the next step.
     #[serde(default)]
     pub attention: Vec<String>,
+    /// Its devices, the cache device first.
+    #[serde(default)]
+    pub devices: Vec<DeviceReport>,
 }
 
 /// Scrub of one capacity device. Counts are blocks of 4 KiB, since the host's start.
@@ -121,6 +130,98 @@ pub struct ScrubReport {
     pub last_pass_seconds: Option<u64>,
     /// Until the next pass begins by itself; none while one is under way or scrub is paused.
     pub next_pass_seconds: Option<u64>,
+}
+
+/// What a device is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// The write buffer.
+    Cache,
+    /// Components.
+    Capacity,
+}
+
+/// What a device is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DeviceKind {
+    /// Without moving parts.
+    Ssd,
+    /// With platters.
+    Hdd,
+    /// A file.
+    File,
+    /// A block device of which nothing is known.
+    Unknown,
+}
+
+/// One device of a disk group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceReport {
+    /// Its path.
+    pub path: String,
+    /// What it is for.
+    pub role: Role,
+    /// What it is.
+    pub kind: DeviceKind,
+    /// The vendor's name of it, where the host knows it.
+    pub model: Option<String>,
+    /// Its size; 0 where its group did not open.
+    pub size_bytes: u64,
+    /// Cache: bytes of the write buffer in use. Capacity: bytes of chunks with data, or set aside
+    /// for what is in the write buffer.
+    pub used_bytes: u64,
+    /// `ok`, `filling up`, `full`, `takes no writes` or `out of service`.
+    pub state: String,
+    /// Where its bytes are; of capacity devices of open groups.
+    pub space: Option<SpaceReport>,
+}
+
+/// Where the bytes of a capacity device are; together they are its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpaceReport {
+    /// What the store needs for itself.
+    pub metadata_bytes: u64,
+    /// Chunks of components.
+    pub allocated_bytes: u64,
+    /// Chunks set aside for data that only the write buffer holds.
+    pub reserved_bytes: u64,
+    /// Chunks kept for volumes with a reserve.
+    pub promised_bytes: u64,
+    /// Chunks given back that wait for their discard.
+    pub freeing_bytes: u64,
+    /// Chunks that any component may take.
+    pub free_bytes: u64,
+    /// Behind the last chunk.
+    pub unusable_bytes: u64,
+}
+
+/// One component on a disk group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldReport {
+    /// Its id.
+    pub component: String,
+    /// Its object's id.
+    pub object: String,
+    /// Its volume's name; none where the directory names none (any more).
+    pub volume: Option<String>,
+    /// Its size.
+    pub size_bytes: u64,
+    /// Bytes of its chunks, set aside or allocated.
+    pub used_bytes: u64,
+    /// Bytes that are kept for it, those that it has included.
+    pub reserve_bytes: u64,
+}
+
+/// One disk group with all that is on it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GroupDetail {
+    /// The group.
+    #[serde(flatten)]
+    pub group: GroupReport,
+    /// Its components, by id.
+    pub components: Vec<HeldReport>,
 }
 
 /// What one host knows.

@@ -6,19 +6,21 @@
 //! such volume, or the volume's revision) holds at most once, so that repeating it does nothing
 //! twice.
 
+use crate::control::Failure;
 use crate::operations::{Operations, Outcome, failed, no_such_volume, usage};
 use crate::orphans::guard_key;
 use crate::report::VolumeReport;
 use base::{
     ComponentId, HostId, Incarnation, Instant, Lsn, ObjectId, SECTOR_SIZE, Seat, Term, Version,
-    VolumeId,
+    VolumeId, format_size,
 };
 use directory::{
     AliveRecord, ComponentRecord, ComponentState, Directory, DirectoryError, Entry, Expect,
     OBJECT_SECTORS_MAX, ObjectRecord, Transaction, VolumeRecord,
 };
 use env::Env;
-use placement::{Candidate, VolumeSpec};
+use object::ObjectError;
+use placement::{Candidate, PlacementError, VolumeSpec};
 use std::time::Duration;
 use tracing::warn;
 
@@ -54,21 +56,15 @@ impl Operations {
         name: &str,
         size_bytes: u64,
         ftt: u8,
+        reserve_percent: u8,
     ) -> Outcome<VolumeReport> {
         let spec = VolumeSpec::new(name, size_bytes, ftt).map_err(usage)?;
+        let spec = spec.with_reserve(reserve_percent).map_err(usage)?;
         let key = directory::volume_key(name);
         if self.directory.get(&key).await.map_err(directory_away)?.is_some() {
             return Err(failed(format!("a volume '{name}' exists already: choose another name")));
         }
-        let places = placement::place(ftt, Some(self.me), &self.candidates()).map_err(failed)?;
-        let (volume, objects) = self.compose(&spec, &places);
-        let hosts: Vec<HostId> = places.iter().map(|place| place.host).collect();
-        let witnesses = self.witnesses(&hosts).await?;
-        for object in &objects {
-            self.objects.create(object.clone()).await.map_err(|error| {
-                failed(format!("volume '{name}' was not created: {error}; try again"))
-            })?;
-        }
+        let (volume, objects, witnesses) = self.make_components(&spec).await?;
         self.record(&volume, &objects, witnesses).await?;
         for _ in 0..100 {
             if self.view.volume(name).is_some_and(|v| v.id == volume.id) {
@@ -78,6 +74,72 @@ impl Operations {
             env::select(changed, self.env.sleep(Duration::from_millis(20))).await;
         }
         Ok(self.report(&volume))
+    }
+
+    /// Places the volume and makes its components. A host that says that it has no room is left out
+    /// of the next attempt, so that there are not more of these than hosts.
+    async fn make_components(
+        &self,
+        spec: &VolumeSpec,
+    ) -> Outcome<(VolumeRecord, Vec<ObjectRecord>, Vec<Witness>)> {
+        let mut refused: Vec<HostId> = Vec::new();
+        loop {
+            let candidates = self.candidates();
+            let places = placement::place(spec.ftt(), Some(self.me), &candidates, &refused);
+            let places = places.map_err(|error| self.no_room(spec, &error))?;
+            let (volume, objects) = self.compose(spec, &places);
+            let hosts: Vec<HostId> = places.iter().map(|place| place.host).collect();
+            let witnesses = self.witnesses(&hosts).await?;
+            let Err(failures) = self.make_all(&objects, spec.reserve_percent()).await else {
+                return Ok((volume, objects, witnesses));
+            };
+            for object in &objects {
+                self.objects.discard(object).await;
+            }
+            let is_full = |failure: &&(HostId, ObjectError)| failure.1 == ObjectError::Full;
+            if let Some((host, error)) = failures.iter().find(|failure| !is_full(failure)) {
+                let (name, host) = (spec.name(), self.view.host_name(*host));
+                return Err(failed(format!(
+                    "volume '{name}' was not created: {host}: {error}; try again"
+                )));
+            }
+            refused.extend(failures.iter().map(|(host, _)| *host));
+        }
+    }
+
+    async fn make_all(
+        &self,
+        objects: &[ObjectRecord],
+        reserve_percent: u8,
+    ) -> Result<(), Vec<(HostId, ObjectError)>> {
+        for object in objects {
+            self.objects.create(object.clone(), reserve_percent).await?;
+        }
+        Ok(())
+    }
+
+    /// Why a volume has no place, with what to do.
+    fn no_room(&self, spec: &VolumeSpec, error: &PlacementError) -> Failure {
+        let PlacementError::TooFewHosts { too_full, .. } = error;
+        if too_full.is_empty() {
+            return failed(format!("{error}: start or add hosts, or choose a lower --ftt"));
+        }
+        let names: Vec<String> = too_full.iter().map(|host| self.view.host_name(*host)).collect();
+        let full = self.tuning.space_full_percent;
+        let reserve = match spec.reserve_percent() {
+            0 => String::new(),
+            percent => {
+                let bytes = u128::from(spec.size_bytes()) * u128::from(percent) / 100;
+                let bytes = format_size(u64::try_from(bytes).unwrap_or(u64::MAX));
+                format!(", or less than the reserve of {bytes} is free on them")
+            }
+        };
+        failed(format!(
+            "{error}; too full: {} (every device is {full} % taken or more{reserve}); see 'gabion \
+             group list', delete volumes or discard what they do not need, add a host, or choose a \
+             lower --ftt",
+            names.join(", ")
+        ))
     }
 
     fn candidates(&self) -> Vec<Candidate> {
@@ -119,6 +181,7 @@ impl Operations {
             name: spec.name().to_owned(),
             size_bytes: spec.size_bytes(),
             ftt: spec.ftt(),
+            reserve_percent: spec.reserve_percent(),
             objects: objects.iter().map(|object| object.id).collect(),
         };
         (volume, objects)

@@ -19,6 +19,8 @@ mod requests;
 mod resync;
 mod takeover;
 
-pub use objects::{ComponentStatus, Disks, ObjectError, ObjectStatus, Objects, ReadData};
+pub use objects::{
+    ComponentStatus, Disks, ObjectError, ObjectStatus, Objects, ReadData, reserve_chunks,
+};
 pub use options::{Mutations, ObjectOptions};
 pub use requests::WriteRequest;

@@ -11,10 +11,12 @@ mod serve;
 
 use crate::held::HeldGrants;
 use crate::options::ObjectOptions;
-use crate::owner::{Context, Owner, Phase};
+use crate::owner::{Context, FREE_CHUNKS_RESERVE, Owner, Phase};
 use crate::replica::Replicas;
 use crate::requests::{Requests, WriteRequest};
-use base::{ComponentId, HostId, Incarnation, Map, ObjectId, SectorRange, Set, Term};
+use base::{
+    CHUNK_SECTORS, ComponentId, HostId, Incarnation, Map, ObjectId, SectorRange, Set, Term,
+};
 use directory::{ComponentRecord, ComponentState, Directory, ObjectRecord};
 use diskgroup::DiskGroup;
 use env::{Env, Notify, Semaphore, Slice, TaskSet, join_all};
@@ -32,6 +34,17 @@ const RESYNCS_MAX: u64 = 4;
 const CREATE_WAIT: Duration = Duration::from_secs(5);
 /// Between two attempts of it.
 const CREATE_RETRY: Duration = Duration::from_millis(100);
+
+/// Chunks to be kept for a component of so many sectors: `percent` of its own, and those that an
+/// owner does not touch on a device that others fill. 0 for 0 %.
+#[must_use]
+pub fn reserve_chunks(sectors: u64, percent: u8) -> u32 {
+    if percent == 0 {
+        return 0;
+    }
+    let chunks = (sectors.div_ceil(CHUNK_SECTORS) * u64::from(percent)).div_ceil(100);
+    u32::try_from(chunks).unwrap_or(u32::MAX).saturating_add(FREE_CHUNKS_RESERVE - 1)
+}
 
 /// Why an object did not do what was asked.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
@@ -257,23 +270,46 @@ impl Objects {
         }
     }
 
-    /// Makes the components of an object that is not in the directory yet.
+    /// Makes the components of an object that is not in the directory yet, each with room for
+    /// `reserve_percent` of it.
     ///
     /// # Errors
-    /// [`ObjectError::Full`]; [`ObjectError::Inaccessible`] where a host does not answer in time;
-    /// some components may exist then.
-    pub async fn create(&self, record: ObjectRecord) -> Result<(), ObjectError> {
+    /// The hosts that could not, each with [`ObjectError::Full`], or [`ObjectError::Inaccessible`]
+    /// where it does not answer in time; others may have made theirs, see [`Objects::discard`].
+    pub async fn create(
+        &self,
+        record: ObjectRecord,
+        reserve_percent: u8,
+    ) -> Result<(), Vec<(HostId, ObjectError)>> {
         let inner = &self.0.0;
-        let create = |component: &directory::ComponentRecord| {
-            let request = Request::CreateComponent {
-                object: record.id,
-                component: component.id,
-                sectors: record.sectors,
+        let chunks = reserve_chunks(record.sectors, reserve_percent);
+        let create = async |component: &directory::ComponentRecord| {
+            let (host, id) = (component.host, component.id);
+            let (object, sectors) = (record.id, record.sectors);
+            let make = Request::CreateComponent { object, component: id, sectors };
+            let made = inner.ask_replica(host, make).await;
+            let made = match made {
+                Ok(()) if chunks > 0 => {
+                    inner.ask_replica(host, Request::ReserveSpace { component: id, chunks }).await
+                }
+                made => made,
             };
-            inner.create_component(component.host, request)
+            made.map_err(|error| (host, error))
         };
-        let results = join_all(record.components.iter().map(create).collect()).await;
-        results.into_iter().collect()
+        let creations = record.components.iter().map(|component| Box::pin(create(component)));
+        let made = join_all(creations.collect()).await;
+        let failed: Vec<_> = made.into_iter().filter_map(Result::err).collect();
+        if failed.is_empty() { Ok(()) } else { Err(failed) }
+    }
+
+    /// Takes back what [`Objects::create`] made of an object whose record was never written and
+    /// never will be. What is not reached goes later, when its host finds it in no record.
+    pub async fn discard(&self, record: &ObjectRecord) {
+        let delete = |component: &directory::ComponentRecord| {
+            let request = Request::DeleteComponent { object: record.id, component: component.id };
+            self.0.0.ask_replica(component.host, request)
+        };
+        drop(join_all(record.components.iter().map(delete).collect()).await);
     }
 
     /// Makes this host the owner, or learns who serves. From then until the next
@@ -469,7 +505,7 @@ impl Inner {
         self.consent_if_deposed(&record);
     }
 
-    async fn create_component(
+    async fn ask_replica(
         self: &Rc<Self>,
         host: HostId,
         request: Request,

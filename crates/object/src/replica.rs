@@ -6,14 +6,16 @@
 //! order in its synchronous part, so requests take effect in the order in which they arrive; only
 //! answers come later.
 
+mod create;
 mod limits;
 #[cfg(test)]
 mod tests;
 
+use self::create::Admission;
 use crate::grants::Grants;
 use crate::objects::Disks;
 use crate::options::ObjectOptions;
-use base::{ComponentId, Lsn, ObjectId, Quirk, Seat, SectorRange, Session, Term, Version};
+use base::{ComponentId, Lsn, Quirk, Seat, SectorRange, Session, Term, Version};
 use diskgroup::{
     Append, AppendKind, ComponentInfo, ComponentMeta, DiskGroup, GroupError, ReadData,
 };
@@ -145,7 +147,8 @@ impl Replicas {
             Request::CommitInfo { target, commit } => match self.check(from, &target) {
                 Ok((group, _)) => {
                     group.advance_commit(target.component, commit);
-                    reply.send(Response::Done);
+                    let free_chunks = free_chunks(group, target.component);
+                    reply.send(Response::Durable { lsn: commit, free_chunks });
                 }
                 Err(reason) => reply.send(Response::Refused { reason }),
             },
@@ -182,12 +185,9 @@ impl Replicas {
                 reply.send(Response::Done);
             }
             Request::CreateComponent { object, component, sectors } => {
-                let replicas = Rc::clone(self);
-                self.tasks.spawn(&self.env, "create component", async move {
-                    let made = replicas.create(object, component, sectors).await;
-                    reply.send(made.err().unwrap_or(Response::Done));
-                });
+                self.create_new(object, component, sectors, reply);
             }
+            Request::ReserveSpace { component, chunks } => self.reserve(component, chunks, reply),
             Request::DeleteComponent { component, .. } => self.delete(component, reply),
             Request::HandOver { .. }
             | Request::ClientOpen { .. }
@@ -269,7 +269,7 @@ impl Replicas {
         let append = Append { component, lsn, term, range, kind, crcs, payload, marks };
         let appended = group.append(append);
         if self.options.mutations.answer_when_received {
-            let free_chunks = free_chunks(group);
+            let free_chunks = free_chunks(group, component);
             reply.send(Response::Durable { lsn, free_chunks });
             self.tasks.spawn(&self.env, "append", async move { drop(appended.await) });
             return;
@@ -280,7 +280,10 @@ impl Replicas {
         self.tasks.spawn(&self.env, "append", async move {
             // Rule 4: the group answers when this and all before it are durable.
             let response = match appended.await {
-                Ok(()) => Response::Durable { lsn, free_chunks: free_chunks(&group) },
+                Ok(()) => {
+                    let free_chunks = free_chunks(&group, component);
+                    Response::Durable { lsn, free_chunks }
+                }
                 Err(error) => {
                     let reason = failure(&error);
                     flight.failed.set(Some((term, target.seat, reason)));
@@ -343,7 +346,7 @@ impl Replicas {
             (None, Some(sectors)) if self.closed_groups == 0 => {
                 let replicas = Rc::clone(self);
                 self.tasks.spawn(&self.env, "create component", async move {
-                    match replicas.create(object, component, sectors).await {
+                    match replicas.create(object, component, sectors, Admission::Again).await {
                         Err(response) => reply.send(response),
                         Ok(info) => replicas.fence_known(&info, request, reply),
                     }
@@ -491,33 +494,6 @@ impl Replicas {
         turns.entry(component).or_insert_with(|| Semaphore::new(1)).clone()
     }
 
-    async fn create(
-        &self,
-        object: ObjectId,
-        component: ComponentId,
-        sectors: u64,
-    ) -> Result<ComponentInfo, Response> {
-        let turn = self.turn(component);
-        let _turn = turn.acquire(1).await;
-        let known = self.group_of(component).and_then(|group| group.component(component));
-        if let Some(info) = known {
-            let is_same = info.object == object && info.sectors == sectors;
-            let other = Response::Refused { reason: Refusal::UnknownComponent };
-            return if is_same { Ok(info) } else { Err(other) };
-        }
-        if self.closed_groups > 0 {
-            return Err(Response::Failed { reason: Failure::Device });
-        }
-        let roomiest = self.groups.iter().max_by_key(|group| group.free_chunks());
-        let Some(group) = roomiest.cloned() else {
-            return Err(Response::Failed { reason: Failure::Full });
-        };
-        match group.create_component(component, object, sectors).await {
-            Ok(()) => group.component(component).ok_or(Response::Failed { reason: Failure::Io }),
-            Err(error) => Err(Response::Failed { reason: failure(&error) }),
-        }
-    }
-
     fn delete(self: &Rc<Self>, component: ComponentId, reply: Reply) {
         self.conversations.borrow_mut().remove(&component);
         self.turns.borrow_mut().remove(&component);
@@ -534,8 +510,8 @@ impl Replicas {
     }
 }
 
-fn free_chunks(group: &DiskGroup) -> u32 {
-    u32::try_from(group.free_chunks()).unwrap_or(u32::MAX)
+fn free_chunks(group: &DiskGroup, component: ComponentId) -> u32 {
+    u32::try_from(group.free_chunks_of(component)).unwrap_or(u32::MAX)
 }
 
 fn failure(error: &GroupError) -> Failure {

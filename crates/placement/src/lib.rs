@@ -11,7 +11,7 @@ mod volume_spec;
 
 pub use volume_spec::{FTT_MAX, NAME_MAX, SpecError, VOLUME_SIZE_MAX, VolumeSpec, check_name};
 
-use base::{GroupId, HostId, format_size};
+use base::{GroupId, HostId};
 use thiserror::Error;
 
 /// Free bytes below which a group takes no new component: room for the map and for destage.
@@ -33,9 +33,8 @@ pub struct Candidate {
 pub enum PlacementError {
     /// fewer hosts than copies
     #[error(
-        "failures to tolerate {ftt} needs {needed} hosts with a disk group and {} free; \
-         there are {found}: start or add hosts, free space, or choose a lower --ftt",
-        format_size(GROUP_FREE_MIN)
+        "failures to tolerate {ftt} needs {needed} hosts with a disk group that has room; there \
+         are {found}"
     )]
     TooFewHosts {
         /// What the policy asks for.
@@ -44,10 +43,13 @@ pub enum PlacementError {
         needed: usize,
         /// Hosts that could take a component.
         found: usize,
+        /// Live hosts with disk groups that are too full.
+        too_full: Vec<HostId>,
     },
 }
 
-/// Chooses a group for each of the `ftt + 1` copies, on as many hosts.
+/// Chooses a group for each of the `ftt + 1` copies, on as many hosts, none of them among those
+/// that `refused`: what a host says about its own room is newer than what a candidate says.
 ///
 /// # Errors
 /// [`PlacementError::TooFewHosts`].
@@ -55,10 +57,11 @@ pub fn place(
     ftt: u8,
     preferred: Option<HostId>,
     candidates: &[Candidate],
+    refused: &[HostId],
 ) -> Result<Vec<Candidate>, PlacementError> {
     let needed = usize::from(ftt) + 1;
-    let mut order: Vec<Candidate> =
-        candidates.iter().copied().filter(|c| c.free_bytes >= GROUP_FREE_MIN).collect();
+    let has_room = |c: &Candidate| c.free_bytes >= GROUP_FREE_MIN && !refused.contains(&c.host);
+    let mut order: Vec<Candidate> = candidates.iter().copied().filter(has_room).collect();
     order.sort_by_key(|c| (Some(c.host) != preferred, u64::MAX - c.free_bytes, c.host, c.group));
     let mut chosen: Vec<Candidate> = Vec::with_capacity(needed);
     for candidate in order {
@@ -67,7 +70,11 @@ pub fn place(
         }
     }
     if chosen.len() < needed {
-        return Err(PlacementError::TooFewHosts { ftt, needed, found: chosen.len() });
+        let is_left = |host: &HostId| chosen.iter().all(|c| c.host != *host);
+        let mut too_full: Vec<HostId> = candidates.iter().map(|c| c.host).filter(is_left).collect();
+        too_full.sort_unstable();
+        too_full.dedup();
+        return Err(PlacementError::TooFewHosts { ftt, needed, found: chosen.len(), too_full });
     }
     chosen.truncate(needed);
     Ok(chosen)
@@ -86,13 +93,38 @@ mod tests {
     fn prefers_the_users_host_then_the_emptiest() {
         let all = [candidate(1, 10, 100), candidate(2, 20, 900), candidate(3, 30, 500)];
         let hosts = |ftt, preferred| {
-            place(ftt, preferred, &all).map(|c| c.iter().map(|c| c.host.0).collect::<Vec<_>>())
+            let placed = place(ftt, preferred, &all, &[]);
+            placed.map(|c| c.iter().map(|c| c.host.0).collect::<Vec<_>>())
         };
         assert_eq!(hosts(1, Some(HostId(1))), Ok(vec![1, 2]));
         assert_eq!(hosts(1, None), Ok(vec![2, 3]));
         assert_eq!(
             hosts(3, None),
-            Err(PlacementError::TooFewHosts { ftt: 3, needed: 4, found: 3 })
+            Err(PlacementError::TooFewHosts { ftt: 3, needed: 4, found: 3, too_full: vec![] })
+        );
+    }
+
+    #[test]
+    fn hosts_without_room_are_left_out_and_named() {
+        let full = GROUP_FREE_MIN.div_ceil(1 << 20) - 1;
+        let all = [
+            candidate(1, 10, full),
+            candidate(1, 11, full),
+            candidate(2, 20, 900),
+            candidate(3, 30, full),
+            candidate(3, 31, 500),
+            candidate(4, 40, 800),
+        ];
+        let hosts = |ftt, refused: &[HostId]| {
+            let placed = place(ftt, Some(HostId(1)), &all, refused);
+            placed.map(|c| c.iter().map(|c| c.host.0).collect::<Vec<_>>())
+        };
+        assert_eq!(hosts(2, &[]), Ok(vec![2, 4, 3]), "not the preferred one");
+        assert_eq!(hosts(1, &[HostId(2)]), Ok(vec![4, 3]));
+        let too_full = vec![HostId(1), HostId(2)];
+        assert_eq!(
+            hosts(2, &[HostId(2)]),
+            Err(PlacementError::TooFewHosts { ftt: 2, needed: 3, found: 2, too_full })
         );
     }
 
@@ -103,10 +135,11 @@ mod tests {
             ftt in 0u8..4,
         ) {
             let all: Vec<_> = groups.iter().map(|(h, g, f)| candidate(*h, *g, *f)).collect();
-            if let Ok(chosen) = place(ftt, None, &all) {
+            if let Ok(chosen) = place(ftt, None, &all, &[HostId(1)]) {
                 let hosts: base::Set<_> = chosen.iter().map(|c| c.host).collect();
                 prop_assert_eq!(hosts.len(), usize::from(ftt) + 1);
                 prop_assert!(chosen.iter().all(|c| c.free_bytes >= GROUP_FREE_MIN));
+                prop_assert!(chosen.iter().all(|c| c.host != HostId(1)));
             }
         }
     }

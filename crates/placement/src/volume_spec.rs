@@ -17,6 +17,7 @@ pub struct VolumeSpec {
     name: String,
     size_bytes: u64,
     ftt: u8,
+    reserve_percent: u8,
 }
 
 /// What is wrong with a request for a volume, and what would be right.
@@ -38,6 +39,9 @@ pub enum SpecError {
     /// a policy that is not built yet
     #[error("--ftt {0} is not supported: use 0 (one copy), 1 (two copies) or 2 (three)")]
     Ftt(u8),
+    /// more than all of it
+    #[error("--reserve {0} is not possible: it is percent of the volume's size, 0 to 100")]
+    Reserve(u8),
 }
 
 impl VolumeSpec {
@@ -54,7 +58,18 @@ impl VolumeSpec {
         if ftt > FTT_MAX {
             return Err(SpecError::Ftt(ftt));
         }
-        Ok(Self { name: name.to_owned(), size_bytes, ftt })
+        Ok(Self { name: name.to_owned(), size_bytes, ftt, reserve_percent: 0 })
+    }
+
+    /// The same with so many percent of its size kept for it.
+    ///
+    /// # Errors
+    /// [`SpecError::Reserve`].
+    pub fn with_reserve(self, reserve_percent: u8) -> Result<Self, SpecError> {
+        match reserve_percent {
+            0..=100 => Ok(Self { reserve_percent, ..self }),
+            _ => Err(SpecError::Reserve(reserve_percent)),
+        }
     }
 
     /// The name.
@@ -67,6 +82,12 @@ impl VolumeSpec {
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
+    }
+
+    /// Part of the size that is kept for it on each of its disk groups, percent.
+    #[must_use]
+    pub fn reserve_percent(&self) -> u8 {
+        self.reserve_percent
     }
 
     /// Failures to tolerate, at most [`FTT_MAX`].
@@ -106,5 +127,8 @@ mod tests {
             assert_eq!(VolumeSpec::new("a", size, 0), Err(SpecError::Size(size)));
         }
         assert_eq!(VolumeSpec::new("a", 512, 3), Err(SpecError::Ftt(3)));
+        let spec = VolumeSpec::new("a", 512, 0).expect("a good one");
+        assert_eq!(spec.clone().with_reserve(100).map(|spec| spec.reserve_percent()), Ok(100));
+        assert_eq!(spec.with_reserve(101), Err(SpecError::Reserve(101)));
     }
 }

@@ -359,6 +359,7 @@ impl Run {
             name: VolumePlan::name(volume),
             size_bytes: planned.sectors * SECTOR_SIZE,
             ftt: planned.ftt,
+            reserve_percent: planned.reserve_percent,
         };
         let mut last = None;
         for _ in 0..20 {

@@ -113,6 +113,7 @@ impl Cluster {
             group: self.plan.group.clone(),
             object: self.plan.object.clone(),
             scrub: self.plan.scrub,
+            ..NodeOptions::default()
         };
         if let Some(mutation) = self.mutation {
             mutation.apply(&mut options);
@@ -263,3 +264,6 @@ pub async fn ask(env: &Env, command: Command) -> Option<Reply> {
     let link = env.dial(Address::Unix("/control.sock".to_owned())).await.ok()?;
     host::call(env, &link, &command).await.ok()
 }
+
+#[cfg(test)]
+mod tests;

@@ -214,9 +214,9 @@ impl Run {
         }
     }
 
-    /// Whether a page may be the newest record of a journal, or the newest commit of a log, when the
-    /// damage comes: these cannot be told from torn ones (docs/faults.md, "Devices"). A misdirected
-    /// write comes later, when any page of a journal may be the newest.
+    /// Whether a page may be the newest record of a journal, or the newest commit of a log, when
+    /// the damage comes: these cannot be told from torn ones (docs/faults.md, "Devices"). A
+    /// misdirected write comes later, when any page of a journal may be the newest.
     fn is_newest(&self, host: usize, device: &str, at: u64, kind: u64) -> bool {
         let size = self.cluster.world.disk_size(self.key(host), device);
         let Some(node) = self.cluster.node(host) else { return true };

@@ -67,6 +67,8 @@ pub struct VolumePlan {
     pub sectors: u64,
     /// Failures to tolerate.
     pub ftt: u8,
+    /// Part of its size that is kept for it, percent.
+    pub reserve_percent: u8,
     /// What its clients do.
     pub load: Load,
     /// Where its clients are: indices of hosts.
@@ -122,8 +124,13 @@ impl Plan {
         let groups = if rng.below(3) > 0 { 1 } else { 1 + rng.below(3) as u32 };
         let count = if rng.below(2) == 0 { 1 } else { 1 + rng.below(3) };
         let mut room = CLIENTS_MAX;
-        let volumes: Vec<_> =
+        let mut volumes: Vec<_> =
             (0..count).map(|_| VolumePlan::draw(&mut rng, hosts, is_slow, &mut room)).collect();
+        // By draws of its own, as below; the last volume, so that it takes no room from the others.
+        let mut late = Rng::stream(seed, 10);
+        if let Some(last) = volumes.last_mut() {
+            last.reserve_percent = [0, 0, 50, 100][late.below(4) as usize];
+        }
         let step_ms = if is_slow { 1000 << rng.below(5) } else { 100 << rng.below(6) };
         let rounds = 1 + rng.below(if hosts > 6 { 2 } else { 4 });
         Self {
@@ -195,6 +202,7 @@ impl VolumePlan {
                 1..4 => 2,
                 _ => 1,
             },
+            reserve_percent: 0,
             load,
         }
     }

@@ -136,7 +136,7 @@ pub enum Request {
         /// 0 first, then `next` of the last answer.
         cursor: u64,
     },
-    /// K, when no write carries it. Answer: `Done`.
+    /// K, when no write carries it. Answer: `Durable` with K and what the component could take.
     CommitInfo {
         /// The component.
         target: Target,
@@ -167,6 +167,14 @@ pub enum Request {
         object: ObjectId,
         /// The component.
         component: ComponentId,
+    },
+    /// Keep space for a component, what it has included. Answer: `Done`; `Failed` with `Full` where
+    /// not all of it is free and kept for nobody else.
+    ReserveSpace {
+        /// The component.
+        component: ComponentId,
+        /// Chunks of 1 MiB; 0 ends it.
+        chunks: u32,
     },
     /// Please hand the object over (rule 53). Answer: `Done` or `Moved` or `Refused`.
     HandOver {

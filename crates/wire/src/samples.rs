@@ -35,6 +35,8 @@ pub fn messages() -> Vec<(&'static str, Message)> {
     all.extend(refusals().into_iter().map(|(n, r)| (n, Message::Response(r))));
     // Behind the others: the numbers of those stay as they are.
     all.push(("repair", Message::Request(repair())));
+    let reserve = Request::ReserveSpace { component: ComponentId(0xb1b2_b3b4), chunks: 0xd1d2 };
+    all.push(("reserve-space", Message::Request(reserve)));
     all
 }
 

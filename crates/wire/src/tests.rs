@@ -90,6 +90,7 @@ fn fixtures_mean_what_they_meant() {
         "refused-not-ready",
         "refused-group-closed",
         "repair",
+        "reserve-space",
     ];
     let messages = samples::messages();
     assert_eq!(messages.len(), stored.len());

@@ -4,8 +4,8 @@
 
 use super::keys::parse_hex;
 use super::{
-    AliveRecord, ClusterRecord, ComponentRecord, ComponentState, FORMAT, GroupRecord, HostRecord,
-    ObjectRecord, Owner, RecordError, VolumeRecord,
+    AliveRecord, ClusterRecord, ComponentRecord, ComponentState, FORMAT, FORMAT_RESERVE,
+    GroupRecord, HostRecord, ObjectRecord, Owner, RecordError, VolumeRecord,
 };
 use base::{
     ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, Seat, Term, Version, VolumeId,
@@ -104,6 +104,9 @@ struct Volume {
     name: String,
     size_bytes: u64,
     ftt: u8,
+    /// Only in format 2, and there never 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reserve_percent: Option<u8>,
     objects: Vec<Hex>,
 }
 
@@ -177,13 +180,43 @@ fn to_json<T: Serialize>(stored: &T) -> Vec<u8> {
     }
 }
 
-fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, RecordError> {
+fn from_json<T: Stored>(bytes: &[u8]) -> Result<T, RecordError> {
     let wrap = |source| RecordError::Json { source };
     let envelope: Envelope = serde_json::from_slice(bytes).map_err(wrap)?;
-    if envelope.format != FORMAT {
+    if !T::FORMATS.contains(&envelope.format) {
         return Err(RecordError::Format { found: envelope.format });
     }
-    serde_json::from_slice(bytes).map_err(wrap)
+    let stored: T = serde_json::from_slice(bytes).map_err(wrap)?;
+    stored.check_format()?;
+    Ok(stored)
+}
+
+/// In which formats a record may come.
+trait Stored: DeserializeOwned {
+    const FORMATS: &[u32] = &[FORMAT];
+
+    /// Whether its fields are those of its format.
+    fn check_format(&self) -> Result<(), RecordError> {
+        Ok(())
+    }
+}
+
+impl Stored for Cluster {}
+impl Stored for Host {}
+impl Stored for Alive {}
+impl Stored for Object {}
+
+impl Stored for Volume {
+    const FORMATS: &[u32] = &[FORMAT, FORMAT_RESERVE];
+
+    fn check_format(&self) -> Result<(), RecordError> {
+        let is_right = match self.format {
+            FORMAT_RESERVE => self.reserve_percent.is_some_and(|percent| percent > 0),
+            _ => self.reserve_percent.is_none(),
+        };
+        let (field, rule) = ("reserve_percent", "does not belong to the record's format");
+        if is_right { Ok(()) } else { Err(RecordError::Invalid { field, rule }) }
+    }
 }
 
 macro_rules! codec {
@@ -271,12 +304,15 @@ impl From<Alive> for AliveRecord {
 
 impl From<&VolumeRecord> for Volume {
     fn from(r: &VolumeRecord) -> Self {
+        let has_reserve = r.reserve_percent > 0;
         Self {
-            format: FORMAT,
+            // Older programs read what needs nothing newer.
+            format: if has_reserve { FORMAT_RESERVE } else { FORMAT },
             id: Hex(r.id.0),
             name: r.name.clone(),
             size_bytes: r.size_bytes,
             ftt: r.ftt,
+            reserve_percent: has_reserve.then_some(r.reserve_percent),
             objects: r.objects.iter().map(|id| Hex(id.0)).collect(),
         }
     }
@@ -289,6 +325,7 @@ impl From<Volume> for VolumeRecord {
             name: s.name,
             size_bytes: s.size_bytes,
             ftt: s.ftt,
+            reserve_percent: s.reserve_percent.unwrap_or(0),
             objects: s.objects.into_iter().map(|id| ObjectId(id.0)).collect(),
         }
     }

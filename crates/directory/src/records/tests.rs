@@ -35,8 +35,13 @@ fn volume() -> VolumeRecord {
         name: "db-1".to_owned(),
         size_bytes: OBJECT_SECTORS_MAX * SECTOR_SIZE + 512,
         ftt: 1,
+        reserve_percent: 0,
         objects: vec![ObjectId(1), ObjectId(2)],
     }
+}
+
+fn reserved_volume() -> VolumeRecord {
+    VolumeRecord { reserve_percent: 30, ..volume() }
 }
 
 fn host() -> HostRecord {
@@ -51,6 +56,7 @@ fn host() -> HostRecord {
 
 const OBJECT_JSON: &str = include_str!("../../fixtures/object-1.json");
 const VOLUME_JSON: &str = include_str!("../../fixtures/volume-1.json");
+const RESERVED_JSON: &str = include_str!("../../fixtures/volume-2.json");
 const HOST_JSON: &str = include_str!("../../fixtures/host-1.json");
 const ALIVE_JSON: &str = include_str!("../../fixtures/alive-1.json");
 const CLUSTER_JSON: &str = include_str!("../../fixtures/cluster-1.json");
@@ -62,6 +68,7 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
     let pairs = [
         (object().encode(), OBJECT_JSON),
         (volume().encode(), VOLUME_JSON),
+        (reserved_volume().encode(), RESERVED_JSON),
         (host().encode(), HOST_JSON),
         (alive.encode(), ALIVE_JSON),
         (cluster.encode(), CLUSTER_JSON),
@@ -71,6 +78,7 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
     }
     assert_eq!(ObjectRecord::decode(OBJECT_JSON.as_bytes()).unwrap(), object());
     assert_eq!(VolumeRecord::decode(VOLUME_JSON.as_bytes()).unwrap(), volume());
+    assert_eq!(VolumeRecord::decode(RESERVED_JSON.as_bytes()).unwrap(), reserved_volume());
     assert_eq!(HostRecord::decode(HOST_JSON.as_bytes()).unwrap(), host());
     assert_eq!(AliveRecord::decode(ALIVE_JSON.as_bytes()).unwrap(), alive);
     assert_eq!(ClusterRecord::decode(CLUSTER_JSON.as_bytes()).unwrap(), cluster);
@@ -124,6 +132,24 @@ fn what_is_not_exactly_a_record_is_refused() {
     for (from, to) in edits {
         assert_refused(VOLUME_JSON, VolumeRecord::decode, from, to);
     }
+    let reserve = "\"reserve_percent\":30";
+    let edits = [
+        ("\"format\":2", "\"format\":1"),
+        ("\"format\":2", "\"format\":3"),
+        (reserve, "\"reserve_percent\":0"),
+        (reserve, "\"reserve_percent\":101"),
+        (reserve, "\"reserve_percent\":null"),
+        ("\"reserve_percent\":30,", ""),
+    ];
+    for (from, to) in edits {
+        assert_refused(RESERVED_JSON, VolumeRecord::decode, from, to);
+    }
+    assert_refused(
+        VOLUME_JSON,
+        VolumeRecord::decode,
+        "\"ftt\":1",
+        "\"ftt\":1,\"reserve_percent\":9",
+    );
     assert_refused(HOST_JSON, HostRecord::decode, "tcp:", "udp:");
     assert_refused(HOST_JSON, HostRecord::decode, "\"id\":31", "\"id\":0");
     assert_refused(CLUSTER_JSON, ClusterRecord::decode, "\"c1\"", "\"0\"");

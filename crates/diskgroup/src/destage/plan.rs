@@ -145,6 +145,7 @@ impl State {
         let fresh = batch.fresh.get(&key).copied();
         let chunk = base.or(fresh).or_else(|| {
             let chunk = self.capacity[device].free.pop()?;
+            self.capacity[device].in_hand += 1;
             batch.fresh.insert(key, chunk);
             // Zeros leave no trace while the chunk is not on capacity, in this batch or in an
             // earlier one. Nothing above K was destaged, so K covers them (rule 30).
@@ -230,16 +231,23 @@ pub(super) async fn fold(
     Ok(())
 }
 
-/// A block that was merged from these pieces and what is below, to be appended as a whole.
+/// A block that was merged from these pieces and what is below, to be appended as a whole. Zeros
+/// stay zeros: no chunk was set aside for them, and as data they would take one, or wait for one in
+/// the log for ever.
 fn folded(serial: u32, block: u64, lsn: u64, whole: Vec<u8>, pieces: &[Piece]) -> Move {
     let places = pieces.iter().map(|piece| piece.place).collect();
+    let is_zero = whole.iter().all(|byte| *byte == 0);
+    let (kind, crcs, payload) = match is_zero {
+        true => (EntryKind::Zero, Vec::new(), Vec::new()),
+        false => (EntryKind::Data, vec![crc32c(&whole)], whole),
+    };
     Move {
         serial,
-        kind: EntryKind::Data,
+        kind,
         range: SectorRange::new(block * BLOCK_SECTORS, BLOCK_SECTORS),
         lsn: Lsn(lsn),
-        crcs: vec![crc32c(&whole)],
-        payload: whole,
+        crcs,
+        payload,
         id: None,
         still: Still::Pieces(block_key(serial, block), places),
     }

@@ -129,7 +129,8 @@ async fn wait_for_tokens(inner: &Inner) -> Result<(), GroupError> {
             let state = inner.state.borrow();
             let idle_at = state.last_append + inner.options.idle_after;
             let fill = state.fill();
-            if state.drain_all || state.pace.may_destage(fill) || inner.env.now() >= idle_at {
+            let is_now = state.drain_all || state.wants_space();
+            if is_now || state.pace.may_destage(fill) || inner.env.now() >= idle_at {
                 return Ok(());
             }
             idle_at

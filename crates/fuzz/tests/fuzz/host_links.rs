@@ -299,7 +299,12 @@ fn answered(input: &[u8]) {
 /// Creates a volume with a copy on host 2 and writes to it, as far as that goes.
 async fn use_volume(env: &Env) {
     env.sleep(Duration::from_millis(300)).await;
-    let create = Command::VolumeCreate { name: "vm".to_owned(), size_bytes: 4 << 20, ftt: 1 };
+    let create = Command::VolumeCreate {
+        name: "vm".to_owned(),
+        size_bytes: 4 << 20,
+        ftt: 1,
+        reserve_percent: 0,
+    };
     let _ = ask(env, create).await;
     let Ok(link) = env.dial(Address::Unix("/nbd.sock".to_owned())).await else { return };
     let mut bytes = 3_u32.to_be_bytes().to_vec();

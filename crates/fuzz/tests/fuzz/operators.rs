@@ -72,7 +72,8 @@ fn commands() -> Vec<Vec<u8>> {
     let name = || "vm-1".to_owned();
     let commands = [
         Command::Status,
-        Command::VolumeCreate { name: name(), size_bytes: 1 << 30, ftt: 1 },
+        Command::VolumeCreate { name: name(), size_bytes: 1 << 30, ftt: 1, reserve_percent: 7 },
+        Command::GroupShow { id: name() },
         Command::VolumeShow { name: name() },
         Command::VolumeDelete { name: name() },
         Command::Stop,
@@ -116,7 +117,7 @@ fn volume_spec_of(input: &[u8]) {
             Err(error) => one_line(&error),
         }
     }
-    if let Ok(chosen) = place(ftt, None, &candidates) {
+    if let Ok(chosen) = place(ftt, None, &candidates, &[]) {
         assert_eq!(chosen.len(), usize::from(ftt) + 1);
     }
 }

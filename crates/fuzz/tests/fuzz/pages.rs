@@ -167,6 +167,7 @@ fn row_of(input: &[u8]) {
         destaged: Lsn(from.edge()),
         commit: Lsn(from.edge()),
         durable: Lsn(from.edge()),
+        reserve: from.u32(),
         clients: marked(from.rest()),
     };
     assert_eq!(decode(&encode(&row)), Ok(row));

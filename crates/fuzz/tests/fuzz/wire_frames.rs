@@ -207,7 +207,7 @@ fn wire_request(from: &mut Source<'_>) -> Request {
 fn client_request(from: &mut Source<'_>) -> Request {
     let (object, term) = (ObjectId(from.u64()), term(from));
     let kind = from.u8();
-    match kind % 8 {
+    match kind % 9 {
         _ if kind >= 248 => {
             let component = ComponentId(from.u64());
             Request::Repair { object, term, component, range: chunk_range(from) }
@@ -227,6 +227,7 @@ fn client_request(from: &mut Source<'_>) -> Request {
             let id = from.flag().then(|| request(from));
             Request::ClientWrite { object, term, id, range, kind, crcs, payload }
         }
+        7 => Request::ReserveSpace { component: ComponentId(from.u64()), chunks: from.u32() },
         _ => Request::ClientExtents { object, term, range: any_range(from) },
     }
 }

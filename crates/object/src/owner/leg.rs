@@ -13,6 +13,10 @@ use env::channel::OneSender;
 use std::collections::VecDeque;
 use wire::{Crcs, Marks, Request, Target, WriteKind};
 
+/// A leg with fewer free chunks than this takes no writes that may allocate: what was promised to
+/// writes in flight, and the store's own needs, come out of it (rule 2, trap 14).
+pub(crate) const FREE_CHUNKS_RESERVE: u32 = 16;
+
 /// Whether frames can be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Link {
@@ -76,7 +80,7 @@ pub(crate) struct Leg {
     /// Highest lsn that it answered; never falls (section 6).
     pub(crate) acked: Lsn,
     pub(crate) unacked: VecDeque<Frame>,
-    /// Chunks that its group had free at its last answer (rule 2).
+    /// Chunks that it could take at its last answer (rule 2).
     pub(crate) free_chunks: u32,
     pub(crate) progress_at: Instant,
     /// When and where it was last fenced: only a grant that matches covers it (rules 21, 52a).
@@ -89,6 +93,11 @@ impl Leg {
     pub(crate) fn target(&self, object: ObjectId, term: Term) -> Target {
         let (component, seat, session) = (self.component, self.seat, self.session);
         Target { object, component, term, seat, session }
+    }
+
+    /// Whether it takes no writes that may allocate.
+    pub(crate) fn is_full(&self) -> bool {
+        self.free_chunks < FREE_CHUNKS_RESERVE
     }
 
     /// The request that carries `frame` next in this session.

@@ -16,7 +16,7 @@ mod write;
 
 pub(crate) use change::{Cas, ChangeError, compare_and_swap};
 pub(crate) use fence::{Fence, FenceAnswer};
-pub(crate) use leg::{Frame, Leg, Link, Role};
+pub(crate) use leg::{FREE_CHUNKS_RESERVE, Frame, Leg, Link, Role};
 pub(crate) use range_lock::{Mode, RangeGuard, RangeLock};
 pub(crate) use read::{Found, Source};
 pub(crate) use window::{LEGS_MAX, Mask, Window};
@@ -382,24 +382,34 @@ impl Owner {
         }
     }
 
-    /// One CommitInfo to every live leg that has not been told the current K.
-    pub(crate) fn send_commit(&self) {
+    /// One CommitInfo to every live leg that has not been told the current K, and to those that are
+    /// full: they say when they are not any more.
+    pub(crate) fn send_commit(self: &Rc<Self>) {
         let requests: Vec<_> = {
             let mut state = self.state.borrow_mut();
             let commit = state.commit();
-            let stale = |leg: &&mut Leg| leg.link == Link::Live && leg.told < commit;
+            let stale =
+                |leg: &&mut Leg| leg.link == Link::Live && (leg.told < commit || leg.is_full());
             let legs = state.legs.iter_mut().filter(stale);
             legs.map(|leg| {
                 leg.told = commit;
                 let target = leg.target(self.id, self.term);
-                (leg.host, wire::Request::CommitInfo { target, commit })
+                (leg.host, target, wire::Request::CommitInfo { target, commit })
             })
             .collect()
         };
-        for (host, request) in requests {
+        for (host, target, request) in requests {
             let call = self.context.peers.call(host, request);
+            let owner = Rc::clone(self);
             // A lost one is repeated by the next frame or the next change of K.
-            self.spawn("commit info", async move { drop(call.await) });
+            self.spawn("commit info", async move {
+                if let Ok(wire::Response::Durable { free_chunks, .. }) = call.await
+                    && let Some(leg) = owner.state.borrow_mut().leg_mut(target.component)
+                    && leg.session == target.session
+                {
+                    leg.free_chunks = free_chunks;
+                }
+            });
         }
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Writes: lock, lsn, all required legs in parallel, answer when all have it (rules 1-7).
 
-use super::{Frame, Leg, Link, Mask, Mode, Owner, Phase, Role, Ticket};
+use super::{Frame, Link, Mask, Mode, Owner, Phase, Role, Ticket};
 use crate::objects::ObjectError;
 use crate::objects::ReadData;
 use base::{CHUNK_SECTORS, ComponentId, HostId, Lsn, Mark, RequestId, SectorRange, Session};
@@ -10,10 +10,6 @@ use env::channel::{OneReceiver, oneshot};
 use peer::PeerError;
 use std::rc::Rc;
 use wire::{Crcs, Failure, Marks, Refusal, Request, Response, WriteKind};
-
-/// A leg with fewer free chunks than this takes no writes that may allocate: what was promised to
-/// writes in flight, and the store's own needs, come out of it (rule 2, trap 14).
-const FREE_CHUNKS_RESERVE: u32 = 16;
 
 /// What is written, without where.
 pub(crate) struct Content {
@@ -53,7 +49,10 @@ impl Owner {
             base::hit(base::Probe::RequestKnown);
             return Ok(());
         }
-        self.check_space(range, kind)?;
+        if kind == WriteKind::Data && self.has_full_leg() {
+            self.check_space(range).await?;
+            self.check_serving()?;
+        }
         self.busy_at.set(self.now());
         let (done, answer) = oneshot();
         let marks = id.map(Mark::Done).into_iter().collect();
@@ -63,27 +62,43 @@ impl Owner {
         answer.recv().await.unwrap_or(Err(ObjectError::NotOwner))
     }
 
+    fn has_full_leg(&self) -> bool {
+        self.state.borrow().legs.iter().any(|leg| leg.is_full() && leg.role != Role::Joining)
+    }
+
     /// Rule 2: "full" is found out before an lsn is given, never by one replica alone. What is
-    /// allocated already can be written for ever (trap 14).
-    fn check_space(&self, range: SectorRange, kind: WriteKind) -> Result<(), ObjectError> {
-        let local = {
+    /// allocated already can be written for ever (trap 14): the local component says so, or where
+    /// there is none, those that are full.
+    async fn check_space(self: &Rc<Self>, range: SectorRange) -> Result<(), ObjectError> {
+        let me = self.context.me.host;
+        let chunk = range.start / CHUNK_SECTORS;
+        let (local, full) = {
             let state = self.state.borrow();
-            let is_full =
-                |leg: &Leg| leg.role != Role::Joining && leg.free_chunks < FREE_CHUNKS_RESERVE;
-            if kind != WriteKind::Data || !state.legs.iter().any(is_full) {
-                return Ok(());
-            }
-            let me = self.context.me.host;
             let local = state.legs.iter().find(|leg| leg.host == me && leg.role == Role::Active);
-            local.map(|leg| leg.component)
+            let full = state.legs.iter().filter(|leg| leg.is_full() && leg.role != Role::Joining);
+            let full: Vec<_> = full.map(|leg| (leg.host, leg.target(self.id, self.term))).collect();
+            (local.map(|leg| leg.component), full)
         };
-        let start = range.start / CHUNK_SECTORS * CHUNK_SECTORS;
-        let chunk = SectorRange::new(start, CHUNK_SECTORS.min(self.sectors - start));
-        let group = local.and_then(|id| Some((id, self.context.group_of(id)?)));
-        let is_allocated = group.is_some_and(|(id, group)| {
-            group.extents(id, chunk).iter().any(|(_, is_allocated)| *is_allocated)
-        });
-        if is_allocated { Ok(()) } else { Err(ObjectError::Full) }
+        if let Some((id, group)) = local.and_then(|id| Some((id, self.context.group_of(id)?))) {
+            let start = chunk * CHUNK_SECTORS;
+            let whole = SectorRange::new(start, CHUNK_SECTORS.min(self.sectors - start));
+            let extents = group.extents(id, whole);
+            let is_allocated = extents.iter().any(|(_, is_allocated)| *is_allocated);
+            return if is_allocated { Ok(()) } else { Err(ObjectError::Full) };
+        }
+        let since = self.state.borrow().window.given();
+        for (host, target) in full {
+            let request = Request::ListChanged { target, since, cursor: chunk };
+            let call = self.context.peers.call(host, request);
+            let answer = self.env().timeout(self.options().lease_wait, call).await;
+            // One that does not answer is asked with the write itself.
+            if let Ok(Ok(Response::Changed { held, .. })) = answer
+                && held.first().is_none_or(|word| word & 1 == 0)
+            {
+                return Err(ObjectError::Full);
+            }
+        }
+        Ok(())
     }
 
     /// Gives the next lsn and sends to every leg in `only` (all where `None`), in the same turn.

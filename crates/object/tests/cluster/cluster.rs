@@ -191,12 +191,17 @@ impl Cluster {
     }
 
     pub fn create_as(&self, record: ObjectRecord) {
+        self.create_with(record, 0);
+    }
+
+    /// It exists, and so many percent of it are kept for it.
+    pub fn create_with(&self, record: ObjectRecord, reserve_percent: u8) {
         let up = || self.hosts.iter().all(|host| host.objects.borrow().is_some());
         assert!(self.world.run_until(Duration::from_secs(20), up), "hosts start");
         let objects = self.objects(0).unwrap();
         let env = self.world.env(self.hosts[0].key).unwrap();
         let done = self.on(0, Duration::from_secs(20), async move {
-            objects.create(record.clone()).await.expect("components are made");
+            objects.create(record.clone(), reserve_percent).await.expect("components are made");
             let directory = Directory::connect(&env, address(9, 2379));
             let put = Transaction::new().put(object_key(record.id), record.encode());
             directory.transact(put).await.expect("the record is written");

@@ -27,6 +27,7 @@ const CLIENT_WRITE: u8 = REQUESTS + 12;
 const CLIENT_EXTENTS: u8 = REQUESTS + 13;
 const SET_CLIENTS: u8 = REQUESTS + 14;
 const REPAIR: u8 = REQUESTS + 15;
+const RESERVE_SPACE: u8 = REQUESTS + 16;
 
 pub(super) fn takes_payload(kind: u8) -> bool {
     matches!(kind, WRITE | CLIENT_WRITE)
@@ -44,6 +45,7 @@ pub(super) fn kind_of(request: &Request) -> u8 {
         Request::SetClients { .. } => SET_CLIENTS,
         Request::CreateComponent { .. } => CREATE_COMPONENT,
         Request::DeleteComponent { .. } => DELETE_COMPONENT,
+        Request::ReserveSpace { .. } => RESERVE_SPACE,
         Request::HandOver { .. } => HAND_OVER,
         Request::ClientOpen { .. } => CLIENT_OPEN,
         Request::ClientRead { .. } => CLIENT_READ,
@@ -108,6 +110,10 @@ pub(super) fn put(request: &Request, out: &mut Vec<u8>) {
         Request::DeleteComponent { object, component } => {
             put_u64(out, object.0);
             put_u64(out, component.0);
+        }
+        Request::ReserveSpace { component, chunks } => {
+            put_u64(out, component.0);
+            put_u32(out, *chunks);
         }
         _ => put_client(request, out),
     }
@@ -186,6 +192,9 @@ pub(super) fn take(fields: &mut Fields<'_>, payload: Slice) -> Result<Request, W
             object: ObjectId(fields.u64()?),
             component: ComponentId(fields.u64()?),
         },
+        RESERVE_SPACE => {
+            Request::ReserveSpace { component: ComponentId(fields.u64()?), chunks: fields.u32()? }
+        }
         _ => return take_client(fields, payload),
     })
 }

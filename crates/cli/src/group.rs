@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `gabion group ...` and `gabion disk list`: what the hosts say of their groups and devices.
+
+use crate::Fail;
+use crate::args::{Cli, GroupCommand};
+use crate::client;
+use crate::commands::gather;
+use crate::output::{self, say};
+use crate::target::Target;
+use anyhow::Result;
+use base::format_size;
+use host::{Command, DeviceKind, DeviceReport, GroupDetail, GroupReport, Role, SpaceReport};
+use serde::Serialize;
+
+/// A device with its place.
+#[derive(Serialize)]
+struct DiskLine<'a> {
+    host: &'a str,
+    /// Empty where the group did not open.
+    group: &'a str,
+    #[serde(flatten)]
+    device: &'a DeviceReport,
+}
+
+/// `gabion group ...`.
+pub fn group(cli: &Cli, command: &GroupCommand) -> Result<()> {
+    match command {
+        GroupCommand::List => list(cli),
+        GroupCommand::Show { group } => show(cli, group),
+    }
+}
+
+fn list(cli: &Cli) -> Result<()> {
+    let report = gather(&Target::find(cli)?)?;
+    output::print(cli.output, &report.groups, |groups| {
+        let rows = groups.iter().map(|group| {
+            let sum = |of: fn(&SpaceReport) -> u64| {
+                group.devices.iter().filter_map(|d| d.space.as_ref()).map(of).sum::<u64>()
+            };
+            vec![
+                group.host.clone(),
+                or_dash(&group.id),
+                group.devices.len().to_string(),
+                format!(
+                    "{:.0} % of {}",
+                    group.buffer_fill * 100.0,
+                    format_size(group.buffer_bytes)
+                ),
+                format_size(group.capacity_bytes),
+                format_size(sum(|s| s.allocated_bytes + s.reserved_bytes)),
+                format_size(sum(|s| s.promised_bytes)),
+                format_size(sum(|s| s.free_bytes + s.freeing_bytes)),
+                state_of(group).to_owned(),
+            ]
+        });
+        let heading = [
+            "host",
+            "group",
+            "devices",
+            "write buffer",
+            "capacity",
+            "used",
+            "kept",
+            "free",
+            "state",
+        ];
+        output::table(&heading, rows.collect());
+        say_attention(groups);
+    })
+}
+
+fn show(cli: &Cli, wanted: &str) -> Result<()> {
+    let target = Target::find(cli)?;
+    let report = gather(&target)?;
+    let all = || report.groups.iter().filter(|group| !group.id.is_empty());
+    let found: Vec<_> = all().filter(|group| group.id.starts_with(wanted)).collect();
+    let exact = found.iter().find(|group| group.id == wanted);
+    let id = match (exact, found.as_slice()) {
+        (Some(group), _) | (None, [group]) => group.id.clone(),
+        (None, []) => {
+            return Err(Fail::failed(format!(
+                "no host that answers has an open disk group '{}': see 'gabion group list'",
+                wanted.escape_debug()
+            ))
+            .into());
+        }
+        (None, _) => {
+            return Err(Fail::usage(format!(
+                "{} disk groups begin with '{wanted}': give more digits",
+                found.len()
+            ))
+            .into());
+        }
+    };
+    let command = Command::GroupShow { id };
+    let mut answers = target.control_sockets().into_iter();
+    let detail = answers.find_map(|socket| client::ask::<GroupDetail>(&socket, &command).ok());
+    let Some(detail) = detail else {
+        return Err(Fail::failed("the host of that disk group has just gone: try again").into());
+    };
+    output::print(cli.output, &detail, people)
+}
+
+fn people(detail: &GroupDetail) {
+    let group = &detail.group;
+    say!(
+        "group {} on {}: {}, write buffer {:.0} % of {}\n",
+        group.id,
+        group.host,
+        state_of(group),
+        group.buffer_fill * 100.0,
+        format_size(group.buffer_bytes)
+    );
+    disk_table(group.devices.iter().map(|device| (group, device)).collect());
+    for device in &group.devices {
+        if let Some(space) = &device.space {
+            say!("");
+            space_table(device, space);
+        }
+    }
+    if !detail.components.is_empty() {
+        say!("");
+        let rows = detail.components.iter().map(|c| {
+            vec![
+                c.volume.clone().unwrap_or_else(|| "-".to_owned()),
+                c.object.clone(),
+                c.component.clone(),
+                format_size(c.size_bytes),
+                format_size(c.used_bytes),
+                size_or_dash(c.reserve_bytes),
+            ]
+        });
+        let heading = ["volume", "object", "component", "size", "used", "kept for it"];
+        output::table(&heading, rows.collect());
+    }
+    say_attention(std::slice::from_ref(group));
+}
+
+fn space_table(device: &DeviceReport, space: &SpaceReport) {
+    let parts = [
+        ("data", space.allocated_bytes),
+        ("set aside for the write buffer", space.reserved_bytes),
+        ("kept for volumes with a reserve", space.promised_bytes),
+        ("waiting for its discard", space.freeing_bytes),
+        ("free", space.free_bytes),
+        ("the store's own", space.metadata_bytes),
+        ("unusable rest", space.unusable_bytes),
+        ("together", parts_sum(space)),
+    ];
+    let rows = parts.map(|(what, bytes)| vec![what.to_owned(), format_size(bytes)]);
+    say!("{}", device.path);
+    output::table(&["space", "bytes"], rows.to_vec());
+}
+
+fn parts_sum(space: &SpaceReport) -> u64 {
+    let chunks = space.allocated_bytes + space.reserved_bytes + space.promised_bytes;
+    let free = space.freeing_bytes + space.free_bytes;
+    chunks + free + space.metadata_bytes + space.unusable_bytes
+}
+
+/// `gabion disk list`.
+pub fn disk_list(cli: &Cli) -> Result<()> {
+    let report = gather(&Target::find(cli)?)?;
+    let all = report.groups.iter().flat_map(|group| group.devices.iter().map(move |d| (group, d)));
+    let all: Vec<(&GroupReport, &DeviceReport)> = all.collect();
+    let line = |(group, device): &(&'_ GroupReport, &'_ DeviceReport)| -> serde_json::Value {
+        let line = DiskLine { host: &group.host, group: &group.id, device };
+        serde_json::to_value(line).unwrap_or_default()
+    };
+    let lines: Vec<_> = all.iter().map(line).collect();
+    output::print(cli.output, &lines, |_| {
+        disk_table(all);
+        say_attention(&report.groups);
+    })
+}
+
+fn disk_table(devices: Vec<(&GroupReport, &DeviceReport)>) {
+    let rows = devices.into_iter().map(|(group, device)| {
+        vec![
+            group.host.clone(),
+            device.path.clone(),
+            match device.role {
+                Role::Cache => "cache",
+                Role::Capacity => "capacity",
+            }
+            .to_owned(),
+            match device.kind {
+                DeviceKind::Ssd => "ssd",
+                DeviceKind::Hdd => "hdd",
+                DeviceKind::File => "file",
+                DeviceKind::Unknown => "-",
+            }
+            .to_owned(),
+            size_or_dash(device.size_bytes),
+            if device.size_bytes > 0 { format_size(device.used_bytes) } else { "-".to_owned() },
+            device.model.clone().unwrap_or_else(|| "-".to_owned()),
+            or_dash(&group.id),
+            device.state.clone(),
+        ]
+    });
+    let heading = ["host", "device", "role", "kind", "size", "used", "model", "group", "state"];
+    output::table(&heading, rows.collect());
+}
+
+/// One word for a table; [`say_attention`] tells the rest.
+fn state_of(group: &GroupReport) -> &'static str {
+    match (group.state.as_str(), group.id.is_empty()) {
+        ("ok", _) => "ok",
+        (_, true) => "out of service",
+        (_, false) => "takes no writes",
+    }
+}
+
+/// What is wrong with groups and devices, with the next step.
+pub fn say_attention(groups: &[GroupReport]) {
+    for group in groups.iter().filter(|group| group.state != "ok") {
+        say!("\nattention: {}: {}", group.host, group.state);
+    }
+    for group in groups {
+        for line in &group.attention {
+            say!("\nattention: {}: {line}", group.host);
+        }
+    }
+}
+
+fn or_dash(text: &str) -> String {
+    if text.is_empty() { "-".to_owned() } else { text.to_owned() }
+}
+
+fn size_or_dash(bytes: u64) -> String {
+    if bytes == 0 { "-".to_owned() } else { format_size(bytes) }
+}

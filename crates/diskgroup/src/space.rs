@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Who has the space of a capacity device, and who may still take some.
+//!
+//! A chunk is allocated, or set aside for what the log holds, or promised to a component with a
+//! reserve, or free. A component takes chunks of its own reserve first; what is promised to others
+//! it never gets. A chunk that it gives back is promised to it again while it has less than its
+//! reserve.
+
+use crate::capacity::CapacityState;
+use crate::group::DiskGroup;
+use crate::state::State;
+use crate::types::GroupError;
+use base::{CHUNK_SIZE, ComponentId, ObjectId};
+use format::CapacityLayout;
+
+/// Where the bytes of a capacity device are; each is in exactly one place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Space {
+    /// Before the first chunk: superblocks, component table, journal, chunk map, checksum pages and
+    /// the gaps between them.
+    pub metadata_bytes: u64,
+    /// Chunks of components.
+    pub allocated_bytes: u64,
+    /// Chunks set aside for data that only the write buffer holds.
+    pub reserved_bytes: u64,
+    /// Chunks kept for volumes with a reserve, beyond what these have taken.
+    pub promised_bytes: u64,
+    /// Chunks given back that wait for their discard, beyond those that are set aside again.
+    pub freeing_bytes: u64,
+    /// Chunks that any component may take.
+    pub free_bytes: u64,
+    /// Behind the last chunk: less than a chunk, or what the device grew by since its format.
+    pub unusable_bytes: u64,
+}
+
+impl Space {
+    /// All of it: the device's size.
+    #[must_use]
+    pub fn total_bytes(&self) -> u64 {
+        self.metadata_bytes + self.chunk_bytes() + self.unusable_bytes
+    }
+
+    /// All chunks.
+    #[must_use]
+    pub fn chunk_bytes(&self) -> u64 {
+        self.taken_bytes() + self.freeing_bytes + self.free_bytes
+    }
+
+    /// Chunks that a new component cannot have.
+    #[must_use]
+    pub fn taken_bytes(&self) -> u64 {
+        self.allocated_bytes + self.reserved_bytes + self.promised_bytes
+    }
+
+    /// Part of the chunks that a new component cannot have, percent, rounded down.
+    #[must_use]
+    pub fn taken_percent(&self) -> u64 {
+        let chunks = (self.chunk_bytes() / CHUNK_SIZE).max(1);
+        self.taken_bytes() / CHUNK_SIZE * 100 / chunks
+    }
+}
+
+/// What a device is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceRole {
+    /// Holds the write buffer; so many of its bytes are in use.
+    Cache {
+        /// Bytes of the write buffer in use.
+        used_bytes: u64,
+    },
+    /// Holds components.
+    Capacity(Space),
+}
+
+/// One device of an open group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceStatus {
+    /// Its path.
+    pub path: String,
+    /// Its size.
+    pub size_bytes: u64,
+    /// Whether it is a file, not a block device.
+    pub is_file: bool,
+    /// What it is for.
+    pub role: DeviceRole,
+}
+
+/// Whether a reserve may be more than there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reserve {
+    /// Refused where not all of it is free and promised to nobody.
+    IfFree,
+    /// Taken over as it is: it was promised elsewhere before.
+    Anyway,
+}
+
+/// A device is short of space with less than one in so many of its chunks to give ...
+const SHORT_PART: u64 = 16;
+/// ... or with fewer than so many, half as many again as owners leave free; small devices with less
+/// than half of their chunks.
+const SHORT_CHUNKS: u64 = 24;
+
+impl CapacityState {
+    fn is_short(&self) -> bool {
+        let (available, chunks) = (self.available(), self.map.len() as u64);
+        available < chunks / SHORT_PART || available < SHORT_CHUNKS.min(chunks / 2)
+    }
+
+    /// The books of a device of `size` bytes.
+    pub(crate) fn space(&self, layout: &CapacityLayout, size: u64) -> Space {
+        let chunks = self.map.len() as u64;
+        let unallocated = self.unallocated().min(chunks);
+        // What destage has in hand it took for something set aside.
+        let reserved = u64::from(self.reserved.max(self.in_hand)).min(unallocated);
+        let promised = self.promised.min(unallocated - reserved);
+        let rest = unallocated - reserved - promised;
+        let freeing = (self.freeing.len() as u64 + u64::from(self.discarding)).min(rest);
+        Space {
+            metadata_bytes: layout.chunk_start,
+            allocated_bytes: (chunks - unallocated) * CHUNK_SIZE,
+            reserved_bytes: reserved * CHUNK_SIZE,
+            promised_bytes: promised * CHUNK_SIZE,
+            freeing_bytes: freeing * CHUNK_SIZE,
+            free_bytes: (rest - freeing) * CHUNK_SIZE,
+            unusable_bytes: size.saturating_sub(layout.chunk_start + chunks * CHUNK_SIZE),
+        }
+    }
+}
+
+impl State {
+    /// An entry in a segment of the log: where it is no data, space may come back with it.
+    pub(crate) fn note_discard(&mut self, is_data: bool, segment: u64) {
+        if !is_data {
+            self.last_discard = self.last_discard.max(Some(segment));
+        }
+    }
+
+    /// Whether the log holds discards that would give space back to a device that is short of it:
+    /// then they do not wait for the log to fill or for appends to pause.
+    pub(crate) fn wants_space(&self) -> bool {
+        let is_pending = self.last_discard.is_some_and(|segment| segment >= self.log.tail);
+        is_pending && self.capacity.iter().any(CapacityState::is_short)
+    }
+
+    /// A component has one more chunk, on capacity or set aside.
+    pub(crate) fn hold(&mut self, serial: u32) {
+        self.count_held(serial, |held| held.saturating_add(1));
+    }
+
+    /// It has one less.
+    pub(crate) fn let_go(&mut self, serial: u32) {
+        self.count_held(serial, |held| held.saturating_sub(1));
+    }
+
+    fn count_held(&mut self, serial: u32, change: impl Fn(u32) -> u32) {
+        let Some(component) = self.components.get_mut(serial) else { return };
+        let before = component.promised();
+        component.held = change(component.held);
+        let (device, after) = (component.device, component.promised());
+        let promised = &mut self.capacity[device].promised;
+        *promised = *promised + after - before;
+    }
+}
+
+impl DiskGroup {
+    /// The cache device, then the capacity devices, as they are now.
+    #[must_use]
+    pub fn devices(&self) -> Vec<DeviceStatus> {
+        let inner = self.shared();
+        let state = inner.state.borrow();
+        let cache = DeviceStatus {
+            path: inner.cache_path.clone(),
+            size_bytes: inner.cache.info().size,
+            is_file: inner.cache.info().is_file,
+            role: DeviceRole::Cache { used_bytes: state.log.used_bytes() },
+        };
+        let capacity = inner.devices.iter().zip(&state.capacity).map(|(device, capacity)| {
+            let info = device.disk.info();
+            DeviceStatus {
+                path: device.path.clone(),
+                size_bytes: info.size,
+                is_file: info.is_file,
+                role: DeviceRole::Capacity(capacity.space(&device.layout, info.size)),
+            }
+        });
+        std::iter::once(cache).chain(capacity).collect()
+    }
+
+    /// Chunks of all devices that any component may take.
+    #[must_use]
+    pub fn free_chunks(&self) -> u64 {
+        let state = self.shared().state.borrow();
+        state.capacity.iter().map(CapacityState::available).sum()
+    }
+
+    /// Chunks that this component may still take: of its device, its own reserve included; 0 where
+    /// there is no such component.
+    #[must_use]
+    pub fn free_chunks_of(&self, id: ComponentId) -> u64 {
+        let state = self.shared().state.borrow();
+        let component = state.components.by_id(id);
+        component.map_or(0, |c| state.capacity[c.device].available_to(c.promised()))
+    }
+
+    /// As [`DiskGroup::create_component`], for a volume that is being created: refused where every
+    /// device has [`crate::GroupOptions::full_percent`] of its chunks taken or more.
+    ///
+    /// # Errors
+    /// As there; [`GroupError::Full`] also where the devices are too full.
+    pub async fn admit_component(
+        &self,
+        id: ComponentId,
+        object: ObjectId,
+        sectors: u64,
+    ) -> Result<(), GroupError> {
+        self.create_below(id, object, sectors, Some(self.shared().options.full_percent)).await
+    }
+
+    /// Keeps `chunks` for a component, those that it has included; 0 ends it. In force at once,
+    /// durable on return.
+    ///
+    /// # Errors
+    /// [`GroupError::Full`] where they are not there ([`Reserve::IfFree`]): nothing has changed;
+    /// [`GroupError::UnknownComponent`], [`GroupError::Fenced`].
+    pub async fn reserve_space(
+        &self,
+        id: ComponentId,
+        chunks: u32,
+        reserve: Reserve,
+    ) -> Result<(), GroupError> {
+        let inner = self.shared();
+        let _permit = inner.table.acquire(1).await;
+        inner.check_open()?;
+        let (row, device, place) = {
+            let mut state = inner.state.borrow_mut();
+            let state = &mut *state;
+            let Some(component) = state.components.by_id_mut(id) else {
+                return Err(GroupError::UnknownComponent { component: id });
+            };
+            if component.row.reserve == chunks {
+                return Ok(());
+            }
+            let capacity = &mut state.capacity[component.device];
+            let before = component.promised();
+            let after = u64::from(chunks.saturating_sub(component.held));
+            let free = capacity.available() + before;
+            if reserve == Reserve::IfFree && after > free {
+                return Err(GroupError::Full { free });
+            }
+            component.row.reserve = chunks;
+            capacity.promised = capacity.promised + after - before;
+            (component.row.clone(), component.device, component.place)
+        };
+        // Both pages: what was promised outlives the rot of either.
+        for _ in 0..2 {
+            inner.write_row(device, place, row.clone()).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a host tells of its disk groups and their devices.
+
+use crate::config::Tuning;
+use crate::node::ClosedGroup;
+use crate::operations::{Operations, Outcome, failed};
+use crate::report::{
+    DeviceKind, DeviceReport, GroupDetail, GroupReport, HeldReport, Role, SpaceReport,
+};
+use crate::scrub::Scrubber;
+use base::{CHUNK_SIZE, ComponentId, Map, ObjectId, SECTOR_SIZE, format_size};
+use diskgroup::{ComponentInfo, DeviceRole, DeviceStatus, DiskGroup, Space};
+
+/// What the operating system says of a device, as far as it was asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hardware {
+    /// Whether it has platters; `None`: nobody knows.
+    pub is_rotational: Option<bool>,
+    /// Vendor's name of it.
+    pub model: Option<String>,
+}
+
+impl Operations {
+    /// All groups of this host, those that did not open too.
+    pub(crate) fn group_reports(&self) -> Vec<GroupReport> {
+        let open = self.groups.iter().zip(self.scrubbers.iter());
+        let open = open.map(|(group, scrubber)| self.group_report(group, scrubber));
+        let closed = self.closed.iter().map(|group| self.closed_report(group));
+        open.chain(closed).collect()
+    }
+
+    /// One group with its components.
+    pub(crate) fn group_show(&self, id: &str) -> Outcome<GroupDetail> {
+        let mut open = self.groups.iter().zip(self.scrubbers.iter());
+        let Some((group, scrubber)) = open.find(|(group, _)| group.id().to_string() == id) else {
+            let host = self.view.host_name(self.me);
+            let id = id.escape_debug();
+            return Err(failed(format!("{host} has no open disk group '{id}'")));
+        };
+        let mut volumes: Map<ObjectId, String> = Map::new();
+        for volume in self.view.volumes() {
+            for object in &volume.objects {
+                volumes.insert(*object, volume.name.clone());
+            }
+        }
+        let held = |id: ComponentId| {
+            let info = group.component(id)?;
+            Some(held_report(id, &info, volumes.get(&info.object).cloned()))
+        };
+        let components = group.components().into_iter().filter_map(held).collect();
+        Ok(GroupDetail { group: self.group_report(group, scrubber), components })
+    }
+
+    fn group_report(&self, group: &DiskGroup, scrubber: &Scrubber) -> GroupReport {
+        let status = group.status();
+        let is_fenced = status.fenced.is_some();
+        let (host, id) = (self.view.host_name(self.me), group.id());
+        let mut lines = scrubber.attention();
+        let mut devices = Vec::new();
+        for device in group.devices() {
+            if let DeviceRole::Capacity(space) = device.role
+                && let Some(what) = attention(&self.tuning, &space).filter(|_| !is_fenced)
+            {
+                lines.push(format!(
+                    "capacity device {} {what} ('gabion group show {id}')",
+                    device.path
+                ));
+            }
+            let hardware = self.hardware.get(&device.path).cloned().unwrap_or_default();
+            devices.push(device_report(device, hardware, is_fenced, &self.tuning));
+        }
+        GroupReport {
+            host,
+            id: id.to_string(),
+            buffer_fill: status.buffer_fill,
+            buffer_bytes: status.buffer_bytes,
+            used_bytes: status.used_bytes,
+            capacity_bytes: status.capacity_bytes,
+            state: status.fenced.map_or_else(
+                || "ok".to_owned(),
+                |why| {
+                    format!(
+                        "the group takes no writes: {why}; its volumes are served by their other \
+                         copies; next: look at the device, then start this host again"
+                    )
+                },
+            ),
+            recovery_ms: self.recovery_ms,
+            attention: lines,
+            devices,
+        }
+    }
+
+    fn closed_report(&self, group: &ClosedGroup) -> GroupReport {
+        let cache = &group.cache;
+        let paths = std::iter::once((cache, Role::Cache));
+        let paths = paths.chain(group.capacity.iter().map(|path| (path, Role::Capacity)));
+        let device = |(path, role): (&String, Role)| {
+            let hardware = self.hardware.get(path).cloned().unwrap_or_default();
+            DeviceReport {
+                path: path.clone(),
+                role,
+                kind: kind(&hardware, false),
+                model: hardware.model,
+                size_bytes: 0,
+                used_bytes: 0,
+                state: "out of service".to_owned(),
+                space: None,
+            }
+        };
+        GroupReport {
+            host: self.view.host_name(self.me),
+            id: String::new(),
+            buffer_fill: 0.0,
+            buffer_bytes: 0,
+            used_bytes: 0,
+            capacity_bytes: 0,
+            state: format!(
+                "the group of {cache} is out of service: {}; its volumes are served by their other \
+                 copies; next: stop this host, look with 'gabion disk inspect', make the group \
+                 anew with 'gabion disk replace'",
+                group.error
+            ),
+            recovery_ms: 0.0,
+            attention: Vec::new(),
+            devices: paths.map(device).collect(),
+        }
+    }
+}
+
+fn held_report(id: ComponentId, info: &ComponentInfo, volume: Option<String>) -> HeldReport {
+    HeldReport {
+        component: id.to_string(),
+        object: info.object.to_string(),
+        volume,
+        size_bytes: info.sectors * SECTOR_SIZE,
+        used_bytes: u64::from(info.held) * CHUNK_SIZE,
+        reserve_bytes: u64::from(info.reserve) * CHUNK_SIZE,
+    }
+}
+
+fn device_report(
+    device: DeviceStatus,
+    hardware: Hardware,
+    is_fenced: bool,
+    tuning: &Tuning,
+) -> DeviceReport {
+    let (role, used_bytes, space) = match device.role {
+        DeviceRole::Cache { used_bytes } => (Role::Cache, used_bytes, None),
+        DeviceRole::Capacity(space) => {
+            (Role::Capacity, space.allocated_bytes + space.reserved_bytes, Some(space))
+        }
+    };
+    let percent = space.map_or(0, |space| space.taken_percent());
+    let state = match is_fenced {
+        true => "takes no writes",
+        false if percent >= u64::from(tuning.space_full_percent) => "full",
+        false if percent >= u64::from(tuning.space_warn_percent) => "filling up",
+        false => "ok",
+    };
+    DeviceReport {
+        path: device.path,
+        role,
+        kind: kind(&hardware, device.is_file),
+        model: hardware.model,
+        size_bytes: device.size_bytes,
+        used_bytes,
+        state: state.to_owned(),
+        space: space.map(SpaceReport::from),
+    }
+}
+
+fn kind(hardware: &Hardware, is_file: bool) -> DeviceKind {
+    match (hardware.is_rotational, is_file) {
+        (Some(true), _) => DeviceKind::Hdd,
+        (Some(false), _) => DeviceKind::Ssd,
+        (None, true) => DeviceKind::File,
+        (None, false) => DeviceKind::Unknown,
+    }
+}
+
+/// What a person should know of a device that fills up, and what to do.
+fn attention(tuning: &Tuning, space: &Space) -> Option<String> {
+    let percent = space.taken_percent();
+    if percent < u64::from(tuning.space_warn_percent) {
+        return None;
+    }
+    let (taken, all) = (format_size(space.taken_bytes()), format_size(space.chunk_bytes()));
+    let kept = match space.promised_bytes {
+        0 => String::new(),
+        promised => format!(", {} of it kept for volumes with a reserve", format_size(promised)),
+    };
+    let full = tuning.space_full_percent;
+    let effect = match percent >= u64::from(full) {
+        true => "it takes no new volumes",
+        false => "from there on it takes no new volumes",
+    };
+    let limit =
+        if percent >= u64::from(full) { String::new() } else { format!(", the limit is {full} %") };
+    Some(format!(
+        "is {percent} % taken ({taken} of {all}{kept}){limit}: {effect}; next: delete volumes or \
+         discard what they do not need (fstrim), or add a host; see what takes the space"
+    ))
+}
+
+impl From<Space> for SpaceReport {
+    fn from(space: Space) -> Self {
+        Self {
+            metadata_bytes: space.metadata_bytes,
+            allocated_bytes: space.allocated_bytes,
+            reserved_bytes: space.reserved_bytes,
+            promised_bytes: space.promised_bytes,
+            freeing_bytes: space.freeing_bytes,
+            free_bytes: space.free_bytes,
+            unusable_bytes: space.unusable_bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A device of 100 chunks of which so many are taken.
+    fn taken(chunks: u64) -> Space {
+        let allocated_bytes = chunks * CHUNK_SIZE;
+        Space { allocated_bytes, free_bytes: (100 - chunks) * CHUNK_SIZE, ..Space::default() }
+    }
+
+    fn of(space: Space) -> (String, Option<String>) {
+        let tuning = Tuning::default();
+        let status = DeviceStatus {
+            path: "/dev/x".to_owned(),
+            size_bytes: space.total_bytes(),
+            is_file: true,
+            role: DeviceRole::Capacity(space),
+        };
+        let report = device_report(status, Hardware::default(), false, &tuning);
+        (report.state, attention(&tuning, &space))
+    }
+
+    #[test]
+    fn a_device_that_fills_up_is_told_of_before_it_is_full() {
+        assert_eq!(of(taken(79)), ("ok".to_owned(), None));
+        let (state, attention) = of(taken(80));
+        let attention = attention.expect("at 80 %");
+        assert_eq!(state, "filling up");
+        assert!(attention.contains("80 %") && attention.contains("the limit is 90 %"));
+        let (state, attention) = of(taken(90));
+        let attention = attention.expect("at 90 %");
+        assert_eq!(state, "full");
+        assert!(attention.contains("it takes no new volumes") && !attention.contains('\n'));
+    }
+
+    #[test]
+    fn what_is_promised_and_what_the_log_holds_count_as_taken() {
+        let mut space = taken(50);
+        space.free_bytes -= 30 * CHUNK_SIZE;
+        space.promised_bytes = 20 * CHUNK_SIZE;
+        space.reserved_bytes = 10 * CHUNK_SIZE;
+        let (state, attention) = of(space);
+        assert_eq!(state, "filling up");
+        assert!(attention.expect("at 80 %").contains("20MiB of it kept"));
+    }
+}

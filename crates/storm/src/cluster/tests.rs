@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whole hosts that run out of space, without other faults.
+
+use super::*;
+use diskgroup::GroupOptions;
+use host::{GroupDetail, SpaceReport, StatusReport};
+use object::ObjectOptions;
+use std::time::Duration;
+use volume::{Device, VolumeError};
+
+const MIB: u64 = 1 << 20;
+/// Until space that was given back can be taken: destage, discards, and what owners are told.
+const SETTLE: Duration = Duration::from_secs(20);
+
+fn start(seed: u64) -> Cluster {
+    let mut plan = Plan::of_seed(seed);
+    (plan.hosts, plan.groups, plan.devices, plan.drift_ppm) = (3, 1, 1, Vec::new());
+    plan.sizes = CreateSizes { cache: 24 * MIB, capacity: 160 * MIB };
+    (plan.group, plan.object) = (GroupOptions::default(), ObjectOptions::default());
+    (plan.directory, plan.quirks) = Default::default();
+    let cluster = Cluster::new(&plan, None);
+    cluster.boot_directory();
+    (0..3).for_each(|index| cluster.boot(index, |_, _| async {}));
+    wait_for_hosts(&cluster);
+    cluster
+}
+
+fn wait_for_hosts(cluster: &Cluster) {
+    let is_up = || (0..3).all(|index| cluster.node(index).is_some());
+    assert!(cluster.world.run_until(Duration::from_secs(60), is_up), "the hosts start");
+}
+
+impl Cluster {
+    fn on<T: 'static>(&self, index: usize, work: impl AsyncFnOnce(Env) -> T + 'static) -> T {
+        let env = self.world.env(self.machines[index].key).expect("it runs");
+        let result = Rc::new(RefCell::new(None));
+        let (place, inner) = (Rc::clone(&result), env.clone());
+        let task = env.spawn("test", async move {
+            let value = work(inner).await;
+            *place.borrow_mut() = Some(value);
+        });
+        let is_done = self.world.run_until(Duration::from_secs(600), || result.borrow().is_some());
+        assert!(is_done, "it ends");
+        drop(task);
+        result.take().expect("it is done")
+    }
+
+    fn ask(&self, index: usize, command: Command) -> Result<serde_json::Value, String> {
+        match self.on(index, async move |env| ask(&env, command).await) {
+            Some(Reply::Ok(value)) => Ok(value),
+            Some(Reply::Error(failure)) => Err(failure.message),
+            None => panic!("host{} does not answer", index + 1),
+        }
+    }
+
+    fn create(&self, name: &str, mib: u64, reserve_percent: u8) -> Result<(), String> {
+        let (name, size_bytes) = (name.to_owned(), mib * MIB);
+        let create = Command::VolumeCreate { name, size_bytes, ftt: 2, reserve_percent };
+        self.ask(0, create).map(drop)
+    }
+
+    fn status(&self, index: usize) -> StatusReport {
+        let status = self.ask(index, Command::Status).expect("a status");
+        serde_json::from_value(status).expect("a status")
+    }
+
+    fn space(&self, index: usize) -> SpaceReport {
+        let status = self.status(index);
+        let device = &status.groups[0].devices[1];
+        let space = device.space.expect("of a capacity device");
+        let chunks = space.allocated_bytes + space.reserved_bytes + space.promised_bytes;
+        let rest = space.freeing_bytes + space.free_bytes + space.metadata_bytes;
+        assert_eq!(chunks + rest + space.unusable_bytes, device.size_bytes);
+        space
+    }
+
+    /// Writes one block of each MiB until there is no space; how many.
+    fn fill(&self, name: &'static str, from: u64, to: u64) -> u64 {
+        let node = self.node(0).expect("it runs");
+        self.on(0, async move |env| {
+            let device = node.exports().attach(name).expect("a volume");
+            for at in from..to {
+                let mut block = env.buf(4096);
+                block.fill(9);
+                match device.write(at * MIB, block.freeze()).await {
+                    Ok(()) => {}
+                    Err(VolumeError::Full) => return at - from,
+                    Err(error) => panic!("MiB {at} of {name}: {error}"),
+                }
+            }
+            to - from
+        })
+    }
+}
+
+#[test]
+fn a_full_cluster_says_so_keeps_its_promises_and_takes_what_is_given_back() {
+    let cluster = start(1);
+    cluster.create("thin", 1024, 0).expect("there is room");
+    cluster.create("kept", 64, 50).expect("there is room");
+    let promised = cluster.space(1).promised_bytes / MIB;
+    assert_eq!(promised, u64::from(object::reserve_chunks(64 * MIB / 512, 50)));
+
+    let filled = cluster.fill("thin", 0, 1024);
+    assert!((20..130).contains(&filled), "{filled} MiB");
+    assert!(cluster.fill("kept", 0, 64) >= 32, "half of it is kept for it");
+    for index in 0..3 {
+        let status = cluster.status(index);
+        let device = &status.groups[0].devices[1];
+        assert_eq!(device.state, "full");
+        let [line] = status.groups[0].attention.as_slice() else { panic!("{status:?}") };
+        assert!(line.contains(&device.path) && line.contains(&status.groups[0].id), "{line}");
+    }
+    let refused = cluster.create("more", 1, 0).expect_err("too full");
+    assert!(refused.contains("too full: host1, host2, host3"), "{refused}");
+
+    let node = cluster.node(0).expect("it runs");
+    cluster.on(0, async move |env| {
+        let device = node.exports().attach("thin").expect("a volume");
+        let mut block = env.buf(8192);
+        block.fill(7);
+        device.write(3 * MIB, block.freeze()).await.expect("an overwrite");
+        let read = device.read(3 * MIB, 8192).await.expect("a read");
+        assert!(read.iter().all(|piece| piece.iter().all(|byte| *byte == 7)));
+        device.write_zeroes(3 * MIB, 4096).await.expect("zeros");
+        device.discard(0, 1024 * MIB).await.expect("a discard");
+    });
+    cluster.world.run_for(SETTLE);
+    assert_eq!(cluster.fill("thin", 1024 - filled, 1024), filled, "what was discarded is usable");
+
+    let all = Command::VolumeDelete { name: "thin".to_owned() };
+    cluster.ask(0, all).expect("deletion always works");
+    cluster.world.run_for(SETTLE);
+    cluster.create("more", 1, 0).expect("there is room again");
+}
+
+#[test]
+fn a_reserve_that_does_not_fit_everywhere_is_refused_and_leaves_nothing() {
+    let cluster = start(2);
+    let refused = cluster.create("large", 1024, 100).expect_err("more than there is");
+    assert!(refused.contains("the reserve of 1GiB"), "{refused}");
+    assert!((0..3).all(|index| cluster.space(index).promised_bytes == 0));
+    cluster.create("large", 1024, 5).expect("so much there is");
+    let id = cluster.status(1).groups[0].id.clone();
+    let detail = cluster.ask(1, Command::GroupShow { id }).expect("a group");
+    let detail: GroupDetail = serde_json::from_value(detail).expect("a group");
+    let [held] = detail.components.as_slice() else { panic!("{detail:?}") };
+    assert_eq!((held.volume.as_deref(), held.used_bytes), (Some("large"), 0));
+    assert_eq!(held.reserve_bytes, cluster.space(1).promised_bytes);
+    assert_eq!(held.size_bytes, 1024 * MIB);
+}
+
+#[test]
+fn new_devices_get_the_reserves_of_the_components_that_come_back() {
+    let cluster = start(3);
+    cluster.create("kept", 64, 50).expect("there is room");
+    assert_eq!(cluster.fill("kept", 0, 3), 3);
+    let before = cluster.space(1);
+    let cache = cluster.config(2).groups[0].cache.clone();
+    cluster.replace_devices(1, vec![cache], New::All);
+    cluster.boot(1, |_, _| async {});
+    wait_for_hosts(&cluster);
+    assert_eq!(cluster.space(1).promised_bytes, 0);
+    let is_back = || cluster.node(1).is_some_and(|node| !node.groups()[0].components().is_empty());
+    assert!(cluster.world.run_until(Duration::from_secs(300), is_back), "it is made again");
+    cluster.world.run_for(Duration::from_secs(60));
+    let after = cluster.space(1);
+    let total = |s: SpaceReport| s.promised_bytes + s.allocated_bytes + s.reserved_bytes;
+    assert_eq!(total(after), total(before));
+}
