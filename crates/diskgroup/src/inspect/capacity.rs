@@ -3,7 +3,7 @@
 
 use super::{CapacityContent, ComponentContent, Look, length};
 use crate::types::Structure;
-use base::{BLOCK_SIZE, CHUNK_SECTORS, CHUNK_SIZE, Map, crc32c};
+use base::{BLOCK_SIZE, CHUNK_SECTORS, CHUNK_SIZE, Lsn, Map, crc32c};
 use format::{
     CRC_PAGE_CHUNKS, CapacityLayout, ChunkEntry, ComponentRow, CrcPage, FormatError, Item,
     JournalRecord, MAP_PAGE_CHUNKS, MapPage, NO_COMPONENT, PAGE_SIZE,
@@ -22,6 +22,8 @@ struct Known {
     map: Vec<ChunkEntry>,
     applied: Vec<u64>,
     items: Map<u32, Vec<(u64, Item)>>,
+    /// W as the journal says it, by serial.
+    watermarks: Map<u32, Lsn>,
     /// The last record of the journal, 0 without any.
     last: u64,
     /// Map pages of which one copy is damaged: perhaps the newer one.
@@ -62,6 +64,7 @@ impl Look<'_> {
             *entry = ChunkEntry::default();
         });
         self.checksums(device, layout, &known, &mut content).await;
+        let watermarks = &known.watermarks;
         content.components = rows
             .into_values()
             .map(|(row, chunks)| ComponentContent {
@@ -70,7 +73,9 @@ impl Look<'_> {
                 serial: row.serial,
                 sectors: row.sectors,
                 chunks,
-                destaged: row.destaged,
+                destaged: row
+                    .destaged
+                    .max(watermarks.get(&row.serial).copied().unwrap_or_default()),
             })
             .collect();
         content
@@ -234,6 +239,10 @@ impl Look<'_> {
 
     fn apply(&mut self, layout: &CapacityLayout, known: &mut Known, record: JournalRecord) {
         for item in record.items {
+            if let Item::Watermark { serial, lsn } = item {
+                let known = known.watermarks.entry(serial).or_default();
+                *known = lsn.max(*known);
+            }
             let (Item::Allocate { chunk, .. }
             | Item::Free { chunk }
             | Item::Clear { chunk, .. }
