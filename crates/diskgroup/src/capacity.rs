@@ -12,8 +12,8 @@ use crate::types::GroupError;
 use base::{CHUNK_BLOCKS, CHUNK_SIZE, Lsn, Set};
 use env::{Durability, join_all};
 use format::{
-    CRC_PAGE_CHUNKS, ChunkEntry, CrcPage, FormatError, Item, JournalRecord, MAP_PAGE_CHUNKS,
-    NO_COMPONENT, PAGE_SIZE, RECORD_ITEMS_MAX,
+    CRC_PAGE_CHUNKS, ChunkEntry, CrcPage, FormatError, Item, JOURNAL_HEAD_SLOTS, JournalHead,
+    JournalRecord, MAP_PAGE_CHUNKS, NO_COMPONENT, PAGE_SIZE, RECORD_ITEMS_MAX,
 };
 use std::collections::VecDeque;
 
@@ -84,6 +84,8 @@ pub(crate) struct CapacityState {
     pub(crate) promised: u64,
     pub(crate) rows: Vec<RowState>,
     pub(crate) journal: Journal,
+    /// The newest journal head was written and not flushed.
+    pub(crate) has_loose_head: bool,
     /// Chunks that an unset left without data: candidates to be freed.
     pub(crate) emptied: Set<u32>,
     pub(crate) pages: Vec<CachedPage>,
@@ -317,6 +319,7 @@ impl Inner {
             let mutations = &self.options.mutations;
             if !mutations.skip_journal && !mutations.skip_destage_flush {
                 self.read_back(device, &[(offset, bytes)]).await?;
+                self.write_head(device, sequence).await?;
             }
             let mut state = self.state.borrow_mut();
             let journal = &mut state.capacity[device].journal;
@@ -325,6 +328,30 @@ impl Inner {
             journal.previous = crc;
             for item in part {
                 state.apply_item(device, item, sequence);
+            }
+        }
+        Ok(())
+    }
+
+    /// Durable with the next flush, of the next record or when destage is idle.
+    async fn write_head(&self, device: usize, record: u64) -> Result<(), GroupError> {
+        let handle = &self.devices[device];
+        let mut page = self.env.buf(PAGE_SIZE);
+        JournalHead { record }.encode(handle.id, &mut page);
+        let slot = JOURNAL_HEAD_SLOTS[(record % 2) as usize];
+        let write = handle.disk.write(slot, page.freeze(), Durability::Cached);
+        write.await.map_err(|error| self.fence(&handle.path, &error))?;
+        self.state.borrow_mut().capacity[device].has_loose_head = true;
+        Ok(())
+    }
+
+    /// Makes journal heads durable that no later record did.
+    pub(crate) async fn flush_heads(&self) -> Result<(), GroupError> {
+        for (device, handle) in self.devices.iter().enumerate() {
+            let is_loose =
+                std::mem::take(&mut self.state.borrow_mut().capacity[device].has_loose_head);
+            if is_loose {
+                handle.disk.flush().await.map_err(|error| self.fence(&handle.path, &error))?;
             }
         }
         Ok(())

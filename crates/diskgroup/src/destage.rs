@@ -126,6 +126,7 @@ enum Work {
     Go,
     Stop,
     Close(Option<(u64, env::Slice)>),
+    FlushHeads,
     Wait(Option<Instant>),
 }
 
@@ -152,8 +153,13 @@ fn next_work(inner: &Inner) -> Work {
     {
         return Work::Close(summary);
     }
+    let has_loose_heads = state.capacity.iter().any(|capacity| capacity.has_loose_head);
+    if has_loose_heads && idle >= idle_after {
+        return Work::FlushHeads;
+    }
     let at = state.last_append + if idle < idle_after { idle_after } else { 2 * idle_after };
-    Work::Wait((has_content && is_over && at > now).then_some(at))
+    let must_look = has_loose_heads || has_content && is_over;
+    Work::Wait((must_look && at > now).then_some(at))
 }
 
 /// Waits until there is a closed segment to destage; false when the group is over.
@@ -166,6 +172,11 @@ async fn wait_for_work(inner: &Rc<Inner>) -> bool {
             Work::Close(summary) => {
                 if let Some((at, bytes)) = summary {
                     crate::state::write_summary(inner, at, bytes);
+                }
+            }
+            Work::FlushHeads => {
+                if inner.flush_heads().await.is_err() {
+                    return false;
                 }
             }
             Work::Wait(until) => {

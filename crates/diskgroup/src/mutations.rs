@@ -75,6 +75,8 @@ mutations! {
     forget_history: "30",
     /// What a recovery dropped at the end of a segment is taken when the segment is scanned again.
     follow_dropped: "1",
+    /// The journal's end counts for its end, however far it had come.
+    ignore_head: "9",
     /// Structures are not read back after they were flushed.
     skip_read_back: "10",
     /// A damaged map page falls back to the older slot, whatever the journal holds.

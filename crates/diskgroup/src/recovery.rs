@@ -20,8 +20,8 @@ use crate::types::{GroupError, GroupOptions, GroupSpec, RecoveryReport, Structur
 use base::{CHUNK_SECTORS, Incarnation, Instant};
 use env::{Disk, Env, Notify, OpenDisk, Semaphore, join_all};
 use format::{
-    CacheLayout, ComponentRow, DeviceKind, FormatError, Item, JournalRecord, MAP_PAGE_CHUNKS,
-    MapPage, PAGE_SIZE, RECORD_ITEMS_MAX, Superblock,
+    CacheLayout, ComponentRow, DeviceKind, FormatError, Item, JOURNAL_HEAD_SLOTS, JournalHead,
+    JournalRecord, MAP_PAGE_CHUNKS, MapPage, PAGE_SIZE, RECORD_ITEMS_MAX, Superblock,
 };
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -357,6 +357,19 @@ async fn recover_map(inner: &Inner, device: usize) -> Result<(), GroupError> {
     Ok(())
 }
 
+/// The last record that is known to have been durable.
+async fn read_head(inner: &Inner, device: usize) -> Option<u64> {
+    let handle = &inner.devices[device];
+    let mut reached = None;
+    for slot in JOURNAL_HEAD_SLOTS {
+        // Never written, torn, not readable: the other one is older by a record.
+        let page = handle.disk.read(slot, inner.env.buf(PAGE_SIZE)).await;
+        let head = page.ok().and_then(|page| JournalHead::decode(handle.id, &page).ok());
+        reached = reached.max(head.map(|head| head.record));
+    }
+    reached
+}
+
 /// Replays the journal: records from its start as long as sequence and chain fit.
 async fn recover_journal(
     inner: &Inner,
@@ -383,6 +396,7 @@ async fn recover_journal(
         inner.load_pages(device, &pages).await?;
     }
     check_doubts(inner, device, &records)?;
+    let head = read_head(inner, device).await;
     let mut state = inner.state.borrow_mut();
     state.report.journal_records += records.len() as u64;
     for record in &records {
@@ -401,6 +415,15 @@ async fn recover_journal(
     } else {
         // Pages are newer than what is left of the journal: its start was being overwritten.
         capacity.journal = Journal { position: 0, sequence: paged, previous: 0 };
+    }
+    let ended = capacity.journal.sequence;
+    let reached = head.filter(|_| !inner.options.mutations.ignore_head);
+    if let Some(reached) = reached.filter(|reached| *reached >= ended) {
+        return Err(GroupError::Corrupt {
+            device: handle.path.clone(),
+            structure: Structure::Journal(reached),
+            source: FormatError::Magic,
+        });
     }
     // A page holds records that were durable before it was written.
     let applied = capacity.pages.iter().map(|cached| cached.page.applied).max().unwrap_or(0);

@@ -19,6 +19,7 @@ use std::time::Duration;
 mod campaign;
 mod changed;
 mod faults;
+mod head;
 mod inspect;
 mod load;
 mod open;

@@ -18,7 +18,10 @@ pub use commit::{
     COMMIT_HEADER_MAX, Commit, Entry, EntryKind, KnownCommit, Summary, looks_like_commit,
 };
 pub use journal::{Item, JournalRecord, RECORD_ITEMS_MAX};
-pub use pages::{CRC_PAGE_CHUNKS, ChunkEntry, CrcPage, MAP_PAGE_CHUNKS, MapPage, NO_COMPONENT};
+pub use pages::{
+    CRC_PAGE_CHUNKS, ChunkEntry, CrcPage, JOURNAL_HEAD_SLOTS, JournalHead, MAP_PAGE_CHUNKS,
+    MapPage, NO_COMPONENT,
+};
 pub use superblock::{
     CAPACITY_DEVICES_MAX, CacheLayout, CapacityLayout, DeviceKind, SUPERBLOCK_SLOTS, Superblock,
 };

@@ -13,6 +13,9 @@ pub const CRC_PAGE_CHUNKS: usize = 3;
 pub const NO_COMPONENT: u32 = 0;
 const MAP_MAGIC: u32 = u32::from_le_bytes(*b"GBMP");
 const CRC_MAGIC: u32 = u32::from_le_bytes(*b"GBCP");
+const HEAD_MAGIC: u32 = u32::from_le_bytes(*b"GBJH");
+/// Where a capacity device's journal heads stand: record n's in slot n modulo two.
+pub const JOURNAL_HEAD_SLOTS: [u64; 2] = [128 << 10, 192 << 10];
 const BLOCKS: usize = CHUNK_BLOCKS as usize;
 
 /// What one device chunk holds.
@@ -69,6 +72,34 @@ fn open<'a>(
     }
     let _ = from.u32()?;
     Ok((from, sequence, applied))
+}
+
+/// How far the journal had come. Written once a record is durable, it tells a journal whose end
+/// was lost from one that ends there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JournalHead {
+    /// A record that was durable.
+    pub record: u64,
+}
+
+impl JournalHead {
+    /// Fills one page.
+    pub fn encode(&self, device: u64, page: &mut [u8]) {
+        assert!(page.len() == PAGE_SIZE, "a journal head is a page");
+        let mut out = Writer::new(page);
+        head(&mut out, HEAD_MAGIC, device, 0, self.record, 0);
+        out.pad();
+        seal(page);
+    }
+
+    /// Reads one page of `device`.
+    ///
+    /// # Errors
+    /// [`FormatError`].
+    pub fn decode(device: u64, page: &[u8]) -> Result<Self, FormatError> {
+        let (_, record, _) = open(page, HEAD_MAGIC, device, 0)?;
+        Ok(Self { record })
+    }
 }
 
 impl MapPage {

@@ -146,6 +146,7 @@ fn all() -> Vec<u8> {
     add(PAGE_SIZE, &|page| assert!(record().encode(77, page) != 0));
     add(PAGE_SIZE, &|page| pages().0.encode(77, page));
     add(PAGE_SIZE, &|page| pages().1.encode(77, page));
+    add(PAGE_SIZE, &|page| JournalHead { record: 12 }.encode(77, page));
     out
 }
 
@@ -170,6 +171,7 @@ fn decoding_the_fixture_gives_the_values() {
     assert_eq!(JournalRecord::decode(77, page(5)).map(|found| found.0), Ok(record()));
     assert_eq!(MapPage::decode(77, 2, page(6)), Ok(pages().0));
     assert_eq!(CrcPage::decode(77, 2, page(7)), Ok(pages().1));
+    assert_eq!(JournalHead::decode(77, page(8)), Ok(JournalHead { record: 12 }));
     assert_eq!(CrcPage::decode(78, 2, page(7)), Err(FormatError::Magic), "of another device");
 }
 
@@ -208,7 +210,8 @@ fn no_damage_is_taken_for_a_value() {
             4 => Summary::decode(77, &page).is_err(),
             5 => JournalRecord::decode(77, &page).is_err(),
             6 => MapPage::decode(77, 2, &page).is_err(),
-            _ => CrcPage::decode(77, 2, &page).is_err(),
+            7 => CrcPage::decode(77, 2, &page).is_err(),
+            _ => JournalHead::decode(77, &page).is_err(),
         };
         assert!(is_error, "byte {} of page {number}", at % PAGE_SIZE);
     }

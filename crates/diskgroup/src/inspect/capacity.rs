@@ -6,7 +6,8 @@ use crate::types::Structure;
 use base::{BLOCK_SIZE, CHUNK_SECTORS, CHUNK_SIZE, Lsn, Map, crc32c};
 use format::{
     CRC_PAGE_CHUNKS, CapacityLayout, ChunkEntry, ComponentRow, CrcPage, FormatError, Item,
-    JournalRecord, MAP_PAGE_CHUNKS, MapPage, NO_COMPONENT, PAGE_SIZE,
+    JOURNAL_HEAD_SLOTS, JournalHead, JournalRecord, MAP_PAGE_CHUNKS, MapPage, NO_COMPONENT,
+    PAGE_SIZE,
 };
 
 const PAGE: u64 = PAGE_SIZE as u64;
@@ -204,7 +205,20 @@ impl Look<'_> {
             let what = "a record is damaged that others stand behind";
             self.damage(Structure::Journal(next), layout.journal_start + at as u64, what, NOT_OPEN);
         }
+        self.head(device, next).await;
         count
+    }
+
+    /// A record that was durable once, and is not there.
+    async fn head(&mut self, device: u64, next: u64) {
+        for at in JOURNAL_HEAD_SLOTS {
+            let page = self.disk.read(at, self.env.buf(PAGE_SIZE)).await;
+            let head = page.ok().and_then(|page| JournalHead::decode(device, &page).ok());
+            if let Some(head) = head.filter(|head| head.record >= next) {
+                let what = format!("record {} was durable and is gone", head.record);
+                self.damage(Structure::Journal(next), at, what, NOT_OPEN);
+            }
+        }
     }
 
     /// What is left of a map page counts only where a checkpoint tore the other copy: then every
