@@ -39,6 +39,9 @@ pub(crate) struct Component {
     /// Every block that was destaged by an lsn above this one is in the history.
     pub(crate) remembered_from: Lsn,
     pub(crate) is_damaged: bool,
+    /// It is one of its object's active components, as far as is known: it lacks nothing that has
+    /// an lsn up to W elsewhere.
+    pub(crate) is_active: bool,
     /// Its chunks that have a device chunk or one set aside.
     pub(crate) held: u32,
 }
@@ -56,6 +59,7 @@ impl Component {
             erased_before: Lsn::ZERO,
             remembered_from: Lsn::ZERO,
             is_damaged: false,
+            is_active: false,
             held: 0,
             row,
         }

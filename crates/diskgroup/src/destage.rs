@@ -301,6 +301,7 @@ fn still_open(inner: &Inner, named: &[Entry]) -> Vec<Move> {
     let move_of = |entry: &Entry| Move {
         serial: entry.serial,
         kind: EntryKind::Done,
+        is_copy: false,
         range: entry.range,
         lsn: entry.lsn,
         crcs: Vec::new(),
@@ -501,8 +502,11 @@ impl State {
             info.lowest.iter().find(|(s, _)| *s == serial).map(|(_, lsn)| *lsn)
         };
         let lowest = self.log.infos.iter().skip(without).filter_map(of).min();
-        // What a lost write buffer took along is missing whatever comes later: W stays.
-        let component = self.components.get_mut(serial);
+        // W is from where on a component that lost its write buffer gets a delta. While it comes
+        // back from an absence, and as long as copies are in the log, it lacks what has lower lsns
+        // elsewhere: W stays at what it was when it was active last.
+        let may_rise = !self.log.has_copies(serial, without) || self.mutations.forget_copies;
+        let component = self.components.get_mut(serial).filter(|c| may_rise && c.is_active);
         if let Some(component) = component.filter(|component| component.row.lost_at.is_none()) {
             let destaged = lowest.map_or(component.row.durable, |lsn| Lsn(lsn.saturating_sub(1)));
             // What is not in the log any more was at or below K; one less than the first lsn of a

@@ -104,10 +104,7 @@ impl State {
             return;
         }
         let device = component.device;
-        match info.lowest.iter_mut().find(|(serial, _)| *serial == entry.serial) {
-            Some((_, lowest)) => *lowest = (*lowest).min(entry.lsn.0),
-            None => info.lowest.push((entry.serial, entry.lsn.0)),
-        }
+        info.note(entry);
         let chunk = entry.range.start / CHUNK_SECTORS;
         let key = chunk_key(entry.serial, chunk);
         let lsn = entry.lsn.0;

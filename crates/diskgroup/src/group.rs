@@ -337,8 +337,21 @@ impl DiskGroup {
         &self,
         append: Append<'_>,
     ) -> impl Future<Output = Result<(), GroupError>> + use<> {
+        self.append_as(append, false)
+    }
+
+    /// As [`DiskGroup::append`]; a copy is for this component alone, what it brings has lower lsns
+    /// elsewhere.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn append_as(
+        &self,
+        append: Append<'_>,
+        is_copy: bool,
+    ) -> impl Future<Output = Result<(), GroupError>> + use<> {
         let inner = Rc::clone(self.inner());
-        let mut ticket = inner.enqueue(append);
+        let mut ticket = inner.enqueue(append, is_copy);
         poll_fn(move |cx| {
             let ticket = match &mut ticket {
                 Ok(ticket) => *ticket,
@@ -511,7 +524,7 @@ impl Inner {
     }
 
     /// Checks an append and puts it into the queue; its ticket.
-    fn enqueue(&self, append: Append<'_>) -> Result<u64, GroupError> {
+    fn enqueue(&self, append: Append<'_>, is_copy: bool) -> Result<u64, GroupError> {
         self.check_open()?;
         let Append { component: id, lsn, range, crcs, payload, marks, .. } = append;
         let kind = match append.kind {
@@ -552,7 +565,8 @@ impl Inner {
         let fits = state.log.build.fits(bytes, blocks, marks.len());
         if fits && state.log.deferred.is_empty() {
             let payload = &payload;
-            let part = Part { serial, kind, is_moved: false, range, lsn, crcs, payload, marks };
+            let is_moved = false;
+            let part = Part { serial, kind, is_moved, is_copy, range, lsn, crcs, payload, marks };
             state.add_to_build(&self.env, &part, ticket);
         } else {
             base::hit(base::Probe::LogDeferred);
@@ -560,6 +574,7 @@ impl Inner {
             state.log.deferred.push_back(Deferred {
                 serial,
                 kind,
+                is_copy,
                 range,
                 lsn,
                 crcs,

@@ -14,6 +14,7 @@ use std::task::Waker;
 pub(crate) struct Deferred {
     pub(crate) serial: u32,
     pub(crate) kind: EntryKind,
+    pub(crate) is_copy: bool,
     pub(crate) range: SectorRange,
     pub(crate) lsn: Lsn,
     pub(crate) crcs: Vec<u32>,
@@ -38,6 +39,7 @@ pub(crate) enum Still {
 pub(crate) struct Move {
     pub(crate) serial: u32,
     pub(crate) kind: EntryKind,
+    pub(crate) is_copy: bool,
     pub(crate) range: SectorRange,
     pub(crate) lsn: Lsn,
     pub(crate) crcs: Vec<u32>,
@@ -54,8 +56,23 @@ pub(crate) struct SegmentInfo {
     pub(crate) used: u32,
     /// Lowest lsn of each component in it.
     pub(crate) lowest: Vec<(u32, u64)>,
+    /// Components of which it holds a copy.
+    pub(crate) copies: Vec<u32>,
     /// Highest lsn of each component in it with which something was said about requests.
     pub(crate) marked: Vec<(u32, Lsn)>,
+}
+
+impl SegmentInfo {
+    /// It holds an entry that says something about sectors.
+    pub(crate) fn note(&mut self, entry: &Entry) {
+        if entry.is_copy && !self.copies.contains(&entry.serial) {
+            self.copies.push(entry.serial);
+        }
+        match self.lowest.iter_mut().find(|(serial, _)| *serial == entry.serial) {
+            Some((_, lowest)) => *lowest = (*lowest).min(entry.lsn.0),
+            None => self.lowest.push((entry.serial, entry.lsn.0)),
+        }
+    }
 }
 
 /// What the summary of the open segment will say.
@@ -168,6 +185,11 @@ impl Log {
         i64::try_from(self.used_bytes() * 1000 / total).unwrap_or(1000)
     }
 
+    /// Whether the log, without so many of its oldest segments, holds a copy of a component.
+    pub(crate) fn has_copies(&self, serial: u32, without: usize) -> bool {
+        self.infos.iter().skip(without).any(|info| info.copies.contains(&serial))
+    }
+
     fn may_open_next(&self, is_move: bool) -> bool {
         let reserve = Self::SPARE + if is_move { 0 } else { Self::RESERVE };
         let used = self.head + 1 - self.tail + 1;
@@ -238,6 +260,7 @@ impl State {
                     serial: next.serial,
                     kind: next.kind,
                     is_moved: false,
+                    is_copy: next.is_copy,
                     range: next.range,
                     lsn: next.lsn,
                     crcs: &next.crcs,
@@ -342,6 +365,7 @@ impl State {
                     serial: next.serial,
                     kind: next.kind,
                     is_moved: true,
+                    is_copy: next.is_copy,
                     range: next.range,
                     lsn: next.lsn,
                     crcs: &next.crcs,

@@ -77,6 +77,8 @@ mutations! {
     follow_dropped: "1",
     /// The journal's end counts for its end, however far it had come.
     ignore_head: "9",
+    /// W passes copies that are still in the log.
+    forget_copies: "19",
     /// Structures are not read back after they were flushed.
     skip_read_back: "10",
     /// A damaged map page falls back to the older slot, whatever the journal holds.

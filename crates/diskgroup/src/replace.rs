@@ -204,6 +204,14 @@ impl DiskGroup {
         Ok(())
     }
 
+    /// Whether the component is one of its object's active ones. While it is not, its W stays.
+    /// Nothing is known of it when a group is opened.
+    pub fn set_active(&self, id: ComponentId, is_active: bool) {
+        if let Some(component) = self.inner().state.borrow_mut().components.by_id_mut(id) {
+            component.is_active = is_active;
+        }
+    }
+
     /// The component is active with `seat`: if that is a later one than the one at which its write
     /// buffer was lost, it was made whole since. Durable on return.
     ///

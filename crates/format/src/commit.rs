@@ -46,6 +46,8 @@ pub struct Entry {
     pub kind: EntryKind,
     /// Written again at the log's head with its old lsn, so that an old segment can be freed.
     pub is_moved: bool,
+    /// A copy, for this component alone: what it brings has lower lsns elsewhere.
+    pub is_copy: bool,
     /// Sectors of the component, within one chunk.
     pub range: SectorRange,
     /// Its lsn.
@@ -190,7 +192,7 @@ fn encode(
             EntryKind::Done => 3,
             EntryKind::Undone => 4,
         });
-        to.u8(u8::from(entry.is_moved));
+        to.u8(u8::from(entry.is_moved) | u8::from(entry.is_copy) << 1);
         to.u16(u16::try_from(entry.range.count).unwrap_or(u16::MAX));
         to.u64(entry.range.start);
         to.u64(entry.lsn.0);
@@ -284,7 +286,11 @@ fn decode_entry(from: &mut Reader<'_>) -> Result<Entry, FormatError> {
         4 => EntryKind::Undone,
         _ => return Err(FormatError::Field { name: "entry kind" }),
     };
-    let is_moved = from.u8()? == 1;
+    let flags = from.u8()?;
+    if flags > 3 {
+        return Err(FormatError::Field { name: "entry flags" });
+    }
+    let (is_moved, is_copy) = (flags & 1 != 0, flags & 2 != 0);
     let (count, start) = (u64::from(from.u16()?), from.u64()?);
     let (lsn, payload) = (Lsn(from.u64()?), from.u32()?);
     let id = match (from.u32()?, from.u64()?) {
@@ -304,7 +310,7 @@ fn decode_entry(from: &mut Reader<'_>) -> Result<Entry, FormatError> {
     if !whole && blocks.end - blocks.start != 1 {
         return Err(FormatError::Field { name: "fraction" });
     }
-    Ok(Entry { serial, kind, is_moved, range, lsn, payload, id })
+    Ok(Entry { serial, kind, is_moved, is_copy, range, lsn, payload, id })
 }
 
 impl Commit {

@@ -65,7 +65,16 @@ fn entries() -> Vec<Entry> {
         let range = SectorRange::new(start, count);
         let id = (start != 0).then(|| request(start));
         let lsn = Lsn(1 << 40 | start);
-        Entry { serial: 3, kind, is_moved: start == 0, range, lsn, payload, id }
+        Entry {
+            serial: 3,
+            kind,
+            is_moved: start == 0,
+            is_copy: start != 0,
+            range,
+            lsn,
+            payload,
+            id,
+        }
     };
     vec![
         entry(EntryKind::Data, 0, 16, 8),

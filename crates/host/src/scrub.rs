@@ -308,6 +308,11 @@ impl Inner {
                 device, volume, %object, %component, ?range, ?cause,
                 "scrub found bad data; it is written again from another copy"
             ),
+            // A device that fails to read may be well again after its host's next start.
+            Err(ObjectError::Io) if cause == BadCause::Unreadable => warn!(
+                device, volume, %object, %component, ?range,
+                "scrub cannot read data and has no other copy of it now; the next pass tries again"
+            ),
             Err(ObjectError::Io) => error!(
                 device, volume, %object, %component, ?range, ?cause,
                 "scrub found bad data and no good copy of it"

@@ -17,7 +17,7 @@ use crate::requests::{Requests, WriteRequest};
 use base::{
     CHUNK_SECTORS, ComponentId, HostId, Incarnation, Map, ObjectId, SectorRange, Set, Term,
 };
-use directory::{ComponentRecord, ComponentState, Directory, ObjectRecord};
+use directory::{ComponentState, Directory, ObjectRecord};
 use diskgroup::DiskGroup;
 use env::{Env, Notify, Semaphore, Slice, TaskSet, join_all};
 use peer::{PeerId, Peers};
@@ -497,10 +497,9 @@ impl Inner {
         slot.gone_since = None;
         slot.record = Some((record.clone(), revision));
         drop(slots);
-        let active = |c: &&ComponentRecord| c.state == ComponentState::Active;
-        let here = |c: &&ComponentRecord| c.host == self.context.me.host;
-        for component in record.components.iter().filter(active).filter(here) {
-            self.replicas.note_active(component.id, component.seat);
+        for component in record.components.iter().filter(|c| c.host == self.context.me.host) {
+            let is_active = component.state == ComponentState::Active;
+            self.replicas.note_state(component.id, is_active.then_some(component.seat));
         }
         self.consent_if_deposed(&record);
     }

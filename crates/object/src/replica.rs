@@ -49,6 +49,8 @@ pub(crate) struct Replicas {
     conversations: RefCell<base::Map<ComponentId, Conversation>>,
     /// Changes of one component's durable term, and its creation, one at a time.
     turns: RefCell<base::Map<ComponentId, Semaphore>>,
+    /// Components that are active as their records say, and with which seat.
+    active: RefCell<base::Map<ComponentId, Seat>>,
     flights: RefCell<base::Map<ComponentId, Rc<Flight>>>,
     tasks: TaskSet,
 }
@@ -102,6 +104,7 @@ impl Replicas {
             grants: Grants::new(env, me, options),
             options: options.clone(),
             conversations: RefCell::default(),
+            active: RefCell::default(),
             turns: RefCell::default(),
             flights: RefCell::default(),
             tasks: TaskSet::default(),
@@ -117,18 +120,24 @@ impl Replicas {
         }
     }
 
-    /// The record says that a component of this host is active with `seat`: what a lost write
-    /// buffer took from it before came back.
-    pub(crate) fn note_active(&self, component: ComponentId, seat: Seat) {
+    /// The record of a component of this host: its seat, if it is active. With a seat that the
+    /// component knows it has everything, and what a lost write buffer took from it came back.
+    pub(crate) fn note_state(&self, component: ComponentId, active: Option<Seat>) {
         let Some(group) = self.group_of(component) else { return };
-        if !group.component(component).is_some_and(|info| info.partial) {
-            return;
+        match active {
+            Some(seat) => drop(self.active.borrow_mut().insert(component, seat)),
+            None => drop(self.active.borrow_mut().remove(&component)),
         }
-        let group = group.clone();
-        self.tasks.spawn(&self.env, "whole again", async move {
-            // A group that is fenced says so itself; the next start looks again.
-            drop(group.is_whole_at(component, seat).await);
-        });
+        let info = group.component(component);
+        let is_active = active.is_some() && info.as_ref().map(|info| info.meta.seat) == active;
+        group.set_active(component, is_active);
+        if let Some(seat) = active.filter(|_| is_active && info.is_some_and(|info| info.partial)) {
+            let group = group.clone();
+            self.tasks.spawn(&self.env, "whole again", async move {
+                // A group that is fenced says so itself; the next start looks again.
+                drop(group.is_whole_at(component, seat).await);
+            });
+        }
     }
 
     /// The group that holds `component`.
@@ -234,8 +243,18 @@ impl Replicas {
     }
 
     fn write(self: &Rc<Self>, from: PeerId, request: Request, reply: Reply) {
-        let Request::Write { target, lsn, prev, commit, range, kind, marks, crcs, payload, .. } =
-            request
+        let Request::Write {
+            target,
+            lsn,
+            prev,
+            commit,
+            range,
+            kind,
+            is_copy,
+            marks,
+            crcs,
+            payload,
+        } = request
         else {
             unreachable!("called for a write");
         };
@@ -259,15 +278,11 @@ impl Replicas {
             now.accepted = now.accepted.max(lsn);
         }
         group.advance_commit(target.component, commit);
-        let kind = match kind {
-            WriteKind::Data => AppendKind::Data,
-            WriteKind::Zero => AppendKind::Zero,
-            WriteKind::Discard => AppendKind::Discard,
-        };
+        let kind = append_kind(kind);
         let (component, term) = (target.component, target.term);
         let (crcs, marks) = (&crcs, &marks);
         let append = Append { component, lsn, term, range, kind, crcs, payload, marks };
-        let appended = group.append(append);
+        let appended = group.append_as(append, is_copy);
         if self.options.mutations.answer_when_received {
             let free_chunks = free_chunks(group, component);
             reply.send(Response::Durable { lsn, free_chunks });
@@ -397,6 +412,11 @@ impl Replicas {
             accepted: Lsn::ZERO,
             is_fencing: true,
         };
+        if target.seat > info.meta.seat
+            && let Some(group) = self.group_of(target.component)
+        {
+            group.set_active(target.component, false); // it comes back from an absence
+        }
         self.conversations.borrow_mut().insert(target.component, conversation);
         let replicas = Rc::clone(self);
         self.tasks.spawn(&self.env, "fence", async move {
@@ -462,6 +482,9 @@ impl Replicas {
             group.begin_anew(component); // nothing is promised of it: all is copied again
         }
         let Some(info) = group.component(component) else { return gone() };
+        if self.active.borrow().get(&component) == Some(&info.meta.seat) {
+            group.set_active(component, true);
+        }
         {
             let mut conversations = self.conversations.borrow_mut();
             let Some(now) = conversations.get_mut(&component) else { return gone() };
@@ -481,11 +504,7 @@ impl Replicas {
             tail: limits::tail(group.tail(component)),
             clients: group.clients(component),
             open: limits::open(group.open_requests(component)),
-            health: match (info.damaged, info.partial && !self.options.mutations.hide_loss) {
-                (true, _) => Health::Lost,
-                (false, true) => Health::Partial,
-                (false, false) => Health::Good,
-            },
+            health: health(&info, self.options.mutations.hide_loss),
         }))
     }
 
@@ -534,4 +553,20 @@ fn refusal(old: &Conversation, request: &FenceRequest) -> Option<Refusal> {
     }
     let is_old = same_term && target.seat == old.seat && target.session <= old.session;
     is_old.then_some(Refusal::Session)
+}
+
+fn append_kind(kind: WriteKind) -> AppendKind {
+    match kind {
+        WriteKind::Data => AppendKind::Data,
+        WriteKind::Zero => AppendKind::Zero,
+        WriteKind::Discard => AppendKind::Discard,
+    }
+}
+
+fn health(info: &ComponentInfo, hides_loss: bool) -> Health {
+    match (info.damaged, info.partial && !hides_loss) {
+        (true, _) => Health::Lost,
+        (false, true) => Health::Partial,
+        (false, false) => Health::Good,
+    }
 }

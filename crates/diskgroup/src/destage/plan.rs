@@ -68,6 +68,7 @@ fn move_of(found: &Found, block: u64, key: u64, place: Place, bytes: &[u8]) -> M
     Move {
         serial: found.entry.serial,
         kind: found.entry.kind,
+        is_copy: found.entry.is_copy,
         range,
         lsn: found.entry.lsn,
         crcs: found.crcs.get(number).copied().into_iter().collect(),
@@ -101,6 +102,7 @@ impl State {
             batch.moves.push(Move {
                 serial: entry.serial,
                 kind: entry.kind,
+                is_copy: entry.is_copy,
                 range: entry.range,
                 lsn: entry.lsn,
                 crcs: Vec::new(),
@@ -207,7 +209,10 @@ pub(super) async fn fold(
         let range = SectorRange::new(block * BLOCK_SECTORS, BLOCK_SECTORS);
         match crate::read::read_committed(inner, serial, range, commit).await {
             Ok(whole) => {
-                batch.moves.push(folded(serial, block, lsn, whole.to_vec(), &pieces));
+                let mut merged = folded(serial, block, lsn, whole.to_vec(), &pieces);
+                // A piece of it may be one.
+                merged.is_copy = inner.state.borrow().log.has_copies(serial, 0);
+                batch.moves.push(merged);
             }
             Err(GroupError::BadCrc { .. }) if inner.options.mutations.merge_unverified => {
                 let whole = crate::mutations::merge_blindly(inner, serial, block, commit).await;
@@ -244,6 +249,7 @@ fn folded(serial: u32, block: u64, lsn: u64, whole: Vec<u8>, pieces: &[Piece]) -
     Move {
         serial,
         kind,
+        is_copy: false,
         range: SectorRange::new(block * BLOCK_SECTORS, BLOCK_SECTORS),
         lsn: Lsn(lsn),
         crcs,

@@ -187,6 +187,7 @@ impl Case {
                 };
                 let audit = group.audit().unwrap_or_else(|error| panic!("recovered: {error}"));
                 assert_eq!(audit.in_transit, 0, "chunks with no place after recovery");
+                group.components().into_iter().for_each(|id| group.set_active(id, true));
                 *signs.group.borrow_mut() = Some(group.clone());
                 check_all(&group, &oracle, &signs).await;
                 signs.is_ready.set(true);

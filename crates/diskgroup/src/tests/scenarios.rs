@@ -43,6 +43,7 @@ pub(super) async fn fresh(env: &Env) -> DiskGroup {
     format(env, false).await.expect("new files");
     let group = open(env).await.expect("a new group");
     group.create_component(ONE, ObjectId(9), SECTORS).await.expect("a component");
+    group.set_active(ONE, true);
     group
 }
 

@@ -192,7 +192,7 @@ fn entry(from: &mut Source<'_>, payload: u32) -> Entry {
     let id = (kind.is_mark() || from.flag()).then(|| request(from));
     let payload = if kind == EntryKind::Data { payload } else { 0 };
     let (serial, is_moved, lsn) = (from.u32(), from.flag(), Lsn(from.edge()));
-    Entry { serial, kind, is_moved, range, lsn, payload, id }
+    Entry { serial, kind, is_moved, is_copy: from.flag(), range, lsn, payload, id }
 }
 
 fn commit_of(input: &[u8]) {
