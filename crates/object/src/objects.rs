@@ -323,12 +323,16 @@ impl Objects {
 
     /// Whether local clients use the object: then it is not handed over (rule 53).
     pub fn set_attached(&self, id: ObjectId, attached: bool) {
-        let mut slots = self.0.0.slots.borrow_mut();
-        let slot = slots.entry(id).or_default();
-        slot.is_attached = attached;
-        // Its first request asks the owner elsewhere anew: ownership follows the clients.
-        if attached && matches!(slot.route, Route::Remote(..)) {
-            slot.route = Route::Unknown;
+        let is_elsewhere = {
+            let mut slots = self.0.0.slots.borrow_mut();
+            let slot = slots.entry(id).or_default();
+            slot.is_attached = attached;
+            matches!(slot.route, Route::Remote(..))
+        };
+        if attached && is_elsewhere {
+            // Ownership follows the clients. The way there goes on being used meanwhile: without
+            // a directory there is no other.
+            self.0.0.ask_for_used();
         }
     }
 

@@ -49,7 +49,7 @@ pub(super) async fn run(inner: Weak<Inner>) {
 
 impl Inner {
     /// An owner with clients of its own refuses (rule 53); else the record's change tells the rest.
-    fn ask_for_used(self: &Rc<Self>) {
+    pub(super) fn ask_for_used(self: &Rc<Self>) {
         let mut asked = Vec::new();
         for (id, slot) in self.slots.borrow().iter().filter(|(_, slot)| slot.is_attached) {
             if let Route::Remote(owner, _) = &slot.route {

@@ -200,8 +200,10 @@ fn ownership_follows_a_guest_that_moves() {
     cluster.run(10.0);
     assert!(use_from(1).is_some());
     assert_eq!(cluster.owner(), Some(1), "nobody uses it elsewhere");
-    // Who leaves and comes again does not have to be asked twice.
+    // Who leaves and comes again does not wait for its turn to ask.
     cluster.objects(1).unwrap().set_attached(OBJECT, false);
+    assert!(use_from(0).is_some());
+    cluster.run(1.0);
     assert!(use_from(0).is_some());
     assert_eq!(cluster.owner(), Some(0));
     cluster.verify();
