@@ -232,7 +232,7 @@ pub enum DiskCommand {
   gabion disk inspect gabion-data/host1/capacity0-0.img --read-blocks
 The exit code is 0 where nothing that was written is gone, 1 where something is.")]
     Inspect(InspectArgs),
-    /// Make a disk group anew on a stopped host, after one of its devices was lost or replaced:
+    /// Give a disk group of a stopped host a new device in the place of one that was lost:
     /// what was on it comes back from the other copies
     #[command(after_help = "Examples:
   gabion host kill host2 && gabion disk replace gabion-data/host2/capacity0-0.img

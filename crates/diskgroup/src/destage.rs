@@ -506,7 +506,9 @@ impl State {
         // back from an absence, and as long as copies are in the log, it lacks what has lower lsns
         // elsewhere: W stays at what it was when it was active last.
         let may_rise = !self.log.has_copies(serial, without) || self.mutations.forget_copies;
-        let component = self.components.get_mut(serial).filter(|c| may_rise && c.is_active);
+        let is_any = self.mutations.raise_inactive;
+        let component = self.components.get_mut(serial);
+        let component = component.filter(|c| may_rise && (c.is_active || is_any));
         if let Some(component) = component.filter(|component| component.row.lost_at.is_none()) {
             let destaged = lowest.map_or(component.row.durable, |lsn| Lsn(lsn.saturating_sub(1)));
             // What is not in the log any more was at or below K; one less than the first lsn of a

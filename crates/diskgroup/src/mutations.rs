@@ -77,6 +77,8 @@ mutations! {
     follow_dropped: "1",
     /// The journal's end counts for its end, however far it had come.
     ignore_head: "9",
+    /// W rises while the component comes back from an absence.
+    raise_inactive: "19",
     /// W passes copies that are still in the log.
     forget_copies: "19",
     /// Structures are not read back after they were flushed.

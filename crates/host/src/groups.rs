@@ -117,8 +117,8 @@ impl Operations {
             capacity_bytes: 0,
             state: format!(
                 "the group of {cache} is out of service: {}; its volumes are served by their other \
-                 copies; next: stop this host, look with 'gabion disk inspect', make the group \
-                 anew with 'gabion disk replace'",
+                 copies; next: stop this host, look with 'gabion disk inspect', give it a new \
+                 device with 'gabion disk replace'",
                 group.error
             ),
             recovery_ms: 0.0,

@@ -109,13 +109,30 @@ impl Run {
     }
 
     /// A host comes back with a new cache device, or a new capacity device, in one of its groups,
-    /// and goes down again while its copies come back.
+    /// and goes down again while its copies come back. At times it loses another one right after.
     pub(crate) fn lost_device(&mut self, roles: &Roles) -> Result<(), Violation> {
         let host = if self.one_of(2) == 0 { roles.owner } else { roles.replica };
-        self.wait("whole before damage", Self::is_whole)?;
-        if !self.is_spare(host) {
-            return Ok(());
+        for _ in 0..1 + self.one_of(3) {
+            self.wait("whole before damage", Self::is_whole)?;
+            if !self.is_spare(host) {
+                return Ok(());
+            }
+            self.lose_device(host);
+            self.pass(0, 4000)?;
+            for _ in 0..self.one_of(3) {
+                self.boot_if_down(host);
+                self.pass(0, 3000)?;
+                self.take_down_somehow(host);
+            }
+            self.pass(0, 1000)?;
+            self.boot_if_down(host);
+            self.pass(0, 3000)?;
         }
+        self.decisive();
+        self.pass(0, 3000)
+    }
+
+    fn lose_device(&mut self, host: usize) {
         self.excuse(host);
         self.faults.add(Fault::LostDevice);
         let cache = format!("cache{}", self.one_of(self.plan.groups.into()));
@@ -127,16 +144,6 @@ impl Run {
             _ => New::Cache,
         };
         self.cluster.replace_devices(host, vec![cache], new);
-        self.pass(0, 4000)?;
-        self.decisive();
-        for _ in 0..self.one_of(3) {
-            self.boot_if_down(host);
-            self.pass(0, 3000)?;
-            self.take_down_somehow(host);
-        }
-        self.pass(0, 1000)?;
-        self.boot_if_down(host);
-        self.pass(0, 6000)
     }
 
     fn rot_data(&mut self, host: usize, device: &str) {
