@@ -42,7 +42,7 @@ impl Campaign {
         self.rest(UNDER_LOAD);
         let last = written.saturating_sub(1);
         for piece in [0, last / 2, last] {
-            let errno = filler.ask(Command::Write, piece)?;
+            let errno = filler.write(piece)?;
             if errno != 0 {
                 self.troubles.push(format!("full: an overwrite got error {errno}"));
             }
@@ -102,7 +102,7 @@ impl Filler {
     /// Writes pieces one after the other: how many were taken before there was no space.
     fn until_refused(&mut self, most: u64, is_over: impl Fn() -> bool) -> Result<u64> {
         for piece in 0..most {
-            match self.ask(Command::Write, piece)? {
+            match self.write(piece)? {
                 0 if is_over() => return Ok(piece),
                 0 => {}
                 ENOSPC => return Ok(piece),
@@ -112,13 +112,11 @@ impl Filler {
         Ok(most)
     }
 
-    fn ask(&mut self, command: Command, piece: u64) -> Result<u32> {
+    fn write(&mut self, piece: u64) -> Result<u32> {
         self.cookie += 1;
-        let head = nbd::request(command, self.cookie, piece * u64::from(PIECE), PIECE);
+        let head = nbd::request(Command::Write, self.cookie, piece * u64::from(PIECE), PIECE);
         self.stream.write_all(&head)?;
-        if command == Command::Write {
-            self.stream.write_all(&self.payload)?;
-        }
+        self.stream.write_all(&self.payload)?;
         let reply = nbd::receive(&mut self.stream)?;
         if reply.cookie != self.cookie {
             bail!("an answer to request {}, not {}", reply.cookie, self.cookie);

@@ -147,6 +147,20 @@ impl Inner {
         Ok(())
     }
 
+    /// Writes both pages of a row: what it says outlives the rot of either, and a row of which one
+    /// page is damaged and the other was never written is a creation that power loss cut off.
+    pub(crate) async fn write_row_twice(
+        &self,
+        device: usize,
+        place: u32,
+        row: &ComponentRow,
+    ) -> Result<(), GroupError> {
+        for _ in 0..2 {
+            self.write_row(device, place, row.clone()).await?;
+        }
+        Ok(())
+    }
+
     /// Writes a row's older page: where, and what.
     async fn put_row(
         &self,

@@ -37,6 +37,12 @@ fn recognise(label: &[u8]) -> Option<&'static str> {
     found.or_else(|| label.iter().any(|byte| *byte != 0).then_some("unknown data"))
 }
 
+/// Opens a device that is there.
+pub(crate) async fn open_disk(env: &Env, path: &str) -> Result<Disk, GroupError> {
+    let opened = env.open_disk(OpenDisk { path: path.to_owned(), create: None }).await;
+    opened.map_err(device_error(path))
+}
+
 /// Opens a device to be formatted; refuses one that is not empty.
 pub(crate) async fn open_new(
     env: &Env,

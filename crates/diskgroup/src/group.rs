@@ -158,11 +158,7 @@ impl DiskGroup {
             };
             (row, device, u32::try_from(place).unwrap_or(u32::MAX))
         };
-        // Both pages: a row with one that is damaged and one that was never written is a creation
-        // that power loss cut off, and only that.
-        for _ in 0..2 {
-            inner.write_row(device, place, row.clone()).await?;
-        }
+        inner.write_row_twice(device, place, &row).await?;
         inner.state.borrow_mut().components.insert(Component::new(row, device, place));
         Ok(())
     }
@@ -249,10 +245,7 @@ impl DiskGroup {
             };
             (ComponentRow { meta, ..component.row.clone() }, component.device, component.place)
         };
-        // Both pages: what was promised to an owner outlives the rot of either.
-        for _ in 0..2 {
-            inner.write_row(device, place, row.clone()).await?;
-        }
+        inner.write_row_twice(device, place, &row).await?;
         if let Some(component) = inner.state.borrow_mut().components.by_id_mut(id) {
             component.row.meta = meta;
         }

@@ -9,7 +9,7 @@ use crate::build::{Build, Limits};
 use crate::capacity::{CapacityState, Journal, MapMeta, PAGES_IN_FLIGHT, RowState, pages_touched};
 use crate::chunks::{Chunks, chunk_key};
 use crate::components::{Component, Components};
-use crate::devices::{device_error, read_superblock, write_superblock};
+use crate::devices::{device_error, open_disk, read_superblock, write_superblock};
 use crate::history::History;
 use crate::index::Index;
 use crate::log::{Log, OpenSegment};
@@ -18,7 +18,7 @@ use crate::pace::Pace;
 use crate::state::{CapacityDevice, Counters, Inner, State};
 use crate::types::{GroupError, GroupOptions, GroupSpec, RecoveryReport, Structure};
 use base::{CHUNK_SECTORS, Incarnation, Instant};
-use env::{Disk, Env, Notify, OpenDisk, Semaphore, join_all};
+use env::{Env, Notify, Semaphore, join_all};
 use format::{
     CacheLayout, ComponentRow, DeviceKind, FormatError, Item, JOURNAL_HEAD_SLOTS, JournalHead,
     JournalRecord, MAP_PAGE_CHUNKS, MapPage, PAGE_SIZE, RECORD_ITEMS_MAX, Superblock,
@@ -33,11 +33,6 @@ const _: () = assert!(LOOK_BEHIND as usize >= 2 * JournalRecord::size_of(RECORD_
 const PAGE: u64 = PAGE_SIZE as u64;
 /// Bytes of one read of table, map and journal.
 const READ_STEP: u64 = 1 << 20;
-
-async fn open_disk(env: &Env, path: &str) -> Result<Disk, GroupError> {
-    let opened = env.open_disk(OpenDisk { path: path.to_owned(), create: None }).await;
-    opened.map_err(device_error(path))
-}
 
 /// Opens and recovers a group; its tasks are not started yet.
 pub(crate) async fn open(
@@ -267,6 +262,27 @@ fn check_map(inner: &Inner, device: usize) -> Result<(), GroupError> {
     })
 }
 
+/// What the two pages of a row say, and which one is newer. Nothing where it was never written, or
+/// where its first writing was torn by a crash and never acknowledged: the other page was not
+/// written then.
+pub(crate) fn newest_row(
+    device: u64,
+    place: u32,
+    pages: &[u8],
+) -> Result<Option<(ComponentRow, usize)>, FormatError> {
+    let slots = [0, 1].map(|slot| {
+        ComponentRow::decode(device, place, &pages[slot * PAGE_SIZE..(slot + 1) * PAGE_SIZE])
+    });
+    match slots {
+        [Ok(a), Ok(b)] if b.sequence > a.sequence => Ok(Some((b, 1))),
+        [Ok(a), _] => Ok(Some((a, 0))),
+        [Err(_), Ok(b)] => Ok(Some((b, 1))),
+        // Chunks of a row taken for free are given away: damage of both is not that.
+        [Err(FormatError::Magic), Err(_)] | [Err(_), Err(FormatError::Magic)] => Ok(None),
+        [Err(source), Err(_)] => Err(source),
+    }
+}
+
 async fn recover_table(inner: &Inner, device: usize) -> Result<(), GroupError> {
     let handle = &inner.devices[device];
     let rows = handle.layout.rows;
@@ -275,32 +291,14 @@ async fn recover_table(inner: &Inner, device: usize) -> Result<(), GroupError> {
     let mut state = inner.state.borrow_mut();
     for (place, pages) in bytes.chunks(2 * PAGE_SIZE).enumerate() {
         let place = u32::try_from(place).unwrap_or(u32::MAX);
-        let slots = [0, 1].map(|slot| {
-            ComponentRow::decode(handle.id, place, &pages[slot * PAGE_SIZE..(slot + 1) * PAGE_SIZE])
-        });
-        let (row, newest) = match slots {
-            [Ok(a), Ok(b)] => {
-                if b.sequence > a.sequence {
-                    (Some(b), 1)
-                } else {
-                    (Some(a), 0)
-                }
-            }
-            [Ok(a), Err(_)] => (Some(a), 0),
-            [Err(_), Ok(b)] => (Some(b), 1),
-            // Never written, or a first row torn by a crash, which was never acknowledged: the
-            // other slot was not written then. Chunks of a row taken for free are given away.
-            [Err(FormatError::Magic), Err(_)] | [Err(_), Err(FormatError::Magic)] => (None, 1),
-            [Err(source), Err(_)] => {
-                return Err(GroupError::Corrupt {
-                    device: handle.path.clone(),
-                    structure: Structure::Row(place),
-                    source,
-                });
-            }
-        };
+        let found = newest_row(handle.id, place, pages).map_err(|source| GroupError::Corrupt {
+            device: handle.path.clone(),
+            structure: Structure::Row(place),
+            source,
+        })?;
+        let newest = found.as_ref().map_or(1, |(_, newest)| *newest);
         let mut known = RowState { serial: 0, sequence: 0, newest };
-        if let Some(row) = row {
+        if let Some((row, _)) = found {
             known.sequence = row.sequence;
             state.serial_next = state.serial_next.max(row.serial + 1);
             if !row.is_deleted {

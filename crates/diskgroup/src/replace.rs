@@ -10,16 +10,17 @@
 //! which the next attempt recognises.
 
 use crate::devices::{
-    device_error, format_capacity, init_cache, open_new, read_superblock, write_superblock,
+    device_error, format_capacity, init_cache, open_disk, open_new, read_superblock,
+    write_superblock,
 };
 use crate::group::DiskGroup;
 use crate::readback::hold;
+use crate::recovery::newest_row;
 use crate::types::{CreateSizes, GroupError, GroupOptions, GroupSpec, Structure};
 use base::{ComponentId, GroupId, Seat};
-use env::{Disk, Durability, Env, OpenDisk};
+use env::{Disk, Durability, Env};
 use format::{
-    CAPACITY_DEVICES_MAX, CapacityLayout, ComponentRow, DeviceKind, FormatError, PAGE_SIZE,
-    Superblock,
+    CAPACITY_DEVICES_MAX, CapacityLayout, ComponentRow, DeviceKind, PAGE_SIZE, Superblock,
 };
 
 const PAGE: u64 = PAGE_SIZE as u64;
@@ -41,8 +42,7 @@ struct Kept {
 }
 
 async fn open_kept(env: &Env, path: &str) -> Result<Kept, GroupError> {
-    let opened = env.open_disk(OpenDisk { path: path.to_owned(), create: None }).await;
-    let disk = opened.map_err(device_error(path))?;
+    let disk = open_disk(env, path).await?;
     let (superblock, slot) = read_superblock(env, path, &disk, "capacity").await?;
     let DeviceKind::Capacity(layout) = superblock.kind else {
         return Err(GroupError::NotFormatted { device: path.to_owned(), wanted: "capacity" });
@@ -80,18 +80,13 @@ async fn mark_partial(env: &Env, device: &Kept) -> Result<u64, GroupError> {
         let at = device.layout.table_start + u64::from(place) * 2 * PAGE;
         let read = device.disk.read(at, env.buf(2 * PAGE_SIZE)).await;
         let pages = read.map_err(device_error(&device.path))?;
-        let slots = [0, 1].map(|slot| {
-            let page = &pages[slot * PAGE_SIZE..(slot + 1) * PAGE_SIZE];
-            ComponentRow::decode(device.superblock.device, place, page)
-        });
-        let (mut row, newest) = match slots {
-            [Ok(a), Ok(b)] if b.sequence > a.sequence => (b, 1),
-            [Ok(a), _] => (a, 0),
-            [Err(_), Ok(b)] => (b, 1),
-            [Err(FormatError::Magic), Err(_)] | [Err(_), Err(FormatError::Magic)] => continue,
-            [Err(source), Err(_)] => {
+        let (mut row, newest) = match newest_row(device.superblock.device, place, &pages) {
+            Ok(Some(found)) => found,
+            Ok(None) => continue,
+            Err(source) => {
                 let structure = Structure::Row(place);
-                return Err(GroupError::Corrupt { device: device.path.clone(), structure, source });
+                let device = device.path.clone();
+                return Err(GroupError::Corrupt { device, structure, source });
             }
         };
         if row.is_deleted {
@@ -181,8 +176,7 @@ impl DiskGroup {
         wipe: bool,
     ) -> Result<(), GroupError> {
         let path = &spec.capacity[at];
-        let opened = env.open_disk(OpenDisk { path: spec.cache.clone(), create: None }).await;
-        let cache = opened.map_err(device_error(&spec.cache))?;
+        let cache = open_disk(env, &spec.cache).await?;
         let (mut superblock, slot) = read_superblock(env, &spec.cache, &cache, "cache").await?;
         let DeviceKind::Cache { layout, mut capacity, count } = superblock.kind else {
             return Err(GroupError::NotFormatted { device: spec.cache.clone(), wanted: "cache" });
@@ -228,9 +222,7 @@ impl DiskGroup {
             component.map(|c| (c.device, c.place, ComponentRow { lost_at: None, ..c.row.clone() }))
         };
         let Some((device, place, row)) = partial else { return Ok(()) };
-        for _ in 0..2 {
-            inner.write_row(device, place, row.clone()).await?;
-        }
+        inner.write_row_twice(device, place, &row).await?;
         if let Some(component) = inner.state.borrow_mut().components.by_id_mut(id) {
             component.row.lost_at = None;
         }

@@ -227,11 +227,8 @@ impl Run {
     fn is_newest(&self, host: usize, device: &str, at: u64, kind: u64) -> bool {
         let size = self.cluster.world.disk_size(self.key(host), device);
         let Some(node) = self.cluster.node(host) else { return true };
-        let group = node.groups().iter().find(|group| {
-            let number = device.trim_start_matches(|c: char| !c.is_ascii_digit());
-            let number = number.split('.').next().unwrap_or_default();
-            group.cache_path() == format!("cache{number}")
-        });
+        let has = |group: &&diskgroup::DiskGroup| group.devices().iter().any(|d| d.path == device);
+        let group = node.groups().iter().find(has);
         let Some(group) = group else { return true };
         match format::CapacityLayout::plan(size).filter(|_| device.starts_with("capacity")) {
             Some(layout) if kind == 3 => {
