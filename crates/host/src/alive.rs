@@ -12,10 +12,12 @@ use env::Env;
 use std::time::Duration;
 use tracing::{error, info, warn};
 
-/// Life of the lease key after the last sign of life.
-const LEASE_TTL: Duration = Duration::from_secs(6);
+/// Life of the lease key after the last sign of life. Shorter than a grant: a directory that elects
+/// a new leader prolongs all leases by what is left of their life and the election, and a take-over
+/// waits for the later of the two (docs/decisions/2026-11-21-leases.md).
+const LEASE_TTL: Duration = Duration::from_secs(3);
 /// Time between signs of life.
-const LEASE_KEEP: Duration = Duration::from_millis(1500);
+const LEASE_KEEP: Duration = Duration::from_millis(750);
 /// Time between attempts while the directory is away.
 const RETRY: Duration = Duration::from_millis(200);
 /// Time between two figures of free space, at least: each costs the directory a durable write.

@@ -108,7 +108,8 @@ mod tests {
 
     fn grants(now: u64) -> Grants {
         let me = PeerId { host: HostId(2), incarnation: Incarnation(1) };
-        Grants::at(Instant(now * S), me, &ObjectOptions::default())
+        let lease_ttl = Duration::from_secs(6);
+        Grants::at(Instant(now * S), me, &ObjectOptions { lease_ttl, ..ObjectOptions::default() })
     }
 
     #[test]

@@ -152,6 +152,8 @@ struct Slot {
     outcome: Option<ObjectError>,
     /// An attempt to acquire ended.
     settled: Notify,
+    /// Another attempt may go better: the record changed, or what is known of its owner.
+    news: Notify,
     /// The newest term in which an owner was born here (rule 23).
     used: Term,
     /// This run was the owner, or tried to be: a component may take it for that.
@@ -263,10 +265,22 @@ impl Objects {
 
     /// What the directory's lease keys say of `host`: a hint that a take-over is wanted (52d).
     pub fn host_alive(&self, host: HostId, alive: Option<Incarnation>) {
-        let mut hosts = self.0.0.context.alive.borrow_mut();
-        match alive {
-            Some(incarnation) => drop(hosts.insert(host, incarnation)),
-            None => drop(hosts.remove(&host)),
+        let inner = &self.0.0;
+        let known = {
+            let mut hosts = inner.context.alive.borrow_mut();
+            match alive {
+                Some(incarnation) => hosts.insert(host, incarnation),
+                None => hosts.remove(&host),
+            }
+        };
+        if known == alive {
+            return;
+        }
+        for slot in inner.slots.borrow().values() {
+            let owner = slot.record.as_ref().and_then(|(record, _)| record.owner);
+            if owner.is_some_and(|owner| owner.host == host) {
+                slot.news.notify();
+            }
         }
     }
 
@@ -500,6 +514,7 @@ impl Inner {
         }
         slot.gone_since = None;
         slot.record = Some((record.clone(), revision));
+        slot.news.notify();
         drop(slots);
         for component in record.components.iter().filter(|c| c.host == self.context.me.host) {
             let is_active = component.state == ComponentState::Active;

@@ -39,9 +39,10 @@ impl Inner {
                 Route::Remote(..) => return Ok(()),
                 Route::Local(_) | Route::Unknown => {}
             }
-            let settled = {
+            let (settled, news) = {
                 let mut slots = self.slots.borrow_mut();
-                slots.entry(id).or_default().settled.wait()
+                let slot = slots.entry(id).or_default();
+                (slot.settled.wait(), slot.news.wait())
             };
             self.start_acquiring(id, Wish::Use);
             let until = self.env().sleep_until(deadline);
@@ -57,7 +58,9 @@ impl Inner {
             if self.env().now() >= deadline {
                 return Err(ObjectError::Inaccessible);
             }
-            self.env().sleep(pause).await;
+            // Not at once even with news: a record that changes without end is no reason to spin.
+            self.env().sleep(RETRY).await;
+            env::select(news, self.env().sleep(pause.saturating_sub(RETRY))).await;
             pause = (pause * 2).min(RETRY_MAX);
         }
     }

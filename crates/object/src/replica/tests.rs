@@ -50,7 +50,8 @@ impl Bench {
         let world = World::new(WorldOptions { seed, ..WorldOptions::default() });
         let host = world.add_host("b", IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)));
         let (replicas, tasks) = (Rc::default(), TaskSet::default());
-        let options = ObjectOptions { mutations, ..ObjectOptions::default() };
+        let lease_ttl = GRANT - Duration::from_secs(1);
+        let options = ObjectOptions { lease_ttl, mutations, ..ObjectOptions::default() };
         let bench = Self { world, host, replicas, incarnation: Cell::new(0), options, tasks };
         bench.boot();
         let request = create(COMPONENT);
