@@ -28,6 +28,7 @@ mod scenarios;
 mod space;
 mod switches;
 mod verify;
+mod watermark;
 
 const SECTORS: u64 = 5006; // two chunks and a part of a third, ending within a block
 const COMPONENTS: u64 = 3;
