@@ -64,7 +64,7 @@ struct Cli {
     /// The program under test [default: `gabion` beside this one]
     #[arg(long, value_name = "FILE")]
     gabion: Option<PathBuf>,
-    /// Leave logs and devices where something was wrong, and say where
+    /// Leave logs and devices, and say where
     #[arg(long)]
     keep: bool,
     /// How to print the result
@@ -144,13 +144,12 @@ fn run(cli: &Cli) -> Result<bool> {
     };
     let (is_good, text, json) = (report.is_good(), report.text(), report.json());
     let area = campaign.cluster.area.path().to_owned();
-    campaign.cluster.area.is_kept = plan.is_kept && !is_good;
     campaign.stop();
     match cli.output {
         Output::Table => print!("{text}"),
         Output::Json => println!("{json:#}"),
     }
-    if plan.is_kept && !is_good {
+    if plan.is_kept {
         eprintln!("gabion-chaos: kept for a look: {}", area.display());
     }
     Ok(is_good)

@@ -92,12 +92,7 @@ impl Run {
             return Ok(());
         }
         self.excuse(host);
-        let times = 1 << self.one_of(8);
-        for other in (0..self.cluster.machines.len()).filter(|other| *other != host) {
-            for device in self.cluster.devices().iter().filter(|name| name.starts_with("cap")) {
-                self.disk_fault(other, device, DiskFault::Slow(times));
-            }
-        }
+        self.slow_others(host);
         for _ in 0..1 + self.one_of(4) {
             for device in self.cluster.devices() {
                 self.rot_data(host, &device);
@@ -106,6 +101,16 @@ impl Run {
         }
         self.decisive();
         self.pass(0, 4000)
+    }
+
+    /// All other hosts are slow to read from capacity.
+    fn slow_others(&mut self, host: usize) {
+        let times = 1 << self.one_of(8);
+        for other in (0..self.cluster.machines.len()).filter(|other| *other != host) {
+            for device in self.cluster.devices().iter().filter(|name| name.starts_with("cap")) {
+                self.disk_fault(other, device, DiskFault::Slow(times));
+            }
+        }
     }
 
     /// A host comes back with a new cache device, or a new capacity device, in one of its groups,
@@ -117,7 +122,11 @@ impl Run {
             if !self.is_spare(host) {
                 return Ok(());
             }
-            self.lose_device(host);
+            let new = match self.one_of(3) {
+                0 => self.new_capacity(),
+                _ => New::Cache,
+            };
+            self.lose_device(host, new);
             self.pass(0, 4000)?;
             for _ in 0..self.one_of(3) {
                 self.boot_if_down(host);
@@ -132,17 +141,49 @@ impl Run {
         self.pass(0, 3000)
     }
 
-    fn lose_device(&mut self, host: usize) {
+    /// A replica is away while the others go on, and loses a cache device when it has just become
+    /// active again: what it missed came as copies, and those may be in the write buffer alone.
+    pub(crate) fn loss_after_return(&mut self, roles: &Roles) -> Result<(), Violation> {
+        let host = roles.replica;
+        for _ in 0..1 + self.one_of(2) {
+            self.wait("whole before damage", Self::is_whole)?;
+            // Destage goes on while copies are still to come, and between two attempts to return.
+            self.slow_others(host);
+            self.take_down_somehow(host);
+            self.pass(500, 8000)?;
+            for _ in 0..self.one_of(3) {
+                self.boot_if_down(host);
+                self.until_state(host, ComponentState::Resyncing)?;
+                self.pass(0, 60)?;
+                self.take_down_somehow(host);
+                self.pass(0, 2000)?;
+            }
+            self.boot_if_down(host);
+            self.until_state(host, ComponentState::Active)?;
+            let most = [0, 20, 200, 2000][usize::try_from(self.one_of(4)).unwrap_or(0)];
+            self.pass(0, most)?;
+            if !self.is_spare(host) {
+                return Ok(());
+            }
+            self.lose_device(host, New::Cache);
+            self.pass(0, 3000)?;
+            self.boot_if_down(host);
+            self.pass(0, 3000)?;
+        }
+        self.decisive();
+        self.pass(0, 3000)
+    }
+
+    fn new_capacity(&mut self) -> New {
+        let at = self.one_of(self.plan.devices.into());
+        New::Capacity(usize::try_from(at).unwrap_or(0))
+    }
+
+    /// A host's process ends, and a device of one of its groups is new when it starts again.
+    fn lose_device(&mut self, host: usize, new: New) {
         self.excuse(host);
         self.faults.add(Fault::LostDevice);
         let cache = format!("cache{}", self.one_of(self.plan.groups.into()));
-        let new = match self.one_of(3) {
-            0 => {
-                let at = self.one_of(self.plan.devices.into());
-                New::Capacity(usize::try_from(at).unwrap_or(0))
-            }
-            _ => New::Cache,
-        };
         self.cluster.replace_devices(host, vec![cache], new);
     }
 

@@ -79,7 +79,8 @@ impl Mutation {
         let store = diskgroup::Mutations::ALL.iter().map(|(name, rule, switch)| Self {
             name,
             rule,
-            scenario: None,
+            scenario: matches!(*name, "forget_copies" | "raise_inactive")
+                .then_some(Story::LossAfterReturn),
             apply: Apply::Store(*switch),
         });
         Self::OBJECT.iter().copied().chain(store).collect()

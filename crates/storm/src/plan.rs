@@ -139,7 +139,7 @@ impl Plan {
             racks: 2 + rng.below(2) as u32,
             groups,
             devices: if rng.below(3) > 0 { 1 } else { 1 + rng.below(3) as u32 },
-            rounds: Round::draw_all(&mut rng, &mut Rng::stream(seed, 9), rounds, volumes.len()),
+            rounds: Round::draw_all(&mut rng, seed, rounds, volumes.len()),
             volumes,
             steps: 5 + rng.below(20) as u32,
             step_max: Duration::from_millis(step_ms),
@@ -181,6 +181,10 @@ impl Plan {
         }
         if story == Story::HandOverFault {
             self.volumes.iter_mut().for_each(|volume| volume.clients = vec![0, 1, 2]);
+        }
+        if story == Story::LossAfterReturn {
+            // A resync that takes its time: copies linger.
+            self.quirks = QuirkModel { armed_ppm: 500_000, fire_ppm: 64_000 };
         }
     }
 }
@@ -226,13 +230,13 @@ impl Load {
 
 impl Round {
     /// One seed in forty goes beyond the contract, and then in its only round.
-    fn draw_all(rng: &mut Rng, late: &mut Rng, count: u64, volumes: usize) -> Vec<Self> {
+    fn draw_all(rng: &mut Rng, seed: u64, count: u64, volumes: usize) -> Vec<Self> {
         let focus = |rng: &mut Rng| rng.below(volumes as u64) as usize;
         if rng.below(40) == 0 {
             let story = if rng.below(2) == 0 { Story::LyingFlush } else { Story::WildClock };
             return vec![Self { story, focus: focus(rng), is_quiet: false }];
         }
-        let is_early = |story: &&Story| !story.is_beyond() && !story.is_late();
+        let is_early = |story: &&Story| !story.is_beyond() && story.since().is_none();
         let stories: Vec<_> = Story::ALL.iter().filter(is_early).collect();
         let draw = |_| Self {
             story: *stories[rng.below(stories.len() as u64) as usize],
@@ -241,10 +245,13 @@ impl Round {
         };
         let mut rounds: Vec<_> = (0..count).map(draw).collect();
         // By draws of their own: what other seeds do stays as it was, first those that are kept.
-        let stories: Vec<_> = Story::ALL.iter().filter(|story| story.is_late()).collect();
+        let mut rng = Rng::stream(seed, 9);
+        let is_known = |story: &&Story| story.since().is_none_or(|first| first <= seed);
+        let known: Vec<_> = Story::ALL.iter().filter(is_known).collect();
+        let stories: Vec<_> = known.iter().filter(|story| story.since().is_some()).collect();
         for round in &mut rounds {
-            if late.below(Story::ALL.len() as u64) < stories.len() as u64 {
-                round.story = *stories[late.below(stories.len() as u64) as usize];
+            if rng.below(known.len() as u64) < stories.len() as u64 {
+                round.story = **stories[rng.below(stories.len() as u64) as usize];
             }
         }
         let last = rounds.iter().position(|round| round.story.is_damage());

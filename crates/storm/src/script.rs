@@ -55,6 +55,7 @@ impl Run {
             Story::Damage => self.damage(&roles),
             Story::RottenData => self.rotten_data(&roles),
             Story::LostDevice => self.lost_device(&roles),
+            Story::LossAfterReturn => self.loss_after_return(&roles),
             Story::LyingFlush => self.lying_flush(&roles),
             Story::WildClock => self.wild_clock(&roles),
         }
@@ -103,7 +104,11 @@ impl Run {
         self.check()
     }
 
-    fn until_state(&mut self, index: usize, wanted: ComponentState) -> Result<(), Violation> {
+    pub(crate) fn until_state(
+        &mut self,
+        index: usize,
+        wanted: ComponentState,
+    ) -> Result<(), Violation> {
         let host = HostId(self.cluster.machines[index].number);
         self.until(move |record| {
             record.components.iter().any(|c| c.host == host && c.state == wanted)

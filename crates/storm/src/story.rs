@@ -55,6 +55,8 @@ base::named! {
         RottenData = "rotten-data",
         /// A host comes back with a new device in the place of one of its own.
         LostDevice = "lost-device",
+        /// A component that has just come back loses its cache device, and with it the copies.
+        LossAfterReturn = "loss-after-return",
         /// Beyond the contract: a device says that it flushed, and did not, and the power fails.
         LyingFlush = "lying-flush",
         /// Beyond the contract: clocks that are wrong by more than the protocol allows.
@@ -63,17 +65,22 @@ base::named! {
 }
 
 impl Story {
-    /// Whether it came after seeds were kept that once found something: see [`crate::Plan`].
+    /// The first seed whose plan may have it, where it came after seeds were kept that once found
+    /// something; see [`crate::Plan`].
     #[must_use]
-    pub fn is_late(self) -> bool {
-        matches!(self, Self::HandOverFault | Self::LostDevice | Self::RottenData | Self::Trimmed)
+    pub fn since(self) -> Option<u64> {
+        match self {
+            Self::HandOverFault | Self::LostDevice | Self::RottenData | Self::Trimmed => Some(0),
+            Self::LossAfterReturn => Some(100_000_000),
+            _ => None,
+        }
     }
 
     /// Whether content is damaged. What was damaged and not read yet would be a second fault in a
     /// later round.
     #[must_use]
     pub fn is_damage(self) -> bool {
-        matches!(self, Self::Damage | Self::LostDevice | Self::RottenData)
+        matches!(self, Self::Damage | Self::LostDevice | Self::LossAfterReturn | Self::RottenData)
     }
 
     /// Whether the system promises nothing then: what is lost is reported, and no violation.
