@@ -4,7 +4,7 @@
 mod copy;
 mod list;
 
-use crate::owner::{ChangeError, FenceAnswer, Link, Owner, Phase, Resync, Role};
+use crate::owner::{ChangeError, FenceAnswer, FencedAt, Link, Owner, Phase, Resync, Role};
 use crate::record;
 use base::{ComponentId, HostId, Instant, Lsn, Map, Quirk, Seat, Set};
 use directory::ComponentState;
@@ -229,7 +229,8 @@ async fn finish(owner: &Rc<Owner>, component: ComponentId) -> Result<(), Aborted
     loop {
         let (drained, changed) = (owner.drained.wait(), owner.changed.wait());
         check_joined(owner, component)?;
-        if is_answered(owner, component, switched_at) && is_granted(owner, component) {
+        let is_granted = is_granted(owner, component)?;
+        if is_granted && is_answered(owner, component, switched_at) {
             break;
         }
         let granted = owner.context.leases.changed().wait();
@@ -287,22 +288,24 @@ fn is_answered(owner: &Owner, component: ComponentId, upto: Lsn) -> bool {
     state.leg(component).is_some_and(|leg| leg.unacked.front().is_none_or(|f| f.lsn > upto))
 }
 
-/// Rule 52a: the joining target grants before the CAS.
-fn is_granted(owner: &Owner, component: ComponentId) -> bool {
+/// Rule 52a: the joining target grants before the CAS. A grant of a later epoch than that of its
+/// fence never counts for it (see [`crate::grants`]): it has to be fenced again.
+fn is_granted(owner: &Owner, component: ComponentId) -> Result<bool, Aborted> {
     let (host, fenced) = {
         let state = owner.state.borrow();
-        let Some(leg) = state.leg(component) else { return false };
-        (leg.host, leg.fenced)
+        let leg = state.leg(component).ok_or(Aborted::Failed)?;
+        (leg.host, leg.fenced.ok_or(Aborted::Failed)?)
     };
-    if host == owner.context.me.host {
-        return true;
-    }
     let leases = &owner.context.leases;
-    let is_covered = fenced.is_some_and(|at| leases.covers(host, at.incarnation, at.grant_epoch));
-    if !is_covered {
-        leases.hurry(host);
+    let FencedAt { at, incarnation, grant_epoch } = fenced;
+    if host == owner.context.me.host || leases.covers(host, incarnation, grant_epoch) {
+        return Ok(true);
     }
-    is_covered
+    if leases.has_newer(host, at, incarnation, grant_epoch) {
+        return Err(Aborted::Failed);
+    }
+    leases.hurry(host);
+    Ok(false)
 }
 
 #[cfg(test)]

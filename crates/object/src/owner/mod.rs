@@ -16,7 +16,7 @@ mod write;
 
 pub(crate) use change::{Cas, ChangeError, compare_and_swap};
 pub(crate) use fence::{Fence, FenceAnswer};
-pub(crate) use leg::{FREE_CHUNKS_RESERVE, Frame, Leg, Link, Role};
+pub(crate) use leg::{FREE_CHUNKS_RESERVE, FencedAt, Frame, Leg, Link, Role};
 pub(crate) use range_lock::{Mode, RangeGuard, RangeLock};
 pub(crate) use read::{Found, Source};
 pub(crate) use window::{LEGS_MAX, Mask, Window};
