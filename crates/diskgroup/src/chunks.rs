@@ -3,6 +3,11 @@
 
 use crate::index::{FixedMap, Place};
 
+/// Chunks of one leaf of [`Bases`].
+const LEAF: usize = 64;
+/// Stands for a chunk that capacity does not hold; no device has so many chunks.
+const NOWHERE: u32 = u32::MAX;
+
 /// What the log and its queue hold of one chunk.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Overlay {
@@ -25,11 +30,64 @@ impl Overlay {
     }
 }
 
-/// Both maps, keyed by [`chunk_key`].
+/// Device chunk of each chunk that capacity holds: per component a table of leaves, made when
+/// something stands in them. Four bytes a chunk where a component is dense; at worst, with one
+/// chunk in each leaf, 270.
+#[derive(Default)]
+struct Bases(FixedMap<Vec<Option<Box<[u32; LEAF]>>>>);
+
+impl Bases {
+    fn get(&self, key: u64) -> Option<u32> {
+        let (serial, leaf, at) = place_of(key);
+        let leaf = self.0.get(&serial)?.get(leaf)?.as_ref()?;
+        Some(leaf[at]).filter(|chunk| *chunk != NOWHERE)
+    }
+
+    fn set(&mut self, key: u64, chunk: u32) {
+        assert!(chunk != NOWHERE, "a device chunk has a number");
+        let (serial, leaf, at) = place_of(key);
+        let leaves = self.0.entry(serial).or_default();
+        if leaves.len() <= leaf {
+            leaves.resize(leaf + 1, None);
+        }
+        leaves[leaf].get_or_insert_with(|| Box::new([NOWHERE; LEAF]))[at] = chunk;
+    }
+
+    fn clear(&mut self, key: u64) {
+        let (serial, leaf, at) = place_of(key);
+        let Some(leaves) = self.0.get_mut(&serial) else { return };
+        let Some(place) = leaves.get_mut(leaf) else { return };
+        let Some(chunks) = place else { return };
+        chunks[at] = NOWHERE;
+        if chunks.iter().all(|chunk| *chunk == NOWHERE) {
+            *place = None;
+            if leaves.iter().all(Option::is_none) {
+                self.0.remove(&serial);
+            }
+        }
+    }
+
+    fn keys(&self) -> impl Iterator<Item = u64> {
+        self.0.iter().flat_map(|(serial, leaves)| {
+            let all = leaves.iter().enumerate().filter_map(|(at, leaf)| Some((at, leaf.as_ref()?)));
+            all.flat_map(move |(number, leaf)| {
+                let held = leaf.iter().enumerate().filter(|(_, chunk)| **chunk != NOWHERE);
+                held.map(move |(at, _)| serial << 32 | (number * LEAF + at) as u64)
+            })
+        })
+    }
+}
+
+/// The component's serial, the leaf, the place in it.
+fn place_of(key: u64) -> (u64, usize, usize) {
+    let chunk = (key & u64::from(u32::MAX)) as usize;
+    (key >> 32, chunk / LEAF, chunk % LEAF)
+}
+
+/// What capacity holds and what the log says, keyed by [`chunk_key`].
 #[derive(Default)]
 pub(crate) struct Chunks {
-    /// Device chunk of each chunk that capacity holds.
-    base: FixedMap<u32>,
+    base: Bases,
     over: FixedMap<Overlay>,
 }
 
@@ -45,12 +103,12 @@ pub(crate) fn block_key(serial: u32, block: u64) -> u64 {
 
 impl Chunks {
     pub(crate) fn base(&self, key: u64) -> Option<u32> {
-        self.base.get(&key).copied()
+        self.base.get(key)
     }
 
     /// All chunks that capacity holds, for counting: in no order.
     pub(crate) fn bases(&self) -> impl Iterator<Item = u64> {
-        self.base.keys().copied()
+        self.base.keys()
     }
 
     /// All overlays, for counting: in no order.
@@ -60,9 +118,9 @@ impl Chunks {
 
     pub(crate) fn set_base(&mut self, key: u64, chunk: Option<u32>) {
         match chunk {
-            Some(chunk) => self.base.insert(key, chunk),
-            None => self.base.remove(&key),
-        };
+            Some(chunk) => self.base.set(key, chunk),
+            None => self.base.clear(key),
+        }
     }
 
     pub(crate) fn over(&self, key: u64) -> Option<&Overlay> {
@@ -84,5 +142,37 @@ impl Chunks {
     /// Drops the overlay of a chunk of a deleted component; whether a device chunk was set aside.
     pub(crate) fn drop_over(&mut self, key: u64) -> bool {
         self.over.remove(&key).is_some_and(|over| over.is_reserved)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::{Map, Rng};
+
+    #[test]
+    fn bases_are_a_map() {
+        let (mut bases, mut model, mut rng) = (Bases::default(), Map::new(), Rng::stream(1, 1));
+        for _ in 0..20_000 {
+            let key = chunk_key(1 + rng.below(3) as u32, rng.below(300));
+            let chunk = rng.below(1 << 20) as u32;
+            if rng.below(2) == 0 {
+                bases.set(key, chunk);
+                model.insert(key, chunk);
+            } else {
+                bases.clear(key);
+                model.remove(&key);
+            }
+            let other = chunk_key(1 + rng.below(4) as u32, rng.below(400));
+            assert_eq!(bases.get(other), model.get(&other).copied());
+            assert!(bases.0.len() <= 3, "components without a chunk take no room");
+        }
+        let mut keys: Vec<u64> = bases.keys().collect();
+        keys.sort_unstable();
+        assert!(keys.iter().eq(model.keys()), "all of them, and nothing else");
+        for key in keys {
+            bases.clear(key);
+        }
+        assert!(bases.0.is_empty());
     }
 }

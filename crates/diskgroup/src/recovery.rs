@@ -31,6 +31,8 @@ use std::collections::VecDeque;
 const LOOK_BEHIND: u64 = 4 << 20;
 const _: () = assert!(LOOK_BEHIND as usize >= 2 * JournalRecord::size_of(RECORD_ITEMS_MAX));
 const PAGE: u64 = PAGE_SIZE as u64;
+/// Map pages that are read and looked at before the next: 4 MiB.
+const MAP_STEP: usize = 512;
 /// Bytes of one read of table, map and journal.
 const READ_STEP: u64 = 1 << 20;
 
@@ -312,46 +314,64 @@ async fn recover_table(inner: &Inner, device: usize) -> Result<(), GroupError> {
 }
 
 async fn recover_map(inner: &Inner, device: usize) -> Result<(), GroupError> {
-    let handle = &inner.devices[device];
-    let pages = handle.layout.map_pages();
-    let bytes = read_area(inner, device, handle.layout.map_start, pages * 2 * PAGE).await?;
+    let layout = inner.devices[device].layout;
+    let pages = layout.map_pages();
+    {
+        let mut state = inner.state.borrow_mut();
+        let capacity = &mut state.capacity[device];
+        capacity.map.reserve_exact(pages as usize * MAP_PAGE_CHUNKS);
+        capacity.map_meta.reserve_exact(pages as usize);
+    }
+    // A part at a time: together the two slots of all pages are twice what is kept in memory.
+    for first in (0..pages).step_by(MAP_STEP) {
+        let count = (pages - first).min(MAP_STEP as u64);
+        let start = layout.map_start + first * 2 * PAGE;
+        let bytes = read_area(inner, device, start, count * 2 * PAGE).await?;
+        for (number, both) in (first..).zip(bytes.chunks(2 * PAGE_SIZE)) {
+            recover_map_page(inner, device, u32::try_from(number).unwrap_or(u32::MAX), both)?;
+        }
+    }
     let mut state = inner.state.borrow_mut();
     let capacity = &mut state.capacity[device];
-    for (number, both) in bytes.chunks(2 * PAGE_SIZE).enumerate() {
-        let number = u32::try_from(number).unwrap_or(u32::MAX);
-        let slots = [0, 1].map(|slot| {
-            MapPage::decode(handle.id, number, &both[slot * PAGE_SIZE..(slot + 1) * PAGE_SIZE])
-        });
-        let is_alone = slots.iter().any(Result::is_err);
-        let (page, newest) = match slots {
-            [Ok(a), Ok(b)] => {
-                if b.sequence > a.sequence {
-                    (b, 1)
-                } else {
-                    (a, 0)
-                }
-            }
-            [Ok(a), Err(_)] => (a, 0),
-            [Err(_), Ok(b)] => (b, 1),
-            [Err(source), Err(_)] => {
-                return Err(GroupError::Corrupt {
-                    device: handle.path.clone(),
-                    structure: Structure::MapPage(number),
-                    source,
-                });
-            }
-        };
-        let (sequence, applied) = (page.sequence, page.applied);
-        // The second slot stays empty until the first checkpoint.
-        let other = &both[(1 - newest) * PAGE_SIZE..(2 - newest) * PAGE_SIZE];
-        let is_in_doubt = is_alone && other.iter().any(|byte| *byte != 0);
-        let meta = MapMeta { sequence, newest, applied, is_dirty: false, is_in_doubt };
-        capacity.map_meta.push(meta);
-        capacity.journal.sequence = capacity.journal.sequence.max(applied + 1);
-        capacity.map.extend(page.chunks.iter().take(MAP_PAGE_CHUNKS));
-    }
-    capacity.map.truncate(handle.layout.chunks as usize);
+    capacity.map.truncate(layout.chunks as usize);
     capacity.settled = capacity.map.iter().map(|entry| entry.serial != 0).collect();
+    Ok(())
+}
+
+/// The newer of a map page's two slots.
+fn recover_map_page(
+    inner: &Inner,
+    device: usize,
+    number: u32,
+    both: &[u8],
+) -> Result<(), GroupError> {
+    let handle = &inner.devices[device];
+    let slots = [0, 1].map(|slot| {
+        MapPage::decode(handle.id, number, &both[slot * PAGE_SIZE..(slot + 1) * PAGE_SIZE])
+    });
+    let is_alone = slots.iter().any(Result::is_err);
+    let (page, newest) = match slots {
+        [Ok(a), Ok(b)] if b.sequence > a.sequence => (b, 1),
+        [Ok(a), _] => (a, 0),
+        [Err(_), Ok(b)] => (b, 1),
+        [Err(source), Err(_)] => {
+            return Err(GroupError::Corrupt {
+                device: handle.path.clone(),
+                structure: Structure::MapPage(number),
+                source,
+            });
+        }
+    };
+    let (sequence, applied) = (page.sequence, page.applied);
+    // The second slot stays empty until the first checkpoint.
+    let other = &both[(1 - newest) * PAGE_SIZE..(2 - newest) * PAGE_SIZE];
+    let is_in_doubt = is_alone && other.iter().any(|byte| *byte != 0);
+    let meta = MapMeta { sequence, newest, applied, is_dirty: false, is_in_doubt };
+    let mut state = inner.state.borrow_mut();
+    let capacity = &mut state.capacity[device];
+    capacity.map_meta.push(meta);
+    capacity.journal.sequence = capacity.journal.sequence.max(applied + 1);
+    capacity.map.extend(page.chunks.iter().take(MAP_PAGE_CHUNKS));
     Ok(())
 }
 
