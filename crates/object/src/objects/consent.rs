@@ -15,6 +15,8 @@ use wire::{Refusal, Request, Response, Target};
 
 /// Between two attempts while a component's host does not answer.
 const RETRY: Duration = Duration::from_millis(300);
+/// Between two attempts while its disk group is out of service: that may be for days.
+const CLOSED_RETRY: Duration = Duration::from_secs(2);
 
 impl Inner {
     /// Called for each newer record: tells the components of an object that this run may have
@@ -64,18 +66,20 @@ impl Inner {
     async fn consent(&self, object: ObjectId, component: ComponentId) {
         while let Some((host, request, term)) = self.consent_now(object, component) {
             let answer = self.context.peers.call(host, request).await;
-            let is_heard = match answer {
-                // Only what its next run would know as well.
+            // Only what its next run would know as well.
+            let (is_heard, pause) = match answer {
+                // The component comes back as it was, with this host in its books.
+                Ok(Response::Refused { reason: Refusal::GroupClosed }) => (false, CLOSED_RETRY),
                 Err(_)
                 | Ok(Response::Failed { .. } | Response::Refused { reason: Refusal::NotReady }) => {
-                    false
+                    (false, RETRY)
                 }
-                Ok(_) => true,
+                Ok(_) => (true, RETRY),
             };
             if is_heard && self.newest(object).is_none_or(|record| record.term == term) {
                 return;
             }
-            self.env().sleep(RETRY).await;
+            self.env().sleep(pause).await;
         }
     }
 
