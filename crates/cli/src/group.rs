@@ -112,6 +112,7 @@ fn people(detail: &GroupDetail) {
         format_size(group.buffer_bytes)
     );
     disk_table(group.devices.iter().map(|device| (group, device)).collect());
+    say_written(group);
     for device in &group.devices {
         if let Some(space) = &device.space {
             say!("");
@@ -134,6 +135,25 @@ fn people(detail: &GroupDetail) {
         output::table(&heading, rows.collect());
     }
     say_attention(std::slice::from_ref(group));
+}
+
+/// How much the devices were given to write for each byte of the components: what wears them out.
+fn say_written(group: &GroupReport) {
+    let appended = group.appended_bytes;
+    if appended == 0 {
+        return;
+    }
+    let of = |role| {
+        let devices = group.devices.iter().filter(|device| device.role == role);
+        let bytes: u64 = devices.map(|device| device.written_bytes).sum();
+        format!("{} ({:.2} times as much)", format_size(bytes), bytes as f64 / appended as f64)
+    };
+    say!(
+        "\nwritten since the host was started: {} by volumes, {} to cache, {} to capacity",
+        format_size(appended),
+        of(Role::Cache),
+        of(Role::Capacity)
+    );
 }
 
 fn space_table(device: &DeviceReport, space: &SpaceReport) {

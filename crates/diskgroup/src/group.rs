@@ -450,6 +450,7 @@ impl DiskGroup {
             fenced: state.fenced.clone(),
             commits: state.counters.commits,
             appends: state.counters.appends,
+            appended_bytes: state.counters.appended_bytes,
             destaged_blocks: state.counters.destaged_blocks,
             moved_entries: state.counters.moved_entries,
             bad_blocks: state.counters.bad_blocks,
@@ -554,6 +555,7 @@ impl Inner {
         state.log.waiters.push_back(None);
         let ticket = state.log.ticket_last;
         let bytes = if is_data { payload.len() } else { 0 };
+        state.counters.appended_bytes += bytes as u64;
         let blocks = to_usize(blocks.end - blocks.start);
         let fits = state.log.build.fits(bytes, blocks, marks.len());
         if fits && state.log.deferred.is_empty() {

@@ -81,6 +81,8 @@ pub struct DeviceStatus {
     pub size_bytes: u64,
     /// Whether it is a file, not a block device.
     pub is_file: bool,
+    /// Bytes that were written to it since the group was opened, the store's own included.
+    pub written_bytes: u64,
     /// What it is for.
     pub role: DeviceRole,
 }
@@ -172,6 +174,7 @@ impl DiskGroup {
             path: inner.cache_path.clone(),
             size_bytes: inner.cache.info().size,
             is_file: inner.cache.info().is_file,
+            written_bytes: inner.cache.written(),
             role: DeviceRole::Cache { used_bytes: state.log.used_bytes() },
         };
         let capacity = inner.devices.iter().zip(&state.capacity).map(|(device, capacity)| {
@@ -180,6 +183,7 @@ impl DiskGroup {
                 path: device.path.clone(),
                 size_bytes: info.size,
                 is_file: info.is_file,
+                written_bytes: device.disk.written(),
                 role: DeviceRole::Capacity(capacity.space(&device.layout, info.size)),
             }
         });

@@ -23,6 +23,8 @@ use std::rc::Rc;
 pub(crate) struct Counters {
     pub(crate) commits: u64,
     pub(crate) appends: u64,
+    /// Of data, taken in.
+    pub(crate) appended_bytes: u64,
     pub(crate) destaged_blocks: u64,
     pub(crate) moved_entries: u64,
     pub(crate) bad_blocks: u64,

@@ -6,6 +6,7 @@ use crate::driver::{
     Address, DiskId, DiskInfo, Done, Durability, IoError, LinkId, ListenerId, Op, OpenDisk,
 };
 use crate::executor::Env;
+use std::cell::Cell;
 use std::fmt;
 use std::future::Future;
 use std::rc::Rc;
@@ -17,7 +18,10 @@ impl Env {
     /// [`IoError::NotFound`], [`IoError::Busy`] (another process has it), [`IoError::NoSpace`], ...
     pub async fn open_disk(&self, options: OpenDisk) -> Result<Disk, IoError> {
         match self.submit(Op::OpenDisk(options)).await.0? {
-            Done::Disk(id, info) => Ok(Disk(Rc::new(DiskInner { env: self.clone(), id, info }))),
+            Done::Disk(id, info) => {
+                let (env, written) = (self.clone(), Cell::new(0));
+                Ok(Disk(Rc::new(DiskInner { env, id, info, written })))
+            }
             other => unreachable!("opening a disk brought {other:?}"),
         }
     }
@@ -53,6 +57,7 @@ struct DiskInner {
     env: Env,
     id: DiskId,
     info: DiskInfo,
+    written: Cell<u64>,
 }
 
 impl Disk {
@@ -60,6 +65,12 @@ impl Disk {
     #[must_use]
     pub fn info(&self) -> DiskInfo {
         self.0.info
+    }
+
+    /// Bytes that it was asked to write since it was opened.
+    #[must_use]
+    pub fn written(&self) -> u64 {
+        self.0.written.get()
     }
 
     /// Reads into all of `into`. Offset and length in bytes, multiples of 512.
@@ -95,6 +106,7 @@ impl Disk {
     ) -> impl Future<Output = Result<(), IoError>> + use<> {
         self.check(offset, from.len() as u64);
         assert!(from.offset().is_multiple_of(512), "device writes need aligned memory");
+        self.0.written.set(self.0.written.get() + from.len() as u64);
         let op = self.0.env.submit(Op::Write { disk: self.0.id, offset, from, durability });
         async move { op.await.0.map(drop) }
     }

@@ -74,6 +74,7 @@ impl Operations {
             id: id.to_string(),
             buffer_fill: status.buffer_fill,
             buffer_bytes: status.buffer_bytes,
+            appended_bytes: status.appended_bytes,
             used_bytes: status.used_bytes,
             capacity_bytes: status.capacity_bytes,
             state: status.fenced.map_or_else(
@@ -104,6 +105,7 @@ impl Operations {
                 model: hardware.model,
                 size_bytes: 0,
                 used_bytes: 0,
+                written_bytes: 0,
                 state: "out of service".to_owned(),
                 space: None,
             }
@@ -113,6 +115,7 @@ impl Operations {
             id: String::new(),
             buffer_fill: 0.0,
             buffer_bytes: 0,
+            appended_bytes: 0,
             used_bytes: 0,
             capacity_bytes: 0,
             state: format!(
@@ -165,6 +168,7 @@ fn device_report(
         model: hardware.model,
         size_bytes: device.size_bytes,
         used_bytes,
+        written_bytes: device.written_bytes,
         state: state.to_owned(),
         space: space.map(SpaceReport::from),
     }
@@ -233,6 +237,7 @@ mod tests {
             path: "/dev/x".to_owned(),
             size_bytes: space.total_bytes(),
             is_file: true,
+            written_bytes: 0,
             role: DeviceRole::Capacity(space),
         };
         let report = device_report(status, Hardware::default(), false, &tuning);

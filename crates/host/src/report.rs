@@ -85,6 +85,10 @@ pub struct GroupReport {
     /// Bytes of the write buffer.
     #[serde(default)]
     pub buffer_bytes: u64,
+    /// Bytes that components on it were given to write since its host was started, copies of a
+    /// resync included.
+    #[serde(default)]
+    pub appended_bytes: u64,
     /// Bytes of allocated chunks.
     pub used_bytes: u64,
     /// Bytes of capacity.
@@ -172,6 +176,9 @@ pub struct DeviceReport {
     /// Cache: bytes of the write buffer in use. Capacity: bytes of chunks with data, or set aside
     /// for what is in the write buffer.
     pub used_bytes: u64,
+    /// Bytes written to it since its host was started.
+    #[serde(default)]
+    pub written_bytes: u64,
     /// `ok`, `filling up`, `full`, `takes no writes` or `out of service`.
     pub state: String,
     /// Where its bytes are; of capacity devices of open groups.
