@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Write amplification: bytes written to a group's devices per byte that a volume was given, on
-//! real files and in steady state: `amplify FOLDER [BUFFER_MIB]`. Prints one line of JSON per load.
-#![expect(clippy::disallowed_methods, reason = "a tool that makes files, not part of the product")]
+//! real files and in steady state: `amplify FOLDER [BUFFER_MIB [LOAD]]`. Prints one
+//! line of JSON per load, or for those with LOAD in their name.
 
 use base::{CHUNK_SECTORS, ComponentId, GroupId, Lsn, ObjectId, SectorRange, Term};
 use diskgroup::{Append, AppendKind, CreateSizes, DiskGroup, GroupOptions, GroupSpec};
@@ -62,9 +62,10 @@ const LOADS: [Load; 4] = [
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
-    let folder = arguments.next().expect("usage: amplify FOLDER [BUFFER_MIB]");
+    let folder = arguments.next().expect("usage: amplify FOLDER [BUFFER_MIB [LOAD]]");
     let mib: u64 = arguments.next().map_or(256, |text| text.parse().expect("MiB"));
-    for load in LOADS {
+    let wanted = arguments.next().unwrap_or_default();
+    for load in LOADS.into_iter().filter(|load| load.name.contains(&wanted)) {
         let driver = RingDriver::new().expect("io_uring");
         let env = Env::new(Box::new(driver), Box::new(Fifo));
         let (inner, folder) = (env.clone(), folder.clone());
@@ -91,8 +92,8 @@ async fn measure(env: &Env, folder: &str, buffer: u64, load: Load) {
     let seconds = env.now().since(begun).as_secs_f64();
     let after = written(&group);
     println!(
-        "{{\"load\":\"{}\",\"buffer_mib\":{},\"user_bytes\":{bytes},\"cache\":{:.3},\"capacity\":{:.3},\
-         \"writes_per_second\":{:.0}}}",
+        "{{\"load\":\"{}\",\"buffer_mib\":{},\"user_bytes\":{bytes},\"cache\":{:.3},\
+         \"capacity\":{:.3},\"writes_per_second\":{:.0}}}",
         load.name,
         buffer >> 20,
         (after.0 - before.0) as f64 / bytes as f64,

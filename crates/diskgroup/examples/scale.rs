@@ -6,11 +6,11 @@
 //! scale open FOLDER
 //! ```
 //!
-//! `make` formats a group, lets components take PERCENT of its chunks and fills its write buffer with
-//! random 4 KiB writes, then ends as by SIGKILL. `open` recovers it in a process of its own and prints
-//! one line of JSON. The chunk map is written as a checkpoint leaves it, without the data: to write
-//! terabytes first would change nothing that opening sees.
-#![expect(clippy::disallowed_methods, reason = "a tool that makes files, not part of the product")]
+//! `make` formats a group, lets components take PERCENT of its chunks and fills its write buffer
+//! with random 4 KiB writes, then ends as by SIGKILL. `open` recovers it in a process of its own
+//! and prints one line of JSON. The chunk map is written as a checkpoint leaves it, without the
+//! data: to write terabytes first would change nothing that opening sees.
+#![expect(clippy::disallowed_methods, reason = "it reads what the kernel says of its process")]
 
 use base::{CHUNK_SECTORS, ComponentId, GroupId, Lsn, ObjectId, SectorRange, Term};
 use diskgroup::{Append, AppendKind, DiskGroup, GroupOptions, GroupSpec};
@@ -148,7 +148,7 @@ async fn fill_buffer(env: &Env, spec: &GroupSpec, percent: u64) {
     while !is_last {
         is_last = group.status().buffer_fill * 100.0 >= percent as f64;
         if is_last {
-            // The last commit tells that all before it is everywhere, as an owner's next write does.
+            // The last commit says that all before it is everywhere, as an owner's next write does.
             group.advance_commit(ComponentId(1), Lsn::new(Term(1), lsn));
         }
         let writes = (0..DEPTH).map(|_| {

@@ -196,7 +196,7 @@ pub struct GroupStatus {
     pub commits: u64,
     /// Appends made durable since open.
     pub appends: u64,
-    /// Bytes of data appended since open: what its devices' `written_bytes` are to be compared with.
+    /// Bytes of data appended since open: what `written_bytes` of its devices is measured by.
     pub appended_bytes: u64,
     /// Blocks written to capacity since open.
     pub destaged_blocks: u64,
