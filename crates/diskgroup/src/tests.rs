@@ -26,6 +26,7 @@ mod open;
 mod oracle;
 mod scenarios;
 mod space;
+mod stored;
 mod switches;
 mod verify;
 mod watermark;
