@@ -13,6 +13,8 @@ use std::cell::Cell;
 const DEPTH: usize = 32;
 const ONE: ComponentId = ComponentId(1);
 const BLOCK: u64 = 4096;
+/// Measured at most.
+const WRITES_MAX: u64 = 1 << 20;
 
 /// What is written.
 #[derive(Clone, Copy)]
@@ -33,32 +35,18 @@ enum Order {
     Sequential,
 }
 
-const LOADS: [Load; 4] = [
-    Load {
-        name: "random 4 KiB, half the buffer",
-        sixteenths: 8,
-        length: BLOCK,
-        order: Order::Uniform,
-    },
-    Load {
-        name: "random 4 KiB, eight buffers",
-        sixteenths: 128,
-        length: BLOCK,
-        order: Order::Uniform,
-    },
-    Load {
-        name: "Zipf 1.1 4 KiB, eight buffers",
-        sixteenths: 128,
-        length: BLOCK,
-        order: Order::Zipf,
-    },
-    Load {
-        name: "sequential 128 KiB, eight buffers",
-        sixteenths: 128,
-        length: 32 * BLOCK,
-        order: Order::Sequential,
-    },
+const LOADS: [Load; 6] = [
+    load("random 4 KiB, half the buffer", 8, BLOCK, Order::Uniform),
+    load("random 4 KiB, eight buffers", 128, BLOCK, Order::Uniform),
+    load("Zipf 1.1 4 KiB, eight buffers", 128, BLOCK, Order::Zipf),
+    load("sequential 128 KiB, eight buffers", 128, 32 * BLOCK, Order::Sequential),
+    load("sequential 4 KiB, eight buffers", 128, BLOCK, Order::Sequential),
+    load("sequential 512 B, eight buffers", 128, BLOCK / 8, Order::Sequential),
 ];
+
+const fn load(name: &'static str, sixteenths: u64, length: u64, order: Order) -> Load {
+    Load { name, sixteenths, length, order }
+}
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -87,7 +75,7 @@ async fn measure(env: &Env, folder: &str, buffer: u64, load: Load) {
     lsn = write(env, &group, fill, volume, volume, lsn).await;
     lsn = write(env, &group, load, volume, 2 * buffer, lsn).await;
     let (before, begun) = (written(&group), env.now());
-    let bytes = (8 * buffer).max(volume);
+    let bytes = (8 * buffer).max(volume).min(WRITES_MAX * load.length);
     write(env, &group, load, volume, bytes, lsn).await;
     let seconds = env.now().since(begun).as_secs_f64();
     let after = written(&group);
@@ -114,7 +102,9 @@ fn written(group: &DiskGroup) -> (u64, u64) {
 
 /// Writes `bytes` in all; the last lsn.
 async fn write(env: &Env, group: &DiskGroup, load: Load, volume: u64, bytes: u64, lsn: u64) -> u64 {
-    let payload = env.pool().zeroed(usize::try_from(load.length).expect("a length")).freeze();
+    let mut buf = env.buf(usize::try_from(load.length).expect("a length"));
+    buf.fill(0xA5); // zeros would take no space
+    let payload = buf.freeze();
     let (lsn, left, next) = (Cell::new(lsn), Cell::new(bytes / load.length), Cell::new(0));
     let zipf = Zipf::new(volume / load.length);
     let writer = async || {
