@@ -165,7 +165,7 @@ impl Campaign {
         if plan.has_devices {
             let mut rng = Rng::stream(plan.seed, 3);
             self.one(Kind::Full, &mut rng)?;
-            for kind in [Kind::FlipUp, Kind::FlipDown] {
+            for kind in [Kind::Unlink, Kind::FlipUp, Kind::FlipDown] {
                 self.one(kind, &mut rng)?;
             }
             if self.may_go_on() {
@@ -183,6 +183,7 @@ impl Campaign {
         }
         match kind {
             Kind::FlipUp | Kind::FlipDown => self.flip(kind),
+            Kind::Unlink => self.unlink(),
             Kind::Truncate => self.truncate(),
             Kind::Full => self.fill_up(),
             _ => self.round(&Round::single(kind, rng)),

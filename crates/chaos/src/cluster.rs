@@ -140,8 +140,13 @@ impl Cluster {
         self.file(host, "capacity")
     }
 
+    /// The cache file of a host.
+    pub fn cache(&self, host: usize) -> PathBuf {
+        self.file(host, "cache")
+    }
+
     fn enrol(&self, host: usize) -> Result<()> {
-        let (cache, capacity) = (self.file(host, "cache"), self.capacity(host));
+        let (cache, capacity) = (self.cache(host), self.capacity(host));
         make_device(&cache, CACHE_BYTES)?;
         make_device(&capacity, CAPACITY_BYTES)?;
         let mut command = self.network.on(host, &self.gabion);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The phase in which a device is damaged. One host's only, for the whole campaign: what is not
-//! read is not repaired (there is no scrub), so the other copies must stay whole.
+//! read is not repaired (no scrub pass comes so soon), so the other copies must stay whole.
 
 use crate::campaign::Campaign;
 use crate::client::Subject;
@@ -94,6 +94,42 @@ impl Campaign {
         Ok(repaired)
     }
 
+    /// Moves the cache file of a host away while it runs. Nothing fails; the host notices, says so
+    /// and takes no more writes on that disk group, before they would be lost with its process.
+    ///
+    /// # Errors
+    /// A command failed.
+    pub fn unlink(&mut self) -> Result<()> {
+        let host = self.damaged_host()?;
+        let begun = Instant::now();
+        let path = self.cluster.cache(host);
+        let away = path.with_extension("away");
+        std::fs::rename(&path, &away).context("cannot move a cache file")?;
+        self.say(&format!("{:7.1} s  unlink: {}", self.at(), host_name(host)));
+        let says = self.hear(host, "not found");
+        self.rest(UNDER_LOAD);
+        self.notes.push(format!("unlink: {} says: {says:?}", host_name(host)));
+        self.cluster.kill(&[host]);
+        std::fs::rename(&away, &path).context("cannot move a cache file back")?;
+        self.cluster.start(host)?;
+        self.conclude(occurrence(Kind::Unlink, host, begun));
+        Ok(())
+    }
+
+    /// What a host says of its disk groups, once there is `wanted` in it.
+    fn hear(&mut self, host: usize, wanted: &str) -> Vec<String> {
+        let mut says = Vec::new();
+        let cluster = &self.cluster;
+        let is_said = self.wait(SAID_WITHIN, || {
+            says = cluster.groups(host).unwrap_or_default();
+            says.iter().any(|state| state.contains(wanted))
+        });
+        if !is_said {
+            self.troubles.push(format!("{} says nothing of its device: {says:?}", host_name(host)));
+        }
+        says
+    }
+
     /// Takes half of a capacity file away while its host is down. The host comes back without that
     /// disk group, says so, and the other copies serve; with a new device everything comes back.
     ///
@@ -107,17 +143,9 @@ impl Campaign {
         device::truncate(&path)?;
         self.say(&format!("{:7.1} s  truncate: {}", self.at(), host_name(host)));
         self.cluster.start(host)?;
-        let mut says = Vec::new();
-        let cluster = &self.cluster;
-        let is_said = self.wait(SAID_WITHIN, || {
-            says = cluster.groups(host).unwrap_or_default();
-            says.iter().any(|state| state.contains("out of service"))
-        });
+        let says = self.hear(host, "out of service");
         self.rest(UNDER_LOAD);
         self.notes.push(format!("truncate: {} says: {says:?}", host_name(host)));
-        if !is_said {
-            self.troubles.push(format!("{} says nothing of its truncated device", host_name(host)));
-        }
         self.cluster.kill(&[host]);
         self.cluster.replace(host)?;
         self.say(&format!("{:7.1} s    {} gets a new device", self.at(), host_name(host)));

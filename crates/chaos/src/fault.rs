@@ -52,6 +52,8 @@ pub enum Kind {
     FlipUp,
     /// Bits flip in a capacity file while its host is down
     FlipDown,
+    /// The cache file of a host that runs is moved away, and is back when the host starts again
+    Unlink,
     /// Half of a capacity file is gone when its host starts again
     Truncate,
     /// A volume is written until no space is left
@@ -107,7 +109,9 @@ impl Kind {
             Self::EtcdLeader | Self::EtcdMember | Self::EtcdStopped | Self::EtcdKilled => {
                 Resource::Etcd
             }
-            Self::FlipUp | Self::FlipDown | Self::Truncate | Self::Full => Resource::Device,
+            Self::FlipUp | Self::FlipDown | Self::Unlink | Self::Truncate | Self::Full => {
+                Resource::Device
+            }
         }
     }
 
@@ -141,7 +145,7 @@ impl Kind {
             Self::EtcdLeader => (1000, 5000),
             Self::EtcdStopped | Self::EtcdKilled => (6000, 14_000),
             Self::TwoKilled => (500, 5000),
-            Self::FlipUp | Self::FlipDown | Self::Truncate | Self::Full => (0, 0),
+            Self::FlipUp | Self::FlipDown | Self::Unlink | Self::Truncate | Self::Full => (0, 0),
         }
     }
 }
@@ -192,7 +196,9 @@ impl Fault {
                 Set::from_iter([self.host, self.other])
             }
             Kind::AllKilled => (0..HOSTS).collect(),
-            Kind::FlipUp | Kind::FlipDown | Kind::Truncate => Set::from_iter([self.host]),
+            Kind::FlipUp | Kind::FlipDown | Kind::Unlink | Kind::Truncate => {
+                Set::from_iter([self.host])
+            }
             _ => Set::new(),
         }
     }

@@ -49,7 +49,7 @@ impl Active {
             Kind::EtcdLeader | Kind::EtcdMember => cluster.etcd.kill(member),
             Kind::EtcdStopped => cluster.etcd.stand_still(true)?,
             Kind::EtcdKilled => (0..HOSTS).for_each(|member| cluster.etcd.kill(member)),
-            Kind::FlipUp | Kind::FlipDown | Kind::Truncate | Kind::Full => {
+            Kind::FlipUp | Kind::FlipDown | Kind::Unlink | Kind::Truncate | Kind::Full => {
                 unreachable!("devices have a phase of their own")
             }
         }
@@ -94,7 +94,7 @@ impl Active {
             Kind::EtcdKilled => {
                 (0..HOSTS).try_for_each(|m| cluster.etcd.start_member(&cluster.network, m))
             }
-            Kind::FlipUp | Kind::FlipDown | Kind::Truncate | Kind::Full => Ok(()),
+            Kind::FlipUp | Kind::FlipDown | Kind::Unlink | Kind::Truncate | Kind::Full => Ok(()),
         }
     }
 }

@@ -78,6 +78,7 @@ impl DiskGroup {
         let tasks = TaskSet::default();
         tasks.spawn(env, "log", crate::state::write_log(Rc::clone(&inner)));
         tasks.spawn(env, "destage", crate::destage::destage(Rc::clone(&inner)));
+        tasks.spawn(env, "watch devices", crate::watch::watch(Rc::clone(&inner)));
         Ok(Self(Rc::new(Handle { inner, tasks })))
     }
 

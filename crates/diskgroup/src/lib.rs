@@ -45,6 +45,7 @@ mod state;
 mod tests;
 mod types;
 mod verify;
+mod watch;
 
 pub use audit::{Audit, Inconsistency};
 pub use group::DiskGroup;

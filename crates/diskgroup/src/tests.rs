@@ -28,6 +28,7 @@ mod scenarios;
 mod space;
 mod stored;
 mod switches;
+mod vanished;
 mod verify;
 mod watermark;
 

@@ -79,6 +79,9 @@ pub enum Op {
     Flush { disk: DiskId },
     /// Gives space back (TRIM or hole punching); the range reads as zeros or as before.
     Discard { disk: DiskId, offset: u64, bytes: u64 },
+    /// Whether `path` still leads to the open device: completes with [`Done::Size`], or with
+    /// [`IoError::NotFound`] where something else stands there, or nothing.
+    LookAtDisk { disk: DiskId, path: String },
     /// Closes; later operations on it fail with [`IoError::Closed`].
     CloseDisk { disk: DiskId },
     /// Completes with [`Done::Listener`].
@@ -107,6 +110,8 @@ pub enum Done {
     Bytes(usize),
     /// An open device.
     Disk(DiskId, DiskInfo),
+    /// A device's size now, bytes.
+    Size(u64),
     /// An open connection.
     Link(LinkId),
     /// A listening socket and where it really listens.

@@ -134,6 +134,21 @@ impl Disk {
         async move { op.await.0.map(drop) }
     }
 
+    /// Whether the device is still what `path` leads to, and as large as when it was opened. One
+    /// that was deleted or cut off takes reads and writes as if nothing had been.
+    ///
+    /// # Errors
+    /// [`IoError::NotFound`]; [`IoError::Short`] with the sizes then and now.
+    pub async fn look(&self, path: &str) -> Result<(), IoError> {
+        let op = Op::LookAtDisk { disk: self.0.id, path: path.to_owned() };
+        let wanted = self.0.info.size;
+        match self.0.env.submit(op).await.0? {
+            Done::Size(done) if done < wanted => Err(IoError::Short { done, wanted }),
+            Done::Size(_) => Ok(()),
+            other => unreachable!("looking at a disk brought {other:?}"),
+        }
+    }
+
     fn check(&self, offset: u64, bytes: u64) {
         assert!(offset.is_multiple_of(512) && bytes.is_multiple_of(512), "unaligned device I/O");
         assert!(bytes > 0, "empty device I/O");

@@ -47,6 +47,22 @@ pub(crate) fn open(options: &OpenDisk) -> Result<(OwnedFd, Kind, DiskInfo), IoEr
     Ok((fd, kind, DiskInfo { size, is_file: !is_block, is_new: false }))
 }
 
+/// The size now of an open device, if it is still what stands at `path`.
+pub(crate) fn look(fd: &OwnedFd, path: &str) -> Result<u64, IoError> {
+    let (mine, there) = (fstat(fd).map_err(disk_error)?, stat(path).map_err(disk_error)?);
+    let is_same = match kind_of(FileType::from_raw_mode(mine.st_mode))? {
+        Kind::BlockDevice => {
+            let is_block = FileType::from_raw_mode(there.st_mode) == FileType::BlockDevice;
+            is_block && mine.st_rdev == there.st_rdev
+        }
+        _ => (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino),
+    };
+    if !is_same {
+        return Err(IoError::NotFound);
+    }
+    seek(fd, SeekFrom::End(0)).map_err(disk_error)
+}
+
 fn kind_of(found: FileType) -> Result<Kind, IoError> {
     match found {
         FileType::RegularFile => Ok(Kind::RegularFile),

@@ -137,6 +137,13 @@ impl Files {
         (matches!(file.kind, Kind::BlockDevice) && !file.is_closing).then_some(&file.fd)
     }
 
+    /// The device's descriptor.
+    pub(crate) fn disk(&mut self, id: u32) -> Option<&OwnedFd> {
+        let file = self.get(id)?;
+        let is_disk = matches!(file.kind, Kind::RegularFile | Kind::BlockDevice);
+        (is_disk && !file.is_closing).then_some(&file.fd)
+    }
+
     /// Refuses new operations, makes a socket's pending ones fail, closes when none is left.
     pub(crate) fn close(&mut self, id: u32) {
         let Some(file) = self.get(id) else { return };

@@ -6,8 +6,8 @@
 //! belongs to its operation until the kernel has completed it, also when the driver is dropped. A
 //! descriptor is closed only when nothing in flight names it.
 //!
-//! Non-guarantees: opening, listening, closing and discarding on block devices are synchronous
-//! system calls. A driver belongs to the thread that made it. Linux 6.1 or later.
+//! Non-guarantees: opening, looking at devices, listening, closing and discarding on block devices
+//! are synchronous system calls. A driver belongs to the thread that made it. Linux 6.1 or later.
 #![deny(unsafe_op_in_unsafe_fn)]
 #![allow(unsafe_code)]
 
@@ -414,6 +414,11 @@ impl Driver for RingDriver {
             }
             Op::Recv { link, into, at } => {
                 self.launch_on_file(token, Work::Recv { link: link.0, into, at });
+            }
+            Op::LookAtDisk { disk, path } => {
+                let fd = self.files.disk(disk.0).ok_or(IoError::Closed);
+                let size = fd.and_then(|fd| disks::look(fd, &path));
+                self.finish(token, size.map(Done::Size));
             }
             Op::CloseDisk { disk: DiskId(id) }
             | Op::Close { link: LinkId(id) }

@@ -197,3 +197,23 @@ fn a_driver_ends_with_operations_in_flight() {
     assert!(open(&mut driver, &path, None).is_ok());
     fs::remove_dir_all(&folder).unwrap();
 }
+
+#[test]
+fn a_file_that_was_deleted_replaced_or_cut_off_is_noticed() {
+    let folder = folder("looked-at");
+    let path = folder.join("disk");
+    let mut driver = RingDriver::new().unwrap();
+    let Ok(Done::Disk(disk, _)) = open(&mut driver, &text(&path), Some(1 << 20)) else {
+        panic!("a new file")
+    };
+    let mut look = || call(&mut driver, Op::LookAtDisk { disk, path: text(&path) }).result;
+    assert_eq!(look(), Ok(Done::Size(1 << 20)));
+    fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(4096).unwrap();
+    assert_eq!(look(), Ok(Done::Size(4096)));
+    fs::rename(&path, folder.join("elsewhere")).unwrap();
+    assert_eq!(look(), Err(IoError::NotFound));
+    fs::write(&path, vec![0; 1 << 20]).unwrap();
+    assert_eq!(look(), Err(IoError::NotFound), "another file");
+    drop(driver);
+    fs::remove_dir_all(&folder).unwrap();
+}

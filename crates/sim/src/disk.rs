@@ -43,6 +43,8 @@ pub(crate) struct Faults {
     pub(crate) lies: bool,
     pub(crate) slow: u64,
     pub(crate) is_frozen: bool,
+    /// Its path leads to it no more.
+    pub(crate) is_unlinked: bool,
     /// What happens to the next write without anybody being told.
     pub(crate) silent: Option<Silent>,
     /// Only to one that begins in this range (start, end).

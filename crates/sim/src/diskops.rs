@@ -70,6 +70,19 @@ impl Core {
         index
     }
 
+    pub(crate) fn look_at_disk(&mut self, process: u32, token: Token, disk: DiskId, path: &str) {
+        let opened = self.processes[process as usize].disks.get(disk.0 as usize).copied().flatten();
+        let result = match opened.map(|index| &self.disks[index as usize]) {
+            None => Err(IoError::Closed),
+            Some(disk) => {
+                let there = self.disk_names.get(&(disk.host, path.to_owned())).copied();
+                let is_there = there == opened && !disk.faults.is_unlinked;
+                if is_there { Ok(Done::Size(disk.size)) } else { Err(IoError::NotFound) }
+            }
+        };
+        self.answer(process, token, result);
+    }
+
     pub(crate) fn close_disk(&mut self, process: u32, token: Token, disk: DiskId) {
         let slot = self.processes[process as usize].disks.get_mut(disk.0 as usize);
         if let Some(index) = slot.and_then(Option::take) {

@@ -59,6 +59,7 @@ impl Driver for SimDriver {
             | Op::Write { disk, .. }
             | Op::Flush { disk }
             | Op::Discard { disk, .. } => core.disk_submit(process, token, disk, op),
+            Op::LookAtDisk { disk, path } => core.look_at_disk(process, token, disk, &path),
             Op::CloseDisk { disk } => core.close_disk(process, token, disk),
             Op::Listen { address } => core.listen(process, token, address),
             Op::Accept { listener } => core.accept(process, token, listener),

@@ -31,6 +31,8 @@ pub enum DiskFault {
         /// Bytes.
         len: u64,
     },
+    /// Its path leads to it no more: what has it open goes on as before.
+    Unlink,
     /// The next write says that it succeeded, and nothing happened.
     LoseNextWrite,
     /// The next write says that it succeeded, and its bytes stand elsewhere.
@@ -256,6 +258,7 @@ impl World {
                 disk.faults.silent = Some(Silent::Elsewhere(to));
                 disk.faults.silent_in = Some((offset, offset + len));
             }
+            DiskFault::Unlink => disk.faults.is_unlinked = true,
             DiskFault::Slow(times) => disk.faults.slow = times,
             DiskFault::Freeze(is_frozen) => disk.faults.is_frozen = is_frozen,
             DiskFault::Clear => {
