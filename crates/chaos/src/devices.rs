@@ -106,7 +106,7 @@ impl Campaign {
         let away = path.with_extension("away");
         std::fs::rename(&path, &away).context("cannot move a cache file")?;
         self.say(&format!("{:7.1} s  unlink: {}", self.at(), host_name(host)));
-        let says = self.hear(host, "not found");
+        let says = self.hear(host, "not what stands");
         self.rest(UNDER_LOAD);
         self.notes.push(format!("unlink: {} says: {says:?}", host_name(host)));
         self.cluster.kill(&[host]);

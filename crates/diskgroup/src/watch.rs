@@ -4,11 +4,15 @@
 //! gone with the process: the group stops taking writes while others still have all of it.
 
 use crate::state::Inner;
+use base::format_size;
+use env::IoError;
 use std::rc::Rc;
 use std::time::Duration;
 
 /// Time between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// A path that leads nowhere may be one that is being made anew, as device managers do with links.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Looks at all devices until the group is over.
 pub(crate) async fn watch(inner: Rc<Inner>) {
@@ -20,10 +24,24 @@ pub(crate) async fn watch(inner: Rc<Inner>) {
         let cache = std::iter::once((&inner.cache_path, &inner.cache));
         let capacity = inner.devices.iter().map(|device| (&device.path, &device.disk));
         for (path, disk) in cache.chain(capacity) {
+            if disk.look(path).await.is_ok() {
+                continue;
+            }
+            inner.env.sleep(LOOK_AGAIN).await;
             if let Err(error) = disk.look(path).await {
-                let _ = inner.fence(path, &error);
+                let _ = inner.fence(path, &what_is_wrong(error));
                 return;
             }
         }
+    }
+}
+
+fn what_is_wrong(error: IoError) -> String {
+    match error {
+        IoError::NotFound => "not what stands at this path any more".to_owned(),
+        IoError::Short { done, wanted } => {
+            format!("cut off, {} of {} are left", format_size(done), format_size(wanted))
+        }
+        error => error.to_string(),
     }
 }

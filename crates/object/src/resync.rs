@@ -6,7 +6,7 @@ mod list;
 
 use crate::owner::{ChangeError, FenceAnswer, FencedAt, Link, Owner, Phase, Resync, Role};
 use crate::record;
-use base::{ComponentId, HostId, Instant, Lsn, Map, Quirk, Seat, Set};
+use base::{ComponentId, HostId, Incarnation, Instant, Lsn, Map, Quirk, Seat, Set};
 use directory::ComponentState;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -17,6 +17,9 @@ use wire::{Request, Response};
 const LOOK: Duration = Duration::from_secs(1);
 /// The longest damping pause (rule 18).
 const DAMPING_MAX: Duration = Duration::from_secs(600);
+/// The longest pause behind a return that failed: it may go on failing for days, where a disk group
+/// is out of service.
+const FAILED_MAX: Duration = Duration::from_secs(60);
 /// After so long without an absence the damping begins anew (rule 18).
 const DAMPING_FORGET: Duration = Duration::from_secs(3600);
 /// Between two attempts of a CAS that the directory did not take.
@@ -35,10 +38,12 @@ pub(crate) enum Aborted {
     Unavailable,
 }
 
-/// Rule 18: a component that comes and goes waits longer each time.
+/// Rule 18: a component that comes and goes waits longer each time. One whose return fails waits
+/// too, but not for what is past once its host was started anew: somebody did something there.
 #[derive(Default)]
 struct Damping {
     absences: Map<ComponentId, (u32, Instant)>,
+    failures: Map<ComponentId, (u32, Option<Incarnation>)>,
 }
 
 impl Damping {
@@ -53,6 +58,36 @@ impl Damping {
         *last = now;
         now + pause
     }
+
+    /// Counts a return that failed, to this run of the component's host, and says when the next
+    /// may begin.
+    fn failed(
+        &mut self,
+        id: ComponentId,
+        run: Option<Incarnation>,
+        now: Instant,
+        step: Duration,
+    ) -> Instant {
+        let (count, of) = self.failures.entry(id).or_insert((0, run));
+        let pause = step.saturating_mul(1 << (*count).min(16)).min(FAILED_MAX);
+        *count += 1;
+        *of = run;
+        now + pause
+    }
+
+    /// Whether returns failed, and the component's host runs anew since: they are forgotten then.
+    fn is_past(&mut self, id: ComponentId, run: Option<Incarnation>) -> bool {
+        let is_other = self.failures.get(&id).is_some_and(|(_, of)| *of != run);
+        if is_other {
+            self.failures.remove(&id);
+        }
+        is_other
+    }
+
+    /// It is active again.
+    fn returned(&mut self, id: ComponentId) {
+        self.failures.remove(&id);
+    }
 }
 
 /// Starts the return of every component that is not active and whose host can be reached. Ends
@@ -61,19 +96,32 @@ pub(crate) async fn watch_returns(owner: Rc<Owner>) {
     let mut damping = Damping::default();
     let mut due: Map<ComponentId, Instant> = Map::new();
     let running: Rc<RefCell<Set<ComponentId>>> = Rc::default();
+    let ended: Rc<RefCell<Vec<(ComponentId, bool)>>> = Rc::default();
     while !owner.is_stopped() {
         let changed = owner.changed.wait();
         let links = owner.context.peers.changes();
         let links = links.wait();
-        let now = owner.now();
+        let (now, step) = (owner.now(), owner.options().damping);
         let away = away(&owner);
+        for (component, is_back) in ended.take() {
+            let host = away.iter().find(|(id, _)| *id == component).map(|(_, host)| *host);
+            due.remove(&component);
+            match host {
+                Some(host) if !is_back => {
+                    let run = owner.context.incarnation(host);
+                    due.insert(component, damping.failed(component, run, now, step));
+                }
+                _ => damping.returned(component),
+            }
+        }
         due.retain(|id, _| away.iter().any(|(component, _)| component == id));
         for (component, host) in away {
             if running.borrow().contains(&component) {
-                due.remove(&component); // its next attempt counts as a new absence
                 continue;
             }
-            let step = owner.options().damping;
+            if damping.is_past(component, owner.context.incarnation(host)) {
+                due.insert(component, now);
+            }
             let at = *due.entry(component).or_insert_with(|| damping.absent(component, now, step));
             let is_up = host == owner.context.me.host || owner.context.peers.is_up(host);
             if now < at || !is_up || owner.phase() != Phase::Serving {
@@ -81,10 +129,12 @@ pub(crate) async fn watch_returns(owner: Rc<Owner>) {
             }
             running.borrow_mut().insert(component);
             let (owner2, running) = (Rc::clone(&owner), Rc::clone(&running));
+            let ended = Rc::clone(&ended);
             owner.spawn("resync", async move {
                 let outcome = bring_back(&owner2, component).await;
                 tracing::info!(object = %owner2.id, %component, ?outcome, "resync ended");
                 running.borrow_mut().remove(&component);
+                ended.borrow_mut().push((component, outcome.is_ok()));
                 owner2.changed.notify();
             });
         }
@@ -328,5 +378,24 @@ mod tests {
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600]);
         now = now + Duration::from_secs(4000);
         assert_eq!(damping.absent(id, now, step).since(now).as_secs(), 1);
+    }
+
+    #[test]
+    fn a_return_that_failed_waits_up_to_a_minute_or_until_its_host_is_started_anew() {
+        let mut damping = Damping::default();
+        let (id, step, now) = (ComponentId(1), Duration::from_secs(1), Instant(1));
+        let run = |number| Some(Incarnation(number));
+        let failed = |damping: &mut Damping, number| {
+            damping.failed(id, run(number), now, step).since(now).as_secs()
+        };
+        assert!(!damping.is_past(id, run(1)), "nothing failed");
+        let waits: Vec<u64> = (0..8).map(|_| failed(&mut damping, 1)).collect();
+        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
+        assert!(!damping.is_past(id, run(1)));
+        assert!(damping.is_past(id, run(2)), "somebody did something");
+        assert_eq!(failed(&mut damping, 2), 1);
+        damping.returned(id);
+        assert_eq!(failed(&mut damping, 2), 1);
+        assert_eq!(damping.absent(id, now, step).since(now).as_secs(), 1, "no absence so far");
     }
 }

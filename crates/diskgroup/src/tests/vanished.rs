@@ -17,9 +17,9 @@ fn a_device_that_was_deleted_stops_the_group_by_name() {
             assert_eq!(group.status().fenced, None, "all are where they were");
             world.disk_error(key, device, DiskFault::Unlink);
             write(&env, &group, 2, 0, 8).await.expect("it is taken as before");
-            env.sleep(Duration::from_secs(6)).await;
+            env.sleep(Duration::from_secs(7)).await;
             let why = group.status().fenced.expect("it was noticed");
-            assert_eq!(why, format!("{device}: not found"));
+            assert_eq!(why, format!("{device}: not what stands at this path any more"));
             let refused = write(&env, &group, 3, 0, 8).await;
             assert!(matches!(refused, Err(GroupError::Fenced)), "{refused:?}");
             let read = group.read(super::scenarios::ONE, SectorRange::new(0, 1)).await;
