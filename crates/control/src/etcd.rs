@@ -26,7 +26,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often a connection to etcd is tested, also an idle one: a watch must notice a dead member.
 const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(1);
 /// A test not answered in this time ends the connection.
-const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(2);
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Connections of shards at once; one is the rule, its successor after a restart another.
 const CONNECTIONS_MAX: usize = 64;
 /// The wait after a failed accept: out of descriptors, mostly.

@@ -497,7 +497,7 @@ impl State {
 
     /// W: everything below the lowest lsn that the log, without so many of its oldest segments,
     /// still needs of a component.
-    fn raise_destaged(&mut self, serial: u32, without: usize) {
+    pub(crate) fn raise_destaged(&mut self, serial: u32, without: usize) {
         let of = |info: &crate::log::SegmentInfo| {
             info.lowest.iter().find(|(s, _)| *s == serial).map(|(_, lsn)| *lsn)
         };

@@ -198,11 +198,15 @@ impl DiskGroup {
         Ok(())
     }
 
-    /// Whether the component is one of its object's active ones. While it is not, its W stays.
-    /// Nothing is known of it when a group is opened.
+    /// Whether the component is one of its object's active ones. While it is not, its W stays, and
+    /// then catches up. Nothing is known of it when a group is opened.
     pub fn set_active(&self, id: ComponentId, is_active: bool) {
-        if let Some(component) = self.inner().state.borrow_mut().components.by_id_mut(id) {
-            component.is_active = is_active;
+        let mut state = self.inner().state.borrow_mut();
+        let Some(component) = state.components.by_id_mut(id) else { return };
+        let was_active = std::mem::replace(&mut component.is_active, is_active);
+        let serial = component.row.serial;
+        if is_active && !was_active {
+            state.raise_destaged(serial, 0);
         }
     }
 

@@ -89,6 +89,11 @@ pub(crate) async fn claim(
                     _ => return Err(Failed::Alive(owner, record.term)),
                 },
             });
+            // Its key may be gone because it lost the directory alone. Whoever cannot reach any of
+            // the data would only stop it, and serve nothing itself.
+            if !can_bring_up(context, &record) {
+                return Err(Failed::Inaccessible);
+            }
         }
     }
     let next = record::take_over(&record, me);
@@ -105,6 +110,12 @@ pub(crate) async fn claim(
         Cas::Lost => Err(Failed::Again(None)),
         Cas::NotSent => Err(Failed::Unavailable),
     }
+}
+
+/// Whether any component that has everything is here or can be asked now.
+fn can_bring_up(context: &Context, record: &ObjectRecord) -> bool {
+    let mut active = record.components.iter().filter(|c| c.state == ComponentState::Active);
+    active.any(|c| c.host == context.me.host || context.peers.is_up(c.host))
 }
 
 /// Whether the record is older than a term that a replica knows: whoever fenced it in that term had

@@ -24,6 +24,9 @@ fn after_an_absence(mutations: Mutations) -> Lsn {
         env.sleep(Duration::from_secs(20)).await;
         assert_eq!(group.status().destaged_blocks, 2, "both are on capacity");
         tell.set(group.component(ONE).expect("a component").destaged);
+        group.set_active(ONE, true);
+        let destaged = group.component(ONE).expect("a component").destaged;
+        assert_eq!(destaged, Lsn::new(Term(1), 90), "it has everything again");
     });
     told.get()
 }

@@ -379,3 +379,28 @@ fn answers_before_all_components_have_it_are_noticed() {
 fn serving_before_the_unreached_are_marked_is_noticed() {
     assert!(finds(Mutations { serve_before_absent: true, ..Mutations::default() }), "rule 26");
 }
+
+#[test]
+fn nobody_takes_over_what_it_cannot_reach() {
+    let cluster = Cluster::new(11, Mutations::default());
+    cluster.create_as(record_on(&[1, 2]));
+    cluster.clients(0, 2, Duration::from_secs(60));
+    cluster.run(1.0);
+    assert_eq!(cluster.owner(), Some(0));
+    let term = || cluster.objects(1).unwrap().status(OBJECT).unwrap().term;
+    let before = term();
+    // The other copy is marked absent; then the owner's lease key goes, for it lost the directory.
+    let [owner, other] = [0, 1].map(|at| cluster.hosts[at].key);
+    cluster.world.partition(owner, other, true);
+    cluster.run(4.0);
+    cluster.world.partition(owner, cluster.directory, true);
+    cluster.clients(1, 1, Duration::from_secs(20));
+    cluster.run(15.0);
+    cluster.world.partition(owner, cluster.directory, false);
+    cluster.run(2.0);
+    assert_eq!((term(), cluster.owner()), (before, Some(0)), "its owner serves it all the time");
+    cluster.world.heal_all();
+    cluster.run(20.0);
+    let status = cluster.objects(0).unwrap().status(OBJECT).unwrap();
+    assert!(status.components.iter().all(|c| c.state == ComponentState::Active), "{status:?}");
+}
