@@ -64,7 +64,7 @@ pub enum Command {
     /// List devices; look at one by itself; replace one
     #[command(subcommand, arg_required_else_help = true)]
     Disk(DiskCommand),
-    /// Look at disk groups: their devices, their space, what is on them
+    /// Look at disk groups; make, extend, close, open and remove them while volumes are in use
     #[command(subcommand, arg_required_else_help = true)]
     Group(GroupCommand),
     /// Make a cluster of several machines
@@ -217,6 +217,74 @@ pub enum GroupCommand {
         /// Its id, as 'gabion group list' shows it, or the first digits
         group: String,
     },
+    /// Make a disk group of empty devices on a running host; new volumes may use it at once
+    #[command(after_help = "Examples:
+  gabion group create --cache /dev/nvme1n1 --capacity /dev/sdb --capacity /dev/sdc
+  gabion group create --host host2 --cache c1.img --capacity d1.img --create-files 1GiB")]
+    Create(GroupCreateArgs),
+    /// Add an empty capacity device to a disk group; for a moment its volumes are served by their
+    /// other copies
+    #[command(after_help = "Examples:
+  gabion group add-disk 1f2e /dev/sdd
+  gabion group add-disk 1f2e gabion-data/host2/more.img --create-files 4GiB")]
+    AddDisk(AddDiskArgs),
+    /// Take a disk group out of service: its volumes are served by their other copies
+    #[command(after_help = "Examples:
+  gabion group close 1f2e
+  gabion group close /dev/nvme1n1          any of its devices names it
+Its devices may be looked at and moved then; 'gabion group open' brings it back.")]
+    Close {
+        /// Its id, the first digits, or one of its devices
+        group: String,
+        /// Also where volumes have no other copy now: they stand still
+        #[arg(long)]
+        stop_volumes: bool,
+    },
+    /// Open a disk group that was closed, did not open, or takes no writes after a device failed
+    #[command(after_help = "Example:\n  gabion group open 1f2e")]
+    Open {
+        /// Its id, the first digits, or one of its devices
+        group: String,
+    },
+    /// Give up a disk group that holds nothing; its devices may be used for something else then
+    #[command(after_help = "Example:\n  gabion group remove 1f2e")]
+    Remove {
+        /// Its id, the first digits, or one of its devices
+        group: String,
+    },
+}
+
+#[derive(Args, Debug)]
+pub struct GroupCreateArgs {
+    /// The host, where there are several here
+    #[arg(long, value_name = "NAME")]
+    pub host: Option<String>,
+    /// Its cache device
+    #[arg(long, value_name = "DEVICE")]
+    pub cache: String,
+    /// A capacity device; one to seven
+    #[arg(long, required = true, value_name = "DEVICE")]
+    pub capacity: Vec<String>,
+    /// Size of the device files to create where nothing stands at their paths
+    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+    pub create_files: Option<u64>,
+    /// Use devices that hold other data: it is lost
+    #[arg(long)]
+    pub wipe: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct AddDiskArgs {
+    /// The group: its id, the first digits, or one of its devices
+    pub group: String,
+    /// The new device
+    pub device: String,
+    /// Size of the device file to create where nothing stands at its path
+    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+    pub create_files: Option<u64>,
+    /// Use a device that holds other data: it is lost
+    #[arg(long)]
+    pub wipe: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -232,13 +300,13 @@ pub enum DiskCommand {
   gabion disk inspect gabion-data/host1/capacity0-0.img --read-blocks
 The exit code is 0 where nothing that was written is gone, 1 where something is.")]
     Inspect(InspectArgs),
-    /// Give a disk group of a stopped host a new device in the place of one that was lost:
-    /// what was on it comes back from the other copies
+    /// Give a disk group a new device in the place of one that was lost: what was on it comes back
+    /// from the other copies
     #[command(after_help = "Examples:
-  gabion host kill host2 && gabion disk replace gabion-data/host2/capacity0-0.img
+  gabion disk replace gabion-data/host2/capacity0-0.img
   gabion disk replace /dev/nvme1n1 --with /dev/nvme4n1 --wipe
 A new cache device costs what was in the write buffer alone, a new capacity device the components
-on it. Refused where a volume has its only whole copy there.")]
+on it. Refused where a volume has its only whole copy there. A host that runs goes on running.")]
     Replace(ReplaceArgs),
 }
 

@@ -35,7 +35,16 @@ pub fn exchange<Q: Serialize, A: DeserializeOwned>(
 
 /// Asks a host.
 pub fn ask<A: DeserializeOwned>(socket: &Path, command: &Command) -> Result<A> {
-    let reply: Reply = exchange(socket, command, ANSWER_MAX)?;
+    ask_within(socket, command, ANSWER_MAX)
+}
+
+/// Asks a host for something that takes its time.
+pub fn ask_within<A: DeserializeOwned>(
+    socket: &Path,
+    command: &Command,
+    patience: Duration,
+) -> Result<A> {
+    let reply: Reply = exchange(socket, command, patience)?;
     match reply {
         Reply::Ok(value) => Ok(serde_json::from_value(value)?),
         Reply::Error(failure) if failure.kind == ErrorKind::Usage => {

@@ -9,6 +9,7 @@ use diskgroup::{CreateSizes, DiskGroup, GroupSpec};
 use env::{Env, Fifo};
 use host::{GroupConfig, HostConfig};
 use std::fs;
+use std::io::Write;
 use std::net::TcpListener;
 
 /// Space that must stay free on the file system below, bytes.
@@ -154,7 +155,15 @@ pub fn format_groups(
 /// Writes a host's configuration file.
 pub fn write_config(path: &std::path::Path, config: &HostConfig) -> Result<()> {
     let text = toml::to_string_pretty(config)?;
-    fs::write(path, text).with_context(|| format!("cannot write '{}'", path.display()))
+    // Whole, or as it was.
+    let fresh = path.with_extension("toml.new");
+    let write = || {
+        let mut file = fs::File::create(&fresh)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&fresh, path)
+    };
+    write().with_context(|| format!("cannot write '{}'", path.display()))
 }
 
 /// Two TCP ports that are free now. Both are held until both are chosen, so that they differ.

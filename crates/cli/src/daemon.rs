@@ -7,7 +7,7 @@ use crate::client;
 use crate::target::{CONFIG_DEFAULT, read_config};
 use anyhow::{Context, Result};
 use env::{Address, Either, Env, Fifo};
-use host::{Hardware, HostConfig, Node, NodeOptions};
+use host::{Hardware, HardwareOf, HostConfig, Node, NodeOptions};
 use std::path::{Path, PathBuf};
 use tracing::{error, info};
 
@@ -79,7 +79,7 @@ pub fn run_host(config: &HostConfig, leash: Option<&str>) -> Result<End> {
 
 async fn live(env: &Env, config: &HostConfig, leash: Option<String>) -> Result<End> {
     let leash = hang_on(env, &config.name, leash).await?;
-    let options = NodeOptions { hardware: hardware(config), ..NodeOptions::default() };
+    let options = NodeOptions { hardware: HardwareOf::new(hardware), ..NodeOptions::default() };
     let starting = Node::start(env, config, options);
     let node = match env::select(starting, leash.wait()).await {
         Either::First(started) => started?,
@@ -95,16 +95,13 @@ async fn live(env: &Env, config: &HostConfig, leash: Option<String>) -> Result<E
     }
 }
 
-/// What the kernel says of the host's block devices.
-fn hardware(config: &HostConfig) -> base::Map<String, Hardware> {
-    let groups = config.groups.iter();
-    let paths = groups.flat_map(|group| std::iter::once(&group.cache).chain(&group.capacity));
-    let of = |path: &String| {
-        let device = control::block_device(Path::new(path))?;
-        let hardware = Hardware { is_rotational: device.is_rotational, model: device.model };
-        Some((path.clone(), hardware))
-    };
-    paths.filter_map(of).collect()
+/// What the kernel says of a block device; nothing of a file.
+fn hardware(path: &str) -> Hardware {
+    let device = control::block_device(Path::new(path));
+    device.map_or_else(Hardware::default, |device| Hardware {
+        is_rotational: device.is_rotational,
+        model: device.model,
+    })
 }
 
 /// The connection to a supervisor: a byte asks for a clean stop, its end is ours.

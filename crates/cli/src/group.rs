@@ -6,6 +6,7 @@ use crate::args::{Cli, GroupCommand};
 use crate::client;
 use crate::commands::gather;
 use crate::output::{self, say};
+use crate::reshape;
 use crate::target::Target;
 use anyhow::Result;
 use base::format_size;
@@ -27,6 +28,11 @@ pub fn group(cli: &Cli, command: &GroupCommand) -> Result<()> {
     match command {
         GroupCommand::List => list(cli),
         GroupCommand::Show { group } => show(cli, group),
+        GroupCommand::Create(args) => reshape::create(cli, args),
+        GroupCommand::AddDisk(args) => reshape::add_disk(cli, args),
+        GroupCommand::Close { group, stop_volumes } => reshape::close(cli, group, *stop_volumes),
+        GroupCommand::Open { group } => reshape::open(cli, group),
+        GroupCommand::Remove { group } => reshape::remove(cli, group),
     }
 }
 
@@ -72,8 +78,12 @@ fn list(cli: &Cli) -> Result<()> {
 fn show(cli: &Cli, wanted: &str) -> Result<()> {
     let target = Target::find(cli)?;
     let report = gather(&target)?;
-    let all = || report.groups.iter().filter(|group| !group.id.is_empty());
-    let found: Vec<_> = all().filter(|group| group.id.starts_with(wanted)).collect();
+    let all = || report.groups.iter().filter(|group| group.is_open);
+    let is_meant = |group: &&GroupReport| {
+        let is_device = |device: &DeviceReport| reshape::is_same(&device.path, wanted);
+        group.id.starts_with(wanted) || group.devices.iter().any(is_device)
+    };
+    let found: Vec<_> = all().filter(is_meant).collect();
     let exact = found.iter().find(|group| group.id == wanted);
     let id = match (exact, found.as_slice()) {
         (Some(group), _) | (None, [group]) => group.id.clone(),
@@ -224,10 +234,10 @@ fn disk_table(devices: Vec<(&GroupReport, &DeviceReport)>) {
 
 /// One word for a table; [`say_attention`] tells the rest.
 fn state_of(group: &GroupReport) -> &'static str {
-    match (group.state.as_str(), group.id.is_empty()) {
+    match (group.state.as_str(), group.is_open) {
         ("ok", _) => "ok",
-        (_, true) => "out of service",
-        (_, false) => "takes no writes",
+        (_, false) => "out of service",
+        (_, true) => "takes no writes",
     }
 }
 

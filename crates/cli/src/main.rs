@@ -18,6 +18,7 @@ mod lock;
 mod machine;
 mod output;
 mod replace;
+mod reshape;
 mod scrub;
 mod supervisor;
 mod target;

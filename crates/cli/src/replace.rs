@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `gabion disk replace`: a new device in a disk group of a host that is stopped.
+//! `gabion disk replace`: a new device in a disk group. A host that runs closes the group for it.
 //!
 //! A new cache device costs what was in the write buffer alone, a new capacity device the
 //! components on it; with `--whole-group` all of the group is made anew. What the host lacks then
@@ -8,21 +8,24 @@
 
 use crate::Fail;
 use crate::args::{Cli, ReplaceArgs};
+use crate::client;
 use crate::create::write_config;
 use crate::disk::fail;
 use crate::output::say;
-use crate::target::{CONFIG_DEFAULT, Target, read_config};
+use crate::reshape::{Place, absolute, is_same, places};
+use crate::target::Target;
 use anyhow::{Context, Result};
 use base::{GroupId, HostId};
 use diskgroup::{CreateSizes, DiskGroup, GroupError, GroupSpec};
 use env::{Address, Env, Fifo};
-use host::{HostConfig, parse_address};
+use host::{Command, GroupConfig, HostConfig, parse_address};
 use std::path::{Path, PathBuf};
 
 /// `gabion disk replace`.
 pub fn replace(cli: &Cli, args: &ReplaceArgs) -> Result<()> {
     let target = Target::find(cli)?;
-    let (path, mut config, at) = find(cli, &target, &args.device)?;
+    let (place, at) = find(cli, &target, &args.device)?;
+    let Place { path, mut config, socket } = place;
     if let Some(with) = args.with.as_ref().filter(|with| !args.wipe && Path::new(with).exists()) {
         return Err(Fail::failed(format!(
             "'{with}' exists and may hold data: look at it, and add --wipe if that may be lost"
@@ -34,6 +37,8 @@ pub fn replace(cli: &Cli, args: &ReplaceArgs) -> Result<()> {
     if !args.lose_data {
         refuse_loss(&env, &config)?;
     }
+    let is_running = client::status(&socket).is_some();
+    let old = config.groups[at].clone();
     let group = &mut config.groups[at];
     let mut what = What::Group;
     let places = std::iter::once(What::Cache).chain((0..).map(What::Capacity));
@@ -42,41 +47,91 @@ pub fn replace(cli: &Cli, args: &ReplaceArgs) -> Result<()> {
         if is_same(device, &args.device) {
             what = place;
             if let Some(with) = &args.with {
-                device.clone_from(with);
+                *device = absolute(with)?;
             }
         }
     }
     if args.whole_group || args.lose_data {
         what = What::Group;
     }
-    let spec = GroupSpec { cache: group.cache.clone(), capacity: group.capacity.clone() };
-    let sizes = match (args.create_files, &target) {
+    let said = with_group_closed(is_running.then_some(&socket), &old, || {
+        if is_running && !args.lose_data {
+            // Again: now nothing is written here any more that is not elsewhere.
+            refuse_loss(&env, &config)?;
+        }
+        let sizes = sizes(args, &target);
+        let said = run_make(&env, &config.groups[at], sizes, what)?;
+        if args.with.is_some() {
+            config.check()?;
+            write_config(&path, &config)?;
+        }
+        Ok((said, config.groups[at].clone()))
+    })?;
+    say!("the disk group of {} on {} {said}", config.groups[at].cache, config.name);
+    let start = match target {
+        _ if is_running => {
+            say!("its copies come back by themselves: gabion volume list");
+            return Ok(());
+        }
+        Target::Local(..) => format!("gabion host start {}", config.name),
+        Target::Host(_) => "systemctl start gabion".to_owned(),
+    };
+    say!("next: {start}; its copies come back by themselves: gabion volume list");
+    Ok(())
+}
+
+/// Does something with the devices of a group; a host that runs, at `socket`, closes it before and
+/// opens it afterwards, with the devices that it has then.
+fn with_group_closed(
+    socket: Option<&PathBuf>,
+    old: &GroupConfig,
+    act: impl FnOnce() -> Result<(String, GroupConfig)>,
+) -> Result<String> {
+    let open = |devices| Command::GroupOpen { group: old.cache.clone(), devices };
+    if let Some(socket) = socket {
+        // What would stop was looked at: nothing has its only whole copy on this host.
+        let close = Command::GroupClose { group: old.cache.clone(), stop_volumes: true };
+        client::ask::<GroupConfig>(socket, &close)?;
+    }
+    let done = act();
+    if let Some(socket) = socket {
+        let devices = done.as_ref().ok().map(|(_, group)| group.clone());
+        let opened = client::ask::<GroupConfig>(socket, &open(devices));
+        // Where nothing was done it is as it was: where it does not open, the host says so.
+        if done.is_ok() {
+            opened?;
+        }
+    }
+    Ok(done?.0)
+}
+
+/// Sizes of files to be made where nothing stands.
+fn sizes(args: &ReplaceArgs, target: &Target) -> Option<CreateSizes> {
+    match (args.create_files, target) {
         (Some(size), _) => Some(CreateSizes { cache: size, capacity: size }),
         (None, Target::Local(_, cluster)) => {
             Some(CreateSizes { cache: cluster.cache_size, capacity: cluster.capacity_size })
         }
         (None, Target::Host(_)) => None,
-    };
-    let (inner, id) = (env.clone(), GroupId(env.random()));
+    }
+}
+
+fn run_make(
+    env: &Env,
+    group: &GroupConfig,
+    sizes: Option<CreateSizes>,
+    what: What,
+) -> Result<String> {
+    let (inner, id, spec) = (env.clone(), GroupId(env.random()), GroupSpec::from(group.clone()));
     let said = env.run(async move { make(&inner, &spec, sizes, what, id).await });
-    let said = said.map_err(|error| match what {
+    let failed = |error| match what {
         What::Group => fail(error),
         What::Cache | What::Capacity(_) => Fail::failed(format!(
             "{}; with --whole-group all devices of the group are made anew",
             fail(error)
         )),
-    })?;
-    if args.with.is_some() {
-        config.check()?;
-        write_config(&path, &config)?;
-    }
-    let start = match target {
-        Target::Local(..) => format!("gabion host start {}", config.name),
-        Target::Host(_) => "systemctl start gabion".to_owned(),
     };
-    say!("the disk group of {} on {} {said}", config.groups[at].cache, config.name);
-    say!("next: {start}; its copies come back by themselves: gabion volume list");
-    Ok(())
+    Ok(said.map_err(failed)?)
 }
 
 /// Which devices are new.
@@ -115,31 +170,14 @@ async fn make(
 }
 
 /// The host whose configuration names the device, and the group that has it.
-fn find(cli: &Cli, target: &Target, device: &str) -> Result<(PathBuf, HostConfig, usize)> {
-    let paths = match target {
-        Target::Local(layout, cluster) => {
-            cluster.host_names().iter().map(|name| layout.host_config(name)).collect()
-        }
-        Target::Host(_) => {
-            vec![cli.config.clone().unwrap_or_else(|| PathBuf::from(CONFIG_DEFAULT))]
-        }
-    };
-    for path in paths {
-        let config = read_config(&path)?;
-        let has = |group: &host::GroupConfig| {
-            std::iter::once(&group.cache).chain(&group.capacity).any(|d| is_same(d, device))
-        };
-        if let Some(at) = config.groups.iter().position(has) {
-            return Ok((path, config, at));
+fn find(cli: &Cli, target: &Target, device: &str) -> Result<(Place, usize)> {
+    for place in places(cli, target)? {
+        let has = |group: &GroupConfig| group.devices().any(|d| is_same(d, device));
+        if let Some(at) = place.config.groups.iter().position(has) {
+            return Ok((place, at));
         }
     }
     Err(Fail::failed(format!("no host here has the device '{device}': see its host.toml")).into())
-}
-
-/// Paths of one place, absolute or not.
-fn is_same(configured: &str, given: &str) -> bool {
-    let absolute = |path: &str| std::path::absolute(path).ok();
-    configured == given || absolute(configured) == absolute(given)
 }
 
 /// Refuses where a volume would be lost with this host's disks.

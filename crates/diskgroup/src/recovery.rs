@@ -93,6 +93,7 @@ pub(crate) async fn open(
     state.is_recovering = false;
     state.components.forget_erased();
     state.last_append = env.now();
+    state.report.incarnation = incarnation;
     state.report.duration = env.now().since(started);
     drop(state);
     Ok(inner)

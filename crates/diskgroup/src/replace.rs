@@ -198,6 +198,41 @@ impl DiskGroup {
         Ok(())
     }
 
+    /// Adds an empty capacity device, the last of `spec`, to a group that is closed. The cache
+    /// device's superblock, which names the new device, comes last.
+    ///
+    /// # Errors
+    /// As [`DiskGroup::replace_capacity`].
+    pub async fn add_capacity(
+        env: &Env,
+        spec: &GroupSpec,
+        size: Option<u64>,
+        wipe: bool,
+    ) -> Result<(), GroupError> {
+        let wrong = || GroupError::WrongGroup { device: spec.cache.clone() };
+        let (path, others) = spec.capacity.split_last().ok_or_else(wrong)?;
+        let cache = open_disk(env, &spec.cache).await?;
+        let (mut superblock, slot) = read_superblock(env, &spec.cache, &cache, "cache").await?;
+        let DeviceKind::Cache { layout, mut capacity, count } = superblock.kind else {
+            return Err(GroupError::NotFormatted { device: spec.cache.clone(), wanted: "cache" });
+        };
+        if count as usize != others.len() || others.len() >= CAPACITY_DEVICES_MAX {
+            return Err(wrong());
+        }
+        let disk = open_new(env, path, size, wipe).await?;
+        let planned = CapacityLayout::plan(disk.info().size);
+        let planned = planned.ok_or_else(|| GroupError::TooSmall { device: path.clone() })?;
+        let device = env.random() | 1;
+        format_capacity(env, path, &disk, &planned, device, superblock.group).await?;
+        capacity[others.len()] = device;
+        superblock.kind = DeviceKind::Cache { layout, capacity, count: count + 1 };
+        for slot in [1 - slot, slot] {
+            superblock.sequence += 1;
+            write_superblock(env, &spec.cache, &cache, slot, &superblock).await?;
+        }
+        Ok(())
+    }
+
     /// Whether the component is one of its object's active ones. While it is not, its W stays, and
     /// then catches up. Nothing is known of it when a group is opened.
     pub fn set_active(&self, id: ComponentId, is_active: bool) {

@@ -2,7 +2,7 @@
 //! What goes in and out of a disk group.
 
 use crate::mutations::Mutations;
-use base::{ComponentId, Lsn, Mark, ObjectId, SectorRange, Term};
+use base::{ComponentId, Incarnation, Lsn, Mark, ObjectId, SectorRange, Term};
 use env::{IoError, Slice};
 use format::FormatError;
 use std::time::Duration;
@@ -211,6 +211,8 @@ pub struct GroupStatus {
 /// What opening found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecoveryReport {
+    /// Which opening of the group it was (store rule 1).
+    pub incarnation: Incarnation,
     /// Time from the first device operation to ready.
     pub duration: Duration,
     /// Segments replayed.

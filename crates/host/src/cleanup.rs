@@ -3,9 +3,9 @@
 //! was down, or the creation never came to its transaction.
 
 use crate::membership;
+use crate::storage::Storage;
 use base::{ComponentId, Instant, Map, ObjectId};
 use directory::{Directory, ObjectRecord};
-use diskgroup::DiskGroup;
 use env::Env;
 use std::time::Duration;
 use tracing::{info, warn};
@@ -18,37 +18,35 @@ const ROUND: Duration = Duration::from_secs(30);
 const CREATION_PENDING: Duration = Duration::from_secs(120);
 
 /// Runs for ever.
-pub(crate) async fn run(env: Env, directory: Directory, cluster: u64, groups: Vec<DiskGroup>) {
+pub(crate) async fn run(env: Env, directory: Directory, cluster: u64, storage: Storage) {
     let mut unlisted_since: Map<ComponentId, Instant> = Map::new();
     let started = env.now();
     loop {
-        for group in &groups {
-            for component in group.components() {
-                let Some(info) = group.component(component) else { continue };
-                let now = env.now();
-                match is_listed(&directory, info.object, component).await {
-                    None => continue, // the directory is away: decide nothing
-                    Some(true) => {
-                        unlisted_since.remove(&component);
-                        continue;
-                    }
-                    Some(false) => {}
-                }
-                let since = *unlisted_since.entry(component).or_insert(now);
-                // A component that was ever fenced belonged to a record: its creation is over.
-                let was_used = info.meta.term.0 > 0;
-                if !was_used && now.since(since.max(started)) < CREATION_PENDING {
+        for (component, info) in storage.components() {
+            let now = env.now();
+            match is_listed(&directory, info.object, component).await {
+                None => continue, // the directory is away: decide nothing
+                Some(true) => {
+                    unlisted_since.remove(&component);
                     continue;
                 }
-                unlisted_since.remove(&component);
-                // A directory that was lost and begun anew lists nothing.
-                if membership::is_cluster(&directory, cluster).await != Some(true) {
-                    continue;
-                }
-                match group.delete_component(component).await {
-                    Ok(()) => info!(%component, object = %info.object, "deleted: in no record"),
-                    Err(error) => warn!(%component, %error, "could not delete"),
-                }
+                Some(false) => {}
+            }
+            let since = *unlisted_since.entry(component).or_insert(now);
+            // A component that was ever fenced belonged to a record: its creation is over.
+            let was_used = info.meta.term.0 > 0;
+            if !was_used && now.since(since.max(started)) < CREATION_PENDING {
+                continue;
+            }
+            unlisted_since.remove(&component);
+            // A directory that was lost and begun anew lists nothing.
+            if membership::is_cluster(&directory, cluster).await != Some(true) {
+                continue;
+            }
+            let Some(group) = storage.holding(component) else { continue };
+            match group.delete_component(component).await {
+                Ok(()) => info!(%component, object = %info.object, "deleted: in no record"),
+                Err(error) => warn!(%component, %error, "could not delete"),
             }
         }
         env.sleep(ROUND).await;

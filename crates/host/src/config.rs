@@ -3,12 +3,13 @@
 
 use crate::address::{AddressError, parse_address};
 use directory::GROUPS_MAX;
+use diskgroup::GroupSpec;
 use env::Address;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Capacity devices of one disk group, at most.
-const CAPACITY_DEVICES_MAX: usize = 7;
+pub(crate) const CAPACITY_DEVICES_MAX: usize = 7;
 /// Least milliseconds of `stall_ms`: below it, the pauses between attempts to reach a replica alone
 /// are longer.
 const STALL_MS_MIN: u64 = 50;
@@ -104,15 +105,7 @@ impl HostConfig {
         ensure(self.groups.len() <= GROUPS_MAX, "groups", "are more than 16")?;
         let mut seen = base::Set::new();
         for group in &self.groups {
-            let count = group.capacity.len();
-            let fits = (1..=CAPACITY_DEVICES_MAX).contains(&count);
-            ensure(fits, "groups", "need one to seven capacity devices each")?;
-            for device in std::iter::once(&group.cache).chain(&group.capacity) {
-                ensure(!device.is_empty(), "groups", "name a device with an empty path")?;
-                if !seen.insert(device) {
-                    return Err(ConfigError::DeviceTwice(device.clone()));
-                }
-            }
+            group.check_new(&mut seen)?;
         }
         Ok(())
     }
@@ -136,6 +129,39 @@ pub struct GroupConfig {
     pub cache: String,
     /// One to seven capacity devices.
     pub capacity: Vec<String>,
+}
+
+impl GroupConfig {
+    /// Whether a group can be made of it; nothing is opened.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with what is wrong.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        self.check_new(&mut base::Set::new())
+    }
+
+    fn check_new<'a>(&'a self, seen: &mut base::Set<&'a String>) -> Result<(), ConfigError> {
+        let fits = (1..=CAPACITY_DEVICES_MAX).contains(&self.capacity.len());
+        ensure(fits, "groups", "need one to seven capacity devices each")?;
+        for device in self.devices() {
+            ensure(!device.is_empty(), "groups", "name a device with an empty path")?;
+            if !seen.insert(device) {
+                return Err(ConfigError::DeviceTwice(device.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    /// All its devices, the cache device first.
+    pub fn devices(&self) -> impl Iterator<Item = &String> {
+        std::iter::once(&self.cache).chain(&self.capacity)
+    }
+}
+
+impl From<GroupConfig> for GroupSpec {
+    fn from(group: GroupConfig) -> Self {
+        Self { cache: group.cache, capacity: group.capacity }
+    }
 }
 
 /// Settings with defaults.

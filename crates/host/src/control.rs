@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The operator's door to a host: one JSON request per line over a Unix socket, one line back.
 
+use crate::config::GroupConfig;
 use crate::operations::Operations;
 use env::{Buf, Env, Link, Listener, TaskSet};
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,53 @@ pub enum Command {
     GroupShow {
         /// Its id.
         id: String,
+    },
+    /// Makes a disk group of empty devices, and opens it.
+    GroupCreate {
+        /// Its cache device.
+        cache: String,
+        /// Its capacity devices.
+        capacity: Vec<String>,
+        /// Size of files to be made where nothing stands.
+        #[serde(default)]
+        create_bytes: Option<u64>,
+        /// Devices may hold data, which is lost.
+        #[serde(default)]
+        wipe: bool,
+    },
+    /// Adds an empty capacity device to a disk group.
+    GroupExtend {
+        /// Its id, the first digits, or one of its devices.
+        group: String,
+        /// The new device.
+        device: String,
+        /// Size of the file to be made where nothing stands.
+        #[serde(default)]
+        create_bytes: Option<u64>,
+        /// The device may hold data, which is lost.
+        #[serde(default)]
+        wipe: bool,
+    },
+    /// Takes a disk group out of service.
+    GroupClose {
+        /// Its id, the first digits, or one of its devices.
+        group: String,
+        /// Also where volumes have no other copy now.
+        #[serde(default)]
+        stop_volumes: bool,
+    },
+    /// Opens a disk group that is out of service or takes no writes.
+    GroupOpen {
+        /// Its id, the first digits, or one of its devices.
+        group: String,
+        /// Its devices from now on, where they are others.
+        #[serde(default)]
+        devices: Option<GroupConfig>,
+    },
+    /// Gives up a disk group that holds nothing.
+    GroupRemove {
+        /// Its id, the first digits, or one of its devices.
+        group: String,
     },
     /// One volume.
     VolumeShow {

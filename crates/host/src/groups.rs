@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a host tells of its disk groups and their devices.
 
-use crate::config::Tuning;
-use crate::node::ClosedGroup;
-use crate::operations::{Operations, Outcome, failed};
+use crate::config::{GroupConfig, Tuning};
+use crate::control::Command;
+use crate::operations::{Operations, Outcome, failed, usage};
 use crate::report::{
     DeviceKind, DeviceReport, GroupDetail, GroupReport, HeldReport, Role, SpaceReport,
 };
-use crate::scrub::Scrubber;
+use crate::storage::{Closed, Serving, Slot, State, StorageError};
 use base::{CHUNK_SIZE, ComponentId, Map, ObjectId, SECTOR_SIZE, format_size};
-use diskgroup::{ComponentInfo, DeviceRole, DeviceStatus, DiskGroup, Space};
+use directory::ComponentState;
+use diskgroup::{ComponentInfo, CreateSizes, DeviceRole, DeviceStatus, GroupSpec, Space};
+use std::fmt;
+use std::rc::Rc;
 
 /// What the operating system says of a device, as far as it was asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,23 +23,52 @@ pub struct Hardware {
     pub model: Option<String>,
 }
 
+/// Asks the operating system about the device at a path.
+#[derive(Clone)]
+pub struct HardwareOf(Rc<dyn Fn(&str) -> Hardware>);
+
+impl HardwareOf {
+    /// Asks with `ask`, which answers at once.
+    #[must_use]
+    pub fn new(ask: impl Fn(&str) -> Hardware + 'static) -> Self {
+        Self(Rc::new(ask))
+    }
+
+    fn of(&self, path: &str) -> Hardware {
+        self.0(path)
+    }
+}
+
+impl Default for HardwareOf {
+    /// Nothing is known of any device.
+    fn default() -> Self {
+        Self::new(|_| Hardware::default())
+    }
+}
+
+impl fmt::Debug for HardwareOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HardwareOf")
+    }
+}
+
 impl Operations {
     /// All groups of this host, those that did not open too.
     pub(crate) fn group_reports(&self) -> Vec<GroupReport> {
-        let open = self.groups.iter().zip(self.scrubbers.iter());
-        let open = open.map(|(group, scrubber)| self.group_report(group, scrubber));
-        let closed = self.closed.iter().map(|group| self.closed_report(group));
-        open.chain(closed).collect()
+        let report = |slot: &Slot| match &slot.state {
+            State::Open(serving) => self.group_report(serving),
+            State::Closed(why) => self.closed_report(slot, why),
+        };
+        self.storage.slots().iter().map(report).collect()
     }
 
     /// One group with its components.
     pub(crate) fn group_show(&self, id: &str) -> Outcome<GroupDetail> {
-        let mut open = self.groups.iter().zip(self.scrubbers.iter());
-        let Some((group, scrubber)) = open.find(|(group, _)| group.id().to_string() == id) else {
-            let host = self.view.host_name(self.me);
-            let id = id.escape_debug();
-            return Err(failed(format!("{host} has no open disk group '{id}'")));
+        let slot = self.storage.find(id).map_err(failed)?;
+        let State::Open(serving) = &slot.state else {
+            return Err(failed(StorageError::IsClosed { cache: slot.spec.cache }));
         };
+        let group = &serving.group;
         let mut volumes: Map<ObjectId, String> = Map::new();
         for volume in self.view.volumes() {
             for object in &volume.objects {
@@ -48,10 +80,11 @@ impl Operations {
             Some(held_report(id, &info, volumes.get(&info.object).cloned()))
         };
         let components = group.components().into_iter().filter_map(held).collect();
-        Ok(GroupDetail { group: self.group_report(group, scrubber), components })
+        Ok(GroupDetail { group: self.group_report(serving), components })
     }
 
-    fn group_report(&self, group: &DiskGroup, scrubber: &Scrubber) -> GroupReport {
+    fn group_report(&self, serving: &Serving) -> GroupReport {
+        let Serving { group, scrubber, .. } = serving;
         let status = group.status();
         let is_fenced = status.fenced.is_some();
         let (host, id) = (self.view.host_name(self.me), group.id());
@@ -66,12 +99,13 @@ impl Operations {
                     device.path
                 ));
             }
-            let hardware = self.hardware.get(&device.path).cloned().unwrap_or_default();
+            let hardware = self.hardware.of(&device.path);
             devices.push(device_report(device, hardware, is_fenced, &self.tuning));
         }
         GroupReport {
             host,
             id: id.to_string(),
+            is_open: true,
             buffer_fill: status.buffer_fill,
             buffer_bytes: status.buffer_bytes,
             appended_bytes: status.appended_bytes,
@@ -82,22 +116,29 @@ impl Operations {
                 |why| {
                     format!(
                         "the group takes no writes: {why}; its volumes are served by their other \
-                         copies; next: look at the device, then start this host again"
+                         copies; next: look at the device, then 'gabion group open {id}'"
                     )
                 },
             ),
-            recovery_ms: self.recovery_ms,
+            recovery_ms: group.recovery().duration.as_secs_f64() * 1e3,
             attention: lines,
             devices,
         }
     }
 
-    fn closed_report(&self, group: &ClosedGroup) -> GroupReport {
-        let cache = &group.cache;
+    fn closed_report(&self, slot: &Slot, why: &Closed) -> GroupReport {
+        let GroupSpec { cache, capacity } = &slot.spec;
+        let next = match why {
+            Closed::Asked | Closed::Changing => format!("'gabion group open {cache}'"),
+            Closed::Failed(_) => format!(
+                "look with 'gabion disk inspect', then 'gabion group open {cache}', or give it a \
+                 new device with 'gabion disk replace'"
+            ),
+        };
         let paths = std::iter::once((cache, Role::Cache));
-        let paths = paths.chain(group.capacity.iter().map(|path| (path, Role::Capacity)));
+        let paths = paths.chain(capacity.iter().map(|path| (path, Role::Capacity)));
         let device = |(path, role): (&String, Role)| {
-            let hardware = self.hardware.get(path).cloned().unwrap_or_default();
+            let hardware = self.hardware.of(path);
             DeviceReport {
                 path: path.clone(),
                 role,
@@ -112,22 +153,90 @@ impl Operations {
         };
         GroupReport {
             host: self.view.host_name(self.me),
-            id: String::new(),
+            id: slot.id.map(|id| id.to_string()).unwrap_or_default(),
+            is_open: false,
             buffer_fill: 0.0,
             buffer_bytes: 0,
             appended_bytes: 0,
             used_bytes: 0,
             capacity_bytes: 0,
             state: format!(
-                "the group of {cache} is out of service: {}; its volumes are served by their other \
-                 copies; next: stop this host, look with 'gabion disk inspect', give it a new \
-                 device with 'gabion disk replace'",
-                group.error
+                "the group of {cache} is out of service: {why}; its volumes are served by their \
+                 other copies; next: {next}"
             ),
             recovery_ms: 0.0,
             attention: Vec::new(),
             devices: paths.map(device).collect(),
         }
+    }
+}
+
+impl Operations {
+    /// Carries out a command that changes a group: its devices then, as the configuration names
+    /// them.
+    pub(crate) async fn change_group(&self, command: Command) -> Outcome<GroupConfig> {
+        let sizes = |bytes: u64| CreateSizes { cache: bytes, capacity: bytes };
+        let spec = match command {
+            Command::GroupCreate { cache, capacity, create_bytes, wipe } => {
+                let group = GroupConfig { cache, capacity };
+                group.check().map_err(usage)?;
+                let spec = GroupSpec::from(group);
+                let made = self.storage.create(&spec, create_bytes.map(sizes), wipe).await;
+                made.map_err(failed)?;
+                spec
+            }
+            Command::GroupExtend { group, device, create_bytes, wipe } => {
+                let extended = self.storage.extend(&group, &device, create_bytes, wipe).await;
+                extended.map_err(failed)?
+            }
+            Command::GroupClose { group, stop_volumes } => {
+                let slot = self.storage.find(&group).map_err(failed)?;
+                if !stop_volumes {
+                    self.check_other_copies(&slot)?;
+                }
+                self.storage.close(&slot.spec.cache).await.map_err(failed)?;
+                slot.spec
+            }
+            Command::GroupOpen { group, devices } => {
+                let spec = devices.map(GroupSpec::from);
+                self.storage.open(&group, spec).await.map_err(failed)?
+            }
+            Command::GroupRemove { group } => self.storage.remove(&group).await.map_err(failed)?,
+            _ => return Err(failed("not a command about disk groups")),
+        };
+        Ok(GroupConfig { cache: spec.cache, capacity: spec.capacity })
+    }
+
+    /// Refuses where a volume would stop with a group: the only copy of a part that is whole and
+    /// can be reached is there.
+    fn check_other_copies(&self, slot: &Slot) -> Outcome<()> {
+        let State::Open(serving) = &slot.state else { return Ok(()) };
+        let here = serving.group.components();
+        let mut alone = Vec::new();
+        for volume in self.view.volumes() {
+            let objects = volume.objects.iter().filter_map(|id| self.view.object(*id));
+            let is_alone = |object: &directory::ObjectRecord| {
+                let is_here = object.components.iter().any(|c| here.contains(&c.id));
+                let is_elsewhere = object.components.iter().any(|c| {
+                    c.state == ComponentState::Active
+                        && !here.contains(&c.id)
+                        && self.view.alive(c.host).is_some()
+                });
+                is_here && !is_elsewhere
+            };
+            if objects.into_iter().any(|object| is_alone(&object)) {
+                alone.push(volume.name);
+            }
+        }
+        if alone.is_empty() {
+            return Ok(());
+        }
+        Err(failed(format!(
+            "the only copy of {} that is whole and can be reached is on the disk group of {}: wait \
+             for the others ('gabion volume list'), or say --stop-volumes",
+            alone.join(", "),
+            slot.spec.cache
+        )))
     }
 }
 

@@ -22,6 +22,7 @@ mod reserves;
 mod scrub;
 #[cfg(test)]
 mod simulated;
+mod storage;
 mod view;
 mod volumes;
 
@@ -30,11 +31,12 @@ pub use config::{ConfigError, GroupConfig, HostConfig, Tuning};
 pub use control::{Command, ErrorKind, Failure, Reply, call};
 pub use copies::only_copies;
 pub use exports::{Attached, Exports};
-pub use groups::Hardware;
-pub use node::{ClosedGroup, Node, NodeOptions, StartError};
+pub use groups::{Hardware, HardwareOf};
+pub use node::{Node, NodeOptions, StartError};
 pub use register::{RegisterError, found, register};
 pub use report::{
     ComponentReport, DeviceKind, DeviceReport, GroupDetail, GroupReport, Health, HeldReport,
     HostReport, HostState, Role, ScrubReport, SpaceReport, StatusReport, VolumeReport,
 };
 pub use scrub::ScrubOptions;
+pub use storage::{Closed, StorageError};

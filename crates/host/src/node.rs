@@ -2,19 +2,19 @@
 //! One running host.
 
 use crate::address::{AddressError, parse_address};
-use crate::alive::Room;
 use crate::config::{ConfigError, HostConfig};
 use crate::control;
 use crate::deletions::Deletions;
 use crate::exports::Exports;
-use crate::groups::Hardware;
+use crate::groups::HardwareOf;
 use crate::operations::Operations;
-use crate::scrub::{ScrubOptions, Scrubber};
+use crate::scrub::ScrubOptions;
+use crate::storage::{self, State, Storage, StorageError, StorageOptions};
 use crate::view::{ObjectChange, View};
 use crate::{alive, cleanup, membership, orphans, reserves};
-use base::{HostId, Map};
-use directory::{Directory, GroupRecord, HostRecord, LeaseId, RecordError, WatchEvent};
-use diskgroup::{DiskGroup, GroupError, GroupOptions, GroupSpec};
+use base::HostId;
+use directory::{Directory, HostRecord, LeaseId, RecordError, WatchEvent};
+use diskgroup::{DiskGroup, GroupError, GroupOptions};
 use env::{Address, Env, IoError, Notify, TaskSet};
 use object::{Disks, ObjectOptions, Objects};
 use peer::{PeerId, Peers};
@@ -23,10 +23,6 @@ use std::rc::Rc;
 use std::time::Duration;
 use thiserror::Error;
 use tracing::{info, warn};
-
-/// Longest wait for devices that another process has open, and between two attempts.
-const BUSY_MAX: Duration = Duration::from_secs(5);
-const BUSY_RETRY: Duration = Duration::from_millis(50);
 
 /// Why a host could not start.
 #[derive(Debug, Error)]
@@ -78,22 +74,11 @@ pub enum StartError {
     ClusterRecord,
 }
 
-/// A disk group that did not open: its components are out of service until it does.
-#[derive(Debug)]
-pub struct ClosedGroup {
-    /// Path of its cache device.
-    pub cache: String,
-    /// Paths of its capacity devices.
-    pub capacity: Vec<String>,
-    /// Why.
-    pub error: GroupError,
-}
-
 /// What a host is not told by its configuration.
 #[derive(Clone, Default)]
 pub struct NodeOptions {
-    /// What is known of the hardware of devices, by path; only for people.
-    pub hardware: Map<String, Hardware>,
+    /// What is known of the hardware of devices; only for people.
+    pub hardware: HardwareOf,
     /// Passed to every disk group; only tests change it.
     pub group: GroupOptions,
     /// Passed to the object layer; only tests change it.
@@ -107,9 +92,7 @@ pub struct Node {
     env: Env,
     tasks: TaskSet,
     directory: Directory,
-    groups: Vec<DiskGroup>,
-    scrubbers: Rc<[Scrubber]>,
-    closed: Rc<[ClosedGroup]>,
+    storage: Storage,
     lease: Rc<Cell<Option<LeaseId>>>,
     stop: Notify,
     objects: Objects,
@@ -133,8 +116,9 @@ impl Node {
         let me = HostId(config.id);
         let full_percent = config.tuning.space_full_percent;
         let group_options = GroupOptions { full_percent, ..options.group.clone() };
-        let (groups, closed) = open_groups(env, config, &group_options).await?;
-        let record = host_record(config, &groups);
+        let opened = storage::open_all(env, &config.groups, &group_options).await;
+        let disks = disks(&opened)?;
+        let record = host_record(config, &disks.open());
         record.check().map_err(StartError::Record)?;
         membership::check_cluster(env, &directory, config.cluster).await?;
         let incarnation = membership::next_incarnation(env, &directory, me).await;
@@ -142,7 +126,6 @@ impl Node {
         let peers = Peers::new(env, me, config.cluster, Rc::new(peer::NotReady));
         let mut object_options = options.object.clone();
         object_options.stall = Duration::from_millis(config.tuning.stall_ms);
-        let disks = Disks { groups: groups.clone(), closed: closed.len() };
         let objects =
             Objects::new(env, me, directory.clone(), peers.clone(), disks, object_options);
         let bad_address = |source| StartError::Listen { address: config.peer.clone(), source };
@@ -151,20 +134,25 @@ impl Node {
         let view = View::default();
         let io_timeout = Duration::from_secs(config.tuning.io_timeout_seconds);
         let exports = Exports::new(env, &objects, &view, io_timeout);
+        let storage_options = StorageOptions {
+            group: group_options,
+            scrub: options.scrub,
+            scrub_rate: config.tuning.scrub_bytes_per_second,
+            scrub_period: Duration::from_secs(config.tuning.scrub_period_hours * 3600),
+        };
+        membership::publish(env, &directory, &record).await;
+        let storage = Storage::new(env, &objects, &view, storage_options, record, opened);
         let node = Self {
             env: env.clone(),
             tasks: TaskSet::default(),
             directory,
-            scrubbers: scrubbers(env, config, &groups, options.scrub),
-            groups,
-            closed: closed.into(),
+            storage,
             lease: Rc::default(),
             stop: Notify::default(),
             objects,
             exports,
             view,
         };
-        membership::publish(env, &node.directory, &record).await;
         node.run_background(me, config.cluster, &peers);
         node.open_doors(config, me.host, options.hardware).await?;
         info!(name = config.name, %incarnation, "host is ready");
@@ -184,14 +172,32 @@ impl Node {
 
     /// The disk groups, for tests and campaigns.
     #[must_use]
-    pub fn groups(&self) -> &[DiskGroup] {
-        &self.groups
+    pub fn groups(&self) -> Vec<DiskGroup> {
+        self.storage.groups()
     }
 
-    /// The disk groups that did not open.
+    /// Paths of the cache devices of groups that are out of service.
     #[must_use]
-    pub fn closed_groups(&self) -> &[ClosedGroup] {
-        &self.closed
+    pub fn closed_groups(&self) -> Vec<String> {
+        let slots = self.storage.slots().into_iter();
+        let closed = slots.filter(|slot| matches!(slot.state, State::Closed(_)));
+        closed.map(|slot| slot.spec.cache).collect()
+    }
+
+    /// Opens a group again that is out of service or takes no writes, as an operator would.
+    ///
+    /// # Errors
+    /// Why it stays out of service.
+    pub async fn open_group(&self, cache: &str) -> Result<(), StorageError> {
+        self.storage.open(cache, None).await.map(drop)
+    }
+
+    /// Takes a group out of service, as an operator would.
+    ///
+    /// # Errors
+    /// No such group.
+    pub async fn close_group(&self, cache: &str) -> Result<(), StorageError> {
+        self.storage.close(cache).await
     }
 
     /// What the host exports, for tests and campaigns.
@@ -203,10 +209,10 @@ impl Node {
     /// A clean end. Whoever serves clients ends first, so that no write meets a closed group; the
     /// lease key is given back last, when nothing is served any more (rule 22).
     pub async fn stop(self) {
-        let Self { env, tasks, directory, groups, lease, objects, exports, .. } = self;
+        let Self { env, tasks, directory, storage, lease, objects, exports, .. } = self;
         tasks.clear();
-        drop(exports);
-        drop(objects);
+        let groups = storage.groups();
+        drop((exports, storage, objects));
         for group in &groups {
             group.close().await;
         }
@@ -229,22 +235,20 @@ impl Node {
         let decide = deletions.run(env.clone(), directory.clone(), cluster, view.clone(), deleted);
         self.tasks.spawn(env, "deletions", decide);
         let lease = Rc::clone(&self.lease);
-        let groups = self.groups.clone();
+        let storage = self.storage.clone();
         let stay = alive::stay_alive(
             env.clone(),
             directory.clone(),
             (me.host, me.incarnation),
-            move || room(&groups),
+            move || storage::room(&storage.groups()),
             move |id| lease.set(Some(id)),
         );
         self.tasks.spawn(env, "lease", stay);
-        let cleanup = cleanup::run(env.clone(), directory.clone(), cluster, self.groups.clone());
+        let cleanup = cleanup::run(env.clone(), directory.clone(), cluster, self.storage.clone());
         self.tasks.spawn(env, "cleanup", cleanup);
-        for scrubber in self.scrubbers.iter() {
-            let run = scrubber.clone().run(self.objects.clone(), view.clone());
-            self.tasks.spawn(env, "scrub", run);
-        }
-        let reserves = reserves::run(env.clone(), view.clone(), self.groups.clone());
+        let storage = self.storage.clone().run(directory.clone());
+        self.tasks.spawn(env, "disk groups", storage);
+        let reserves = reserves::run(env.clone(), view.clone(), self.storage.clone());
         self.tasks.spawn(env, "reserves", reserves);
         let orphans = orphans::run(env.clone(), directory.clone(), cluster, view.clone());
         self.tasks.spawn(env, "orphans", orphans);
@@ -254,7 +258,7 @@ impl Node {
         &self,
         config: &HostConfig,
         me: HostId,
-        hardware: Map<String, Hardware>,
+        hardware: HardwareOf,
     ) -> Result<(), StartError> {
         while !self.view.is_complete() || self.view.alive(me).is_none() {
             let changed = self.view.changed().wait();
@@ -267,19 +271,15 @@ impl Node {
             let server = server.clone();
             self.tasks.spawn(&self.env, "nbd", async move { server.serve(listener).await });
         }
-        let recovery = self.groups.iter().map(|g| g.recovery().duration.as_secs_f64() * 1e3);
         let operations = Operations {
             env: self.env.clone(),
             me,
             directory: self.directory.clone(),
             objects: self.objects.clone(),
-            groups: self.groups.clone(),
-            scrubbers: Rc::clone(&self.scrubbers),
-            closed: Rc::clone(&self.closed),
+            storage: self.storage.clone(),
             view: self.view.clone(),
             exports: self.exports.clone(),
             stop: self.stop.clone(),
-            recovery_ms: recovery.fold(0.0, f64::max),
             tuning: config.tuning.clone(),
             hardware,
         };
@@ -296,85 +296,34 @@ impl Node {
     }
 }
 
-fn scrubbers(
-    env: &Env,
-    config: &HostConfig,
-    groups: &[DiskGroup],
-    options: ScrubOptions,
-) -> Rc<[Scrubber]> {
-    let rate = config.tuning.scrub_bytes_per_second;
-    let period = Duration::from_secs(config.tuning.scrub_period_hours * 3600);
-    groups.iter().map(|group| Scrubber::new(env, group, rate, period, options)).collect()
-}
-
-fn room(groups: &[DiskGroup]) -> Room {
-    Room {
-        free_bytes: groups.iter().map(|group| group.free_chunks() * base::CHUNK_SIZE).sum(),
-        capacity_bytes: groups.iter().map(|group| group.status().capacity_bytes).sum(),
-    }
-}
-
 /// What the directory is told of this host.
 fn host_record(config: &HostConfig, groups: &[DiskGroup]) -> HostRecord {
-    let groups = groups
-        .iter()
-        .map(|group| GroupRecord { id: group.id(), capacity_bytes: group.status().capacity_bytes });
     HostRecord {
         id: HostId(config.id),
         name: config.name.clone(),
         peer_address: config.peer.clone(),
         nbd_uri: config.nbd.first().cloned().unwrap_or_default(),
-        groups: groups.collect(),
+        groups: storage::group_records(groups),
     }
 }
 
-/// Opens a group. The kernel lets go of a killed process's devices only when their I/O has ended,
-/// a moment after the process.
-async fn open_group(
-    env: &Env,
-    spec: &GroupSpec,
-    options: &GroupOptions,
-) -> Result<DiskGroup, GroupError> {
-    let begun = env.now();
-    loop {
-        match DiskGroup::open(env, spec, options.clone()).await {
-            Err(GroupError::Device { source: IoError::Busy, .. })
-                if env.now().since(begun) < BUSY_MAX =>
-            {
-                env.sleep(BUSY_RETRY).await;
-            }
-            opened => return opened,
-        }
-    }
-}
-
-/// Opens all groups. One that does not open takes its own components out of service, and nothing
-/// else; one that another process has open ends the start.
-async fn open_groups(
-    env: &Env,
-    config: &HostConfig,
-    options: &GroupOptions,
-) -> Result<(Vec<DiskGroup>, Vec<ClosedGroup>), StartError> {
-    let opening = config.groups.iter().map(|group| {
-        let spec = GroupSpec { cache: group.cache.clone(), capacity: group.capacity.clone() };
-        let (env, options) = (env.clone(), options.clone());
-        async move { (open_group(&env, &spec, &options).await, spec) }
-    });
-    let (mut groups, mut closed) = (Vec::new(), Vec::new());
-    for (opened, spec) in env::join_all(opening.collect()).await {
+/// What the object layer works with. A group that another process has open ends the start.
+fn disks(opened: &[storage::Opened]) -> Result<Disks, StartError> {
+    let (mut open, mut closed) = (Vec::new(), 0);
+    for (spec, opened) in opened {
         match opened {
-            Ok(group) => groups.push(group),
+            Ok(group) => open.push(group.clone()),
             Err(source @ GroupError::Device { source: IoError::Busy, .. }) => {
-                return Err(StartError::Group { cache: spec.cache, source });
+                let (cache, source) = (spec.cache.clone(), source.clone());
+                return Err(StartError::Group { cache, source });
             }
             Err(error) => {
                 warn!(cache = spec.cache, %error, "a disk group does not open");
-                let GroupSpec { cache, capacity } = spec;
-                closed.push(ClosedGroup { cache, capacity, error });
+                closed += 1;
             }
         }
     }
-    Ok((groups, closed))
+    Ok(Disks::new(open, closed))
 }
 
 /// Copies the directory into the view and passes on what concerns objects and peers.
@@ -400,11 +349,14 @@ async fn follow(
                 ObjectChange::Alive(host, alive) => {
                     objects.host_alive(host, alive.map(|record| record.incarnation));
                 }
-                ObjectChange::Host(record) if record.id == me => {}
-                ObjectChange::Host(record) => match parse_address(&record.peer_address) {
-                    Ok(address) => peers.set_address(record.id, address),
-                    Err(error) => warn!(host = record.name, %error, "unusable host record"),
-                },
+                ObjectChange::Host(record, revision) => {
+                    objects.host_changed(record.id, revision);
+                    match parse_address(&record.peer_address) {
+                        _ if record.id == me => {}
+                        Ok(address) => peers.set_address(record.id, address),
+                        Err(error) => warn!(host = record.name, %error, "unusable host record"),
+                    }
+                }
                 ObjectChange::Malformed(key) => warn!(key, "undecodable directory record"),
             }
         }

@@ -4,20 +4,17 @@
 use crate::config::{SCRUB_RATES, Tuning};
 use crate::control::{Command, ErrorKind, Failure, Reply};
 use crate::exports::Exports;
-use crate::groups::Hardware;
-use crate::node::ClosedGroup;
+use crate::groups::HardwareOf;
 use crate::report::{
     ComponentReport, Health, HostReport, HostState, ScrubReport, StatusReport, VolumeReport,
 };
-use crate::scrub::Scrubber;
+use crate::storage::{Slot, State, Storage};
 use crate::view::View;
-use base::{ComponentId, HostId, Map};
+use base::{ComponentId, HostId};
 use directory::{ComponentRecord, ComponentState, Directory, ObjectRecord, VolumeRecord};
-use diskgroup::DiskGroup;
 use env::{Env, Notify};
 use object::Objects;
 use serde::Serialize;
-use std::rc::Rc;
 
 /// Carries out commands with what the host is made of.
 pub(crate) struct Operations {
@@ -25,16 +22,12 @@ pub(crate) struct Operations {
     pub(crate) me: HostId,
     pub(crate) directory: Directory,
     pub(crate) objects: Objects,
-    pub(crate) groups: Vec<DiskGroup>,
-    /// One for each of the groups, in their order.
-    pub(crate) scrubbers: Rc<[Scrubber]>,
-    pub(crate) closed: Rc<[ClosedGroup]>,
+    pub(crate) storage: Storage,
     pub(crate) view: View,
     pub(crate) exports: Exports,
     pub(crate) stop: Notify,
-    pub(crate) recovery_ms: f64,
     pub(crate) tuning: Tuning,
-    pub(crate) hardware: Map<String, Hardware>,
+    pub(crate) hardware: HardwareOf,
 }
 
 pub(crate) type Outcome<T> = Result<T, Failure>;
@@ -64,12 +57,17 @@ impl Operations {
                 reply(self.create(&name, size_bytes, ftt, reserve_percent).await)
             }
             Command::GroupShow { id } => reply(self.group_show(&id)),
+            command @ (Command::GroupCreate { .. }
+            | Command::GroupExtend { .. }
+            | Command::GroupClose { .. }
+            | Command::GroupOpen { .. }
+            | Command::GroupRemove { .. }) => reply(self.change_group(command).await),
             Command::VolumeShow { name } => reply(self.show(&name)),
             Command::VolumeDelete { name } => reply(self.delete(&name).await),
             Command::ScrubStatus => reply(Ok(self.scrub())),
             Command::ScrubStart { bytes_per_second } => reply(self.start_scrub(bytes_per_second)),
             Command::ScrubPause => {
-                self.scrubbers.iter().for_each(Scrubber::pause);
+                self.storage.serving().iter().for_each(|serving| serving.scrubber.pause());
                 reply(Ok(self.scrub()))
             }
             Command::Stop => {
@@ -83,8 +81,11 @@ impl Operations {
         let volumes: Vec<_> = self.view.volumes().iter().map(|v| self.report(v)).collect();
         let knows = self.view.is_complete();
         let worst = volumes.iter().map(|v| v.health).max().unwrap_or(Health::Green);
-        let any_down = !self.closed.is_empty()
-            || self.scrubbers.iter().any(Scrubber::has_lost)
+        let is_well = |slot: &Slot| match &slot.state {
+            State::Open(serving) => !serving.scrubber.has_lost(),
+            State::Closed(_) => false,
+        };
+        let any_down = !self.storage.slots().iter().all(is_well)
             || self.view.hosts().iter().any(|h| self.view.alive(h.id).is_none());
         let health = match (knows, any_down) {
             (false, _) => Health::Red,
@@ -112,7 +113,8 @@ impl Operations {
 
     fn scrub(&self) -> Vec<ScrubReport> {
         let host = self.view.host_name(self.me);
-        self.scrubbers.iter().flat_map(|scrubber| scrubber.report(&host)).collect()
+        let serving = self.storage.serving();
+        serving.iter().flat_map(|serving| serving.scrubber.report(&host)).collect()
     }
 
     fn start_scrub(&self, rate: Option<u64>) -> Outcome<Vec<ScrubReport>> {
@@ -124,7 +126,7 @@ impl Operations {
                 base::format_size(*most)
             )));
         }
-        self.scrubbers.iter().for_each(|scrubber| scrubber.start(rate));
+        self.storage.serving().iter().for_each(|serving| serving.scrubber.start(rate));
         Ok(self.scrub())
     }
 

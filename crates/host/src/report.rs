@@ -78,8 +78,10 @@ pub struct VolumeReport {
 pub struct GroupReport {
     /// Name of its host.
     pub host: String,
-    /// The group's id.
+    /// The group's id; empty where it did not open so far.
     pub id: String,
+    /// Whether it serves; one that is open may still take no writes.
+    pub is_open: bool,
     /// Fill of the write buffer, 0 to 1.
     pub buffer_fill: f64,
     /// Bytes of the write buffer.
@@ -95,7 +97,7 @@ pub struct GroupReport {
     pub capacity_bytes: u64,
     /// `ok`, or what is wrong with it.
     pub state: String,
-    /// Milliseconds that its recovery took at the last start.
+    /// Milliseconds that its recovery took when it was opened.
     pub recovery_ms: f64,
     /// What an operator should look at besides, one line each with the next step.
     #[serde(default)]

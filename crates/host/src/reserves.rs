@@ -4,6 +4,7 @@
 //! A creation asks for the space itself and fails without it. What this adds: a component that was
 //! made anew, on devices that replaced others, has the reserve again that its volume was given.
 
+use crate::storage::Storage;
 use crate::view::View;
 use base::{ComponentId, Map, ObjectId};
 use diskgroup::{DiskGroup, Reserve};
@@ -15,16 +16,16 @@ use tracing::{info, warn};
 const ROUND: Duration = Duration::from_secs(10);
 
 /// Runs for ever.
-pub(crate) async fn run(env: Env, view: View, groups: Vec<DiskGroup>) {
+pub(crate) async fn run(env: Env, view: View, storage: Storage) {
     loop {
         env.sleep(ROUND).await;
         let wanted = wanted(&view);
         if wanted.is_empty() {
             continue;
         }
-        for group in &groups {
+        for group in storage.groups() {
             for id in group.components() {
-                keep(group, id, &wanted).await;
+                keep(&group, id, &wanted).await;
             }
         }
     }

@@ -17,8 +17,8 @@ pub enum ObjectChange {
     Deleted(ObjectId),
     /// A host's lease key appeared, changed or vanished.
     Alive(HostId, Option<AliveRecord>),
-    /// A host's record.
-    Host(HostRecord),
+    /// A host's record, and the revision that wrote it.
+    Host(HostRecord, u64),
     /// Undecodable record: its key.
     Malformed(String),
 }
@@ -66,7 +66,7 @@ impl View {
         if key.starts_with(directory::HOST_PREFIX) {
             let Ok(record) = HostRecord::decode(&entry.value) else { return malformed() };
             self.0.hosts.borrow_mut().insert(record.id, record.clone());
-            return Some(ObjectChange::Host(record));
+            return Some(ObjectChange::Host(record, entry.revision));
         }
         if key.starts_with(directory::VOLUME_PREFIX) {
             let Ok(record) = VolumeRecord::decode(&entry.value) else { return malformed() };

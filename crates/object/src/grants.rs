@@ -11,12 +11,16 @@
 //! 2. a grant that A got before has run out by A's clock first (rule 48);
 //! 3. a grant that A gets later carries the new epoch: A's owner of O must fence B again before it
 //!    relies on it, and is refused by its term. A's other objects are fenced again and go on.
+//!
+//! The upper half of an epoch counts how often a disk group of this host went out of service: its
+//! replicas forgot their conversations then, and an owner that neither reads nor writes would not
+//! notice. One that sees another upper half fences again at once.
 
 use crate::options::ObjectOptions;
 use base::{HostId, Incarnation, Instant, Map};
 use env::Env;
 use peer::PeerId;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::time::Duration;
 use wire::Response;
 
@@ -35,6 +39,7 @@ pub(crate) struct Grants {
     amnesia_until: Instant,
     given: RefCell<Map<HostId, Given>>,
     epochs: RefCell<Map<HostId, u64>>,
+    closings: Cell<u64>,
     is_ignored: bool,
 }
 
@@ -51,6 +56,7 @@ impl Grants {
             amnesia_until: if forgets { start } else { start + options.lease_ttl },
             given: RefCell::default(),
             epochs: RefCell::default(),
+            closings: Cell::default(),
             is_ignored: options.mutations.fence_ignores_grants,
         }
     }
@@ -71,12 +77,18 @@ impl Grants {
 
     /// The epoch that grants to `host` carry.
     pub(crate) fn epoch(&self, host: HostId) -> u64 {
-        self.epochs.borrow().get(&host).copied().unwrap_or(0)
+        let given = self.epochs.borrow().get(&host).copied().unwrap_or(0);
+        (self.closings.get() << 32) + given
     }
 
     /// A component of `old` is given to somebody else now: call in the step that accepts the Fence.
     pub(crate) fn raise_epoch(&self, old: HostId) {
         *self.epochs.borrow_mut().entry(old).or_insert(0) += 1;
+    }
+
+    /// A disk group of this host goes out of service now: all epochs rise.
+    pub(crate) fn group_closes(&self) {
+        self.closings.set(self.closings.get() + 1);
     }
 
     /// How long a Fence must wait because `old` may still answer reads (rule 52b); zero where it
@@ -138,5 +150,7 @@ mod tests {
         grants.raise_epoch(A.host);
         assert_eq!(epoch(grants.renew(A, Instant(0), Instant(S))), 1);
         assert_eq!(grants.epoch(HostId(3)), 0, "another host's stay");
+        grants.group_closes();
+        assert_eq!((grants.epoch(HostId(3)), grants.epoch(A.host)), (1 << 32, (1 << 32) + 1));
     }
 }

@@ -116,6 +116,21 @@ impl HeldGrants {
         })
     }
 
+    /// Whether a disk group of `host` went out of service since a component there was fenced at
+    /// `epoch` in that run: its conversation may be forgotten (see [`crate::grants`]).
+    pub(crate) fn has_closed_since(
+        &self,
+        host: HostId,
+        incarnation: Option<Incarnation>,
+        epoch: u64,
+    ) -> bool {
+        let hosts = self.0.hosts.borrow();
+        let grant = hosts.get(&host).and_then(|held| held.grant);
+        grant.is_some_and(|grant| {
+            grant.incarnation == incarnation && grant.epoch >> 32 > epoch >> 32
+        })
+    }
+
     /// Somebody waits for a grant of `host`: the next renewal does not wait for its turn.
     pub(crate) fn hurry(&self, host: HostId) {
         if let Some(held) = self.0.hosts.borrow().get(&host) {

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod dirty;
+mod disks;
 mod grants;
 mod handover;
 mod held;
@@ -19,8 +20,7 @@ mod requests;
 mod resync;
 mod takeover;
 
-pub use objects::{
-    ComponentStatus, Disks, ObjectError, ObjectStatus, Objects, ReadData, reserve_chunks,
-};
+pub use disks::Disks;
+pub use objects::{ComponentStatus, ObjectError, ObjectStatus, Objects, ReadData, reserve_chunks};
 pub use options::{Mutations, ObjectOptions};
 pub use requests::WriteRequest;

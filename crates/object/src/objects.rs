@@ -5,10 +5,12 @@
 mod acquire;
 mod adopt;
 mod consent;
+mod disks;
 mod forward;
 mod repair;
 mod serve;
 
+use crate::disks::Disks;
 use crate::held::HeldGrants;
 use crate::options::ObjectOptions;
 use crate::owner::{Context, FREE_CHUNKS_RESERVE, Owner, Phase};
@@ -18,7 +20,6 @@ use base::{
     CHUNK_SECTORS, ComponentId, HostId, Incarnation, Map, ObjectId, SectorRange, Set, Term,
 };
 use directory::{ComponentState, Directory, ObjectRecord};
-use diskgroup::DiskGroup;
 use env::{Env, Notify, Semaphore, Slice, TaskSet, join_all};
 use peer::{PeerId, Peers};
 use std::cell::{Cell, RefCell};
@@ -183,15 +184,6 @@ struct Forwarded {
     fell: Notify,
 }
 
-/// The disks of a host.
-#[derive(Clone, Default)]
-pub struct Disks {
-    /// Its disk groups.
-    pub groups: Vec<DiskGroup>,
-    /// Groups that did not open: what is on them is out of service, not lost.
-    pub closed: usize,
-}
-
 impl Objects {
     /// The objects of the host `me`. Installs itself as the handler of `peers`.
     #[must_use]
@@ -204,19 +196,19 @@ impl Objects {
         options: ObjectOptions,
     ) -> Self {
         let leases = HeldGrants::new(env, &peers, &options);
-        let groups = disks.groups.clone();
-        let replicas = Replicas::new(env, me, &peers, disks, &options);
+        let replicas = Replicas::new(env, me, &peers, disks.clone(), &options);
         let context = Context {
             env: env.clone(),
             me,
             directory,
             peers: peers.clone(),
             leases,
-            groups,
+            disks,
             replicas: Rc::clone(&replicas),
             options,
             resync_room: Semaphore::new(RESYNCS_MAX),
             alive: RefCell::default(),
+            hosts: RefCell::default(),
         };
         let inner = Rc::new(Inner {
             context: Rc::new(context),
@@ -554,7 +546,7 @@ impl Inner {
                 Err(_) => self.env().sleep(CREATE_WAIT).await,
             }
         }
-        let groups = self.context.groups.iter();
+        let groups = self.context.disks.open().into_iter();
         let mine = groups.flat_map(|group| {
             let of_object = |component: &ComponentId| {
                 group.component(*component).is_some_and(|c| c.object == id)

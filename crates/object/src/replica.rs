@@ -12,8 +12,8 @@ mod limits;
 mod tests;
 
 use self::create::Admission;
+use crate::disks::Disks;
 use crate::grants::Grants;
-use crate::objects::Disks;
 use crate::options::ObjectOptions;
 use base::{ComponentId, Lsn, Quirk, Seat, SectorRange, Session, Term, Version};
 use diskgroup::{
@@ -42,8 +42,7 @@ struct Conversation {
 pub(crate) struct Replicas {
     env: Env,
     peers: Peers,
-    groups: Vec<DiskGroup>,
-    closed_groups: usize,
+    disks: Disks,
     grants: Grants,
     options: ObjectOptions,
     conversations: RefCell<base::Map<ComponentId, Conversation>>,
@@ -99,8 +98,7 @@ impl Replicas {
         Rc::new(Self {
             env: env.clone(),
             peers: peers.clone(),
-            groups: disks.groups,
-            closed_groups: disks.closed,
+            disks,
             grants: Grants::new(env, me, options),
             options: options.clone(),
             conversations: RefCell::default(),
@@ -114,16 +112,27 @@ impl Replicas {
     /// What a component is that no open group holds. Where a group is closed it may be there: it is
     /// neither given up nor made anew, for then it might be there twice one day.
     fn not_here(&self) -> Refusal {
-        match self.closed_groups {
-            0 => Refusal::UnknownComponent,
-            _ => Refusal::GroupClosed,
+        match self.disks.is_any_closed() {
+            false => Refusal::UnknownComponent,
+            true => Refusal::GroupClosed,
         }
+    }
+
+    /// The group of these components goes out of service: no conversation about them stands any
+    /// more, and owners learn of it by their grants. What is known of failed appends stays (rule
+    /// 14): an owner that did not hear of them must not take them for durable.
+    pub(crate) fn forget(&self, components: &[ComponentId]) {
+        for component in components {
+            self.conversations.borrow_mut().remove(component);
+            self.active.borrow_mut().remove(component);
+        }
+        self.grants.group_closes();
     }
 
     /// The record of a component of this host: its seat, if it is active. With a seat that the
     /// component knows it has everything, and what a lost write buffer took from it came back.
     pub(crate) fn note_state(&self, component: ComponentId, active: Option<Seat>) {
-        let Some(group) = self.group_of(component) else { return };
+        let Some(group) = self.disks.holding(component) else { return };
         match active {
             Some(seat) => drop(self.active.borrow_mut().insert(component, seat)),
             None => drop(self.active.borrow_mut().remove(&component)),
@@ -140,11 +149,6 @@ impl Replicas {
         }
     }
 
-    /// The group that holds `component`.
-    pub(crate) fn group_of(&self, component: ComponentId) -> Option<&DiskGroup> {
-        self.groups.iter().find(|group| group.component(component).is_some())
-    }
-
     /// Carries out one request; those that are not for replicas are answered `NotReady`.
     pub(crate) fn handle(self: &Rc<Self>, from: PeerId, request: Request, reply: Reply) {
         match request {
@@ -156,7 +160,7 @@ impl Replicas {
             Request::CommitInfo { target, commit } => match self.check(from, &target) {
                 Ok((group, _)) => {
                     group.advance_commit(target.component, commit);
-                    let free_chunks = free_chunks(group, target.component);
+                    let free_chunks = free_chunks(&group, target.component);
                     reply.send(Response::Durable { lsn: commit, free_chunks });
                 }
                 Err(reason) => reply.send(Response::Refused { reason }),
@@ -210,8 +214,8 @@ impl Replicas {
     }
 
     /// Whether a frame of `from` belongs to the conversation that stands (rules 8, 9).
-    fn check(&self, from: PeerId, target: &Target) -> Result<(&DiskGroup, Conversation), Refusal> {
-        let group = self.group_of(target.component).ok_or(self.not_here())?;
+    fn check(&self, from: PeerId, target: &Target) -> Result<(DiskGroup, Conversation), Refusal> {
+        let group = self.disks.holding(target.component).ok_or(self.not_here())?;
         let conversations = self.conversations.borrow();
         let Some(now) = conversations.get(&target.component).copied() else {
             // Nobody was fenced in this run; the term on disk still counts (rule 24).
@@ -284,7 +288,7 @@ impl Replicas {
         let append = Append { component, lsn, term, range, kind, crcs, payload, marks };
         let appended = group.append_as(append, is_copy);
         if self.options.mutations.answer_when_received {
-            let free_chunks = free_chunks(group, component);
+            let free_chunks = free_chunks(&group, component);
             reply.send(Response::Durable { lsn, free_chunks });
             self.tasks.spawn(&self.env, "append", async move { drop(appended.await) });
             return;
@@ -352,13 +356,13 @@ impl Replicas {
 
     fn fence(self: &Rc<Self>, request: FenceRequest, reply: Reply) {
         let (component, object) = (request.target.component, request.target.object);
-        let known = self.group_of(component).and_then(|group| group.component(component));
+        let known = self.disks.holding(component).and_then(|group| group.component(component));
         match (known, request.create) {
             (Some(info), _) if info.object != object => {
                 reply.send(Response::Refused { reason: Refusal::UnknownComponent });
             }
             (Some(info), _) => self.fence_known(&info, request, reply),
-            (None, Some(sectors)) if self.closed_groups == 0 => {
+            (None, Some(sectors)) if !self.disks.is_any_closed() => {
                 let replicas = Rc::clone(self);
                 self.tasks.spawn(&self.env, "create component", async move {
                     match replicas.create(object, component, sectors, Admission::Again).await {
@@ -413,7 +417,7 @@ impl Replicas {
             is_fencing: true,
         };
         if target.seat > info.meta.seat
-            && let Some(group) = self.group_of(target.component)
+            && let Some(group) = self.disks.holding(target.component)
         {
             group.set_active(target.component, false); // it comes back from an absence
         }
@@ -440,13 +444,13 @@ impl Replicas {
     /// Drains, makes term and seat durable, and reports (rule 24, in this order).
     async fn settle(&self, mine: Conversation, request: FenceRequest) -> Response {
         let component = request.target.component;
-        let gone = || Response::Refused { reason: Refusal::UnknownComponent };
+        let gone = || Response::Refused { reason: self.not_here() };
         let is_consent = mine.session == Session(0);
         let overtaken = if is_consent { Refusal::NotReady } else { Refusal::Session };
         let turn = self.turn(component);
         let _turn = turn.acquire(1).await;
         self.env.linger(Quirk::FenceLingers).await;
-        let Some(group) = self.group_of(component).cloned() else { return gone() };
+        let Some(group) = self.disks.holding(component) else { return gone() };
         if !self.options.mutations.fence_without_drain {
             if self.flight(component).count.get() > 0 {
                 base::hit(base::Probe::FenceDrained);
@@ -487,10 +491,9 @@ impl Replicas {
         }
         {
             let mut conversations = self.conversations.borrow_mut();
-            let Some(now) = conversations.get_mut(&component) else { return gone() };
-            if *now != mine {
+            let Some(now) = conversations.get_mut(&component).filter(|now| **now == mine) else {
                 return Response::Refused { reason: overtaken };
-            }
+            };
             now.accepted = info.durable;
             now.is_fencing = false;
         }
@@ -517,7 +520,7 @@ impl Replicas {
         self.conversations.borrow_mut().remove(&component);
         self.turns.borrow_mut().remove(&component);
         self.flights.borrow_mut().remove(&component);
-        let Some(group) = self.group_of(component).cloned() else {
+        let Some(group) = self.disks.holding(component) else {
             return reply.send(Response::Done);
         };
         self.tasks.spawn(&self.env, "delete component", async move {

@@ -4,9 +4,9 @@
 mod copy;
 mod list;
 
-use crate::owner::{ChangeError, FenceAnswer, FencedAt, Link, Owner, Phase, Resync, Role};
+use crate::owner::{ChangeError, FenceAnswer, FencedAt, Link, Owner, Phase, Resync, Role, Run};
 use crate::record;
-use base::{ComponentId, HostId, Incarnation, Instant, Lsn, Map, Quirk, Seat, Set};
+use base::{ComponentId, HostId, Instant, Lsn, Map, Quirk, Seat, Set};
 use directory::ComponentState;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -39,11 +39,12 @@ pub(crate) enum Aborted {
 }
 
 /// Rule 18: a component that comes and goes waits longer each time. One whose return fails waits
-/// too, but not for what is past once its host was started anew: somebody did something there.
+/// too, but not for what is past once its host was started anew or has other disk groups: somebody
+/// did something there.
 #[derive(Default)]
 struct Damping {
     absences: Map<ComponentId, (u32, Instant)>,
-    failures: Map<ComponentId, (u32, Option<Incarnation>)>,
+    failures: Map<ComponentId, (u32, Run)>,
 }
 
 impl Damping {
@@ -59,15 +60,9 @@ impl Damping {
         now + pause
     }
 
-    /// Counts a return that failed, to this run of the component's host, and says when the next
-    /// may begin.
-    fn failed(
-        &mut self,
-        id: ComponentId,
-        run: Option<Incarnation>,
-        now: Instant,
-        step: Duration,
-    ) -> Instant {
+    /// Counts a return that failed, with the component's host as it is, and says when the next may
+    /// begin.
+    fn failed(&mut self, id: ComponentId, run: Run, now: Instant, step: Duration) -> Instant {
         let (count, of) = self.failures.entry(id).or_insert((0, run));
         let pause = step.saturating_mul(1 << (*count).min(16)).min(FAILED_MAX);
         *count += 1;
@@ -75,8 +70,8 @@ impl Damping {
         now + pause
     }
 
-    /// Whether returns failed, and the component's host runs anew since: they are forgotten then.
-    fn is_past(&mut self, id: ComponentId, run: Option<Incarnation>) -> bool {
+    /// Whether returns failed, and the component's host changed since: they are forgotten then.
+    fn is_past(&mut self, id: ComponentId, run: Run) -> bool {
         let is_other = self.failures.get(&id).is_some_and(|(_, of)| *of != run);
         if is_other {
             self.failures.remove(&id);
@@ -108,7 +103,7 @@ pub(crate) async fn watch_returns(owner: Rc<Owner>) {
             due.remove(&component);
             match host {
                 Some(host) if !is_back => {
-                    let run = owner.context.incarnation(host);
+                    let run = owner.context.run(host);
                     due.insert(component, damping.failed(component, run, now, step));
                 }
                 _ => damping.returned(component),
@@ -119,7 +114,7 @@ pub(crate) async fn watch_returns(owner: Rc<Owner>) {
             if running.borrow().contains(&component) {
                 continue;
             }
-            if damping.is_past(component, owner.context.incarnation(host)) {
+            if damping.is_past(component, owner.context.run(host)) {
                 due.insert(component, now);
             }
             let at = *due.entry(component).or_insert_with(|| damping.absent(component, now, step));
@@ -361,6 +356,7 @@ fn is_granted(owner: &Owner, component: ComponentId) -> Result<bool, Aborted> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::Incarnation;
 
     #[test]
     fn each_absence_waits_twice_as_long_up_to_ten_minutes() {
@@ -381,10 +377,10 @@ mod tests {
     }
 
     #[test]
-    fn a_return_that_failed_waits_up_to_a_minute_or_until_its_host_is_started_anew() {
+    fn a_return_that_failed_waits_up_to_a_minute_or_until_its_host_changes() {
         let mut damping = Damping::default();
         let (id, step, now) = (ComponentId(1), Duration::from_secs(1), Instant(1));
-        let run = |number| Some(Incarnation(number));
+        let run = |number| Run { incarnation: Some(Incarnation(number)), record: 7 };
         let failed = |damping: &mut Damping, number| {
             damping.failed(id, run(number), now, step).since(now).as_secs()
         };
@@ -394,6 +390,7 @@ mod tests {
         assert!(!damping.is_past(id, run(1)));
         assert!(damping.is_past(id, run(2)), "somebody did something");
         assert_eq!(failed(&mut damping, 2), 1);
+        assert!(damping.is_past(id, Run { record: 8, ..run(2) }), "it has other disk groups");
         damping.returned(id);
         assert_eq!(failed(&mut damping, 2), 1);
         assert_eq!(damping.absent(id, now, step).since(now).as_secs(), 1, "no absence so far");

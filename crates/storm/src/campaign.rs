@@ -406,8 +406,13 @@ impl Run {
                 self.clear_disks(index); // sectors that cannot be read stay so until written
             }
             if std::mem::take(&mut self.has_failed_devices[index]) {
-                // A device that failed is used again only after a new start.
-                self.take_down(index, false);
+                // A device that failed is used again only once its group was opened anew.
+                if self.plan.opens_in_place && self.is_ready(index) {
+                    let groups = 0..self.plan.groups;
+                    groups.for_each(|group| self.cluster.reopen(index, group, Duration::ZERO));
+                } else {
+                    self.take_down(index, false);
+                }
             }
         }
         self.admit(None);

@@ -6,19 +6,20 @@ use crate::plan::Plan;
 use crate::records::Records;
 use base::{GroupId, Map};
 use diskgroup::{CreateSizes, DiskGroup, GroupError, GroupSpec};
-use env::{Address, Env};
-use host::{Command, GroupConfig, HostConfig, Node, NodeOptions, Reply, Tuning};
+use env::{Address, Env, TaskSet};
+use host::{Command, GroupConfig, HostConfig, Node, NodeOptions, Reply, StorageError, Tuning};
 use sim::{HostKey, World, WorldOptions};
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
+use std::time::Duration;
 
 /// The cluster's id.
 const CLUSTER: u64 = 0x5707;
 /// TCP port of the directory and of the hosts' peers.
 const PORT: u16 = 7000;
 /// Between the failed start of something and the next attempt.
-const RESTART_PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
+const RESTART_PAUSE: Duration = Duration::from_millis(200);
 
 /// One data host: the machine and, while its process runs, its node.
 pub struct Machine {
@@ -30,6 +31,8 @@ pub struct Machine {
     /// Cache devices of groups that are formatted before the next start.
     unformatted: Rc<RefCell<Map<String, New>>>,
     boots: Cell<u64>,
+    /// What operators do on it.
+    orders: RefCell<TaskSet>,
 }
 
 /// The cluster under test.
@@ -72,6 +75,7 @@ impl Cluster {
                 (0..plan.groups).map(|group| (format!("cache{group}"), New::All)).collect(),
             )),
             boots: Cell::default(),
+            orders: RefCell::default(),
         });
         let machines: Vec<_> = machines.collect();
         for (machine, drift) in machines.iter().zip(&plan.drift_ppm) {
@@ -192,9 +196,34 @@ impl Cluster {
         } else {
             self.world.kill(machine.key);
         }
+        machine.orders.take();
         // The node belongs to the executor that has just ended.
         let node = machine.node.borrow_mut().take();
         drop(node);
+    }
+
+    /// Has a disk group of a running host closed, and opened again after `pause`; where it does not
+    /// open, again and again.
+    pub fn reopen(&self, index: usize, group: u32, pause: Duration) {
+        let machine = &self.machines[index];
+        let (Some(env), Some(node)) = (self.world.env(machine.key), self.node(index)) else {
+            return;
+        };
+        let GroupConfig { cache, .. } = self.group(group);
+        let inner = env.clone();
+        machine.orders.borrow().spawn(&env, "operator", async move {
+            if let Err(error) = node.close_group(&cache).await {
+                return tracing::warn!(%error, "not closed");
+            }
+            inner.sleep(pause).await;
+            loop {
+                match node.open_group(&cache).await {
+                    Ok(()) | Err(StorageError::IsOpen { .. }) => return,
+                    Err(error) => tracing::warn!(%error, "not opened"),
+                }
+                inner.sleep(RESTART_PAUSE).await;
+            }
+        });
     }
 
     /// Gives a host new devices in the place of those of some groups, named by their cache device:

@@ -269,7 +269,8 @@ impl Run {
         let size = self.cluster.world.disk_size(self.key(host), device);
         let Some(node) = self.cluster.node(host) else { return true };
         let has = |group: &&diskgroup::DiskGroup| group.devices().iter().any(|d| d.path == device);
-        let group = node.groups().iter().find(has);
+        let groups = node.groups();
+        let group = groups.iter().find(has);
         let Some(group) = group else { return true };
         match format::CapacityLayout::plan(size).filter(|_| device.starts_with("capacity")) {
             Some(layout) if kind == 3 => {
@@ -287,10 +288,11 @@ impl Run {
             let Some(node) = self.cluster.node(host).filter(|_| self.is_excused(host)) else {
                 continue;
             };
-            let stopped = node.groups().iter().filter(|group| group.status().fenced.is_some());
+            let groups = node.groups();
+            let stopped = groups.iter().filter(|group| group.status().fenced.is_some());
             let stopped = stopped.map(|group| group.cache_path().to_owned());
-            let closed = node.closed_groups().iter().map(|group| group.cache.clone());
-            let caches: Vec<_> = stopped.chain(closed).collect();
+            let caches: Vec<_> = stopped.chain(node.closed_groups()).collect();
+            drop(groups);
             if !caches.is_empty() {
                 drop(node);
                 tracing::info!(host = host + 1, ?caches, "new devices");

@@ -64,11 +64,21 @@ base::named! {
         WildClock = "wild-clock",
         /// A device is lost, and a new one takes its place (by `LostDevice` alone).
         LostDevice = "lost-device",
+        /// A disk group of a running host is closed, and opened again after up to 16 s.
+        Reopen = "reopen",
     }
 }
 
 impl Fault {
-    /// Whether the random injector may choose it: it needs no knowledge of what is whole.
+    /// Whether it came when seeds had been kept that once found something: drawn apart, and by
+    /// later seeds only, so that the others stay as they were.
+    #[must_use]
+    pub fn is_late(self) -> bool {
+        matches!(self, Self::Reopen)
+    }
+
+    /// Whether the random injector may choose it, in every seed: it needs no knowledge of what is
+    /// whole.
     #[must_use]
     pub fn is_random(self) -> bool {
         !matches!(
@@ -80,7 +90,7 @@ impl Fault {
                 | Self::LyingFlush
                 | Self::WildClock
                 | Self::LostDevice
-        )
+        ) && !self.is_late()
     }
 }
 
@@ -137,6 +147,15 @@ impl Weights {
         Self(weights)
     }
 
+    /// Also the late ones, by draws of their own.
+    #[must_use]
+    pub fn with_late(mut self, rng: &mut base::Rng) -> Self {
+        for fault in Fault::ALL.iter().copied().filter(|fault| fault.is_late()) {
+            self.0[fault as usize] = [0, 1, 2, 6][rng.below(4) as usize];
+        }
+        self
+    }
+
     /// Never again this one.
     pub fn forget(&mut self, fault: Fault) {
         self.0[fault as usize] = 0;
@@ -166,11 +185,11 @@ mod tests {
         let mut seen = Counts::default();
         for seed in 0..200 {
             let mut rng = base::Rng::new(seed);
-            let weights = Weights::draw(&mut rng);
+            let weights = Weights::draw(&mut rng).with_late(&mut rng);
             (0..200).for_each(|_| seen.add(weights.next(&mut rng)));
         }
         for (fault, count) in seen.iter() {
-            assert_eq!(count > 0, fault.is_random(), "{fault:?}");
+            assert_eq!(count > 0, fault.is_random() || fault.is_late(), "{fault:?}");
         }
         assert!(Fault::ALL.iter().enumerate().all(|(at, fault)| *fault as usize == at));
     }

@@ -94,6 +94,7 @@ impl Run {
             Fault::FailReads => self.failing_disk(index, DiskFault::FailReads),
             Fault::FailWrites => self.failing_disk(index, DiskFault::FailWrites),
             Fault::FailFlushes => self.failing_disk(index, DiskFault::FailFlush),
+            Fault::Reopen => self.reopen(index),
             Fault::Pause | Fault::Stutter | Fault::DirectoryAway | Fault::Calm => {}
             Fault::BitRot
             | Fault::LatentError
@@ -103,6 +104,14 @@ impl Run {
             | Fault::WildClock
             | Fault::LostDevice => unreachable!("{fault:?} is a story's own"),
         }
+    }
+
+    /// A group of a host, drawn, closes for a while.
+    fn reopen(&mut self, index: usize) {
+        let group = self.rng.below(u64::from(self.plan.groups)) as u32;
+        let scale = self.rng.below(15);
+        let pause = Duration::from_millis(self.rng.below(1 << scale));
+        self.cluster.reopen(index, group, pause);
     }
 
     pub(crate) fn cut(&self, a: usize, b: usize, is_cut: bool) {

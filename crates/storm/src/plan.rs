@@ -42,6 +42,9 @@ pub struct Plan {
     pub step_max: Duration,
     /// Weights of the random faults.
     pub weights: Weights,
+    /// Groups with devices that failed are opened again by their running host, which else is
+    /// started anew.
+    pub opens_in_place: bool,
     /// Size of a segment of the write buffer, bytes: holds the largest append.
     pub segment_size: u64,
     /// Sizes of the devices.
@@ -73,6 +76,17 @@ pub struct VolumePlan {
     pub load: Load,
     /// Where its clients are: indices of hosts.
     pub clients: Vec<usize>,
+}
+
+/// The first seed with the faults that came late.
+const LATE_FAULTS_FIRST: u64 = 160_000_000;
+
+fn weights(rng: &mut Rng, seed: u64) -> Weights {
+    let weights = Weights::draw(rng);
+    match seed >= LATE_FAULTS_FIRST {
+        true => weights.with_late(&mut Rng::stream(seed, 11)),
+        false => weights,
+    }
 }
 
 impl VolumePlan {
@@ -143,7 +157,8 @@ impl Plan {
             volumes,
             steps: 5 + rng.below(20) as u32,
             step_max: Duration::from_millis(step_ms),
-            weights: Weights::draw(&mut rng),
+            weights: weights(&mut rng, seed),
+            opens_in_place: seed >= LATE_FAULTS_FIRST && late.below(2) == 0,
             segment_size: 2 << 20,
             sizes: CreateSizes {
                 cache: (20 + rng.below(40)) << 20,

@@ -2,7 +2,7 @@
 //! What must be true of every component at any moment, and of a cluster at rest.
 
 use crate::cluster::Cluster;
-use base::{ComponentId, Lsn, Map};
+use base::{ComponentId, Incarnation, Lsn, Map};
 use std::cell::RefCell;
 use std::time::Duration;
 
@@ -25,9 +25,13 @@ struct Mark {
     commit: Lsn,
 }
 
+/// Between two of them a component may forget what it had not made durable: its host's start, and
+/// the opening of its group.
+type Opening = (u64, Incarnation);
+
 /// The memory of the checks.
 pub struct Baseline {
-    marks: RefCell<Map<(usize, ComponentId), (u64, Mark)>>,
+    marks: RefCell<Map<(usize, ComponentId), (Opening, Mark)>>,
     /// Hosts whose devices were damaged on purpose: they may fall back.
     is_damaged: RefCell<Vec<bool>>,
 }
@@ -60,8 +64,8 @@ impl Baseline {
             if self.is_damaged.borrow()[index] {
                 continue;
             }
-            let run = cluster.boots(index);
             for group in node.groups() {
+                let run = (cluster.boots(index), group.recovery().incarnation);
                 for id in group.components() {
                     let Some(info) = group.component(id) else { continue };
                     let now = Mark {
@@ -96,7 +100,8 @@ impl Baseline {
             let (Some(env), Some(node)) = (cluster.world.env(key), cluster.node(index)) else {
                 continue;
             };
-            for group in node.groups().iter().filter(|group| group.status().fenced.is_none()) {
+            let groups = node.groups();
+            for group in groups.iter().filter(|group| group.status().fenced.is_none()) {
                 let audit = group.audit().map_err(|what| format!("host{}: {what}", index + 1))?;
                 if (audit.pending, audit.pins) != (0, 0) {
                     return Err(format!("host{} is at rest with {audit:?}", index + 1));

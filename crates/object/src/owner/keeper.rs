@@ -20,8 +20,9 @@ struct View {
     session: base::Session,
     waiting_since: Option<Instant>,
     host: HostId,
-    /// Which run of its host was fenced.
+    /// Which run of its host was fenced, and at which grant epoch.
     run: Option<Incarnation>,
+    epoch: u64,
 }
 
 impl Owner {
@@ -37,7 +38,8 @@ impl Owner {
         let (link, role, seat, session) = (leg.link, leg.role, leg.seat, leg.session);
         let (waiting_since, host) = (leg.waiting_since(), leg.host);
         let run = leg.fenced.and_then(|fenced| fenced.incarnation);
-        Some(View { link, role, seat, session, waiting_since, host, run })
+        let epoch = leg.fenced.map_or(u64::MAX, |fenced| fenced.grant_epoch);
+        Some(View { link, role, seat, session, waiting_since, host, run, epoch })
     }
 
     async fn keep_leg(self: Rc<Self>, component: ComponentId) {
@@ -60,6 +62,11 @@ impl Owner {
                         view.run.is_some() && self.context.peers.incarnation(view.host) > view.run;
                     if is_anew {
                         self.break_leg(component, view.session, "its host was started anew");
+                        continue;
+                    }
+                    // Nor does one whose disk group was closed.
+                    if self.context.leases.has_closed_since(view.host, view.run, view.epoch) {
+                        self.break_leg(component, view.session, "a disk group there was closed");
                         continue;
                     }
                     // Rule 18: while nothing is written a host may come and go for a while.

@@ -23,6 +23,7 @@ pub(crate) use window::{LEGS_MAX, Mask, Window};
 pub(crate) use write::Content;
 
 use crate::dirty::DirtySet;
+use crate::disks::Disks;
 use crate::held::HeldGrants;
 use crate::objects::{ComponentStatus, ObjectError};
 use crate::options::ObjectOptions;
@@ -33,7 +34,6 @@ use base::{
     Session, Term,
 };
 use directory::{Directory, ObjectRecord};
-use diskgroup::DiskGroup;
 use env::channel::OneSender;
 use env::{Env, Notify, Semaphore, TaskSet};
 use peer::{PeerId, Peers};
@@ -42,6 +42,15 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::rc::Rc;
 
+/// A host as it is for now: where this differs, what failed there before may go well.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Run {
+    /// Its run, as its links show it.
+    pub(crate) incarnation: Option<Incarnation>,
+    /// Revision of its record.
+    pub(crate) record: u64,
+}
+
 /// What all owners of a host share.
 pub(crate) struct Context {
     pub(crate) env: Env,
@@ -49,7 +58,7 @@ pub(crate) struct Context {
     pub(crate) directory: Directory,
     pub(crate) peers: Peers,
     pub(crate) leases: HeldGrants,
-    pub(crate) groups: Vec<DiskGroup>,
+    pub(crate) disks: Disks,
     /// The components of this host, asked without a detour over the links.
     pub(crate) replicas: Rc<Replicas>,
     pub(crate) options: ObjectOptions,
@@ -57,6 +66,8 @@ pub(crate) struct Context {
     pub(crate) resync_room: Semaphore,
     /// Which hosts the directory's lease keys say are alive: a hint only (rule 52d).
     pub(crate) alive: RefCell<Map<HostId, Incarnation>>,
+    /// Revisions of the hosts' records: a host whose disk groups change writes its record anew.
+    pub(crate) hosts: RefCell<Map<HostId, u64>>,
 }
 
 impl Context {
@@ -65,9 +76,10 @@ impl Context {
         if host == self.me.host { Some(self.me.incarnation) } else { self.peers.incarnation(host) }
     }
 
-    /// The local disk group that holds `component`.
-    pub(crate) fn group_of(&self, component: ComponentId) -> Option<&DiskGroup> {
-        self.groups.iter().find(|group| group.component(component).is_some())
+    /// How `host` is now.
+    pub(crate) fn run(&self, host: HostId) -> Run {
+        let record = self.hosts.borrow().get(&host).copied().unwrap_or(0);
+        Run { incarnation: self.incarnation(host), record }
     }
 
     /// Me, as the directory writes it.

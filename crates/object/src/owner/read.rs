@@ -94,7 +94,8 @@ impl Owner {
             let _guard = self.lock.lock(piece, Mode::Shared).await; // rule 10
             self.check_serving()?;
             let local = self.source(0).filter(|source| source.host == self.context.me.host);
-            let group = local.as_ref().and_then(|source| self.context.group_of(source.component));
+            let group =
+                local.as_ref().and_then(|source| self.context.disks.holding(source.component));
             match (local, group) {
                 (Some(source), Some(group)) => {
                     let parts = group.extents(source.component, piece);

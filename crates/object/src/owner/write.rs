@@ -4,7 +4,7 @@
 use super::{Frame, Link, Mask, Mode, Owner, Phase, Role, Ticket};
 use crate::objects::ObjectError;
 use crate::objects::ReadData;
-use base::{CHUNK_SECTORS, ComponentId, HostId, Lsn, Mark, RequestId, SectorRange, Session};
+use base::{CHUNK_SECTORS, ComponentId, HostId, Lsn, Mark, RequestId, SectorRange, Session, Set};
 use env::Slice;
 use env::channel::{OneReceiver, oneshot};
 use peer::PeerError;
@@ -79,7 +79,8 @@ impl Owner {
             let full: Vec<_> = full.map(|leg| (leg.host, leg.target(self.id, self.term))).collect();
             (local.map(|leg| leg.component), full)
         };
-        if let Some((id, group)) = local.and_then(|id| Some((id, self.context.group_of(id)?))) {
+        if let Some((id, group)) = local.and_then(|id| Some((id, self.context.disks.holding(id)?)))
+        {
             let start = chunk * CHUNK_SECTORS;
             let whole = SectorRange::new(start, CHUNK_SECTORS.min(self.sectors - start));
             let extents = group.extents(id, whole);
@@ -299,6 +300,18 @@ impl Owner {
         self.changed.notify();
         self.drained.notify();
         self.settle();
+    }
+
+    /// Ends the sessions of all these components.
+    pub(crate) fn break_legs(&self, components: &Set<ComponentId>, why: &'static str) {
+        let sessions: Vec<_> = {
+            let state = self.state.borrow();
+            let gone = state.legs.iter().filter(|leg| components.contains(&leg.component));
+            gone.map(|leg| (leg.component, leg.session)).collect()
+        };
+        for (component, session) in sessions {
+            self.break_leg(component, session, why);
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::{Replicas, failure};
 use base::{ComponentId, ObjectId};
-use diskgroup::{ComponentInfo, DiskGroup, GroupError, Reserve};
+use diskgroup::{ComponentInfo, GroupError, Reserve};
 use peer::Reply;
 use std::cmp::Reverse;
 use std::rc::Rc;
@@ -44,16 +44,16 @@ impl Replicas {
     ) -> Result<ComponentInfo, Response> {
         let turn = self.turn(component);
         let _turn = turn.acquire(1).await;
-        let known = self.group_of(component).and_then(|group| group.component(component));
+        let known = self.disks.holding(component).and_then(|group| group.component(component));
         if let Some(info) = known {
             let is_same = info.object == object && info.sectors == sectors;
             let other = Response::Refused { reason: Refusal::UnknownComponent };
             return if is_same { Ok(info) } else { Err(other) };
         }
-        if self.closed_groups > 0 {
+        if self.disks.is_any_closed() {
             return Err(Response::Failed { reason: Failure::Device });
         }
-        let mut groups: Vec<DiskGroup> = self.groups.to_vec();
+        let mut groups = self.disks.open();
         groups.sort_by_key(|group| Reverse(group.free_chunks()));
         let mut reason = Failure::Full;
         for group in groups {
@@ -75,7 +75,7 @@ impl Replicas {
 
     /// Keeps space for a component that is here.
     pub(super) fn reserve(&self, component: ComponentId, chunks: u32, reply: Reply) {
-        let Some(group) = self.group_of(component).cloned() else {
+        let Some(group) = self.disks.holding(component) else {
             return reply.send(Response::Refused { reason: Refusal::UnknownComponent });
         };
         self.tasks.spawn(&self.env, "reserve space", async move {

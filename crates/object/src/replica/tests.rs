@@ -70,7 +70,7 @@ impl Bench {
             Box::pin(async move {
                 let group = group(&env, is_first).await;
                 let peers = Peers::new(&env, me, 1, Rc::new(NotReady));
-                let disks = crate::objects::Disks { groups: vec![group], closed: 0 };
+                let disks = crate::disks::Disks::new(vec![group], 0);
                 let replicas = Replicas::new(&env, me, &peers, disks, &options);
                 *place.borrow_mut() = Some(replicas);
             })

@@ -398,7 +398,7 @@ async fn live(env: Env, host: Rc<Host>, mutations: Mutations) {
     let peers = Peers::new(&env, me, 1, Rc::new(NotReady));
     let group = open_group(&env, &host).await;
     let options = ObjectOptions { mutations, ..ObjectOptions::default() };
-    let disks = object::Disks { groups: vec![group.clone()], closed: 0 };
+    let disks = object::Disks::new(vec![group.clone()], 0);
     let objects = Objects::new(&env, me, directory.clone(), peers.clone(), disks, options);
     drop(peers.listen(address(host.id.0, 7000)).await.expect("listens"));
     for other in 1..=HOSTS as u32 {

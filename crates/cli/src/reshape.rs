@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `gabion group create|add-disk|close|open|remove`: disk groups that change while their host runs.
+//!
+//! The host does it, and says what its groups are then; its configuration file follows, so that its
+//! next start finds them.
+
+use crate::Fail;
+use crate::args::{AddDiskArgs, Cli, GroupCreateArgs};
+use crate::client;
+use crate::create::write_config;
+use crate::output::{self, say};
+use crate::target::{CONFIG_DEFAULT, Target, read_config};
+use anyhow::{Context, Result};
+use host::{Command, GroupConfig, HostConfig};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Longest wait for devices to be formatted: a new file is written whole.
+const FORMAT_MAX: Duration = Duration::from_secs(1800);
+
+/// A host of this machine: its configuration, where that stands, and its door.
+pub struct Place {
+    /// Its configuration file.
+    pub path: PathBuf,
+    /// What stands in it.
+    pub config: HostConfig,
+    /// Where it answers, if it runs.
+    pub socket: PathBuf,
+}
+
+/// All hosts of this machine.
+pub fn places(cli: &Cli, target: &Target) -> Result<Vec<Place>> {
+    let paths = match target {
+        Target::Local(layout, cluster) => {
+            cluster.host_names().iter().map(|name| layout.host_config(name)).collect()
+        }
+        Target::Host(_) => {
+            vec![cli.config.clone().unwrap_or_else(|| PathBuf::from(CONFIG_DEFAULT))]
+        }
+    };
+    let place = |path: PathBuf| {
+        let config = read_config(&path)?;
+        let socket = PathBuf::from(config.control.trim_start_matches("unix:"));
+        Ok(Place { path, config, socket })
+    };
+    paths.into_iter().map(place).collect()
+}
+
+/// Paths of one place, absolute or not.
+pub fn is_same(configured: &str, given: &str) -> bool {
+    let absolute = |path: &str| std::path::absolute(path).ok();
+    configured == given || absolute(configured) == absolute(given)
+}
+
+/// As the host, which may live in another folder, has to know it.
+pub fn absolute(path: &str) -> Result<String> {
+    let path = std::path::absolute(path).with_context(|| format!("'{path}' is no path"))?;
+    let text = path.to_str().context("the path is not text")?;
+    Ok(text.to_owned())
+}
+
+/// `gabion group create`.
+pub fn create(cli: &Cli, args: &GroupCreateArgs) -> Result<()> {
+    let mut places = places(cli, &Target::find(cli)?)?;
+    if let Some(name) = &args.host {
+        places.retain(|place| place.config.name == *name);
+    }
+    let mut place = match (places.len(), &args.host) {
+        (1, _) => places.remove(0),
+        (0, Some(name)) => {
+            return Err(Fail::failed(format!(
+                "there is no host '{name}' here: see 'gabion host list'"
+            ))
+            .into());
+        }
+        _ => return Err(Fail::usage("there are several hosts here: say --host NAME").into()),
+    };
+    let capacity: Result<Vec<String>> = args.capacity.iter().map(|path| absolute(path)).collect();
+    let group = GroupConfig { cache: absolute(&args.cache)?, capacity: capacity? };
+    place.config.groups.push(group.clone());
+    place.config.check()?;
+    let command = Command::GroupCreate {
+        cache: group.cache,
+        capacity: group.capacity,
+        create_bytes: args.create_files,
+        wipe: args.wipe,
+    };
+    let made = ask(&place, &command)?;
+    keep(&place)?;
+    output::print(cli.output, &made, |made| {
+        say!("{} has a new disk group of {}", place.config.name, made.cache);
+        say!("next: gabion group list; new volumes may use it now");
+    })
+}
+
+/// `gabion group add-disk`.
+pub fn add_disk(cli: &Cli, args: &AddDiskArgs) -> Result<()> {
+    let (mut place, at, group) = find(cli, &args.group)?;
+    let device = absolute(&args.device)?;
+    place.config.groups[at].capacity.push(device.clone());
+    place.config.check()?;
+    let (create_bytes, wipe) = (args.create_files, args.wipe);
+    let extended = ask(&place, &Command::GroupExtend { group, device, create_bytes, wipe })?;
+    keep(&place)?;
+    output::print(cli.output, &extended, |group| {
+        let count = group.capacity.len();
+        say!("the disk group of {} has {count} capacity devices now", group.cache);
+        say!("next: gabion group show {}", group.cache);
+    })
+}
+
+/// `gabion group close`.
+pub fn close(cli: &Cli, group: &str, stop_volumes: bool) -> Result<()> {
+    let (place, _, group) = find(cli, group)?;
+    let closed = ask(&place, &Command::GroupClose { group, stop_volumes })?;
+    output::print(cli.output, &closed, |group| {
+        say!("the disk group of {} is out of service until it is opened", group.cache);
+        say!("next: gabion group open {}", group.cache);
+    })
+}
+
+/// `gabion group open`.
+pub fn open(cli: &Cli, group: &str) -> Result<()> {
+    let (place, _, group) = find(cli, group)?;
+    let opened = ask(&place, &Command::GroupOpen { group, devices: None })?;
+    output::print(cli.output, &opened, |group| {
+        say!("the disk group of {} is open; its copies come back by themselves", group.cache);
+        say!("next: gabion volume list");
+    })
+}
+
+/// `gabion group remove`.
+pub fn remove(cli: &Cli, group: &str) -> Result<()> {
+    let (mut place, at, group) = find(cli, group)?;
+    let removed = ask(&place, &Command::GroupRemove { group })?;
+    place.config.groups.remove(at);
+    keep(&place)?;
+    output::print(cli.output, &removed, |group| {
+        let devices: Vec<_> = group.devices().map(String::as_str).collect();
+        say!("{} uses {} no more", place.config.name, devices.join(", "));
+    })
+}
+
+/// The host with a group, the group's place in its configuration, and how the host knows it.
+fn find(cli: &Cli, wanted: &str) -> Result<(Place, usize, String)> {
+    let mut found: Option<(Place, usize, String)> = None;
+    let mut silent = Vec::new();
+    for place in places(cli, &Target::find(cli)?)? {
+        let Some(report) = client::status(&place.socket) else {
+            silent.push(place.config.name);
+            continue;
+        };
+        let has = |group: &GroupConfig| {
+            let reported = report
+                .groups
+                .iter()
+                .find(|reported| reported.devices.iter().any(|device| device.path == group.cache));
+            let is_id =
+                reported.is_some_and(|group| !wanted.is_empty() && group.id.starts_with(wanted));
+            is_id || group.devices().any(|device| is_same(device, wanted))
+        };
+        let matching: Vec<usize> =
+            (0..place.config.groups.len()).filter(|at| has(&place.config.groups[*at])).collect();
+        match (&found, matching.as_slice()) {
+            (_, []) => {}
+            (None, [at]) => {
+                let cache = place.config.groups[*at].cache.clone();
+                found = Some((place, *at, cache));
+            }
+            _ => {
+                return Err(Fail::usage(format!(
+                    "several disk groups begin with '{wanted}': give more digits"
+                ))
+                .into());
+            }
+        }
+    }
+    found.ok_or_else(|| {
+        let silent = match silent.is_empty() {
+            true => String::new(),
+            false => format!("; {} does not answer", silent.join(", ")),
+        };
+        Fail::failed(format!(
+            "no running host here has a disk group '{}'{silent}: see 'gabion group list'",
+            wanted.escape_debug()
+        ))
+        .into()
+    })
+}
+
+fn ask(place: &Place, command: &Command) -> Result<GroupConfig> {
+    client::ask_within(&place.socket, command, FORMAT_MAX).map_err(|error| {
+        if error.is::<Fail>() {
+            return error;
+        }
+        Fail::failed(format!(
+            "{} does not answer ({error:#}): is it running? see 'gabion host list'",
+            place.config.name
+        ))
+        .into()
+    })
+}
+
+/// Writes the configuration behind what the host has done.
+fn keep(place: &Place) -> Result<()> {
+    write_config(&place.path, &place.config).with_context(|| {
+        format!(
+            "{} has done it, but its next start will not know: put its groups into '{}' by hand",
+            place.config.name,
+            place.path.display()
+        )
+    })
+}
