@@ -87,6 +87,16 @@ impl State {
         cleared.is_some_and(|(place, _)| self.log.physical(place) != physical)
     }
 
+    /// Zeros leave no trace while their chunk is not on capacity: the highest lsn of one that may
+    /// have been there is kept with the first data of the chunk (rule 30). In this batch there is
+    /// none above the chunk's highest entry, in earlier ones none above what the component knows;
+    /// and nothing above K was destaged.
+    fn erased_in(&self, serial: u32, key: u64) -> Lsn {
+        let Some(component) = self.components.get(serial) else { return Lsn::ZERO };
+        let logged = Lsn(self.chunks.over(key).map_or(0, |over| over.lsn));
+        logged.max(component.erased).min(component.row.commit)
+    }
+
     fn plan_clear(
         &mut self,
         segment: u64,
@@ -149,14 +159,12 @@ impl State {
             let chunk = self.capacity[device].free.pop()?;
             self.capacity[device].in_hand += 1;
             batch.fresh.insert(key, chunk);
-            // Zeros leave no trace while the chunk is not on capacity, in this batch or in an
-            // earlier one. Nothing above K was destaged, so K covers them (rule 30).
-            let commit = self.components.get(entry.serial).map_or(entry.lsn, |c| c.row.commit);
+            let lsn = entry.lsn.max(self.erased_in(entry.serial, key));
             batch.items[device].push(Item::Allocate {
                 chunk,
                 serial: entry.serial,
                 index: chunk_at as u32,
-                lsn: entry.lsn.max(commit),
+                lsn,
             });
             Some(chunk)
         });

@@ -38,6 +38,29 @@ fn zeros_beside_a_chunks_first_data_stay_known_as_changed() {
     });
 }
 
+/// A component that lost its write buffer lists its own changes as well: of what it has on capacity
+/// only what is as new as that.
+#[test]
+fn a_chunk_that_was_written_once_is_as_old_as_that_after_a_restart() {
+    let host = Host::new(18);
+    host.run(|env| async move {
+        let group = fresh(&env).await;
+        for lsn in 1..=6 {
+            let chunk = u64::from(lsn) % 3;
+            write(&env, &group, lsn, chunk * base::CHUNK_SECTORS, 8).await.expect("a write");
+        }
+        group.advance_commit(ONE, Lsn::new(Term(1), 6));
+        group.drain_buffer(true);
+        env.sleep(Duration::from_secs(10)).await;
+        group.close().await;
+        drop(group);
+        let group = open(&env).await.expect("again");
+        let changed = group.changed_since(ONE, Lsn::new(Term(1), 4), 0).ranges;
+        let chunks: Vec<u64> = changed.iter().map(|r| r.start / base::CHUNK_SECTORS).collect();
+        assert_eq!(chunks, [0, 2], "{changed:?}");
+    });
+}
+
 #[test]
 fn a_discard_that_left_the_log_is_known_beside_later_data() {
     let ways = [(true, true), (true, false), (false, true), (false, false)];
