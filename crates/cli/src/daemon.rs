@@ -5,7 +5,7 @@ use crate::Fail;
 use crate::args::{Cli, DaemonArgs};
 use crate::client;
 use crate::target::{CONFIG_DEFAULT, read_config};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use env::{Address, Either, Env, Fifo};
 use host::{Hardware, HostConfig, Node, NodeOptions};
 use std::path::{Path, PathBuf};
@@ -65,7 +65,16 @@ fn stop_on_signal(config: &HostConfig) {
 
 /// Runs a host on this thread until it is stopped.
 pub fn run_host(config: &HostConfig, leash: Option<&str>) -> Result<End> {
-    let driver = ring::RingDriver::new().context("io_uring is not available")?;
+    let mut driver = ring::RingDriver::new().context("io_uring is not available")?;
+    for path in &config.tuning.magnetic {
+        if control::block_device(Path::new(path)).is_some() {
+            bail!(
+                "host.toml: tuning.magnetic names the block device '{path}': only a file can be \
+                 made to behave as a magnetic disk"
+            );
+        }
+        driver.behave_as(path, ring::DeviceModel::Magnetic);
+    }
     let env = Env::new(Box::new(driver), Box::new(Fifo));
     let (inner, config) = (env.clone(), config.clone());
     let leash = leash.map(str::to_owned);
@@ -95,11 +104,15 @@ async fn live(env: &Env, config: &HostConfig, leash: Option<String>) -> Result<E
     }
 }
 
-/// What the kernel says of the host's block devices.
+/// What the kernel says of the host's block devices, and what its files are made to behave as.
 fn hardware(config: &HostConfig) -> base::Map<String, Hardware> {
     let groups = config.groups.iter();
     let paths = groups.flat_map(|group| std::iter::once(&group.cache).chain(&group.capacity));
     let of = |path: &String| {
+        if config.tuning.magnetic.contains(path) {
+            let model = Some("behaves as 7200 rpm".to_owned());
+            return Some((path.clone(), Hardware { is_rotational: Some(true), model }));
+        }
         let device = control::block_device(Path::new(path))?;
         let hardware = Hardware { is_rotational: device.is_rotational, model: device.model };
         Some((path.clone(), hardware))
