@@ -399,6 +399,8 @@ def main(arguments):
     if options.tiers and "hybrid" in options.kinds and not bench.has_kinds:
         say("this gabion knows no hybrid groups (`gabion up --kind`): only all-flash is measured")
         options.kinds = [kind for kind in options.kinds if kind != "hybrid"]
+        if not options.kinds:
+            return 1
     begin = time.monotonic()
     try:
         if options.tiers:
