@@ -8,10 +8,7 @@ before and after the cases, and the mean counts: on a shared machine only figure
 several times for that. "steady" cases run 60 s and count their last 30 s.
 """
 import argparse
-import datetime
-import json
 import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -19,15 +16,14 @@ import time
 from dataclasses import dataclass, field
 
 from cluster import Cluster, Failure, cpu_seconds, memory_bytes, processes
+from measure import ROOT, TARGET, fio, fio_job, longest_gap, parse_log, say, version
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROBE = os.path.join(ROOT, "..", "shared", "limit", "bench.sh")
 DRAINED = 0.1
 DRAIN_SECONDS_MAX = 300
 STEADY_SECONDS = 60
 STEADY_COUNTED = 30
 LOG_MSEC = 50
-FIO_SECONDS_EXTRA_MAX = 180
 GIB = 1 << 30
 
 
@@ -88,34 +84,9 @@ class Figures:
                    pause_ms=max(pauses, default=None), notes=[note for run in runs for note in run.notes])
 
 
-def say(text):
-    print(f"{datetime.datetime.now():%H:%M:%S} {text}", file=sys.stderr, flush=True)
-
-
-def fio(arguments, folder):
-    """Starts fio; its result goes to `folder`/fio.json."""
-    output = os.path.join(folder, "fio.json")
-    if os.path.exists(output):
-        os.unlink(output)
-    command = ["fio", "--name=bench", "--output-format=json", f"--output={output}", *arguments]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-
-
 def fio_result(process, folder, rw, seconds):
     """Waits for fio and reads one direction of its result."""
-    try:
-        _, said = process.communicate(timeout=seconds + FIO_SECONDS_EXTRA_MAX)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
-        raise Failure("fio did not end in time") from None
-    with open(os.path.join(folder, "fio.json"), encoding="utf-8") as file:
-        text = file.read()
-    if process.returncode != 0 or "{" not in text:
-        raise Failure(f"fio failed: {said.strip() or text.strip()[:300]}")
-    # Warnings may stand before the JSON text.
-    job = json.loads(text[text.index("{"):])["jobs"][0]
-    return parse_job(job, rw)
+    return parse_job(fio_job(process, folder, seconds), rw)
 
 
 def parse_job(job, rw):
@@ -127,20 +98,9 @@ def parse_job(job, rw):
 
 def parse_iops_log(lines, begin_ms):
     """(mean IOPS from `begin_ms` on, milliseconds of the longest row of empty intervals) of a fio log."""
-    per_slot = {}
-    for line in lines:
-        fields = [part.strip() for part in line.split(",")]
-        if len(fields) >= 2:
-            slot = round(int(fields[0]) / LOG_MSEC)
-            per_slot[slot] = per_slot.get(slot, 0) + int(fields[1])
-    if not per_slot:
-        return 0.0, 0.0
+    per_slot = parse_log(lines, LOG_MSEC)
     counted = [value for slot, value in per_slot.items() if slot * LOG_MSEC >= begin_ms]
-    longest = row = 0
-    for slot in range(min(per_slot), max(per_slot) + 1):
-        row = 0 if per_slot.get(slot) else row + 1
-        longest = max(longest, row)
-    return sum(counted) / max(len(counted), 1), longest * LOG_MSEC
+    return sum(counted) / max(len(counted), 1), longest_gap(per_slot) * LOG_MSEC
 
 
 def parse_probe(text):
@@ -339,14 +299,10 @@ def judge(case, gabion, ratio):
     return ", ".join(asked) or "-", met
 
 
-def conditions(options, seconds):
+def conditions(seconds):
     """What a reader must know to repeat the run."""
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
-    ).stdout.strip()
     return (
-        f"{datetime.date.today()}, commit {commit or 'unknown'}, {os.cpu_count()} cores, "
-        f"Linux {platform.release()}, {seconds} s per filling case (write-32: 3 runs of 4 s), "
+        f"{version()}, {seconds} s per filling case (write-32: 3 runs of 4 s), "
         f"{STEADY_SECONDS} s per steady case (IOPS and CPU of the last {STEADY_COUNTED} s; "
         f"latencies of the whole run). 4 KiB random (1 MiB for seq), "
         "FTT 1, three host processes and etcd on one disk, checksums on, every write durable; "
@@ -355,14 +311,13 @@ def conditions(options, seconds):
 
 
 def options_of(arguments):
-    target = os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target"))
     names = [case.name for case in CASES]
     parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--quick", action="store_true", help="4 s per case, no steady cases")
     parser.add_argument("--seconds", type=int, default=8, help="of each filling case (8)")
     parser.add_argument("--cases", default="all", help="comma list of: " + ", ".join(names))
     parser.add_argument("--dir", default=os.path.join(ROOT, "target", "bench"), help="where all files go")
-    parser.add_argument("--gabion", default=os.path.join(target, "release", "gabion"), help="the binary")
+    parser.add_argument("--gabion", default=os.path.join(TARGET, "release", "gabion"), help="the binary")
     parser.add_argument("--save", metavar="FILE", help="write the table as Markdown as well")
     parser.add_argument("--no-gabion", action="store_true", help="raw disk and probe only")
     parser.add_argument("--no-raw", action="store_true")
@@ -392,7 +347,7 @@ def main(arguments):
         if bench.cluster is not None:
             bench.cluster.down()
             shutil.rmtree(bench.cluster.data, ignore_errors=True)
-    text = f"{bench.table()}\n\n{conditions(options, bench.seconds)}\n"
+    text = f"{bench.table()}\n\n{conditions(bench.seconds)}\n"
     print(text)
     if options.save:
         with open(options.save, "w", encoding="utf-8") as file:

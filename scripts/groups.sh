@@ -69,7 +69,8 @@ lost_cache() {
   qemu-io -f raw -c "write -P 7 0 128M" "$(uri cold 0)" >/dev/null
   sleep 3 # destage begins when nothing has been written for a while
   for _ in $(seq 120); do
-    [ "$(gabion group list --output json | field "max(g['buffer_fill'] for g in it) < 0.06")" = True ] && break; sleep 0.5
+    gabion group list --output json | field "max(g['buffer_fill'] for g in it) < 0.06" | grep -q True && break
+    sleep 0.5
   done
   local cache id copied held
   cache=$(gabion disk list --output json | field "[d['path'] for d in it if d['host'] == 'host1'][0]")

@@ -12,7 +12,7 @@ import statistics
 import subprocess
 import sys
 
-from bench import ROOT, say
+from measure import ROOT, say
 
 MIB = 1 << 20
 OPENINGS = 5

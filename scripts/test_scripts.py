@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the scripts conclude from what they read: `python3 -m unittest discover -s scripts`."""
+import contextlib
 import os
 import subprocess
 import sys
@@ -9,7 +10,10 @@ import unittest
 
 import bench
 import cluster
+import measure
 import nbd_client
+import plot
+import tiers
 import verifier
 
 
@@ -49,6 +53,53 @@ class Parsing(unittest.TestCase):
         self.assertEqual(nbd_client.parse("nbd://10.0.0.1:10810/v")[1:], (("10.0.0.1", 10810), "v"))
         with self.assertRaises(ValueError):
             nbd_client.parse("http://x/y")
+
+
+class Tiers(unittest.TestCase):
+    def options(self, *arguments):
+        return tiers.options_of(["--tiers", *arguments])
+
+    def test_a_row_for_each_load_and_set_and_a_dash_for_what_was_not_measured(self):
+        options = self.options("--sets", "8,0.5", "--loads", "4K random read,4K random write")
+        found = {("all-flash", "4K random read", 0.5): tiers.Figures(50000, 204.8, 0.6, 1.25, 9, fill=0.07)}
+        lines = tiers.tiers_table(found, options).splitlines()
+        self.assertEqual(len(lines), 2 + 4)
+        self.assertEqual(lines[2], "| 4K random read | 0.5 x cache | 50,000 | 204.8 | 1.2 | 7 | - | - | - | - |")
+        self.assertEqual(len({line.count("|") for line in lines}), 1)
+        # A plot of it has a place for each panel, drawn or not, and only what was measured in it.
+        text = tiers.tiers_plot(found, options)
+        self.assertEqual((text.count("\nplot "), text.count("\nset multiplot next")), (2, 2))
+        self.assertIn("\n0.5 50000\n", text)
+
+    def test_wrong_options_are_refused(self):
+        with open(os.devnull, "w", encoding="ascii") as silence, contextlib.redirect_stderr(silence):
+            for wrong in (["--kinds", "floppy"], ["--loads", "8M"], ["--sets", "a"], ["--cache", "63"], ["--pacing"]):
+                with self.assertRaises(SystemExit):
+                    self.options(*wrong)
+
+    def test_steady_state_is_the_last_third_and_a_pause_no_longer_than_the_slowest_write(self):
+        slots = [(n / 10, 900 if n < 21 else 300) for n in range(1, 31) if not 10 <= n < 15]
+        figures = tiers.Figures(500, 2, 1, 5, worst_ms=650)
+        run = tiers.Run(3000, figures, slots, [(n, 1.0) for n in range(30)], [], 0.0)
+        self.assertEqual(run.pause_ms, 650)
+        figures.worst_ms = 2000
+        self.assertEqual(run.pause_ms, 700)
+        self.assertGreater(run.steady_iops, 299)
+        self.assertLess(run.steady_iops, 400)
+        text = tiers.pacing_text(run, [run, run])
+        self.assertEqual(len(text.splitlines()), 3)
+
+    def test_a_gap_is_counted_between_first_and_last(self):
+        self.assertEqual(measure.longest_gap({}), 0)
+        self.assertEqual(measure.longest_gap({4: 1, 5: 0, 8: 2}), 3)
+        self.assertEqual(measure.parse_log(["100, 7, 1", "x", "205, 8, 1"], 100), {1: 7, 2: 8})
+
+    def test_settings_of_one_panel_end_with_it(self):
+        panels = [plot.Panel("a", [plot.Line("l", [(1, 2)])], settings=["set logscale y"]), plot.Panel("b", [])]
+        text = plot.script("t", panels, 2, 100, 100)
+        places = ["set title 'a'", "set logscale y", "plot $line0", "set title 'b'"]
+        self.assertEqual(places, sorted(places, key=text.index))
+        self.assertLess(text.index("set title 'b'"), text.rindex("unset logscale"))
 
 
 class Verdicts(unittest.TestCase):

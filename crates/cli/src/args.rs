@@ -102,6 +102,10 @@ pub struct UpArgs {
     /// Capacity devices per disk group of a new cluster [default: 1]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=7), value_name = "N")]
     pub capacity_per_group: Option<u32>,
+    /// For tests and benchmarks: make the capacity devices of a new cluster as slow as magnetic
+    /// disks of 7200 rpm would be (150 MB/s, 8 ms to a random place)
+    #[arg(long)]
+    pub magnetic_capacity: bool,
     /// One process per host and an etcd, instead of one process with a thread per host
     #[arg(long)]
     pub processes: bool,

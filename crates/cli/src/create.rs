@@ -18,6 +18,7 @@ const FREE_MIN: u64 = 256 << 20;
 /// Checks that the options of `up` agree with a cluster that exists.
 pub fn check_same(cluster: &ClusterFile, up: &UpArgs, layout: &Layout) -> Result<()> {
     let asked_processes = up.processes && cluster.mode != Mode::Processes;
+    let asked_magnetic = up.magnetic_capacity && !cluster.magnetic_capacity;
     let differs = |asked: Option<u64>, has: u64| asked.is_some_and(|asked| asked != has);
     let wrong = [
         (differs(up.hosts.map(u64::from), cluster.hosts.into()), "--hosts"),
@@ -28,6 +29,7 @@ pub fn check_same(cluster: &ClusterFile, up: &UpArgs, layout: &Layout) -> Result
             differs(up.capacity_per_group.map(u64::from), cluster.capacity_per_group.into()),
             "--capacity-per-group",
         ),
+        (asked_magnetic, "--magnetic-capacity"),
         (asked_processes, "--processes"),
     ];
     match wrong.iter().find(|(is_wrong, _)| *is_wrong) {
@@ -95,6 +97,7 @@ fn make(layout: &Layout, up: &UpArgs) -> Result<ClusterFile> {
         capacity_per_group: up.capacity_per_group.unwrap_or(1),
         cache_size: up.cache_size.unwrap_or(1 << 30),
         capacity_size: up.capacity_size.unwrap_or(4 << 30),
+        magnetic_capacity: up.magnetic_capacity,
         mode,
         etcd_ports: if up.processes { free_ports()? } else { (0, 0) },
     };

@@ -5,7 +5,7 @@ use crate::Fail;
 use crate::args::{Cli, DaemonArgs};
 use crate::client;
 use crate::target::{CONFIG_DEFAULT, read_config};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use env::{Address, Either, Env, Fifo};
 use host::{Hardware, HardwareOf, HostConfig, Node, NodeOptions};
 use std::path::{Path, PathBuf};
@@ -65,7 +65,16 @@ fn stop_on_signal(config: &HostConfig) {
 
 /// Runs a host on this thread until it is stopped.
 pub fn run_host(config: &HostConfig, leash: Option<&str>) -> Result<End> {
-    let driver = ring::RingDriver::new().context("io_uring is not available")?;
+    let mut driver = ring::RingDriver::new().context("io_uring is not available")?;
+    for path in &config.tuning.magnetic {
+        if control::block_device(Path::new(path)).is_some() {
+            bail!(
+                "host.toml: tuning.magnetic names the block device '{path}': only a file can be \
+                 made to behave as a magnetic disk"
+            );
+        }
+        driver.behave_as(path, ring::DeviceModel::Magnetic);
+    }
     let env = Env::new(Box::new(driver), Box::new(Fifo));
     let (inner, config) = (env.clone(), config.clone());
     let leash = leash.map(str::to_owned);
@@ -79,7 +88,9 @@ pub fn run_host(config: &HostConfig, leash: Option<&str>) -> Result<End> {
 
 async fn live(env: &Env, config: &HostConfig, leash: Option<String>) -> Result<End> {
     let leash = hang_on(env, &config.name, leash).await?;
-    let options = NodeOptions { hardware: HardwareOf::new(hardware), ..NodeOptions::default() };
+    let magnetic = config.tuning.magnetic.clone();
+    let hardware = HardwareOf::new(move |path| hardware(path, &magnetic));
+    let options = NodeOptions { hardware, ..NodeOptions::default() };
     let starting = Node::start(env, config, options);
     let node = match env::select(starting, leash.wait()).await {
         Either::First(started) => started?,
@@ -95,8 +106,12 @@ async fn live(env: &Env, config: &HostConfig, leash: Option<String>) -> Result<E
     }
 }
 
-/// What the kernel says of a block device; nothing of a file.
-fn hardware(path: &str) -> Hardware {
+/// What the kernel says of a block device, and what a file is made to behave as.
+fn hardware(path: &str, magnetic: &[String]) -> Hardware {
+    if magnetic.iter().any(|file| file == path) {
+        let model = Some("behaves as 7200 rpm".to_owned());
+        return Hardware { is_rotational: Some(true), model };
+    }
     let device = control::block_device(Path::new(path));
     device.map_or_else(Hardware::default, |device| Hardware {
         is_rotational: device.is_rotational,

@@ -114,13 +114,18 @@ fn show(cli: &Cli, wanted: &str) -> Result<()> {
 fn people(detail: &GroupDetail) {
     let group = &detail.group;
     say!(
-        "group {} on {}: {}, write buffer {:.0} % of {}\n",
+        "group {} on {}: {}, write buffer {:.0} % of {}",
         group.id,
         group.host,
         state_of(group),
         group.buffer_fill * 100.0,
         format_size(group.buffer_bytes)
     );
+    let oldest = match group.oldest_entry_seconds {
+        Some(age) => format!("oldest entry {age:.0} s old"),
+        None => "nothing in the buffer".to_owned(),
+    };
+    say!("writes limited by: {}; {} waiting, {oldest}\n", group.limited_by, group.writes_waiting);
     disk_table(group.devices.iter().map(|device| (group, device)).collect());
     say_written(group);
     for device in &group.devices {

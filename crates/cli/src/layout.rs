@@ -52,6 +52,9 @@ pub struct ClusterFile {
     pub cache_size: u64,
     /// Bytes of each capacity device.
     pub capacity_size: u64,
+    /// The capacity devices behave as magnetic disks would.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub magnetic_capacity: bool,
     /// Who runs the hosts.
     pub mode: Mode,
     /// TCP ports of etcd for clients and peers; zero where there is none.
@@ -211,6 +214,9 @@ impl Layout {
                 .map(|device| file(format!("capacity{group}-{device}.img")))
                 .collect(),
         });
+        let groups: Vec<GroupConfig> = groups.collect();
+        let magnetic = groups.iter().flat_map(|group| group.capacity.clone());
+        let magnetic = magnetic.filter(|_| cluster.magnetic_capacity).collect();
         let (directory, etcd) = match cluster.mode {
             Mode::Threads => (format!("unix:{}", self.directory_socket().display()), Vec::new()),
             Mode::Processes => (
@@ -227,8 +233,8 @@ impl Layout {
             control: socket("control.sock"),
             directory,
             etcd,
-            groups: groups.collect(),
-            tuning: Tuning::default(),
+            groups,
+            tuning: Tuning { magnetic, ..Tuning::default() },
         }
     }
 }
@@ -252,6 +258,7 @@ mod tests {
             capacity_per_group: 1,
             cache_size: 0,
             capacity_size: 0,
+            magnetic_capacity: false,
             mode,
             etcd_ports: (1, 2),
         }
@@ -272,6 +279,20 @@ mod tests {
         for socket in [longest.supervisor_socket(), longest.leash_socket()] {
             assert!(socket.as_os_str().len() <= SOCKET_PATH_MAX);
         }
+    }
+
+    #[test]
+    fn magnetic_capacity_is_the_capacity_devices_and_no_other() {
+        let layout = Layout::new(Path::new("/d")).expect("a short path");
+        let plain = ClusterFile { groups: 2, capacity_per_group: 2, ..cluster(Mode::Threads) };
+        assert!(layout.host_config_of(&plain, 1).tuning.magnetic.is_empty());
+        let text = serde_json::to_string(&plain).expect("JSON");
+        assert!(!text.contains("magnetic"), "earlier versions of gabion read the file");
+        let slow = ClusterFile { magnetic_capacity: true, ..plain };
+        let config = layout.host_config_of(&slow, 1);
+        let capacity: Vec<_> = config.groups.iter().flat_map(|g| g.capacity.clone()).collect();
+        assert_eq!((config.tuning.magnetic.len(), &config.tuning.magnetic), (4, &capacity));
+        assert_eq!(config.check(), Ok(()));
     }
 
     #[test]

@@ -207,6 +207,9 @@ async fn wait(inner: &Inner, kick: impl Future<Output = ()>, until: Option<Insta
     let mut state = inner.state.borrow_mut();
     state.is_destage_waiting = false;
     state.is_timer_armed = false;
+    if !state.is_waiting_for_commit {
+        state.destage_moved = inner.env.now();
+    }
 }
 
 /// Destages the oldest segment, which may be in memory already; returns the next one if it was
@@ -277,6 +280,7 @@ async fn destage_segment(inner: &Rc<Inner>, segment: Segment) -> Result<(), Grou
         state.pace.destaged(unpaid.max(0), fill);
         state.free_oldest(segment, &found);
     }
+    inner.note_destage();
     inner.log_kick.notify();
     Ok(())
 }

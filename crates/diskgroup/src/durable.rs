@@ -19,6 +19,7 @@ impl State {
         let used = u32::try_from(offset - self.log.segment_start(segment)).unwrap_or(u32::MAX);
         let info = &mut self.log.infos[back as usize];
         info.used = info.used.max(used + sealed.bytes.len() as u32);
+        info.since.get_or_insert(self.last_append);
         self.counters.commits += 1;
         let blocks = i64::try_from(sealed.bytes.len() / 4096).unwrap_or(0);
         let fill = self.fill();

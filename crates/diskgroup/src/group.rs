@@ -75,6 +75,7 @@ impl DiskGroup {
         options: GroupOptions,
     ) -> Result<Self, GroupError> {
         let inner = Rc::new(crate::recovery::open(env, spec, options).await?);
+        inner.state.borrow_mut().begin(env.now());
         let tasks = TaskSet::default();
         tasks.spawn(env, "log", crate::state::write_log(Rc::clone(&inner)));
         tasks.spawn(env, "destage", crate::destage::destage(Rc::clone(&inner)));
@@ -456,6 +457,7 @@ impl DiskGroup {
             moved_entries: state.counters.moved_entries,
             bad_blocks: state.counters.bad_blocks,
             is_pressed: state.pace.is_pressed(state.fill()),
+            pressure: state.pressure(self.inner().env.now()),
         }
     }
 

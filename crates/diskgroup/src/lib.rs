@@ -33,6 +33,7 @@ mod inspect;
 mod log;
 mod mutations;
 mod pace;
+mod pressure;
 mod read;
 mod readback;
 mod recovery;
@@ -54,6 +55,7 @@ pub use inspect::{
     Severity, inspect,
 };
 pub use mutations::Mutations;
+pub use pressure::{Limit, Pressure};
 pub use replace::Replaced;
 pub use space::{DeviceRole, DeviceStatus, Reserve, Space};
 pub use types::{

@@ -4,7 +4,7 @@
 use crate::build::{Build, Limits, Position, Sealed};
 use crate::index::Place;
 use crate::state::State;
-use base::{Incarnation, Lsn, Mark, Quirk, RequestId, SectorRange};
+use base::{Incarnation, Instant, Lsn, Mark, Quirk, RequestId, SectorRange};
 use env::Slice;
 use format::{CacheLayout, Entry, EntryKind, KnownCommit, Summary};
 use std::collections::VecDeque;
@@ -54,6 +54,8 @@ pub(crate) struct Move {
 pub(crate) struct SegmentInfo {
     /// Bytes in use.
     pub(crate) used: u32,
+    /// When the first of them came.
+    pub(crate) since: Option<Instant>,
     /// Lowest lsn of each component in it.
     pub(crate) lowest: Vec<(u32, u64)>,
     /// Components of which it holds a copy.

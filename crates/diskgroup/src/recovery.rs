@@ -155,6 +155,7 @@ fn empty_state(
         is_moving: false,
         moved_in_row: 0,
         last_append: Instant::default(),
+        destage_moved: Instant::default(),
         counters: Counters::default(),
         serial_next: 1,
         report: RecoveryReport::default(),

@@ -62,6 +62,8 @@ pub(crate) struct State {
     /// Segments in a row that were freed by moving; appends and K start it anew.
     pub(crate) moved_in_row: u64,
     pub(crate) last_append: Instant,
+    /// Destage last got something done, or had nothing to do.
+    pub(crate) destage_moved: Instant,
     pub(crate) counters: Counters,
     pub(crate) serial_next: u32,
     pub(crate) report: RecoveryReport,

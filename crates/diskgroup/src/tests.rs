@@ -27,6 +27,7 @@ mod oracle;
 mod scenarios;
 mod space;
 mod stored;
+mod stuck;
 mod switches;
 mod vanished;
 mod verify;

@@ -2,6 +2,7 @@
 //! What goes in and out of a disk group.
 
 use crate::mutations::Mutations;
+use crate::pressure::Pressure;
 use base::{ComponentId, Incarnation, Lsn, Mark, ObjectId, SectorRange, Term};
 use env::{IoError, Slice};
 use format::FormatError;
@@ -180,7 +181,7 @@ pub struct Changed {
 }
 
 /// How a group is.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct GroupStatus {
     /// Part of the write buffer in use, 0.0 to 1.0.
     pub buffer_fill: f64,
@@ -206,6 +207,8 @@ pub struct GroupStatus {
     pub bad_blocks: u64,
     /// Appends are held back until destage has made room.
     pub is_pressed: bool,
+    /// What holds up writes now.
+    pub pressure: Pressure,
 }
 
 /// What opening found.

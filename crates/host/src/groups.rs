@@ -8,11 +8,18 @@ use crate::report::{
     DeviceKind, DeviceReport, GroupDetail, GroupReport, HeldReport, Role, SpaceReport,
 };
 use crate::storage::{Closed, Serving, Slot, State, StorageError};
-use base::{CHUNK_SIZE, ComponentId, Map, ObjectId, SECTOR_SIZE, format_size};
+use base::{CHUNK_SIZE, ComponentId, GroupId, Map, ObjectId, SECTOR_SIZE, format_size};
 use directory::ComponentState;
-use diskgroup::{ComponentInfo, CreateSizes, DeviceRole, DeviceStatus, GroupSpec, Space};
+use diskgroup::{
+    ComponentInfo, CreateSizes, DeviceRole, DeviceStatus, GroupSpec, GroupStatus, Limit, Space,
+};
 use std::fmt;
 use std::rc::Rc;
+use std::time::Duration;
+
+/// Destage that has work and gets nothing done for so long is told of: the slowest device that
+/// works destages a segment in less.
+const STUCK_AFTER: Duration = Duration::from_secs(30);
 
 /// What the operating system says of a device, as far as it was asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -88,7 +95,9 @@ impl Operations {
         let status = group.status();
         let is_fenced = status.fenced.is_some();
         let (host, id) = (self.view.host_name(self.me), group.id());
-        let mut lines = scrubber.attention();
+        let pressure = status.pressure;
+        let mut lines: Vec<String> = stuck(id, &status).into_iter().collect();
+        lines.extend(scrubber.attention());
         let mut devices = Vec::new();
         for device in group.devices() {
             if let DeviceRole::Capacity(space) = device.role
@@ -109,6 +118,9 @@ impl Operations {
             buffer_fill: status.buffer_fill,
             buffer_bytes: status.buffer_bytes,
             appended_bytes: status.appended_bytes,
+            limited_by: limited_by(&status),
+            writes_waiting: pressure.waiting,
+            oldest_entry_seconds: pressure.oldest.map(|age| age.as_secs_f64()),
             used_bytes: status.used_bytes,
             capacity_bytes: status.capacity_bytes,
             state: status.fenced.map_or_else(
@@ -158,6 +170,9 @@ impl Operations {
             buffer_fill: 0.0,
             buffer_bytes: 0,
             appended_bytes: 0,
+            limited_by: String::new(),
+            writes_waiting: 0,
+            oldest_entry_seconds: None,
             used_bytes: 0,
             capacity_bytes: 0,
             state: format!(
@@ -292,6 +307,40 @@ fn kind(hardware: &Hardware, is_file: bool) -> DeviceKind {
     }
 }
 
+/// What limits the writes of a group, in a word or two.
+fn limited_by(status: &GroupStatus) -> String {
+    match status.pressure.limit {
+        Limit::Nothing => "nothing".to_owned(),
+        Limit::Destage => format!("destage (buffer {:.0} % full)", status.buffer_fill * 100.0),
+        Limit::CacheDevice => "cache device".to_owned(),
+    }
+}
+
+/// What a person should know of a destage that stands still, and what to do.
+fn stuck(id: GroupId, status: &GroupStatus) -> Option<String> {
+    let pressure = status.pressure;
+    let since = pressure.stuck.filter(|since| *since >= STUCK_AFTER)?;
+    let (cause, next) = match pressure.waits_for_copies {
+        true => (
+            "it waits until the other copies of a volume have what is in it",
+            "see 'gabion volume list' for copies that do not come back",
+        ),
+        false => (
+            "a capacity device does not answer",
+            "look at the group's devices (kernel log, iostat), and replace the one that hangs \
+             with 'gabion disk replace'",
+        ),
+    };
+    Some(format!(
+        "nothing was destaged from the write buffer of disk group {id} for {} s: it is {:.0} % \
+         full, its oldest entry {} s old; {cause}, and writes stop when it is full; next: {next} \
+         ('gabion group show {id}')",
+        since.as_secs(),
+        status.buffer_fill * 100.0,
+        pressure.oldest.unwrap_or_default().as_secs()
+    ))
+}
+
 /// What a person should know of a device that fills up, and what to do.
 fn attention(tuning: &Tuning, space: &Space) -> Option<String> {
     let percent = space.taken_percent();
@@ -333,6 +382,7 @@ impl From<Space> for SpaceReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use diskgroup::Pressure;
 
     /// A device of 100 chunks of which so many are taken.
     fn taken(chunks: u64) -> Space {
@@ -364,6 +414,39 @@ mod tests {
         let attention = attention.expect("at 90 %");
         assert_eq!(state, "full");
         assert!(attention.contains("it takes no new volumes") && !attention.contains('\n'));
+    }
+
+    fn pressed(pressure: Pressure) -> GroupStatus {
+        GroupStatus { buffer_fill: 0.97, pressure, ..GroupStatus::default() }
+    }
+
+    #[test]
+    fn a_destage_that_stands_still_is_told_of_after_half_a_minute() {
+        let seconds = |n| Some(Duration::from_secs(n));
+        let of = |since, waits_for_copies| {
+            let pressure =
+                Pressure { stuck: since, waits_for_copies, oldest: seconds(75), ..<_>::default() };
+            stuck(GroupId(0xABC), &pressed(pressure))
+        };
+        assert_eq!(of(None, false), None);
+        assert_eq!(of(seconds(29), false), None);
+        let line = of(seconds(30), false).expect("at 30 s");
+        let id = GroupId(0xABC).to_string();
+        for part in
+            [id.as_str(), "30 s", "97 %", "75 s", "does not answer", "next: ", "disk replace"]
+        {
+            assert!(line.contains(part), "{part}: {line}");
+        }
+        assert!(!line.contains('\n'), "{line}");
+        assert!(of(seconds(99), true).expect("at 99 s").contains("other copies"));
+    }
+
+    #[test]
+    fn what_limits_writes_has_a_name() {
+        let of = |limit| limited_by(&pressed(Pressure { limit, ..Pressure::default() }));
+        assert_eq!(of(Limit::Nothing), "nothing");
+        assert_eq!(of(Limit::Destage), "destage (buffer 97 % full)");
+        assert_eq!(of(Limit::CacheDevice), "cache device");
     }
 
     #[test]

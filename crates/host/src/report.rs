@@ -91,6 +91,15 @@ pub struct GroupReport {
     /// resync included.
     #[serde(default)]
     pub appended_bytes: u64,
+    /// What limits writes now: `nothing`, `destage (buffer 97 % full)` or `cache device`.
+    #[serde(default)]
+    pub limited_by: String,
+    /// Writes that are not durable yet.
+    #[serde(default)]
+    pub writes_waiting: u64,
+    /// Age of what has been in the write buffer for longest; none where it is empty.
+    #[serde(default)]
+    pub oldest_entry_seconds: Option<f64>,
     /// Bytes of allocated chunks.
     pub used_bytes: u64,
     /// Bytes of capacity.

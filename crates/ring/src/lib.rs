@@ -14,11 +14,14 @@
 mod disks;
 mod errors;
 mod files;
+mod magnetic;
+mod slowed;
 mod sockets;
 mod waker;
 mod work;
 
 use crate::files::{Files, Kind};
+use crate::slowed::Slowed;
 use crate::work::{Flight, Flights, Step, Work};
 use base::{Instant, WallTime};
 use env::{
@@ -35,6 +38,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
 
+pub use slowed::DeviceModel;
 pub use waker::RingWaker;
 
 /// Submissions that one `io_uring_enter` can carry; more wait in the backlog for the next one.
@@ -97,6 +101,7 @@ pub struct RingDriver {
     ring: IoUring,
     flights: Flights,
     files: Files,
+    slowed: Slowed,
     backlog: VecDeque<Queued>,
     ready: Vec<Completion>,
     harvest: Vec<(u64, i32)>,
@@ -131,6 +136,7 @@ impl RingDriver {
             ring,
             flights: Flights::default(),
             files: Files::default(),
+            slowed: Slowed::default(),
             backlog: VecDeque::new(),
             ready: Vec::new(),
             harvest: Vec::new(),
@@ -149,20 +155,34 @@ impl RingDriver {
         RingWaker(Arc::clone(&self.event))
     }
 
+    /// A file that is opened by this path from now on answers as late as such a device would, never
+    /// sooner than it does by itself. For tests and benchmarks: what stands there stays as it is.
+    /// A block device does not open by such a path ([`IoError::Denied`]).
+    pub fn behave_as(&mut self, path: &str, model: DeviceModel) {
+        self.slowed.behave_as(path, model);
+    }
+
     fn finish(&mut self, token: Token, result: Result<Done, IoError>) {
         self.ready.push(Completion { token, result, buf: None });
     }
 
-    fn launch(&mut self, token: Token, fd: i32, work: Work) {
+    fn launch(&mut self, token: Token, fd: i32, work: Work) -> u64 {
         let name = self.flights.insert(Flight::new(token, fd, work));
         self.enqueue(Queued::Start(name));
+        name
     }
 
     /// Launches work on an open file, or fails it where the file is closed.
     fn launch_on_file(&mut self, token: Token, work: Work) {
         let Some(file) = work.file() else { unreachable!("work on a file names it") };
         match self.files.enter(file) {
-            Ok(fd) => self.launch(token, fd, work),
+            Ok(fd) => {
+                let access = self.slowed.access(&work);
+                let name = self.launch(token, fd, work);
+                if let Some(access) = access {
+                    self.slowed.submit(self.now(), name, access);
+                }
+            }
             Err(error) => {
                 self.ready.push(Completion { token, result: Err(error), buf: work.into_buf() });
             }
@@ -207,7 +227,12 @@ impl RingDriver {
 
     fn open_disk(&mut self, options: &OpenDisk) -> Result<Done, IoError> {
         let (fd, kind, info) = disks::open(options)?;
-        Ok(Done::Disk(DiskId(self.files.insert(fd, kind)?), info))
+        if matches!(kind, Kind::BlockDevice) && self.slowed.has(&options.path) {
+            return Err(IoError::Denied);
+        }
+        let id = self.files.insert(fd, kind)?;
+        self.slowed.opened(&options.path, id, info.size);
+        Ok(Done::Disk(DiskId(id), info))
     }
 
     fn listen(&mut self, address: &Address) -> Result<Done, IoError> {
@@ -291,7 +316,21 @@ impl RingDriver {
             Step::Over(result) => result,
             Step::Again => unreachable!("handled above"),
         };
-        done.push(Completion { token: flight.token, result, buf: flight.work.into_buf() });
+        let slowed = self.slowed.access(&flight.work);
+        let end = Completion { token: flight.token, result, buf: flight.work.into_buf() };
+        match slowed {
+            Some((disk, _)) => done.extend(self.slowed.hold(disk, name, end)),
+            None => done.push(end),
+        }
+    }
+
+    /// Gives out what was held back; when the next one of those is due.
+    fn release(&mut self, done: &mut Vec<Completion>) -> Option<Instant> {
+        if self.slowed.is_empty() {
+            return None;
+        }
+        self.slowed.release(self.now(), done);
+        self.slowed.next_end()
     }
 
     fn wait_until(&mut self, until: Option<Instant>) -> Wait {
@@ -424,6 +463,7 @@ impl Driver for RingDriver {
             | Op::Close { link: LinkId(id) }
             | Op::CloseListener { listener: ListenerId(id) } => {
                 self.files.close(id);
+                self.slowed.closed(id);
                 self.finish(token, Ok(Done::Unit));
             }
         }
@@ -446,11 +486,13 @@ impl Driver for RingDriver {
             self.collect(done);
             self.fill();
         }
-        let wait = if done.is_empty() { self.wait_until(until) } else { Wait::No };
+        let due = self.release(done).into_iter().chain(until).min();
+        let wait = if done.is_empty() { self.wait_until(due) } else { Wait::No };
         if !matches!(wait, Wait::No) || self.needs_enter() {
             self.enter(&wait);
         }
         self.collect(done);
+        self.release(done);
     }
 }
 

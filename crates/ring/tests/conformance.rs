@@ -2,7 +2,7 @@
 //! The driver conformance suite, on the real kernel: a file, Unix sockets, TCP on loopback.
 
 use env::{Address, Env, Fifo, conformance};
-use ring::RingDriver;
+use ring::{DeviceModel, RingDriver};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -36,6 +36,18 @@ fn new_env() -> Env {
 fn disks() {
     let folder = Folder::new("disks");
     let (env, path) = (new_env(), folder.path("disk"));
+    let inner = env.clone();
+    env.run(async move { conformance::disk(&inner, &path).await });
+    env.stop();
+}
+
+#[test]
+fn disks_that_behave_as_magnetic_ones() {
+    let folder = Folder::new("magnetic");
+    let path = folder.path("disk");
+    let mut driver = RingDriver::new().expect("a ring");
+    driver.behave_as(&path, DeviceModel::Magnetic);
+    let env = Env::new(Box::new(driver), Box::new(Fifo));
     let inner = env.clone();
     env.run(async move { conformance::disk(&inner, &path).await });
     env.stop();

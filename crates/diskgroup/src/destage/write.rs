@@ -50,6 +50,7 @@ pub(super) async fn write_data(
         let mut state = inner.state.borrow_mut();
         let fill = state.fill();
         state.pace.destaged(blocks, fill);
+        state.destage_moved = inner.env.now();
         let must_kick = std::mem::take(&mut state.is_pressed);
         drop(state);
         if must_kick {

@@ -46,7 +46,7 @@ fn a_chunk_that_was_written_once_is_as_old_as_that_after_a_restart() {
     host.run(|env| async move {
         let group = fresh(&env).await;
         for lsn in 1..=6 {
-            let chunk = u64::from(lsn) % 3;
+            let chunk = lsn % 3;
             write(&env, &group, lsn, chunk * base::CHUNK_SECTORS, 8).await.expect("a write");
         }
         group.advance_commit(ONE, Lsn::new(Term(1), 6));

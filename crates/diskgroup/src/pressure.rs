@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What holds up writes, and whether destage stands still: looked at when somebody asks.
+
+use crate::state::{Inner, State};
+use base::Instant;
+use std::time::Duration;
+
+/// What limits the writes of a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Limit {
+    /// Nothing waits but for the commit that carries it.
+    #[default]
+    Nothing,
+    /// There is no room in the write buffer until destage makes some.
+    Destage,
+    /// Writes wait for the commit before theirs.
+    CacheDevice,
+}
+
+/// What holds up writes at this moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pressure {
+    /// What they wait for.
+    pub limit: Limit,
+    /// Appends that are not durable yet.
+    pub waiting: u64,
+    /// Age of the oldest entry of the write buffer, to a segment: since that was begun, at most
+    /// since the group was opened. `None`: the buffer is empty.
+    pub oldest: Option<Duration>,
+    /// Destage has work that is due, and got nothing done for so long.
+    pub stuck: Option<Duration>,
+    /// It waits until the other copies have what the oldest segment holds.
+    pub waits_for_copies: bool,
+}
+
+impl State {
+    /// The group was opened: what it found counts from now on.
+    pub(crate) fn begin(&mut self, now: Instant) {
+        self.destage_moved = now;
+        let found = self.log.infos.iter_mut().filter(|info| info.used > 0);
+        found.for_each(|info| info.since = Some(now));
+    }
+
+    /// See [`Pressure`].
+    pub(crate) fn pressure(&self, now: Instant) -> Pressure {
+        let log = &self.log;
+        let waiting = log.ticket_last - log.ticket_done;
+        let fill = self.fill();
+        let is_behind = log.is_writing && !(log.build.is_empty() && log.deferred.is_empty());
+        let limit = match waiting {
+            0 => Limit::Nothing,
+            _ if self.is_pressed || self.pace.is_pressed(fill) => Limit::Destage,
+            _ if is_behind => Limit::CacheDevice,
+            _ => Limit::Nothing,
+        };
+        // Below its threshold, and between its tokens, destage rests because it should.
+        let is_resting = self.is_destage_waiting && !self.is_waiting_for_commit;
+        let is_over = self.fenced.is_some() || self.is_closed;
+        let is_due = self.pace.is_steady(fill) && !is_resting && !is_over;
+        let oldest = log.infos.front().and_then(|info| info.since);
+        Pressure {
+            limit,
+            waiting,
+            oldest: oldest.filter(|_| log.used_bytes() > 0).map(|since| now.since(since)),
+            stuck: is_due.then(|| now.since(self.destage_moved)),
+            waits_for_copies: self.is_waiting_for_commit,
+        }
+    }
+}
+
+impl Inner {
+    /// Destage got something done, or has nothing to do.
+    pub(crate) fn note_destage(&self) {
+        self.state.borrow_mut().destage_moved = self.env.now();
+    }
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What holds up writes is named; a destage that stands still is told from one that rests.
+
+use super::scenarios::{Host, ONE, fresh, write};
+use super::*;
+use crate::{GroupStatus, Limit};
+use sim::DiskFault;
+
+const HALF_A_MINUTE: Duration = Duration::from_secs(30);
+
+/// Appends that go on, block by block, until the buffer takes no more.
+fn writing(env: &Env, group: &DiskGroup, from: u64) -> env::Task {
+    let (inner, group) = (env.clone(), group.clone());
+    env.spawn("writer", async move {
+        for lsn in from.. {
+            let write = write(&inner, &group, lsn, lsn * 8 % 4096, 8);
+            if write.await.is_err() {
+                return;
+            }
+            group.advance_commit(ONE, Lsn::new(Term(1), lsn));
+        }
+    })
+}
+
+/// Looks every second until what is seen is as wanted, for two minutes at most.
+async fn until(env: &Env, group: &DiskGroup, is_so: impl Fn(&GroupStatus) -> bool) -> GroupStatus {
+    for _ in 0..120 {
+        let status = group.status();
+        if is_so(&status) {
+            return status;
+        }
+        env.sleep(Duration::from_secs(1)).await;
+    }
+    panic!("not within two minutes: {:?}", group.status());
+}
+
+#[test]
+fn a_capacity_device_that_stands_still_is_told_of_and_its_return_too() {
+    let host = Host::new(51);
+    let (world, key) = (host.world.clone(), host.key);
+    host.run(move |env| async move {
+        let group = fresh(&env).await;
+        world.disk_error(key, "capacity0", DiskFault::Freeze(true));
+        let begin = env.now();
+        let writer = writing(&env, &group, 1);
+        let status = until(&env, &group, |status| status.pressure.limit == Limit::Destage).await;
+        assert!(status.buffer_fill > 0.6, "{status:?}");
+        assert_eq!(status.pressure.waiting, 1, "the writer has one under way: {status:?}");
+        let early = status.pressure.stuck.expect("work is due");
+        assert!(early < HALF_A_MINUTE, "not yet: {status:?}");
+        env.sleep(HALF_A_MINUTE).await;
+        let status = group.status();
+        let late = status.pressure.stuck.expect("work is due");
+        assert_eq!(late, early + HALF_A_MINUTE);
+        let oldest = status.pressure.oldest.expect("the buffer is full");
+        assert!(oldest >= late && oldest <= env.now().since(begin), "{status:?}");
+        assert!(!status.pressure.waits_for_copies, "{status:?}");
+
+        world.disk_error(key, "capacity0", DiskFault::Clear);
+        let is_well = |status: &GroupStatus| {
+            status.pressure.stuck.is_none_or(|stuck| stuck < Duration::from_secs(1))
+        };
+        env.sleep(Duration::from_secs(1)).await;
+        for _ in 0..50 {
+            let status = group.status();
+            assert!(is_well(&status), "{status:?}");
+            assert!(status.pressure.oldest.is_none_or(|age| age < HALF_A_MINUTE), "{status:?}");
+            env.sleep(Duration::from_millis(100)).await;
+        }
+        drop(writer);
+    });
+}
+
+#[test]
+fn what_waits_for_other_copies_is_told_apart() {
+    let host = Host::new(52);
+    host.run(|env| async move {
+        let group = fresh(&env).await;
+        let mut lsn = 1;
+        while group.status().buffer_fill < 0.7 {
+            write(&env, &group, lsn, lsn * 8 % 4096, 8).await.expect("a write");
+            lsn += 1;
+        }
+        env.sleep(HALF_A_MINUTE).await;
+        let pressure = group.status().pressure;
+        assert!(
+            pressure.waits_for_copies && pressure.stuck >= Some(HALF_A_MINUTE / 2),
+            "{pressure:?}"
+        );
+        assert_eq!((pressure.limit, pressure.waiting), (Limit::Nothing, 0));
+        group.advance_commit(ONE, Lsn::new(Term(1), lsn));
+        let status = until(&env, &group, |status| status.buffer_fill < 0.1).await;
+        assert_eq!(status.pressure.stuck, None);
+    });
+}
+
+#[test]
+fn a_destage_that_rests_is_not_stuck() {
+    let host = Host::new(53);
+    host.run(|env| async move {
+        let group = fresh(&env).await;
+        assert_eq!(group.status().pressure.oldest, None);
+        write(&env, &group, 1, 0, 8).await.expect("a write");
+        group.advance_commit(ONE, Lsn::new(Term(1), 1));
+        env.sleep(HOUR / 2).await;
+        let pressure = group.status().pressure;
+        assert_eq!((pressure.stuck, pressure.limit, pressure.waiting), (None, Limit::Nothing, 0));
+        // A slow load never makes it look stuck.
+        for lsn in 2..3000 {
+            write(&env, &group, lsn, lsn * 8 % 4096, 8).await.expect("a write");
+            group.advance_commit(ONE, Lsn::new(Term(1), lsn));
+            env.sleep(Duration::from_millis(200)).await;
+            let status = group.status();
+            assert!(status.pressure.stuck.is_none_or(|s| s < Duration::from_secs(1)), "{status:?}");
+        }
+    });
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A file that behaves as a magnetic disk: late enough, whole, and gone with its driver.
+
+use base::{Instant, Rng};
+use env::{
+    Completion, DiskId, Done, Driver, Durability, IoError, Op, OpenDisk, Pool, Slice, Token,
+};
+use ring::{DeviceModel, RingDriver};
+use std::path::PathBuf;
+use std::time::Duration;
+
+const SIZE: u64 = 64 << 20;
+
+struct Slow {
+    folder: PathBuf,
+    driver: RingDriver,
+    disk: DiskId,
+}
+
+impl Slow {
+    fn new(name: &str) -> Self {
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+            .join(format!("{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder for the test");
+        let path = folder.join("disk").to_str().expect("a UTF-8 path").to_owned();
+        let mut driver = RingDriver::new().expect("a ring");
+        driver.behave_as(&path, DeviceModel::Magnetic);
+        driver.submit(Token(1 << 40), Op::OpenDisk(OpenDisk { path, create: Some(SIZE) }));
+        let mut slow = Self { folder, driver, disk: DiskId(0) };
+        let Ok(Done::Disk(disk, _)) = slow.wait(1).remove(0).result else { panic!("a disk") };
+        slow.disk = disk;
+        slow
+    }
+
+    /// At least so many ends, in order.
+    fn wait(&mut self, count: usize) -> Vec<Completion> {
+        let (mut done, mut some) = (Vec::new(), Vec::new());
+        while done.len() < count {
+            self.driver.park(None, &mut some); // returns at once where something is in it
+            done.append(&mut some);
+        }
+        done
+    }
+
+    fn read(&mut self, token: u64, offset: u64) {
+        let into = Pool::default().zeroed(4096);
+        self.driver.submit(Token(token), Op::Read { disk: self.disk, offset, into });
+    }
+
+    fn write(&mut self, token: u64, offset: u64, from: Slice) {
+        let (disk, durability) = (self.disk, Durability::Cached);
+        self.driver.submit(Token(token), Op::Write { disk, offset, from, durability });
+    }
+
+    fn end(self) {
+        drop(self.driver);
+        std::fs::remove_dir_all(&self.folder).expect("the folder goes");
+    }
+}
+
+#[test]
+fn random_reads_are_late_one_by_one_and_less_so_together() {
+    let mut slow = Slow::new("late");
+    let mut rng = Rng::new(3);
+    let places: Vec<u64> = (0..64).map(|_| rng.below(SIZE / 4096) * 4096).collect();
+    let begin = slow.driver.now();
+    for (token, offset) in (0..).zip(&places) {
+        slow.read(token, *offset);
+        slow.wait(1);
+    }
+    let single = slow.driver.now().since(begin);
+    // 8 ms each are expected; a busy machine only adds to that.
+    assert!(single > Duration::from_millis(64 * 6), "{single:?}");
+
+    let begin = slow.driver.now();
+    (0..).zip(&places).for_each(|(token, offset)| slow.read(token, *offset));
+    slow.wait(64);
+    let together = slow.driver.now().since(begin);
+    assert!(together > Duration::from_millis(64), "{together:?}");
+    assert!(together < single, "32 to choose from: {together:?} and {single:?}");
+    slow.end();
+}
+
+#[test]
+fn a_flush_waits_for_what_was_written_and_other_disks_do_not() {
+    let mut slow = Slow::new("flush");
+    let from: Slice = Pool::default().zeroed(1 << 20).into();
+    for token in 0..16 {
+        slow.write(token, (16 - token) << 20, from.clone());
+    }
+    slow.driver.submit(Token(99), Op::Flush { disk: slow.disk });
+    let path = slow.folder.join("other").to_str().expect("a UTF-8 path").to_owned();
+    let create = Some(1 << 20);
+    slow.driver.submit(Token(100), Op::OpenDisk(OpenDisk { path, create }));
+    let ends = slow.wait(18);
+    assert_eq!(ends.first().map(|end| end.token), Some(Token(100)));
+    assert_eq!(ends.last().map(|end| end.token), Some(Token(99)));
+    assert!(ends.iter().skip(1).all(|end| end.result == Ok(Done::Unit)));
+    slow.end();
+}
+
+#[test]
+fn what_is_held_back_ends_once_also_when_cancelled_closed_or_dropped() {
+    let mut slow = Slow::new("ends");
+    for token in 0..20 {
+        slow.read(token, (1 + token * 7 % 20) << 20);
+    }
+    slow.driver.park(Some(Instant(0)), &mut Vec::new());
+    (0..10).for_each(|token| slow.driver.cancel(Token(token)));
+    slow.driver.submit(Token(50), Op::CloseDisk { disk: slow.disk });
+    slow.read(51, 0);
+    let mut done = slow.wait(22);
+    done.sort_by_key(|end| end.token);
+    assert_eq!(done.len(), 22);
+    assert!(done.iter().filter(|end| end.token.0 < 50).all(|end| end.buf.is_some()));
+    assert_eq!(done.last().map(|end| end.result.clone()), Some(Err(IoError::Closed)));
+    slow.end();
+
+    let mut slow = Slow::new("dropped");
+    let from: Slice = Pool::default().zeroed(1 << 20).into();
+    (0..30).for_each(|token| slow.write(token, (1 + token * 7 % 30) << 20, from.clone()));
+    slow.driver.park(Some(Instant(0)), &mut Vec::new());
+    slow.end();
+    assert!(from.try_unfreeze().is_ok(), "every operation gave its memory back");
+}
