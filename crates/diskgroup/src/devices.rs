@@ -121,7 +121,7 @@ pub(crate) async fn init_cache(
         sequence: 1,
         incarnation: Incarnation(0),
         size,
-        kind: DeviceKind::Cache { layout, capacity, count },
+        kind: DeviceKind::Cache { layout, read_cache: None, capacity, count },
     };
     write_superblock(env, path, cache, 0, &superblock).await
 }

@@ -45,7 +45,7 @@ pub(crate) async fn open(
     let started = env.now();
     let cache = open_disk(env, &spec.cache).await?;
     let (mut superblock, slot) = read_superblock(env, &spec.cache, &cache, "cache").await?;
-    let DeviceKind::Cache { layout, capacity, count } = superblock.kind else {
+    let DeviceKind::Cache { layout, read_cache: None, capacity, count } = superblock.kind else {
         return Err(GroupError::NotFormatted { device: spec.cache.clone(), wanted: "cache" });
     };
     if count as usize != spec.capacity.len() {

@@ -178,7 +178,7 @@ impl DiskGroup {
         let path = &spec.capacity[at];
         let cache = open_disk(env, &spec.cache).await?;
         let (mut superblock, slot) = read_superblock(env, &spec.cache, &cache, "cache").await?;
-        let DeviceKind::Cache { layout, mut capacity, count } = superblock.kind else {
+        let DeviceKind::Cache { layout, read_cache, mut capacity, count } = superblock.kind else {
             return Err(GroupError::NotFormatted { device: spec.cache.clone(), wanted: "cache" });
         };
         if count as usize != spec.capacity.len() {
@@ -190,7 +190,7 @@ impl DiskGroup {
         let device = env.random() | 1;
         format_capacity(env, path, &disk, &planned, device, superblock.group).await?;
         capacity[at] = device;
-        superblock.kind = DeviceKind::Cache { layout, capacity, count };
+        superblock.kind = DeviceKind::Cache { layout, read_cache, capacity, count };
         for slot in [1 - slot, slot] {
             superblock.sequence += 1;
             write_superblock(env, &spec.cache, &cache, slot, &superblock).await?;
