@@ -14,7 +14,7 @@ use crate::output::say;
 use crate::target::{CONFIG_DEFAULT, Target, read_config};
 use anyhow::{Context, Result};
 use base::{GroupId, HostId};
-use diskgroup::{CreateSizes, DiskGroup, GroupError, GroupSpec};
+use diskgroup::{CreateSizes, DiskGroup, GroupError, GroupKind, GroupSpec};
 use env::{Address, Env, Fifo};
 use host::{HostConfig, parse_address};
 use std::path::{Path, PathBuf};
@@ -101,7 +101,8 @@ async fn make(
             Ok("is empty now".to_owned())
         }
         What::Cache => {
-            let replaced = DiskGroup::replace_cache(env, spec, sizes, true).await?;
+            let replaced =
+                DiskGroup::replace_cache(env, spec, sizes, true, GroupKind::AllFlash).await?;
             Ok(format!(
                 "keeps its {} components; only what was in the lost write buffer is copied again",
                 replaced.kept

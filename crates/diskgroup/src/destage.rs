@@ -340,7 +340,7 @@ async fn keep_marks(inner: &Inner, segment: u64) -> Result<(), GroupError> {
 
 /// Data, then the journal record, of one device (store rules 7 to 10).
 async fn write_batch(
-    inner: &Inner,
+    inner: &Rc<Inner>,
     device: usize,
     batch: &mut Batch,
     bytes: &Buf,
@@ -353,7 +353,9 @@ async fn write_batch(
             add_watermarks(inner, device, &mut items);
             inner.journal(device, &items).await?;
         }
-        return write_data(inner, device, writes, bytes).await;
+        let done = write_data(inner, device, writes, bytes).await;
+        inner.end_updates();
+        return done;
     }
     let done = write_data(inner, device, writes, bytes).await?;
     inner.env.linger(Quirk::DestageLingersOnData).await;
@@ -367,6 +369,7 @@ async fn write_batch(
         }
         inner.journal(device, &items).await?;
     }
+    inner.end_updates();
     inner.env.linger(Quirk::DestageLingersOnJournal).await;
     Ok(done)
 }

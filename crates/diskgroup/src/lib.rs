@@ -35,6 +35,7 @@ mod mutations;
 mod pace;
 mod read;
 mod readback;
+mod readcache;
 mod recovery;
 mod replace;
 mod replay;
@@ -50,14 +51,15 @@ mod watch;
 pub use audit::{Audit, Inconsistency};
 pub use group::DiskGroup;
 pub use inspect::{
-    CacheContent, CapacityContent, ComponentContent, Content, Finding, Inspection, SegmentContent,
-    Severity, inspect,
+    CacheContent, CapacityContent, ComponentContent, Content, Finding, Inspection,
+    ReadCacheContent, SegmentContent, Severity, inspect,
 };
 pub use mutations::Mutations;
+pub use readcache::LineAudit;
 pub use replace::Replaced;
 pub use space::{DeviceRole, DeviceStatus, Reserve, Space};
 pub use types::{
     Append, AppendKind, BadCause, BadRange, CapacityStatus, Changed, ComponentInfo, ComponentMeta,
-    CreateSizes, GroupError, GroupOptions, GroupSpec, GroupStatus, ReadData, RecoveryReport,
-    Structure, Verified,
+    CreateSizes, GroupError, GroupKind, GroupOptions, GroupShape, GroupSpec, GroupStatus,
+    ReadCacheStatus, ReadData, RecoveryReport, Structure, Verified,
 };

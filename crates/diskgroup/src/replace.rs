@@ -16,7 +16,7 @@ use crate::devices::{
 use crate::group::DiskGroup;
 use crate::readback::hold;
 use crate::recovery::newest_row;
-use crate::types::{CreateSizes, GroupError, GroupOptions, GroupSpec, Structure};
+use crate::types::{CreateSizes, GroupError, GroupKind, GroupShape, GroupSpec, Structure};
 use base::{ComponentId, GroupId, Seat};
 use env::{Disk, Durability, Env};
 use format::{
@@ -112,7 +112,8 @@ impl DiskGroup {
     /// components; each is whole up to its W from then on and says so
     /// ([`crate::ComponentInfo::partial`]).
     /// Nothing is written before every device was looked at; the new device's superblock, without
-    /// which nothing opens, comes last.
+    /// which nothing opens, comes last. What kind of group it was only the lost device knew:
+    /// whoever replaces it says it again.
     ///
     /// # Errors
     /// As [`DiskGroup::format`], and [`GroupError::Corrupt`] where a component's row is damaged.
@@ -121,12 +122,12 @@ impl DiskGroup {
         spec: &GroupSpec,
         sizes: Option<CreateSizes>,
         wipe: bool,
+        kind: GroupKind,
     ) -> Result<Replaced, GroupError> {
-        let segment = GroupOptions::default().segment_size;
-        Self::replace_cache_with(env, spec, sizes, wipe, segment).await
+        Self::replace_cache_with(env, spec, sizes, wipe, kind).await
     }
 
-    /// As [`DiskGroup::replace_cache`], with segments of another size.
+    /// As [`DiskGroup::replace_cache`], also with segments of another size.
     ///
     /// # Errors
     /// As there.
@@ -136,8 +137,9 @@ impl DiskGroup {
         spec: &GroupSpec,
         sizes: Option<CreateSizes>,
         wipe: bool,
-        segment_size: u64,
+        shape: impl Into<GroupShape>,
     ) -> Result<Replaced, GroupError> {
+        let shape = shape.into();
         if spec.capacity.is_empty() || spec.capacity.len() > CAPACITY_DEVICES_MAX {
             return Err(GroupError::NotFormatted { device: spec.cache.clone(), wanted: "cache" });
         }
@@ -157,7 +159,7 @@ impl DiskGroup {
             rename(env, device, group).await?;
         }
         let count = u32::try_from(kept.len()).unwrap_or(u32::MAX);
-        init_cache(env, &spec.cache, &cache, group, (capacity, count), segment_size).await?;
+        init_cache(env, &spec.cache, &cache, group, (capacity, count), shape).await?;
         Ok(Replaced { kept: marked })
     }
 

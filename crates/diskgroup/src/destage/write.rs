@@ -2,12 +2,13 @@
 //! Data to capacity, many writes in flight, at the pace that appends allow.
 
 use super::*;
+use crate::readcache::Update;
 
 type Writing = Pin<Box<dyn Future<Output = Result<(), IoError>>>>;
 
 /// Writes blocks to a device, neighbours merged, many in flight; those that were still live.
 pub(super) async fn write_data(
-    inner: &Inner,
+    inner: &Rc<Inner>,
     device: usize,
     writes: Vec<BlockWrite>,
     bytes: &Buf,
@@ -93,7 +94,7 @@ fn contiguous(run: Vec<BlockWrite>) -> Vec<Vec<BlockWrite>> {
     parts
 }
 
-fn issue(inner: &Inner, device: usize, part: &[BlockWrite], bytes: &Buf) -> Writing {
+fn issue(inner: &Rc<Inner>, device: usize, part: &[BlockWrite], bytes: &Buf) -> Writing {
     let handle = &inner.devices[device];
     let (first, last) = (&part[0], &part[part.len() - 1]);
     let is_whole = first.is_fresh && handle.disk.info().is_file;
@@ -112,7 +113,23 @@ fn issue(inner: &Inner, device: usize, part: &[BlockWrite], bytes: &Buf) -> Writ
     }
     let offset =
         handle.layout.chunk_start + u64::from(first.chunk) * CHUNK_SIZE + start * BLOCK_SIZE;
-    Box::pin(handle.disk.write(offset, buf.freeze(), Durability::Cached))
+    let data = buf.freeze();
+    let write = handle.disk.write(offset, data.clone(), Durability::Cached);
+    // What stays in the read cache is written there as well, for whoever reads it next.
+    let update = match inner.is_hybrid && !first.is_fresh {
+        true => inner.update_line(Update {
+            device,
+            chunk: first.chunk,
+            first: first.block,
+            bytes: data,
+            crcs: part.iter().map(|write| write.crc).collect(),
+        }),
+        false => None,
+    };
+    match update {
+        None => Box::pin(write),
+        Some(update) => Box::pin(async move { join(write, Box::pin(update)).await.0 }),
+    }
 }
 
 async fn finish(inner: &Inner, device: usize, writing: Option<Writing>) -> Result<(), GroupError> {
