@@ -29,6 +29,8 @@ pub(crate) struct Counters {
     pub(crate) destaged_blocks: u64,
     pub(crate) moved_entries: u64,
     pub(crate) bad_blocks: u64,
+    /// Segments that were destaged together with others.
+    pub(crate) gathered: u64,
     /// Journal records begun.
     pub(crate) records: u64,
 }

@@ -11,7 +11,7 @@ pub(super) async fn write_data(
     inner: &Rc<Inner>,
     device: usize,
     writes: Vec<BlockWrite>,
-    bytes: &Buf,
+    sources: &[&[u8]],
 ) -> Result<Vec<BlockWrite>, GroupError> {
     let mut running: VecDeque<Writing> = VecDeque::new();
     let mut written = Vec::with_capacity(writes.len());
@@ -38,7 +38,7 @@ pub(super) async fn write_data(
             }
         }
         for part in contiguous(run) {
-            running.push_back(issue(inner, device, &part, bytes));
+            running.push_back(issue(inner, device, &part, sources));
             written.extend(part);
             let most = depth(inner);
             if running.len() >= most {
@@ -94,7 +94,7 @@ fn contiguous(run: Vec<BlockWrite>) -> Vec<Vec<BlockWrite>> {
     parts
 }
 
-fn issue(inner: &Rc<Inner>, device: usize, part: &[BlockWrite], bytes: &Buf) -> Writing {
+fn issue(inner: &Rc<Inner>, device: usize, part: &[BlockWrite], sources: &[&[u8]]) -> Writing {
     let handle = &inner.devices[device];
     let (first, last) = (&part[0], &part[part.len() - 1]);
     let is_whole = first.is_fresh && handle.disk.info().is_file;
@@ -109,7 +109,7 @@ fn issue(inner: &Rc<Inner>, device: usize, part: &[BlockWrite], bytes: &Buf) -> 
     for write in part {
         let at = to_usize((u64::from(write.block) - start) * BLOCK_SIZE);
         let from = to_usize(write.from);
-        buf[at..at + 4096].copy_from_slice(&bytes[from..from + 4096]);
+        buf[at..at + 4096].copy_from_slice(&sources[write.source][from..from + 4096]);
     }
     let offset =
         handle.layout.chunk_start + u64::from(first.chunk) * CHUNK_SIZE + start * BLOCK_SIZE;

@@ -113,6 +113,8 @@ pub(super) struct Signs {
     pub(super) bad: RefCell<Vec<(usize, SectorRange)>>,
     /// Reads that the read cache served, of what outlived a restart.
     pub(super) warm_hits: Cell<u64>,
+    /// Segments that were destaged together with others.
+    pub(super) gathered: Cell<u64>,
     /// Blocks that a scrub beside the load compared.
     pub(super) verified: Cell<u64>,
 }
@@ -195,6 +197,7 @@ impl Case {
         self.signs.may_be_stale.set(old.may_be_stale.get());
         self.signs.verified.set(old.verified.get());
         self.signs.warm_hits.set(old.warm_hits.get());
+        self.signs.gathered.set(old.gathered.get());
         if old.may_be_stale.get() {
             self.oracle.borrow_mut().forget_order();
         }
@@ -314,7 +317,9 @@ impl Case {
 
     /// The life ends. After a power loss capacity is sometimes looked at alone.
     pub(super) fn end(&mut self) {
-        drop(self.signs.group.borrow_mut().take());
+        let group = self.signs.group.borrow_mut().take();
+        let gathered = group.map_or(0, |group| group.shared().state.borrow().counters.gathered);
+        self.signs.gathered.set(self.signs.gathered.get() + gathered);
         if self.rng.below(3) == 0 {
             return self.world.kill(self.host);
         }
