@@ -68,6 +68,9 @@ pub(crate) async fn open(
     let incarnation = Incarnation(superblock.incarnation.0 + u64::from(!skip));
     let mut state = empty_state(&superblock, layout, incarnation, devices.len(), options.mutations);
     state.read_cache = read_cache.map(|layout| Box::new(ReadCache::new(layout)));
+    if let Some(cache) = state.read_cache.as_deref_mut() {
+        cache.lines.ignores_changes = options.mutations.fill_over_changes;
+    }
     let inner = Inner {
         env: env.clone(),
         id: superblock.group,

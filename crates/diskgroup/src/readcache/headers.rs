@@ -203,18 +203,21 @@ impl Inner {
             return Ok(None);
         }
         self.wait_for_load().await?;
-        let permit = self.headers.acquire(1).await;
+        let excludes = !self.options.mutations.headers_beside_records;
+        let permit = if excludes { Some(self.headers.acquire(1).await) } else { None };
         let believed: Vec<u32> = {
             let mut state = self.state.borrow_mut();
             let Some(cache) = state.read_cache.as_deref_mut() else { return Ok(None) };
-            cache.lines.freeze(quiet.iter().map(|(key, _)| *key).collect());
+            if excludes {
+                cache.lines.freeze(quiet.iter().map(|(key, _)| *key).collect());
+            }
             quiet.iter().flat_map(|(key, entry)| cache.lines.believed(*key, *entry)).collect()
         };
         for some in believed.chunks(WRITES_MAX) {
             let writes = some.iter().map(|line| self.empty_header(*line)).collect();
             join_all(writes).await.into_iter().collect::<Result<Vec<()>, _>>()?;
         }
-        Ok(Some(permit))
+        Ok(permit)
     }
 
     /// The record is applied.

@@ -114,6 +114,8 @@ pub(crate) struct Lines {
     /// Lines that destage holds, and what it wrote to them.
     updating: Vec<u32>,
     staged: FixedMap<Vec<(u8, u32)>>,
+    /// See [`crate::Mutations::fill_over_changes`].
+    pub(crate) ignores_changes: bool,
     /// Chunks of a journal record under way of whose lines no header may be written.
     frozen: Vec<u64>,
 }
@@ -141,6 +143,7 @@ impl Lines {
             watched: FixedMap::default(),
             updating: Vec::new(),
             staged: FixedMap::default(),
+            ignores_changes: false,
             frozen: Vec::new(),
         }
     }
@@ -238,7 +241,8 @@ impl Lines {
     }
 
     fn has_changed(&self, key: u64, seen: Seen) -> bool {
-        self.watched.get(&key).is_none_or(|watch| watch.changes != seen.0)
+        let is_other = |watch: &Watch| watch.changes != seen.0 && !self.ignores_changes;
+        self.watched.get(&key).is_none_or(is_other)
     }
 
     /// A line for data that was read of a watched chunk, held until [`Lines::end_fill`]. None where

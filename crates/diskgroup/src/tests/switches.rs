@@ -37,7 +37,11 @@ enum By {
 
 fn by(name: &str) -> By {
     match name {
-        "keep_lines_on_destage" | "trust_stale_headers" | "skip_header_invalidation" => By::Hybrid,
+        "keep_lines_on_destage"
+        | "fill_over_changes"
+        | "headers_beside_records"
+        | "trust_stale_headers"
+        | "skip_header_invalidation" => By::Hybrid,
         "retry_after_failure" | "trust_what_is_read" => By::Errors,
         "skip_read_back" => By::Lies,
         "truncate_damage" => By::Damage(1),
@@ -103,6 +107,8 @@ const SOON: &[(&str, u64)] = &[
     ("forget_marks", 4),
     ("forget_history", 15),
     ("keep_lines_on_destage", 8),
+    ("fill_over_changes", 15),
+    ("headers_beside_records", 20),
     ("trust_stale_headers", 15),
     ("skip_header_invalidation", 60),
     ("leak_discarded", 15),
