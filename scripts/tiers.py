@@ -24,7 +24,7 @@ from cluster import Cluster, Failure, processes
 from measure import ROOT, TARGET, fio, fio_job, longest_gap, say, version
 from plot import Line, Panel, draw, script
 
-KINDS = {"all-flash": [], "hybrid": ["--magnetic-capacity"]}
+KINDS = {"all-flash": [], "hybrid": ["--kind", "hybrid", "--magnetic-capacity"]}
 WORKING_SETS = [0.5, 1.0, 2.0, 8.0]
 READ_WARM_SECONDS = 10
 WRITE_WARM_SECONDS = 2
@@ -84,12 +84,6 @@ class Figures:
         return cls(side["iops"], side["bw_bytes"] / 1e6, latency["mean"] / 1e6, percentile / 1e6, latency["max"] / 1e6)
 
 
-def knows_kinds(gabion):
-    """Whether this gabion can be asked for a kind of disk group."""
-    done = subprocess.run([gabion, "up", "--help"], capture_output=True, text=True, check=False, timeout=30)
-    return "--kind" in done.stdout
-
-
 class Bench:
     """One cluster at a time, its volume, and fio on it."""
 
@@ -97,7 +91,6 @@ class Bench:
         self.options = options
         self.folder = os.path.abspath(options.dir)
         os.makedirs(self.folder, exist_ok=True)
-        self.has_kinds = knows_kinds(options.gabion)
         self.cluster = None
         self.uri = None
 
@@ -107,9 +100,7 @@ class Bench:
         data = os.path.join(self.folder, "cluster")
         shutil.rmtree(data, ignore_errors=True)
         self.cluster = Cluster(self.options.gabion, data)
-        asked = list(KINDS[kind])
-        if kind != "all-flash" and self.has_kinds:
-            asked += ["--kind", kind]
+        asked = KINDS[kind]
         say(f"starting a cluster of three processes and etcd: {' '.join(asked) or kind}")
         # Room for what is moved, and below the limit from which on a device takes no volumes.
         capacity = max(1024, 2 * mib)
@@ -396,11 +387,6 @@ def main(arguments):
     if options.check:
         return 0
     bench = Bench(options)
-    if options.tiers and "hybrid" in options.kinds and not bench.has_kinds:
-        say("this gabion knows no hybrid groups (`gabion up --kind`): only all-flash is measured")
-        options.kinds = [kind for kind in options.kinds if kind != "hybrid"]
-        if not options.kinds:
-            return 1
     begin = time.monotonic()
     try:
         if options.tiers:
@@ -409,8 +395,7 @@ def main(arguments):
             plot = tiers_plot(found, options)
         else:
             over, below = pacing(bench, options)
-            kind = "hybrid" if bench.has_kinds else "all-flash with magnetic capacity"
-            text = (f"{pacing_text(over, below)}\n\n{version()}. Group: {kind}; cache device of {options.cache} MiB, "
+            text = (f"{pacing_text(over, below)}\n\n{version()}. Hybrid group; cache device of {options.cache} MiB, "
                     "4 KiB random writes over four times as much, FTT 1, three host processes and etcd.\n")
             plot = pacing_plot(over, below, options)
     finally:

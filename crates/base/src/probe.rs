@@ -82,6 +82,18 @@ crate::named! {
         ReadRepaired = "read-repaired",
         /// Scrub had bad data written again.
         ScrubRepaired = "scrub-repaired",
+        /// What was read of magnetic capacity went to the read cache.
+        LineFilled = "line-filled",
+        /// The read cache served a read.
+        LineRead = "line-read",
+        /// Destage wrote to the read cache what it wrote to capacity.
+        LineUpdated = "line-updated",
+        /// A line of the read cache outlived the opening of its group.
+        LineWarm = "line-warm",
+        /// A header of a line was taken back before a record that its chunk's lsn does not tell.
+        LineTakenBack = "line-taken-back",
+        /// Several segments were destaged together.
+        DestageGathered = "destage-gathered",
         /// A resync copied a range.
         ResyncCopied = "resync-copied",
         /// A write completed without the target of a resync.

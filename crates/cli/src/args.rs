@@ -4,6 +4,7 @@
 use base::parse_size;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use host::ClusterKind;
 use std::path::PathBuf;
 
 /// Smallest cache device: below it, commits and destage have no room to overlap.
@@ -106,6 +107,16 @@ pub struct UpArgs {
     /// disks of 7200 rpm would be (150 MB/s, 8 ms to a random place)
     #[arg(long)]
     pub magnetic_capacity: bool,
+    /// What the disk groups of a new cluster are: all-flash, or hybrid for magnetic capacity, which
+    /// keeps what is read on the cache device too [default: all-flash]
+    #[arg(long, value_parser = cluster_kind, value_name = "KIND")]
+    pub kind: Option<ClusterKind>,
+    /// Use devices that do not fit by what is known of them
+    #[arg(long)]
+    pub ignore_device_kind: bool,
+    /// Part of each cache device of a new hybrid cluster that keeps what is read [default: 70]
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=90), value_name = "PERCENT")]
+    pub read_cache_percent: Option<u8>,
     /// One process per host and an etcd, instead of one process with a thread per host
     #[arg(long)]
     pub processes: bool,
@@ -275,6 +286,9 @@ pub struct GroupCreateArgs {
     /// Use devices that hold other data: it is lost
     #[arg(long)]
     pub wipe: bool,
+    /// Use devices that do not fit by what the system says of them: virtual disks lie
+    #[arg(long)]
+    pub ignore_device_kind: bool,
 }
 
 #[derive(Args, Debug)]
@@ -289,6 +303,9 @@ pub struct AddDiskArgs {
     /// Use a device that holds other data: it is lost
     #[arg(long)]
     pub wipe: bool,
+    /// Use devices that do not fit by what the system says of them: virtual disks lie
+    #[arg(long)]
+    pub ignore_device_kind: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -324,6 +341,9 @@ pub struct ReplaceArgs {
     /// The other device may hold data, which is lost
     #[arg(long, requires = "with")]
     pub wipe: bool,
+    /// Use devices that do not fit by what the system says of them: virtual disks lie
+    #[arg(long)]
+    pub ignore_device_kind: bool,
     /// Size of the device files to create where nothing stands at their path
     #[arg(long, value_parser = parse_size, value_name = "SIZE")]
     pub create_files: Option<u64>,
@@ -351,7 +371,16 @@ pub enum ClusterCommand {
   gabion cluster create --etcd http://10.0.0.1:2379 --name host1 --address 10.0.0.1 \\
       --cache /dev/nvme0n1 --capacity /dev/nvme1n1
   systemctl start gabion")]
-    Create(JoinArgs),
+    Create(CreateArgs),
+}
+
+#[derive(Args, Debug)]
+pub struct CreateArgs {
+    /// What the cluster's disk groups are: all-flash, or hybrid for magnetic capacity
+    #[arg(long, value_parser = cluster_kind, default_value = "all-flash", value_name = "KIND")]
+    pub kind: ClusterKind,
+    #[command(flatten)]
+    pub join: JoinArgs,
 }
 
 #[derive(Args, Debug)]
@@ -380,6 +409,13 @@ pub struct JoinArgs {
     /// Use devices that hold other data: it is lost
     #[arg(long)]
     pub wipe: bool,
+    /// Use devices that do not fit by what the system says of them: virtual disks lie
+    #[arg(long)]
+    pub ignore_device_kind: bool,
+    /// Part of the cache device of a hybrid cluster that keeps what is read
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=90), value_name = "PERCENT")]
+    #[arg(default_value = "70")]
+    pub read_cache_percent: u8,
     /// Folder for this host's sockets
     #[arg(long, default_value = "/run/gabion", value_name = "DIR")]
     pub run_dir: PathBuf,
@@ -409,6 +445,12 @@ fn byte_rate(text: &str) -> Result<u64, String> {
     let is_short = text.ends_with(['K', 'M', 'G']);
     let size = if is_short { parse_size(&format!("{text}iB")) } else { parse_size(text) };
     size.map_err(|error| error.to_string())
+}
+
+fn cluster_kind(text: &str) -> Result<ClusterKind, String> {
+    let kinds = [ClusterKind::AllFlash, ClusterKind::Hybrid];
+    let kind = kinds.into_iter().find(|kind| kind.name() == text);
+    kind.ok_or_else(|| "a cluster is 'all-flash' or 'hybrid'".to_owned())
 }
 
 fn cache_size(text: &str) -> Result<u64, String> {

@@ -3,11 +3,12 @@
 
 use crate::Fail;
 use crate::args::UpArgs;
+use crate::daemon::hardware;
 use crate::layout::{ClusterFile, Layout, Mode};
 use anyhow::{Context, Result};
-use diskgroup::{CreateSizes, DiskGroup, GroupSpec};
+use diskgroup::{CreateSizes, DiskGroup, GroupKind, GroupSpec};
 use env::{Env, Fifo};
-use host::{GroupConfig, HostConfig};
+use host::{ClusterKind, GroupConfig, HostConfig};
 use std::fs;
 use std::io::Write;
 use std::net::TcpListener;
@@ -30,6 +31,11 @@ pub fn check_same(cluster: &ClusterFile, up: &UpArgs, layout: &Layout) -> Result
             "--capacity-per-group",
         ),
         (asked_magnetic, "--magnetic-capacity"),
+        (up.kind.is_some_and(|kind| kind != cluster.kind), "--kind"),
+        (
+            up.read_cache_percent.is_some() && up.read_cache_percent != cluster.read_cache_percent,
+            "--read-cache-percent",
+        ),
         (asked_processes, "--processes"),
     ];
     match wrong.iter().find(|(is_wrong, _)| *is_wrong) {
@@ -98,19 +104,26 @@ fn make(layout: &Layout, up: &UpArgs) -> Result<ClusterFile> {
         cache_size: up.cache_size.unwrap_or(1 << 30),
         capacity_size: up.capacity_size.unwrap_or(4 << 30),
         magnetic_capacity: up.magnetic_capacity,
+        kind: up.kind.unwrap_or_default(),
+        read_cache_percent: up.read_cache_percent,
         mode,
         etcd_ports: if up.processes { free_ports()? } else { (0, 0) },
     };
     check_space(layout, &cluster)?;
     let mut groups = Vec::new();
+    let mut kind = GroupKind::AllFlash;
     for number in 1..=cluster.hosts {
         let config = layout.host_config_of(&cluster, number);
         fs::create_dir_all(layout.host_dir(&config.name))?;
         write_config(&layout.host_config(&config.name), &config)?;
+        kind = config.group_kind();
+        for group in config.groups.iter().filter(|_| !up.ignore_device_kind) {
+            check_devices(config.kind, group, &config.tuning.magnetic)?;
+        }
         groups.extend(config.groups);
     }
     let sizes = CreateSizes { cache: cluster.cache_size, capacity: cluster.capacity_size };
-    format_groups(&env, &groups, Some(sizes), false)?;
+    format_groups(&env, &groups, kind, Some(sizes), false)?;
     fs::write(layout.founding(), "")?;
     layout.write(&cluster)?;
     fs::remove_file(layout.creating())?;
@@ -136,17 +149,25 @@ fn check_space(layout: &Layout, cluster: &ClusterFile) -> Result<()> {
     .into())
 }
 
+/// Refuses devices that do not fit by what the system says of them; files named in `magnetic` count
+/// as what they behave as.
+pub fn check_devices(kind: ClusterKind, group: &GroupConfig, magnetic: &[String]) -> Result<()> {
+    let checked = host::check_devices(kind, group, |path| hardware(path, magnetic));
+    Ok(checked.map_err(|refused| Fail::failed(refused.to_string()))?)
+}
+
 /// Formats disk groups; `sizes` creates device files that do not exist.
 pub fn format_groups(
     env: &Env,
     groups: &[GroupConfig],
+    kind: GroupKind,
     sizes: Option<CreateSizes>,
     wipe: bool,
 ) -> Result<()> {
     let formatting = groups.iter().map(|group| {
-        let spec = GroupSpec { cache: group.cache.clone(), capacity: group.capacity.clone() };
+        let spec = GroupSpec::from(group.clone());
         let (inner, id) = (env.clone(), base::GroupId(env.random()));
-        async move { DiskGroup::format(&inner, &spec, sizes, wipe, id).await }
+        async move { DiskGroup::format_with(&inner, &spec, sizes, wipe, id, kind).await }
     });
     let formatting = env::join_all(formatting.collect());
     for formatted in env.run(formatting) {

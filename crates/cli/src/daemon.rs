@@ -107,7 +107,7 @@ async fn live(env: &Env, config: &HostConfig, leash: Option<String>) -> Result<E
 }
 
 /// What the kernel says of a block device, and what a file is made to behave as.
-fn hardware(path: &str, magnetic: &[String]) -> Hardware {
+pub fn hardware(path: &str, magnetic: &[String]) -> Hardware {
     if magnetic.iter().any(|file| file == path) {
         let model = Some("behaves as 7200 rpm".to_owned());
         return Hardware { is_rotational: Some(true), model };

@@ -8,6 +8,7 @@ use crate::commands::gather;
 use crate::output::{self, say};
 use crate::reshape;
 use crate::target::Target;
+use crate::wear;
 use anyhow::Result;
 use base::format_size;
 use host::{Command, DeviceKind, DeviceReport, GroupDetail, GroupReport, Role, SpaceReport};
@@ -21,6 +22,8 @@ struct DiskLine<'a> {
     group: &'a str,
     #[serde(flatten)]
     device: &'a DeviceReport,
+    /// Percent of its writes that it has used up, where it tells.
+    wear_percent: Option<u8>,
 }
 
 /// `gabion group ...`.
@@ -126,7 +129,8 @@ fn people(detail: &GroupDetail) {
         None => "nothing in the buffer".to_owned(),
     };
     say!("writes limited by: {}; {} waiting, {oldest}\n", group.limited_by, group.writes_waiting);
-    disk_table(group.devices.iter().map(|device| (group, device)).collect());
+    disk_table(with_wear(group).collect());
+    say_read_cache(group);
     say_written(group);
     for device in &group.devices {
         if let Some(space) = &device.space {
@@ -150,6 +154,22 @@ fn people(detail: &GroupDetail) {
         output::table(&heading, rows.collect());
     }
     say_attention(std::slice::from_ref(group));
+}
+
+/// What the read cache of a hybrid group is worth.
+fn say_read_cache(group: &GroupReport) {
+    let Some(cache) = group.read_cache else { return };
+    let reads = cache.hits + cache.misses;
+    let share = match reads {
+        0 => "nothing read so far".to_owned(),
+        _ => format!("{:.0} % of {reads} reads", cache.hits as f64 / reads as f64 * 100.0),
+    };
+    say!(
+        "\nread cache: {} of {} in use, {share}; {} of sequential reads went round it",
+        format_size(cache.used_bytes),
+        format_size(cache.size_bytes),
+        format_size(cache.bypassed_bytes)
+    );
 }
 
 /// How much the devices were given to write for each byte of the components: what wears them out.
@@ -196,21 +216,28 @@ fn parts_sum(space: &SpaceReport) -> u64 {
 /// `gabion disk list`.
 pub fn disk_list(cli: &Cli) -> Result<()> {
     let report = gather(&Target::find(cli)?)?;
-    let all = report.groups.iter().flat_map(|group| group.devices.iter().map(move |d| (group, d)));
-    let all: Vec<(&GroupReport, &DeviceReport)> = all.collect();
-    let line = |(group, device): &(&'_ GroupReport, &'_ DeviceReport)| -> serde_json::Value {
-        let line = DiskLine { host: &group.host, group: &group.id, device };
+    let devices = || report.groups.iter().flat_map(with_wear);
+    let line = |(group, device, wear_percent): Row<'_>| -> serde_json::Value {
+        let line = DiskLine { host: &group.host, group: &group.id, device, wear_percent };
         serde_json::to_value(line).unwrap_or_default()
     };
-    let lines: Vec<_> = all.iter().map(line).collect();
+    let all: Vec<Row<'_>> = devices().collect();
+    let lines: Vec<_> = all.iter().copied().map(line).collect();
     output::print(cli.output, &lines, |_| {
         disk_table(all);
         say_attention(&report.groups);
     })
 }
 
-fn disk_table(devices: Vec<(&GroupReport, &DeviceReport)>) {
-    let rows = devices.into_iter().map(|(group, device)| {
+/// A device, its group, and what it says of its wear.
+type Row<'a> = (&'a GroupReport, &'a DeviceReport, Option<u8>);
+
+fn with_wear(group: &GroupReport) -> impl Iterator<Item = Row<'_>> {
+    group.devices.iter().map(move |device| (group, device, wear::percent(&device.path)))
+}
+
+fn disk_table(devices: Vec<Row<'_>>) {
+    let rows = devices.into_iter().map(|(group, device, wear)| {
         vec![
             group.host.clone(),
             device.path.clone(),
@@ -229,11 +256,13 @@ fn disk_table(devices: Vec<(&GroupReport, &DeviceReport)>) {
             size_or_dash(device.size_bytes),
             if device.size_bytes > 0 { format_size(device.used_bytes) } else { "-".to_owned() },
             device.model.clone().unwrap_or_else(|| "-".to_owned()),
+            wear.map_or_else(|| "-".to_owned(), |used| format!("{used} %")),
             or_dash(&group.id),
             device.state.clone(),
         ]
     });
-    let heading = ["host", "device", "role", "kind", "size", "used", "model", "group", "state"];
+    let heading =
+        ["host", "device", "role", "kind", "size", "used", "model", "wear", "group", "state"];
     output::table(&heading, rows.collect());
 }
 

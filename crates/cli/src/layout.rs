@@ -15,7 +15,7 @@
 
 use crate::target::read_config;
 use anyhow::{Context, Result, bail};
-use host::{GroupConfig, HostConfig, Tuning};
+use host::{ClusterKind, GroupConfig, HostConfig, Tuning};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -55,10 +55,21 @@ pub struct ClusterFile {
     /// The capacity devices behave as magnetic disks would.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub magnetic_capacity: bool,
+    /// What the disk groups are.
+    #[serde(default, skip_serializing_if = "is_all_flash")]
+    pub kind: ClusterKind,
+    /// Percent of each cache device that a hybrid cluster keeps what is read in, where it was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_cache_percent: Option<u8>,
     /// Who runs the hosts.
     pub mode: Mode,
     /// TCP ports of etcd for clients and peers; zero where there is none.
     pub etcd_ports: (u16, u16),
+}
+
+// What an earlier version has to read says nothing of it.
+fn is_all_flash(kind: &ClusterKind) -> bool {
+    *kind == ClusterKind::AllFlash
 }
 
 impl ClusterFile {
@@ -217,6 +228,7 @@ impl Layout {
         let groups: Vec<GroupConfig> = groups.collect();
         let magnetic = groups.iter().flat_map(|group| group.capacity.clone());
         let magnetic = magnetic.filter(|_| cluster.magnetic_capacity).collect();
+        let usual = Tuning::default();
         let (directory, etcd) = match cluster.mode {
             Mode::Threads => (format!("unix:{}", self.directory_socket().display()), Vec::new()),
             Mode::Processes => (
@@ -233,8 +245,13 @@ impl Layout {
             control: socket("control.sock"),
             directory,
             etcd,
+            kind: cluster.kind,
             groups,
-            tuning: Tuning { magnetic, ..Tuning::default() },
+            tuning: Tuning {
+                magnetic,
+                read_cache_percent: cluster.read_cache_percent.unwrap_or(usual.read_cache_percent),
+                ..usual
+            },
         }
     }
 }
@@ -259,6 +276,8 @@ mod tests {
             cache_size: 0,
             capacity_size: 0,
             magnetic_capacity: false,
+            kind: ClusterKind::AllFlash,
+            read_cache_percent: None,
             mode,
             etcd_ports: (1, 2),
         }

@@ -3,27 +3,27 @@
 //! the daemon (`systemctl start gabion`) does the rest.
 
 use crate::Fail;
-use crate::args::{Cli, JoinArgs, Output};
-use crate::create::{format_groups, write_config};
+use crate::args::{Cli, CreateArgs, JoinArgs, Output};
+use crate::create::{check_devices, format_groups, write_config};
 use crate::output::say;
 use crate::target::CONFIG_DEFAULT;
 use anyhow::{Context, Result};
 use diskgroup::CreateSizes;
 use env::{Address, Env, Fifo};
-use host::{GroupConfig, HostConfig, Tuning};
+use host::{ClusterKind, GroupConfig, HostConfig, RegisterError, Tuning};
 use std::path::PathBuf;
 
 /// `gabion cluster create`.
-pub fn create(cli: &Cli, join: &JoinArgs) -> Result<()> {
-    enrol(cli, join, true)
+pub fn create(cli: &Cli, create: &CreateArgs) -> Result<()> {
+    enrol(cli, &create.join, Some(create.kind))
 }
 
 /// `gabion host join`.
 pub fn join(cli: &Cli, join: &JoinArgs) -> Result<()> {
-    enrol(cli, join, false)
+    enrol(cli, join, None)
 }
 
-fn enrol(cli: &Cli, join: &JoinArgs, is_first: bool) -> Result<()> {
+fn enrol(cli: &Cli, join: &JoinArgs, new: Option<ClusterKind>) -> Result<()> {
     let path = cli.config.clone().unwrap_or_else(|| PathBuf::from(CONFIG_DEFAULT));
     if path.exists() {
         return Err(Fail::failed(format!(
@@ -44,9 +44,18 @@ fn enrol(cli: &Cli, join: &JoinArgs, is_first: bool) -> Result<()> {
     let driver = ring::RingDriver::new().context("io_uring is not available")?;
     let env = Env::new(Box::new(driver), Box::new(Fifo));
     let sizes = join.create_files.map(|size| CreateSizes { cache: size, capacity: size });
-    format_groups(&env, &groups, sizes, join.wipe)?;
+    let tuning = Tuning { read_cache_percent: join.read_cache_percent, ..Tuning::default() };
+    let socket = join.run_dir.join("join.sock");
+    let gateway = control::start_etcd_gateway(join.etcd.clone(), &socket)?;
+    let directory = Address::Unix(socket.display().to_string());
+    let kind = kind(&env, directory.clone(), new)?;
+    for group in groups.iter().filter(|_| !join.ignore_device_kind) {
+        check_devices(kind, group, &[])?;
+    }
+    format_groups(&env, &groups, tuning.group_kind(kind), sizes, join.wipe)?;
     let peer = format!("tcp:{}", std::net::SocketAddr::new(join.address, join.port));
-    let (cluster, id) = register(&env, join, &peer, is_first)?;
+    let (cluster, id) = register(&env, join, directory, &peer, new)?;
+    drop(gateway);
     let socket = |leaf: &str| format!("unix:{}", join.run_dir.join(leaf).display());
     let config = HostConfig {
         name: join.name.clone(),
@@ -57,8 +66,9 @@ fn enrol(cli: &Cli, join: &JoinArgs, is_first: bool) -> Result<()> {
         control: socket("control.sock"),
         directory: socket("directory.sock"),
         etcd: join.etcd.clone(),
+        kind,
         groups,
-        tuning: Tuning::default(),
+        tuning,
     };
     write_config(&path, &config)?;
     if cli.output == Output::Json {
@@ -85,14 +95,27 @@ fn groups(join: &JoinArgs) -> Result<Vec<GroupConfig>> {
     }
 }
 
+/// What the cluster is, or is to be.
+fn kind(env: &Env, directory: Address, new: Option<ClusterKind>) -> Result<ClusterKind> {
+    if let Some(kind) = new {
+        return Ok(kind);
+    }
+    let inner = env.clone();
+    let found = env.run(async move { host::cluster_kind(&inner, directory).await });
+    let failed = |failure: RegisterError| Fail::failed(failure.to_string());
+    Ok(found.and_then(|kind| kind.ok_or(RegisterError::NoCluster)).map_err(failed)?)
+}
+
 /// Takes the cluster's id and a host number in the directory.
-fn register(env: &Env, join: &JoinArgs, peer: &str, is_first: bool) -> Result<(u64, u32)> {
-    let socket = join.run_dir.join("join.sock");
-    let gateway = control::start_etcd_gateway(join.etcd.clone(), &socket)?;
+fn register(
+    env: &Env,
+    join: &JoinArgs,
+    directory: Address,
+    peer: &str,
+    new: Option<ClusterKind>,
+) -> Result<(u64, u32)> {
     let (inner, name, peer) = (env.clone(), join.name.clone(), peer.to_owned());
-    let address = Address::Unix(socket.display().to_string());
     let registered =
-        env.run(async move { host::register(&inner, address, &name, &peer, is_first).await });
-    drop(gateway);
+        env.run(async move { host::register(&inner, directory, &name, &peer, new).await });
     Ok(registered.map_err(|failure| Fail::failed(failure.to_string()))?)
 }

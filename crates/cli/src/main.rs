@@ -23,6 +23,7 @@ mod scrub;
 mod supervisor;
 mod target;
 mod up;
+mod wear;
 
 use args::{Cli, ClusterCommand, Command, HostCommand};
 use clap::{CommandFactory, Parser};

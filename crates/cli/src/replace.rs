@@ -9,14 +9,14 @@
 use crate::Fail;
 use crate::args::{Cli, ReplaceArgs};
 use crate::client;
-use crate::create::write_config;
+use crate::create::{check_devices, write_config};
 use crate::disk::fail;
 use crate::output::say;
 use crate::reshape::{Place, absolute, is_same, places};
 use crate::target::Target;
 use anyhow::{Context, Result};
 use base::{GroupId, HostId};
-use diskgroup::{CreateSizes, DiskGroup, GroupError, GroupSpec};
+use diskgroup::{CreateSizes, DiskGroup, GroupError, GroupKind, GroupSpec};
 use env::{Address, Env, Fifo};
 use host::{Command, GroupConfig, HostConfig, parse_address};
 use std::path::{Path, PathBuf};
@@ -57,6 +57,9 @@ pub fn replace(cli: &Cli, args: &ReplaceArgs) -> Result<()> {
             }
         }
     }
+    if !args.ignore_device_kind {
+        check_devices(config.kind, &config.groups[at], &config.tuning.magnetic)?;
+    }
     if args.whole_group || args.lose_data {
         what = What::Group;
     }
@@ -66,7 +69,8 @@ pub fn replace(cli: &Cli, args: &ReplaceArgs) -> Result<()> {
             refuse_loss(&env, &config)?;
         }
         let sizes = sizes(args, &target);
-        let said = run_make(&env, &config.groups[at], sizes, what)?;
+        let kind = config.group_kind();
+        let said = run_make(&env, &config.groups[at], kind, sizes, what)?;
         if args.with.is_some() {
             config.check()?;
             write_config(&path, &config)?;
@@ -125,11 +129,12 @@ fn sizes(args: &ReplaceArgs, target: &Target) -> Option<CreateSizes> {
 fn run_make(
     env: &Env,
     group: &GroupConfig,
+    kind: GroupKind,
     sizes: Option<CreateSizes>,
     what: What,
 ) -> Result<String> {
     let (inner, id, spec) = (env.clone(), GroupId(env.random()), GroupSpec::from(group.clone()));
-    let said = env.run(async move { make(&inner, &spec, sizes, what, id).await });
+    let said = env.run(async move { make(&inner, &spec, kind, sizes, what, id).await });
     let failed = |error| match what {
         What::Group => fail(error),
         What::Cache | What::Capacity(_) => Fail::failed(format!(
@@ -152,17 +157,18 @@ enum What {
 async fn make(
     env: &Env,
     spec: &GroupSpec,
+    kind: GroupKind,
     sizes: Option<CreateSizes>,
     what: What,
     id: GroupId,
 ) -> Result<String, GroupError> {
     match what {
         What::Group => {
-            DiskGroup::format(env, spec, sizes, true, id).await?;
+            DiskGroup::format_with(env, spec, sizes, true, id, kind).await?;
             Ok("is empty now".to_owned())
         }
         What::Cache => {
-            let replaced = DiskGroup::replace_cache(env, spec, sizes, true).await?;
+            let replaced = DiskGroup::replace_cache(env, spec, sizes, true, kind).await?;
             Ok(format!(
                 "keeps its {} components; only what was in the lost write buffer is copied again",
                 replaced.kept

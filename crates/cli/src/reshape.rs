@@ -84,6 +84,7 @@ pub fn create(cli: &Cli, args: &GroupCreateArgs) -> Result<()> {
         capacity: group.capacity,
         create_bytes: args.create_files,
         wipe: args.wipe,
+        ignore_device_kind: args.ignore_device_kind,
     };
     let made = ask(&place, &command)?;
     keep(&place)?;
@@ -99,8 +100,14 @@ pub fn add_disk(cli: &Cli, args: &AddDiskArgs) -> Result<()> {
     let device = absolute(&args.device)?;
     place.config.groups[at].capacity.push(device.clone());
     place.config.check()?;
-    let (create_bytes, wipe) = (args.create_files, args.wipe);
-    let extended = ask(&place, &Command::GroupExtend { group, device, create_bytes, wipe })?;
+    let command = Command::GroupExtend {
+        group,
+        device,
+        create_bytes: args.create_files,
+        wipe: args.wipe,
+        ignore_device_kind: args.ignore_device_kind,
+    };
+    let extended = ask(&place, &command)?;
     keep(&place)?;
     output::print(cli.output, &extended, |group| {
         let count = group.capacity.len();

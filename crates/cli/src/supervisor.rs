@@ -345,9 +345,9 @@ fn found(layout: &Layout, cluster: &ClusterFile) -> Result<()> {
     };
     let driver = ring::RingDriver::new().context("io_uring is not available")?;
     let env = env::Env::new(Box::new(driver), Box::new(env::Fifo));
-    let (inner, id) = (env.clone(), cluster.id);
+    let (inner, id, kind) = (env.clone(), cluster.id, cluster.kind);
     let address = env::Address::Unix(socket.display().to_string());
-    env.run(async move { host::found(&inner, address, id).await })?;
+    env.run(async move { host::found(&inner, address, id, kind).await })?;
     env.stop();
     drop(gateway);
     std::fs::remove_file(layout.founding())?;

@@ -19,6 +19,7 @@ use base::{
     ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, SECTOR_SIZE, Seat, Set, Term,
     Version, VolumeId,
 };
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Sectors of the largest object: 255 GiB. A volume is cut into objects of this size, the last one
@@ -40,6 +41,8 @@ pub const ADDRESS_BYTES_MAX: usize = 512;
 pub const FORMAT: u32 = 1;
 /// The format of the volumes with a reserve.
 pub const FORMAT_RESERVE: u32 = 2;
+/// The format of a cluster of another kind than all-flash.
+pub const FORMAT_KIND: u32 = 2;
 
 /// Why a value is not the record that its key promises.
 #[derive(Debug, Error)]
@@ -67,6 +70,29 @@ pub enum RecordError {
     },
 }
 
+/// What all disk groups of a cluster are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClusterKind {
+    /// The cache device is all write buffer; reads go straight to capacity.
+    #[default]
+    AllFlash,
+    /// Magnetic capacity: a part of the cache device holds what was read lately, and each part of a
+    /// volume is read from one of its copies.
+    Hybrid,
+}
+
+impl ClusterKind {
+    /// As it is written.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::AllFlash => "all-flash",
+            Self::Hybrid => "hybrid",
+        }
+    }
+}
+
 /// The cluster as such, at [`cluster_key`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterRecord {
@@ -74,6 +100,8 @@ pub struct ClusterRecord {
     pub id: u64,
     /// For people; see [`is_name`].
     pub name: String,
+    /// What its disk groups are; chosen when it is made.
+    pub kind: ClusterKind,
 }
 
 /// One host, at [`host_key`].

@@ -209,6 +209,25 @@ pub enum Inconsistency {
         /// Tickets.
         counted: u64,
     },
+    /// keys, queues and free lines of the read cache do not fit together
+    #[error("the line table of the read cache contradicts itself")]
+    LineTable,
+    /// the parts of a hybrid group's cache device do not add up to its size
+    #[error("the parts of the cache device are not its {size} bytes")]
+    CacheBooks {
+        /// Its size.
+        size: u64,
+    },
+    /// a line is not of a chunk of a component, or knows something else than that
+    #[error("read cache line {line} is not what chunk {chunk} of device {device} is")]
+    Line {
+        /// Which line.
+        line: u32,
+        /// Which device.
+        device: usize,
+        /// Which chunk.
+        chunk: u32,
+    },
     /// chunks count appends that are not there
     #[error("nothing is under way, and chunk {key:#x} counts {queued} entries")]
     Queued {
@@ -262,6 +281,7 @@ impl DiskGroup {
         state.audit_overlays(&mut audit)?;
         state.audit_components()?;
         state.audit_held(&mut audit)?;
+        state.audit_cache(&state.log.layout, self.shared().cache.info().size)?;
         Ok(audit)
     }
 }

@@ -290,6 +290,7 @@ impl Inner {
                 self.checkpoint(device).await?;
             }
             self.load_pages(device, &pages_touched(part)).await?;
+            let _headers = self.guard_headers(device, part).await?;
             let (offset, sequence, bytes, crc) = {
                 let state = self.state.borrow();
                 let journal = &state.capacity[device].journal;
@@ -329,6 +330,8 @@ impl Inner {
             for item in part {
                 state.apply_item(device, item, sequence);
             }
+            drop(state);
+            self.thaw_headers();
         }
         Ok(())
     }
@@ -466,6 +469,9 @@ impl State {
             | Item::Watermark { .. } => {}
         }
         self.remember(device, chunk, item);
+        if !self.is_recovering {
+            self.tell_cache(device, item);
+        }
     }
 
     /// What the journal says of blocks. This run's discards say so themselves when they leave the

@@ -30,10 +30,12 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
+mod elevator;
 mod plan;
 mod segment;
 mod write;
 
+use elevator::destage_several;
 use plan::{fold, move_to_head, plan};
 use segment::{Segment, is_open, read_ahead, read_back};
 use write::{add_emptied, write_data};
@@ -57,7 +59,8 @@ struct Found {
 struct BlockWrite {
     key: u64,
     place: Place,
-    /// Bytes from the segment's start.
+    /// Which of the segments that are destaged together, and bytes from its start.
+    source: usize,
     from: u64,
     crc: u32,
     lsn: Lsn,
@@ -84,6 +87,8 @@ struct Batch {
     zeros: Vec<(u64, Place, Lsn)>,
     /// Chunks likewise.
     clears: Vec<(u64, usize, Place, Lsn)>,
+    /// The segment that is being planned, of those that are destaged together.
+    source: usize,
 }
 
 impl Batch {
@@ -223,19 +228,22 @@ async fn destage_oldest(
         Some(segment) => segment,
         None => read_back(inner, number).await?,
     };
+    if inner.is_hybrid {
+        return destage_several(inner, segment).await.map(|()| None);
+    }
     let (done, next) = join(destage_segment(inner, segment), read_ahead(inner, number + 1)).await;
     done.map(|()| next)
 }
 
 async fn destage_segment(inner: &Rc<Inner>, segment: Segment) -> Result<(), GroupError> {
-    let Segment { number: segment, bytes, found, named } = segment;
+    let Segment { number: segment, bytes, found, named, written } = segment;
     let mutations = inner.options.mutations;
     if mutations.free_before_destage {
         keep_marks(inner, segment).await?;
         inner.state.borrow_mut().free_oldest(segment, &found);
         inner.log_kick.notify();
     }
-    let mut unpaid = i64::try_from(bytes.len() / 4096).unwrap_or(0);
+    let mut unpaid = i64::try_from(bytes.len() / 4096).unwrap_or(0) - written;
     // Again where something changed under way: a newer part on top of a block that was whole, or a
     // fold that came too late. Each round leaves fewer live entries, for none are added.
     while has_live(inner, segment, &found) {
@@ -250,7 +258,7 @@ async fn destage_segment(inner: &Rc<Inner>, segment: Segment) -> Result<(), Grou
         unpaid -= i64::try_from(writes).unwrap_or(0);
         let mut written: Vec<BlockWrite> = Vec::new();
         for device in 0..inner.devices.len() {
-            written.extend(write_batch(inner, device, &mut batch, &bytes).await?);
+            written.extend(write_batch(inner, device, &mut batch, &[&bytes]).await?);
         }
         let mut state = inner.state.borrow_mut();
         state.counters.destaged_blocks += written.len() as u64;
@@ -344,10 +352,10 @@ async fn keep_marks(inner: &Inner, segment: u64) -> Result<(), GroupError> {
 
 /// Data, then the journal record, of one device (store rules 7 to 10).
 async fn write_batch(
-    inner: &Inner,
+    inner: &Rc<Inner>,
     device: usize,
     batch: &mut Batch,
-    bytes: &Buf,
+    sources: &[&[u8]],
 ) -> Result<Vec<BlockWrite>, GroupError> {
     let writes = std::mem::take(&mut batch.writes[device]);
     if inner.options.mutations.journal_before_data {
@@ -357,9 +365,11 @@ async fn write_batch(
             add_watermarks(inner, device, &mut items);
             inner.journal(device, &items).await?;
         }
-        return write_data(inner, device, writes, bytes).await;
+        let done = write_data(inner, device, writes, sources).await;
+        inner.end_updates();
+        return done;
     }
-    let done = write_data(inner, device, writes, bytes).await?;
+    let done = write_data(inner, device, writes, sources).await?;
     inner.env.linger(Quirk::DestageLingersOnData).await;
     let mut items = std::mem::take(&mut batch.items[device]);
     add_emptied(inner, device, &mut items).await?;
@@ -371,6 +381,7 @@ async fn write_batch(
         }
         inner.journal(device, &items).await?;
     }
+    inner.end_updates();
     inner.env.linger(Quirk::DestageLingersOnJournal).await;
     Ok(done)
 }

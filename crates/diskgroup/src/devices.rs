@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Devices before they are a group: formatting and superblocks.
 
-use crate::types::{CreateSizes, GroupError, GroupSpec, Structure};
+use crate::types::{CreateSizes, GroupError, GroupKind, GroupShape, GroupSpec, Structure};
 use base::{GroupId, Incarnation};
 use env::{Disk, Durability, Env, IoError, OpenDisk, join_all};
 use format::{
     CAPACITY_DEVICES_MAX, CacheLayout, CapacityLayout, DeviceKind, FormatError, MapPage, PAGE_SIZE,
-    SUPERBLOCK_SLOTS, Superblock,
+    ReadCacheLayout, SUPERBLOCK_SLOTS, Superblock,
 };
 
 /// Bytes at a device's start that must be zero before it is taken.
@@ -73,14 +73,14 @@ pub(crate) async fn format(
     sizes: Option<CreateSizes>,
     wipe: bool,
     id: GroupId,
-    segment_size: u64,
+    shape: GroupShape,
 ) -> Result<(), GroupError> {
     if spec.capacity.is_empty() || spec.capacity.len() > CAPACITY_DEVICES_MAX {
         return Err(GroupError::NotFormatted { device: spec.cache.clone(), wanted: "cache" });
     }
     let cache = open_new(env, &spec.cache, sizes.map(|s| s.cache), wipe).await?;
     let too_small = |path: &str| GroupError::TooSmall { device: path.to_owned() };
-    if CacheLayout::plan(cache.info().size, segment_size).is_none() {
+    if plan_cache(cache.info().size, shape).is_none() {
         return Err(too_small(&spec.cache));
     }
     let mut devices = Vec::new();
@@ -95,7 +95,18 @@ pub(crate) async fn format(
         format_capacity(env, path, disk, layout, *place, id).await?;
     }
     let count = u32::try_from(devices.len()).unwrap_or(u32::MAX);
-    init_cache(env, &spec.cache, &cache, id, (capacity, count), segment_size).await
+    init_cache(env, &spec.cache, &cache, id, (capacity, count), shape).await
+}
+
+/// The layout of a cache device; none where it is too small.
+fn plan_cache(size: u64, shape: GroupShape) -> Option<(CacheLayout, Option<ReadCacheLayout>)> {
+    match shape.kind {
+        GroupKind::AllFlash => Some((CacheLayout::plan(size, shape.segment_size)?, None)),
+        GroupKind::Hybrid { read_cache_percent } => {
+            let planned = ReadCacheLayout::plan(size, shape.segment_size, read_cache_percent)?;
+            Some((planned.0, Some(planned.1)))
+        }
+    }
 }
 
 /// An empty log, and last the superblock that names the capacity devices.
@@ -105,15 +116,17 @@ pub(crate) async fn init_cache(
     cache: &Disk,
     group: GroupId,
     (capacity, count): ([u64; CAPACITY_DEVICES_MAX], u32),
-    segment_size: u64,
+    shape: GroupShape,
 ) -> Result<(), GroupError> {
     let size = cache.info().size;
-    let layout = CacheLayout::plan(size, segment_size)
-        .ok_or_else(|| GroupError::TooSmall { device: path.to_owned() })?;
+    let (layout, read_cache) =
+        plan_cache(size, shape).ok_or_else(|| GroupError::TooSmall { device: path.to_owned() })?;
     // On a file, the first durable write of an extent costs a journal commit of the file system
     // below, milliseconds instead of a fraction of one: all of the log is written once, now.
+    // The read cache's lines are not written durably; headers of another group are none of this.
     let is_new_file = cache.info().is_new && cache.info().is_file;
-    let end = if is_new_file { size } else { LABEL_AREA as u64 };
+    let written = read_cache.map_or(size, |read_cache| read_cache.data_start);
+    let end = if is_new_file { written } else { LABEL_AREA as u64 };
     zero(env, path, cache, 0, end).await?;
     let superblock = Superblock {
         device: env.random() | 1,
@@ -121,7 +134,7 @@ pub(crate) async fn init_cache(
         sequence: 1,
         incarnation: Incarnation(0),
         size,
-        kind: DeviceKind::Cache { layout, capacity, count },
+        kind: DeviceKind::Cache { layout, read_cache, capacity, count },
     };
     write_superblock(env, path, cache, 0, &superblock).await
 }

@@ -6,10 +6,11 @@ use crate::capacity::CapacityState;
 use crate::chunks::chunk_key;
 use crate::components::{Component, Tail};
 use crate::log::Deferred;
+use crate::readcache::ReadCache;
 use crate::state::Inner;
 use crate::types::{
-    Append, AppendKind, ComponentInfo, ComponentMeta, CreateSizes, GroupError, GroupOptions,
-    GroupSpec, GroupStatus, ReadData, RecoveryReport,
+    Append, AppendKind, ComponentInfo, ComponentMeta, CreateSizes, GroupError, GroupKind,
+    GroupOptions, GroupShape, GroupSpec, GroupStatus, ReadData, RecoveryReport,
 };
 use base::{
     CHUNK_SECTORS, CHUNK_SIZE, ClientTable, ComponentId, GroupId, Lsn, ObjectId, RequestId,
@@ -33,8 +34,8 @@ struct Handle {
 }
 
 impl DiskGroup {
-    /// Makes a group of devices. Existing content is never overwritten unless `wipe` is set; with
-    /// `sizes` files are created where nothing stands.
+    /// Makes an all-flash group of devices. Existing content is never overwritten unless `wipe` is
+    /// set; with `sizes` files are created where nothing stands.
     ///
     /// # Errors
     /// [`GroupError::ForeignData`], [`GroupError::TooSmall`], [`GroupError::Device`].
@@ -45,24 +46,23 @@ impl DiskGroup {
         wipe: bool,
         id: GroupId,
     ) -> Result<(), GroupError> {
-        let segment = GroupOptions::default().segment_size;
-        crate::devices::format(env, spec, sizes, wipe, id, segment).await
+        crate::devices::format(env, spec, sizes, wipe, id, GroupShape::default()).await
     }
 
-    /// As [`DiskGroup::format`], with segments of another size: small ones let tests lap the ring.
+    /// As [`DiskGroup::format`], of another kind, or with segments of another size.
     ///
     /// # Errors
-    /// As there.
-    #[doc(hidden)]
+    /// As there. [`GroupError::TooSmall`] also where the read cache gets not one line, or is to
+    /// have a part of the cache device that it cannot have.
     pub async fn format_with(
         env: &Env,
         spec: &GroupSpec,
         sizes: Option<CreateSizes>,
         wipe: bool,
         id: GroupId,
-        segment_size: u64,
+        shape: impl Into<GroupShape>,
     ) -> Result<(), GroupError> {
-        crate::devices::format(env, spec, sizes, wipe, id, segment_size).await
+        crate::devices::format(env, spec, sizes, wipe, id, shape.into()).await
     }
 
     /// Opens a group with exclusive locks and recovers it.
@@ -80,6 +80,9 @@ impl DiskGroup {
         tasks.spawn(env, "log", crate::state::write_log(Rc::clone(&inner)));
         tasks.spawn(env, "destage", crate::destage::destage(Rc::clone(&inner)));
         tasks.spawn(env, "watch devices", crate::watch::watch(Rc::clone(&inner)));
+        if inner.is_hybrid {
+            tasks.spawn(env, "read cache", crate::readcache::keep(Rc::clone(&inner)));
+        }
         Ok(Self(Rc::new(Handle { inner, tasks })))
     }
 
@@ -199,6 +202,7 @@ impl DiskGroup {
                 capacity.map[base as usize] = format::ChunkEntry::default();
                 capacity.map_meta[base as usize / format::MAP_PAGE_CHUNKS].is_dirty = true;
                 capacity.freeing.push_back(base);
+                state.drop_line(device, base);
             }
         }
         drop(state);
@@ -458,6 +462,11 @@ impl DiskGroup {
             bad_blocks: state.counters.bad_blocks,
             is_pressed: state.pace.is_pressed(state.fill()),
             pressure: state.pressure(self.inner().env.now()),
+            kind: match state.read_cache.as_deref() {
+                Some(cache) => GroupKind::Hybrid { read_cache_percent: cache.layout.percent },
+                None => GroupKind::AllFlash,
+            },
+            read_cache: state.read_cache.as_deref().map(ReadCache::status).unwrap_or_default(),
         }
     }
 
@@ -494,6 +503,7 @@ impl DiskGroup {
             progress.await;
         }
         self.0.tasks.clear();
+        crate::readcache::close(inner).await;
         let wakers = {
             let mut state = inner.state.borrow_mut();
             let waiting: VecDeque<_> = std::mem::take(&mut state.log.waiters);

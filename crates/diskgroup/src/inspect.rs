@@ -8,6 +8,7 @@
 
 mod cache;
 mod capacity;
+mod lines;
 
 use crate::devices::device_error;
 use crate::types::{GroupError, Structure};
@@ -85,6 +86,23 @@ pub struct CacheContent {
     pub segments: Vec<SegmentContent>,
     /// Segments in all.
     pub segments_total: u32,
+    /// What stands behind the log, in a hybrid group.
+    pub read_cache: Option<ReadCacheContent>,
+}
+
+/// A read cache. Nothing in it is anything but a copy, so nothing wrong with it is damage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadCacheContent {
+    /// Part of the device that was asked for, percent.
+    pub percent: u8,
+    /// Lines in all.
+    pub lines: u32,
+    /// Lines whose header says what they hold. What opening believes of it, the chunk maps tell.
+    pub lines_used: u32,
+    /// Blocks of data that they hold.
+    pub blocks: u64,
+    /// Blocks that were compared with their checksums.
+    pub blocks_checked: u64,
 }
 
 /// One log segment.
@@ -160,8 +178,12 @@ pub async fn inspect(env: &Env, path: &str, check_data: bool) -> Result<Inspecti
         look.damage(Structure::Superblock, SUPERBLOCK_SLOTS[0], what, effect);
     }
     let content = match superblock.kind {
-        DeviceKind::Cache { layout, .. } => {
-            Content::Cache(look.cache(superblock.device, &layout).await)
+        DeviceKind::Cache { layout, read_cache, .. } => {
+            let mut content = look.cache(superblock.device, &layout).await;
+            if let Some(layout) = read_cache {
+                content.read_cache = Some(look.lines(superblock.device, &layout).await);
+            }
+            Content::Cache(content)
         }
         DeviceKind::Capacity(layout) => {
             Content::Capacity(look.capacity(superblock.device, &layout).await)

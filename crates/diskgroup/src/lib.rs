@@ -36,6 +36,7 @@ mod pace;
 mod pressure;
 mod read;
 mod readback;
+mod readcache;
 mod recovery;
 mod replace;
 mod replay;
@@ -51,15 +52,16 @@ mod watch;
 pub use audit::{Audit, Inconsistency};
 pub use group::DiskGroup;
 pub use inspect::{
-    CacheContent, CapacityContent, ComponentContent, Content, Finding, Inspection, SegmentContent,
-    Severity, inspect,
+    CacheContent, CapacityContent, ComponentContent, Content, Finding, Inspection,
+    ReadCacheContent, SegmentContent, Severity, inspect,
 };
 pub use mutations::Mutations;
 pub use pressure::{Limit, Pressure};
+pub use readcache::LineAudit;
 pub use replace::Replaced;
 pub use space::{DeviceRole, DeviceStatus, Reserve, Space};
 pub use types::{
     Append, AppendKind, BadCause, BadRange, CapacityStatus, Changed, ComponentInfo, ComponentMeta,
-    CreateSizes, GroupError, GroupOptions, GroupSpec, GroupStatus, ReadData, RecoveryReport,
-    Structure, Verified,
+    CreateSizes, GroupError, GroupKind, GroupOptions, GroupShape, GroupSpec, GroupStatus,
+    ReadCacheStatus, ReadData, RecoveryReport, Structure, Verified,
 };

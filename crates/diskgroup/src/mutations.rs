@@ -107,6 +107,16 @@ mutations! {
     forget_marks: "46",
     /// Free the segment of an entry above K without a word of whose effect it was.
     forget_open: "46",
+    /// Destage leaves lines of the read cache as they were.
+    keep_lines_on_destage: "read cache 2",
+    /// A fill counts though its chunk changed since its data was read.
+    fill_over_changes: "read cache 4",
+    /// Headers may be written while a record is under way that changes their chunk and not its lsn.
+    headers_beside_records: "read cache 7",
+    /// A line's header counts at opening whatever lsn its chunk has by now.
+    trust_stale_headers: "read cache 6",
+    /// Headers stay where a record changes a chunk and not its lsn.
+    skip_header_invalidation: "read cache 7",
     /// A chunk that a discard freed is not given back.
     leak_discarded: "leak",
     /// A chunk that a batch allocated for a component deleted meanwhile is not given back.

@@ -5,7 +5,12 @@
 //! may have its device read overtaken by destage of a newer version of that block, in place. The
 //! newer version is in the index until map and checksums say the same, so a second look finds it
 //! there, or finds the new checksum. Only a block that fails every look is bad.
+//!
+//! In a hybrid group a line of the read cache may stand in for capacity, see `readcache`.
 
+mod cached;
+
+use self::cached::Origin;
 use crate::build::to_usize;
 use crate::capacity::page_of;
 use crate::chunks::{block_key, chunk_key};
@@ -16,11 +21,20 @@ use base::{
     BLOCK_SECTORS, BLOCK_SIZE, CHUNK_BLOCKS, CHUNK_SECTORS, CHUNK_SIZE, ComponentId, SECTOR_SIZE,
     SectorRange, crc32c,
 };
-use env::{Buf, Disk, IoError, join_all};
+use env::{Disk, IoError, Slice, join_all};
 use std::rc::Rc;
 
 /// Looks at a block before it is called bad: each lets one overtaking destage pass.
 pub(crate) const LOOKS_MAX: usize = 4;
+
+/// Who reads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asker {
+    /// A client, and whether the read goes on with a stream.
+    Client { is_stream: bool },
+    /// Destage, which merges parts of blocks.
+    Destage,
+}
 
 /// Where some sectors of one block come from.
 #[derive(Clone, Copy)]
@@ -80,7 +94,7 @@ impl Plan {
 
 /// What a plan brought.
 struct Fetched {
-    bytes: Buf,
+    bytes: Slice,
     /// Its checksums, where they are known as they are stored.
     crcs: Option<wire::Crcs>,
 }
@@ -91,6 +105,18 @@ pub(crate) struct Run {
     pub(crate) offset: u64,
     pub(crate) stored: SectorRange,
     pub(crate) checks: Vec<(SectorRange, SectorRange, u32)>,
+    origin: Origin,
+}
+
+/// What came of one look.
+enum Look {
+    Done(Fetched),
+    /// This part failed its checksum or could not be read.
+    Bad(SectorRange),
+    /// As `Bad`, but of the read cache.
+    BadCache,
+    /// The chunk is somewhere else by now.
+    Moved,
 }
 
 impl State {
@@ -189,7 +215,8 @@ impl Plan {
                 continue;
             }
             let checks = vec![(stored, unit.want, crc)];
-            runs.push(Run { disk: self.inner.cache.clone(), offset, stored, checks });
+            let (disk, origin) = (self.inner.cache.clone(), Origin::Device);
+            runs.push(Run { disk, offset, stored, checks, origin });
         }
         runs
     }
@@ -209,12 +236,25 @@ impl Plan {
             return Ok(None);
         }
         let Some(cached) = state.capacity[self.device].page(number) else { return Ok(None) };
+        let start = handle.layout.chunk_start + u64::from(chunk) * CHUNK_SIZE;
+        let crc_of = |within| cached.page.get(place, within);
+        Ok(Some(self.runs_below(&handle.disk, start, crc_of)))
+    }
+
+    /// Device reads of what is below the log in one chunk's worth of a device from `start` on,
+    /// neighbours merged; blocks without a checksum are left out.
+    fn runs_below(
+        &self,
+        disk: &Disk,
+        start: u64,
+        crc_of: impl Fn(usize) -> Option<u32>,
+    ) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
         for unit in self.units.iter().filter(|unit| matches!(unit.source, Source::Below)) {
             for want in unit.want.split_at_multiples(BLOCK_SECTORS) {
                 let block = want.start / BLOCK_SECTORS;
                 let within = block % CHUNK_BLOCKS;
-                let Some(crc) = cached.page.get(place, to_usize(within)) else { continue };
+                let Some(crc) = crc_of(to_usize(within)) else { continue };
                 let stored = SectorRange::new(block * BLOCK_SECTORS, BLOCK_SECTORS);
                 match runs.last_mut() {
                     Some(last) if last.stored.end() == stored.start => {
@@ -222,43 +262,49 @@ impl Plan {
                         last.checks.push((stored, want, crc));
                     }
                     _ => runs.push(Run {
-                        disk: handle.disk.clone(),
-                        offset: handle.layout.chunk_start
-                            + u64::from(chunk) * CHUNK_SIZE
-                            + within * BLOCK_SIZE,
+                        disk: disk.clone(),
+                        offset: start + within * BLOCK_SIZE,
                         stored,
                         checks: vec![(stored, want, crc)],
+                        origin: Origin::Device,
                     }),
                 }
             }
         }
-        Ok(Some(runs))
+        runs
     }
 
-    /// Reads and checks. `Err(range)` names the part that failed; `None`: look up again.
-    async fn fetch(&self) -> Result<Option<Result<Fetched, SectorRange>>, GroupError> {
+    /// Reads and checks.
+    async fn fetch(&self, asker: Asker, uses_cache: bool) -> Result<Look, GroupError> {
         let mut runs = self.log_runs();
-        let Some(below) = self.capacity_runs().await? else { return Ok(None) };
+        let below = match self.inner.is_hybrid {
+            true => self.hybrid_runs(asker, uses_cache).await?,
+            false => self.capacity_runs().await?,
+        };
+        let Some(below) = below else { return Ok(Look::Moved) };
         runs.extend(below);
         let env = &self.inner.env;
-        let reads: Vec<_> = runs
-            .iter()
-            .map(|run| run.disk.read(run.offset, env.buf(to_usize(run.stored.bytes()))))
-            .collect();
+        let reads: Vec<_> = runs.iter().map(|run| run.read(env)).collect();
         if let ([run], [_]) = (runs.as_slice(), reads.as_slice())
             && run.stored == self.range
+            && run.is_gapless()
             && run.checks.iter().all(|(stored, want, _)| stored == want)
         {
             // The common case: one read brings exactly what is wanted.
-            let Some(read) = reads.into_iter().next() else { return Ok(None) };
+            let Some(read) = reads.into_iter().next() else { return Ok(Look::Moved) };
             let crcs = self.stored_crcs(run);
-            return Ok(Some(self.check(run, read.await).map(|bytes| Fetched { bytes, crcs })));
+            let bytes = match self.check(run, read.await) {
+                Ok(bytes) => bytes,
+                Err(range) => return Ok(self.bad(run, range)),
+            };
+            runs.into_iter().for_each(|run| run.fill(&bytes));
+            return Ok(Look::Done(Fetched { bytes, crcs }));
         }
         let mut out = env.pool().zeroed(to_usize(self.range.bytes()));
-        for (run, read) in runs.iter().zip(join_all(reads).await) {
-            let bytes = match self.check(run, read) {
+        for (run, read) in runs.into_iter().zip(join_all(reads).await) {
+            let bytes = match self.check(&run, read) {
                 Ok(bytes) => bytes,
-                Err(range) => return Ok(Some(Err(range))),
+                Err(range) => return Ok(self.bad(&run, range)),
             };
             for (_, want, _) in &run.checks {
                 let from = to_usize((want.start - run.stored.start) * SECTOR_SIZE);
@@ -266,11 +312,12 @@ impl Plan {
                 let length = to_usize(want.bytes());
                 out[to..to + length].copy_from_slice(&bytes[from..from + length]);
             }
+            run.fill(&bytes);
         }
-        Ok(Some(Ok(Fetched { bytes: out, crcs: None })))
+        Ok(Look::Done(Fetched { bytes: out.freeze(), crcs: None }))
     }
 
-    fn check(&self, run: &Run, read: Result<Buf, IoError>) -> Result<Buf, SectorRange> {
+    fn check(&self, run: &Run, read: Result<Slice, IoError>) -> Result<Slice, SectorRange> {
         let wanted = |stored: SectorRange| {
             let first = stored.start / BLOCK_SECTORS * BLOCK_SECTORS;
             let last = stored.end().next_multiple_of(BLOCK_SECTORS);
@@ -295,16 +342,23 @@ impl Plan {
     }
 }
 
-/// Reads a range as of a plan, looking again where a checksum does not match.
-async fn read_planned(first: Plan, limit: u64) -> Result<Fetched, GroupError> {
+/// Reads a range as of a plan, looking again where a checksum does not match. What fails in the
+/// cache is read from capacity, and takes no look away.
+async fn read_planned(first: Plan, limit: u64, asker: Asker) -> Result<Fetched, GroupError> {
     let mut plan = first;
     let mut bad = plan.range;
-    let looks = if plan.inner.options.mutations.single_look { 1 } else { LOOKS_MAX };
-    for _ in 0..looks {
-        match plan.fetch().await? {
-            Some(Ok(fetched)) => return Ok(fetched),
-            Some(Err(range)) => bad = range,
-            None => {}
+    let mut looks = if plan.inner.options.mutations.single_look { 1 } else { LOOKS_MAX };
+    let mut uses_cache = true;
+    while looks > 0 {
+        looks -= 1;
+        match plan.fetch(asker, uses_cache).await? {
+            Look::Done(fetched) => return Ok(fetched),
+            Look::Bad(range) => bad = range,
+            Look::BadCache => {
+                uses_cache = false;
+                looks += 1;
+            }
+            Look::Moved => {}
         }
         let (inner, serial, range) = (Rc::clone(&plan.inner), plan.serial, plan.range);
         let Some(next) = self::plan(&inner, serial, range, limit) else {
@@ -322,9 +376,9 @@ pub(crate) async fn read_committed(
     serial: u32,
     range: SectorRange,
     commit: u64,
-) -> Result<Buf, GroupError> {
+) -> Result<Slice, GroupError> {
     match plan(inner, serial, range, commit) {
-        Some(plan) => Ok(read_planned(plan, commit).await?.bytes),
+        Some(plan) => Ok(read_planned(plan, commit, Asker::Destage).await?.bytes),
         None => Err(GroupError::BadCrc { range }),
     }
 }
@@ -336,10 +390,12 @@ pub(crate) fn read(
     range: SectorRange,
 ) -> impl Future<Output = Result<ReadData, GroupError>> + use<> {
     let planned = look_up(&inner, id, range);
+    let is_stream = planned.as_ref().is_ok_and(Plan::is_stream);
     async move {
-        let Fetched { bytes, crcs } = read_planned(planned?, u64::MAX).await?;
+        let asker = Asker::Client { is_stream };
+        let Fetched { bytes, crcs } = read_planned(planned?, u64::MAX, asker).await?;
         let crcs = crcs.unwrap_or_else(|| wire::crcs_of(range, &bytes));
-        Ok(ReadData { payload: bytes.freeze(), crcs })
+        Ok(ReadData { payload: bytes, crcs })
     }
 }
 

@@ -22,17 +22,26 @@ impl Inner {
         device: usize,
         written: &[(u64, Slice)],
     ) -> Result<(), GroupError> {
+        let handle = &self.devices[device];
+        self.read_back_of(&handle.path, &handle.disk, written).await
+    }
+
+    /// The same for any device of the group.
+    pub(crate) async fn read_back_of(
+        &self,
+        path: &str,
+        disk: &Disk,
+        written: &[(u64, Slice)],
+    ) -> Result<(), GroupError> {
         if self.options.mutations.skip_read_back {
             return Ok(());
         }
-        let handle = &self.devices[device];
         for some in written.chunks(READS_IN_FLIGHT) {
-            let reads = some
-                .iter()
-                .map(|(offset, bytes)| handle.disk.read(*offset, self.env.buf(bytes.len())));
+            let reads =
+                some.iter().map(|(offset, bytes)| disk.read(*offset, self.env.buf(bytes.len())));
             let found = join_all(reads.collect()).await;
             for ((offset, bytes), found) in some.iter().zip(found) {
-                let found = found.map_err(|error| self.fence(&handle.path, &error))?;
+                let found = found.map_err(|error| self.fence(path, &error))?;
                 if found[..] != bytes[..] {
                     base::hit(base::Probe::WriteNotKept);
                     let what = format!(
@@ -40,7 +49,7 @@ impl Inner {
                          acknowledges writes that it does not do; replace it",
                         offset + bytes.len() as u64
                     );
-                    return Err(self.fence(&handle.path, &what));
+                    return Err(self.fence(path, &what));
                 }
             }
         }

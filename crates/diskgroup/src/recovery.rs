@@ -15,6 +15,7 @@ use crate::index::Index;
 use crate::log::{Log, OpenSegment};
 use crate::mutations::Mutations;
 use crate::pace::Pace;
+use crate::readcache::ReadCache;
 use crate::state::{CapacityDevice, Counters, Inner, State};
 use crate::types::{GroupError, GroupOptions, GroupSpec, RecoveryReport, Structure};
 use base::{CHUNK_SECTORS, Incarnation, Instant};
@@ -45,7 +46,7 @@ pub(crate) async fn open(
     let started = env.now();
     let cache = open_disk(env, &spec.cache).await?;
     let (mut superblock, slot) = read_superblock(env, &spec.cache, &cache, "cache").await?;
-    let DeviceKind::Cache { layout, capacity, count } = superblock.kind else {
+    let DeviceKind::Cache { layout, read_cache, capacity, count } = superblock.kind else {
         return Err(GroupError::NotFormatted { device: spec.cache.clone(), wanted: "cache" });
     };
     if count as usize != spec.capacity.len() {
@@ -65,7 +66,11 @@ pub(crate) async fn open(
     }
     let skip = options.mutations.skip_incarnation;
     let incarnation = Incarnation(superblock.incarnation.0 + u64::from(!skip));
-    let state = empty_state(&superblock, layout, incarnation, devices.len(), options.mutations);
+    let mut state = empty_state(&superblock, layout, incarnation, devices.len(), options.mutations);
+    state.read_cache = read_cache.map(|layout| Box::new(ReadCache::new(layout)));
+    if let Some(cache) = state.read_cache.as_deref_mut() {
+        cache.lines.ignores_changes = options.mutations.fill_over_changes;
+    }
     let inner = Inner {
         env: env.clone(),
         id: superblock.group,
@@ -79,6 +84,10 @@ pub(crate) async fn open(
         progress: Notify::default(),
         table: Semaphore::new(1),
         summaries: env::TaskSet::default(),
+        is_hybrid: read_cache.is_some(),
+        fills: env::TaskSet::default(),
+        headers: Semaphore::new(1),
+        cache_kick: Notify::default(),
     };
     for device in 0..inner.devices.len() {
         recover_capacity(&inner, device).await?;
@@ -142,6 +151,7 @@ fn empty_state(
         log,
         capacity: (0..devices).map(|_| CapacityState::default()).collect(),
         pace: Pace::new(layout.segments),
+        read_cache: None,
         fenced: None,
         is_closed: false,
         is_recovering: true,

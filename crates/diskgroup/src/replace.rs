@@ -16,7 +16,7 @@ use crate::devices::{
 use crate::group::DiskGroup;
 use crate::readback::hold;
 use crate::recovery::newest_row;
-use crate::types::{CreateSizes, GroupError, GroupOptions, GroupSpec, Structure};
+use crate::types::{CreateSizes, GroupError, GroupKind, GroupShape, GroupSpec, Structure};
 use base::{ComponentId, GroupId, Seat};
 use env::{Disk, Durability, Env};
 use format::{
@@ -112,7 +112,8 @@ impl DiskGroup {
     /// components; each is whole up to its W from then on and says so
     /// ([`crate::ComponentInfo::partial`]).
     /// Nothing is written before every device was looked at; the new device's superblock, without
-    /// which nothing opens, comes last.
+    /// which nothing opens, comes last. What kind of group it was only the lost device knew:
+    /// whoever replaces it says it again.
     ///
     /// # Errors
     /// As [`DiskGroup::format`], and [`GroupError::Corrupt`] where a component's row is damaged.
@@ -121,12 +122,12 @@ impl DiskGroup {
         spec: &GroupSpec,
         sizes: Option<CreateSizes>,
         wipe: bool,
+        kind: GroupKind,
     ) -> Result<Replaced, GroupError> {
-        let segment = GroupOptions::default().segment_size;
-        Self::replace_cache_with(env, spec, sizes, wipe, segment).await
+        Self::replace_cache_with(env, spec, sizes, wipe, kind).await
     }
 
-    /// As [`DiskGroup::replace_cache`], with segments of another size.
+    /// As [`DiskGroup::replace_cache`], also with segments of another size.
     ///
     /// # Errors
     /// As there.
@@ -136,8 +137,9 @@ impl DiskGroup {
         spec: &GroupSpec,
         sizes: Option<CreateSizes>,
         wipe: bool,
-        segment_size: u64,
+        shape: impl Into<GroupShape>,
     ) -> Result<Replaced, GroupError> {
+        let shape = shape.into();
         if spec.capacity.is_empty() || spec.capacity.len() > CAPACITY_DEVICES_MAX {
             return Err(GroupError::NotFormatted { device: spec.cache.clone(), wanted: "cache" });
         }
@@ -157,7 +159,7 @@ impl DiskGroup {
             rename(env, device, group).await?;
         }
         let count = u32::try_from(kept.len()).unwrap_or(u32::MAX);
-        init_cache(env, &spec.cache, &cache, group, (capacity, count), segment_size).await?;
+        init_cache(env, &spec.cache, &cache, group, (capacity, count), shape).await?;
         Ok(Replaced { kept: marked })
     }
 
@@ -178,7 +180,7 @@ impl DiskGroup {
         let path = &spec.capacity[at];
         let cache = open_disk(env, &spec.cache).await?;
         let (mut superblock, slot) = read_superblock(env, &spec.cache, &cache, "cache").await?;
-        let DeviceKind::Cache { layout, mut capacity, count } = superblock.kind else {
+        let DeviceKind::Cache { layout, read_cache, mut capacity, count } = superblock.kind else {
             return Err(GroupError::NotFormatted { device: spec.cache.clone(), wanted: "cache" });
         };
         if count as usize != spec.capacity.len() {
@@ -190,7 +192,7 @@ impl DiskGroup {
         let device = env.random() | 1;
         format_capacity(env, path, &disk, &planned, device, superblock.group).await?;
         capacity[at] = device;
-        superblock.kind = DeviceKind::Cache { layout, capacity, count };
+        superblock.kind = DeviceKind::Cache { layout, read_cache, capacity, count };
         for slot in [1 - slot, slot] {
             superblock.sequence += 1;
             write_superblock(env, &spec.cache, &cache, slot, &superblock).await?;
@@ -213,7 +215,7 @@ impl DiskGroup {
         let (path, others) = spec.capacity.split_last().ok_or_else(wrong)?;
         let cache = open_disk(env, &spec.cache).await?;
         let (mut superblock, slot) = read_superblock(env, &spec.cache, &cache, "cache").await?;
-        let DeviceKind::Cache { layout, mut capacity, count } = superblock.kind else {
+        let DeviceKind::Cache { layout, read_cache, mut capacity, count } = superblock.kind else {
             return Err(GroupError::NotFormatted { device: spec.cache.clone(), wanted: "cache" });
         };
         if count as usize != others.len() || others.len() >= CAPACITY_DEVICES_MAX {
@@ -225,7 +227,7 @@ impl DiskGroup {
         let device = env.random() | 1;
         format_capacity(env, path, &disk, &planned, device, superblock.group).await?;
         capacity[others.len()] = device;
-        superblock.kind = DeviceKind::Cache { layout, capacity, count: count + 1 };
+        superblock.kind = DeviceKind::Cache { layout, read_cache, capacity, count: count + 1 };
         for slot in [1 - slot, slot] {
             superblock.sequence += 1;
             write_superblock(env, &spec.cache, &cache, slot, &superblock).await?;

@@ -10,6 +10,7 @@ use crate::index::Index;
 use crate::log::Log;
 use crate::mutations::Mutations;
 use crate::pace::Pace;
+use crate::readcache::ReadCache;
 use crate::types::{GroupError, GroupOptions, RecoveryReport};
 use base::{GroupId, Instant, Quirk};
 use env::{Disk, Env, Notify, Semaphore, TaskSet};
@@ -28,6 +29,8 @@ pub(crate) struct Counters {
     pub(crate) destaged_blocks: u64,
     pub(crate) moved_entries: u64,
     pub(crate) bad_blocks: u64,
+    /// Segments that were destaged together with others.
+    pub(crate) gathered: u64,
     /// Journal records begun.
     pub(crate) records: u64,
 }
@@ -41,6 +44,8 @@ pub(crate) struct State {
     pub(crate) log: Log,
     pub(crate) capacity: Vec<CapacityState>,
     pub(crate) pace: Pace,
+    /// In a hybrid group.
+    pub(crate) read_cache: Option<Box<ReadCache>>,
     pub(crate) fenced: Option<String>,
     pub(crate) is_closed: bool,
     pub(crate) is_recovering: bool,
@@ -97,6 +102,14 @@ pub(crate) struct Inner {
     pub(crate) table: Semaphore,
     /// Summaries on their way.
     pub(crate) summaries: TaskSet,
+    /// Whether there is a read cache.
+    pub(crate) is_hybrid: bool,
+    /// Fills of the read cache, and reads ahead.
+    pub(crate) fills: TaskSet,
+    /// One batch of line headers, or one record that must not meet one, at a time.
+    pub(crate) headers: Semaphore,
+    /// A chunk was read ahead, all headers were read, or the group is over.
+    pub(crate) cache_kick: Notify,
 }
 
 impl Inner {
@@ -122,6 +135,7 @@ impl Inner {
         self.log_kick.notify();
         self.destage_kick.notify();
         self.progress.notify();
+        self.cache_kick.notify();
     }
 
     /// Refuses where nothing may be written any more.

@@ -3,7 +3,10 @@
 //! every value that it may have: the last acknowledged one or one issued after it. What appends
 //! said about requests must be known exactly as far as the appends are.
 
-use crate::{Append, AppendKind, DiskGroup, GroupError, GroupOptions, GroupSpec, Mutations};
+use crate::{
+    Append, AppendKind, DiskGroup, GroupError, GroupKind, GroupOptions, GroupShape, GroupSpec,
+    Mutations,
+};
 use base::{
     ClientTable, ComponentId, GroupId, HostId, Incarnation, Lsn, Mark, ObjectId, RequestId, Rng,
     SectorRange, Term,
@@ -24,6 +27,7 @@ mod inspect;
 mod load;
 mod open;
 mod oracle;
+mod readcache;
 mod scenarios;
 mod space;
 mod stored;
@@ -74,7 +78,12 @@ fn spec(devices: usize) -> GroupSpec {
 
 /// `pages` is how many CRC pages stay in memory; a load touches three, or two on each of two.
 fn options(mutations: Mutations, pages: usize) -> GroupOptions {
-    GroupOptions { crc_cache_bytes: pages * 4096, mutations, ..GroupOptions::default() }
+    GroupOptions {
+        crc_cache_bytes: pages * 4096,
+        headers_every: Duration::from_millis(1),
+        mutations,
+        ..GroupOptions::default()
+    }
 }
 
 /// What a person asks for in the environment.

@@ -21,6 +21,68 @@ pub struct GroupSpec {
     pub capacity: Vec<String>,
 }
 
+/// What a group is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GroupKind {
+    /// The cache device is all write buffer; reads go straight to capacity.
+    #[default]
+    AllFlash,
+    /// Magnetic capacity: a part of the cache device holds what was read lately.
+    Hybrid {
+        /// That part, 1 to [`format::READ_CACHE_PERCENT_MAX`].
+        read_cache_percent: u8,
+    },
+}
+
+impl GroupKind {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::AllFlash => "all-flash",
+            Self::Hybrid { .. } => "hybrid",
+        }
+    }
+
+    /// Whether both are hybrid or both are not, however large their read caches.
+    #[must_use]
+    pub fn is_same(self, other: Self) -> bool {
+        self.name() == other.name()
+    }
+
+    /// A hybrid group as it is unless something else is asked for.
+    pub const HYBRID: Self = Self::Hybrid { read_cache_percent: 70 };
+}
+
+/// What is chosen when a group is formatted, and stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupShape {
+    /// What it is.
+    pub kind: GroupKind,
+    /// Bytes of a log segment; small ones let tests lap the ring.
+    pub segment_size: u64,
+}
+
+impl Default for GroupShape {
+    fn default() -> Self {
+        let segment_size = GroupOptions::default().segment_size;
+        Self { kind: GroupKind::AllFlash, segment_size }
+    }
+}
+
+impl From<GroupKind> for GroupShape {
+    fn from(kind: GroupKind) -> Self {
+        Self { kind, ..Self::default() }
+    }
+}
+
+impl From<u64> for GroupShape {
+    /// All-flash, with segments of so many bytes.
+    fn from(segment_size: u64) -> Self {
+        Self { kind: GroupKind::AllFlash, segment_size }
+    }
+}
+
 /// Sizes of files to create, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CreateSizes {
@@ -44,6 +106,8 @@ pub struct GroupOptions {
     /// A device of whose chunks so many percent are taken has no room for components of new
     /// volumes; 1 to 100.
     pub full_percent: u8,
+    /// Time between two batches of line headers of a read cache.
+    pub headers_every: Duration,
     #[doc(hidden)]
     pub mutations: Mutations,
 }
@@ -56,6 +120,7 @@ impl Default for GroupOptions {
             destage_depth: 24,
             idle_after: Duration::from_secs(1),
             full_percent: 90,
+            headers_every: Duration::from_secs(1),
             mutations: Mutations::default(),
         }
     }
@@ -209,6 +274,35 @@ pub struct GroupStatus {
     pub is_pressed: bool,
     /// What holds up writes now.
     pub pressure: Pressure,
+    /// What the group is.
+    pub kind: GroupKind,
+    /// Its read cache; all zeros in an all-flash group.
+    pub read_cache: ReadCacheStatus,
+}
+
+/// How a read cache is; counted since open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadCacheStatus {
+    /// Bytes of all lines.
+    pub bytes: u64,
+    /// Lines.
+    pub lines: u64,
+    /// Lines that hold something.
+    pub lines_used: u64,
+    /// Whether everything that outlived the restart was taken over.
+    pub is_loaded: bool,
+    /// Lines that were.
+    pub warm_lines: u64,
+    /// Reads that the cache served.
+    pub hits: u64,
+    /// Reads that went to capacity, and then to the cache.
+    pub misses: u64,
+    /// Pieces of up to 1 MiB that were written to the cache after a miss.
+    pub fills: u64,
+    /// Bytes of reads that went round the cache, of streams.
+    pub bypassed_bytes: u64,
+    /// Blocks of the cache that were not what they should be, and were read from capacity.
+    pub rotten_blocks: u64,
 }
 
 /// What opening found.
@@ -254,6 +348,9 @@ pub enum Structure {
     /// the data of a chunk
     #[error("chunk {0}")]
     Chunk(u32),
+    /// a line of the read cache
+    #[error("read cache line {0}")]
+    Line(u32),
 }
 
 /// Why a group refuses.
@@ -295,6 +392,14 @@ pub enum GroupError {
     WrongGroup {
         /// Path.
         device: String,
+    },
+    /// a group of another kind than its cluster
+    #[error("the disk group of {device} is not {wanted}, as its cluster is")]
+    WrongKind {
+        /// Path of the cache device.
+        device: String,
+        /// What the cluster's groups are.
+        wanted: &'static str,
     },
     /// a structure is damaged; data may be lost here: repair from other replicas
     #[error("{device}: {structure} is damaged: {source}")]

@@ -11,6 +11,7 @@ mod bytes;
 mod commit;
 mod journal;
 mod pages;
+mod readcache;
 mod superblock;
 mod table;
 
@@ -22,6 +23,8 @@ pub use pages::{
     CRC_PAGE_CHUNKS, ChunkEntry, CrcPage, JOURNAL_HEAD_SLOTS, JournalHead, MAP_PAGE_CHUNKS,
     MapPage, NO_COMPONENT,
 };
+pub use readcache::{LINES_MAX, LineHeader, READ_CACHE_PERCENT_MAX, ReadCacheLayout};
+pub(crate) use superblock::SEGMENTS_MIN;
 pub use superblock::{
     CAPACITY_DEVICES_MAX, CacheLayout, CapacityLayout, DeviceKind, SUPERBLOCK_SLOTS, Superblock,
 };

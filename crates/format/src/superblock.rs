@@ -5,7 +5,7 @@
 //! leaves the older.
 
 use crate::bytes::{Reader, Writer, seal, unseal};
-use crate::{FormatError, PAGE_SIZE};
+use crate::{FormatError, PAGE_SIZE, ReadCacheLayout};
 use base::{GroupId, Incarnation};
 
 /// Where the two slots stand, bytes from the device's start.
@@ -15,8 +15,12 @@ pub const CAPACITY_DEVICES_MAX: usize = 16;
 /// Nothing else stands before it: a layout that overlaps the slots would overwrite them.
 const LABELS_END: u64 = SUPERBLOCK_SLOTS[1] + PAGE_SIZE as u64;
 /// The ring keeps three segments free and needs some to write.
-const SEGMENTS_MIN: u32 = 6;
+pub(crate) const SEGMENTS_MIN: u32 = 6;
 const MAGIC: u32 = u32::from_le_bytes(*b"GBSB");
+// Kinds, as they stand in the superblock. A build that does not know one refuses the device.
+const CACHE: u16 = 1;
+const CAPACITY: u16 = 2;
+const HYBRID_CACHE: u16 = 3;
 
 /// Where things are on a cache device, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,10 +59,13 @@ pub struct CapacityLayout {
 /// What kind of device it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceKind {
-    /// Holds the log. `capacity` names the capacity devices of the group, in order.
+    /// Holds the log, and perhaps a read cache. `capacity` names the capacity devices of the
+    /// group, in order.
     Cache {
-        /// Layout.
+        /// Layout of the log.
         layout: CacheLayout,
+        /// That of the read cache, in a hybrid group.
+        read_cache: Option<ReadCacheLayout>,
         /// Device ids of the capacity devices; unused places are zero.
         capacity: [u64; CAPACITY_DEVICES_MAX],
         /// How many there are.
@@ -93,8 +100,9 @@ impl Superblock {
         out.u32(MAGIC);
         out.u16(crate::FORMAT_VERSION);
         out.u16(match self.kind {
-            DeviceKind::Cache { .. } => 1,
-            DeviceKind::Capacity(_) => 2,
+            DeviceKind::Cache { read_cache: None, .. } => CACHE,
+            DeviceKind::Capacity(_) => CAPACITY,
+            DeviceKind::Cache { read_cache: Some(_), .. } => HYBRID_CACHE,
         });
         out.u64(self.device);
         out.u64(self.group.0);
@@ -102,13 +110,16 @@ impl Superblock {
         out.u64(self.incarnation.0);
         out.u64(self.size);
         match &self.kind {
-            DeviceKind::Cache { layout, capacity, count } => {
+            DeviceKind::Cache { layout, read_cache, capacity, count } => {
                 out.u64(layout.start);
                 out.u64(layout.segment_size);
                 out.u64(layout.summary_size);
                 out.u32(layout.segments);
                 out.u32(*count);
                 capacity.iter().for_each(|id| out.u64(*id));
+                if let Some(read_cache) = read_cache {
+                    read_cache.encode(&mut out);
+                }
             }
             DeviceKind::Capacity(layout) => {
                 out.u64(layout.table_start);
@@ -141,14 +152,19 @@ impl Superblock {
         let incarnation = Incarnation(from.counter("incarnation")?);
         let size = from.u64()?;
         let kind = match kind {
-            1 => Self::decode_cache(&mut from, size)?,
-            2 => DeviceKind::Capacity(Self::decode_capacity(&mut from, size)?),
+            CACHE => Self::decode_cache(&mut from, size, false)?,
+            HYBRID_CACHE => Self::decode_cache(&mut from, size, true)?,
+            CAPACITY => DeviceKind::Capacity(Self::decode_capacity(&mut from, size)?),
             _ => return Err(FormatError::Field { name: "kind" }),
         };
         Ok(Self { device, group, sequence, incarnation, size, kind })
     }
 
-    fn decode_cache(from: &mut Reader<'_>, size: u64) -> Result<DeviceKind, FormatError> {
+    fn decode_cache(
+        from: &mut Reader<'_>,
+        size: u64,
+        is_hybrid: bool,
+    ) -> Result<DeviceKind, FormatError> {
         let (start, segment_size, summary_size) = (from.u64()?, from.u64()?, from.u64()?);
         let (segments, count) = (from.u32()?, from.u32()?);
         let mut capacity = [0; CAPACITY_DEVICES_MAX];
@@ -173,7 +189,11 @@ impl Superblock {
             return Err(FormatError::Field { name: "capacity devices" });
         }
         let layout = CacheLayout { start, segment_size, summary_size, segments };
-        Ok(DeviceKind::Cache { layout, capacity, count })
+        let read_cache = match is_hybrid {
+            true => Some(ReadCacheLayout::decode(from, &layout, size)?),
+            false => None,
+        };
+        Ok(DeviceKind::Cache { layout, read_cache, capacity, count })
     }
 
     fn decode_capacity(from: &mut Reader<'_>, size: u64) -> Result<CapacityLayout, FormatError> {
@@ -215,7 +235,7 @@ impl Superblock {
 }
 
 /// Whether `count` pieces of `each` bytes from `start` end at or before `end`.
-fn fits(start: u64, each: u64, count: u64, end: u64) -> bool {
+pub(crate) fn fits(start: u64, each: u64, count: u64, end: u64) -> bool {
     let length = each.checked_mul(count);
     length.and_then(|length| start.checked_add(length)).is_some_and(|behind| behind <= end)
 }
@@ -233,6 +253,12 @@ impl CacheLayout {
         let usable = size.min(POSITIONS_MAX).checked_sub(start)?;
         let segments = u32::try_from(usable / segment_size).ok()?;
         (segments >= SEGMENTS_MIN).then_some(Self { start, segment_size, summary_size, segments })
+    }
+
+    /// The first byte behind the last segment.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.start + self.segment_size * u64::from(self.segments)
     }
 }
 

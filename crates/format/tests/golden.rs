@@ -14,7 +14,7 @@ fn layout() -> CacheLayout {
 fn superblocks() -> [Superblock; 2] {
     let mut capacity = [0; CAPACITY_DEVICES_MAX];
     capacity[0] = 0x1122_3344_5566_7788;
-    let cache = DeviceKind::Cache { layout: layout(), capacity, count: 1 };
+    let cache = DeviceKind::Cache { layout: layout(), read_cache: None, capacity, count: 1 };
     let store = DeviceKind::Capacity(CapacityLayout::plan(10 << 30).expect("10 GiB have room"));
     [cache, store].map(|kind| Superblock {
         device: 77,
@@ -224,4 +224,112 @@ fn no_damage_is_taken_for_a_value() {
         };
         assert!(is_error, "byte {} of page {number}", at % PAGE_SIZE);
     }
+}
+
+fn hybrid_superblock() -> Superblock {
+    let planned = ReadCacheLayout::plan(10 << 30, 4 << 20, 70).expect("10 GiB have room");
+    let [cache, _] = superblocks();
+    let DeviceKind::Cache { capacity, count, .. } = cache.kind else { panic!("a cache device") };
+    let kind =
+        DeviceKind::Cache { layout: planned.0, read_cache: Some(planned.1), capacity, count };
+    Superblock { kind, ..cache }
+}
+
+fn line() -> LineHeader {
+    let mut line = LineHeader::empty(6);
+    (line.capacity, line.chunk) = (0x1122_3344_5566_7788, 41);
+    line.entry = ChunkEntry { serial: 3, index: 1, lsn: Lsn(9) };
+    line.known = [1 | 1 << 7, 1, 0, 1 << 63];
+    line.data = [1, 0, 0, 1 << 63];
+    (line.crcs[0], line.crcs[255]) = (0xA1B2_C3D4, 7);
+    line
+}
+
+#[test]
+fn a_hybrid_group_has_a_kind_of_its_own() {
+    let fixture = include_bytes!("../fixtures/version-3-hybrid.bin");
+    let (mut superblock, mut header) = (vec![0xEE; PAGE_SIZE], vec![0xEE; PAGE_SIZE]);
+    hybrid_superblock().encode(&mut superblock);
+    line().encode(77, &mut header);
+    assert_eq!(superblock[6..8], [3, 0], "a build without read caches refuses it");
+    assert!(superblock == fixture[..PAGE_SIZE], "the superblock changed without its version");
+    assert!(header == fixture[PAGE_SIZE..], "the line header changed without its version");
+    assert_eq!(Superblock::decode(&superblock), Ok(hybrid_superblock()));
+    assert_eq!(LineHeader::decode(77, 6, &header), Ok(line()));
+    assert_eq!(LineHeader::decode(78, 6, &header), Err(FormatError::Magic), "of another device");
+    assert!(LineHeader::decode(77, 7, &header).is_err(), "of another line");
+    for at in 0..PAGE_SIZE {
+        for (page, is_line) in [(&superblock, false), (&header, true)] {
+            let mut page = page.clone();
+            page[at] ^= 1 << (at % 8);
+            let is_error = match is_line {
+                true => LineHeader::decode(77, 6, &page).is_err(),
+                false => Superblock::decode(&page).is_err(),
+            };
+            assert!(is_error, "byte {at}");
+        }
+    }
+}
+
+#[test]
+fn a_read_cache_that_lies_over_something_else_is_refused() {
+    let right = hybrid_superblock();
+    let changed = |change: &dyn Fn(&mut ReadCacheLayout)| {
+        let mut found = right;
+        if let DeviceKind::Cache { read_cache: Some(layout), .. } = &mut found.kind {
+            change(layout);
+        }
+        let mut page = vec![0; PAGE_SIZE];
+        found.encode(&mut page);
+        Superblock::decode(&page)
+    };
+    assert_eq!(changed(&|_| {}), Ok(right));
+    let wrong = Err(FormatError::Field { name: "read cache layout" });
+    assert_eq!(changed(&|layout| layout.headers_start -= 4096), wrong, "over the log");
+    assert_eq!(changed(&|layout| layout.headers_start += 512), wrong);
+    assert_eq!(changed(&|layout| layout.data_start -= 1 << 26), wrong, "over the headers");
+    assert_eq!(changed(&|layout| layout.data_start += 4096), wrong);
+    assert_eq!(changed(&|layout| layout.data_start = u64::MAX << 20), wrong);
+    assert_eq!(changed(&|layout| layout.lines += 16), wrong, "beyond the device");
+    assert_eq!(changed(&|layout| layout.lines = u32::MAX), wrong);
+    assert_eq!(changed(&|layout| layout.lines = 0), wrong);
+    assert_eq!(changed(&|layout| layout.percent = 0), wrong);
+    assert_eq!(changed(&|layout| layout.percent = 91), wrong);
+}
+
+#[test]
+fn the_parts_of_a_hybrid_cache_device_are_its_size() {
+    let mut random = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut next = |below: u64| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random % below
+    };
+    let mut planned = 0;
+    for _ in 0..200_000 {
+        let bits = 22 + next(24);
+        let size = (1 << bits) + next(1 << bits);
+        let segment = 65536 << next(7);
+        let percent = next(256) as u8;
+        let Some((log, cache)) = ReadCacheLayout::plan(size, segment, percent) else { continue };
+        planned += 1;
+        assert!((1..=READ_CACHE_PERCENT_MAX).contains(&percent));
+        assert!(log.segments >= 6 && cache.lines >= 1 && cache.percent == percent);
+        let headers = u64::from(cache.lines) * PAGE_SIZE as u64;
+        let lines = u64::from(cache.lines) * base::CHUNK_SIZE;
+        let before = cache.headers_start.checked_sub(log.end()).expect("headers over the log");
+        let gap = cache.data_start.checked_sub(cache.headers_start + headers).expect("lines");
+        let unused = size.checked_sub(cache.end()).expect("beyond the device");
+        let ring = u64::from(log.segments) * log.segment_size;
+        assert_eq!(log.start + ring + before + headers + gap + lines + unused, size);
+        let usable = u128::from(size - log.start);
+        assert!(u128::from(headers + lines) * 100 <= usable * u128::from(percent), "{size}");
+        // Less than a part of the alignment and of a segment on either side is lost.
+        let is_capped =
+            cache.lines == LINES_MAX || log.end() + segment > 1 << 39 || log.segments == 6;
+        assert!(is_capped || unused < segment + (2 << 20) + 8192, "{size} {unused}");
+        assert!(gap < base::CHUNK_SIZE);
+    }
+    assert!(planned > 40_000, "{planned}");
 }

@@ -2,8 +2,8 @@
 //! What one host is told at start: the content of its `host.toml`.
 
 use crate::address::{AddressError, parse_address};
-use directory::GROUPS_MAX;
-use diskgroup::GroupSpec;
+use directory::{ClusterKind, GROUPS_MAX};
+use diskgroup::{GroupKind, GroupSpec};
 use env::Address;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -69,6 +69,9 @@ pub struct HostConfig {
     /// etcd endpoints (`http://ip:port`) that the gateway uses; empty for the embedded directory.
     #[serde(default)]
     pub etcd: Vec<String>,
+    /// What the cluster's disk groups are: `all-flash` or `hybrid`; the directory says the same.
+    #[serde(default)]
+    pub kind: ClusterKind,
     /// Its disk groups; may be empty (a host that only serves volumes).
     #[serde(default)]
     pub groups: Vec<GroupConfig>,
@@ -104,6 +107,12 @@ impl HostConfig {
             ensure(is_known, "tuning.magnetic", "names a device that is in none of the groups")?;
         }
         self.tuning.check()
+    }
+
+    /// What a disk group of this host is.
+    #[must_use]
+    pub fn group_kind(&self) -> GroupKind {
+        self.tuning.group_kind(self.kind)
     }
 
     fn check_groups(&self) -> Result<(), ConfigError> {
@@ -181,6 +190,8 @@ pub struct Tuning {
     pub scrub_period_hours: u64,
     /// Most bytes per second that scrub reads, per disk group.
     pub scrub_bytes_per_second: u64,
+    /// Percent of a new cache device that a hybrid group uses as its read cache.
+    pub read_cache_percent: u8,
     /// Percent of a capacity device's space from which on `gabion status` warns.
     pub space_warn_percent: u8,
     /// Percent of a capacity device's space from which on it takes no components of new volumes.
@@ -199,6 +210,7 @@ impl Default for Tuning {
             stall_ms: 2000,
             scrub_period_hours: 7 * 24,
             scrub_bytes_per_second: 8 << 20,
+            read_cache_percent: 70,
             space_warn_percent: 80,
             space_full_percent: 90,
             magnetic: Vec::new(),
@@ -207,6 +219,16 @@ impl Default for Tuning {
 }
 
 impl Tuning {
+    /// What a disk group of a cluster is.
+    #[must_use]
+    pub fn group_kind(&self, kind: ClusterKind) -> GroupKind {
+        let read_cache_percent = self.read_cache_percent;
+        match kind {
+            ClusterKind::AllFlash => GroupKind::AllFlash,
+            ClusterKind::Hybrid => GroupKind::Hybrid { read_cache_percent },
+        }
+    }
+
     fn check(&self) -> Result<(), ConfigError> {
         let stall = (STALL_MS_MIN..=STALL_MS_MAX).contains(&self.stall_ms);
         ensure(stall, "tuning.stall_ms", "is not between 50 and 600000")?;
@@ -217,6 +239,8 @@ impl Tuning {
         let rate = SCRUB_RATES.contains(&self.scrub_bytes_per_second);
         let rule = "is not between 65536 and 17179869184";
         ensure(rate, "tuning.scrub_bytes_per_second", rule)?;
+        let part = (1..=90).contains(&self.read_cache_percent);
+        ensure(part, "tuning.read_cache_percent", "is not between 1 and 90")?;
         let full = (1..=100).contains(&self.space_full_percent);
         ensure(full, "tuning.space_full_percent", "is not between 1 and 100")?;
         let warn = (1..=self.space_full_percent).contains(&self.space_warn_percent);
@@ -242,6 +266,7 @@ mod tests {
             control: "unix:/run/gabion/control.sock".to_owned(),
             directory: "unix:/run/gabion/directory.sock".to_owned(),
             etcd: vec!["http://10.0.0.1:2379".to_owned()],
+            kind: ClusterKind::AllFlash,
             groups: vec![group(0), group(1)],
             tuning: Tuning::default(),
         }
@@ -278,6 +303,7 @@ mod tests {
             space_full_percent,
             ..Tuning::default()
         };
+        let read_cache = |read_cache_percent| Tuning { read_cache_percent, ..Tuning::default() };
         let long = format!("unix:/{}", "a".repeat(600));
         let bad = [
             ("id", HostConfig { id: 0, ..good() }),
@@ -300,6 +326,8 @@ mod tests {
             ("space_warn", HostConfig { tuning: space(0, 90), ..good() }),
             ("space_warn", HostConfig { tuning: space(91, 90), ..good() }),
             ("io_timeout", HostConfig { tuning: tuning(2000, u64::MAX), ..good() }),
+            ("read_cache", HostConfig { tuning: read_cache(0), ..good() }),
+            ("read_cache", HostConfig { tuning: read_cache(91), ..good() }),
             ("scrub_period_hours", HostConfig { tuning: scrub(0, 1 << 20), ..good() }),
             ("scrub_period_hours", HostConfig { tuning: scrub(u64::MAX, 1 << 20), ..good() }),
             ("scrub_bytes", HostConfig { tuning: scrub(1, 0), ..good() }),

@@ -48,6 +48,9 @@ pub enum Command {
         /// Devices may hold data, which is lost.
         #[serde(default)]
         wipe: bool,
+        /// Also devices that do not fit by what the operating system says of them.
+        #[serde(default)]
+        ignore_device_kind: bool,
     },
     /// Adds an empty capacity device to a disk group.
     GroupExtend {
@@ -61,6 +64,9 @@ pub enum Command {
         /// The device may hold data, which is lost.
         #[serde(default)]
         wipe: bool,
+        /// Also a device that does not fit by what the operating system says of it.
+        #[serde(default)]
+        ignore_device_kind: bool,
     },
     /// Takes a disk group out of service.
     GroupClose {

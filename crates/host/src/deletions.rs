@@ -71,7 +71,7 @@ impl Deletions {
 mod tests {
     use super::*;
     use crate::simulated::{address, with_directory};
-    use directory::{ClusterRecord, Transaction, cluster_key};
+    use directory::{ClusterKind, ClusterRecord, Transaction, cluster_key};
 
     fn gather(
         env: &Env,
@@ -87,7 +87,8 @@ mod tests {
     }
 
     async fn found(directory: &Directory) {
-        let record = ClusterRecord { id: 7, name: "gabion".to_owned() };
+        let record =
+            ClusterRecord { id: 7, name: "gabion".to_owned(), kind: ClusterKind::AllFlash };
         let put = Transaction::new().put(cluster_key(), record.encode());
         directory.transact(put).await.expect("it lands");
     }

@@ -3,15 +3,18 @@
 
 use crate::config::{GroupConfig, Tuning};
 use crate::control::Command;
+use crate::devices::check_devices;
 use crate::operations::{Operations, Outcome, failed, usage};
 use crate::report::{
-    DeviceKind, DeviceReport, GroupDetail, GroupReport, HeldReport, Role, SpaceReport,
+    DeviceKind, DeviceReport, GroupDetail, GroupReport, HeldReport, ReadCacheReport, Role,
+    SpaceReport,
 };
 use crate::storage::{Closed, Serving, Slot, State, StorageError};
 use base::{CHUNK_SIZE, ComponentId, GroupId, Map, ObjectId, SECTOR_SIZE, format_size};
 use directory::ComponentState;
 use diskgroup::{
-    ComponentInfo, CreateSizes, DeviceRole, DeviceStatus, GroupSpec, GroupStatus, Limit, Space,
+    ComponentInfo, CreateSizes, DeviceRole, DeviceStatus, GroupKind, GroupSpec, GroupStatus, Limit,
+    Space,
 };
 use std::fmt;
 use std::rc::Rc;
@@ -118,6 +121,7 @@ impl Operations {
             buffer_fill: status.buffer_fill,
             buffer_bytes: status.buffer_bytes,
             appended_bytes: status.appended_bytes,
+            read_cache: read_cache(&status),
             limited_by: limited_by(&status),
             writes_waiting: pressure.waiting,
             oldest_entry_seconds: pressure.oldest.map(|age| age.as_secs_f64()),
@@ -170,6 +174,7 @@ impl Operations {
             buffer_fill: 0.0,
             buffer_bytes: 0,
             appended_bytes: 0,
+            read_cache: None,
             limited_by: String::new(),
             writes_waiting: 0,
             oldest_entry_seconds: None,
@@ -192,15 +197,19 @@ impl Operations {
     pub(crate) async fn change_group(&self, command: Command) -> Outcome<GroupConfig> {
         let sizes = |bytes: u64| CreateSizes { cache: bytes, capacity: bytes };
         let spec = match command {
-            Command::GroupCreate { cache, capacity, create_bytes, wipe } => {
+            Command::GroupCreate { cache, capacity, create_bytes, wipe, ignore_device_kind } => {
                 let group = GroupConfig { cache, capacity };
                 group.check().map_err(usage)?;
+                self.check_devices(&group, ignore_device_kind)?;
                 let spec = GroupSpec::from(group);
                 let made = self.storage.create(&spec, create_bytes.map(sizes), wipe).await;
                 made.map_err(failed)?;
                 spec
             }
-            Command::GroupExtend { group, device, create_bytes, wipe } => {
+            Command::GroupExtend { group, device, create_bytes, wipe, ignore_device_kind } => {
+                let cache = self.storage.find(&group).map_err(failed)?.spec.cache;
+                let capacity = vec![device.clone()];
+                self.check_devices(&GroupConfig { cache, capacity }, ignore_device_kind)?;
                 let extended = self.storage.extend(&group, &device, create_bytes, wipe).await;
                 extended.map_err(failed)?
             }
@@ -220,6 +229,13 @@ impl Operations {
             _ => return Err(failed("not a command about disk groups")),
         };
         Ok(GroupConfig { cache: spec.cache, capacity: spec.capacity })
+    }
+
+    fn check_devices(&self, group: &GroupConfig, is_ignored: bool) -> Outcome<()> {
+        if is_ignored {
+            return Ok(());
+        }
+        check_devices(self.kind, group, |path| self.hardware.of(path)).map_err(failed)
     }
 
     /// Refuses where a volume would stop with a group: the only copy of a part that is whole and
@@ -308,6 +324,18 @@ fn kind(hardware: &Hardware, is_file: bool) -> DeviceKind {
 }
 
 /// What limits the writes of a group, in a word or two.
+fn read_cache(status: &GroupStatus) -> Option<ReadCacheReport> {
+    let cache = &status.read_cache;
+    (status.kind != GroupKind::AllFlash).then_some(ReadCacheReport {
+        size_bytes: cache.bytes,
+        used_bytes: cache.lines_used * CHUNK_SIZE,
+        hits: cache.hits,
+        misses: cache.misses,
+        bypassed_bytes: cache.bypassed_bytes,
+        rotten_blocks: cache.rotten_blocks,
+    })
+}
+
 fn limited_by(status: &GroupStatus) -> String {
     match status.pressure.limit {
         Limit::Nothing => "nothing".to_owned(),

@@ -10,6 +10,7 @@ mod config;
 mod control;
 mod copies;
 mod deletions;
+mod devices;
 mod exports;
 mod groups;
 mod membership;
@@ -30,13 +31,16 @@ pub use address::{AddressError, format_address, parse_address};
 pub use config::{ConfigError, GroupConfig, HostConfig, Tuning};
 pub use control::{Command, ErrorKind, Failure, Reply, call};
 pub use copies::only_copies;
+pub use devices::{DeviceRefused, check_devices};
+pub use directory::ClusterKind;
 pub use exports::{Attached, Exports};
 pub use groups::{Hardware, HardwareOf};
 pub use node::{Node, NodeOptions, StartError};
-pub use register::{RegisterError, found, register};
+pub use register::{RegisterError, cluster_kind, found, register};
 pub use report::{
     ComponentReport, DeviceKind, DeviceReport, GroupDetail, GroupReport, Health, HeldReport,
-    HostReport, HostState, Role, ScrubReport, SpaceReport, StatusReport, VolumeReport,
+    HostReport, HostState, ReadCacheReport, Role, ScrubReport, SpaceReport, StatusReport,
+    VolumeReport,
 };
 pub use scrub::ScrubOptions;
 pub use storage::{Closed, StorageError};

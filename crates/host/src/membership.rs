@@ -3,7 +3,9 @@
 
 use crate::node::StartError;
 use base::{HostId, Incarnation};
-use directory::{ClusterRecord, Directory, DirectoryError, Expect, HostRecord, Transaction};
+use directory::{
+    ClusterKind, ClusterRecord, Directory, DirectoryError, Expect, HostRecord, Transaction,
+};
 use env::Env;
 use std::time::Duration;
 use tracing::warn;
@@ -20,17 +22,22 @@ fn incarnation_key(host: HostId) -> String {
 pub(crate) async fn check_cluster(
     env: &Env,
     directory: &Directory,
-    wanted: u64,
+    (wanted, kind): (u64, ClusterKind),
 ) -> Result<(), StartError> {
     loop {
         match directory.get(&directory::cluster_key()).await {
             Ok(Some(entry)) => {
                 let record = ClusterRecord::decode(&entry.value);
-                let found = record.map_err(|_| StartError::ClusterRecord)?.id;
-                if found == wanted {
-                    return Ok(());
+                let record = record.map_err(|_| StartError::ClusterRecord)?;
+                let found = record.id;
+                if found != wanted {
+                    return Err(StartError::OtherCluster { found, wanted });
                 }
-                return Err(StartError::OtherCluster { found, wanted });
+                if record.kind != kind {
+                    let (found, wanted) = (record.kind.name(), kind.name());
+                    return Err(StartError::OtherKind { found, wanted });
+                }
+                return Ok(());
             }
             Ok(None) => return Err(StartError::DirectoryLost),
             Err(error) => {

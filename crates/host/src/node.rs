@@ -13,10 +13,10 @@ use crate::storage::{self, State, Storage, StorageError, StorageOptions};
 use crate::view::{ObjectChange, View};
 use crate::{alive, cleanup, membership, orphans, reserves};
 use base::HostId;
-use directory::{Directory, HostRecord, LeaseId, RecordError, WatchEvent};
+use directory::{ClusterKind, Directory, HostRecord, LeaseId, RecordError, WatchEvent};
 use diskgroup::{DiskGroup, GroupError, GroupOptions};
 use env::{Address, Env, IoError, Notify, TaskSet};
-use object::{Disks, ObjectOptions, Objects};
+use object::{Disks, ObjectOptions, Objects, ReadFrom};
 use peer::{PeerId, Peers};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -62,6 +62,16 @@ pub enum StartError {
         found: u64,
         /// In the configuration.
         wanted: u64,
+    },
+    /// the directory's cluster has other disk groups
+    #[error(
+        "the cluster is {found}, this host's host.toml says kind = \"{wanted}\": make them agree"
+    )]
+    OtherKind {
+        /// In the directory.
+        found: &'static str,
+        /// In the configuration.
+        wanted: &'static str,
     },
     /// an empty directory
     #[error(
@@ -116,16 +126,20 @@ impl Node {
         let me = HostId(config.id);
         let full_percent = config.tuning.space_full_percent;
         let group_options = GroupOptions { full_percent, ..options.group.clone() };
-        let opened = storage::open_all(env, &config.groups, &group_options).await;
+        let opened = storage::open_all(env, config, &group_options).await;
         let disks = disks(&opened)?;
         let record = host_record(config, &disks.open());
         record.check().map_err(StartError::Record)?;
-        membership::check_cluster(env, &directory, config.cluster).await?;
+        membership::check_cluster(env, &directory, (config.cluster, config.kind)).await?;
         let incarnation = membership::next_incarnation(env, &directory, me).await;
         let me = PeerId { host: me, incarnation };
         let peers = Peers::new(env, me, config.cluster, Rc::new(peer::NotReady));
         let mut object_options = options.object.clone();
         object_options.stall = Duration::from_millis(config.tuning.stall_ms);
+        object_options.read_from = match config.kind {
+            ClusterKind::AllFlash => ReadFrom::Nearest,
+            ClusterKind::Hybrid => ReadFrom::Chosen,
+        };
         let objects =
             Objects::new(env, me, directory.clone(), peers.clone(), disks, object_options);
         let bad_address = |source| StartError::Listen { address: config.peer.clone(), source };
@@ -136,6 +150,7 @@ impl Node {
         let exports = Exports::new(env, &objects, &view, io_timeout);
         let storage_options = StorageOptions {
             group: group_options,
+            kind: config.group_kind(),
             scrub: options.scrub,
             scrub_rate: config.tuning.scrub_bytes_per_second,
             scrub_period: Duration::from_secs(config.tuning.scrub_period_hours * 3600),
@@ -274,6 +289,7 @@ impl Node {
         let operations = Operations {
             env: self.env.clone(),
             me,
+            kind: config.kind,
             directory: self.directory.clone(),
             objects: self.objects.clone(),
             storage: self.storage.clone(),

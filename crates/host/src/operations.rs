@@ -11,7 +11,9 @@ use crate::report::{
 use crate::storage::{Slot, State, Storage};
 use crate::view::View;
 use base::{ComponentId, HostId};
-use directory::{ComponentRecord, ComponentState, Directory, ObjectRecord, VolumeRecord};
+use directory::{
+    ClusterKind, ComponentRecord, ComponentState, Directory, ObjectRecord, VolumeRecord,
+};
 use env::{Env, Notify};
 use object::Objects;
 use serde::Serialize;
@@ -20,6 +22,7 @@ use serde::Serialize;
 pub(crate) struct Operations {
     pub(crate) env: Env,
     pub(crate) me: HostId,
+    pub(crate) kind: ClusterKind,
     pub(crate) directory: Directory,
     pub(crate) objects: Objects,
     pub(crate) storage: Storage,

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
     use crate::simulated::with_directory;
     use base::{ComponentId, GroupId, HostId, Lsn, ObjectId, Seat, Term, Version};
-    use directory::{ClusterRecord, ComponentRecord, ComponentState, object_key};
+    use directory::{ClusterKind, ClusterRecord, ComponentRecord, ComponentState, object_key};
 
     const CLUSTER: u64 = 7;
     const VOLUME: VolumeId = VolumeId(9);
@@ -145,7 +145,8 @@ mod tests {
 
     /// A cluster with 200 objects of a volume that is not there and one of a volume that is.
     async fn littered(directory: &Directory) {
-        let record = ClusterRecord { id: CLUSTER, name: "gabion".to_owned() };
+        let record =
+            ClusterRecord { id: CLUSTER, name: "gabion".to_owned(), kind: ClusterKind::AllFlash };
         put(directory, Transaction::new().put(directory::cluster_key(), record.encode())).await;
         let other = VolumeId(10);
         let kept = (object(1000, other), volume(other, 1000));

@@ -2,7 +2,9 @@
 //! Entering a cluster of several machines: a new cluster's record, a new host's number.
 
 use base::HostId;
-use directory::{ClusterRecord, Directory, DirectoryError, Expect, HostRecord, Transaction};
+use directory::{
+    ClusterKind, ClusterRecord, Directory, DirectoryError, Expect, HostRecord, Transaction,
+};
 use env::{Address, Env};
 use thiserror::Error;
 
@@ -32,8 +34,23 @@ pub enum RegisterError {
     Contended,
 }
 
-/// Makes the cluster (`is_first`) or finds it, and takes the next host number for `name`. Returns
-/// the cluster's id and the number. Nothing changes when it fails.
+/// What the cluster of a directory is; `None` where there is no cluster yet.
+///
+/// # Errors
+/// [`RegisterError::Directory`], [`RegisterError::Malformed`].
+pub async fn cluster_kind(
+    env: &Env,
+    directory: Address,
+) -> Result<Option<ClusterKind>, RegisterError> {
+    let directory = Directory::connect(env, directory);
+    let key = directory::cluster_key();
+    let Some(entry) = directory.get(&key).await? else { return Ok(None) };
+    let record = ClusterRecord::decode(&entry.value);
+    Ok(Some(record.map_err(|_| RegisterError::Malformed(key))?.kind))
+}
+
+/// Makes the cluster, of the kind `new`, or finds it, and takes the next host number for `name`.
+/// Returns the cluster's id and the number. Nothing changes when it fails.
 ///
 /// # Errors
 /// [`RegisterError`].
@@ -42,11 +59,11 @@ pub async fn register(
     directory: Address,
     name: &str,
     peer_address: &str,
-    is_first: bool,
+    new: Option<ClusterKind>,
 ) -> Result<(u64, u32), RegisterError> {
     let directory = Directory::connect(env, directory);
     for _ in 0..ATTEMPTS_MAX {
-        if let Some(registered) = attempt(env, &directory, name, peer_address, is_first).await? {
+        if let Some(registered) = attempt(env, &directory, name, peer_address, new).await? {
             return Ok(registered);
         }
     }
@@ -58,17 +75,22 @@ pub async fn register(
 ///
 /// # Errors
 /// [`RegisterError`]; [`RegisterError::ClusterExists`] where another cluster's record stands.
-pub async fn found(env: &Env, directory: Address, id: u64) -> Result<(), RegisterError> {
+pub async fn found(
+    env: &Env,
+    directory: Address,
+    id: u64,
+    kind: ClusterKind,
+) -> Result<(), RegisterError> {
     let directory = Directory::connect(env, directory);
     let key = directory::cluster_key();
     for _ in 0..ATTEMPTS_MAX {
         if let Some(entry) = directory.get(&key).await? {
             let record = ClusterRecord::decode(&entry.value);
             let record = record.map_err(|_| RegisterError::Malformed(key.clone()))?;
-            let is_ours = record.id == id;
+            let is_ours = record.id == id && record.kind == kind;
             return if is_ours { Ok(()) } else { Err(RegisterError::ClusterExists) };
         }
-        let record = ClusterRecord { id, name: "gabion".to_owned() };
+        let record = ClusterRecord { id, name: "gabion".to_owned(), kind };
         let put = Transaction::new().expect(key.clone(), Expect::Absent);
         // Won, lost or unknown: the next look tells.
         let _ = directory.transact(put.put(key.clone(), record.encode())).await;
@@ -81,18 +103,19 @@ async fn attempt(
     directory: &Directory,
     name: &str,
     peer_address: &str,
-    is_first: bool,
+    new: Option<ClusterKind>,
 ) -> Result<Option<(u64, u32)>, RegisterError> {
     let key = directory::cluster_key();
     let mut transaction = Transaction::default();
-    let cluster = match (directory.get(&key).await?, is_first) {
-        (Some(_), true) => return Err(RegisterError::ClusterExists),
-        (None, false) => return Err(RegisterError::NoCluster),
-        (Some(entry), false) => {
+    let cluster = match (directory.get(&key).await?, new) {
+        (Some(_), Some(_)) => return Err(RegisterError::ClusterExists),
+        (None, None) => return Err(RegisterError::NoCluster),
+        (Some(entry), None) => {
             ClusterRecord::decode(&entry.value).map_err(|_| RegisterError::Malformed(key))?
         }
-        (None, true) => {
-            let record = ClusterRecord { id: env.random(), name: "gabion".to_owned() };
+        (None, Some(kind)) => {
+            let id = env.random();
+            let record = ClusterRecord { id, name: "gabion".to_owned(), kind };
             transaction.compare.push((key.clone(), Expect::Absent));
             transaction.puts.push((key, record.encode(), None));
             record

@@ -87,6 +87,9 @@ pub struct GroupReport {
     /// Bytes of the write buffer.
     #[serde(default)]
     pub buffer_bytes: u64,
+    /// Its read cache, where it is a hybrid group.
+    #[serde(default)]
+    pub read_cache: Option<ReadCacheReport>,
     /// Bytes that components on it were given to write since its host was started, copies of a
     /// resync included.
     #[serde(default)]
@@ -114,6 +117,24 @@ pub struct GroupReport {
     /// Its devices, the cache device first.
     #[serde(default)]
     pub devices: Vec<DeviceReport>,
+}
+
+/// The read cache of a hybrid group. Reads are counted since it was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadCacheReport {
+    /// Bytes that it can hold.
+    pub size_bytes: u64,
+    /// Bytes of the regions of 1 MiB that something is held of.
+    pub used_bytes: u64,
+    /// Reads that it served.
+    pub hits: u64,
+    /// Reads that went to capacity.
+    pub misses: u64,
+    /// Bytes of sequential reads, which go round it.
+    pub bypassed_bytes: u64,
+    /// Blocks of 4 KiB that the cache device did not give as they were; they were read from
+    /// capacity.
+    pub rotten_blocks: u64,
 }
 
 /// Scrub of one capacity device. Counts are blocks of 4 KiB, since the host's start.

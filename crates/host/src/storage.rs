@@ -6,13 +6,15 @@
 //! was not there is tried again now and then, for devices come back.
 
 use crate::alive::Room;
-use crate::config::{CAPACITY_DEVICES_MAX, GroupConfig};
+use crate::config::{CAPACITY_DEVICES_MAX, HostConfig};
 use crate::membership;
 use crate::scrub::{ScrubOptions, Scrubber};
 use crate::view::View;
 use base::{CHUNK_SIZE, ComponentId, GroupId, Map};
 use directory::{Directory, GROUPS_MAX, GroupRecord, HostRecord};
-use diskgroup::{ComponentInfo, CreateSizes, DiskGroup, GroupError, GroupOptions, GroupSpec};
+use diskgroup::{
+    ComponentInfo, CreateSizes, DiskGroup, GroupError, GroupKind, GroupOptions, GroupSpec,
+};
 use env::{Env, IoError, Notify, Semaphore, Task, join_all};
 use object::Objects;
 use std::cell::RefCell;
@@ -132,6 +134,8 @@ pub(crate) struct Slot {
 #[derive(Clone)]
 pub(crate) struct StorageOptions {
     pub(crate) group: GroupOptions,
+    /// What all groups of the cluster are.
+    pub(crate) kind: GroupKind,
     pub(crate) scrub: ScrubOptions,
     /// Most bytes per second of scrub.
     pub(crate) scrub_rate: u64,
@@ -162,14 +166,15 @@ pub(crate) type Opened = (GroupSpec, Result<DiskGroup, GroupError>);
 /// Opens all groups of a configuration, each on its own.
 pub(crate) async fn open_all(
     env: &Env,
-    groups: &[GroupConfig],
+    config: &HostConfig,
     options: &GroupOptions,
 ) -> Vec<Opened> {
-    let opening = groups.iter().map(|group| {
+    let kind = config.group_kind();
+    let opening = config.groups.iter().map(|group| {
         let spec = GroupSpec::from(group.clone());
         let (env, options) = (env.clone(), options.clone());
         async move {
-            let opened = open_group(&env, &spec, &options).await;
+            let opened = open_group(&env, &spec, &options, kind).await;
             (spec, opened)
         }
     });
@@ -182,6 +187,7 @@ async fn open_group(
     env: &Env,
     spec: &GroupSpec,
     options: &GroupOptions,
+    kind: GroupKind,
 ) -> Result<DiskGroup, GroupError> {
     let begun = env.now();
     loop {
@@ -190,6 +196,10 @@ async fn open_group(
                 if env.now().since(begun) < BUSY_MAX =>
             {
                 env.sleep(BUSY_RETRY).await;
+            }
+            Ok(group) if !kind.is_same(group.status().kind) => {
+                let device = spec.cache.clone();
+                return Err(GroupError::WrongKind { device, wanted: kind.name() });
             }
             opened => return opened,
         }
@@ -369,7 +379,7 @@ impl Storage {
         }
         let env = &self.0.env;
         let id = GroupId(env.random());
-        DiskGroup::format(env, spec, sizes, wipe, id).await?;
+        DiskGroup::format_with(env, spec, sizes, wipe, id, self.0.options.kind).await?;
         let state = State::closed(Closed::Changing);
         self.0.slots.borrow_mut().push(Slot { spec: spec.clone(), id: None, state });
         self.0.objects.expect_group();
@@ -502,7 +512,7 @@ impl Inner {
 
     /// Opens a group that is out of service.
     async fn start(&self, old: &GroupSpec, spec: &GroupSpec) -> Result<(), StorageError> {
-        let opened = open_group(&self.env, spec, &self.options.group).await;
+        let opened = open_group(&self.env, spec, &self.options.group, self.options.kind).await;
         let result = match opened {
             Ok(group) => {
                 self.objects.add_group(group.clone());

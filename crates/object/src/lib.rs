@@ -22,5 +22,5 @@ mod takeover;
 
 pub use disks::Disks;
 pub use objects::{ComponentStatus, ObjectError, ObjectStatus, Objects, ReadData, reserve_chunks};
-pub use options::{Mutations, ObjectOptions};
+pub use options::{Mutations, ObjectOptions, ReadFrom};
 pub use requests::WriteRequest;

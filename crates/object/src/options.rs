@@ -38,8 +38,21 @@ pub struct ObjectOptions {
     pub damping: Duration,
     /// How long the first host waits before it adopts an object whose owner is gone.
     pub adopt_after: Duration,
+    /// From which of its active copies a range is read.
+    pub read_from: ReadFrom,
     /// Switches for tests that must fail.
     pub mutations: Mutations,
+}
+
+/// From which of its active copies an owner reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadFrom {
+    /// From the copy on its own host where there is one: nothing crosses the network.
+    #[default]
+    Nearest,
+    /// Each region of 1 MiB from one copy, always the same: the read caches of the hosts do not
+    /// hold the same data twice (hybrid groups).
+    Chosen,
 }
 
 impl Default for ObjectOptions {
@@ -59,6 +72,7 @@ impl Default for ObjectOptions {
             commit_idle: Duration::from_millis(100),
             damping: Duration::from_secs(1),
             adopt_after: Duration::from_secs(3),
+            read_from: ReadFrom::default(),
             mutations: Mutations::default(),
         }
     }

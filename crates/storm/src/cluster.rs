@@ -5,7 +5,7 @@ use crate::mutation::Mutation;
 use crate::plan::Plan;
 use crate::records::Records;
 use base::{GroupId, Map};
-use diskgroup::{CreateSizes, DiskGroup, GroupError, GroupSpec};
+use diskgroup::{CreateSizes, DiskGroup, GroupError, GroupShape, GroupSpec};
 use env::{Address, Env, TaskSet};
 use host::{Command, GroupConfig, HostConfig, Node, NodeOptions, Reply, StorageError, Tuning};
 use sim::{HostKey, World, WorldOptions};
@@ -86,7 +86,7 @@ impl Cluster {
 
     /// Starts the directory's process; its content outlives it.
     pub fn boot_directory(&self) {
-        let backend = Rc::clone(&self.records);
+        let (backend, kind) = (Rc::clone(&self.records), self.plan.kind);
         let faults = self.plan.directory;
         self.world.boot(self.directory, move |env: Env| {
             Box::pin(async move {
@@ -94,7 +94,9 @@ impl Cluster {
                 let inner = env.clone();
                 let _founding = env.spawn("found", async move {
                     // Where the answer got lost it is asked again: founding twice changes nothing.
-                    while let Err(error) = host::found(&inner, directory_address(), CLUSTER).await {
+                    while let Err(error) =
+                        host::found(&inner, directory_address(), CLUSTER, kind).await
+                    {
                         tracing::info!(?error, "not founded");
                         inner.sleep(RESTART_PAUSE).await;
                     }
@@ -125,6 +127,7 @@ impl Cluster {
         let drift = self.plan.drift_ppm.get(index).copied().unwrap_or(0);
         let place = Rc::clone(&machine.node);
         let segment_size = self.plan.segment_size;
+        let shape = GroupShape { kind: config.group_kind(), segment_size };
         let unformatted = Rc::clone(&machine.unformatted);
         machine.boots.set(machine.boots.get() + 1);
         let sizes = self.plan.sizes;
@@ -134,7 +137,7 @@ impl Cluster {
                     let new = unformatted.borrow().get(&group.cache).copied();
                     if let Some(new) = new {
                         let id = GroupId((u64::from(config.id) * 16 + number) << 16);
-                        format_group(&env, group, new, id, sizes, segment_size).await;
+                        format_group(&env, group, new, id, sizes, shape).await;
                         unformatted.borrow_mut().remove(&group.cache);
                     }
                 }
@@ -165,10 +168,12 @@ impl Cluster {
             control: "unix:/control.sock".to_owned(),
             directory: format!("tcp:{}:{PORT}", ip(100)),
             etcd: Vec::new(),
+            kind: self.plan.kind,
             groups: (0..self.plan.groups).map(|group| self.group(group)).collect(),
             tuning: Tuning {
                 io_timeout_seconds: 60,
                 stall_ms: u64::try_from(self.plan.object.stall.as_millis()).unwrap_or(2000),
+                read_cache_percent: self.plan.read_cache_percent,
                 ..Tuning::default()
             },
         }
@@ -264,17 +269,15 @@ async fn format_group(
     new: New,
     id: GroupId,
     sizes: CreateSizes,
-    segment_size: u64,
+    shape: GroupShape,
 ) {
     let spec = GroupSpec { cache: group.cache.clone(), capacity: group.capacity.clone() };
     // Where power failed half-way it is begun anew.
     loop {
         let made = match new {
-            New::All => {
-                DiskGroup::format_with(env, &spec, Some(sizes), true, id, segment_size).await
-            }
+            New::All => DiskGroup::format_with(env, &spec, Some(sizes), true, id, shape).await,
             New::Cache => {
-                let replaced = DiskGroup::replace_cache_with(env, &spec, None, true, segment_size);
+                let replaced = DiskGroup::replace_cache_with(env, &spec, None, true, shape);
                 replaced.await.map(drop)
             }
             New::Capacity(at) => DiskGroup::replace_capacity(env, &spec, at, None, true).await,

@@ -8,7 +8,7 @@ use crate::story::Story;
 use base::Rng;
 use directory::ServerFaults;
 use diskgroup::{CreateSizes, GroupOptions};
-use host::ScrubOptions;
+use host::{ClusterKind, ScrubOptions};
 use object::ObjectOptions;
 use sim::QuirkModel;
 use std::time::Duration;
@@ -45,6 +45,10 @@ pub struct Plan {
     /// Groups with devices that failed are opened again by their running host, which else is
     /// started anew.
     pub opens_in_place: bool,
+    /// What the cluster's disk groups are.
+    pub kind: ClusterKind,
+    /// Percent of the cache devices that keeps what is read, in a hybrid cluster.
+    pub read_cache_percent: u8,
     /// Size of a segment of the write buffer, bytes: holds the largest append.
     pub segment_size: u64,
     /// Sizes of the devices.
@@ -78,12 +82,12 @@ pub struct VolumePlan {
     pub clients: Vec<usize>,
 }
 
-/// The first seed with the faults that came late.
-const LATE_FAULTS_FIRST: u64 = 160_000_000;
+/// The first seed with what came when seeds had been kept that once found something.
+const LATE_FIRST: u64 = 160_000_000;
 
 fn weights(rng: &mut Rng, seed: u64) -> Weights {
     let weights = Weights::draw(rng);
-    match seed >= LATE_FAULTS_FIRST {
+    match seed >= LATE_FIRST {
         true => weights.with_late(&mut Rng::stream(seed, 11)),
         false => weights,
     }
@@ -145,6 +149,11 @@ impl Plan {
         if let Some(last) = volumes.last_mut() {
             last.reserve_percent = [0, 0, 50, 100][late.below(4) as usize];
         }
+        // A hybrid group needs room for its read cache.
+        let (kind, more) = match seed >= LATE_FIRST && late.below(2) == 0 {
+            true => (ClusterKind::Hybrid, 24),
+            false => (ClusterKind::AllFlash, 0),
+        };
         let step_ms = if is_slow { 1000 << rng.below(5) } else { 100 << rng.below(6) };
         let rounds = 1 + rng.below(if hosts > 6 { 2 } else { 4 });
         Self {
@@ -158,10 +167,12 @@ impl Plan {
             steps: 5 + rng.below(20) as u32,
             step_max: Duration::from_millis(step_ms),
             weights: weights(&mut rng, seed),
-            opens_in_place: seed >= LATE_FAULTS_FIRST && late.below(2) == 0,
+            opens_in_place: seed >= LATE_FIRST && late.below(2) == 0,
+            kind,
+            read_cache_percent: [5, 20, 40, 50][late.below(4) as usize],
             segment_size: 2 << 20,
             sizes: CreateSizes {
-                cache: (20 + rng.below(40)) << 20,
+                cache: (20 + rng.below(40) + more) << 20,
                 capacity: (96 + rng.below(160)) << 20,
             },
             group: group_options(&mut rng),

@@ -4,8 +4,8 @@
 
 use super::keys::parse_hex;
 use super::{
-    AliveRecord, ClusterRecord, ComponentRecord, ComponentState, FORMAT, FORMAT_RESERVE,
-    GroupRecord, HostRecord, ObjectRecord, Owner, RecordError, VolumeRecord,
+    AliveRecord, ClusterKind, ClusterRecord, ComponentRecord, ComponentState, FORMAT, FORMAT_KIND,
+    FORMAT_RESERVE, GroupRecord, HostRecord, ObjectRecord, Owner, RecordError, VolumeRecord,
 };
 use base::{
     ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, Seat, Term, Version, VolumeId,
@@ -68,6 +68,8 @@ struct Cluster {
     format: u32,
     id: Hex,
     name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    kind: Option<ClusterKind>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -201,7 +203,19 @@ trait Stored: DeserializeOwned {
     }
 }
 
-impl Stored for Cluster {}
+impl Stored for Cluster {
+    const FORMATS: &[u32] = &[FORMAT, FORMAT_KIND];
+
+    fn check_format(&self) -> Result<(), RecordError> {
+        let is_right = match self.format {
+            FORMAT_KIND => self.kind.is_some_and(|kind| kind != ClusterKind::AllFlash),
+            _ => self.kind.is_none(),
+        };
+        let (field, rule) = ("kind", "does not belong to the record's format");
+        if is_right { Ok(()) } else { Err(RecordError::Invalid { field, rule }) }
+    }
+}
+
 impl Stored for Host {}
 impl Stored for Alive {}
 impl Stored for Object {}
@@ -252,13 +266,16 @@ codec!(ObjectRecord, Object);
 
 impl From<&ClusterRecord> for Cluster {
     fn from(r: &ClusterRecord) -> Self {
-        Self { format: FORMAT, id: Hex(r.id), name: r.name.clone() }
+        let kind = Some(r.kind).filter(|kind| *kind != ClusterKind::AllFlash);
+        // Older programs read what needs nothing newer.
+        let format = if kind.is_some() { FORMAT_KIND } else { FORMAT };
+        Self { format, id: Hex(r.id), name: r.name.clone(), kind }
     }
 }
 
 impl From<Cluster> for ClusterRecord {
     fn from(s: Cluster) -> Self {
-        Self { id: s.id.0, name: s.name }
+        Self { id: s.id.0, name: s.name, kind: s.kind.unwrap_or_default() }
     }
 }
 

@@ -60,11 +60,14 @@ const RESERVED_JSON: &str = include_str!("../../fixtures/volume-2.json");
 const HOST_JSON: &str = include_str!("../../fixtures/host-1.json");
 const ALIVE_JSON: &str = include_str!("../../fixtures/alive-1.json");
 const CLUSTER_JSON: &str = include_str!("../../fixtures/cluster-1.json");
+const HYBRID_JSON: &str = include_str!("../../fixtures/cluster-2.json");
 
 #[test]
 fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
     let alive = AliveRecord { incarnation: Incarnation(0x10), free_bytes: 4096 };
-    let cluster = ClusterRecord { id: 0xC1, name: "lab".to_owned() };
+    let kind = ClusterKind::AllFlash;
+    let cluster = ClusterRecord { id: 0xC1, name: "lab".to_owned(), kind };
+    let hybrid = ClusterRecord { kind: ClusterKind::Hybrid, ..cluster.clone() };
     let pairs = [
         (object().encode(), OBJECT_JSON),
         (volume().encode(), VOLUME_JSON),
@@ -72,6 +75,7 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
         (host().encode(), HOST_JSON),
         (alive.encode(), ALIVE_JSON),
         (cluster.encode(), CLUSTER_JSON),
+        (hybrid.encode(), HYBRID_JSON),
     ];
     for (written, fixture) in pairs {
         assert_eq!(String::from_utf8(written).unwrap(), fixture.trim_end());
@@ -82,6 +86,7 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
     assert_eq!(HostRecord::decode(HOST_JSON.as_bytes()).unwrap(), host());
     assert_eq!(AliveRecord::decode(ALIVE_JSON.as_bytes()).unwrap(), alive);
     assert_eq!(ClusterRecord::decode(CLUSTER_JSON.as_bytes()).unwrap(), cluster);
+    assert_eq!(ClusterRecord::decode(HYBRID_JSON.as_bytes()).unwrap(), hybrid);
 }
 
 /// Each replacement of one text in a good record must be refused.
@@ -153,6 +158,12 @@ fn what_is_not_exactly_a_record_is_refused() {
     assert_refused(HOST_JSON, HostRecord::decode, "tcp:", "udp:");
     assert_refused(HOST_JSON, HostRecord::decode, "\"id\":31", "\"id\":0");
     assert_refused(CLUSTER_JSON, ClusterRecord::decode, "\"c1\"", "\"0\"");
+    let edits = [("hybrid", "all-flash"), ("hybrid", "tape"), ("\"format\":2", "\"format\":1")];
+    for (from, to) in edits {
+        assert_refused(HYBRID_JSON, ClusterRecord::decode, from, to);
+    }
+    let (from, to) = ("\"lab\"", "\"lab\",\"kind\":\"hybrid\"");
+    assert_refused(CLUSTER_JSON, ClusterRecord::decode, from, to);
     assert!(ObjectRecord::decode(VOLUME_JSON.as_bytes()).is_err(), "a record of another kind");
     assert!(ObjectRecord::decode(&[0xFF, 0]).is_err());
 }

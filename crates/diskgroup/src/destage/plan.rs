@@ -133,7 +133,7 @@ impl State {
         });
     }
 
-    fn plan_block(
+    pub(super) fn plan_block(
         &mut self,
         found: &Found,
         device: usize,
@@ -178,6 +178,7 @@ impl State {
         batch.writes[device].push(BlockWrite {
             key,
             place,
+            source: batch.source,
             from: found.at + number * BLOCK_SIZE,
             crc: found.crcs[to_usize(number)],
             lsn: entry.lsn,

@@ -11,6 +11,8 @@ pub(super) struct Segment {
     pub(super) found: Vec<Found>,
     /// Entries above K that say whose effect they, or others with their lsn, are.
     pub(super) named: Vec<Entry>,
+    /// Blocks of it that were written together with those of others.
+    pub(super) written: i64,
 }
 
 /// Reads the segment behind the oldest one while that is destaged, so that destage never stands
@@ -49,7 +51,7 @@ pub(super) async fn read_back(inner: &Inner, segment: u64) -> Result<Segment, Gr
         got += part.len() as u64;
     }
     let (found, named) = parse(inner, segment, &bytes)?;
-    Ok(Segment { number: segment, bytes, found, named })
+    Ok(Segment { number: segment, bytes, found, named, written: 0 })
 }
 
 fn parse(

@@ -2,15 +2,16 @@
 //! Data to capacity, many writes in flight, at the pace that appends allow.
 
 use super::*;
+use crate::readcache::Update;
 
 type Writing = Pin<Box<dyn Future<Output = Result<(), IoError>>>>;
 
 /// Writes blocks to a device, neighbours merged, many in flight; those that were still live.
 pub(super) async fn write_data(
-    inner: &Inner,
+    inner: &Rc<Inner>,
     device: usize,
     writes: Vec<BlockWrite>,
-    bytes: &Buf,
+    sources: &[&[u8]],
 ) -> Result<Vec<BlockWrite>, GroupError> {
     let mut running: VecDeque<Writing> = VecDeque::new();
     let mut written = Vec::with_capacity(writes.len());
@@ -37,7 +38,7 @@ pub(super) async fn write_data(
             }
         }
         for part in contiguous(run) {
-            running.push_back(issue(inner, device, &part, bytes));
+            running.push_back(issue(inner, device, &part, sources));
             written.extend(part);
             let most = depth(inner);
             if running.len() >= most {
@@ -94,7 +95,7 @@ fn contiguous(run: Vec<BlockWrite>) -> Vec<Vec<BlockWrite>> {
     parts
 }
 
-fn issue(inner: &Inner, device: usize, part: &[BlockWrite], bytes: &Buf) -> Writing {
+fn issue(inner: &Rc<Inner>, device: usize, part: &[BlockWrite], sources: &[&[u8]]) -> Writing {
     let handle = &inner.devices[device];
     let (first, last) = (&part[0], &part[part.len() - 1]);
     let is_whole = first.is_fresh && handle.disk.info().is_file;
@@ -109,11 +110,27 @@ fn issue(inner: &Inner, device: usize, part: &[BlockWrite], bytes: &Buf) -> Writ
     for write in part {
         let at = to_usize((u64::from(write.block) - start) * BLOCK_SIZE);
         let from = to_usize(write.from);
-        buf[at..at + 4096].copy_from_slice(&bytes[from..from + 4096]);
+        buf[at..at + 4096].copy_from_slice(&sources[write.source][from..from + 4096]);
     }
     let offset =
         handle.layout.chunk_start + u64::from(first.chunk) * CHUNK_SIZE + start * BLOCK_SIZE;
-    Box::pin(handle.disk.write(offset, buf.freeze(), Durability::Cached))
+    let data = buf.freeze();
+    let write = handle.disk.write(offset, data.clone(), Durability::Cached);
+    // What stays in the read cache is written there as well, for whoever reads it next.
+    let update = match inner.is_hybrid && !first.is_fresh {
+        true => inner.update_line(Update {
+            device,
+            chunk: first.chunk,
+            first: first.block,
+            bytes: data,
+            crcs: part.iter().map(|write| write.crc).collect(),
+        }),
+        false => None,
+    };
+    match update {
+        None => Box::pin(write),
+        Some(update) => Box::pin(async move { join(write, Box::pin(update)).await.0 }),
+    }
 }
 
 async fn finish(inner: &Inner, device: usize, writing: Option<Writing>) -> Result<(), GroupError> {

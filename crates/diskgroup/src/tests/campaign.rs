@@ -20,6 +20,7 @@ pub(super) struct Setup {
     /// CRC pages in memory.
     pub(super) pages: usize,
     is_file: bool,
+    is_hybrid: bool,
     load: Load,
 }
 
@@ -30,12 +31,23 @@ impl Setup {
             segments: rng.between(6, 10),
             pages: [1, 2, 4, 64][rng.below(4) as usize],
             is_file: rng.below(2) == 0,
+            is_hybrid: false,
             load: Load::draw(rng),
         }
     }
 
     pub(super) fn cache_size(&self) -> u64 {
-        (1 << 20) + self.segments * (64 << 10)
+        // Nine tenths are read cache in a hybrid group: a few lines.
+        let parts = if self.is_hybrid { 10 } else { 1 };
+        (1 << 20) + self.segments * (64 << 10) * parts
+    }
+
+    fn shape(&self) -> GroupShape {
+        let kind = match self.is_hybrid {
+            true => GroupKind::Hybrid { read_cache_percent: 90 },
+            false => GroupKind::AllFlash,
+        };
+        GroupShape { kind, segment_size: 64 << 10 }
     }
 }
 
@@ -99,6 +111,10 @@ pub(super) struct Signs {
     /// Why it did not open, where that may be.
     pub(super) refused: RefCell<Option<GroupError>>,
     pub(super) bad: RefCell<Vec<(usize, SectorRange)>>,
+    /// Reads that the read cache served, of what outlived a restart.
+    pub(super) warm_hits: Cell<u64>,
+    /// Segments that were destaged together with others.
+    pub(super) gathered: Cell<u64>,
     /// Blocks that a scrub beside the load compared.
     pub(super) verified: Cell<u64>,
 }
@@ -119,7 +135,20 @@ pub(super) struct Case {
 impl Case {
     pub(super) fn new(seed: u64, mutations: Mutations) -> Self {
         let mut rng = Rng::stream(seed, 7);
-        let setup = Setup::draw(&mut rng);
+        let mut setup = Setup::draw(&mut rng);
+        // Drawn apart, so that a seed is otherwise the same with and without.
+        setup.is_hybrid = Rng::stream(seed, 8).below(2) == 0;
+        Self::of(seed, mutations, rng, setup)
+    }
+
+    /// A hybrid group, whatever the seed says.
+    pub(super) fn hybrid(seed: u64, mutations: Mutations) -> Self {
+        let mut rng = Rng::stream(seed, 7);
+        let setup = Setup { is_hybrid: true, ..Setup::draw(&mut rng) };
+        Self::of(seed, mutations, rng, setup)
+    }
+
+    fn of(seed: u64, mutations: Mutations, mut rng: Rng, setup: Setup) -> Self {
         let world = world(seed, &mut rng);
         let host = world.add_host("host", IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)));
         let twin = world.add_host("twin", IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)));
@@ -133,7 +162,7 @@ impl Case {
             Box::pin(async move {
                 let id = GroupId(5);
                 let spec = spec(devices);
-                let done = DiskGroup::format_with(&env, &spec, sizes, false, id, 64 << 10);
+                let done = DiskGroup::format_with(&env, &spec, sizes, false, id, setup.shape());
                 done.await.expect("a new group");
                 let group = DiskGroup::open(&env, &spec, options(mutations, setup.pages)).await;
                 let group = group.expect("an empty group opens");
@@ -167,6 +196,8 @@ impl Case {
         self.signs.may_be_bad.set(old.may_be_bad.get());
         self.signs.may_be_stale.set(old.may_be_stale.get());
         self.signs.verified.set(old.verified.get());
+        self.signs.warm_hits.set(old.warm_hits.get());
+        self.signs.gathered.set(old.gathered.get());
         if old.may_be_stale.get() {
             self.oracle.borrow_mut().forget_order();
         }
@@ -190,6 +221,9 @@ impl Case {
                 group.components().into_iter().for_each(|id| group.set_active(id, true));
                 *signs.group.borrow_mut() = Some(group.clone());
                 check_all(&group, &oracle, &signs).await;
+                if setup.is_hybrid {
+                    super::readcache::check_warm(&env, &group, &oracle, &signs).await;
+                }
                 signs.is_ready.set(true);
                 load(env, group, oracle, signs, setup.load, rng).await;
             })
@@ -283,7 +317,9 @@ impl Case {
 
     /// The life ends. After a power loss capacity is sometimes looked at alone.
     pub(super) fn end(&mut self) {
-        drop(self.signs.group.borrow_mut().take());
+        let group = self.signs.group.borrow_mut().take();
+        let gathered = group.map_or(0, |group| group.shared().state.borrow().counters.gathered);
+        self.signs.gathered.set(self.signs.gathered.get() + gathered);
         if self.rng.below(3) == 0 {
             return self.world.kill(self.host);
         }
@@ -331,17 +367,18 @@ impl Case {
             spec.capacity.push(path);
         }
         if self.rng.below(3) == 0 {
-            let spec = spec.clone();
+            let (spec, shape) = (spec.clone(), self.setup.shape());
             self.world.boot(self.twin, move |env| {
-                Box::pin(async move { drop(new_cache(&env, &spec).await) })
+                Box::pin(async move { drop(new_cache(&env, &spec, shape).await) })
             });
             self.world.run_for(Duration::from_micros(self.rng.between(1, 20_000)));
             self.world.crash(self.twin);
         }
         let (oracle, mutations) = (Rc::clone(&self.oracle), self.mutations);
+        let shape = self.setup.shape();
         self.world.boot(self.twin, move |env| {
             Box::pin(async move {
-                let replaced = new_cache(&env, &spec).await.expect("a new cache device");
+                let replaced = new_cache(&env, &spec, shape).await.expect("a new cache device");
                 assert!(replaced.kept >= COMPONENTS, "components are on capacity");
                 let opened = DiskGroup::open(&env, &spec, options(mutations, 4)).await;
                 let group = opened.unwrap_or_else(|error| panic!("capacity alone: {error}"));
@@ -378,8 +415,12 @@ fn changes(group: &DiskGroup, id: ComponentId, since: Lsn) -> Vec<SectorRange> {
     }
 }
 
-async fn new_cache(env: &Env, spec: &GroupSpec) -> Result<crate::Replaced, GroupError> {
-    DiskGroup::replace_cache_with(env, spec, None, true, 64 << 10).await
+async fn new_cache(
+    env: &Env,
+    spec: &GroupSpec,
+    shape: GroupShape,
+) -> Result<crate::Replaced, GroupError> {
+    DiskGroup::replace_cache_with(env, spec, None, true, shape).await
 }
 
 /// A range as a whole, or, where that fails, block by block.

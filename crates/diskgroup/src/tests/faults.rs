@@ -22,6 +22,9 @@ enum Area {
     Map,
     Crc,
     Chunks,
+    /// Of a hybrid group: what says what lines hold, and what they hold.
+    Headers,
+    Lines,
 }
 
 /// How much is promised of what is read.
@@ -35,7 +38,7 @@ enum Promise {
     Older,
 }
 
-const AREAS: [Area; 8] = [
+const AREAS: [Area; 10] = [
     Area::Superblock,
     Area::Log,
     Area::Summary,
@@ -44,6 +47,8 @@ const AREAS: [Area; 8] = [
     Area::Map,
     Area::Crc,
     Area::Chunks,
+    Area::Headers,
+    Area::Lines,
 ];
 
 fn superblock(case: &Case, path: &str) -> Superblock {
@@ -87,6 +92,18 @@ fn stretches(case: &mut Case, area: Area) -> (String, Vec<(u64, u64)>) {
         Area::Map => (capacity, vec![(layout.map_start, layout.map_pages() * 8192)]),
         Area::Crc => (capacity, vec![(layout.crc_start, layout.chunk_start - layout.crc_start)]),
         Area::Chunks => (capacity, vec![(layout.chunk_start, u64::from(layout.chunks) << 20)]),
+        Area::Headers | Area::Lines => {
+            let found = match superblock(case, "cache").kind {
+                DeviceKind::Cache { read_cache: Some(cache), .. } if area == Area::Headers => {
+                    vec![(cache.headers_start, u64::from(cache.lines) * 4096)]
+                }
+                DeviceKind::Cache { read_cache: Some(cache), .. } => {
+                    vec![(cache.data_start, u64::from(cache.lines) << 20)]
+                }
+                _ => Vec::new(),
+            };
+            ("cache".to_owned(), found)
+        }
     }
 }
 
@@ -233,12 +250,15 @@ impl Case {
             _ => 0..0,
         };
         let mut hits_newest = false;
-        let count = if area == Area::Chunks { self.rng.between(1, 40) } else { 1 };
+        let count = match area {
+            Area::Chunks | Area::Lines => self.rng.between(1, 40),
+            _ => 1,
+        };
         for _ in 0..count {
             let at = used[self.rng.below(used.len() as u64) as usize];
             hits_newest |= torn.contains(&at);
             match self.rng.below(4) {
-                0 if matches!(area, Area::Chunks | Area::Log) => {
+                0 if matches!(area, Area::Chunks | Area::Log | Area::Headers | Area::Lines) => {
                     let bad = DiskFault::BadRange { offset: at, len: 4096 };
                     self.world.disk_error(self.host, &path, bad);
                 }
@@ -251,7 +271,7 @@ impl Case {
         }
         let promise = match area {
             // One copy, a cache, or data with checksums beside it.
-            Area::Superblock | Area::Summary => Promise::All,
+            Area::Superblock | Area::Summary | Area::Headers | Area::Lines => Promise::All,
             Area::Chunks => Promise::Named(count as usize),
             Area::Map => Promise::Named(0),
             Area::Log | Area::Journal if !hits_newest => Promise::Named(256),
@@ -272,10 +292,22 @@ impl Case {
 
     /// A write that a device takes and does not do, or does elsewhere.
     pub(super) fn with_a_lie(mut self, number: u64) {
-        let areas = [Area::Chunks, Area::Log, Area::Journal, Area::Crc, Area::Map, Area::Table];
+        let areas = [
+            Area::Chunks,
+            Area::Log,
+            Area::Journal,
+            Area::Crc,
+            Area::Map,
+            Area::Table,
+            Area::Headers,
+            Area::Lines,
+        ];
         let area = areas[number as usize % areas.len()];
         assert!(self.live_with(Promise::All));
         let (path, stretches) = stretches(&mut self, area);
+        if stretches.is_empty() {
+            return; // not a hybrid group
+        }
         let (offset, len) = stretches[self.rng.below(stretches.len() as u64) as usize];
         let is_lost = self.rng.below(2) == 0;
         let fault = match is_lost {

@@ -119,6 +119,14 @@ async fn rest(env: &Env, group: &DiskGroup, signs: &Signs) {
             assert!(info.destaged <= info.durable, "W at rest: {info:?}");
         }
     }
+    if group.status().fenced.is_none() && !signs.may_be_bad.get() {
+        let lines = group.audit_lines().await;
+        lines.unwrap_or_else(|error| panic!("lines at rest: {error}"));
+        let inner = group.shared();
+        let state = inner.state.borrow();
+        let pins = state.read_cache.as_deref().map_or(0, |cache| cache.lines.pins());
+        assert_eq!(pins, 0, "lines are held at rest");
+    }
     signs.has_rested.set(true);
 }
 

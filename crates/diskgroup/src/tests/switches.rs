@@ -28,6 +28,7 @@ fn switched(names: &[&str]) -> Mutations {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum By {
     Crashes,
+    Hybrid,
     Errors,
     /// Of one area: a seed that is equal to this modulo the number of areas.
     Damage(u64),
@@ -36,6 +37,11 @@ enum By {
 
 fn by(name: &str) -> By {
     match name {
+        "keep_lines_on_destage"
+        | "fill_over_changes"
+        | "headers_beside_records"
+        | "trust_stale_headers"
+        | "skip_header_invalidation" => By::Hybrid,
         "retry_after_failure" | "trust_what_is_read" => By::Errors,
         "skip_read_back" => By::Lies,
         "truncate_damage" => By::Damage(1),
@@ -46,9 +52,12 @@ fn by(name: &str) -> By {
 }
 
 fn tell(by: By, seed: u64, mutations: Mutations) {
+    if by == By::Hybrid {
+        return drop(Case::hybrid(seed, mutations).run());
+    }
     let case = Case::new(seed, mutations);
     match by {
-        By::Crashes => drop(case.run()),
+        By::Crashes | By::Hybrid => drop(case.run()),
         By::Errors => case.with_errors(),
         By::Damage(area) => case.with_damage(area),
         By::Lies => case.with_a_lie(seed),
@@ -97,6 +106,11 @@ const SOON: &[(&str, u64)] = &[
     ("ignore_lsn", 4),
     ("forget_marks", 4),
     ("forget_history", 15),
+    ("keep_lines_on_destage", 8),
+    ("fill_over_changes", 15),
+    ("headers_beside_records", 20),
+    ("trust_stale_headers", 15),
+    ("skip_header_invalidation", 60),
     ("leak_discarded", 15),
     ("leak_deleted", 40),
     ("leak_reserved", 40),

@@ -8,7 +8,7 @@
 
 use crate::damage::{Repair, damage};
 use crate::image::{
-    COMPONENTS, HOUR, Image, SECTORS, images, is_legal, options, spec, world, write,
+    COMPONENTS, HOUR, Image, SECTORS, hybrid_images, images, is_legal, options, spec, world, write,
 };
 use base::{CHUNK_SECTORS, ComponentId, Lsn, ObjectId, SectorRange};
 use diskgroup::{DiskGroup, GroupError};
@@ -25,26 +25,35 @@ const MEMORY_MAX: u64 = 256 << 20;
 const NEW: u32 = 0x7777_7777;
 
 fuzz::targets! {
-    devices_rot: 600, Vec::new(), |input| on_damaged(input, &[Repair::None]);
-    devices_forged: 900, Vec::new(), |input| on_damaged(input, &[Repair::Seals, Repair::Chains]);
+    devices_rot: 600, Vec::new(), |input| on_damaged(input, &[Repair::None], false);
+    devices_forged: 900, Vec::new(), |input| on_damaged(input, FORGED, false);
+    hybrid_rot: 300, Vec::new(), |input| on_damaged(input, &[Repair::None], true);
+    hybrid_forged: 500, Vec::new(), |input| on_damaged(input, FORGED, true);
 }
+
+const FORGED: &[Repair] = &[Repair::Seals, Repair::Chains];
 
 thread_local! {
     static IMAGES: Vec<Image> = images();
+    static HYBRID_IMAGES: Vec<Image> = hybrid_images();
 }
 
 #[test]
 fn undamaged_devices_open_and_hold_everything() {
-    for image in images() {
+    for image in images().into_iter().chain(hybrid_images()) {
         let opened = Rc::new(Cell::new(0));
         run(image, Repair::None, Rc::clone(&opened));
         assert_eq!(opened.get(), COMPONENTS);
     }
 }
 
-fn on_damaged(input: &[u8], repairs: &[Repair]) {
+fn on_damaged(input: &[u8], repairs: &[Repair], is_hybrid: bool) {
     let mut from = Source::new(input);
-    let mut image = IMAGES.with(|images| images[from.index(images.len())].clone());
+    let mut pick = |images: &Vec<Image>| images[from.index(images.len())].clone();
+    let mut image = match is_hybrid {
+        true => HYBRID_IMAGES.with(&mut pick),
+        false => IMAGES.with(&mut pick),
+    };
     let repair = repairs[from.index(repairs.len())];
     damage(&mut image, &mut from, repair);
     run(image, repair, Rc::default());
@@ -53,7 +62,7 @@ fn on_damaged(input: &[u8], repairs: &[Repair]) {
 /// Writes the image to devices and lives on them; counts components that are whole in `opened`.
 fn run(image: Image, repair: Repair, opened: Rc<Cell<u64>>) {
     within(MEMORY_MAX, move || {
-        let (world, host) = world(1);
+        let (world, host) = world(1, image.kind);
         world.boot(host, move |env| {
             Box::pin(async move {
                 install(&env, &image).await;

@@ -56,6 +56,7 @@ fn config() -> HostConfig {
         control: format!("unix:{CONTROL}"),
         directory: "tcp:10.0.0.100:7000".to_owned(),
         etcd: Vec::new(),
+        kind: host::ClusterKind::AllFlash,
         groups: vec![GroupConfig {
             cache: "cache".to_owned(),
             capacity: vec!["capacity".to_owned()],
@@ -68,7 +69,9 @@ async fn serve_directory(env: Env) {
     let listener = env.listen(address(100)).await.expect("a listener");
     let inner = env.clone();
     let _founding = env.spawn("found", async move {
-        host::found(&inner, address(100), CLUSTER).await.expect("an empty directory");
+        host::found(&inner, address(100), CLUSTER, host::ClusterKind::AllFlash)
+            .await
+            .expect("an empty directory");
     });
     let (backend, faults) = (Rc::new(MemoryBackend::default()), ServerFaults::default());
     let end = serve_with(&env, listener, backend, faults).await;

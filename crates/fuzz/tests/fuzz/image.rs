@@ -6,7 +6,9 @@ use base::{
     BLOCK_SECTORS, ComponentId, GroupId, HostId, Incarnation, Lsn, Mark, ObjectId, RequestId, Rng,
     SectorRange, Term,
 };
-use diskgroup::{Append, AppendKind, DiskGroup, GroupError, GroupOptions, GroupSpec};
+use diskgroup::{
+    Append, AppendKind, DiskGroup, GroupError, GroupKind, GroupOptions, GroupShape, GroupSpec,
+};
 use env::{Env, Slice};
 use sim::{HostKey, World, WorldOptions};
 use std::cell::RefCell;
@@ -22,6 +24,8 @@ pub(crate) const PAGE: usize = 4096;
 /// Paths and sizes of the two devices.
 pub(crate) const DEVICES: [(&str, u64); 2] =
     [("cache", (1 << 20) + (6 << 16)), ("capacity", 12 << 20)];
+/// The cache device of a hybrid group: as long a log, and two lines of read cache.
+const HYBRID_CACHE: u64 = (1 << 20) + 10 * (6 << 16);
 const SEGMENT: u64 = 64 << 10;
 /// Virtual time that anything here may take.
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
@@ -34,6 +38,7 @@ pub(crate) type Pages = BTreeMap<u64, [u8; PAGE]>;
 pub(crate) struct Image {
     pub(crate) devices: [Pages; 2],
     pub(crate) values: Rc<BTreeSet<(u64, u64, u32)>>,
+    pub(crate) kind: GroupKind,
 }
 
 pub(crate) fn spec() -> GroupSpec {
@@ -45,13 +50,20 @@ pub(crate) fn options() -> GroupOptions {
     GroupOptions { crc_cache_bytes: 2 * PAGE, ..GroupOptions::default() }
 }
 
-pub(crate) fn world(seed: u64) -> (World, HostKey) {
+pub(crate) fn world(seed: u64, kind: GroupKind) -> (World, HostKey) {
     let world = World::new(WorldOptions { seed, ..WorldOptions::default() });
     let host = world.add_host("host", IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)));
-    for (path, size) in DEVICES {
+    for (path, size) in devices(kind) {
         world.add_disk(host, path, size);
     }
     (world, host)
+}
+
+fn devices(kind: GroupKind) -> [(&'static str, u64); 2] {
+    match kind {
+        GroupKind::AllFlash => DEVICES,
+        GroupKind::Hybrid { .. } => [(DEVICES[0].0, HYBRID_CACHE), DEVICES[1]],
+    }
 }
 
 /// What a sector holds: its own address and a value, so that nothing can be taken for another.
@@ -115,8 +127,9 @@ async fn discard(env: &Env, group: &DiskGroup, component: u64, range: SectorRang
 type Values = Rc<RefCell<BTreeSet<(u64, u64, u32)>>>;
 
 /// Formats a group and writes to it; `steps` decides how far the log and destage get.
-async fn load(env: Env, seed: u64, steps: u64, values: Values) {
-    let formatted = DiskGroup::format_with(&env, &spec(), None, true, GroupId(5), SEGMENT).await;
+async fn load(env: Env, seed: u64, steps: u64, values: Values, kind: GroupKind) {
+    let shape = GroupShape { kind, segment_size: SEGMENT };
+    let formatted = DiskGroup::format_with(&env, &spec(), None, true, GroupId(5), shape).await;
     formatted.expect("new devices");
     let group = DiskGroup::open(&env, &spec(), options()).await.expect("a new group");
     for n in 1..=COMPONENTS {
@@ -156,26 +169,49 @@ async fn load(env: Env, seed: u64, steps: u64, values: Values) {
             group.drain_buffer(false);
         }
     }
+    if kind != GroupKind::AllFlash {
+        warm(&env, &group).await;
+    }
+}
+
+/// Reads until the lines hold something, and their headers say so.
+async fn warm(env: &Env, group: &DiskGroup) {
+    for component in (1..=COMPONENTS).map(ComponentId) {
+        for range in SectorRange::new(0, SECTORS).split_at_multiples(64) {
+            group.read(component, range).await.expect("a read");
+            env.sleep(Duration::from_millis(30)).await;
+        }
+    }
+    env.sleep(Duration::from_secs(3)).await;
+    assert!(group.status().read_cache.lines_used > 0, "{:?}", group.status());
 }
 
 /// Small images: nothing destaged; some laps of the log; drained by idleness; many laps.
 pub(crate) fn images() -> Vec<Image> {
-    [(1, 12, 0), (2, 150, 0), (3, 90, 5), (4, 700, 0), (5, 400, 5)].map(image).into()
+    let kind = GroupKind::AllFlash;
+    let all = [(1, 12, 0), (2, 150, 0), (3, 90, 5), (4, 700, 0), (5, 400, 5)];
+    all.map(|moment| image(moment, kind)).into()
 }
 
-fn image((seed, steps, idle): (u64, u64, u64)) -> Image {
-    let (world, host) = world(seed);
+/// The same of hybrid groups.
+pub(crate) fn hybrid_images() -> Vec<Image> {
+    let kind = GroupKind::Hybrid { read_cache_percent: 90 };
+    [(6, 400, 0), (7, 700, 5)].map(|moment| image(moment, kind)).into()
+}
+
+fn image((seed, steps, idle): (u64, u64, u64), kind: GroupKind) -> Image {
+    let (world, host) = world(seed, kind);
     let values = Values::default();
     let inner = Rc::clone(&values);
     world.boot(host, move |env| {
         Box::pin(async move {
-            load(env.clone(), seed, steps, inner).await;
+            load(env.clone(), seed, steps, inner, kind).await;
             env.sleep(Duration::from_secs(idle)).await;
         })
     });
     assert!(world.run_until(HOUR, || world.is_finished(host)), "the load ends");
     world.kill(host);
-    let devices = DEVICES.map(|(path, size)| {
+    let devices = devices(kind).map(|(path, size)| {
         let all = world.read_raw(host, path, 0, size as usize);
         let pages = all.chunks_exact(PAGE).enumerate().map(|(number, page)| {
             let mut copy = [0; PAGE];
@@ -185,5 +221,5 @@ fn image((seed, steps, idle): (u64, u64, u64)) -> Image {
         pages.filter(|(_, page)| page.iter().any(|byte| *byte != 0)).collect()
     });
     let values = Rc::new(values.borrow().clone());
-    Image { devices, values }
+    Image { devices, values, kind }
 }

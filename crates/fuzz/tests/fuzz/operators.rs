@@ -24,6 +24,7 @@ fn sample() -> HostConfig {
         control: "unix:/run/gabion/control.sock".to_owned(),
         directory: "unix:/run/gabion/directory.sock".to_owned(),
         etcd: vec!["http://10.0.0.1:2379".to_owned()],
+        kind: host::ClusterKind::AllFlash,
         groups: vec![GroupConfig {
             cache: "/dev/cache".to_owned(),
             capacity: vec!["/dev/capacity".to_owned()],

@@ -22,10 +22,17 @@ fuzz::targets! {
     journal: 40_000, golden(5..6), journal_of;
     map_page: 20_000, golden(6..7), map_page_of;
     crc_page: 20_000, golden(7..8), crc_page_of;
+    hybrid_superblock: 40_000, hybrid(0..1), hybrid_superblock_of;
+    line_header: 40_000, hybrid(1..2), line_header_of;
 }
 
 fn golden(pages: std::ops::Range<usize>) -> Vec<Vec<u8>> {
     let all = include_bytes!("../../../format/fixtures/version-3.bin");
+    pages.map(|page| all[page * PAGE_SIZE..(page + 1) * PAGE_SIZE].to_vec()).collect()
+}
+
+fn hybrid(pages: std::ops::Range<usize>) -> Vec<Vec<u8>> {
+    let all = include_bytes!("../../../format/fixtures/version-3-hybrid.bin");
     pages.map(|page| all[page * PAGE_SIZE..(page + 1) * PAGE_SIZE].to_vec()).collect()
 }
 
@@ -109,12 +116,13 @@ fn superblock_of(input: &[u8]) {
     let found = again(&sealed(input, b"GBSB", None), Superblock::decode, encode);
     // Whoever opens a device computes with these numbers.
     match found.map(|found| (found.size, found.kind)) {
-        Some((size, DeviceKind::Cache { layout, count, .. })) => {
+        Some((size, DeviceKind::Cache { layout, read_cache, count, .. })) => {
             let usable = layout.segment_size.checked_sub(layout.summary_size);
             assert!(usable.is_some_and(|usable| usable > 2 * PAGE_SIZE as u64), "{layout:?}");
             let end = layout.start + layout.segment_size * u64::from(layout.segments);
             assert!(end <= size && count as usize <= CAPACITY_DEVICES_MAX);
             assert!(layout.start > SUPERBLOCK_SLOTS[1], "segments over the superblock");
+            assert!(read_cache.is_none_or(|cache| is_inside(&cache, end, size)), "{read_cache:?}");
         }
         Some((size, DeviceKind::Capacity(layout))) => {
             let end = layout.chunk_start + base::CHUNK_SIZE * u64::from(layout.chunks);
@@ -129,6 +137,7 @@ fn superblock_of(input: &[u8]) {
     let planned = match from.flag() {
         true => CacheLayout::plan(size, segment_size).map(|layout| DeviceKind::Cache {
             layout,
+            read_cache: None,
             capacity: [from.u64(); CAPACITY_DEVICES_MAX],
             count: 1 + from.below(16) as u32,
         }),
@@ -139,6 +148,50 @@ fn superblock_of(input: &[u8]) {
     let incarnation = Incarnation(counter(&mut from));
     let made = Superblock { device, group, sequence, incarnation, size, kind };
     assert_eq!(Superblock::decode(&encode(&made)), Ok(made));
+}
+
+/// Whether a read cache lies between the log's end and the device's, its parts in order.
+fn is_inside(cache: &ReadCacheLayout, log_end: u64, size: u64) -> bool {
+    let headers_end = cache.header_at(cache.lines);
+    log_end <= cache.headers_start && headers_end <= cache.data_start && cache.end() <= size
+}
+
+fn hybrid_superblock_of(input: &[u8]) {
+    superblock_of(input);
+    let mut from = Source::new(input);
+    let (size, segment_size) = (from.edge(), 4096 * (16 + from.below(2048)));
+    let planned = ReadCacheLayout::plan(size, segment_size, from.u8());
+    let Some((layout, cache)) = planned else { return };
+    assert!(is_inside(&cache, layout.end(), size), "{cache:?}");
+    let (capacity, count) = ([from.u64(); CAPACITY_DEVICES_MAX], 1 + from.below(16) as u32);
+    let kind = DeviceKind::Cache { layout, read_cache: Some(cache), capacity, count };
+    let (device, group, sequence) = (from.u64(), GroupId(from.u64()), counter(&mut from));
+    let incarnation = Incarnation(counter(&mut from));
+    let made = Superblock { device, group, sequence, incarnation, size, kind };
+    assert_eq!(Superblock::decode(&page(|page| made.encode(page))), Ok(made));
+}
+
+fn line_header_of(input: &[u8]) {
+    let line = input.get(16).map_or(6, |byte| u32::from(*byte));
+    let encode = |header: &LineHeader| page(|page| header.encode(DEVICE, page));
+    let decode = |page: &[u8]| LineHeader::decode(DEVICE, line, page);
+    let _ = again(input, decode, encode);
+    if let Some(found) = again(&sealed(input, b"GBRL", Some(DEVICE)), decode, encode) {
+        let data = found.known.iter().zip(&found.data).all(|(known, data)| data & !known == 0);
+        assert!(data, "data that is not known");
+        assert_eq!(found.is_empty(), found.entry.serial == NO_COMPONENT);
+    }
+    let mut from = Source::new(input);
+    let mut made = LineHeader::empty(line);
+    (made.capacity, made.chunk) = (from.u64() | 1, from.u32());
+    made.entry = ChunkEntry { serial: 1 | from.u32(), index: from.u32(), lsn: Lsn(from.edge()) };
+    for _ in 0..from.below(64) {
+        let (block, is_data) = (from.index(256), from.flag());
+        made.known[block / 64] |= 1 << (block % 64);
+        made.data[block / 64] |= u64::from(is_data) << (block % 64);
+        made.crcs[block] = from.u32();
+    }
+    assert_eq!(decode(&encode(&made)), Ok(made));
 }
 
 fn row_of(input: &[u8]) {

@@ -7,6 +7,7 @@ use crate::{
     Tuning, call, found,
 };
 use base::{BLOCK_SECTORS, GroupId, ObjectId, SectorRange};
+use directory::ClusterKind;
 use directory::{MemoryBackend, ServerFaults, serve_with};
 use diskgroup::{CreateSizes, DiskGroup, GroupSpec};
 use env::{Address, Env};
@@ -42,6 +43,7 @@ fn config(number: u8) -> HostConfig {
         control: format!("unix:{CONTROL}"),
         directory: "tcp:10.0.0.100:7000".to_owned(),
         etcd: Vec::new(),
+        kind: ClusterKind::AllFlash,
         groups: vec![GroupConfig {
             cache: "cache".to_owned(),
             capacity: vec!["capacity".to_owned()],
@@ -54,7 +56,9 @@ async fn serve_directory(env: Env) {
     let listener = env.listen(directory_address()).await.expect("a listener");
     let inner = env.clone();
     let _founding = env.spawn("found", async move {
-        found(&inner, directory_address(), CLUSTER).await.expect("an empty directory");
+        found(&inner, directory_address(), CLUSTER, ClusterKind::AllFlash)
+            .await
+            .expect("an empty directory");
     });
     let backend = Rc::new(MemoryBackend::default());
     let end = serve_with(&env, listener, backend, ServerFaults::default()).await;

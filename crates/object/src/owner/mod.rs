@@ -5,6 +5,7 @@
 //! [`Owner::step_down`]; nothing of it outlives the term. All of its state is volatile.
 
 mod change;
+mod choice;
 mod fence;
 mod keeper;
 mod leg;

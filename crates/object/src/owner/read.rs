@@ -2,10 +2,11 @@
 //! Reads: shared lock, an active source, and the lease at the very end (rules 10-13, 52a).
 
 use super::leg::FencedAt;
-use super::{Link, Mask, Mode, Owner, Role};
+use super::{Link, Mask, Mode, Owner, Role, choice};
 use crate::objects::ObjectError;
 use crate::objects::ReadData;
-use base::{ComponentId, HostId, Quirk, SectorRange, Session};
+use crate::options::ReadFrom;
+use base::{CHUNK_SECTORS, ComponentId, HostId, Quirk, SectorRange, Session};
 use peer::PeerError;
 use std::future::Future;
 use std::rc::Rc;
@@ -49,7 +50,7 @@ impl Owner {
         loop {
             self.check_serving()?;
             let changed = self.changed.wait();
-            let Some(source) = self.source(avoid) else {
+            let Some(source) = self.source_of(range, avoid) else {
                 if avoid != 0 && self.all_tried(avoid) {
                     return Err(ObjectError::Io); // no good copy (DESIGN contract 4)
                 }
@@ -87,7 +88,7 @@ impl Owner {
         }
         let deadline = self.now() + self.options().lease_wait;
         let mut found = Vec::new();
-        for piece in range.split_at_multiples(base::CHUNK_SECTORS) {
+        for piece in range.split_at_multiples(CHUNK_SECTORS) {
             if found.len() >= wire::LIST_MAX / 2 {
                 break; // may end early
             }
@@ -110,8 +111,22 @@ impl Owner {
         Ok(found)
     }
 
-    /// An active component to read from (rule 11), the local one if it is one, not in `avoid`.
+    /// An active component to read from (rule 11), not in `avoid`: the local one if it is one.
     pub(crate) fn source(&self, avoid: Mask) -> Option<Source> {
+        self.pick(avoid, None)
+    }
+
+    /// The same for a client's read of `range`, which lies within one chunk: where the host reads
+    /// from chosen copies, the one whose turn it is.
+    fn source_of(&self, range: SectorRange, avoid: Mask) -> Option<Source> {
+        let region = match self.options().read_from {
+            ReadFrom::Nearest => None,
+            ReadFrom::Chosen => Some(range.start / CHUNK_SECTORS),
+        };
+        self.pick(avoid, region)
+    }
+
+    fn pick(&self, avoid: Mask, region: Option<u64>) -> Option<Source> {
         let state = self.state.borrow();
         let any = self.options().mutations.joining_serves;
         let usable = |leg: &&super::Leg| {
@@ -120,10 +135,13 @@ impl Owner {
         };
         let mut legs = state.legs.iter().filter(usable);
         let me = self.context.me.host;
-        let first = legs.clone().find(|leg| leg.host == me).or_else(|| legs.next())?;
-        let target = first.target(self.id, self.term);
-        let (component, host, session) = (first.component, first.host, first.session);
-        Some(Source { component, host, session, target, bit: first.bit })
+        let chosen = match region {
+            Some(region) => choice::choose(region, legs, |leg| leg.component)?,
+            None => legs.clone().find(|leg| leg.host == me).or_else(|| legs.next())?,
+        };
+        let target = chosen.target(self.id, self.term);
+        let (component, host, session) = (chosen.component, chosen.host, chosen.session);
+        Some(Source { component, host, session, target, bit: chosen.bit })
     }
 
     /// Whether every active component is in `avoid`.

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The part of a read below the log, in a hybrid group: a line, what was read ahead, or capacity.
+
+use super::{Asker, Look, Plan, Run, Source};
+use crate::build::to_usize;
+use crate::capacity::page_of;
+use crate::chunks::chunk_key;
+use crate::readcache::{Fill, Known, Pin, key_of, read_ahead};
+use crate::types::GroupError;
+use base::{
+    BLOCK_SECTORS, BLOCK_SIZE, CHUNK_BLOCKS, CHUNK_SECTORS, CHUNK_SIZE, SECTOR_SIZE, SectorRange,
+};
+use env::{Buf, Env, IoError, Slice};
+use std::rc::Rc;
+
+/// Blocks that are read together where one of them is not in the cache: 64 KiB. A magnetic device
+/// takes hardly longer for them than for one.
+const FILL_BLOCKS: usize = 16;
+
+/// Where a run's bytes come from, and what else becomes of them.
+pub(super) enum Origin {
+    /// A device; nothing else.
+    Device,
+    /// A line of the read cache, which is held meanwhile.
+    Line(#[expect(dead_code, reason = "held, not read")] Rc<Pin>),
+    /// Memory: what was read ahead.
+    Memory(Slice),
+    /// Capacity; the bytes go to a line as well.
+    Fill(Fill),
+}
+
+impl Run {
+    /// Reads the run's bytes.
+    pub(super) fn read(&self, env: &Env) -> impl Future<Output = Result<Slice, IoError>> + use<> {
+        let length = to_usize(self.stored.bytes());
+        let (bytes, read) = match &self.origin {
+            Origin::Memory(bytes) => (Some(bytes.clone()), None),
+            _ => (None, Some(self.disk.read(self.offset, env.buf(length)))),
+        };
+        async move {
+            match (bytes, read) {
+                (Some(bytes), _) => Ok(bytes),
+                (None, Some(read)) => read.await.map(Buf::freeze),
+                (None, None) => Err(IoError::Cancelled),
+            }
+        }
+    }
+
+    /// Whether all that is read is wanted: what is read for a line may have holes in it, and what
+    /// stands there on the device is nothing.
+    pub(super) fn is_gapless(&self) -> bool {
+        self.checks.iter().map(|(_, want, _)| want.count).sum::<u64>() == self.stored.count
+    }
+
+    /// The reader has what it wanted: the rest is for the cache.
+    pub(super) fn fill(self, bytes: &Slice) {
+        if let Origin::Fill(fill) = self.origin {
+            fill.start(bytes.clone());
+        }
+    }
+}
+
+/// What a line has of a plan.
+enum InLine {
+    /// All of it.
+    Runs(Vec<Run>),
+    /// Not all.
+    Not,
+    /// The chunk is somewhere else by now.
+    Moved,
+}
+
+impl Plan {
+    /// Whether the read goes on with others.
+    pub(super) fn is_stream(&self) -> bool {
+        if !self.inner.is_hybrid {
+            return false;
+        }
+        let mut state = self.inner.state.borrow_mut();
+        let cache = state.read_cache.as_deref_mut();
+        let (start, count) = (self.range.start, self.range.count);
+        cache.is_some_and(|cache| cache.streams.note(self.serial, start, count))
+    }
+
+    /// Reads of what is below the log. `None`: the chunk is somewhere else by now.
+    pub(super) async fn hybrid_runs(
+        &self,
+        asker: Asker,
+        uses_cache: bool,
+    ) -> Result<Option<Vec<Run>>, GroupError> {
+        let Some(chunk) = self.chunk.filter(|_| self.is_below()) else {
+            return Ok(Some(Vec::new()));
+        };
+        if uses_cache {
+            match self.line_runs(chunk, asker) {
+                InLine::Runs(runs) => return Ok(Some(runs)),
+                InLine::Moved => return Ok(None),
+                InLine::Not => {}
+            }
+        }
+        match asker {
+            Asker::Client { is_stream: true } => self.stream_runs(chunk, uses_cache).await,
+            Asker::Client { is_stream: false } if uses_cache => self.filling_runs(chunk).await,
+            _ => self.capacity_runs().await,
+        }
+    }
+
+    /// Blocks within the chunk that are wanted from below the log.
+    fn blocks_below(&self) -> impl Iterator<Item = usize> {
+        let below = self.units.iter().filter(|unit| matches!(unit.source, Source::Below));
+        below.flat_map(|unit| unit.want.blocks()).map(|block| to_usize(block % CHUNK_BLOCKS))
+    }
+
+    fn line_runs(&self, chunk: u32, asker: Asker) -> InLine {
+        let mut state = self.inner.state.borrow_mut();
+        let state = &mut *state;
+        let key = chunk_key(self.serial, self.range.start / CHUNK_SECTORS);
+        if state.chunks.base(key) != Some(chunk) {
+            return InLine::Moved;
+        }
+        let Some(cache) = state.read_cache.as_deref_mut() else { return InLine::Not };
+        let Some((line, body)) = cache.lines.body(key_of(self.device, chunk)) else {
+            return InLine::Not;
+        };
+        if !self.blocks_below().all(|block| body.get(block).is_some()) {
+            return InLine::Not;
+        }
+        let start = cache.layout.line_start(line);
+        let mut runs = self.runs_below(&self.inner.cache, start, |b| body.get(b).flatten());
+        if asker != Asker::Destage {
+            cache.counters.hits += 1;
+            base::hit(base::Probe::LineRead);
+            cache.lines.note_read(line, self.blocks_below());
+        }
+        if !runs.is_empty() {
+            let pin = Rc::new(Pin::new(&self.inner, cache, line));
+            runs.iter_mut().for_each(|run| run.origin = Origin::Line(Rc::clone(&pin)));
+        }
+        InLine::Runs(runs)
+    }
+
+    /// Reads that bring 64 KiB around what is wanted, as far as there is data, for a line.
+    async fn filling_runs(&self, chunk: u32) -> Result<Option<Vec<Run>>, GroupError> {
+        let (number, place) = page_of(chunk);
+        self.inner.load_page(self.device, number, false).await?;
+        let handle = &self.inner.devices[self.device];
+        let mut state = self.inner.state.borrow_mut();
+        let state = &mut *state;
+        let key = chunk_key(self.serial, self.range.start / CHUNK_SECTORS);
+        if state.chunks.base(key) != Some(chunk) {
+            return Ok(None);
+        }
+        let Some(cached) = state.capacity[self.device].page(number) else { return Ok(None) };
+        let start = handle.layout.chunk_start + u64::from(chunk) * CHUNK_SIZE;
+        let crc_of = |block| cached.page.get(place, block);
+        let wanted = self.runs_below(&handle.disk, start, crc_of);
+        let Some(cache) = state.read_cache.as_deref_mut().filter(|_| !wanted.is_empty()) else {
+            return Ok(Some(wanted));
+        };
+        cache.counters.misses += 1;
+        let first = self.range.start / CHUNK_SECTORS * CHUNK_SECTORS;
+        let mut runs: Vec<Run> = Vec::new();
+        for run in wanted {
+            let from = to_usize((run.stored.start - first) / BLOCK_SECTORS);
+            let to = to_usize((run.stored.end() - first) / BLOCK_SECTORS);
+            let (low, high) = (from / FILL_BLOCKS * FILL_BLOCKS, to.next_multiple_of(FILL_BLOCKS));
+            let last = runs.last().map_or(0, |last| (last.stored.end() - first) / BLOCK_SECTORS);
+            if let Some(last) = runs.last_mut().filter(|_| low < to_usize(last)) {
+                // In the same 64 KiB as the end of the one before.
+                last.stored.count = run.stored.end().max(last.stored.end()) - last.stored.start;
+                last.checks.extend(run.checks);
+                continue;
+            }
+            let low = (low..from).find(|block| crc_of(*block).is_some()).unwrap_or(from);
+            let high =
+                (to..high).rev().find(|block| crc_of(*block).is_some()).map_or(to, |b| b + 1);
+            let stored =
+                SectorRange::new(first + low as u64 * 8, (high - low) as u64 * BLOCK_SECTORS);
+            runs.push(Run { stored, offset: start + low as u64 * BLOCK_SIZE, ..run });
+        }
+        let line = key_of(self.device, chunk);
+        for run in &mut runs {
+            if !cache.may_fill() {
+                break;
+            }
+            let from = to_usize((run.stored.start - first) / BLOCK_SECTORS);
+            let to = to_usize((run.stored.end() - first) / BLOCK_SECTORS);
+            let (low, high) = (from / FILL_BLOCKS * FILL_BLOCKS, to.next_multiple_of(FILL_BLOCKS));
+            let crcs = (low..high).map(crc_of).collect();
+            let wanted = run.checks.iter().map(|(stored, ..)| stored.start - first);
+            let wanted = wanted.map(|sectors| to_usize(sectors / BLOCK_SECTORS)).collect();
+            let fill = Fill::new(&self.inner, cache, line, (low, crcs), (from, wanted));
+            run.origin = Origin::Fill(fill);
+        }
+        Ok(Some(runs))
+    }
+
+    /// Reads of a stream: from memory, where the chunk was read ahead. The next chunk is.
+    async fn stream_runs(
+        &self,
+        chunk: u32,
+        uses_cache: bool,
+    ) -> Result<Option<Vec<Run>>, GroupError> {
+        let index = self.range.start / CHUNK_SECTORS;
+        read_ahead(&self.inner, self.serial, self.device, index + 1);
+        let key = key_of(self.device, chunk);
+        let known = loop {
+            let kick = self.inner.cache_kick.wait();
+            let known = match self.inner.state.borrow().read_cache.as_deref() {
+                Some(cache) if uses_cache => cache.streams.get(key),
+                _ => Known::Nothing,
+            };
+            match known {
+                // It ends with one read of the device, whatever comes of that.
+                Known::Loading => kick.await,
+                known => break known,
+            }
+        };
+        let Some(mut runs) = self.capacity_runs().await? else { return Ok(None) };
+        let mut state = self.inner.state.borrow_mut();
+        if let Some(cache) = state.read_cache.as_deref_mut() {
+            cache.counters.bypassed_bytes += self.range.bytes();
+        }
+        let Known::Data(first, bytes) = known else { return Ok(Some(runs)) };
+        for run in &mut runs {
+            let block = to_usize(run.stored.start / BLOCK_SECTORS % CHUNK_BLOCKS);
+            let at = block.checked_sub(first).map(|blocks| blocks * to_usize(BLOCK_SIZE));
+            let length = to_usize(run.stored.bytes());
+            if let Some(at) = at.filter(|at| at + length <= bytes.len()) {
+                run.origin = Origin::Memory(bytes.slice(at..at + length));
+            }
+        }
+        Ok(Some(runs))
+    }
+
+    /// A run that failed: of the cache it is no error, but what is wrong there goes.
+    pub(super) fn bad(&self, run: &Run, range: SectorRange) -> Look {
+        let Some(chunk) = self.chunk else { return Look::Bad(range) };
+        let key = key_of(self.device, chunk);
+        let mut state = self.inner.state.borrow_mut();
+        let Some(cache) = state.read_cache.as_deref_mut() else { return Look::Bad(range) };
+        match run.origin {
+            Origin::Device => Look::Bad(range),
+            // What nobody asked for may be what cannot be read: the next look is without it.
+            Origin::Fill(_) => Look::BadCache,
+            Origin::Memory(_) => {
+                cache.streams.forget(key);
+                Look::BadCache
+            }
+            Origin::Line(_) => {
+                let is_in = |stored: &SectorRange| !stored.intersect(range).is_empty();
+                for (stored, _, crc) in run.checks.iter().filter(|(stored, ..)| is_in(stored)) {
+                    let block = to_usize(stored.start / BLOCK_SECTORS % CHUNK_BLOCKS);
+                    let is_bad = cache.lines.drop_block(key, block, *crc);
+                    cache.counters.rotten_blocks += u64::from(is_bad);
+                }
+                Look::BadCache
+            }
+        }
+    }
+}
+
+const _: () = assert!(BLOCK_SECTORS * SECTOR_SIZE == BLOCK_SIZE);
