@@ -93,8 +93,8 @@ fn inspect(cli: &Cli, args: &InspectArgs) -> Result<ExitCode> {
 pub fn fail(error: GroupError) -> Fail {
     match error {
         GroupError::Device { device, source: IoError::Busy } => Fail::failed(format!(
-            "'{device}' is in use by a running host: stop it first ('gabion down', 'gabion host \
-             kill HOST', or 'systemctl stop gabion' on its machine)"
+            "'{device}' is in use by a running host: take its disk group out of service first \
+             ('gabion group close {device}'), or stop the host"
         )),
         other => Fail::failed(other.to_string()),
     }
