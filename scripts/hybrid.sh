@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A hybrid cluster, its capacity as slow as magnetic disks: what fits where, whose cache holds what, a warm start.
+# usage: hybrid.sh GABION
+set -euo pipefail
+GABION=${1:?usage: hybrid.sh GABION}
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+SIZES="--cache-size 256MiB --capacity-size 1GiB"
+
+uri_of() { gabion volume show "$1" --output json | field "it['nbd'][0]"; }
+groups() { gabion group list --output json | field "$1"; }
+# caches EXPRESSION: of the read caches of the groups that hold the volume, as `it`, in a list
+caches() { groups "(lambda it: $1)([g['read_cache'] for g in it if g['used_bytes']])"; }
+# Reads 64 MiB in blocks, in an order that the number chooses.
+read_random() {
+  fio --name=read --ioengine=nbd --uri="$(uri_of cold)" --rw=randread --bs=4k --iodepth=32 --size=64M --randseed="$1" \
+    >/dev/null
+}
+is_drained() { groups "max(g['buffer_fill'] for g in it) < 0.1"; }
+is_green() { gabion volume show cold --output json | field "it['health'] == 'green'"; }
+until_true() { for _ in $(seq 60); do [ "$("$@")" = True ] && return; sleep 0.5; done; say "never: $*"; return 1; }
+
+kinds() {
+  # shellcheck disable=SC2086
+  if gabion up --detach --magnetic-capacity $SIZES 2>"$area/said"; then say "taken as all-flash"; return 1; fi
+  grep -q "has platters, and this cluster is all-flash" "$area/said"
+  # shellcheck disable=SC2086
+  gabion up --detach --processes --kind hybrid --magnetic-capacity $SIZES
+  gabion disk list --output json | field "sorted({d['kind'] for d in it})" | grep -q "hdd"
+  gabion volume create cold --size 256MiB
+}
+chosen_copies() {
+  fio --name=data --ioengine=nbd --uri="$(uri_of cold)" --rw=write --bs=1M --iodepth=4 --size=64M --verify=crc32c \
+    --do_verify=0 >/dev/null
+  until_true is_drained
+  read_random 1; read_random 2
+  local used; used=$(caches "[c['used_bytes'] >> 20 for c in it]")
+  say "note: MiB in the two caches: $used of 64"
+  [ "$(caches "len(it) == 2 and min(c['used_bytes'] for c in it) >> 20 > 16")" = True ]
+  [ "$(caches "sum(c['used_bytes'] for c in it) >> 20 <= 66")" = True ]
+}
+warm_start() {
+  local host hits
+  host=$(groups "[g['host'] for g in it if g['used_bytes']][0]")
+  sleep 3 # headers are written a second behind
+  gabion host kill "$host"; gabion host start "$host"
+  until_true caches "min(c['used_bytes'] for c in it) >> 20 > 16"
+  until_true is_green
+  read_random 3
+  hits=$(caches "[round(c['hits'] / max(1, c['hits'] + c['misses']), 2) for c in it]")
+  say "note: of the reads after the kill the caches served $hits"
+  [ "$(caches "min(c['hits'] / max(1, c['hits'] + c['misses']) for c in it) > 0.8")" = True ]
+}
+right() {
+  fio --name=data --ioengine=nbd --uri="$(uri_of cold)" --rw=write --bs=1M --iodepth=4 --size=64M --verify=crc32c \
+    --verify_only
+}
+
+step "what fits where" kinds
+step "each region is cached by one host" chosen_copies
+step "caches outlive their host's process" warm_start
+step "all of it is right" right
+conclude "hybrid"
