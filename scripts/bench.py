@@ -53,10 +53,11 @@ CASES = [
     Case("read-32", "randread", "4k", 32, ratio=0.85),
     Case("seqwrite", "write", "1M", 8),
     Case("seqread", "read", "1M", 8),
-    Case("steady-1g", "randwrite", "4k", 32, ratio=0.50, cpu_us=32, steady_gib=1),
-    Case("steady-8g", "randwrite", "4k", 32, ratio=0.35, cpu_us=32, steady_gib=8),
+    Case("steady-1g", "randwrite", "4k", 32, ratio=0.58, cpu_us=28, steady_gib=1),
+    Case("steady-8g", "randwrite", "4k", 32, ratio=0.45, cpu_us=28, steady_gib=8),
 ]
-PAUSE_MS_MAX = 200
+PAUSE_MS_MAX = 100
+P99_MS_MAX = 8
 
 
 @dataclass
@@ -290,6 +291,8 @@ def judge(case, gabion, ratio):
         seen = f" (is {gabion.pause_ms:.0f}, slowest I/O {gabion.worst_ms:.0f})" if gabion else ""
         asked.append(f"pause <= {PAUSE_MS_MAX} ms{seen}")
         answers.append(None if gabion is None else gabion.pause_ms <= PAUSE_MS_MAX)
+        asked.append(f"p99 <= {P99_MS_MAX} ms")
+        answers.append(None if gabion is None else gabion.p99_us <= P99_MS_MAX * 1000)
     if False in answers:
         met = "no"
     elif not answers or None in answers:
