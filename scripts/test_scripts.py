@@ -40,12 +40,14 @@ class Parsing(unittest.TestCase):
 
     def test_a_case_is_met_only_when_all_that_was_asked_was_measured_and_met(self):
         case = next(case for case in bench.CASES if case.name == "steady-8g")
-        good = bench.Figures(20000, 1600, 5000, 150, cpu_us=30, pause_ms=120)
-        self.assertEqual(bench.judge(case, good, 0.4)[1], "yes")
-        self.assertEqual(bench.judge(case, good, 0.3)[1], "no")
-        self.assertEqual(bench.judge(case, good, None)[1], "-")
-        good.pause_ms = 201
+        good = bench.Figures(20000, 1600, 5000, 90, cpu_us=26, pause_ms=80)
+        self.assertEqual(bench.judge(case, good, 0.5)[1], "yes")
         self.assertEqual(bench.judge(case, good, 0.4)[1], "no")
+        self.assertEqual(bench.judge(case, good, None)[1], "-")
+        good.pause_ms = 101
+        self.assertEqual(bench.judge(case, good, 0.5)[1], "no")
+        good.pause_ms, good.p99_us = 80, 8001
+        self.assertEqual(bench.judge(case, good, 0.5)[1], "no")
         self.assertEqual(bench.judge(case, None, None)[1], "-")
 
     def test_nbd_uris(self):
