@@ -87,6 +87,11 @@ impl Pace {
         few + (most - few) * usize::try_from(over).unwrap_or(0) / usize::try_from(span).unwrap_or(1)
     }
 
+    /// How far the fill may rise before appends stand still, thousandths.
+    pub(crate) fn room(&self, fill: i64) -> i64 {
+        (self.full - fill).max(0)
+    }
+
     /// Whether destage goes on segment by segment.
     pub(crate) fn is_steady(&self, fill: i64) -> bool {
         fill > self.low

@@ -106,6 +106,9 @@ pub struct GroupOptions {
     /// A device of whose chunks so many percent are taken has no room for components of new
     /// volumes; 1 to 100.
     pub full_percent: u8,
+    /// Destage of a hybrid group takes together one in so many of the segments that may still be
+    /// written before appends stand still; 0: however many, for tests.
+    pub elevator_room: u64,
     /// Time between two batches of line headers of a read cache.
     pub headers_every: Duration,
     #[doc(hidden)]
@@ -120,6 +123,7 @@ impl Default for GroupOptions {
             destage_depth: 24,
             idle_after: Duration::from_secs(1),
             full_percent: 90,
+            elevator_room: 2,
             headers_every: Duration::from_secs(1),
             mutations: Mutations::default(),
         }

@@ -175,7 +175,7 @@ impl Plan {
                 cache: (20 + rng.below(40) + more) << 20,
                 capacity: (96 + rng.below(160)) << 20,
             },
-            group: group_options(&mut rng),
+            group: GroupOptions { elevator_room: 2 * late.below(2), ..group_options(&mut rng) },
             object: object_options(&mut rng),
             scrub: scrub_options(seed),
             drift_ppm: (0..hosts).map(|_| rng.between(0, 1000) as i64 - 500).collect(),

@@ -19,9 +19,8 @@ use super::*;
 /// Segments that are destaged together, at most, and bytes of them in memory.
 const SEGMENTS_MAX: u64 = 8;
 const BYTES_MAX: usize = 32 << 20;
-/// In small rings so large a part of them: appends wait until the first segment is free.
+/// In small rings so large a part of them.
 const RING_PART: u64 = 4;
-
 /// Destages the oldest segment and some that follow it.
 pub(super) async fn destage_several(inner: &Rc<Inner>, oldest: Segment) -> Result<(), GroupError> {
     let mut bytes = oldest.bytes.len();
@@ -46,7 +45,13 @@ pub(super) async fn destage_several(inner: &Rc<Inner>, oldest: Segment) -> Resul
 /// The segment behind those that were gathered, if it is closed and may be taken too.
 fn next_of(inner: &Inner, segments: &[Segment]) -> Option<u64> {
     let state = inner.state.borrow();
-    let most = (u64::from(state.log.layout.segments) / RING_PART).clamp(1, SEGMENTS_MAX);
+    let ring = u64::from(state.log.layout.segments);
+    let room = u64::try_from(state.pace.room(state.fill())).unwrap_or(0) * ring / 1000;
+    // None of them is free before all are written, and appends go on meanwhile, up to 1.6 blocks
+    // for each that is destaged ([`crate::pace`]). Without this they stood still for seconds where
+    // a small ring was full.
+    let room = room.checked_div(inner.options.elevator_room).unwrap_or(u64::MAX);
+    let most = (ring / RING_PART).min(room).clamp(1, SEGMENTS_MAX);
     let next = segments.last()?.number + 1;
     (next < state.log.head && (segments.len() as u64) < most).then_some(next)
 }
