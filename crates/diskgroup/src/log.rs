@@ -125,6 +125,8 @@ pub(crate) enum Step {
     Idle,
     /// Moved entries were all outdated; look again.
     Again,
+    /// There is no room for moved entries, and never will be.
+    DeadEnd,
     /// This commit, at this byte of the device, after this summary.
     Write {
         offset: u64,
@@ -195,9 +197,13 @@ impl Log {
     fn may_open_next(&self, is_move: bool) -> bool {
         let reserve = Self::SPARE + if is_move { 0 } else { Self::RESERVE };
         let used = self.head + 1 - self.tail + 1;
+        used + reserve <= u64::from(self.layout.segments) && !self.is_next_read()
+    }
+
+    /// Whether somebody reads what the next segment held before.
+    fn is_next_read(&self) -> bool {
         let next = ((self.head + 1) % u64::from(self.layout.segments)) as usize;
-        let is_read = self.pins[next] > 0 && !self.ignores_pins;
-        used + reserve <= u64::from(self.layout.segments) && !is_read
+        self.pins[next] > 0 && !self.ignores_pins
     }
 
     /// Closes the open segment and opens the next; the summary to write, if there is room for it.
@@ -320,6 +326,9 @@ impl State {
             self.is_pressed = true;
             if let Some(build) = build {
                 self.stalled_moves = Some(build);
+                if !self.log.is_next_read() {
+                    return Step::DeadEnd;
+                }
             }
             return Step::Idle;
         }

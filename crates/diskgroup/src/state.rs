@@ -158,6 +158,12 @@ pub(crate) async fn write_log(inner: Rc<Inner>) {
         let step = inner.state.borrow_mut().next_step(&inner.env);
         match step {
             Step::Again => inner.progress.notify(),
+            Step::DeadEnd => {
+                // Destage waits for these moves, and nobody else makes room: no log that was
+                // written as it should be comes here.
+                let _ = inner.fence(&inner.cache_path, &"the log has no room for what has to move");
+                return;
+            }
             Step::Idle => {
                 let wants_destage = {
                     let state = inner.state.borrow();
