@@ -107,6 +107,39 @@ async fn mark_partial(env: &Env, device: &Kept) -> Result<u64, GroupError> {
     Ok(marked)
 }
 
+/// Makes number `at` of the group's capacity devices an empty one, where the cache device names
+/// `known` of them so far.
+async fn put_capacity(
+    env: &Env,
+    spec: &GroupSpec,
+    (at, known): (usize, usize),
+    size: Option<u64>,
+    wipe: bool,
+) -> Result<(), GroupError> {
+    let path = &spec.capacity[at];
+    let cache = open_disk(env, &spec.cache).await?;
+    let (mut superblock, slot) = read_superblock(env, &spec.cache, &cache, "cache").await?;
+    let DeviceKind::Cache { layout, read_cache, mut capacity, count } = superblock.kind else {
+        return Err(GroupError::NotFormatted { device: spec.cache.clone(), wanted: "cache" });
+    };
+    if count as usize != known || at >= CAPACITY_DEVICES_MAX {
+        return Err(GroupError::WrongGroup { device: spec.cache.clone() });
+    }
+    let disk = open_new(env, path, size, wipe).await?;
+    let planned = CapacityLayout::plan(disk.info().size);
+    let planned = planned.ok_or_else(|| GroupError::TooSmall { device: path.clone() })?;
+    let device = env.random() | 1;
+    format_capacity(env, path, &disk, &planned, device, superblock.group).await?;
+    capacity[at] = device;
+    let count = count + u32::from(at == known);
+    superblock.kind = DeviceKind::Cache { layout, read_cache, capacity, count };
+    for slot in [1 - slot, slot] {
+        superblock.sequence += 1;
+        write_superblock(env, &spec.cache, &cache, slot, &superblock).await?;
+    }
+    Ok(())
+}
+
 impl DiskGroup {
     /// Gives a group a new cache device in the place of a lost one. Its capacity devices keep their
     /// components; each is whole up to its W from then on and says so
@@ -177,27 +210,7 @@ impl DiskGroup {
         sizes: Option<CreateSizes>,
         wipe: bool,
     ) -> Result<(), GroupError> {
-        let path = &spec.capacity[at];
-        let cache = open_disk(env, &spec.cache).await?;
-        let (mut superblock, slot) = read_superblock(env, &spec.cache, &cache, "cache").await?;
-        let DeviceKind::Cache { layout, read_cache, mut capacity, count } = superblock.kind else {
-            return Err(GroupError::NotFormatted { device: spec.cache.clone(), wanted: "cache" });
-        };
-        if count as usize != spec.capacity.len() {
-            return Err(GroupError::WrongGroup { device: spec.cache.clone() });
-        }
-        let disk = open_new(env, path, sizes.map(|sizes| sizes.capacity), wipe).await?;
-        let planned = CapacityLayout::plan(disk.info().size);
-        let planned = planned.ok_or_else(|| GroupError::TooSmall { device: path.clone() })?;
-        let device = env.random() | 1;
-        format_capacity(env, path, &disk, &planned, device, superblock.group).await?;
-        capacity[at] = device;
-        superblock.kind = DeviceKind::Cache { layout, read_cache, capacity, count };
-        for slot in [1 - slot, slot] {
-            superblock.sequence += 1;
-            write_superblock(env, &spec.cache, &cache, slot, &superblock).await?;
-        }
-        Ok(())
+        put_capacity(env, spec, (at, spec.capacity.len()), sizes.map(|s| s.capacity), wipe).await
     }
 
     /// Adds an empty capacity device, the last of `spec`, to a group that is closed. The cache
@@ -211,28 +224,10 @@ impl DiskGroup {
         size: Option<u64>,
         wipe: bool,
     ) -> Result<(), GroupError> {
-        let wrong = || GroupError::WrongGroup { device: spec.cache.clone() };
-        let (path, others) = spec.capacity.split_last().ok_or_else(wrong)?;
-        let cache = open_disk(env, &spec.cache).await?;
-        let (mut superblock, slot) = read_superblock(env, &spec.cache, &cache, "cache").await?;
-        let DeviceKind::Cache { layout, read_cache, mut capacity, count } = superblock.kind else {
-            return Err(GroupError::NotFormatted { device: spec.cache.clone(), wanted: "cache" });
+        let Some(last) = spec.capacity.len().checked_sub(1) else {
+            return Err(GroupError::WrongGroup { device: spec.cache.clone() });
         };
-        if count as usize != others.len() || others.len() >= CAPACITY_DEVICES_MAX {
-            return Err(wrong());
-        }
-        let disk = open_new(env, path, size, wipe).await?;
-        let planned = CapacityLayout::plan(disk.info().size);
-        let planned = planned.ok_or_else(|| GroupError::TooSmall { device: path.clone() })?;
-        let device = env.random() | 1;
-        format_capacity(env, path, &disk, &planned, device, superblock.group).await?;
-        capacity[others.len()] = device;
-        superblock.kind = DeviceKind::Cache { layout, read_cache, capacity, count: count + 1 };
-        for slot in [1 - slot, slot] {
-            superblock.sequence += 1;
-            write_superblock(env, &spec.cache, &cache, slot, &superblock).await?;
-        }
-        Ok(())
+        put_capacity(env, spec, (last, last), size, wipe).await
     }
 
     /// Whether the component is one of its object's active ones. While it is not, its W stays, and

@@ -91,9 +91,7 @@ impl HeldGrants {
         incarnation: Option<Incarnation>,
         epoch: u64,
     ) -> bool {
-        let hosts = self.0.hosts.borrow();
-        let grant = hosts.get(&host).and_then(|held| held.grant);
-        grant.is_some_and(|grant| {
+        self.grant(host).is_some_and(|grant| {
             let is_same = grant.incarnation == incarnation && grant.epoch == epoch;
             let is_blind = self.0.options.mutations.regain_without_look;
             self.0.env.now() < grant.until && (is_same || is_blind)
@@ -109,9 +107,7 @@ impl HeldGrants {
         incarnation: Option<Incarnation>,
         epoch: u64,
     ) -> bool {
-        let hosts = self.0.hosts.borrow();
-        let grant = hosts.get(&host).and_then(|held| held.grant);
-        grant.is_some_and(|grant| {
+        self.grant(host).is_some_and(|grant| {
             grant.sent > at && (grant.incarnation, grant.epoch) != (incarnation, epoch)
         })
     }
@@ -124,11 +120,13 @@ impl HeldGrants {
         incarnation: Option<Incarnation>,
         epoch: u64,
     ) -> bool {
-        let hosts = self.0.hosts.borrow();
-        let grant = hosts.get(&host).and_then(|held| held.grant);
-        grant.is_some_and(|grant| {
+        self.grant(host).is_some_and(|grant| {
             grant.incarnation == incarnation && grant.epoch >> 32 > epoch >> 32
         })
+    }
+
+    fn grant(&self, host: HostId) -> Option<Grant> {
+        self.0.hosts.borrow().get(&host).and_then(|held| held.grant)
     }
 
     /// Somebody waits for a grant of `host`: the next renewal does not wait for its turn.
