@@ -23,7 +23,7 @@ use base::{
     BLOCK_SECTORS, BLOCK_SIZE, CHUNK_BLOCKS, CHUNK_SECTORS, CHUNK_SIZE, Instant, Lsn, Map, Quirk,
     SECTOR_SIZE, SectorRange, Set, crc32c,
 };
-use env::{Buf, Durability, Either, IoError, join, select};
+use env::{Durability, Either, IoError, Slice, join, select};
 use format::{Commit, Entry, EntryKind, Item};
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -40,10 +40,9 @@ use plan::{fold, move_to_head, plan};
 use segment::{Segment, is_open, read_ahead, read_back};
 use write::{add_emptied, write_data};
 
-/// Bytes of one read-back: larger ones delay the log's writes (STORE.md section 4).
+/// Bytes of one read-back, one after the other: larger ones delay the log's writes (STORE.md
+/// section 4).
 const READ_BACK: u64 = 128 << 10;
-/// Read-backs in flight, for the same reason.
-const READ_BACKS: usize = 2;
 /// The buffer counts as drained below this fill, thousandths.
 const DRAINED: i64 = 50;
 
@@ -243,6 +242,7 @@ async fn destage_segment(inner: &Rc<Inner>, segment: Segment) -> Result<(), Grou
         inner.state.borrow_mut().free_oldest(segment, &found);
         inner.log_kick.notify();
     }
+    let sources = [bytes.clone()];
     let mut unpaid = i64::try_from(bytes.len() / 4096).unwrap_or(0) - written;
     // Again where something changed under way: a newer part on top of a block that was whole, or a
     // fold that came too late. Each round leaves fewer live entries, for none are added.
@@ -258,7 +258,7 @@ async fn destage_segment(inner: &Rc<Inner>, segment: Segment) -> Result<(), Grou
         unpaid -= i64::try_from(writes).unwrap_or(0);
         let mut written: Vec<BlockWrite> = Vec::new();
         for device in 0..inner.devices.len() {
-            written.extend(write_batch(inner, device, &mut batch, &[&bytes]).await?);
+            written.extend(write_batch(inner, device, &mut batch, &sources).await?);
         }
         let mut state = inner.state.borrow_mut();
         state.counters.destaged_blocks += written.len() as u64;
@@ -355,7 +355,7 @@ async fn write_batch(
     inner: &Rc<Inner>,
     device: usize,
     batch: &mut Batch,
-    sources: &[&[u8]],
+    sources: &[Slice],
 ) -> Result<Vec<BlockWrite>, GroupError> {
     let writes = std::mem::take(&mut batch.writes[device]);
     if inner.options.mutations.journal_before_data {

@@ -70,9 +70,9 @@ pub enum Op {
     /// Opens with O_DIRECT and an exclusive lock (held until closed or the process ends).
     /// Completes with [`Done::Disk`].
     OpenDisk(OpenDisk),
-    /// Reads exactly `into.len()` bytes. Offset and length are multiples of 512. A short read is
-    /// [`IoError::Short`].
-    Read { disk: DiskId, offset: u64, into: Buf },
+    /// Reads exactly as many bytes as `into[at..]` has, from `offset` on. All three are multiples of
+    /// 512. A short read is [`IoError::Short`].
+    Read { disk: DiskId, offset: u64, into: Buf, at: usize },
     /// Writes all of `from`. Offset, length and memory are multiples of 512.
     Write { disk: DiskId, offset: u64, from: Slice, durability: Durability },
     /// Everything completed before this was submitted is on stable media when it completes.

@@ -82,8 +82,22 @@ impl Disk {
         offset: u64,
         into: Buf,
     ) -> impl Future<Output = Result<Buf, IoError>> + use<> {
-        self.check(offset, into.len() as u64);
-        let op = self.0.env.submit(Op::Read { disk: self.0.id, offset, into });
+        self.read_at(offset, into, 0)
+    }
+
+    /// Reads into `into[at..]`, behind what is there already: a long read in several steps.
+    ///
+    /// # Errors
+    /// As [`Disk::read`].
+    pub fn read_at(
+        &self,
+        offset: u64,
+        into: Buf,
+        at: usize,
+    ) -> impl Future<Output = Result<Buf, IoError>> + use<> {
+        assert!(at.is_multiple_of(512) && at < into.len(), "device reads need aligned memory");
+        self.check(offset, (into.len() - at) as u64);
+        let op = self.0.env.submit(Op::Read { disk: self.0.id, offset, into, at });
         async move {
             let (result, buf) = op.await;
             result?;

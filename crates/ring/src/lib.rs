@@ -430,8 +430,8 @@ impl Driver for RingDriver {
                 let result = self.open_disk(&options);
                 self.finish(token, result);
             }
-            Op::Read { disk, offset, into } => {
-                let work = Work::Read { disk: disk.0, offset, into, done: 0 };
+            Op::Read { disk, offset, into, at } => {
+                let work = Work::Read { disk: disk.0, offset, into, at, done: 0 };
                 self.launch_on_file(token, work);
             }
             Op::Write { disk, offset, from, durability } => {

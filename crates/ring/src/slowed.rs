@@ -68,7 +68,9 @@ impl Slowed {
             return None;
         }
         let (disk, access) = match work {
-            Work::Read { disk, offset, into, .. } => (disk, transfer(*offset, into.len())),
+            Work::Read { disk, offset, into, at, .. } => {
+                (disk, transfer(*offset, into.len() - *at))
+            }
             Work::Write { disk, offset, from, .. } => (disk, transfer(*offset, from.len())),
             Work::Flush { disk } => (disk, Access::Flush),
             // Discards cost nothing: magnetic disks have none.

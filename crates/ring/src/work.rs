@@ -21,6 +21,7 @@ pub(crate) enum Work {
         disk: u32,
         offset: u64,
         into: Buf,
+        at: usize,
         done: usize,
     },
     Write {
@@ -104,8 +105,8 @@ impl Work {
     pub(crate) fn entry(&mut self, fd: RawFd) -> squeue::Entry {
         let fd = types::Fd(fd);
         match self {
-            Self::Read { offset, into, done, .. } => {
-                let rest = &mut into[*done..];
+            Self::Read { offset, into, at, done, .. } => {
+                let rest = &mut into[*at + *done..];
                 opcode::Read::new(fd, rest.as_mut_ptr(), piece(rest.len()))
                     .offset(*offset + *done as u64)
                     .build()
@@ -158,7 +159,7 @@ impl Work {
             return Step::Over(Err(self.error(error)));
         };
         match self {
-            Self::Read { into, done, .. } => transferred(done, count, into.len()),
+            Self::Read { into, at, done, .. } => transferred(done, count, into.len() - *at),
             Self::Write { from, done, .. } => transferred(done, count, from.len()),
             Self::Send { from, done, .. } => {
                 *done += count;

@@ -96,7 +96,7 @@ fn a_file_that_shrank_brings_a_short_read() {
     };
     fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(8192).unwrap();
     let into = Pool::default().zeroed(16_384);
-    let end = call(&mut driver, Op::Read { disk, offset: 0, into });
+    let end = call(&mut driver, Op::Read { disk, offset: 0, into, at: 0 });
     assert_eq!(end.result, Err(IoError::Short { done: 8192, wanted: 16_384 }));
     assert_eq!(end.buf.map(|buf| buf.len()), Some(16_384));
     fs::remove_dir_all(&folder).unwrap();

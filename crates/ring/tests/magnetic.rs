@@ -44,7 +44,7 @@ impl Slow {
 
     fn read(&mut self, token: u64, offset: u64) {
         let into = Pool::default().zeroed(4096);
-        self.driver.submit(Token(token), Op::Read { disk: self.disk, offset, into });
+        self.driver.submit(Token(token), Op::Read { disk: self.disk, offset, into, at: 0 });
     }
 
     fn write(&mut self, token: u64, offset: u64, from: Slice) {

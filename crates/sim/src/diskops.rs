@@ -22,7 +22,7 @@ pub(crate) struct DiskOp {
 }
 
 enum Work {
-    Read { offset: u64, into: Buf },
+    Read { offset: u64, into: Buf, at: usize },
     Write { offset: u64, from: Slice, durability: Durability },
     Flush { cover: u64 },
     Discard { offset: u64, bytes: u64 },
@@ -110,9 +110,10 @@ impl Core {
         let model = &self.options.disk;
         let disk = &mut self.disks[index as usize];
         let (latency, bytes, work) = match op {
-            Op::Read { offset, into, .. } => {
-                check(disk, offset, into.len() as u64);
-                (model.read, into.len() as u64, Work::Read { offset, into })
+            Op::Read { offset, into, at, .. } => {
+                let bytes = (into.len() - at) as u64;
+                check(disk, offset, bytes);
+                (model.read, bytes, Work::Read { offset, into, at })
             }
             Op::Write { offset, from, durability, .. } => {
                 check(disk, offset, from.len() as u64);
@@ -168,12 +169,12 @@ impl Core {
         let disk = &mut self.disks[op.disk as usize];
         let failed = Err(IoError::Device { errno: EIO });
         match op.work {
-            Work::Read { offset, mut into } => {
+            Work::Read { offset, mut into, at } => {
                 self.stats.reads += 1;
-                if disk.faults.fail_reads || disk.is_bad(offset, into.len() as u64) {
+                if disk.faults.fail_reads || disk.is_bad(offset, (into.len() - at) as u64) {
                     return (failed, Some(into));
                 }
-                disk.store.read(Layer::Current, offset, &mut into);
+                disk.store.read(Layer::Current, offset, &mut into[at..]);
                 (Ok(()), Some(into))
             }
             Work::Write { offset, from, durability } => {

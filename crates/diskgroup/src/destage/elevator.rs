@@ -61,7 +61,7 @@ async fn write_together(inner: &Rc<Inner>, segments: &mut [Segment]) -> Result<(
     let mut batch = plan_whole(inner, segments);
     let mut written: Vec<BlockWrite> = Vec::new();
     {
-        let sources: Vec<&[u8]> = segments.iter().map(|segment| &segment.bytes[..]).collect();
+        let sources: Vec<Slice> = segments.iter().map(|segment| segment.bytes.clone()).collect();
         for device in 0..inner.devices.len() {
             written.extend(write_batch(inner, device, &mut batch, &sources).await?);
         }

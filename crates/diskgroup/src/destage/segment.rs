@@ -7,7 +7,7 @@ use super::*;
 pub(super) struct Segment {
     /// Its absolute number.
     pub(super) number: u64,
-    pub(super) bytes: Buf,
+    pub(super) bytes: Slice,
     pub(super) found: Vec<Found>,
     /// Entries above K that say whose effect they, or others with their lsn, are.
     pub(super) named: Vec<Entry>,
@@ -34,22 +34,18 @@ pub(super) async fn read_back(inner: &Inner, segment: u64) -> Result<Segment, Gr
         (state.log.segment_start(segment), u64::from(info.used))
     };
     let mut bytes = inner.env.buf(to_usize(used));
-    let mut running = VecDeque::new();
-    let (mut asked, mut got) = (0, 0);
+    let mut got = 0;
     while got < used {
-        while asked < used && running.len() < READ_BACKS {
-            let length = READ_BACK.min(used - asked);
-            let read = inner.cache.read(start + asked, inner.env.buf(to_usize(length)));
-            running.push_back(Box::pin(read));
-            asked += length;
-        }
-        let Some(read) = running.pop_front() else { break };
-        let part = read
+        let end = used.min(got + READ_BACK);
+        bytes.set_len(to_usize(end));
+        bytes = inner
+            .cache
+            .read_at(start + got, bytes, to_usize(got))
             .await
             .map_err(|source| GroupError::Device { device: inner.cache_path.clone(), source })?;
-        bytes[to_usize(got)..to_usize(got) + part.len()].copy_from_slice(&part);
-        got += part.len() as u64;
+        got = end;
     }
+    let bytes = bytes.freeze();
     let (found, named) = parse(inner, segment, &bytes)?;
     Ok(Segment { number: segment, bytes, found, named, written: 0 })
 }

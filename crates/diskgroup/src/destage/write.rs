@@ -11,7 +11,7 @@ pub(super) async fn write_data(
     inner: &Rc<Inner>,
     device: usize,
     writes: Vec<BlockWrite>,
-    sources: &[&[u8]],
+    sources: &[Slice],
 ) -> Result<Vec<BlockWrite>, GroupError> {
     let mut running: VecDeque<Writing> = VecDeque::new();
     let mut written = Vec::with_capacity(writes.len());
@@ -95,7 +95,7 @@ fn contiguous(run: Vec<BlockWrite>) -> Vec<Vec<BlockWrite>> {
     parts
 }
 
-fn issue(inner: &Rc<Inner>, device: usize, part: &[BlockWrite], sources: &[&[u8]]) -> Writing {
+fn issue(inner: &Rc<Inner>, device: usize, part: &[BlockWrite], sources: &[Slice]) -> Writing {
     let handle = &inner.devices[device];
     let (first, last) = (&part[0], &part[part.len() - 1]);
     let is_whole = first.is_fresh && handle.disk.info().is_file;
@@ -103,18 +103,13 @@ fn issue(inner: &Rc<Inner>, device: usize, part: &[BlockWrite], sources: &[&[u8]
         true => (0, CHUNK_BLOCKS),
         false => (u64::from(first.block), u64::from(last.block) - u64::from(first.block) + 1),
     };
-    let mut buf = inner.env.buf(to_usize(count * BLOCK_SIZE));
-    if count != part.len() as u64 {
-        buf.fill(0);
-    }
-    for write in part {
-        let at = to_usize((u64::from(write.block) - start) * BLOCK_SIZE);
-        let from = to_usize(write.from);
-        buf[at..at + 4096].copy_from_slice(&sources[write.source][from..from + 4096]);
-    }
     let offset =
         handle.layout.chunk_start + u64::from(first.chunk) * CHUNK_SIZE + start * BLOCK_SIZE;
-    let data = buf.freeze();
+    let data = match in_place(part, sources).filter(|data| data.len() as u64 == count * BLOCK_SIZE)
+    {
+        Some(data) => data,
+        None => gathered(inner, part, sources, (start, count)),
+    };
     let write = handle.disk.write(offset, data.clone(), Durability::Cached);
     // What stays in the read cache is written there as well, for whoever reads it next.
     let update = match inner.is_hybrid && !first.is_fresh {
@@ -131,6 +126,37 @@ fn issue(inner: &Rc<Inner>, device: usize, part: &[BlockWrite], sources: &[&[u8]
         None => Box::pin(write),
         Some(update) => Box::pin(async move { join(write, Box::pin(update)).await.0 }),
     }
+}
+
+/// The blocks as they lie in their segment, where they follow each other there as well.
+fn in_place(part: &[BlockWrite], sources: &[Slice]) -> Option<Slice> {
+    let is_next = |pair: &[BlockWrite]| {
+        pair[1].source == pair[0].source
+            && pair[1].from == pair[0].from + BLOCK_SIZE
+            && pair[0].block.checked_add(1) == Some(pair[1].block)
+    };
+    let from = to_usize(part[0].from);
+    let end = from + part.len() * to_usize(BLOCK_SIZE);
+    part.windows(2).all(is_next).then(|| sources[part[0].source].slice(from..end))
+}
+
+/// `count` blocks from `start` of a chunk on; those that are not among the writes are zeros.
+fn gathered(
+    inner: &Inner,
+    part: &[BlockWrite],
+    sources: &[Slice],
+    (start, count): (u64, u64),
+) -> Slice {
+    let mut buf = inner.env.buf(to_usize(count * BLOCK_SIZE));
+    if count != part.len() as u64 {
+        buf.fill(0);
+    }
+    for write in part {
+        let at = to_usize((u64::from(write.block) - start) * BLOCK_SIZE);
+        let from = to_usize(write.from);
+        buf[at..at + 4096].copy_from_slice(&sources[write.source][from..from + 4096]);
+    }
+    buf.freeze()
 }
 
 async fn finish(inner: &Inner, device: usize, writing: Option<Writing>) -> Result<(), GroupError> {
