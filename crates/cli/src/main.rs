@@ -17,6 +17,7 @@ mod layout;
 mod lock;
 mod machine;
 mod output;
+mod program;
 mod replace;
 mod reshape;
 mod scrub;

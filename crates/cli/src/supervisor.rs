@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -237,7 +237,7 @@ impl Supervisor {
             }
             Mode::Processes => {
                 let log = File::options().create(true).append(true).open(self.layout.log())?;
-                let child = Command::new(std::env::current_exe()?)
+                let child = crate::program::again()?
                     .arg("daemon")
                     .arg("--config")
                     .arg(self.layout.host_config(name))

@@ -14,7 +14,7 @@ use crate::target::{DATA_DEFAULT, Target};
 use anyhow::{Context, Result};
 use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -110,7 +110,7 @@ fn run(
 fn detach(cli: &Cli, layout: &Layout, cluster: &ClusterFile, lock: std::fs::File) -> Result<()> {
     use std::os::unix::process::CommandExt;
     let log = std::fs::File::options().create(true).append(true).open(layout.log())?;
-    let mut child = Command::new(std::env::current_exe()?)
+    let mut child = crate::program::again()?
         .arg("up")
         .arg("--background")
         .arg("--data")
