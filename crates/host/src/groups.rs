@@ -425,6 +425,7 @@ mod tests {
             size_bytes: space.total_bytes(),
             is_file: true,
             written_bytes: 0,
+            out: None,
             role: DeviceRole::Capacity(space),
         };
         let report = device_report(status, Hardware::default(), false, &tuning);
