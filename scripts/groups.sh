@@ -63,6 +63,49 @@ new_device() {
   gabion disk replace "$cache"
   until_green steady; until_green wide
 }
+device_state() { gabion disk list --output json | field "[d['state'] for d in it if d['path'] == '$1'][0]"; }
+until_out() { # DEVICE: its group goes on without it
+  for _ in $(seq 60); do [ "$(device_state "$1")" = out ] && return; sleep 0.5; done
+  gabion status; say "$1 is not out of its group after 30 s"; return 1
+}
+until_yellow() {
+  for _ in $(seq 60); do [ "$(health "$1")" = yellow ] && return; sleep 0.5; done
+  gabion status; say "$1 misses no copy after 30 s"; return 1
+}
+# One capacity device of several costs the copies on it: away and back, cut off, deleted.
+lost_capacity() {
+  local dir group device; dir=$(folder host2); group=$(groups_of host2 | cut -d' ' -f1); device="$dir/roomy.img"
+  gabion group add-disk "$group" "$device" --create-files 2GiB
+  until_green steady
+  gabion volume create beside --size 64MiB --ftt 2 # its copy on host2 is where most room is
+  qemu-io -f raw -c "write -P 5 0 64M" "$(uri beside 0)" >/dev/null
+  mv "$device" "$device.away"
+  until_out "$device"
+  gabion status | grep "is out of the disk group"
+  gabion group show "$group" --output json | field "[d['state'] for d in it['devices']]" | grep -q "'out'"
+  until_green steady; until_green wide
+  until_yellow beside # an idle owner is told at the next renewal of its grant
+  qemu-io -f raw -c "write -P 6 0 16M" "$(uri beside 0)" >/dev/null
+  mv "$device.away" "$device"
+  until_green beside
+  [ "$(device_state "$device")" = ok ]
+  truncate -s 100M "$device"
+  until_out "$device"
+  until_green steady
+  gabion disk replace "$device"
+  until_green beside
+  rm "$device"
+  until_out "$device"
+  until_green steady
+  until_yellow beside # an idle owner is told at the next renewal of its grant
+  gabion disk replace "$device"
+  until_green beside; until_green steady; until_green wide
+  for host in 0 1 2; do
+    qemu-io -r -f raw -c "read -P 6 0 16M" -c "read -P 5 16M 48M" "$(uri beside $host)" >"$area/read"
+    [ "$(grep -c "^read " "$area/read")" = 2 ] || { cat "$area/read"; return 1; }
+  done
+  gabion volume delete beside
+}
 # A lost cache device costs what was in its write buffer alone: what is copied is told.
 lost_cache() {
   gabion volume create cold --size 128MiB
@@ -102,7 +145,7 @@ restart() {
 
 gabion up --detach --processes --cache-size 256MiB --capacity-size 1GiB
 gabion volume create steady --size 64MiB
-for one in make extend close_and_open new_device remove restart; do
+for one in make extend close_and_open lost_capacity new_device remove restart; do
   eval "under_load() { work $one; }"
   step "$one, under load" under_load
 done

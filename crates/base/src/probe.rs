@@ -12,6 +12,12 @@ crate::named! {
     pub enum Probe {
         /// A segment of the log was closed and the next one opened.
         LogTurned = "log-turned",
+        /// A capacity device that is out was given up.
+        DeviceGivenUp = "device-given-up",
+        /// A capacity device that was given up opened again.
+        DeviceCameBack = "device-came-back",
+        /// Destage stood still for a device that is out.
+        DestageHeld = "destage-held",
         /// Appends waited for room.
         LogPressed = "log-pressed",
         /// An append did not fit the commit under composition.

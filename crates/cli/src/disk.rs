@@ -18,6 +18,8 @@ struct Report<'a> {
     kind: &'static str,
     group: Option<String>,
     size_bytes: u64,
+    /// Of a cache device: capacity devices, from 0, that lack what was dropped while they were out.
+    given_up: Vec<u32>,
     healthy: bool,
     segments: Vec<SegmentLine>,
     components: Vec<ComponentLine>,
@@ -106,6 +108,7 @@ fn report<'a>(device: &'a str, found: &Inspection) -> Report<'a> {
         kind: "unknown",
         group: found.superblock.map(|superblock| format!("{:x}", superblock.group.0)),
         size_bytes: found.size,
+        given_up: Vec::new(),
         healthy: found.is_healthy(),
         segments: Vec::new(),
         components: Vec::new(),
@@ -117,6 +120,7 @@ fn report<'a>(device: &'a str, found: &Inspection) -> Report<'a> {
         Content::Unknown => {}
         Content::Cache(log) => {
             report.kind = "cache";
+            report.given_up.clone_from(&log.given_up);
             report.segments = log.segments.iter().map(segment_line).collect();
         }
         Content::Capacity(content) => {
@@ -181,6 +185,13 @@ fn people(report: &Report<'_>, has_read_blocks: bool) {
             sum(|s| s.commits),
             sum(|s| s.entries),
             sum(|s| s.used_bytes)
+        );
+    }
+    for at in &report.given_up {
+        say!(
+            "capacity device number {} of the group is out and was given up: what is on it comes \
+             back by copies of what it lacks",
+            at + 1
         );
     }
     if let Some(usage) = &report.usage {

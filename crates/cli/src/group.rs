@@ -271,6 +271,7 @@ fn state_of(group: &GroupReport) -> &'static str {
     match (group.state.as_str(), group.is_open) {
         ("ok", _) => "ok",
         (_, false) => "out of service",
+        (_, true) if group.devices.iter().any(|device| device.state == "out") => "device out",
         (_, true) => "takes no writes",
     }
 }

@@ -270,6 +270,9 @@ impl DiskGroup {
         for (device, capacity) in state.capacity.iter().enumerate() {
             let handle = &self.shared().devices[device];
             let allocated = state.audit_chunks(device, capacity, &mut audit)?;
+            if handle.is_out() {
+                continue; // nothing is known of it, so nothing is counted
+            }
             audit_books(device, capacity, handle, allocated)?;
             audit_journal(device, capacity, handle.layout.journal_size)?;
         }
@@ -293,7 +296,7 @@ fn audit_books(
     handle: &CapacityDevice,
     allocated: u64,
 ) -> Result<(), Inconsistency> {
-    let size = handle.disk.info().size;
+    let size = handle.disk().info().size;
     let space = capacity.space(&handle.layout, size);
     let is_right = space.total_bytes() == size
         && space.chunk_bytes() == u64::from(handle.layout.chunks) * CHUNK_SIZE

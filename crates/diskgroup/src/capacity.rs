@@ -209,7 +209,7 @@ impl Inner {
             };
             base::hit(base::Probe::PageLoaded);
             let offset = handle.layout.crc_start + u64::from(number) * 2 * PAGE;
-            let read = handle.disk.read(offset, self.env.buf(2 * PAGE_SIZE)).await;
+            let read = handle.disk().read(offset, self.env.buf(2 * PAGE_SIZE)).await;
             let both =
                 read.map_err(|source| GroupError::Device { device: handle.path.clone(), source })?;
             let slots = [0, 1].map(|slot| {
@@ -306,14 +306,14 @@ impl Inner {
             };
             self.state.borrow_mut().counters.records += 1;
             if !self.options.mutations.skip_journal {
-                let write = handle.disk.write(offset, bytes.clone(), Durability::Cached);
+                let write = handle.disk().write(offset, bytes.clone(), Durability::Cached);
                 write.await.map_err(|error| self.fence(&handle.path, &error))?;
             }
             if !self.options.mutations.skip_destage_flush {
-                let mut flushed = handle.disk.flush().await;
+                let mut flushed = handle.disk().flush().await;
                 while flushed.is_err() && self.options.mutations.retry_after_failure {
                     self.env.sleep(std::time::Duration::from_millis(1)).await;
-                    flushed = handle.disk.flush().await;
+                    flushed = handle.disk().flush().await;
                 }
                 flushed.map_err(|error| self.fence(&handle.path, &error))?;
             }
@@ -342,7 +342,7 @@ impl Inner {
         let mut page = self.env.buf(PAGE_SIZE);
         JournalHead { record }.encode(handle.id, &mut page);
         let slot = JOURNAL_HEAD_SLOTS[(record % 2) as usize];
-        let write = handle.disk.write(slot, page.freeze(), Durability::Cached);
+        let write = handle.disk().write(slot, page.freeze(), Durability::Cached);
         write.await.map_err(|error| self.fence(&handle.path, &error))?;
         self.state.borrow_mut().capacity[device].has_loose_head = true;
         Ok(())
@@ -354,7 +354,7 @@ impl Inner {
             let is_loose =
                 std::mem::take(&mut self.state.borrow_mut().capacity[device].has_loose_head);
             if is_loose {
-                handle.disk.flush().await.map_err(|error| self.fence(&handle.path, &error))?;
+                handle.disk().flush().await.map_err(|error| self.fence(&handle.path, &error))?;
             }
         }
         Ok(())
@@ -393,7 +393,7 @@ impl Inner {
         }
         let discards = runs.iter().map(|(start, count)| {
             let offset = handle.layout.chunk_start + u64::from(*start) * CHUNK_SIZE;
-            handle.disk.discard(offset, count * CHUNK_SIZE)
+            handle.disk().discard(offset, count * CHUNK_SIZE)
         });
         // Whether the device could do it does not matter to anybody who reads.
         drop(join_all(discards.collect()).await);

@@ -42,7 +42,7 @@ impl Inner {
         let handle = &self.devices[device];
         for some in images.chunks(PAGES_IN_FLIGHT) {
             let writes = some.iter().map(|(offset, bytes)| {
-                handle.disk.write(*offset, bytes.clone(), Durability::Cached)
+                handle.disk().write(*offset, bytes.clone(), Durability::Cached)
             });
             for result in join_all(writes.collect()).await {
                 result.map_err(|error| self.fence(&handle.path, &error))?;
@@ -51,7 +51,7 @@ impl Inner {
         if !has_flush || self.options.mutations.early_journal_reuse {
             return Ok(());
         }
-        handle.disk.flush().await.map_err(|error| self.fence(&handle.path, &error))?;
+        handle.disk().flush().await.map_err(|error| self.fence(&handle.path, &error))?;
         self.read_back(device, &images).await
     }
 
@@ -124,7 +124,7 @@ impl Inner {
         }
         let handle = &self.devices[device];
         if !self.options.mutations.early_journal_reuse {
-            handle.disk.flush().await.map_err(|error| self.fence(&handle.path, &error))?;
+            handle.disk().flush().await.map_err(|error| self.fence(&handle.path, &error))?;
             self.read_back(device, &images).await?;
         }
         let mut state = self.state.borrow_mut();
@@ -182,7 +182,7 @@ impl Inner {
             let slot = u64::from(place) * 2 + known.newest as u64;
             (handle.layout.table_start + slot * PAGE, buf.freeze())
         };
-        let write = handle.disk.write(offset, bytes.clone(), durability);
+        let write = handle.disk().write(offset, bytes.clone(), durability);
         write.await.map_err(|error| self.fence(&handle.path, &error))?;
         Ok((offset, bytes))
     }

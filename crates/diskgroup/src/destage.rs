@@ -146,7 +146,9 @@ fn next_work(inner: &Inner) -> Work {
     let is_over = state.log.fill() > DRAINED || is_now;
     let idle_after = inner.options.idle_after;
     let is_draining = has_content && (is_now || (is_over && idle >= idle_after));
-    if state.log.tail < state.log.head {
+    if state.is_held() {
+        base::hit(base::Probe::DestageHeld);
+    } else if state.log.tail < state.log.head {
         let fill = state.fill();
         if is_draining || state.pace.may_destage(fill) {
             return Work::Go;
@@ -503,11 +505,18 @@ impl State {
             }
         }
         assert!(self.log.tail == segment, "segments are freed in order");
+        assert!(!self.is_held(), "a segment is freed that a device needs which is out");
         self.log.tail = segment + 1;
         let Some(info) = self.log.infos.pop_front() else { return };
         for (serial, _) in info.lowest {
             self.raise_destaged(serial, 0);
         }
+    }
+
+    /// Whether the oldest segment, or the one that is open, holds what a device needs that is out.
+    pub(crate) fn is_held(&self) -> bool {
+        let is_held = self.log.infos.front().is_some_and(|info| info.is_held);
+        is_held && !self.mutations.free_held
     }
 
     /// W: everything below the lowest lsn that the log, without so many of its oldest segments,

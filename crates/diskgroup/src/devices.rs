@@ -134,7 +134,7 @@ pub(crate) async fn init_cache(
         sequence: 1,
         incarnation: Incarnation(0),
         size,
-        kind: DeviceKind::Cache { layout, read_cache, capacity, count },
+        kind: DeviceKind::Cache { layout, read_cache, capacity, count, given_up: 0 },
     };
     write_superblock(env, path, cache, 0, &superblock).await
 }

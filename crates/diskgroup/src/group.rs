@@ -6,6 +6,7 @@ use crate::capacity::CapacityState;
 use crate::chunks::chunk_key;
 use crate::components::{Component, Tail};
 use crate::log::Deferred;
+use crate::out::Tolerance;
 use crate::readcache::ReadCache;
 use crate::state::Inner;
 use crate::types::{
@@ -18,7 +19,6 @@ use base::{
 };
 use env::{Env, TaskSet};
 use format::{COMPONENT_SECTORS_MAX, ComponentRow, EntryKind};
-use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::rc::Rc;
@@ -74,7 +74,22 @@ impl DiskGroup {
         spec: &GroupSpec,
         options: GroupOptions,
     ) -> Result<Self, GroupError> {
-        let inner = Rc::new(crate::recovery::open(env, spec, options).await?);
+        Self::open_without(env, spec, options, &Tolerance::default()).await
+    }
+
+    /// Opens a group, with some of its capacity devices where not all of them open
+    /// ([`DiskGroup::out_devices`]). What is on the others is not known then, and nothing that the
+    /// log holds of it is dropped before [`DiskGroup::give_up_out`].
+    ///
+    /// # Errors
+    /// As [`DiskGroup::open`], where that is not tolerated or no capacity device is left.
+    pub async fn open_without(
+        env: &Env,
+        spec: &GroupSpec,
+        options: GroupOptions,
+        tolerance: &Tolerance,
+    ) -> Result<Self, GroupError> {
+        let inner = Rc::new(crate::opening::open(env, spec, options, tolerance).await?);
         inner.state.borrow_mut().begin(env.now());
         let tasks = TaskSet::default();
         tasks.spawn(env, "log", crate::state::write_log(Rc::clone(&inner)));
@@ -127,6 +142,9 @@ impl DiskGroup {
         let inner = self.inner();
         let _permit = inner.table.acquire(1).await;
         inner.check_open()?;
+        if inner.outs() != 0 {
+            return Err(GroupError::DeviceOut);
+        }
         if sectors == 0 || sectors > COMPONENT_SECTORS_MAX {
             return Err(GroupError::Range { range: SectorRange { start: 0, count: sectors } });
         }
@@ -317,14 +335,6 @@ impl DiskGroup {
         }
     }
 
-    /// Forgets that the component was damaged: everything in it is about to be written again. What
-    /// is not stays unreadable, block by block.
-    pub fn begin_anew(&self, id: ComponentId) {
-        if let Some(component) = self.inner().state.borrow_mut().components.by_id_mut(id) {
-            component.is_damaged = false;
-        }
-    }
-
     /// Appends one write. Its place in the order is fixed at this call; it resolves when it and all
     /// before it are durable. Waits for room, however long; the payload slice is held meanwhile, so
     /// the caller's own window bounds what waits. Dropping the future leaves the write under way.
@@ -453,7 +463,7 @@ impl DiskGroup {
             buffer_bytes: total,
             capacity_bytes: chunks as u64 * CHUNK_SIZE,
             used_bytes: (chunks as u64).saturating_sub(free) * CHUNK_SIZE,
-            fenced: state.fenced.clone(),
+            fenced: state.fenced.as_ref().map(|failure| failure.text.clone()),
             commits: state.counters.commits,
             appends: state.counters.appends,
             appended_bytes: state.counters.appended_bytes,
@@ -516,20 +526,6 @@ impl DiskGroup {
 }
 
 impl Inner {
-    /// The device with the most room among those with a free row and less than so many percent
-    /// taken, and the row.
-    fn roomiest(&self, capacity: &[CapacityState], percent: Option<u8>) -> Option<(usize, usize)> {
-        let fits = |at: usize, c: &CapacityState| {
-            let device = &self.devices[at];
-            let taken = c.space(&device.layout, device.disk.info().size).taken_percent();
-            percent.is_none_or(|percent| taken < u64::from(percent))
-        };
-        let rooms = capacity.iter().enumerate().filter(|(at, c)| fits(*at, c));
-        let free_row = |c: &CapacityState| c.rows.iter().position(|row| row.serial == 0);
-        let rooms = rooms.filter_map(|(at, c)| Some((c.available(), Reverse(at), free_row(c)?)));
-        rooms.max().map(|(_, Reverse(at), row)| (at, row))
-    }
-
     /// Checks an append and puts it into the queue; its ticket.
     fn enqueue(&self, append: Append<'_>, is_copy: bool) -> Result<u64, GroupError> {
         self.check_open()?;

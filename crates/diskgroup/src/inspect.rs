@@ -86,6 +86,9 @@ pub struct CacheContent {
     pub segments: Vec<SegmentContent>,
     /// Segments in all.
     pub segments_total: u32,
+    /// Capacity devices, by their places from 0, that were out of the group when entries were
+    /// dropped that they need.
+    pub given_up: Vec<u32>,
     /// What stands behind the log, in a hybrid group.
     pub read_cache: Option<ReadCacheContent>,
 }
@@ -178,8 +181,9 @@ pub async fn inspect(env: &Env, path: &str, check_data: bool) -> Result<Inspecti
         look.damage(Structure::Superblock, SUPERBLOCK_SLOTS[0], what, effect);
     }
     let content = match superblock.kind {
-        DeviceKind::Cache { layout, read_cache, .. } => {
+        DeviceKind::Cache { layout, read_cache, given_up, .. } => {
             let mut content = look.cache(superblock.device, &layout).await;
+            content.given_up = (0..u16::BITS).filter(|at| given_up >> at & 1 == 1).collect();
             if let Some(layout) = read_cache {
                 content.read_cache = Some(look.lines(superblock.device, &layout).await);
             }

@@ -32,6 +32,8 @@ mod index;
 mod inspect;
 mod log;
 mod mutations;
+mod opening;
+mod out;
 mod pace;
 mod pressure;
 mod read;
@@ -56,6 +58,7 @@ pub use inspect::{
     ReadCacheContent, SegmentContent, Severity, inspect,
 };
 pub use mutations::Mutations;
+pub use out::{DevicePlace, Failure, OutDevice, Tolerance};
 pub use pressure::{Limit, Pressure};
 pub use readcache::LineAudit;
 pub use replace::Replaced;

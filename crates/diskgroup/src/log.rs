@@ -62,6 +62,9 @@ pub(crate) struct SegmentInfo {
     pub(crate) copies: Vec<u32>,
     /// Highest lsn of each component in it with which something was said about requests.
     pub(crate) marked: Vec<(u32, Lsn)>,
+    /// It holds entries of a component that nobody knows and that a device may need which is out
+    /// ([`crate::out`]): it stays, and all behind it.
+    pub(crate) is_held: bool,
 }
 
 impl SegmentInfo {

@@ -117,6 +117,14 @@ mutations! {
     trust_stale_headers: "read cache 6",
     /// Headers stay where a record changes a chunk and not its lsn.
     skip_header_invalidation: "read cache 7",
+    /// A segment is freed though a device may need it that is out.
+    free_held: "out 1",
+    /// What opening leaves out is given up at once, whoever needs it.
+    give_up_unasked: "out 2",
+    /// A device is given up without a durable word of it.
+    give_up_unmarked: "out 2",
+    /// A device that was given up comes back as if it lacked nothing.
+    return_whole: "out 3",
     /// A chunk that a discard freed is not given back.
     leak_discarded: "leak",
     /// A chunk that a batch allocated for a component deleted meanwhile is not given back.

@@ -63,7 +63,7 @@ impl State {
             waiting,
             oldest: oldest.filter(|_| log.used_bytes() > 0).map(|since| now.since(since)),
             stuck: is_due.then(|| now.since(self.destage_moved)),
-            waits_for_copies: self.is_waiting_for_commit,
+            waits_for_copies: self.is_waiting_for_commit || self.is_held(),
         }
     }
 }

@@ -238,7 +238,7 @@ impl Plan {
         let Some(cached) = state.capacity[self.device].page(number) else { return Ok(None) };
         let start = handle.layout.chunk_start + u64::from(chunk) * CHUNK_SIZE;
         let crc_of = |within| cached.page.get(place, within);
-        Ok(Some(self.runs_below(&handle.disk, start, crc_of)))
+        Ok(Some(self.runs_below(handle.disk(), start, crc_of)))
     }
 
     /// Device reads of what is below the log in one chunk's worth of a device from `start` on,

@@ -23,7 +23,7 @@ impl Inner {
         written: &[(u64, Slice)],
     ) -> Result<(), GroupError> {
         let handle = &self.devices[device];
-        self.read_back_of(&handle.path, &handle.disk, written).await
+        self.read_back_of(&handle.path, handle.disk(), written).await
     }
 
     /// The same for any device of the group.

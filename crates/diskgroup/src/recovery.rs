@@ -1,31 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Opening: superblocks, capacity's pages and journal, then the log (STORE.md section 5).
+//! Recovery: capacity's pages and journal, then the log (STORE.md section 5).
 //!
 //! The order matters in two places. The component table comes before the log, for entries of
 //! components that no row names are dropped. The new incarnation is durable before the first append
 //! (store rule 1).
 
-use crate::build::{Build, Limits};
-use crate::capacity::{CapacityState, Journal, MapMeta, PAGES_IN_FLIGHT, RowState, pages_touched};
-use crate::chunks::{Chunks, chunk_key};
-use crate::components::{Component, Components};
-use crate::devices::{device_error, open_disk, read_superblock, write_superblock};
-use crate::history::History;
-use crate::index::Index;
-use crate::log::{Log, OpenSegment};
-use crate::mutations::Mutations;
-use crate::pace::Pace;
-use crate::readcache::ReadCache;
-use crate::state::{CapacityDevice, Counters, Inner, State};
-use crate::types::{GroupError, GroupOptions, GroupSpec, RecoveryReport, Structure};
-use base::{CHUNK_SECTORS, Incarnation, Instant};
-use env::{Env, Notify, Semaphore, join_all};
+use crate::capacity::{Journal, MapMeta, PAGES_IN_FLIGHT, RowState, pages_touched};
+use crate::chunks::chunk_key;
+use crate::components::Component;
+use crate::devices::device_error;
+use crate::state::{Inner, State};
+use crate::types::{GroupError, Structure};
+use base::CHUNK_SECTORS;
+use env::join_all;
 use format::{
-    CacheLayout, ComponentRow, DeviceKind, FormatError, Item, JOURNAL_HEAD_SLOTS, JournalHead,
-    JournalRecord, MAP_PAGE_CHUNKS, MapPage, PAGE_SIZE, RECORD_ITEMS_MAX, Superblock,
+    ComponentRow, FormatError, Item, JOURNAL_HEAD_SLOTS, JournalHead, JournalRecord,
+    MAP_PAGE_CHUNKS, MapPage, PAGE_SIZE, RECORD_ITEMS_MAX,
 };
-use std::cell::RefCell;
-use std::collections::VecDeque;
 
 /// Bytes of the journal that are read at a time, and that are looked at behind its end: several of
 /// the longest records.
@@ -36,142 +27,6 @@ const PAGE: u64 = PAGE_SIZE as u64;
 const MAP_STEP: usize = 512;
 /// Bytes of one read of table, map and journal.
 const READ_STEP: u64 = 1 << 20;
-
-/// Opens and recovers a group; its tasks are not started yet.
-pub(crate) async fn open(
-    env: &Env,
-    spec: &GroupSpec,
-    options: GroupOptions,
-) -> Result<Inner, GroupError> {
-    let started = env.now();
-    let cache = open_disk(env, &spec.cache).await?;
-    let (mut superblock, slot) = read_superblock(env, &spec.cache, &cache, "cache").await?;
-    let DeviceKind::Cache { layout, read_cache, capacity, count } = superblock.kind else {
-        return Err(GroupError::NotFormatted { device: spec.cache.clone(), wanted: "cache" });
-    };
-    if count as usize != spec.capacity.len() {
-        return Err(GroupError::WrongGroup { device: spec.cache.clone() });
-    }
-    let mut devices = Vec::new();
-    for (path, id) in spec.capacity.iter().zip(capacity) {
-        let disk = open_disk(env, path).await?;
-        let (found, _) = read_superblock(env, path, &disk, "capacity").await?;
-        let DeviceKind::Capacity(layout) = found.kind else {
-            return Err(GroupError::NotFormatted { device: path.clone(), wanted: "capacity" });
-        };
-        if found.device != id || found.group != superblock.group {
-            return Err(GroupError::WrongGroup { device: path.clone() });
-        }
-        devices.push(CapacityDevice { path: path.clone(), disk, id, layout });
-    }
-    let skip = options.mutations.skip_incarnation;
-    let incarnation = Incarnation(superblock.incarnation.0 + u64::from(!skip));
-    let mut state = empty_state(&superblock, layout, incarnation, devices.len(), options.mutations);
-    state.read_cache = read_cache.map(|layout| Box::new(ReadCache::new(layout)));
-    if let Some(cache) = state.read_cache.as_deref_mut() {
-        cache.lines.ignores_changes = options.mutations.fill_over_changes;
-    }
-    let inner = Inner {
-        env: env.clone(),
-        id: superblock.group,
-        cache_path: spec.cache.clone(),
-        cache,
-        devices,
-        options,
-        state: RefCell::new(state),
-        log_kick: Notify::default(),
-        destage_kick: Notify::default(),
-        progress: Notify::default(),
-        table: Semaphore::new(1),
-        summaries: env::TaskSet::default(),
-        is_hybrid: read_cache.is_some(),
-        fills: env::TaskSet::default(),
-        headers: Semaphore::new(1),
-        cache_kick: Notify::default(),
-    };
-    for device in 0..inner.devices.len() {
-        recover_capacity(&inner, device).await?;
-    }
-    crate::replay::replay(&inner).await?;
-    superblock.incarnation = incarnation;
-    superblock.sequence += 1;
-    if !skip {
-        write_superblock(env, &spec.cache, &inner.cache, 1 - slot, &superblock).await?;
-    }
-    let mut state = inner.state.borrow_mut();
-    state.is_recovering = false;
-    state.components.forget_erased();
-    state.last_append = env.now();
-    state.report.incarnation = incarnation;
-    state.report.duration = env.now().since(started);
-    drop(state);
-    Ok(inner)
-}
-
-fn empty_state(
-    superblock: &Superblock,
-    layout: CacheLayout,
-    incarnation: Incarnation,
-    devices: usize,
-    mutations: Mutations,
-) -> State {
-    let usable = layout.segment_size - layout.summary_size;
-    let limits = Limits::new(usable as usize);
-    let blocks = layout.segment_size * u64::from(layout.segments) / 4096;
-    let log = Log {
-        device: superblock.device,
-        layout,
-        incarnation,
-        head: 0,
-        offset: 0,
-        tail: 0,
-        sequence: 1,
-        previous: 0,
-        open: OpenSegment::default(),
-        infos: VecDeque::new(),
-        pins: vec![0; layout.segments as usize],
-        ignores_pins: mutations.skip_pins,
-        limits,
-        build: Build::new(limits),
-        deferred: VecDeque::new(),
-        moves: VecDeque::new(),
-        is_writing: false,
-        ticket_last: 0,
-        ticket_done: 0,
-        waiters: VecDeque::new(),
-    };
-    // Zeros have entries but no payload: room for them even in tiny buffers.
-    let mut index = Index::new((blocks as usize).max(4096));
-    index.ignores_lsn = mutations.ignore_lsn;
-    State {
-        index,
-        chunks: Chunks::default(),
-        components: Components::default(),
-        history: History::new(&layout, mutations.forget_history),
-        log,
-        capacity: (0..devices).map(|_| CapacityState::default()).collect(),
-        pace: Pace::new(layout.segments),
-        read_cache: None,
-        fenced: None,
-        is_closed: false,
-        is_recovering: true,
-        is_pressed: false,
-        is_destage_waiting: false,
-        is_timer_armed: false,
-        is_waiting_for_commit: false,
-        last_discard: None,
-        drain_all: false,
-        stalled_moves: None,
-        is_moving: false,
-        moved_in_row: 0,
-        last_append: Instant::default(),
-        destage_moved: Instant::default(),
-        counters: Counters::default(),
-        serial_next: 1,
-        report: RecoveryReport::default(),
-        mutations,
-    }
-}
 
 /// Reads `bytes` from `start`, a few large reads at a time.
 async fn read_area(
@@ -186,7 +41,7 @@ async fn read_area(
     for some in offsets.chunks(PAGES_IN_FLIGHT / 8) {
         let reads = some.iter().map(|offset| {
             let length = READ_STEP.min(bytes - offset);
-            handle.disk.read(start + offset, inner.env.buf(length as usize))
+            handle.disk().read(start + offset, inner.env.buf(length as usize))
         });
         for part in join_all(reads.collect()).await {
             out.extend_from_slice(&part.map_err(device_error(&handle.path))?);
@@ -195,7 +50,7 @@ async fn read_area(
     Ok(out)
 }
 
-async fn recover_capacity(inner: &Inner, device: usize) -> Result<(), GroupError> {
+pub(crate) async fn recover_capacity(inner: &Inner, device: usize) -> Result<(), GroupError> {
     recover_table(inner, device).await?;
     recover_map(inner, device).await?;
     inner.state.borrow_mut().forget_pages(device);
@@ -393,7 +248,7 @@ async fn read_head(inner: &Inner, device: usize) -> Option<u64> {
     let mut reached = None;
     for slot in JOURNAL_HEAD_SLOTS {
         // Never written, torn, not readable: the other one is older by a record.
-        let page = handle.disk.read(slot, inner.env.buf(PAGE_SIZE)).await;
+        let page = handle.disk().read(slot, inner.env.buf(PAGE_SIZE)).await;
         let head = page.ok().and_then(|page| JournalHead::decode(handle.id, &page).ok());
         reached = reached.max(head.map(|head| head.record));
     }

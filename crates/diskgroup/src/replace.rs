@@ -41,6 +41,13 @@ struct Kept {
     layout: CapacityLayout,
 }
 
+impl Kept {
+    fn rows(&self) -> Rows<'_> {
+        let (disk, layout) = (&self.disk, &self.layout);
+        Rows { path: &self.path, disk, device: self.superblock.device, layout }
+    }
+}
+
 async fn open_kept(env: &Env, path: &str) -> Result<Kept, GroupError> {
     let disk = open_disk(env, path).await?;
     let (superblock, slot) = read_superblock(env, path, &disk, "capacity").await?;
@@ -72,20 +79,29 @@ async fn rename(env: &Env, device: &Kept, group: GroupId) -> Result<(), GroupErr
     Ok(())
 }
 
+/// The component table of a capacity device.
+pub(crate) struct Rows<'a> {
+    pub(crate) path: &'a str,
+    pub(crate) disk: &'a Disk,
+    /// Its id.
+    pub(crate) device: u64,
+    pub(crate) layout: &'a CapacityLayout,
+}
+
 /// Writes into both pages of every living component's row that its write buffer was lost: how many
 /// they are.
-async fn mark_partial(env: &Env, device: &Kept) -> Result<u64, GroupError> {
+pub(crate) async fn mark_partial(env: &Env, device: &Rows<'_>) -> Result<u64, GroupError> {
     let mut marked = 0;
     for place in 0..device.layout.rows {
         let at = device.layout.table_start + u64::from(place) * 2 * PAGE;
         let read = device.disk.read(at, env.buf(2 * PAGE_SIZE)).await;
-        let pages = read.map_err(device_error(&device.path))?;
-        let (mut row, newest) = match newest_row(device.superblock.device, place, &pages) {
+        let pages = read.map_err(device_error(device.path))?;
+        let (mut row, newest) = match newest_row(device.device, place, &pages) {
             Ok(Some(found)) => found,
             Ok(None) => continue,
             Err(source) => {
                 let structure = Structure::Row(place);
-                let device = device.path.clone();
+                let device = device.path.to_owned();
                 return Err(GroupError::Corrupt { device, structure, source });
             }
         };
@@ -96,11 +112,11 @@ async fn mark_partial(env: &Env, device: &Kept) -> Result<u64, GroupError> {
         for slot in [1 - newest, newest] {
             row.sequence += 1;
             let mut page = env.buf(PAGE_SIZE);
-            row.encode(device.superblock.device, place, &mut page);
+            row.encode(device.device, place, &mut page);
             let (offset, page) = (at + slot as u64 * PAGE, page.freeze());
             let write = device.disk.write(offset, page.clone(), Durability::Durable);
-            write.await.map_err(device_error(&device.path))?;
-            hold(env, &device.path, &device.disk, offset, &page).await?;
+            write.await.map_err(device_error(device.path))?;
+            hold(env, device.path, device.disk, offset, &page).await?;
         }
         marked += 1;
     }
@@ -119,7 +135,8 @@ async fn put_capacity(
     let path = &spec.capacity[at];
     let cache = open_disk(env, &spec.cache).await?;
     let (mut superblock, slot) = read_superblock(env, &spec.cache, &cache, "cache").await?;
-    let DeviceKind::Cache { layout, read_cache, mut capacity, count } = superblock.kind else {
+    let DeviceKind::Cache { layout, read_cache, mut capacity, count, given_up } = superblock.kind
+    else {
         return Err(GroupError::NotFormatted { device: spec.cache.clone(), wanted: "cache" });
     };
     if count as usize != known || at >= CAPACITY_DEVICES_MAX {
@@ -132,7 +149,9 @@ async fn put_capacity(
     format_capacity(env, path, &disk, &planned, device, superblock.group).await?;
     capacity[at] = device;
     let count = count + u32::from(at == known);
-    superblock.kind = DeviceKind::Cache { layout, read_cache, capacity, count };
+    // The new one lacks nothing: there is nothing on it.
+    let given_up = given_up & !(1 << at);
+    superblock.kind = DeviceKind::Cache { layout, read_cache, capacity, count, given_up };
     for slot in [1 - slot, slot] {
         superblock.sequence += 1;
         write_superblock(env, &spec.cache, &cache, slot, &superblock).await?;
@@ -184,7 +203,7 @@ impl DiskGroup {
         let cache = open_new(env, &spec.cache, sizes.map(|sizes| sizes.cache), wipe).await?;
         let mut marked = 0;
         for device in &kept {
-            marked += mark_partial(env, device).await?;
+            marked += mark_partial(env, &device.rows()).await?;
         }
         let mut capacity = [0; CAPACITY_DEVICES_MAX];
         for (place, device) in capacity.iter_mut().zip(&kept) {
@@ -228,6 +247,14 @@ impl DiskGroup {
             return Err(GroupError::WrongGroup { device: spec.cache.clone() });
         };
         put_capacity(env, spec, (last, last), size, wipe).await
+    }
+
+    /// Forgets that the component was damaged: everything in it is about to be written again. What
+    /// is not stays unreadable, block by block.
+    pub fn begin_anew(&self, id: ComponentId) {
+        if let Some(component) = self.inner().state.borrow_mut().components.by_id_mut(id) {
+            component.is_damaged = false;
+        }
     }
 
     /// Whether the component is one of its object's active ones. While it is not, its W stays, and

@@ -332,6 +332,7 @@ fn check_chain(inner: &Inner, low: u64, contents: &[Content]) -> Result<(), Grou
 
 /// Puts what was found into the state; appends go on behind it.
 fn install(inner: &Inner, low: u64, highest: u64, contents: Vec<Content>, is_open_lost: bool) {
+    let holds_unknown = inner.holds_unknown();
     let mut state = inner.state.borrow_mut();
     let state = &mut *state;
     state.log.tail = low;
@@ -351,6 +352,8 @@ fn install(inner: &Inner, low: u64, highest: u64, contents: Vec<Content>, is_ope
             let (mine, rest) = crcs.split_at(entry.crc_count());
             crcs = rest;
             state.serial_next = state.serial_next.max(entry.serial.saturating_add(1));
+            let is_unknown = state.components.get(entry.serial).is_none();
+            state.log.infos[number].is_held |= holds_unknown && is_unknown;
             state.apply(segment, entry, mine, base + entry.payload);
         }
         state.report.entries += content.entries.len() as u64;

@@ -70,7 +70,7 @@ pub(crate) async fn settle_capacity(
         }));
     }
     copies.extend(journal.map(|found| (found.last, found.last.0)));
-    write_again(inner, &handle.path, &handle.disk, &copies).await
+    write_again(inner, &handle.path, handle.disk(), &copies).await
 }
 
 /// Writes the log's last commit again.

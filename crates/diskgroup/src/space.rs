@@ -8,10 +8,11 @@
 
 use crate::capacity::CapacityState;
 use crate::group::DiskGroup;
-use crate::state::State;
+use crate::state::{Inner, State};
 use crate::types::GroupError;
 use base::{CHUNK_SIZE, ComponentId, ObjectId};
 use format::CapacityLayout;
+use std::cmp::Reverse;
 
 /// Where the bytes of a capacity device are; each is in exactly one place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,6 +84,8 @@ pub struct DeviceStatus {
     pub is_file: bool,
     /// Bytes that were written to it since the group was opened, the store's own included.
     pub written_bytes: u64,
+    /// Why it is out of the group; nothing else is known of it then.
+    pub out: Option<String>,
     /// What it is for.
     pub role: DeviceRole,
 }
@@ -126,6 +129,26 @@ impl CapacityState {
             free_bytes: (rest - freeing) * CHUNK_SIZE,
             unusable_bytes: size.saturating_sub(layout.chunk_start + chunks * CHUNK_SIZE),
         }
+    }
+}
+
+impl Inner {
+    /// The device with the most room among those with a free row and less than so many percent
+    /// taken, and the row.
+    pub(crate) fn roomiest(
+        &self,
+        capacity: &[CapacityState],
+        percent: Option<u8>,
+    ) -> Option<(usize, usize)> {
+        let fits = |at: usize, c: &CapacityState| {
+            let device = &self.devices[at];
+            let taken = c.space(&device.layout, device.disk().info().size).taken_percent();
+            percent.is_none_or(|percent| taken < u64::from(percent))
+        };
+        let rooms = capacity.iter().enumerate().filter(|(at, c)| fits(*at, c));
+        let free_row = |c: &CapacityState| c.rows.iter().position(|row| row.serial == 0);
+        let rooms = rooms.filter_map(|(at, c)| Some((c.available(), Reverse(at), free_row(c)?)));
+        rooms.max().map(|(_, Reverse(at), row)| (at, row))
     }
 }
 
@@ -175,15 +198,27 @@ impl DiskGroup {
             size_bytes: inner.cache.info().size,
             is_file: inner.cache.info().is_file,
             written_bytes: inner.cache.written(),
+            out: None,
             role: DeviceRole::Cache { used_bytes: state.log.used_bytes() },
         };
         let capacity = inner.devices.iter().zip(&state.capacity).map(|(device, capacity)| {
-            let info = device.disk.info();
+            if let Err(error) = &device.opened {
+                return DeviceStatus {
+                    path: device.path.clone(),
+                    size_bytes: 0,
+                    is_file: false,
+                    written_bytes: 0,
+                    out: Some(error.to_string()),
+                    role: DeviceRole::Capacity(Space::default()),
+                };
+            }
+            let info = device.disk().info();
             DeviceStatus {
                 path: device.path.clone(),
                 size_bytes: info.size,
                 is_file: info.is_file,
-                written_bytes: device.disk.written(),
+                written_bytes: device.disk().written(),
+                out: None,
                 role: DeviceRole::Capacity(capacity.space(&device.layout, info.size)),
             }
         });

@@ -9,12 +9,13 @@ use crate::history::History;
 use crate::index::Index;
 use crate::log::Log;
 use crate::mutations::Mutations;
+use crate::out::{DevicePlace, Failure};
 use crate::pace::Pace;
 use crate::readcache::ReadCache;
 use crate::types::{GroupError, GroupOptions, RecoveryReport};
 use base::{GroupId, Instant, Quirk};
 use env::{Disk, Env, Notify, Semaphore, TaskSet};
-use format::CapacityLayout;
+use format::{CapacityLayout, Superblock};
 use std::cell::RefCell;
 use std::fmt::Display;
 use std::rc::Rc;
@@ -46,7 +47,7 @@ pub(crate) struct State {
     pub(crate) pace: Pace,
     /// In a hybrid group.
     pub(crate) read_cache: Option<Box<ReadCache>>,
-    pub(crate) fenced: Option<String>,
+    pub(crate) fenced: Option<Failure>,
     pub(crate) is_closed: bool,
     pub(crate) is_recovering: bool,
     /// The log's task waits for destage.
@@ -71,6 +72,8 @@ pub(crate) struct State {
     pub(crate) destage_moved: Instant,
     pub(crate) counters: Counters,
     pub(crate) serial_next: u32,
+    /// One bit per device that was out when entries that it needs were dropped, and still is.
+    pub(crate) given_up: u16,
     pub(crate) report: RecoveryReport,
     pub(crate) mutations: Mutations,
 }
@@ -78,9 +81,10 @@ pub(crate) struct State {
 /// A capacity device's handle.
 pub(crate) struct CapacityDevice {
     pub(crate) path: String,
-    pub(crate) disk: Disk,
     pub(crate) id: u64,
     pub(crate) layout: CapacityLayout,
+    /// Or why it is out of the group.
+    pub(crate) opened: Result<Disk, GroupError>,
 }
 
 /// What the tasks and the public handle share.
@@ -89,6 +93,8 @@ pub(crate) struct Inner {
     pub(crate) id: GroupId,
     pub(crate) cache_path: String,
     pub(crate) cache: Disk,
+    /// What the cache device's newer superblock says, and its slot.
+    pub(crate) label: RefCell<(Superblock, usize)>,
     pub(crate) devices: Vec<CapacityDevice>,
     pub(crate) options: GroupOptions,
     pub(crate) state: RefCell<State>,
@@ -115,9 +121,16 @@ pub(crate) struct Inner {
 impl Inner {
     /// A device failed: nothing is written any more, everything that waits fails (store rule 3).
     pub(crate) fn fence(&self, device: &str, error: &impl Display) -> GroupError {
+        self.fence_as(device, error, false)
+    }
+
+    /// The same for a device that may have gone away without an error.
+    pub(crate) fn fence_as(&self, path: &str, error: &impl Display, is_away: bool) -> GroupError {
         let mut state = self.state.borrow_mut();
         if state.fenced.is_none() {
-            state.fenced = Some(format!("{device}: {error}"));
+            let at = self.devices.iter().position(|device| device.path == path);
+            let device = at.map_or(DevicePlace::Cache, DevicePlace::Capacity);
+            state.fenced = Some(Failure { device, is_away, text: format!("{path}: {error}") });
         }
         let last = state.log.ticket_last;
         let done = state.log.ticket_done;

@@ -416,6 +416,14 @@ pub enum GroupError {
         #[source]
         source: FormatError,
     },
+    /// the device failed while the group was open
+    #[error("{text}")]
+    Failed {
+        /// Path.
+        device: String,
+        /// Path and cause.
+        text: String,
+    },
     /// a device failed; the group takes no more writes until it is opened again
     #[error("the disk group is fenced after a device error")]
     Fenced,
@@ -449,6 +457,9 @@ pub enum GroupError {
         /// Which.
         range: SectorRange,
     },
+    /// a component may be on a device that is not there, and so may its serial
+    #[error("no component is made while a capacity device is out of the disk group")]
+    DeviceOut,
     /// the group was closed
     #[error("the disk group is closed")]
     Closed,

@@ -22,14 +22,15 @@ pub(crate) async fn watch(inner: Rc<Inner>) {
             return;
         }
         let cache = std::iter::once((&inner.cache_path, &inner.cache));
-        let capacity = inner.devices.iter().map(|device| (&device.path, &device.disk));
+        let devices = inner.devices.iter().filter(|device| !device.is_out());
+        let capacity = devices.map(|device| (&device.path, device.disk()));
         for (path, disk) in cache.chain(capacity) {
             if disk.look(path).await.is_ok() {
                 continue;
             }
             inner.env.sleep(LOOK_AGAIN).await;
             if let Err(error) = disk.look(path).await {
-                let _ = inner.fence(path, &what_is_wrong(error));
+                let _ = inner.fence_as(path, &what_is_wrong(error), true);
                 return;
             }
         }

@@ -29,6 +29,9 @@ pub struct ReadCacheLayout {
 }
 
 impl ReadCacheLayout {
+    /// Bytes of it in a superblock.
+    pub(crate) const SIZE: usize = 24;
+
     /// The layouts of log and read cache on a device of `size` bytes, of which the read cache gets
     /// at most so many percent; `None` where there is no room for 6 segments and a line.
     #[must_use]

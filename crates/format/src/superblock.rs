@@ -21,6 +21,10 @@ const MAGIC: u32 = u32::from_le_bytes(*b"GBSB");
 const CACHE: u16 = 1;
 const CAPACITY: u16 = 2;
 const HYBRID_CACHE: u16 = 3;
+// As 1 and 3, and capacity devices were given up: a build that would take such a device back as if
+// nothing had been lost does not know these kinds.
+const CACHE_WITHOUT: u16 = 4;
+const HYBRID_CACHE_WITHOUT: u16 = 5;
 
 /// Where things are on a cache device, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +74,9 @@ pub enum DeviceKind {
         capacity: [u64; CAPACITY_DEVICES_MAX],
         /// How many there are.
         count: u32,
+        /// One bit per capacity device, by its place: it was out of the group when entries of the
+        /// log that it needs were dropped. Its components lack them when it is back.
+        given_up: u16,
     },
     /// Holds components.
     Capacity(CapacityLayout),
@@ -100,9 +107,11 @@ impl Superblock {
         out.u32(MAGIC);
         out.u16(crate::FORMAT_VERSION);
         out.u16(match self.kind {
-            DeviceKind::Cache { read_cache: None, .. } => CACHE,
             DeviceKind::Capacity(_) => CAPACITY,
-            DeviceKind::Cache { read_cache: Some(_), .. } => HYBRID_CACHE,
+            DeviceKind::Cache { read_cache: None, given_up: 0, .. } => CACHE,
+            DeviceKind::Cache { read_cache: None, .. } => CACHE_WITHOUT,
+            DeviceKind::Cache { read_cache: Some(_), given_up: 0, .. } => HYBRID_CACHE,
+            DeviceKind::Cache { read_cache: Some(_), .. } => HYBRID_CACHE_WITHOUT,
         });
         out.u64(self.device);
         out.u64(self.group.0);
@@ -110,16 +119,18 @@ impl Superblock {
         out.u64(self.incarnation.0);
         out.u64(self.size);
         match &self.kind {
-            DeviceKind::Cache { layout, read_cache, capacity, count } => {
+            DeviceKind::Cache { layout, read_cache, capacity, count, given_up } => {
                 out.u64(layout.start);
                 out.u64(layout.segment_size);
                 out.u64(layout.summary_size);
                 out.u32(layout.segments);
                 out.u32(*count);
                 capacity.iter().for_each(|id| out.u64(*id));
-                if let Some(read_cache) = read_cache {
-                    read_cache.encode(&mut out);
+                match read_cache {
+                    Some(read_cache) => read_cache.encode(&mut out),
+                    None => out.bytes(&[0; ReadCacheLayout::SIZE]),
                 }
+                out.u16(*given_up);
             }
             DeviceKind::Capacity(layout) => {
                 out.u64(layout.table_start);
@@ -152,8 +163,12 @@ impl Superblock {
         let incarnation = Incarnation(from.counter("incarnation")?);
         let size = from.u64()?;
         let kind = match kind {
-            CACHE => Self::decode_cache(&mut from, size, false)?,
-            HYBRID_CACHE => Self::decode_cache(&mut from, size, true)?,
+            CACHE | CACHE_WITHOUT => {
+                Self::decode_cache(&mut from, size, (false, kind == CACHE_WITHOUT))?
+            }
+            HYBRID_CACHE | HYBRID_CACHE_WITHOUT => {
+                Self::decode_cache(&mut from, size, (true, kind == HYBRID_CACHE_WITHOUT))?
+            }
             CAPACITY => DeviceKind::Capacity(Self::decode_capacity(&mut from, size)?),
             _ => return Err(FormatError::Field { name: "kind" }),
         };
@@ -163,7 +178,7 @@ impl Superblock {
     fn decode_cache(
         from: &mut Reader<'_>,
         size: u64,
-        is_hybrid: bool,
+        (is_hybrid, is_without): (bool, bool),
     ) -> Result<DeviceKind, FormatError> {
         let (start, segment_size, summary_size) = (from.u64()?, from.u64()?, from.u64()?);
         let (segments, count) = (from.u32()?, from.u32()?);
@@ -193,7 +208,28 @@ impl Superblock {
             true => Some(ReadCacheLayout::decode(from, &layout, size)?),
             false => None,
         };
-        Ok(DeviceKind::Cache { layout, read_cache, capacity, count })
+        let given_up = match is_without {
+            true => Self::decode_given_up(from, is_hybrid, count)?,
+            false => 0,
+        };
+        Ok(DeviceKind::Cache { layout, read_cache, capacity, count, given_up })
+    }
+
+    /// Some of the group's devices, and not all: one at least was in it when this was written.
+    fn decode_given_up(
+        from: &mut Reader<'_>,
+        is_hybrid: bool,
+        count: u32,
+    ) -> Result<u16, FormatError> {
+        if !is_hybrid {
+            from.bytes(ReadCacheLayout::SIZE)?;
+        }
+        let given_up = from.u16()?;
+        let all = u16::try_from((1_u32 << count) - 1).unwrap_or(u16::MAX);
+        match given_up != 0 && given_up & !all == 0 && given_up != all {
+            true => Ok(given_up),
+            false => Err(FormatError::Field { name: "given up devices" }),
+        }
     }
 
     fn decode_capacity(from: &mut Reader<'_>, size: u64) -> Result<CapacityLayout, FormatError> {

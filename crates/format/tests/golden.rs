@@ -14,7 +14,8 @@ fn layout() -> CacheLayout {
 fn superblocks() -> [Superblock; 2] {
     let mut capacity = [0; CAPACITY_DEVICES_MAX];
     capacity[0] = 0x1122_3344_5566_7788;
-    let cache = DeviceKind::Cache { layout: layout(), read_cache: None, capacity, count: 1 };
+    let cache =
+        DeviceKind::Cache { layout: layout(), read_cache: None, capacity, count: 1, given_up: 0 };
     let store = DeviceKind::Capacity(CapacityLayout::plan(10 << 30).expect("10 GiB have room"));
     [cache, store].map(|kind| Superblock {
         device: 77,
@@ -230,9 +231,40 @@ fn hybrid_superblock() -> Superblock {
     let planned = ReadCacheLayout::plan(10 << 30, 4 << 20, 70).expect("10 GiB have room");
     let [cache, _] = superblocks();
     let DeviceKind::Cache { capacity, count, .. } = cache.kind else { panic!("a cache device") };
-    let kind =
-        DeviceKind::Cache { layout: planned.0, read_cache: Some(planned.1), capacity, count };
+    let (layout, read_cache) = (planned.0, Some(planned.1));
+    let kind = DeviceKind::Cache { layout, read_cache, capacity, count, given_up: 0 };
     Superblock { kind, ..cache }
+}
+
+/// The same, of three capacity devices of which some are given up.
+fn without(mut found: Superblock, bits: u16) -> Superblock {
+    if let DeviceKind::Cache { capacity, count, given_up, .. } = &mut found.kind {
+        (capacity[1], capacity[2]) = (3, 5);
+        (*count, *given_up) = (3, bits);
+    }
+    found
+}
+
+#[test]
+fn devices_that_were_given_up_make_a_kind_that_older_builds_refuse() {
+    for (all, kind) in [(superblocks()[0], 4), (hybrid_superblock(), 5)] {
+        let page = |found: Superblock| {
+            let mut page = vec![0xEE; PAGE_SIZE];
+            found.encode(&mut page);
+            page
+        };
+        let (before, mut after) = (page(without(all, 0)), page(without(all, 0b101)));
+        assert_eq!(Superblock::decode(&after), Ok(without(all, 0b101)));
+        assert_eq!((&after[6..8], &after[232..234]), (&[kind, 0][..], &[0b101, 0][..]));
+        // Nothing else is another than without them.
+        after[6..8].copy_from_slice(&before[6..8]);
+        after[232..234].fill(0);
+        assert!(after[..PAGE_SIZE - 4] == before[..PAGE_SIZE - 4]);
+        for wrong in [0b111, 0b1000, 0x8000] {
+            let found = Superblock::decode(&page(without(all, wrong)));
+            assert_eq!(found, Err(FormatError::Field { name: "given up devices" }), "{wrong:b}");
+        }
+    }
 }
 
 fn line() -> LineHeader {

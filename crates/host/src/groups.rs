@@ -5,6 +5,7 @@ use crate::config::{GroupConfig, Tuning};
 use crate::control::Command;
 use crate::devices::check_devices;
 use crate::operations::{Operations, Outcome, failed, usage};
+use crate::outs::may_return;
 use crate::report::{
     DeviceKind, DeviceReport, GroupDetail, GroupReport, HeldReport, ReadCacheReport, Role,
     SpaceReport,
@@ -13,8 +14,8 @@ use crate::storage::{Closed, Serving, Slot, State, StorageError};
 use base::{CHUNK_SIZE, ComponentId, GroupId, Map, ObjectId, SECTOR_SIZE, format_size};
 use directory::ComponentState;
 use diskgroup::{
-    ComponentInfo, CreateSizes, DeviceRole, DeviceStatus, GroupKind, GroupSpec, GroupStatus, Limit,
-    Space,
+    ComponentInfo, CreateSizes, DeviceRole, DeviceStatus, DiskGroup, GroupKind, GroupSpec,
+    GroupStatus, Limit, Space,
 };
 use std::fmt;
 use std::rc::Rc;
@@ -128,7 +129,7 @@ impl Operations {
             used_bytes: status.used_bytes,
             capacity_bytes: status.capacity_bytes,
             state: status.fenced.map_or_else(
-                || "ok".to_owned(),
+                || without(group).unwrap_or_else(|| "ok".to_owned()),
                 |why| {
                     format!(
                         "the group takes no writes: {why}; its volumes are served by their other \
@@ -271,6 +272,38 @@ impl Operations {
     }
 }
 
+/// What a person should know of a group that lacks capacity devices.
+fn without(group: &DiskGroup) -> Option<String> {
+    let outs = group.out_devices();
+    let first = outs.first()?;
+    let causes: Vec<String> = outs.iter().map(|out| out.cause.to_string()).collect();
+    let id = group.id();
+    let next = match outs.iter().all(|out| may_return(&out.cause)) {
+        true => format!(
+            "put it back, and it serves some seconds later, or give the group a new one with \
+             'gabion disk replace {}'",
+            first.path
+        ),
+        false => format!(
+            "look at the device, then 'gabion group open {id}' to try it again, or 'gabion disk \
+             replace {}'",
+            first.path
+        ),
+    };
+    let held = match group.holds_for_out() {
+        true => "; its write buffer keeps what only this device has until the other copies have it",
+        false => "",
+    };
+    Some(format!(
+        "capacity device {} is out of the disk group of {}: {}; the group's other devices serve, \
+         what is on this one is served by its other copies, and this host makes no new copies\
+         {held}; next: {next}",
+        first.path,
+        group.cache_path(),
+        causes.join("; ")
+    ))
+}
+
 fn held_report(id: ComponentId, info: &ComponentInfo, volume: Option<String>) -> HeldReport {
     HeldReport {
         component: id.to_string(),
@@ -291,11 +324,13 @@ fn device_report(
     let (role, used_bytes, space) = match device.role {
         DeviceRole::Cache { used_bytes } => (Role::Cache, used_bytes, None),
         DeviceRole::Capacity(space) => {
-            (Role::Capacity, space.allocated_bytes + space.reserved_bytes, Some(space))
+            let used_bytes = space.allocated_bytes + space.reserved_bytes;
+            (Role::Capacity, used_bytes, Some(space).filter(|_| device.out.is_none()))
         }
     };
     let percent = space.map_or(0, |space| space.taken_percent());
     let state = match is_fenced {
+        _ if device.out.is_some() => "out",
         true => "takes no writes",
         false if percent >= u64::from(tuning.space_full_percent) => "full",
         false if percent >= u64::from(tuning.space_warn_percent) => "filling up",
@@ -425,6 +460,7 @@ mod tests {
             size_bytes: space.total_bytes(),
             is_file: true,
             written_bytes: 0,
+            out: None,
             role: DeviceRole::Capacity(space),
         };
         let report = device_report(status, Hardware::default(), false, &tuning);

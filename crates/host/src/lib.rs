@@ -17,6 +17,7 @@ mod membership;
 mod node;
 mod operations;
 mod orphans;
+mod outs;
 mod register;
 mod report;
 mod reserves;

@@ -199,6 +199,17 @@ impl Node {
         closed.map(|slot| slot.spec.cache).collect()
     }
 
+    /// Capacity devices that their open groups lack: the cache device, and the number.
+    #[must_use]
+    pub fn out_devices(&self) -> Vec<(String, usize)> {
+        let groups = self.storage.groups().into_iter();
+        let outs = groups.flat_map(|group| {
+            let cache = group.cache_path().to_owned();
+            group.out_devices().into_iter().map(move |out| (cache.clone(), out.at))
+        });
+        outs.collect()
+    }
+
     /// Opens a group again that is out of service or takes no writes, as an operator would.
     ///
     /// # Errors
@@ -263,6 +274,8 @@ impl Node {
         self.tasks.spawn(env, "cleanup", cleanup);
         let storage = self.storage.clone().run(directory.clone());
         self.tasks.spawn(env, "disk groups", storage);
+        let care = self.storage.clone().care(directory.clone());
+        self.tasks.spawn(env, "devices", care);
         let reserves = reserves::run(env.clone(), view.clone(), self.storage.clone());
         self.tasks.spawn(env, "reserves", reserves);
         let orphans = orphans::run(env.clone(), directory.clone(), cluster, view.clone());

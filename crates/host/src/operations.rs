@@ -85,7 +85,7 @@ impl Operations {
         let knows = self.view.is_complete();
         let worst = volumes.iter().map(|v| v.health).max().unwrap_or(Health::Green);
         let is_well = |slot: &Slot| match &slot.state {
-            State::Open(serving) => !serving.scrubber.has_lost(),
+            State::Open(serving) => !serving.scrubber.has_lost() && !serving.group.is_any_out(),
             State::Closed(_) => false,
         };
         let any_down = !self.storage.slots().iter().all(is_well)

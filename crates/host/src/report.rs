@@ -211,7 +211,8 @@ pub struct DeviceReport {
     /// Bytes written to it since its host was started.
     #[serde(default)]
     pub written_bytes: u64,
-    /// `ok`, `filling up`, `full`, `takes no writes` or `out of service`.
+    /// `ok`, `filling up`, `full`, `takes no writes`, `out` (its group serves without it) or
+    /// `out of service`.
     pub state: String,
     /// Where its bytes are; of capacity devices of open groups.
     pub space: Option<SpaceReport>,

@@ -8,12 +8,14 @@
 use crate::alive::Room;
 use crate::config::{CAPACITY_DEVICES_MAX, HostConfig};
 use crate::membership;
+use crate::outs::Care;
 use crate::scrub::{ScrubOptions, Scrubber};
 use crate::view::View;
 use base::{CHUNK_SIZE, ComponentId, GroupId, Map};
 use directory::{Directory, GROUPS_MAX, GroupRecord, HostRecord};
 use diskgroup::{
     ComponentInfo, CreateSizes, DiskGroup, GroupError, GroupKind, GroupOptions, GroupSpec,
+    Tolerance,
 };
 use env::{Env, IoError, Notify, Semaphore, Task, join_all};
 use object::Objects;
@@ -27,7 +29,7 @@ use tracing::{info, warn};
 const BUSY_MAX: Duration = Duration::from_secs(5);
 const BUSY_RETRY: Duration = Duration::from_millis(50);
 /// Between two attempts to open groups whose devices are away.
-const AWAY_RETRY: Duration = Duration::from_secs(10);
+pub(crate) const AWAY_RETRY: Duration = Duration::from_secs(10);
 
 /// Why a disk group did not do what was asked.
 #[derive(Debug, Error)]
@@ -73,6 +75,15 @@ pub enum StorageError {
         cache: String,
         /// How many.
         components: usize,
+    },
+    /// what is on a device of it is not known
+    #[error(
+        "a capacity device of the disk group of {cache} is out, and what is on it is not known: \
+         put it back or replace it first ('gabion group show {cache}')"
+    )]
+    DeviceOut {
+        /// Its cache device.
+        cache: String,
     },
     /// a device of another group
     #[error("{0} is a device of a disk group of this host already: see 'gabion disk list'")]
@@ -128,6 +139,7 @@ pub(crate) struct Slot {
     /// Known once it was open.
     pub(crate) id: Option<GroupId>,
     pub(crate) state: State,
+    pub(crate) care: Care,
 }
 
 /// How groups are opened and scrubbed.
@@ -144,20 +156,20 @@ pub(crate) struct StorageOptions {
 
 /// See the module. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Storage(Rc<Inner>);
+pub(crate) struct Storage(pub(crate) Rc<Inner>);
 
-struct Inner {
-    env: Env,
-    objects: Objects,
-    view: View,
+pub(crate) struct Inner {
+    pub(crate) env: Env,
+    pub(crate) objects: Objects,
+    pub(crate) view: View,
     options: StorageOptions,
     /// What the directory is told of this host, but for its groups.
-    record: HostRecord,
-    slots: RefCell<Vec<Slot>>,
+    pub(crate) record: HostRecord,
+    pub(crate) slots: RefCell<Vec<Slot>>,
     /// One change at a time.
-    turn: Semaphore,
+    pub(crate) turn: Semaphore,
     /// The host's record is not what the directory has.
-    changed: Notify,
+    pub(crate) changed: Notify,
 }
 
 /// A group of the configuration, opened or not.
@@ -174,7 +186,8 @@ pub(crate) async fn open_all(
         let spec = GroupSpec::from(group.clone());
         let (env, options) = (env.clone(), options.clone());
         async move {
-            let opened = open_group(&env, &spec, &options, kind).await;
+            let tolerance = Tolerance::whatever_opens();
+            let opened = open_group(&env, &spec, &options, kind, tolerance).await;
             (spec, opened)
         }
     });
@@ -182,19 +195,20 @@ pub(crate) async fn open_all(
 }
 
 /// Opens a group. The kernel lets go of a killed process's devices only when their I/O has ended,
-/// a moment after the process; so does this host with reads of a group that was closed.
+/// a moment after the process; so does this host with reads of a group that was closed. Some of its
+/// capacity devices may be left out.
 async fn open_group(
     env: &Env,
     spec: &GroupSpec,
     options: &GroupOptions,
     kind: GroupKind,
+    mut tolerance: Tolerance,
 ) -> Result<DiskGroup, GroupError> {
     let begun = env.now();
     loop {
-        match DiskGroup::open(env, spec, options.clone()).await {
-            Err(GroupError::Device { source: IoError::Busy, .. })
-                if env.now().since(begun) < BUSY_MAX =>
-            {
+        tolerance.leaves_busy = env.now().since(begun) >= BUSY_MAX;
+        match DiskGroup::open_without(env, spec, options.clone(), &tolerance).await {
+            Err(GroupError::Device { source: IoError::Busy, .. }) if !tolerance.leaves_busy => {
                 env.sleep(BUSY_RETRY).await;
             }
             Ok(group) if !kind.is_same(group.status().kind) => {
@@ -204,6 +218,11 @@ async fn open_group(
             opened => return opened,
         }
     }
+}
+
+/// Whether a device was not there: it may be some day.
+fn is_away(error: &GroupError) -> bool {
+    matches!(error, GroupError::Device { source: IoError::NotFound, .. })
 }
 
 /// What the directory is told of groups that are open.
@@ -240,7 +259,8 @@ impl Storage {
                 Ok(group) => (Some(group.id()), State::Open(storage.0.serve(group))),
                 Err(error) => (None, State::Closed(Rc::new(Closed::Failed(error)))),
             };
-            storage.0.slots.borrow_mut().push(Slot { spec, id, state });
+            let care = Care::default();
+            storage.0.slots.borrow_mut().push(Slot { spec, id, state, care });
         }
         storage
     }
@@ -335,8 +355,8 @@ impl Storage {
         Ok(())
     }
 
-    /// Opens a group that is out of service or takes no writes; with other devices where `spec`
-    /// says so.
+    /// Opens a group that is out of service, takes no writes or lacks a device, and tries all of
+    /// them; with other devices where `spec` says so.
     ///
     /// # Errors
     /// [`StorageError`]: it stays out of service.
@@ -348,13 +368,14 @@ impl Storage {
         let _turn = self.0.turn.acquire(1).await;
         let slot = self.find(wanted)?;
         if let State::Open(serving) = &slot.state {
-            if serving.group.status().fenced.is_none() {
+            if serving.group.failure().is_none() && !serving.group.is_any_out() {
                 return Err(StorageError::IsOpen { cache: slot.spec.cache });
             }
             self.0.stop(&slot, Closed::Changing).await;
         }
         let spec = spec.unwrap_or_else(|| slot.spec.clone());
         drop(slot.state);
+        self.0.forget_care(&slot.spec);
         self.0.start(&slot.spec, &spec).await?;
         Ok(spec)
     }
@@ -381,7 +402,8 @@ impl Storage {
         let id = GroupId(env.random());
         DiskGroup::format_with(env, spec, sizes, wipe, id, self.0.options.kind).await?;
         let state = State::closed(Closed::Changing);
-        self.0.slots.borrow_mut().push(Slot { spec: spec.clone(), id: None, state });
+        let (spec_, care) = (spec.clone(), Care::default());
+        self.0.slots.borrow_mut().push(Slot { spec: spec_, id: None, state, care });
         self.0.objects.expect_group();
         if let Err(error) = self.0.start(spec, spec).await {
             self.0.slots.borrow_mut().retain(|slot| slot.spec.cache != spec.cache);
@@ -406,6 +428,9 @@ impl Storage {
             0 => Ok(()),
             components => Err(StorageError::NotEmpty { cache: cache.clone(), components }),
         };
+        if serving.group.is_any_out() {
+            return Err(StorageError::DeviceOut { cache });
+        }
         held(&serving.group)?;
         // What was being made there when it was asked for is made by now, or never will be.
         let group = self.0.stop(&slot, Closed::Changing).await;
@@ -458,9 +483,6 @@ impl Storage {
     async fn open_what_came_back(&self) {
         for slot in self.slots() {
             let State::Closed(why) = &slot.state else { continue };
-            let is_away = |error: &GroupError| {
-                matches!(error, GroupError::Device { source: IoError::NotFound, .. })
-            };
             if !matches!(&**why, Closed::Failed(error) if is_away(error)) {
                 continue;
             }
@@ -491,6 +513,19 @@ impl Inner {
         Serving { group, scrubber, _scrub: scrub }
     }
 
+    /// An operator had his say: every device is tried again.
+    fn forget_care(&self, spec: &GroupSpec) {
+        let mut slots = self.slots.borrow_mut();
+        let slot = slots.iter_mut().find(|slot| slot.spec.cache == spec.cache);
+        slot.into_iter().for_each(|slot| slot.care = Care::default());
+    }
+
+    fn tolerance(&self, spec: &GroupSpec) -> Tolerance {
+        let slots = self.slots.borrow();
+        let slot = slots.iter().find(|slot| slot.spec.cache == spec.cache);
+        slot.map_or_else(Tolerance::default, |slot| slot.care.tolerance())
+    }
+
     fn set(&self, old: &GroupSpec, spec: &GroupSpec, state: State) {
         let mut slots = self.slots.borrow_mut();
         let Some(slot) = slots.iter_mut().find(|slot| slot.spec.cache == old.cache) else { return };
@@ -502,7 +537,7 @@ impl Inner {
     }
 
     /// Nothing of a group is served any more when this returns.
-    async fn stop(&self, slot: &Slot, why: Closed) -> Option<DiskGroup> {
+    pub(crate) async fn stop(&self, slot: &Slot, why: Closed) -> Option<DiskGroup> {
         self.set(&slot.spec, &slot.spec, State::closed(why));
         let group = self.objects.take_group(slot.id?)?;
         // A device that does not answer keeps it busy: opening it says so.
@@ -511,8 +546,14 @@ impl Inner {
     }
 
     /// Opens a group that is out of service.
-    async fn start(&self, old: &GroupSpec, spec: &GroupSpec) -> Result<(), StorageError> {
-        let opened = open_group(&self.env, spec, &self.options.group, self.options.kind).await;
+    pub(crate) async fn start(
+        &self,
+        old: &GroupSpec,
+        spec: &GroupSpec,
+    ) -> Result<(), StorageError> {
+        let (options, tolerance) = (&self.options, self.tolerance(old));
+        let opening = open_group(&self.env, spec, &options.group, options.kind, tolerance);
+        let opened = opening.await;
         let result = match opened {
             Ok(group) => {
                 self.objects.add_group(group.clone());
@@ -538,10 +579,11 @@ impl Inner {
     }
 }
 
-/// Bytes that are free on groups, and all that they have.
+/// Bytes that new components may take on groups, and all that they have.
 pub(crate) fn room(groups: &[DiskGroup]) -> Room {
+    let whole = groups.iter().filter(|group| !group.is_any_out());
     Room {
-        free_bytes: groups.iter().map(|group| group.free_chunks() * CHUNK_SIZE).sum(),
+        free_bytes: whole.map(|group| group.free_chunks() * CHUNK_SIZE).sum(),
         capacity_bytes: groups.iter().map(|group| group.status().capacity_bytes).sum(),
     }
 }

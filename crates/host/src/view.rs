@@ -128,6 +128,11 @@ impl View {
         self.0.hosts.borrow().values().cloned().collect()
     }
 
+    /// All objects, by id.
+    pub fn objects(&self) -> Vec<ObjectRecord> {
+        self.0.objects.borrow().values().cloned().collect()
+    }
+
     /// The name of a host, or its number where its record is missing.
     pub fn host_name(&self, id: HostId) -> String {
         let hosts = self.0.hosts.borrow();

@@ -30,10 +30,11 @@ impl Disks {
         self.0.open.borrow().clone()
     }
 
-    /// Whether a group is out of service: a component that nobody knows here may be on it.
+    /// Whether a group is out of service, or one of its capacity devices is: a component that
+    /// nobody knows here may be there.
     #[must_use]
     pub fn is_any_closed(&self) -> bool {
-        self.0.closed.get() > 0
+        self.0.closed.get() > 0 || self.0.open.borrow().iter().any(DiskGroup::is_any_out)
     }
 
     /// The open group that holds `component`.

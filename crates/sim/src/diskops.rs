@@ -52,6 +52,9 @@ impl Core {
             }
         };
         let disk = &mut self.disks[index as usize];
+        if disk.faults.is_unlinked {
+            return Err(IoError::NotFound);
+        }
         if disk.owner.is_some() {
             return Err(IoError::Busy);
         }

@@ -31,7 +31,7 @@ pub enum DiskFault {
         /// Bytes.
         len: u64,
     },
-    /// Its path leads to it no more: what has it open goes on as before.
+    /// Its path leads to it no more: what has it open goes on as before, nobody else finds it.
     Unlink,
     /// The next write says that it succeeded, and nothing happened.
     LoseNextWrite,

@@ -120,6 +120,8 @@ pub(crate) struct Run {
     pub(crate) faults: Counts,
     /// Hosts whose devices had faults in this round: they need a new start to use them again.
     pub(crate) has_failed_devices: Vec<bool>,
+    /// Since when a group of a host lacks a device, after all is well.
+    pub(crate) outs_since: Vec<Option<base::Instant>>,
     compared: u64,
     pub(crate) replaced_groups: u64,
     healed_in: Duration,
@@ -152,6 +154,7 @@ fn run_watched(plan: Plan, mutation: Option<Mutation>, log: Log) -> Outcome {
         runs: vec![0; hosts],
         faults: Counts::default(),
         has_failed_devices: vec![false; hosts],
+        outs_since: vec![None; hosts],
         compared: 0,
         replaced_groups: 0,
         healed_in: Duration::ZERO,
@@ -313,6 +316,7 @@ impl Run {
             self.check()?;
             if self.is_healed {
                 self.replace_damaged();
+                self.open_what_is_out();
             }
             if is_true(self) {
                 return Ok(());

@@ -231,6 +231,18 @@ impl Cluster {
         });
     }
 
+    /// A device that is away is there again after `pause`, if its machine is up by then.
+    pub fn put_back(&self, index: usize, device: &str, pause: Duration) {
+        let machine = &self.machines[index];
+        let Some(env) = self.world.env(machine.key) else { return };
+        let (inner, world, key) = (env.clone(), self.world.clone(), machine.key);
+        let device = device.to_owned();
+        machine.orders.borrow().spawn(&env, "hands", async move {
+            inner.sleep(pause).await;
+            world.disk_error(key, &device, sim::DiskFault::Clear);
+        });
+    }
+
     /// Gives a host new devices in the place of those of some groups, named by their cache device:
     /// it has to be started again.
     pub fn replace_devices(&self, index: usize, caches: Vec<String>, new: New) {

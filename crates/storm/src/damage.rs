@@ -23,6 +23,8 @@ use std::time::Duration;
 const PAGE: u64 = 4096;
 /// Largest write of a disk group: a misdirected one must fit behind its wrong place.
 const WRITE_MAX: u64 = 4 << 20;
+/// After so long an operator opens a group that lacks a device that is well.
+const OPERATOR_LOOKS: Duration = Duration::from_secs(60);
 /// Parts per million of a clock that keeps no bound at all.
 const WILD_PPM: u64 = 200_000;
 
@@ -59,6 +61,47 @@ impl Run {
         self.pass(0, 4000)?;
         self.boot_if_down(host);
         self.pass(0, 6000)
+    }
+
+    /// One capacity device of a host leaves its group, by an error or without one, and comes back:
+    /// by itself, by an operator, or with the next start of its host.
+    pub(crate) fn device_out(&mut self, roles: &Roles) -> Result<(), Violation> {
+        let host = if self.one_of(2) == 0 { roles.owner } else { roles.replica };
+        for _ in 0..1 + self.one_of(3) {
+            let device = self.any_capacity();
+            let (fault, disk) = match self.one_of(5) {
+                0 => (Fault::FailReads, DiskFault::FailReads),
+                1 => (Fault::FailWrites, DiskFault::FailWrites),
+                2 => (Fault::FailFlushes, DiskFault::FailFlush),
+                _ => (Fault::DeviceAway, DiskFault::Unlink),
+            };
+            self.faults.add(fault);
+            self.has_failed_devices[host] |= fault != Fault::DeviceAway || self.plan.devices == 1;
+            self.disk_fault(host, &device, disk);
+            self.pass(0, 14_000)?;
+            match self.one_of(4) {
+                0 => self.take_down_somehow(host),
+                1 => self.take_down_somehow(roles.rest_of(host)),
+                _ => {}
+            }
+            self.pass(0, 5000)?;
+            // Whoever starts meanwhile finds the device as it is.
+            self.boot_if_down(host);
+            self.pass(0, 4000)?;
+            self.disk_fault(host, &device, DiskFault::Clear);
+            match self.one_of(3) {
+                0 => (0..self.plan.groups)
+                    .for_each(|group| self.cluster.reopen(host, group, Duration::ZERO)),
+                1 => self.take_down_somehow(host),
+                _ => {}
+            }
+            self.pass(0, 12_000)?;
+            self.boot_if_down(host);
+            self.boot_if_down(roles.rest_of(host));
+            self.pass(0, 6000)?;
+        }
+        self.decisive();
+        self.pass(0, 3000)
     }
 
     /// Content is damaged, on one host, where it is whole elsewhere.
@@ -293,6 +336,16 @@ impl Run {
             let stopped = stopped.map(|group| group.cache_path().to_owned());
             let caches: Vec<_> = stopped.chain(node.closed_groups()).collect();
             drop(groups);
+            let out = node.out_devices().into_iter().next();
+            if let (Some((cache, at)), true) = (out, caches.is_empty()) {
+                drop(node);
+                tracing::info!(host = host + 1, cache, at, "a new capacity device");
+                self.replaced_groups += 1;
+                self.cluster.replace_devices(host, vec![cache], New::Capacity(at));
+                self.clear_disks(host);
+                self.boot(host);
+                continue;
+            }
             if !caches.is_empty() {
                 drop(node);
                 tracing::info!(host = host + 1, ?caches, "new devices");
@@ -300,6 +353,24 @@ impl Run {
                 self.cluster.replace_devices(host, caches, New::All);
                 self.clear_disks(host);
                 self.boot(host);
+            }
+        }
+    }
+
+    /// Devices that are well and stay out of their groups are what an operator looks at.
+    pub(crate) fn open_what_is_out(&mut self) {
+        let now = self.cluster.world.now();
+        for host in 0..self.cluster.machines.len() {
+            let outs = self.cluster.node(host).map(|node| node.out_devices()).unwrap_or_default();
+            if outs.is_empty() || self.is_excused(host) {
+                self.outs_since[host] = None;
+                continue;
+            }
+            let since = *self.outs_since[host].get_or_insert(now);
+            if now.since(since) > OPERATOR_LOOKS {
+                self.outs_since[host] = None;
+                (0..self.plan.groups)
+                    .for_each(|group| self.cluster.reopen(host, group, Duration::ZERO));
             }
         }
     }

@@ -66,6 +66,8 @@ base::named! {
         LostDevice = "lost-device",
         /// A disk group of a running host is closed, and opened again after up to 16 s.
         Reopen = "reopen",
+        /// A capacity device goes away without an error, and is there again after up to 32 s.
+        DeviceAway = "device-away",
     }
 }
 
@@ -74,7 +76,17 @@ impl Fault {
     /// later seeds only, so that the others stay as they were.
     #[must_use]
     pub fn is_late(self) -> bool {
-        matches!(self, Self::Reopen)
+        self.since().is_some()
+    }
+
+    /// The first seed that may have it, of those that came late.
+    #[must_use]
+    pub fn since(self) -> Option<u64> {
+        match self {
+            Self::Reopen => Some(160_000_000),
+            Self::DeviceAway => Some(170_000_000),
+            _ => None,
+        }
     }
 
     /// Whether the random injector may choose it, in every seed: it needs no knowledge of what is
@@ -149,8 +161,9 @@ impl Weights {
 
     /// Also the late ones, by draws of their own.
     #[must_use]
-    pub fn with_late(mut self, rng: &mut base::Rng) -> Self {
-        for fault in Fault::ALL.iter().copied().filter(|fault| fault.is_late()) {
+    pub fn with_late(mut self, rng: &mut base::Rng, seed: u64) -> Self {
+        let is_in = |fault: &Fault| fault.since().is_some_and(|first| first <= seed);
+        for fault in Fault::ALL.iter().copied().filter(is_in) {
             self.0[fault as usize] = [0, 1, 2, 6][rng.below(4) as usize];
         }
         self
@@ -185,7 +198,7 @@ mod tests {
         let mut seen = Counts::default();
         for seed in 0..200 {
             let mut rng = base::Rng::new(seed);
-            let weights = Weights::draw(&mut rng).with_late(&mut rng);
+            let weights = Weights::draw(&mut rng).with_late(&mut rng, u64::MAX);
             (0..200).for_each(|_| seen.add(weights.next(&mut rng)));
         }
         for (fault, count) in seen.iter() {

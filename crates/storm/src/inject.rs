@@ -95,6 +95,7 @@ impl Run {
             Fault::FailWrites => self.failing_disk(index, DiskFault::FailWrites),
             Fault::FailFlushes => self.failing_disk(index, DiskFault::FailFlush),
             Fault::Reopen => self.reopen(index),
+            Fault::DeviceAway => self.device_away(index),
             Fault::Pause | Fault::Stutter | Fault::DirectoryAway | Fault::Calm => {}
             Fault::BitRot
             | Fault::LatentError
@@ -112,6 +113,24 @@ impl Run {
         let scale = self.rng.below(15);
         let pause = Duration::from_millis(self.rng.below(1 << scale));
         self.cluster.reopen(index, group, pause);
+    }
+
+    /// One capacity device of a host, drawn.
+    pub(crate) fn any_capacity(&mut self) -> String {
+        let devices = self.cluster.devices().into_iter();
+        let mut devices: Vec<_> = devices.filter(|name| name.starts_with("capacity")).collect();
+        devices.swap_remove(self.rng.below(devices.len() as u64) as usize)
+    }
+
+    /// A device goes away for a while.
+    fn device_away(&mut self, index: usize) {
+        let device = self.any_capacity();
+        // The only one of its group takes that along, and operators open it again.
+        self.has_failed_devices[index] |= self.plan.devices == 1;
+        self.disk_fault(index, &device, DiskFault::Unlink);
+        let scale = self.rng.below(16);
+        let pause = Duration::from_millis(self.rng.below(1 << scale));
+        self.cluster.put_back(index, &device, pause);
     }
 
     pub(crate) fn cut(&self, a: usize, b: usize, is_cut: bool) {

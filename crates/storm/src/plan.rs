@@ -85,10 +85,19 @@ pub struct VolumePlan {
 /// The first seed with what came when seeds had been kept that once found something.
 const LATE_FIRST: u64 = 160_000_000;
 
+/// The first seed in which groups have several capacity devices as often as not, and devices that
+/// leave their group.
+const OUT_FIRST: u64 = 170_000_000;
+
+fn devices(seed: u64) -> Option<u32> {
+    let mut rng = Rng::stream(seed, 12);
+    (seed >= OUT_FIRST && rng.below(2) == 0).then(|| 2 + rng.below(2) as u32)
+}
+
 fn weights(rng: &mut Rng, seed: u64) -> Weights {
     let weights = Weights::draw(rng);
     match seed >= LATE_FIRST {
-        true => weights.with_late(&mut Rng::stream(seed, 11)),
+        true => weights.with_late(&mut Rng::stream(seed, 11), seed),
         false => weights,
     }
 }
@@ -161,7 +170,10 @@ impl Plan {
             hosts,
             racks: 2 + rng.below(2) as u32,
             groups,
-            devices: if rng.below(3) > 0 { 1 } else { 1 + rng.below(3) as u32 },
+            devices: {
+                let early = if rng.below(3) > 0 { 1 } else { 1 + rng.below(3) as u32 };
+                devices(seed).unwrap_or(early)
+            },
             rounds: Round::draw_all(&mut rng, seed, rounds, volumes.len()),
             volumes,
             steps: 5 + rng.below(20) as u32,
@@ -207,6 +219,9 @@ impl Plan {
         }
         if story == Story::HandOverFault {
             self.volumes.iter_mut().for_each(|volume| volume.clients = vec![0, 1, 2]);
+        }
+        if story == Story::DeviceOut {
+            self.devices = self.devices.max(2);
         }
         if story == Story::LossAfterReturn {
             // A resync that takes its time: copies linger.

@@ -78,7 +78,7 @@ impl Baseline {
                     };
                     let last = marks.insert((index, id), (run, now));
                     if let Some((last_run, last)) = last
-                        && let Some(what) = fallen(&last, &now, last_run == run)
+                        && let Some(what) = fallen(&last, &now, last_run == run, info.partial)
                     {
                         let host = index + 1;
                         return Err(format!("{what} of {id} on host{host}: {last:?}, now {now:?}"));
@@ -124,12 +124,13 @@ impl Baseline {
     }
 }
 
-fn fallen(last: &Mark, now: &Mark, same_run: bool) -> Option<&'static str> {
+/// A component that comes back partial says itself that it lost what its group dropped.
+fn fallen(last: &Mark, now: &Mark, same_run: bool, is_partial: bool) -> Option<&'static str> {
     match () {
         () if now.term < last.term => Some("the term"),
         () if now.seat < last.seat => Some("the seat"),
         () if now.version < last.version => Some("the version seen"),
-        () if now.durable < last.durable => Some("the durable lsn"),
+        () if now.durable < last.durable && (same_run || !is_partial) => Some("the durable lsn"),
         () if same_run && now.destaged < last.destaged => Some("the destaged watermark"),
         () if same_run && now.commit < last.commit => Some("the commit lsn"),
         () => None,

@@ -52,6 +52,7 @@ impl Run {
             Story::HandOverFault => self.hand_over_fault(&roles),
             Story::Trimmed => self.trimmed(&roles),
             Story::DyingDevice => self.dying_device(&roles),
+            Story::DeviceOut => self.device_out(&roles),
             Story::Damage => self.damage(&roles),
             Story::RottenData => self.rotten_data(&roles),
             Story::LostDevice => self.lost_device(&roles),

@@ -57,6 +57,8 @@ base::named! {
         LostDevice = "lost-device",
         /// A component that has just come back loses its cache device, and with it the copies.
         LossAfterReturn = "loss-after-return",
+        /// One capacity device of a group with several fails or goes away, and comes back.
+        DeviceOut = "device-out",
         /// Beyond the contract: a device says that it flushed, and did not, and the power fails.
         LyingFlush = "lying-flush",
         /// Beyond the contract: clocks that are wrong by more than the protocol allows.
@@ -72,6 +74,7 @@ impl Story {
         match self {
             Self::HandOverFault | Self::LostDevice | Self::RottenData | Self::Trimmed => Some(0),
             Self::LossAfterReturn => Some(100_000_000),
+            Self::DeviceOut => Some(170_000_000),
             _ => None,
         }
     }

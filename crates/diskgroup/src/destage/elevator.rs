@@ -53,7 +53,9 @@ fn next_of(inner: &Inner, segments: &[Segment]) -> Option<u64> {
     let room = room.checked_div(inner.options.elevator_room).unwrap_or(u64::MAX);
     let most = (ring / RING_PART).min(room).clamp(1, SEGMENTS_MAX);
     let next = segments.last()?.number + 1;
-    (next < state.log.head && (segments.len() as u64) < most).then_some(next)
+    let at = usize::try_from(next - state.log.tail).unwrap_or(usize::MAX);
+    let is_held = state.log.infos.get(at).is_some_and(|info| info.is_held);
+    (next < state.log.head && !is_held && (segments.len() as u64) < most).then_some(next)
 }
 
 /// Step 2.

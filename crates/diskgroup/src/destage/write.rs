@@ -30,7 +30,7 @@ pub(super) async fn write_data(
         {
             // Store rule 7: looked at again when the write is issued.
             let state = inner.state.borrow();
-            let is_file = inner.devices[device].disk.info().is_file;
+            let is_file = inner.devices[device].disk().info().is_file;
             let keeps_fresh = is_file && run.first().is_some_and(|write| write.is_fresh);
             let mutations = inner.options.mutations;
             if !keeps_fresh && !mutations.skip_liveness && !mutations.skip_recheck {
@@ -98,7 +98,7 @@ fn contiguous(run: Vec<BlockWrite>) -> Vec<Vec<BlockWrite>> {
 fn issue(inner: &Rc<Inner>, device: usize, part: &[BlockWrite], sources: &[Slice]) -> Writing {
     let handle = &inner.devices[device];
     let (first, last) = (&part[0], &part[part.len() - 1]);
-    let is_whole = first.is_fresh && handle.disk.info().is_file;
+    let is_whole = first.is_fresh && handle.disk().info().is_file;
     let (start, count) = match is_whole {
         true => (0, CHUNK_BLOCKS),
         false => (u64::from(first.block), u64::from(last.block) - u64::from(first.block) + 1),
@@ -110,7 +110,7 @@ fn issue(inner: &Rc<Inner>, device: usize, part: &[BlockWrite], sources: &[Slice
         Some(data) => data,
         None => gathered(inner, part, sources, (start, count)),
     };
-    let write = handle.disk.write(offset, data.clone(), Durability::Cached);
+    let write = handle.disk().write(offset, data.clone(), Durability::Cached);
     // What stays in the read cache is written there as well, for whoever reads it next.
     let update = match inner.is_hybrid && !first.is_fresh {
         true => inner.update_line(Update {

@@ -153,7 +153,7 @@ impl Plan {
         let Some(cached) = state.capacity[self.device].page(number) else { return Ok(None) };
         let start = handle.layout.chunk_start + u64::from(chunk) * CHUNK_SIZE;
         let crc_of = |block| cached.page.get(place, block);
-        let wanted = self.runs_below(&handle.disk, start, crc_of);
+        let wanted = self.runs_below(handle.disk(), start, crc_of);
         let Some(cache) = state.read_cache.as_deref_mut().filter(|_| !wanted.is_empty()) else {
             return Ok(Some(wanted));
         };

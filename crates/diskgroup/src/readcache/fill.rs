@@ -165,6 +165,6 @@ async fn read_chunk(inner: &Inner, device: usize, chunk: u32) -> Option<(usize, 
     let start = handle.layout.chunk_start + u64::from(chunk) * CHUNK_SIZE;
     let stored = SectorRange::new(first as u64 * 8, (last + 1 - first) as u64 * 8);
     let buf = inner.env.buf(to_usize(stored.bytes()));
-    let read = handle.disk.read(start + first as u64 * BLOCK_SIZE, buf).await;
+    let read = handle.disk().read(start + first as u64 * BLOCK_SIZE, buf).await;
     read.ok().map(|bytes| (first, bytes.freeze()))
 }

@@ -21,6 +21,8 @@ pub(super) struct Setup {
     pub(super) pages: usize,
     is_file: bool,
     is_hybrid: bool,
+    /// Each component on a device of its own, as far as there are some.
+    pub(super) is_spread: bool,
     load: Load,
 }
 
@@ -32,6 +34,7 @@ impl Setup {
             pages: [1, 2, 4, 64][rng.below(4) as usize],
             is_file: rng.below(2) == 0,
             is_hybrid: false,
+            is_spread: false,
             load: Load::draw(rng),
         }
     }
@@ -111,6 +114,12 @@ pub(super) struct Signs {
     /// Why it did not open, where that may be.
     pub(super) refused: RefCell<Option<GroupError>>,
     pub(super) bad: RefCell<Vec<(usize, SectorRange)>>,
+    /// What opening does about capacity devices that do not open.
+    pub(super) tolerance: RefCell<crate::Tolerance>,
+    /// What was dropped while devices were out.
+    pub(super) losses: Rc<super::out::Losses>,
+    /// When the devices that are out are given up.
+    pub(super) gives_up: Cell<Option<Duration>>,
     /// Reads that the read cache served, of what outlived a restart.
     pub(super) warm_hits: Cell<u64>,
     /// Segments that were destaged together with others.
@@ -130,6 +139,10 @@ pub(super) struct Case {
     pub(super) setup: Setup,
     mutations: Mutations,
     pub(super) signs: Rc<Signs>,
+    /// Of the next life.
+    pub(super) tolerance: crate::Tolerance,
+    pub(super) gives_up: Option<Duration>,
+    pub(super) losses: Rc<super::out::Losses>,
 }
 
 impl Case {
@@ -145,6 +158,16 @@ impl Case {
     pub(super) fn hybrid(seed: u64, mutations: Mutations) -> Self {
         let mut rng = Rng::stream(seed, 7);
         let setup = Setup { is_hybrid: true, ..Setup::draw(&mut rng) };
+        Self::of(seed, mutations, rng, setup)
+    }
+
+    /// A group of two or three devices with components on each.
+    pub(super) fn spread(seed: u64, mutations: Mutations) -> Self {
+        let mut rng = Rng::stream(seed, 7);
+        let drawn = Setup::draw(&mut rng);
+        let mut more = Rng::stream(seed, 9);
+        let (devices, is_hybrid) = (2 + more.below(2) as usize, more.below(2) == 0);
+        let setup = Setup { devices, is_hybrid, is_spread: true, ..drawn };
         Self::of(seed, mutations, rng, setup)
     }
 
@@ -169,6 +192,9 @@ impl Case {
                 for n in 0..COMPONENTS {
                     let (id, object) = (ComponentId(n + 1), ObjectId(n));
                     group.create_component(id, object, SECTORS).await.expect("a component");
+                    // So that the next one is made on another device.
+                    let kept = if setup.is_spread { 3 } else { 0 };
+                    group.reserve_space(id, kept, crate::Reserve::IfFree).await.expect("room");
                 }
                 group.close().await;
             })
@@ -177,7 +203,21 @@ impl Case {
         world.kill(host);
         let oracle = Rc::new(RefCell::new(Oracle::new()));
         let signs = Rc::default();
-        Self { world, host, twin, copies: 0, oracle, rng, setup, mutations, signs }
+        let (tolerance, gives_up, losses) = Default::default();
+        Self {
+            world,
+            host,
+            twin,
+            copies: 0,
+            oracle,
+            rng,
+            setup,
+            mutations,
+            signs,
+            tolerance,
+            gives_up,
+            losses,
+        }
     }
 
     /// The same with a scrub beside the load.
@@ -198,6 +238,11 @@ impl Case {
         self.signs.verified.set(old.verified.get());
         self.signs.warm_hits.set(old.warm_hits.get());
         self.signs.gathered.set(old.gathered.get());
+        *self.signs.tolerance.borrow_mut() = self.tolerance.clone();
+        self.signs.gives_up.set(self.gives_up);
+        if let Some(signs) = Rc::get_mut(&mut self.signs) {
+            signs.losses = Rc::clone(&self.losses);
+        }
         if old.may_be_stale.get() {
             self.oracle.borrow_mut().forget_order();
         }
@@ -207,7 +252,9 @@ impl Case {
         self.world.boot(self.host, move |env| {
             Box::pin(async move {
                 let options = options(mutations, setup.pages);
-                let group = match DiskGroup::open(&env, &spec(setup.devices), options).await {
+                let spec = spec(setup.devices);
+                let tolerance = signs.tolerance.borrow().clone();
+                let group = match DiskGroup::open_without(&env, &spec, options, &tolerance).await {
                     Ok(group) => group,
                     Err(error) if signs.may_be_bad.get() => {
                         *signs.refused.borrow_mut() = Some(error);
@@ -225,6 +272,7 @@ impl Case {
                     super::readcache::check_warm(&env, &group, &oracle, &signs).await;
                 }
                 signs.is_ready.set(true);
+                let _giving = super::out::give_up_later(&env, &group, &signs);
                 load(env, group, oracle, signs, setup.load, rng).await;
             })
         });
@@ -293,6 +341,9 @@ impl Case {
         let oracle = self.oracle.borrow();
         for component in 0..COMPONENTS as usize {
             let (id, told) = (ComponentId(component as u64 + 1), oracle.told[component]);
+            if group.component(id).is_none_or(|info| info.partial) {
+                continue; // its device is out, or was
+            }
             let since = match self.rng.below(3) {
                 0 => told,
                 _ => {
@@ -473,7 +524,15 @@ async fn check_capacity(group: &DiskGroup, oracle: &RefCell<Oracle>) {
 async fn check_all(group: &DiskGroup, oracle: &RefCell<Oracle>, signs: &Signs) {
     for component in 0..COMPONENTS as usize {
         let id = ComponentId(component as u64 + 1);
-        let info = group.component(id).expect("components are durable");
+        let Some(info) = group.component(id) else {
+            assert!(group.is_any_out(), "components are durable");
+            continue;
+        };
+        if info.partial {
+            super::out::check_partial(group, oracle, signs, component).await;
+            continue;
+        }
+        assert!(!signs.losses.is_sure(component), "what was dropped of {component} is not told");
         for range in SectorRange::new(0, SECTORS).split_at_multiples(base::CHUNK_SECTORS) {
             for (part, read) in read_finely(group, id, range).await {
                 let mut oracle = oracle.borrow_mut();

@@ -151,6 +151,17 @@ impl Oracle {
     /// has something beyond W, the log may have held what is older too: it superseded that before
     /// that was destaged. Such a block is part of the delta that another replica brings.
     pub(super) fn check_alone(&self, component: usize, sector: u64, watermark: Lsn, bytes: &[u8]) {
+        self.check_beyond(component, sector, (watermark, self.told[component]), bytes);
+    }
+
+    /// The same, where nothing is above `most` or W.
+    pub(super) fn check_beyond(
+        &self,
+        component: usize,
+        sector: u64,
+        (watermark, most): (Lsn, Lsn),
+        bytes: &[u8],
+    ) {
         let value = value_of(sector, bytes);
         let values = &self.sectors[component][sector as usize].values;
         let block = sector / 8 * 8;
@@ -159,14 +170,13 @@ impl Oracle {
             true => 0,
             false => values.len() - 1,
         };
-        let told = self.told[component].0;
-        let is_known = values[first..]
-            .iter()
-            .any(|(known, lsn)| Some(*known) == value && (*lsn <= told || *lsn <= watermark.0));
+        let most = most.max(watermark).0;
+        let is_known =
+            values[first..].iter().any(|(known, lsn)| Some(*known) == value && *lsn <= most);
         assert!(
             is_known,
             "capacity alone, component {component} sector {sector}: {value:?}, W {watermark:?}, \
-             K {told:#x}, of {values:x?}"
+             K {most:#x}, of {values:x?}"
         );
     }
 

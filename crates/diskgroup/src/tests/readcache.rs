@@ -24,6 +24,9 @@ pub(super) async fn check_warm(
     let before = group.status().read_cache.hits;
     for component in 0..COMPONENTS as usize {
         let id = ComponentId(component as u64 + 1);
+        if group.component(id).is_none_or(|info| info.partial) {
+            continue; // its device is out, or was
+        }
         for range in SectorRange::new(0, SECTORS).split_at_multiples(PIECE) {
             match group.read(id, range).await {
                 Ok(read) => {

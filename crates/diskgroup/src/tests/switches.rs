@@ -33,6 +33,7 @@ enum By {
     /// Of one area: a seed that is equal to this modulo the number of areas.
     Damage(u64),
     Lies,
+    Outs,
 }
 
 fn by(name: &str) -> By {
@@ -44,6 +45,7 @@ fn by(name: &str) -> By {
         | "skip_header_invalidation" => By::Hybrid,
         "retry_after_failure" | "trust_what_is_read" => By::Errors,
         "skip_read_back" => By::Lies,
+        "free_held" | "give_up_unasked" | "give_up_unmarked" | "return_whole" => By::Outs,
         "truncate_damage" => By::Damage(1),
         "trust_older_map" => By::Damage(5),
         "merge_unverified" => By::Damage(7),
@@ -55,9 +57,12 @@ fn tell(by: By, seed: u64, mutations: Mutations) {
     if by == By::Hybrid {
         return drop(Case::hybrid(seed, mutations).run());
     }
+    if by == By::Outs {
+        return drop(Case::spread(seed, mutations).with_outs());
+    }
     let case = Case::new(seed, mutations);
     match by {
-        By::Crashes | By::Hybrid => drop(case.run()),
+        By::Crashes | By::Hybrid | By::Outs => drop(case.run()),
         By::Errors => case.with_errors(),
         By::Damage(area) => case.with_damage(area),
         By::Lies => case.with_a_lie(seed),
@@ -111,6 +116,10 @@ const SOON: &[(&str, u64)] = &[
     ("headers_beside_records", 20),
     ("trust_stale_headers", 15),
     ("skip_header_invalidation", 60),
+    ("free_held", 15),
+    ("give_up_unasked", 15),
+    ("give_up_unmarked", 15),
+    ("return_whole", 15),
     ("leak_discarded", 15),
     ("leak_deleted", 40),
     ("leak_reserved", 40),

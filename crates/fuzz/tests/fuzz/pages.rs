@@ -116,7 +116,8 @@ fn superblock_of(input: &[u8]) {
     let found = again(&sealed(input, b"GBSB", None), Superblock::decode, encode);
     // Whoever opens a device computes with these numbers.
     match found.map(|found| (found.size, found.kind)) {
-        Some((size, DeviceKind::Cache { layout, read_cache, count, .. })) => {
+        Some((size, DeviceKind::Cache { layout, read_cache, count, given_up, .. })) => {
+            assert!(u32::from(given_up) < (1 << count) - 1, "all are given up, or others");
             let usable = layout.segment_size.checked_sub(layout.summary_size);
             assert!(usable.is_some_and(|usable| usable > 2 * PAGE_SIZE as u64), "{layout:?}");
             let end = layout.start + layout.segment_size * u64::from(layout.segments);
@@ -140,6 +141,7 @@ fn superblock_of(input: &[u8]) {
             read_cache: None,
             capacity: [from.u64(); CAPACITY_DEVICES_MAX],
             count: 1 + from.below(16) as u32,
+            given_up: 0,
         }),
         false => CapacityLayout::plan(size).map(DeviceKind::Capacity),
     };
@@ -164,7 +166,9 @@ fn hybrid_superblock_of(input: &[u8]) {
     let Some((layout, cache)) = planned else { return };
     assert!(is_inside(&cache, layout.end(), size), "{cache:?}");
     let (capacity, count) = ([from.u64(); CAPACITY_DEVICES_MAX], 1 + from.below(16) as u32);
-    let kind = DeviceKind::Cache { layout, read_cache: Some(cache), capacity, count };
+    let given_up = u16::from(count > 1 && from.flag());
+    let read_cache = Some(cache);
+    let kind = DeviceKind::Cache { layout, read_cache, capacity, count, given_up };
     let (device, group, sequence) = (from.u64(), GroupId(from.u64()), counter(&mut from));
     let incarnation = Incarnation(counter(&mut from));
     let made = Superblock { device, group, sequence, incarnation, size, kind };

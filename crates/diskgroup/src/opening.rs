@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Opening a group: superblocks, the capacity devices each on its own, then the log.
+//!
+//! A capacity device that does not open may be left out ([`crate::out`]): what was read of it until
+//! then is forgotten, and the others are read anew.
+
+use crate::build::{Build, Limits};
+use crate::capacity::CapacityState;
+use crate::chunks::Chunks;
+use crate::components::Components;
+use crate::devices::{open_disk, read_superblock, write_superblock};
+use crate::history::History;
+use crate::index::Index;
+use crate::log::{Log, OpenSegment};
+use crate::out::{Named, Tolerance, open_or_leave};
+use crate::pace::Pace;
+use crate::readcache::ReadCache;
+use crate::recovery::recover_capacity;
+use crate::state::{CapacityDevice, Counters, Inner, State};
+use crate::types::{GroupError, GroupOptions, GroupSpec, RecoveryReport};
+use base::{Incarnation, Instant};
+use env::{Disk, Env, Notify, Semaphore};
+use format::{CacheLayout, DeviceKind, ReadCacheLayout, Superblock};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+
+/// Opens and recovers a group; its tasks are not started yet.
+pub(crate) async fn open(
+    env: &Env,
+    spec: &GroupSpec,
+    options: GroupOptions,
+    tolerance: &Tolerance,
+) -> Result<Inner, GroupError> {
+    let started = env.now();
+    let cache = open_disk(env, &spec.cache).await?;
+    let (superblock, slot) = read_superblock(env, &spec.cache, &cache, "cache").await?;
+    let mut label = Label::of(superblock, slot, spec)?;
+    let skip = options.mutations.skip_incarnation;
+    label.superblock.incarnation = Incarnation(superblock.incarnation.0 + u64::from(!skip));
+    let devices = open_devices(env, spec, &label, &options, tolerance).await;
+    let mut inner = inner_of(env, spec, options, (cache, &label), devices);
+    inner.check_outs(tolerance)?;
+    recover_devices(&mut inner, &label, tolerance).await?;
+    // What is in again has marked rows by now (step 3 of `out`).
+    label.given_up &= inner.outs();
+    if inner.options.mutations.give_up_unasked {
+        label.given_up |= inner.outs();
+    }
+    inner.state.borrow_mut().given_up = label.given_up;
+    crate::replay::replay(&inner).await?;
+    if !skip {
+        label.slot = 1 - label.slot;
+        let superblock = label.next();
+        write_superblock(env, &spec.cache, &inner.cache, label.slot, &superblock).await?;
+        *inner.label.borrow_mut() = (superblock, label.slot);
+    }
+    let mut state = inner.state.borrow_mut();
+    state.is_recovering = false;
+    state.components.forget_erased();
+    state.last_append = env.now();
+    state.report.incarnation = label.superblock.incarnation;
+    state.report.duration = env.now().since(started);
+    drop(state);
+    Ok(inner)
+}
+
+/// What the cache device's superblock says.
+struct Label {
+    superblock: Superblock,
+    slot: usize,
+    layout: CacheLayout,
+    read_cache: Option<ReadCacheLayout>,
+    capacity: Vec<u64>,
+    given_up: u16,
+}
+
+impl Label {
+    fn of(superblock: Superblock, slot: usize, spec: &GroupSpec) -> Result<Self, GroupError> {
+        let DeviceKind::Cache { layout, read_cache, capacity, count, given_up } = superblock.kind
+        else {
+            return Err(GroupError::NotFormatted { device: spec.cache.clone(), wanted: "cache" });
+        };
+        if count as usize != spec.capacity.len() {
+            return Err(GroupError::WrongGroup { device: spec.cache.clone() });
+        }
+        let capacity = capacity.into_iter().take(count as usize).collect();
+        Ok(Self { superblock, slot, layout, read_cache, capacity, given_up })
+    }
+
+    /// What is written next.
+    fn next(&self) -> Superblock {
+        let mut next = self.superblock;
+        next.sequence += 1;
+        if let DeviceKind::Cache { given_up, .. } = &mut next.kind {
+            *given_up = self.given_up;
+        }
+        next
+    }
+}
+
+async fn open_devices(
+    env: &Env,
+    spec: &GroupSpec,
+    label: &Label,
+    options: &GroupOptions,
+    tolerance: &Tolerance,
+) -> Vec<CapacityDevice> {
+    let mut devices = Vec::new();
+    for (at, (path, id)) in spec.capacity.iter().zip(&label.capacity).enumerate() {
+        let left_out = tolerance.left_out.iter().find(|(left, _)| *left == at);
+        let was_given_up = label.given_up >> at & 1 == 1;
+        let named = Named {
+            id: *id,
+            group: label.superblock.group,
+            is_given_up: was_given_up && !options.mutations.return_whole,
+        };
+        let left_out = left_out.map(|(_, error)| error.clone());
+        devices.push(open_or_leave(env, path, named, left_out).await);
+    }
+    devices
+}
+
+/// Reads what each capacity device says; from the beginning where one turns out to be damaged.
+async fn recover_devices(
+    inner: &mut Inner,
+    label: &Label,
+    tolerance: &Tolerance,
+) -> Result<(), GroupError> {
+    let mut at = 0;
+    while at < inner.devices.len() {
+        if !inner.devices[at].is_out()
+            && let Err(error) = recover_capacity(inner, at).await
+        {
+            inner.leave_out(at, error, tolerance)?;
+            inner.state = RefCell::new(first_state(label, inner.devices.len(), &inner.options));
+            at = 0;
+            continue;
+        }
+        at += 1;
+    }
+    Ok(())
+}
+
+fn first_state(label: &Label, devices: usize, options: &GroupOptions) -> State {
+    let mut state = empty_state(&label.superblock, label.layout, devices, options.mutations);
+    state.read_cache = label.read_cache.map(|layout| Box::new(ReadCache::new(layout)));
+    if let Some(cache) = state.read_cache.as_deref_mut() {
+        cache.lines.ignores_changes = options.mutations.fill_over_changes;
+    }
+    state
+}
+
+fn inner_of(
+    env: &Env,
+    spec: &GroupSpec,
+    options: GroupOptions,
+    (cache, label): (Disk, &Label),
+    devices: Vec<CapacityDevice>,
+) -> Inner {
+    let state = first_state(label, devices.len(), &options);
+    Inner {
+        env: env.clone(),
+        id: label.superblock.group,
+        cache_path: spec.cache.clone(),
+        cache,
+        label: RefCell::new((label.superblock, label.slot)),
+        devices,
+        options,
+        state: RefCell::new(state),
+        log_kick: Notify::default(),
+        destage_kick: Notify::default(),
+        progress: Notify::default(),
+        table: Semaphore::new(1),
+        summaries: env::TaskSet::default(),
+        is_hybrid: label.read_cache.is_some(),
+        fills: env::TaskSet::default(),
+        headers: Semaphore::new(1),
+        cache_kick: Notify::default(),
+    }
+}
+
+fn empty_state(
+    superblock: &Superblock,
+    layout: CacheLayout,
+    devices: usize,
+    mutations: crate::Mutations,
+) -> State {
+    let usable = layout.segment_size - layout.summary_size;
+    let limits = Limits::new(usable as usize);
+    let blocks = layout.segment_size * u64::from(layout.segments) / 4096;
+    let log = Log {
+        device: superblock.device,
+        layout,
+        incarnation: superblock.incarnation,
+        head: 0,
+        offset: 0,
+        tail: 0,
+        sequence: 1,
+        previous: 0,
+        open: OpenSegment::default(),
+        infos: VecDeque::new(),
+        pins: vec![0; layout.segments as usize],
+        ignores_pins: mutations.skip_pins,
+        limits,
+        build: Build::new(limits),
+        deferred: VecDeque::new(),
+        moves: VecDeque::new(),
+        is_writing: false,
+        ticket_last: 0,
+        ticket_done: 0,
+        waiters: VecDeque::new(),
+    };
+    // Zeros have entries but no payload: room for them even in tiny buffers.
+    let mut index = Index::new((blocks as usize).max(4096));
+    index.ignores_lsn = mutations.ignore_lsn;
+    State {
+        index,
+        chunks: Chunks::default(),
+        components: Components::default(),
+        history: History::new(&layout, mutations.forget_history),
+        log,
+        capacity: (0..devices).map(|_| CapacityState::default()).collect(),
+        pace: Pace::new(layout.segments),
+        read_cache: None,
+        fenced: None,
+        is_closed: false,
+        is_recovering: true,
+        is_pressed: false,
+        is_destage_waiting: false,
+        is_timer_armed: false,
+        is_waiting_for_commit: false,
+        last_discard: None,
+        drain_all: false,
+        stalled_moves: None,
+        is_moving: false,
+        moved_in_row: 0,
+        last_append: Instant::default(),
+        destage_moved: Instant::default(),
+        counters: Counters::default(),
+        serial_next: 1,
+        given_up: 0,
+        report: RecoveryReport::default(),
+        mutations,
+    }
+}

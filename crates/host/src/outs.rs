@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Capacity devices that fail or come back while this host runs.
+//!
+//! A group that a capacity device fails is closed and opened without it: for the owners of what is
+//! on it that is a host that was started anew. Nothing of the device that the group's log holds is
+//! dropped before the directory says that none of this host's components that nobody finds here is
+//! active: then others have all of it. What is not active becomes active by a resync alone, which
+//! needs the component.
+//!
+//! Bounded: a device that failed is tried again only when an operator says so, or at the host's
+//! next start; those that went away without an error come and go [`REOPENINGS_MAX`] times an hour.
+
+use crate::storage::{AWAY_RETRY, Closed, Slot, State, Storage};
+use base::{Instant, Map, ObjectId, Set};
+use directory::{ComponentState, Directory, OBJECT_PREFIX, ObjectRecord};
+use diskgroup::{DevicePlace, DiskGroup, Failure, GroupError, OutDevice, Tolerance};
+use env::IoError;
+use std::collections::VecDeque;
+use std::time::Duration;
+use tracing::{info, warn};
+
+/// Between two looks at all groups.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// A group is closed and opened again by itself so many times an hour.
+const REOPENINGS_MAX: usize = 8;
+const REOPENINGS_IN: Duration = Duration::from_secs(3600);
+/// A group whose write buffer is full of what a device needs that is out is closed after so long.
+const FULL_MAX: Duration = Duration::from_secs(10);
+/// Longest wait for the directory, and for an object that nobody owned to be owned.
+const WAIT_MAX: Duration = Duration::from_secs(3);
+
+/// What is remembered of a group's devices until an operator opens it.
+#[derive(Clone, Default)]
+pub(crate) struct Care {
+    /// Devices that failed, and how: they stay out.
+    left_out: Vec<(usize, GroupError)>,
+    /// It is not opened without a device any more.
+    is_strict: bool,
+    /// When it was closed and opened by itself.
+    reopened: VecDeque<Instant>,
+    full_since: Option<Instant>,
+    looked_at: Instant,
+}
+
+impl Care {
+    /// What the next opening does about devices that do not open.
+    pub(crate) fn tolerance(&self) -> Tolerance {
+        match self.is_strict {
+            true => Tolerance::default(),
+            false => Tolerance { left_out: self.left_out.clone(), ..Tolerance::whatever_opens() },
+        }
+    }
+
+    fn may_reopen(&mut self, now: Instant) -> bool {
+        while self.reopened.front().is_some_and(|at| now.since(*at) > REOPENINGS_IN) {
+            self.reopened.pop_front();
+        }
+        self.reopened.len() < REOPENINGS_MAX
+    }
+}
+
+/// What is seen of a group that lacks a device.
+enum Sight {
+    Same,
+    /// Its write buffer is full of what is held, for too long.
+    Full,
+    /// A device that was away is there.
+    Back,
+}
+
+/// Whether a device may be there again without anybody's doing.
+pub(crate) fn may_return(error: &GroupError) -> bool {
+    matches!(error, GroupError::Device { source: IoError::NotFound | IoError::Busy, .. })
+}
+
+impl Storage {
+    /// Looks after devices that fail, come back or are to be given up; for ever.
+    pub(crate) async fn care(self, directory: Directory) {
+        let tasks = env::TaskSet::default();
+        let mut asked: Map<ObjectId, Instant> = Map::new();
+        loop {
+            self.0.env.sleep(LOOK_EVERY).await;
+            let caches = self.slots().into_iter().map(|slot| slot.spec.cache);
+            // No group is kept across a wait: its devices are free only once nobody has it.
+            for cache in caches.collect::<Vec<_>>() {
+                let Some((_, group)) = self.open_slot(&cache) else { continue };
+                let (failure, is_any_out) = (group.failure(), group.is_any_out());
+                drop(group);
+                match failure {
+                    Some(failure) => self.reopen_without(&cache, &failure).await,
+                    None if is_any_out => {
+                        if let Some(active) = self.give_up_or_not(&cache, &directory).await {
+                            self.have_owned(&tasks, &mut asked, active);
+                        }
+                        match self.look_at(&cache).await {
+                            Sight::Full => self.close_full(&cache).await,
+                            Sight::Back => self.take_in(&cache).await,
+                            Sight::Same => {}
+                        }
+                    }
+                    None => {}
+                }
+            }
+        }
+    }
+
+    fn care_of<T>(&self, cache: &str, act: impl FnOnce(&mut Care) -> T) -> Option<T> {
+        let mut slots = self.0.slots.borrow_mut();
+        slots.iter_mut().find(|slot| slot.spec.cache == cache).map(|slot| act(&mut slot.care))
+    }
+
+    /// The group as it is now, if it is open.
+    fn open_slot(&self, cache: &str) -> Option<(Slot, DiskGroup)> {
+        let slot = self.slots().into_iter().find(|slot| slot.spec.cache == cache)?;
+        let State::Open(serving) = &slot.state else { return None };
+        let group = serving.group.clone();
+        Some((slot, group))
+    }
+
+    /// A capacity device failed: the group goes on with the others.
+    async fn reopen_without(&self, cache: &str, failure: &Failure) {
+        let DevicePlace::Capacity(at) = failure.device else { return };
+        let _turn = self.0.turn.acquire(1).await;
+        let Some((slot, group)) = self.open_slot(cache) else { return };
+        let outs = group.out_devices();
+        let is_same = group.failure().as_ref() == Some(failure);
+        drop(group);
+        let now = self.0.env.now();
+        let others = slot.spec.capacity.len().saturating_sub(outs.len() + 1);
+        let mut care = slot.care.clone();
+        if !is_same || others == 0 || care.is_strict || !care.may_reopen(now) {
+            return;
+        }
+        if !failure.is_away {
+            let device = slot.spec.capacity.get(at).cloned().unwrap_or_default();
+            care.left_out.push((at, GroupError::Failed { device, text: failure.text.clone() }));
+        }
+        warn!(cache, what = failure.text, "a capacity device failed: the group goes on without it");
+        self.reopen(slot, care).await;
+    }
+
+    /// Closes and opens.
+    async fn reopen(&self, slot: Slot, mut care: Care) {
+        care.reopened.push_back(self.0.env.now());
+        care.full_since = None;
+        self.care_of(&slot.spec.cache, |own| *own = care);
+        drop(self.0.stop(&slot, Closed::Changing).await);
+        let spec = slot.spec.clone();
+        drop(slot);
+        // Where it does not open, that is shown.
+        drop(self.0.start(&spec, &spec).await);
+    }
+
+    /// Gives the devices that are out up, if something is held for them and nobody needs it. Those
+    /// objects of which a component may be there that is, where it may not.
+    async fn give_up_or_not(
+        &self,
+        cache: &str,
+        directory: &Directory,
+    ) -> Option<Vec<ObjectRecord>> {
+        let opening = |group: &DiskGroup| group.recovery().incarnation;
+        let was = {
+            let (_, group) = self.open_slot(cache)?;
+            group.holds_for_out().then(|| opening(&group))?
+        };
+        // It may lag, but will say so once others do without what is out; a listing is dear.
+        let seen: Vec<ObjectRecord> =
+            self.0.view.objects().into_iter().filter(|record| self.needs_gone(record)).collect();
+        if !seen.is_empty() {
+            return Some(seen);
+        }
+        let listing =
+            self.0.env.timeout(WAIT_MAX, directory.list(OBJECT_PREFIX)).await.ok()?.ok()?;
+        for (_, entry) in listing.entries {
+            let record = ObjectRecord::decode(&entry.value).ok()?;
+            if self.needs_gone(&record) {
+                return None;
+            }
+        }
+        // What the directory said holds for as long as what is out was out, from before it said so.
+        let (_, group) = self.open_slot(cache).filter(|(_, group)| opening(group) == was)?;
+        match group.give_up_out().await {
+            Ok(()) => info!("what a capacity device that is out lacks from now on is elsewhere"),
+            Err(error) => warn!(%error, "a capacity device is not given up"),
+        }
+        None
+    }
+
+    /// Whether a component of this host that is not found counts, or is about to. What nobody ever
+    /// owned was never written.
+    fn needs_gone(&self, record: &ObjectRecord) -> bool {
+        let is_used = record.term.0 > 0;
+        is_used
+            && record.components.iter().any(|component| {
+                let counts =
+                    matches!(component.state, ComponentState::Active | ComponentState::Resyncing);
+                counts && component.host == self.0.record.id && self.holding(component.id).is_none()
+            })
+    }
+
+    /// An object that nobody owns has nobody who says that a component of it is gone.
+    fn have_owned(
+        &self,
+        tasks: &env::TaskSet,
+        asked: &mut Map<ObjectId, Instant>,
+        records: Vec<ObjectRecord>,
+    ) {
+        let now = self.0.env.now();
+        let ids: Set<ObjectId> = records.iter().map(|record| record.id).collect();
+        asked.retain(|id, _| ids.contains(id));
+        for record in records {
+            let is_owned = record.owner.is_some_and(|owner| {
+                let alive = self.0.view.alive(owner.host);
+                alive.is_some_and(|alive| alive.incarnation == owner.incarnation)
+            });
+            let last = asked.entry(record.id).or_insert(now);
+            if is_owned || now.since(*last) < WAIT_MAX {
+                continue;
+            }
+            *last = now;
+            let (env, objects) = (self.0.env.clone(), self.0.objects.clone());
+            tasks.spawn(&self.0.env, "own what lost a device", async move {
+                let _ = env.timeout(WAIT_MAX, objects.acquire(record.id)).await;
+            });
+        }
+    }
+
+    /// What became of a group that lacks a device.
+    async fn look_at(&self, cache: &str) -> Sight {
+        let Some((_, group)) = self.open_slot(cache) else { return Sight::Same };
+        let now = self.0.env.now();
+        let is_full = group.is_held() && group.status().is_pressed;
+        let since = self.care_of(cache, |care| {
+            care.full_since = if is_full { care.full_since.or(Some(now)) } else { None };
+            care.full_since
+        });
+        if since.flatten().is_some_and(|since| now.since(since) >= FULL_MAX) {
+            return Sight::Full;
+        }
+        let is_due = self.care_of(cache, |care| {
+            let is_due = now.since(care.looked_at) >= AWAY_RETRY && care.may_reopen(now);
+            care.looked_at = if is_due { now } else { care.looked_at };
+            is_due
+        });
+        if is_due == Some(true) {
+            for out in group.out_devices().into_iter().filter(|out| may_return(&out.cause)) {
+                if group.is_back(out.at).await {
+                    return Sight::Back;
+                }
+            }
+        }
+        Sight::Same
+    }
+
+    /// Nothing can be destaged any more, and what is in the way nobody else has: the operator
+    /// decides.
+    async fn close_full(&self, cache: &str) {
+        let _turn = self.0.turn.acquire(1).await;
+        let Some((slot, group)) = self.open_slot(cache) else { return };
+        let first = group.out_devices().into_iter().next();
+        drop(group);
+        let Some(OutDevice { cause, .. }) = first else { return };
+        warn!(cache, %cause, "the write buffer is full of what only a device that is out takes");
+        self.care_of(cache, |care| care.is_strict = true);
+        drop(self.0.stop(&slot, Closed::Failed(cause)).await);
+        self.0.changed.notify();
+    }
+
+    /// A device that was away is there again.
+    async fn take_in(&self, cache: &str) {
+        let _turn = self.0.turn.acquire(1).await;
+        let Some((slot, group)) = self.open_slot(cache) else { return };
+        drop(group);
+        info!(cache, "a capacity device is back");
+        let care = slot.care.clone();
+        self.reopen(slot, care).await;
+    }
+}
