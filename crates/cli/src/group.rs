@@ -5,6 +5,7 @@ use crate::Fail;
 use crate::args::{Cli, GroupCommand};
 use crate::client;
 use crate::commands::gather;
+use crate::latency;
 use crate::output::{self, say};
 use crate::reshape;
 use crate::target::Target;
@@ -130,6 +131,7 @@ fn people(detail: &GroupDetail) {
     };
     say!("writes limited by: {}; {} waiting, {oldest}\n", group.limited_by, group.writes_waiting);
     disk_table(with_wear(group).collect());
+    latency::table(group);
     say_read_cache(group);
     say_written(group);
     for device in &group.devices {
@@ -258,11 +260,14 @@ fn disk_table(devices: Vec<Row<'_>>) {
             device.model.clone().unwrap_or_else(|| "-".to_owned()),
             wear.map_or_else(|| "-".to_owned(), |used| format!("{used} %")),
             or_dash(&group.id),
+            latency::median(device),
             device.state.clone(),
         ]
     });
-    let heading =
-        ["host", "device", "role", "kind", "size", "used", "model", "wear", "group", "state"];
+    let heading = [
+        "host", "device", "role", "kind", "size", "used", "model", "wear", "latency", "group",
+        "state",
+    ];
     output::table(&heading, rows.collect());
 }
 

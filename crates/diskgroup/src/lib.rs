@@ -30,6 +30,7 @@ mod group;
 mod history;
 mod index;
 mod inspect;
+mod latency;
 mod log;
 mod mutations;
 mod pace;
@@ -55,6 +56,7 @@ pub use inspect::{
     CacheContent, CapacityContent, ComponentContent, Content, Finding, Inspection,
     ReadCacheContent, SegmentContent, Severity, inspect,
 };
+pub use latency::{ClassLatency, DeviceHealth, DeviceLatency};
 pub use mutations::Mutations;
 pub use pressure::{Limit, Pressure};
 pub use readcache::LineAudit;

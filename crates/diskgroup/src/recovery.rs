@@ -12,6 +12,7 @@ use crate::components::{Component, Components};
 use crate::devices::{device_error, open_disk, read_superblock, write_superblock};
 use crate::history::History;
 use crate::index::Index;
+use crate::latency::Watched;
 use crate::log::{Log, OpenSegment};
 use crate::mutations::Mutations;
 use crate::pace::Pace;
@@ -88,6 +89,7 @@ pub(crate) async fn open(
         fills: env::TaskSet::default(),
         headers: Semaphore::new(1),
         cache_kick: Notify::default(),
+        latency: RefCell::new(Watched::of_group(read_cache.is_some(), spec.capacity.len())),
     };
     for device in 0..inner.devices.len() {
         recover_capacity(&inner, device).await?;

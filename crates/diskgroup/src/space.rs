@@ -8,6 +8,7 @@
 
 use crate::capacity::CapacityState;
 use crate::group::DiskGroup;
+use crate::latency::DeviceLatency;
 use crate::state::State;
 use crate::types::GroupError;
 use base::{CHUNK_SIZE, ComponentId, ObjectId};
@@ -85,6 +86,8 @@ pub struct DeviceStatus {
     pub written_bytes: u64,
     /// What it is for.
     pub role: DeviceRole,
+    /// How it answers.
+    pub latency: DeviceLatency,
 }
 
 /// Whether a reserve may be more than there is.
@@ -176,8 +179,10 @@ impl DiskGroup {
             is_file: inner.cache.info().is_file,
             written_bytes: inner.cache.written(),
             role: DeviceRole::Cache { used_bytes: state.log.used_bytes() },
+            latency: inner.latency(0),
         };
-        let capacity = inner.devices.iter().zip(&state.capacity).map(|(device, capacity)| {
+        let capacity = inner.devices.iter().zip(&state.capacity).enumerate();
+        let capacity = capacity.map(|(at, (device, capacity))| {
             let info = device.disk.info();
             DeviceStatus {
                 path: device.path.clone(),
@@ -185,6 +190,7 @@ impl DiskGroup {
                 is_file: info.is_file,
                 written_bytes: device.disk.written(),
                 role: DeviceRole::Capacity(capacity.space(&device.layout, info.size)),
+                latency: inner.latency(at + 1),
             }
         });
         std::iter::once(cache).chain(capacity).collect()

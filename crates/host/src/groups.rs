@@ -4,6 +4,7 @@
 use crate::config::{GroupConfig, Tuning};
 use crate::control::Command;
 use crate::devices::check_devices;
+use crate::latency;
 use crate::operations::{Operations, Outcome, failed, usage};
 use crate::report::{
     DeviceKind, DeviceReport, GroupDetail, GroupReport, HeldReport, ReadCacheReport, Role,
@@ -13,8 +14,8 @@ use crate::storage::{Closed, Serving, Slot, State, StorageError};
 use base::{CHUNK_SIZE, ComponentId, GroupId, Map, ObjectId, SECTOR_SIZE, format_size};
 use directory::ComponentState;
 use diskgroup::{
-    ComponentInfo, CreateSizes, DeviceRole, DeviceStatus, GroupKind, GroupSpec, GroupStatus, Limit,
-    Space,
+    ComponentInfo, CreateSizes, DeviceHealth, DeviceRole, DeviceStatus, DiskGroup, GroupKind,
+    GroupSpec, GroupStatus, Limit, Space,
 };
 use std::fmt;
 use std::rc::Rc;
@@ -112,6 +113,9 @@ impl Operations {
                 ));
             }
             let hardware = self.hardware.of(&device.path);
+            if device.latency.health == DeviceHealth::Slow && !is_fenced {
+                lines.extend(latency::attention(&device, &self.volumes_of(group)));
+            }
             devices.push(device_report(device, hardware, is_fenced, &self.tuning));
         }
         GroupReport {
@@ -143,6 +147,15 @@ impl Operations {
     }
 
     fn closed_report(&self, slot: &Slot, why: &Closed) -> GroupReport {
+    /// Names of the volumes with a copy on a group.
+    fn volumes_of(&self, group: &DiskGroup) -> Vec<String> {
+        let components = group.components().into_iter().filter_map(|id| group.component(id));
+        let objects: base::Set<ObjectId> = components.map(|info| info.object).collect();
+        let volumes = self.view.volumes().into_iter();
+        let is_here = |id: &ObjectId| objects.contains(id);
+        volumes.filter(|v| v.objects.iter().any(is_here)).map(|v| v.name).collect()
+    }
+
         let GroupSpec { cache, capacity } = &slot.spec;
         let next = match why {
             Closed::Asked | Closed::Changing => format!("'gabion group open {cache}'"),
@@ -166,6 +179,7 @@ impl Operations {
                 state: "out of service".to_owned(),
                 space: None,
             }
+                latency: None,
         };
         GroupReport {
             host: self.view.host_name(self.me),
@@ -295,11 +309,13 @@ fn device_report(
         }
     };
     let percent = space.map_or(0, |space| space.taken_percent());
-    let state = match is_fenced {
-        true => "takes no writes",
-        false if percent >= u64::from(tuning.space_full_percent) => "full",
-        false if percent >= u64::from(tuning.space_warn_percent) => "filling up",
-        false => "ok",
+    let state = match device.latency.health {
+        DeviceHealth::Stuck => "stuck",
+        _ if is_fenced => "takes no writes",
+        DeviceHealth::Slow => "slow",
+        DeviceHealth::Ok if percent >= u64::from(tuning.space_full_percent) => "full",
+        DeviceHealth::Ok if percent >= u64::from(tuning.space_warn_percent) => "filling up",
+        DeviceHealth::Ok => "ok",
     };
     DeviceReport {
         path: device.path,
@@ -319,6 +335,7 @@ fn kind(hardware: &Hardware, is_file: bool) -> DeviceKind {
         (Some(true), _) => DeviceKind::Hdd,
         (Some(false), _) => DeviceKind::Ssd,
         (None, true) => DeviceKind::File,
+        latency: Some(latency::report(&device.latency)),
         (None, false) => DeviceKind::Unknown,
     }
 }
@@ -410,7 +427,7 @@ impl From<Space> for SpaceReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use diskgroup::Pressure;
+    use diskgroup::{DeviceLatency, Pressure};
 
     /// A device of 100 chunks of which so many are taken.
     fn taken(chunks: u64) -> Space {
@@ -434,6 +451,7 @@ mod tests {
     #[test]
     fn a_device_that_fills_up_is_told_of_before_it_is_full() {
         assert_eq!(of(taken(79)), ("ok".to_owned(), None));
+            latency: DeviceLatency::default(),
         let (state, attention) = of(taken(80));
         let attention = attention.expect("at 80 %");
         assert_eq!(state, "filling up");

@@ -5,6 +5,7 @@ use super::*;
 use diskgroup::GroupOptions;
 use host::{GroupDetail, SpaceReport, StatusReport};
 use object::ObjectOptions;
+use sim::DiskFault;
 use std::time::Duration;
 use volume::{Device, VolumeError};
 
@@ -167,4 +168,125 @@ fn new_devices_get_the_reserves_of_the_components_that_come_back() {
     let after = cluster.space(1);
     let total = |s: SpaceReport| s.promised_bytes + s.allocated_bytes + s.reserved_bytes;
     assert_eq!(total(after), total(before));
+}
+
+impl Cluster {
+    fn device_state(&self, index: usize, path: &str) -> String {
+        let status = self.status(index);
+        let device = status.groups[0].devices.iter().find(|device| device.path == path);
+        device.expect("a device").state.clone()
+    }
+
+    /// Seconds until a device is so.
+    fn until_device(&self, index: usize, path: &str, state: &str) -> u64 {
+        for seconds in 0..300 {
+            if self.device_state(index, path) == state {
+                return seconds;
+            }
+            self.world.run_for(Duration::from_secs(1));
+        }
+        panic!("{path} of host{} is {}", index + 1, self.device_state(index, path));
+    }
+
+    /// Reads a block of each of some MiB that `fill` wrote, one after the other; the longest, ms.
+    fn read_filled(&self, name: &'static str, count: u64) -> u128 {
+        let node = self.node(0).expect("it runs");
+        self.on(0, async move |env| {
+            let device = node.exports().attach(name).expect("a volume");
+            let mut longest = 0;
+            for at in 0..count {
+                let begin = env.now();
+                let read = device.read(at * MIB, 4096).await.expect("a read");
+                assert!(read.iter().all(|piece| piece.iter().all(|byte| *byte == 9)));
+                longest = longest.max(env.now().since(begin).as_millis());
+                env.sleep(Duration::from_millis(100)).await;
+            }
+            longest
+        })
+    }
+
+    fn fault(&self, index: usize, device: &str, fault: DiskFault) {
+        self.world.disk_error(self.machines[index].key, device, fault);
+    }
+
+    /// What is written goes to capacity at once, so that reads go there.
+    fn settle_on_capacity(&self) {
+        for node in (0..3).filter_map(|index| self.node(index)) {
+            node.groups().iter().for_each(|group| group.drain_buffer(true));
+        }
+        self.world.run_for(SETTLE);
+    }
+
+    fn is_green(&self) -> bool {
+        self.status(0).health == host::Health::Green
+    }
+}
+
+#[test]
+fn reads_leave_a_slow_device_and_its_state_says_why() {
+    let cluster = start(7);
+    cluster.create("db", 64, 0).expect("there is room");
+    assert_eq!(cluster.fill("db", 0, 20), 20);
+    cluster.settle_on_capacity();
+    for _ in 0..40 {
+        assert!(cluster.read_filled("db", 20) < 20);
+    }
+    cluster.fault(0, "capacity0.0", DiskFault::Slow(3000));
+    assert!(cluster.read_filled("db", 20) > 100, "its owner reads what it has itself");
+    let mut rounds = 0;
+    while cluster.device_state(0, "capacity0.0") != "slow" {
+        rounds += 1;
+        assert!(rounds < 100, "it is never called slow");
+        cluster.read_filled("db", 20);
+    }
+    assert!(cluster.read_filled("db", 20) < 20, "others have it too, and are not slow");
+    let status = cluster.status(0);
+    let [line] = status.groups[0].attention.as_slice() else { panic!("{status:?}") };
+    for part in ["capacity device capacity0.0", "answers late", "usually", "of db,", "disk replace"]
+    {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+    assert!(cluster.is_green(), "nothing was taken out of service");
+    cluster.fault(0, "capacity0.0", DiskFault::Clear);
+    let took = cluster.until_device(0, "capacity0.0", "ok");
+    assert!((90..200).contains(&took), "{took} s");
+    assert!(cluster.status(0).groups[0].attention.is_empty());
+}
+
+#[test]
+fn a_device_that_does_not_answer_stops_its_group_and_opens_it_when_it_has() {
+    for (seed, device) in [(9, "capacity0.0"), (11, "cache0")] {
+        let cluster = start(seed);
+        cluster.create("db", 64, 0).expect("there is room");
+        assert_eq!(cluster.fill("db", 0, 20), 20);
+        for round in 0..4 {
+            cluster.settle_on_capacity();
+            cluster.fault(0, device, DiskFault::Freeze(true));
+            // Everything goes on, if late: with the copies of others.
+            let longest = cluster.read_filled("db", 20);
+            assert!(longest < 40_000, "{longest} ms");
+            assert_eq!(cluster.fill("db", 0, 20), 20);
+            cluster.world.run_for(Duration::from_secs(60));
+            let state = cluster.status(0).groups[0].state.clone();
+            assert!(state.contains(&format!("{device}: no answer to an I/O for 30 s")), "{state}");
+            assert_eq!(cluster.device_state(0, device), "stuck");
+            assert!(!cluster.is_green());
+            cluster.fault(0, device, DiskFault::Clear);
+            cluster.world.run_for(Duration::from_secs(60));
+            let state = cluster.status(0).groups[0].state.clone();
+            assert_eq!(state == "ok", round < 3, "round {round}: {state}");
+        }
+        // Often enough: from here on a person decides, until the hour is over.
+        let id = cluster.status(0).groups[0].id.clone();
+        let open = Command::GroupOpen { group: id, devices: None };
+        cluster.ask(0, open).expect("it answers");
+        for _ in 0..900 {
+            if cluster.is_green() {
+                break;
+            }
+            cluster.world.run_for(Duration::from_secs(1));
+        }
+        assert!(cluster.is_green(), "its copies are back");
+        assert!(cluster.read_filled("db", 20) < 1000);
+    }
 }
