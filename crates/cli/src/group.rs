@@ -150,9 +150,10 @@ fn people(detail: &GroupDetail) {
                 format_size(c.size_bytes),
                 format_size(c.used_bytes),
                 size_or_dash(c.reserve_bytes),
+                c.device.clone(),
             ]
         });
-        let heading = ["volume", "object", "component", "size", "used", "kept for it"];
+        let heading = ["volume", "object", "component", "size", "used", "kept for it", "on"];
         output::table(&heading, rows.collect());
     }
     say_attention(std::slice::from_ref(group));
@@ -259,8 +260,8 @@ fn disk_table(devices: Vec<Row<'_>>) {
             if device.size_bytes > 0 { format_size(device.used_bytes) } else { "-".to_owned() },
             device.model.clone().unwrap_or_else(|| "-".to_owned()),
             wear.map_or_else(|| "-".to_owned(), |used| format!("{used} %")),
-            or_dash(&group.id),
             latency::median(device),
+            or_dash(&group.id),
             device.state.clone(),
         ]
     });

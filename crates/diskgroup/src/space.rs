@@ -212,6 +212,16 @@ impl DiskGroup {
         component.map_or(0, |c| state.capacity[c.device].available_to(c.promised()))
     }
 
+    /// The most chunks that [`DiskGroup::reserve_space`] keeps for a component now, those that it
+    /// has included; `None` where there is no such component.
+    #[must_use]
+    pub fn reserve_limit(&self, id: ComponentId) -> Option<u32> {
+        let state = self.shared().state.borrow();
+        let component = state.components.by_id(id)?;
+        let free = state.capacity[component.device].available() + component.promised();
+        u32::try_from(u64::from(component.held) + free).ok()
+    }
+
     /// As [`DiskGroup::create_component`], for a volume that is being created: refused where every
     /// device has [`crate::GroupOptions::full_percent`] of its chunks taken or more.
     ///

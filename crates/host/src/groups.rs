@@ -88,7 +88,8 @@ impl Operations {
         }
         let held = |id: ComponentId| {
             let info = group.component(id)?;
-            Some(held_report(id, &info, volumes.get(&info.object).cloned()))
+            let held = held_report(id, &info, volumes.get(&info.object).cloned());
+            Some(HeldReport { device: device_of(group, id).unwrap_or_default(), ..held })
         };
         let components = group.components().into_iter().filter_map(held).collect();
         Ok(GroupDetail { group: self.group_report(serving), components })
@@ -112,10 +113,10 @@ impl Operations {
                     device.path
                 ));
             }
-            let hardware = self.hardware.of(&device.path);
             if device.latency.health == DeviceHealth::Slow && !is_fenced {
                 lines.extend(latency::attention(&device, &self.volumes_of(group)));
             }
+            let hardware = self.hardware.of(&device.path);
             devices.push(device_report(device, hardware, is_fenced, &self.tuning));
         }
         GroupReport {
@@ -146,7 +147,6 @@ impl Operations {
         }
     }
 
-    fn closed_report(&self, slot: &Slot, why: &Closed) -> GroupReport {
     /// Names of the volumes with a copy on a group.
     fn volumes_of(&self, group: &DiskGroup) -> Vec<String> {
         let components = group.components().into_iter().filter_map(|id| group.component(id));
@@ -156,6 +156,7 @@ impl Operations {
         volumes.filter(|v| v.objects.iter().any(is_here)).map(|v| v.name).collect()
     }
 
+    fn closed_report(&self, slot: &Slot, why: &Closed) -> GroupReport {
         let GroupSpec { cache, capacity } = &slot.spec;
         let next = match why {
             Closed::Asked | Closed::Changing => format!("'gabion group open {cache}'"),
@@ -178,8 +179,8 @@ impl Operations {
                 written_bytes: 0,
                 state: "out of service".to_owned(),
                 space: None,
-            }
                 latency: None,
+            }
         };
         GroupReport {
             host: self.view.host_name(self.me),
@@ -285,6 +286,12 @@ impl Operations {
     }
 }
 
+/// Path of the capacity device that holds a component.
+pub(crate) fn device_of(group: &DiskGroup, id: ComponentId) -> Option<String> {
+    let at = group.device_of(id)?;
+    group.capacity().into_iter().nth(at).map(|device| device.path)
+}
+
 fn held_report(id: ComponentId, info: &ComponentInfo, volume: Option<String>) -> HeldReport {
     HeldReport {
         component: id.to_string(),
@@ -293,6 +300,7 @@ fn held_report(id: ComponentId, info: &ComponentInfo, volume: Option<String>) ->
         size_bytes: info.sectors * SECTOR_SIZE,
         used_bytes: u64::from(info.held) * CHUNK_SIZE,
         reserve_bytes: u64::from(info.reserve) * CHUNK_SIZE,
+        device: String::new(),
     }
 }
 
@@ -327,6 +335,7 @@ fn device_report(
         written_bytes: device.written_bytes,
         state: state.to_owned(),
         space: space.map(SpaceReport::from),
+        latency: Some(latency::report(&device.latency)),
     }
 }
 
@@ -335,7 +344,6 @@ fn kind(hardware: &Hardware, is_file: bool) -> DeviceKind {
         (Some(true), _) => DeviceKind::Hdd,
         (Some(false), _) => DeviceKind::Ssd,
         (None, true) => DeviceKind::File,
-        latency: Some(latency::report(&device.latency)),
         (None, false) => DeviceKind::Unknown,
     }
 }
@@ -443,6 +451,7 @@ mod tests {
             is_file: true,
             written_bytes: 0,
             role: DeviceRole::Capacity(space),
+            latency: DeviceLatency::default(),
         };
         let report = device_report(status, Hardware::default(), false, &tuning);
         (report.state, attention(&tuning, &space))
@@ -451,7 +460,6 @@ mod tests {
     #[test]
     fn a_device_that_fills_up_is_told_of_before_it_is_full() {
         assert_eq!(of(taken(79)), ("ok".to_owned(), None));
-            latency: DeviceLatency::default(),
         let (state, attention) = of(taken(80));
         let attention = attention.expect("at 80 %");
         assert_eq!(state, "filling up");

@@ -286,6 +286,9 @@ pub struct HeldReport {
     pub used_bytes: u64,
     /// Bytes that are kept for it, those that it has included.
     pub reserve_bytes: u64,
+    /// The capacity device that holds it.
+    #[serde(default)]
+    pub device: String,
 }
 
 /// One disk group with all that is on it.
