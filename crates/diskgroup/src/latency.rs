@@ -172,6 +172,9 @@ impl Inner {
             }
             if watched[at].health != DeviceHealth::Stuck {
                 let is_slow = watched[at].judges.iter().any(Judge::is_slow);
+                if is_slow && watched[at].health == DeviceHealth::Ok {
+                    base::hit(base::Probe::DeviceSlow);
+                }
                 watched[at].health = if is_slow { DeviceHealth::Slow } else { DeviceHealth::Ok };
             }
         }
@@ -192,6 +195,7 @@ impl Inner {
             watched.health = DeviceHealth::Stuck;
             watched.has_stopped = self.check_open().is_ok();
         }
+        base::hit(base::Probe::DeviceStuck);
         let seconds = self.options.stuck_after.as_secs();
         let _ = self.fence(path, &format!("no answer to an I/O for {seconds} s"));
         disk.give_up();

@@ -37,6 +37,7 @@ pub(crate) async fn run(env: Env, storage: Storage) {
             }
             times.push(env.now());
             info!(cache, "a device that did not answer has answered: its group is opened again");
+            base::hit(base::Probe::DeviceAnswered);
             if let Err(error) = storage.open(&cache, None).await {
                 warn!(cache, %error, "a disk group does not open again");
             }

@@ -264,7 +264,8 @@ impl Node {
         self.tasks.spawn(env, "cleanup", cleanup);
         let storage = self.storage.clone().run(directory.clone());
         self.tasks.spawn(env, "disk groups", storage);
-        let reserves = reserves::run(env.clone(), view.clone(), self.storage.clone());
+        let reserves =
+            reserves::run(env.clone(), directory.clone(), view.clone(), self.storage.clone());
         self.tasks.spawn(env, "reserves", reserves);
         let latency = latency::run(env.clone(), self.storage.clone());
         self.tasks.spawn(env, "device latency", latency);

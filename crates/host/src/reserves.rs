@@ -8,6 +8,7 @@
 use crate::storage::Storage;
 use crate::view::View;
 use base::{ComponentId, Map, ObjectId};
+use directory::Directory;
 use diskgroup::{DiskGroup, Reserve};
 use env::Env;
 use std::time::Duration;
@@ -20,12 +21,13 @@ const ROUND: Duration = Duration::from_secs(10);
 const GIVE_BACK_AFTER: u32 = 6;
 
 /// Runs for ever.
-pub(crate) async fn run(env: Env, view: View, storage: Storage) {
+pub(crate) async fn run(env: Env, directory: Directory, view: View, storage: Storage) {
     let mut keeper = Keeper::default();
     loop {
         env.sleep(ROUND).await;
         let wanted = wanted(&view);
-        keeper.begin();
+        // Without the directory what is known may be what was before a change.
+        keeper.begin(directory.is_connected());
         for group in storage.groups() {
             for id in group.components() {
                 keeper.keep(&group, id, &wanted).await;
@@ -53,8 +55,11 @@ struct Keeper {
 }
 
 impl Keeper {
-    fn begin(&mut self) {
+    fn begin(&mut self, is_current: bool) {
         self.before = std::mem::take(&mut self.now);
+        if !is_current {
+            self.before.clear();
+        }
     }
 
     async fn keep(&mut self, group: &DiskGroup, id: ComponentId, wanted: &Map<ObjectId, u8>) {

@@ -127,6 +127,9 @@ impl Owner {
         // where no other can be.
         let slow = self.slow_here();
         let fast = (slow != 0).then(|| self.pick(avoid | slow, region)).flatten();
+        if fast.is_some() {
+            base::hit(base::Probe::ReadMoved);
+        }
         fast.or_else(|| self.pick(avoid, region))
     }
 
