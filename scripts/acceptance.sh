@@ -184,6 +184,36 @@ bad_input() {
   test "$bad" = 0
 }
 
+change_reserve() {
+  local bad=0 kept
+  local spaces="[d['space'] for g in it for d in g['devices'] if d['space']]"
+  kept() {
+    gabion group list --output json | field "sum(s['promised_bytes'] + s['allocated_bytes'] for s in $spaces)"
+  }
+  gabion volume create elastic --size 64MiB
+  local before; before=$(kept)
+  # In use meanwhile, by a client at another host than the one that is asked.
+  qemu-io -f raw -c "write -P 0x51 0 1M" "$(uri elastic 1)" | not_failed
+  gabion volume change elastic --reserve 100
+  test "$(gabion volume show elastic --output json | field "it['reserve_percent']")" = 100
+  test $(($(kept) - before)) -ge $((2 * 64 * MIB))
+  gabion volume change elastic --reserve 100
+  # Far more than there is: refused in one line that names a host, and nothing is changed.
+  gabion volume create huge --size 1TiB
+  refused 1 volume change huge --reserve 90
+  grep -q "host.* missing on " "$area/stderr"
+  test "$(gabion volume show huge --output json | field "it['reserve_percent']")" = 0
+  refused 1 volume change absent --reserve 10
+  refused 2 volume change elastic --reserve 101
+  refused 2 volume change elastic
+  gabion volume change elastic --reserve 0
+  qemu-io -f raw -c "read -P 0x51 0 1M" "$(uri elastic 0)" | not_failed
+  gabion volume delete huge
+  gabion volume delete elastic
+  test "$(gabion disk list --output json | field "set(d['latency']['health'] for d in it)")" = "{'ok'}"
+  test "$bad" = 0
+}
+
 full_disk() {
   [ "$(id -u)" = 0 ] || skip "needs root for the small file system"
   losetup -f >/dev/null 2>&1 || skip "no loop devices here"
@@ -277,6 +307,7 @@ step "qemu-io patterns, 512 bytes too" qemu_patterns
 step "fio --verify" fio_verify
 step "ext4 through nbdfuse and a loop mount" file_system
 step "bad input is refused and changes nothing" bad_input
+step "a reserve is changed, on all hosts or on none" change_reserve
 step "a full disk is refused" full_disk
 step "data survives down and up" comes_back
 step "gabion disk inspect" inspect_devices

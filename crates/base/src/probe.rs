@@ -100,6 +100,14 @@ crate::named! {
         LineTakenBack = "line-taken-back",
         /// Several segments were destaged together.
         DestageGathered = "destage-gathered",
+        /// A device was called slow.
+        DeviceSlow = "device-slow",
+        /// A read went to another copy because of that.
+        ReadMoved = "read-moved",
+        /// A device left an operation unanswered, and its group stopped.
+        DeviceStuck = "device-stuck",
+        /// It answered after all, and its group was opened again.
+        DeviceAnswered = "device-answered",
         /// A resync copied a range.
         ResyncCopied = "resync-copied",
         /// A write completed without the target of a resync.

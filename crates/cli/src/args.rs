@@ -56,7 +56,7 @@ pub enum Command {
     /// Look at and control hosts
     #[command(subcommand, arg_required_else_help = true)]
     Host(HostCommand),
-    /// Create, look at and delete volumes
+    /// Create, look at, change and delete volumes
     #[command(subcommand, arg_required_else_help = true)]
     Volume(VolumeCommand),
     /// Read everything on the capacity devices and repair what is bad
@@ -179,6 +179,20 @@ pub enum VolumeCommand {
     Show {
         /// Its name
         name: String,
+    },
+    /// Change how much of a volume is kept for it, while it is in use
+    #[command(after_help = "Examples:
+  gabion volume change db --reserve 100
+  gabion volume change db --reserve 0      other volumes may have the space again
+More is refused where a host has no room for it, and then nothing is changed. A copy whose host is
+down takes it when it returns. Run it again after an interruption.")]
+    Change {
+        /// Its name
+        name: String,
+        /// Part of the size that is kept for it on each of its hosts, 0 to 100
+        #[arg(long, value_parser = clap::value_parser!(u8).range(0..=100))]
+        #[arg(value_name = "PERCENT")]
+        reserve: u8,
     },
     /// Delete a volume and its data
     Delete {
@@ -469,6 +483,23 @@ mod tests {
     #[test]
     fn the_grammar_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_volume_is_changed_by_percent() {
+        let change = |line: &str| {
+            let line = format!("gabion volume change {line}");
+            Cli::try_parse_from(line.split_whitespace()).map(|cli| cli.command)
+        };
+        let Ok(Command::Volume(VolumeCommand::Change { name, reserve })) =
+            change("db --reserve 40")
+        else {
+            panic!("a change")
+        };
+        assert_eq!((name.as_str(), reserve), ("db", 40));
+        for bad in ["db", "--reserve 4", "db --reserve 101", "db --reserve -1", "db --reserve 4%"] {
+            assert!(change(bad).is_err(), "{bad}");
+        }
     }
 
     fn scrub(line: &str) -> Result<ScrubCommand, clap::Error> {

@@ -199,6 +199,7 @@ pub fn volume(cli: &Cli, command: &VolumeCommand) -> Result<()> {
             output::print(cli.output, &report.volumes, |volumes| volume_table(volumes))
         }
         VolumeCommand::Show { name } => show(cli, name),
+        VolumeCommand::Change { name, reserve } => change(cli, name, *reserve),
         VolumeCommand::Delete { name } => delete(cli, name),
     }
 }
@@ -218,6 +219,21 @@ fn create(cli: &Cli, name: &str, size: u64, ftt: u8, reserve: u8) -> Result<()> 
         say!("volume {} of {} created", volume.name, format_size(volume.size_bytes));
         if let Some(uri) = volume.nbd.first() {
             say!("{uri}");
+        }
+    })
+}
+
+fn change(cli: &Cli, name: &str, reserve: u8) -> Result<()> {
+    placement::check_name(name).map_err(|error| Fail::usage(error.to_string()))?;
+    let target = Target::find(cli)?;
+    let command = Command::VolumeChange { name: name.to_owned(), reserve_percent: reserve };
+    let volume: VolumeReport = client::ask(&any_host(&target)?, &command)?;
+    let away = volume.components.iter().filter(|c| c.state != "active");
+    let away: Vec<_> = away.map(|c| c.host.as_str()).collect();
+    output::print(cli.output, &volume, |volume| {
+        say!("{} % of volume {} are kept for it", volume.reserve_percent, volume.name);
+        if !away.is_empty() {
+            say!("not active now: {}; its copy there takes it when it returns", away.join(", "));
         }
     })
 }

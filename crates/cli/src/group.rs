@@ -5,6 +5,7 @@ use crate::Fail;
 use crate::args::{Cli, GroupCommand};
 use crate::client;
 use crate::commands::gather;
+use crate::latency;
 use crate::output::{self, say};
 use crate::reshape;
 use crate::target::Target;
@@ -130,6 +131,7 @@ fn people(detail: &GroupDetail) {
     };
     say!("writes limited by: {}; {} waiting, {oldest}\n", group.limited_by, group.writes_waiting);
     disk_table(with_wear(group).collect());
+    latency::table(group);
     say_read_cache(group);
     say_written(group);
     for device in &group.devices {
@@ -148,9 +150,10 @@ fn people(detail: &GroupDetail) {
                 format_size(c.size_bytes),
                 format_size(c.used_bytes),
                 size_or_dash(c.reserve_bytes),
+                c.device.clone(),
             ]
         });
-        let heading = ["volume", "object", "component", "size", "used", "kept for it"];
+        let heading = ["volume", "object", "component", "size", "used", "kept for it", "on"];
         output::table(&heading, rows.collect());
     }
     say_attention(std::slice::from_ref(group));
@@ -257,12 +260,15 @@ fn disk_table(devices: Vec<Row<'_>>) {
             if device.size_bytes > 0 { format_size(device.used_bytes) } else { "-".to_owned() },
             device.model.clone().unwrap_or_else(|| "-".to_owned()),
             wear.map_or_else(|| "-".to_owned(), |used| format!("{used} %")),
+            latency::median(device),
             or_dash(&group.id),
             device.state.clone(),
         ]
     });
-    let heading =
-        ["host", "device", "role", "kind", "size", "used", "model", "wear", "group", "state"];
+    let heading = [
+        "host", "device", "role", "kind", "size", "used", "model", "wear", "latency", "group",
+        "state",
+    ];
     output::table(&heading, rows.collect());
 }
 

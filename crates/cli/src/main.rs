@@ -13,6 +13,7 @@ mod daemon;
 mod disk;
 mod group;
 mod keeper;
+mod latency;
 mod layout;
 mod lock;
 mod machine;

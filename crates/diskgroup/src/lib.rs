@@ -30,6 +30,7 @@ mod group;
 mod history;
 mod index;
 mod inspect;
+mod latency;
 mod log;
 mod mutations;
 mod opening;
@@ -57,6 +58,7 @@ pub use inspect::{
     CacheContent, CapacityContent, ComponentContent, Content, Finding, Inspection,
     ReadCacheContent, SegmentContent, Severity, inspect,
 };
+pub use latency::{ClassLatency, DeviceHealth, DeviceLatency};
 pub use mutations::Mutations;
 pub use out::{DevicePlace, Failure, OutDevice, Tolerance};
 pub use pressure::{Limit, Pressure};

@@ -11,6 +11,7 @@ use crate::components::Components;
 use crate::devices::{open_disk, read_superblock, write_superblock};
 use crate::history::History;
 use crate::index::Index;
+use crate::latency::Watched;
 use crate::log::{Log, OpenSegment};
 use crate::out::{Named, Tolerance, open_or_leave};
 use crate::pace::Pace;
@@ -176,6 +177,7 @@ fn inner_of(
         fills: env::TaskSet::default(),
         headers: Semaphore::new(1),
         cache_kick: Notify::default(),
+        latency: RefCell::new(Watched::of_group(label.read_cache.is_some(), spec.capacity.len())),
     }
 }
 

@@ -75,6 +75,11 @@ impl Drop for Plan {
 }
 
 impl Plan {
+    /// Whether a device that it needs answers nothing any more.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.inner.is_given_up(self.device)
+    }
+
     /// Lets go of the log, for who wants only what is below it.
     pub(crate) fn unpin(&mut self) {
         if self.pinned.is_empty() {
@@ -365,6 +370,9 @@ async fn read_planned(first: Plan, limit: u64, asker: Asker) -> Result<Fetched, 
             return Err(GroupError::BadCrc { range: bad });
         };
         plan = next;
+    }
+    if plan.is_given_up() {
+        return Err(GroupError::Fenced);
     }
     plan.inner.state.borrow_mut().counters.bad_blocks += 1;
     Err(GroupError::BadCrc { range: bad })

@@ -8,6 +8,7 @@
 
 use crate::capacity::CapacityState;
 use crate::group::DiskGroup;
+use crate::latency::DeviceLatency;
 use crate::state::{Inner, State};
 use crate::types::GroupError;
 use base::{CHUNK_SIZE, ComponentId, ObjectId};
@@ -88,6 +89,8 @@ pub struct DeviceStatus {
     pub out: Option<String>,
     /// What it is for.
     pub role: DeviceRole,
+    /// How it answers.
+    pub latency: DeviceLatency,
 }
 
 /// Whether a reserve may be more than there is.
@@ -200,8 +203,10 @@ impl DiskGroup {
             written_bytes: inner.cache.written(),
             out: None,
             role: DeviceRole::Cache { used_bytes: state.log.used_bytes() },
+            latency: inner.latency(0),
         };
-        let capacity = inner.devices.iter().zip(&state.capacity).map(|(device, capacity)| {
+        let capacity = inner.devices.iter().zip(&state.capacity).enumerate();
+        let capacity = capacity.map(|(at, (device, capacity))| {
             if let Err(error) = &device.opened {
                 return DeviceStatus {
                     path: device.path.clone(),
@@ -210,6 +215,7 @@ impl DiskGroup {
                     written_bytes: 0,
                     out: Some(error.to_string()),
                     role: DeviceRole::Capacity(Space::default()),
+                    latency: DeviceLatency::default(),
                 };
             }
             let info = device.disk().info();
@@ -220,6 +226,7 @@ impl DiskGroup {
                 written_bytes: device.disk().written(),
                 out: None,
                 role: DeviceRole::Capacity(capacity.space(&device.layout, info.size)),
+                latency: inner.latency(at + 1),
             }
         });
         std::iter::once(cache).chain(capacity).collect()
@@ -239,6 +246,16 @@ impl DiskGroup {
         let state = self.shared().state.borrow();
         let component = state.components.by_id(id);
         component.map_or(0, |c| state.capacity[c.device].available_to(c.promised()))
+    }
+
+    /// The most chunks that [`DiskGroup::reserve_space`] keeps for a component now, those that it
+    /// has included; `None` where there is no such component.
+    #[must_use]
+    pub fn reserve_limit(&self, id: ComponentId) -> Option<u32> {
+        let state = self.shared().state.borrow();
+        let component = state.components.by_id(id)?;
+        let free = state.capacity[component.device].available() + component.promised();
+        u32::try_from(u64::from(component.held) + free).ok()
     }
 
     /// As [`DiskGroup::create_component`], for a volume that is being created: refused where every

@@ -7,6 +7,7 @@ use crate::chunks::Chunks;
 use crate::components::Components;
 use crate::history::History;
 use crate::index::Index;
+use crate::latency::Watched;
 use crate::log::Log;
 use crate::mutations::Mutations;
 use crate::out::{DevicePlace, Failure};
@@ -116,6 +117,8 @@ pub(crate) struct Inner {
     pub(crate) headers: Semaphore,
     /// A chunk was read ahead, all headers were read, or the group is over.
     pub(crate) cache_kick: Notify,
+    /// How each device answers, the cache device first.
+    pub(crate) latency: RefCell<Vec<Watched>>,
 }
 
 impl Inner {

@@ -24,6 +24,7 @@ mod changed;
 mod faults;
 mod head;
 mod inspect;
+mod latency;
 mod load;
 mod open;
 mod oracle;

@@ -111,6 +111,8 @@ pub struct GroupOptions {
     pub elevator_room: u64,
     /// Time between two batches of line headers of a read cache.
     pub headers_every: Duration,
+    /// A device that leaves an operation unanswered for so long, in whole seconds, stops the group.
+    pub stuck_after: Duration,
     #[doc(hidden)]
     pub mutations: Mutations,
 }
@@ -125,6 +127,7 @@ impl Default for GroupOptions {
             full_percent: 90,
             elevator_room: 2,
             headers_every: Duration::from_secs(1),
+            stuck_after: Duration::from_secs(30),
             mutations: Mutations::default(),
         }
     }

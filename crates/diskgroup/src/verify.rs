@@ -139,7 +139,7 @@ async fn look_at(
     let runs = match plan.capacity_runs().await {
         Ok(Some(runs)) => runs,
         Ok(None) => return Ok(None),
-        Err(GroupError::Device { .. }) => {
+        Err(GroupError::Device { .. }) if !plan.is_given_up() => {
             look.suspects.push((range, Some(BadCause::Metadata)));
             return Ok(Some(look));
         }
@@ -158,7 +158,8 @@ async fn look_at(
             }
         }
     }
-    Ok(Some(look))
+    // What a device did not answer is not bad.
+    if plan.is_given_up() { Err(GroupError::Fenced) } else { Ok(Some(look)) }
 }
 
 /// The blocks of one device read, each with what is wrong with it.

@@ -14,8 +14,12 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// A path that leads nowhere may be one that is being made anew, as device managers do with links.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Looks at all devices until the group is over.
+/// Looks at all devices until the group is over: at where they are, and at how they answer.
 pub(crate) async fn watch(inner: Rc<Inner>) {
+    env::join(look_at_paths(Rc::clone(&inner)), crate::latency::watch(inner)).await;
+}
+
+async fn look_at_paths(inner: Rc<Inner>) {
     loop {
         inner.env.sleep(LOOK_EVERY).await;
         if inner.check_open().is_err() {

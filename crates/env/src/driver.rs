@@ -159,6 +159,9 @@ pub enum IoError {
     /// cancelled before it happened
     #[error("cancelled")]
     Cancelled,
+    /// the device did not answer, and nobody waits for it any more; it may still happen
+    #[error("no answer from the device")]
+    NoAnswer,
     /// the address is in use or cannot be bound
     #[error("address not available")]
     AddressInUse,

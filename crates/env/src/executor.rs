@@ -8,6 +8,7 @@
 
 use crate::buf::{Buf, Pool};
 use crate::driver::{Completion, Done, Driver, IoError, Op, Token};
+use crate::meter::Metered;
 use base::{Instant, Quirk, Rng, WallTime};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -70,11 +71,15 @@ struct TaskSlot {
 struct OpSlot {
     generation: u32,
     state: OpState,
+    /// Of operations on a device.
+    metered: Option<Metered>,
 }
 
 enum OpState {
     Free,
     Waiting(Option<Waker>),
+    /// Still with its device; who waits is told that there is no answer.
+    GivenUp,
     Done(Completion),
     Abandoned,
 }
@@ -362,7 +367,7 @@ impl Env {
         let mut ops = self.0.ops.borrow_mut();
         let index = self.0.ops_free.borrow_mut().pop().filter(|i| (*i as usize) < ops.len());
         let index = index.unwrap_or_else(|| {
-            ops.push(OpSlot { generation: 0, state: OpState::Free });
+            ops.push(OpSlot { generation: 0, state: OpState::Free, metered: None });
             u32::try_from(ops.len() - 1).unwrap_or(u32::MAX)
         });
         let slot = &mut ops[index as usize];
@@ -379,7 +384,14 @@ impl Env {
         if u64::from(slot.generation) != token.0 >> 32 {
             return;
         }
+        if let Some(metered) = slot.metered.take() {
+            metered.end(self.now());
+        }
         match std::mem::replace(&mut slot.state, OpState::Free) {
+            OpState::GivenUp => {
+                let result = Err(IoError::NoAnswer);
+                slot.state = OpState::Done(Completion { result, buf: None, ..completion });
+            }
             OpState::Waiting(waker) => {
                 slot.state = OpState::Done(completion);
                 drop(ops);
@@ -437,13 +449,19 @@ impl Future for OpFuture {
                 }
                 return Poll::Pending;
             }
-            let OpState::Done(completion) = std::mem::replace(&mut slot.state, OpState::Free)
-            else {
-                unreachable!("an operation polled after its end")
-            };
-            completion
+            match std::mem::replace(&mut slot.state, OpState::Free) {
+                OpState::Done(completion) => Some(completion),
+                OpState::GivenUp => {
+                    slot.state = OpState::Abandoned;
+                    None
+                }
+                _ => unreachable!("an operation polled after its end"),
+            }
         };
         self.finished = true;
+        let Some(completion) = completion else {
+            return Poll::Ready((Err(IoError::NoAnswer), None));
+        };
         self.env.free_op(self.token);
         Poll::Ready((completion.result, completion.buf))
     }
@@ -547,5 +565,6 @@ impl TaskSet {
     }
 }
 
+mod metered;
 #[cfg(test)]
 mod tests;

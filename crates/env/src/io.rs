@@ -5,7 +5,8 @@ use crate::buf::{Buf, Slice};
 use crate::driver::{
     Address, DiskId, DiskInfo, Done, Durability, IoError, LinkId, ListenerId, Op, OpenDisk,
 };
-use crate::executor::Env;
+use crate::executor::{Env, OpFuture};
+use crate::meter::{IoClass, Meter};
 use std::cell::Cell;
 use std::fmt;
 use std::future::Future;
@@ -20,7 +21,8 @@ impl Env {
         match self.submit(Op::OpenDisk(options)).await.0? {
             Done::Disk(id, info) => {
                 let (env, written) = (self.clone(), Cell::new(0));
-                Ok(Disk(Rc::new(DiskInner { env, id, info, written })))
+                let meter = Meter::new(self.now());
+                Ok(Disk(Rc::new(DiskInner { env, id, info, written, meter })))
             }
             other => unreachable!("opening a disk brought {other:?}"),
         }
@@ -58,6 +60,7 @@ struct DiskInner {
     id: DiskId,
     info: DiskInfo,
     written: Cell<u64>,
+    meter: Rc<Meter>,
 }
 
 impl Disk {
@@ -71,6 +74,25 @@ impl Disk {
     #[must_use]
     pub fn written(&self) -> u64 {
         self.0.written.get()
+    }
+
+    /// How it answers.
+    #[must_use]
+    pub fn meter(&self) -> &Meter {
+        &self.0.meter
+    }
+
+    /// Ends every operation under way, and each one from now on, with [`IoError::NoAnswer`] for
+    /// those who wait. The device may still carry out what it has: its buffers live until then, and
+    /// so does its lock.
+    pub fn give_up(&self) {
+        self.0.meter.set_given_up();
+        self.0.env.give_up(&self.0.meter);
+    }
+
+    fn submit(&self, class: IoClass, op: Op) -> Option<OpFuture> {
+        let DiskInner { env, meter, .. } = &*self.0;
+        (!meter.is_given_up()).then(|| env.submit_metered(op, meter.begin(class, env.now())))
     }
 
     /// Reads into all of `into`. Offset and length in bytes, multiples of 512.
@@ -97,9 +119,9 @@ impl Disk {
     ) -> impl Future<Output = Result<Buf, IoError>> + use<> {
         assert!(at.is_multiple_of(512) && at < into.len(), "device reads need aligned memory");
         self.check(offset, (into.len() - at) as u64);
-        let op = self.0.env.submit(Op::Read { disk: self.0.id, offset, into, at });
+        let op = self.submit(IoClass::Read, Op::Read { disk: self.0.id, offset, into, at });
         async move {
-            let (result, buf) = op.await;
+            let (result, buf) = op.ok_or(IoError::NoAnswer)?.await;
             result?;
             match buf {
                 Some(buf) => Ok(buf),
@@ -121,8 +143,12 @@ impl Disk {
         self.check(offset, from.len() as u64);
         assert!(from.offset().is_multiple_of(512), "device writes need aligned memory");
         self.0.written.set(self.0.written.get() + from.len() as u64);
-        let op = self.0.env.submit(Op::Write { disk: self.0.id, offset, from, durability });
-        async move { op.await.0.map(drop) }
+        let class = match durability {
+            Durability::Cached => IoClass::Write,
+            Durability::Durable => IoClass::Durable,
+        };
+        let op = self.submit(class, Op::Write { disk: self.0.id, offset, from, durability });
+        async move { op.ok_or(IoError::NoAnswer)?.await.0.map(drop) }
     }
 
     /// Makes every write that completed before this call durable.
@@ -130,8 +156,8 @@ impl Disk {
     /// # Errors
     /// The device's error; nothing may be assumed durable then (trap 1).
     pub fn flush(&self) -> impl Future<Output = Result<(), IoError>> + use<> {
-        let op = self.0.env.submit(Op::Flush { disk: self.0.id });
-        async move { op.await.0.map(drop) }
+        let op = self.submit(IoClass::Durable, Op::Flush { disk: self.0.id });
+        async move { op.ok_or(IoError::NoAnswer)?.await.0.map(drop) }
     }
 
     /// Gives a range back to the device. Its content afterwards is unspecified.
@@ -144,8 +170,9 @@ impl Disk {
         bytes: u64,
     ) -> impl Future<Output = Result<(), IoError>> + use<> {
         self.check(offset, bytes);
-        let op = self.0.env.submit(Op::Discard { disk: self.0.id, offset, bytes });
-        async move { op.await.0.map(drop) }
+        let op = Op::Discard { disk: self.0.id, offset, bytes };
+        let op = self.submit(IoClass::Discard, op);
+        async move { op.ok_or(IoError::NoAnswer)?.await.0.map(drop) }
     }
 
     /// Whether the device is still what `path` leads to, and as large as when it was opened. One

@@ -14,6 +14,7 @@ pub mod conformance;
 mod driver;
 mod executor;
 mod io;
+mod meter;
 mod sync;
 mod timer;
 
@@ -24,5 +25,6 @@ pub use driver::{
 };
 pub use executor::{Env, Fifo, Schedule, Task, TaskSet};
 pub use io::{Disk, Link, Listener};
+pub use meter::{IoClass, LOOKS_MAX, Latencies, MEASURED, Meter};
 pub use sync::{Notify, Permit, Semaphore};
 pub use timer::{Either, Elapsed, Sleep, join, join_all, select};

@@ -24,6 +24,10 @@ const SCRUB_PERIOD_HOURS_MAX: u64 = 8760;
 /// figure than a device can give means nothing.
 pub(crate) const SCRUB_RATES: std::ops::RangeInclusive<u64> = 64 << 10..=16 << 30;
 
+/// Seconds of `device_stuck_seconds`: below, a busy magnetic disk that repeats a read would count
+/// as stuck; above, nobody would still wait.
+const STUCK_SECONDS: std::ops::RangeInclusive<u64> = 5..=600;
+
 /// What is wrong with a configuration.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum ConfigError {
@@ -196,6 +200,8 @@ pub struct Tuning {
     pub space_warn_percent: u8,
     /// Percent of a capacity device's space from which on it takes no components of new volumes.
     pub space_full_percent: u8,
+    /// Seconds that a device may leave an I/O unanswered before its disk group stops.
+    pub device_stuck_seconds: u64,
     /// For tests and benchmarks: device files, as `groups` names them, that behave as magnetic
     /// disks of 7200 rpm would (150 MB/s, 8 ms to a random place) while the host runs. Block
     /// devices are refused.
@@ -213,6 +219,7 @@ impl Default for Tuning {
             read_cache_percent: 70,
             space_warn_percent: 80,
             space_full_percent: 90,
+            device_stuck_seconds: 30,
             magnetic: Vec::new(),
         }
     }
@@ -244,7 +251,9 @@ impl Tuning {
         let full = (1..=100).contains(&self.space_full_percent);
         ensure(full, "tuning.space_full_percent", "is not between 1 and 100")?;
         let warn = (1..=self.space_full_percent).contains(&self.space_warn_percent);
-        ensure(warn, "tuning.space_warn_percent", "is not between 1 and space_full_percent")
+        ensure(warn, "tuning.space_warn_percent", "is not between 1 and space_full_percent")?;
+        let stuck = STUCK_SECONDS.contains(&self.device_stuck_seconds);
+        ensure(stuck, "tuning.device_stuck_seconds", "is not between 5 and 600")
     }
 }
 
@@ -304,6 +313,7 @@ mod tests {
             ..Tuning::default()
         };
         let read_cache = |read_cache_percent| Tuning { read_cache_percent, ..Tuning::default() };
+        let stuck = |device_stuck_seconds| Tuning { device_stuck_seconds, ..Tuning::default() };
         let long = format!("unix:/{}", "a".repeat(600));
         let bad = [
             ("id", HostConfig { id: 0, ..good() }),
@@ -332,6 +342,8 @@ mod tests {
             ("scrub_period_hours", HostConfig { tuning: scrub(u64::MAX, 1 << 20), ..good() }),
             ("scrub_bytes", HostConfig { tuning: scrub(1, 0), ..good() }),
             ("scrub_bytes", HostConfig { tuning: scrub(1, u64::MAX), ..good() }),
+            ("device_stuck", HostConfig { tuning: stuck(4), ..good() }),
+            ("device_stuck", HostConfig { tuning: stuck(601), ..good() }),
             ("magnetic", HostConfig { tuning: magnetic("/dev/capacity9"), ..good() }),
         ];
         for (field, config) in bad {

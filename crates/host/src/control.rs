@@ -94,6 +94,13 @@ pub enum Command {
         /// Its name.
         name: String,
     },
+    /// Changes how much of a volume is kept for it.
+    VolumeChange {
+        /// Its name.
+        name: String,
+        /// Part of its size that is kept for it from then on, percent.
+        reserve_percent: u8,
+    },
     /// Deletes a volume and its data.
     VolumeDelete {
         /// Its name.

@@ -4,6 +4,7 @@
 use crate::config::{GroupConfig, Tuning};
 use crate::control::Command;
 use crate::devices::check_devices;
+use crate::latency;
 use crate::operations::{Operations, Outcome, failed, usage};
 use crate::outs::may_return;
 use crate::report::{
@@ -14,8 +15,8 @@ use crate::storage::{Closed, Serving, Slot, State, StorageError};
 use base::{CHUNK_SIZE, ComponentId, GroupId, Map, ObjectId, SECTOR_SIZE, format_size};
 use directory::ComponentState;
 use diskgroup::{
-    ComponentInfo, CreateSizes, DeviceRole, DeviceStatus, DiskGroup, GroupKind, GroupSpec,
-    GroupStatus, Limit, Space,
+    ComponentInfo, CreateSizes, DeviceHealth, DeviceRole, DeviceStatus, DiskGroup, GroupKind,
+    GroupSpec, GroupStatus, Limit, Space,
 };
 use std::fmt;
 use std::rc::Rc;
@@ -88,7 +89,8 @@ impl Operations {
         }
         let held = |id: ComponentId| {
             let info = group.component(id)?;
-            Some(held_report(id, &info, volumes.get(&info.object).cloned()))
+            let held = held_report(id, &info, volumes.get(&info.object).cloned());
+            Some(HeldReport { device: device_of(group, id).unwrap_or_default(), ..held })
         };
         let components = group.components().into_iter().filter_map(held).collect();
         Ok(GroupDetail { group: self.group_report(serving), components })
@@ -111,6 +113,9 @@ impl Operations {
                     "capacity device {} {what} ('gabion group show {id}')",
                     device.path
                 ));
+            }
+            if device.latency.health == DeviceHealth::Slow && !is_fenced {
+                lines.extend(latency::attention(&device, &self.volumes_of(group)));
             }
             let hardware = self.hardware.of(&device.path);
             devices.push(device_report(device, hardware, is_fenced, &self.tuning));
@@ -143,6 +148,15 @@ impl Operations {
         }
     }
 
+    /// Names of the volumes with a copy on a group.
+    fn volumes_of(&self, group: &DiskGroup) -> Vec<String> {
+        let components = group.components().into_iter().filter_map(|id| group.component(id));
+        let objects: base::Set<ObjectId> = components.map(|info| info.object).collect();
+        let volumes = self.view.volumes().into_iter();
+        let is_here = |id: &ObjectId| objects.contains(id);
+        volumes.filter(|v| v.objects.iter().any(is_here)).map(|v| v.name).collect()
+    }
+
     fn closed_report(&self, slot: &Slot, why: &Closed) -> GroupReport {
         let GroupSpec { cache, capacity } = &slot.spec;
         let next = match why {
@@ -166,6 +180,7 @@ impl Operations {
                 written_bytes: 0,
                 state: "out of service".to_owned(),
                 space: None,
+                latency: None,
             }
         };
         GroupReport {
@@ -304,6 +319,12 @@ fn without(group: &DiskGroup) -> Option<String> {
     ))
 }
 
+/// Path of the capacity device that holds a component.
+pub(crate) fn device_of(group: &DiskGroup, id: ComponentId) -> Option<String> {
+    let at = group.device_of(id)?;
+    group.capacity().into_iter().nth(at).map(|device| device.path)
+}
+
 fn held_report(id: ComponentId, info: &ComponentInfo, volume: Option<String>) -> HeldReport {
     HeldReport {
         component: id.to_string(),
@@ -312,6 +333,7 @@ fn held_report(id: ComponentId, info: &ComponentInfo, volume: Option<String>) ->
         size_bytes: info.sectors * SECTOR_SIZE,
         used_bytes: u64::from(info.held) * CHUNK_SIZE,
         reserve_bytes: u64::from(info.reserve) * CHUNK_SIZE,
+        device: String::new(),
     }
 }
 
@@ -329,12 +351,14 @@ fn device_report(
         }
     };
     let percent = space.map_or(0, |space| space.taken_percent());
-    let state = match is_fenced {
+    let state = match device.latency.health {
         _ if device.out.is_some() => "out",
-        true => "takes no writes",
-        false if percent >= u64::from(tuning.space_full_percent) => "full",
-        false if percent >= u64::from(tuning.space_warn_percent) => "filling up",
-        false => "ok",
+        DeviceHealth::Stuck => "stuck",
+        _ if is_fenced => "takes no writes",
+        DeviceHealth::Slow => "slow",
+        DeviceHealth::Ok if percent >= u64::from(tuning.space_full_percent) => "full",
+        DeviceHealth::Ok if percent >= u64::from(tuning.space_warn_percent) => "filling up",
+        DeviceHealth::Ok => "ok",
     };
     DeviceReport {
         path: device.path,
@@ -346,6 +370,7 @@ fn device_report(
         written_bytes: device.written_bytes,
         state: state.to_owned(),
         space: space.map(SpaceReport::from),
+        latency: Some(latency::report(&device.latency)),
     }
 }
 
@@ -445,7 +470,7 @@ impl From<Space> for SpaceReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use diskgroup::Pressure;
+    use diskgroup::{DeviceLatency, Pressure};
 
     /// A device of 100 chunks of which so many are taken.
     fn taken(chunks: u64) -> Space {
@@ -462,6 +487,7 @@ mod tests {
             written_bytes: 0,
             out: None,
             role: DeviceRole::Capacity(space),
+            latency: DeviceLatency::default(),
         };
         let report = device_report(status, Hardware::default(), false, &tuning);
         (report.state, attention(&tuning, &space))

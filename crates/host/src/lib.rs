@@ -13,6 +13,7 @@ mod deletions;
 mod devices;
 mod exports;
 mod groups;
+mod latency;
 mod membership;
 mod node;
 mod operations;
@@ -39,9 +40,9 @@ pub use groups::{Hardware, HardwareOf};
 pub use node::{Node, NodeOptions, StartError};
 pub use register::{RegisterError, cluster_kind, found, register};
 pub use report::{
-    ComponentReport, DeviceKind, DeviceReport, GroupDetail, GroupReport, Health, HeldReport,
-    HostReport, HostState, ReadCacheReport, Role, ScrubReport, SpaceReport, StatusReport,
-    VolumeReport,
+    ClassReport, ComponentReport, DeviceKind, DeviceReport, GroupDetail, GroupReport, Health,
+    HeldReport, HostReport, HostState, LatencyReport, ReadCacheReport, Role, ScrubReport,
+    SpaceReport, StatusReport, VolumeReport,
 };
 pub use scrub::ScrubOptions;
 pub use storage::{Closed, StorageError};

@@ -11,7 +11,7 @@ use crate::operations::Operations;
 use crate::scrub::ScrubOptions;
 use crate::storage::{self, State, Storage, StorageError, StorageOptions};
 use crate::view::{ObjectChange, View};
-use crate::{alive, cleanup, membership, orphans, reserves};
+use crate::{alive, cleanup, latency, membership, orphans, reserves};
 use base::HostId;
 use directory::{ClusterKind, Directory, HostRecord, LeaseId, RecordError, WatchEvent};
 use diskgroup::{DiskGroup, GroupError, GroupOptions};
@@ -125,7 +125,8 @@ impl Node {
         let directory = Directory::connect(env, parse_address(&config.directory)?);
         let me = HostId(config.id);
         let full_percent = config.tuning.space_full_percent;
-        let group_options = GroupOptions { full_percent, ..options.group.clone() };
+        let stuck_after = Duration::from_secs(config.tuning.device_stuck_seconds);
+        let group_options = GroupOptions { full_percent, stuck_after, ..options.group.clone() };
         let opened = storage::open_all(env, config, &group_options).await;
         let disks = disks(&opened)?;
         let record = host_record(config, &disks.open());
@@ -276,8 +277,11 @@ impl Node {
         self.tasks.spawn(env, "disk groups", storage);
         let care = self.storage.clone().care(directory.clone());
         self.tasks.spawn(env, "devices", care);
-        let reserves = reserves::run(env.clone(), view.clone(), self.storage.clone());
+        let reserves =
+            reserves::run(env.clone(), directory.clone(), view.clone(), self.storage.clone());
         self.tasks.spawn(env, "reserves", reserves);
+        let latency = latency::run(env.clone(), self.storage.clone());
+        self.tasks.spawn(env, "device latency", latency);
         let orphans = orphans::run(env.clone(), directory.clone(), cluster, view.clone());
         self.tasks.spawn(env, "orphans", orphans);
     }

@@ -66,6 +66,9 @@ impl Operations {
             | Command::GroupOpen { .. }
             | Command::GroupRemove { .. }) => reply(self.change_group(command).await),
             Command::VolumeShow { name } => reply(self.show(&name)),
+            Command::VolumeChange { name, reserve_percent } => {
+                reply(self.change(&name, reserve_percent).await)
+            }
             Command::VolumeDelete { name } => reply(self.delete(&name).await),
             Command::ScrubStatus => reply(Ok(self.scrub())),
             Command::ScrubStart { bytes_per_second } => reply(self.start_scrub(bytes_per_second)),

@@ -211,11 +211,46 @@ pub struct DeviceReport {
     /// Bytes written to it since its host was started.
     #[serde(default)]
     pub written_bytes: u64,
-    /// `ok`, `filling up`, `full`, `takes no writes`, `out` (its group serves without it) or
-    /// `out of service`.
+    /// `ok`, `slow`, `stuck`, `filling up`, `full`, `takes no writes`, `out` (its group serves
+    /// without it) or `out of service`.
     pub state: String,
     /// Where its bytes are; of capacity devices of open groups.
     pub space: Option<SpaceReport>,
+    /// How it answers; of open groups.
+    #[serde(default)]
+    pub latency: Option<LatencyReport>,
+}
+
+/// How a device answers. A window is 10 s, or longer where there is little to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LatencyReport {
+    /// `ok`, `slow` or `stuck`.
+    pub health: String,
+    /// Operations that it has not answered.
+    pub in_flight: u32,
+    /// What the oldest of them has waited.
+    pub oldest_seconds: Option<u64>,
+    /// Reads.
+    pub reads: ClassReport,
+    /// Writes into the device's cache.
+    pub writes: ClassReport,
+    /// Durable writes and flushes.
+    pub durable: ClassReport,
+}
+
+/// How a device answers operations of one class.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClassReport {
+    /// Operations of the last window; 0: none so far.
+    pub operations: u32,
+    /// What half of them took at most.
+    pub median_us: u64,
+    /// The longest.
+    pub max_us: u64,
+    /// The median of about an hour in which all was well; none where less than a minute is known.
+    pub usual_us: Option<u64>,
+    /// Whether the device is slow in this class.
+    pub is_slow: bool,
 }
 
 /// Where the bytes of a capacity device are; together they are its size.
@@ -252,6 +287,9 @@ pub struct HeldReport {
     pub used_bytes: u64,
     /// Bytes that are kept for it, those that it has included.
     pub reserve_bytes: u64,
+    /// The capacity device that holds it.
+    #[serde(default)]
+    pub device: String,
 }
 
 /// One disk group with all that is on it.

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Creating and deleting volumes through the directory.
+//! Creating, changing and deleting volumes through the directory.
 //!
 //! A transaction of unknown outcome may be applied at any later time (trap 7): one look that does
 //! not find it proves nothing. It is therefore repeated until it is decided. What it expects (no
 //! such volume, or the volume's revision) holds at most once, so that repeating it does nothing
 //! twice.
+
+mod change;
 
 use crate::control::Failure;
 use crate::operations::{Operations, Outcome, failed, no_such_volume, usage};

@@ -44,6 +44,11 @@ impl Disks {
         open.iter().find(|group| group.component(component).is_some()).cloned()
     }
 
+    /// Whether reads of a component of this host are better sent to another one.
+    pub(crate) fn is_slow(&self, component: ComponentId) -> bool {
+        self.0.open.borrow().iter().any(|group| group.is_slow(component))
+    }
+
     /// One more group that is out of service.
     pub(crate) fn add_closed(&self) {
         self.0.closed.set(self.0.closed.get() + 1);

@@ -8,6 +8,7 @@ mod consent;
 mod disks;
 mod forward;
 mod repair;
+mod reserve;
 mod serve;
 
 use crate::disks::Disks;
@@ -520,12 +521,21 @@ impl Inner {
         host: HostId,
         request: Request,
     ) -> Result<(), ObjectError> {
+        self.ask_replica_for(host, request).await.map(drop)
+    }
+
+    /// Asks until there is an answer that says something.
+    async fn ask_replica_for(
+        self: &Rc<Self>,
+        host: HostId,
+        request: Request,
+    ) -> Result<Response, ObjectError> {
         let deadline = self.env().now() + CREATE_WAIT;
         loop {
             let left = deadline.since(self.env().now());
             let call = self.context.peers.call(host, request.clone());
             match self.env().timeout(left, call).await {
-                Ok(Ok(Response::Done)) => return Ok(()),
+                Ok(Ok(answer @ (Response::Done | Response::Durable { .. }))) => return Ok(answer),
                 Ok(Ok(Response::Failed { reason: Failure::Full })) => {
                     return Err(ObjectError::Full);
                 }

@@ -90,7 +90,8 @@ impl Run {
                 let times = 1 << self.rng.below(9);
                 self.some_disk(index, DiskFault::Slow(times));
             }
-            Fault::FreezeDisk => self.some_disk(index, DiskFault::Freeze(true)),
+            // Frozen for long it is one that failed: its group stops.
+            Fault::FreezeDisk => self.failing_disk(index, DiskFault::Freeze(true)),
             Fault::FailReads => self.failing_disk(index, DiskFault::FailReads),
             Fault::FailWrites => self.failing_disk(index, DiskFault::FailWrites),
             Fault::FailFlushes => self.failing_disk(index, DiskFault::FailFlush),

@@ -169,7 +169,8 @@ pub enum Request {
         component: ComponentId,
     },
     /// Keep space for a component, what it has included. Answer: `Done`; `Failed` with `Full` where
-    /// not all of it is free and kept for nobody else.
+    /// not all of it is free and kept for nobody else. With [`RESERVE_LIMIT`] only a question, how
+    /// much it could be: `Durable` with lsn 0 and these chunks.
     ReserveSpace {
         /// The component.
         component: ComponentId,
@@ -342,6 +343,9 @@ pub enum Response {
         reason: Failure,
     },
 }
+
+/// More chunks than any component has: see [`Request::ReserveSpace`].
+pub const RESERVE_LIMIT: u32 = u32::MAX;
 
 /// Why a frame was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -38,11 +38,10 @@ pub(super) async fn read_back(inner: &Inner, segment: u64) -> Result<Segment, Gr
     while got < used {
         let end = used.min(got + READ_BACK);
         bytes.set_len(to_usize(end));
-        bytes = inner
-            .cache
-            .read_at(start + got, bytes, to_usize(got))
-            .await
-            .map_err(|source| GroupError::Device { device: inner.cache_path.clone(), source })?;
+        bytes =
+            inner.cache.read_at(start + got, bytes, to_usize(got)).await.map_err(|source| {
+                GroupError::Device { device: inner.cache_path.clone(), source }
+            })?;
         got = end;
     }
     let bytes = bytes.freeze();

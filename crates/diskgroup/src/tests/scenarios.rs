@@ -40,8 +40,12 @@ pub(super) async fn open(env: &Env) -> Result<DiskGroup, GroupError> {
 }
 
 pub(super) async fn fresh(env: &Env) -> DiskGroup {
+    fresh_with(env, GroupOptions::default()).await
+}
+
+pub(super) async fn fresh_with(env: &Env, options: GroupOptions) -> DiskGroup {
     format(env, false).await.expect("new files");
-    let group = open(env).await.expect("a new group");
+    let group = DiskGroup::open(env, &spec(1), options).await.expect("a new group");
     group.create_component(ONE, ObjectId(9), SECTORS).await.expect("a component");
     group.set_active(ONE, true);
     group

@@ -207,6 +207,55 @@ fn a_reserve_is_kept_through_the_fill_of_others_a_crash_and_discards() {
 }
 
 #[test]
+fn a_reserve_changes_while_its_component_is_in_use_and_what_it_may_be_is_known() {
+    let host = Host::new(35);
+    host.run(|env| async move {
+        let (group, writer) = with_two(&env).await;
+        let all = u32::try_from(chunks(space(&group).free_bytes)).expect("few");
+        assert_eq!((group.reserve_limit(ONE), group.reserve_limit(TWO)), (Some(all), Some(all)));
+        assert_eq!(group.reserve_limit(ComponentId(77)), None);
+        let mut rng = Rng::new(35);
+        let mut kept = [0, 0];
+        for round in 0..300 {
+            let which = (rng.below(2)) as usize;
+            let id = [ONE, TWO][which];
+            match rng.below(5) {
+                0 | 1 => drop(writer.touch(id, rng.below(3)).await),
+                2 => writer.discard(id, rng.below(2)).await,
+                _ => {
+                    // About the limit, which is exact.
+                    let limit = group.reserve_limit(id).expect("it is there");
+                    let wanted = match rng.below(4) {
+                        0 => 0,
+                        1 => limit,
+                        2 => limit + 1,
+                        _ => rng.below(u64::from(all)) as u32,
+                    };
+                    let changed = group.reserve_space(id, wanted, Reserve::IfFree).await;
+                    assert_eq!(changed.is_ok(), wanted <= limit.max(kept[which]), "{round}");
+                    if changed.is_ok() {
+                        kept[which] = wanted;
+                    }
+                }
+            }
+            let found = [ONE, TWO].map(|id| group.component(id).expect("there").reserve);
+            assert_eq!(found, kept, "round {round}: all or nothing");
+            space(&group);
+        }
+        for (id, kept) in [(ONE, 2), (TWO, 0)] {
+            group.reserve_space(id, kept, Reserve::IfFree).await.expect("less always works");
+        }
+    });
+    host.world.crash(host.key);
+    host.run(|env| async move {
+        let group = open(&env).await.expect("it opens");
+        let found = [ONE, TWO].map(|id| group.component(id).expect("there").reserve);
+        assert_eq!(found, [2, 0], "the last change is durable");
+        space(&group);
+    });
+}
+
+#[test]
 fn a_reserve_that_is_taken_over_waits_for_its_space() {
     Host::new(34).run(|env| async move {
         let (group, writer) = with_two(&env).await;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What holds up writes is named; a destage that stands still is told from one that rests.
 
-use super::scenarios::{Host, ONE, fresh, write};
+use super::scenarios::{Host, ONE, fresh, fresh_with, write};
 use super::*;
 use crate::{GroupStatus, Limit};
 use sim::DiskFault;
@@ -39,7 +39,10 @@ fn a_capacity_device_that_stands_still_is_told_of_and_its_return_too() {
     let host = Host::new(51);
     let (world, key) = (host.world.clone(), host.key);
     host.run(move |env| async move {
-        let group = fresh(&env).await;
+        // Long enough for destage to be told of before the device itself is.
+        let stuck_after = Duration::from_secs(600);
+        let options = GroupOptions { stuck_after, ..GroupOptions::default() };
+        let group = fresh_with(&env, options).await;
         world.disk_error(key, "capacity0", DiskFault::Freeze(true));
         let begin = env.now();
         let writer = writing(&env, &group, 1);

@@ -76,6 +76,7 @@ fn commands() -> Vec<Vec<u8>> {
         Command::VolumeCreate { name: name(), size_bytes: 1 << 30, ftt: 1, reserve_percent: 7 },
         Command::GroupShow { id: name() },
         Command::VolumeShow { name: name() },
+        Command::VolumeChange { name: name(), reserve_percent: 7 },
         Command::VolumeDelete { name: name() },
         Command::Stop,
     ];

@@ -123,7 +123,22 @@ impl Owner {
             ReadFrom::Nearest => None,
             ReadFrom::Chosen => Some(range.start / CHUNK_SECTORS),
         };
-        self.pick(avoid, region)
+        // Any active component may be asked (rule 11): one on a device that answers late is asked
+        // where no other can be.
+        let slow = self.slow_here();
+        let fast = (slow != 0).then(|| self.pick(avoid | slow, region)).flatten();
+        if fast.is_some() {
+            base::hit(base::Probe::ReadMoved);
+        }
+        fast.or_else(|| self.pick(avoid, region))
+    }
+
+    /// Components of this host that answer late.
+    fn slow_here(&self) -> Mask {
+        let state = self.state.borrow();
+        let mine = state.legs.iter().filter(|leg| leg.host == self.context.me.host);
+        let slow = mine.filter(|leg| self.context.disks.is_slow(leg.component));
+        slow.fold(0, |mask, leg| mask | leg.bit)
     }
 
     fn pick(&self, avoid: Mask, region: Option<u64>) -> Option<Source> {

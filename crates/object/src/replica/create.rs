@@ -2,12 +2,12 @@
 //! Making components, and keeping space for them.
 
 use super::{Replicas, failure};
-use base::{ComponentId, ObjectId};
+use base::{ComponentId, Lsn, ObjectId};
 use diskgroup::{ComponentInfo, GroupError, Reserve};
 use peer::Reply;
 use std::cmp::Reverse;
 use std::rc::Rc;
-use wire::{Failure, Refusal, Response};
+use wire::{Failure, RESERVE_LIMIT, Refusal, Response};
 
 /// For whom a component is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,11 +73,15 @@ impl Replicas {
         Err(failed(reason))
     }
 
-    /// Keeps space for a component that is here.
+    /// Keeps space for a component that is here, or says how much could be kept.
     pub(super) fn reserve(&self, component: ComponentId, chunks: u32, reply: Reply) {
         let Some(group) = self.disks.holding(component) else {
             return reply.send(Response::Refused { reason: Refusal::UnknownComponent });
         };
+        if chunks == RESERVE_LIMIT {
+            let free_chunks = group.reserve_limit(component).unwrap_or(0);
+            return reply.send(Response::Durable { lsn: Lsn::ZERO, free_chunks });
+        }
         self.tasks.spawn(&self.env, "reserve space", async move {
             reply.send(match group.reserve_space(component, chunks, Reserve::IfFree).await {
                 Ok(()) => Response::Done,

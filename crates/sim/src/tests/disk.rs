@@ -4,7 +4,7 @@
 use super::{PATH, filled, finish, hosts, is_all, open, world};
 use crate::{DiskFault, DiskModel, HostKey, World, WorldOptions};
 use base::Rng;
-use env::{Disk, Durability, Env, IoError};
+use env::{Disk, Durability, Env, IoError, OpenDisk};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -148,6 +148,38 @@ fn failed_operations_say_so_and_a_failed_flush_vouches_for_nothing() {
         lost += usize::from(is_all(&world.read_raw(host, PATH, 8192, 4096), 0));
     }
     assert!(lost > 3, "what a failed flush covered was lost {lost} times");
+}
+
+#[test]
+fn a_disk_that_is_given_up_holds_on_to_what_it_has_and_to_its_lock() {
+    let world = world(8);
+    let host = hosts(&world, 1)[0];
+    let faults = world.clone();
+    finish(&world, host, move |env| async move {
+        let disk = open(&env).await;
+        faults.disk_error(host, PATH, DiskFault::Freeze(true));
+        let read = disk.read(0, env.buf(512));
+        let write = disk.write(0, filled(&env, 4096, 9), Durability::Durable);
+        let waited = env.timeout(Duration::from_secs(9), read).await;
+        assert!(waited.is_err(), "a frozen device answers nothing");
+        assert_eq!(disk.meter().in_flight(), 2, "also what nobody waits for any more");
+        disk.give_up();
+        assert_eq!(write.await.err(), Some(IoError::NoAnswer));
+        assert_eq!(disk.flush().await.err(), Some(IoError::NoAnswer), "nothing new begins");
+        assert_eq!(disk.meter().in_flight(), 2, "the device has them still");
+        drop(disk);
+        let busy = env.open_disk(OpenDisk { path: PATH.to_owned(), create: None }).await;
+        assert_eq!(busy.err(), Some(IoError::Busy));
+        faults.disk_error(host, PATH, DiskFault::Clear);
+        env.sleep(Duration::from_secs(1)).await;
+        let disk = env.open_disk(OpenDisk { path: PATH.to_owned(), create: None }).await;
+        let disk = disk.expect("its operations have ended");
+        let read = disk.read(0, env.buf(4096)).await.expect("a read");
+        assert_eq!(read[..], filled(&env, 4096, 9)[..], "it happened all the same");
+        disk.give_up();
+        disk.give_up();
+        assert_eq!(disk.read(0, env.buf(512)).await.err(), Some(IoError::NoAnswer));
+    });
 }
 
 #[test]

@@ -5,6 +5,7 @@ use super::*;
 use diskgroup::GroupOptions;
 use host::{GroupDetail, SpaceReport, StatusReport};
 use object::ObjectOptions;
+use sim::DiskFault;
 use std::time::Duration;
 use volume::{Device, VolumeError};
 
@@ -167,4 +168,262 @@ fn new_devices_get_the_reserves_of_the_components_that_come_back() {
     let after = cluster.space(1);
     let total = |s: SpaceReport| s.promised_bytes + s.allocated_bytes + s.reserved_bytes;
     assert_eq!(total(after), total(before));
+}
+
+impl Cluster {
+    fn change(&self, index: usize, name: &str, reserve_percent: u8) -> Result<(), String> {
+        let name = name.to_owned();
+        self.ask(index, Command::VolumeChange { name, reserve_percent }).map(drop)
+    }
+
+    /// Chunks that a host keeps for its components, those that they have included.
+    fn kept(&self, index: usize) -> u64 {
+        let id = self.status(index).groups[0].id.clone();
+        let detail = self.ask(index, Command::GroupShow { id }).expect("a group");
+        let detail: GroupDetail = serde_json::from_value(detail).expect("a group");
+        detail.components.iter().map(|held| held.reserve_bytes / MIB).sum()
+    }
+
+    fn kept_by_all(&self) -> Vec<u64> {
+        (0..3).map(|index| self.kept(index)).collect()
+    }
+
+    fn percent(&self, name: &str) -> u8 {
+        let volumes = self.status(0).volumes;
+        volumes.iter().find(|v| v.name == name).expect("it exists").reserve_percent
+    }
+}
+
+fn part(mib: u64, percent: u8) -> u64 {
+    object::reserve_chunks(mib * MIB / 512, percent).into()
+}
+
+#[test]
+fn a_reserve_is_changed_on_all_hosts_or_on_none() {
+    let cluster = start(4);
+    cluster.create("db", 64, 0).expect("there is room");
+    cluster.create("other", 1024, 0).expect("there is room");
+    assert_eq!(cluster.fill("db", 0, 20), 20);
+    cluster.change(1, "db", 50).expect("there is room");
+    assert_eq!((cluster.percent("db"), cluster.kept_by_all()), (50, vec![part(64, 50); 3]));
+    cluster.change(0, "db", 50).expect("the same again");
+    cluster.change(2, "db", 100).expect("there is room");
+    assert_eq!(cluster.kept_by_all(), vec![part(64, 100); 3]);
+
+    let refused = cluster.change(0, "other", 50).expect_err("more than there is");
+    for said in ["'other' was not changed", "host1", "host2", "host3", "527MiB", "are missing on"] {
+        assert!(refused.contains(said), "{said}: {refused}");
+    }
+    assert!(refused.contains("capacity0.0"), "its own device has a name: {refused}");
+    assert_eq!((cluster.percent("other"), cluster.kept_by_all()), (0, vec![part(64, 100); 3]));
+
+    // Others fill what is left; what was kept is there.
+    cluster.fill("other", 0, 1024);
+    assert_eq!(cluster.fill("db", 20, 64), 44, "it was kept");
+    let refused = cluster.change(0, "other", 100).expect_err("all is taken");
+    assert!(refused.contains("missing"), "{refused}");
+    cluster.change(0, "db", 0).expect("less always works");
+    assert_eq!((cluster.percent("db"), cluster.kept_by_all()), (0, vec![0; 3]));
+    for (name, percent, said) in [("db", 101, "101"), ("none", 5, "no volume"), ("A", 5, "name")] {
+        let refused = cluster.change(0, name, percent).expect_err("nonsense");
+        assert!(refused.contains(said), "{refused}");
+    }
+}
+
+#[test]
+fn a_reserve_that_one_host_has_no_room_for_is_kept_by_none() {
+    let cluster = start(5);
+    cluster.create("db", 64, 0).expect("there is room");
+    // Host 3 alone has no room: something that only it holds.
+    let node = cluster.node(2).expect("it runs");
+    cluster.on(2, async move |_| {
+        let group = node.groups().remove(0);
+        let (id, object) = (base::ComponentId(77), base::ObjectId(77));
+        group.create_component(id, object, 1 << 20).await.expect("a component");
+        let room = group.reserve_limit(id).expect("it is there") - 10;
+        group.reserve_space(id, room, diskgroup::Reserve::IfFree).await.expect("there is room");
+    });
+    let (before, rest) = (cluster.kept(2), cluster.kept(0));
+    let refused = cluster.change(0, "db", 100).expect_err("host 3 has no room");
+    let [host1, host3] = ["host1", "host3"].map(|host| refused.contains(host));
+    assert_eq!((host1, host3), (false, true), "{refused}");
+    assert!(refused.contains("79MiB") && refused.contains("69MiB are missing"), "{refused}");
+    assert_eq!((cluster.kept(2), cluster.kept(0), cluster.kept(1)), (before, rest, rest));
+    assert_eq!(cluster.percent("db"), 0);
+}
+
+#[test]
+fn a_host_that_was_away_learns_of_a_changed_reserve() {
+    let cluster = start(6);
+    cluster.create("db", 64, 100).expect("there is room");
+    assert_eq!(cluster.fill("db", 0, 3), 3);
+    for percent in [10, 80, 0] {
+        cluster.take_down(1, percent == 80);
+        cluster.world.run_for(Duration::from_secs(20));
+        cluster.change(0, "db", percent).expect("the others have room");
+        assert_eq!((cluster.kept(0), cluster.kept(2)), (part(64, percent), part(64, percent)));
+        cluster.boot(1, |_, _| async {});
+        wait_for_hosts(&cluster);
+        let is_so = || cluster.kept(1) == part(64, percent);
+        for _ in 0..100 {
+            if is_so() {
+                break;
+            }
+            cluster.world.run_for(Duration::from_secs(1));
+        }
+        assert!(is_so(), "{percent} %: {}", cluster.kept(1));
+    }
+}
+
+/// The host that changes it ends at any moment: the same command again finishes, and without it
+/// nothing is kept that the record does not say.
+#[test]
+fn a_change_that_is_interrupted_is_finished_or_taken_back() {
+    for seed in 0..12 {
+        let cluster = start(100 + seed);
+        cluster.create("db", 64, 20).expect("there is room");
+        let env = cluster.world.env(cluster.machines[0].key).expect("it runs");
+        let inner = env.clone();
+        let percent = if seed % 2 == 0 { 90 } else { 5 };
+        let command = Command::VolumeChange { name: "db".to_owned(), reserve_percent: percent };
+        let task = env.spawn("operator", async move { drop(ask(&inner, command).await) });
+        cluster.world.run_for(Duration::from_micros(seed * seed * 60));
+        drop(task);
+        cluster.take_down(0, seed % 3 == 0);
+        cluster.world.run_for(Duration::from_secs(5));
+        cluster.boot(0, |_, _| async {});
+        wait_for_hosts(&cluster);
+        if seed % 4 < 2 {
+            // A host that was killed may still look alive for a moment.
+            cluster.world.run_for(Duration::from_secs(30));
+            cluster.change(2, "db", percent).expect("it finishes");
+            assert_eq!(cluster.percent("db"), percent);
+            assert_eq!(cluster.kept_by_all(), vec![part(64, percent); 3], "seed {seed}");
+        }
+        cluster.world.run_for(Duration::from_secs(100));
+        let recorded = cluster.percent("db");
+        assert!([20, percent].contains(&recorded));
+        assert_eq!(cluster.kept_by_all(), vec![part(64, recorded); 3], "seed {seed}");
+    }
+}
+
+impl Cluster {
+    fn device_state(&self, index: usize, path: &str) -> String {
+        let status = self.status(index);
+        let device = status.groups[0].devices.iter().find(|device| device.path == path);
+        device.expect("a device").state.clone()
+    }
+
+    /// Seconds until a device is so.
+    fn until_device(&self, index: usize, path: &str, state: &str) -> u64 {
+        for seconds in 0..300 {
+            if self.device_state(index, path) == state {
+                return seconds;
+            }
+            self.world.run_for(Duration::from_secs(1));
+        }
+        panic!("{path} of host{} is {}", index + 1, self.device_state(index, path));
+    }
+
+    /// Reads a block of each of some MiB that `fill` wrote, one after the other; the longest, ms.
+    fn read_filled(&self, name: &'static str, count: u64) -> u128 {
+        let node = self.node(0).expect("it runs");
+        self.on(0, async move |env| {
+            let device = node.exports().attach(name).expect("a volume");
+            let mut longest = 0;
+            for at in 0..count {
+                let begin = env.now();
+                let read = device.read(at * MIB, 4096).await.expect("a read");
+                assert!(read.iter().all(|piece| piece.iter().all(|byte| *byte == 9)));
+                longest = longest.max(env.now().since(begin).as_millis());
+                env.sleep(Duration::from_millis(100)).await;
+            }
+            longest
+        })
+    }
+
+    fn fault(&self, index: usize, device: &str, fault: DiskFault) {
+        self.world.disk_error(self.machines[index].key, device, fault);
+    }
+
+    /// What is written goes to capacity at once, so that reads go there.
+    fn settle_on_capacity(&self) {
+        for node in (0..3).filter_map(|index| self.node(index)) {
+            node.groups().iter().for_each(|group| group.drain_buffer(true));
+        }
+        self.world.run_for(SETTLE);
+    }
+
+    fn is_green(&self) -> bool {
+        self.status(0).health == host::Health::Green
+    }
+}
+
+#[test]
+fn reads_leave_a_slow_device_and_its_state_says_why() {
+    let cluster = start(7);
+    cluster.create("db", 64, 0).expect("there is room");
+    assert_eq!(cluster.fill("db", 0, 20), 20);
+    cluster.settle_on_capacity();
+    for _ in 0..40 {
+        assert!(cluster.read_filled("db", 20) < 20);
+    }
+    cluster.fault(0, "capacity0.0", DiskFault::Slow(3000));
+    assert!(cluster.read_filled("db", 20) > 100, "its owner reads what it has itself");
+    let mut rounds = 0;
+    while cluster.device_state(0, "capacity0.0") != "slow" {
+        rounds += 1;
+        assert!(rounds < 100, "it is never called slow");
+        cluster.read_filled("db", 20);
+    }
+    assert!(cluster.read_filled("db", 20) < 20, "others have it too, and are not slow");
+    let status = cluster.status(0);
+    let [line] = status.groups[0].attention.as_slice() else { panic!("{status:?}") };
+    for part in ["capacity device capacity0.0", "answers late", "usually", "of db,", "disk replace"]
+    {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+    assert!(cluster.is_green(), "nothing was taken out of service");
+    cluster.fault(0, "capacity0.0", DiskFault::Clear);
+    let took = cluster.until_device(0, "capacity0.0", "ok");
+    assert!((90..200).contains(&took), "{took} s");
+    assert!(cluster.status(0).groups[0].attention.is_empty());
+}
+
+#[test]
+fn a_device_that_does_not_answer_stops_its_group_and_opens_it_when_it_has() {
+    for (seed, device) in [(9, "capacity0.0"), (11, "cache0")] {
+        let cluster = start(seed);
+        cluster.create("db", 64, 0).expect("there is room");
+        assert_eq!(cluster.fill("db", 0, 20), 20);
+        for round in 0..4 {
+            cluster.settle_on_capacity();
+            cluster.fault(0, device, DiskFault::Freeze(true));
+            // Everything goes on, if late: with the copies of others.
+            let longest = cluster.read_filled("db", 20);
+            assert!(longest < 40_000, "{longest} ms");
+            assert_eq!(cluster.fill("db", 0, 20), 20);
+            cluster.world.run_for(Duration::from_secs(60));
+            let state = cluster.status(0).groups[0].state.clone();
+            assert!(state.contains(&format!("{device}: no answer to an I/O for 30 s")), "{state}");
+            assert_eq!(cluster.device_state(0, device), "stuck");
+            assert!(!cluster.is_green());
+            cluster.fault(0, device, DiskFault::Clear);
+            cluster.world.run_for(Duration::from_secs(60));
+            let state = cluster.status(0).groups[0].state.clone();
+            assert_eq!(state == "ok", round < 3, "round {round}: {state}");
+        }
+        // Often enough: from here on a person decides, until the hour is over.
+        let id = cluster.status(0).groups[0].id.clone();
+        let open = Command::GroupOpen { group: id, devices: None };
+        cluster.ask(0, open).expect("it answers");
+        for _ in 0..900 {
+            if cluster.is_green() {
+                break;
+            }
+            cluster.world.run_for(Duration::from_secs(1));
+        }
+        assert!(cluster.is_green(), "its copies are back");
+        assert!(cluster.read_filled("db", 20) < 1000);
+    }
 }

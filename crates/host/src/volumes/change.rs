@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Changing how much of a volume is kept for it.
+//!
+//! More is kept in this order: every component is asked whether it has the room, every component
+//! keeps it, and only then the volume's record says so. Less is kept in the other order. So the
+//! record never promises what was refused, and a command that was interrupted leaves components
+//! that keep more than the record says: their hosts give that back by themselves (`reserves`), and
+//! the same command again finishes. A component whose host is down takes what the record says when
+//! it returns, whether the room is there or not.
+
+use super::{Undecided, decide, directory_away, unknown};
+use crate::groups::device_of;
+use crate::operations::{Operations, Outcome, failed, no_such_volume, usage};
+use crate::report::VolumeReport;
+use base::{CHUNK_SIZE, ComponentId, HostId, format_size};
+use directory::{ComponentState, Entry, Expect, ObjectRecord, Transaction, VolumeRecord};
+use env::join_all;
+use object::{ObjectError, reserve_chunks};
+use std::time::Duration;
+
+/// Longest time until the record is decided; the command line waits for 30 s in all.
+const DECIDE_MAX: Duration = Duration::from_secs(10);
+/// Components that are spelled out where there is no room.
+const NAMED_MAX: usize = 3;
+
+/// A component whose host is up.
+struct Part {
+    host: HostId,
+    component: ComponentId,
+    sectors: u64,
+    /// It has all data: without it the volume is not what it should be.
+    is_active: bool,
+}
+
+impl Operations {
+    /// Keeps so many percent of a volume for it, on all hosts that are up.
+    pub(crate) async fn change(&self, name: &str, percent: u8) -> Outcome<VolumeReport> {
+        placement::check_name(name).map_err(usage)?;
+        if percent > 100 {
+            return Err(usage(placement::SpecError::Reserve(percent)));
+        }
+        let (volume, revision) = self.volume_entry(name).await?;
+        let parts = self.parts(&volume).await?;
+        let before = volume.reserve_percent;
+        if percent >= before {
+            if let Some(missing) = self.missing(&parts, percent).await {
+                return Err(not_changed(name, &missing));
+            }
+            if let Err(why) = self.keep_all(&parts, percent).await {
+                self.keep_what_is_recorded(name, before, &parts).await;
+                return Err(not_changed(name, &why));
+            }
+        }
+        if percent != before
+            && let Err(undecided) = self.record_reserve(&volume, revision, percent).await
+        {
+            if undecided == Some(Undecided::Unknown) {
+                return Err(unknown(&format!("the reserve of volume '{name}' was changed")));
+            }
+            if percent > before {
+                self.keep_what_is_recorded(name, before, &parts).await;
+            }
+            return Err(match undecided {
+                Some(Undecided::Away(error)) => directory_away(error),
+                _ => not_changed(name, "somebody else changed it meanwhile; try again"),
+            });
+        }
+        // Less is given back now; and another command may have taken back what this one took. What
+        // is not reached here its host does by itself.
+        if let Err(why) = self.keep_all(&parts, percent).await {
+            tracing::warn!(volume = name, why, "a reserve is not everywhere yet");
+        }
+        for _ in 0..100 {
+            let now = self.view.volume(name);
+            if now.is_some_and(|v| v.id == volume.id && v.reserve_percent == percent) {
+                break;
+            }
+            let changed = self.view.changed().wait();
+            env::select(changed, self.env.sleep(Duration::from_millis(20))).await;
+        }
+        Ok(self.report(&VolumeRecord { reserve_percent: percent, ..volume }))
+    }
+
+    /// A volume's record as the directory has it now.
+    async fn volume_entry(&self, name: &str) -> Outcome<(VolumeRecord, u64)> {
+        let entry = self.directory.get(&directory::volume_key(name)).await;
+        let Some(entry) = entry.map_err(directory_away)? else { return Err(no_such_volume(name)) };
+        match VolumeRecord::decode(&entry.value) {
+            Ok(volume) => Ok((volume, entry.revision)),
+            Err(error) => Err(failed(format!("the record of volume '{name}' is damaged: {error}"))),
+        }
+    }
+
+    /// The components of a volume on hosts that are up.
+    async fn parts(&self, volume: &VolumeRecord) -> Outcome<Vec<Part>> {
+        let mut parts = Vec::new();
+        for id in &volume.objects {
+            let entry = self.directory.get(&directory::object_key(*id)).await;
+            let entry = entry.map_err(directory_away)?;
+            let object = entry.map(|entry| ObjectRecord::decode(&entry.value));
+            let Some(Ok(object)) = object else {
+                return Err(not_changed(&volume.name, "a part of it is being deleted"));
+            };
+            for component in &object.components {
+                if self.view.alive(component.host).is_none() {
+                    continue;
+                }
+                parts.push(Part {
+                    host: component.host,
+                    component: component.id,
+                    sectors: object.sectors,
+                    is_active: component.state == ComponentState::Active,
+                });
+            }
+        }
+        Ok(parts)
+    }
+
+    /// Where there is not enough room, and how much is missing.
+    async fn missing(&self, parts: &[Part], percent: u8) -> Option<String> {
+        let limits = parts.iter().map(|part| self.objects.reserve_limit(part.host, part.component));
+        let limits = join_all(limits.map(Box::pin).collect()).await;
+        let mut lines = Vec::new();
+        for (part, limit) in parts.iter().zip(limits) {
+            let host = self.view.host_name(part.host);
+            let wanted = reserve_chunks(part.sectors, percent);
+            match limit {
+                Ok(Some(limit)) if limit < wanted => {
+                    let size = |chunks: u32| format_size(u64::from(chunks) * CHUNK_SIZE);
+                    lines.push(format!(
+                        "{host} has to keep {} for its copy and can keep {}: {} are missing on {}",
+                        size(wanted),
+                        size(limit),
+                        size(wanted - limit),
+                        self.place_of(part)
+                    ));
+                }
+                Err(error) if part.is_active => lines.push(format!("{host}: {}", why(error))),
+                Ok(_) | Err(_) => {}
+            }
+        }
+        let first = lines.first()?;
+        let next = match first.contains("missing") {
+            true => "; see 'gabion group show' for what takes the space, or choose less",
+            false => "",
+        };
+        let more = lines.len().saturating_sub(NAMED_MAX);
+        lines.truncate(NAMED_MAX);
+        if more > 0 {
+            lines.push(format!("and {more} more"));
+        }
+        Some(format!("{}{next}", lines.join("; ")))
+    }
+
+    /// The device of a component, as far as this host knows it.
+    fn place_of(&self, part: &Part) -> String {
+        let group = self.storage.holding(part.component);
+        let device = group.and_then(|group| device_of(&group, part.component));
+        device.unwrap_or_else(|| format!("the capacity device of component {}", part.component))
+    }
+
+    /// Every component that can be reached keeps its part.
+    async fn keep_all(&self, parts: &[Part], percent: u8) -> Result<(), String> {
+        let keep = |part: &Part| {
+            let chunks = reserve_chunks(part.sectors, percent);
+            Box::pin(self.objects.reserve(part.host, part.component, chunks))
+        };
+        let kept = join_all(parts.iter().map(keep).collect()).await;
+        let mut failures = parts.iter().zip(kept).filter_map(|(part, kept)| {
+            let error = kept.err()?;
+            (part.is_active || error == ObjectError::Full).then_some((part.host, error))
+        });
+        let Some((host, error)) = failures.next() else { return Ok(()) };
+        drop(failures);
+        if error == ObjectError::Full
+            && let Some(missing) = self.missing(parts, percent).await
+        {
+            return Err(missing);
+        }
+        Err(format!("{}: {}", self.view.host_name(host), why(error)))
+    }
+
+    /// Takes back what a command that failed had components keep: what the record says now counts,
+    /// for somebody else may have changed it meanwhile. What is not reached gives it back by
+    /// itself.
+    async fn keep_what_is_recorded(&self, name: &str, before: u8, parts: &[Part]) {
+        let now = self.volume_entry(name).await;
+        let percent = now.map_or(before, |(volume, _)| volume.reserve_percent);
+        if let Err(why) = self.keep_all(parts, percent).await {
+            tracing::warn!(volume = name, why, "what was kept in vain is given back later");
+        }
+    }
+
+    async fn record_reserve(
+        &self,
+        volume: &VolumeRecord,
+        revision: u64,
+        reserve_percent: u8,
+    ) -> Result<(), Option<Undecided>> {
+        let key = directory::volume_key(&volume.name);
+        let record = VolumeRecord { reserve_percent, ..volume.clone() };
+        let transaction = Transaction::new()
+            .expect(key.clone(), Expect::Revision(revision))
+            .put(key.clone(), record.encode());
+        let landed = |entry: Option<&Entry>| {
+            let there = entry.and_then(|entry| VolumeRecord::decode(&entry.value).ok());
+            there.is_some_and(|there| there == record)
+        };
+        let until = self.env.now() + DECIDE_MAX;
+        match decide(&self.env, &self.directory, &transaction, &key, landed, until).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(None),
+            Err(undecided) => Err(Some(undecided)),
+        }
+    }
+}
+
+fn not_changed(name: &str, why: &str) -> crate::control::Failure {
+    failed(format!("the reserve of volume '{name}' was not changed: {why}"))
+}
+
+fn why(error: ObjectError) -> String {
+    match error {
+        ObjectError::Full => "no room for it".to_owned(),
+        ObjectError::Inaccessible => "its copy cannot be reached now; try again".to_owned(),
+        error => error.to_string(),
+    }
+}
