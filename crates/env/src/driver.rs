@@ -70,8 +70,8 @@ pub enum Op {
     /// Opens with O_DIRECT and an exclusive lock (held until closed or the process ends).
     /// Completes with [`Done::Disk`].
     OpenDisk(OpenDisk),
-    /// Reads exactly as many bytes as `into[at..]` has, from `offset` on. All three are multiples of
-    /// 512. A short read is [`IoError::Short`].
+    /// Reads exactly as many bytes as `into[at..]` has, from `offset` on. All three are multiples
+    /// of 512. A short read is [`IoError::Short`].
     Read { disk: DiskId, offset: u64, into: Buf, at: usize },
     /// Writes all of `from`. Offset, length and memory are multiples of 512.
     Write { disk: DiskId, offset: u64, from: Slice, durability: Durability },
