@@ -27,6 +27,7 @@ mod inspect;
 mod load;
 mod open;
 mod oracle;
+mod paced;
 mod readcache;
 mod scenarios;
 mod space;
