@@ -35,7 +35,7 @@ mod plan;
 mod segment;
 mod write;
 
-use elevator::destage_several;
+use elevator::{Spot, Window, sweep};
 use plan::{fold, move_to_head, plan};
 use segment::{Segment, is_open, read_ahead, read_back};
 use write::{add_emptied, write_data};
@@ -91,6 +91,13 @@ struct Batch {
 }
 
 impl Batch {
+    fn new(inner: &Inner) -> Self {
+        let mut batch = Self::default();
+        batch.writes.resize_with(inner.devices.len(), Vec::new);
+        batch.items.resize_with(inner.devices.len(), Vec::new);
+        batch
+    }
+
     fn is_empty(&self) -> bool {
         self.writes.iter().all(Vec::is_empty)
             && self.items.iter().all(Vec::is_empty)
@@ -98,11 +105,17 @@ impl Batch {
             && self.zeros.is_empty()
             && self.clears.is_empty()
     }
+
+    /// Blocks that are to be dealt with.
+    fn blocks(&self) -> u64 {
+        let writes = self.writes.iter().map(Vec::len).sum::<usize>();
+        (writes + self.moves.len() + self.folds.len()) as u64
+    }
 }
 
 /// The destage task of a group.
 pub(crate) async fn destage(inner: Rc<Inner>) {
-    let mut ahead: Option<Segment> = None;
+    let mut window = Window::default();
     loop {
         for device in 0..inner.devices.len() {
             inner.reclaim(device).await;
@@ -110,8 +123,8 @@ pub(crate) async fn destage(inner: Rc<Inner>) {
         if !wait_for_work(&inner).await {
             return;
         }
-        match destage_oldest(&inner, ahead.take()).await {
-            Ok(next) => ahead = next,
+        match destage_oldest(&inner, &mut window).await {
+            Ok(()) => {}
             Err(GroupError::Device { device, source }) => {
                 let _ = inner.fence(&device, &source);
                 return;
@@ -143,7 +156,7 @@ fn next_work(inner: &Inner) -> Work {
     let idle = now.since(state.last_append);
     let has_content = state.log.tail < state.log.head || state.log.offset > 0;
     let is_now = state.drain_all || state.wants_space();
-    let is_over = state.log.fill() > DRAINED || is_now;
+    let is_over = state.log.fill(0) > DRAINED || is_now;
     let idle_after = inner.options.idle_after;
     let is_draining = has_content && (is_now || (is_over && idle >= idle_after));
     if state.is_held() {
@@ -203,6 +216,7 @@ async fn wait(inner: &Inner, kick: impl Future<Output = ()>, until: Option<Insta
         let mut state = inner.state.borrow_mut();
         state.is_destage_waiting = true;
         state.is_timer_armed = until.is_some();
+        state.pace.rest();
     }
     match until {
         Some(at) => match select(kick, inner.env.sleep_until(at)).await {
@@ -213,31 +227,32 @@ async fn wait(inner: &Inner, kick: impl Future<Output = ()>, until: Option<Insta
     let mut state = inner.state.borrow_mut();
     state.is_destage_waiting = false;
     state.is_timer_armed = false;
+    state.pace.go_on(inner.env.now());
     if !state.is_waiting_for_commit {
         state.destage_moved = inner.env.now();
     }
 }
 
-/// Destages the oldest segment, which may be in memory already; returns the next one if it was
-/// read meanwhile.
-async fn destage_oldest(
-    inner: &Rc<Inner>,
-    ahead: Option<Segment>,
-) -> Result<Option<Segment>, GroupError> {
+/// Destages the oldest segment, which may be in memory already, and reads the next one meanwhile;
+/// in a hybrid group a part of several.
+async fn destage_oldest(inner: &Rc<Inner>, window: &mut Window) -> Result<(), GroupError> {
+    if inner.is_hybrid {
+        return sweep(inner, window).await;
+    }
     let number = inner.state.borrow().log.tail;
-    let segment = match ahead.filter(|segment| segment.number == number) {
+    let segment = match window.segments.pop_front().filter(|segment| segment.number == number) {
         Some(segment) => segment,
         None => read_back(inner, number).await?,
     };
-    if inner.is_hybrid {
-        return destage_several(inner, segment).await.map(|()| None);
-    }
     let (done, next) = join(destage_segment(inner, segment), read_ahead(inner, number + 1)).await;
-    done.map(|()| next)
+    window.segments.extend(next);
+    done
 }
 
 async fn destage_segment(inner: &Rc<Inner>, segment: Segment) -> Result<(), GroupError> {
-    let Segment { number: segment, bytes, found, named, written } = segment;
+    let size = inner.state.borrow().log.layout.segment_size;
+    let (rest, mut is_counted) = (segment.rest(size), false);
+    let Segment { number: segment, bytes, found, named, written, .. } = segment;
     let mutations = inner.options.mutations;
     if mutations.free_before_destage {
         keep_marks(inner, segment).await?;
@@ -251,11 +266,16 @@ async fn destage_segment(inner: &Rc<Inner>, segment: Segment) -> Result<(), Grou
     while has_live(inner, segment, &found) {
         wait_for_commit(inner, segment, &found).await?;
         let mut batch = plan(inner, segment, &found, &bytes);
+        if !std::mem::replace(&mut is_counted, true) {
+            inner.state.borrow_mut().pace.begin(inner.env.now(), rest, batch.blocks());
+        }
         fold(inner, segment, &found, &bytes, &mut batch).await?;
         if batch.is_empty() && has_live(inner, segment, &found) {
             return Err(disagreement(inner, segment));
         }
+        let moves = batch.moves.len() as u64;
         move_to_head(inner, std::mem::take(&mut batch.moves)).await?;
+        inner.state.borrow_mut().pace.finished(inner.env.now(), moves);
         let writes = batch.writes.iter().map(Vec::len).sum::<usize>();
         unpaid -= i64::try_from(writes).unwrap_or(0);
         let mut written: Vec<BlockWrite> = Vec::new();
@@ -270,6 +290,7 @@ async fn destage_segment(inner: &Rc<Inner>, segment: Segment) -> Result<(), Grou
         for write in written {
             state.forget_block(write.key, write.place);
         }
+        state.pace.forgotten();
         for (key, place, lsn) in batch.zeros {
             state.remember_block(key, lsn);
             state.forget_block(key, place);
@@ -280,14 +301,18 @@ async fn destage_segment(inner: &Rc<Inner>, segment: Segment) -> Result<(), Grou
         }
     }
     if mutations.free_before_destage {
+        inner.state.borrow_mut().pace.freed(inner.env.now(), size);
         return Ok(());
     }
     move_to_head(inner, still_open(inner, &named)).await?;
     keep_marks(inner, segment).await?;
     {
-        let mut state = inner.state.borrow_mut();
-        let fill = state.fill();
-        state.pace.destaged(unpaid.max(0), fill);
+        let (mut state, now) = (inner.state.borrow_mut(), inner.env.now());
+        state.pace.destaged(unpaid.max(0));
+        if !is_counted {
+            state.pace.begin(now, rest, 0);
+        }
+        state.pace.freed(now, size);
         state.free_oldest(segment, &found);
     }
     inner.note_destage();
@@ -421,7 +446,8 @@ async fn wait_for_commit(inner: &Inner, segment: u64, found: &[Found]) -> Result
             highest.retain(|serial, lsn| {
                 state.components.get(*serial).is_some_and(|c| c.row.commit < *lsn)
             });
-            let fill = state.fill();
+            // Those that are written and not free may be all the room that appends want.
+            let fill = state.fill_of_segments();
             // Moving pays only if the ring is not full of such entries alone.
             let moved = state.moved_in_row;
             let may_move = moved < u64::from(state.log.layout.segments) * 2;

@@ -566,7 +566,7 @@ impl Inner {
         let bytes = if is_data { payload.len() } else { 0 };
         state.counters.appended_bytes += bytes as u64;
         let blocks = to_usize(blocks.end - blocks.start);
-        let fits = state.log.build.fits(bytes, blocks, marks.len());
+        let fits = state.takes(self.env.now(), bytes, blocks, marks.len());
         if fits && state.log.deferred.is_empty() {
             let payload = &payload;
             let is_moved = false;

@@ -3,6 +3,7 @@
 
 use crate::build::{Build, Limits, Position, Sealed};
 use crate::index::Place;
+use crate::pace::Admission;
 use crate::state::State;
 use base::{Incarnation, Instant, Lsn, Mark, Quirk, RequestId, SectorRange};
 use env::Slice;
@@ -126,6 +127,8 @@ pub(crate) struct Log {
 pub(crate) enum Step {
     /// Nothing to write, or no room.
     Idle,
+    /// The pace lets nothing be written before that time.
+    Wait(Instant),
     /// Moved entries were all outdated; look again.
     Again,
     /// There is no room for moved entries, and never will be.
@@ -186,10 +189,11 @@ impl Log {
         (self.head - self.tail) * self.layout.segment_size + u64::from(self.offset)
     }
 
-    /// Thousandths of the ring in use.
-    pub(crate) fn fill(&self) -> i64 {
+    /// Thousandths of the ring in use, but for so many bytes.
+    pub(crate) fn fill(&self, without: u64) -> i64 {
         let total = u64::from(self.layout.segments) * self.layout.segment_size;
-        i64::try_from(self.used_bytes() * 1000 / total).unwrap_or(1000)
+        let used = self.used_bytes().saturating_sub(without);
+        i64::try_from(used * 1000 / total).unwrap_or(1000)
     }
 
     /// Whether the log, without so many of its oldest segments, holds a copy of a component.
@@ -247,10 +251,21 @@ impl Log {
 }
 
 impl State {
-    /// Fills of ring and index, whichever is higher, thousandths.
+    /// Fills of ring and index, whichever is higher, without what destage has written of segments
+    /// that are not free yet, thousandths.
     pub(crate) fn fill(&self) -> i64 {
-        let index = self.index.len() * 1000 / self.index.limit().max(1);
-        self.log.fill().max(i64::try_from(index).unwrap_or(1000))
+        let indexed = usize::try_from(self.pace.indexed()).unwrap_or(usize::MAX);
+        self.fill_without(self.pace.done(), indexed)
+    }
+
+    /// With that.
+    pub(crate) fn fill_of_segments(&self) -> i64 {
+        self.fill_without(0, 0)
+    }
+
+    fn fill_without(&self, done: u64, indexed: usize) -> i64 {
+        let index = self.index.len().saturating_sub(indexed) * 1000 / self.index.limit().max(1);
+        self.log.fill(done).max(i64::try_from(index).unwrap_or(1000))
     }
 
     /// Copies deferred appends into the commit under composition, in order.
@@ -260,7 +275,7 @@ impl State {
             let data = next.kind == EntryKind::Data;
             let bytes = if data { next.payload.len() } else { 0 };
             let blocks = (blocks.end - blocks.start) as usize;
-            if !self.log.build.fits(bytes, blocks, next.marks.len()) {
+            if !self.takes(env.now(), bytes, blocks, next.marks.len()) {
                 assert!(!self.log.build.is_empty(), "an append that fits no commit");
                 return;
             }
@@ -309,12 +324,18 @@ impl State {
             // An empty index can make no more room.
             let has_room = self.index.len() == 0
                 || self.index.len() + self.log.build.index_need <= self.index.limit();
-            if !has_room || !self.pace.may_append(self.fill()) {
+            let admission = self.pace.admission(env.now(), self.fill());
+            if !has_room || admission != Admission::Now {
                 base::hit(base::Probe::LogPressed);
-                self.is_pressed = true;
-                return Step::Idle;
             }
-            None
+            match admission {
+                Admission::Now if has_room => None,
+                Admission::At(at) if has_room => return Step::Wait(at),
+                _ => {
+                    self.is_pressed = true;
+                    return Step::Idle;
+                }
+            }
         };
         if is_move && build.is_none() {
             return Step::Again;
@@ -340,6 +361,7 @@ impl State {
             .unwrap_or_else(|| std::mem::replace(&mut self.log.build, Build::new(self.log.limits)));
         let (offset, sealed) = self.seal(env, build);
         if !is_move {
+            self.pace.charge(env.now(), sealed.crcs.len() as u64, self.fill());
             self.refill(env);
         }
         let (segment, sealed) = (self.log.head, Box::new(sealed));

@@ -1,9 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How fast destage goes and when appends wait for it: pure arithmetic (STORE.md section 4).
 //!
-//! Each appended block grants destage tokens by the buffer's fill: none below `low`, one at
-//! `equilibrium`, 2.5 at `gate`. Above the gate appends are paid from destage's progress instead.
-//! No integral term and no timers, hence no oscillation. All fills are in thousandths.
+//! - **The fill goes by blocks.** What destage has written of segments that are not free yet counts
+//!   as free already ([`Pace::done`]). Segments are freed whole, several at a time: without this
+//!   the fill moved in steps of seconds of a magnetic disk. Room in the ring is another matter: the
+//!   log itself looks at that, and the levels below leave enough of it for the steps.
+//! - **Destage is paid by appends.** Each appended block grants tokens by the fill: none below
+//!   `low`, one at `equilibrium`, 2.5 at `gate`; above that destage goes as fast as it can.
+//! - **Appends above the gate pay with time**: a block of data `x / rate`, where x rises with the
+//!   fill from 0 at the gate over 1 at `target` to 2 at `full`, and the rate is what destage lately
+//!   dealt with while nothing but its devices held it up. Above `target` commits are a little
+//!   apart, so that each carries more behind its header. Where more is offered than capacity
+//!   takes, the fill settles at `target`, from either side and without a swing, since dx/dt falls
+//!   with x; where less is offered, nobody waits unless x is above the ratio of the two. A pause
+//!   of destage (a journal record, a checkpoint) costs nobody anything but a little fill.
+//! - **No commit waits longer** than [`WAIT_MAX`] for this; at `full` appends stand still.
+//!
+//! All fills are in thousandths.
+
+use base::Instant;
+use std::time::Duration;
 
 /// Thousandths of a block.
 const UNIT: i64 = 1000;
@@ -11,34 +27,183 @@ const UNIT: i64 = 1000;
 const CREDIT_MAX: i64 = 1024 * UNIT;
 /// The part of its depth that destage uses while it keeps up: one in so many.
 const DEPTH_SHARE: usize = 3;
-/// Appends that may be paid in advance above the gate, one commit of 1 MiB.
-const ALLOWANCE_MAX: i64 = 256 * UNIT;
+/// Segments that the log keeps free of appends.
+const KEPT_SEGMENTS: i64 = 3;
+/// Segments below those that small rings have free at `low`, `equilibrium`, `gate`, `target` and
+/// `full`.
+const SPARES: [i64; 5] = [5, 4, 3, 2, 1];
+/// Likewise where a sweep goes over several segments.
+const SPARES_OF_SWEEP: [i64; 5] = [8, 7, 6, 4, 3];
+/// Time that appends may have saved up: bursts as long as this are as fast as below the gate.
+const SAVED_MAX: Duration = Duration::from_millis(100);
+/// The longest that one commit makes the next one wait. What larger appends should have waited is
+/// left to the fill.
+const WAIT_MAX: Duration = Duration::from_millis(150);
+/// Above the gate a commit takes about as much as is destaged in this time, so that its appends do
+/// not all come at once.
+const COMMIT_NS: u64 = 20_000_000;
+/// But so many blocks at least: its header takes one.
+const COMMIT_BLOCKS_MIN: u64 = 4;
+/// A header takes room as a block of data does and costs capacity nothing, so that a log of single
+/// blocks fills faster than it should: above the target commits are so many blocks' time times
+/// `x - 1` apart, and carry what comes meanwhile.
+const SPACE_BLOCKS: u64 = 20;
+/// Blocks that destage deals with in a row before their time counts.
+const SAMPLE_BLOCKS: u64 = 64;
+/// Two samples in a row that are so much slower than what is known end that.
+const SLOW_TIMES: u128 = 2;
+/// Half of what is known of the rate is older than so much busy time, or less.
+const HORIZON_NS: u64 = 10_000_000_000;
+
+/// A part of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// Of the ring.
+    pub(crate) bytes: u64,
+    /// Blocks of data in it, superseded ones too.
+    pub(crate) data: u64,
+}
+
+/// What destage is about.
+#[derive(Debug, Default)]
+struct Work {
+    all: Part,
+    /// To be written for that, and what of it is.
+    writes: u64,
+    written: u64,
+}
+
+impl Work {
+    /// What is done.
+    fn done(&self) -> Part {
+        let part = |all: u64| {
+            let part = u128::from(all) * u128::from(self.written) / u128::from(self.writes.max(1));
+            u64::try_from(part).unwrap_or(all)
+        };
+        Part { bytes: part(self.all.bytes), data: part(self.all.data) }
+    }
+}
+
+/// How fast destage gets on while only its devices hold it up.
+#[derive(Debug, Default)]
+struct Drain {
+    blocks: u64,
+    ns: u64,
+    /// Of what goes on: it counts once it is long enough.
+    sample: (u64, u64),
+    /// The last one that counted, if it was far slower than those before.
+    slow: Option<(u64, u64)>,
+    /// Since when it is on the next blocks; `None`: it rests.
+    since: Option<Instant>,
+}
+
+impl Drain {
+    fn took(&mut self, now: Instant, blocks: u64) {
+        let ns = self.since.replace(now).map_or(0, |since| nanos(now.since(since)));
+        self.sample = (self.sample.0 + blocks, self.sample.1 + ns);
+        if self.sample.0 < SAMPLE_BLOCKS {
+            return;
+        }
+        let sample = std::mem::take(&mut self.sample);
+        // One may have met a checkpoint. After two in a row the load is another: after a stream a
+        // magnetic disk seems a hundred times as fast as it is for what comes now.
+        let is_slow = u128::from(sample.1) * u128::from(self.blocks)
+            > SLOW_TIMES * u128::from(self.ns) * u128::from(sample.0);
+        let before = self.slow.take();
+        if let Some(before) = before.filter(|_| is_slow) {
+            (self.blocks, self.ns) = before;
+        }
+        self.slow = is_slow.then_some(sample);
+        self.blocks += sample.0;
+        self.ns += sample.1;
+        if self.ns > HORIZON_NS {
+            self.ns /= 2;
+            self.blocks = self.blocks.div_ceil(2);
+        }
+    }
+
+    /// Nanoseconds per block, silence since the last one included; 0 where nothing is known.
+    fn block_ns(&self, now: Instant) -> u64 {
+        let silence = self.since.map_or(0, |since| nanos(now.since(since)));
+        (self.ns + self.sample.1 + silence).checked_div(self.blocks).unwrap_or(0)
+    }
+}
+
+/// Fills at which something changes, thousandths.
+#[derive(Debug)]
+struct Levels {
+    low: i64,
+    equilibrium: i64,
+    gate: i64,
+    target: i64,
+    full: i64,
+    /// Where the log itself finds no room.
+    end: i64,
+}
+
+impl Levels {
+    /// In small rings the levels keep their distances in segments: above `target` there is room for
+    /// what is freed late. In tiny ones the distances shrink.
+    fn new(segments: u32, spares: [i64; 5]) -> Self {
+        let n = i64::from(segments);
+        let usable = (n - KEPT_SEGMENTS).max(1);
+        let least = 2 * spares[0];
+        let without =
+            |spare: i64| (usable * least - spare * usable.min(least)) * 1000 / (n * least);
+        Self {
+            low: 800.min(without(spares[0])),
+            equilibrium: 880.min(without(spares[1])),
+            gate: 950.min(without(spares[2])),
+            target: 965.min(without(spares[3])),
+            full: 980.min(without(spares[4])),
+            end: without(0),
+        }
+    }
+
+    /// Between the gate and the target.
+    fn span(&self) -> u64 {
+        u64::try_from(self.target - self.gate).unwrap_or(0).max(1)
+    }
+}
+
+/// When a commit may be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    Now,
+    /// Then, if nothing changes.
+    At(Instant),
+    /// Not before destage has made room.
+    Never,
+}
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Pace {
-    low: i64,
-    equilibrium: i64,
-    gate: i64,
-    full: i64,
+    levels: Levels,
     credit: i64,
-    allowance: i64,
+    /// Above the gate the next commit may be written when what was written is paid for, and not
+    /// too soon behind the last one.
+    paid: Instant,
+    spaced: Instant,
+    work: Work,
+    /// See [`Pace::done`].
+    done: u64,
+    /// Blocks written that the index still has.
+    indexed: u64,
+    drain: Drain,
 }
 
 impl Pace {
-    /// For a ring of `segments`. The reserve above the gate holds several segments also in small
-    /// rings.
+    /// For a ring of `segments`.
     pub(crate) fn new(segments: u32) -> Self {
-        let n = i64::from(segments);
-        let without = |spare: i64| (n - spare).max(1) * 1000 / n;
-        Self {
-            low: 800.min(without(6)),
-            equilibrium: 880.min(without(5)),
-            gate: 950.min(without(4)),
-            full: 980.min(without(3)),
-            credit: 0,
-            allowance: 0,
-        }
+        let levels = Levels::new(segments, SPARES);
+        let (drain, work, paid, spaced) = Default::default();
+        Self { levels, credit: 0, paid, spaced, work, done: 0, indexed: 0, drain }
+    }
+
+    /// Several segments of a ring are destaged at a time: they need room.
+    pub(crate) fn make_room(&mut self, segments: u32) {
+        self.levels = Levels::new(segments, SPARES_OF_SWEEP);
     }
 
     /// Tokens per appended block, thousandths.
@@ -47,9 +212,13 @@ impl Pace {
             low + (high - low) * (fill - from) / (to - from).max(1)
         };
         match fill {
-            f if f <= self.low => 0,
-            f if f <= self.equilibrium => line(self.low, self.equilibrium, 0, UNIT),
-            f if f <= self.gate => line(self.equilibrium, self.gate, UNIT, 2500),
+            f if f <= self.levels.low => 0,
+            f if f <= self.levels.equilibrium => {
+                line(self.levels.low, self.levels.equilibrium, 0, UNIT)
+            }
+            f if f <= self.levels.gate => {
+                line(self.levels.equilibrium, self.levels.gate, UNIT, 2500)
+            }
             _ => 2500,
         }
     }
@@ -57,85 +226,144 @@ impl Pace {
     /// `blocks` went into the log.
     pub(crate) fn appended(&mut self, blocks: i64, fill: i64) {
         self.credit = (self.credit + blocks * self.rate(fill)).min(CREDIT_MAX);
-        if fill >= self.gate {
-            self.allowance -= blocks * UNIT;
-        } else {
-            self.allowance = 0;
+    }
+
+    /// Destage took `blocks` of the log on.
+    pub(crate) fn destaged(&mut self, blocks: i64) {
+        self.credit = (self.credit - blocks * UNIT).max(-CREDIT_MAX);
+    }
+
+    /// Destage begins with a part of the log, for which it has so many blocks to deal with.
+    pub(crate) fn begin(&mut self, now: Instant, all: Part, writes: u64) {
+        self.complete(now);
+        self.work = Work { all, writes, written: 0 };
+        if writes == 0 {
+            self.complete(now);
         }
     }
 
-    /// Destage dealt with `blocks` of the log.
-    pub(crate) fn destaged(&mut self, blocks: i64, fill: i64) {
-        self.credit = (self.credit - blocks * UNIT).max(-CREDIT_MAX);
-        let span = (self.full - self.gate).max(1);
-        let over = (fill - self.gate).clamp(0, span);
-        let factor = 1600 - 800 * over / span;
-        self.allowance = (self.allowance + blocks * factor).min(ALLOWANCE_MAX);
+    /// So many of them are dealt with.
+    pub(crate) fn finished(&mut self, now: Instant, writes: u64) {
+        self.indexed += writes;
+        let before = self.work.done();
+        self.work.written = (self.work.written + writes).min(self.work.writes);
+        let after = self.work.done();
+        self.done += after.bytes - before.bytes;
+        self.drain.took(now, after.data - before.data);
+    }
+
+    /// All of them are, and what else was in that part of the log.
+    fn complete(&mut self, now: Instant) {
+        let before = self.work.done();
+        let work = std::mem::take(&mut self.work);
+        self.done += work.all.bytes - before.bytes;
+        self.drain.took(now, work.all.data - before.data);
+    }
+
+    /// The index does not have what was written any more.
+    pub(crate) fn forgotten(&mut self) {
+        self.indexed = 0;
+    }
+
+    /// So many bytes of the ring are free.
+    pub(crate) fn freed(&mut self, now: Instant, bytes: u64) {
+        self.complete(now);
+        self.done = self.done.saturating_sub(bytes);
+    }
+
+    /// Bytes of the ring that are in use and do not count: destage has written what is in them.
+    pub(crate) fn done(&self) -> u64 {
+        self.done
+    }
+
+    /// Blocks in the index that do not count, for the same reason.
+    pub(crate) fn indexed(&self) -> u64 {
+        self.indexed
+    }
+
+    /// Destage begins to wait for something else than its devices.
+    pub(crate) fn rest(&mut self) {
+        self.drain.since = None;
+        self.drain.sample = (0, 0);
+    }
+
+    /// It goes on.
+    pub(crate) fn go_on(&mut self, now: Instant) {
+        self.drain.since = Some(now);
     }
 
     /// Whether destage may write now.
     pub(crate) fn may_destage(&self, fill: i64) -> bool {
-        fill >= self.gate || (fill > self.low && self.credit > 0)
+        fill >= self.levels.gate || (fill > self.levels.low && self.credit > 0)
     }
 
     /// Writes of destage in flight, at most `most`. Each commit of the log waits behind them on a
     /// shared disk, so they are few while destage keeps up and all when it does not.
     pub(crate) fn depth(&self, fill: i64, most: usize) -> usize {
         let few = most.div_ceil(DEPTH_SHARE);
-        let span = (self.gate - self.equilibrium).max(1);
-        let over = (fill - self.equilibrium).clamp(0, span);
+        let span = (self.levels.gate - self.levels.equilibrium).max(1);
+        let over = (fill - self.levels.equilibrium).clamp(0, span);
         few + (most - few) * usize::try_from(over).unwrap_or(0) / usize::try_from(span).unwrap_or(1)
     }
 
-    /// How far the fill may rise before appends stand still, thousandths.
-    pub(crate) fn room(&self, fill: i64) -> i64 {
-        (self.full - fill).max(0)
+    /// How much of the ring is left, thousandths, once appends have filled it to the target.
+    pub(crate) fn room(&self, fill: i64) -> u64 {
+        u64::try_from(self.levels.end - fill.max(self.levels.target)).unwrap_or(0)
     }
 
     /// Whether destage goes on segment by segment.
     pub(crate) fn is_steady(&self, fill: i64) -> bool {
-        fill > self.low
+        fill > self.levels.low
     }
 
-    /// Whether a commit may be written now.
-    pub(crate) fn may_append(&self, fill: i64) -> bool {
-        fill < self.gate || (fill < self.full && self.allowance > 0)
+    /// Nanoseconds that a block of data costs.
+    fn cost_ns(&self, now: Instant, fill: i64) -> u64 {
+        let levels = &self.levels;
+        let over = u64::try_from(fill - levels.gate).unwrap_or(0);
+        self.drain.block_ns(now).saturating_mul(over) / levels.span()
+    }
+
+    /// Nanoseconds between two commits.
+    fn space_ns(&self, now: Instant, fill: i64) -> u64 {
+        let levels = &self.levels;
+        let over = u64::try_from(fill - levels.target).unwrap_or(0);
+        let space = self.drain.block_ns(now).saturating_mul(SPACE_BLOCKS * over) / levels.span();
+        space.min(COMMIT_NS)
+    }
+
+    /// A commit with so many blocks of data is about to be written.
+    pub(crate) fn charge(&mut self, now: Instant, blocks: u64, fill: i64) {
+        let cost = self.cost_ns(now, fill).saturating_mul(blocks);
+        let paid = self.paid.max(now - SAVED_MAX) + Duration::from_nanos(cost);
+        self.paid = paid.min(now + WAIT_MAX);
+        self.spaced = now + Duration::from_nanos(self.space_ns(now, fill));
+    }
+
+    /// When a commit may be written.
+    pub(crate) fn admission(&self, now: Instant, fill: i64) -> Admission {
+        let due = self.paid.max(self.spaced);
+        match fill {
+            f if f >= self.levels.full => Admission::Never,
+            f if f >= self.levels.gate && due > now => Admission::At(due),
+            _ => Admission::Now,
+        }
+    }
+
+    /// Blocks of data that one commit takes, at most.
+    pub(crate) fn commit_blocks(&self, now: Instant, fill: i64) -> u64 {
+        let most = COMMIT_NS.checked_div(self.cost_ns(now, fill));
+        most.map_or(u64::MAX, |most| most.max(COMMIT_BLOCKS_MIN))
     }
 
     /// Whether appends are held back: what blocks destage must be moved out of its way.
     pub(crate) fn is_pressed(&self, fill: i64) -> bool {
-        fill >= self.gate
+        fill >= self.levels.gate
     }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fill_settles_between_equilibrium_and_gate() {
-        // A destager that uses every token, and one that is slower than the appends.
-        for cost in [1, 3] {
-            let mut pace = Pace::new(256);
-            let (mut fill_blocks, total) = (0_i64, 256 * 1024);
-            let (mut appended, mut turn) = (0, 0);
-            while turn < 2_000_000 {
-                turn += 1;
-                let fill = fill_blocks * 1000 / total;
-                if pace.may_append(fill) {
-                    pace.appended(1, fill);
-                    fill_blocks += 1;
-                    appended += 1;
-                }
-                if turn % cost == 0 && pace.may_destage(fill) && fill_blocks > 0 {
-                    pace.destaged(1, fill);
-                    fill_blocks -= 1;
-                }
-                assert!(fill_blocks < total, "the buffer overflows");
-            }
-            let fill = fill_blocks * 1000 / total;
-            assert!((860..=985).contains(&fill), "cost {cost}: fill {fill}");
-            assert!(appended > turn / (cost + 1), "cost {cost}: {appended} of {turn}");
-        }
-    }
-}
+mod tests;

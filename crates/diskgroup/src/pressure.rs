@@ -37,8 +37,20 @@ impl State {
     /// The group was opened: what it found counts from now on.
     pub(crate) fn begin(&mut self, now: Instant) {
         self.destage_moved = now;
+        if self.read_cache.is_some() {
+            self.pace.make_room(self.log.layout.segments);
+        }
         let found = self.log.infos.iter_mut().filter(|info| info.used > 0);
         found.for_each(|info| info.since = Some(now));
+    }
+
+    /// Whether the commit under composition takes an append of so much: above the gate commits are
+    /// small, so that they come evenly.
+    pub(crate) fn takes(&self, now: Instant, bytes: usize, blocks: usize, marks: usize) -> bool {
+        let build = &self.log.build;
+        let most = self.pace.commit_blocks(now, self.fill());
+        let is_small = build.is_empty() || (build.index_need + blocks) as u64 <= most;
+        is_small && build.fits(bytes, blocks, marks)
     }
 
     /// See [`Pressure`].
@@ -56,7 +68,7 @@ impl State {
         // Below its threshold, and between its tokens, destage rests because it should.
         let is_resting = self.is_destage_waiting && !self.is_waiting_for_commit;
         let is_over = self.fenced.is_some() || self.is_closed;
-        let is_due = self.pace.is_steady(fill) && !is_resting && !is_over;
+        let is_due = self.pace.is_steady(self.fill_of_segments()) && !is_resting && !is_over;
         let oldest = log.infos.front().and_then(|info| info.since);
         Pressure {
             limit,

@@ -15,7 +15,7 @@ use crate::pace::Pace;
 use crate::readcache::ReadCache;
 use crate::types::{GroupError, GroupOptions, RecoveryReport};
 use base::{GroupId, Instant, Quirk};
-use env::{Disk, Env, Notify, Semaphore, TaskSet};
+use env::{Disk, Env, Notify, Semaphore, TaskSet, select};
 use format::{CapacityLayout, Superblock};
 use std::cell::RefCell;
 use std::fmt::Display;
@@ -189,6 +189,10 @@ pub(crate) async fn write_log(inner: Rc<Inner>) {
                     inner.destage_kick.notify();
                 }
                 kick.await;
+            }
+            Step::Wait(until) => {
+                // Destage that gets on faster kicks as well.
+                select(kick, inner.env.sleep_until(until)).await;
             }
             Step::Write { offset, segment, sealed, summary, is_move } => {
                 if let Some((at, bytes)) = summary {

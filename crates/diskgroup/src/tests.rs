@@ -29,6 +29,7 @@ mod load;
 mod open;
 mod oracle;
 mod out;
+mod paced;
 mod readcache;
 mod scenarios;
 mod space;

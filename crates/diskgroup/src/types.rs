@@ -106,8 +106,8 @@ pub struct GroupOptions {
     /// A device of whose chunks so many percent are taken has no room for components of new
     /// volumes; 1 to 100.
     pub full_percent: u8,
-    /// Destage of a hybrid group takes together one in so many of the segments that may still be
-    /// written before appends stand still; 0: however many, for tests.
+    /// Destage of a hybrid group takes as many segments on at a time as leave room for so many
+    /// before appends stand still; 0: however many, for tests.
     pub elevator_room: u64,
     /// Time between two batches of line headers of a read cache.
     pub headers_every: Duration,

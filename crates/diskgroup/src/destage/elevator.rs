@@ -2,114 +2,220 @@
 //! Destage of hybrid groups: magnetic devices want their writes in the order of their addresses,
 //! and the more are sorted together, the shorter the ways between them.
 //!
-//! 1. The oldest closed segments are read back, as many as fit the bounds below.
-//! 2. Blocks that the log holds whole, at or below K, are written together, sorted, neighbours
-//!    merged, and journaled (store rules 7 to 9), and the log forgets them.
-//! 3. Each segment is destaged in its turn, as ever: what is left of it are parts of blocks,
-//!    discards and what is above K; then it is free.
+//! The oldest closed segments are in memory, as many as fit the bounds below: the window. A sweep
+//! goes over the addresses, again and again; blocks of all of them are written as it passes. A
+//! segment comes in where the sweep is and is written whole when the sweep is there again. So
+//! they end one by one, evenly, and not all at a time, and the log's room is freed as evenly.
+//!
+//! 1. One step of the sweep takes about as many blocks as a segment has, of all in the window.
+//! 2. Those that the log holds whole, at or below K, are written, neighbours merged, and journaled
+//!    (store rules 7 to 9), and the log forgets them. Meanwhile the next segment is read.
+//! 3. A segment over which the sweep has gone once is destaged in its turn, as ever: what is left
+//!    of it are parts of blocks, discards and what is above K; then it is free.
 //!
 //! Why 2 may go ahead of what is left of older segments: it takes only blocks of which nothing
-//! older is live, and of whose chunk no discard is. What is left may have to be moved to the log's
-//! head, for which one segment's worth of room is kept: that, and freeing, goes on one by one. W
-//! rises when a segment is freed, so what 2 brought to capacity early is beyond W as far as anybody
-//! is told.
+//! older is live, and of whose chunk no discard is. That is looked at anew in each step. What is
+//! left may have to be moved to the log's head, for which one segment's worth of room is kept:
+//! that, and freeing, goes on one by one. W rises when a segment is freed, so what 2 brought to
+//! capacity early is beyond W as far as anybody is told.
 
 use super::*;
+use crate::pace::Part;
 
-/// Segments that are destaged together, at most, and bytes of them in memory.
-const SEGMENTS_MAX: u64 = 8;
+/// Segments in the window, at most, and bytes of them in memory.
+const SEGMENTS_MAX: usize = 8;
 const BYTES_MAX: usize = 32 << 20;
 /// In small rings so large a part of them.
 const RING_PART: u64 = 4;
-/// Destages the oldest segment and some that follow it.
-pub(super) async fn destage_several(inner: &Rc<Inner>, oldest: Segment) -> Result<(), GroupError> {
-    let mut bytes = oldest.bytes.len();
-    let mut segments = vec![oldest];
-    while let Some(next) = next_of(inner, &segments).filter(|_| bytes < BYTES_MAX) {
-        // Where reading fails, its own turn tells.
-        let Ok(segment) = read_back(inner, next).await else { break };
-        bytes += segment.bytes.len();
-        segments.push(segment);
+/// Of a chunk in the order of the sweep; the lower bits are the block.
+const CHUNK_BITS: u32 = 8;
+/// What capacity does not hold yet comes behind what it holds.
+const FRESH: u64 = 1 << 63;
+
+/// Segments that were read back: of a hybrid group those of the sweep, else the next one.
+#[derive(Default)]
+pub(super) struct Window {
+    /// In the order of the log.
+    pub(super) segments: VecDeque<Segment>,
+    /// How far the sweep has come; the first block of a chunk.
+    cursor: u64,
+}
+
+/// A block of a segment over which the sweep has not gone.
+pub(super) struct Spot {
+    /// Its place in the order of the sweep: that of its chunk when the segment was read.
+    at: u64,
+    /// Index of the entry in the segment.
+    found: usize,
+    block: u64,
+}
+
+/// One step of the sweep.
+pub(super) async fn sweep(inner: &Rc<Inner>, window: &mut Window) -> Result<(), GroupError> {
+    let oldest = inner.state.borrow().log.tail;
+    if window.segments.front().is_none_or(|segment| segment.number != oldest) {
+        let segment = read_back(inner, oldest).await?;
+        *window = Window { cursor: window.cursor, ..Window::default() };
+        window.take_on(inner, segment);
     }
-    if segments.len() > 1 {
+    let batch = window.plan(inner);
+    let next = window.next(inner, &inner.state.borrow());
+    let read = async {
+        match next {
+            // Where reading fails, its own turn tells.
+            Some(next) => read_back(inner, next).await.ok(),
+            None => None,
+        }
+    };
+    let (written, read) = join(write_together(inner, &window.segments, batch), read).await;
+    for source in written? {
+        window.segments[source].written += 1;
+    }
+    if let Some(segment) = read {
         base::hit(base::Probe::DestageGathered);
-        inner.state.borrow_mut().counters.gathered += segments.len() as u64;
-        write_together(inner, &mut segments).await?;
+        inner.state.borrow_mut().counters.gathered += 1;
+        window.take_on(inner, segment);
     }
-    for segment in segments {
+    while let Some(segment) = window.segments.pop_front_if(|segment| segment.spots.is_empty()) {
         destage_segment(inner, segment).await?;
     }
     Ok(())
 }
 
-/// The segment behind those that were gathered, if it is closed and may be taken too.
-fn next_of(inner: &Inner, segments: &[Segment]) -> Option<u64> {
-    let state = inner.state.borrow();
+impl Window {
+    fn take_on(&mut self, inner: &Inner, mut segment: Segment) {
+        let state = inner.state.borrow();
+        for (number, found) in segment.found.iter().enumerate() {
+            let entry = &found.entry;
+            if entry.kind != EntryKind::Data {
+                continue;
+            }
+            let Some(component) = state.components.get(entry.serial) else { continue };
+            let key = chunk_key(entry.serial, entry.range.start / CHUNK_SECTORS);
+            let chunk = match state.chunks.base(key) {
+                Some(chunk) => (component.device as u64) << 40 | u64::from(chunk) << CHUNK_BITS,
+                None => FRESH | key << CHUNK_BITS,
+            };
+            segment.spots.extend(entry.range.blocks().map(|block| Spot {
+                at: chunk | (block % CHUNK_BLOCKS),
+                found: number,
+                block,
+            }));
+        }
+        segment.spots_all = segment.spots.len() as u64;
+        drop(state);
+        self.segments.push_back(segment);
+    }
+
+    /// The segment behind the window, if it is closed and there is room for it.
+    fn next(&self, inner: &Inner, state: &State) -> Option<u64> {
+        let next = self.segments.back()?.number + 1;
+        let staying = self.segments.iter().filter(|segment| !segment.spots.is_empty());
+        let (count, bytes) = staying.fold((0, 0), |(n, sum), s| (n + 1, sum + s.bytes.len()));
+        let has_room = bytes < BYTES_MAX && count < window_max(inner, state);
+        let at = usize::try_from(next - state.log.tail).unwrap_or(usize::MAX);
+        let is_held = state.log.infos.get(at).is_some_and(|info| info.is_held);
+        (next < state.log.head && has_room && !is_held).then_some(next)
+    }
+
+    /// Takes the next step's spots and plans what can be written of them.
+    fn plan(&mut self, inner: &Inner) -> Batch {
+        let mut state = inner.state.borrow_mut();
+        let mut batch = Batch::new(inner);
+        let most = match self.next(inner, &state) {
+            Some(_) => window_max(inner, &state).min(to_usize(state.log.head - state.log.tail)),
+            None => 1,
+        };
+        let last = self.step_end(most);
+        let (size, mut part) = (state.log.layout.segment_size, Part::default());
+        for (source, segment) in self.segments.iter_mut().enumerate() {
+            batch.source = source;
+            let cursor = self.cursor;
+            let is_passed = |spot: &mut Spot| spot.at.wrapping_sub(cursor) <= last;
+            let passed: Vec<Spot> = segment.spots.extract_if(.., is_passed).collect();
+            let before = segment.dealt;
+            for spot in passed {
+                segment.dealt += u64::from(state.plan_spot(segment, &spot, &mut batch));
+            }
+            part.bytes += segment.part(size, segment.dealt) - segment.part(size, before);
+            part.data += segment.dealt - before;
+        }
+        self.cursor = self.cursor.wrapping_add(last).wrapping_add(1);
+        // Where no chunk is free, the block stays in the log until its segment's turn.
+        batch.moves.clear();
+        for writes in &mut batch.writes {
+            writes.sort_unstable_by_key(|write| (write.chunk, write.block));
+        }
+        state.pace.begin(inner.env.now(), part, batch.blocks());
+        batch
+    }
+
+    /// How far the next step goes: as far as takes a segment's worth of spots once so many
+    /// segments are in the window, less while they come, so that they come in at different places.
+    fn step_end(&self, window: usize) -> u64 {
+        let all: u64 = self.segments.iter().map(|segment| segment.spots_all).sum();
+        let most = to_usize(all / self.segments.len().max(window).max(1) as u64);
+        let spots = self.segments.iter().flat_map(|segment| &segment.spots);
+        let mut ahead: Vec<u64> = spots.map(|spot| spot.at.wrapping_sub(self.cursor)).collect();
+        if most >= ahead.len() {
+            return u64::MAX;
+        }
+        // To the end of the chunk: a fresh one is written in one piece.
+        *ahead.select_nth_unstable(most).1 | ((1 << CHUNK_BITS) - 1)
+    }
+}
+
+/// Segments that the window may have now. About half of it is written and not free, and a segment
+/// more before the oldest is: in a small ring that is the room that appends need. It goes by the
+/// fill without what is written, which does not move with what the window does.
+fn window_max(inner: &Inner, state: &State) -> usize {
     let ring = u64::from(state.log.layout.segments);
-    let room = u64::try_from(state.pace.room(state.fill())).unwrap_or(0) * ring / 1000;
-    // None of them is free before all are written, and appends go on meanwhile, up to 1.6 blocks
-    // for each that is destaged ([`crate::pace`]). Without this they stood still for seconds where
-    // a small ring was full.
-    let room = room.checked_div(inner.options.elevator_room).unwrap_or(u64::MAX);
-    let most = (ring / RING_PART).min(room).clamp(1, SEGMENTS_MAX);
-    let next = segments.last()?.number + 1;
-    let at = usize::try_from(next - state.log.tail).unwrap_or(usize::MAX);
-    let is_held = state.log.infos.get(at).is_some_and(|info| info.is_held);
-    (next < state.log.head && !is_held && (segments.len() as u64) < most).then_some(next)
+    let most = to_usize(ring / RING_PART).clamp(1, SEGMENTS_MAX);
+    let kept = inner.options.elevator_room * 1000;
+    let room = (state.pace.room(state.fill()) * ring).saturating_sub(kept);
+    if kept == 0 { most } else { most.min(to_usize(room * 2 / 1000) + 1) }
 }
 
 /// Step 2.
-async fn write_together(inner: &Rc<Inner>, segments: &mut [Segment]) -> Result<(), GroupError> {
-    let mut batch = plan_whole(inner, segments);
+async fn write_together(
+    inner: &Rc<Inner>,
+    segments: &VecDeque<Segment>,
+    mut batch: Batch,
+) -> Result<Vec<usize>, GroupError> {
+    let sources: Vec<Slice> = segments.iter().map(|segment| segment.bytes.clone()).collect();
     let mut written: Vec<BlockWrite> = Vec::new();
-    {
-        let sources: Vec<Slice> = segments.iter().map(|segment| segment.bytes.clone()).collect();
-        for device in 0..inner.devices.len() {
-            written.extend(write_batch(inner, device, &mut batch, &sources).await?);
-        }
+    for device in 0..inner.devices.len() {
+        written.extend(write_batch(inner, device, &mut batch, &sources).await?);
     }
     let mut state = inner.state.borrow_mut();
     state.counters.destaged_blocks += written.len() as u64;
-    for write in written {
-        segments[write.source].written += 1;
+    for write in &written {
         state.forget_block(write.key, write.place);
     }
-    Ok(())
+    state.pace.forgotten();
+    Ok(written.iter().map(|write| write.source).collect())
 }
 
-/// Blocks that depend on nothing else that is in the log.
-fn plan_whole(inner: &Inner, segments: &[Segment]) -> Batch {
-    let mut state = inner.state.borrow_mut();
-    let devices = inner.devices.len();
-    let mut batch = Batch::default();
-    batch.writes.resize_with(devices, Vec::new);
-    batch.items.resize_with(devices, Vec::new);
-    for (source, segment) in segments.iter().enumerate() {
-        batch.source = source;
-        for found in segment.found.iter().filter(|found| found.entry.kind == EntryKind::Data) {
-            let entry = &found.entry;
-            let Some(component) = state.components.get(entry.serial) else { continue };
-            let (device, commit) = (component.device, component.row.commit);
-            let key = chunk_key(entry.serial, entry.range.start / CHUNK_SECTORS);
-            let is_cleared = state.chunks.over(key).is_some_and(|over| over.cleared.is_some());
-            if entry.lsn > commit || is_cleared {
-                continue;
-            }
-            for block in entry.range.blocks() {
-                let key = block_key(entry.serial, block);
-                let place = found.place(&state, segment.number, block);
-                let is_whole = matches!(state.index.get(key), Some(View::Whole(_)));
-                if is_whole && state.index.is_live(key, place) {
-                    state.plan_block(found, device, block, place, &segment.bytes, &mut batch);
-                }
-            }
+impl State {
+    /// Plans a block of a segment if it depends on nothing else that is in the log; false where
+    /// something is left to do.
+    fn plan_spot(&mut self, segment: &Segment, spot: &Spot, batch: &mut Batch) -> bool {
+        let found = &segment.found[spot.found];
+        let entry = &found.entry;
+        let Some(component) = self.components.get(entry.serial) else { return true };
+        let (device, commit) = (component.device, component.row.commit);
+        let key = block_key(entry.serial, spot.block);
+        let place = found.place(self, segment.number, spot.block);
+        if !self.index.is_live(key, place) {
+            return true;
         }
+        let chunk = chunk_key(entry.serial, entry.range.start / CHUNK_SECTORS);
+        let is_cleared = self.chunks.over(chunk).is_some_and(|over| over.cleared.is_some());
+        let is_whole = matches!(self.index.get(key), Some(View::Whole(_)));
+        if !is_whole || is_cleared || entry.lsn > commit {
+            return false;
+        }
+        self.plan_block(found, device, spot.block, place, &segment.bytes, batch);
+        true
     }
-    drop(state);
-    // Where no chunk is free, the block stays in the log until its segment's turn.
-    batch.moves.clear();
-    for writes in &mut batch.writes {
-        writes.sort_unstable_by_key(|write| (write.chunk, write.block));
-    }
-    batch
 }

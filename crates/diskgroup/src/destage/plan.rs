@@ -7,10 +7,7 @@ use crate::index::Piece;
 /// Sorts what is live in the segment into writes, map changes, moves and folds.
 pub(super) fn plan(inner: &Inner, segment: u64, found: &[Found], bytes: &[u8]) -> Batch {
     let mut state = inner.state.borrow_mut();
-    let devices = inner.devices.len();
-    let mut batch = Batch::default();
-    batch.writes.resize_with(devices, Vec::new);
-    batch.items.resize_with(devices, Vec::new);
+    let mut batch = Batch::new(inner);
     let may_all = inner.options.mutations.destage_uncommitted;
     let folds_max = state.log.folds_max();
     for found in found {

@@ -2,6 +2,7 @@
 //! Reading a segment back and finding its entries.
 
 use super::*;
+use crate::pace::Part;
 
 /// A closed segment in memory.
 pub(super) struct Segment {
@@ -11,8 +12,26 @@ pub(super) struct Segment {
     pub(super) found: Vec<Found>,
     /// Entries above K that say whose effect they, or others with their lsn, are.
     pub(super) named: Vec<Entry>,
-    /// Blocks of it that were written together with those of others.
+    /// Blocks of it that the sweep wrote.
     pub(super) written: i64,
+    /// Over which the sweep of a hybrid group has not gone.
+    pub(super) spots: Vec<Spot>,
+    /// How many there were; with how many the sweep dealt.
+    pub(super) spots_all: u64,
+    pub(super) dealt: u64,
+}
+
+impl Segment {
+    /// The part of `all` that stands for so many spots.
+    pub(super) fn part(&self, all: u64, spots: u64) -> u64 {
+        all * spots / self.spots_all.max(1)
+    }
+
+    /// What is left of it for its own turn; it has so many bytes of the ring.
+    pub(super) fn rest(&self, size: u64) -> Part {
+        let data: u64 = self.found.iter().map(|found| found.crcs.len() as u64).sum();
+        Part { bytes: size - self.part(size, self.dealt), data: data.saturating_sub(self.dealt) }
+    }
 }
 
 /// Reads the segment behind the oldest one while that is destaged, so that destage never stands
@@ -46,7 +65,8 @@ pub(super) async fn read_back(inner: &Inner, segment: u64) -> Result<Segment, Gr
     }
     let bytes = bytes.freeze();
     let (found, named) = parse(inner, segment, &bytes)?;
-    Ok(Segment { number: segment, bytes, found, named, written: 0 })
+    let (spots, spots_all, dealt) = (Vec::new(), 0, 0);
+    Ok(Segment { number: segment, bytes, found, named, written: 0, spots, spots_all, dealt })
 }
 
 fn parse(

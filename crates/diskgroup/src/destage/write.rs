@@ -4,7 +4,8 @@
 use super::*;
 use crate::readcache::Update;
 
-type Writing = Pin<Box<dyn Future<Output = Result<(), IoError>>>>;
+/// So many blocks on their way.
+type Writing = (usize, Pin<Box<dyn Future<Output = Result<(), IoError>>>>);
 
 /// Writes blocks to a device, neighbours merged, many in flight; those that were still live.
 pub(super) async fn write_data(
@@ -16,6 +17,8 @@ pub(super) async fn write_data(
     let mut running: VecDeque<Writing> = VecDeque::new();
     let mut written = Vec::with_capacity(writes.len());
     let mut rest = writes.into_iter().peekable();
+    // Blocks that are there, or superseded, and that the pace has not been told of.
+    let mut finished = 0;
     while let Some(first) = rest.next() {
         let mut run = vec![first];
         while let Some(next) = rest.next_if(|next| {
@@ -26,7 +29,7 @@ pub(super) async fn write_data(
             run.push(next);
         }
         wait_for_tokens(inner).await?;
-        let blocks = i64::try_from(run.len()).unwrap_or(0);
+        let blocks = run.len();
         {
             // Store rule 7: looked at again when the write is issued.
             let state = inner.state.borrow();
@@ -37,6 +40,7 @@ pub(super) async fn write_data(
                 run.retain(|write| state.index.is_live(write.key, write.place));
             }
         }
+        finished += blocks - run.len();
         for part in contiguous(run) {
             running.push_back(issue(inner, device, &part, sources));
             written.extend(part);
@@ -44,14 +48,15 @@ pub(super) async fn write_data(
             if running.len() >= most {
                 // Several places at a time, so that the next writes go out in one batch.
                 while running.len() > most / 2 {
-                    finish(inner, device, running.pop_front()).await?;
+                    finished += finish(inner, device, running.pop_front()).await?;
                 }
             }
         }
         let mut state = inner.state.borrow_mut();
-        let fill = state.fill();
-        state.pace.destaged(blocks, fill);
-        state.destage_moved = inner.env.now();
+        let now = inner.env.now();
+        state.pace.destaged(i64::try_from(blocks).unwrap_or(0));
+        state.pace.finished(now, std::mem::take(&mut finished) as u64);
+        state.destage_moved = now;
         let must_kick = std::mem::take(&mut state.is_pressed);
         drop(state);
         if must_kick {
@@ -59,8 +64,9 @@ pub(super) async fn write_data(
         }
     }
     while !running.is_empty() {
-        finish(inner, device, running.pop_front()).await?;
+        finished += finish(inner, device, running.pop_front()).await?;
     }
+    inner.state.borrow_mut().pace.finished(inner.env.now(), finished as u64);
     Ok(written)
 }
 
@@ -123,8 +129,10 @@ fn issue(inner: &Rc<Inner>, device: usize, part: &[BlockWrite], sources: &[Slice
         false => None,
     };
     match update {
-        None => Box::pin(write),
-        Some(update) => Box::pin(async move { join(write, Box::pin(update)).await.0 }),
+        None => (part.len(), Box::pin(write)),
+        Some(update) => {
+            (part.len(), Box::pin(async move { join(write, Box::pin(update)).await.0 }))
+        }
     }
 }
 
@@ -159,9 +167,15 @@ fn gathered(
     buf.freeze()
 }
 
-async fn finish(inner: &Inner, device: usize, writing: Option<Writing>) -> Result<(), GroupError> {
-    let Some(writing) = writing else { return Ok(()) };
-    writing.await.map_err(|error| inner.fence(&inner.devices[device].path, &error))
+/// Waits for one; the blocks of it.
+async fn finish(
+    inner: &Inner,
+    device: usize,
+    writing: Option<Writing>,
+) -> Result<usize, GroupError> {
+    let Some((blocks, writing)) = writing else { return Ok(0) };
+    let written = writing.await;
+    written.map(|()| blocks).map_err(|error| inner.fence(&inner.devices[device].path, &error))
 }
 
 /// Waits for the pace; appends that pause make it free.
