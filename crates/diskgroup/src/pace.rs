@@ -9,11 +9,12 @@
 //!   `low`, one at `equilibrium`, 2.5 at `gate`; above that destage goes as fast as it can.
 //! - **Appends above the gate pay with time**: a block of data `x / rate`, where x rises with the
 //!   fill from 0 at the gate over 1 at `target` to 2 at `full` (1.5 where a sweep needs the room),
-//!   and the rate is what destage lately dealt with while nothing but its devices held it up. Above `target` commits are a little
-//!   apart, so that each carries more behind its header. Where more is offered than capacity
-//!   takes, the fill settles at `target`, from either side and without a swing, since dx/dt falls
-//!   with x; where less is offered, nobody waits unless x is above the ratio of the two. A pause
-//!   of destage (a journal record, a checkpoint) costs nobody anything but a little fill.
+//!   and the rate is what destage lately dealt with while nothing but its devices held it up.
+//!   Above `target` commits are a little apart, so that each carries more behind its header. Where
+//!   more is offered than capacity takes, the fill settles at `target`, from either side and
+//!   without a swing, since dx/dt falls with x; where less is offered, nobody waits unless x is
+//!   above the ratio of the two. A pause of destage (a journal record, a checkpoint) costs nobody
+//!   anything but a little fill.
 //! - **No commit waits longer** than [`WAIT_MAX`] for this; at `full` appends stand still.
 //!
 //! All fills are in thousandths.

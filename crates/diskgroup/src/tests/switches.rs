@@ -115,7 +115,7 @@ const SOON: &[(&str, u64)] = &[
     ("fill_over_changes", 60),
     ("headers_beside_records", 20),
     ("trust_stale_headers", 15),
-    ("skip_header_invalidation", 120),
+    ("skip_header_invalidation", 300),
     ("free_held", 15),
     ("give_up_unasked", 15),
     ("give_up_unmarked", 15),
