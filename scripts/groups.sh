@@ -96,8 +96,6 @@ lost_capacity() {
   until_green beside
   rm "$device"
   until_out "$device"
-  until_green steady
-  until_yellow beside # an idle owner is told at the next renewal of its grant
   gabion disk replace "$device"
   until_green beside; until_green steady; until_green wide
   for host in 0 1 2; do
