@@ -30,7 +30,10 @@ unmount_all() {
 }
 
 end_step() {
-  for pid in $background; do kill "$pid" 2>/dev/null || true; done
+  # What runs in a shell function is a child of the shell in the background: it would go on alone, into the next step.
+  for pid in $background; do
+    pkill -P "$pid" || true; kill "$pid" 2>/dev/null || true; wait "$pid" 2>/dev/null || true
+  done
   unmount_all
 }
 
