@@ -43,6 +43,26 @@ pub(crate) async fn open_disk(env: &Env, path: &str) -> Result<Disk, GroupError>
     opened.map_err(device_error(path))
 }
 
+/// A capacity device, as its superblock says.
+pub(crate) struct OpenCapacity {
+    pub(crate) path: String,
+    pub(crate) disk: Disk,
+    pub(crate) superblock: Superblock,
+    /// Where its newest superblock is.
+    pub(crate) slot: usize,
+    pub(crate) layout: CapacityLayout,
+}
+
+/// Opens a capacity device of whatever group.
+pub(crate) async fn open_capacity(env: &Env, path: &str) -> Result<OpenCapacity, GroupError> {
+    let disk = open_disk(env, path).await?;
+    let (superblock, slot) = read_superblock(env, path, &disk, "capacity").await?;
+    let DeviceKind::Capacity(layout) = superblock.kind else {
+        return Err(GroupError::NotFormatted { device: path.to_owned(), wanted: "capacity" });
+    };
+    Ok(OpenCapacity { path: path.to_owned(), disk, superblock, slot, layout })
+}
+
 /// Opens a device to be formatted; refuses one that is not empty.
 pub(crate) async fn open_new(
     env: &Env,

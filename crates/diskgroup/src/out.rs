@@ -19,7 +19,7 @@
 //! none while it is out, for its chunk map is not known; on the media they stay what they are,
 //! copies of chunks that nobody changes.
 
-use crate::devices::{open_disk, read_superblock, write_superblock};
+use crate::devices::{OpenCapacity, open_capacity, write_superblock};
 use crate::group::DiskGroup;
 use crate::replace::{Rows, mark_partial};
 use crate::state::{CapacityDevice, Inner};
@@ -111,18 +111,14 @@ impl CapacityDevice {
     }
 }
 
-/// A capacity device of the group, as its superblock says.
-async fn open_capacity(
+/// Opens the capacity device of a group that has this id there.
+async fn open_own(
     env: &Env,
     path: &str,
     (id, group): (u64, GroupId),
 ) -> Result<(Disk, CapacityLayout), GroupError> {
-    let disk = open_disk(env, path).await?;
-    let (found, _) = read_superblock(env, path, &disk, "capacity").await?;
-    let DeviceKind::Capacity(layout) = found.kind else {
-        return Err(GroupError::NotFormatted { device: path.to_owned(), wanted: "capacity" });
-    };
-    if found.device != id || found.group != group {
+    let OpenCapacity { disk, superblock, layout, .. } = open_capacity(env, path).await?;
+    if superblock.device != id || superblock.group != group {
         return Err(GroupError::WrongGroup { device: path.to_owned() });
     }
     Ok((disk, layout))
@@ -148,7 +144,7 @@ pub(crate) async fn open_or_leave(
         if let Some(error) = left_out {
             return Err(error);
         }
-        let (disk, found) = open_capacity(env, path, (id, group)).await?;
+        let (disk, found) = open_own(env, path, (id, group)).await?;
         layout = found;
         if is_given_up {
             base::hit(base::Probe::DeviceCameBack);
@@ -299,6 +295,6 @@ impl DiskGroup {
         let Some(device) = inner.devices.get(at).filter(|device| device.is_out()) else {
             return false;
         };
-        open_capacity(&inner.env, &device.path, (device.id, inner.id)).await.is_ok()
+        open_own(&inner.env, &device.path, (device.id, inner.id)).await.is_ok()
     }
 }

@@ -10,8 +10,8 @@
 //! which the next attempt recognises.
 
 use crate::devices::{
-    device_error, format_capacity, init_cache, open_disk, open_new, read_superblock,
-    write_superblock,
+    OpenCapacity, device_error, format_capacity, init_cache, open_capacity, open_disk, open_new,
+    read_superblock, write_superblock,
 };
 use crate::group::DiskGroup;
 use crate::readback::hold;
@@ -19,9 +19,7 @@ use crate::recovery::newest_row;
 use crate::types::{CreateSizes, GroupError, GroupKind, GroupShape, GroupSpec, Structure};
 use base::{ComponentId, GroupId, Seat};
 use env::{Disk, Durability, Env};
-use format::{
-    CAPACITY_DEVICES_MAX, CapacityLayout, ComponentRow, DeviceKind, PAGE_SIZE, Superblock,
-};
+use format::{CAPACITY_DEVICES_MAX, CapacityLayout, ComponentRow, DeviceKind, PAGE_SIZE};
 
 const PAGE: u64 = PAGE_SIZE as u64;
 
@@ -32,33 +30,15 @@ pub struct Replaced {
     pub kept: u64,
 }
 
-/// A capacity device that stays.
-struct Kept {
-    path: String,
-    disk: Disk,
-    superblock: Superblock,
-    slot: usize,
-    layout: CapacityLayout,
-}
-
-impl Kept {
+impl OpenCapacity {
     fn rows(&self) -> Rows<'_> {
         let (disk, layout) = (&self.disk, &self.layout);
         Rows { path: &self.path, disk, device: self.superblock.device, layout }
     }
 }
 
-async fn open_kept(env: &Env, path: &str) -> Result<Kept, GroupError> {
-    let disk = open_disk(env, path).await?;
-    let (superblock, slot) = read_superblock(env, path, &disk, "capacity").await?;
-    let DeviceKind::Capacity(layout) = superblock.kind else {
-        return Err(GroupError::NotFormatted { device: path.to_owned(), wanted: "capacity" });
-    };
-    Ok(Kept { path: path.to_owned(), disk, superblock, slot, layout })
-}
-
 /// The id that a group gets. Devices of two ids: power failed while they got the second one.
-fn next_id(kept: &[Kept]) -> Result<GroupId, GroupError> {
+fn next_id(kept: &[OpenCapacity]) -> Result<GroupId, GroupError> {
     let ids = || kept.iter().map(|device| device.superblock.group.0);
     let (least, most) = (ids().min().unwrap_or(0), ids().max().unwrap_or(0));
     match most - least {
@@ -69,7 +49,7 @@ fn next_id(kept: &[Kept]) -> Result<GroupId, GroupError> {
 }
 
 /// Both slots, the older one first: one of them is whole at any time.
-async fn rename(env: &Env, device: &Kept, group: GroupId) -> Result<(), GroupError> {
+async fn rename(env: &Env, device: &OpenCapacity, group: GroupId) -> Result<(), GroupError> {
     let mut superblock = device.superblock;
     superblock.group = group;
     for slot in [1 - device.slot, device.slot] {
@@ -197,7 +177,7 @@ impl DiskGroup {
         }
         let mut kept = Vec::new();
         for path in &spec.capacity {
-            kept.push(open_kept(env, path).await?);
+            kept.push(open_capacity(env, path).await?);
         }
         let group = next_id(&kept)?;
         let cache = open_new(env, &spec.cache, sizes.map(|sizes| sizes.cache), wipe).await?;

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Devices that answer late or not at all: what is told of them, and when a group that stopped
-//! because of one is opened again.
-//!
-//! A device that did not answer and then does has failed nothing: opening its group again verifies
-//! what is there. So it is tried, a few times; one that goes on like that is left to a person.
+//! Devices that answer late or not at all: what is told of them. When a group that stopped because
+//! of one is opened again is for [`crate::outs`] to say.
 
 use crate::report::{ClassReport, LatencyReport};
 use crate::storage::Storage;
-use base::{Instant, Map};
+use base::Map;
 use diskgroup::{ClassLatency, DeviceHealth, DeviceLatency, DeviceRole, DeviceStatus};
 use env::Env;
 use std::time::Duration;
@@ -15,41 +12,16 @@ use tracing::{info, warn};
 
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Openings of one group within [`REOPEN_WITHIN`]: a path that fails over, a controller that is
-/// reset; more of them is a device that is dying.
-const REOPENS_MAX: usize = 3;
-const REOPEN_WITHIN: Duration = Duration::from_secs(3600);
 /// Names of volumes that are spelled out.
 const NAMES_MAX: usize = 3;
 
 /// Runs for ever.
 pub(crate) async fn run(env: Env, storage: Storage) {
     let mut known: Map<String, DeviceHealth> = Map::new();
-    let mut opened: Map<String, Vec<Instant>> = Map::new();
     loop {
         env.sleep(LOOK_EVERY).await;
         note_changes(&storage, &mut known);
-        for cache in answered(&storage) {
-            let times = opened.entry(cache.clone()).or_default();
-            times.retain(|at| env.now().since(*at) < REOPEN_WITHIN);
-            if times.len() >= REOPENS_MAX {
-                continue;
-            }
-            times.push(env.now());
-            info!(cache, "a device that did not answer has answered: its group is opened again");
-            base::hit(base::Probe::DeviceAnswered);
-            if let Err(error) = storage.open(&cache, None).await {
-                warn!(cache, %error, "a disk group does not open again");
-            }
-        }
     }
-}
-
-/// Cache devices of groups that stopped because a device did not answer, and would answer now.
-fn answered(storage: &Storage) -> Vec<String> {
-    let groups = storage.groups().into_iter();
-    let answered = groups.filter(|group| group.status().fenced.is_some() && group.has_answered());
-    answered.map(|group| group.cache_path().to_owned()).collect()
 }
 
 fn note_changes(storage: &Storage, known: &mut Map<String, DeviceHealth>) {

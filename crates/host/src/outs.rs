@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Capacity devices that fail or come back while this host runs.
+//! Devices that fail or come back while this host runs.
 //!
 //! A group that a capacity device fails is closed and opened without it: for the owners of what is
 //! on it that is a host that was started anew. Nothing of the device that the group's log holds is
@@ -7,8 +7,12 @@
 //! active: then others have all of it. What is not active becomes active by a resync alone, which
 //! needs the component.
 //!
+//! A group that stopped because a device did not answer is opened again once it does: nothing
+//! failed, and opening verifies what is there.
+//!
 //! Bounded: a device that failed is tried again only when an operator says so, or at the host's
-//! next start; those that went away without an error come and go [`REOPENINGS_MAX`] times an hour.
+//! next start; those that went away without an error come and go [`REOPENINGS_MAX`] times an hour,
+//! whatever of this they do. One that goes on like that is left to a person.
 
 use crate::storage::{AWAY_RETRY, Closed, Slot, State, Storage};
 use base::{Instant, Map, ObjectId, Set};
@@ -87,7 +91,7 @@ impl Storage {
                 let (failure, is_any_out) = (group.failure(), group.is_any_out());
                 drop(group);
                 match failure {
-                    Some(failure) => self.reopen_without(&cache, &failure).await,
+                    Some(failure) => self.go_on(&cache, &failure).await,
                     None if is_any_out => {
                         if let Some(active) = self.give_up_or_not(&cache, &directory).await {
                             self.have_owned(&tasks, &mut asked, active);
@@ -117,25 +121,40 @@ impl Storage {
         Some((slot, group))
     }
 
-    /// A capacity device failed: the group goes on with the others.
-    async fn reopen_without(&self, cache: &str, failure: &Failure) {
-        let DevicePlace::Capacity(at) = failure.device else { return };
+    /// A device failed: where it is a capacity device the group goes on with the others, and where
+    /// it did not answer but does now, with it.
+    async fn go_on(&self, cache: &str, failure: &Failure) {
         let _turn = self.0.turn.acquire(1).await;
         let Some((slot, group)) = self.open_slot(cache) else { return };
         let outs = group.out_devices();
         let is_same = group.failure().as_ref() == Some(failure);
+        let has_answered = group.has_answered();
         drop(group);
         let now = self.0.env.now();
         let others = slot.spec.capacity.len().saturating_sub(outs.len() + 1);
         let mut care = slot.care.clone();
-        if !is_same || others == 0 || care.is_strict || !care.may_reopen(now) {
+        if !is_same || !care.may_reopen(now) {
             return;
         }
-        if !failure.is_away {
-            let device = slot.spec.capacity.get(at).cloned().unwrap_or_default();
-            care.left_out.push((at, GroupError::Failed { device, text: failure.text.clone() }));
+        match failure.device {
+            DevicePlace::Capacity(at) if others > 0 && !care.is_strict => {
+                if !failure.is_away {
+                    let device = slot.spec.capacity.get(at).cloned().unwrap_or_default();
+                    let text = failure.text.clone();
+                    care.left_out.push((at, GroupError::Failed { device, text }));
+                }
+                let what = &failure.text;
+                warn!(cache, what, "a capacity device failed: the group goes on without it");
+            }
+            _ if has_answered => {
+                info!(
+                    cache,
+                    "a device that did not answer has answered: its group is opened again"
+                );
+                base::hit(base::Probe::DeviceAnswered);
+            }
+            _ => return,
         }
-        warn!(cache, what = failure.text, "a capacity device failed: the group goes on without it");
         self.reopen(slot, care).await;
     }
 
