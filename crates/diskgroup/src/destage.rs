@@ -23,7 +23,7 @@ use base::{
     BLOCK_SECTORS, BLOCK_SIZE, CHUNK_BLOCKS, CHUNK_SECTORS, CHUNK_SIZE, Instant, Lsn, Map, Quirk,
     SECTOR_SIZE, SectorRange, Set, crc32c,
 };
-use env::{Durability, Either, IoError, Slice, join, select};
+use env::{Durability, Either, IoError, Slice, join, join_all, select};
 use format::{Commit, Entry, EntryKind, Item};
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -278,10 +278,7 @@ async fn destage_segment(inner: &Rc<Inner>, segment: Segment) -> Result<(), Grou
         inner.state.borrow_mut().pace.finished(inner.env.now(), moves);
         let writes = batch.writes.iter().map(Vec::len).sum::<usize>();
         unpaid -= i64::try_from(writes).unwrap_or(0);
-        let mut written: Vec<BlockWrite> = Vec::new();
-        for device in 0..inner.devices.len() {
-            written.extend(write_batch(inner, device, &mut batch, &sources).await?);
-        }
+        let written = write_batch(inner, &mut batch, &sources).await?;
         let mut state = inner.state.borrow_mut();
         state.counters.destaged_blocks += written.len() as u64;
         if mutations.skip_forget {
@@ -377,28 +374,41 @@ async fn keep_marks(inner: &Inner, segment: u64) -> Result<(), GroupError> {
     Ok(())
 }
 
-/// Data, then the journal record, of one device (store rules 7 to 10).
+/// Data, then the journal record, of all devices side by side: none of them waits for another.
 async fn write_batch(
     inner: &Rc<Inner>,
-    device: usize,
     batch: &mut Batch,
     sources: &[Slice],
 ) -> Result<Vec<BlockWrite>, GroupError> {
-    let writes = std::mem::take(&mut batch.writes[device]);
+    let parts = std::mem::take(&mut batch.writes).into_iter().zip(std::mem::take(&mut batch.items));
+    let writing = parts.enumerate().map(|(device, part)| write_part(inner, device, part, sources));
+    let written = join_all(writing.collect()).await;
+    inner.end_updates();
+    let mut all = Vec::new();
+    for written in written {
+        all.append(&mut written?);
+    }
+    inner.env.linger(Quirk::DestageLingersOnJournal).await;
+    Ok(all)
+}
+
+/// The part of one device (store rules 7 to 10).
+async fn write_part(
+    inner: &Rc<Inner>,
+    device: usize,
+    (writes, mut items): (Vec<BlockWrite>, Vec<Item>),
+    sources: &[Slice],
+) -> Result<Vec<BlockWrite>, GroupError> {
     if inner.options.mutations.journal_before_data {
-        let mut items = std::mem::take(&mut batch.items[device]);
         items.extend(writes.iter().map(BlockWrite::item));
         if !items.is_empty() {
             add_watermarks(inner, device, &mut items);
             inner.journal(device, &items).await?;
         }
-        let done = write_data(inner, device, writes, sources).await;
-        inner.end_updates();
-        return done;
+        return write_data(inner, device, writes, sources).await;
     }
     let done = write_data(inner, device, writes, sources).await?;
     inner.env.linger(Quirk::DestageLingersOnData).await;
-    let mut items = std::mem::take(&mut batch.items[device]);
     add_emptied(inner, device, &mut items).await?;
     items.extend(done.iter().map(BlockWrite::item));
     if !items.is_empty() {
@@ -408,8 +418,6 @@ async fn write_batch(
         }
         inner.journal(device, &items).await?;
     }
-    inner.end_updates();
-    inner.env.linger(Quirk::DestageLingersOnJournal).await;
     Ok(done)
 }
 

@@ -154,7 +154,7 @@ impl DiskGroup {
                 let is_same = old.row.object == object && old.row.sectors == sectors;
                 return if is_same { Ok(()) } else { Err(GroupError::Exists { component: id }) };
             }
-            let Some((device, place)) = inner.roomiest(&state.capacity, percent) else {
+            let Some((device, place)) = inner.roomiest(&state, percent) else {
                 return Err(GroupError::Full { free: 0 });
             };
             let free = state.capacity[device].available();

@@ -11,7 +11,7 @@ use crate::group::DiskGroup;
 use crate::latency::DeviceLatency;
 use crate::state::{Inner, State};
 use crate::types::GroupError;
-use base::{CHUNK_SIZE, ComponentId, ObjectId};
+use base::{CHUNK_SECTORS, CHUNK_SIZE, ComponentId, ObjectId};
 use format::CapacityLayout;
 use std::cmp::Reverse;
 
@@ -136,26 +136,39 @@ impl CapacityState {
 }
 
 impl Inner {
-    /// The device with the most room among those with a free row and less than so many percent
-    /// taken, and the row.
-    pub(crate) fn roomiest(
-        &self,
-        capacity: &[CapacityState],
-        percent: Option<u8>,
-    ) -> Option<(usize, usize)> {
+    /// The device on which most is likely to stay free, among those with a free row and less than so
+    /// many percent taken, and the row.
+    pub(crate) fn roomiest(&self, state: &State, percent: Option<u8>) -> Option<(usize, usize)> {
         let fits = |at: usize, c: &CapacityState| {
             let device = &self.devices[at];
             let taken = c.space(&device.layout, device.disk().info().size).taken_percent();
             percent.is_none_or(|percent| taken < u64::from(percent))
         };
-        let rooms = capacity.iter().enumerate().filter(|(at, c)| fits(*at, c));
+        let prospects = state.prospects();
+        let rooms = state.capacity.iter().enumerate().filter(|(at, c)| fits(*at, c));
         let free_row = |c: &CapacityState| c.rows.iter().position(|row| row.serial == 0);
-        let rooms = rooms.filter_map(|(at, c)| Some((c.available(), Reverse(at), free_row(c)?)));
+        let rooms = rooms.filter_map(|(at, c)| Some((prospects[at], Reverse(at), free_row(c)?)));
         rooms.max().map(|(_, Reverse(at), row)| (at, row))
     }
 }
 
 impl State {
+    /// Chunks of each device that are likely to stay free: its components are expected to take half
+    /// of what they may. By what is free now alone, thin components that are made one after the
+    /// other would all go to one device.
+    fn prospects(&self) -> Vec<i64> {
+        let signed = |chunks: u64| i64::try_from(chunks).unwrap_or(i64::MAX);
+        let free = self.capacity.iter().map(|capacity| signed(capacity.available()));
+        let mut prospects: Vec<i64> = free.collect();
+        for serial in self.components.serials() {
+            let Some(component) = self.components.get(serial) else { continue };
+            let most = component.row.sectors.div_ceil(CHUNK_SECTORS);
+            let known = u64::from(component.held) + component.promised();
+            prospects[component.device] -= signed(most.saturating_sub(known)) / 2;
+        }
+        prospects
+    }
+
     /// An entry in a segment of the log: where it is no data, space may come back with it.
     pub(crate) fn note_discard(&mut self, is_data: bool, segment: u64) {
         if !is_data {
@@ -237,6 +250,13 @@ impl DiskGroup {
     pub fn free_chunks(&self) -> u64 {
         let state = self.shared().state.borrow();
         state.capacity.iter().map(CapacityState::available).sum()
+    }
+
+    /// Chunks of its device with the most of them that are likely to stay free when the components
+    /// there have grown: where new ones go. Less than none where more was given away than there is.
+    #[must_use]
+    pub fn prospect(&self) -> i64 {
+        self.shared().state.borrow().prospects().into_iter().max().unwrap_or(i64::MIN)
     }
 
     /// Chunks that this component may still take: of its device, its own reserve included; 0 where

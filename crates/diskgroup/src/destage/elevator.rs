@@ -27,7 +27,8 @@ const SEGMENTS_MAX: usize = 8;
 const BYTES_MAX: usize = 32 << 20;
 /// In small rings so large a part of them.
 const RING_PART: u64 = 4;
-/// Of a chunk in the order of the sweep; the lower bits are the block.
+/// The sweep goes over all devices at once: where it is, is a part of each, in 2^32ths, and below
+/// these bits the block of a chunk.
 const CHUNK_BITS: u32 = 8;
 /// What capacity does not hold yet comes behind what it holds.
 const FRESH: u64 = 1 << 63;
@@ -92,8 +93,9 @@ impl Window {
             }
             let Some(component) = state.components.get(entry.serial) else { continue };
             let key = chunk_key(entry.serial, entry.range.start / CHUNK_SECTORS);
+            let chunks = u64::from(inner.devices[component.device].layout.chunks).max(1);
             let chunk = match state.chunks.base(key) {
-                Some(chunk) => (component.device as u64) << 40 | u64::from(chunk) << CHUNK_BITS,
+                Some(chunk) => ((u64::from(chunk) << 32) / chunks) << CHUNK_BITS,
                 None => FRESH | key << CHUNK_BITS,
             };
             segment.spots.extend(entry.range.blocks().map(|block| Spot {
@@ -183,10 +185,7 @@ async fn write_together(
     mut batch: Batch,
 ) -> Result<Vec<usize>, GroupError> {
     let sources: Vec<Slice> = segments.iter().map(|segment| segment.bytes.clone()).collect();
-    let mut written: Vec<BlockWrite> = Vec::new();
-    for device in 0..inner.devices.len() {
-        written.extend(write_batch(inner, device, &mut batch, &sources).await?);
-    }
+    let written = write_batch(inner, &mut batch, &sources).await?;
     let mut state = inner.state.borrow_mut();
     state.counters.destaged_blocks += written.len() as u64;
     for write in &written {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Latency and fill under a steady load before magnetic capacity, in virtual time.
 
-use super::scenarios::ONE;
 use super::*;
 use crate::CreateSizes;
 use env::{Fifo, Semaphore, TaskSet};
@@ -103,26 +102,32 @@ impl Outcome {
     }
 }
 
-/// A hybrid group whose volume is allocated whole.
+/// A hybrid group whose volume is allocated whole: an equal part of it on each magnetic device.
 struct Bench {
     env: Env,
     group: DiskGroup,
+    components: Vec<ComponentId>,
     lsn: std::cell::Cell<u64>,
     rng: RefCell<Rng>,
 }
 
 impl Bench {
-    async fn new(env: &Env, cache: u64) -> Rc<Self> {
+    async fn new(env: &Env, cache: u64, devices: usize) -> Rc<Self> {
         let sizes = CreateSizes { cache, capacity: 2 * VOLUME };
-        let (spec, kind) = (spec(1), GroupKind::HYBRID);
+        let (spec, kind) = (spec(devices), GroupKind::HYBRID);
         let formatted = DiskGroup::format_with(env, &spec, Some(sizes), false, GroupId(1), kind);
         formatted.await.expect("new files");
         let opened = DiskGroup::open(env, &spec, GroupOptions::default());
         let group = opened.await.expect("a new group");
-        group.create_component(ONE, ObjectId(9), VOLUME / 512).await.expect("a component");
-        group.set_active(ONE, true);
+        let components: Vec<_> = (1..=devices as u64).map(ComponentId).collect();
+        let sectors = VOLUME / 512 / devices as u64;
+        for (at, id) in components.iter().enumerate() {
+            group.create_component(*id, ObjectId(9), sectors).await.expect("a component");
+            group.set_active(*id, true);
+            assert_eq!(group.device_of(*id), Some(at), "thin ones do not all go to one device");
+        }
         let (lsn, rng) = (std::cell::Cell::new(1), RefCell::new(Rng::new(5)));
-        let bench = Rc::new(Self { env: env.clone(), group, lsn, rng });
+        let bench = Rc::new(Self { env: env.clone(), group, components, lsn, rng });
         // A stream: it leaves behind how fast capacity is for that.
         for chunk in 0..VOLUME >> 20 {
             bench.write(chunk * 256, 256).await;
@@ -133,12 +138,14 @@ impl Bench {
 
     /// Writes so many blocks of zeros, which take no memory.
     fn write(&self, block: u64, count: u64) -> impl Future<Output = ()> + use<> {
-        let range = SectorRange::new(block * 8, count * 8);
+        let span = VOLUME / 4096 / self.components.len() as u64;
+        let component = self.components[(block / span) as usize];
+        let range = SectorRange::new(block % span * 8, count * 8);
         let payload = self.env.pool().zeroed(range.bytes() as usize).freeze();
         let crcs = wire::crcs_of(range, &payload);
         let lsn = Lsn::new(Term(1), self.lsn.replace(self.lsn.get() + 1));
         let append = Append {
-            component: ONE,
+            component,
             lsn,
             term: Term(1),
             range,
@@ -150,7 +157,7 @@ impl Bench {
         let (appended, group) = (self.group.append(append), self.group.clone());
         async move {
             appended.await.expect("a write");
-            group.advance_commit(ONE, lsn);
+            group.advance_commit(component, lsn);
         }
     }
 
@@ -228,7 +235,7 @@ fn runs(cache: u64, seconds: u64) -> Runs {
     let env = Env::new(Box::new(Machine::default()), Box::new(Fifo));
     let inner = env.clone();
     env.run(async move {
-        let bench = Bench::new(&inner, cache).await;
+        let bench = Bench::new(&inner, cache, 1).await;
         let over = bench.offer(Offer { rate: 3000, seconds, window: WINDOW }).await;
         over.print("3000 writes/s offered");
         let rate = (over.steady_rate() * 0.6) as u64;
@@ -278,4 +285,21 @@ fn latency_goes_by_the_offered_load_and_not_by_the_fill() {
 #[test]
 fn latency_goes_by_the_offered_load_and_not_by_the_fill_of_a_larger_buffer() {
     runs(1 << 30, 240).check(0.85);
+}
+
+#[test]
+fn magnetic_devices_do_not_wait_for_each_other() {
+    let rate = |devices: usize| {
+        let env = Env::new(Box::new(Machine::default()), Box::new(Fifo));
+        let inner = env.clone();
+        env.run(async move {
+            let bench = Bench::new(&inner, 256 << 20, devices).await;
+            let over = bench.offer(Offer { rate: 6000, seconds: 60, window: WINDOW }).await;
+            over.print(&format!("6000 writes/s offered to {devices}"));
+            assert!(over.pause_ms() < PAUSE_MAX_MS, "a pause of {} ms", over.pause_ms());
+            over.steady_rate()
+        })
+    };
+    let (one, four) = (rate(1), rate(4));
+    assert!(four > 2.5 * one, "one takes {one} writes/s, four take {four}");
 }

@@ -54,7 +54,7 @@ impl Replicas {
             return Err(Response::Failed { reason: Failure::Device });
         }
         let mut groups = self.disks.open();
-        groups.sort_by_key(|group| Reverse(group.free_chunks()));
+        groups.sort_by_key(|group| Reverse(group.prospect()));
         let mut reason = Failure::Full;
         for group in groups {
             let made = match admission {
