@@ -410,13 +410,8 @@ impl Inner {
 pub(crate) fn pages_touched(items: &[Item]) -> Vec<u32> {
     let mut pages: Vec<u32> = items
         .iter()
-        .filter_map(|item| match item {
-            Item::Allocate { chunk, .. }
-            | Item::Clear { chunk, .. }
-            | Item::Block { chunk, .. }
-            | Item::Unset { chunk, .. } => Some(page_of(*chunk).0),
-            Item::Free { .. } | Item::Watermark { .. } => None,
-        })
+        .filter(|item| !matches!(item, Item::Free { .. }))
+        .filter_map(|item| Some(page_of(item.chunk()?).0))
         .collect();
     pages.sort_unstable();
     pages.dedup();
@@ -427,20 +422,13 @@ impl State {
     /// Applies a durable item to map and checksums. Pages that hold the record already stay as they
     /// are; at run time none does.
     pub(crate) fn apply_item(&mut self, device: usize, item: &Item, sequence: u64) {
-        let (chunk, lsn) = match *item {
-            Item::Allocate { chunk, lsn, .. }
-            | Item::Clear { chunk, lsn }
-            | Item::Block { chunk, lsn, .. }
-            | Item::Unset { chunk, lsn, .. } => (chunk, lsn),
-            Item::Free { chunk } => (chunk, Lsn::ZERO),
-            Item::Watermark { serial, lsn } => {
-                if let Some(component) = self.components.get_mut(serial) {
-                    component.row.destaged = component.row.destaged.max(lsn);
-                    component.destaged_logged = component.destaged_logged.max(lsn);
-                }
-                return;
-            }
-        };
+        if let Item::Watermark { serial, lsn } = *item
+            && let Some(component) = self.components.get_mut(serial)
+        {
+            component.row.destaged = component.row.destaged.max(lsn);
+            component.destaged_logged = component.destaged_logged.max(lsn);
+        }
+        let Some(chunk) = item.chunk() else { return };
         self.apply_to_page(device, item, sequence, chunk);
         let capacity = &mut self.capacity[device];
         let meta = &mut capacity.map_meta[chunk as usize / MAP_PAGE_CHUNKS];
@@ -449,24 +437,16 @@ impl State {
         }
         meta.is_dirty = true;
         let entry = &mut capacity.map[chunk as usize];
-        entry.lsn = entry.lsn.max(lsn);
+        let before = *entry;
+        *entry = item.after(before);
         match *item {
-            Item::Allocate { serial, index, lsn, .. } => {
-                *entry = ChunkEntry { serial, index, lsn };
-                if !self.is_recovering {
-                    self.allocated(device, chunk, serial, index);
-                }
+            Item::Allocate { serial, index, .. } if !self.is_recovering => {
+                self.allocated(device, chunk, serial, index);
             }
-            Item::Free { .. } => {
-                let freed = std::mem::take(entry);
-                if !self.is_recovering && freed.serial != NO_COMPONENT {
-                    self.freed(device, chunk, freed);
-                }
+            Item::Free { .. } if !self.is_recovering && before.serial != NO_COMPONENT => {
+                self.freed(device, chunk, before);
             }
-            Item::Clear { .. }
-            | Item::Block { .. }
-            | Item::Unset { .. }
-            | Item::Watermark { .. } => {}
+            _ => {}
         }
         self.remember(device, chunk, item);
         if !self.is_recovering {
@@ -518,16 +498,9 @@ impl State {
         if sequence <= cached.page.applied {
             return;
         }
-        match *item {
-            Item::Allocate { .. } | Item::Clear { .. } => cached.page.clear(place),
-            Item::Block { block, crc, .. } => cached.page.set(place, usize::from(block), Some(crc)),
-            Item::Unset { block, .. } => {
-                cached.page.set(place, usize::from(block), None);
-                if cached.page.is_empty(place) {
-                    capacity.emptied.insert(chunk);
-                }
-            }
-            Item::Free { .. } | Item::Watermark { .. } => {}
+        item.apply(&mut cached.page, place);
+        if matches!(item, Item::Unset { .. }) && cached.page.is_empty(place) {
+            capacity.emptied.insert(chunk);
         }
     }
 

@@ -113,14 +113,8 @@ impl ReadCache {
 
     /// A durable item of the journal, in the step in which it is applied.
     fn apply(&mut self, device: usize, item: &Item) {
-        let (key, lines) = match *item {
-            Item::Allocate { chunk, .. }
-            | Item::Free { chunk }
-            | Item::Clear { chunk, .. }
-            | Item::Block { chunk, .. }
-            | Item::Unset { chunk, .. } => (key_of(device, chunk), &mut self.lines),
-            Item::Watermark { .. } => return,
-        };
+        let Some(chunk) = item.chunk() else { return };
+        let (key, lines) = (key_of(device, chunk), &mut self.lines);
         match *item {
             Item::Block { block, crc, .. } => lines.set_block(key, block, crc),
             Item::Unset { block, .. } => lines.unset_block(key, block),

@@ -398,14 +398,7 @@ fn find_later(
 /// Numbers in items against the device's geometry.
 fn check_items(inner: &Inner, device: usize, items: &[Item]) -> Result<(), GroupError> {
     let chunks = inner.devices[device].layout.chunks;
-    let is_sound = items.iter().all(|item| match item {
-        Item::Allocate { chunk, .. }
-        | Item::Free { chunk }
-        | Item::Clear { chunk, .. }
-        | Item::Block { chunk, .. }
-        | Item::Unset { chunk, .. } => *chunk < chunks,
-        Item::Watermark { .. } => true,
-    });
+    let is_sound = items.iter().filter_map(Item::chunk).all(|chunk| chunk < chunks);
     match is_sound {
         true => Ok(()),
         false => Err(GroupError::Corrupt {

@@ -136,8 +136,8 @@ impl CapacityState {
 }
 
 impl Inner {
-    /// The device on which most is likely to stay free, among those with a free row and less than so
-    /// many percent taken, and the row.
+    /// The device on which most is likely to stay free, among those with a free row and less than
+    /// so many percent taken, and the row.
     pub(crate) fn roomiest(&self, state: &State, percent: Option<u8>) -> Option<(usize, usize)> {
         let fits = |at: usize, c: &CapacityState| {
             let device = &self.devices[at];

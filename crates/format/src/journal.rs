@@ -2,7 +2,7 @@
 //! Records of a capacity device's journal (store rule 9).
 
 use crate::bytes::{Reader, Writer};
-use crate::{FormatError, PAGE_SIZE};
+use crate::{ChunkEntry, CrcPage, FormatError, PAGE_SIZE};
 use base::{Lsn, crc32c_append};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"GBJR");
@@ -64,6 +64,45 @@ pub enum Item {
         /// W.
         lsn: Lsn,
     },
+}
+
+impl Item {
+    /// The device chunk that it is about; a watermark is about none.
+    #[must_use]
+    pub fn chunk(&self) -> Option<u32> {
+        match *self {
+            Self::Allocate { chunk, .. }
+            | Self::Free { chunk }
+            | Self::Clear { chunk, .. }
+            | Self::Block { chunk, .. }
+            | Self::Unset { chunk, .. } => Some(chunk),
+            Self::Watermark { .. } => None,
+        }
+    }
+
+    /// What the chunk map says of its chunk afterwards.
+    #[must_use]
+    pub fn after(&self, before: ChunkEntry) -> ChunkEntry {
+        match *self {
+            Self::Allocate { serial, index, lsn, .. } => ChunkEntry { serial, index, lsn },
+            Self::Free { .. } => ChunkEntry::default(),
+            Self::Clear { lsn, .. } | Self::Block { lsn, .. } | Self::Unset { lsn, .. } => {
+                ChunkEntry { lsn: lsn.max(before.lsn), ..before }
+            }
+            Self::Watermark { .. } => before,
+        }
+    }
+
+    /// Makes the checksums of its chunk, the one at `place` of the page, what they are afterwards.
+    /// Those of a chunk that is free mean nothing.
+    pub fn apply(&self, page: &mut CrcPage, place: usize) {
+        match *self {
+            Self::Allocate { .. } | Self::Clear { .. } => page.clear(place),
+            Self::Block { block, crc, .. } => page.set(place, usize::from(block), Some(crc)),
+            Self::Unset { block, .. } => page.set(place, usize::from(block), None),
+            Self::Free { .. } | Self::Watermark { .. } => {}
+        }
+    }
 }
 
 /// A record: a header and items, zero-padded to whole pages.

@@ -257,14 +257,7 @@ impl Look<'_> {
                 let known = known.watermarks.entry(serial).or_default();
                 *known = lsn.max(*known);
             }
-            let (Item::Allocate { chunk, .. }
-            | Item::Free { chunk }
-            | Item::Clear { chunk, .. }
-            | Item::Block { chunk, .. }
-            | Item::Unset { chunk, .. }) = item
-            else {
-                continue; // a watermark
-            };
+            let Some(chunk) = item.chunk() else { continue };
             if chunk >= layout.chunks {
                 let name = Structure::Journal(record.sequence);
                 let what = format!("names chunk {chunk} of {}", layout.chunks);
@@ -272,13 +265,8 @@ impl Look<'_> {
                 continue;
             }
             if known.applied.get(chunk as usize / MAP_PAGE_CHUNKS) < Some(&record.sequence) {
-                match item {
-                    Item::Allocate { serial, index, lsn, .. } => {
-                        known.map[chunk as usize] = ChunkEntry { serial, index, lsn };
-                    }
-                    Item::Free { .. } => known.map[chunk as usize] = ChunkEntry::default(),
-                    _ => {}
-                }
+                let entry = &mut known.map[chunk as usize];
+                *entry = item.after(*entry);
             }
             let page = chunk / CRC_PAGE_CHUNKS as u32;
             known.items.entry(page).or_default().push((record.sequence, item));
@@ -312,7 +300,8 @@ impl Look<'_> {
             let mut page = page.unwrap_or_else(|| CrcPage::empty(number));
             for (sequence, item) in known.items.get(&number).into_iter().flatten() {
                 if *sequence > page.applied {
-                    apply_to(&mut page, item);
+                    let chunk = item.chunk().unwrap_or_default() as usize;
+                    item.apply(&mut page, chunk % CRC_PAGE_CHUNKS);
                 }
             }
             for chunk in held {
@@ -359,16 +348,4 @@ impl Look<'_> {
 
 fn map_offset(layout: &CapacityLayout, chunk: u32) -> u64 {
     layout.map_start + u64::from(chunk) / MAP_PAGE_CHUNKS as u64 * 2 * PAGE
-}
-
-fn apply_to(page: &mut CrcPage, item: &Item) {
-    let place = |chunk: u32| chunk as usize % CRC_PAGE_CHUNKS;
-    match *item {
-        Item::Allocate { chunk, .. } | Item::Clear { chunk, .. } => page.clear(place(chunk)),
-        Item::Block { chunk, block, crc, .. } => {
-            page.set(place(chunk), usize::from(block), Some(crc));
-        }
-        Item::Unset { chunk, block, .. } => page.set(place(chunk), usize::from(block), None),
-        Item::Free { .. } | Item::Watermark { .. } => {}
-    }
 }

@@ -6,7 +6,7 @@ use super::{ReadCache, key_of};
 use crate::capacity::page_of;
 use crate::state::{Inner, State};
 use crate::types::GroupError;
-use base::{Lsn, Map};
+use base::Map;
 use env::{Durability, Permit, Slice, join_all};
 use format::{ChunkEntry, Item, LineHeader, NO_COMPONENT, PAGE_SIZE};
 use std::rc::Rc;
@@ -146,14 +146,7 @@ impl After {
 fn chunks_after(state: &mut State, device: usize, items: &[Item]) -> Map<u32, After> {
     let mut all: Map<u32, After> = Map::new();
     for item in items {
-        let (chunk, lsn) = match *item {
-            Item::Allocate { chunk, lsn, .. }
-            | Item::Clear { chunk, lsn }
-            | Item::Block { chunk, lsn, .. }
-            | Item::Unset { chunk, lsn, .. } => (chunk, lsn),
-            Item::Free { chunk } => (chunk, Lsn::ZERO),
-            Item::Watermark { .. } => continue,
-        };
+        let Some(chunk) = item.chunk() else { continue };
         let entry = state.capacity[device].map[chunk as usize];
         let (number, place) = page_of(chunk);
         let page = state.capacity[device].page(number).map(|cached| &cached.page);
@@ -166,17 +159,11 @@ fn chunks_after(state: &mut State, device: usize, items: &[Item]) -> Map<u32, Af
         let new = After { entry, is_raised, is_allocated, is_changed };
         let after = all.entry(chunk).or_insert(new);
         after.is_changed |= !is_same;
-        match *item {
-            Item::Allocate { serial, index, lsn, .. } => {
-                after.entry = ChunkEntry { serial, index, lsn };
-                after.is_allocated = true;
-            }
-            Item::Free { .. } => after.entry = ChunkEntry::default(),
-            _ if lsn > after.entry.lsn => {
-                after.entry.lsn = lsn;
-                after.is_raised = true;
-            }
-            _ => {}
+        let before = after.entry;
+        after.entry = item.after(before);
+        match item {
+            Item::Allocate { .. } => after.is_allocated = true,
+            _ => after.is_raised |= after.entry.lsn > before.lsn,
         }
     }
     all
