@@ -290,7 +290,7 @@ impl Inner {
                 self.checkpoint(device).await?;
             }
             self.load_pages(device, &pages_touched(part)).await?;
-            let _headers = self.guard_headers(device, part).await?;
+            let guard = self.guard_headers(device, part).await?;
             let (offset, sequence, bytes, crc) = {
                 let state = self.state.borrow();
                 let journal = &state.capacity[device].journal;
@@ -331,7 +331,10 @@ impl Inner {
                 state.apply_item(device, item, sequence);
             }
             drop(state);
-            self.thaw_headers();
+            // Another device's record may be under way: what is frozen for it stays so.
+            if guard.is_some() {
+                self.thaw_headers();
+            }
         }
         Ok(())
     }

@@ -171,6 +171,7 @@ fn inner_of(
         log_kick: Notify::default(),
         destage_kick: Notify::default(),
         progress: Notify::default(),
+        pacing: Semaphore::new(1),
         table: Semaphore::new(1),
         summaries: env::TaskSet::default(),
         is_hybrid: label.read_cache.is_some(),

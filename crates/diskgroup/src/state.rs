@@ -105,6 +105,9 @@ pub(crate) struct Inner {
     pub(crate) destage_kick: Notify,
     /// A commit is durable, or the group is fenced.
     pub(crate) progress: Notify,
+    /// One device's destage at a time waits for the pace: what tells whether and how it waits is
+    /// one for the group.
+    pub(crate) pacing: Semaphore,
     /// One writer of table rows at a time.
     pub(crate) table: Semaphore,
     /// Summaries on their way.

@@ -180,6 +180,7 @@ async fn finish(
 
 /// Waits for the pace; appends that pause make it free.
 async fn wait_for_tokens(inner: &Inner) -> Result<(), GroupError> {
+    let _turn = inner.pacing.acquire(1).await;
     loop {
         let kick = inner.destage_kick.wait();
         inner.check_open()?;
