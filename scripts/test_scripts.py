@@ -49,6 +49,11 @@ class Parsing(unittest.TestCase):
         good.pause_ms, good.p99_us = 80, 8001
         self.assertEqual(bench.judge(case, good, 0.5)[1], "no")
         self.assertEqual(bench.judge(case, None, None)[1], "-")
+        case = next(case for case in bench.CASES if case.as_many_as)
+        self.assertTrue(any(other.name == case.as_many_as for other in bench.CASES))
+        self.assertEqual(bench.judge(case, good, None, good.iops)[1], "yes")
+        self.assertEqual(bench.judge(case, good, None, good.iops + 1)[1], "no")
+        self.assertEqual(bench.judge(case, good, None)[1], "-")
 
     def test_nbd_uris(self):
         self.assertEqual(nbd_client.parse("nbd+unix:///a.b?socket=/x/y.sock")[1:], ("/x/y.sock", "a.b"))

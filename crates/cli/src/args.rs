@@ -283,17 +283,9 @@ Its devices may be looked at and moved then; 'gabion group open' brings it back.
     },
 }
 
+/// What may be done with devices that come into use.
 #[derive(Args, Debug)]
-pub struct GroupCreateArgs {
-    /// The host, where there are several here
-    #[arg(long, value_name = "NAME")]
-    pub host: Option<String>,
-    /// Its cache device
-    #[arg(long, value_name = "DEVICE")]
-    pub cache: String,
-    /// A capacity device; one to seven
-    #[arg(long, required = true, value_name = "DEVICE")]
-    pub capacity: Vec<String>,
+pub struct NewDeviceArgs {
     /// Size of the device files to create where nothing stands at their paths
     #[arg(long, value_parser = parse_size, value_name = "SIZE")]
     pub create_files: Option<u64>,
@@ -306,20 +298,28 @@ pub struct GroupCreateArgs {
 }
 
 #[derive(Args, Debug)]
+pub struct GroupCreateArgs {
+    /// The host, where there are several here
+    #[arg(long, value_name = "NAME")]
+    pub host: Option<String>,
+    /// Its cache device
+    #[arg(long, value_name = "DEVICE")]
+    pub cache: String,
+    /// A capacity device; one to seven
+    #[arg(long, required = true, value_name = "DEVICE")]
+    pub capacity: Vec<String>,
+    #[command(flatten)]
+    pub new: NewDeviceArgs,
+}
+
+#[derive(Args, Debug)]
 pub struct AddDiskArgs {
     /// The group: its id, the first digits, or one of its devices
     pub group: String,
     /// The new device
     pub device: String,
-    /// Size of the device file to create where nothing stands at its path
-    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
-    pub create_files: Option<u64>,
-    /// Use a device that holds other data: it is lost
-    #[arg(long)]
-    pub wipe: bool,
-    /// Use devices that do not fit by what the system says of them: virtual disks lie
-    #[arg(long)]
-    pub ignore_device_kind: bool,
+    #[command(flatten)]
+    pub new: NewDeviceArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -417,15 +417,8 @@ pub struct JoinArgs {
     /// Capacity device of the disk group
     #[arg(long, value_name = "DEVICE")]
     pub capacity: Vec<String>,
-    /// Size of the devices' files to create where nothing stands at their path
-    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
-    pub create_files: Option<u64>,
-    /// Use devices that hold other data: it is lost
-    #[arg(long)]
-    pub wipe: bool,
-    /// Use devices that do not fit by what the system says of them: virtual disks lie
-    #[arg(long)]
-    pub ignore_device_kind: bool,
+    #[command(flatten)]
+    pub new: NewDeviceArgs,
     /// Part of the cache device of a hybrid cluster that keeps what is read
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=90), value_name = "PERCENT")]
     #[arg(default_value = "70")]

@@ -43,16 +43,16 @@ fn enrol(cli: &Cli, join: &JoinArgs, new: Option<ClusterKind>) -> Result<()> {
     }
     let driver = ring::RingDriver::new().context("io_uring is not available")?;
     let env = Env::new(Box::new(driver), Box::new(Fifo));
-    let sizes = join.create_files.map(|size| CreateSizes { cache: size, capacity: size });
+    let sizes = join.new.create_files.map(|size| CreateSizes { cache: size, capacity: size });
     let tuning = Tuning { read_cache_percent: join.read_cache_percent, ..Tuning::default() };
     let socket = join.run_dir.join("join.sock");
     let gateway = control::start_etcd_gateway(join.etcd.clone(), &socket)?;
     let directory = Address::Unix(socket.display().to_string());
     let kind = kind(&env, directory.clone(), new)?;
-    for group in groups.iter().filter(|_| !join.ignore_device_kind) {
+    for group in groups.iter().filter(|_| !join.new.ignore_device_kind) {
         check_devices(kind, group, &[])?;
     }
-    format_groups(&env, &groups, tuning.group_kind(kind), sizes, join.wipe)?;
+    format_groups(&env, &groups, tuning.group_kind(kind), sizes, join.new.wipe)?;
     let peer = format!("tcp:{}", std::net::SocketAddr::new(join.address, join.port));
     let (cluster, id) = register(&env, join, directory, &peer, new)?;
     drop(gateway);

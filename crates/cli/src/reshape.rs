@@ -82,9 +82,9 @@ pub fn create(cli: &Cli, args: &GroupCreateArgs) -> Result<()> {
     let command = Command::GroupCreate {
         cache: group.cache,
         capacity: group.capacity,
-        create_bytes: args.create_files,
-        wipe: args.wipe,
-        ignore_device_kind: args.ignore_device_kind,
+        create_bytes: args.new.create_files,
+        wipe: args.new.wipe,
+        ignore_device_kind: args.new.ignore_device_kind,
     };
     let made = ask(&place, &command)?;
     keep(&place)?;
@@ -103,9 +103,9 @@ pub fn add_disk(cli: &Cli, args: &AddDiskArgs) -> Result<()> {
     let command = Command::GroupExtend {
         group,
         device,
-        create_bytes: args.create_files,
-        wipe: args.wipe,
-        ignore_device_kind: args.ignore_device_kind,
+        create_bytes: args.new.create_files,
+        wipe: args.new.wipe,
+        ignore_device_kind: args.new.ignore_device_kind,
     };
     let extended = ask(&place, &command)?;
     keep(&place)?;

@@ -12,7 +12,7 @@
 //!
 //! Bounded: a device that failed is tried again only when an operator says so, or at the host's
 //! next start; those that went away without an error come and go [`REOPENINGS_MAX`] times an hour,
-//! whatever of this they do. One that goes on like that is left to a person.
+//! those that do not answer fewer. One that goes on like that is left to a person.
 
 use crate::storage::{AWAY_RETRY, Closed, Slot, State, Storage};
 use base::{Instant, Map, ObjectId, Set};
@@ -28,6 +28,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// A group is closed and opened again by itself so many times an hour.
 const REOPENINGS_MAX: usize = 8;
 const REOPENINGS_IN: Duration = Duration::from_secs(3600);
+/// After a device that did not answer only while it was opened less often: each time makes users
+/// wait for half a minute. A path that fails over, a controller that is reset; more of them is a
+/// device that is dying.
+const REOPENINGS_AFTER_SILENCE: usize = 3;
 /// A group whose write buffer is full of what a device needs that is out is closed after so long.
 const FULL_MAX: Duration = Duration::from_secs(10);
 /// Longest wait for the directory, and for an object that nobody owned to be owned.
@@ -55,11 +59,11 @@ impl Care {
         }
     }
 
-    fn may_reopen(&mut self, now: Instant) -> bool {
+    fn may_reopen(&mut self, now: Instant, most: usize) -> bool {
         while self.reopened.front().is_some_and(|at| now.since(*at) > REOPENINGS_IN) {
             self.reopened.pop_front();
         }
-        self.reopened.len() < REOPENINGS_MAX
+        self.reopened.len() < most
     }
 }
 
@@ -133,7 +137,7 @@ impl Storage {
         let now = self.0.env.now();
         let others = slot.spec.capacity.len().saturating_sub(outs.len() + 1);
         let mut care = slot.care.clone();
-        if !is_same || !care.may_reopen(now) {
+        if !is_same || !care.may_reopen(now, REOPENINGS_MAX) {
             return;
         }
         match failure.device {
@@ -146,7 +150,7 @@ impl Storage {
                 let what = &failure.text;
                 warn!(cache, what, "a capacity device failed: the group goes on without it");
             }
-            _ if has_answered => {
+            _ if has_answered && care.may_reopen(now, REOPENINGS_AFTER_SILENCE) => {
                 info!(
                     cache,
                     "a device that did not answer has answered: its group is opened again"
@@ -257,7 +261,8 @@ impl Storage {
             return Sight::Full;
         }
         let is_due = self.care_of(cache, |care| {
-            let is_due = now.since(care.looked_at) >= AWAY_RETRY && care.may_reopen(now);
+            let is_due = now.since(care.looked_at) >= AWAY_RETRY;
+            let is_due = is_due && care.may_reopen(now, REOPENINGS_MAX);
             care.looked_at = if is_due { now } else { care.looked_at };
             is_due
         });

@@ -104,6 +104,29 @@ impl Run {
         self.pass(0, 3000)
     }
 
+    /// A device of the owner, or of the replica, is hundreds of times slower for longer than it takes
+    /// to be called slow, whatever else fails then.
+    pub(crate) fn late_device(&mut self, roles: &Roles) -> Result<(), Violation> {
+        let host = if self.one_of(3) > 0 { roles.owner } else { roles.replica };
+        let device = self.any_device();
+        self.faults.add(Fault::SlowDisk);
+        let times = 200 << self.one_of(5);
+        self.disk_fault(host, &device, DiskFault::Slow(times));
+        self.pass(60_000, 150_000)?;
+        match self.one_of(4) {
+            0 => self.take_down_somehow(host),
+            1 => self.take_down_somehow(roles.rest_of(host)),
+            _ => {}
+        }
+        self.pass(0, 20_000)?;
+        self.boot_if_down(host);
+        self.boot_if_down(roles.rest_of(host));
+        self.pass(0, 20_000)?;
+        self.disk_fault(host, &device, DiskFault::Clear);
+        self.decisive();
+        self.pass(0, 5000)
+    }
+
     /// Content is damaged, on one host, where it is whole elsewhere.
     pub(crate) fn damage(&mut self, roles: &Roles) -> Result<(), Violation> {
         let host = if self.one_of(2) == 0 { roles.owner } else { roles.replica };

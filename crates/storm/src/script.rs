@@ -53,6 +53,7 @@ impl Run {
             Story::Trimmed => self.trimmed(&roles),
             Story::DyingDevice => self.dying_device(&roles),
             Story::DeviceOut => self.device_out(&roles),
+            Story::LateDevice => self.late_device(&roles),
             Story::Damage => self.damage(&roles),
             Story::RottenData => self.rotten_data(&roles),
             Story::LostDevice => self.lost_device(&roles),
@@ -480,7 +481,6 @@ impl Run {
         self.pass(100, if self.is_slow() { 60_000 } else { 8000 })
     }
 
-    /// One host is away for longer than any time-out.
     /// Long enough for what is discarded to leave the log, where nothing tells of it any more.
     fn trimmed(&mut self, roles: &Roles) -> Result<(), Violation> {
         self.take_down_somehow(roles.replica);
@@ -500,6 +500,7 @@ impl Run {
         self.shared.iter().for_each(|shared| shared.is_trimming.set(is_trimming));
     }
 
+    /// One host is away for longer than any time-out.
     fn long_absence(&mut self, roles: &Roles) -> Result<(), Violation> {
         let host = if self.one_of(3) == 0 { roles.owner } else { roles.replica };
         match self.one_of(3) {

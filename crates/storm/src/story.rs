@@ -59,6 +59,8 @@ base::named! {
         LossAfterReturn = "loss-after-return",
         /// One capacity device of a group with several fails or goes away, and comes back.
         DeviceOut = "device-out",
+        /// One device answers late for minutes: reads go elsewhere meanwhile.
+        LateDevice = "late-device",
         /// Beyond the contract: a device says that it flushed, and did not, and the power fails.
         LyingFlush = "lying-flush",
         /// Beyond the contract: clocks that are wrong by more than the protocol allows.
@@ -75,6 +77,7 @@ impl Story {
             Self::HandOverFault | Self::LostDevice | Self::RottenData | Self::Trimmed => Some(0),
             Self::LossAfterReturn => Some(100_000_000),
             Self::DeviceOut => Some(170_000_000),
+            Self::LateDevice => Some(180_000_000),
             _ => None,
         }
     }
