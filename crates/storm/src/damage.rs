@@ -104,8 +104,8 @@ impl Run {
         self.pass(0, 3000)
     }
 
-    /// A device of the owner, or of the replica, is hundreds of times slower for longer than it takes
-    /// to be called slow, whatever else fails then.
+    /// A device of the owner, or of the replica, is hundreds of times slower for longer than it
+    /// takes to be called slow, whatever else fails then.
     pub(crate) fn late_device(&mut self, roles: &Roles) -> Result<(), Violation> {
         let host = if self.one_of(3) > 0 { roles.owner } else { roles.replica };
         let device = self.any_device();
