@@ -383,11 +383,11 @@ async fn write_batch(
     let parts = std::mem::take(&mut batch.writes).into_iter().zip(std::mem::take(&mut batch.items));
     let writing = parts.enumerate().map(|(device, part)| write_part(inner, device, part, sources));
     let written = join_all(writing.collect()).await;
-    inner.end_updates();
     let mut all = Vec::new();
     for written in written {
         all.append(&mut written?);
     }
+    inner.end_updates();
     inner.env.linger(Quirk::DestageLingersOnJournal).await;
     Ok(all)
 }
