@@ -3,7 +3,7 @@
 //!
 //! It may lag. Whatever changes something reads the directory itself (rule 41).
 
-use base::{HostId, Map, ObjectId, Set, VolumeId};
+use base::{HostId, Map, ObjectId, SECTOR_SIZE, Set, VolumeId};
 use directory::{AliveRecord, Entry, HostRecord, ObjectRecord, VolumeRecord};
 use env::Notify;
 use std::cell::{Cell, RefCell};
@@ -131,6 +131,19 @@ impl View {
     /// All objects, by id.
     pub fn objects(&self) -> Vec<ObjectRecord> {
         self.0.objects.borrow().values().cloned().collect()
+    }
+
+    /// Bytes that the components on each host have when all of them are full.
+    pub fn placed_bytes(&self) -> Map<HostId, u64> {
+        let mut placed: Map<HostId, u64> = Map::new();
+        for object in self.0.objects.borrow().values() {
+            let bytes = object.sectors.saturating_mul(SECTOR_SIZE);
+            for component in &object.components {
+                let sum = placed.entry(component.host).or_default();
+                *sum = sum.saturating_add(bytes);
+            }
+        }
+        placed
     }
 
     /// The name of a host, or its number where its record is missing.

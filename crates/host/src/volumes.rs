@@ -144,15 +144,23 @@ impl Operations {
         ))
     }
 
+    /// The groups of live hosts. What a host has free it tells from time to time; what is placed on
+    /// it is known at once, so that volumes made in a row spread.
     fn candidates(&self) -> Vec<Candidate> {
         let hosts = self.view.hosts();
+        let placed = self.view.placed_bytes();
         let live = hosts.iter().filter_map(|host| Some((host, self.view.alive(host.id)?)));
         live.flat_map(|(host, alive)| {
             let share = host.groups.len().max(1) as u64;
+            let sizes = host.groups.iter().map(|group| group.capacity_bytes);
+            let capacity = sizes.fold(0, u64::saturating_add);
+            let used = capacity.saturating_sub(alive.free_bytes);
+            let placed = placed.get(&host.id).copied().unwrap_or(0);
             host.groups.iter().map(move |group| Candidate {
                 host: host.id,
                 group: group.id,
                 free_bytes: alive.free_bytes / share,
+                growth_bytes: placed.saturating_sub(used) / share,
             })
         })
         .collect()

@@ -3,8 +3,9 @@
 //! why not elsewhere. Pure.
 //!
 //! First form: every host is its own fault domain, the preferred host (where the volume is going to
-//! be used) comes first so that its I/O needs no hop, then the emptiest. Volumes are thin, so size
-//! does not count here; a group that is nearly full takes no new component.
+//! be used) comes first so that its I/O needs no hop, then the one on which most is likely to stay
+//! free. Volumes are thin: those that are there are expected to take half of what they still may. A
+//! group that is nearly full takes no new component.
 #![forbid(unsafe_code)]
 
 mod volume_spec;
@@ -12,6 +13,7 @@ mod volume_spec;
 pub use volume_spec::{FTT_MAX, NAME_MAX, SpecError, VOLUME_SIZE_MAX, VolumeSpec, check_name};
 
 use base::{GroupId, HostId};
+use std::cmp::Reverse;
 use thiserror::Error;
 
 /// Free bytes below which a group takes no new component: room for the map and for destage.
@@ -26,6 +28,17 @@ pub struct Candidate {
     pub group: GroupId,
     /// Unallocated capacity, bytes.
     pub free_bytes: u64,
+    /// What the components there may still take, bytes; may be more than is free.
+    pub growth_bytes: u64,
+}
+
+impl Candidate {
+    /// Bytes that are likely to stay free; below zero where more was given away than there is. By
+    /// what is free now alone, thin volumes that are made one after the other would all go to the
+    /// same hosts.
+    fn prospect(&self) -> i128 {
+        i128::from(self.free_bytes) - i128::from(self.growth_bytes / 2)
+    }
 }
 
 /// Why a policy cannot be placed.
@@ -62,7 +75,7 @@ pub fn place(
     let needed = usize::from(ftt) + 1;
     let has_room = |c: &Candidate| c.free_bytes >= GROUP_FREE_MIN && !refused.contains(&c.host);
     let mut order: Vec<Candidate> = candidates.iter().copied().filter(has_room).collect();
-    order.sort_by_key(|c| (Some(c.host) != preferred, u64::MAX - c.free_bytes, c.host, c.group));
+    order.sort_by_key(|c| (Some(c.host) != preferred, Reverse(c.prospect()), c.host, c.group));
     let mut chosen: Vec<Candidate> = Vec::with_capacity(needed);
     for candidate in order {
         if chosen.iter().all(|c| c.host != candidate.host) {
@@ -86,7 +99,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn candidate(host: u32, group: u64, free_mib: u64) -> Candidate {
-        Candidate { host: HostId(host), group: GroupId(group), free_bytes: free_mib << 20 }
+        let free_bytes = free_mib << 20;
+        Candidate { host: HostId(host), group: GroupId(group), free_bytes, growth_bytes: 0 }
     }
 
     #[test]
@@ -102,6 +116,20 @@ mod tests {
             hosts(3, None),
             Err(PlacementError::TooFewHosts { ftt: 3, needed: 4, found: 3, too_full: vec![] })
         );
+    }
+
+    #[test]
+    fn thin_volumes_spread_before_anything_is_written() {
+        let mut all = [candidate(1, 10, 900), candidate(2, 20, 900), candidate(3, 30, 880)];
+        let mut taken = [0; 4];
+        for _ in 0..30 {
+            for chosen in place(1, Some(HostId(1)), &all, &[]).expect("room") {
+                let at = all.iter().position(|c| c.host == chosen.host).expect("one of them");
+                all[at].growth_bytes += 100 << 20;
+                taken[at] += 1;
+            }
+        }
+        assert_eq!(taken, [30, 15, 15, 0], "more than there is at the end");
     }
 
     #[test]

@@ -104,6 +104,7 @@ fn volume_spec_of(input: &[u8]) {
             host: base::HostId(from.u8().into()),
             group: base::GroupId(from.u64()),
             free_bytes: from.edge(),
+            growth_bytes: from.edge(),
         })
         .collect();
     let text = String::from_utf8_lossy(from.rest());
