@@ -25,9 +25,12 @@ work() {
   verifier load --uri "$(uri steady 0)" --state "$area/state" --seconds 8 --depth 4 >"$area/load.json" & load=$!
   background="$load"
   sleep 1
-  "$1"
+  # The load ends and saves what it knows also where the step fails: the next step goes on from there.
+  local code
+  set +e; ( set -e; "$1" ); code=$?; set -e
   wait "$load" || { cat "$area/load.json"; say "I/O failed"; return 1; }
   background=""
+  [ "$code" -eq 0 ] || return "$code"
   verifier check --uri "$(uri steady 1)" --state "$area/state"
   say "note: longest stall $(field "it['longest_stall_ms']" <"$area/load.json") ms"
 }

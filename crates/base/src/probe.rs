@@ -18,6 +18,8 @@ crate::named! {
         DeviceCameBack = "device-came-back",
         /// Destage stood still for a device that is out.
         DestageHeld = "destage-held",
+        /// A device of a group that was closed was in use for a moment longer.
+        DeviceLetGoLate = "device-let-go-late",
         /// Appends waited for room.
         LogPressed = "log-pressed",
         /// An append did not fit the commit under composition.

@@ -17,105 +17,22 @@ use diskgroup::{
     ComponentInfo, CreateSizes, DiskGroup, GroupError, GroupKind, GroupOptions, GroupSpec,
     Tolerance,
 };
-use env::{Env, IoError, Notify, Semaphore, Task, join_all};
+use env::{Env, IoError, Notify, OpenDisk, Semaphore, Task, join_all};
 use object::Objects;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
-use thiserror::Error;
 use tracing::{info, warn};
+
+mod error;
+
+pub use error::{Closed, StorageError};
 
 /// Longest wait for devices that somebody has open, and between two attempts.
 const BUSY_MAX: Duration = Duration::from_secs(5);
 const BUSY_RETRY: Duration = Duration::from_millis(50);
 /// Between two attempts to open groups whose devices are away.
 pub(crate) const AWAY_RETRY: Duration = Duration::from_secs(10);
-
-/// Why a disk group did not do what was asked.
-#[derive(Debug, Error)]
-pub enum StorageError {
-    /// no such group
-    #[error("{host} has no disk group '{wanted}': see 'gabion group list'")]
-    Unknown {
-        /// This host.
-        host: String,
-        /// As it was asked for.
-        wanted: String,
-    },
-    /// a beginning of several ids
-    #[error("several disk groups of {host} begin with '{wanted}': give more digits")]
-    Ambiguous {
-        /// This host.
-        host: String,
-        /// As it was asked for.
-        wanted: String,
-    },
-    /// it serves
-    #[error("the disk group of {cache} is open and takes writes: nothing to be done")]
-    IsOpen {
-        /// Its cache device.
-        cache: String,
-    },
-    /// it does not serve
-    #[error(
-        "the disk group of {cache} is out of service: what is on it is not known; next: \
-         'gabion group open {cache}'"
-    )]
-    IsClosed {
-        /// Its cache device.
-        cache: String,
-    },
-    /// it holds data
-    #[error(
-        "the disk group of {cache} holds {components} components: delete their volumes first \
-         ('gabion group show {cache}')"
-    )]
-    NotEmpty {
-        /// Its cache device.
-        cache: String,
-        /// How many.
-        components: usize,
-    },
-    /// what is on a device of it is not known
-    #[error(
-        "a capacity device of the disk group of {cache} is out, and what is on it is not known: \
-         put it back or replace it first ('gabion group show {cache}')"
-    )]
-    DeviceOut {
-        /// Its cache device.
-        cache: String,
-    },
-    /// a device of another group
-    #[error("{0} is a device of a disk group of this host already: see 'gabion disk list'")]
-    Taken(String),
-    /// a limit
-    #[error("{what} has {most} {things} at most")]
-    TooMany {
-        /// What has them.
-        what: &'static str,
-        /// How many.
-        most: usize,
-        /// Of what.
-        things: &'static str,
-    },
-    /// the devices
-    #[error("{0}")]
-    Group(#[from] GroupError),
-}
-
-/// Why a group is out of service.
-#[derive(Clone, Debug, Error)]
-pub enum Closed {
-    /// an operator closed it
-    #[error("closed by an operator")]
-    Asked,
-    /// it is being opened, closed or extended
-    #[error("being opened or closed")]
-    Changing,
-    /// it does not open
-    #[error("{0}")]
-    Failed(#[from] GroupError),
-}
 
 /// A group that serves, and who scrubs it.
 #[derive(Clone)]
@@ -338,7 +255,8 @@ impl Storage {
         }
     }
 
-    /// Takes a group out of service. Its devices are free soon after.
+    /// Takes a group out of service. Its devices are free when this returns, but for one that does
+    /// not answer.
     ///
     /// # Errors
     /// [`StorageError`] of the search; [`StorageError::IsClosed`].
@@ -349,8 +267,9 @@ impl Storage {
             self.0.set(&slot.spec, &slot.spec, State::closed(Closed::Asked));
             return Ok(());
         };
-        self.0.stop(&slot, Closed::Asked).await;
-        info!(cache = slot.spec.cache, "a disk group was closed");
+        drop(self.0.stop(&slot, Closed::Asked).await);
+        let spec = self.0.let_go(slot).await;
+        info!(cache = spec.cache, "a disk group was closed");
         self.0.changed.notify();
         Ok(())
     }
@@ -440,11 +359,12 @@ impl Storage {
             self.0.start(&slot.spec, &slot.spec).await?;
             return Err(error);
         }
-        self.0.slots.borrow_mut().retain(|other| other.spec.cache != slot.spec.cache);
+        let spec = self.0.wait_until_free(slot.spec).await;
+        self.0.slots.borrow_mut().retain(|other| other.spec.cache != spec.cache);
         self.0.objects.forget_group();
         self.0.changed.notify();
-        info!(cache = slot.spec.cache, "a disk group was removed");
-        Ok(slot.spec)
+        info!(cache = spec.cache, "a disk group was removed");
+        Ok(spec)
     }
 
     /// Adds an empty capacity device to a group: for a moment it is out of service.
@@ -469,14 +389,14 @@ impl Storage {
             return Err(StorageError::IsClosed { cache: slot.spec.cache });
         };
         drop(self.0.stop(&slot, Closed::Changing).await);
-        drop(slot.state);
-        let mut spec = slot.spec.clone();
+        let old = self.0.let_go(slot).await;
+        let mut spec = old.clone();
         spec.capacity.push(path.to_owned());
         if let Err(error) = DiskGroup::add_capacity(&self.0.env, &spec, size, wipe).await {
-            self.0.start(&slot.spec, &slot.spec).await?;
+            self.0.start(&old, &old).await?;
             return Err(error.into());
         }
-        self.0.start(&slot.spec, &spec).await?;
+        self.0.start(&old, &spec).await?;
         Ok(spec)
     }
 
@@ -543,6 +463,27 @@ impl Inner {
         // A device that does not answer keeps it busy: opening it says so.
         let _ = self.env.timeout(BUSY_MAX, group.close()).await;
         Some(group)
+    }
+
+    /// Waits until the devices of a group that was stopped are free: what was in flight when it was
+    /// closed must have ended. One that does not answer is waited for no longer than others.
+    async fn let_go(&self, slot: Slot) -> GroupSpec {
+        drop(slot.state);
+        self.wait_until_free(slot.spec).await
+    }
+
+    async fn wait_until_free(&self, spec: GroupSpec) -> GroupSpec {
+        let begun = self.env.now();
+        for path in std::iter::once(&spec.cache).chain(&spec.capacity) {
+            let options = OpenDisk { path: path.clone(), create: None };
+            while let Err(IoError::Busy) = self.env.open_disk(options.clone()).await
+                && self.env.now().since(begun) < BUSY_MAX
+            {
+                base::hit(base::Probe::DeviceLetGoLate);
+                self.env.sleep(BUSY_RETRY).await;
+            }
+        }
+        spec
     }
 
     /// Opens a group that is out of service.

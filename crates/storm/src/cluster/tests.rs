@@ -3,7 +3,7 @@
 
 use super::*;
 use diskgroup::GroupOptions;
-use host::{GroupDetail, SpaceReport, StatusReport};
+use host::{GroupDetail, SpaceReport, StatusReport, VolumeReport};
 use object::ObjectOptions;
 use sim::DiskFault;
 use std::time::Duration;
@@ -55,9 +55,21 @@ impl Cluster {
     }
 
     fn create(&self, name: &str, mib: u64, reserve_percent: u8) -> Result<(), String> {
-        let (name, size_bytes) = (name.to_owned(), mib * MIB);
-        let create = Command::VolumeCreate { name, size_bytes, ftt: 2, reserve_percent };
-        self.ask(0, create).map(drop)
+        self.create_on(3, name, mib, reserve_percent).map(drop)
+    }
+
+    /// Names of the hosts that got the volume's copies.
+    fn create_on(
+        &self,
+        hosts: u8,
+        name: &str,
+        mib: u64,
+        reserve_percent: u8,
+    ) -> Result<Vec<String>, String> {
+        let (name, size_bytes, ftt) = (name.to_owned(), mib * MIB, hosts - 1);
+        let create = Command::VolumeCreate { name, size_bytes, ftt, reserve_percent };
+        let made: VolumeReport = serde_json::from_value(self.ask(0, create)?).expect("a volume");
+        Ok(made.components.into_iter().map(|component| component.host).collect())
     }
 
     fn status(&self, index: usize) -> StatusReport {
@@ -133,6 +145,19 @@ fn a_full_cluster_says_so_keeps_its_promises_and_takes_what_is_given_back() {
     cluster.ask(0, all).expect("deletion always works");
     cluster.world.run_for(SETTLE);
     cluster.create("more", 1, 0).expect("there is room again");
+}
+
+#[test]
+fn thin_volumes_spread_over_hosts_before_anything_is_written() {
+    let cluster = start(8);
+    let mut seconds = [0; 2];
+    for number in 0..6 {
+        let hosts = cluster.create_on(2, &format!("vm{number}"), 40, 0).expect("there is room");
+        assert!(hosts.contains(&"host1".to_owned()), "where it is made: {hosts:?}");
+        let found = ["host2", "host3"].map(|host| u32::from(hosts.contains(&host.to_owned())));
+        seconds = [seconds[0] + found[0], seconds[1] + found[1]];
+    }
+    assert_eq!(seconds, [3, 3]);
 }
 
 #[test]
@@ -388,6 +413,36 @@ fn reads_leave_a_slow_device_and_its_state_says_why() {
     let took = cluster.until_device(0, "capacity0.0", "ok");
     assert!((90..200).contains(&took), "{took} s");
     assert!(cluster.status(0).groups[0].attention.is_empty());
+}
+
+#[test]
+fn a_group_is_extended_while_its_devices_are_busy() {
+    let cluster = start(12);
+    cluster.create("db", 64, 0).expect("there is room");
+    for device in ["cache0", "capacity0.0"] {
+        cluster.fault(0, device, DiskFault::Slow(30));
+    }
+    let env = cluster.world.env(cluster.machines[0].key).expect("it runs");
+    let device = cluster.node(0).expect("it runs").exports().attach("db").expect("a volume");
+    let load = |part: u64| {
+        let (inner, device) = (env.clone(), device.clone());
+        env.spawn("load", async move {
+            for at in 0_u64.. {
+                let mut block = inner.buf(4096);
+                block.fill(9);
+                let offset = (at * 8 + part) * 7 * 4096 % (64 * MIB);
+                device.write(offset, block.freeze()).await.expect("a write");
+            }
+        })
+    };
+    let _load: Vec<env::Task> = (0..8).map(load).collect();
+    for number in 1..6 {
+        cluster.world.run_for(Duration::from_secs(3));
+        let (group, device) = ("cache0".to_owned(), format!("capacity0.{number}"));
+        let (create_bytes, wipe, ignore_device_kind) = (Some(64 * MIB), false, false);
+        let extend = Command::GroupExtend { group, device, create_bytes, wipe, ignore_device_kind };
+        cluster.ask(0, extend).unwrap_or_else(|error| panic!("number {number}: {error}"));
+    }
 }
 
 #[test]
