@@ -332,7 +332,7 @@ impl Inner {
             }
             drop(state);
             // Another device's record may be under way: what is frozen for it stays so.
-            if guard.is_some() {
+            if guard.is_some() || self.options.mutations.thaw_for_others {
                 self.thaw_headers();
             }
         }

@@ -113,6 +113,8 @@ mutations! {
     fill_over_changes: "read cache 4",
     /// Headers may be written while a record is under way that changes their chunk and not its lsn.
     headers_beside_records: "read cache 7",
+    /// A record of one device thaws the headers that are frozen for a record of another.
+    thaw_for_others: "read cache 7",
     /// A line's header counts at opening whatever lsn its chunk has by now.
     trust_stale_headers: "read cache 6",
     /// Headers stay where a record changes a chunk and not its lsn.

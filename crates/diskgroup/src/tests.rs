@@ -21,6 +21,7 @@ use std::time::Duration;
 
 mod campaign;
 mod changed;
+mod check;
 mod faults;
 mod head;
 mod inspect;

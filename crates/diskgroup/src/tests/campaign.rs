@@ -7,6 +7,7 @@
 //! little later the process is killed or the power fails. After a power failure the capacity
 //! devices are also looked at alone, with an empty log, as if the cache device was lost.
 
+use super::check::{check_all, check_capacity};
 use super::load::{Load, load};
 use super::oracle::Oracle;
 use super::*;
@@ -23,6 +24,8 @@ pub(super) struct Setup {
     is_hybrid: bool,
     /// Each component on a device of its own, as far as there are some.
     pub(super) is_spread: bool,
+    /// One life in so many ends with a close.
+    closes: u64,
     load: Load,
 }
 
@@ -35,6 +38,7 @@ impl Setup {
             is_file: rng.below(2) == 0,
             is_hybrid: false,
             is_spread: false,
+            closes: 4,
             load: Load::draw(rng),
         }
     }
@@ -109,6 +113,8 @@ pub(super) struct Signs {
     pub(super) may_be_bad: Cell<bool>,
     /// What is read may be older than it should be.
     pub(super) may_be_stale: Cell<bool>,
+    /// The group is closed, or about to be.
+    pub(super) is_closing: Cell<bool>,
     /// Appends can only fail from now on.
     pub(super) is_fenced: Cell<bool>,
     /// Why it did not open, where that may be.
@@ -136,6 +142,8 @@ pub(super) struct Case {
     copies: u64,
     pub(super) oracle: Rc<RefCell<Oracle>>,
     pub(super) rng: Rng,
+    /// Which lives end with a close: drawn apart.
+    closings: Rng,
     pub(super) setup: Setup,
     mutations: Mutations,
     pub(super) signs: Rc<Signs>,
@@ -163,12 +171,22 @@ impl Case {
 
     /// A group of two or three devices with components on each.
     pub(super) fn spread(seed: u64, mutations: Mutations) -> Self {
+        let (rng, setup) = Self::drawn_spread(seed);
+        Self::of(seed, mutations, rng, setup)
+    }
+
+    /// As `spread`, a hybrid group whatever the seed says, and closed at the end of each life.
+    pub(super) fn hybrid_spread(seed: u64, mutations: Mutations) -> Self {
+        let (rng, setup) = Self::drawn_spread(seed);
+        Self::of(seed, mutations, rng, Setup { is_hybrid: true, closes: 1, ..setup })
+    }
+
+    fn drawn_spread(seed: u64) -> (Rng, Setup) {
         let mut rng = Rng::stream(seed, 7);
         let drawn = Setup::draw(&mut rng);
         let mut more = Rng::stream(seed, 9);
         let (devices, is_hybrid) = (2 + more.below(2) as usize, more.below(2) == 0);
-        let setup = Setup { devices, is_hybrid, is_spread: true, ..drawn };
-        Self::of(seed, mutations, rng, setup)
+        (rng, Setup { devices, is_hybrid, is_spread: true, ..drawn })
     }
 
     fn of(seed: u64, mutations: Mutations, mut rng: Rng, setup: Setup) -> Self {
@@ -211,6 +229,7 @@ impl Case {
             copies: 0,
             oracle,
             rng,
+            closings: Rng::stream(seed, 10),
             setup,
             mutations,
             signs,
@@ -366,6 +385,23 @@ impl Case {
         }
     }
 
+    /// Before some lives end the group is closed in order, in the middle of its load.
+    fn close_sometimes(&mut self) {
+        if self.closings.below(self.setup.closes) > 0 {
+            return;
+        }
+        let group = self.signs.group.borrow().clone().expect("it is open");
+        let env = self.world.env(self.host).expect("it runs");
+        self.signs.is_closing.set(true);
+        let is_closed = Rc::new(Cell::new(false));
+        let closed = Rc::clone(&is_closed);
+        let _task = env.spawn("close", async move {
+            group.close().await;
+            closed.set(true);
+        });
+        assert!(self.world.run_until(HOUR, || is_closed.get()), "closing ends");
+    }
+
     /// The life ends. After a power loss capacity is sometimes looked at alone.
     pub(super) fn end(&mut self) {
         let group = self.signs.group.borrow_mut().take();
@@ -396,6 +432,7 @@ impl Case {
         for _ in 0..5 {
             self.begin();
             self.run_to_a_moment();
+            self.close_sometimes();
             self.end();
         }
         self.begin();
@@ -472,107 +509,4 @@ async fn new_cache(
     shape: GroupShape,
 ) -> Result<crate::Replaced, GroupError> {
     DiskGroup::replace_cache_with(env, spec, None, true, shape).await
-}
-
-/// A range as a whole, or, where that fails, block by block.
-async fn read_finely(
-    group: &DiskGroup,
-    id: ComponentId,
-    range: SectorRange,
-) -> Vec<(SectorRange, Result<crate::ReadData, GroupError>)> {
-    let whole = group.read(id, range).await;
-    if whole.is_ok() {
-        return vec![(range, whole)];
-    }
-    let mut parts = Vec::new();
-    for part in range.split_at_multiples(8) {
-        parts.push((part, group.read(id, part).await));
-    }
-    parts
-}
-
-async fn check_capacity(group: &DiskGroup, oracle: &RefCell<Oracle>) {
-    for component in 0..COMPONENTS as usize {
-        let id = ComponentId(component as u64 + 1);
-        let info = group.component(id).expect("components are on capacity");
-        assert!(info.partial, "component {component} does not say what it lost");
-        let watermark = info.destaged;
-        let told = oracle.borrow().told[component];
-        assert!(watermark <= told, "W {watermark:?} beyond K {told:?}");
-        for range in SectorRange::new(0, SECTORS).split_at_multiples(base::CHUNK_SECTORS) {
-            for (part, read) in read_finely(group, id, range).await {
-                let oracle = oracle.borrow();
-                match read {
-                    Ok(read) => {
-                        for (at, bytes) in (part.start..).zip(read.payload.chunks(512)) {
-                            oracle.check_alone(component, at, watermark, bytes);
-                        }
-                    }
-                    // A batch that was under way is torn: STORE.md section 8 (d).
-                    Err(GroupError::BadCrc { .. }) => {
-                        let is_beyond = oracle.is_beyond(component, part, watermark);
-                        assert!(is_beyond, "capacity alone, {component} {part:?} is bad");
-                    }
-                    Err(error) => panic!("capacity alone: {error}"),
-                }
-            }
-        }
-    }
-}
-
-/// Reads everything, checks it, and takes what is found for what is there.
-async fn check_all(group: &DiskGroup, oracle: &RefCell<Oracle>, signs: &Signs) {
-    for component in 0..COMPONENTS as usize {
-        let id = ComponentId(component as u64 + 1);
-        let Some(info) = group.component(id) else {
-            assert!(group.is_any_out(), "components are durable");
-            continue;
-        };
-        if info.partial {
-            super::out::check_partial(group, oracle, signs, component).await;
-            continue;
-        }
-        assert!(!signs.losses.is_sure(component), "what was dropped of {component} is not told");
-        for range in SectorRange::new(0, SECTORS).split_at_multiples(base::CHUNK_SECTORS) {
-            for (part, read) in read_finely(group, id, range).await {
-                let mut oracle = oracle.borrow_mut();
-                match read {
-                    Ok(read) => {
-                        assert!(wire::verify(part, &read.crcs, &read.payload), "checksums");
-                        let lows = oracle.lows(component, part);
-                        oracle.check(component, part, &lows, &read.payload);
-                        oracle.settle(component, part, &read.payload);
-                    }
-                    Err(error) => {
-                        let is_named = is_damage(&error) && signs.may_be_bad.get();
-                        assert!(is_named, "component {component} {part:?}: {error}");
-                        signs.bad.borrow_mut().push((component, part));
-                    }
-                }
-            }
-        }
-        let mut oracle = oracle.borrow_mut();
-        let may_be_bad = signs.may_be_bad.get();
-        if signs.may_be_stale.get() {
-            oracle.acked[component] = info.durable;
-            oracle.told[component] = oracle.told[component].max(info.commit);
-            continue;
-        }
-        assert!(may_be_bad || !info.damaged, "component {component} is said to be damaged");
-        assert!(info.durable >= oracle.acked[component], "the highest lsn goes back");
-        assert!(info.destaged <= info.durable, "W beyond what is durable");
-        assert!(info.commit <= oracle.told[component], "K beyond what was told");
-        oracle.marks[component].retain(|(lsn, _)| *lsn <= info.durable);
-        assert_eq!(group.clients(id), oracle.clients(component), "requests of {component}");
-        assert!(group.tail(id).iter().all(|(_, lsn)| *lsn > info.commit));
-        oracle.acked[component] = info.durable;
-    }
-    let mut oracle = oracle.borrow_mut();
-    oracle.term += 1;
-    oracle.issued.fill(0);
-}
-
-/// Whether an error says that a device does not give back what was written.
-pub(super) fn is_damage(error: &GroupError) -> bool {
-    matches!(error, GroupError::BadCrc { .. } | GroupError::Device { .. })
 }

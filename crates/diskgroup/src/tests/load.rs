@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A random load, its end at rest, and what each operation may give.
 
-use super::campaign::{Signs, is_damage};
+use super::campaign::Signs;
+use super::check::is_damage;
 use super::oracle::Oracle;
 use super::*;
 
@@ -143,6 +144,7 @@ async fn scrub(env: Env, group: DiskGroup, signs: Rc<Signs>) {
                 let verified = match group.verify(id, at).await {
                     Ok(verified) => verified,
                     Err(GroupError::UnknownComponent { .. }) => break,
+                    Err(GroupError::Closed) if signs.is_closing.get() => return,
                     Err(error) => panic!("scrub of {id} at {at}: {error}"),
                 };
                 let is_good = verified.bad.is_empty() || signs.may_be_bad.get();
@@ -252,6 +254,7 @@ fn read(
                 oracle.borrow().check(component, range, &lows, &read.payload);
                 oracle.borrow_mut().reads += 1;
             }
+            Err(GroupError::Closed) if signs.is_closing.get() => {}
             Err(error) => {
                 assert!(signs.may_be_bad.get() && is_damage(&error), "read {range:?}: {error}");
             }
@@ -304,6 +307,7 @@ fn append(
                 oracle.borrow_mut().ack(component, range, &at, lsn);
             }
             Err(GroupError::Fenced) if signs.may_fail.get() => signs.has_failed.set(true),
+            Err(GroupError::Closed) if signs.is_closing.get() => signs.has_failed.set(true),
             Err(error) => panic!("append {range:?}: {error}"),
         }
     }

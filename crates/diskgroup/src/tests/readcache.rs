@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The read cache of hybrid groups: what is in it is what is on capacity, through crashes too.
 
-use super::campaign::{Case, Signs, is_damage};
+use super::campaign::{Case, Signs};
+use super::check::is_damage;
 use super::oracle::Oracle;
 use super::scenarios::{Host, ONE, write};
 use super::*;

@@ -29,6 +29,8 @@ fn switched(names: &[&str]) -> Mutations {
 enum By {
     Crashes,
     Hybrid,
+    /// Of several devices.
+    HybridSpread,
     Errors,
     /// Of one area: a seed that is equal to this modulo the number of areas.
     Damage(u64),
@@ -43,6 +45,7 @@ fn by(name: &str) -> By {
         | "headers_beside_records"
         | "trust_stale_headers"
         | "skip_header_invalidation" => By::Hybrid,
+        "thaw_for_others" => By::HybridSpread,
         "retry_after_failure" | "trust_what_is_read" => By::Errors,
         "skip_read_back" => By::Lies,
         "free_held" | "give_up_unasked" | "give_up_unmarked" | "return_whole" => By::Outs,
@@ -57,12 +60,15 @@ fn tell(by: By, seed: u64, mutations: Mutations) {
     if by == By::Hybrid {
         return drop(Case::hybrid(seed, mutations).run());
     }
+    if by == By::HybridSpread {
+        return drop(Case::hybrid_spread(seed, mutations).run());
+    }
     if by == By::Outs {
         return drop(Case::spread(seed, mutations).with_outs());
     }
     let case = Case::new(seed, mutations);
     match by {
-        By::Crashes | By::Hybrid | By::Outs => drop(case.run()),
+        By::Crashes | By::Hybrid | By::HybridSpread | By::Outs => drop(case.run()),
         By::Errors => case.with_errors(),
         By::Damage(area) => case.with_damage(area),
         By::Lies => case.with_a_lie(seed),
