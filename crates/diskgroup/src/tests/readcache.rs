@@ -356,3 +356,94 @@ fn inspection_tells_what_lines_hold_and_calls_nothing_there_damage() {
     let crate::Content::Cache(content) = torn.content else { panic!("a cache device") };
     assert_eq!(content.read_cache.expect("a hybrid group").lines_used, 0);
 }
+
+const TWO: ComponentId = ComponentId(2);
+
+/// One group with a component on each of two devices.
+async fn fresh_pair(env: &Env, mutations: Mutations) -> DiskGroup {
+    let kind = GroupKind::Hybrid { read_cache_percent: 70 };
+    let shape = GroupShape { kind, segment_size: 64 << 10 };
+    let spec = spec(2);
+    let made = DiskGroup::format_with(env, &spec, Some(SIZES), false, GroupId(1), shape);
+    made.await.expect("new files");
+    let group = open_pair(env, mutations, Duration::from_millis(1)).await;
+    for id in [ONE, TWO] {
+        group.create_component(id, ObjectId(id.0), SECTORS).await.expect("a component");
+        group.reserve_space(id, 3, crate::Reserve::IfFree).await.expect("room");
+        group.set_active(id, true);
+    }
+    group
+}
+
+async fn open_pair(env: &Env, mutations: Mutations, headers_every: Duration) -> DiskGroup {
+    let options = crate::GroupOptions { headers_every, ..options(mutations, 16) };
+    let group = DiskGroup::open(env, &spec(2), options).await.expect("opens");
+    for (id, commit) in [(ONE, 299), (TWO, 2)] {
+        group.set_active(id, true);
+        group.advance_commit(id, Lsn::new(Term(1), commit));
+    }
+    group
+}
+
+/// A block of the first device gets an older write's data, which the lsn of its chunk does not
+/// tell; the group is closed so much later than destage began. Whether the lines that are taken
+/// over afterwards are what capacity is.
+fn is_true_after_a_close(mutations: Mutations, later: Duration) -> bool {
+    let host = Host::new(9);
+    host.run(move |env| async move {
+        let group = fresh_pair(&env, mutations).await;
+        super::scenarios::write_to(&env, &group, TWO, 1, 0, 8).await.expect("a write");
+        group.advance_commit(TWO, Lsn::new(Term(1), 1));
+        fill_up(&env, &group, 0..40, 100).await;
+        // The log forgets them with what comes later.
+        fill_up(&env, &group, 300..400, 200).await;
+        let _ = warm(&env, &group, 3).await;
+        group.close().await;
+    });
+    let (world, key) = (host.world.clone(), host.key);
+    host.run(move |env| async move {
+        let group = open_pair(&env, mutations, HOUR).await;
+        to_capacity(&env, &group).await;
+        // More of the line, so that it has a header to write.
+        assert_eq!(warm(&env, &group, 20).await.fills, 1);
+        let range = SectorRange::new(24, 8);
+        let payload = payload(&env, range, 50);
+        let crcs = wire::crcs_of(range, &payload);
+        let (term, lsn, kind) = (Term(1), Lsn::new(Term(1), 50), AppendKind::Data);
+        let append =
+            Append { component: ONE, lsn, term, range, kind, crcs: &crcs, payload, marks: &[] };
+        group.append_as(append, true).await.expect("a copy");
+        super::scenarios::write_to(&env, &group, TWO, 2, 0, 8).await.expect("a write");
+        group.advance_commit(TWO, Lsn::new(Term(1), 2));
+        // The second device's record ends while the first one's is under way.
+        world.disk_error(key, "capacity0", sim::DiskFault::Slow(20));
+        world.disk_error(key, "capacity1", sim::DiskFault::Slow(10));
+        group.drain_buffer(true);
+        env.sleep(later).await;
+        group.close().await;
+    });
+    for device in ["capacity0", "capacity1"] {
+        host.world.disk_error(host.key, device, sim::DiskFault::Clear);
+    }
+    let found = Rc::new(Cell::new(false));
+    let place = Rc::clone(&found);
+    host.run(move |env| async move {
+        let group = open_pair(&env, mutations, HOUR).await;
+        while !group.status().read_cache.is_loaded {
+            env.sleep(Duration::from_micros(50)).await;
+        }
+        place.set(group.audit_lines().await.is_ok());
+        to_capacity(&env, &group).await;
+        assert_eq!(value(&group, 24).await, 50);
+    });
+    found.get()
+}
+
+#[test]
+fn headers_wait_for_the_record_of_their_own_device() {
+    let moments = || (0..120).map(|step| Duration::from_micros(step * 250));
+    assert!(moments().all(|later| is_true_after_a_close(Mutations::default(), later)));
+    let broken = Mutations { thaw_for_others: true, ..Mutations::default() };
+    let is_noticed = moments().any(|later| !is_true_after_a_close(broken, later));
+    assert!(is_noticed, "that they are thawed too early is not noticed");
+}
