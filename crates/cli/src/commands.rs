@@ -251,11 +251,11 @@ fn show(cli: &Cli, name: &str) -> Result<()> {
         volume_table(std::slice::from_ref(volume));
         say!("");
         let rows = volume.components.iter().map(|c| {
-            let left = match c.resync_bytes_left {
-                0 => String::new(),
+            let more = match c.resync_bytes_left {
+                0 => c.why.clone().unwrap_or_default(),
                 left => format!("{} to resync", format_size(left)),
             };
-            vec![c.host.clone(), c.state.clone(), left]
+            vec![c.host.clone(), c.state.clone(), more]
         });
         output::table(&["component on", "state", ""], rows.collect());
         say!("");

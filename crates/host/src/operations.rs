@@ -10,13 +10,14 @@ use crate::report::{
 };
 use crate::storage::{Slot, State, Storage};
 use crate::view::View;
-use base::{ComponentId, HostId};
+use base::HostId;
 use directory::{
     ClusterKind, ComponentRecord, ComponentState, Directory, ObjectRecord, VolumeRecord,
 };
 use env::{Env, Notify};
-use object::Objects;
+use object::{Away, Objects};
 use serde::Serialize;
+use std::time::Duration;
 
 /// Carries out commands with what the host is made of.
 pub(crate) struct Operations {
@@ -181,16 +182,40 @@ impl Operations {
 
     fn components(&self, object: &ObjectRecord) -> Vec<ComponentReport> {
         let status = self.objects.status(object.id);
-        let left = |id: ComponentId| {
-            let status = status.as_ref()?;
-            status.components.iter().find(|c| c.id == id).map(|c| c.resync_bytes_left)
-        };
-        let report = |c: &ComponentRecord| ComponentReport {
-            host: self.view.host_name(c.host),
-            state: state_name(c.state).to_owned(),
-            resync_bytes_left: left(c.id).unwrap_or(0),
+        let report = |c: &ComponentRecord| {
+            let known = status.as_ref().and_then(|s| s.components.iter().find(|k| k.id == c.id));
+            ComponentReport {
+                host: self.view.host_name(c.host),
+                state: state_name(c.state).to_owned(),
+                resync_bytes_left: known.map_or(0, |known| known.resync_bytes_left),
+                why: self.why(c, known.and_then(|known| known.away)),
+            }
         };
         object.components.iter().map(report).collect()
+    }
+
+    /// Why a component is not active or its host not there, for people.
+    fn why(&self, component: &ComponentRecord, away: Option<Away>) -> Option<String> {
+        let host = self.view.host_name(component.host);
+        let seconds = |left: Duration| left.as_secs() + 1;
+        match away {
+            _ if self.view.alive(component.host).is_none() => Some(format!("{host} is down")),
+            _ if component.state == ComponentState::Active => None,
+            Some(Away::Unreachable) => Some(format!("{host} cannot be reached")),
+            Some(Away::Paused(left)) => Some(format!(
+                "it was away lately, and comes back in {} s at the earliest",
+                seconds(left)
+            )),
+            Some(Away::GroupClosed(left)) => Some(format!(
+                "a disk group or device of {host} is out of service ('gabion status'); tried again \
+                 in {} s, or when that changes",
+                seconds(left)
+            )),
+            Some(Away::Failed(left)) => {
+                Some(format!("copying it failed; tried again in {} s", seconds(left)))
+            }
+            None => None,
+        }
     }
 }
 

@@ -45,6 +45,9 @@ pub struct ComponentReport {
     pub state: String,
     /// Bytes still to copy; zero unless it is resyncing. Exact where the owner was asked.
     pub resync_bytes_left: u64,
+    /// Why it is not active or not there, where that is known: the owner knows most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 /// One volume.

@@ -78,8 +78,9 @@ impl Operations {
         Ok(self.report(&volume))
     }
 
-    /// Places the volume and makes its components. A host that says that it has no room is left out
-    /// of the next attempt, so that there are not more of these than hosts.
+    /// Places the volume and makes its components. A host that says that it has no room, or that a
+    /// disk group or device of it is out, is left out of the next attempt, so that there are not
+    /// more of these than hosts.
     async fn make_components(
         &self,
         spec: &VolumeSpec,
@@ -98,8 +99,8 @@ impl Operations {
             for object in &objects {
                 self.objects.discard(object).await;
             }
-            let is_full = |failure: &&(HostId, ObjectError)| failure.1 == ObjectError::Full;
-            if let Some((host, error)) = failures.iter().find(|failure| !is_full(failure)) {
+            let is_answer = |error| matches!(error, ObjectError::Full | ObjectError::Io);
+            if let Some((host, error)) = failures.iter().find(|(_, error)| !is_answer(*error)) {
                 let (name, host) = (spec.name(), self.view.host_name(*host));
                 return Err(failed(format!(
                     "volume '{name}' was not created: {host}: {error}; try again"
@@ -122,11 +123,12 @@ impl Operations {
 
     /// Why a volume has no place, with what to do.
     fn no_room(&self, spec: &VolumeSpec, error: &PlacementError) -> Failure {
-        let PlacementError::TooFewHosts { too_full, .. } = error;
-        if too_full.is_empty() {
+        let PlacementError::TooFewHosts { without_room, .. } = error;
+        if without_room.is_empty() {
             return failed(format!("{error}: start or add hosts, or choose a lower --ftt"));
         }
-        let names: Vec<String> = too_full.iter().map(|host| self.view.host_name(*host)).collect();
+        let names = without_room.iter().map(|host| self.view.host_name(*host));
+        let names = names.collect::<Vec<_>>().join(", ");
         let full = self.tuning.space_full_percent;
         let reserve = match spec.reserve_percent() {
             0 => String::new(),
@@ -137,10 +139,9 @@ impl Operations {
             }
         };
         failed(format!(
-            "{error}; too full: {} (every device is {full} % taken or more{reserve}); see 'gabion \
-             group list', delete volumes or discard what they do not need, add a host, or choose a \
-             lower --ftt",
-            names.join(", ")
+            "{error}; none on {names} (every device is {full} % taken or more{reserve}, or a disk \
+             group or device is out of service); see 'gabion status' and 'gabion group list', \
+             delete volumes or discard what they do not need, add a host, or choose a lower --ftt"
         ))
     }
 

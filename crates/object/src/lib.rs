@@ -24,3 +24,4 @@ pub use disks::Disks;
 pub use objects::{ComponentStatus, ObjectError, ObjectStatus, Objects, ReadData, reserve_chunks};
 pub use options::{Mutations, ObjectOptions, ReadFrom};
 pub use requests::WriteRequest;
+pub use resync::Away;

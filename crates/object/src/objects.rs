@@ -17,6 +17,7 @@ use crate::options::ObjectOptions;
 use crate::owner::{Context, FREE_CHUNKS_RESERVE, Owner, Phase};
 use crate::replica::Replicas;
 use crate::requests::{Requests, WriteRequest};
+use crate::resync::Away;
 use base::{
     CHUNK_SECTORS, ComponentId, HostId, Incarnation, Map, ObjectId, SectorRange, Set, Term,
 };
@@ -88,6 +89,8 @@ pub struct ComponentStatus {
     pub state: ComponentState,
     /// Bytes that its resync has still to copy; known at the owner only.
     pub resync_bytes_left: u64,
+    /// Why it is not active; known at the owner only.
+    pub away: Option<Away>,
 }
 
 /// One object, for people.
@@ -281,8 +284,9 @@ impl Objects {
     /// `reserve_percent` of it.
     ///
     /// # Errors
-    /// The hosts that could not, each with [`ObjectError::Full`], or [`ObjectError::Inaccessible`]
-    /// where it does not answer in time; others may have made theirs, see [`Objects::discard`].
+    /// The hosts that could not, each with [`ObjectError::Full`], [`ObjectError::Io`] where a disk
+    /// group or device of it fails or is out of service, or [`ObjectError::Inaccessible`] where it
+    /// does not answer in time; others may have made theirs, see [`Objects::discard`].
     pub async fn create(
         &self,
         record: ObjectRecord,
@@ -433,6 +437,7 @@ impl Objects {
             host: component.host,
             state: component.state,
             resync_bytes_left: 0,
+            away: None,
         };
         Some(ObjectStatus {
             owner: record.owner,

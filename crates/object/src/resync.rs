@@ -25,11 +25,34 @@ const DAMPING_FORGET: Duration = Duration::from_secs(3600);
 /// Between two attempts of a CAS that the directory did not take.
 const RETRY: Duration = Duration::from_millis(300);
 
+/// Why a component is not active, as its owner knows it; a time is that until the next attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Away {
+    /// There is no link to its host.
+    Unreachable,
+    /// It was away several times lately, and waits (rule 18).
+    Paused(Duration),
+    /// Its disk group, or another group or device of its host, is out of service. Tried again at
+    /// once when that changes.
+    GroupClosed(Duration),
+    /// Its return failed otherwise; its host's log says more.
+    Failed(Duration),
+}
+
+/// When the return of a component may begin, and why the last one failed.
+#[derive(Clone, Copy)]
+pub(crate) struct Due {
+    at: Instant,
+    failure: Option<Aborted>,
+}
+
 /// Why a resync did not end with an active component.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Aborted {
     /// The owner is over.
     Stopped,
+    /// A disk group of the target's host is out of service.
+    Closed,
     /// The target or its session failed, or no source was left (rule 36).
     Failed,
     /// The target admits to have nothing above this lsn (rule 19).
@@ -37,6 +60,9 @@ pub(crate) enum Aborted {
     /// The directory is away: nothing begins (rule 51).
     Unavailable,
 }
+
+/// A return that is over.
+type Ended = (ComponentId, Result<(), Aborted>);
 
 /// Rule 18: a component that comes and goes waits longer each time. One whose return fails waits
 /// too, but not for what is past once its host was started anew or has other disk groups: somebody
@@ -89,37 +115,42 @@ impl Damping {
 /// with the owner.
 pub(crate) async fn watch_returns(owner: Rc<Owner>) {
     let mut damping = Damping::default();
-    let mut due: Map<ComponentId, Instant> = Map::new();
     let running: Rc<RefCell<Set<ComponentId>>> = Rc::default();
-    let ended: Rc<RefCell<Vec<(ComponentId, bool)>>> = Rc::default();
+    let ended: Rc<RefCell<Vec<Ended>>> = Rc::default();
     while !owner.is_stopped() {
         let changed = owner.changed.wait();
         let links = owner.context.peers.changes();
         let links = links.wait();
         let (now, step) = (owner.now(), owner.options().damping);
         let away = away(&owner);
-        for (component, is_back) in ended.take() {
+        for (component, outcome) in ended.take() {
             let host = away.iter().find(|(id, _)| *id == component).map(|(_, host)| *host);
+            let mut due = owner.due.borrow_mut();
             due.remove(&component);
-            match host {
-                Some(host) if !is_back => {
+            match (host, outcome) {
+                (Some(host), Err(failure)) => {
                     let run = owner.context.run(host);
-                    due.insert(component, damping.failed(component, run, now, step));
+                    let at = damping.failed(component, run, now, step);
+                    due.insert(component, Due { at, failure: Some(failure) });
                 }
                 _ => damping.returned(component),
             }
         }
-        due.retain(|id, _| away.iter().any(|(component, _)| component == id));
+        let is_away = |id: &ComponentId| away.iter().any(|(component, _)| component == id);
+        owner.due.borrow_mut().retain(|id, _| is_away(id));
         for (component, host) in away {
             if running.borrow().contains(&component) {
                 continue;
             }
-            if damping.is_past(component, owner.context.run(host)) {
-                due.insert(component, now);
-            }
-            let at = *due.entry(component).or_insert_with(|| damping.absent(component, now, step));
-            let is_up = host == owner.context.me.host || owner.context.peers.is_up(host);
-            if now < at || !is_up || owner.phase() != Phase::Serving {
+            let at = {
+                let mut due = owner.due.borrow_mut();
+                if damping.is_past(component, owner.context.run(host)) {
+                    due.insert(component, Due { at: now, failure: None });
+                }
+                let first = || Due { at: damping.absent(component, now, step), failure: None };
+                due.entry(component).or_insert_with(first).at
+            };
+            if now < at || !is_up(&owner, host) || owner.phase() != Phase::Serving {
                 continue;
             }
             running.borrow_mut().insert(component);
@@ -129,12 +160,37 @@ pub(crate) async fn watch_returns(owner: Rc<Owner>) {
                 let outcome = bring_back(&owner2, component).await;
                 tracing::info!(object = %owner2.id, %component, ?outcome, "resync ended");
                 running.borrow_mut().remove(&component);
-                ended.borrow_mut().push((component, outcome.is_ok()));
+                ended.borrow_mut().push((component, outcome));
                 owner2.changed.notify();
             });
         }
         let event = env::select(changed, links);
         env::select(event, owner.env().sleep(LOOK)).await;
+    }
+}
+
+fn is_up(owner: &Owner, host: HostId) -> bool {
+    host == owner.context.me.host || owner.context.peers.is_up(host)
+}
+
+impl Owner {
+    /// Why a component is not active; nothing where it is, or is on its way.
+    pub(crate) fn away(&self, component: &directory::ComponentRecord) -> Option<Away> {
+        if component.state == ComponentState::Active {
+            return None;
+        }
+        if !is_up(self, component.host) {
+            return Some(Away::Unreachable);
+        }
+        let is_returning = self.state.borrow().resyncs.contains_key(&component.id);
+        let due = self.due.borrow().get(&component.id).copied().filter(|_| !is_returning)?;
+        let left = due.at.since(self.now());
+        match due.failure {
+            Some(Aborted::Closed) => Some(Away::GroupClosed(left)),
+            Some(_) => Some(Away::Failed(left)),
+            None if left > Duration::ZERO => Some(Away::Paused(left)),
+            None => None,
+        }
     }
 }
 
@@ -214,6 +270,7 @@ async fn open(
                 return Err(Aborted::Stopped);
             }
             FenceAnswer::Unknown => return Err(Aborted::Lost(Lsn::ZERO)),
+            FenceAnswer::Closed => return Err(Aborted::Closed),
             FenceAnswer::Wait(pause) if owner.now().since(begun) < limit => {
                 owner.env().sleep(pause.clamp(RETRY, limit)).await;
             }

@@ -56,8 +56,8 @@ pub enum PlacementError {
         needed: usize,
         /// Hosts that could take a component.
         found: usize,
-        /// Live hosts with disk groups that are too full.
-        too_full: Vec<HostId>,
+        /// Live hosts with disk groups, and no room on them.
+        without_room: Vec<HostId>,
     },
 }
 
@@ -84,10 +84,11 @@ pub fn place(
     }
     if chosen.len() < needed {
         let is_left = |host: &HostId| chosen.iter().all(|c| c.host != *host);
-        let mut too_full: Vec<HostId> = candidates.iter().map(|c| c.host).filter(is_left).collect();
-        too_full.sort_unstable();
-        too_full.dedup();
-        return Err(PlacementError::TooFewHosts { ftt, needed, found: chosen.len(), too_full });
+        let mut without_room: Vec<HostId> =
+            candidates.iter().map(|c| c.host).filter(is_left).collect();
+        without_room.sort_unstable();
+        without_room.dedup();
+        return Err(PlacementError::TooFewHosts { ftt, needed, found: chosen.len(), without_room });
     }
     chosen.truncate(needed);
     Ok(chosen)
@@ -114,7 +115,7 @@ mod tests {
         assert_eq!(hosts(1, None), Ok(vec![2, 3]));
         assert_eq!(
             hosts(3, None),
-            Err(PlacementError::TooFewHosts { ftt: 3, needed: 4, found: 3, too_full: vec![] })
+            Err(PlacementError::TooFewHosts { ftt: 3, needed: 4, found: 3, without_room: vec![] })
         );
     }
 
@@ -149,10 +150,10 @@ mod tests {
         };
         assert_eq!(hosts(2, &[]), Ok(vec![2, 4, 3]), "not the preferred one");
         assert_eq!(hosts(1, &[HostId(2)]), Ok(vec![4, 3]));
-        let too_full = vec![HostId(1), HostId(2)];
+        let without_room = vec![HostId(1), HostId(2)];
         assert_eq!(
             hosts(2, &[HostId(2)]),
-            Err(PlacementError::TooFewHosts { ftt: 2, needed: 3, found: 2, too_full })
+            Err(PlacementError::TooFewHosts { ftt: 2, needed: 3, found: 2, without_room })
         );
     }
 

@@ -30,6 +30,7 @@ use crate::objects::{ComponentStatus, ObjectError};
 use crate::options::ObjectOptions;
 use crate::record;
 use crate::replica::Replicas;
+use crate::resync::Due;
 use base::{
     ClientTable, ComponentId, HostId, Incarnation, Instant, Lsn, Map, ObjectId, SectorRange,
     Session, Term,
@@ -151,6 +152,8 @@ pub(crate) struct Owner {
     /// One CAS at a time.
     config: Semaphore,
     pub(crate) state: RefCell<State>,
+    /// Returns of components that are not active.
+    pub(crate) due: RefCell<Map<ComponentId, Due>>,
     tasks: TaskSet,
     pub(crate) busy_at: Cell<Instant>,
 }
@@ -183,6 +186,7 @@ impl Owner {
             drained: Notify::default(),
             config: Semaphore::new(1),
             state: RefCell::new(state),
+            due: RefCell::default(),
             tasks: TaskSet::default(),
             busy_at: Cell::new(Instant::default()),
         })
@@ -383,6 +387,7 @@ impl Owner {
             host: component.host,
             state: component.state,
             resync_bytes_left: left(component.id),
+            away: self.away(component),
         };
         state.record.components.iter().map(of).collect()
     }

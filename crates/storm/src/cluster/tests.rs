@@ -14,8 +14,13 @@ const MIB: u64 = 1 << 20;
 const SETTLE: Duration = Duration::from_secs(20);
 
 fn start(seed: u64) -> Cluster {
+    start_with(seed, 1)
+}
+
+/// Each host has so many groups.
+fn start_with(seed: u64, groups: u32) -> Cluster {
     let mut plan = Plan::of_seed(seed);
-    (plan.hosts, plan.groups, plan.devices, plan.drift_ppm) = (3, 1, 1, Vec::new());
+    (plan.hosts, plan.groups, plan.devices, plan.drift_ppm) = (3, groups, 1, Vec::new());
     plan.sizes = CreateSizes { cache: 24 * MIB, capacity: 160 * MIB };
     (plan.group, plan.object) = (GroupOptions::default(), ObjectOptions::default());
     (plan.directory, plan.quirks) = Default::default();
@@ -125,7 +130,7 @@ fn a_full_cluster_says_so_keeps_its_promises_and_takes_what_is_given_back() {
         assert!(line.contains(&device.path) && line.contains(&status.groups[0].id), "{line}");
     }
     let refused = cluster.create("more", 1, 0).expect_err("too full");
-    assert!(refused.contains("too full: host1, host2, host3"), "{refused}");
+    assert!(refused.contains("none on host1, host2, host3 (every device is 90 %"), "{refused}");
 
     let node = cluster.node(0).expect("it runs");
     cluster.on(0, async move |env| {
@@ -158,6 +163,45 @@ fn thin_volumes_spread_over_hosts_before_anything_is_written() {
         seconds = [seconds[0] + found[0], seconds[1] + found[1]];
     }
     assert_eq!(seconds, [3, 3]);
+}
+
+#[test]
+fn new_volumes_go_round_a_host_with_a_group_that_is_out_of_service() {
+    let cluster = start_with(13, 2);
+    let close = Command::GroupClose { group: "cache0".to_owned(), stop_volumes: false };
+    cluster.ask(1, close).expect("nothing is on it");
+    for number in 0..4 {
+        let hosts = cluster.create_on(2, &format!("vm{number}"), 40, 0).expect("there is room");
+        assert!(!hosts.contains(&"host2".to_owned()), "{hosts:?}");
+    }
+    let refused = cluster.create("everywhere", 40, 0).expect_err("one host too few");
+    assert!(refused.contains("none on host2 (") && refused.contains("out of service"), "{refused}");
+    cluster
+        .ask(1, Command::GroupOpen { group: "cache0".to_owned(), devices: None })
+        .expect("opens");
+    cluster.create("everywhere", 40, 0).expect("there is room");
+}
+
+#[test]
+fn a_volume_says_why_a_copy_is_missing() {
+    let cluster = start(14);
+    cluster.create("db", 64, 0).expect("there is room");
+    assert_eq!(cluster.fill("db", 0, 3), 3);
+    let close = Command::GroupClose { group: "cache0".to_owned(), stop_volumes: false };
+    cluster.ask(1, close).expect("others have it");
+    let why = |host: &str| {
+        let volume = cluster.status(0).volumes.remove(0);
+        let component = volume.components.into_iter().find(|c| c.host == host);
+        component.expect("it has a copy there").why.unwrap_or_default()
+    };
+    cluster.world.run_for(Duration::from_secs(20));
+    assert!(why("host2").contains("of host2 is out of service"), "{}", why("host2"));
+    cluster
+        .ask(1, Command::GroupOpen { group: "cache0".to_owned(), devices: None })
+        .expect("opens");
+    cluster.take_down(2, false);
+    cluster.world.run_for(Duration::from_secs(20));
+    assert_eq!([why("host1"), why("host2"), why("host3")], ["", "", "host3 is down"]);
 }
 
 #[test]
