@@ -218,6 +218,8 @@ impl Env {
     /// Runs the real world's loop until `future` is done. Not for simulation, where the world
     /// turns the shard.
     pub fn run<T: 'static>(&self, future: impl Future<Output = T> + 'static) -> T {
+        // Time may have passed since the last run: what begins now counts from now.
+        self.0.now.set(self.0.driver.borrow().now());
         let result = Rc::new(RefCell::new(None));
         let place = Rc::clone(&result);
         let _main = self.spawn("main", async move {

@@ -230,12 +230,15 @@ impl Operations {
                 extended.map_err(failed)?
             }
             Command::GroupClose { group, stop_volumes } => {
-                let slot = self.storage.find(&group).map_err(failed)?;
-                if !stop_volumes {
-                    self.check_other_copies(&slot)?;
-                }
-                self.storage.close(&slot.spec.cache).await.map_err(failed)?;
-                slot.spec
+                let spec = {
+                    let slot = self.storage.find(&group).map_err(failed)?;
+                    if !stop_volumes {
+                        self.check_other_copies(&slot)?;
+                    }
+                    slot.spec
+                };
+                self.storage.close(&spec.cache).await.map_err(failed)?;
+                spec
             }
             Command::GroupOpen { group, devices } => {
                 let spec = devices.map(GroupSpec::from);

@@ -5,6 +5,7 @@ use env::{Address, Env, Fifo, conformance};
 use ring::{DeviceModel, RingDriver};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 struct Folder(PathBuf);
 
@@ -70,4 +71,17 @@ fn timers() {
     let env = new_env();
     let inner = env.clone();
     env.run(async move { conformance::timers(&inner).await });
+}
+
+#[test]
+fn what_begins_after_a_pause_counts_from_then() {
+    let env = new_env();
+    let now = |env: &Env| {
+        let inner = env.clone();
+        env.run(async move { inner.now() })
+    };
+    let before = now(&env);
+    let pause = Duration::from_millis(20);
+    std::thread::sleep(pause);
+    assert!(now(&env).since(before) >= pause);
 }

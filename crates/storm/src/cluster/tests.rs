@@ -188,7 +188,9 @@ fn a_volume_says_why_a_copy_is_missing() {
     cluster.create("db", 64, 0).expect("there is room");
     assert_eq!(cluster.fill("db", 0, 3), 3);
     let close = Command::GroupClose { group: "cache0".to_owned(), stop_volumes: false };
+    let begun = cluster.world.now();
     cluster.ask(1, close).expect("others have it");
+    assert!(cluster.world.now().since(begun) < Duration::from_secs(1), "nobody holds its devices");
     let why = |host: &str| {
         let volume = cluster.status(0).volumes.remove(0);
         let component = volume.components.into_iter().find(|c| c.host == host);
@@ -485,7 +487,10 @@ fn a_group_is_extended_while_its_devices_are_busy() {
         let (group, device) = ("cache0".to_owned(), format!("capacity0.{number}"));
         let (create_bytes, wipe, ignore_device_kind) = (Some(64 * MIB), false, false);
         let extend = Command::GroupExtend { group, device, create_bytes, wipe, ignore_device_kind };
+        let begun = cluster.world.now();
         cluster.ask(0, extend).unwrap_or_else(|error| panic!("number {number}: {error}"));
+        let took = cluster.world.now().since(begun);
+        assert!(took < Duration::from_secs(4), "{took:?}: what is in flight ends sooner");
     }
 }
 
