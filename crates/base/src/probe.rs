@@ -82,6 +82,8 @@ crate::named! {
         AdmittedLoss = "admitted-loss",
         /// An owner stepped down while writes were in flight.
         SteppedDownBusy = "stepped-down-busy",
+        /// An owner ended, for its object's last copy takes only a later term.
+        SteppedDownOutdated = "stepped-down-outdated",
         /// A read waited for a grant.
         ReadWaitedForGrant = "read-waited-for-grant",
         /// A read's source was no longer active when its data had come.

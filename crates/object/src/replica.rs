@@ -464,9 +464,12 @@ impl Replicas {
         }
         // After a failed append the highest durable lsn does not speak for those below it: this
         // owner must not take it for an answer (rule 14), so it gets none and marks the component
-        // absent or degraded (rules 7, 14). In a later term or seat nobody waits for that write.
+        // absent or degraded (rules 7, 14). In a later term or seat nobody waits for that write: the
+        // owner of an object that has no other copy must hear when the group is well again.
         match self.flight(component).failed.get() {
             Some((term, seat, reason)) if (term, seat) == (mine.term, mine.seat) => {
+                let is_well = reason == Failure::Device && group.failure().is_none();
+                let reason = if is_well { Failure::Io } else { reason };
                 return Response::Failed { reason };
             }
             _ => {}

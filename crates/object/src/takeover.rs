@@ -251,7 +251,7 @@ async fn fence_one(
                 patience.set(patience.get() - 1);
                 pause = Duration::ZERO;
             }
-            FenceAnswer::Unreachable | FenceAnswer::Silent => {
+            FenceAnswer::Unreachable | FenceAnswer::Silent | FenceAnswer::Outdated => {
                 let alive = owner.context.alive.borrow();
                 let is_dead = host.is_some_and(|host| !alive.contains_key(&host));
                 drop(alive);

@@ -7,7 +7,7 @@ use base::{ClientTable, ComponentId, Lsn, RequestId, Seat, SectorRange, Term};
 use peer::PeerError;
 use std::rc::Rc;
 use std::time::Duration;
-use wire::{Fenced, Health, Refusal, Request, Response, Target};
+use wire::{Failure, Fenced, Health, Refusal, Request, Response, Target};
 
 /// What a component said about itself in its Fence answer.
 #[derive(Clone, Debug)]
@@ -46,6 +46,9 @@ pub(crate) enum FenceAnswer {
     Unknown,
     /// The component's disk group did not open when its host started.
     Closed,
+    /// Its disk group failed a write of this term and is well again: only a later term or seat is
+    /// taken (rule 14).
+    Outdated,
     /// There is no link to its host.
     Unreachable,
     /// No answer, or none that makes sense.
@@ -110,6 +113,7 @@ impl Owner {
                 })
             }
             Ok(Response::Refused { reason }) => self.refused(component, &reason),
+            Ok(Response::Failed { reason: Failure::Io }) => FenceAnswer::Outdated,
             Err(PeerError::Unreachable) => FenceAnswer::Unreachable,
             other => {
                 tracing::debug!(object = %self.id, %component, ?other, "no answer to a fence");

@@ -117,7 +117,11 @@ impl Owner {
                         leave = Some(Leave::Absent);
                     }
                 }
-                FenceAnswer::Silent => no_link_since = None,
+                FenceAnswer::Outdated if !self.may_leave(component) => {
+                    base::hit(base::Probe::SteppedDownOutdated);
+                    return self.step_down("its last copy failed a write of this term");
+                }
+                FenceAnswer::Silent | FenceAnswer::Outdated => no_link_since = None,
             }
             if now.since(since) >= self.options().stall {
                 leave = leave.or(Some(Leave::Absent));
