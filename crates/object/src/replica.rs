@@ -441,6 +441,22 @@ impl Replicas {
         })
     }
 
+    /// After a failed append the highest durable lsn does not speak for those below it: this owner
+    /// must not take it for an answer (rule 14), so it gets none and marks the component absent or
+    /// degraded (rules 7, 14). In a later term or seat nobody waits for that write: the owner of an
+    /// object that has no other copy must hear when the group is well again ([`Failure::Io`]).
+    fn failed_before(
+        &self,
+        group: &DiskGroup,
+        component: ComponentId,
+        mine: &Conversation,
+    ) -> Option<Failure> {
+        let (term, seat, reason) = self.flight(component).failed.get()?;
+        let is_well = reason == Failure::Device && group.failure().is_none();
+        let reason = if is_well { Failure::Io } else { reason };
+        ((term, seat) == (mine.term, mine.seat)).then_some(reason)
+    }
+
     /// Drains, makes term and seat durable, and reports (rule 24, in this order).
     async fn settle(&self, mine: Conversation, request: FenceRequest) -> Response {
         let component = request.target.component;
@@ -462,17 +478,8 @@ impl Replicas {
         if self.conversations.borrow().get(&component) != Some(&mine) {
             return Response::Refused { reason: overtaken }; // a later Fence came
         }
-        // After a failed append the highest durable lsn does not speak for those below it: this
-        // owner must not take it for an answer (rule 14), so it gets none and marks the component
-        // absent or degraded (rules 7, 14). In a later term or seat nobody waits for that write: the
-        // owner of an object that has no other copy must hear when the group is well again.
-        match self.flight(component).failed.get() {
-            Some((term, seat, reason)) if (term, seat) == (mine.term, mine.seat) => {
-                let is_well = reason == Failure::Device && group.failure().is_none();
-                let reason = if is_well { Failure::Io } else { reason };
-                return Response::Failed { reason };
-            }
-            _ => {}
+        if let Some(reason) = self.failed_before(&group, component, &mine) {
+            return Response::Failed { reason };
         }
         let meta = ComponentMeta {
             term: mine.term.max(before.meta.term),
