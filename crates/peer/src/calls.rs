@@ -27,8 +27,17 @@ struct Slab {
 
 struct Slot {
     generation: u32,
-    cost: u64,
+    toll: Toll,
     state: State,
+}
+
+/// What a call takes of its link until it is answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Toll {
+    /// The lane.
+    pub(crate) lane: usize,
+    /// Bytes of its share; none while the request waits.
+    pub(crate) window: u64,
 }
 
 enum State {
@@ -56,28 +65,35 @@ impl Slab {
 }
 
 impl Calls {
-    /// A new call that takes `cost` of the link's window; `None`: too many.
-    pub(crate) fn open(&self, cost: u64) -> Option<u64> {
+    /// A new call, which takes nothing of the link so far; `None`: too many.
+    pub(crate) fn open(&self) -> Option<u64> {
         let mut slab = self.0.borrow_mut();
         let index = match slab.free.pop() {
             Some(index) => index,
             None if slab.slots.len() >= CALLS_MAX => return None,
             None => {
-                slab.slots.push(Slot { generation: 0, cost: 0, state: State::Free });
+                slab.slots.push(Slot { generation: 0, toll: Toll::default(), state: State::Free });
                 u32::try_from(slab.slots.len() - 1).ok()?
             }
         };
         let slot = &mut slab.slots[index as usize];
-        slot.cost = cost;
+        slot.toll = Toll::default();
         slot.state = State::Waiting(None);
         Some(u64::from(slot.generation) << 32 | u64::from(index))
     }
 
-    /// The answer has come: the call's cost, or `None` where there is no such call.
-    pub(crate) fn finish(&self, id: u64, answer: Answered) -> Option<u64> {
+    /// Its request is sent: what it takes from now on.
+    pub(crate) fn depart(&self, id: u64, toll: Toll) {
+        if let Some(slot) = self.0.borrow_mut().slot(id) {
+            slot.toll = toll;
+        }
+    }
+
+    /// The answer has come: what the call took, or `None` where there is no such call.
+    pub(crate) fn finish(&self, id: u64, answer: Answered) -> Option<Toll> {
         let mut slab = self.0.borrow_mut();
         let slot = slab.slot(id)?;
-        let cost = slot.cost;
+        let toll = slot.toll;
         match &mut slot.state {
             State::Waiting(waker) => {
                 let waker = waker.take();
@@ -90,7 +106,7 @@ impl Calls {
             State::Abandoned => slab.release(id),
             State::Free | State::Done(_) => return None,
         }
-        Some(cost)
+        Some(toll)
     }
 
     /// Every call that has no answer ends with `error`.

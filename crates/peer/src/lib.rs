@@ -8,9 +8,10 @@
 //! ```
 //! A asks B on the link that A dialled, B asks A on the one that B dialled. Each link has one task
 //! that reads and one that writes; whatever is queued while a send is under way goes out with the
-//! next one.
+//! next one. Each class of requests has a share of its link (see `lanes.rs`); what is beyond the
+//! share waits, bounded in bytes.
 //!
-//! Guarantees: requests to one host are handled in the order of [`Peers::call`], each at most once,
+//! Guarantees: requests of one class, or of one [`Sequence`], are handled in their order, each at most once,
 //! none of a broken link behind one of the next link; every call ends, with the answer or with an
 //! error when its link ends; a host that is silent for 2 s is taken for gone; links to an earlier
 //! run of a host end when a later one shows itself. Non-guarantees: whether a request without an
@@ -18,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 mod calls;
+mod lanes;
 mod link;
 mod peers;
 mod port;
@@ -27,7 +29,8 @@ mod stats;
 mod tests;
 
 pub use calls::Call;
-pub use peers::Peers;
+pub use lanes::Class;
+pub use peers::{Peers, Sequence, WAITING_BYTES_DEFAULT};
 pub use reply::{Handler, NotReady, Reply};
 pub use stats::PeerStats;
 
@@ -55,4 +58,7 @@ pub enum PeerError {
     /// too many calls under way: the request was surely not delivered
     #[error("too many calls under way")]
     Overloaded,
+    /// its sequence was closed before it was sent: the request was surely not delivered
+    #[error("taken back before it was sent")]
+    Withdrawn,
 }

@@ -2,7 +2,8 @@
 //! The two kinds of links: those we dialled, on which we ask, and those we accepted, on which we
 //! answer.
 
-use crate::calls::{Call, Calls};
+use crate::calls::{Call, Calls, Toll};
+use crate::lanes::{Class, Cost, Lanes, Place, Row};
 use crate::peers::{Inner, Remote};
 use crate::port::{Fault, Port};
 use crate::reply::Reply;
@@ -11,16 +12,13 @@ use crate::{PeerError, PeerId};
 use base::{Instant, Quirk};
 use env::{Either, Env, Link, select};
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 use wire::{Hello, Message, Owner, Request, Response};
 
-/// Bytes of requests without an answer on one link; what is beyond waits in order for answers.
-/// Enough for 25 Gbit/s at 2 ms.
-const WINDOW_BYTES: u64 = 8 << 20;
-/// What a request takes of the window beside its payload.
-const FRAME_COST: u64 = 256;
+/// Bytes of requests and their answers that one host may ask at a time on one link: what
+/// [`Lanes`] let it, and the small ones that never wait, with room to spare. Beyond, the link ends.
+const INBOUND_BYTES_MAX: u64 = 64 << 20;
 /// First and longest pause between two attempts to dial.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
@@ -36,59 +34,84 @@ pub(crate) struct Outbound {
     /// Who is at the other end, once introduced.
     pub(crate) peer: Cell<Option<PeerId>>,
     calls: Rc<Calls>,
-    in_flight: Cell<u64>,
-    waiting: RefCell<VecDeque<(u64, u64, Message)>>,
+    lanes: RefCell<Lanes>,
+    counters: Rc<Counters>,
 }
 
 impl Outbound {
     /// Sends a request, or puts it behind those that wait for room.
-    pub(crate) fn call(&self, request: Request) -> Call {
-        let payload = match &request {
-            Request::Write { payload, .. } | Request::ClientWrite { payload, .. } => payload.len(),
-            _ => 0,
-        };
-        let cost = FRAME_COST + payload as u64;
-        let Some(id) = self.calls.open(cost) else {
-            return Call::known(Err(PeerError::Overloaded));
-        };
+    pub(crate) fn call(&self, class: Class, row: Option<&Rc<Row>>, request: Request) -> Call {
+        let overloaded = || Call::known(Err(PeerError::Overloaded));
+        let Some(id) = self.calls.open() else { return overloaded() };
         // Grants and K must not wait for writes: a replica whose log stands still would lose its
         // owner's lease, and wait for a K that cannot be told. Among themselves they stay in order.
         let is_urgent = matches!(
             request,
             Request::Renew { .. } | Request::Release | Request::CommitInfo { .. }
         );
+        let cost = Cost::of(&request);
         let message = Message::Request(request);
-        if is_urgent || self.waiting.borrow().is_empty() && self.has_room(cost) {
-            self.send(id, cost, message);
-        } else {
-            self.waiting.borrow_mut().push_back((id, cost, message));
+        let call = Call::under(Rc::clone(&self.calls), id);
+        if is_urgent {
+            self.port.post(id, message);
+            return call;
         }
-        Call::under(Rc::clone(&self.calls), id)
+        let mut lanes = self.lanes.borrow_mut();
+        match lanes.admit(class, row, cost) {
+            Some(Place { lane, is_now: true }) => {
+                lanes.depart(lane, cost);
+                self.calls.depart(id, Toll { lane, window: cost.window });
+                self.port.post(id, message);
+            }
+            Some(Place { lane, is_now: false }) => {
+                lanes.wait(lane, id, cost, message, row);
+                self.counters.waiting.rise(cost.held);
+            }
+            None => {
+                drop(lanes);
+                let _ = self.calls.finish(id, Err(PeerError::Overloaded));
+            }
+        }
+        call
     }
 
-    fn has_room(&self, cost: u64) -> bool {
-        self.in_flight.get() == 0 || self.in_flight.get() + cost <= WINDOW_BYTES
-    }
-
-    fn send(&self, id: u64, cost: u64, message: Message) {
-        self.in_flight.set(self.in_flight.get() + cost);
-        self.port.post(id, message);
+    /// Takes back what waits of `row`: its calls fail.
+    pub(crate) fn withdraw(&self, row: &Rc<Row>) {
+        let ids = {
+            let mut lanes = self.lanes.borrow_mut();
+            let before = lanes.held();
+            let ids = lanes.withdraw(row);
+            self.counters.waiting.fall(before - lanes.held());
+            ids
+        };
+        for id in ids {
+            self.counters.withdrawn.add(1);
+            let _ = self.calls.finish(id, Err(PeerError::Withdrawn));
+        }
     }
 
     fn answered(&self, id: u64, response: Response) -> Result<(), Fault> {
-        let cost = self.calls.finish(id, Ok(response)).ok_or(Fault::Unexpected)?;
-        self.in_flight.set(self.in_flight.get().saturating_sub(cost));
-        loop {
-            let next = {
-                let mut waiting = self.waiting.borrow_mut();
-                match waiting.front() {
-                    Some((_, cost, _)) if self.has_room(*cost) => waiting.pop_front(),
-                    _ => None,
-                }
-            };
-            let Some((id, cost, message)) = next else { return Ok(()) };
-            self.send(id, cost, message);
+        let toll = self.calls.finish(id, Ok(response)).ok_or(Fault::Unexpected)?;
+        let Toll { lane, window } = toll;
+        let mut lanes = self.lanes.borrow_mut();
+        lanes.arrive(lane, window);
+        while let Some(next) = lanes.next(lane) {
+            self.counters.waiting.fall(next.cost.held);
+            self.calls.depart(next.id, Toll { lane, window: next.cost.window });
+            self.port.post(next.id, next.message);
         }
+        Ok(())
+    }
+
+    /// The link is over: every call fails.
+    fn end(&self) {
+        let waiting = {
+            let mut lanes = self.lanes.borrow_mut();
+            self.counters.waiting.fall(lanes.held());
+            lanes.clear()
+        };
+        drop(waiting);
+        self.calls.fail_all(PeerError::Reset);
     }
 }
 
@@ -97,14 +120,29 @@ pub(crate) struct Inbound {
     pub(crate) port: Rc<Port>,
     pub(crate) peer: Cell<Option<PeerId>>,
     counters: Rc<Counters>,
+    /// Bytes of requests and their answers under way.
+    asked: Cell<u64>,
 }
 
 impl Inbound {
-    pub(crate) fn answer(&self, id: u64, response: Response) {
+    /// A request has come: the bytes that it takes until its answer.
+    fn take_in(&self, request: &Request) -> Result<u64, Fault> {
+        let bytes = Cost::of(request).window;
+        let asked = self.asked.get() + bytes;
+        if asked > INBOUND_BYTES_MAX {
+            return Err(Fault::Overrun);
+        }
+        self.asked.set(asked);
+        Ok(bytes)
+    }
+
+    pub(crate) fn answer(&self, id: u64, bytes: u64, response: Response) {
+        self.asked.set(self.asked.get() - bytes);
         self.port.post(id, Message::Response(response));
     }
 
-    pub(crate) fn forget(&self) {
+    pub(crate) fn forget(&self, bytes: u64) {
+        self.asked.set(self.asked.get() - bytes);
         self.counters.unanswered.add(1);
     }
 }
@@ -157,8 +195,8 @@ async fn dialled(inner: &Rc<Inner>, remote: &Rc<Remote>, link: Link) -> Option<I
         port: Rc::clone(&port),
         peer: Cell::new(None),
         calls: Rc::default(),
-        in_flight: Cell::new(0),
-        waiting: RefCell::default(),
+        lanes: RefCell::new(Lanes::new(inner.waiting_bytes_max)),
+        counters: Rc::clone(&inner.counters),
     });
     let up_at = Cell::new(None);
     port.post(0, hello(inner));
@@ -188,9 +226,7 @@ async fn dialled(inner: &Rc<Inner>, remote: &Rc<Remote>, link: Link) -> Option<I
         let is_mine = current.as_ref().is_some_and(|current| Rc::ptr_eq(current, &out));
         if is_mine { current.take() } else { None }
     };
-    let waiting = std::mem::take(&mut *out.waiting.borrow_mut());
-    drop(waiting);
-    out.calls.fail_all(PeerError::Reset);
+    out.end();
     if was_mine.is_some() {
         inner.changes.notify();
     }
@@ -205,11 +241,13 @@ pub(crate) async fn accepted(inner: Rc<Inner>, link: Link) {
         port: Rc::clone(&port),
         peer: Cell::new(None),
         counters: Rc::clone(&inner.counters),
+        asked: Cell::new(0),
     });
     let read = port.read(|id, message| match (message, inbound.peer.get()) {
         (Message::Hello(hello), None) => greet(&inner, &inbound, &hello),
         (Message::Request(request), Some(peer)) => {
-            inner.take_in(peer, request, Reply::there(&inbound, id))
+            let bytes = inbound.take_in(&request)?;
+            inner.take_in(peer, request, Reply::there(&inbound, id, bytes))
         }
         (Message::Ping, Some(_)) => {
             port.post(0, Message::Pong);

@@ -2,6 +2,7 @@
 //! All links of one shard.
 
 use crate::calls::{Call, Calls};
+use crate::lanes::{Class, Row, class_of};
 use crate::link::{Inbound, Outbound, accepted, dial_for_ever};
 use crate::port::{Fault, Port};
 use crate::reply::{Handler, Reply};
@@ -24,6 +25,8 @@ const SILENCE_MAX: Duration = Duration::from_secs(2);
 const INBOUND_MAX: usize = 1024;
 /// Writes that wait to be taken in again.
 const LATE_MAX: usize = 8;
+/// Bytes of requests that may wait for one link, where nothing else is said.
+pub const WAITING_BYTES_DEFAULT: u64 = 256 << 20;
 /// After a failed accept (out of descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
@@ -39,6 +42,8 @@ pub(crate) struct Inner {
     pub(crate) handler: RefCell<Rc<dyn Handler>>,
     pub(crate) changes: Notify,
     pub(crate) counters: Rc<Counters>,
+    /// Bytes of requests that may wait for one link.
+    pub(crate) waiting_bytes_max: u64,
     remotes: RefCell<Map<HostId, Rc<Remote>>>,
     ports: RefCell<Vec<Weak<Port>>>,
     local: Rc<Calls>,
@@ -161,6 +166,10 @@ impl Inner {
                 self.counters.malformed.add(1);
                 tracing::warn!(%host, "link dropped: frame out of place");
             }
+            Fault::Overrun => {
+                self.counters.overrun.add(1);
+                tracing::warn!(%host, "link dropped: more asked at a time than allowed");
+            }
         }
     }
 
@@ -213,6 +222,19 @@ impl Peers {
     /// the real one is there).
     #[must_use]
     pub fn new(env: &Env, me: PeerId, cluster: u64, handler: Rc<dyn Handler>) -> Self {
+        Self::with_limit(env, me, cluster, handler, WAITING_BYTES_DEFAULT)
+    }
+
+    /// As [`Peers::new`], with the bytes of requests that may wait for one link; each class of
+    /// requests has a part of it.
+    #[must_use]
+    pub fn with_limit(
+        env: &Env,
+        me: PeerId,
+        cluster: u64,
+        handler: Rc<dyn Handler>,
+        waiting_bytes_max: u64,
+    ) -> Self {
         let inner = Rc::new(Inner {
             env: env.clone(),
             me,
@@ -220,6 +242,7 @@ impl Peers {
             handler: RefCell::new(handler),
             changes: Notify::default(),
             counters: Rc::default(),
+            waiting_bytes_max,
             remotes: RefCell::default(),
             ports: RefCell::default(),
             local: Rc::default(),
@@ -270,26 +293,38 @@ impl Peers {
         }
     }
 
-    /// Asks `host`. The request is on its way when this returns: calls to one host arrive in the
-    /// order of the calls, over one link; after a link broke, none of its requests arrives any
-    /// more once one of the next link has. A call to the own host is handled before this returns.
-    /// Dropping the future leaves the request under way.
+    /// Asks `host`. The request is on its way when this returns, or waits for its share of the
+    /// link: calls of one [`Class`] to one host arrive in the order of the calls, over one link;
+    /// after a link broke, none of its requests arrives any more once one of the next link has. A
+    /// call to the own host is handled before this returns. Dropping the future leaves the request
+    /// under way.
     ///
     /// # Errors
     /// [`PeerError`].
     pub fn call(&self, host: HostId, request: Request) -> Call {
+        self.call_as(host, class_of(&request), None, request)
+    }
+
+    /// Requests to `host` that keep their order whatever their classes, until it is closed.
+    #[must_use]
+    pub fn sequence(&self, host: HostId) -> Sequence {
+        let (peers, row) = (self.clone(), Rc::default());
+        Sequence(Rc::new(Ordered { peers, host, row, is_closed: Cell::new(false) }))
+    }
+
+    fn call_as(&self, host: HostId, class: Class, row: Option<&Rc<Row>>, request: Request) -> Call {
         if host == self.0.me.host {
             return self.call_self(request);
         }
         let out = self.0.known(host).and_then(|remote| remote.out.borrow().clone());
         match out {
-            Some(out) if !out.port.is_dead() => out.call(request),
+            Some(out) if !out.port.is_dead() => out.call(class, row, request),
             _ => Call::known(Err(PeerError::Unreachable)),
         }
     }
 
     fn call_self(&self, request: Request) -> Call {
-        let Some(id) = self.0.local.open(0) else {
+        let Some(id) = self.0.local.open() else {
             return Call::known(Err(PeerError::Overloaded));
         };
         let handler = Rc::clone(&*self.0.handler.borrow());
@@ -348,5 +383,44 @@ impl Peers {
         self.0.inbound.clear();
         self.0.late.clear();
         self.set_handler(Rc::new(crate::NotReady));
+    }
+}
+
+/// Requests to one host that keep their order among themselves, whatever their classes: the frames
+/// of one session. Cheap to clone.
+#[derive(Clone)]
+pub struct Sequence(Rc<Ordered>);
+
+struct Ordered {
+    peers: Peers,
+    host: HostId,
+    row: Rc<Row>,
+    is_closed: Cell<bool>,
+}
+
+impl Sequence {
+    /// Asks as [`Peers::call`] does, with the share of `class`.
+    ///
+    /// # Errors
+    /// [`PeerError`]; [`PeerError::Withdrawn`] once the sequence is closed.
+    pub fn call(&self, class: Class, request: Request) -> Call {
+        let Ordered { peers, host, row, is_closed } = &*self.0;
+        if is_closed.get() {
+            return Call::known(Err(PeerError::Withdrawn));
+        }
+        peers.call_as(*host, class, Some(row), request)
+    }
+
+    /// Nobody wants the answers any more: what was not sent so far never is, and its calls fail as
+    /// [`PeerError::Withdrawn`].
+    pub fn close(&self) {
+        let Ordered { peers, host, row, is_closed } = &*self.0;
+        if is_closed.replace(true) {
+            return;
+        }
+        let out = peers.0.known(*host).and_then(|remote| remote.out.borrow().clone());
+        if let Some(out) = out {
+            out.withdraw(row);
+        }
     }
 }

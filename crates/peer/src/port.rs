@@ -20,6 +20,12 @@ const RECEIVE_MIN: usize = 4 << 10;
 /// Receive buffer of a busy link, bytes; a larger frame gets a buffer of its own.
 const RECEIVE_MAX: usize = 256 << 10;
 
+/// Bytes that wait to be sent on one link: far above all shares together, so that who gets there
+/// asks and takes no answers. The link ends.
+const QUEUE_BYTES_MAX: u64 = 128 << 20;
+/// What a frame counts beside its payload.
+const FRAME_COST: u64 = 256;
+
 /// Why reading ended.
 #[derive(Debug)]
 pub(crate) enum Fault {
@@ -31,6 +37,8 @@ pub(crate) enum Fault {
     Unexpected,
     /// An introduction that does not fit.
     Stranger,
+    /// More asked at a time than the shares of a link allow.
+    Overrun,
 }
 
 /// One end of a link. Cleanup is its task's: see `link.rs`.
@@ -39,6 +47,7 @@ pub(crate) struct Port {
     link: Link,
     counters: Rc<Counters>,
     queue: RefCell<VecDeque<(u64, Message)>>,
+    queued: Cell<u64>,
     writer: Cell<Option<Waker>>,
     sent_at: Cell<Instant>,
     heard_at: Cell<Instant>,
@@ -54,6 +63,7 @@ impl Port {
             link,
             counters: Rc::clone(counters),
             queue: RefCell::default(),
+            queued: Cell::new(0),
             writer: Cell::new(None),
             sent_at: Cell::new(now),
             heard_at: Cell::new(now),
@@ -67,6 +77,13 @@ impl Port {
         if self.is_dead.get() {
             return;
         }
+        let queued = self.queued.get() + bytes_of(&message);
+        if queued > QUEUE_BYTES_MAX {
+            self.counters.overrun.add(1);
+            tracing::warn!(queued, "link dropped: the other end takes nothing");
+            return self.die();
+        }
+        self.queued.set(queued);
         self.queue.borrow_mut().push_back((id, message));
         if let Some(writer) = self.writer.take() {
             writer.wake();
@@ -80,6 +97,7 @@ impl Port {
         }
         self.link.close();
         let queue = std::mem::take(&mut *self.queue.borrow_mut());
+        self.queued.set(0);
         drop(queue);
         if let Some(writer) = self.writer.take() {
             writer.wake();
@@ -148,6 +166,7 @@ impl Port {
         while total < BATCH_BYTES && large.is_none() {
             let next = self.queue.borrow_mut().pop_front();
             let Some((id, message)) = next else { break };
+            self.queued.set(self.queued.get() - bytes_of(&message));
             let start = batch.frames.len();
             wire::encode(&message, id, &mut batch.frames);
             self.counters.frames_sent.add(1);
@@ -261,6 +280,10 @@ struct Batch {
     frames: Vec<u8>,
     /// Payloads, each with where in `frames` it belongs.
     payloads: Vec<(usize, Slice)>,
+}
+
+fn bytes_of(message: &Message) -> u64 {
+    FRAME_COST + message.payload().map_or(0, |payload| payload.len() as u64)
 }
 
 /// How long the first frame in `bytes` is, as far as is known, and its header if that is there.

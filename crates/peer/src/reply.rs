@@ -34,7 +34,7 @@ pub struct Reply(Option<To>);
 
 enum To {
     Here { calls: Rc<Calls>, id: u64 },
-    There { inbound: Rc<Inbound>, id: u64 },
+    There { inbound: Rc<Inbound>, id: u64, bytes: u64 },
 }
 
 impl Reply {
@@ -42,15 +42,16 @@ impl Reply {
         Self(Some(To::Here { calls: Rc::clone(calls), id }))
     }
 
-    pub(crate) fn there(inbound: &Rc<Inbound>, id: u64) -> Self {
-        Self(Some(To::There { inbound: Rc::clone(inbound), id }))
+    /// To a request that takes `bytes` of what its link may ask at a time.
+    pub(crate) fn there(inbound: &Rc<Inbound>, id: u64, bytes: u64) -> Self {
+        Self(Some(To::There { inbound: Rc::clone(inbound), id, bytes }))
     }
 
     /// A reply and the call that it answers, without any link: to hand a request to a handler by
     /// hand.
     pub fn pair() -> (Self, Call) {
         let calls = Rc::new(Calls::default());
-        let Some(id) = calls.open(0) else { unreachable!("an empty table has room") };
+        let Some(id) = calls.open() else { unreachable!("an empty table has room") };
         (Self::here(&calls, id), Call::under(calls, id))
     }
 
@@ -58,7 +59,7 @@ impl Reply {
     pub fn send(mut self, response: Response) {
         match self.0.take() {
             Some(To::Here { calls, id }) => drop(calls.finish(id, Ok(response))),
-            Some(To::There { inbound, id }) => inbound.answer(id, response),
+            Some(To::There { inbound, id, bytes }) => inbound.answer(id, bytes, response),
             None => {}
         }
     }
@@ -68,7 +69,7 @@ impl Drop for Reply {
     fn drop(&mut self) {
         match self.0.take() {
             Some(To::Here { calls, id }) => drop(calls.finish(id, Err(PeerError::Reset))),
-            Some(To::There { inbound, .. }) => inbound.forget(),
+            Some(To::There { inbound, bytes, .. }) => inbound.forget(bytes),
             None => {}
         }
     }

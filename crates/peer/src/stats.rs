@@ -13,6 +13,24 @@ impl Counter {
     }
 }
 
+/// A number that rises and falls, and how high it ever was.
+#[derive(Default)]
+pub(crate) struct Gauge {
+    now: Cell<u64>,
+    peak: Cell<u64>,
+}
+
+impl Gauge {
+    pub(crate) fn rise(&self, by: u64) {
+        self.now.set(self.now.get() + by);
+        self.peak.set(self.peak.get().max(self.now.get()));
+    }
+
+    pub(crate) fn fall(&self, by: u64) {
+        self.now.set(self.now.get() - by);
+    }
+}
+
 /// See [`PeerStats`].
 #[derive(Default)]
 pub(crate) struct Counters {
@@ -25,6 +43,9 @@ pub(crate) struct Counters {
     pub(crate) frames_received: Counter,
     pub(crate) bytes_received: Counter,
     pub(crate) unanswered: Counter,
+    pub(crate) overrun: Counter,
+    pub(crate) withdrawn: Counter,
+    pub(crate) waiting: Gauge,
 }
 
 /// What happened on the links of one shard since it began.
@@ -50,6 +71,14 @@ pub struct PeerStats {
     pub bytes_received: u64,
     /// Requests whose [`crate::Reply`] was dropped without an answer: an error of ours.
     pub unanswered: u64,
+    /// Links dropped because the other end asked for more than its shares, or took no answers.
+    pub overrun: u64,
+    /// Requests taken back before they were sent: their session was over.
+    pub withdrawn: u64,
+    /// Bytes of requests that wait for room on their links, now.
+    pub waiting_bytes: u64,
+    /// The most that it ever was.
+    pub waiting_bytes_peak: u64,
 }
 
 impl Counters {
@@ -64,6 +93,10 @@ impl Counters {
             frames_received: self.frames_received.0.get(),
             bytes_received: self.bytes_received.0.get(),
             unanswered: self.unanswered.0.get(),
+            overrun: self.overrun.0.get(),
+            withdrawn: self.withdrawn.0.get(),
+            waiting_bytes: self.waiting.now.get(),
+            waiting_bytes_peak: self.waiting.peak.get(),
         }
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Links in the simulated world: order, breaks, silence, strangers and nonsense.
 
-use crate::{Call, Handler, NotReady, PeerError, PeerId, Peers, Reply};
+use crate::{Call, Class, Handler, NotReady, PeerError, PeerId, Peers, Reply};
 use base::{
     ComponentId, HostId, Incarnation, Instant, Lsn, ObjectId, Seat, SectorRange, Session, Term,
 };
@@ -190,7 +190,7 @@ fn calls_arrive_in_order_and_answers_find_their_calls() {
         for _ in 0..40 {
             for _ in 0..env.random() % 40 {
                 number += 1;
-                let sectors = [1, 8, 8, 8, 31, 128, 400, 2048][(env.random() % 8) as usize];
+                let sectors = [1, 8, 8, 8, 31, 128, 400, 1000][(env.random() % 8) as usize];
                 let call = peers.call(HostId(2), write(&env, number, sectors));
                 if number.is_multiple_of(5) {
                     drop(call); // the request is on its way all the same
@@ -341,6 +341,113 @@ fn requests_in_flight_are_bounded_and_the_rest_waits_in_order() {
 }
 
 #[test]
+fn a_class_that_stands_still_holds_up_no_other() {
+    let (world, a, b) = pair(5);
+    b.mode.set(Mode::Hold);
+    let env = world.env(a.key).expect("it runs");
+    let (peers, tasks) = (a.peers(), TaskSet::default());
+    for number in 1..=60 {
+        drop(peers.call(HostId(2), write(&env, number, MIB / 512)));
+    }
+    let Request::Write { target, range, .. } = write(&env, 1, 8) else { unreachable!() };
+    let read = Request::Read { target, range };
+    let list = Request::ListChanged { target, since: Lsn::ZERO, cursor: 0 };
+    let outcomes = [read, list].map(|one| follow(&env, &tasks, peers.call(HostId(2), one)));
+    let done = || outcomes.iter().all(|one| one.borrow().is_some());
+    assert!(world.run_until(Duration::from_secs(1), done), "behind 60 MiB of writes");
+    // A resync is no reason for writes to wait either: its share is its own.
+    let mut copy = write(&env, 99, 8);
+    if let Request::Write { is_copy, .. } = &mut copy {
+        *is_copy = true;
+    }
+    drop(peers.call(HostId(2), copy));
+    let _ = world.env(a.key);
+    world.run_for(Duration::from_millis(100));
+    assert_eq!(b.seen.borrow().last().map(|(_, lsn)| lsn.0), Some(99));
+}
+
+#[test]
+fn a_sequence_keeps_its_order_and_leaves_the_queue_when_it_ends() {
+    let (world, a, b) = pair(6);
+    b.mode.set(Mode::Hold);
+    let env = world.env(a.key).expect("it runs");
+    let (peers, tasks) = (a.peers(), TaskSet::default());
+    let (joining, other) = (peers.sequence(HostId(2)), peers.sequence(HostId(2)));
+    let ask = |of: &crate::Sequence, class, number| {
+        let call = of.call(class, write(&env, number, MIB / 512));
+        (number, follow(&env, &tasks, call))
+    };
+    let mut outcomes: Vec<_> = (1..=8).map(|n| ask(&joining, Class::Resync, n)).collect();
+    // From here on it is required: its frames are writes, and come behind its copies all the same.
+    outcomes.extend((9..=10).map(|n| ask(&joining, Class::Write, n)));
+    let others: Vec<_> = (11..=13).map(|n| ask(&other, Class::Resync, n)).collect();
+    world.run_for(Duration::from_secs(1));
+    assert_eq!(b.seen.borrow().len(), 3, "4 MiB with headers is 3 requests of 1 MiB");
+    let stats = peers.stats();
+    assert!(stats.waiting_bytes > 10 * MIB && stats.waiting_bytes < 11 * MIB, "{stats:?}");
+
+    let (reply, response) = b.held.borrow_mut().remove(0);
+    reply.send(response);
+    world.run_for(Duration::from_secs(1));
+    joining.close();
+    let _ = world.env(a.key);
+    // The calls fail now; who waits for them learns it in the next turn.
+    assert!(peers.stats().waiting_bytes < 4 * MIB, "at once: {:?}", peers.stats());
+    assert_eq!(peers.stats().withdrawn, 6);
+    let late = follow(&env, &tasks, joining.call(Class::Write, write(&env, 99, 8)));
+    world.run_for(Duration::from_millis(1));
+    assert_eq!(error(&late), Some(PeerError::Withdrawn));
+    assert!(outcomes[..4].iter().all(|(_, outcome)| error(outcome).is_none()));
+    for (number, outcome) in &outcomes[4..] {
+        assert_eq!(error(outcome), Some(PeerError::Withdrawn), "{number}");
+    }
+    while !others.iter().all(|(number, outcome)| is_durable(outcome, *number)) {
+        let held = std::mem::take(&mut *b.held.borrow_mut());
+        held.into_iter().for_each(|(reply, response)| reply.send(response));
+        let _ = world.env(b.key);
+        world.run_for(Duration::from_millis(100));
+    }
+    let seen: Vec<u64> = b.seen.borrow().iter().map(|(_, lsn)| lsn.0).collect();
+    assert_eq!(seen, [1, 2, 3, 4, 11, 12, 13]);
+    assert_eq!(peers.stats().waiting_bytes, 0);
+}
+
+#[test]
+fn a_sequence_that_changes_its_class_keeps_its_order() {
+    let (world, a, b) = pair(7);
+    b.mode.set(Mode::Late);
+    let env = world.env(a.key).expect("it runs");
+    let peers = a.peers();
+    let of = peers.sequence(HostId(2));
+    for number in 1..=300 {
+        let class = if (number / 20) % 2 == 0 { Class::Resync } else { Class::Write };
+        drop(of.call(class, write(&env, number, [8, 500][(number % 2) as usize])));
+    }
+    assert!(world.run_until(MINUTE, || b.seen.borrow().len() == 300));
+    let seen: Vec<u64> = b.seen.borrow().iter().map(|(_, lsn)| lsn.0).collect();
+    assert!(seen.is_sorted(), "{seen:?}");
+}
+
+#[test]
+fn what_waits_is_bounded_in_bytes_and_the_rest_is_refused() {
+    let (world, a, b) = pair(8);
+    b.mode.set(Mode::Hold);
+    let env = world.env(a.key).expect("it runs");
+    let (peers, tasks) = (a.peers(), TaskSet::default());
+    let one = write(&env, 1, MIB / 512);
+    let outcomes: Vec<_> =
+        (0..150).map(|_| follow(&env, &tasks, peers.call(HostId(2), one.clone()))).collect();
+    world.run_for(Duration::from_millis(10));
+    let refused = |outcome: &&Outcome| error(outcome) == Some(PeerError::Overloaded);
+    let count = outcomes.iter().filter(refused).count();
+    assert_eq!(count, 150 - 7 - 127, "half of 256 MiB may wait");
+    assert!(peers.stats().waiting_bytes_peak <= crate::WAITING_BYTES_DEFAULT / 2);
+    world.kill(b.key);
+    assert!(world.run_until(MINUTE, || !a.is_up(2)));
+    assert_eq!(peers.stats().waiting_bytes, 0, "a link that is over keeps nothing");
+}
+
+#[test]
 fn a_call_to_the_own_host_is_handled_before_it_returns() {
     let (world, a, _b) = pair(1);
     let env = world.env(a.key).expect("it runs");
@@ -355,8 +462,13 @@ fn a_call_to_the_own_host_is_handled_before_it_returns() {
 
 /// A link to host 2 made by hand: what came back until it was closed.
 fn by_hand(seed: u64, frames: Vec<Vec<u8>>) -> (Peers, Vec<u8>, bool) {
+    by_hand_to(seed, Mode::AtOnce, frames)
+}
+
+fn by_hand_to(seed: u64, mode: Mode, frames: Vec<Vec<u8>>) -> (Peers, Vec<u8>, bool) {
     let world = World::new(WorldOptions { seed, ..WorldOptions::default() });
     let (a, b) = (Node::new(&world, 1), Node::new(&world, 2));
+    b.mode.set(mode);
     b.boot(&world, 1, &[]);
     let heard: Rc<RefCell<(Vec<u8>, bool)>> = Rc::default();
     let place = Rc::clone(&heard);
@@ -421,6 +533,23 @@ fn nonsense_ends_the_link_and_is_counted() {
         let (peers, _, was_closed) = by_hand(number as u64, frames);
         assert!(was_closed, "case {number}");
         assert_eq!(peers.stats().malformed, 1, "case {number}");
+    }
+}
+
+#[test]
+fn who_asks_more_at_a_time_than_a_link_allows_is_dropped() {
+    let world = World::new(WorldOptions::default());
+    let key = world.add_host("any", ip(1));
+    world.boot(key, |_| Box::pin(async {}));
+    let env = world.env(key).expect("it runs");
+    let message = Message::Request(write(&env, 1, MIB / 512));
+    let mut bytes = frame(&message);
+    bytes.extend_from_slice(message.payload().expect("it has one"));
+    for (count, is_dropped) in [(60, false), (70, true)] {
+        let mut frames = vec![hello(CLUSTER, 1, 1)];
+        frames.extend(std::iter::repeat_n(bytes.clone(), count));
+        let (peers, _, was_closed) = by_hand_to(1, Mode::Hold, frames);
+        assert_eq!((was_closed, peers.stats().overrun > 0), (is_dropped, is_dropped), "{count}");
     }
 }
 
