@@ -116,6 +116,14 @@ crate::named! {
         ResyncCopied = "resync-copied",
         /// A write completed without the target of a resync.
         ResyncDirtyAgain = "resync-dirty-again",
+        /// A write was kept from the target of a resync: its range is dirty there.
+        ResyncDeferred = "resync-deferred",
+        /// A write waited for its turn to go to the target.
+        ResyncPaced = "resync-paced",
+        /// A round of copies left hardly less than it had begun with.
+        ResyncInVain = "resync-in-vain",
+        /// The target gave no answer for its patience, and writes went on without it.
+        ResyncLagged = "resync-lagged",
         /// A component became active again.
         ResyncJoined = "resync-joined",
         /// A resync ended without success.

@@ -53,6 +53,11 @@ impl DirtySet {
         }
     }
 
+    /// Whether every block that `range` touches is in it.
+    pub(crate) fn covers(&self, range: SectorRange) -> bool {
+        range.blocks().all(|block| self.contains(block))
+    }
+
     /// Takes the next run of at most `blocks_max` dirty blocks within one chunk, ascending and
     /// from the start again after the end (rule 32: a range leaves when its copy is started).
     pub(crate) fn take(&mut self, blocks_max: u64) -> Option<SectorRange> {

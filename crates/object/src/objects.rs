@@ -209,6 +209,8 @@ impl Objects {
             leases,
             disks,
             replicas: Rc::clone(&replicas),
+            write_room: Semaphore::new(options.write_bytes),
+            forward_room: Semaphore::new(options.write_bytes),
             options,
             resync_room: Semaphore::new(RESYNCS_MAX),
             alive: RefCell::default(),
@@ -393,6 +395,8 @@ impl Objects {
             Route::Local(owner) => owner.write(request.id(), range, kind, crcs, payload).await,
             Route::Remote(to, term) => {
                 let (object, id) = (id, request.id());
+                let bytes = crate::owner::FRAME_BYTES + payload.len() as u64;
+                let _room = self.0.0.context.forward_room.acquire(bytes).await;
                 let request = Request::ClientWrite { object, term, id, range, kind, crcs, payload };
                 self.0.0.forward_write(object, to, request).await
             }
@@ -414,6 +418,15 @@ impl Objects {
             Route::Remote(to, term) => self.0.0.forward_extents(id, to, term, range).await,
             Route::Unknown => Err(ObjectError::NotOwner),
         }
+    }
+
+    /// Bytes of writes and copies of an object that its owner here keeps until every component has
+    /// answered them; one that several are to answer counts once for each.
+    #[must_use]
+    pub fn unanswered_bytes(&self, id: ObjectId) -> u64 {
+        let Some(owner) = self.0.0.local_owner(id) else { return 0 };
+        let state = owner.state.borrow();
+        state.legs.iter().map(|leg| leg.unacked.bytes()).sum()
     }
 
     /// What is known of an object here.

@@ -29,9 +29,17 @@ pub struct ObjectOptions {
     pub lease_wait: Duration,
     /// How long one `acquire` tries before it reports `Inaccessible`.
     pub acquire_wait: Duration,
-    /// How long a finished write waits for the answer of a component that is being resynced,
-    /// before it completes without it and makes its range dirty again (rule 32).
+    /// How long a component that is being resynced may leave the clients' writes unanswered before
+    /// they complete without it and make their ranges dirty again (rule 32). Twice as long at each
+    /// further attempt to end the resync, up to `stall`.
     pub join_wait: Duration,
+    /// With so many bytes left to copy or fewer, new writes go to a component that is being resynced
+    /// too; before, they make their ranges dirty and nobody waits for it. As many bytes of them may
+    /// be without its answer meanwhile; further ones wait.
+    pub hand_over_bytes: u64,
+    /// Bytes of client writes that the owners on this host have under way; further ones wait. As
+    /// many again may be on their way to owners elsewhere. One object may have a quarter of it.
+    pub write_bytes: u64,
     /// An idle owner tells its replicas K after this long (CommitInfo).
     pub commit_idle: Duration,
     /// First damping step of a returning component (rule 18), doubled with each absence.
@@ -69,6 +77,8 @@ impl Default for ObjectOptions {
             lease_wait: Duration::from_secs(2),
             acquire_wait: Duration::from_secs(10),
             join_wait: Duration::from_millis(100),
+            hand_over_bytes: 1 << 20,
+            write_bytes: 64 << 20,
             commit_idle: Duration::from_millis(100),
             damping: Duration::from_secs(1),
             adopt_after: Duration::from_secs(3),

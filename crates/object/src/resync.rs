@@ -250,8 +250,8 @@ async fn run(owner: &Rc<Owner>, component: ComponentId) -> Result<(), Aborted> {
     finish(owner, component).await // rule 35
 }
 
-/// Fences the target at its new seat; from that moment (S) every new write goes to it, and what is
-/// in flight counts as dirty (rules 31, 32).
+/// Fences the target at its new seat; from that moment (S) every new write goes to it or is dirty
+/// there, and what is in flight counts as dirty (rules 31, 32).
 async fn open(
     owner: &Rc<Owner>,
     component: ComponentId,
@@ -291,7 +291,7 @@ async fn open(
         for range in state.window.in_flight().filter(|_| !forgets) {
             dirty.insert(range);
         }
-        state.resyncs.insert(component, Resync { dirty, copies: 0 });
+        state.resyncs.insert(component, Resync { dirty, copies: 0, paced: 0 });
     }
     if !owner.open_session(component, &fence) {
         return Err(Aborted::Failed);
@@ -357,7 +357,6 @@ async fn finish(owner: &Rc<Owner>, component: ComponentId) -> Result<(), Aborted
         state.resyncs.remove(&component);
         let Some(leg) = state.leg_mut(component) else { return Err(Aborted::Stopped) };
         leg.role = Role::Active;
-        leg.is_lagging = false;
     }
     owner.changed.notify();
     Ok(())
@@ -370,15 +369,16 @@ async fn tell_clients(owner: &Rc<Owner>, component: ComponentId) -> Result<(), A
     if owner.options().mutations.forget_clients {
         return Ok(());
     }
-    let (host, request) = {
+    let ((sequence, class), request) = {
         let state = owner.state.borrow();
-        let leg = state.leg(component).filter(|leg| leg.link == Link::Live);
-        let leg = leg.ok_or(Aborted::Failed)?;
+        let leg = state.leg(component).ok_or(Aborted::Failed)?;
+        let way = leg.way().ok_or(Aborted::Failed)?;
         assert!(state.window.all_sent_to(leg.bit), "a write in flight does not know the target");
         let target = leg.target(owner.id, owner.term);
-        (leg.host, Request::SetClients { target, clients: state.clients.clone() })
+        (way, Request::SetClients { target, clients: state.clients.clone() })
     };
-    let told = owner.context.peers.call(host, request);
+    // Behind the writes: it must not be durable before them.
+    let told = sequence.call(class, request);
     match owner.env().timeout(owner.options().progress, told).await {
         Ok(Ok(Response::Done)) => check_joined(owner, component),
         _ => Err(Aborted::Failed),

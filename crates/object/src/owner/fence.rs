@@ -162,7 +162,7 @@ impl Owner {
     /// is gone or already has a session.
     pub(crate) fn open_session(self: &Rc<Self>, component: ComponentId, fence: &Fence) -> bool {
         let now = self.now();
-        let (answered, resend, host) = {
+        let (answered, resend) = {
             let mut guard = self.state.borrow_mut();
             let state = &mut *guard;
             let commit = state.commit();
@@ -173,6 +173,9 @@ impl Owner {
                 return false;
             }
             leg.link = Link::Live;
+            leg.end_session();
+            let sequence = self.context.peers.sequence(leg.host);
+            leg.sequence = Some(sequence.clone());
             leg.session = fence.session;
             leg.last_sent = fence.durable; // the first `prev` of a session
             leg.fenced = Some(fence.fenced);
@@ -188,21 +191,22 @@ impl Owner {
                 answered.extend(frame.waiter);
             }
             let frames = std::mem::take(&mut leg.unacked);
-            let request =
-                |frame: &Frame| (frame.lsn, leg.request(self.id, self.term, commit, frame));
+            let class = leg.class();
+            let request = |frame: &Frame| {
+                let way = (sequence.clone(), class);
+                (frame.lsn, way, leg.request(self.id, self.term, commit, frame))
+            };
             let resend: Vec<_> = frames.iter().map(request).collect();
             leg.unacked = frames;
-            for frame in &mut leg.unacked {
-                frame.since = now;
-            }
-            (answered, resend, leg.host)
+            leg.unacked.wait_since(now);
+            (answered, resend)
         };
         for waiter in answered {
             waiter.send(());
         }
-        for (lsn, request) in resend {
+        for (lsn, way, request) in resend {
             base::hit(base::Probe::SessionResent);
-            self.send(host, component, fence.session, lsn, request);
+            self.send(way, component, fence.session, lsn, request);
         }
         self.changed.notify();
         self.drained.notify();

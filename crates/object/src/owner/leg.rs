@@ -10,12 +10,16 @@ use base::{
 };
 use env::Slice;
 use env::channel::OneSender;
+use peer::{Class, Sequence};
 use std::collections::VecDeque;
 use wire::{Crcs, Marks, Request, Target, WriteKind};
 
 /// A leg with fewer free chunks than this takes no writes that may allocate: what was promised to
 /// writes in flight, and the store's own needs, come out of it (rule 2, trap 14).
 pub(crate) const FREE_CHUNKS_RESERVE: u32 = 16;
+
+/// What a frame counts beside its payload, bytes.
+pub(crate) const FRAME_BYTES: u64 = 512;
 
 /// Whether frames can be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,10 +35,20 @@ pub(crate) enum Link {
 pub(crate) enum Role {
     /// Active in the record or in an unresolved CAS: required (rule 3).
     Active,
-    /// Being resynced: gets every write; they may complete without it (rule 32).
+    /// Being resynced: gets what its [`Flow`] lets it have; writes may complete without it (rule
+    /// 32).
     Joining,
     /// Resynced, its CAS is about to be sent or unresolved: required (rule 35).
     Required,
+}
+
+/// How a joining leg takes part in new writes (rule 32).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Flow {
+    /// It gets none since then: their ranges are dirty, and come with the copies.
+    Deferred(Instant),
+    /// It gets those that touch a block that is not dirty, and they wait for its answer.
+    Live,
 }
 
 /// How a frame on its way to one leg ended, for whoever waits for that leg alone (a copy).
@@ -62,6 +76,66 @@ pub(crate) struct Frame {
     pub(crate) waiter: Option<FrameDone>,
 }
 
+/// Frames without an answer, by rising lsn.
+#[derive(Default)]
+pub(crate) struct Unacked {
+    frames: VecDeque<Frame>,
+    /// Bytes of those that are no copies: what clients wait for.
+    live: u64,
+}
+
+impl Unacked {
+    pub(crate) fn push(&mut self, frame: Frame) {
+        self.live += frame.live_bytes();
+        self.frames.push_back(frame);
+    }
+
+    pub(crate) fn front(&self) -> Option<&Frame> {
+        self.frames.front()
+    }
+
+    pub(crate) fn pop_front(&mut self) -> Option<Frame> {
+        let frame = self.frames.pop_front()?;
+        self.live -= frame.live_bytes();
+        Some(frame)
+    }
+
+    /// Takes the frame `lsn` out.
+    pub(crate) fn take(&mut self, lsn: Lsn) -> Option<Frame> {
+        if self.front().is_some_and(|frame| frame.lsn == lsn) {
+            return self.pop_front();
+        }
+        let at = self.frames.binary_search_by_key(&lsn, |frame| frame.lsn).ok()?;
+        let frame = self.frames.remove(at)?;
+        self.live -= frame.live_bytes();
+        Some(frame)
+    }
+
+    pub(crate) fn live_bytes(&self) -> u64 {
+        self.live
+    }
+
+    /// Bytes of all of them.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.frames.iter().map(|frame| FRAME_BYTES + frame.payload.len() as u64).sum()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Frame> {
+        self.frames.iter()
+    }
+
+    /// All of them wait since `now`.
+    pub(crate) fn wait_since(&mut self, now: Instant) {
+        self.frames.iter_mut().for_each(|frame| frame.since = now);
+    }
+}
+
+impl Frame {
+    fn live_bytes(&self) -> u64 {
+        if self.is_copy { 0 } else { FRAME_BYTES + self.payload.len() as u64 }
+    }
+}
+
 /// The conversation with one component.
 pub(crate) struct Leg {
     pub(crate) component: ComponentId,
@@ -71,15 +145,17 @@ pub(crate) struct Leg {
     pub(crate) bit: Mask,
     pub(crate) link: Link,
     pub(crate) role: Role,
-    /// A joining leg whose answers come late: writes do not wait for it.
-    pub(crate) is_lagging: bool,
+    /// Counts while it joins.
+    pub(crate) flow: Flow,
+    /// The frames of its session: they stay in order, and leave the queues when it ends.
+    pub(crate) sequence: Option<Sequence>,
     /// A CAS that takes it out of the active ones is under way.
     pub(crate) is_leaving: bool,
     /// The lsn sent before, in this session (`prev` of the next frame).
     pub(crate) last_sent: Lsn,
     /// Highest lsn that it answered; never falls (section 6).
     pub(crate) acked: Lsn,
-    pub(crate) unacked: VecDeque<Frame>,
+    pub(crate) unacked: Unacked,
     /// Chunks that it could take at its last answer (rule 2).
     pub(crate) free_chunks: u32,
     pub(crate) progress_at: Instant,
@@ -93,6 +169,16 @@ impl Leg {
     pub(crate) fn target(&self, object: ObjectId, term: Term) -> Target {
         let (component, seat, session) = (self.component, self.seat, self.session);
         Target { object, component, term, seat, session }
+    }
+
+    /// Whether a joining leg takes part in new writes.
+    pub(crate) fn takes_part(&self) -> bool {
+        self.link == Link::Live && self.flow == Flow::Live
+    }
+
+    /// Whether it gets no new writes, but has answered something since it does not.
+    pub(crate) fn may_take_part(&self) -> bool {
+        matches!(self.flow, Flow::Deferred(since) if self.progress_at >= since)
     }
 
     /// Whether it takes no writes that may allocate.
@@ -125,17 +211,29 @@ impl Leg {
         }
     }
 
-    /// Takes the frame `lsn` out: it was answered.
-    pub(crate) fn take(&mut self, lsn: Lsn) -> Option<Frame> {
-        if self.unacked.front().is_some_and(|frame| frame.lsn == lsn) {
-            return self.unacked.pop_front();
+    /// The share of its link that its frames have.
+    pub(crate) fn class(&self) -> Class {
+        match self.role {
+            Role::Joining => Class::Resync,
+            Role::Active | Role::Required => Class::Write,
         }
-        let at = self.unacked.binary_search_by_key(&lsn, |frame| frame.lsn).ok()?;
-        self.unacked.remove(at)
+    }
+
+    /// The session is over: what was not sent so far never is.
+    pub(crate) fn end_session(&mut self) {
+        if let Some(sequence) = self.sequence.take() {
+            sequence.close();
+        }
     }
 
     /// Since when the oldest frame waits without any answer in between.
     pub(crate) fn waiting_since(&self) -> Option<Instant> {
         self.unacked.front().map(|frame| frame.since.max(self.progress_at))
+    }
+}
+
+impl Drop for Leg {
+    fn drop(&mut self) {
+        self.end_session();
     }
 }

@@ -17,10 +17,12 @@ mod write;
 
 pub(crate) use change::{Cas, ChangeError, compare_and_swap};
 pub(crate) use fence::{Fence, FenceAnswer};
-pub(crate) use leg::{FREE_CHUNKS_RESERVE, FencedAt, Frame, Leg, Link, Role};
+pub(crate) use leg::{
+    FRAME_BYTES, FREE_CHUNKS_RESERVE, FencedAt, Flow, Frame, Leg, Link, Role, Unacked,
+};
 pub(crate) use range_lock::{Mode, RangeGuard, RangeLock};
 pub(crate) use read::{Found, Source};
-pub(crate) use window::{LEGS_MAX, Mask, Window};
+pub(crate) use window::{LEGS_MAX, Legs, Mask, Window};
 pub(crate) use write::Content;
 
 use crate::dirty::DirtySet;
@@ -37,12 +39,14 @@ use base::{
 };
 use directory::{Directory, ObjectRecord};
 use env::channel::OneSender;
-use env::{Env, Notify, Semaphore, TaskSet};
+use env::{Env, Notify, Permit, Semaphore, TaskSet};
 use peer::{PeerId, Peers};
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::future::Future;
 use std::rc::Rc;
+
+/// An object may have this part of the room for writes.
+const OBJECT_PART: u64 = 4;
 
 /// A host as it is for now: where this differs, what failed there before may go well.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,6 +68,11 @@ pub(crate) struct Context {
     /// The components of this host, asked without a detour over the links.
     pub(crate) replicas: Rc<Replicas>,
     pub(crate) options: ObjectOptions,
+    /// Bytes of client writes that this host's owners have under way.
+    pub(crate) write_room: Semaphore,
+    /// Bytes of client writes on their way to owners on other hosts: a room of its own, or two
+    /// hosts that forward to each other could wait for each other for ever.
+    pub(crate) forward_room: Semaphore,
     /// Resyncs at a time on this host, so that a returned host does not bring all at once.
     pub(crate) resync_room: Semaphore,
     /// Which hosts the directory's lease keys say are alive: a hint only (rule 52d).
@@ -106,7 +115,14 @@ pub(crate) enum Phase {
 /// A client write in flight: its lock is held until it completes, whoever still waits for it.
 pub(crate) struct Ticket {
     _guard: Option<RangeGuard>,
+    _room: Option<WriteRoom>,
     done: Option<OneSender<Result<(), ObjectError>>>,
+}
+
+/// What a client write takes of the room for writes: of its object's part, and of the host's.
+pub(crate) struct WriteRoom {
+    _object: Permit,
+    _host: Permit,
 }
 
 /// A component on its way back.
@@ -115,6 +131,8 @@ pub(crate) struct Resync {
     pub(crate) dirty: DirtySet,
     /// Copies sent and not answered.
     pub(crate) copies: usize,
+    /// Client writes that wait for their turn to go to it: the back-pressure of the hand-over.
+    pub(crate) paced: usize,
 }
 
 pub(crate) struct State {
@@ -149,6 +167,8 @@ pub(crate) struct Owner {
     pub(crate) changed: Notify,
     /// The window became empty, or a leg caught up: for those who wait for that.
     pub(crate) drained: Notify,
+    /// Bytes of client writes under way: one object that stands still does not take all of them.
+    pub(crate) write_room: Semaphore,
     /// One CAS at a time.
     config: Semaphore,
     pub(crate) state: RefCell<State>,
@@ -184,6 +204,7 @@ impl Owner {
             lock: RangeLock::default(),
             changed: Notify::default(),
             drained: Notify::default(),
+            write_room: Semaphore::new(context.options.write_bytes / OBJECT_PART),
             config: Semaphore::new(1),
             state: RefCell::new(state),
             due: RefCell::default(),
@@ -315,11 +336,12 @@ impl Owner {
                 bit,
                 link: Link::Broken(now),
                 role,
-                is_lagging: false,
+                flow: Flow::Deferred(now),
+                sequence: None,
                 is_leaving: false,
                 last_sent: Lsn::ZERO,
                 acked: Lsn::ZERO,
-                unacked: VecDeque::new(),
+                unacked: Unacked::default(),
                 free_chunks,
                 progress_at: now,
                 fenced: None,
@@ -446,16 +468,57 @@ impl State {
         self.legs.iter_mut().find(|leg| leg.component == component)
     }
 
-    /// Legs that a write waits for: required ones (rules 3, 35), and a joining one as long as it
-    /// keeps up, so that a resync converges.
+    /// Legs that a write waits for, where it was sent to them: required ones (rules 3, 35), and a
+    /// joining one that takes part in new writes, so that a resync converges.
     pub(crate) fn needed(&self, options: &ObjectOptions) -> Mask {
         let late = options.mutations.require_after_active;
         let waits = |leg: &&Leg| match leg.role {
             Role::Active => true,
             Role::Required => !late,
-            Role::Joining => leg.link == Link::Live && !leg.is_lagging,
+            Role::Joining => leg.takes_part(),
         };
         self.legs.iter().filter(waits).fold(0, |mask, leg| mask | leg.bit)
+    }
+
+    /// Joining legs that a write to `range` is kept from; it is dirty there from now on, before a
+    /// copy that takes it out of the dirty ones can lock it. A copy of what is dirty anyway brings
+    /// the write along.
+    pub(crate) fn defer(&mut self, range: SectorRange, options: &ObjectOptions) -> Mask {
+        if self.resyncs.is_empty() {
+            return 0;
+        }
+        let mut deferred = 0;
+        for leg in self.legs.iter().filter(|leg| leg.role == Role::Joining) {
+            let Some(resync) = self.resyncs.get_mut(&leg.component) else { continue };
+            if leg.takes_part() && !resync.dirty.covers(range) {
+                continue;
+            }
+            base::hit(base::Probe::ResyncDeferred);
+            deferred |= leg.bit;
+            if !options.mutations.forget_missed_write {
+                resync.dirty.insert(range);
+            }
+        }
+        deferred
+    }
+
+    /// A joining leg that has as much of the clients' writes to answer as its copies leave room
+    /// for: a write that has to go there waits (the back-pressure of the hand-over).
+    pub(crate) fn pacing(
+        &self,
+        range: SectorRange,
+        options: &ObjectOptions,
+    ) -> Option<ComponentId> {
+        if self.resyncs.is_empty() {
+            return None;
+        }
+        let is_pacing = |leg: &&Leg| {
+            leg.role == Role::Joining
+                && leg.takes_part()
+                && leg.unacked.live_bytes() >= options.hand_over_bytes.max(1)
+                && self.resyncs.get(&leg.component).is_some_and(|r| !r.dirty.covers(range))
+        };
+        self.legs.iter().find(is_pacing).map(|leg| leg.component)
     }
 
     /// Rule 32: what completed without a joining leg is dirty there (again).
@@ -510,7 +573,12 @@ impl Ticket {
         guard: Option<RangeGuard>,
         done: Option<OneSender<Result<(), ObjectError>>>,
     ) -> Self {
-        Self { _guard: guard, done }
+        Self { _guard: guard, _room: None, done }
+    }
+
+    /// It keeps its room until then, too.
+    pub(crate) fn with_room(self, room: WriteRoom) -> Self {
+        Self { _room: Some(room), ..self }
     }
 
     pub(crate) fn finish(self, result: Result<(), ObjectError>) {

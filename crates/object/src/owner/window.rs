@@ -22,6 +22,8 @@ struct Entry<T> {
     sent: Mask,
     /// Legs that lack something without it: for a repair those alone that it repairs.
     meant: Mask,
+    /// Legs that it was kept from on purpose: its range is dirty there already (rule 32).
+    deferred: Mask,
     answered: Mask,
     load: Option<T>,
 }
@@ -33,10 +35,22 @@ pub(crate) struct Completed<T> {
     pub(crate) lsn: Lsn,
     /// What it wrote.
     pub(crate) range: SectorRange,
-    /// Legs that it was meant for and not sent to, or that have not answered (rule 32).
+    /// Legs that lack it and do not know: it was sent to them and they have not answered, or they
+    /// came later (rule 32).
     pub(crate) missing: Mask,
     /// What was given with it.
     pub(crate) load: T,
+}
+
+/// For which legs a write is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Legs {
+    /// It is sent to these.
+    pub(crate) sent: Mask,
+    /// Those of these that come later lack it; a repair changes nothing for the others.
+    pub(crate) meant: Mask,
+    /// Those that get its range by a copy, which waits for the write's lock.
+    pub(crate) deferred: Mask,
 }
 
 /// The in-flight window of one term.
@@ -66,14 +80,16 @@ impl<T> Window<T> {
         self.given
     }
 
-    /// The next lsn for a write to `range` that is sent to the legs in `sent`. Those in `meant`
-    /// that come later lack it; a repair changes nothing for the others.
-    pub(crate) fn push(&mut self, range: SectorRange, sent: Mask, meant: Mask, load: T) -> Lsn {
+    /// The next lsn for a write to `range` that is sent to the legs in `to.sent`.
+    pub(crate) fn push(&mut self, range: SectorRange, to: Legs, load: T) -> Lsn {
+        let Legs { sent, meant, deferred } = to;
         assert!(sent != 0, "a write that goes nowhere");
+        assert!(sent & deferred == 0, "a write sent to a leg that it is kept from");
         self.given = self.given.next();
         self.live += 1;
         let lsn = self.given;
-        self.entries.push_back(Entry { lsn, range, sent, meant, answered: 0, load: Some(load) });
+        let load = Some(load);
+        self.entries.push_back(Entry { lsn, range, sent, meant, deferred, answered: 0, load });
         lsn
     }
 
@@ -112,7 +128,7 @@ impl<T> Window<T> {
             return None;
         }
         let load = entry.load.take()?;
-        let missing = !entry.answered & entry.meant;
+        let missing = !entry.answered & entry.meant & !entry.deferred;
         Some(Completed { lsn: entry.lsn, range: entry.range, missing, load })
     }
 
@@ -158,6 +174,7 @@ impl<T> Window<T> {
     pub(crate) fn forget(&mut self, leg: Mask) {
         for entry in &mut self.entries {
             entry.sent &= !leg;
+            entry.deferred &= !leg;
             entry.answered &= !leg;
         }
     }
@@ -180,15 +197,35 @@ mod tests {
         let mut window = Window::new(zero, zero);
         let (bad, joiner) = (0b01, 0b10);
         let range = SectorRange::new(0, 8);
-        let repair = window.push(range, bad, bad, ());
+        let to = |sent, meant| Legs { sent, meant, deferred: 0 };
+        let repair = window.push(range, to(bad, bad), ());
         assert!(window.all_sent_to(joiner), "a returning component has to wait for a repair");
         window.answer(repair, bad);
         let done = window.settle_one(repair, bad | joiner);
         assert_eq!(done.map(|done| done.missing & joiner), Some(0));
-        let write = window.push(range, bad, Mask::MAX, ());
+        let write = window.push(range, to(bad, Mask::MAX), ());
         assert!(!window.all_sent_to(joiner));
         window.answer(write, bad);
         let done = window.settle_one(write, bad | joiner);
+        assert_eq!(done.map(|done| done.missing & joiner), Some(joiner));
+    }
+
+    #[test]
+    fn a_write_kept_from_a_leg_is_not_missing_there_but_it_does_not_have_it_either() {
+        let zero = Lsn::new(Term(1), 0);
+        let mut window = Window::new(zero, zero);
+        let (active, joiner) = (0b01, 0b10);
+        let legs = Legs { sent: active, meant: Mask::MAX, deferred: joiner };
+        let lsn = window.push(SectorRange::new(0, 8), legs, ());
+        assert!(!window.all_sent_to(joiner), "the joiner must not be required now (rule 35)");
+        window.answer(lsn, active);
+        let done = window.settle_one(lsn, active | joiner);
+        assert_eq!(done.map(|done| done.missing & joiner), Some(0), "its range is dirty already");
+        // Another leg that gets the bit knows nothing of that.
+        let lsn = window.push(SectorRange::new(0, 8), legs, ());
+        window.forget(joiner);
+        window.answer(lsn, active);
+        let done = window.settle_one(lsn, active);
         assert_eq!(done.map(|done| done.missing & joiner), Some(joiner));
     }
 
@@ -204,8 +241,8 @@ mod tests {
             for step in 0..300 {
                 match rng.below(6) {
                     0..=2 if step < 200 => {
-                        let lsn =
-                            window.push(SectorRange::new(rng.below(99), 1), needed, Mask::MAX, ());
+                        let legs = Legs { sent: needed, meant: Mask::MAX, deferred: 0 };
+                        let lsn = window.push(SectorRange::new(rng.below(99), 1), legs, ());
                         open.insert(lsn, (needed, 0));
                     }
                     3 if step < 200 => drop(window.give()),

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Writes: lock, lsn, all required legs in parallel, answer when all have it (rules 1-7).
 
-use super::{Frame, Link, Mask, Mode, Owner, Phase, Role, Ticket};
+use super::{
+    FRAME_BYTES, Frame, Leg, Legs, Link, Mask, Mode, Owner, Phase, Role, Ticket, WriteRoom,
+};
 use crate::objects::ObjectError;
 use crate::objects::ReadData;
-use base::{CHUNK_SECTORS, ComponentId, HostId, Lsn, Mark, RequestId, SectorRange, Session, Set};
+use base::{CHUNK_SECTORS, ComponentId, Lsn, Mark, RequestId, SectorRange, Session, Set};
 use env::Slice;
 use env::channel::{OneReceiver, oneshot};
-use peer::PeerError;
+use peer::{Class, PeerError, Sequence};
 use std::rc::Rc;
 use wire::{Crcs, Failure, Marks, Refusal, Request, Response, WriteKind};
 
@@ -21,8 +23,11 @@ pub(crate) struct Content {
     pub(crate) payload: Slice,
 }
 
-/// One frame on its way: leg, host, session and the request.
-type Outgoing = (ComponentId, HostId, Session, Request);
+/// One frame on its way: leg, session, way and the request.
+type Outgoing = (ComponentId, Session, Way, Request);
+
+/// The way that a leg's frames take.
+pub(crate) type Way = (Sequence, Class);
 
 impl Owner {
     /// One client write, within one chunk. Dropping the future does not take it back: once sent it
@@ -40,7 +45,9 @@ impl Owner {
             // Wrong before it came here: refused at the door, or no replica would ever take it.
             return Err(ObjectError::Io);
         }
+        let room = self.write_room(payload.len()).await;
         let guard = self.lock.lock(range, Mode::Exclusive).await; // rule 1
+        self.wait_for_turn(range).await;
         self.check_serving()?;
         // Rule 46: an earlier attempt of it was carried out, or nobody waits for it any more. One
         // that is still under way holds the range until it is complete.
@@ -57,9 +64,39 @@ impl Owner {
         let (done, answer) = oneshot();
         let marks = id.map(Mark::Done).into_iter().collect();
         let content = Content { kind, is_copy: false, marks, crcs, payload };
-        self.submit(range, content, None, Ticket::new(Some(guard), Some(done)));
+        let ticket = Ticket::new(Some(guard), Some(done)).with_room(room);
+        self.submit(range, content, None, ticket);
         // No answer: the owner stepped down, the write may survive or not (rule 20).
         answer.recv().await.unwrap_or(Err(ObjectError::NotOwner))
+    }
+
+    /// Room for a write of so many bytes: of the object's part first, so that whoever waits there
+    /// holds nothing of the host's.
+    async fn write_room(&self, payload: usize) -> WriteRoom {
+        let bytes = FRAME_BYTES + payload as u64;
+        let object = self.write_room.acquire(bytes).await;
+        WriteRoom { _object: object, _host: self.context.write_room.acquire(bytes).await }
+    }
+
+    /// While a component joins, and has all of the clients' writes that it can answer beside its
+    /// copies, those that have to go there wait. Bounded: a joiner that gives no answer for its
+    /// patience gets none of them any more.
+    async fn wait_for_turn(&self, range: SectorRange) {
+        loop {
+            let (drained, changed) = (self.drained.wait(), self.changed.wait());
+            let component = {
+                let mut guard = self.state.borrow_mut();
+                let state = &mut *guard;
+                let pacing = state.pacing(range, self.options());
+                let resync = pacing.and_then(|id| state.resyncs.get_mut(&id));
+                let Some(resync) = resync else { return };
+                resync.paced += 1;
+                pacing
+            };
+            base::hit(base::Probe::ResyncPaced);
+            let _paced = Paced { owner: self, component };
+            env::select(drained, changed).await;
+        }
     }
 
     fn has_full_leg(&self) -> bool {
@@ -116,23 +153,25 @@ impl Owner {
             let state = &mut *guard;
             assert!(state.phase != Phase::Stopped, "a write after the end");
             let commit = state.commit();
-            let sent = state.legs.iter().fold(0, |mask, leg| mask | leg.bit);
-            let sent = sent & only.unwrap_or(Mask::MAX);
-            let lsn = state.window.push(range, sent, only.unwrap_or(Mask::MAX), ticket);
+            let deferred = if only.is_none() { state.defer(range, self.options()) } else { 0 };
+            let all = state.legs.iter().fold(0, |mask, leg| mask | leg.bit);
+            let meant = only.unwrap_or(Mask::MAX);
+            let sent = all & meant & !deferred;
+            let lsn = state.window.push(range, Legs { sent, meant, deferred }, ticket);
             content.marks.iter().for_each(|mark| state.clients.apply(*mark));
             let mut outgoing: Vec<Outgoing> = Vec::with_capacity(state.legs.len());
             for leg in state.legs.iter_mut().filter(|leg| leg.bit & sent != 0) {
                 let frame = content.frame(lsn, range, now);
-                if leg.link == Link::Live {
+                if let Some(way) = leg.way() {
                     let request = leg.request(self.id, self.term, commit, &frame);
-                    outgoing.push((leg.component, leg.host, leg.session, request));
+                    outgoing.push((leg.component, leg.session, way, request));
                 }
-                leg.unacked.push_back(frame);
+                leg.unacked.push(frame);
             }
             (lsn, outgoing)
         };
-        for (component, host, session, request) in outgoing {
-            self.send(host, component, session, lsn, request);
+        for (component, session, way, request) in outgoing {
+            self.send(way, component, session, lsn, request);
         }
         lsn
     }
@@ -148,37 +187,35 @@ impl Owner {
     ) -> Option<OneReceiver<()>> {
         let now = self.now();
         let (done, answer) = oneshot();
-        let (host, session, lsn, request) = {
+        let (way, session, lsn, request) = {
             let mut guard = self.state.borrow_mut();
             let state = &mut *guard;
             let commit = state.commit();
             let at = state.legs.iter().position(|leg| leg.component == component)?;
             let (leg, window) = (&mut state.legs[at], &mut state.window);
-            if leg.link != Link::Live {
-                return None;
-            }
+            let way = leg.way()?;
             assert!(leg.role != Role::Active, "an active component is written through the window");
             let lsn = window.give();
             let mut frame = content.frame(lsn, range, now);
             let request = leg.request(self.id, self.term, commit, &frame);
             frame.waiter = Some(done);
-            leg.unacked.push_back(frame);
-            (leg.host, leg.session, lsn, request)
+            leg.unacked.push(frame);
+            (way, leg.session, lsn, request)
         };
-        self.send(host, component, session, lsn, request);
+        self.send(way, component, session, lsn, request);
         Some(answer)
     }
 
     /// Calls now; the answer is taken in by a task of the owner.
     pub(crate) fn send(
         self: &Rc<Self>,
-        host: HostId,
+        (sequence, class): Way,
         component: ComponentId,
         session: Session,
         lsn: Lsn,
         request: Request,
     ) {
-        let call = self.context.peers.call(host, request);
+        let call = sequence.call(class, request);
         let owner = Rc::clone(self);
         self.spawn("write", async move {
             let answer = call.await;
@@ -218,17 +255,16 @@ impl Owner {
             }
             leg.free_chunks = free_chunks;
             leg.progress_at = now;
-            let Some(frame) = leg.take(lsn) else { return };
+            let Some(frame) = leg.unacked.take(lsn) else { return };
             leg.acked = leg.acked.max(lsn);
-            let is_caught_up = leg.unacked.is_empty();
-            leg.is_lagging &= !is_caught_up;
+            // Its copies go on, and whoever waits for a turn.
+            let is_joining = leg.role != Role::Active;
             state.window.answer(lsn, leg.bit);
             let needed = if any { 0 } else { needed };
             let completed = state.window.settle_one(lsn, needed);
             if let Some(completed) = &completed {
                 state.note_missing(completed.range, completed.missing, self.options());
             }
-            let is_joining = is_caught_up && !state.resyncs.is_empty();
             (frame.waiter, completed, state.window.live() == 0 || is_joining)
         };
         if let Some(waiter) = waiter {
@@ -295,6 +331,7 @@ impl Owner {
                 return;
             }
             leg.link = Link::Broken(now);
+            leg.end_session();
         }
         tracing::debug!(object = %self.id, %component, why, "session ended");
         self.changed.notify();
@@ -312,6 +349,30 @@ impl Owner {
         for (component, session) in sessions {
             self.break_leg(component, session, why);
         }
+    }
+}
+
+/// A write that waits for its turn; counted as long as it does.
+struct Paced<'a> {
+    owner: &'a Owner,
+    component: Option<ComponentId>,
+}
+
+impl Drop for Paced<'_> {
+    fn drop(&mut self) {
+        let mut state = self.owner.state.borrow_mut();
+        let resync = self.component.and_then(|id| state.resyncs.get_mut(&id));
+        if let Some(resync) = resync {
+            resync.paced = resync.paced.saturating_sub(1);
+        }
+    }
+}
+
+impl Leg {
+    /// How its frames go; `None` where no session stands.
+    pub(crate) fn way(&self) -> Option<Way> {
+        let sequence = self.sequence.clone().filter(|_| self.link == Link::Live)?;
+        Some((sequence, self.class()))
     }
 }
 

@@ -2,7 +2,7 @@
 //! The copy loop of a resync (rules 32, 34).
 
 use super::{Aborted, check_joined};
-use crate::owner::{Content, Found, Link, Mode, Owner, Role};
+use crate::owner::{Content, Flow, Found, Mode, Owner, Role};
 use base::{ComponentId, Quirk, SectorRange};
 use std::rc::Rc;
 use std::time::Duration;
@@ -20,28 +20,76 @@ const TRIES_MAX: usize = 50;
 /// Between two of them.
 const RETRY: Duration = Duration::from_millis(50);
 
-/// Copies until nothing is dirty and nothing is in flight.
+/// Copies until nothing is dirty and nothing is in flight, and new writes go to the target too.
+///
+/// At first they do not: they make their ranges dirty, and nobody waits for the target (rule 32).
+/// The copies run after them, round by round, and each round has less to do where the target takes
+/// more than the clients write. Near the end, or where a round got hardly smaller, new writes that
+/// touch what is clean go to the target and wait for it. From then on the dirty ones get fewer
+/// whatever the load: what is dirty needs no second copy, and what is clean stays clean.
 pub(super) async fn run(owner: &Rc<Owner>, component: ComponentId) -> Result<(), Aborted> {
     let watched = Rc::clone(owner);
     owner.spawn("lag", async move { watch_lag(&watched, component).await });
+    let mut round = Round::default();
     loop {
         let drained = owner.drained.wait();
         check_joined(owner, component)?;
-        let (next, copies) = {
-            let mut state = owner.state.borrow_mut();
+        let next = {
+            let mut guard = owner.state.borrow_mut();
+            let state = &mut *guard;
             let resync = state.resyncs.get_mut(&component).ok_or(Aborted::Stopped)?;
+            let leg = state.legs.iter_mut().find(|leg| leg.component == component);
+            let leg = leg.ok_or(Aborted::Failed)?;
+            let left = resync.dirty.bytes();
+            if leg.may_take_part() && round.may_end(left, owner.options().hand_over_bytes) {
+                // Those under way that it was kept from are dirty, and their copies wait for them.
+                leg.flow = Flow::Live;
+            }
             let has_room = resync.copies < COPIES_MAX;
             // Rule 32: a range leaves dirty when its copy is started.
             let next = if has_room { resync.dirty.take(COPY_BLOCKS) } else { None };
-            (next, resync.copies)
+            round.takes(next, left);
+            if next.is_none() && resync.copies == 0 && leg.flow == Flow::Live {
+                return Ok(());
+            }
+            next
         };
         match next {
             Some(range) => copy(owner, component, range).await?,
-            None if copies == 0 => return Ok(()),
             None => {
                 env::select(drained, owner.env().sleep(RETRY)).await;
             }
         }
+    }
+}
+
+/// The copies go through the object in order of address, round by round.
+#[derive(Default)]
+struct Round {
+    at: u64,
+    /// Bytes to copy when it began.
+    begun_with: Option<u64>,
+    /// It ended with more than half of what it had begun with: the load is faster than the copies.
+    is_vain: bool,
+}
+
+impl Round {
+    /// Notes what is taken next, with `left` bytes dirty before.
+    fn takes(&mut self, range: Option<SectorRange>, left: u64) {
+        let Some(range) = range else { return };
+        if range.start < self.at || self.begun_with.is_none() {
+            self.is_vain = self.begun_with.is_some_and(|before| left > before / 2);
+            self.begun_with = Some(left);
+        }
+        self.at = range.end();
+    }
+
+    /// Whether it is time for new writes to go to the target.
+    fn may_end(&self, left: u64, hand_over_bytes: u64) -> bool {
+        if self.is_vain {
+            base::hit(base::Probe::ResyncInVain);
+        }
+        self.is_vain || left <= hand_over_bytes
     }
 }
 
@@ -122,12 +170,13 @@ async fn read(
     Err(Aborted::Failed)
 }
 
-/// While the target answers in time, writes wait for it, so that the resync converges; when it
-/// does not, they complete without it and their ranges become dirty again (rule 32).
+/// While the target answers, writes that go to it wait for it, so that the resync converges. One that
+/// gives no answer for its patience gets none of them any more: they complete without it, and their
+/// ranges become dirty again (rule 32).
 async fn watch_lag(owner: &Rc<Owner>, component: ComponentId) {
-    let limit = owner.options().join_wait;
+    let mut patience = owner.options().join_wait;
     loop {
-        owner.env().sleep(limit / 4).await;
+        owner.env().sleep(patience / 4).await;
         let now = owner.now();
         {
             let mut state = owner.state.borrow_mut();
@@ -135,13 +184,39 @@ async fn watch_lag(owner: &Rc<Owner>, component: ComponentId) {
             if leg.role != Role::Joining {
                 return;
             }
-            let oldest = leg.unacked.front();
-            leg.is_lagging = leg.link != Link::Live
-                || oldest.is_some_and(|frame| now.since(frame.since) > limit);
-            if !leg.is_lagging {
+            let is_silent = leg.waiting_since().is_some_and(|since| now.since(since) > patience);
+            if leg.flow != Flow::Live || !is_silent {
                 continue;
             }
+            leg.flow = Flow::Deferred(now);
         }
+        base::hit(base::Probe::ResyncLagged);
+        patience = (patience * 2).min(owner.options().stall.max(patience));
+        tracing::debug!(object = %owner.id, %component, ?patience, "the target lags: writes go on");
         owner.settle();
+        owner.drained.notify();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_is_vain_where_it_leaves_more_than_half_of_what_it_began_with() {
+        let range = |chunk: u64| Some(SectorRange::new(chunk * 2048, 512));
+        let mut round = Round::default();
+        round.takes(range(0), 1000);
+        round.takes(range(7), 800);
+        assert!(!round.may_end(800, 100), "it is not over");
+        round.takes(range(1), 400);
+        assert!(!round.may_end(400, 100), "less than half is left");
+        assert!(round.may_end(100, 100), "hardly anything is left");
+        round.takes(range(9), 300);
+        round.takes(range(2), 201);
+        assert!(round.may_end(201, 100), "more than half is left");
+        round.takes(None, 201);
+        round.takes(range(0), 50);
+        assert!(!round.may_end(101, 100), "the next one went better");
     }
 }

@@ -13,15 +13,29 @@ const TRIES_MAX: usize = 20;
 /// Between two of them.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// The answer of one component: ranges changed since, and which chunks it holds.
-struct Listed {
-    ranges: Vec<SectorRange>,
-    held: Vec<u64>,
-}
+/// Which chunks a component holds.
+struct Held(Vec<u64>);
 
-impl Listed {
+impl Held {
+    fn none_of(chunks: u64) -> Self {
+        Self(vec![0; usize::try_from(chunks.div_ceil(64)).unwrap_or(usize::MAX)])
+    }
+
     fn holds(&self, chunk: usize) -> bool {
-        self.held.get(chunk / 64).is_some_and(|word| word >> (chunk % 64) & 1 == 1)
+        self.0.get(chunk / 64).is_some_and(|word| word >> (chunk % 64) & 1 == 1)
+    }
+
+    /// Notes the bits of one page, which begins at chunk `first`.
+    fn note(&mut self, first: u64, bits: &[u64]) {
+        for (at, bits) in bits.iter().enumerate() {
+            for bit in (0..64).filter(|bit| bits >> bit & 1 == 1) {
+                let chunk = first + at as u64 * 64 + bit;
+                let word = usize::try_from(chunk / 64).unwrap_or(usize::MAX);
+                if let Some(word) = self.0.get_mut(word) {
+                    *word |= 1 << (chunk % 64);
+                }
+            }
+        }
     }
 }
 
@@ -39,15 +53,13 @@ pub(super) async fn fill(
         let leg = state.leg(component).ok_or(Aborted::Failed)?;
         (leg.host, leg.target(owner.id, owner.term))
     };
-    let own = page_through(owner, host, target, left).await.ok_or(Aborted::Failed)?;
+    let forget_own = owner.options().mutations.forget_own_tail;
+    let notes = if forget_own { None } else { Some(component) };
+    let own = page_through(owner, host, target, left, notes).await.ok_or(Aborted::Failed)?;
     check_joined(owner, component)?;
-    let mutations = owner.options().mutations;
-    let (forget_own, forget_discarded) = (mutations.forget_own_tail, mutations.forget_discarded);
+    let forget_discarded = owner.options().mutations.forget_discarded;
     let mut state = owner.state.borrow_mut();
     let resync = state.resyncs.get_mut(&component).ok_or(Aborted::Stopped)?;
-    for range in source.ranges.iter().chain(own.ranges.iter().filter(|_| !forget_own)) {
-        resync.dirty.insert(*range);
-    }
     let chunks = usize::try_from(owner.sectors.div_ceil(CHUNK_SECTORS)).unwrap_or(usize::MAX);
     for chunk in 0..chunks {
         if own.holds(chunk) != source.holds(chunk) && !forget_discarded {
@@ -56,7 +68,6 @@ pub(super) async fn fill(
             resync.dirty.insert(SectorRange::new(start, count));
         }
     }
-    tracing::trace!(object = %owner.id, ?source.ranges, ?own.ranges, "changed");
     tracing::info!(
         object = %owner.id, %component, %left, bytes = resync.dirty.bytes(), "resync begins"
     );
@@ -68,12 +79,14 @@ async fn from_source(
     owner: &Rc<Owner>,
     component: ComponentId,
     left: Lsn,
-) -> Result<Listed, Aborted> {
+) -> Result<Held, Aborted> {
     for _ in 0..TRIES_MAX {
         check_joined(owner, component)?;
         if let Some(source) = owner.source(0) {
-            if let Some(listed) = page_through(owner, source.host, source.target, left).await {
-                return Ok(listed);
+            if let Some(held) =
+                page_through(owner, source.host, source.target, left, Some(component)).await
+            {
+                return Ok(held);
             }
             // Without client I/O nobody else notices that it does not know the session any more.
             owner.break_leg(source.component, source.session, "a list failed");
@@ -83,16 +96,17 @@ async fn from_source(
     Err(Aborted::Failed)
 }
 
+/// What changed on one component since `since` is dirty for `component`, page by page, so that a
+/// long list needs no more memory than what is dirty. Where the list ends early, too much is.
 async fn page_through(
     owner: &Rc<Owner>,
     host: HostId,
     target: Target,
     since: Lsn,
-) -> Option<Listed> {
-    let mut listed = Listed { ranges: Vec::new(), held: Vec::new() };
+    component: Option<ComponentId>,
+) -> Option<Held> {
     let chunks = owner.sectors.div_ceil(CHUNK_SECTORS);
-    let words = usize::try_from(chunks.div_ceil(64)).unwrap_or(usize::MAX);
-    listed.held.resize(words, 0);
+    let mut all = Held::none_of(chunks);
     let mut cursor = 0;
     loop {
         let request = Request::ListChanged { target, since, cursor };
@@ -101,18 +115,15 @@ async fn page_through(
             tracing::debug!(object = %owner.id, ?host, ?answer, "no list of changes");
             return None;
         };
-        listed.ranges.extend(ranges);
-        for (at, bits) in held.iter().enumerate() {
-            for bit in (0..64).filter(|bit| bits >> bit & 1 == 1) {
-                let chunk = cursor + at as u64 * 64 + bit;
-                let word = usize::try_from(chunk / 64).unwrap_or(usize::MAX);
-                if let Some(word) = listed.held.get_mut(word) {
-                    *word |= 1 << (chunk % 64);
-                }
-            }
+        tracing::trace!(object = %owner.id, ?target.component, ?ranges, "changed");
+        if let Some(component) = component {
+            let mut state = owner.state.borrow_mut();
+            let resync = state.resyncs.get_mut(&component)?;
+            ranges.into_iter().for_each(|range| resync.dirty.insert(range));
         }
+        all.note(cursor, &held);
         match next {
-            None => return Some(listed),
+            None => return Some(all),
             // A cursor that does not move on would never end.
             Some(next) if next > cursor && next < chunks => cursor = next,
             Some(_) => return None,

@@ -46,6 +46,7 @@ pub struct Host {
     pub is_formatted: Cell<bool>,
     pub group: RefCell<Option<DiskGroup>>,
     pub objects: RefCell<Option<Objects>>,
+    pub peers: RefCell<Option<Peers>>,
 }
 
 fn address(host: u32, port: u16) -> Address {
@@ -93,6 +94,7 @@ impl Cluster {
             is_formatted: Cell::new(false),
             group: RefCell::default(),
             objects: RefCell::default(),
+            peers: RefCell::default(),
         };
         let hosts = (1..=HOSTS as u32).map(|n| Rc::new(host(n))).collect();
         let cluster = Self {
@@ -133,12 +135,14 @@ impl Cluster {
 
     pub fn kill(&self, at: usize) {
         drop(self.hosts[at].objects.borrow_mut().take());
+        drop(self.hosts[at].peers.borrow_mut().take());
         drop(self.hosts[at].group.borrow_mut().take());
         self.world.kill(self.hosts[at].key);
     }
 
     pub fn crash(&self, at: usize) {
         drop(self.hosts[at].objects.borrow_mut().take());
+        drop(self.hosts[at].peers.borrow_mut().take());
         drop(self.hosts[at].group.borrow_mut().take());
         self.world.crash(self.hosts[at].key);
     }
@@ -408,6 +412,7 @@ async fn live(env: Env, host: Rc<Host>, mutations: Mutations) {
     }
     *host.group.borrow_mut() = Some(group);
     *host.objects.borrow_mut() = Some(objects.clone());
+    *host.peers.borrow_mut() = Some(peers);
     let tasks = TaskSet::default();
     tasks.spawn(&env, "alive", keep_alive(env.clone(), directory.clone(), me));
     tasks.spawn(&env, "records", watch_records(directory.clone(), objects.clone()));
