@@ -28,6 +28,15 @@ pub(crate) const SCRUB_RATES: std::ops::RangeInclusive<u64> = 64 << 10..=16 << 3
 /// as stuck; above, nobody would still wait.
 const STUCK_SECONDS: std::ops::RangeInclusive<u64> = 5..=600;
 
+/// Bytes of client writes that a host's owners may have under way: below, one write of 1 MiB had no
+/// room; above, a host that stalls would keep more than a virtual machine's memory.
+const WRITE_MEMORY: std::ops::RangeInclusive<u64> = 1 << 20..=16 << 30;
+/// What may wait for one link is at least this many times as much: a half of it is for writes, of the
+/// host's own owners and on their way to others.
+const LINK_TIMES: u64 = 4;
+/// Bytes that may wait for one link, at most.
+const LINK_MEMORY_MAX: u64 = 64 << 30;
+
 /// What is wrong with a configuration.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum ConfigError {
@@ -202,6 +211,12 @@ pub struct Tuning {
     pub space_full_percent: u8,
     /// Seconds that a device may leave an I/O unanswered before its disk group stops.
     pub device_stuck_seconds: u64,
+    /// Bytes of client writes that this host's owners have under way at a time, and as many again on
+    /// their way to owners on other hosts; further ones wait. One object may have a quarter of it.
+    pub write_memory_bytes: u64,
+    /// Bytes of requests that may wait for one link to another host: an eighth for control, an eighth
+    /// for reads, a quarter for resync, a half for writes.
+    pub link_memory_bytes: u64,
     /// For tests and benchmarks: device files, as `groups` names them, that behave as magnetic
     /// disks of 7200 rpm would (150 MB/s, 8 ms to a random place) while the host runs. Block
     /// devices are refused.
@@ -220,6 +235,8 @@ impl Default for Tuning {
             space_warn_percent: 80,
             space_full_percent: 90,
             device_stuck_seconds: 30,
+            write_memory_bytes: 64 << 20,
+            link_memory_bytes: 256 << 20,
             magnetic: Vec::new(),
         }
     }
@@ -252,6 +269,13 @@ impl Tuning {
         ensure(full, "tuning.space_full_percent", "is not between 1 and 100")?;
         let warn = (1..=self.space_full_percent).contains(&self.space_warn_percent);
         ensure(warn, "tuning.space_warn_percent", "is not between 1 and space_full_percent")?;
+        let memory = WRITE_MEMORY.contains(&self.write_memory_bytes);
+        let rule = "is not between 1048576 and 17179869184";
+        ensure(memory, "tuning.write_memory_bytes", rule)?;
+        let link = (self.write_memory_bytes * LINK_TIMES..=LINK_MEMORY_MAX)
+            .contains(&self.link_memory_bytes);
+        let rule = "is not between four times write_memory_bytes and 68719476736";
+        ensure(link, "tuning.link_memory_bytes", rule)?;
         let stuck = STUCK_SECONDS.contains(&self.device_stuck_seconds);
         ensure(stuck, "tuning.device_stuck_seconds", "is not between 5 and 600")
     }
@@ -314,6 +338,11 @@ mod tests {
         };
         let read_cache = |read_cache_percent| Tuning { read_cache_percent, ..Tuning::default() };
         let stuck = |device_stuck_seconds| Tuning { device_stuck_seconds, ..Tuning::default() };
+        let memory = |write_memory_bytes, link_memory_bytes| Tuning {
+            write_memory_bytes,
+            link_memory_bytes,
+            ..Tuning::default()
+        };
         let long = format!("unix:/{}", "a".repeat(600));
         let bad = [
             ("id", HostConfig { id: 0, ..good() }),
@@ -344,6 +373,10 @@ mod tests {
             ("scrub_bytes", HostConfig { tuning: scrub(1, u64::MAX), ..good() }),
             ("device_stuck", HostConfig { tuning: stuck(4), ..good() }),
             ("device_stuck", HostConfig { tuning: stuck(601), ..good() }),
+            ("write_memory", HostConfig { tuning: memory((1 << 20) - 1, 1 << 30), ..good() }),
+            ("write_memory", HostConfig { tuning: memory(u64::MAX, 1 << 30), ..good() }),
+            ("link_memory", HostConfig { tuning: memory(1 << 20, (4 << 20) - 1), ..good() }),
+            ("link_memory", HostConfig { tuning: memory(1 << 20, u64::MAX), ..good() }),
             ("magnetic", HostConfig { tuning: magnetic("/dev/capacity9"), ..good() }),
         ];
         for (field, config) in bad {

@@ -134,9 +134,12 @@ impl Node {
         membership::check_cluster(env, &directory, (config.cluster, config.kind)).await?;
         let incarnation = membership::next_incarnation(env, &directory, me).await;
         let me = PeerId { host: me, incarnation };
-        let peers = Peers::new(env, me, config.cluster, Rc::new(peer::NotReady));
+        let not_ready = Rc::new(peer::NotReady);
+        let link_bytes = config.tuning.link_memory_bytes;
+        let peers = Peers::with_limit(env, me, config.cluster, not_ready, link_bytes);
         let mut object_options = options.object.clone();
         object_options.stall = Duration::from_millis(config.tuning.stall_ms);
+        object_options.write_bytes = config.tuning.write_memory_bytes;
         object_options.read_from = match config.kind {
             ClusterKind::AllFlash => ReadFrom::Nearest,
             ClusterKind::Hybrid => ReadFrom::Chosen,

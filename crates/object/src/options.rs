@@ -36,7 +36,7 @@ pub struct ObjectOptions {
     /// With so many bytes left to copy or fewer, new writes go to a component that is being resynced
     /// too; before, they make their ranges dirty and nobody waits for it. As many bytes of them may
     /// be without its answer meanwhile; further ones wait.
-    pub hand_over_bytes: u64,
+    pub join_bytes: u64,
     /// Bytes of client writes that the owners on this host have under way; further ones wait. As
     /// many again may be on their way to owners elsewhere. One object may have a quarter of it.
     pub write_bytes: u64,
@@ -77,7 +77,7 @@ impl Default for ObjectOptions {
             lease_wait: Duration::from_secs(2),
             acquire_wait: Duration::from_secs(10),
             join_wait: Duration::from_millis(100),
-            hand_over_bytes: 1 << 20,
+            join_bytes: 1 << 20,
             write_bytes: 64 << 20,
             commit_idle: Duration::from_millis(100),
             damping: Duration::from_secs(1),

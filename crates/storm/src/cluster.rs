@@ -172,6 +172,7 @@ impl Cluster {
             groups: (0..self.plan.groups).map(|group| self.group(group)).collect(),
             tuning: Tuning {
                 io_timeout_seconds: 60,
+                write_memory_bytes: self.plan.object.write_bytes,
                 stall_ms: u64::try_from(self.plan.object.stall.as_millis()).unwrap_or(2000),
                 read_cache_percent: self.plan.read_cache_percent,
                 device_stuck_seconds: if self.plan.seed.is_multiple_of(2) { 5 } else { 30 },

@@ -89,6 +89,10 @@ const LATE_FIRST: u64 = 160_000_000;
 /// leave their group.
 const OUT_FIRST: u64 = 170_000_000;
 
+/// The first seed with resyncs whose target gets new writes near their end only, and with little
+/// room for writes.
+const JOIN_FIRST: u64 = 190_000_000;
+
 fn devices(seed: u64) -> Option<u32> {
     let mut rng = Rng::stream(seed, 12);
     (seed >= OUT_FIRST && rng.below(2) == 0).then(|| 2 + rng.below(2) as u32)
@@ -188,7 +192,7 @@ impl Plan {
                 capacity: (96 + rng.below(160)) << 20,
             },
             group: GroupOptions { elevator_room: 2 * late.below(2), ..group_options(&mut rng) },
-            object: object_options(&mut rng),
+            object: budgets(object_options(&mut rng), seed),
             scrub: scrub_options(seed),
             drift_ppm: (0..hosts).map(|_| rng.between(0, 1000) as i64 - 500).collect(),
             directory: directory_faults(&mut rng),
@@ -333,6 +337,16 @@ fn object_options(rng: &mut Rng) -> ObjectOptions {
         damping: Duration::from_millis(50 << rng.below(6)),
         ..production
     }
+}
+
+/// Small budgets of bytes in two thirds of the runs, drawn apart from all else.
+fn budgets(options: ObjectOptions, seed: u64) -> ObjectOptions {
+    let mut rng = Rng::stream(seed, 13);
+    if seed < JOIN_FIRST || rng.below(3) == 0 {
+        return options;
+    }
+    let join_bytes = 4096 << rng.below(9);
+    ObjectOptions { join_bytes, write_bytes: 1 << (20 + rng.below(7)), ..options }
 }
 
 /// Pass after pass in a third of the runs.

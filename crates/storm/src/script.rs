@@ -7,7 +7,7 @@ use crate::fault::Fault;
 use crate::plan::VolumePlan;
 use crate::story::Story;
 use base::HostId;
-use directory::{ComponentState, ObjectRecord};
+use directory::{ComponentRecord, ComponentState, ObjectRecord};
 use sim::DiskFault;
 use std::time::Duration;
 
@@ -54,6 +54,7 @@ impl Run {
             Story::DyingDevice => self.dying_device(&roles),
             Story::DeviceOut => self.device_out(&roles),
             Story::LateDevice => self.late_device(&roles),
+            Story::SlowJoiner => self.slow_joiner(&roles),
             Story::Damage => self.damage(&roles),
             Story::RottenData => self.rotten_data(&roles),
             Story::LostDevice => self.lost_device(&roles),
@@ -275,6 +276,39 @@ impl Run {
             self.boot_if_down(roles.replica);
             self.boot_if_down(roles.owner);
         }
+        Ok(())
+    }
+
+    /// Its devices are slow, or its process stands still for nine tenths of the time, until it is
+    /// active again, for ten minutes at most.
+    fn slow_joiner(&mut self, roles: &Roles) -> Result<(), Violation> {
+        self.depart(roles)?;
+        let is_slow = self.one_of(2) == 0;
+        if is_slow {
+            self.slow_cache(roles.replica);
+        }
+        let (host, key) =
+            (HostId(self.cluster.machines[roles.replica].number), self.key(roles.replica));
+        let volume = self.volume();
+        for _ in 0..600 {
+            if !is_slow && self.cluster.world.is_up(key) {
+                self.cluster.world.pause(key, Duration::from_millis(900));
+            }
+            self.run_for(Duration::from_secs(1))?;
+            let record = self.cluster.records.object(&volume);
+            let is_back = |c: &ComponentRecord| c.host != host || c.state == ComponentState::Active;
+            if record.is_some_and(|record| record.components.iter().all(is_back)) {
+                break;
+            }
+        }
+        self.decisive();
+        match self.one_of(4) {
+            0 => self.take_down_somehow(roles.owner),
+            1 => self.take_down_somehow(roles.replica),
+            _ => {}
+        }
+        self.pass(0, 4000)?;
+        self.clear_disks(roles.replica);
         Ok(())
     }
 

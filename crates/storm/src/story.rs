@@ -61,6 +61,8 @@ base::named! {
         DeviceOut = "device-out",
         /// One device answers late for minutes: reads go elsewhere meanwhile.
         LateDevice = "late-device",
+        /// A replica that takes a tenth of what the clients write comes back under load.
+        SlowJoiner = "slow-joiner",
         /// Beyond the contract: a device says that it flushed, and did not, and the power fails.
         LyingFlush = "lying-flush",
         /// Beyond the contract: clocks that are wrong by more than the protocol allows.
@@ -78,6 +80,7 @@ impl Story {
             Self::LossAfterReturn => Some(100_000_000),
             Self::DeviceOut => Some(170_000_000),
             Self::LateDevice => Some(180_000_000),
+            Self::SlowJoiner => Some(190_000_000),
             _ => None,
         }
     }

@@ -131,7 +131,7 @@ pub(crate) struct Resync {
     pub(crate) dirty: DirtySet,
     /// Copies sent and not answered.
     pub(crate) copies: usize,
-    /// Client writes that wait for their turn to go to it: the back-pressure of the hand-over.
+    /// Client writes that wait for their turn to go to it: the back-pressure of joining.
     pub(crate) paced: usize,
 }
 
@@ -503,7 +503,7 @@ impl State {
     }
 
     /// A joining leg that has as much of the clients' writes to answer as its copies leave room
-    /// for: a write that has to go there waits (the back-pressure of the hand-over).
+    /// for: a write that has to go there waits (the back-pressure of joining).
     pub(crate) fn pacing(
         &self,
         range: SectorRange,
@@ -515,7 +515,7 @@ impl State {
         let is_pacing = |leg: &&Leg| {
             leg.role == Role::Joining
                 && leg.takes_part()
-                && leg.unacked.live_bytes() >= options.hand_over_bytes.max(1)
+                && leg.unacked.live_bytes() >= options.join_bytes.max(1)
                 && self.resyncs.get(&leg.component).is_some_and(|r| !r.dirty.covers(range))
         };
         self.legs.iter().find(is_pacing).map(|leg| leg.component)

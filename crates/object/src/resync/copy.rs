@@ -41,7 +41,7 @@ pub(super) async fn run(owner: &Rc<Owner>, component: ComponentId) -> Result<(),
             let leg = state.legs.iter_mut().find(|leg| leg.component == component);
             let leg = leg.ok_or(Aborted::Failed)?;
             let left = resync.dirty.bytes();
-            if leg.may_take_part() && round.may_end(left, owner.options().hand_over_bytes) {
+            if leg.may_take_part() && round.may_end(left, owner.options().join_bytes) {
                 // Those under way that it was kept from are dirty, and their copies wait for them.
                 leg.flow = Flow::Live;
             }
@@ -85,11 +85,11 @@ impl Round {
     }
 
     /// Whether it is time for new writes to go to the target.
-    fn may_end(&self, left: u64, hand_over_bytes: u64) -> bool {
+    fn may_end(&self, left: u64, join_bytes: u64) -> bool {
         if self.is_vain {
             base::hit(base::Probe::ResyncInVain);
         }
-        self.is_vain || left <= hand_over_bytes
+        self.is_vain || left <= join_bytes
     }
 }
 
