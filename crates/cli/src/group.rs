@@ -173,6 +173,16 @@ fn say_read_cache(group: &GroupReport) {
         format_size(cache.size_bytes),
         format_size(cache.bypassed_bytes)
     );
+    let per_read = cache.written_per_read.map_or_else(|| "-".to_owned(), |r| format!("{r:.2}"));
+    say!(
+        "written to it: {} of {} that capacity gave, headers {} ({per_read} bytes per byte read); {} as \
+         it was destaged; {} of memory",
+        format_size(cache.filled_bytes),
+        format_size(cache.capacity_bytes),
+        format_size(cache.header_bytes),
+        format_size(cache.updated_bytes),
+        format_size(cache.memory_bytes)
+    );
 }
 
 /// How much the devices were given to write for each byte of the components: what wears them out.

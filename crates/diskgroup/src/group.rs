@@ -220,7 +220,7 @@ impl DiskGroup {
                 capacity.map[base as usize] = format::ChunkEntry::default();
                 capacity.map_meta[base as usize / format::MAP_PAGE_CHUNKS].is_dirty = true;
                 capacity.freeing.push_back(base);
-                state.drop_line(device, base);
+                state.drop_slots(device, base);
             }
         }
         drop(state);

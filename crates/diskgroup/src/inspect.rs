@@ -100,8 +100,9 @@ pub struct ReadCacheContent {
     pub percent: u8,
     /// Lines in all.
     pub lines: u32,
-    /// Lines whose header says what they hold. What opening believes of it, the chunk maps tell.
-    pub lines_used: u32,
+    /// Slots of which a header says what they hold. What opening believes of it, the chunk maps
+    /// tell.
+    pub slots_used: u32,
     /// Blocks of data that they hold.
     pub blocks: u64,
     /// Blocks that were compared with their checksums.

@@ -107,7 +107,7 @@ mutations! {
     forget_marks: "46",
     /// Free the segment of an entry above K without a word of whose effect it was.
     forget_open: "46",
-    /// Destage leaves lines of the read cache as they were.
+    /// Destage leaves slots of the read cache as they were.
     keep_lines_on_destage: "read cache 2",
     /// A fill counts though its chunk changed since its data was read.
     fill_over_changes: "read cache 4",
@@ -115,10 +115,12 @@ mutations! {
     headers_beside_records: "read cache 7",
     /// A record of one device thaws the headers that are frozen for a record of another.
     thaw_for_others: "read cache 7",
-    /// A line's header counts at opening whatever lsn its chunk has by now.
+    /// A slot's header counts at opening whatever lsn its chunk has by now.
     trust_stale_headers: "read cache 6",
     /// Headers stay where a record changes a chunk and not its lsn.
     skip_header_invalidation: "read cache 7",
+    /// What the header of a slot says that was given to another piece is forgotten.
+    forget_given_slots: "read cache 7",
     /// A segment is freed though a device may need it that is out.
     free_held: "out 1",
     /// What opening leaves out is given up at once, whoever needs it.

@@ -50,10 +50,19 @@ pub(crate) async fn open(
     inner.state.borrow_mut().given_up = label.given_up;
     crate::replay::replay(&inner).await?;
     if !skip {
-        label.slot = 1 - label.slot;
-        let superblock = label.next();
-        write_superblock(env, &spec.cache, &inner.cache, label.slot, &superblock).await?;
-        *inner.label.borrow_mut() = (superblock, label.slot);
+        loop {
+            label.slot = 1 - label.slot;
+            label.superblock = label.next();
+            let (slot, superblock) = (label.slot, label.superblock);
+            write_superblock(env, &spec.cache, &inner.cache, slot, &superblock).await?;
+            *inner.label.borrow_mut() = (superblock, slot);
+            // No build that believes the headers of before may find a slot to open the group by.
+            let other = format::SUPERBLOCK_SLOTS[1 - slot];
+            let page = inner.cache.read(other, env.buf(format::PAGE_SIZE)).await;
+            if !page.is_ok_and(|page| Superblock::is_before_slots(&page)) {
+                break;
+            }
+        }
     }
     let mut state = inner.state.borrow_mut();
     state.is_recovering = false;
@@ -146,7 +155,8 @@ fn first_state(label: &Label, devices: usize, options: &GroupOptions) -> State {
     let mut state = empty_state(&label.superblock, label.layout, devices, options.mutations);
     state.read_cache = label.read_cache.map(|layout| Box::new(ReadCache::new(layout)));
     if let Some(cache) = state.read_cache.as_deref_mut() {
-        cache.lines.ignores_changes = options.mutations.fill_over_changes;
+        cache.slots.ignores_changes = options.mutations.fill_over_changes;
+        cache.slots.forgets_given = options.mutations.forget_given_slots;
     }
     state
 }

@@ -6,7 +6,7 @@
 //! newer version is in the index until map and checksums say the same, so a second look finds it
 //! there, or finds the new checksum. Only a block that fails every look is bad.
 //!
-//! In a hybrid group a line of the read cache may stand in for capacity, see `readcache`.
+//! In a hybrid group slots of the read cache may stand in for capacity, see `readcache`.
 
 mod cached;
 
@@ -242,33 +242,39 @@ impl Plan {
         }
         let Some(cached) = state.capacity[self.device].page(number) else { return Ok(None) };
         let start = handle.layout.chunk_start + u64::from(chunk) * CHUNK_SIZE;
-        let crc_of = |within| cached.page.get(place, within);
-        Ok(Some(self.runs_below(handle.disk(), start, crc_of)))
+        let place_of = |within| {
+            let crc = cached.page.get(place, within)?;
+            Some((start + within as u64 * BLOCK_SIZE, crc))
+        };
+        Ok(Some(self.runs_below(handle.disk(), place_of)))
     }
 
-    /// Device reads of what is below the log in one chunk's worth of a device from `start` on,
-    /// neighbours merged; blocks without a checksum are left out.
+    /// Device reads of what is below the log, of blocks whose place and checksum are told, those
+    /// that follow one another merged; blocks without are left out.
     fn runs_below(
         &self,
         disk: &Disk,
-        start: u64,
-        crc_of: impl Fn(usize) -> Option<u32>,
+        place_of: impl Fn(usize) -> Option<(u64, u32)>,
     ) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
         for unit in self.units.iter().filter(|unit| matches!(unit.source, Source::Below)) {
             for want in unit.want.split_at_multiples(BLOCK_SECTORS) {
                 let block = want.start / BLOCK_SECTORS;
-                let within = block % CHUNK_BLOCKS;
-                let Some(crc) = crc_of(to_usize(within)) else { continue };
+                let Some((offset, crc)) = place_of(to_usize(block % CHUNK_BLOCKS)) else {
+                    continue;
+                };
                 let stored = SectorRange::new(block * BLOCK_SECTORS, BLOCK_SECTORS);
                 match runs.last_mut() {
-                    Some(last) if last.stored.end() == stored.start => {
+                    Some(last)
+                        if last.stored.end() == stored.start
+                            && last.offset + last.stored.bytes() == offset =>
+                    {
                         last.stored.count += BLOCK_SECTORS;
                         last.checks.push((stored, want, crc));
                     }
                     _ => runs.push(Run {
                         disk: disk.clone(),
-                        offset: start + within * BLOCK_SIZE,
+                        offset,
                         stored,
                         checks: vec![(stored, want, crc)],
                         origin: Origin::Device,

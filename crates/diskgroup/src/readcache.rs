@@ -1,45 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The read cache of a hybrid group: lines on the flash device, each for one chunk of a magnetic
-//! one.
+//! The read cache of a hybrid group: slots on the flash device, each for one piece (64 KiB) of a
+//! chunk of a magnetic one. Sixteen of them, a line, share a page of headers.
 //!
-//! A read looks into the log, then into the line, then at capacity. Guarantees: what a line gives
+//! A read looks into the log, then into the slots, then at capacity. Guarantees: what a slot gives
 //! was compared with the checksum that capacity has for the block; whatever happens to the cache is
 //! a miss, never an error and never other data. Not guaranteed: that anything is in it. Scrub does
-//! not use it.
+//! not use it. Which pieces come in and go: [`policy`].
 //!
-//! **A line and its chunk** agree on every block that the line knows, at every moment:
-//! 1. Destage writes a block to capacity, and beside that to the line, if there is one.
-//! 2. The journal record is durable; in one step the chunk map, the checksum page and the line get
-//!    the new checksum. A block that was not written in 1 leaves the line; a chunk that is cleared,
-//!    freed or allocated has none any more.
-//! 3. Only then does the log forget the block. From 1 to 3 the log hides the block, in the line as
+//! **A slot and its piece** agree on every block that the slot knows, at every moment:
+//! 1. Destage writes a block to capacity, and beside that to its piece's slot, if there is one.
+//! 2. The journal record is durable; in one step the chunk map, the checksum page and the slot get
+//!    the new checksum. A block that was not written in 1 leaves the slot; a chunk that is cleared,
+//!    freed or allocated has nothing in any slot any more.
+//! 3. Only then does the log forget the block. From 1 to 3 the log hides the block, in the slot as
 //!    on capacity. A reader that looked before sees a checksum that does not match, and looks
 //!    again.
-//! 4. A fill writes what was read of capacity to the line, and makes it known in one step, if the
-//!    chunk did not change since its checksums were looked up. Destage does not write to a line
-//!    that is being filled, and no fill begins while destage or an outdated fill writes: what is in
-//!    the line is of one of them.
+//! 4. A fill writes what was read of capacity to the slot, and makes it known in one step, if the
+//!    chunk did not change since its checksums were looked up. Destage does not write to a slot
+//!    that is being filled, and no fill begins while destage or another fill writes to the slot:
+//!    what is in it is of one of them.
 //!
-//! **Headers** outlive the process. One is believed at opening if its chunk has, in the chunk map,
-//! the very entry that it names, lsn included. That the line then knows nothing else than the
-//! chunk:
-//! 5. A header is made of a line and the map's entry in one step, so of a state that is durable.
+//! **Headers** outlive the process. What one says of a slot is believed at opening if the chunk
+//! has, in the chunk map, the very entry that it names, lsn included. That the slot then knows
+//! nothing else than the piece:
+//! 5. A header is made of a slot and the map's entry in one step, so of a state that is durable.
 //! 6. A record that raises the chunk's lsn makes all headers before it worthless.
 //! 7. One that does not (a fold, a moved entry, a copy for this component alone), and one that
-//!    allocates the chunk, first overwrites every header that would be believed afterwards,
-//!    durably, and no header of the chunk is written until the record is applied. One that changes
-//!    nothing, as when blocks are destaged once more after a crash, leaves headers as true as they
-//!    were. Which headers stand on the device is known: those that were read at opening, for which
-//!    such a record waits, and those written since, of which each batch ends with a flush and is
-//!    read back, so that the ones before are gone.
+//!    allocates the chunk, first overwrites every header that would be believed afterwards and is
+//!    of a piece that it changes, durably, and no header of the chunk is written until the record
+//!    is applied. One that changes nothing, as when blocks are destaged once more after a crash,
+//!    leaves headers as true as they were. Which headers stand on the device is known: those that
+//!    were read at opening, for which such a record waits, and those written since, of which each
+//!    batch ends with a flush and is read back, so that the ones before are gone. A slot that was
+//!    given to another piece has the old header until the new one is written: that is known too,
+//!    and no more slots are given away than can be remembered so.
 //! 8. So no header on the device ever names a later lsn of a chunk of the same component than the
 //!    map does. Data has checksums in the header: what was lost or torn there is a miss.
 
 mod audit;
-mod fifo;
 mod fill;
 mod headers;
-mod lines;
+mod policy;
+#[cfg(test)]
+mod ratios;
+mod slots;
 mod streams;
 #[cfg(test)]
 mod tests;
@@ -47,16 +51,16 @@ mod tests;
 pub use audit::LineAudit;
 pub(crate) use fill::{Fill, read_ahead};
 pub(crate) use headers::{close, keep};
-pub(crate) use lines::{Lines, key_of};
+pub(crate) use slots::{Slots, key_of, piece_of, split};
 pub(crate) use streams::{Known, Streams};
 
 use crate::state::{Inner, State};
 use crate::types::ReadCacheStatus;
 use env::{Durability, Slice};
-use format::{Item, ReadCacheLayout};
+use format::{Item, PIECE_BLOCKS, PIECE_SIZE, PIECES, ReadCacheLayout};
 use std::rc::Rc;
 
-/// Fills from the read of capacity to the write of the line; what would be one more is only read.
+/// Fills from the read of capacity to the write of the slots; what would be one more is only read.
 /// Together they hold 16 MiB at most.
 const FILLS_MAX: usize = 16;
 
@@ -68,14 +72,20 @@ pub(crate) struct Counters {
     pub(crate) fills: u64,
     pub(crate) bypassed_bytes: u64,
     pub(crate) rotten_blocks: u64,
-    /// Lines that were taken over at opening.
-    pub(crate) warm_lines: u64,
+    /// Slots that were taken over at opening.
+    pub(crate) warm_slots: u64,
+    /// Bytes that were read of capacity for readers, and ahead of them.
+    pub(crate) capacity_bytes: u64,
+    /// Bytes written to the cache: by fills, by destage, of headers.
+    pub(crate) filled_bytes: u64,
+    pub(crate) updated_bytes: u64,
+    pub(crate) header_bytes: u64,
 }
 
 /// See the module.
 pub(crate) struct ReadCache {
     pub(crate) layout: ReadCacheLayout,
-    pub(crate) lines: Lines,
+    pub(crate) slots: Slots,
     pub(crate) streams: Streams,
     /// Every header on the device was looked at.
     pub(crate) is_loaded: bool,
@@ -87,7 +97,7 @@ impl ReadCache {
     pub(crate) fn new(layout: ReadCacheLayout) -> Self {
         Self {
             layout,
-            lines: Lines::new(layout.lines),
+            slots: Slots::new(layout.lines),
             streams: Streams::default(),
             is_loaded: false,
             fills: 0,
@@ -99,26 +109,32 @@ impl ReadCache {
         let counters = self.counters;
         ReadCacheStatus {
             bytes: u64::from(self.layout.lines) * base::CHUNK_SIZE,
-            lines: u64::from(self.layout.lines),
-            lines_used: self.lines.used() as u64,
+            slots: u64::from(self.layout.lines) * PIECES as u64,
+            slots_used: self.slots.used() as u64,
+            used_bytes: self.slots.used() as u64 * PIECE_SIZE,
+            memory_bytes: self.slots.memory() as u64,
             is_loaded: self.is_loaded,
-            warm_lines: counters.warm_lines,
+            warm_slots: counters.warm_slots,
             hits: counters.hits,
             misses: counters.misses,
             fills: counters.fills,
             bypassed_bytes: counters.bypassed_bytes,
             rotten_blocks: counters.rotten_blocks,
+            capacity_bytes: counters.capacity_bytes,
+            filled_bytes: counters.filled_bytes,
+            updated_bytes: counters.updated_bytes,
+            header_bytes: counters.header_bytes,
         }
     }
 
     /// A durable item of the journal, in the step in which it is applied.
     fn apply(&mut self, device: usize, item: &Item) {
         let Some(chunk) = item.chunk() else { return };
-        let (key, lines) = (key_of(device, chunk), &mut self.lines);
+        let (key, slots) = (key_of(device, chunk), &mut self.slots);
         match *item {
-            Item::Block { block, crc, .. } => lines.set_block(key, block, crc),
-            Item::Unset { block, .. } => lines.unset_block(key, block),
-            _ => lines.replace_chunk(key),
+            Item::Block { block, crc, .. } => slots.set_block(key, block, crc),
+            Item::Unset { block, .. } => slots.unset_block(key, block),
+            _ => slots.replace_chunk(key),
         }
         self.streams.forget(key);
     }
@@ -134,37 +150,37 @@ impl State {
     }
 
     /// A chunk was given back without the journal.
-    pub(crate) fn drop_line(&mut self, device: usize, chunk: u32) {
+    pub(crate) fn drop_slots(&mut self, device: usize, chunk: u32) {
         if let Some(cache) = self.read_cache.as_deref_mut() {
-            cache.lines.replace_chunk(key_of(device, chunk));
+            cache.slots.replace_chunk(key_of(device, chunk));
             cache.streams.forget(key_of(device, chunk));
         }
     }
 }
 
-/// A line whose data is read: it holds what it holds until this is dropped.
+/// Slots whose data is read: they hold what they hold until this is dropped.
 pub(crate) struct Pin {
     inner: Rc<Inner>,
-    line: u32,
+    slots: Vec<u32>,
 }
 
 impl Pin {
-    /// The line is pinned by the caller's borrow of the state.
-    pub(crate) fn new(inner: &Rc<Inner>, cache: &mut ReadCache, line: u32) -> Self {
-        cache.lines.pin(line);
-        Self { inner: Rc::clone(inner), line }
+    /// The slots are pinned by the caller's borrow of the state.
+    pub(crate) fn new(inner: &Rc<Inner>, cache: &mut ReadCache, slots: Vec<u32>) -> Self {
+        slots.iter().for_each(|slot| cache.slots.pin(*slot));
+        Self { inner: Rc::clone(inner), slots }
     }
 }
 
 impl Drop for Pin {
     fn drop(&mut self) {
         if let Some(cache) = self.inner.state.borrow_mut().read_cache.as_deref_mut() {
-            cache.lines.unpin(self.line);
+            self.slots.iter().for_each(|slot| cache.slots.unpin(*slot));
         }
     }
 }
 
-/// Blocks that destage writes, to be written to the line of their chunk as well: the first block,
+/// Blocks that destage writes, to be written to the slots of their pieces as well: the first block,
 /// the data, the checksums.
 pub(crate) struct Update {
     pub(crate) device: usize,
@@ -174,43 +190,87 @@ pub(crate) struct Update {
     pub(crate) crcs: Vec<u32>,
 }
 
+/// The part of an update that goes to one slot.
+struct Part {
+    slot: u32,
+    /// The first block within the piece.
+    first: usize,
+    at: u64,
+    bytes: Slice,
+    crcs: Vec<u32>,
+}
+
+impl Update {
+    /// What goes to which slot, where there is one.
+    fn parts(&self, cache: &mut ReadCache) -> Vec<Part> {
+        let key = key_of(self.device, self.chunk);
+        let (mut parts, mut done) = (Vec::new(), 0);
+        while done < self.crcs.len() {
+            let (piece, first) = split(usize::from(self.first) + done);
+            let count = (PIECE_BLOCKS - first).min(self.crcs.len() - done);
+            if let Some(slot) = cache.slots.begin_update(piece_of(key, piece)) {
+                let block = base::BLOCK_SIZE as usize;
+                parts.push(Part {
+                    slot,
+                    first,
+                    at: cache.layout.slot_start(slot) + (first * block) as u64,
+                    bytes: self.bytes.slice(done * block..(done + count) * block),
+                    crcs: self.crcs[done..done + count].to_vec(),
+                });
+            }
+            done += count;
+        }
+        parts
+    }
+}
+
 impl Inner {
-    /// Writes destaged blocks to the line of their chunk, if there is one. A device that fails the
-    /// write is fenced (store rule 3), which ends destage.
-    pub(crate) fn update_line(
+    /// Writes destaged blocks to the slots of their pieces, where there are any. A device that
+    /// fails the write is fenced (store rule 3), which ends destage.
+    pub(crate) fn update_slots(
         self: &Rc<Self>,
-        update: Update,
+        update: &Update,
     ) -> Option<impl Future<Output = ()> + use<>> {
-        let Update { device, chunk, first, bytes, crcs } = update;
-        let (line, at) = {
+        let parts = {
             let mut state = self.state.borrow_mut();
             if state.mutations.keep_lines_on_destage {
                 return None;
             }
             let cache = state.read_cache.as_deref_mut()?;
-            let line = cache.lines.begin_update(key_of(device, chunk))?;
-            (line, cache.layout.line_start(line) + u64::from(first) * base::BLOCK_SIZE)
+            let parts = update.parts(cache);
+            let bytes: usize = parts.iter().map(|part| part.bytes.len()).sum();
+            cache.counters.updated_bytes += bytes as u64;
+            parts
         };
-        let write = self.cache.write(at, bytes, Durability::Cached);
+        if parts.is_empty() {
+            return None;
+        }
+        let write = |part: &Part| self.cache.write(part.at, part.bytes.clone(), Durability::Cached);
+        let writes: Vec<_> = parts.iter().map(write).collect();
         let inner = Rc::clone(self);
         Some(async move {
-            if let Err(error) = write.await {
+            let results = env::join_all(writes).await;
+            if let Some(error) = results.into_iter().find_map(Result::err) {
                 let _ = inner.fence(&inner.cache_path, &error);
                 return;
             }
             let mut state = inner.state.borrow_mut();
             let Some(cache) = state.read_cache.as_deref_mut() else { return };
             base::hit(base::Probe::LineUpdated);
-            for (block, crc) in (first..=u8::MAX).zip(crcs) {
-                cache.lines.stage(line, block, crc);
+            for part in parts {
+                for (block, crc) in (part.first..).zip(part.crcs) {
+                    cache.slots.stage(part.slot, block as u8, crc);
+                }
             }
         })
     }
 
-    /// What destage wrote to lines counts from here on as not written.
+    /// What destage wrote to slots counts from here on as not written.
     pub(crate) fn end_updates(&self) {
         if let Some(cache) = self.state.borrow_mut().read_cache.as_deref_mut() {
-            cache.lines.end_updates();
+            cache.slots.end_updates();
         }
     }
 }
+
+const _: () = assert!(PIECE_SIZE == 64 << 10);

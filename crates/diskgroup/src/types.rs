@@ -290,26 +290,48 @@ pub struct GroupStatus {
 /// How a read cache is; counted since open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadCacheStatus {
-    /// Bytes of all lines.
+    /// Bytes of all slots.
     pub bytes: u64,
-    /// Lines.
-    pub lines: u64,
-    /// Lines that hold something.
-    pub lines_used: u64,
+    /// Slots, of 64 KiB.
+    pub slots: u64,
+    /// Slots that hold something.
+    pub slots_used: u64,
+    /// Bytes of those.
+    pub used_bytes: u64,
+    /// Bytes of memory that it takes, but for what is under way.
+    pub memory_bytes: u64,
     /// Whether everything that outlived the restart was taken over.
     pub is_loaded: bool,
-    /// Lines that were.
-    pub warm_lines: u64,
+    /// Slots that were.
+    pub warm_slots: u64,
     /// Reads that the cache served.
     pub hits: u64,
-    /// Reads that went to capacity, and then to the cache.
+    /// Reads that went to capacity, and perhaps to the cache.
     pub misses: u64,
-    /// Pieces of up to 1 MiB that were written to the cache after a miss.
+    /// Pieces of 64 KiB that were written to the cache after a miss.
     pub fills: u64,
     /// Bytes of reads that went round the cache, of streams.
     pub bypassed_bytes: u64,
+    /// Bytes that were read of capacity for readers: with what fills up pieces, and read ahead.
+    pub capacity_bytes: u64,
+    /// Bytes written to the cache of what was read.
+    pub filled_bytes: u64,
+    /// Bytes written to the cache of what was destaged, as it was there before.
+    pub updated_bytes: u64,
+    /// Bytes of headers written to the cache device.
+    pub header_bytes: u64,
     /// Blocks of the cache that were not what they should be, and were read from capacity.
     pub rotten_blocks: u64,
+}
+
+impl ReadCacheStatus {
+    /// Bytes that were written to the cache, by fills and of headers, for each that was read of
+    /// capacity; none where nothing was.
+    #[must_use]
+    pub fn written_per_read(&self) -> Option<f64> {
+        let written = self.filled_bytes + self.header_bytes;
+        (self.capacity_bytes > 0).then(|| written as f64 / self.capacity_bytes as f64)
+    }
 }
 
 /// What opening found.

@@ -23,7 +23,10 @@ pub use pages::{
     CRC_PAGE_CHUNKS, ChunkEntry, CrcPage, JOURNAL_HEAD_SLOTS, JournalHead, MAP_PAGE_CHUNKS,
     MapPage, NO_COMPONENT,
 };
-pub use readcache::{LINES_MAX, LineHeader, READ_CACHE_PERCENT_MAX, ReadCacheLayout};
+pub use readcache::{
+    LINES_MAX, LineHeader, PIECE_BLOCKS, PIECE_SIZE, PIECES, READ_CACHE_PERCENT_MAX,
+    ReadCacheLayout, SlotHeader,
+};
 pub(crate) use superblock::SEGMENTS_MIN;
 pub use superblock::{
     CAPACITY_DEVICES_MAX, CacheLayout, CapacityLayout, DeviceKind, SUPERBLOCK_SLOTS, Superblock,

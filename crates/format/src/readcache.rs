@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The read cache of a hybrid group, behind the log on its cache device: where it is, and the
-//! header that says what a line of it holds.
+//! header that says what the slots of a line of it hold.
 
 use crate::bytes::{Reader, Writer, seal, unseal};
 use crate::superblock::fits;
 use crate::{CacheLayout, ChunkEntry, FormatError, NO_COMPONENT, PAGE_SIZE};
-use base::{CHUNK_BLOCKS, CHUNK_SIZE, Lsn};
+use base::{BLOCK_SIZE, CHUNK_BLOCKS, CHUNK_SIZE, Lsn};
 
-/// Lines of a read cache: 2 TiB. Each takes a little more than 1 KiB of memory.
+/// Blocks of a piece, the unit of the read cache: 64 KiB, which a magnetic device reads in hardly
+/// more time than one block.
+pub const PIECE_BLOCKS: usize = 16;
+/// Pieces of a chunk, and slots of a line.
+pub const PIECES: usize = CHUNK_BLOCKS as usize / PIECE_BLOCKS;
+/// Bytes of a piece.
+pub const PIECE_SIZE: u64 = PIECE_BLOCKS as u64 * BLOCK_SIZE;
+/// Lines of a read cache: 2 TiB. Each takes less than 1.5 KiB of memory.
 pub const LINES_MAX: u32 = 1 << 21;
 /// The largest part of a cache device that can be read cache, percent.
 pub const READ_CACHE_PERCENT_MAX: u8 = 90;
-const MAGIC: u32 = u32::from_le_bytes(*b"GBRL");
-const BLOCKS: usize = CHUNK_BLOCKS as usize;
+const MAGIC: u32 = u32::from_le_bytes(*b"GBRS");
 const PAGE: u64 = PAGE_SIZE as u64;
 
 /// Where the read cache is on a cache device, bytes.
@@ -76,6 +82,12 @@ impl ReadCacheLayout {
         self.data_start + u64::from(line) * CHUNK_SIZE
     }
 
+    /// Where a slot's data begins; slots are numbered through all lines.
+    #[must_use]
+    pub fn slot_start(&self, slot: u32) -> u64 {
+        self.data_start + u64::from(slot) * PIECE_SIZE
+    }
+
     /// Where a line's header is.
     #[must_use]
     pub fn header_at(&self, line: u32) -> u64 {
@@ -111,38 +123,46 @@ impl ReadCacheLayout {
     }
 }
 
-/// What a line of the read cache holds: blocks of one chunk of a capacity device. It is a cache of
-/// what stands in memory, and may be older: the map entry tells of which state of the chunk it is.
+/// What one slot of a line holds: a piece of a chunk of a capacity device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SlotHeader {
+    /// Device id of the capacity device; not 0.
+    pub capacity: u64,
+    /// The device chunk.
+    pub chunk: u32,
+    /// Which piece of it, below [`PIECES`].
+    pub piece: u8,
+    /// The chunk's entry in the chunk map when this was written.
+    pub entry: ChunkEntry,
+    /// One bit per block of the piece: what the chunk holds there is known.
+    pub known: u16,
+    /// One bit per known block: it is data, and stands in the slot; the others read as zeros.
+    pub data: u16,
+    /// CRC32C of each block that is data.
+    pub crcs: [u32; PIECE_BLOCKS],
+}
+
+/// What a line of the read cache holds, slot by slot. It is a cache of what stands in memory, and
+/// may be older: the map entries tell of which state of their chunks it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineHeader {
     /// Number of the line.
     pub line: u32,
-    /// Device id of the capacity device; 0 where the line is empty.
-    pub capacity: u64,
-    /// The device chunk.
-    pub chunk: u32,
-    /// The chunk's entry in the chunk map when this was written.
-    pub entry: ChunkEntry,
-    /// One bit per block: what the chunk holds there is known.
-    pub known: [u64; BLOCKS / 64],
-    /// One bit per known block: it is data, and stands in the line; the others read as zeros.
-    pub data: [u64; BLOCKS / 64],
-    /// CRC32C of each block that is data.
-    pub crcs: [u32; BLOCKS],
+    /// What each slot holds, if anything.
+    pub slots: [Option<SlotHeader>; PIECES],
 }
 
 impl LineHeader {
     /// Of a line that holds nothing.
     #[must_use]
     pub fn empty(line: u32) -> Self {
-        let (entry, known, data) = (ChunkEntry::default(), [0; 4], [0; 4]);
-        Self { line, capacity: 0, chunk: 0, entry, known, data, crcs: [0; BLOCKS] }
+        Self { line, slots: [None; PIECES] }
     }
 
     /// Whether the line holds nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.capacity == 0
+        self.slots.iter().all(Option::is_none)
     }
 
     /// Fills one page of cache device `device`.
@@ -154,14 +174,20 @@ impl LineHeader {
         out.u16(0);
         out.u64(device);
         out.u32(self.line);
-        out.u32(self.chunk);
-        out.u64(self.capacity);
-        out.u32(self.entry.serial);
-        out.u32(self.entry.index);
-        out.u64(self.entry.lsn.0);
-        self.known.iter().for_each(|word| out.u64(*word));
-        self.data.iter().for_each(|word| out.u64(*word));
-        self.crcs.iter().for_each(|crc| out.u32(*crc));
+        out.u32(0);
+        for slot in &self.slots {
+            let slot = slot.unwrap_or_default();
+            out.u64(slot.capacity);
+            out.u32(slot.chunk);
+            out.u32(u32::from(slot.piece));
+            out.u32(slot.entry.serial);
+            out.u32(slot.entry.index);
+            out.u64(slot.entry.lsn.0);
+            out.u16(slot.known);
+            out.u16(slot.data);
+            out.u32(0);
+            slot.crcs.iter().for_each(|crc| out.u32(*crc));
+        }
         out.pad();
         seal(page);
     }
@@ -178,30 +204,38 @@ impl LineHeader {
         if from.u64()? != device {
             return Err(FormatError::Magic);
         }
-        if from.u32()? != line {
+        if (from.u32()?, from.u32()?) != (line, 0) {
             return Err(FormatError::Field { name: "line" });
         }
-        let (chunk, capacity) = (from.u32()?, from.u64()?);
+        let mut header = Self::empty(line);
+        for slot in &mut header.slots {
+            *slot = Self::decode_slot(&mut from)?;
+        }
+        Ok(header)
+    }
+
+    fn decode_slot(from: &mut Reader<'_>) -> Result<Option<SlotHeader>, FormatError> {
+        let (capacity, chunk, piece) = (from.u64()?, from.u32()?, from.u32()?);
         let (serial, index, lsn) = (from.u32()?, from.u32()?, Lsn(from.u64()?));
         let entry = ChunkEntry { serial, index, lsn };
-        let mut header = Self { capacity, chunk, entry, ..Self::empty(line) };
-        for word in &mut header.known {
-            *word = from.u64()?;
-        }
-        for word in &mut header.data {
-            *word = from.u64()?;
-        }
-        for crc in &mut header.crcs {
+        let (known, data, zero) = (from.u16()?, from.u16()?, from.u32()?);
+        let mut crcs = [0; PIECE_BLOCKS];
+        for crc in &mut crcs {
             *crc = from.u32()?;
         }
+        let piece = u8::try_from(piece).ok().filter(|piece| usize::from(*piece) < PIECES);
+        let piece = piece.ok_or(FormatError::Field { name: "piece of the slot" })?;
         if (capacity == 0) != (serial == NO_COMPONENT) {
-            return Err(FormatError::Field { name: "chunk of the line" });
+            return Err(FormatError::Field { name: "chunk of the slot" });
         }
-        let is_sound =
-            header.known.iter().zip(&header.data).all(|(known, data)| data & !known == 0);
-        match is_sound && (capacity != 0 || header.known == [0; 4]) {
-            true => Ok(header),
-            false => Err(FormatError::Field { name: "blocks of the line" }),
+        if data & !known != 0 || zero != 0 {
+            return Err(FormatError::Field { name: "blocks of the slot" });
+        }
+        let slot = SlotHeader { capacity, chunk, piece, entry, known, data, crcs };
+        match capacity {
+            0 if slot == SlotHeader::default() => Ok(None),
+            0 => Err(FormatError::Field { name: "empty slot" }),
+            _ => Ok(Some(slot)),
         }
     }
 }

@@ -25,6 +25,11 @@ const HYBRID_CACHE: u16 = 3;
 // nothing had been lost does not know these kinds.
 const CACHE_WITHOUT: u16 = 4;
 const HYBRID_CACHE_WITHOUT: u16 = 5;
+// As 3 and 5, and the read cache is of slots. A build whose lines are of one chunk each would
+// believe headers of its own that are left: it must not open such a device any more. They are told
+// apart by their headers alone, so what was 3 or 5 is 6 or 7 when it is written next.
+const SLOT_CACHE: u16 = 6;
+const SLOT_CACHE_WITHOUT: u16 = 7;
 
 /// Where things are on a cache device, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,8 +115,8 @@ impl Superblock {
             DeviceKind::Capacity(_) => CAPACITY,
             DeviceKind::Cache { read_cache: None, given_up: 0, .. } => CACHE,
             DeviceKind::Cache { read_cache: None, .. } => CACHE_WITHOUT,
-            DeviceKind::Cache { read_cache: Some(_), given_up: 0, .. } => HYBRID_CACHE,
-            DeviceKind::Cache { read_cache: Some(_), .. } => HYBRID_CACHE_WITHOUT,
+            DeviceKind::Cache { read_cache: Some(_), given_up: 0, .. } => SLOT_CACHE,
+            DeviceKind::Cache { read_cache: Some(_), .. } => SLOT_CACHE_WITHOUT,
         });
         out.u64(self.device);
         out.u64(self.group.0);
@@ -166,13 +171,23 @@ impl Superblock {
             CACHE | CACHE_WITHOUT => {
                 Self::decode_cache(&mut from, size, (false, kind == CACHE_WITHOUT))?
             }
-            HYBRID_CACHE | HYBRID_CACHE_WITHOUT => {
-                Self::decode_cache(&mut from, size, (true, kind == HYBRID_CACHE_WITHOUT))?
+            HYBRID_CACHE | SLOT_CACHE => Self::decode_cache(&mut from, size, (true, false))?,
+            HYBRID_CACHE_WITHOUT | SLOT_CACHE_WITHOUT => {
+                Self::decode_cache(&mut from, size, (true, true))?
             }
             CAPACITY => DeviceKind::Capacity(Self::decode_capacity(&mut from, size)?),
             _ => return Err(FormatError::Field { name: "kind" }),
         };
         Ok(Self { device, group, sequence, incarnation, size, kind })
+    }
+
+    /// Whether a page is a superblock whose kind a build without slots knows: such a build would
+    /// open the group by it.
+    #[must_use]
+    pub fn is_before_slots(page: &[u8]) -> bool {
+        let kind = page.get(6..8).map(|kind| u16::from_le_bytes([kind[0], kind[1]]));
+        let is_older = matches!(kind, Some(HYBRID_CACHE | HYBRID_CACHE_WITHOUT));
+        is_older && Self::decode(page).is_ok()
     }
 
     fn decode_cache(

@@ -247,7 +247,7 @@ fn without(mut found: Superblock, bits: u16) -> Superblock {
 
 #[test]
 fn devices_that_were_given_up_make_a_kind_that_older_builds_refuse() {
-    for (all, kind) in [(superblocks()[0], 4), (hybrid_superblock(), 5)] {
+    for (all, kind) in [(superblocks()[0], 4), (hybrid_superblock(), 7)] {
         let page = |found: Superblock| {
             let mut page = vec![0xEE; PAGE_SIZE];
             found.encode(&mut page);
@@ -269,21 +269,23 @@ fn devices_that_were_given_up_make_a_kind_that_older_builds_refuse() {
 
 fn line() -> LineHeader {
     let mut line = LineHeader::empty(6);
-    (line.capacity, line.chunk) = (0x1122_3344_5566_7788, 41);
-    line.entry = ChunkEntry { serial: 3, index: 1, lsn: Lsn(9) };
-    line.known = [1 | 1 << 7, 1, 0, 1 << 63];
-    line.data = [1, 0, 0, 1 << 63];
-    (line.crcs[0], line.crcs[255]) = (0xA1B2_C3D4, 7);
+    let entry = ChunkEntry { serial: 3, index: 1, lsn: Lsn(9) };
+    let mut slot = SlotHeader { capacity: 0x1122_3344_5566_7788, chunk: 41, ..Default::default() };
+    (slot.piece, slot.entry) = (15, entry);
+    (slot.known, slot.data) = (0b1000_0000_1000_0001, 0b1000_0000_0000_0001);
+    (slot.crcs[0], slot.crcs[15]) = (0xA1B2_C3D4, 7);
+    line.slots[0] = Some(slot);
+    line.slots[15] = Some(SlotHeader { piece: 2, known: 0, data: 0, ..slot });
     line
 }
 
 #[test]
 fn a_hybrid_group_has_a_kind_of_its_own() {
-    let fixture = include_bytes!("../fixtures/version-3-hybrid.bin");
+    let fixture = include_bytes!("../fixtures/version-3-slots.bin");
     let (mut superblock, mut header) = (vec![0xEE; PAGE_SIZE], vec![0xEE; PAGE_SIZE]);
     hybrid_superblock().encode(&mut superblock);
     line().encode(77, &mut header);
-    assert_eq!(superblock[6..8], [3, 0], "a build without read caches refuses it");
+    assert_eq!(superblock[6..8], [6, 0], "a build without slots refuses it");
     assert!(superblock == fixture[..PAGE_SIZE], "the superblock changed without its version");
     assert!(header == fixture[PAGE_SIZE..], "the line header changed without its version");
     assert_eq!(Superblock::decode(&superblock), Ok(hybrid_superblock()));
@@ -301,6 +303,18 @@ fn a_hybrid_group_has_a_kind_of_its_own() {
             assert!(is_error, "byte {at}");
         }
     }
+}
+
+#[test]
+fn a_read_cache_of_whole_chunks_is_taken_over_empty() {
+    let fixture = include_bytes!("../fixtures/version-3-hybrid.bin");
+    let (superblock, header) = fixture.split_at(PAGE_SIZE);
+    assert_eq!(superblock[6..8], [3, 0]);
+    assert!(Superblock::is_before_slots(superblock));
+    let later = include_bytes!("../fixtures/version-3-slots.bin");
+    assert!(!Superblock::is_before_slots(later) && !Superblock::is_before_slots(&[0; 4]));
+    assert_eq!(Superblock::decode(superblock), Ok(hybrid_superblock()));
+    assert_eq!(LineHeader::decode(77, 6, header), Err(FormatError::Magic));
 }
 
 #[test]

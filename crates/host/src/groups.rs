@@ -391,11 +391,17 @@ fn read_cache(status: &GroupStatus) -> Option<ReadCacheReport> {
     let cache = &status.read_cache;
     (status.kind != GroupKind::AllFlash).then_some(ReadCacheReport {
         size_bytes: cache.bytes,
-        used_bytes: cache.lines_used * CHUNK_SIZE,
+        used_bytes: cache.used_bytes,
+        memory_bytes: cache.memory_bytes,
         hits: cache.hits,
         misses: cache.misses,
         bypassed_bytes: cache.bypassed_bytes,
         rotten_blocks: cache.rotten_blocks,
+        capacity_bytes: cache.capacity_bytes,
+        filled_bytes: cache.filled_bytes,
+        updated_bytes: cache.updated_bytes,
+        header_bytes: cache.header_bytes,
+        written_per_read: cache.written_per_read(),
     })
 }
 

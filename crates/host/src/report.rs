@@ -123,12 +123,15 @@ pub struct GroupReport {
 }
 
 /// The read cache of a hybrid group. Reads are counted since it was opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReadCacheReport {
     /// Bytes that it can hold.
     pub size_bytes: u64,
-    /// Bytes of the regions of 1 MiB that something is held of.
+    /// Bytes of the pieces of 64 KiB that something is held of.
     pub used_bytes: u64,
+    /// Bytes of memory that its tables take.
+    #[serde(default)]
+    pub memory_bytes: u64,
     /// Reads that it served.
     pub hits: u64,
     /// Reads that went to capacity.
@@ -138,6 +141,21 @@ pub struct ReadCacheReport {
     /// Blocks of 4 KiB that the cache device did not give as they were; they were read from
     /// capacity.
     pub rotten_blocks: u64,
+    /// Bytes that were read of capacity for readers.
+    #[serde(default)]
+    pub capacity_bytes: u64,
+    /// Bytes of that which were written to the cache.
+    #[serde(default)]
+    pub filled_bytes: u64,
+    /// Bytes written to the cache as they were destaged, so that it stays what capacity is.
+    #[serde(default)]
+    pub updated_bytes: u64,
+    /// Bytes of headers, which let it outlive the host's process.
+    #[serde(default)]
+    pub header_bytes: u64,
+    /// Of fills and headers, for each byte that was read of capacity; none where nothing was.
+    #[serde(default)]
+    pub written_per_read: Option<f64>,
 }
 
 /// Scrub of one capacity device. Counts are blocks of 4 KiB, since the host's start.

@@ -119,7 +119,7 @@ fn issue(inner: &Rc<Inner>, device: usize, part: &[BlockWrite], sources: &[Slice
     let write = handle.disk().write(offset, data.clone(), Durability::Cached);
     // What stays in the read cache is written there as well, for whoever reads it next.
     let update = match inner.is_hybrid && !first.is_fresh {
-        true => inner.update_line(Update {
+        true => inner.update_slots(&Update {
             device,
             chunk: first.chunk,
             first: first.block,

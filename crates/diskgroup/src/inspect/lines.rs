@@ -4,7 +4,7 @@
 use super::{Look, ReadCacheContent, length};
 use crate::types::Structure;
 use base::{BLOCK_SIZE, CHUNK_SIZE, crc32c};
-use format::{FormatError, LineHeader, PAGE_SIZE, ReadCacheLayout};
+use format::{FormatError, LineHeader, PAGE_SIZE, PIECE_BLOCKS, ReadCacheLayout};
 
 const EMPTY: &str = "the line is empty after opening: what it held is read from capacity";
 const MISS: &str = "the block is read from capacity";
@@ -28,12 +28,12 @@ impl Look<'_> {
                 }
             };
             match LineHeader::decode(device, line, &page) {
-                Ok(header) if header.is_empty() => {}
                 Ok(header) => {
-                    content.lines_used += 1;
-                    let data: u32 = header.data.iter().map(|word| word.count_ones()).sum();
-                    content.blocks += u64::from(data);
-                    if self.check_data {
+                    for slot in header.slots.iter().flatten() {
+                        content.slots_used += 1;
+                        content.blocks += u64::from(slot.data.count_ones());
+                    }
+                    if self.check_data && !header.is_empty() {
                         content.blocks_checked += self.line_data(layout, &header).await;
                     }
                 }
@@ -59,12 +59,10 @@ impl Look<'_> {
         };
         let mut checked = 0;
         for (block, data) in bytes.chunks(length(BLOCK_SIZE)).enumerate() {
-            let is_data = header.data[block / 64] >> (block % 64) & 1 == 1;
-            if !is_data {
-                continue;
-            }
+            let (slot, within) = (header.slots[block / PIECE_BLOCKS], block % PIECE_BLOCKS);
+            let Some(slot) = slot.filter(|slot| slot.data >> within & 1 == 1) else { continue };
             checked += 1;
-            if crc32c(data) != header.crcs[block] {
+            if crc32c(data) != slot.crcs[within] {
                 let at = start + block as u64 * BLOCK_SIZE;
                 self.remark(name, at, "a block fails its checksum", MISS);
             }

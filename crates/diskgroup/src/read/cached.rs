@@ -1,31 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The part of a read below the log, in a hybrid group: a line, what was read ahead, or capacity.
+//! The part of a read below the log, in a hybrid group: slots, what was read ahead, or capacity.
 
 use super::{Asker, Look, Plan, Run, Source};
 use crate::build::to_usize;
 use crate::capacity::page_of;
 use crate::chunks::chunk_key;
-use crate::readcache::{Fill, Known, Pin, key_of, read_ahead};
+use crate::readcache::{Fill, Known, Pin, key_of, piece_of, read_ahead, split};
+use crate::state::State;
 use crate::types::GroupError;
 use base::{
     BLOCK_SECTORS, BLOCK_SIZE, CHUNK_BLOCKS, CHUNK_SECTORS, CHUNK_SIZE, SECTOR_SIZE, SectorRange,
 };
 use env::{Buf, Env, IoError, Slice};
+use format::PIECE_BLOCKS;
 use std::rc::Rc;
 
-/// Blocks that are read together where one of them is not in the cache: 64 KiB. A magnetic device
-/// takes hardly longer for them than for one.
-const FILL_BLOCKS: usize = 16;
+/// Blocks that are read together where one of them is not in the cache: whole pieces. A magnetic
+/// device takes hardly longer for one than for a block.
+const FILL_BLOCKS: usize = PIECE_BLOCKS;
 
 /// Where a run's bytes come from, and what else becomes of them.
 pub(super) enum Origin {
     /// A device; nothing else.
     Device,
-    /// A line of the read cache, which is held meanwhile.
-    Line(#[expect(dead_code, reason = "held, not read")] Rc<Pin>),
+    /// Slots of the read cache, which are held meanwhile.
+    Slots(#[expect(dead_code, reason = "held, not read")] Rc<Pin>),
     /// Memory: what was read ahead.
     Memory(Slice),
-    /// Capacity; the bytes go to a line as well.
+    /// Capacity; the bytes go to slots as well.
     Fill(Fill),
 }
 
@@ -46,7 +48,7 @@ impl Run {
         }
     }
 
-    /// Whether all that is read is wanted: what is read for a line may have holes in it, and what
+    /// Whether all that is read is wanted: what is read for the cache may have holes in it, and what
     /// stands there on the device is nothing.
     pub(super) fn is_gapless(&self) -> bool {
         self.checks.iter().map(|(_, want, _)| want.count).sum::<u64>() == self.stored.count
@@ -60,14 +62,25 @@ impl Run {
     }
 }
 
-/// What a line has of a plan.
-enum InLine {
+/// What the cache has of a plan.
+enum InCache {
     /// All of it.
     Runs(Vec<Run>),
     /// Not all.
     Not,
     /// The chunk is somewhere else by now.
     Moved,
+}
+
+impl State {
+    /// What a reader gets of capacity, besides fills.
+    fn count_capacity(&mut self, runs: &[Run]) {
+        let is_read = |run: &&Run| matches!(run.origin, Origin::Device);
+        let bytes = runs.iter().filter(is_read).map(|run| run.stored.bytes()).sum::<u64>();
+        if let Some(cache) = self.read_cache.as_deref_mut() {
+            cache.counters.capacity_bytes += bytes;
+        }
+    }
 }
 
 impl Plan {
@@ -92,16 +105,21 @@ impl Plan {
             return Ok(Some(Vec::new()));
         };
         if uses_cache {
-            match self.line_runs(chunk, asker) {
-                InLine::Runs(runs) => return Ok(Some(runs)),
-                InLine::Moved => return Ok(None),
-                InLine::Not => {}
+            match self.slot_runs(chunk, asker) {
+                InCache::Runs(runs) => return Ok(Some(runs)),
+                InCache::Moved => return Ok(None),
+                InCache::Not => {}
             }
         }
         match asker {
             Asker::Client { is_stream: true } => self.stream_runs(chunk, uses_cache).await,
             Asker::Client { is_stream: false } if uses_cache => self.filling_runs(chunk).await,
-            _ => self.capacity_runs().await,
+            Asker::Destage => self.capacity_runs().await,
+            Asker::Client { .. } => {
+                let runs = self.capacity_runs().await?;
+                self.inner.state.borrow_mut().count_capacity(runs.as_deref().unwrap_or(&[]));
+                Ok(runs)
+            }
         }
     }
 
@@ -111,35 +129,53 @@ impl Plan {
         below.flat_map(|unit| unit.want.blocks()).map(|block| to_usize(block % CHUNK_BLOCKS))
     }
 
-    fn line_runs(&self, chunk: u32, asker: Asker) -> InLine {
+    fn slot_runs(&self, chunk: u32, asker: Asker) -> InCache {
         let mut state = self.inner.state.borrow_mut();
         let state = &mut *state;
         let key = chunk_key(self.serial, self.range.start / CHUNK_SECTORS);
         if state.chunks.base(key) != Some(chunk) {
-            return InLine::Moved;
+            return InCache::Moved;
         }
-        let Some(cache) = state.read_cache.as_deref_mut() else { return InLine::Not };
-        let Some((line, body)) = cache.lines.body(key_of(self.device, chunk)) else {
-            return InLine::Not;
+        let Some(cache) = state.read_cache.as_deref_mut() else { return InCache::Not };
+        // The slot of each piece that is wanted, and the blocks of it.
+        let key = key_of(self.device, chunk);
+        let mut found: Vec<(usize, u32, u16)> = Vec::new();
+        for block in self.blocks_below() {
+            let (piece, within) = split(block);
+            if found.last().is_none_or(|(last, ..)| *last != piece) {
+                let Some(slot) = cache.slots.find(piece_of(key, piece)) else {
+                    return InCache::Not;
+                };
+                found.push((piece, slot, 0));
+            }
+            let Some((_, slot, bits)) = found.last_mut() else { return InCache::Not };
+            if cache.slots.slot(*slot).get(within).is_none() {
+                return InCache::Not;
+            }
+            *bits |= 1 << within;
+        }
+        let slot_of = |piece: usize| found.iter().find(|(of, ..)| *of == piece);
+        let place = |block: usize| {
+            let (piece, within) = split(block);
+            let (_, slot, _) = slot_of(piece)?;
+            let crc = cache.slots.slot(*slot).get(within)??;
+            Some((cache.layout.slot_start(*slot) + within as u64 * BLOCK_SIZE, crc))
         };
-        if !self.blocks_below().all(|block| body.get(block).is_some()) {
-            return InLine::Not;
-        }
-        let start = cache.layout.line_start(line);
-        let mut runs = self.runs_below(&self.inner.cache, start, |b| body.get(b).flatten());
+        let mut runs = self.runs_below(&self.inner.cache, place);
         if asker != Asker::Destage {
             cache.counters.hits += 1;
             base::hit(base::Probe::LineRead);
-            cache.lines.note_read(line, self.blocks_below());
+            found.iter().for_each(|(_, slot, bits)| cache.slots.note_read(*slot, *bits));
         }
         if !runs.is_empty() {
-            let pin = Rc::new(Pin::new(&self.inner, cache, line));
-            runs.iter_mut().for_each(|run| run.origin = Origin::Line(Rc::clone(&pin)));
+            let slots = found.iter().map(|(_, slot, _)| *slot).collect();
+            let pin = Rc::new(Pin::new(&self.inner, cache, slots));
+            runs.iter_mut().for_each(|run| run.origin = Origin::Slots(Rc::clone(&pin)));
         }
-        InLine::Runs(runs)
+        InCache::Runs(runs)
     }
 
-    /// Reads that bring 64 KiB around what is wanted, as far as there is data, for a line.
+    /// Reads that bring whole pieces of what is wanted, as far as there is data, for the cache.
     async fn filling_runs(&self, chunk: u32) -> Result<Option<Vec<Run>>, GroupError> {
         let (number, place) = page_of(chunk);
         self.inner.load_page(self.device, number, false).await?;
@@ -153,7 +189,9 @@ impl Plan {
         let Some(cached) = state.capacity[self.device].page(number) else { return Ok(None) };
         let start = handle.layout.chunk_start + u64::from(chunk) * CHUNK_SIZE;
         let crc_of = |block| cached.page.get(place, block);
-        let wanted = self.runs_below(handle.disk(), start, crc_of);
+        let wanted = self.runs_below(handle.disk(), |block| {
+            crc_of(block).map(|crc| (start + block as u64 * BLOCK_SIZE, crc))
+        });
         let Some(cache) = state.read_cache.as_deref_mut().filter(|_| !wanted.is_empty()) else {
             return Ok(Some(wanted));
         };
@@ -178,7 +216,8 @@ impl Plan {
                 SectorRange::new(first + low as u64 * 8, (high - low) as u64 * BLOCK_SECTORS);
             runs.push(Run { stored, offset: start + low as u64 * BLOCK_SIZE, ..run });
         }
-        let line = key_of(self.device, chunk);
+        cache.counters.capacity_bytes += runs.iter().map(|run| run.stored.bytes()).sum::<u64>();
+        let key = key_of(self.device, chunk);
         for run in &mut runs {
             if !cache.may_fill() {
                 break;
@@ -189,7 +228,7 @@ impl Plan {
             let crcs = (low..high).map(crc_of).collect();
             let wanted = run.checks.iter().map(|(stored, ..)| stored.start - first);
             let wanted = wanted.map(|sectors| to_usize(sectors / BLOCK_SECTORS)).collect();
-            let fill = Fill::new(&self.inner, cache, line, (low, crcs), (from, wanted));
+            let fill = Fill::new(&self.inner, cache, key, (low, crcs), (from, wanted));
             run.origin = Origin::Fill(fill);
         }
         Ok(Some(runs))
@@ -221,7 +260,10 @@ impl Plan {
         if let Some(cache) = state.read_cache.as_deref_mut() {
             cache.counters.bypassed_bytes += self.range.bytes();
         }
-        let Known::Data(first, bytes) = known else { return Ok(Some(runs)) };
+        let Known::Data(first, bytes) = known else {
+            state.count_capacity(&runs);
+            return Ok(Some(runs));
+        };
         for run in &mut runs {
             let block = to_usize(run.stored.start / BLOCK_SECTORS % CHUNK_BLOCKS);
             let at = block.checked_sub(first).map(|blocks| blocks * to_usize(BLOCK_SIZE));
@@ -230,6 +272,7 @@ impl Plan {
                 run.origin = Origin::Memory(bytes.slice(at..at + length));
             }
         }
+        state.count_capacity(&runs);
         Ok(Some(runs))
     }
 
@@ -247,11 +290,11 @@ impl Plan {
                 cache.streams.forget(key);
                 Look::BadCache
             }
-            Origin::Line(_) => {
+            Origin::Slots(_) => {
                 let is_in = |stored: &SectorRange| !stored.intersect(range).is_empty();
                 for (stored, _, crc) in run.checks.iter().filter(|(stored, ..)| is_in(stored)) {
                     let block = to_usize(stored.start / BLOCK_SECTORS % CHUNK_BLOCKS);
-                    let is_bad = cache.lines.drop_block(key, block, *crc);
+                    let is_bad = cache.slots.drop_block(key, block, *crc);
                     cache.counters.rotten_blocks += u64::from(is_bad);
                 }
                 Look::BadCache

@@ -1,25 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What was read of capacity goes to a line, or, ahead of a stream, into memory.
+//! What was read of capacity goes to slots, or, ahead of a stream, into memory.
 
-use super::lines::Seen;
-use super::{FILLS_MAX, ReadCache, key_of};
+use super::slots::Seen;
+use super::{FILLS_MAX, ReadCache, key_of, piece_of, split};
 use crate::build::to_usize;
 use crate::capacity::page_of;
 use crate::chunks::chunk_key;
 use crate::state::Inner;
 use base::{BLOCK_SIZE, CHUNK_BLOCKS, CHUNK_SECTORS, CHUNK_SIZE, SectorRange, crc32c};
 use env::{Durability, Slice, join_all};
+use format::{PIECE_BLOCKS, ReadCacheLayout};
 use std::rc::Rc;
 
 const BLOCK: usize = BLOCK_SIZE as usize;
 
-/// A read of capacity whose data is to go to a line. While it exists, changes of the chunk are
+/// A read of capacity whose data is to go to slots. While it exists, changes of the chunk are
 /// counted.
 pub(crate) struct Fill {
     inner: Rc<Inner>,
     key: u64,
     seen: Seen,
-    /// The block with which `crcs` begins, and those with which the data that is read does.
+    /// The block with which `crcs` begins, the first of a piece, and the one with which the data
+    /// that is read does.
     first: usize,
     read_from: usize,
     /// What each block holds: its checksum, or nothing.
@@ -32,7 +34,7 @@ impl Drop for Fill {
     fn drop(&mut self) {
         if let Some(cache) = self.inner.state.borrow_mut().read_cache.as_deref_mut() {
             cache.fills -= 1;
-            cache.lines.unwatch(self.key);
+            cache.slots.unwatch(self.key);
         }
     }
 }
@@ -42,6 +44,14 @@ impl ReadCache {
     pub(crate) fn may_fill(&self) -> bool {
         self.fills < FILLS_MAX
     }
+}
+
+/// What goes to one slot.
+struct Part {
+    slot: u32,
+    piece: usize,
+    /// Blocks within the piece that are whole.
+    good: Vec<(usize, Option<u32>)>,
 }
 
 impl Fill {
@@ -54,7 +64,7 @@ impl Fill {
         (read_from, wanted): (usize, Vec<usize>),
     ) -> Self {
         cache.fills += 1;
-        let seen = cache.lines.watch(key);
+        let seen = cache.slots.watch(key);
         Self { inner: Rc::clone(inner), key, seen, first, read_from, crcs, wanted }
     }
 
@@ -69,36 +79,66 @@ impl Fill {
         if inner.check_open().is_err() {
             return;
         }
-        // What was read besides what was wanted was not compared yet.
-        let good: Vec<(usize, Option<u32>)> =
-            self.blocks().filter(|(block, crc)| self.is_good(*block, *crc, &bytes)).collect();
-        let (line, start) = {
+        let (parts, writes) = {
             let mut state = inner.state.borrow_mut();
             let Some(cache) = state.read_cache.as_deref_mut() else { return };
-            let Some(line) = cache.lines.begin_fill(self.key, self.seen) else { return };
-            (line, cache.layout.line_start(line))
+            let parts = self.begin(cache, &bytes);
+            if cache.slots.is_crowded() {
+                inner.cache_kick.notify();
+            }
+            let layout = cache.layout;
+            let writes: Vec<(u64, Slice)> =
+                parts.iter().flat_map(|part| self.writes(part, &layout, &bytes)).collect();
+            let count: usize = writes.iter().map(|(_, bytes)| bytes.len()).sum();
+            cache.counters.filled_bytes += count as u64;
+            (parts, writes)
         };
-        let writes = self.runs(&good).into_iter().map(|(from, to)| {
-            let part = bytes.slice((from - self.read_from) * BLOCK..(to - self.read_from) * BLOCK);
-            inner.cache.write(start + from as u64 * BLOCK_SIZE, part, Durability::Cached)
-        });
-        let results = join_all(writes.collect()).await;
-        let failed = results.into_iter().find_map(Result::err);
+        let writes = writes.into_iter();
+        let writes = writes.map(|(at, part)| inner.cache.write(at, part, Durability::Cached));
+        let failed = join_all(writes.collect()).await.into_iter().find_map(Result::err);
         if let Some(error) = &failed {
             let _ = inner.fence(&inner.cache_path, error);
         }
         let mut state = inner.state.borrow_mut();
         let Some(cache) = state.read_cache.as_deref_mut() else { return };
-        let place = (line, self.key, self.seen);
-        if cache.lines.end_fill(place, good.into_iter(), failed.is_none()) {
-            cache.lines.note_read(line, self.wanted.iter().copied());
-            cache.counters.fills += 1;
-            base::hit(base::Probe::LineFilled);
+        for Part { slot, piece, good } in parts {
+            let place = (slot, piece_of(self.key, piece), self.seen);
+            if cache.slots.end_fill(place, good.into_iter(), failed.is_none()) {
+                cache.slots.note_read(slot, self.wanted_of(piece));
+                cache.counters.fills += 1;
+                base::hit(base::Probe::LineFilled);
+            }
         }
     }
 
-    fn blocks(&self) -> impl Iterator<Item = (usize, Option<u32>)> {
-        (self.first..).zip(self.crcs.iter().copied())
+    /// Slots for the pieces that were read. What a slot has already is not written again.
+    fn begin(&self, cache: &mut ReadCache, bytes: &[u8]) -> Vec<Part> {
+        let mut parts = Vec::new();
+        let (first, _) = split(self.first);
+        for (piece, crcs) in (first..).zip(self.crcs.chunks(PIECE_BLOCKS)) {
+            let key = piece_of(self.key, piece);
+            if let Some(slot) = cache.slots.find(key) {
+                let of = cache.slots.slot(slot);
+                if crcs.iter().enumerate().all(|(block, crc)| of.get(block) == Some(*crc)) {
+                    cache.slots.note_read(slot, self.wanted_of(piece));
+                    continue;
+                }
+            }
+            let Some(slot) = cache.slots.begin_fill(key, self.seen) else { continue };
+            // What was read besides what was wanted was not compared yet.
+            let blocks = crcs.iter().copied().enumerate();
+            let is_good = |(block, crc): &(usize, Option<u32>)| {
+                self.is_good(piece * PIECE_BLOCKS + block, *crc, bytes)
+            };
+            parts.push(Part { slot, piece, good: blocks.filter(is_good).collect() });
+        }
+        parts
+    }
+
+    /// Of the blocks that were asked for, those of a piece.
+    fn wanted_of(&self, piece: usize) -> u16 {
+        let of = self.wanted.iter().map(|block| split(*block)).filter(|(of, _)| *of == piece);
+        of.fold(0, |bits, (_, block)| bits | 1 << block)
     }
 
     fn is_good(&self, block: usize, crc: Option<u32>, bytes: &[u8]) -> bool {
@@ -108,20 +148,22 @@ impl Fill {
         data.is_some_and(|data| crc32c(data) == crc)
     }
 
-    /// First and end of each run of blocks to write: data, with what lies between.
-    fn runs(&self, good: &[(usize, Option<u32>)]) -> Vec<(usize, usize)> {
+    /// Where the blocks of a part that are data are written, and what.
+    fn writes(&self, part: &Part, layout: &ReadCacheLayout, bytes: &Slice) -> Vec<(u64, Slice)> {
         let mut runs: Vec<(usize, usize)> = Vec::new();
-        let mut last = None;
-        for (block, crc) in good {
-            let follows = last.is_some_and(|last| last + 1 == *block);
-            last = Some(*block);
+        for (block, _) in part.good.iter().filter(|(_, crc)| crc.is_some()) {
             match runs.last_mut() {
-                Some((_, to)) if follows && crc.is_some() => *to = block + 1,
-                _ if crc.is_some() => runs.push((*block, block + 1)),
-                _ => {}
+                Some((_, to)) if *to == *block => *to += 1,
+                _ => runs.push((*block, block + 1)),
             }
         }
-        runs
+        let start = layout.slot_start(part.slot);
+        let place = |(from, to): (usize, usize)| {
+            let first = part.piece * PIECE_BLOCKS + from - self.read_from;
+            let data = bytes.slice(first * BLOCK..(first + to - from) * BLOCK);
+            (start + from as u64 * BLOCK_SIZE, data)
+        };
+        runs.into_iter().map(place).collect()
     }
 }
 
@@ -135,7 +177,7 @@ pub(crate) fn read_ahead(inner: &Rc<Inner>, serial: u32, device: usize, index: u
         let (Some(chunk), Some(cache)) = (chunk, state.read_cache.as_deref_mut()) else { return };
         let key = key_of(device, chunk);
         // What is in the cache is read there.
-        let is_wanted = index * CHUNK_SECTORS < end && cache.lines.body(key).is_none();
+        let is_wanted = index * CHUNK_SECTORS < end && !cache.slots.has_most_of(key);
         let number = if is_wanted { cache.streams.begin(key) } else { None };
         number.map(|number| (number, chunk))
     };
@@ -166,5 +208,9 @@ async fn read_chunk(inner: &Inner, device: usize, chunk: u32) -> Option<(usize, 
     let stored = SectorRange::new(first as u64 * 8, (last + 1 - first) as u64 * 8);
     let buf = inner.env.buf(to_usize(stored.bytes()));
     let read = handle.disk().read(start + first as u64 * BLOCK_SIZE, buf).await;
-    read.ok().map(|bytes| (first, bytes.freeze()))
+    let bytes = read.ok()?.freeze();
+    if let Some(cache) = inner.state.borrow_mut().read_cache.as_deref_mut() {
+        cache.counters.capacity_bytes += bytes.len() as u64;
+    }
+    Some((first, bytes))
 }

@@ -1,39 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Headers of the lines on the device: read once at opening, written behind, taken back in time.
+//! Headers of the slots on the device, a page for a line of them: read once at opening, written
+//! behind, taken back in time.
 
-use super::lines::Claim;
-use super::{ReadCache, key_of};
+use super::key_of;
+use super::slots::{Claims, chunk_of, piece_of, split, whole_of};
 use crate::capacity::page_of;
 use crate::state::{Inner, State};
 use crate::types::GroupError;
 use base::Map;
-use env::{Durability, Permit, Slice, join_all};
-use format::{ChunkEntry, Item, LineHeader, NO_COMPONENT, PAGE_SIZE};
+use env::{Durability, Either, Permit, Slice, join_all, select};
+use format::{ChunkEntry, Item, LineHeader, NO_COMPONENT, PAGE_SIZE, SlotHeader};
 use std::rc::Rc;
 
 /// Headers of one read at opening: 1 MiB.
 const READ_HEADERS: u32 = 256;
-/// Headers of one batch, which ends with a flush: so many lines a second keep warm.
+/// Headers of one batch, which ends with a flush, that are out of date: so many lines a second keep
+/// warm.
 const BATCH_MAX: usize = 256;
+/// Headers of one batch, besides, that name pieces whose slots were given to others: fills wait for
+/// them. 4 MiB.
+const STALE_BATCH_MAX: usize = 1024;
 /// Of those, written at a time.
 const WRITES_MAX: usize = 32;
 
-/// Lines and what their headers claim.
-type Claims = Vec<(u32, Claim)>;
+/// Lines and what their headers say.
+type Lines = Vec<(u32, Claims)>;
 /// Places on the device and what goes there.
 type Pages = Vec<(u64, Slice)>;
 
-/// The task of a hybrid group: takes over what the lines hold, then writes their headers behind.
+/// The task of a hybrid group: takes over what the slots hold, then writes their headers behind.
 pub(crate) async fn keep(inner: Rc<Inner>) {
     if load(&inner).await.is_err() {
         return;
     }
     loop {
-        inner.env.sleep(inner.options.headers_every).await;
+        wait_for_batch(&inner).await;
         if inner.check_open().is_err() || write_batch(&inner).await.is_err() {
             return;
         }
     }
+}
+
+/// Until the next batch: sooner where fills wait for it, but not at once, so that there are many in
+/// it.
+async fn wait_for_batch(inner: &Inner) {
+    let every = inner.options.headers_every;
+    let until = inner.env.now() + every;
+    loop {
+        let kick = inner.cache_kick.wait();
+        if inner.check_open().is_err() || is_crowded(inner) {
+            return inner.env.sleep(every / 8).await;
+        }
+        if let Either::Second(()) = select(kick, inner.env.sleep_until(until)).await {
+            return;
+        }
+    }
+}
+
+fn is_crowded(inner: &Inner) -> bool {
+    inner.state.borrow().read_cache.as_deref().is_some_and(|cache| cache.slots.is_crowded())
 }
 
 /// When the group is closed in order, all headers are written, but those of lines whose chunk a
@@ -66,6 +91,7 @@ async fn load(inner: &Inner) -> Result<(), GroupError> {
             Ok(bytes) => {
                 for (line, page) in (first..).zip(bytes.chunks(PAGE_SIZE)) {
                     inner.take_over(line, page);
+                    write_if_crowded(inner).await?;
                 }
             }
             // Which of them cannot be read is for each page alone to tell.
@@ -80,6 +106,12 @@ async fn load(inner: &Inner) -> Result<(), GroupError> {
     Ok(())
 }
 
+/// Headers that are not believed are remembered until they are overwritten.
+async fn write_if_crowded(inner: &Inner) -> Result<(), GroupError> {
+    while is_crowded(inner) && write_batch(inner).await? > 0 {}
+    Ok(())
+}
+
 /// A header that cannot be read may be read some day: it is overwritten before its line is used.
 async fn load_each(inner: &Inner, first: u32, count: u32) -> Result<(), GroupError> {
     for line in first..first + count {
@@ -89,12 +121,11 @@ async fn load_each(inner: &Inner, first: u32, count: u32) -> Result<(), GroupErr
         };
         if let Ok(page) = inner.cache.read(at, inner.env.buf(PAGE_SIZE)).await {
             inner.take_over(line, &page);
+            write_if_crowded(inner).await?;
             continue;
         }
-        inner.empty_header(line).await?;
-        if let Some(cache) = inner.state.borrow_mut().read_cache.as_deref_mut() {
-            cache.lines.pass(line);
-        }
+        inner.rewrite_headers(&[line], &Map::new()).await?;
+        inner.take_over(line, &[]);
     }
     Ok(())
 }
@@ -102,8 +133,8 @@ async fn load_each(inner: &Inner, first: u32, count: u32) -> Result<(), GroupErr
 /// Writes a batch of headers and flushes; how many.
 async fn write_batch(inner: &Inner) -> Result<usize, GroupError> {
     let _permit = inner.headers.acquire(1).await;
-    let (claims, pages) = inner.take_headers();
-    if claims.is_empty() {
+    let (lines, pages) = inner.take_headers();
+    if lines.is_empty() {
         return Ok(0);
     }
     for some in pages.chunks(WRITES_MAX) {
@@ -116,12 +147,8 @@ async fn write_batch(inner: &Inner) -> Result<usize, GroupError> {
     // Until here the headers before may come back when the power fails.
     inner.cache.flush().await.map_err(|error| inner.fence(&inner.cache_path, &error))?;
     inner.read_back_of(&inner.cache_path, &inner.cache, &pages).await?;
-    let mut state = inner.state.borrow_mut();
-    let Some(cache) = state.read_cache.as_deref_mut() else { return Ok(0) };
-    for (line, claim) in &claims {
-        cache.lines.set_stored(*line, Some(*claim));
-    }
-    Ok(claims.len())
+    inner.headers_written(&lines);
+    Ok(lines.len())
 }
 
 /// What a journal record makes of a chunk.
@@ -129,16 +156,16 @@ struct After {
     entry: ChunkEntry,
     is_raised: bool,
     is_allocated: bool,
-    /// Not so where the chunk has these very blocks already: after a crash much is destaged once
-    /// more.
-    is_changed: bool,
+    /// One bit per piece: not set where the chunk has these very blocks already, since after a
+    /// crash much is destaged once more.
+    changed: u16,
 }
 
 impl After {
     /// Whether headers of before are not told from later ones by the lsn alone.
     fn is_quiet(&self) -> bool {
         let is_told = self.is_raised && !self.is_allocated;
-        self.entry.serial != NO_COMPONENT && self.is_changed && !is_told
+        self.entry.serial != NO_COMPONENT && self.changed != 0 && !is_told
     }
 }
 
@@ -150,15 +177,20 @@ fn chunks_after(state: &mut State, device: usize, items: &[Item]) -> Map<u32, Af
         let entry = state.capacity[device].map[chunk as usize];
         let (number, place) = page_of(chunk);
         let page = state.capacity[device].page(number).map(|cached| &cached.page);
-        let is_same = page.is_some_and(|page| match *item {
-            Item::Block { block, crc, .. } => page.get(place, usize::from(block)) == Some(crc),
-            Item::Unset { block, .. } => page.get(place, usize::from(block)).is_none(),
-            _ => false,
-        });
-        let (is_raised, is_allocated, is_changed) = (false, false, false);
-        let new = After { entry, is_raised, is_allocated, is_changed };
+        let bit = |block: u8| 1 << split(usize::from(block)).0;
+        let (changed, is_same) = match *item {
+            Item::Block { block, crc, .. } => {
+                (bit(block), page.map(|page| page.get(place, usize::from(block))) == Some(Some(crc)))
+            }
+            Item::Unset { block, .. } => {
+                (bit(block), page.map(|page| page.get(place, usize::from(block))) == Some(None))
+            }
+            _ => (u16::MAX, false),
+        };
+        let (is_raised, is_allocated) = (false, false);
+        let new = After { entry, is_raised, is_allocated, changed: 0 };
         let after = all.entry(chunk).or_insert(new);
-        after.is_changed |= !is_same;
+        after.changed |= if is_same { 0 } else { changed };
         let before = after.entry;
         after.entry = item.after(before);
         match item {
@@ -177,14 +209,14 @@ impl Inner {
         device: usize,
         items: &[Item],
     ) -> Result<Option<Permit>, GroupError> {
-        let quiet: Vec<(u64, ChunkEntry)> = {
+        let quiet: Map<u64, u16> = {
             let mut state = self.state.borrow_mut();
             if state.read_cache.is_none() || state.mutations.skip_header_invalidation {
                 return Ok(None);
             }
             let after = chunks_after(&mut state, device, items).into_iter();
             let quiet = after.filter(|(_, after)| after.is_quiet());
-            quiet.map(|(chunk, after)| (key_of(device, chunk), after.entry)).collect()
+            quiet.map(|(chunk, after)| (key_of(device, chunk), after.changed)).collect()
         };
         if quiet.is_empty() {
             return Ok(None);
@@ -192,20 +224,19 @@ impl Inner {
         self.wait_for_load().await?;
         let excludes = !self.options.mutations.headers_beside_records;
         let permit = if excludes { Some(self.headers.acquire(1).await) } else { None };
-        let believed: Vec<u32> = {
+        let lines = {
             let mut state = self.state.borrow_mut();
             let Some(cache) = state.read_cache.as_deref_mut() else { return Ok(None) };
             if excludes {
-                cache.lines.freeze(quiet.iter().map(|(key, _)| *key).collect());
+                cache.slots.freeze(quiet.keys().copied());
             }
-            quiet.iter().flat_map(|(key, entry)| cache.lines.believed(*key, *entry)).collect()
+            cache.slots.lines_naming(&quiet)
         };
-        if !believed.is_empty() {
+        if !lines.is_empty() {
             base::hit(base::Probe::LineTakenBack);
         }
-        for some in believed.chunks(WRITES_MAX) {
-            let writes = some.iter().map(|line| self.empty_header(*line)).collect();
-            join_all(writes).await.into_iter().collect::<Result<Vec<()>, _>>()?;
+        for some in lines.chunks(WRITES_MAX) {
+            self.rewrite_headers(some, &quiet).await?;
         }
         Ok(permit)
     }
@@ -213,7 +244,7 @@ impl Inner {
     /// The record is applied.
     pub(crate) fn thaw_headers(&self) {
         if let Some(cache) = self.state.borrow_mut().read_cache.as_deref_mut() {
-            cache.lines.thaw();
+            cache.slots.thaw();
         }
     }
 
@@ -228,78 +259,87 @@ impl Inner {
         }
     }
 
-    /// Overwrites a line's header durably with one that says nothing.
-    async fn empty_header(&self, line: u32) -> Result<(), GroupError> {
-        let (at, device) = {
-            let state = self.state.borrow();
-            let Some(cache) = state.read_cache.as_deref() else { return Ok(()) };
-            (cache.layout.header_at(line), state.log.device)
-        };
-        let mut page = self.env.buf(PAGE_SIZE);
-        LineHeader::empty(line).encode(device, &mut page);
-        let page = page.freeze();
-        let write = self.cache.write(at, page.clone(), Durability::Durable);
-        write.await.map_err(|error| self.fence(&self.cache_path, &error))?;
-        self.read_back_of(&self.cache_path, &self.cache, &[(at, page)]).await?;
-        if let Some(cache) = self.state.borrow_mut().read_cache.as_deref_mut() {
-            cache.lines.set_stored(line, None);
+    /// Writes headers of lines durably, without these pieces of chunks.
+    async fn rewrite_headers(
+        &self,
+        lines: &[u32],
+        without: &Map<u64, u16>,
+    ) -> Result<(), GroupError> {
+        let (lines, pages) = self.encode_headers(lines, without);
+        let writes =
+            pages.iter().map(|(at, page)| self.cache.write(*at, page.clone(), Durability::Durable));
+        for result in join_all(writes.collect()).await {
+            result.map_err(|error| self.fence(&self.cache_path, &error))?;
         }
+        self.read_back_of(&self.cache_path, &self.cache, &pages).await?;
+        self.headers_written(&lines);
         Ok(())
     }
 
-    /// What a header on the device says, and what of it is true.
+    /// Headers are on the device, and those before are gone.
+    fn headers_written(&self, lines: &Lines) {
+        let mut state = self.state.borrow_mut();
+        let Some(cache) = state.read_cache.as_deref_mut() else { return };
+        for (line, claims) in lines {
+            cache.slots.set_stored(*line, claims);
+        }
+        cache.counters.header_bytes += (lines.len() * PAGE_SIZE) as u64;
+    }
+
+    /// What a line's headers on the device say, and what of it is true. Without a page: nothing.
     fn take_over(&self, line: u32, page: &[u8]) {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
         let Some(cache) = state.read_cache.as_deref_mut() else { return };
-        let header = LineHeader::decode(state.log.device, line, page).ok();
-        let Some(header) = header.filter(|header| !header.is_empty()) else {
-            return cache.lines.pass(line);
-        };
-        let device = self.devices.iter().position(|device| device.id == header.capacity);
-        let entry = device.and_then(|device| {
-            state.capacity[device].map.get(header.chunk as usize).map(|entry| (device, *entry))
-        });
-        let Some((device, entry)) = entry else { return cache.lines.pass(line) };
-        let key = key_of(device, header.chunk);
-        cache.lines.set_stored(line, Some(Claim { key, entry: header.entry }));
-        let ChunkEntry { serial, index, .. } = header.entry;
-        let is_stale = (entry.serial, entry.index) == (serial, index);
-        let is_true = entry == header.entry || is_stale && state.mutations.trust_stale_headers;
-        if is_true {
-            cache.lines.install(&header, key);
-            base::hit(base::Probe::LineWarm);
-            cache.counters.warm_lines = cache.lines.used() as u64;
-        } else {
-            cache.lines.pass(line);
+        let header = LineHeader::decode(state.log.device, line, page);
+        let header = header.unwrap_or_else(|_| LineHeader::empty(line));
+        for slot in &header.slots {
+            let device = slot
+                .and_then(|slot| self.devices.iter().position(|device| device.id == slot.capacity));
+            let found = slot.as_ref().zip(device).and_then(|(slot, device)| {
+                let entry = state.capacity[device].map.get(slot.chunk as usize)?;
+                let key = piece_of(key_of(device, slot.chunk), usize::from(slot.piece));
+                Some((slot, key, *entry))
+            });
+            let is_believed = found.is_some_and(|(slot, _, entry)| {
+                let is_stale = (entry.serial, entry.index) == (slot.entry.serial, slot.entry.index);
+                entry == slot.entry || is_stale && state.mutations.trust_stale_headers
+            });
+            cache.slots.install(found.map(|(slot, key, _)| (slot, key)), is_believed);
+            if is_believed {
+                base::hit(base::Probe::LineWarm);
+                cache.counters.warm_slots += 1;
+            }
         }
     }
 
-    /// Headers of lines that have changed: what each claims, and its place and page.
-    fn take_headers(&self) -> (Claims, Pages) {
-        let mut state = self.state.borrow_mut();
-        let state = &mut *state;
-        let (mut claims, mut pages) = (Vec::new(), Vec::new());
-        let Some(cache) = state.read_cache.as_deref_mut() else { return (claims, pages) };
-        let ReadCache { lines, layout, .. } = cache;
-        while claims.len() < BATCH_MAX {
-            let Some((line, key, body)) = lines.take_dirty() else { break };
-            let (device, chunk) = ((key >> 32) as usize, key as u32);
-            let entry = state.capacity[device].map[chunk as usize];
-            let header = LineHeader {
-                line,
-                capacity: self.devices[device].id,
-                chunk,
-                entry,
-                known: body.known,
-                data: body.data,
-                crcs: body.crcs,
+    /// Headers that are to be written: what each says, and its place and page.
+    fn take_headers(&self) -> (Lines, Pages) {
+        let lines = match self.state.borrow_mut().read_cache.as_deref_mut() {
+            Some(cache) => cache.slots.take_dirty(STALE_BATCH_MAX, BATCH_MAX),
+            None => Vec::new(),
+        };
+        self.encode_headers(&lines, &Map::new())
+    }
+
+    fn encode_headers(&self, lines: &[u32], without: &Map<u64, u16>) -> (Lines, Pages) {
+        let state = self.state.borrow();
+        let (mut all, mut pages) = (Vec::new(), Vec::new());
+        let Some(cache) = state.read_cache.as_deref() else { return (all, pages) };
+        for line in lines {
+            let claims = cache.slots.claims(*line, without);
+            let header = |(place, claim): (usize, &Option<u64>)| -> Option<SlotHeader> {
+                let (device, chunk) = chunk_of(whole_of((*claim)?));
+                let entry = state.capacity[device].map[chunk as usize];
+                Some(cache.slots.header((*line, place), self.devices[device].id, entry))
             };
+            let mut slots = claims.iter().enumerate().map(header);
+            let slots = std::array::from_fn(|_| slots.next().flatten());
             let mut page = self.env.buf(PAGE_SIZE);
-            header.encode(state.log.device, &mut page);
-            claims.push((line, Claim { key, entry }));
-            pages.push((layout.header_at(line), page.freeze()));
+            LineHeader { line: *line, slots }.encode(state.log.device, &mut page);
+            all.push((*line, claims));
+            pages.push((cache.layout.header_at(*line), page.freeze()));
         }
-        (claims, pages)
+        (all, pages)
     }
 }

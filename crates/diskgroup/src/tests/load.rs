@@ -129,7 +129,7 @@ async fn rest(env: &Env, group: &DiskGroup, signs: &Signs) {
         lines.unwrap_or_else(|error| panic!("lines at rest: {error}"));
         let inner = group.shared();
         let state = inner.state.borrow();
-        let pins = state.read_cache.as_deref().map_or(0, |cache| cache.lines.pins());
+        let pins = state.read_cache.as_deref().map_or(0, |cache| cache.slots.pins());
         assert_eq!(pins, 0, "lines are held at rest");
     }
     signs.has_rested.set(true);

@@ -44,7 +44,8 @@ fn by(name: &str) -> By {
         | "fill_over_changes"
         | "headers_beside_records"
         | "trust_stale_headers"
-        | "skip_header_invalidation" => By::Hybrid,
+        | "skip_header_invalidation"
+        | "forget_given_slots" => By::Hybrid,
         "thaw_for_others" => By::HybridSpread,
         "retry_after_failure" | "trust_what_is_read" => By::Errors,
         "skip_read_back" => By::Lies,

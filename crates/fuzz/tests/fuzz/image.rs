@@ -183,7 +183,7 @@ async fn warm(env: &Env, group: &DiskGroup) {
         }
     }
     env.sleep(Duration::from_secs(3)).await;
-    assert!(group.status().read_cache.lines_used > 0, "{:?}", group.status());
+    assert!(group.status().read_cache.slots_used > 0, "{:?}", group.status());
 }
 
 /// Small images: nothing destaged; some laps of the log; drained by idleness; many laps.
