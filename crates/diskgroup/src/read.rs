@@ -251,11 +251,7 @@ impl Plan {
 
     /// Device reads of what is below the log, of blocks whose place and checksum are told, those
     /// that follow one another merged; blocks without are left out.
-    fn runs_below(
-        &self,
-        disk: &Disk,
-        place_of: impl Fn(usize) -> Option<(u64, u32)>,
-    ) -> Vec<Run> {
+    fn runs_below(&self, disk: &Disk, place_of: impl Fn(usize) -> Option<(u64, u32)>) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
         for unit in self.units.iter().filter(|unit| matches!(unit.source, Source::Below)) {
             for want in unit.want.split_at_multiples(BLOCK_SECTORS) {

@@ -179,9 +179,10 @@ fn chunks_after(state: &mut State, device: usize, items: &[Item]) -> Map<u32, Af
         let page = state.capacity[device].page(number).map(|cached| &cached.page);
         let bit = |block: u8| 1 << split(usize::from(block)).0;
         let (changed, is_same) = match *item {
-            Item::Block { block, crc, .. } => {
-                (bit(block), page.map(|page| page.get(place, usize::from(block))) == Some(Some(crc)))
-            }
+            Item::Block { block, crc, .. } => (
+                bit(block),
+                page.map(|page| page.get(place, usize::from(block))) == Some(Some(crc)),
+            ),
             Item::Unset { block, .. } => {
                 (bit(block), page.map(|page| page.get(place, usize::from(block))) == Some(None))
             }

@@ -257,13 +257,8 @@ fn ratios(load: Load, lines: u32, seed: u64) -> Ratios {
 
 #[test]
 fn it_hits_as_often_as_an_lru_of_the_same_bytes_and_writes_little() {
-    let laws = [
-        Law::Uniform,
-        Law::Pieces(0.8),
-        Law::Pieces(1.1),
-        Law::Blocks(0.8),
-        Law::Blocks(1.1),
-    ];
+    let laws =
+        [Law::Uniform, Law::Pieces(0.8), Law::Pieces(1.1), Law::Blocks(0.8), Law::Blocks(1.1)];
     println!("| load | scans | times the cache | LRU | S3-FIFO | ours | written per byte read |");
     for (seed, law) in (1..).zip(laws) {
         for scan_percent in [0, 30] {

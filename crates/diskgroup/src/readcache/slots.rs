@@ -482,7 +482,8 @@ impl Slots {
         let Some(slot) = self.find(piece_of(chunk, piece)) else { return };
         let staged = self.staged.get(&u64::from(slot));
         // The last write of a block counts: an earlier one may be of what was superseded.
-        let last = staged.and_then(|all| all.iter().rev().find(|(at, _)| usize::from(*at) == block));
+        let last =
+            staged.and_then(|all| all.iter().rev().find(|(at, _)| usize::from(*at) == block));
         let is_there = last.is_some_and(|(_, written)| *written == crc);
         let of = &mut self.slots[slot as usize];
         match is_there {
@@ -504,7 +505,7 @@ impl Slots {
         self.changed(chunk);
         let slots: Vec<u32> = self.of_chunk(chunk).collect();
         for slot in slots {
-                self.drop_piece(slot);
+            self.drop_piece(slot);
         }
     }
 
@@ -545,9 +546,8 @@ impl Slots {
             free += 1;
             at = slot.next;
         }
-        let gone = (0..self.slots.len() as u64).filter(|slot| {
-            self.busy.contains_key(slot) && !self.slots[*slot as usize].is(HELD)
-        });
+        let gone = (0..self.slots.len() as u64)
+            .filter(|slot| self.busy.contains_key(slot) && !self.slots[*slot as usize].is(HELD));
         let stale = self.stale.keys().all(|slot| !self.slots[*slot as usize].is(STORED));
         let sums = held == self.used && held == self.policy.len();
         leads && stale && sums && held + free + gone.count() == self.slots.len()

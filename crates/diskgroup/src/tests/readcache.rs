@@ -449,3 +449,53 @@ fn headers_wait_for_the_record_of_their_own_device() {
     let is_noticed = moments().any(|later| !is_true_after_a_close(broken, later));
     assert!(is_noticed, "that they are thawed too early is not noticed");
 }
+
+#[test]
+fn the_cache_of_an_older_group_is_empty_and_older_builds_refuse_it_then() {
+    let host = Host::new(10);
+    host.run(|env| async move {
+        let group = fresh(&env).await;
+        fill_up(&env, &group, 0..16, 1).await;
+        fill_up(&env, &group, 300..400, 20).await;
+        let _ = warm(&env, &group, 3).await;
+        group.close().await;
+    });
+    let (world, key) = (host.world.clone(), host.key);
+    let change = |offset: u64, change: &dyn Fn(&mut [u8])| {
+        let mut page = world.read_raw(key, "cache", offset, 4096);
+        change(&mut page);
+        let crc = base::crc32c(&page[..4092]);
+        page[4092..].copy_from_slice(&crc.to_le_bytes());
+        world.write_raw(key, "cache", offset, &page);
+    };
+    let kinds = || {
+        format::SUPERBLOCK_SLOTS.map(|at| {
+            let page = world.read_raw(key, "cache", at, 4096);
+            format::Superblock::decode(&page).expect("a superblock");
+            page[6]
+        })
+    };
+    assert_eq!(kinds(), [6, 6]);
+    for offset in format::SUPERBLOCK_SLOTS {
+        change(offset, &|page| page[6] = 3);
+    }
+    let page = world.read_raw(key, "cache", format::SUPERBLOCK_SLOTS[0], 4096);
+    let kind = format::Superblock::decode(&page).expect("an older superblock").kind;
+    let format::DeviceKind::Cache { read_cache: Some(layout), .. } = kind else {
+        panic!("a hybrid group")
+    };
+    for line in 0..layout.lines {
+        change(layout.header_at(line), &|page| page[..4].copy_from_slice(b"GBRL"));
+    }
+    host.run(move |env| async move {
+        let group = open(&env).await;
+        env.sleep(Duration::from_millis(50)).await;
+        let status = group.status().read_cache;
+        assert!(status.is_loaded && status.warm_slots == 0, "{status:?}");
+        assert_eq!(warm(&env, &group, 3).await.fills, 1);
+        assert_eq!(value(&group, 24).await, 4);
+        assert_eq!(group.status().read_cache.hits, 1, "and it is used");
+        group.close().await;
+    });
+    assert_eq!(kinds(), [6, 6], "both slots");
+}

@@ -111,7 +111,7 @@ fn seal(pages: &mut Pages, at: u64) {
         b"GBCT" => sealed(one, b"GBCT", Some(device)),
         b"GBMP" => sealed(one, b"GBMP", Some(device)),
         b"GBCP" => sealed(one, b"GBCP", Some(device)),
-        b"GBRL" => sealed(one, b"GBRL", Some(device)),
+        b"GBRS" => sealed(one, b"GBRS", Some(device)),
         b"GBCH" => sealed_log(&bytes, b"GBCH", device),
         b"GBSS" => sealed_log(&bytes, b"GBSS", device),
         b"GBJR" => sealed_record(&bytes, device),

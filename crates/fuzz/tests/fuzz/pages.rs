@@ -32,7 +32,7 @@ fn golden(pages: std::ops::Range<usize>) -> Vec<Vec<u8>> {
 }
 
 fn hybrid(pages: std::ops::Range<usize>) -> Vec<Vec<u8>> {
-    let all = include_bytes!("../../../format/fixtures/version-3-hybrid.bin");
+    let all = include_bytes!("../../../format/fixtures/version-3-slots.bin");
     pages.map(|page| all[page * PAGE_SIZE..(page + 1) * PAGE_SIZE].to_vec()).collect()
 }
 
@@ -180,20 +180,26 @@ fn line_header_of(input: &[u8]) {
     let encode = |header: &LineHeader| page(|page| header.encode(DEVICE, page));
     let decode = |page: &[u8]| LineHeader::decode(DEVICE, line, page);
     let _ = again(input, decode, encode);
-    if let Some(found) = again(&sealed(input, b"GBRL", Some(DEVICE)), decode, encode) {
-        let data = found.known.iter().zip(&found.data).all(|(known, data)| data & !known == 0);
-        assert!(data, "data that is not known");
-        assert_eq!(found.is_empty(), found.entry.serial == NO_COMPONENT);
+    if let Some(found) = again(&sealed(input, b"GBRS", Some(DEVICE)), decode, encode) {
+        for slot in found.slots.iter().flatten() {
+            assert!(slot.data & !slot.known == 0, "data that is not known");
+            assert!(slot.capacity != 0 && slot.entry.serial != NO_COMPONENT);
+            assert!(usize::from(slot.piece) < PIECES);
+        }
     }
     let mut from = Source::new(input);
     let mut made = LineHeader::empty(line);
-    (made.capacity, made.chunk) = (from.u64() | 1, from.u32());
-    made.entry = ChunkEntry { serial: 1 | from.u32(), index: from.u32(), lsn: Lsn(from.edge()) };
-    for _ in 0..from.below(64) {
-        let (block, is_data) = (from.index(256), from.flag());
-        made.known[block / 64] |= 1 << (block % 64);
-        made.data[block / 64] |= u64::from(is_data) << (block % 64);
-        made.crcs[block] = from.u32();
+    for slot in &mut made.slots {
+        let mut of = SlotHeader { capacity: from.u64() | 1, ..SlotHeader::default() };
+        (of.chunk, of.piece) = (from.u32(), from.index(PIECES) as u8);
+        of.entry = ChunkEntry { serial: 1 | from.u32(), index: from.u32(), lsn: Lsn(from.edge()) };
+        for _ in 0..from.below(16) {
+            let (block, is_data) = (from.index(PIECE_BLOCKS), from.flag());
+            of.known |= 1 << block;
+            of.data |= u16::from(is_data) << block;
+            of.crcs[block] = from.u32();
+        }
+        *slot = from.flag().then_some(of);
     }
     assert_eq!(decode(&encode(&made)), Ok(made));
 }

@@ -18,9 +18,11 @@ impl Slots {
 
     fn is_frozen(&self, line: u32) -> bool {
         !self.frozen.is_empty()
-            && self.claims(line, &Map::new()).iter().flatten().any(|key| {
-                self.frozen.contains(&whole_of(*key))
-            })
+            && self
+                .claims(line, &Map::new())
+                .iter()
+                .flatten()
+                .any(|key| self.frozen.contains(&whole_of(*key)))
     }
 
     /// Lines whose header is to be written now: so many of those that name what went, since no
@@ -66,9 +68,9 @@ impl Slots {
         let first = line as usize * PIECES;
         std::array::from_fn(|place| {
             let slot = self.slots.get(first + place)?;
-            let is_out = without.get(&whole_of(slot.key())).is_some_and(|bits| {
-                bits >> slot.piece() & 1 == 1
-            });
+            let is_out = without
+                .get(&whole_of(slot.key()))
+                .is_some_and(|bits| bits >> slot.piece() & 1 == 1);
             (slot.is(HELD) && slot.known != 0 && !is_out).then(|| slot.key())
         })
     }
