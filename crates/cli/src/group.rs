@@ -175,8 +175,8 @@ fn say_read_cache(group: &GroupReport) {
     );
     let per_read = cache.written_per_read.map_or_else(|| "-".to_owned(), |r| format!("{r:.2}"));
     say!(
-        "written to it: {} of {} that capacity gave, headers {} ({per_read} bytes per byte read); {} as \
-         it was destaged; {} of memory",
+        "written to it: {} of {} that capacity gave, headers {} ({per_read} bytes per byte read); \
+         {} as it was destaged; {} of memory",
         format_size(cache.filled_bytes),
         format_size(cache.capacity_bytes),
         format_size(cache.header_bytes),

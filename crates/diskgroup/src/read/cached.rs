@@ -48,8 +48,8 @@ impl Run {
         }
     }
 
-    /// Whether all that is read is wanted: what is read for the cache may have holes in it, and what
-    /// stands there on the device is nothing.
+    /// Whether all that is read is wanted: what is read for the cache may have holes in it, and
+    /// what stands there on the device is nothing.
     pub(super) fn is_gapless(&self) -> bool {
         self.checks.iter().map(|(_, want, _)| want.count).sum::<u64>() == self.stored.count
     }

@@ -51,7 +51,7 @@ pub(crate) fn mix(key: u64) -> u64 {
 
 /// A number below `count`, by the upper half of a mixed key.
 pub(crate) fn bucket(mixed: u64, count: usize) -> usize {
-    ((mixed >> 32) * count as u64 >> 32) as usize
+    (((mixed >> 32) * count as u64) >> 32) as usize
 }
 
 /// What is remembered of pieces that went, or did not come in: 16 bits of each, in sets of which
