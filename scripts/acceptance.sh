@@ -139,7 +139,8 @@ bad_input() {
   refused 2 volume create x --size 0
   refused 2 volume create x --size 511
   refused 2 volume create x --size 63TiB
-  refused 2 volume create x --size 1GB
+  refused 2 volume create x --size 1.3G
+  refused 2 volume create x --size 1GX
   refused 2 volume create x --size -1GiB
   refused 2 volume create x --size ten
   refused 2 volume create x --size 99999999999999999999GiB

@@ -216,7 +216,7 @@ lost in the last pass or this one.")]
   gabion scrub start --rate 32MiB --host host2")]
     Start {
         /// Bytes per second of each disk group, at most, until the host is started again
-        #[arg(long, value_parser = byte_rate, value_name = "BYTES_PER_SECOND")]
+        #[arg(long, value_parser = parse_size, value_name = "BYTES_PER_SECOND")]
         rate: Option<u64>,
         /// This host alone
         #[arg(long, value_name = "NAME")]
@@ -447,13 +447,6 @@ fn device_size(text: &str, min: u64) -> Result<u64, String> {
     Ok(size)
 }
 
-/// A size, also with the unit's first letter alone: 32M is 32MiB.
-fn byte_rate(text: &str) -> Result<u64, String> {
-    let is_short = text.ends_with(['K', 'M', 'G']);
-    let size = if is_short { parse_size(&format!("{text}iB")) } else { parse_size(text) };
-    size.map_err(|error| error.to_string())
-}
-
 fn cluster_kind(text: &str) -> Result<ClusterKind, String> {
     let kinds = [ClusterKind::AllFlash, ClusterKind::Hybrid];
     let kind = kinds.into_iter().find(|kind| kind.name() == text);
@@ -507,7 +500,7 @@ mod tests {
     fn scrub_takes_a_rate_and_a_host() {
         assert!(matches!(scrub("status"), Ok(ScrubCommand::Status)));
         assert!(matches!(scrub("start"), Ok(ScrubCommand::Start { rate: None, host: None })));
-        for (text, bytes) in [("32M", 32 << 20), ("32MiB", 32 << 20), ("70000", 70_000)] {
+        for (text, bytes) in [("32M", 32 << 20), ("1.5GiB", 3 << 29), ("70000", 70_000)] {
             let Ok(ScrubCommand::Start { rate, host }) = scrub(&format!("start --rate {text}"))
             else {
                 panic!("{text}")
