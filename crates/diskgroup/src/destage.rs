@@ -129,12 +129,17 @@ pub(crate) async fn destage(inner: Rc<Inner>) {
                 let _ = inner.fence(&device, &source);
                 return;
             }
-            Err(GroupError::Corrupt { .. } | GroupError::BadCrc { .. }) => {
+            Err(GroupError::Corrupt { device, structure, source }) => {
                 // What the log holds cannot be found any more: stop before it is overwritten.
-                let _ = inner.fence(&inner.cache_path, &IoError::Device { errno: 5 });
+                let _ = inner.fence(&device, &format!("{structure} is damaged: {source}"));
                 return;
             }
-            Err(_) => return,
+            Err(GroupError::Fenced | GroupError::Closed) => return,
+            // Without destage the group is over: who looks at it is told why.
+            Err(error) => {
+                let _ = inner.fence(&inner.cache_path, &format!("destage ended: {error}"));
+                return;
+            }
         }
     }
 }

@@ -118,3 +118,20 @@ fn a_destage_that_rests_is_not_stuck() {
         }
     });
 }
+
+#[test]
+fn a_damaged_segment_ends_destage_by_its_name() {
+    let host = Host::new(53);
+    let (world, key) = (host.world.clone(), host.key);
+    host.run(move |env| async move {
+        let group = fresh(&env).await;
+        write(&env, &group, 1, 0, 8).await.expect("a write");
+        group.advance_commit(ONE, Lsn::new(Term(1), 1));
+        let at = group.shared().state.borrow().log.segment_start(0);
+        world.flip_bits(key, "cache", at, 64);
+        group.drain_buffer(true);
+        let status = until(&env, &group, |status| status.fenced.is_some()).await;
+        let cause = status.fenced.expect("it is fenced");
+        assert!(cause.starts_with("cache: log segment 0 is damaged: "), "{cause}");
+    });
+}
