@@ -23,6 +23,7 @@ mod register;
 mod report;
 mod reserves;
 mod scrub;
+mod seen;
 #[cfg(test)]
 mod simulated;
 mod storage;

@@ -9,6 +9,7 @@ use crate::exports::Exports;
 use crate::groups::HardwareOf;
 use crate::operations::Operations;
 use crate::scrub::ScrubOptions;
+use crate::seen::Seen;
 use crate::storage::{self, State, Storage, StorageError, StorageOptions};
 use crate::view::{ObjectChange, View};
 use crate::{alive, cleanup, latency, membership, orphans, reserves};
@@ -108,6 +109,7 @@ pub struct Node {
     objects: Objects,
     exports: Exports,
     view: View,
+    seen: Seen,
 }
 
 impl Node {
@@ -161,6 +163,7 @@ impl Node {
         };
         membership::publish(env, &directory, &record).await;
         let storage = Storage::new(env, &objects, &view, storage_options, record, opened);
+        let seen = Seen::new(env, me.host, &peers, &view);
         let node = Self {
             env: env.clone(),
             tasks: TaskSet::default(),
@@ -171,6 +174,7 @@ impl Node {
             objects,
             exports,
             view,
+            seen,
         };
         node.run_background(me, config.cluster, &peers);
         node.open_doors(config, me.host, options.hardware).await?;
@@ -257,9 +261,10 @@ impl Node {
         let (env, directory, view) = (&self.env, &self.directory, &self.view);
         let deletions = Deletions::default();
         let (objects, peers) = (self.objects.clone(), peers.clone());
-        let watch =
-            follow(directory.clone(), view.clone(), objects, peers, me.host, deletions.clone());
-        self.tasks.spawn(env, "directory watch", watch);
+        let heads = Followers { objects, peers, deletions: deletions.clone() };
+        let follow = heads.follow(directory.clone(), view.clone(), self.seen.clone(), me.host);
+        self.tasks.spawn(env, "directory watch", follow);
+        self.tasks.spawn(env, "who answers", self.seen.clone().run());
         let objects = self.objects.clone();
         let deleted = move |id| objects.record_deleted(id);
         let decide = deletions.run(env.clone(), directory.clone(), cluster, view.clone(), deleted);
@@ -314,6 +319,7 @@ impl Node {
             objects: self.objects.clone(),
             storage: self.storage.clone(),
             view: self.view.clone(),
+            seen: self.seen.clone(),
             exports: self.exports.clone(),
             stop: self.stop.clone(),
             tuning: config.tuning.clone(),
@@ -362,39 +368,52 @@ fn disks(opened: &[storage::Opened]) -> Result<Disks, StartError> {
     Ok(Disks::new(open, closed))
 }
 
-/// Copies the directory into the view and passes on what concerns objects and peers.
-async fn follow(
-    directory: Directory,
-    view: View,
+/// Who is told of what changes in the directory.
+struct Followers {
     objects: Objects,
     peers: Peers,
-    me: HostId,
     deletions: Deletions,
-) {
-    let mut watch = directory.watch(directory::PREFIX);
-    loop {
-        let changes = match watch.next().await {
-            WatchEvent::Reset(listing) => view.reset(&listing.entries),
-            WatchEvent::Put(key, entry) => view.put(&key, &entry).into_iter().collect(),
-            WatchEvent::Delete(key, _) => view.delete(&key).into_iter().collect(),
-        };
-        for change in changes {
-            match change {
-                ObjectChange::Put(record, revision) => objects.record_changed(record, revision),
-                ObjectChange::Deleted(id) => deletions.add(id),
-                ObjectChange::Alive(host, alive) => {
-                    objects.host_alive(host, alive.map(|record| record.incarnation));
-                }
-                ObjectChange::Host(record, revision) => {
-                    objects.host_changed(record.id, revision);
-                    match parse_address(&record.peer_address) {
-                        _ if record.id == me => {}
-                        Ok(address) => peers.set_address(record.id, address),
-                        Err(error) => warn!(host = record.name, %error, "unusable host record"),
-                    }
-                }
-                ObjectChange::Malformed(key) => warn!(key, "undecodable directory record"),
+}
+
+impl Followers {
+    /// Copies the directory into the view and passes on what concerns objects and peers.
+    async fn follow(self, directory: Directory, view: View, seen: Seen, me: HostId) {
+        let mut watch = directory.watch(directory::PREFIX);
+        loop {
+            let changes = match watch.next().await {
+                WatchEvent::Reset(listing) => view.reset(&listing.entries),
+                WatchEvent::Put(key, entry) => view.put(&key, &entry).into_iter().collect(),
+                WatchEvent::Delete(key, _) => view.delete(&key).into_iter().collect(),
+            };
+            for change in changes {
+                self.pass_on(change, &seen, me);
             }
+        }
+    }
+
+    fn pass_on(&self, change: ObjectChange, seen: &Seen, me: HostId) {
+        let Self { objects, peers, deletions } = self;
+        match change {
+            ObjectChange::Put(record, revision) => {
+                seen.record_changed(&record);
+                objects.record_changed(record, revision);
+            }
+            ObjectChange::Deleted(id) => {
+                seen.record_deleted(id);
+                deletions.add(id);
+            }
+            ObjectChange::Alive(host, alive) => {
+                objects.host_alive(host, alive.map(|record| record.incarnation));
+            }
+            ObjectChange::Host(record, revision) => {
+                objects.host_changed(record.id, revision);
+                match parse_address(&record.peer_address) {
+                    _ if record.id == me => {}
+                    Ok(address) => peers.set_address(record.id, address),
+                    Err(error) => warn!(host = record.name, %error, "unusable host record"),
+                }
+            }
+            ObjectChange::Malformed(key) => warn!(key, "undecodable directory record"),
         }
     }
 }

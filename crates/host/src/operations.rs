@@ -8,6 +8,7 @@ use crate::groups::HardwareOf;
 use crate::report::{
     ComponentReport, Health, HostReport, HostState, ScrubReport, StatusReport, VolumeReport,
 };
+use crate::seen::{Answers, Seen};
 use crate::storage::{Slot, State, Storage};
 use crate::view::View;
 use base::HostId;
@@ -28,6 +29,7 @@ pub(crate) struct Operations {
     pub(crate) objects: Objects,
     pub(crate) storage: Storage,
     pub(crate) view: View,
+    pub(crate) seen: Seen,
     pub(crate) exports: Exports,
     pub(crate) stop: Notify,
     pub(crate) tuning: Tuning,
@@ -93,20 +95,17 @@ impl Operations {
             State::Closed(_) => false,
         };
         let any_down = !self.storage.slots().iter().all(is_well)
-            || self.view.hosts().iter().any(|h| self.view.alive(h.id).is_none());
+            || self.view.hosts().iter().any(|h| self.host_state(h.id).0 != HostState::Up);
         let health = match (knows, any_down) {
             (false, _) => Health::Red,
             (true, true) => worst.max(Health::Yellow),
             (true, false) => worst,
         };
         let hosts = self.view.hosts();
-        let hosts = hosts.iter().map(|record| HostReport {
-            name: record.name.clone(),
-            state: match self.view.alive(record.id) {
-                Some(_) => HostState::Up,
-                None => HostState::Down,
-            },
-            peer: record.peer_address.clone(),
+        let hosts = hosts.iter().map(|record| {
+            let (state, silent_seconds) = self.host_state(record.id);
+            let (name, peer) = (record.name.clone(), record.peer_address.clone());
+            HostReport { name, state, peer, silent_seconds }
         });
         StatusReport {
             host: self.view.host_name(self.me),
@@ -115,6 +114,19 @@ impl Operations {
             hosts: hosts.collect(),
             volumes,
             groups: self.group_reports(),
+        }
+    }
+
+    /// Whether a host takes part, and for how many seconds it has not answered.
+    fn host_state(&self, id: HostId) -> (HostState, Option<u64>) {
+        let silent = match self.seen.host(id) {
+            Answers::Yes => None,
+            Answers::No(silent) => Some(silent.as_secs()),
+        };
+        match (self.view.alive(id), silent) {
+            (None, _) => (HostState::Down, silent),
+            (Some(_), None) => (HostState::Up, None),
+            (Some(_), Some(_)) => (HostState::NotAnswering, silent),
         }
     }
 
@@ -156,23 +168,25 @@ impl Operations {
             Some(health) if complete => health,
             _ => Health::Red,
         };
+        let reduced = objects.iter().filter_map(|object| self.seen.reduced_for(object)).max();
         VolumeReport {
             name: volume.name.clone(),
             size_bytes: volume.size_bytes,
             ftt: volume.ftt,
             reserve_percent: volume.reserve_percent,
             health,
+            reduced_seconds: reduced.map(|reduced| reduced.as_secs()),
             owner,
             term: first.map_or(0, |o| o.term.0),
             nbd: self.view.hosts().iter().map(|h| nbd_uri(&h.nbd_uri, &volume.name)).collect(),
-            components: objects.iter().flat_map(|o| self.components(o)).collect(),
+            components: (0..).zip(&objects).flat_map(|(at, o)| self.components(at, o)).collect(),
             clients: self.exports.clients(&volume.name),
+            note: None,
         }
     }
 
     fn object_health(&self, object: &ObjectRecord) -> Health {
-        let active = object.components.iter().filter(|c| c.state == ComponentState::Active);
-        let reachable = active.filter(|c| self.view.alive(c.host).is_some()).count();
+        let reachable = object.components.iter().filter(|c| self.seen.is_there(c)).count();
         match reachable {
             0 => Health::Red,
             n if n == object.components.len() => Health::Green,
@@ -180,11 +194,12 @@ impl Operations {
         }
     }
 
-    fn components(&self, object: &ObjectRecord) -> Vec<ComponentReport> {
+    fn components(&self, at: u64, object: &ObjectRecord) -> Vec<ComponentReport> {
         let status = self.objects.status(object.id);
         let report = |c: &ComponentRecord| {
             let known = status.as_ref().and_then(|s| s.components.iter().find(|k| k.id == c.id));
             ComponentReport {
+                object: at,
                 host: self.view.host_name(c.host),
                 state: state_name(c.state).to_owned(),
                 resync_bytes_left: known.map_or(0, |known| known.resync_bytes_left),
@@ -200,6 +215,9 @@ impl Operations {
         let seconds = |left: Duration| left.as_secs() + 1;
         match away {
             _ if self.view.alive(component.host).is_none() => Some(format!("{host} is down")),
+            _ if matches!(self.seen.host(component.host), Answers::No(_)) => {
+                Some(format!("{host} does not answer"))
+            }
             _ if component.state == ComponentState::Active => None,
             Some(Away::Unreachable) => Some(format!("{host} cannot be reached")),
             Some(Away::Paused(left)) => Some(format!(

@@ -21,6 +21,9 @@ pub enum Health {
 pub enum HostState {
     /// Its lease in the directory is held.
     Up,
+    /// It is, and the host has not answered for a second or more.
+    #[serde(rename = "not answering")]
+    NotAnswering,
     /// It is not.
     Down,
 }
@@ -34,11 +37,17 @@ pub struct HostReport {
     pub state: HostState,
     /// Where other hosts reach it.
     pub peer: String,
+    /// How long it has not answered, as the host that was asked saw it; none where it answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silent_seconds: Option<u64>,
 }
 
 /// One component of a volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ComponentReport {
+    /// Which object of the volume it is of, from 0.
+    #[serde(default)]
+    pub object: u64,
     /// Name of its host.
     pub host: String,
     /// `active`, `absent`, `degraded` or `resyncing`, as the directory says.
@@ -64,6 +73,10 @@ pub struct VolumeReport {
     pub reserve_percent: u8,
     /// Its state.
     pub health: Health,
+    /// How long it has had less redundancy than its policy asks for, as the host that was asked saw
+    /// it; none where it has all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reduced_seconds: Option<u64>,
     /// Name of the host that orders its I/O, if any.
     pub owner: Option<String>,
     /// How often the owner changed.
@@ -74,6 +87,9 @@ pub struct VolumeReport {
     pub components: Vec<ComponentReport>,
     /// Clients connected through the host that was asked.
     pub clients: u64,
+    /// What its creator should know; said once, when it is created.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// One disk group of the host that was asked.

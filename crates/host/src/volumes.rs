@@ -28,6 +28,9 @@ use tracing::warn;
 
 /// Objects in one transaction at most: etcd takes 128 operations.
 const TRANSACTION_OBJECTS_MAX: usize = 96;
+/// Objects whose components are made side by side. Those do not know of each other when they choose
+/// among the groups of a host, so that not more may be on one group than would be fair.
+const OBJECTS_AT_ONCE: usize = 4;
 /// Longest time until a command's transactions are decided; the command line waits for 30 s.
 const DECIDE_MAX: Duration = Duration::from_secs(15);
 /// Time between attempts.
@@ -75,7 +78,38 @@ impl Operations {
             let changed = self.view.changed().wait();
             env::select(changed, self.env.sleep(Duration::from_millis(20))).await;
         }
-        Ok(self.report(&volume))
+        let note = self.overcommitment(&volume, &objects);
+        Ok(VolumeReport { note, ..self.report(&volume) })
+    }
+
+    /// Whether what is promised on a host of the volume is far more than it has, for people.
+    fn overcommitment(&self, volume: &VolumeRecord, objects: &[ObjectRecord]) -> Option<String> {
+        let placed = self.view.placed_bytes();
+        let hosts = self.view.hosts().into_iter();
+        let mine = hosts.filter(|host| {
+            objects.iter().flat_map(|object| &object.components).any(|c| c.host == host.id)
+        });
+        let loads = mine.map(|host| {
+            let capacity = host.groups.iter().map(|group| group.capacity_bytes);
+            let capacity_bytes = capacity.fold(0, u64::saturating_add);
+            let promised_bytes = placed.get(&host.id).copied().unwrap_or(0).max(volume.size_bytes);
+            (host.name, placement::Load { promised_bytes, capacity_bytes })
+        });
+        let (host, load) = loads.max_by_key(|(_, load)| load.times())?;
+        if !load.is_overcommitted(volume.size_bytes) {
+            return None;
+        }
+        let times = match load.times() {
+            0 | 1 => "more than".to_owned(),
+            times => format!("{times} times"),
+        };
+        Some(format!(
+            "the volumes with a copy on {host} may grow to {} together, {times} the {} that it \
+             has: writes fail once that is full; see 'gabion group list', and create volumes that \
+             must not run out of space with --reserve",
+            format_size(load.promised_bytes),
+            format_size(load.capacity_bytes)
+        ))
     }
 
     /// Places the volume and makes its components. A host that says that it has no room, or that a
@@ -115,8 +149,10 @@ impl Operations {
         objects: &[ObjectRecord],
         reserve_percent: u8,
     ) -> Result<(), Vec<(HostId, ObjectError)>> {
-        for object in objects {
-            self.objects.create(object.clone(), reserve_percent).await?;
+        for objects in objects.chunks(OBJECTS_AT_ONCE) {
+            let making = objects.iter().map(|o| self.objects.create(o.clone(), reserve_percent));
+            let made = env::join_all(making.collect()).await;
+            made.into_iter().collect::<Result<(), _>>()?;
         }
         Ok(())
     }

@@ -41,6 +41,34 @@ impl Candidate {
     }
 }
 
+/// From so many times of its capacity on, what is promised on a host is pointed out. Thin volumes
+/// live on promising more than there is; few fill to a tenth.
+pub const OVERCOMMIT_MAX: u64 = 10;
+
+/// What is promised on a host, and what it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// What the components there may grow to, bytes.
+    pub promised_bytes: u64,
+    /// All of its disk groups, bytes.
+    pub capacity_bytes: u64,
+}
+
+impl Load {
+    /// How often the promise is the capacity, rounded down.
+    #[must_use]
+    pub fn times(&self) -> u64 {
+        self.promised_bytes / self.capacity_bytes.max(1)
+    }
+
+    /// Whether who adds a volume of that size should know: it can never be full, or all that is
+    /// promised is [`OVERCOMMIT_MAX`] times the capacity or more.
+    #[must_use]
+    pub fn is_overcommitted(&self, size_bytes: u64) -> bool {
+        size_bytes > self.capacity_bytes || self.times() >= OVERCOMMIT_MAX
+    }
+}
+
 /// Why a policy cannot be placed.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum PlacementError {
@@ -117,6 +145,17 @@ mod tests {
             hosts(3, None),
             Err(PlacementError::TooFewHosts { ftt: 3, needed: 4, found: 3, without_room: vec![] })
         );
+    }
+
+    #[test]
+    fn an_overcommitment_is_one_that_cannot_end_well() {
+        let load = |promised_bytes| Load { promised_bytes, capacity_bytes: 4 << 30 };
+        assert!(!load(4 << 30).is_overcommitted(4 << 30));
+        assert!(load(5 << 30).is_overcommitted(5 << 30), "it can never be full");
+        assert!(!load((40 << 30) - 1).is_overcommitted(1 << 30));
+        assert!(load(40 << 30).is_overcommitted(1 << 30));
+        assert_eq!(load(62 << 40).times(), 15_872);
+        assert!(Load { promised_bytes: 1, capacity_bytes: 0 }.is_overcommitted(1));
     }
 
     #[test]

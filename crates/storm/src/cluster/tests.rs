@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whole hosts that run out of space, without other faults.
 
+mod answers;
+
 use super::*;
 use diskgroup::GroupOptions;
 use host::{GroupDetail, SpaceReport, StatusReport, VolumeReport};

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which hosts answer now, and since when an object has less than its policy asks for.
+//!
+//! The lease key says that a host lived some seconds ago; the links say what is true now. Both are
+//! for people alone: what may be done without a host is decided by rule 52. Times are as this host
+//! saw them: what began before its own start counts from there.
+
+use crate::view::View;
+use base::{HostId, Instant, Map, ObjectId};
+use directory::{ComponentState, ObjectRecord};
+use env::{Env, select};
+use peer::Peers;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// A host that was not heard for so long does not answer. Idle links are pinged after half of it.
+const SILENCE_MAX: Duration = Duration::from_secs(1);
+/// Between two looks at the links: how exact "since when" is.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// See the module. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Seen(Rc<Inner>);
+
+struct Inner {
+    env: Env,
+    me: HostId,
+    peers: Peers,
+    view: View,
+    began: Instant,
+    /// When each host was last known to answer.
+    heard: RefCell<Map<HostId, Instant>>,
+    /// Objects with a component that is not active, by record, and since when.
+    reduced: RefCell<Map<ObjectId, Instant>>,
+}
+
+/// Whether a host answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answers {
+    /// It was heard within the last second.
+    Yes,
+    /// It was not, for so long; its lease may still be held.
+    No(Duration),
+}
+
+impl Seen {
+    pub(crate) fn new(env: &Env, me: HostId, peers: &Peers, view: &View) -> Self {
+        Self(Rc::new(Inner {
+            env: env.clone(),
+            me,
+            peers: peers.clone(),
+            view: view.clone(),
+            began: env.now(),
+            heard: RefCell::default(),
+            reduced: RefCell::default(),
+        }))
+    }
+
+    /// Looks at the links, until dropped.
+    pub(crate) async fn run(self) {
+        loop {
+            for host in self.0.view.hosts() {
+                self.host(host.id);
+            }
+            let changes = self.0.peers.changes().wait();
+            let _ = select(changes, self.0.env.sleep(LOOK)).await;
+        }
+    }
+
+    /// Whether a host answers, by what is known at this moment.
+    pub(crate) fn host(&self, id: HostId) -> Answers {
+        let now = self.0.env.now();
+        let silent = match id == self.0.me {
+            true => Duration::ZERO,
+            false => self.0.peers.silent_for(id),
+        };
+        let mut heard = self.0.heard.borrow_mut();
+        if silent < SILENCE_MAX {
+            heard.insert(id, now - silent);
+            return Answers::Yes;
+        }
+        let last = heard.get(&id).copied().unwrap_or(self.0.began);
+        Answers::No(now.since(last))
+    }
+
+    /// A record is new or changed.
+    pub(crate) fn record_changed(&self, record: &ObjectRecord) {
+        let is_away = |state| state != ComponentState::Active;
+        let away = record.components.iter().filter(|c| is_away(c.state));
+        // A host goes first, its component is marked some time later.
+        let silent = away.map(|c| match self.host(c.host) {
+            Answers::Yes => Duration::ZERO,
+            Answers::No(silent) => silent,
+        });
+        let mut reduced = self.0.reduced.borrow_mut();
+        match silent.max() {
+            Some(silent) => {
+                reduced.entry(record.id).or_insert(self.0.env.now() - silent);
+            }
+            None => {
+                reduced.remove(&record.id);
+            }
+        }
+    }
+
+    /// A record is gone.
+    pub(crate) fn record_deleted(&self, id: ObjectId) {
+        self.0.reduced.borrow_mut().remove(&id);
+    }
+
+    /// Whether a component can be read and written now, as far as is known here.
+    pub(crate) fn is_there(&self, component: &directory::ComponentRecord) -> bool {
+        component.state == ComponentState::Active
+            && self.0.view.alive(component.host).is_some()
+            && self.host(component.host) == Answers::Yes
+    }
+
+    /// For how long an object has had fewer components that answer than its policy asks for.
+    pub(crate) fn reduced_for(&self, object: &ObjectRecord) -> Option<Duration> {
+        let by_record = self.0.reduced.borrow().get(&object.id).copied();
+        let by_record = by_record.map(|since| self.0.env.now().since(since));
+        let away = object.components.iter().filter(|c| !self.is_there(c));
+        let by_host = away.map(|c| match self.host(c.host) {
+            Answers::Yes => Duration::ZERO,
+            Answers::No(silent) => silent,
+        });
+        by_record.max(by_host.max())
+    }
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a host says of others that do not answer, and of volumes that have less than they should.
+
+use super::*;
+use host::{Health, HostState};
+
+fn pass(cluster: &Cluster, time: Duration) {
+    cluster.on(0, async move |env| env.sleep(time).await);
+}
+
+/// Host 3 as host 1 sees it, and the volume `v`.
+fn seen(cluster: &Cluster) -> (HostState, Option<u64>, VolumeReport, Health) {
+    let status = cluster.status(0);
+    let host = status.hosts.iter().find(|host| host.name == "host3").expect("it is known");
+    let volume = status.volumes.into_iter().find(|volume| volume.name == "v").expect("it is there");
+    (host.state, host.silent_seconds, volume, status.health)
+}
+
+fn wait_until_green(cluster: &Cluster) {
+    for _ in 0..600 {
+        pass(cluster, Duration::from_millis(100));
+        let (state, silent, volume, health) = seen(cluster);
+        if health == Health::Green {
+            assert_eq!((state, silent, volume.reduced_seconds), (HostState::Up, None, None));
+            return;
+        }
+    }
+    panic!("it is never green: {:?}", cluster.status(0));
+}
+
+/// Takes host 3 down and asks host 1 after `time`, long before the lease ends.
+fn told_after(is_crash: bool, time: Duration) {
+    let cluster = start(11);
+    cluster.create("v", 64, 0).expect("there is room");
+    wait_until_green(&cluster);
+    cluster.take_down(2, is_crash);
+    pass(&cluster, time);
+    let (state, silent, volume, health) = seen(&cluster);
+    assert_eq!(state, HostState::NotAnswering);
+    assert!(silent.is_some_and(|silent| silent <= 1), "{silent:?}");
+    assert_eq!((volume.health, health), (Health::Yellow, Health::Yellow));
+    assert!(volume.reduced_seconds.is_some_and(|since| since <= 1), "{volume:?}");
+    let component = volume.components.iter().find(|c| c.host == "host3").expect("a copy");
+    assert_eq!(component.why.as_deref(), Some("host3 does not answer"));
+
+    pass(&cluster, Duration::from_secs(20));
+    let (state, silent, volume, _) = seen(&cluster);
+    assert_eq!(state, HostState::Down);
+    let told = [silent, volume.reduced_seconds];
+    assert!(told.iter().all(|since| since.is_some_and(|s| (20..=22).contains(&s))), "{told:?}");
+
+    cluster.boot(2, |_, _| async {});
+    wait_for_hosts(&cluster);
+    wait_until_green(&cluster);
+}
+
+#[test]
+fn a_killed_host_does_not_answer_at_once() {
+    told_after(false, Duration::from_millis(50));
+}
+
+#[test]
+fn a_silent_host_does_not_answer_after_a_second() {
+    told_after(true, Duration::from_millis(1300));
+}
+
+#[test]
+fn an_idle_cluster_stays_green() {
+    let cluster = start(12);
+    cluster.create("v", 64, 0).expect("there is room");
+    wait_until_green(&cluster);
+    for _ in 0..200 {
+        pass(&cluster, Duration::from_millis(37));
+        let (state, _, volume, health) = seen(&cluster);
+        assert_eq!((state, health, volume.reduced_seconds), (HostState::Up, Health::Green, None));
+    }
+}
+
+#[test]
+fn a_thousandfold_overcommitment_is_pointed_out() {
+    let cluster = start(13);
+    let create = |name: &str, size_bytes| {
+        let create =
+            Command::VolumeCreate { name: name.to_owned(), size_bytes, ftt: 1, reserve_percent: 0 };
+        let made = cluster.ask(0, create).expect("there is room");
+        serde_json::from_value::<VolumeReport>(made).expect("a volume").note
+    };
+    assert_eq!(create("small", 64 * MIB), None);
+    let note = create("large", 160 << 30).expect("it is far more than there is");
+    assert!(note.contains("may grow to 160.06GiB together, 1064 times the "), "{note}");
+    assert!(create("after", MIB).is_some(), "it does not get better");
+}
