@@ -67,7 +67,7 @@ qemu_convert() {
   qemu-img compare -f raw -F qcow2 "$(uri image 0)" "$area/disk.qcow2"
   qemu-img convert -f raw -O qcow2 "$(uri image 0)" "$area/back.qcow2"
   qemu-img compare -f qcow2 -F raw "$area/back.qcow2" "$area/disk.raw"
-  gabion volume delete image
+  gabion volume delete image --yes
   ! gabion volume show image
 }
 
@@ -149,6 +149,7 @@ bad_input() {
   refused 2 volume create x --size 1GiB --ftt 9
   refused 2 volume create x --size 1GiB --ftt one
   refused 2 volume create x --size 1GiB --colour red
+  grep -q "(see 'gabion volume create --help')" "$area/stderr"
   refused 2 volume create X --size 1GiB
   refused 2 volume create a_b --size 1GiB
   refused 2 volume create -- -a --size 1GiB
@@ -158,6 +159,8 @@ bad_input() {
   refused 1 volume create first --size 1GiB
   refused 1 volume show absent
   refused 1 volume delete absent
+  refused 2 volume delete first
+  grep -q -- "--yes is needed (see 'gabion volume delete --help')" "$area/stderr"
   refused 1 host kill absent
   refused 1 host start absent
   refused 1 host start "$(host_name 0)"
@@ -185,6 +188,62 @@ bad_input() {
   test "$bad" = 0
 }
 
+# At once after a host was killed, long before its lease ends.
+truth_of_now() {
+  local name; name=$(gabion volume show first --output json | field "it['components'][1]['host']")
+  gabion host kill "$name"
+  gabion status --output json >"$area/status.json"
+  state() { field "$1" <"$area/status.json"; }
+  test "$(state "[h['state'] for h in it['hosts'] if h['name'] == '$name']")" = "['not answering']"
+  test "$(state "it['health']")" = yellow
+  test "$(state "[v['health'] for v in it['volumes'] if v['name'] == 'first']")" = "['yellow']"
+  test "$(state "[v['reduced_seconds'] <= 2 for v in it['volumes'] if v['name'] == 'first']")" = "[True]"
+  # Again and again, until nobody reads it.
+  timeout 20 "$GABION" status --watch </dev/null | grep -m 3 "first .*reduced for"
+  timeout 20 "$GABION" status --watch --output json </dev/null | head -n 2 | tail -n 1 | field "it['health']"
+  # Until Ctrl-C: it ends by itself, and not by the signal.
+  "$GABION" status --watch </dev/null >/dev/null & local watch=$!
+  sleep 1.5; kill -INT "$watch"; wait "$watch"
+  gabion host start "$name"
+  say "note: green after $(cluster wait-health first green 60) s"
+  test "$(gabion volume ls --output json | field "[v.get('reduced_seconds') for v in it]")" = "[None]"
+}
+
+# typed TEXT ARGUMENT...: runs gabion on a terminal and types the text.
+typed() {
+  python3 - "$GABION" "$@" <<'P'
+import os, pty, sys
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[1], [sys.argv[1], *sys.argv[3:]])
+os.write(terminal, sys.argv[2].encode() + b"\n")
+said = b""
+try:
+    while part := os.read(terminal, 4096):
+        said += part
+except OSError:
+    pass # the other end is closed
+print(said.decode())
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+P
+}
+
+deletion_asks() {
+  gabion volume create precious --size 64M
+  ! typed other volume delete precious
+  ! typed yes volume rm precious
+  test "$(gabion volume show precious --output json | field "it['size_bytes']")" = $((64 * MIB))
+  typed precious volume delete precious | grep "Type its name"
+  ! gabion volume show precious
+}
+
+large_volume() {
+  gabion volume create large --size 62TiB | grep "^note: .* times the "
+  test "$(gabion volume show large | wc -l)" -lt 24
+  test "$(gabion volume show large --all | wc -l)" -gt 490
+  gabion volume rm large --yes
+}
+
 change_reserve() {
   local bad=0 kept
   local spaces="[d['space'] for g in it for d in g['devices'] if d['space']]"
@@ -209,8 +268,8 @@ change_reserve() {
   refused 2 volume change elastic
   gabion volume change elastic --reserve 0
   qemu-io -f raw -c "read -P 0x51 0 1M" "$(uri elastic 0)" | not_failed
-  gabion volume delete huge
-  gabion volume delete elastic
+  gabion volume delete huge --yes
+  gabion volume delete elastic --yes
   test "$(gabion disk list --output json | field "set(d['latency']['health'] for d in it)")" = "{'ok'}"
   test "$bad" = 0
 }
@@ -232,7 +291,7 @@ comes_back() {
   test -z "$(cluster pids gabion "$GABION_DATA")"
   gabion up --detach
   qemu-io -f raw -c "read -P 0xc3 40M 8M" "$(uri first 1)" | not_failed
-  gabion volume delete first
+  gabion volume delete first --yes
   gabion down
 }
 
@@ -249,7 +308,10 @@ inspect_devices() {
 }
 
 start_processes() {
-  gabion up --detach --processes --cache-size 512MiB --capacity-size 1GiB
+  gabion up --detach --processes --sparse --cache-size 512M --capacity-size 1g 2>"$area/said"
+  grep "of disk space in .* at once and 4.50GiB when they are full" "$area/said"
+  # All of the caches, and of the capacity devices what the store needs for itself.
+  test "$(du -cm "$GABION_DATA"/host*/*.img | tail -n 1 | cut -f 1)" -lt 1700
 }
 
 # fio writes through host 1, again and again, until the file `$area/enough` is there. After each pass fio
@@ -308,6 +370,9 @@ step "qemu-io patterns, 512 bytes too" qemu_patterns
 step "fio --verify" fio_verify
 step "ext4 through nbdfuse and a loop mount" file_system
 step "bad input is refused and changes nothing" bad_input
+step "status tells the truth of now" truth_of_now
+step "deletion asks for the name on a terminal" deletion_asks
+step "a volume of 62 TiB fits a screen" large_volume
 step "a reserve is changed, on all hosts or on none" change_reserve
 step "a full disk is refused" full_disk
 step "data survives down and up" comes_back

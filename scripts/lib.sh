@@ -12,7 +12,7 @@ failures=0
 
 cluster() { python3 "$here/cluster.py" "$@"; }
 verifier() { python3 "$here/verifier.py" "$@"; }
-gabion() { "$GABION" "$@"; }
+gabion() { "$GABION" "$@" </dev/null; }
 # field EXPRESSION: of JSON on standard input, as `it`
 field() { cluster field "$1"; }
 uri() { gabion volume show "$1" --output json | field "it['nbd'][$2]"; } # volume, host index

@@ -48,7 +48,7 @@ impl Campaign {
             }
         }
         drop(filler);
-        self.cluster.ask(host, &["volume", "delete", "filler"])?;
+        self.cluster.ask(host, &["volume", "delete", "--yes", "filler"])?;
         let freed = Instant::now();
         self.create("after", host)?;
         let mut after = Filler::open(self, "after", host)?;
@@ -64,7 +64,7 @@ impl Campaign {
             freed.elapsed().as_secs_f64()
         ));
         drop(after);
-        self.cluster.ask(host, &["volume", "delete", "after"])?;
+        self.cluster.ask(host, &["volume", "delete", "--yes", "after"])?;
         self.conclude(Occurrence {
             label: Kind::Full.to_string(),
             begun,

@@ -52,7 +52,16 @@ pub enum Command {
     /// Stop the cluster on this machine; its data stays
     Down,
     /// How the cluster is
-    Status,
+    #[command(after_help = "Examples:
+  gabion status
+  gabion status --watch                    again every second, until Ctrl-C
+A host that has not answered for a second is 'not answering', one whose lease has ended is 'down'.
+A volume is 'reduced' while it has fewer copies that answer than its policy asks for.")]
+    Status {
+        /// Again every second, until Ctrl-C; as JSON one line each time
+        #[arg(long)]
+        watch: bool,
+    },
     /// Look at and control hosts
     #[command(subcommand, arg_required_else_help = true)]
     Host(HostCommand),
@@ -85,6 +94,7 @@ pub enum Command {
 #[command(after_help = "Examples:
   gabion up                                in the foreground, Ctrl-C stops it
   gabion up --detach --data /srv/gabion    in the background, data in /srv/gabion
+  gabion up --sparse --detach              capacity takes disk space as it is written
   gabion up --processes --detach           one process per host, with etcd
   gabion up --hosts 5 --capacity-size 20GiB")]
 pub struct UpArgs {
@@ -97,6 +107,13 @@ pub struct UpArgs {
     /// Size of each capacity device of a new cluster [default: 4GiB]
     #[arg(long, value_parser = capacity_size, value_name = "SIZE")]
     pub capacity_size: Option<u64>,
+    /// Let the capacity devices of a new cluster take disk space as they are written, not at once:
+    /// where the disk below gets full, they fail
+    #[arg(long)]
+    pub sparse: bool,
+    /// Do not ask before disk space is taken
+    #[arg(long)]
+    pub yes: bool,
     /// Disk groups per host of a new cluster [default: 1]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=5), value_name = "N")]
     pub groups: Option<u32>,
@@ -131,6 +148,7 @@ pub struct UpArgs {
 #[derive(Debug, Subcommand)]
 pub enum HostCommand {
     /// List the hosts
+    #[command(visible_alias = "ls")]
     List,
     /// End a host of the cluster on this machine at once, as kill -9 would
     #[command(after_help = "Example:\n  gabion host kill host2")]
@@ -161,7 +179,8 @@ pub enum VolumeCommand {
     Create {
         /// Its name: a-z, 0-9, '.' and '-', at most 63
         name: String,
-        /// Its size, for example 20GiB; space is taken as it is written
+        /// Its size, for example 20GiB or 20G (1G is 1024^3 bytes, 1GB is 1000^3); space is taken as
+        /// it is written
         #[arg(long, value_parser = parse_size, value_name = "SIZE")]
         size: u64,
         /// Failures it tolerates: 0 (one copy), 1 (two copies) or 2 (three)
@@ -174,11 +193,18 @@ pub enum VolumeCommand {
         reserve: u8,
     },
     /// List the volumes
+    #[command(visible_alias = "ls")]
     List,
     /// One volume: health, components, NBD URIs
+    #[command(after_help = "Examples:
+  gabion volume show web
+  gabion volume show archive --all         each component of a volume of many objects")]
     Show {
         /// Its name
         name: String,
+        /// Each component, also where there are many
+        #[arg(long)]
+        all: bool,
     },
     /// Change how much of a volume is kept for it, while it is in use
     #[command(after_help = "Examples:
@@ -194,10 +220,19 @@ down takes it when it returns. Run it again after an interruption.")]
         #[arg(value_name = "PERCENT")]
         reserve: u8,
     },
-    /// Delete a volume and its data
+    /// Delete a volume and its data; on a terminal it asks for the name first
+    #[command(
+        visible_alias = "rm",
+        after_help = "Examples:
+  gabion volume delete web
+  gabion volume delete web --yes           in scripts: nothing is asked"
+    )]
     Delete {
         /// Its name
         name: String,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
     },
 }
 
@@ -234,9 +269,12 @@ lost in the last pass or this one.")]
 #[derive(Debug, Subcommand)]
 pub enum GroupCommand {
     /// List the disk groups of all hosts that answer
-    #[command(after_help = "Examples:
+    #[command(
+        visible_alias = "ls",
+        after_help = "Examples:
   gabion group list
-  gabion group list --output json")]
+  gabion group list --output json"
+    )]
     List,
     /// One disk group: devices, where their space is, write buffer, components
     #[command(after_help = "Examples:
@@ -276,7 +314,7 @@ Its devices may be looked at and moved then; 'gabion group open' brings it back.
         group: String,
     },
     /// Give up a disk group that holds nothing; its devices may be used for something else then
-    #[command(after_help = "Example:\n  gabion group remove 1f2e")]
+    #[command(visible_alias = "rm", after_help = "Example:\n  gabion group remove 1f2e")]
     Remove {
         /// Its id, the first digits, or one of its devices
         group: String,
@@ -325,9 +363,12 @@ pub struct AddDiskArgs {
 #[derive(Debug, Subcommand)]
 pub enum DiskCommand {
     /// List the devices of all hosts that answer
-    #[command(after_help = "Examples:
+    #[command(
+        visible_alias = "ls",
+        after_help = "Examples:
   gabion disk list
-  gabion disk list --output json")]
+  gabion disk list --output json"
+    )]
     List,
     /// Check every structure of a device that no running host uses; nothing is written
     #[command(after_help = "Examples:

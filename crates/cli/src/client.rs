@@ -56,7 +56,12 @@ pub fn ask_within<A: DeserializeOwned>(
 
 /// A host's status, or nothing where it does not answer at once.
 pub fn status(socket: &Path) -> Option<StatusReport> {
-    let reply: Reply = exchange(socket, &Command::Status, Duration::from_secs(2)).ok()?;
+    status_within(socket, Duration::from_secs(2))
+}
+
+/// A host's status, or nothing where it does not answer in time.
+pub fn status_within(socket: &Path, patience: Duration) -> Option<StatusReport> {
+    let reply: Reply = exchange(socket, &Command::Status, patience).ok()?;
     match reply {
         Reply::Ok(value) => serde_json::from_value(value).ok(),
         Reply::Error(_) => None,

@@ -2,55 +2,30 @@
 //! Commands that ask running hosts.
 
 use crate::Fail;
-use crate::args::{Cli, VolumeCommand};
+use crate::args::Cli;
 use crate::client::{self, exchange};
+pub use crate::gather::gather;
 use crate::group::say_attention;
 use crate::output;
 use crate::output::say;
+use crate::scrub::time;
 use crate::supervisor::{Answer, Question};
 use crate::target::Target;
 use anyhow::Result;
 use base::format_size;
-use host::{Command, Health, HostReport, HostState, StatusReport, VolumeReport};
-use placement::VolumeSpec;
+use host::{Health, HostReport, HostState, StatusReport, VolumeReport};
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Longest wait for a host to end or to be started.
 const HOST_MAX: Duration = Duration::from_secs(20);
 
-/// Statuses of all hosts that answer, merged into one picture.
-pub fn gather(target: &Target) -> Result<StatusReport> {
-    let mut statuses: Vec<StatusReport> =
-        target.control_sockets().iter().filter_map(|socket| client::status(socket)).collect();
-    if statuses.is_empty() {
-        return Err(no_host());
-    }
-    // The answer of the host that knows most leads; the others add what only they know.
-    let lead = statuses.iter().position(|s| s.directory).unwrap_or(0);
-    let mut merged = statuses.remove(lead);
-    for status in statuses {
-        merged.groups.extend(status.groups);
-        for theirs in status.volumes {
-            let Some(ours) = merged.volumes.iter_mut().find(|v| v.name == theirs.name) else {
-                continue;
-            };
-            ours.clients += theirs.clients;
-            if ours.owner.as_deref() == Some(status.host.as_str()) {
-                ours.components = theirs.components;
-            }
-        }
-    }
-    merged.groups.sort_by(|a, b| a.host.cmp(&b.host));
-    Ok(merged)
-}
-
 pub fn no_host() -> anyhow::Error {
     Fail::failed("no host answers: start the cluster with 'gabion up'").into()
 }
 
 /// The control socket of the first host that answers.
-fn any_host(target: &Target) -> Result<PathBuf> {
+pub fn any_host(target: &Target) -> Result<PathBuf> {
     let sockets = target.control_sockets();
     let live = sockets.into_iter().find(|socket| client::status(socket).is_some());
     live.ok_or_else(no_host)
@@ -67,6 +42,7 @@ fn health(health: Health) -> &'static str {
 fn state(state: HostState) -> &'static str {
     match state {
         HostState::Up => "up",
+        HostState::NotAnswering => "not answering",
         HostState::Down => "down",
     }
 }
@@ -74,15 +50,18 @@ fn state(state: HostState) -> &'static str {
 /// `gabion status`.
 pub fn status(cli: &Cli) -> Result<()> {
     let report = gather(&Target::find(cli)?)?;
-    output::print(cli.output, &report, |report| {
-        let directory = if report.directory { "reachable" } else { "NOT reachable" };
-        say!("health {}, directory {directory}\n", health(report.health));
-        host_table(&report.hosts, report);
-        if !report.volumes.is_empty() {
-            say!("");
-            volume_table(&report.volumes);
-        }
-    })
+    output::print(cli.output, &report, show_status)
+}
+
+/// A status for people.
+pub fn show_status(report: &StatusReport) {
+    let directory = if report.directory { "reachable" } else { "NOT reachable" };
+    say!("health {}, directory {directory}\n", health(report.health));
+    host_table(&report.hosts, report);
+    if !report.volumes.is_empty() {
+        say!("");
+        volume_table(&report.volumes);
+    }
 }
 
 fn host_table(hosts: &[HostReport], report: &StatusReport) {
@@ -94,7 +73,10 @@ fn host_table(hosts: &[HostReport], report: &StatusReport) {
         let known = !groups.is_empty();
         vec![
             host.name.clone(),
-            state(host.state).to_owned(),
+            match host.silent_seconds {
+                Some(silent) => format!("{} for {}", state(host.state), time(silent)),
+                None => state(host.state).to_owned(),
+            },
             if known { format!("{:.0} %", fill * 100.0) } else { "-".to_owned() },
             if known {
                 format!("{} of {}", format_size(used), format_size(capacity))
@@ -107,7 +89,7 @@ fn host_table(hosts: &[HostReport], report: &StatusReport) {
     say_attention(&report.groups);
 }
 
-fn volume_table(volumes: &[VolumeReport]) {
+pub fn volume_table(volumes: &[VolumeReport]) {
     let rows = volumes.iter().map(|v| {
         let left: u64 = v.components.iter().map(|c| c.resync_bytes_left).sum();
         vec![
@@ -118,11 +100,22 @@ fn volume_table(volumes: &[VolumeReport]) {
             v.owner.clone().unwrap_or_else(|| "-".to_owned()),
             v.clients.to_string(),
             if v.reserve_percent > 0 { format!("{} %", v.reserve_percent) } else { "-".to_owned() },
-            if left > 0 { format!("{} to resync", format_size(left)) } else { String::new() },
+            redundancy(v, left),
         ]
     });
     let heading = ["volume", "size", "ftt", "health", "owner", "clients", "reserve", ""];
     output::table(&heading, rows.collect());
+}
+
+/// Since when a volume has too few copies, and what is left to do about it.
+fn redundancy(volume: &VolumeReport, left: u64) -> String {
+    let reduced = volume.reduced_seconds.map(|seconds| match volume.health {
+        Health::Red => format!("out of service, reduced for {}", time(seconds)),
+        _ => format!("reduced for {}", time(seconds)),
+    });
+    let resync = (left > 0).then(|| format!("{} to resync", format_size(left)));
+    let parts: Vec<String> = reduced.into_iter().chain(resync).collect();
+    parts.join(", ")
 }
 
 /// One line about everything, for the foreground of `gabion up`.
@@ -186,99 +179,4 @@ fn supervise(cli: &Cli, question: &Question) -> Result<()> {
         Ok(_) => Ok(()),
         Err(_) => Err(Fail::failed("the cluster is not running: start it with 'gabion up'").into()),
     }
-}
-
-/// `gabion volume ...`.
-pub fn volume(cli: &Cli, command: &VolumeCommand) -> Result<()> {
-    match command {
-        VolumeCommand::Create { name, size, ftt, reserve } => {
-            create(cli, name, *size, *ftt, *reserve)
-        }
-        VolumeCommand::List => {
-            let report = gather(&Target::find(cli)?)?;
-            output::print(cli.output, &report.volumes, |volumes| volume_table(volumes))
-        }
-        VolumeCommand::Show { name } => show(cli, name),
-        VolumeCommand::Change { name, reserve } => change(cli, name, *reserve),
-        VolumeCommand::Delete { name } => delete(cli, name),
-    }
-}
-
-fn create(cli: &Cli, name: &str, size: u64, ftt: u8, reserve: u8) -> Result<()> {
-    let spec = VolumeSpec::new(name, size, ftt).and_then(|spec| spec.with_reserve(reserve));
-    spec.map_err(|error| Fail::usage(error.to_string()))?;
-    let socket = any_host(&Target::find(cli)?)?;
-    let command = Command::VolumeCreate {
-        name: name.to_owned(),
-        size_bytes: size,
-        ftt,
-        reserve_percent: reserve,
-    };
-    let volume: VolumeReport = client::ask(&socket, &command)?;
-    output::print(cli.output, &volume, |volume| {
-        say!("volume {} of {} created", volume.name, format_size(volume.size_bytes));
-        if let Some(uri) = volume.nbd.first() {
-            say!("{uri}");
-        }
-    })
-}
-
-fn change(cli: &Cli, name: &str, reserve: u8) -> Result<()> {
-    placement::check_name(name).map_err(|error| Fail::usage(error.to_string()))?;
-    let target = Target::find(cli)?;
-    let command = Command::VolumeChange { name: name.to_owned(), reserve_percent: reserve };
-    let volume: VolumeReport = client::ask(&any_host(&target)?, &command)?;
-    let away = volume.components.iter().filter(|c| c.state != "active");
-    let away: Vec<_> = away.map(|c| c.host.as_str()).collect();
-    output::print(cli.output, &volume, |volume| {
-        say!("{} % of volume {} are kept for it", volume.reserve_percent, volume.name);
-        if !away.is_empty() {
-            say!("not active now: {}; its copy there takes it when it returns", away.join(", "));
-        }
-    })
-}
-
-fn show(cli: &Cli, name: &str) -> Result<()> {
-    placement::check_name(name).map_err(|error| Fail::usage(error.to_string()))?;
-    let report = gather(&Target::find(cli)?)?;
-    let volume = report.volumes.into_iter().find(|v| v.name == name);
-    let Some(volume) = volume else {
-        return Err(
-            Fail::failed(format!("there is no volume '{name}': see 'gabion volume list'")).into()
-        );
-    };
-    output::print(cli.output, &volume, |volume| {
-        volume_table(std::slice::from_ref(volume));
-        say!("");
-        let rows = volume.components.iter().map(|c| {
-            let more = match c.resync_bytes_left {
-                0 => c.why.clone().unwrap_or_default(),
-                left => format!("{} to resync", format_size(left)),
-            };
-            vec![c.host.clone(), c.state.clone(), more]
-        });
-        output::table(&["component on", "state", ""], rows.collect());
-        say!("");
-        for uri in &volume.nbd {
-            say!("{uri}");
-        }
-    })
-}
-
-fn delete(cli: &Cli, name: &str) -> Result<()> {
-    placement::check_name(name).map_err(|error| Fail::usage(error.to_string()))?;
-    let target = Target::find(cli)?;
-    let report = gather(&target)?;
-    if let Some(volume) = report.volumes.iter().find(|v| v.name == name && v.clients > 0) {
-        return Err(Fail::failed(format!(
-            "volume '{name}' is in use by {} client(s): disconnect them first",
-            volume.clients
-        ))
-        .into());
-    }
-    let socket = any_host(&target)?;
-    let () = client::ask(&socket, &Command::VolumeDelete { name: name.to_owned() })?;
-    output::print(cli.output, &serde_json::json!({"name": name, "deleted": true}), |_| {
-        say!("volume {name} deleted");
-    })
 }

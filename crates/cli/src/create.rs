@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Making the folder and the devices of a new cluster on this machine.
 
-use crate::Fail;
 use crate::args::UpArgs;
 use crate::daemon::hardware;
 use crate::layout::{ClusterFile, Layout, Mode};
+use crate::{Fail, ask};
 use anyhow::{Context, Result};
+use base::format_size;
 use diskgroup::{CreateSizes, DiskGroup, GroupKind, GroupSpec};
 use env::{Env, Fifo};
 use host::{ClusterKind, GroupConfig, HostConfig};
 use std::fs;
 use std::io::Write;
 use std::net::TcpListener;
+use std::path::Path;
 
 /// Space that must stay free on the file system below, bytes.
 const FREE_MIN: u64 = 256 << 20;
+/// The part of a sparse capacity file that is written when it is formatted, at most: the map.
+const SPARSE_PART: u64 = 64;
 
 /// Checks that the options of `up` agree with a cluster that exists.
 pub fn check_same(cluster: &ClusterFile, up: &UpArgs, layout: &Layout) -> Result<()> {
@@ -109,7 +113,7 @@ fn make(layout: &Layout, up: &UpArgs) -> Result<ClusterFile> {
         mode,
         etcd_ports: if up.processes { free_ports()? } else { (0, 0) },
     };
-    check_space(layout, &cluster)?;
+    check_space(layout, &cluster, up)?;
     let mut groups = Vec::new();
     let mut kind = GroupKind::AllFlash;
     for number in 1..=cluster.hosts {
@@ -122,6 +126,11 @@ fn make(layout: &Layout, up: &UpArgs) -> Result<ClusterFile> {
         }
         groups.extend(config.groups);
     }
+    if up.sparse {
+        for path in groups.iter().flat_map(|group| &group.capacity) {
+            make_sparse(path, cluster.capacity_size)?;
+        }
+    }
     let sizes = CreateSizes { cache: cluster.cache_size, capacity: cluster.capacity_size };
     format_groups(&env, &groups, kind, Some(sizes), false)?;
     fs::write(layout.founding(), "")?;
@@ -130,23 +139,74 @@ fn make(layout: &Layout, up: &UpArgs) -> Result<ClusterFile> {
     Ok(cluster)
 }
 
-fn check_space(layout: &Layout, cluster: &ClusterFile) -> Result<()> {
-    let per_group =
-        cluster.cache_size + u64::from(cluster.capacity_per_group) * cluster.capacity_size;
-    let needed = u64::from(cluster.hosts) * u64::from(cluster.groups) * per_group + FREE_MIN;
+/// What the devices of a new cluster take of the file system below, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Demand {
+    /// When they are made.
+    at_once: u64,
+    /// When they are full.
+    at_most: u64,
+}
+
+impl Demand {
+    fn of(cluster: &ClusterFile, is_sparse: bool) -> Self {
+        let groups = u64::from(cluster.hosts) * u64::from(cluster.groups);
+        let cache = groups * cluster.cache_size;
+        let capacity = groups * u64::from(cluster.capacity_per_group) * cluster.capacity_size;
+        let at_most = cache + capacity;
+        // Of a capacity file its metadata is written at once.
+        let metadata = capacity / SPARSE_PART;
+        Self { at_once: if is_sparse { cache + metadata } else { at_most }, at_most }
+    }
+
+    /// One line for people.
+    fn say(self, folder: &Path, free: u64) -> String {
+        let (once, most) = (format_size(self.at_once), format_size(self.at_most));
+        let free = format_size(free >> 20 << 20);
+        let folder = folder.display();
+        if self.at_once == self.at_most {
+            return format!(
+                "the devices take {once} of disk space in '{folder}' at once ({free} are free); \
+                 --sparse, --cache-size and --capacity-size make that less"
+            );
+        }
+        format!(
+            "the devices take about {once} of disk space in '{folder}' at once and {most} when \
+             they are full ({free} are free)"
+        )
+    }
+}
+
+/// Refuses what has no room; else says what is going to be taken, and asks where it can.
+fn check_space(layout: &Layout, cluster: &ClusterFile, up: &UpArgs) -> Result<()> {
+    let demand = Demand::of(cluster, up.sparse);
+    let needed = demand.at_once + FREE_MIN;
     let stat = rustix::fs::statvfs(layout.root())?;
     let free = stat.f_bavail * stat.f_frsize;
-    if free >= needed {
+    if free < needed {
+        return Err(Fail::failed(format!(
+            "the devices need {}, '{}' has {} free: use --sparse, smaller --cache-size and \
+             --capacity-size, or another folder with --data",
+            format_size(needed >> 20 << 20),
+            layout.root().display(),
+            format_size(free >> 20 << 20)
+        ))
+        .into());
+    }
+    crate::complain(&demand.say(layout.root(), free));
+    if up.yes || ask::go_on()? {
         return Ok(());
     }
-    Err(Fail::failed(format!(
-        "the devices need {}, '{}' has {} free: use smaller --cache-size and --capacity-size or \
-         another folder with --data",
-        base::format_size(needed >> 20 << 20),
-        layout.root().display(),
-        base::format_size(free >> 20 << 20)
-    ))
-    .into())
+    Err(Fail::failed("nothing was made").into())
+}
+
+/// A device file without space of its own.
+fn make_sparse(path: &str, size: u64) -> Result<()> {
+    let made = fs::File::create_new(path).and_then(|file| {
+        file.set_len(size)?;
+        file.sync_all()
+    });
+    made.with_context(|| format!("cannot make '{path}'"))
 }
 
 /// Refuses devices that do not fit by what the system says of them; files named in `magnetic` count
@@ -177,7 +237,7 @@ pub fn format_groups(
 }
 
 /// Writes a host's configuration file.
-pub fn write_config(path: &std::path::Path, config: &HostConfig) -> Result<()> {
+pub fn write_config(path: &Path, config: &HostConfig) -> Result<()> {
     let text = toml::to_string_pretty(config)?;
     // Whole, or as it was.
     let fresh = path.with_extension("toml.new");
@@ -195,4 +255,48 @@ fn free_ports() -> Result<(u16, u16)> {
     let client = TcpListener::bind("127.0.0.1:0").context("no free TCP port for etcd")?;
     let peer = TcpListener::bind("127.0.0.1:0").context("no free TCP port for etcd")?;
     Ok((client.local_addr()?.port(), peer.local_addr()?.port()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_cluster_takes_is_said_before() {
+        let cluster = ClusterFile {
+            version: 1,
+            id: 1,
+            hosts: 3,
+            groups: 1,
+            capacity_per_group: 2,
+            cache_size: 1 << 30,
+            capacity_size: 4 << 30,
+            magnetic_capacity: false,
+            kind: ClusterKind::AllFlash,
+            read_cache_percent: None,
+            mode: Mode::Threads,
+            etcd_ports: (0, 0),
+        };
+        let whole = Demand::of(&cluster, false);
+        assert_eq!((whole.at_once, whole.at_most), (27 << 30, 27 << 30));
+        let sparse = Demand::of(&cluster, true);
+        assert_eq!(sparse.at_most, 27 << 30);
+        assert!((3 << 30..4 << 30).contains(&sparse.at_once));
+        let said = |demand: Demand| demand.say(Path::new("/d"), 100 << 30);
+        assert!(said(whole).contains("27GiB of disk space in '/d' at once (100GiB are free)"));
+        assert!(said(sparse).contains("27GiB when they are full"));
+    }
+
+    #[test]
+    fn a_sparse_file_is_as_long_as_it_was_asked_for_and_takes_nothing() {
+        use std::os::unix::fs::MetadataExt;
+        let path = std::env::temp_dir().join(format!("gabion-sparse-{}", std::process::id()));
+        let text = path.display().to_string();
+        make_sparse(&text, 1 << 30).expect("a file");
+        let found = fs::metadata(&path).expect("it is there");
+        assert_eq!(found.len(), 1 << 30);
+        assert!(found.blocks() < 64, "{} blocks", found.blocks());
+        assert!(make_sparse(&text, 1).is_err(), "what is there stays");
+        fs::remove_file(&path).expect("removed");
+    }
 }

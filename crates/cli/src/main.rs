@@ -6,11 +6,13 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod ask;
 mod client;
 mod commands;
 mod create;
 mod daemon;
 mod disk;
+mod gather;
 mod group;
 mod keeper;
 mod latency;
@@ -25,6 +27,8 @@ mod scrub;
 mod supervisor;
 mod target;
 mod up;
+mod volume;
+mod watch;
 mod wear;
 
 use args::{Cli, ClusterCommand, Command, HostCommand};
@@ -69,7 +73,12 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             let is_usage = error.downcast_ref::<Fail>().is_some_and(|fail| fail.usage);
-            complain(&format!("{error:#}"));
+            if is_usage {
+                let help = meant(std::env::args().skip(1));
+                complain(&format!("{error:#} (see '{help} --help')"));
+            } else {
+                complain(&format!("{error:#}"));
+            }
             ExitCode::from(if is_usage { 2 } else { 1 })
         }
     }
@@ -100,8 +109,34 @@ fn refuse(error: &clap::Error) -> ExitCode {
     }
     let message = words.join(" ");
     let message = message.trim_start_matches("error: ");
-    complain(&format!("{message} (see 'gabion --help')"));
+    complain(&format!("{message} (see '{} --help')", meant(std::env::args().skip(1))));
     ExitCode::from(2)
+}
+
+/// The subcommand that a command line was meant for, as far as its words name one.
+fn meant(words: impl Iterator<Item = String>) -> String {
+    let root = Cli::command();
+    let takes_value = |word: &str| {
+        let long = word.strip_prefix("--").unwrap_or_default();
+        let mut options = root.get_arguments();
+        options.any(|option| option.get_long() == Some(long))
+    };
+    let (mut at, mut path) = (&root, "gabion".to_owned());
+    let mut is_value = false;
+    for word in words {
+        if std::mem::take(&mut is_value) {
+            continue;
+        }
+        if word.starts_with('-') {
+            // Only options of all commands stand in front of a subcommand.
+            is_value = takes_value(&word);
+            continue;
+        }
+        let Some(next) = at.find_subcommand(&word) else { break };
+        path = format!("{path} {}", next.get_name());
+        at = next;
+    }
+    path
 }
 
 fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
@@ -109,14 +144,15 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Disk(command) => return disk::disk(cli, command),
         Command::Up(up) => up::up(cli, up),
         Command::Down => up::down(cli),
-        Command::Status => commands::status(cli),
+        Command::Status { watch: false } => commands::status(cli),
+        Command::Status { watch: true } => watch::status(cli),
         Command::Host(HostCommand::List) => commands::host_list(cli),
         Command::Host(HostCommand::Kill { host }) => commands::host_kill(cli, host),
         Command::Host(HostCommand::Start { host }) => commands::host_start(cli, host),
         Command::Host(HostCommand::Join(join)) => machine::join(cli, join),
         Command::Cluster(ClusterCommand::Create(join)) => machine::create(cli, join),
         Command::Group(command) => group::group(cli, command),
-        Command::Volume(command) => commands::volume(cli, command),
+        Command::Volume(command) => volume::volume(cli, command),
         Command::Scrub(command) => scrub::scrub(cli, command),
         Command::Daemon(daemon) => daemon::run(cli, daemon),
         Command::Completions { shell } => {
@@ -127,4 +163,21 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         }
     };
     done.map(|()| ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_usage_points_to_the_help_of_what_was_meant() {
+        let help = |line: &str| meant(line.split_whitespace().map(str::to_owned));
+        assert_eq!(help(""), "gabion");
+        assert_eq!(help("frobnicate"), "gabion");
+        assert_eq!(help("volume frobnicate"), "gabion volume");
+        assert_eq!(help("volume create x --size ten"), "gabion volume create");
+        assert_eq!(help("volume rm"), "gabion volume delete");
+        assert_eq!(help("--data volume --output=xml status --colour"), "gabion status");
+        assert_eq!(help("--output volume disk ls --x"), "gabion disk list");
+    }
 }

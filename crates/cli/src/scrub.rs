@@ -82,7 +82,7 @@ fn row(report: &ScrubReport) -> Vec<String> {
 }
 
 /// The largest unit that leaves at least one.
-fn time(seconds: u64) -> String {
+pub fn time(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds} s"),
         60..3600 => format!("{} min", seconds / 60),

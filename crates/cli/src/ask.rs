@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Questions before what cannot be taken back. They are asked on a terminal alone; a script says
+//! `--yes`.
+
+use crate::Fail;
+use anyhow::Result;
+use std::io::{BufRead, IsTerminal, Write};
+
+/// Has the name typed of what is going to be deleted.
+pub fn confirm_name(what: &str, name: &str) -> Result<()> {
+    let is_terminal = is_terminal();
+    confirm(&mut std::io::stdin().lock(), &mut std::io::stderr(), is_terminal, what, name)
+}
+
+/// Whether there is somebody who sees a question and can answer it.
+fn is_terminal() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+fn confirm(
+    input: &mut impl BufRead,
+    output: &mut impl Write,
+    is_terminal: bool,
+    what: &str,
+    name: &str,
+) -> Result<()> {
+    if !is_terminal {
+        return Err(Fail::usage(format!(
+            "{what} was not deleted: without a terminal to ask on, --yes is needed"
+        ))
+        .into());
+    }
+    write!(output, "This deletes {what}. Type its name to go on: ")?;
+    output.flush()?;
+    let mut line = String::new();
+    input.read_line(&mut line)?;
+    if line.trim() == name {
+        return Ok(());
+    }
+    Err(Fail::failed(format!("nothing was deleted: that is not '{name}'")).into())
+}
+
+/// Whether to go on; yes where nobody can be asked.
+pub fn go_on() -> Result<bool> {
+    if !is_terminal() {
+        return Ok(true);
+    }
+    let mut output = std::io::stderr();
+    write!(output, "Go on? [Y/n] ")?;
+    output.flush()?;
+    is_yes(&mut std::io::stdin().lock())
+}
+
+/// An empty line is a yes, the end of the input is not.
+fn is_yes(input: &mut impl BufRead) -> Result<bool> {
+    let mut line = String::new();
+    let read = input.read_line(&mut line)?;
+    let answer = line.trim().to_ascii_lowercase();
+    Ok(read > 0 && ["", "y", "yes"].contains(&answer.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_name_deletes_and_only_on_a_terminal() {
+        let answer = |text: &str, is_terminal| {
+            let mut asked = Vec::new();
+            let done = confirm(&mut text.as_bytes(), &mut asked, is_terminal, "volume 'db'", "db");
+            (done.map_err(|error| error.to_string()), String::from_utf8(asked).expect("text"))
+        };
+        let (done, asked) = answer("db\n", true);
+        assert_eq!(done, Ok(()));
+        assert!(asked.contains("volume 'db'"), "{asked}");
+        for wrong in ["", "\n", "y\n", "yes\n", "DB\n", "db2\n"] {
+            let error = answer(wrong, true).0.expect_err(wrong);
+            assert!(error.contains("nothing was deleted"), "{error}");
+        }
+        let (done, asked) = answer("db\n", false);
+        assert!(done.expect_err("no terminal").contains("--yes"));
+        assert_eq!(asked, "", "nobody is asked");
+    }
+
+    #[test]
+    fn disk_space_is_taken_unless_somebody_says_no() {
+        let yes = |text: &str| is_yes(&mut text.as_bytes()).expect("text");
+        assert!(yes("\n") && yes("Y\n") && yes("yes\n"));
+        assert!(!yes("n\n") && !yes("what\n") && !yes(""));
+    }
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `gabion volume`.
+
+use crate::args::{Cli, VolumeCommand};
+use crate::commands::{any_host, volume_table};
+use crate::gather::gather;
+use crate::output::{self, say};
+use crate::target::Target;
+use crate::{Fail, ask, client};
+use anyhow::Result;
+use base::format_size;
+use host::{Command, ComponentReport, VolumeReport};
+use placement::VolumeSpec;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Components that are shown one by one: with what stands around them they fit a screen of 24 lines.
+const COMPONENTS_SHOWN: usize = 8;
+/// Longest wait for a new volume: the largest has 249 objects, each with a durable write or two on
+/// each of its hosts.
+const CREATE_MAX: Duration = Duration::from_secs(120);
+
+/// `gabion volume ...`.
+pub fn volume(cli: &Cli, command: &VolumeCommand) -> Result<()> {
+    match command {
+        VolumeCommand::Create { name, size, ftt, reserve } => {
+            create(cli, name, *size, *ftt, *reserve)
+        }
+        VolumeCommand::List => {
+            let report = gather(&Target::find(cli)?)?;
+            output::print(cli.output, &report.volumes, |volumes| volume_table(volumes))
+        }
+        VolumeCommand::Show { name, all } => show(cli, name, *all),
+        VolumeCommand::Change { name, reserve } => change(cli, name, *reserve),
+        VolumeCommand::Delete { name, yes } => delete(cli, name, *yes),
+    }
+}
+
+fn create(cli: &Cli, name: &str, size: u64, ftt: u8, reserve: u8) -> Result<()> {
+    let spec = VolumeSpec::new(name, size, ftt).and_then(|spec| spec.with_reserve(reserve));
+    spec.map_err(|error| Fail::usage(error.to_string()))?;
+    let socket = any_host(&Target::find(cli)?)?;
+    let command = Command::VolumeCreate {
+        name: name.to_owned(),
+        size_bytes: size,
+        ftt,
+        reserve_percent: reserve,
+    };
+    let volume: VolumeReport = client::ask_within(&socket, &command, CREATE_MAX)?;
+    output::print(cli.output, &volume, |volume| {
+        say!("volume {} of {} created", volume.name, format_size(volume.size_bytes));
+        if let Some(uri) = volume.nbd.first() {
+            say!("{uri}");
+        }
+        if let Some(note) = &volume.note {
+            say!("note: {note}");
+        }
+    })
+}
+
+fn change(cli: &Cli, name: &str, reserve: u8) -> Result<()> {
+    placement::check_name(name).map_err(|error| Fail::usage(error.to_string()))?;
+    let target = Target::find(cli)?;
+    let command = Command::VolumeChange { name: name.to_owned(), reserve_percent: reserve };
+    let volume: VolumeReport = client::ask(&any_host(&target)?, &command)?;
+    let away = volume.components.iter().filter(|c| c.state != "active");
+    let away: Vec<_> = away.map(|c| c.host.as_str()).collect();
+    output::print(cli.output, &volume, |volume| {
+        say!("{} % of volume {} are kept for it", volume.reserve_percent, volume.name);
+        if !away.is_empty() {
+            say!("not active now: {}; its copy there takes it when it returns", away.join(", "));
+        }
+    })
+}
+
+fn show(cli: &Cli, name: &str, all: bool) -> Result<()> {
+    placement::check_name(name).map_err(|error| Fail::usage(error.to_string()))?;
+    let report = gather(&Target::find(cli)?)?;
+    let volume = report.volumes.into_iter().find(|v| v.name == name);
+    let Some(volume) = volume else {
+        return Err(
+            Fail::failed(format!("there is no volume '{name}': see 'gabion volume list'")).into()
+        );
+    };
+    output::print(cli.output, &volume, |volume| {
+        volume_table(std::slice::from_ref(volume));
+        say!("");
+        if all || volume.components.len() <= COMPONENTS_SHOWN {
+            components_table(&volume.components.iter().collect::<Vec<_>>());
+        } else {
+            components_summary(volume);
+        }
+        say!("");
+        for uri in &volume.nbd {
+            say!("{uri}");
+        }
+    })
+}
+
+fn components_table(components: &[&ComponentReport]) {
+    let has_objects = components.iter().any(|c| c.object > 0);
+    let rows = components.iter().map(|c| {
+        let more = match c.resync_bytes_left {
+            0 => c.why.clone().unwrap_or_default(),
+            left => format!("{} to resync", format_size(left)),
+        };
+        let object = has_objects.then(|| c.object.to_string());
+        object.into_iter().chain([c.host.clone(), c.state.clone(), more]).collect()
+    });
+    let heading = ["object", "component on", "state", ""];
+    output::table(&heading[usize::from(!has_objects)..], rows.collect());
+}
+
+/// What the components on one host come to.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Totals {
+    components: u64,
+    active: u64,
+    /// By their record they are active, and they do not answer.
+    not_answering: u64,
+    resync_bytes_left: u64,
+}
+
+fn totals(components: &[ComponentReport]) -> BTreeMap<&str, Totals> {
+    let mut hosts: BTreeMap<&str, Totals> = BTreeMap::new();
+    for part in components {
+        let host = hosts.entry(&part.host).or_default();
+        let is_active = part.state == "active";
+        host.components += 1;
+        host.active += u64::from(is_active && part.why.is_none());
+        host.not_answering += u64::from(is_active && part.why.is_some());
+        host.resync_bytes_left += part.resync_bytes_left;
+    }
+    hosts
+}
+
+/// A volume of many objects on one screen: a line for each host, and the first of those that are
+/// not as they should be.
+fn components_summary(volume: &VolumeReport) {
+    let rows = totals(&volume.components).into_iter().map(|(host, all)| {
+        vec![
+            host.to_owned(),
+            all.components.to_string(),
+            all.active.to_string(),
+            all.not_answering.to_string(),
+            (all.components - all.active - all.not_answering).to_string(),
+            if all.resync_bytes_left > 0 {
+                format_size(all.resync_bytes_left)
+            } else {
+                "-".to_owned()
+            },
+        ]
+    });
+    let heading = ["host", "components", "active", "not answering", "not active", "to resync"];
+    output::table(&heading, rows.collect());
+    let wrong = volume.components.iter().filter(|c| c.state != "active" || c.why.is_some());
+    let wrong: Vec<_> = wrong.collect();
+    if !wrong.is_empty() {
+        say!("");
+        components_table(&wrong[..wrong.len().min(COMPONENTS_SHOWN)]);
+    }
+    let name = &volume.name;
+    match wrong.len().saturating_sub(COMPONENTS_SHOWN) {
+        0 => say!("\neach component: gabion volume show {name} --all"),
+        more => say!("\nand {more} more; each component: gabion volume show {name} --all"),
+    }
+}
+
+fn delete(cli: &Cli, name: &str, yes: bool) -> Result<()> {
+    placement::check_name(name).map_err(|error| Fail::usage(error.to_string()))?;
+    let target = Target::find(cli)?;
+    let report = gather(&target)?;
+    if let Some(volume) = report.volumes.iter().find(|v| v.name == name && v.clients > 0) {
+        return Err(Fail::failed(format!(
+            "volume '{name}' is in use by {} client(s): disconnect them first",
+            volume.clients
+        ))
+        .into());
+    }
+    let volume = report.volumes.iter().find(|v| v.name == name);
+    // Who deletes what is not there learns that first.
+    if let (Some(volume), false) = (volume, yes) {
+        let what =
+            format!("volume '{name}' of {} with all its data", format_size(volume.size_bytes));
+        ask::confirm_name(&what, name)?;
+    }
+    let socket = any_host(&target)?;
+    let () = client::ask(&socket, &Command::VolumeDelete { name: name.to_owned() })?;
+    output::print(cli.output, &serde_json::json!({"name": name, "deleted": true}), |_| {
+        say!("volume {name} deleted");
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_components_come_to_a_line_for_each_host() {
+        let mut parts = Vec::new();
+        (0..249).for_each(|at| parts.extend([(at, "a", "active"), (at, "b", "active")]));
+        (parts[3].2, parts[5].2) = ("resyncing", "absent");
+        let mut volume = crate::gather::tests::volume("archive", &parts);
+        volume.components[3].resync_bytes_left = 7;
+        volume.components[7].why = Some("b does not answer".to_owned());
+        let all = totals(&volume.components);
+        let a = Totals { components: 249, active: 249, not_answering: 0, resync_bytes_left: 0 };
+        let b = Totals { components: 249, active: 246, not_answering: 1, resync_bytes_left: 7 };
+        assert_eq!(all.into_iter().collect::<Vec<_>>(), [("a", a), ("b", b)]);
+    }
+}
