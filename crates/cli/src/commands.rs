@@ -8,7 +8,7 @@ pub use crate::gather::gather;
 use crate::group::say_attention;
 use crate::output;
 use crate::output::say;
-use crate::scrub::time;
+use crate::scrub::{self, time};
 use crate::supervisor::{Answer, Question};
 use crate::target::Target;
 use anyhow::Result;
@@ -83,9 +83,11 @@ fn host_table(hosts: &[HostReport], report: &StatusReport) {
             } else {
                 "-".to_owned()
             },
+            scrub::summary(&groups),
         ]
     });
-    output::table(&["host", "state", "write buffer", "capacity used"], rows.collect());
+    let heading = ["host", "state", "write buffer", "capacity used", "all verified"];
+    output::table(&heading, rows.collect());
     say_attention(&report.groups);
 }
 

@@ -9,7 +9,7 @@ use crate::target::Target;
 use crate::{client, output};
 use anyhow::Result;
 use base::format_size;
-use host::{Command, ScrubReport};
+use host::{Command, GroupReport, ScrubReport};
 use std::path::PathBuf;
 
 /// `gabion scrub ...`.
@@ -60,8 +60,18 @@ fn chosen(
     Ok(hosts)
 }
 
-const HEADING: [&str; 9] =
-    ["host", "device", "state", "progress", "rate", "found", "repaired", "lost", "last pass"];
+const HEADING: [&str; 10] = [
+    "host",
+    "device",
+    "state",
+    "progress",
+    "rate",
+    "found",
+    "repaired",
+    "lost",
+    "last pass",
+    "all verified",
+];
 
 fn row(report: &ScrubReport) -> Vec<String> {
     vec![
@@ -78,7 +88,29 @@ fn row(report: &ScrubReport) -> Vec<String> {
             (None, Some(next)) => format!("none; next in {}", time(next)),
             (None, None) => "none".to_owned(),
         },
+        all_verified(report.oldest_unverified_seconds),
     ]
+}
+
+/// How old the knowledge is that every byte is good.
+fn all_verified(oldest_unverified_seconds: Option<u64>) -> String {
+    oldest_unverified_seconds
+        .map_or_else(|| "not yet".to_owned(), |age| format!("{} ago", time(age)))
+}
+
+/// Scrub of a host's groups in a few words.
+pub fn summary(groups: &[&GroupReport]) -> String {
+    if groups.is_empty() {
+        return "-".to_owned();
+    }
+    let is_any_new = groups.iter().any(|group| group.oldest_unverified_seconds.is_none());
+    let oldest = groups.iter().filter_map(|group| group.oldest_unverified_seconds).max();
+    let done = groups.iter().filter_map(|group| group.scrub_progress);
+    let all = all_verified(oldest.filter(|_| !is_any_new));
+    match done.reduce(f64::min) {
+        Some(done) => format!("{all}, {:.0} % of a pass", done * 100.0),
+        None => all,
+    }
 }
 
 /// The largest unit that leaves at least one.

@@ -102,6 +102,7 @@ impl Operations {
         let is_fenced = status.fenced.is_some();
         let (host, id) = (self.view.host_name(self.me), group.id());
         let pressure = status.pressure;
+        let (scrub_progress, oldest_unverified_seconds) = scrubber.progress();
         let mut lines: Vec<String> = stuck(id, &status).into_iter().collect();
         lines.extend(scrubber.attention());
         let mut devices = Vec::new();
@@ -143,6 +144,8 @@ impl Operations {
                 },
             ),
             recovery_ms: group.recovery().duration.as_secs_f64() * 1e3,
+            scrub_progress,
+            oldest_unverified_seconds,
             attention: lines,
             devices,
         }
@@ -201,6 +204,8 @@ impl Operations {
                  other copies; next: {next}"
             ),
             recovery_ms: 0.0,
+            scrub_progress: None,
+            oldest_unverified_seconds: None,
             attention: Vec::new(),
             devices: paths.map(device).collect(),
         }

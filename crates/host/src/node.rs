@@ -8,7 +8,7 @@ use crate::deletions::Deletions;
 use crate::exports::Exports;
 use crate::groups::HardwareOf;
 use crate::operations::Operations;
-use crate::scrub::ScrubOptions;
+use crate::scrub::{Marks, ScrubOptions};
 use crate::seen::Seen;
 use crate::storage::{self, State, Storage, StorageError, StorageOptions};
 use crate::view::{ObjectChange, View};
@@ -158,6 +158,7 @@ impl Node {
             group: group_options,
             kind: config.group_kind(),
             scrub: options.scrub,
+            marks: Marks { directory: directory.clone(), host: me.host },
             scrub_rate: config.tuning.scrub_bytes_per_second,
             scrub_period: Duration::from_secs(config.tuning.scrub_period_hours * 3600),
         };

@@ -130,6 +130,13 @@ pub struct GroupReport {
     pub state: String,
     /// Milliseconds that its recovery took when it was opened.
     pub recovery_ms: f64,
+    /// The part of a scrub pass under way that is done, 0 to 1.
+    #[serde(default)]
+    pub scrub_progress: Option<f64>,
+    /// Everything on its capacity devices was verified within so many seconds; none: not all was so
+    /// far.
+    #[serde(default)]
+    pub oldest_unverified_seconds: Option<u64>,
     /// What an operator should look at besides, one line each with the next step.
     #[serde(default)]
     pub attention: Vec<String>,
@@ -201,6 +208,10 @@ pub struct ScrubReport {
     pub last_pass_seconds_ago: Option<u64>,
     /// What it took.
     pub last_pass_seconds: Option<u64>,
+    /// Everything on the devices of its group was verified within so many seconds; none: not all
+    /// was so far.
+    #[serde(default)]
+    pub oldest_unverified_seconds: Option<u64>,
     /// Until the next pass begins by itself; none while one is under way or scrub is paused.
     pub next_pass_seconds: Option<u64>,
 }

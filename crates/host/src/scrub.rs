@@ -11,19 +11,25 @@
 //!   of a device only: where clients keep a device busy reads take longer, and scrub slows down;
 //! - while appends are held back because the write buffer is nearly full, nothing is read.
 //!
-//! Orders and progress live in memory: after a start of the host the next pass begins anew, at the
-//! rate of the configuration.
+//! Orders live in memory: after a start of the host scrub goes on at the rate of the configuration.
+//! How far it is is kept in the directory, so that a pass goes on where it was: what is done twice
+//! is at most what was done in [`SAVE_EVERY`]. Each host begins its passes at a random place of its
+//! own, so that the copies of a block are not all looked at on the same day of a week.
 
 mod books;
+mod course;
+mod mark;
 #[cfg(test)]
 mod tests;
 
 use crate::report::ScrubReport;
 use crate::view::View;
-use base::{BLOCK_SECTORS, ComponentId, Instant, ObjectId, SectorRange};
+use base::{BLOCK_SECTORS, CHUNK_SECTORS, ComponentId, Instant, ObjectId, SectorRange};
 use books::{Books, blocks};
+use course::{Course, Leg, Place};
 use diskgroup::{BadCause, BadRange, DiskGroup, GroupError, Verified};
 use env::{Env, Notify, select};
+pub(crate) use mark::Marks;
 use object::{ObjectError, Objects};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -39,6 +45,12 @@ const HOLD: Duration = Duration::from_secs(1);
 /// How often a repair is asked for that is refused for a reason that may pass; the time between.
 const ATTEMPTS_MAX: u32 = 3;
 const ATTEMPT_PAUSE: Duration = Duration::from_secs(1);
+/// Between two notes of how far a pass is: each costs the directory a durable write.
+const SAVE_EVERY: Duration = Duration::from_secs(300);
+/// Longest wait for what an earlier run noted; scrub begins anew then.
+const LOAD_MAX: Duration = Duration::from_secs(60);
+/// Between two attempts.
+const LOAD_PAUSE: Duration = Duration::from_secs(1);
 /// Ranges of a pass that are logged one by one: a device that loses all must not fill the log.
 const LOGGED_MAX: u32 = 100;
 
@@ -72,9 +84,10 @@ struct Inner {
 }
 
 /// What a repair needs of its surroundings.
-struct Helpers {
-    objects: Objects,
-    view: View,
+pub(crate) struct Helpers {
+    pub(crate) objects: Objects,
+    pub(crate) view: View,
+    pub(crate) marks: Marks,
 }
 
 impl Scrubber {
@@ -112,7 +125,14 @@ impl Scrubber {
 
     /// What an operator sees, one per capacity device.
     pub(crate) fn report(&self, host: &str) -> Vec<ScrubReport> {
-        self.0.books.borrow().report(host, self.0.env.now())
+        self.0.books.borrow().report(host, self.0.env.now(), self.0.wall())
+    }
+
+    /// The part of the pass under way that is done, and within how many seconds everything was
+    /// verified.
+    pub(crate) fn progress(&self) -> (Option<f64>, Option<u64>) {
+        let books = self.0.books.borrow();
+        (books.progress(), books.oldest_unverified(self.0.wall()))
     }
 
     /// What an operator should look at.
@@ -126,8 +146,8 @@ impl Scrubber {
     }
 
     /// Pass after pass, until dropped or the group is closed.
-    pub(crate) async fn run(self, objects: Objects, view: View) {
-        let helpers = Helpers { objects, view };
+    pub(crate) async fn run(self, helpers: Helpers) {
+        self.0.load(&helpers.marks).await;
         loop {
             self.0.wait_until_due().await;
             if self.0.pass(&helpers).await.is_none() {
@@ -138,6 +158,58 @@ impl Scrubber {
 }
 
 impl Inner {
+    /// Seconds since 1970.
+    fn wall(&self) -> u64 {
+        self.env.wall().0 / 1_000_000_000
+    }
+
+    /// Takes up what an earlier run noted, or chooses where passes begin from now on.
+    async fn load(&self, marks: &Marks) {
+        let until = self.env.now() + LOAD_MAX;
+        let mark = loop {
+            match marks.read(self.group.id()).await {
+                Ok(mark) => break mark,
+                Err(error) if self.env.now() >= until => {
+                    warn!(group = %self.group.id(), %error, "scrub begins anew");
+                    break None;
+                }
+                Err(_) => self.env.sleep(LOAD_PAUSE).await,
+            }
+        };
+        let (now, wall) = (self.env.now(), self.wall());
+        let mut books = self.books.borrow_mut();
+        match mark {
+            Some(mark) => books.resume(&mark, now, wall),
+            None => books.course = Course::new(self.random_place()),
+        }
+    }
+
+    fn random_place(&self) -> Place {
+        let components = self.components();
+        if components.is_empty() {
+            return Place::default();
+        }
+        let below = |count: usize| (self.env.random() % count as u64) as usize;
+        let (device, id) = components[below(components.len())];
+        let sectors = self.group.component(id).map_or(0, |info| info.sectors);
+        let chunks = sectors.div_ceil(CHUNK_SECTORS).max(1);
+        let sector = self.env.random() % chunks * CHUNK_SECTORS;
+        Place { device, component: id.0, sector }
+    }
+
+    /// By device and id.
+    fn components(&self) -> Vec<(usize, ComponentId)> {
+        let ids = self.group.components().into_iter();
+        let mut all: Vec<_> = ids.filter_map(|id| Some((self.group.device_of(id)?, id))).collect();
+        all.sort_unstable();
+        all
+    }
+
+    async fn save(&self, marks: &Marks) {
+        let mark = self.books.borrow().mark();
+        marks.write(self.group.id(), &mark).await;
+    }
+
     async fn wait_until_due(&self) {
         loop {
             let changed = self.changed.wait();
@@ -156,38 +228,50 @@ impl Inner {
     /// `None`: the group is closed.
     async fn pass(&self, helpers: &Helpers) -> Option<()> {
         let chunks = self.group.capacity().into_iter().map(|device| device.used_chunks);
-        let devices = chunks.len();
-        self.books.borrow_mut().begin(self.env.now(), chunks);
+        self.books.borrow_mut().begin(self.env.now(), self.wall(), chunks);
         self.logged.set(0);
-        info!(group = %self.group.id(), "a scrub pass begins");
-        for device in 0..devices {
-            let mut components = self.group.components();
-            components.retain(|id| self.group.device_of(*id) == Some(device));
-            for id in components {
-                self.component(helpers, device, id).await?;
-            }
+        info!(group = %self.group.id(), "a scrub pass begins, or goes on");
+        self.save(&helpers.marks).await;
+        let mut saved = self.env.now();
+        loop {
+            let components = self.components();
+            let leg = self.books.borrow_mut().course.next(&components);
+            let Some(leg) = leg else { break };
+            self.leg(helpers, leg, &mut saved).await?;
         }
         let unrepaired = {
             let mut books = self.books.borrow_mut();
-            books.end(self.env.now());
+            books.end(self.env.now(), self.wall());
             books.unrepaired()
         };
+        self.save(&helpers.marks).await;
         info!(group = %self.group.id(), unrepaired, "a scrub pass is over");
         Some(())
     }
 
-    async fn component(&self, helpers: &Helpers, device: usize, id: ComponentId) -> Option<()> {
-        let mut from = Some(0);
+    /// A component from where the pass is to its end. `None`: the group is closed.
+    async fn leg(&self, helpers: &Helpers, leg: Leg, saved: &mut Instant) -> Option<()> {
+        let (device, id) = (leg.device, leg.component);
+        let passed = |next| self.books.borrow_mut().course.passed(&leg, next);
+        let mut from = Some(leg.sector);
         let mut free_at = self.env.now();
         while let Some(at) = from {
-            self.wait_for_turn(free_at).await;
+            if self.env.now().since(*saved) >= SAVE_EVERY {
+                self.save(&helpers.marks).await;
+                *saved = self.env.now();
+            }
+            self.wait_for_turn(free_at, &helpers.marks).await;
             let begun = self.env.now();
             let verified: Verified = match self.group.verify(id, at).await {
                 Ok(verified) => verified,
-                Err(GroupError::UnknownComponent { .. }) => return Some(()), // deleted meanwhile
+                Err(GroupError::UnknownComponent { .. }) => {
+                    passed(None); // deleted meanwhile
+                    return Some(());
+                }
                 Err(GroupError::Closed) => return None,
                 Err(error) => {
                     warn!(component = %id, %error, "scrub leaves the rest of a component out");
+                    passed(None);
                     return Some(());
                 }
             };
@@ -201,13 +285,14 @@ impl Inner {
             for bad in &verified.bad {
                 self.repair(helpers, device, id, *bad).await;
             }
-            from = verified.next;
+            from = leg.next(verified.next);
+            passed(from);
         }
         Some(())
     }
 
     /// Waits until `free_at`, and for as long as something holds the pass up.
-    async fn wait_for_turn(&self, free_at: Instant) {
+    async fn wait_for_turn(&self, free_at: Instant, marks: &Marks) {
         loop {
             let changed = self.changed.wait();
             let status = self.group.status();
@@ -220,6 +305,7 @@ impl Inner {
             self.books.borrow_mut().hold(hold);
             let now = self.env.now();
             if is_paused {
+                self.save(marks).await;
                 changed.await;
             } else if hold.is_some() {
                 let _ = select(changed, self.env.sleep(HOLD)).await;

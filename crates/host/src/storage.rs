@@ -9,7 +9,7 @@ use crate::alive::Room;
 use crate::config::{CAPACITY_DEVICES_MAX, HostConfig};
 use crate::membership;
 use crate::outs::Care;
-use crate::scrub::{ScrubOptions, Scrubber};
+use crate::scrub::{Helpers, Marks, ScrubOptions, Scrubber};
 use crate::view::View;
 use base::{CHUNK_SIZE, ComponentId, GroupId, Map};
 use directory::{Directory, GROUPS_MAX, GroupRecord, HostRecord};
@@ -66,6 +66,7 @@ pub(crate) struct StorageOptions {
     /// What all groups of the cluster are.
     pub(crate) kind: GroupKind,
     pub(crate) scrub: ScrubOptions,
+    pub(crate) marks: Marks,
     /// Most bytes per second of scrub.
     pub(crate) scrub_rate: u64,
     pub(crate) scrub_period: Duration,
@@ -428,7 +429,9 @@ impl Inner {
     fn serve(&self, group: DiskGroup) -> Serving {
         let StorageOptions { scrub, scrub_rate, scrub_period, .. } = self.options;
         let scrubber = Scrubber::new(&self.env, &group, scrub_rate, scrub_period, scrub);
-        let run = scrubber.clone().run(self.objects.clone(), self.view.clone());
+        let marks = self.options.marks.clone();
+        let helpers = Helpers { objects: self.objects.clone(), view: self.view.clone(), marks };
+        let run = scrubber.clone().run(helpers);
         let scrub = Rc::new(self.env.spawn("scrub", run));
         Serving { group, scrubber, _scrub: scrub }
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a scrubber knows: its orders, how far its pass is, what it found. No clock, no I/O.
 
+use super::course::Course;
+use super::mark::Mark;
 use crate::report::ScrubReport;
 use base::{CHUNK_SECTORS, Instant};
 use diskgroup::{BadCause, Verified};
@@ -61,11 +63,18 @@ pub(crate) struct Books {
     is_paused: bool,
     /// An operator wants a pass now.
     is_wanted: bool,
+    /// When the pass under way began; later where it was taken up from an earlier run.
     began: Option<Instant>,
+    /// The same in seconds since 1970, and as the first run that was at it says.
+    began_wall: Option<u64>,
+    /// Where the pass is, or where the next one begins.
+    pub(super) course: Course,
+    /// A pass of an earlier run is to go on.
+    is_resumed: bool,
     /// When the next pass begins by itself.
     next_at: Instant,
-    /// When the last whole pass began and ended.
-    last: Option<(Instant, Instant)>,
+    /// When the last whole pass began and ended, seconds since 1970.
+    last: Option<(u64, u64)>,
     /// Why the pass under way does not go on.
     hold: Option<&'static str>,
     devices: Vec<Device>,
@@ -88,6 +97,9 @@ impl Books {
             is_paused: false,
             is_wanted: false,
             began: None,
+            began_wall: None,
+            course: Course::default(),
+            is_resumed: false,
             next_at: first_at,
             last: None,
             hold: None,
@@ -121,19 +133,57 @@ impl Books {
         }
     }
 
-    /// A pass begins over so many chunks of each device.
-    pub(crate) fn begin(&mut self, now: Instant, chunks: impl IntoIterator<Item = u64>) {
+    /// Takes up what an earlier run noted. The clock on the wall only says when the next pass
+    /// begins: not before that of a host without a note, not later than a period from now.
+    pub(crate) fn resume(&mut self, mark: &Mark, now: Instant, wall: u64) {
+        self.last = mark.last;
+        if mark.unrepaired > 0 {
+            // What was bad has to be found again, for it is told of from memory.
+            self.course = Course::new(mark.course.from);
+            return;
+        }
+        self.course = mark.course;
+        (self.began_wall, self.is_resumed) = (mark.began, mark.began.is_some());
+        if self.is_resumed {
+            for (device, done) in self.devices.iter_mut().zip(&mark.chunks_done) {
+                device.chunks_done = *done;
+            }
+        } else if let Some((began, _)) = mark.last {
+            let ago = Duration::from_secs(wall.saturating_sub(began));
+            self.next_at = self.next_at.max(now + self.period.saturating_sub(ago));
+        }
+    }
+
+    /// What a later run has to know.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark {
+            began: self.began_wall,
+            last: self.last,
+            chunks_done: self.devices.iter().map(|device| device.chunks_done).collect(),
+            unrepaired: self.unrepaired(),
+            ..Mark::new(self.course)
+        }
+    }
+
+    /// A pass begins, or one of an earlier run goes on, over so many chunks of each device.
+    pub(crate) fn begin(&mut self, now: Instant, wall: u64, chunks: impl IntoIterator<Item = u64>) {
         self.is_wanted = false;
         self.began = Some(now);
+        let is_resumed = std::mem::take(&mut self.is_resumed);
+        if !is_resumed {
+            self.began_wall = Some(wall);
+            self.course = Course::new(self.course.from);
+        }
         for (device, chunks) in self.devices.iter_mut().zip(chunks) {
-            (device.now, device.chunks, device.chunks_done) = (Counts::default(), chunks, 0);
+            (device.now, device.chunks) = (Counts::default(), chunks);
+            device.chunks_done = if is_resumed { device.chunks_done } else { 0 };
         }
     }
 
     /// The pass is over.
-    pub(crate) fn end(&mut self, now: Instant) {
+    pub(crate) fn end(&mut self, now: Instant, wall: u64) {
         let Some(began) = self.began.take() else { return };
-        self.last = Some((began, now));
+        self.last = Some((self.began_wall.take().unwrap_or(wall), wall));
         self.next_at = (began + self.period).max(now);
         self.hold = None;
         for device in &mut self.devices {
@@ -218,8 +268,23 @@ impl Books {
         lines
     }
 
+    /// The part of the pass under way that is done, of all devices.
+    pub(crate) fn progress(&self) -> Option<f64> {
+        self.began?;
+        let (chunks, done) = self.devices.iter().fold((0, 0), |(chunks, done), device| {
+            (chunks + device.chunks, done + device.chunks_done.min(device.chunks))
+        });
+        Some(if chunks == 0 { 1.0 } else { done as f64 / chunks as f64 })
+    }
+
+    /// Everything was verified within so many seconds; `None`: not all was so far. What a pass
+    /// under way has verified meanwhile does not make the rest younger.
+    pub(crate) fn oldest_unverified(&self, wall: u64) -> Option<u64> {
+        self.last.map(|(began, _)| wall.saturating_sub(began))
+    }
+
     /// What an operator sees.
-    pub(crate) fn report(&self, host: &str, now: Instant) -> Vec<ScrubReport> {
+    pub(crate) fn report(&self, host: &str, now: Instant, wall: u64) -> Vec<ScrubReport> {
         let state = match (self.is_paused, self.began, self.hold) {
             (true, ..) => "paused",
             (false, None, _) if self.is_wanted => "starting",
@@ -239,8 +304,9 @@ impl Books {
             repaired_blocks: device.total.repaired,
             unrepaired_blocks: device.unrepaired(),
             read_errors: device.total.read_errors,
-            last_pass_seconds_ago: self.last.map(|(_, ended)| seconds(now.since(ended))),
-            last_pass_seconds: self.last.map(|(began, ended)| seconds(ended.since(began))),
+            last_pass_seconds_ago: self.last.map(|(_, ended)| wall.saturating_sub(ended)),
+            last_pass_seconds: self.last.map(|(began, ended)| ended.saturating_sub(began)),
+            oldest_unverified_seconds: self.oldest_unverified(wall),
             next_pass_seconds: match self.began {
                 Some(_) => None,
                 None => self.due(now).map(|at| seconds(at.since(now))),
@@ -290,37 +356,37 @@ mod tests {
         assert_eq!(books.due(at(1000)), None);
         books.start(Some(5));
         assert_eq!((books.due(at(2)), books.rate), (Some(at(2)), 5));
-        books.begin(at(2), [1, 1]);
+        books.begin(at(2), 2, [1, 1]);
         books.start(None);
-        books.end(at(50));
+        books.end(at(50), 50);
         assert_eq!(books.due(at(60)), Some(at(2) + 7 * DAY), "an order during a pass is that pass");
-        books.begin(at(100), [1, 1]);
-        books.end(at(100) + 8 * DAY);
+        books.begin(at(100), 100, [1, 1]);
+        books.end(at(100) + 8 * DAY, 691_300);
         assert_eq!(books.due(at(100)), Some(at(100) + 8 * DAY), "it took longer than a period");
     }
 
     #[test]
     fn attention_stays_for_one_more_pass_and_names_the_device() {
         let mut books = books();
-        books.begin(at(0), [1, 1]);
+        books.begin(at(0), 0, [1, 1]);
         books.looked_at(1, &found(3));
         books.dealt_with(1, 1, 2);
         assert_eq!(books.unrepaired(), 2);
         assert!(matches!(books.attention().as_slice(), [line] if line.contains("2 block(s)")));
         assert!(books.attention()[0].contains(" on b:"));
-        books.end(at(1));
-        books.begin(at(2), [1, 1]);
+        books.end(at(1), 1);
+        books.begin(at(2), 2, [1, 1]);
         assert_eq!(books.unrepaired(), 2, "not looked at again yet");
         books.looked_at(1, &found(2));
         books.dealt_with(1, 2, 0);
-        books.end(at(3));
+        books.end(at(3), 3);
         assert_eq!(books.unrepaired(), 0);
         let [line] = &books.attention()[..] else { panic!("{:?}", books.attention()) };
         assert!(line.contains("found 2 bad block(s) of 4 KiB on b "), "{line}");
-        books.begin(at(4), [1, 1]);
-        books.end(at(5));
+        books.begin(at(4), 4, [1, 1]);
+        books.end(at(5), 5);
         assert_eq!(books.attention(), Vec::<String>::new());
-        let report = books.report("host1", at(65));
+        let report = books.report("host1", at(65), 65);
         assert_eq!((report[1].bad_blocks, report[1].repaired_blocks), (5, 3), "totals stay");
         assert_eq!(report[1].last_pass_seconds_ago, Some(60));
     }
@@ -337,7 +403,7 @@ mod tests {
     #[test]
     fn progress_is_by_chunks_and_ends_at_one() {
         let mut books = books();
-        books.begin(at(0), [4, 0]);
+        books.begin(at(0), 0, [4, 0]);
         let chunk = |last: bool| Verified {
             range: Some(SectorRange::new(CHUNK_SECTORS - 256, 256)),
             blocks: 32,
@@ -348,11 +414,54 @@ mod tests {
         for step in [half, chunk(false), chunk(false)] {
             books.looked_at(0, &step);
         }
-        let progress = |books: &Books| books.report("h", at(1))[0].progress;
+        let progress = |books: &Books| books.report("h", at(1), 1)[0].progress;
         assert_eq!(progress(&books), Some(0.5));
         (0..9).for_each(|_| books.looked_at(0, &chunk(true)));
         assert_eq!(progress(&books), Some(1.0), "more chunks than at the beginning");
-        books.end(at(2));
+        books.end(at(2), 2);
         assert_eq!(progress(&books), None);
+    }
+
+    #[test]
+    fn a_later_run_goes_on_where_an_earlier_one_was() {
+        let mut first = books();
+        first.course =
+            Course::new(crate::scrub::course::Place { device: 1, component: 7, sector: 2048 });
+        first.begin(at(0), 1000, [4, 4]);
+        first.looked_at(1, &found(3));
+        first.dealt_with(1, 3, 0);
+        let mut second = books();
+        second.resume(&first.mark(), at(0), 5000);
+        assert_eq!(second.due(at(0)), Some(at(600)), "as soon as a first pass");
+        second.begin(at(600), 5600, [4, 4]);
+        assert_eq!((second.course, second.progress()), (first.course, Some(0.125)));
+        assert_eq!(second.oldest_unverified(5600), None);
+        second.end(at(700), 5700);
+        assert_eq!(
+            second.oldest_unverified(6000),
+            Some(5000),
+            "from the beginning in the first run"
+        );
+
+        let mut third = books();
+        third.resume(&second.mark(), at(0), 1000 + 86_400);
+        assert_eq!(third.due(at(0)), Some(at(6 * 86_400)), "a period after the last one began");
+        third.resume(&second.mark(), at(0), 0);
+        assert_eq!(third.due(at(0)), Some(at(0) + 7 * DAY), "a clock that went back");
+    }
+
+    #[test]
+    fn what_was_lost_is_looked_for_again_after_a_restart() {
+        let mut first = books();
+        first.course =
+            Course::new(crate::scrub::course::Place { device: 1, component: 7, sector: 0 });
+        first.begin(at(0), 1000, [4, 4]);
+        first.looked_at(1, &found(3));
+        first.dealt_with(1, 2, 1);
+        first.end(at(1), 1001);
+        let mut second = books();
+        second.resume(&first.mark(), at(0), 1002);
+        assert_eq!(second.due(at(0)), Some(at(600)));
+        assert_eq!(second.oldest_unverified(1002), Some(2));
     }
 }

@@ -67,7 +67,31 @@ async fn serve_directory(env: Env) {
 
 struct Machine {
     key: HostKey,
+    number: u8,
     node: Rc<RefCell<Option<Rc<Node>>>>,
+}
+
+impl Machine {
+    fn boot(&self, world: &World, options: ScrubOptions, is_new: bool) {
+        let (place, number) = (Rc::clone(&self.node), self.number);
+        world.boot(self.key, move |env| {
+            Box::pin(async move {
+                let capacity = vec!["capacity".to_owned()];
+                let spec = GroupSpec { cache: "cache".to_owned(), capacity };
+                let sizes = Some(CreateSizes { cache: 4 << 20, capacity: 80 << 20 });
+                let id = GroupId(u64::from(number));
+                if is_new {
+                    DiskGroup::format_with(&env, &spec, sizes, true, id, 64 << 10)
+                        .await
+                        .expect("new devices");
+                }
+                let options = NodeOptions { scrub: options, ..NodeOptions::default() };
+                let node = Node::start(&env, &config(number), options).await;
+                *place.borrow_mut() = Some(Rc::new(node.expect("it starts")));
+                std::future::pending::<()>().await;
+            })
+        });
+    }
 }
 
 struct Cluster {
@@ -87,24 +111,9 @@ impl Cluster {
         world.run_for(Duration::from_millis(50));
         let machines = (1..=3).map(|number| {
             let key = world.add_host(&format!("host{number}"), ip(number));
-            let node: Rc<RefCell<Option<Rc<Node>>>> = Rc::default();
-            let place = Rc::clone(&node);
-            world.boot(key, move |env| {
-                Box::pin(async move {
-                    let capacity = vec!["capacity".to_owned()];
-                    let spec = GroupSpec { cache: "cache".to_owned(), capacity };
-                    let sizes = Some(CreateSizes { cache: 4 << 20, capacity: 80 << 20 });
-                    let id = GroupId(u64::from(number));
-                    DiskGroup::format_with(&env, &spec, sizes, true, id, 64 << 10)
-                        .await
-                        .expect("new devices");
-                    let options = NodeOptions { scrub: options, ..NodeOptions::default() };
-                    let node = Node::start(&env, &config(number), options).await;
-                    *place.borrow_mut() = Some(Rc::new(node.expect("it starts")));
-                    std::future::pending::<()>().await;
-                })
-            });
-            Machine { key, node }
+            let machine = Machine { key, number, node: Rc::default() };
+            machine.boot(&world, options, true);
+            machine
         });
         let machines: Vec<Machine> = machines.collect();
         let object = ObjectId(0);
@@ -336,4 +345,40 @@ fn passes_come_by_themselves_and_stop_by_order() {
     assert_eq!(cluster.report(at).verified_blocks, BLOCKS + 32, "paused within a pass");
     assert_eq!(cluster.report(at).progress, Some(0.0));
     assert_eq!(counts(&cluster.scrub(at)), (1, 1, 0, 0));
+}
+
+#[test]
+fn a_pass_goes_on_after_a_restart_and_reaches_the_end() {
+    let first_after = Duration::from_secs(60);
+    let options = ScrubOptions { first_after, period: Some(HOUR * 1000) };
+    let cluster = Cluster::new(5, options);
+    let at = cluster.copies[1];
+    assert_eq!(cluster.report(at).oldest_unverified_seconds, None);
+    cluster.world.run_for(Duration::from_secs(100));
+    let before = cluster.report(at);
+    assert!(before.last_pass_seconds_ago.is_some(), "{before:?}");
+    cluster.world.run_for(HOUR);
+    let slow = Command::ScrubStart { bytes_per_second: Some(64 << 10) };
+    let _: Vec<ScrubReport> = cluster.ask(at, slow);
+    cluster.world.run_for(Duration::from_secs(1));
+    assert_eq!(cluster.report(at).verified_blocks, BLOCKS + 32, "one of two steps");
+    let _: Vec<ScrubReport> = cluster.ask(at, Command::ScrubPause);
+    cluster.world.run_for(Duration::from_secs(1));
+
+    let machine = &cluster.machines[at];
+    cluster.world.kill(machine.key);
+    drop(machine.node.borrow_mut().take());
+    machine.boot(&cluster.world, options, false);
+    assert!(cluster.world.run_until(HOUR, || machine.node.borrow().is_some()), "it starts");
+    // What a crash brings back into the log is not looked at on capacity.
+    cluster.to_capacity();
+    let idle = cluster.report(at);
+    let age = idle.oldest_unverified_seconds.expect("known from the directory");
+    assert!(age >= 3600, "since the beginning of the pass that reached its end: {age}");
+    cluster.world.run_for(Duration::from_secs(120));
+    let after = cluster.report(at);
+    assert_eq!(after.state, "idle");
+    assert_eq!(after.verified_blocks, BLOCKS - 32, "only what was left");
+    let age = after.oldest_unverified_seconds.expect("two whole passes");
+    assert!((120..300).contains(&age), "since the beginning in the first run: {age}");
 }
