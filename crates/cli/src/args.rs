@@ -179,7 +179,7 @@ pub enum VolumeCommand {
     Create {
         /// Its name: a-z, 0-9, '.' and '-', at most 63
         name: String,
-        /// Its size, for example 20GiB or 20G (1G is 1024^3 bytes, 1GB is 1000^3); space is taken as
+        /// Its size, for example 20GiB or 20G (1G is 1024^3 bytes, 1GB 1000^3); space is taken as
         /// it is written
         #[arg(long, value_parser = parse_size, value_name = "SIZE")]
         size: u64,

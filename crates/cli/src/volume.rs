@@ -14,7 +14,7 @@ use placement::VolumeSpec;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Components that are shown one by one: with what stands around them they fit a screen of 24 lines.
+/// Components that are shown one by one: with what stands around them they fit 24 lines.
 const COMPONENTS_SHOWN: usize = 8;
 /// Longest wait for a new volume: the largest has 249 objects, each with a durable write or two on
 /// each of its hosts.

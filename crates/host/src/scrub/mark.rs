@@ -74,7 +74,8 @@ mod tests {
     use super::*;
 
     const STORED: &str = concat!(
-        r#"{"format":1,"course":{"from":{"device":1,"component":"ffffffffffffffff","sector":2048},"#,
+        r#"{"format":1,"#,
+        r#""course":{"from":{"device":1,"component":"ffffffffffffffff","sector":2048},"#,
         r#""at":{"device":1,"component":"ffffffffffffffff","sector":2048},"has_wrapped":false},"#,
         r#""began":1795368000,"last":[1795000000,1795100000],"chunks_done":[0,7],"unrepaired":2}"#,
     );
