@@ -31,8 +31,8 @@ const STUCK_SECONDS: std::ops::RangeInclusive<u64> = 5..=600;
 /// Bytes of client writes that a host's owners may have under way: below, one write of 1 MiB had no
 /// room; above, a host that stalls would keep more than a virtual machine's memory.
 const WRITE_MEMORY: std::ops::RangeInclusive<u64> = 1 << 20..=16 << 30;
-/// What may wait for one link is at least this many times as much: a half of it is for writes, of the
-/// host's own owners and on their way to others.
+/// What may wait for one link is at least this many times as much: a half of it is for writes, of
+/// the host's own owners and on their way to others.
 const LINK_TIMES: u64 = 4;
 /// Bytes that may wait for one link, at most.
 const LINK_MEMORY_MAX: u64 = 64 << 30;
@@ -211,11 +211,11 @@ pub struct Tuning {
     pub space_full_percent: u8,
     /// Seconds that a device may leave an I/O unanswered before its disk group stops.
     pub device_stuck_seconds: u64,
-    /// Bytes of client writes that this host's owners have under way at a time, and as many again on
-    /// their way to owners on other hosts; further ones wait. One object may have a quarter of it.
+    /// Bytes of client writes that this host's owners have under way at a time, and as many again
+    /// on their way to owners on other hosts; further ones wait. One object may have a quarter.
     pub write_memory_bytes: u64,
-    /// Bytes of requests that may wait for one link to another host: an eighth for control, an eighth
-    /// for reads, a quarter for resync, a half for writes.
+    /// Bytes of requests that may wait for one link to another host: an eighth for control, an
+    /// eighth for reads, a quarter for resync, a half for writes.
     pub link_memory_bytes: u64,
     /// For tests and benchmarks: device files, as `groups` names them, that behave as magnetic
     /// disks of 7200 rpm would (150 MB/s, 8 ms to a random place) while the host runs. Block

@@ -33,9 +33,9 @@ pub struct ObjectOptions {
     /// they complete without it and make their ranges dirty again (rule 32). Twice as long at each
     /// further attempt to end the resync, up to `stall`.
     pub join_wait: Duration,
-    /// With so many bytes left to copy or fewer, new writes go to a component that is being resynced
-    /// too; before, they make their ranges dirty and nobody waits for it. As many bytes of them may
-    /// be without its answer meanwhile; further ones wait.
+    /// With so many bytes left to copy or fewer, new writes go to a component that is being
+    /// resynced too; before, they make their ranges dirty and nobody waits for it. As many bytes of
+    /// them may be without its answer meanwhile; further ones wait.
     pub join_bytes: u64,
     /// Bytes of client writes that the owners on this host have under way; further ones wait. As
     /// many again may be on their way to owners elsewhere. One object may have a quarter of it.

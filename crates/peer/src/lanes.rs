@@ -34,7 +34,7 @@ const CLASSES: usize = 4;
 const SHARES: [u64; CLASSES] = [16 << 20, 8 << 20, 8 << 20, 4 << 20];
 
 /// Parts of 8 of the bytes that may wait for one link, by class; beyond, a call fails as
-/// [`crate::PeerError::Overloaded`]. Writes are bounded by those who submit them and never get there.
+/// [`crate::PeerError::Overloaded`]. Writes are bounded by who submits them and never get there.
 const EIGHTHS: [u64; CLASSES] = [1, 4, 1, 2];
 
 /// What a request takes beside its payload.

@@ -11,11 +11,11 @@
 //! next one. Each class of requests has a share of its link (see `lanes.rs`); what is beyond the
 //! share waits, bounded in bytes.
 //!
-//! Guarantees: requests of one class, or of one [`Sequence`], are handled in their order, each at most once,
-//! none of a broken link behind one of the next link; every call ends, with the answer or with an
-//! error when its link ends; a host that is silent for 2 s is taken for gone; links to an earlier
-//! run of a host end when a later one shows itself. Non-guarantees: whether a request without an
-//! answer was handled; the order of answers; secrecy and authenticity.
+//! Guarantees: requests of one class, or of one [`Sequence`], are handled in their order, each at
+//! most once, none of a broken link behind one of the next link; every call ends, with the answer
+//! or with an error when its link ends; a host that is silent for 2 s is taken for gone; links to
+//! an earlier run of a host end when a later one shows itself. Non-guarantees: whether a request
+//! without an answer was handled; the order of answers; secrecy and authenticity.
 #![forbid(unsafe_code)]
 
 mod calls;

@@ -170,9 +170,9 @@ async fn read(
     Err(Aborted::Failed)
 }
 
-/// While the target answers, writes that go to it wait for it, so that the resync converges. One that
-/// gives no answer for its patience gets none of them any more: they complete without it, and their
-/// ranges become dirty again (rule 32).
+/// While the target answers, writes that go to it wait for it, so that the resync converges. One
+/// that gives no answer for its patience gets none of them any more: they complete without it, and
+/// their ranges become dirty again (rule 32).
 async fn watch_lag(owner: &Rc<Owner>, component: ComponentId) {
     let mut patience = owner.options().join_wait;
     loop {

@@ -20,7 +20,7 @@ const DEPTH: usize = 16;
 const MIB: u64 = 1 << 20;
 /// The devices' latency and time per byte are this many times those of fast flash.
 const SLOW: u64 = 8;
-/// Client writes under way, the window of the joiner and its copies, and what is on its way between.
+/// Client writes under way for two copies, the window of the joiner and its copies.
 const KEPT_MAX: u64 = 2 * (DEPTH as u64) * MIB + 8 * MIB;
 
 /// What a load did.
