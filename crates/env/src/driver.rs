@@ -162,6 +162,9 @@ pub enum IoError {
     /// the device did not answer, and nobody waits for it any more; it may still happen
     #[error("no answer from the device")]
     NoAnswer,
+    /// too many calls wait for devices that do not answer
+    #[error("too many calls wait for devices")]
+    Overloaded,
     /// the address is in use or cannot be bound
     #[error("address not available")]
     AddressInUse,

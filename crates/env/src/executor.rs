@@ -349,7 +349,14 @@ impl Env {
 
     /// Submits `op` now; the future brings its completion.
     pub(crate) fn submit(&self, op: Op) -> OpFuture {
-        let cancel_on_drop = matches!(op, Op::Accept { .. } | Op::Recv { .. } | Op::Dial { .. });
+        let cancel_on_drop = matches!(
+            op,
+            Op::Accept { .. }
+                | Op::Recv { .. }
+                | Op::Dial { .. }
+                | Op::OpenDisk(_)
+                | Op::LookAtDisk { .. }
+        );
         let token = self.reserve_op(OpState::Waiting(None));
         self.0.driver.borrow_mut().submit(token, op);
         OpFuture { env: self.clone(), token, cancel_on_drop, finished: false }

@@ -12,8 +12,13 @@ use std::fmt;
 use std::future::Future;
 use std::rc::Rc;
 
+/// Most bytes that one discard gives back at once: an SSD takes some 10 ms for it, and a file is
+/// locked for as long as the hole is made.
+pub const DISCARD_MAX: u64 = 64 << 20;
+
 impl Env {
-    /// Opens (or creates) a device with an exclusive lock.
+    /// Opens (or creates) a device with an exclusive lock. No time-out of its own; a future that is
+    /// dropped opens nothing, or what it opened is closed again.
     ///
     /// # Errors
     /// [`IoError::NotFound`], [`IoError::Busy`] (another process has it), [`IoError::NoSpace`], ...
@@ -160,7 +165,8 @@ impl Disk {
         async move { op.ok_or(IoError::NoAnswer)?.await.0.map(drop) }
     }
 
-    /// Gives a range back to the device. Its content afterwards is unspecified.
+    /// Gives a range back to the device, piece by piece. Its content afterwards is unspecified, also
+    /// where the future is dropped halfway.
     ///
     /// # Errors
     /// The device's error.
@@ -170,9 +176,25 @@ impl Disk {
         bytes: u64,
     ) -> impl Future<Output = Result<(), IoError>> + use<> {
         self.check(offset, bytes);
-        let op = Op::Discard { disk: self.0.id, offset, bytes };
-        let op = self.submit(IoClass::Discard, op);
-        async move { op.ok_or(IoError::NoAnswer)?.await.0.map(drop) }
+        let first = bytes.min(DISCARD_MAX);
+        let mut op = self.discard_piece(offset, first);
+        let (disk, end) = (self.clone(), offset + bytes);
+        async move {
+            let mut at = offset + first;
+            loop {
+                op.ok_or(IoError::NoAnswer)?.await.0?;
+                if at == end {
+                    return Ok(());
+                }
+                let piece = DISCARD_MAX.min(end - at);
+                op = disk.discard_piece(at, piece);
+                at += piece;
+            }
+        }
+    }
+
+    fn discard_piece(&self, offset: u64, bytes: u64) -> Option<OpFuture> {
+        self.submit(IoClass::Discard, Op::Discard { disk: self.0.id, offset, bytes })
     }
 
     /// Whether the device is still what `path` leads to, and as large as when it was opened. One

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Opening devices and files, and what io_uring has no operation for.
+//! Opening devices and files, and what io_uring has no operation for: calls that may hang, made by
+//! helper threads alone.
 
 use crate::errors::disk_error;
-use crate::files::Kind;
+use crate::files::{Kind, Shared};
 use env::{DiskInfo, IoError, OpenDisk};
 use rustix::fs::{
     CWD, FallocateFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, fallocate, flock, fstat,
@@ -15,8 +16,21 @@ use std::path::Path;
 const FLAGS: OFlags = OFlags::RDWR.union(OFlags::DIRECT).union(OFlags::CLOEXEC);
 const BLKDISCARD: rustix::ioctl::Opcode = 0x1277;
 
-/// Opens as [`env::Op::OpenDisk`] says.
-pub(crate) fn open(options: &OpenDisk) -> Result<(OwnedFd, Kind, DiskInfo), IoError> {
+/// A device that was opened.
+pub(crate) struct Opened {
+    pub(crate) fd: OwnedFd,
+    pub(crate) kind: Kind,
+    pub(crate) info: DiskInfo,
+    pub(crate) path: String,
+}
+
+/// Opens as [`env::Op::OpenDisk`] says. It may take as long as the device likes.
+pub(crate) fn open(options: OpenDisk) -> Result<Opened, IoError> {
+    let (fd, kind, info) = open_at(&options)?;
+    Ok(Opened { fd, kind, info, path: options.path })
+}
+
+fn open_at(options: &OpenDisk) -> Result<(OwnedFd, Kind, DiskInfo), IoError> {
     let path = options.path.as_str();
     // Looked at first: opening some other special file could already do something.
     let kind = match stat(path) {
@@ -48,7 +62,7 @@ pub(crate) fn open(options: &OpenDisk) -> Result<(OwnedFd, Kind, DiskInfo), IoEr
 }
 
 /// The size now of an open device, if it is still what stands at `path`.
-pub(crate) fn look(fd: &OwnedFd, path: &str) -> Result<u64, IoError> {
+pub(crate) fn look(fd: &Shared, path: &str) -> Result<u64, IoError> {
     let (mine, there) = (fstat(fd).map_err(disk_error)?, stat(path).map_err(disk_error)?);
     let is_same = match kind_of(FileType::from_raw_mode(mine.st_mode))? {
         Kind::BlockDevice => {
@@ -104,8 +118,8 @@ fn sync_parent(path: &str) -> Result<(), Errno> {
     fsync(openat(CWD, parent, flags, Mode::empty())?)
 }
 
-/// TRIM on a block device. Synchronous: the shard stands still meanwhile (some 100 us per MiB).
-pub(crate) fn discard_device(fd: &OwnedFd, offset: u64, bytes: u64) -> Result<(), IoError> {
+/// TRIM on a block device (some 100 us per MiB).
+pub(crate) fn discard_device(fd: &Shared, offset: u64, bytes: u64) -> Result<(), IoError> {
     // SAFETY: BLKDISCARD takes a pointer to two u64, start and length in bytes, and only reads it;
     // the setter holds exactly that for the duration of the call. The descriptor is a block device.
     let result = unsafe {

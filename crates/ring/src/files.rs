@@ -7,7 +7,8 @@
 use env::IoError;
 use rustix::fs::{FlockOperation, Stat, flock, stat, unlink};
 use rustix::net::{Shutdown, shutdown};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::Arc;
 
 /// Open at once: what 16 bits of an identity can name. More fails with EMFILE, as the kernel does.
 const OPEN_MAX: usize = 1 << 16;
@@ -48,21 +49,41 @@ fn inode_of(stat: &Stat) -> (u64, u64) {
     (stat.st_dev, stat.st_ino)
 }
 
-struct File {
+/// A descriptor that calls in other threads share: it is closed when the last one lets go of it.
+pub(crate) struct Shared {
     fd: OwnedFd,
-    kind: Kind,
-    in_flight: u32,
-    is_closing: bool,
+    is_locked: bool,
+}
+
+impl AsFd for Shared {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
 }
 
 /// Releases what the kernel would release only some time after the close: a finished operation's
 /// worker may hold the file a moment longer, and the lock with it.
-impl Drop for File {
+impl Drop for Shared {
     fn drop(&mut self) {
-        if matches!(self.kind, Kind::RegularFile) {
+        if self.is_locked {
             let _ = flock(&self.fd, FlockOperation::Unlock);
         }
     }
+}
+
+struct File {
+    fd: Arc<Shared>,
+    kind: Kind,
+    /// Where it was opened; of devices.
+    path: Option<Arc<str>>,
+    in_flight: u32,
+    is_closing: bool,
+}
+
+/// A device whose descriptor is to be closed, which may take its time.
+pub(crate) struct Retired {
+    pub(crate) path: Arc<str>,
+    pub(crate) fd: Arc<Shared>,
 }
 
 #[derive(Default)]
@@ -77,6 +98,7 @@ struct Place {
 pub(crate) struct Files {
     places: Vec<Place>,
     free: Vec<u16>,
+    retired: Vec<Retired>,
 }
 
 fn place_of(id: u32) -> usize {
@@ -84,9 +106,30 @@ fn place_of(id: u32) -> usize {
 }
 
 impl Files {
-    /// Takes a descriptor in and names it.
+    /// Takes a socket in and names it.
     pub(crate) fn insert(&mut self, fd: OwnedFd, kind: Kind) -> Result<u32, IoError> {
-        let file = File { fd, kind, in_flight: 0, is_closing: false };
+        self.insert_at(fd, kind, None)
+    }
+
+    /// Takes a device in and names it.
+    pub(crate) fn insert_disk(
+        &mut self,
+        fd: OwnedFd,
+        kind: Kind,
+        path: &str,
+    ) -> Result<u32, IoError> {
+        self.insert_at(fd, kind, Some(Arc::from(path)))
+    }
+
+    fn insert_at(
+        &mut self,
+        fd: OwnedFd,
+        kind: Kind,
+        path: Option<Arc<str>>,
+    ) -> Result<u32, IoError> {
+        let is_locked = matches!(kind, Kind::RegularFile);
+        let fd = Arc::new(Shared { fd, is_locked });
+        let file = File { fd, kind, path, in_flight: 0, is_closing: false };
         let index = match self.free.pop() {
             Some(index) => index,
             None if self.places.len() < OPEN_MAX => {
@@ -114,7 +157,7 @@ impl Files {
         match self.get(id) {
             Some(file) if !file.is_closing => {
                 file.in_flight += 1;
-                Ok(file.fd.as_raw_fd())
+                Ok(file.fd.fd.as_raw_fd())
             }
             _ => Err(IoError::Closed),
         }
@@ -131,17 +174,23 @@ impl Files {
         is_closing
     }
 
-    /// The block device's descriptor, where it is one.
-    pub(crate) fn block_device(&mut self, id: u32) -> Option<&OwnedFd> {
-        let file = self.get(id)?;
-        (matches!(file.kind, Kind::BlockDevice) && !file.is_closing).then_some(&file.fd)
+    /// The device's descriptor and path, to be used by a call in another thread.
+    pub(crate) fn share(&mut self, id: u32) -> Result<(Arc<Shared>, Arc<str>), IoError> {
+        let file = self.get(id).filter(|file| !file.is_closing).ok_or(IoError::Closed)?;
+        match &file.path {
+            Some(path) => Ok((Arc::clone(&file.fd), Arc::clone(path))),
+            None => Err(IoError::Closed),
+        }
     }
 
-    /// The device's descriptor.
-    pub(crate) fn disk(&mut self, id: u32) -> Option<&OwnedFd> {
-        let file = self.get(id)?;
-        let is_disk = matches!(file.kind, Kind::RegularFile | Kind::BlockDevice);
-        (is_disk && !file.is_closing).then_some(&file.fd)
+    /// Whether it is a block device.
+    pub(crate) fn is_block_device(&mut self, id: u32) -> bool {
+        self.get(id).is_some_and(|file| matches!(file.kind, Kind::BlockDevice))
+    }
+
+    /// A device that nothing names any more, to be closed.
+    pub(crate) fn next_retired(&mut self) -> Option<Retired> {
+        self.retired.pop()
     }
 
     /// Refuses new operations, makes a socket's pending ones fail, closes when none is left.
@@ -154,9 +203,9 @@ impl Files {
         match &file.kind {
             Kind::RegularFile | Kind::BlockDevice => {}
             // It fails where the peer is gone already: nothing is left to be made fail.
-            Kind::Link => _ = shutdown(&file.fd, Shutdown::Both),
+            Kind::Link => _ = shutdown(&file.fd.fd, Shutdown::Both),
             Kind::Listener(socket_file) => {
-                _ = shutdown(&file.fd, Shutdown::Both);
+                _ = shutdown(&file.fd.fd, Shutdown::Both);
                 if let Some(socket_file) = socket_file {
                     socket_file.remove();
                 }
@@ -178,7 +227,9 @@ impl Files {
     fn remove(&mut self, id: u32) {
         let index = place_of(id);
         let place = &mut self.places[index];
-        place.file = None;
+        if let Some(File { path: Some(path), fd, .. }) = place.file.take() {
+            self.retired.push(Retired { path, fd });
+        }
         if let Some(next) = place.generation.checked_add(1) {
             place.generation = next;
             self.free.push(index as u16);

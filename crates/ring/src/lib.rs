@@ -4,28 +4,33 @@
 //! Guarantees: no allocation and no system call per read, write, send or receive in steady state;
 //! one `io_uring_enter` per park carries all submissions and waits for completions. Every buffer
 //! belongs to its operation until the kernel has completed it, also when the driver is dropped. A
-//! descriptor is closed only when nothing in flight names it.
+//! descriptor is closed only when nothing in flight names it. What may hang and io_uring has no
+//! operation for (opening, closing and looking at devices, discarding on block devices) is done by
+//! helper threads: a device that hangs keeps its own calls waiting and nobody else.
 //!
-//! Non-guarantees: opening, looking at devices, listening, closing and discarding on block devices
-//! are synchronous system calls. A driver belongs to the thread that made it. Linux 6.1 or later.
+//! Non-guarantees: listening, making and closing sockets are synchronous system calls. A driver
+//! belongs to the thread that made it. Linux 6.1 or later.
 #![deny(unsafe_op_in_unsafe_fn)]
 #![allow(unsafe_code)]
 
 mod disks;
 mod errors;
 mod files;
+mod helpers;
 mod magnetic;
 mod slowed;
 mod sockets;
 mod waker;
 mod work;
 
+use crate::disks::Opened;
 use crate::files::{Files, Kind};
+use crate::helpers::{Answer, Call, Helpers};
 use crate::slowed::Slowed;
 use crate::work::{Flight, Flights, Step, Work};
 use base::{Instant, WallTime};
 use env::{
-    Address, Completion, DiskId, Done, Driver, IoError, LinkId, ListenerId, Op, OpenDisk, Token,
+    Address, Completion, DiskId, Done, Driver, IoError, LinkId, ListenerId, Op, Token,
 };
 use io_uring::{IoUring, opcode, squeue, types};
 use rustix::event::{EventfdFlags, eventfd};
@@ -47,6 +52,12 @@ const SUBMISSIONS_MAX: u32 = 512;
 const COMPLETIONS_MAX: u32 = 4 * SUBMISSIONS_MAX;
 /// The wait between two attempts to end what is in flight when the driver is dropped.
 const DRAIN_WAIT: Duration = Duration::from_millis(100);
+/// The longest wait for helper threads when the driver is dropped: what hangs keeps what it has.
+const HELPERS_WAIT: Duration = Duration::from_secs(5);
+/// Threads of the kernel that carry out what would block (flushes, holes in files): at most so
+/// many, so that a file system that hangs leaves some for the others. Its own limit is four per
+/// CPU, of which one disk group can take all.
+const WORKERS_MAX: u32 = 128;
 /// Names cancel requests, whose own completions mean nothing. No flight has this name or the next
 /// two: their places would be the last of 2^32.
 const IGNORED: u64 = u64::MAX;
@@ -101,6 +112,7 @@ pub struct RingDriver {
     ring: IoUring,
     flights: Flights,
     files: Files,
+    helpers: Helpers,
     slowed: Slowed,
     backlog: VecDeque<Queued>,
     ready: Vec<Completion>,
@@ -130,12 +142,15 @@ impl RingDriver {
             let source = io::Error::from_raw_os_error(libc::ENOSYS);
             return Err(RingError::Setup { source });
         }
+        // Refused, the kernel's own limit stays.
+        let _ = ring.submitter().register_iowq_max_workers(&mut [WORKERS_MAX, 0]);
         let event = eventfd(0, EventfdFlags::CLOEXEC)
             .map_err(|error| RingError::Event { source: error.into() })?;
         Ok(Self {
             ring,
             flights: Flights::default(),
             files: Files::default(),
+            helpers: Helpers::default(),
             slowed: Slowed::default(),
             backlog: VecDeque::new(),
             ready: Vec::new(),
@@ -225,14 +240,64 @@ impl RingDriver {
         }
     }
 
-    fn open_disk(&mut self, options: &OpenDisk) -> Result<Done, IoError> {
-        let (fd, kind, info) = disks::open(options)?;
-        if matches!(kind, Kind::BlockDevice) && self.slowed.has(&options.path) {
+    /// Has a helper thread make a call that somebody waits for.
+    fn call(&mut self, token: Token, path: &str, call: Call) {
+        let waker = self.waker();
+        if !self.helpers.submit(path, token, &waker, call) {
+            self.finish(token, Err(IoError::Overloaded));
+        }
+    }
+
+    /// Has helper threads close the devices that nothing names any more.
+    fn retire(&mut self) {
+        while let Some(retired) = self.files.next_retired() {
+            self.close_aside(&retired.path, retired.fd);
+        }
+    }
+
+    fn close_aside(&mut self, path: &str, fd: impl Send + 'static) {
+        let waker = self.waker();
+        let close = move || {
+            drop(fd);
+            Answer::Unit(Ok(()))
+        };
+        self.helpers.submit_detached(path, &waker, Box::new(close));
+    }
+
+    fn opened(&mut self, opened: Opened) -> Result<Done, IoError> {
+        let Opened { fd, kind, info, path } = opened;
+        if matches!(kind, Kind::BlockDevice) && self.slowed.has(&path) {
+            self.close_aside(&path, fd);
             return Err(IoError::Denied);
         }
-        let id = self.files.insert(fd, kind)?;
-        self.slowed.opened(&options.path, id, info.size);
+        let id = self.files.insert_disk(fd, kind, &path)?;
+        self.slowed.opened(&path, id, info.size);
         Ok(Done::Disk(DiskId(id), info))
+    }
+
+    /// Takes in what helper threads have brought.
+    fn take_answers(&mut self, done: &mut Vec<Completion>) {
+        if self.helpers.is_idle() {
+            return;
+        }
+        let waker = self.waker();
+        while let Some((token, answer)) = self.helpers.next(&waker) {
+            let result = match answer {
+                Answer::Opened(opened) => opened.and_then(|opened| self.opened(opened)),
+                Answer::Size(size) => size.map(Done::Size),
+                Answer::Unit(result) => result.map(|()| Done::Unit),
+            };
+            done.extend(token.map(|token| Completion { token, result, buf: None }));
+        }
+    }
+
+    fn look(&mut self, token: Token, disk: u32, path: String) {
+        match self.files.share(disk) {
+            Ok((fd, lane)) => {
+                self.call(token, &lane, Box::new(move || Answer::Size(disks::look(&fd, &path))));
+            }
+            Err(error) => self.finish(token, Err(error)),
+        }
     }
 
     fn listen(&mut self, address: &Address) -> Result<Done, IoError> {
@@ -253,12 +318,15 @@ impl RingDriver {
 
     fn discard(&mut self, token: Token, disk: u32, offset: u64, bytes: u64) {
         assert!(bytes > 0, "an empty discard");
-        match self.files.block_device(disk) {
-            Some(fd) => {
-                let result = disks::discard_device(fd, offset, bytes);
-                self.finish(token, result.map(|()| Done::Unit));
+        if !self.files.is_block_device(disk) {
+            return self.launch_on_file(token, Work::Discard { disk, offset, bytes });
+        }
+        match self.files.share(disk) {
+            Ok((fd, lane)) => {
+                let call = move || Answer::Unit(disks::discard_device(&fd, offset, bytes));
+                self.call(token, &lane, Box::new(call));
             }
-            None => self.launch_on_file(token, Work::Discard { disk, offset, bytes }),
+            Err(error) => self.finish(token, Err(error)),
         }
     }
 
@@ -302,7 +370,13 @@ impl RingDriver {
         }
         let flight = self.flights.remove(name);
         let is_closed = match flight.work.file() {
-            Some(file) => self.files.leave(file) && flight.work.ends_with_file(),
+            Some(file) => {
+                let is_closing = self.files.leave(file);
+                if is_closing {
+                    self.retire();
+                }
+                is_closing && flight.work.ends_with_file()
+            }
             None => false,
         };
         if let Work::Wake { .. } = flight.work {
@@ -397,6 +471,9 @@ impl RingDriver {
             self.collect(&mut done);
             done.clear();
         }
+        self.retire();
+        let waker = RingWaker(Arc::clone(&self.event));
+        self.helpers.drain(&waker, HELPERS_WAIT);
     }
 }
 
@@ -427,8 +504,9 @@ impl Driver for RingDriver {
     fn submit(&mut self, token: Token, op: Op) {
         match op {
             Op::OpenDisk(options) => {
-                let result = self.open_disk(&options);
-                self.finish(token, result);
+                let lane = options.path.clone();
+                let call = move || Answer::Opened(disks::open(options));
+                self.call(token, &lane, Box::new(call));
             }
             Op::Read { disk, offset, into, at } => {
                 let work = Work::Read { disk: disk.0, offset, into, at, done: 0 };
@@ -454,22 +532,22 @@ impl Driver for RingDriver {
             Op::Recv { link, into, at } => {
                 self.launch_on_file(token, Work::Recv { link: link.0, into, at });
             }
-            Op::LookAtDisk { disk, path } => {
-                let fd = self.files.disk(disk.0).ok_or(IoError::Closed);
-                let size = fd.and_then(|fd| disks::look(fd, &path));
-                self.finish(token, size.map(Done::Size));
-            }
+            Op::LookAtDisk { disk, path } => self.look(token, disk.0, path),
             Op::CloseDisk { disk: DiskId(id) }
             | Op::Close { link: LinkId(id) }
             | Op::CloseListener { listener: ListenerId(id) } => {
                 self.files.close(id);
                 self.slowed.closed(id);
+                self.retire();
                 self.finish(token, Ok(Done::Unit));
             }
         }
     }
 
     fn cancel(&mut self, token: Token) {
+        if self.helpers.cancel(token) {
+            return self.finish(token, Err(IoError::Cancelled));
+        }
         let Some(name) = self.flights.find(token) else { return };
         let flight = self.flights.get(name);
         if !flight.is_cancelled {
@@ -480,6 +558,7 @@ impl Driver for RingDriver {
 
     fn park(&mut self, until: Option<Instant>, done: &mut Vec<Completion>) {
         done.append(&mut self.ready);
+        self.take_answers(done);
         self.fill();
         while !self.backlog.is_empty() {
             self.enter(&Wait::No);
@@ -492,6 +571,7 @@ impl Driver for RingDriver {
             self.enter(&wait);
         }
         self.collect(done);
+        self.take_answers(done);
         self.release(done);
     }
 }

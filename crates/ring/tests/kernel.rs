@@ -9,6 +9,7 @@ use env::{
 use ring::RingDriver;
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -215,5 +216,106 @@ fn a_file_that_was_deleted_replaced_or_cut_off_is_noticed() {
     fs::write(&path, vec![0; 1 << 20]).unwrap();
     assert_eq!(look(), Err(IoError::NotFound), "another file");
     drop(driver);
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+/// A lease on a file: opening it hangs in the kernel until the lease is given back.
+struct Lease(fs::File);
+
+impl Lease {
+    fn take(path: &std::path::Path) -> Self {
+        let file = fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+        let is_taken = Self::set(&file, libc::F_WRLCK);
+        assert!(is_taken, "no lease: {}", std::io::Error::last_os_error());
+        Self(file)
+    }
+
+    fn set(file: &fs::File, kind: i32) -> bool {
+        // SAFETY: two calls with plain numbers on a descriptor that is open; ignoring SIGIO, by
+        // which the kernel asks for the lease back, concerns nobody else in this process.
+        unsafe {
+            libc::signal(libc::SIGIO, libc::SIG_IGN);
+            libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, kind) == 0
+        }
+    }
+
+    fn give_back(self) {
+        assert!(Self::set(&self.0, libc::F_UNLCK));
+    }
+}
+
+/// Parks until `token` completes; what else completed goes to `done` too.
+fn until(driver: &mut RingDriver, token: u64, done: &mut Vec<Completion>) {
+    while !done.iter().any(|end| end.token == Token(token)) {
+        driver.park(None, done);
+    }
+}
+
+#[test]
+fn an_open_that_hangs_in_the_kernel_holds_up_its_own_device_alone() {
+    let folder = folder("hung-open");
+    let (hung, well) = (folder.join("hung"), folder.join("well"));
+    let mut driver = RingDriver::new().unwrap();
+    for path in [&hung, &well] {
+        let Ok(Done::Disk(disk, _)) = open(&mut driver, &text(path), Some(1 << 20)) else {
+            panic!("a new file")
+        };
+        call(&mut driver, Op::CloseDisk { disk }).result.unwrap();
+    }
+    let options = |path: &PathBuf| OpenDisk { path: text(path), create: None };
+    // Only once the driver has really closed it: a lease is for the only one who has it open.
+    let Ok(Done::Disk(disk, _)) = open(&mut driver, &text(&hung), None) else { panic!("a file") };
+    call(&mut driver, Op::CloseDisk { disk }).result.unwrap();
+    assert!(open(&mut driver, &text(&hung.join("behind")), None).is_err());
+    drop(driver);
+
+    let lease = Lease::take(&hung);
+    let mut driver = RingDriver::new().unwrap();
+    let mut done = Vec::new();
+    for token in 1..=3 {
+        driver.submit(Token(token), Op::OpenDisk(options(&hung)));
+    }
+    // Everything else goes on: another device is opened, written, looked at and closed.
+    driver.submit(Token(10), Op::OpenDisk(options(&well)));
+    until(&mut driver, 10, &mut done);
+    let Ok(Done::Disk(disk, _)) = done[0].result else { panic!("the other device opens") };
+    let from: Slice = Pool::default().zeroed(4096).into();
+    driver.submit(Token(11), Op::Write { disk, offset: 0, from, durability: Durability::Durable });
+    driver.submit(Token(12), Op::Discard { disk, offset: 0, bytes: 4096 });
+    driver.submit(Token(13), Op::LookAtDisk { disk, path: text(&well) });
+    driver.submit(Token(14), Op::CloseDisk { disk });
+    (11..=14).for_each(|token| until(&mut driver, token, &mut done));
+    assert!(done.iter().all(|end| end.result.is_ok()), "{done:?}");
+    assert_eq!(done.len(), 5, "what hangs has not completed");
+
+    // What has not begun is called off at once; what has begun brings its device late.
+    driver.cancel(Token(1));
+    driver.cancel(Token(2));
+    until(&mut driver, 2, &mut done);
+    assert_eq!((done.len(), &done[5].result), (6, &Err(IoError::Cancelled)));
+    lease.give_back();
+    until(&mut driver, 3, &mut done);
+    let of = |token| done.iter().find(|end| end.token == Token(token)).map(|end| &end.result);
+    assert!(matches!(of(1), Some(Ok(Done::Disk(..)))), "{:?}", of(1));
+    assert_eq!(of(3), Some(&Err(IoError::Busy)), "in its turn: the first one has it");
+    assert_eq!(done.len(), 8, "each once");
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_driver_ends_while_an_open_hangs_and_nobody_gets_the_device() {
+    let folder = folder("hung-end");
+    let path = folder.join("disk");
+    fs::write(&path, vec![0; 4096]).unwrap();
+    let lease = Lease::take(&path);
+    let mut driver = RingDriver::new().unwrap();
+    driver.submit(Token(1), Op::OpenDisk(OpenDisk { path: text(&path), create: None }));
+    driver.park(Some(Instant(0)), &mut Vec::new());
+    drop(driver);
+    lease.give_back();
+    // The thread closes what it opened for nobody.
+    let mut driver = RingDriver::new().unwrap();
+    while open(&mut driver, &text(&path), None) == Err(IoError::Busy) {}
+    assert!(matches!(open(&mut driver, &text(&path), None), Err(IoError::Busy)), "we have it");
     fs::remove_dir_all(&folder).unwrap();
 }

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Threads for the calls that io_uring cannot make without standing still: opening and closing
+//! devices, looking at them, discarding on block devices.
+//!
+//! Each device (by its path) is a lane: its calls run one after the other, in order. So a device
+//! that hangs keeps one thread, and everybody else has the others. Bounded: [`THREADS_MAX`] threads
+//! and [`WAITING_MAX`] calls that wait; threads are made as they are needed and end with the
+//! driver. A call owns what it works on (its descriptor is shared with it), also where the driver
+//! ends first. Its answer comes exactly once, or none where it was cancelled before it began.
+
+use crate::RingWaker;
+use crate::disks::Opened;
+use base::Map;
+use env::{IoError, Token};
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Threads: each device that hangs takes one; a host has 5 groups of 8 devices at most.
+const THREADS_MAX: usize = 64;
+/// Calls that wait for their turn, closings aside (there are no more of those than devices): 16
+/// for each device of a host that is full of them.
+const WAITING_MAX: usize = 1024;
+/// Of a thread: its calls are system calls and nothing else.
+const STACK: usize = 128 << 10;
+
+/// What a call brought.
+pub(crate) enum Answer {
+    Opened(Result<Opened, IoError>),
+    Size(Result<u64, IoError>),
+    Unit(Result<(), IoError>),
+}
+
+/// The call itself.
+pub(crate) type Call = Box<dyn FnOnce() -> Answer + Send>;
+
+struct Job {
+    name: u64,
+    /// `None`: nobody waits for the answer.
+    token: Option<Token>,
+    call: Call,
+}
+
+/// The calls of one device that wait, while one is under way or waits for a thread.
+type Lane = VecDeque<Job>;
+
+/// A call on its way to a thread, or its answer on its way back.
+struct Begun {
+    name: u64,
+    call: Call,
+}
+
+/// All helper threads of a driver.
+pub(crate) struct Helpers {
+    to_threads: Sender<Begun>,
+    begun: Arc<Mutex<Receiver<Begun>>>,
+    to_driver: Sender<(u64, Answer)>,
+    answers: Receiver<(u64, Answer)>,
+    lanes: Map<String, Lane>,
+    /// Lane and token of each call under way.
+    running: Map<u64, (String, Option<Token>)>,
+    /// Lanes whose next call waits for a thread.
+    ready: VecDeque<String>,
+    threads: usize,
+    waiting: usize,
+    name_next: u64,
+}
+
+impl Default for Helpers {
+    fn default() -> Self {
+        let (to_threads, begun) = channel();
+        let (to_driver, answers) = channel();
+        Self {
+            to_threads,
+            begun: Arc::new(Mutex::new(begun)),
+            to_driver,
+            answers,
+            lanes: Map::new(),
+            running: Map::new(),
+            ready: VecDeque::new(),
+            threads: 0,
+            waiting: 0,
+            name_next: 0,
+        }
+    }
+}
+
+impl Helpers {
+    /// Takes a call that somebody waits for; false: too many wait already.
+    pub(crate) fn submit(
+        &mut self,
+        lane: &str,
+        token: Token,
+        waker: &RingWaker,
+        call: Call,
+    ) -> bool {
+        let has_room = self.waiting < WAITING_MAX;
+        if has_room {
+            self.enqueue(lane, Some(token), waker, call);
+        }
+        has_room
+    }
+
+    /// Takes a call that nobody waits for.
+    pub(crate) fn submit_detached(&mut self, lane: &str, waker: &RingWaker, call: Call) {
+        self.enqueue(lane, None, waker, call);
+    }
+
+    fn enqueue(&mut self, path: &str, token: Option<Token>, waker: &RingWaker, call: Call) {
+        self.name_next += 1;
+        let job = Job { name: self.name_next, token, call };
+        self.waiting += 1;
+        match self.lanes.get_mut(path) {
+            Some(lane) => lane.push_back(job),
+            None => {
+                self.lanes.insert(path.to_owned(), VecDeque::from([job]));
+                self.ready.push_back(path.to_owned());
+            }
+        }
+        self.begin(waker);
+    }
+
+    /// Gives calls to threads, as long as there are some.
+    fn begin(&mut self, waker: &RingWaker) {
+        while !self.ready.is_empty() && self.has_thread(waker) {
+            let Some(path) = self.ready.pop_front() else { return };
+            let next = self.lanes.get_mut(&path).and_then(VecDeque::pop_front);
+            let Some(Job { name, token, call }) = next else {
+                self.lanes.remove(&path); // all was cancelled
+                continue;
+            };
+            self.waiting -= 1;
+            self.running.insert(name, (path, token));
+            // The receiver is ours: it is there.
+            let _ = self.to_threads.send(Begun { name, call });
+        }
+    }
+
+    /// Whether a thread is idle; makes one if there may be more.
+    fn has_thread(&mut self, waker: &RingWaker) -> bool {
+        if self.running.len() < self.threads {
+            return true;
+        }
+        if self.threads == THREADS_MAX {
+            return false;
+        }
+        let (begun, answers) = (Arc::clone(&self.begun), self.to_driver.clone());
+        let waker = waker.clone();
+        let builder = std::thread::Builder::new().name("device calls".to_owned());
+        let made = builder.stack_size(STACK).spawn(move || serve(&begun, &answers, &waker));
+        // Without a thread it waits for one that is made or idle later.
+        self.threads += usize::from(made.is_ok());
+        made.is_ok()
+    }
+
+    /// Takes a call back that has not begun; false where it has, or is not known.
+    pub(crate) fn cancel(&mut self, token: Token) -> bool {
+        for lane in self.lanes.values_mut() {
+            let Some(at) = lane.iter().position(|job| job.token == Some(token)) else { continue };
+            lane.remove(at);
+            self.waiting -= 1;
+            return true;
+        }
+        false
+    }
+
+    /// Whether nothing is under way or waits.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.running.is_empty() && self.waiting == 0
+    }
+
+    /// The next answer, if one is there.
+    pub(crate) fn next(&mut self, waker: &RingWaker) -> Option<(Option<Token>, Answer)> {
+        if self.is_idle() {
+            return None;
+        }
+        self.begin(waker); // a thread that could not be made before
+        let (name, answer) = self.answers.try_recv().ok()?;
+        Some((self.end(name, waker), answer))
+    }
+
+    fn end(&mut self, name: u64, waker: &RingWaker) -> Option<Token> {
+        let Some((path, token)) = self.running.remove(&name) else {
+            unreachable!("a call that ends has begun, and ends once")
+        };
+        match self.lanes.get(&path) {
+            Some(lane) if !lane.is_empty() => self.ready.push_back(path),
+            _ => _ = self.lanes.remove(&path),
+        }
+        self.begin(waker);
+        token
+    }
+
+    /// Forgets what has not begun and somebody waited for, and gives the rest some time to end. A
+    /// call that hangs keeps its thread and what it owns.
+    pub(crate) fn drain(&mut self, waker: &RingWaker, most: Duration) {
+        for lane in self.lanes.values_mut() {
+            let before = lane.len();
+            lane.retain(|job| job.token.is_none());
+            self.waiting -= before - lane.len();
+        }
+        let begun = Instant::now();
+        while !self.is_idle() {
+            self.begin(waker);
+            match self.answers.recv_timeout(most.saturating_sub(begun.elapsed())) {
+                Ok((name, answer)) => {
+                    drop(answer);
+                    self.end(name, waker);
+                }
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+}
+
+/// A thread: call after call until the driver is gone.
+fn serve(begun: &Mutex<Receiver<Begun>>, answers: &Sender<(u64, Answer)>, waker: &RingWaker) {
+    loop {
+        let next = begun.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(Begun { name, call }) = next else { return };
+        let answer = call();
+        if answers.send((name, answer)).is_err() {
+            return;
+        }
+        waker.wake();
+    }
+}
+
+#[cfg(test)]
+mod tests;
