@@ -2,6 +2,7 @@
 //! The world's state and its queue of events. Nothing here ever turns a host: the callers do, after
 //! they gave their borrow back.
 
+use crate::calls::{Call, LateCall};
 use crate::dial::Dial;
 use crate::disk::Disk;
 use crate::diskops::DiskOp;
@@ -36,6 +37,8 @@ pub(crate) enum Kind {
     Dial { slot: u32 },
     /// The answer to a dial reaches the caller.
     Linked { slot: u32 },
+    /// A call that took its time ends.
+    Call { slot: u32, serial: u64 },
     /// A crash or kill that was asked for while its host was turned.
     Down { host: u32, is_crash: bool },
 }
@@ -51,6 +54,7 @@ impl Kind {
             Self::Reset { to } => 6 | to.number() << 8,
             Self::Dial { slot } => 7 | u64::from(slot) << 8,
             Self::Linked { slot } => 8 | u64::from(slot) << 8,
+            Self::Call { slot, .. } => 11 | u64::from(slot) << 8,
             Self::Down { host, is_crash } => (9 + u64::from(is_crash)) | u64::from(host) << 8,
         }
     }
@@ -108,6 +112,9 @@ pub(crate) struct Core {
     pub(crate) disk_names: BTreeMap<(u32, String), u32>,
     pub(crate) disk_ops: Vec<Option<DiskOp>>,
     pub(crate) disk_ops_free: Vec<u32>,
+    /// By host, path and call: nanoseconds that it takes longer.
+    pub(crate) late: BTreeMap<(u32, String, Call), u64>,
+    pub(crate) calls: Vec<Option<LateCall>>,
     pub(crate) links: Vec<LinkPair>,
     pub(crate) links_free: Vec<u32>,
     pub(crate) dials: Vec<Option<Dial>>,
@@ -147,6 +154,8 @@ impl Core {
             disk_names: BTreeMap::new(),
             disk_ops: Vec::new(),
             disk_ops_free: Vec::new(),
+            late: BTreeMap::new(),
+            calls: Vec::new(),
             links: Vec::new(),
             links_free: Vec::new(),
             dials: Vec::new(),
@@ -268,6 +277,7 @@ impl Core {
                 }
             }
             Kind::Disk { slot, serial } => self.disk_event(slot, serial),
+            Kind::Call { slot, serial } => self.call_event(slot, serial),
             Kind::Deliver { to } => self.deliver(to),
             Kind::Reset { to } => self.reset_arrives(to),
             Kind::Dial { slot } => self.dial_arrives(slot),

@@ -326,6 +326,15 @@ impl Disk {
         self.seize();
     }
 
+    /// An operation is over; the last one of a device that was closed frees it.
+    pub(crate) fn leave(&mut self) {
+        self.in_flight -= 1;
+        if self.is_closing && self.in_flight == 0 {
+            self.is_closing = false;
+            self.owner = None;
+        }
+    }
+
     /// Its process is gone: unlock, forget what was under way.
     pub(crate) fn seize(&mut self) {
         self.owner = None;

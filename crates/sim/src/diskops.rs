@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Disk operations from submission to completion.
 
+use crate::calls::Call;
 use crate::core::{Core, Kind};
 use crate::disk::{Body, Disk, Silent, tear};
 use crate::store::{Layer, Piece};
@@ -29,13 +30,7 @@ enum Work {
 }
 
 impl Core {
-    /// Opens; the answer comes a little later.
-    pub(crate) fn open_disk(&mut self, process: u32, token: Token, options: OpenDisk) {
-        let result = self.try_open(process, options);
-        self.answer(process, token, result);
-    }
-
-    fn try_open(&mut self, process: u32, options: OpenDisk) -> Result<Done, IoError> {
+    pub(crate) fn try_open(&mut self, process: u32, options: OpenDisk) -> Result<Done, IoError> {
         let host = self.processes[process as usize].host;
         let known = self.disk_names.get(&(host, options.path.clone())).copied();
         let (index, is_new) = match (known, options.create) {
@@ -71,32 +66,6 @@ impl Core {
         let before = self.disk_names.insert((host, path.to_owned()), index);
         assert!(before.is_none(), "two disks at {path}");
         index
-    }
-
-    pub(crate) fn look_at_disk(&mut self, process: u32, token: Token, disk: DiskId, path: &str) {
-        let opened = self.processes[process as usize].disks.get(disk.0 as usize).copied().flatten();
-        let result = match opened.map(|index| &self.disks[index as usize]) {
-            None => Err(IoError::Closed),
-            Some(disk) => {
-                let there = self.disk_names.get(&(disk.host, path.to_owned())).copied();
-                let is_there = there == opened && !disk.faults.is_unlinked;
-                if is_there { Ok(Done::Size(disk.size)) } else { Err(IoError::NotFound) }
-            }
-        };
-        self.answer(process, token, result);
-    }
-
-    pub(crate) fn close_disk(&mut self, process: u32, token: Token, disk: DiskId) {
-        let slot = self.processes[process as usize].disks.get_mut(disk.0 as usize);
-        if let Some(index) = slot.and_then(Option::take) {
-            let disk = &mut self.disks[index as usize];
-            if disk.in_flight == 0 {
-                disk.owner = None;
-            } else {
-                disk.is_closing = true;
-            }
-        }
-        self.answer(process, token, Ok(Done::Unit));
     }
 
     /// Reads, writes, flushes and discards.
@@ -137,8 +106,12 @@ impl Core {
             other => unreachable!("not a disk operation: {other:?}"),
         };
         let service = latency.draw(bytes, &mut self.rng.disk);
-        let at = disk.occupy(self.now, service, model, &mut self.rng.disk);
+        let mut at = disk.occupy(self.now, service, model, &mut self.rng.disk);
         disk.in_flight += 1;
+        if matches!(work, Work::Discard { .. }) {
+            let (host, path) = (disk.host, disk.path.clone());
+            at = at.saturating_add(self.lateness(host, &path, Call::Discard));
+        }
         let serial = self.serial();
         let slot = self.disk_ops_free.pop().unwrap_or_else(|| {
             self.disk_ops.push(None);
@@ -158,11 +131,7 @@ impl Core {
             return;
         }
         self.disk_ops_free.push(slot);
-        disk.in_flight -= 1;
-        if disk.is_closing && disk.in_flight == 0 {
-            disk.is_closing = false;
-            disk.owner = None;
-        }
+        disk.leave();
         let (process, token) = (op.process, op.token);
         let (result, buf) = self.perform(op);
         self.complete(process, Completion { token, result: result.map(|()| Done::Unit), buf });
@@ -233,6 +202,18 @@ impl Core {
                     disk.commit_cached(Body::Zero { offset, bytes }, false);
                 }
                 (Ok(()), None)
+            }
+        }
+    }
+
+    /// Discards of a device that take long end.
+    pub(crate) fn discards_end_now(&mut self, host: u32, path: &str) {
+        for slot in 0..self.disk_ops.len() {
+            let Some(op) = &self.disk_ops[slot] else { continue };
+            let (serial, disk) = (op.serial, &self.disks[op.disk as usize]);
+            if matches!(op.work, Work::Discard { .. }) && disk.host == host && disk.path == path {
+                let at = self.now + 1 + self.rng.fault.below(50_000);
+                self.push(at, Kind::Disk { slot: slot as u32, serial });
             }
         }
     }

@@ -60,7 +60,7 @@ pub enum DiskFault {
     Slow(u64),
     /// Whether no operation ends.
     Freeze(bool),
-    /// All is well again.
+    /// All is well again; calls that hang end.
     Clear,
 }
 
@@ -264,8 +264,10 @@ impl World {
             DiskFault::Clear => {
                 disk.faults = Faults::default();
                 disk.bad.clear();
+                core.clear_calls(host.0, path);
             }
         }
+        let disk = &mut core.disks[index];
         if !disk.faults.is_frozen {
             let held = std::mem::take(&mut disk.held);
             for (slot, serial) in held {

@@ -8,6 +8,7 @@
 //! promise either. Computing takes no virtual time.
 #![forbid(unsafe_code)]
 
+mod calls;
 mod core;
 mod dial;
 mod disk;
@@ -22,6 +23,7 @@ mod store;
 mod tests;
 mod world;
 
+pub use calls::Call;
 pub use driver::SimDriver;
 pub use faults::DiskFault;
 pub use host::HostKey;

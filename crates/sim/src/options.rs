@@ -181,6 +181,8 @@ pub struct WorldStats {
     pub writes: u64,
     /// Flushes completed.
     pub flushes: u64,
+    /// Calls that ended late.
+    pub late_calls: u64,
     /// Bytes written to disks.
     pub bytes_written: u64,
     /// Sends accepted.

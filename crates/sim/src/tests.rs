@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The world keeps its own promises.
 
+mod calls;
 mod disk;
 
 use crate::{DiskModel, HostKey, Latency, NetModel, World, WorldOptions};

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Calls that take their time: opening, making, looking at and closing a device, and discards.
+//!
+//! What a late call does it does at its end: a device that is being closed is in use until then, one
+//! that is being opened is free until then.
+
+use crate::core::{Core, Kind};
+use crate::host::HostKey;
+use crate::options::nanos;
+use crate::world::World;
+use env::{DiskId, Done, IoError, OpenDisk, Token};
+use std::time::Duration;
+
+/// A call that io_uring or a helper thread makes for the shard.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Call {
+    /// Opening what is there.
+    Open,
+    /// Making a file.
+    Create,
+    /// Whether the path still leads to the open device.
+    Look,
+    /// Closing: the device is in use until its end.
+    Close,
+    /// Each discard.
+    Discard,
+}
+
+impl Call {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::Open, Self::Create, Self::Look, Self::Close, Self::Discard];
+}
+
+/// A call under way.
+pub(crate) struct LateCall {
+    host: u32,
+    process: u32,
+    serial: u64,
+    path: String,
+    what: What,
+}
+
+enum What {
+    Open(Token, OpenDisk),
+    Look(Token, DiskId),
+    /// The world's number of the disk.
+    Close(u32),
+}
+
+impl Core {
+    /// How much longer such a call takes.
+    pub(crate) fn lateness(&self, host: u32, path: &str, call: Call) -> u64 {
+        if self.late.is_empty() {
+            return 0;
+        }
+        self.late.get(&(host, path.to_owned(), call)).copied().unwrap_or(0)
+    }
+
+    fn begin_late(&mut self, process: u32, path: &str, by: u64, what: What) {
+        let host = self.processes[process as usize].host;
+        let serial = self.serial();
+        let slot = self.calls.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.calls.push(None);
+            self.calls.len() - 1
+        });
+        let path = path.to_owned();
+        self.calls[slot] = Some(LateCall { host, process, serial, path, what });
+        let at = self.now.saturating_add(by);
+        self.push(at, Kind::Call { slot: slot as u32, serial });
+    }
+
+    /// Opens; the answer comes a little later.
+    pub(crate) fn open_disk(&mut self, process: u32, token: Token, options: OpenDisk) {
+        let host = self.processes[process as usize].host;
+        let is_there = self.disk_names.contains_key(&(host, options.path.clone()));
+        let call = if is_there || options.create.is_none() { Call::Open } else { Call::Create };
+        match self.lateness(host, &options.path, call) {
+            0 => {
+                let result = self.try_open(process, options);
+                self.answer(process, token, result);
+            }
+            by => {
+                let path = options.path.clone();
+                self.begin_late(process, &path, by, What::Open(token, options));
+            }
+        }
+    }
+
+    pub(crate) fn look_at_disk(&mut self, process: u32, token: Token, disk: DiskId, path: &str) {
+        let host = self.processes[process as usize].host;
+        match self.lateness(host, path, Call::Look) {
+            0 => {
+                let result = self.try_look(process, disk, path);
+                self.answer(process, token, result);
+            }
+            by => self.begin_late(process, path, by, What::Look(token, disk)),
+        }
+    }
+
+    /// No operation begins on it any more; free when the last one, and this call, have ended.
+    pub(crate) fn close_disk(&mut self, process: u32, token: Token, disk: DiskId) {
+        let slot = self.processes[process as usize].disks.get_mut(disk.0 as usize);
+        if let Some(index) = slot.and_then(Option::take) {
+            let disk = &mut self.disks[index as usize];
+            let (host, path) = (disk.host, disk.path.clone());
+            disk.is_closing = true;
+            disk.in_flight += 1;
+            match self.lateness(host, &path, Call::Close) {
+                0 => self.disks[index as usize].leave(),
+                by => self.begin_late(process, &path, by, What::Close(index)),
+            }
+        }
+        self.answer(process, token, Ok(Done::Unit));
+    }
+
+    pub(crate) fn call_event(&mut self, slot: u32, serial: u64) {
+        let entry = &mut self.calls[slot as usize];
+        let Some(call) = entry.take_if(|call| call.serial == serial) else { return };
+        // With its process a call ends, and whatever it opened is closed.
+        if !self.processes[call.process as usize].is_live {
+            return;
+        }
+        self.stats.late_calls += 1;
+        match call.what {
+            What::Open(token, options) => {
+                let result = self.try_open(call.process, options);
+                self.answer(call.process, token, result);
+            }
+            What::Look(token, disk) => {
+                let result = self.try_look(call.process, disk, &call.path);
+                self.answer(call.process, token, result);
+            }
+            What::Close(index) => self.disks[index as usize].leave(),
+        }
+    }
+
+    /// Calls under way on a device end.
+    fn ends_now(&mut self, host: u32, path: &str) {
+        for slot in 0..self.calls.len() {
+            let Some(call) = &self.calls[slot] else { continue };
+            if call.host == host && call.path == path {
+                let serial = call.serial;
+                let at = self.now + 1 + self.rng.fault.below(50_000);
+                self.push(at, Kind::Call { slot: slot as u32, serial });
+            }
+        }
+        self.discards_end_now(host, path);
+    }
+
+    /// Calls on this device take no longer than others, also those under way.
+    pub(crate) fn clear_calls(&mut self, host: u32, path: &str) {
+        let before = self.late.len();
+        self.late.retain(|(of, at, _), _| *of != host || at != path);
+        if self.late.len() < before {
+            self.ends_now(host, path);
+        }
+    }
+
+    fn try_look(&self, process: u32, disk: DiskId, path: &str) -> Result<Done, IoError> {
+        let opened = self.processes[process as usize].disks.get(disk.0 as usize).copied().flatten();
+        match opened.map(|index| &self.disks[index as usize]) {
+            None => Err(IoError::Closed),
+            Some(disk) => {
+                let there = self.disk_names.get(&(disk.host, path.to_owned())).copied();
+                let is_there = there == opened && !disk.faults.is_unlinked;
+                if is_there { Ok(Done::Size(disk.size)) } else { Err(IoError::NotFound) }
+            }
+        }
+    }
+}
+
+impl World {
+    /// From now on such a call takes so much longer, on this path of this host; until
+    /// [`crate::DiskFault::Clear`], which also ends what hangs.
+    pub fn call_takes(&self, host: HostKey, path: &str, call: Call, time: Duration) {
+        let mut core = self.0.core.borrow_mut();
+        core.late.insert((host.0, path.to_owned(), call), nanos(time));
+    }
+
+    /// Calls on this path of this host take no longer than others; those that hang end.
+    pub fn calls_are_well(&self, host: HostKey, path: &str) {
+        self.0.core.borrow_mut().clear_calls(host.0, path);
+    }
+}
