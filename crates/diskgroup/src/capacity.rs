@@ -371,7 +371,9 @@ impl Inner {
     /// Gives the space of freed chunks back, then lets them be allocated again.
     pub(crate) async fn reclaim(&self, device: usize) {
         // Bounded per call, so that a deleted component does not hold destage up.
-        const CHUNKS_MAX: usize = 1024;
+        const CHUNKS_MAX: usize = 256;
+        // Other I/O of the device waits behind discards.
+        const DISCARDS_MAX: usize = 4;
         let handle = &self.devices[device];
         let mut chunks: Vec<u32> = {
             let mut state = self.state.borrow_mut();
@@ -394,12 +396,14 @@ impl Inner {
                 _ => runs.push((*chunk, 1)),
             }
         }
-        let discards = runs.iter().map(|(start, count)| {
-            let offset = handle.layout.chunk_start + u64::from(*start) * CHUNK_SIZE;
-            handle.disk().discard(offset, count * CHUNK_SIZE)
-        });
-        // Whether the device could do it does not matter to anybody who reads.
-        drop(join_all(discards.collect()).await);
+        for some in runs.chunks(DISCARDS_MAX) {
+            let discards = some.iter().map(|(start, count)| {
+                let offset = handle.layout.chunk_start + u64::from(*start) * CHUNK_SIZE;
+                handle.disk().discard(offset, count * CHUNK_SIZE)
+            });
+            // Whether the device could do it does not matter to anybody who reads.
+            drop(join_all(discards.collect()).await);
+        }
         let mut state = self.state.borrow_mut();
         let capacity = &mut state.capacity[device];
         capacity.free.extend(chunks.iter().rev());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Devices before they are a group: formatting and superblocks.
 
+use crate::latency::guarded;
 use crate::types::{CreateSizes, GroupError, GroupKind, GroupShape, GroupSpec, Structure};
 use base::{GroupId, Incarnation};
 use env::{Disk, Durability, Env, IoError, OpenDisk, join_all};
@@ -8,6 +9,7 @@ use format::{
     CAPACITY_DEVICES_MAX, CacheLayout, CapacityLayout, DeviceKind, FormatError, MapPage, PAGE_SIZE,
     ReadCacheLayout, SUPERBLOCK_SLOTS, Superblock,
 };
+use std::time::Duration;
 
 /// Bytes at a device's start that must be zero before it is taken.
 const LABEL_AREA: usize = 1 << 20;
@@ -37,9 +39,14 @@ fn recognise(label: &[u8]) -> Option<&'static str> {
     found.or_else(|| label.iter().any(|byte| *byte != 0).then_some("unknown data"))
 }
 
+/// Longest wait for a device that is opened, and for each I/O of its superblocks: what the kernel
+/// gives an I/O before it resets the device. One that does not answer by then counts as away.
+pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(30);
+
 /// Opens a device that is there.
 pub(crate) async fn open_disk(env: &Env, path: &str) -> Result<Disk, GroupError> {
-    let opened = env.open_disk(OpenDisk { path: path.to_owned(), create: None }).await;
+    let opening = env.open_disk(OpenDisk { path: path.to_owned(), create: None });
+    let opened = env.timeout(ANSWER_MAX, opening).await.unwrap_or(Err(IoError::NoAnswer));
     opened.map_err(device_error(path))
 }
 
@@ -56,7 +63,8 @@ pub(crate) struct OpenCapacity {
 /// Opens a capacity device of whatever group.
 pub(crate) async fn open_capacity(env: &Env, path: &str) -> Result<OpenCapacity, GroupError> {
     let disk = open_disk(env, path).await?;
-    let (superblock, slot) = read_superblock(env, path, &disk, "capacity").await?;
+    let read = read_superblock(env, path, &disk, "capacity");
+    let (superblock, slot) = guarded(env, &[&disk], ANSWER_MAX, read).await?;
     let DeviceKind::Capacity(layout) = superblock.kind else {
         return Err(GroupError::NotFormatted { device: path.to_owned(), wanted: "capacity" });
     };
@@ -70,15 +78,22 @@ pub(crate) async fn open_new(
     create: Option<u64>,
     wipe: bool,
 ) -> Result<Disk, GroupError> {
-    let opened = env.open_disk(OpenDisk { path: path.to_owned(), create }).await;
-    let disk = opened.map_err(device_error(path))?;
+    let disk = match create {
+        // Making a large file may take long.
+        Some(_) => {
+            let opened = env.open_disk(OpenDisk { path: path.to_owned(), create }).await;
+            opened.map_err(device_error(path))?
+        }
+        None => open_disk(env, path).await?,
+    };
     if disk.info().is_new || wipe {
         return Ok(disk);
     }
     if disk.info().size < LABEL_AREA as u64 {
         return Err(GroupError::TooSmall { device: path.to_owned() });
     }
-    let label = disk.read(0, env.buf(LABEL_AREA)).await.map_err(device_error(path))?;
+    let read = disk.read(0, env.buf(LABEL_AREA));
+    let label = guarded(env, &[&disk], ANSWER_MAX, read).await.map_err(device_error(path))?;
     match recognise(&label) {
         Some(what) => Err(GroupError::ForeignData { device: path.to_owned(), what }),
         None => Ok(disk),

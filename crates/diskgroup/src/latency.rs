@@ -23,7 +23,7 @@ use self::judge::{Judge, Norm, Sample, Seen};
 use crate::group::DiskGroup;
 use crate::state::Inner;
 use base::ComponentId;
-use env::{Disk, MEASURED, Task};
+use env::{Disk, Env, MEASURED, Task};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -123,7 +123,7 @@ impl Watched {
 
 impl Inner {
     /// The devices that are in, by their places: 0 is the cache device, capacity devices follow.
-    fn all_disks(&self) -> impl Iterator<Item = (usize, &Disk)> {
+    pub(crate) fn all_disks(&self) -> impl Iterator<Item = (usize, &Disk)> {
         let capacity = self.devices.iter().enumerate().filter(|(_, device)| !device.is_out());
         let capacity = capacity.map(|(at, device)| (at + 1, device.disk()));
         std::iter::once((0, &self.cache)).chain(capacity)
@@ -187,11 +187,8 @@ impl Inner {
 
     /// The first device that has not answered for too long, and has not been found before.
     fn first_stuck(&self) -> Option<usize> {
-        let most = self.options.stuck_after.as_nanos().div_ceil(LOOK_EVERY.as_nanos());
-        let most = u32::try_from(most).unwrap_or(u32::MAX).min(env::LOOKS_MAX - 1);
-        // An operation may have begun just before the first look that it has been through.
-        let is_stuck = |disk: &Disk| disk.meter().looks_waited().is_some_and(|looks| looks > most);
-        let is_new = |disk: &Disk| !disk.meter().is_given_up() && is_stuck(disk);
+        let most = self.options.stuck_after;
+        let is_new = |disk: &Disk| !disk.meter().is_given_up() && is_stuck(disk, most);
         self.all_disks().find(|(_, disk)| is_new(disk)).map(|(at, _)| at)
     }
 
@@ -225,6 +222,47 @@ fn median(values: impl Iterator<Item = Duration>) -> Option<Duration> {
     let mut values: Vec<_> = values.collect();
     values.sort_unstable();
     values.get(values.len().saturating_sub(1) / 2).copied()
+}
+
+/// Whether a device has left an I/O unanswered for so long.
+fn is_stuck(disk: &Disk, most: Duration) -> bool {
+    let most = most.as_nanos().div_ceil(LOOK_EVERY.as_nanos());
+    let most = u32::try_from(most).unwrap_or(u32::MAX).min(env::LOOKS_MAX - 1);
+    // An operation may have begun just before the first look that it has been through.
+    disk.meter().looks_waited().is_some_and(|looks| looks > most)
+}
+
+/// Does `work` on devices that no group looks after yet: one that leaves an I/O unanswered for so
+/// long is given up, so that the work ends with an error.
+pub(crate) async fn guarded<T>(
+    env: &Env,
+    disks: &[&Disk],
+    most: Duration,
+    work: impl Future<Output = T>,
+) -> T {
+    let look = async {
+        loop {
+            let due = env.now() + LOOK_EVERY;
+            env.sleep_until(due).await;
+            let now = env.now();
+            let is_late = now.since(due) > LATE;
+            for disk in disks.iter().filter(|disk| !disk.meter().is_given_up()) {
+                if is_late {
+                    disk.meter().restart(now);
+                    continue;
+                }
+                disk.meter().look();
+                if is_stuck(disk, most) {
+                    base::hit(base::Probe::DeviceStuck);
+                    disk.give_up();
+                }
+            }
+        }
+    };
+    match env::select(work, look).await {
+        env::Either::First(result) => result,
+        env::Either::Second(never) => never,
+    }
 }
 
 /// Looks at all devices until the group is over.

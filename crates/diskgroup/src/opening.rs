@@ -11,7 +11,7 @@ use crate::components::Components;
 use crate::devices::{open_disk, read_superblock, write_superblock};
 use crate::history::History;
 use crate::index::Index;
-use crate::latency::Watched;
+use crate::latency::{Watched, guarded};
 use crate::log::{Log, OpenSegment};
 use crate::out::{Named, Tolerance, open_or_leave};
 use crate::pace::Pace;
@@ -34,44 +34,72 @@ pub(crate) async fn open(
 ) -> Result<Inner, GroupError> {
     let started = env.now();
     let cache = open_disk(env, &spec.cache).await?;
-    let (superblock, slot) = read_superblock(env, &spec.cache, &cache, "cache").await?;
+    let stuck_after = options.stuck_after;
+    let read = read_superblock(env, &spec.cache, &cache, "cache");
+    let (superblock, slot) = guarded(env, &[&cache], stuck_after, read).await?;
     let mut label = Label::of(superblock, slot, spec)?;
     let skip = options.mutations.skip_incarnation;
     label.superblock.incarnation = Incarnation(superblock.incarnation.0 + u64::from(!skip));
     let devices = open_devices(env, spec, &label, &options, tolerance).await;
     let mut inner = inner_of(env, spec, options, (cache, &label), devices);
     inner.check_outs(tolerance)?;
-    recover_devices(&mut inner, &label, tolerance).await?;
+    let disks: Vec<Disk> = inner.all_disks().map(|(_, disk)| disk.clone()).collect();
+    let recovery = recover(env, spec, &mut inner, label, tolerance);
+    guarded(env, &disks.iter().collect::<Vec<_>>(), stuck_after, recovery).await?;
+    let mut state = inner.state.borrow_mut();
+    state.report.duration = env.now().since(started);
+    drop(state);
+    Ok(inner)
+}
+
+/// Reads what the devices say, brings the log's content in and begins a new incarnation.
+async fn recover(
+    env: &Env,
+    spec: &GroupSpec,
+    inner: &mut Inner,
+    mut label: Label,
+    tolerance: &Tolerance,
+) -> Result<(), GroupError> {
+    recover_devices(inner, &label, tolerance).await?;
     // What is in again has marked rows by now (step 3 of `out`).
     label.given_up &= inner.outs();
     if inner.options.mutations.give_up_unasked {
         label.given_up |= inner.outs();
     }
     inner.state.borrow_mut().given_up = label.given_up;
-    crate::replay::replay(&inner).await?;
-    if !skip {
-        loop {
-            label.slot = 1 - label.slot;
-            label.superblock = label.next();
-            let (slot, superblock) = (label.slot, label.superblock);
-            write_superblock(env, &spec.cache, &inner.cache, slot, &superblock).await?;
-            *inner.label.borrow_mut() = (superblock, slot);
-            // No build that believes the headers of before may find a slot to open the group by.
-            let other = format::SUPERBLOCK_SLOTS[1 - slot];
-            let page = inner.cache.read(other, env.buf(format::PAGE_SIZE)).await;
-            if !page.is_ok_and(|page| Superblock::is_before_slots(&page)) {
-                break;
-            }
-        }
+    crate::replay::replay(inner).await?;
+    if !inner.options.mutations.skip_incarnation {
+        begin_incarnation(env, spec, inner, &mut label).await?;
     }
     let mut state = inner.state.borrow_mut();
     state.is_recovering = false;
     state.components.forget_erased();
     state.last_append = env.now();
     state.report.incarnation = label.superblock.incarnation;
-    state.report.duration = env.now().since(started);
-    drop(state);
-    Ok(inner)
+    Ok(())
+}
+
+/// Writes the superblock of this run; where the other slot is of a build that believes headers of
+/// before, that one too, so that no such build finds a slot to open the group by.
+async fn begin_incarnation(
+    env: &Env,
+    spec: &GroupSpec,
+    inner: &mut Inner,
+    label: &mut Label,
+) -> Result<(), GroupError> {
+    for _ in format::SUPERBLOCK_SLOTS {
+        label.slot = 1 - label.slot;
+        label.superblock = label.next();
+        let (slot, superblock) = (label.slot, label.superblock);
+        write_superblock(env, &spec.cache, &inner.cache, slot, &superblock).await?;
+        *inner.label.borrow_mut() = (superblock, slot);
+        let other = format::SUPERBLOCK_SLOTS[1 - slot];
+        let page = inner.cache.read(other, env.buf(format::PAGE_SIZE)).await;
+        if !page.is_ok_and(|page| Superblock::is_before_slots(&page)) {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// What the cache device's superblock says.

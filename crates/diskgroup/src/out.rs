@@ -19,8 +19,9 @@
 //! none while it is out, for its chunk map is not known; on the media they stay what they are,
 //! copies of chunks that nobody changes.
 
-use crate::devices::{OpenCapacity, open_capacity, write_superblock};
+use crate::devices::{ANSWER_MAX, OpenCapacity, open_capacity, write_superblock};
 use crate::group::DiskGroup;
+use crate::latency::guarded;
 use crate::replace::{Rows, mark_partial};
 use crate::state::{CapacityDevice, Inner};
 use crate::types::GroupError;
@@ -148,7 +149,8 @@ pub(crate) async fn open_or_leave(
         layout = found;
         if is_given_up {
             base::hit(base::Probe::DeviceCameBack);
-            mark_partial(env, &Rows { path, disk: &disk, device: id, layout: &found }).await?;
+            let rows = Rows { path, disk: &disk, device: id, layout: &found };
+            guarded(env, &[&disk], ANSWER_MAX, mark_partial(env, &rows)).await?;
         }
         Ok(disk)
     };

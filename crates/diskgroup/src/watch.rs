@@ -3,9 +3,10 @@
 //! leads elsewhere now. Whoever has it open writes on as if nothing had been, and what it wrote is
 //! gone with the process: the group stops taking writes while others still have all of it.
 
+use crate::devices::ANSWER_MAX;
 use crate::state::Inner;
 use base::format_size;
-use env::IoError;
+use env::{Disk, IoError};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -29,15 +30,24 @@ async fn look_at_paths(inner: Rc<Inner>) {
         let devices = inner.devices.iter().filter(|device| !device.is_out());
         let capacity = devices.map(|device| (&device.path, device.disk()));
         for (path, disk) in cache.chain(capacity) {
-            if disk.look(path).await.is_ok() {
+            if look(&inner, disk, path).await.is_ok() {
                 continue;
             }
             inner.env.sleep(LOOK_AGAIN).await;
-            if let Err(error) = disk.look(path).await {
+            if let Err(error) = look(&inner, disk, path).await {
                 let _ = inner.fence_as(path, &what_is_wrong(error), true);
                 return;
             }
         }
+    }
+}
+
+/// A look that does not end, or never begins, says nothing of the path: whether the device answers
+/// its I/O is watched apart.
+async fn look(inner: &Inner, disk: &Disk, path: &str) -> Result<(), IoError> {
+    match inner.env.timeout(ANSWER_MAX, disk.look(path)).await {
+        Err(_) | Ok(Err(IoError::Overloaded)) => Ok(()),
+        Ok(seen) => seen,
     }
 }
 

@@ -99,6 +99,16 @@ impl Semaphore {
         Permit { room: self.clone(), units }
     }
 
+    /// Room at once, if there is some and nobody waits for it.
+    #[must_use]
+    pub fn try_acquire(&self, units: u64) -> Option<Permit> {
+        let mut room = self.0.borrow_mut();
+        let is_free = room.queue.is_empty() && room.free >= units;
+        room.free -= if is_free { units } else { 0 };
+        drop(room);
+        is_free.then(|| Permit { room: self.clone(), units })
+    }
+
     /// Units in use.
     #[must_use]
     pub fn in_use(&self) -> u64 {

@@ -10,7 +10,7 @@ use crate::groups::HardwareOf;
 use crate::operations::Operations;
 use crate::scrub::{Marks, ScrubOptions};
 use crate::seen::Seen;
-use crate::storage::{self, State, Storage, StorageError, StorageOptions};
+use crate::storage::{self, Opening, State, Storage, StorageError, StorageOptions};
 use crate::view::{ObjectChange, View};
 use crate::{alive, cleanup, latency, membership, orphans, reserves};
 use base::HostId;
@@ -355,12 +355,16 @@ fn disks(opened: &[storage::Opened]) -> Result<Disks, StartError> {
     let (mut open, mut closed) = (Vec::new(), 0);
     for (spec, opened) in opened {
         match opened {
-            Ok(group) => open.push(group.clone()),
-            Err(source @ GroupError::Device { source: IoError::Busy, .. }) => {
+            Opening::Done(Ok(group)) => open.push(group.clone()),
+            Opening::Done(Err(source @ GroupError::Device { source: IoError::Busy, .. })) => {
                 let (cache, source) = (spec.cache.clone(), source.clone());
                 return Err(StartError::Group { cache, source });
             }
-            Err(error) => {
+            Opening::UnderWay(_) => {
+                warn!(cache = spec.cache, "a disk group hangs while it is opened");
+                closed += 1;
+            }
+            Opening::Done(Err(error)) => {
                 warn!(cache = spec.cache, %error, "a disk group does not open");
                 closed += 1;
             }

@@ -18,8 +18,10 @@ use crate::storage::{AWAY_RETRY, Closed, Slot, State, Storage};
 use base::{Instant, Map, ObjectId, Set};
 use directory::{ComponentState, Directory, OBJECT_PREFIX, ObjectRecord};
 use diskgroup::{DevicePlace, DiskGroup, Failure, GroupError, OutDevice, Tolerance};
-use env::IoError;
+use env::{IoError, Task, TaskSet};
+use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::time::Duration;
 use tracing::{info, warn};
 
@@ -36,6 +38,20 @@ const REOPENINGS_AFTER_SILENCE: usize = 3;
 const FULL_MAX: Duration = Duration::from_secs(10);
 /// Longest wait for the directory, and for an object that nobody owned to be owned.
 const WAIT_MAX: Duration = Duration::from_secs(3);
+
+/// Longest look at a device that may be back: the group cannot be closed meanwhile.
+const BACK_MAX: Duration = Duration::from_secs(2);
+
+/// Objects that nobody owned, and who has them owned.
+#[derive(Clone, Default)]
+struct Owned(Rc<Owning>);
+
+#[derive(Default)]
+struct Owning {
+    tasks: TaskSet,
+    /// When they were last asked for.
+    asked: RefCell<Map<ObjectId, Instant>>,
+}
 
 /// What is remembered of a group's devices until an operator opens it.
 #[derive(Clone, Default)]
@@ -78,37 +94,50 @@ enum Sight {
 
 /// Whether a device may be there again without anybody's doing.
 pub(crate) fn may_return(error: &GroupError) -> bool {
-    matches!(error, GroupError::Device { source: IoError::NotFound | IoError::Busy, .. })
+    let GroupError::Device { source, .. } = error else { return false };
+    matches!(source, IoError::NotFound | IoError::Busy | IoError::NoAnswer)
 }
 
 impl Storage {
-    /// Looks after devices that fail, come back or are to be given up; for ever.
+    /// Looks after devices that fail, come back or are to be given up; for ever. Each group on its
+    /// own: a device that hangs holds up nobody else's.
     pub(crate) async fn care(self, directory: Directory) {
-        let tasks = env::TaskSet::default();
-        let mut asked: Map<ObjectId, Instant> = Map::new();
+        let owned = Owned::default();
+        let mut under_way: Map<String, Task> = Map::new();
         loop {
             self.0.env.sleep(LOOK_EVERY).await;
-            let caches = self.slots().into_iter().map(|slot| slot.spec.cache);
-            // No group is kept across a wait: its devices are free only once nobody has it.
-            for cache in caches.collect::<Vec<_>>() {
-                let Some((_, group)) = self.open_slot(&cache) else { continue };
-                let (failure, is_any_out) = (group.failure(), group.is_any_out());
-                drop(group);
-                match failure {
-                    Some(failure) => self.go_on(&cache, &failure).await,
-                    None if is_any_out => {
-                        if let Some(active) = self.give_up_or_not(&cache, &directory).await {
-                            self.have_owned(&tasks, &mut asked, active);
-                        }
-                        match self.look_at(&cache).await {
-                            Sight::Full => self.close_full(&cache).await,
-                            Sight::Back => self.take_in(&cache).await,
-                            Sight::Same => {}
-                        }
-                    }
-                    None => {}
+            under_way.retain(|_, task| !task.is_finished());
+            for cache in self.slots().into_iter().map(|slot| slot.spec.cache) {
+                let needs_care =
+                    |group: &DiskGroup| group.failure().is_some() || group.is_any_out();
+                let is_due = self.open_slot(&cache).is_some_and(|(_, group)| needs_care(&group));
+                if is_due && !under_way.contains_key(&cache) {
+                    let step =
+                        self.clone().care_for(cache.clone(), directory.clone(), owned.clone());
+                    under_way.insert(cache, self.0.env.spawn("care for a group", step));
                 }
             }
+        }
+    }
+
+    /// No group is kept across a wait: its devices are free only once nobody has it.
+    async fn care_for(self, cache: String, directory: Directory, owned: Owned) {
+        let Some((_, group)) = self.open_slot(&cache) else { return };
+        let (failure, is_any_out) = (group.failure(), group.is_any_out());
+        drop(group);
+        match failure {
+            Some(failure) => self.go_on(&cache, &failure).await,
+            None if is_any_out => {
+                if let Some(active) = self.give_up_or_not(&cache, &directory).await {
+                    self.have_owned(&owned, active);
+                }
+                match self.look_at(&cache).await {
+                    Sight::Full => self.close_full(&cache).await,
+                    Sight::Back => self.take_in(&cache).await,
+                    Sight::Same => {}
+                }
+            }
+            None => {}
         }
     }
 
@@ -128,7 +157,7 @@ impl Storage {
     /// A device failed: where it is a capacity device the group goes on with the others, and where
     /// it did not answer but does now, with it.
     async fn go_on(&self, cache: &str, failure: &Failure) {
-        let _turn = self.0.turn.acquire(1).await;
+        let Ok((_turn, _)) = self.turn(cache).await else { return };
         let Some((slot, group)) = self.open_slot(cache) else { return };
         let outs = group.out_devices();
         let is_same = group.failure().as_ref() == Some(failure);
@@ -222,12 +251,8 @@ impl Storage {
     }
 
     /// An object that nobody owns has nobody who says that a component of it is gone.
-    fn have_owned(
-        &self,
-        tasks: &env::TaskSet,
-        asked: &mut Map<ObjectId, Instant>,
-        records: Vec<ObjectRecord>,
-    ) {
+    fn have_owned(&self, owned: &Owned, records: Vec<ObjectRecord>) {
+        let mut asked = owned.0.asked.borrow_mut();
         let now = self.0.env.now();
         let ids: Set<ObjectId> = records.iter().map(|record| record.id).collect();
         asked.retain(|id, _| ids.contains(id));
@@ -242,7 +267,7 @@ impl Storage {
             }
             *last = now;
             let (env, objects) = (self.0.env.clone(), self.0.objects.clone());
-            tasks.spawn(&self.0.env, "own what lost a device", async move {
+            owned.0.tasks.spawn(&self.0.env, "own what lost a device", async move {
                 let _ = env.timeout(WAIT_MAX, objects.acquire(record.id)).await;
             });
         }
@@ -268,7 +293,9 @@ impl Storage {
         });
         if is_due == Some(true) {
             for out in group.out_devices().into_iter().filter(|out| may_return(&out.cause)) {
-                if group.is_back(out.at).await {
+                // One that hangs is none that is back.
+                let is_back = self.0.env.timeout(BACK_MAX, group.is_back(out.at)).await;
+                if is_back == Ok(true) {
                     return Sight::Back;
                 }
             }
@@ -279,7 +306,7 @@ impl Storage {
     /// Nothing can be destaged any more, and what is in the way nobody else has: the operator
     /// decides.
     async fn close_full(&self, cache: &str) {
-        let _turn = self.0.turn.acquire(1).await;
+        let Ok((_turn, _)) = self.turn(cache).await else { return };
         let Some((slot, group)) = self.open_slot(cache) else { return };
         let first = group.out_devices().into_iter().next();
         drop(group);
@@ -292,7 +319,7 @@ impl Storage {
 
     /// A device that was away is there again.
     async fn take_in(&self, cache: &str) {
-        let _turn = self.0.turn.acquire(1).await;
+        let Ok((_turn, _)) = self.turn(cache).await else { return };
         let Some((slot, group)) = self.open_slot(cache) else { return };
         drop(group);
         info!(cache, "a capacity device is back");

@@ -1,32 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The disk groups of this host: which there are, and their coming and going while it runs.
 //!
-//! One change at a time. A group that does not open, or that an operator closed, is out of service:
+//! One change of a group at a time, each group on its own: a device that hangs holds up its group
+//! and no other. A group that does not open, or that an operator closed, is out of service:
 //! what is on it is served by other copies and is neither given up nor made anew. One whose device
 //! was not there is tried again now and then, for devices come back.
 
 use crate::alive::Room;
-use crate::config::{CAPACITY_DEVICES_MAX, HostConfig};
+use crate::config::CAPACITY_DEVICES_MAX;
 use crate::membership;
 use crate::outs::Care;
 use crate::scrub::{Helpers, Marks, ScrubOptions, Scrubber};
+use crate::storage::claims::Claims;
+use crate::storage::opening::{Late, open_group};
 use crate::view::View;
 use base::{CHUNK_SIZE, ComponentId, GroupId, Map};
-use directory::{Directory, GROUPS_MAX, GroupRecord, HostRecord};
+use directory::{Directory, GroupRecord, HostRecord};
 use diskgroup::{
     ComponentInfo, CreateSizes, DiskGroup, GroupError, GroupKind, GroupOptions, GroupSpec,
     Tolerance,
 };
-use env::{Env, IoError, Notify, OpenDisk, Semaphore, Task, join_all};
+use env::{Env, IoError, Notify, OpenDisk, Permit, Semaphore, Task, TaskSet};
 use object::Objects;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 use tracing::{info, warn};
 
+mod claims;
 mod error;
+mod opening;
 
 pub use error::{Closed, StorageError};
+pub(crate) use opening::{Opened, Opening, open_all};
 
 /// Longest wait for devices that somebody has open, and between two attempts.
 const BUSY_MAX: Duration = Duration::from_secs(5);
@@ -57,6 +63,10 @@ pub(crate) struct Slot {
     pub(crate) id: Option<GroupId>,
     pub(crate) state: State,
     pub(crate) care: Care,
+    /// One change at a time.
+    turn: Semaphore,
+    /// No other slot has it.
+    number: u64,
 }
 
 /// How groups are opened and scrubbed.
@@ -84,63 +94,20 @@ pub(crate) struct Inner {
     /// What the directory is told of this host, but for its groups.
     pub(crate) record: HostRecord,
     pub(crate) slots: RefCell<Vec<Slot>>,
-    /// One change at a time.
-    pub(crate) turn: Semaphore,
+    /// Slots that there were.
+    numbers: Cell<u64>,
+    claims: Claims,
+    /// Groups that were not open when the host had waited for them long enough.
+    late: RefCell<Vec<Late>>,
     /// The host's record is not what the directory has.
     pub(crate) changed: Notify,
 }
 
-/// A group of the configuration, opened or not.
-pub(crate) type Opened = (GroupSpec, Result<DiskGroup, GroupError>);
-
-/// Opens all groups of a configuration, each on its own.
-pub(crate) async fn open_all(
-    env: &Env,
-    config: &HostConfig,
-    options: &GroupOptions,
-) -> Vec<Opened> {
-    let kind = config.group_kind();
-    let opening = config.groups.iter().map(|group| {
-        let spec = GroupSpec::from(group.clone());
-        let (env, options) = (env.clone(), options.clone());
-        async move {
-            let tolerance = Tolerance::whatever_opens();
-            let opened = open_group(&env, &spec, &options, kind, tolerance).await;
-            (spec, opened)
-        }
-    });
-    join_all(opening.collect()).await
-}
-
-/// Opens a group. The kernel lets go of a killed process's devices only when their I/O has ended,
-/// a moment after the process; so does this host with reads of a group that was closed. Some of its
-/// capacity devices may be left out.
-async fn open_group(
-    env: &Env,
-    spec: &GroupSpec,
-    options: &GroupOptions,
-    kind: GroupKind,
-    mut tolerance: Tolerance,
-) -> Result<DiskGroup, GroupError> {
-    let begun = env.now();
-    loop {
-        tolerance.leaves_busy = env.now().since(begun) >= BUSY_MAX;
-        match DiskGroup::open_without(env, spec, options.clone(), &tolerance).await {
-            Err(GroupError::Device { source: IoError::Busy, .. }) if !tolerance.leaves_busy => {
-                env.sleep(BUSY_RETRY).await;
-            }
-            Ok(group) if !kind.is_same(group.status().kind) => {
-                let device = spec.cache.clone();
-                return Err(GroupError::WrongKind { device, wanted: kind.name() });
-            }
-            opened => return opened,
-        }
-    }
-}
-
-/// Whether a device was not there: it may be some day.
+/// Whether a device was not there, did not answer or was in use (also by a call of ours that hangs):
+/// that may end some day.
 fn is_away(error: &GroupError) -> bool {
-    matches!(error, GroupError::Device { source: IoError::NotFound, .. })
+    let GroupError::Device { source, .. } = error else { return false };
+    matches!(source, IoError::NotFound | IoError::NoAnswer | IoError::Busy)
 }
 
 /// What the directory is told of groups that are open.
@@ -169,22 +136,35 @@ impl Storage {
             options,
             record,
             slots: RefCell::default(),
-            turn: Semaphore::new(1),
+            numbers: Cell::default(),
+            claims: Claims::default(),
+            late: RefCell::default(),
             changed: Notify::default(),
         }));
-        for (spec, opened) in opened {
-            let (id, state) = match opened {
-                Ok(group) => (Some(group.id()), State::Open(storage.0.serve(group))),
-                Err(error) => (None, State::Closed(Rc::new(Closed::Failed(error)))),
+        for (spec, opening) in opened {
+            let (id, state, pending) = match opening {
+                Opening::Done(Ok(group)) => {
+                    (Some(group.id()), State::Open(storage.0.serve(group)), None)
+                }
+                Opening::Done(Err(error)) => (None, State::closed(Closed::Failed(error)), None),
+                Opening::UnderWay(pending) => {
+                    (None, State::closed(Closed::Changing), Some(pending))
+                }
             };
-            let care = Care::default();
-            storage.0.slots.borrow_mut().push(Slot { spec, id, state, care });
+            let turn = storage.0.add_slot(&spec, id, state);
+            let late = pending.map(|pending| Late { spec, pending, turn: turn.try_acquire(1) });
+            storage.0.late.borrow_mut().extend(late);
         }
         storage
     }
 
     /// Keeps the directory's record of this host true, and looks for devices that come back.
     pub(crate) async fn run(self, directory: Directory) {
+        let late = TaskSet::default();
+        for group in self.0.late.take() {
+            late.spawn(&self.0.env, "open a late group", self.clone().finish_late(group));
+        }
+        let mut returning: Map<String, Task> = Map::new();
         loop {
             let changed = self.0.changed.wait();
             match env::select(changed, self.0.env.sleep(AWAY_RETRY)).await {
@@ -193,7 +173,7 @@ impl Storage {
                     let record = HostRecord { groups, ..self.0.record.clone() };
                     membership::publish(&self.0.env, &directory, &record).await;
                 }
-                env::Either::Second(()) => self.open_what_came_back().await,
+                env::Either::Second(()) => self.open_what_came_back(&mut returning),
             }
         }
     }
@@ -256,14 +236,29 @@ impl Storage {
         }
     }
 
+    /// Waits until nobody else changes a group; the group then, whose handle is not to be kept
+    /// across a wait.
+    ///
+    /// # Errors
+    /// As [`Storage::find`].
+    pub(crate) async fn turn(&self, wanted: &str) -> Result<(Permit, Slot), StorageError> {
+        loop {
+            let Slot { turn, number, .. } = self.find(wanted)?;
+            let permit = turn.acquire(1).await;
+            let slot = self.find(wanted)?;
+            if slot.number == number {
+                return Ok((permit, slot));
+            }
+        }
+    }
+
     /// Takes a group out of service. Its devices are free when this returns, but for one that does
     /// not answer.
     ///
     /// # Errors
     /// [`StorageError`] of the search; [`StorageError::IsClosed`].
     pub(crate) async fn close(&self, wanted: &str) -> Result<(), StorageError> {
-        let _turn = self.0.turn.acquire(1).await;
-        let slot = self.find(wanted)?;
+        let (_turn, slot) = self.turn(wanted).await?;
         let State::Open(_) = slot.state else {
             self.0.set(&slot.spec, &slot.spec, State::closed(Closed::Asked));
             return Ok(());
@@ -285,8 +280,7 @@ impl Storage {
         wanted: &str,
         spec: Option<GroupSpec>,
     ) -> Result<GroupSpec, StorageError> {
-        let _turn = self.0.turn.acquire(1).await;
-        let slot = self.find(wanted)?;
+        let (_turn, slot) = self.turn(wanted).await?;
         if let State::Open(serving) = &slot.state {
             if serving.group.failure().is_none() && !serving.group.is_any_out() {
                 return Err(StorageError::IsOpen { cache: slot.spec.cache });
@@ -310,20 +304,12 @@ impl Storage {
         sizes: Option<CreateSizes>,
         wipe: bool,
     ) -> Result<(), StorageError> {
-        let _turn = self.0.turn.acquire(1).await;
-        if self.0.slots.borrow().len() >= GROUPS_MAX {
-            let (what, things) = ("a host", "disk groups");
-            return Err(StorageError::TooMany { what, most: GROUPS_MAX, things });
-        }
-        for path in std::iter::once(&spec.cache).chain(&spec.capacity) {
-            self.0.check_unused(path)?;
-        }
+        let _claim = self.claim_group(spec)?;
         let env = &self.0.env;
         let id = GroupId(env.random());
         DiskGroup::format_with(env, spec, sizes, wipe, id, self.0.options.kind).await?;
-        let state = State::closed(Closed::Changing);
-        let (spec_, care) = (spec.clone(), Care::default());
-        self.0.slots.borrow_mut().push(Slot { spec: spec_, id: None, state, care });
+        let turn = self.0.add_slot(spec, None, State::closed(Closed::Changing));
+        let _turn = turn.try_acquire(1);
         self.0.objects.expect_group();
         if let Err(error) = self.0.start(spec, spec).await {
             self.0.slots.borrow_mut().retain(|slot| slot.spec.cache != spec.cache);
@@ -338,8 +324,7 @@ impl Storage {
     /// # Errors
     /// [`StorageError::NotEmpty`]: it stays as it is; [`StorageError::IsClosed`].
     pub(crate) async fn remove(&self, wanted: &str) -> Result<GroupSpec, StorageError> {
-        let _turn = self.0.turn.acquire(1).await;
-        let slot = self.find(wanted)?;
+        let (_turn, slot) = self.turn(wanted).await?;
         let cache = slot.spec.cache.clone();
         let State::Open(serving) = &slot.state else {
             return Err(StorageError::IsClosed { cache });
@@ -379,9 +364,8 @@ impl Storage {
         size: Option<u64>,
         wipe: bool,
     ) -> Result<GroupSpec, StorageError> {
-        let _turn = self.0.turn.acquire(1).await;
-        let slot = self.find(wanted)?;
-        self.0.check_unused(path)?;
+        let (_turn, slot) = self.turn(wanted).await?;
+        let _claim = self.claim_device(path)?;
         if slot.spec.capacity.len() >= CAPACITY_DEVICES_MAX {
             let (what, most) = ("a disk group", CAPACITY_DEVICES_MAX);
             return Err(StorageError::TooMany { what, most, things: "capacity devices" });
@@ -401,19 +385,26 @@ impl Storage {
         Ok(spec)
     }
 
-    async fn open_what_came_back(&self) {
+    /// Tries groups whose devices were away, each in a task of its own.
+    fn open_what_came_back(&self, returning: &mut Map<String, Task>) {
+        returning.retain(|_, task| !task.is_finished());
         for slot in self.slots() {
             let State::Closed(why) = &slot.state else { continue };
-            if !matches!(&**why, Closed::Failed(error) if is_away(error)) {
-                continue;
+            let cache = slot.spec.cache.clone();
+            let is_due = matches!(&**why, Closed::Failed(error) if is_away(error));
+            if is_due && !returning.contains_key(&cache) {
+                let come_back = self.clone().come_back(cache.clone(), Rc::clone(why));
+                returning.insert(cache, self.0.env.spawn("open a group", come_back));
             }
-            // Its turn may come when an operator has had his.
-            let _turn = self.0.turn.acquire(1).await;
-            let now = self.find(&slot.spec.cache).map(|slot| slot.state);
-            if matches!(now, Ok(State::Closed(now)) if Rc::ptr_eq(&now, why)) {
-                // Not there yet: it says so where it is shown.
-                drop(self.0.start(&slot.spec, &slot.spec).await);
-            }
+        }
+    }
+
+    async fn come_back(self, cache: String, why: Rc<Closed>) {
+        // Its turn may come when an operator has had his.
+        let Ok((_turn, slot)) = self.turn(&cache).await else { return };
+        if matches!(&slot.state, State::Closed(now) if Rc::ptr_eq(now, &why)) {
+            // Not there yet: it says so where it is shown.
+            drop(self.0.start(&slot.spec, &slot.spec).await);
         }
     }
 }
@@ -425,6 +416,16 @@ impl State {
 }
 
 impl Inner {
+    /// One more group; its turn.
+    fn add_slot(&self, spec: &GroupSpec, id: Option<GroupId>, state: State) -> Semaphore {
+        let (turn, number) = (Semaphore::new(1), self.numbers.get());
+        self.numbers.set(number + 1);
+        let (spec, care) = (spec.clone(), Care::default());
+        let slot = Slot { spec, id, state, care, turn: turn.clone(), number };
+        self.slots.borrow_mut().push(slot);
+        turn
+    }
+
     /// A scrubber for a group that opened.
     fn serve(&self, group: DiskGroup) -> Serving {
         let StorageOptions { scrub, scrub_rate, scrub_period, .. } = self.options;
@@ -479,8 +480,10 @@ impl Inner {
         let begun = self.env.now();
         for path in std::iter::once(&spec.cache).chain(&spec.capacity) {
             let options = OpenDisk { path: path.clone(), create: None };
-            while let Err(IoError::Busy) = self.env.open_disk(options.clone()).await
-                && self.env.now().since(begun) < BUSY_MAX
+            let left = || BUSY_MAX.saturating_sub(self.env.now().since(begun));
+            let open = || self.env.timeout(left(), self.env.open_disk(options.clone()));
+            while let Ok(Err(IoError::Busy)) = open().await
+                && !left().is_zero()
             {
                 base::hit(base::Probe::DeviceLetGoLate);
                 self.env.sleep(BUSY_RETRY).await;
@@ -498,6 +501,16 @@ impl Inner {
         let (options, tolerance) = (&self.options, self.tolerance(old));
         let opening = open_group(&self.env, spec, &options.group, options.kind, tolerance);
         let opened = opening.await;
+        self.started(old, spec, opened)
+    }
+
+    /// What came of opening a group.
+    fn started(
+        &self,
+        old: &GroupSpec,
+        spec: &GroupSpec,
+        opened: Result<DiskGroup, GroupError>,
+    ) -> Result<(), StorageError> {
         let result = match opened {
             Ok(group) => {
                 self.objects.add_group(group.clone());
@@ -506,6 +519,7 @@ impl Inner {
                 Ok(())
             }
             Err(error) => {
+                let error = self.unanswered(old, error);
                 warn!(cache = spec.cache, %error, "a disk group does not open");
                 self.set(old, spec, State::closed(Closed::Failed(error.clone())));
                 Err(error.into())
@@ -515,11 +529,25 @@ impl Inner {
         result
     }
 
-    fn check_unused(&self, path: &str) -> Result<(), StorageError> {
+    /// A device that is in use where it did not answer before still has not answered.
+    fn unanswered(&self, old: &GroupSpec, error: GroupError) -> GroupError {
+        let GroupError::Device { device, source: IoError::Busy } = &error else { return error };
         let slots = self.slots.borrow();
-        let has =
-            |slot: &Slot| slot.spec.cache == path || slot.spec.capacity.contains(&path.to_owned());
-        if slots.iter().any(has) { Err(StorageError::Taken(path.to_owned())) } else { Ok(()) }
+        let slot = slots.iter().find(|slot| slot.spec.cache == old.cache);
+        let before = slot.and_then(|slot| match &slot.state {
+            State::Closed(why) => Some(Rc::clone(why)),
+            State::Open(_) => None,
+        });
+        match before.as_deref() {
+            Some(Closed::Failed(GroupError::Device {
+                device: same,
+                source: IoError::NoAnswer,
+            })) if same == device => {
+                let (device, source) = (device.clone(), IoError::NoAnswer);
+                GroupError::Device { device, source }
+            }
+            _ => error,
+        }
     }
 }
 

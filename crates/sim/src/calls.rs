@@ -28,8 +28,7 @@ pub enum Call {
 
 impl Call {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Open, Self::Create, Self::Look, Self::Close, Self::Discard];
+    pub const ALL: [Self; 5] = [Self::Open, Self::Create, Self::Look, Self::Close, Self::Discard];
 }
 
 /// A call under way.

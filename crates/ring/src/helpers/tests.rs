@@ -41,7 +41,12 @@ fn a_device_that_hangs_keeps_its_own_calls_waiting_and_no_others() {
     assert!(helpers.submit("hangs", Token(1), &waker, call));
     assert!(helpers.submit("hangs", Token(2), &waker, at_once(2)));
     for token in 10..200 {
-        assert!(helpers.submit(&format!("well {}", token % 7), Token(token), &waker, at_once(token)));
+        assert!(helpers.submit(
+            &format!("well {}", token % 7),
+            Token(token),
+            &waker,
+            at_once(token)
+        ));
     }
     let mut seen: Vec<u64> = (10..200).map(|_| next(&mut helpers, &waker).1).collect();
     let of = |lane: u64| seen.iter().copied().filter(move |token| token % 7 == lane);

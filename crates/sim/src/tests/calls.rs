@@ -39,10 +39,7 @@ async fn beside<T>(env: &Env, call: impl Future<Output = T>) -> (T, Duration, Du
 }
 
 /// In a world in which such a call takes [`LATE`].
-fn late<F: Future<Output = ()> + 'static>(
-    call: Call,
-    act: impl FnOnce(World, Env) -> F + 'static,
-) {
+fn late<F: Future<Output = ()> + 'static>(call: Call, act: impl FnOnce(World, Env) -> F + 'static) {
     let world = world(call as u64);
     let host = hosts(&world, 1)[0];
     world.call_takes(host, PATH, call, LATE);

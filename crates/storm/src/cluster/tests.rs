@@ -2,6 +2,7 @@
 //! Whole hosts that run out of space, without other faults.
 
 mod answers;
+mod hanging;
 
 use super::*;
 use diskgroup::GroupOptions;

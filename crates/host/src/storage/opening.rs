@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Opening groups, all at once when the host starts: it waits for those that hang no longer than
+//! [`START_MAX`], and goes on without them until they are open.
+
+use super::{BUSY_MAX, BUSY_RETRY, Storage};
+use crate::config::HostConfig;
+use diskgroup::{DiskGroup, GroupError, GroupKind, GroupOptions, GroupSpec, Tolerance};
+use env::{Env, IoError, Notify, Permit, Task};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Longest wait for all groups of a host that starts: twice what it waits for devices that somebody
+/// has open.
+const START_MAX: Duration = Duration::from_secs(10);
+
+/// A group of the configuration, opened or not.
+pub(crate) type Opened = (GroupSpec, Opening);
+
+/// How far opening a group has come.
+pub(crate) enum Opening {
+    /// It is over.
+    Done(Result<DiskGroup, GroupError>),
+    /// A device has not answered yet.
+    UnderWay(Pending),
+}
+
+/// An opening under way; dropped, it ends.
+pub(crate) struct Pending {
+    result: Rc<RefCell<Option<Result<DiskGroup, GroupError>>>>,
+    done: Notify,
+    _task: Task,
+}
+
+impl Pending {
+    fn begin(
+        env: &Env,
+        open: impl Future<Output = Result<DiskGroup, GroupError>> + 'static,
+    ) -> Self {
+        let (result, done) = (Rc::new(RefCell::new(None)), Notify::default());
+        let (place, told) = (Rc::clone(&result), done.clone());
+        let task = env.spawn("open a group", async move {
+            let opened = open.await;
+            *place.borrow_mut() = Some(opened);
+            told.notify();
+        });
+        Self { result, done, _task: task }
+    }
+
+    async fn wait(&self) {
+        loop {
+            let done = self.done.wait();
+            if self.result.borrow().is_some() {
+                return;
+            }
+            done.await;
+        }
+    }
+
+    async fn result(self) -> Result<DiskGroup, GroupError> {
+        self.wait().await;
+        match self.result.take() {
+            Some(result) => result,
+            None => unreachable!("it is there once it was waited for"),
+        }
+    }
+}
+
+/// A group that is being opened while its host serves others already, and its turn.
+pub(crate) struct Late {
+    pub(super) spec: GroupSpec,
+    pub(super) pending: Pending,
+    pub(super) turn: Option<Permit>,
+}
+
+/// Opens all groups of a configuration, each on its own.
+pub(crate) async fn open_all(
+    env: &Env,
+    config: &HostConfig,
+    options: &GroupOptions,
+) -> Vec<Opened> {
+    let kind = config.group_kind();
+    let begin = |group: &crate::config::GroupConfig| {
+        let spec = GroupSpec::from(group.clone());
+        let (own, options, wanted) = (env.clone(), options.clone(), spec.clone());
+        let pending = Pending::begin(env, async move {
+            let tolerance = Tolerance::whatever_opens();
+            open_group(&own, &wanted, &options, kind, tolerance).await
+        });
+        (spec, pending)
+    };
+    let openings: Vec<_> = config.groups.iter().map(begin).collect();
+    let all = async {
+        for (_, pending) in &openings {
+            pending.wait().await;
+        }
+    };
+    // Those that are not open by then come later.
+    let _ = env.timeout(START_MAX, all).await;
+    let mut opened = Vec::new();
+    for (spec, pending) in openings {
+        let result = pending.result.borrow_mut().take();
+        opened.push((spec, result.map_or(Opening::UnderWay(pending), Opening::Done)));
+    }
+    opened
+}
+
+/// Opens a group. The kernel lets go of a killed process's devices only when their I/O has ended,
+/// a moment after the process; so does this host with reads of a group that was closed. Some of its
+/// capacity devices may be left out.
+pub(super) async fn open_group(
+    env: &Env,
+    spec: &GroupSpec,
+    options: &GroupOptions,
+    kind: GroupKind,
+    mut tolerance: Tolerance,
+) -> Result<DiskGroup, GroupError> {
+    let begun = env.now();
+    loop {
+        tolerance.leaves_busy = env.now().since(begun) >= BUSY_MAX;
+        match DiskGroup::open_without(env, spec, options.clone(), &tolerance).await {
+            Err(GroupError::Device { source: IoError::Busy, .. }) if !tolerance.leaves_busy => {
+                env.sleep(BUSY_RETRY).await;
+            }
+            Ok(group) if !kind.is_same(group.status().kind) => {
+                let device = spec.cache.clone();
+                return Err(GroupError::WrongKind { device, wanted: kind.name() });
+            }
+            opened => return opened,
+        }
+    }
+}
+
+impl Storage {
+    /// Puts a group into service that was not open when the host was ready.
+    pub(super) async fn finish_late(self, late: Late) {
+        let Late { spec, pending, turn } = late;
+        let opened = pending.result().await;
+        // Where it does not open, that is shown.
+        drop(self.0.started(&spec, &spec, opened));
+        drop(turn);
+    }
+}
