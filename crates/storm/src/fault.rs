@@ -68,6 +68,9 @@ base::named! {
         Reopen = "reopen",
         /// A capacity device goes away without an error, and is there again after up to 32 s.
         DeviceAway = "device-away",
+        /// Calls on a device (opening, looking, closing, discards) take up to 64 s each; half of the
+        /// time its host is told to close and open a group meanwhile.
+        HungCalls = "hung-calls",
     }
 }
 
@@ -85,6 +88,7 @@ impl Fault {
         match self {
             Self::Reopen => Some(160_000_000),
             Self::DeviceAway => Some(170_000_000),
+            Self::HungCalls => Some(190_000_000),
             _ => None,
         }
     }
@@ -107,8 +111,14 @@ impl Fault {
 }
 
 /// How often each fault was injected.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts([u64; Fault::ALL.len()]);
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self([0; Fault::ALL.len()])
+    }
+}
 
 impl Counts {
     /// One more.

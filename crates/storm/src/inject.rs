@@ -3,7 +3,7 @@
 
 use crate::campaign::Run;
 use crate::fault::Fault;
-use sim::{DiskFault, HostKey};
+use sim::{Call, DiskFault, HostKey};
 use std::time::Duration;
 
 /// Longest pause of a process: beyond every lease.
@@ -97,6 +97,7 @@ impl Run {
             Fault::FailFlushes => self.failing_disk(index, DiskFault::FailFlush),
             Fault::Reopen => self.reopen(index),
             Fault::DeviceAway => self.device_away(index),
+            Fault::HungCalls => self.hung_calls(index),
             Fault::Pause | Fault::Stutter | Fault::DirectoryAway | Fault::Calm => {}
             Fault::BitRot
             | Fault::LatentError
@@ -132,6 +133,23 @@ impl Run {
         let scale = self.rng.below(16);
         let pause = Duration::from_millis(self.rng.below(1 << scale));
         self.cluster.put_back(index, &device, pause);
+    }
+
+    /// Some calls on a device of a host, drawn, take their time until it is healed.
+    fn hung_calls(&mut self, index: usize) {
+        // Hanging for long, it costs its group, and operators open that again.
+        self.has_failed_devices[index] = true;
+        let device = self.any_device();
+        for call in Call::ALL {
+            let scale = self.rng.below(17);
+            let time = Duration::from_millis(self.rng.below(1 << scale));
+            if self.rng.below(2) == 0 {
+                self.cluster.world.call_takes(self.key(index), &device, call, time);
+            }
+        }
+        if self.rng.below(2) == 0 {
+            self.reopen(index);
+        }
     }
 
     pub(crate) fn cut(&self, a: usize, b: usize, is_cut: bool) {
