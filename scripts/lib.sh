@@ -18,6 +18,11 @@ field() { cluster field "$1"; }
 uri() { gabion volume show "$1" --output json | field "it['nbd'][$2]"; } # volume, host index
 host_name() { gabion host list --output json | field "it[$1]['name']"; }
 say() { printf '%s\n' "$*"; }
+# What kept the hosts' threads from other work for longer than 20 ms, as far as they answer.
+turns() {
+  gabion status --output json 2>/dev/null | field "'; '.join('%s %d, longest %.0f ms (%s)' % (
+    t['host'], t['long'], t['longest_ms'], t.get('longest_task', 'none')) for t in it['turns'])" || true
+}
 
 # Undone in reverse order by the step that sets them; empty when there is nothing to undo.
 mounted=""; loop=""; fuse_folder=""; background=""
@@ -41,7 +46,10 @@ finish() {
   local code=$?
   trap - EXIT INT TERM
   end_step
-  if [ -n "$(cluster pids gabion "$GABION_DATA")" ]; then gabion down >/dev/null 2>&1 || true; fi
+  if [ -n "$(cluster pids gabion "$GABION_DATA")" ]; then
+    say "turns longer than 20 ms: $(turns)"
+    gabion down >/dev/null 2>&1 || true
+  fi
   local left
   left=$(cluster kill gabion "$area"); left=$((left + $(cluster kill etcd "$area")))
   if [ "$left" -gt 0 ]; then say "note: $left processes outlived the end of the test and were killed"; fi

@@ -150,6 +150,14 @@ pub enum HostCommand {
     /// List the hosts
     #[command(visible_alias = "ls")]
     List,
+    /// One host: its state, its disk groups, and how long its thread was kept from other work
+    #[command(after_help = "Examples:
+  gabion host show host2
+  gabion host show host2 --output json")]
+    Show {
+        /// Its name
+        host: String,
+    },
     /// End a host of the cluster on this machine at once, as kill -9 would
     #[command(after_help = "Example:\n  gabion host kill host2")]
     Kill {

@@ -13,7 +13,7 @@ use crate::supervisor::{Answer, Question};
 use crate::target::Target;
 use anyhow::Result;
 use base::format_size;
-use host::{Health, HostReport, HostState, StatusReport, VolumeReport};
+use host::{Health, HostReport, HostState, StatusReport, TurnsReport, VolumeReport};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -142,6 +142,46 @@ pub fn status_line(target: &Target) -> String {
 pub fn host_list(cli: &Cli) -> Result<()> {
     let report = gather(&Target::find(cli)?)?;
     output::print(cli.output, &report.hosts, |hosts| host_table(hosts, &report))
+}
+
+/// `gabion host show`.
+pub fn host_show(cli: &Cli, name: &str) -> Result<()> {
+    let report = gather(&Target::find(cli)?)?;
+    let Some(host) = report.hosts.iter().find(|host| host.name == name) else {
+        let known: Vec<_> = report.hosts.iter().map(|host| host.name.as_str()).collect();
+        let known = known.join(", ");
+        return Err(Fail::failed(format!("no host '{name}': there are {known}")).into());
+    };
+    let turns = report.turns.iter().find(|turns| turns.host == name);
+    let groups: Vec<_> = report.groups.iter().filter(|group| group.host == name).collect();
+    let shown = serde_json::json!({
+        "name": host.name, "state": host.state, "peer": host.peer, "turns": turns, "groups": groups,
+    });
+    output::print(cli.output, &shown, |_| {
+        say!("{name} is {}, other hosts reach it at {}", state(host.state), host.peer);
+        match turns {
+            None => say!("it does not answer here: its disk groups and turns are not known"),
+            Some(turns) => say!("{}", turns_line(turns)),
+        }
+        for group in &groups {
+            let path = group.devices.first().map_or("", |device| device.path.as_str());
+            say!("disk group {} ({path}): {}", group.id, group.state);
+        }
+    })
+}
+
+/// How long a host's one thread was kept from other work.
+fn turns_line(turns: &TurnsReport) -> String {
+    let Some(task) = &turns.longest_task else {
+        return "no turn of its thread took longer than 20 ms since its start".to_owned();
+    };
+    let ago = turns.longest_seconds_ago.unwrap_or(0.0);
+    let (count, longest) = (turns.long, turns.longest_ms);
+    let things = if count == 1 { "turn" } else { "turns" };
+    format!(
+        "{count} {things} of its thread took longer than 20 ms since its start, the longest \
+         {longest:.0} ms ('{task}', {ago:.0} s ago)"
+    )
 }
 
 /// `gabion host kill`.

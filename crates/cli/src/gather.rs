@@ -84,6 +84,7 @@ fn merge(mut statuses: Vec<StatusReport>, silent: &[String]) -> Option<StatusRep
     let mut merged = statuses.remove(lead);
     for status in statuses {
         merged.groups.extend(status.groups);
+        merged.turns.extend(status.turns);
         for theirs in status.volumes {
             let Some(ours) = merged.volumes.iter_mut().find(|v| v.name == theirs.name) else {
                 continue;

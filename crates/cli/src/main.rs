@@ -147,6 +147,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Status { watch: false } => commands::status(cli),
         Command::Status { watch: true } => watch::status(cli),
         Command::Host(HostCommand::List) => commands::host_list(cli),
+        Command::Host(HostCommand::Show { host }) => commands::host_show(cli, host),
         Command::Host(HostCommand::Kill { host }) => commands::host_kill(cli, host),
         Command::Host(HostCommand::Start { host }) => commands::host_start(cli, host),
         Command::Host(HostCommand::Join(join)) => machine::join(cli, join),

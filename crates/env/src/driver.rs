@@ -185,6 +185,11 @@ pub struct Completion {
 pub trait Driver {
     /// Nanoseconds on the host's boot-time clock.
     fn now(&self) -> Instant;
+    /// A clock that is cheap to read, right to some milliseconds, to measure how long computing
+    /// takes. It has its own beginning.
+    fn coarse(&self) -> Instant {
+        self.now()
+    }
     /// For people and logs; never for decisions.
     fn wall(&self) -> WallTime;
     /// Seeds generators, nothing else.

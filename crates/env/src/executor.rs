@@ -56,6 +56,7 @@ pub(crate) struct Shard {
     rng: RefCell<Rng>,
     pool: Pool,
     stopped: Cell<bool>,
+    watchdog: watchdog::Watchdog,
 }
 
 type Future0 = Pin<Box<dyn Future<Output = ()>>>;
@@ -137,6 +138,7 @@ impl Env {
             rng: RefCell::new(rng),
             pool: Pool::default(),
             stopped: Cell::new(false),
+            watchdog: watchdog::Watchdog::default(),
         }))
     }
 
@@ -284,6 +286,7 @@ impl Env {
     }
 
     fn run_ready(&self) {
+        self.begin_polls();
         for _ in 0..TURN_POLLS_MAX {
             let next = self.0.ready.with(|queue| {
                 if queue.is_empty() {
@@ -295,6 +298,7 @@ impl Env {
             });
             let Some((id, generation)) = next else { return };
             self.poll_task(id, generation);
+            self.end_poll(id);
         }
     }
 
@@ -577,3 +581,6 @@ impl TaskSet {
 mod metered;
 #[cfg(test)]
 mod tests;
+mod watchdog;
+
+pub use watchdog::{LONG_TURN, LongTurns};

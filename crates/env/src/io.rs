@@ -165,8 +165,8 @@ impl Disk {
         async move { op.ok_or(IoError::NoAnswer)?.await.0.map(drop) }
     }
 
-    /// Gives a range back to the device, piece by piece. Its content afterwards is unspecified, also
-    /// where the future is dropped halfway.
+    /// Gives a range back to the device, piece by piece. Its content afterwards is unspecified,
+    /// also where the future is dropped halfway.
     ///
     /// # Errors
     /// The device's error.

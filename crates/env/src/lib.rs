@@ -23,8 +23,8 @@ pub use driver::{
     Address, Completion, DiskId, DiskInfo, Done, Driver, Durability, IoError, LinkId, ListenerId,
     Op, OpenDisk, Token,
 };
-pub use executor::{Env, Fifo, Schedule, Task, TaskSet};
-pub use io::{Disk, Link, Listener};
+pub use executor::{Env, Fifo, LONG_TURN, LongTurns, Schedule, Task, TaskSet};
+pub use io::{DISCARD_MAX, Disk, Link, Listener};
 pub use meter::{IoClass, LOOKS_MAX, Latencies, MEASURED, Meter};
 pub use sync::{Notify, Permit, Semaphore};
 pub use timer::{Either, Elapsed, Sleep, join, join_all, select};

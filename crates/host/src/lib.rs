@@ -43,7 +43,7 @@ pub use register::{RegisterError, cluster_kind, found, register};
 pub use report::{
     ClassReport, ComponentReport, DeviceKind, DeviceReport, GroupDetail, GroupReport, Health,
     HeldReport, HostReport, HostState, LatencyReport, ReadCacheReport, Role, ScrubReport,
-    SpaceReport, StatusReport, VolumeReport,
+    SpaceReport, StatusReport, TurnsReport, VolumeReport,
 };
 pub use scrub::ScrubOptions;
 pub use storage::{Closed, StorageError};

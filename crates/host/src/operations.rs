@@ -6,7 +6,8 @@ use crate::control::{Command, ErrorKind, Failure, Reply};
 use crate::exports::Exports;
 use crate::groups::HardwareOf;
 use crate::report::{
-    ComponentReport, Health, HostReport, HostState, ScrubReport, StatusReport, VolumeReport,
+    ComponentReport, Health, HostReport, HostState, ScrubReport, StatusReport, TurnsReport,
+    VolumeReport,
 };
 use crate::seen::{Answers, Seen};
 use crate::storage::{Slot, State, Storage};
@@ -114,6 +115,11 @@ impl Operations {
             hosts: hosts.collect(),
             volumes,
             groups: self.group_reports(),
+            turns: vec![TurnsReport::new(
+                self.view.host_name(self.me),
+                self.env.long_turns(),
+                self.env.now(),
+            )],
         }
     }
 

@@ -350,6 +350,36 @@ pub struct GroupDetail {
     pub components: Vec<HeldReport>,
 }
 
+/// Turns of a host's one thread in which one task took so long that others waited, since its start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TurnsReport {
+    /// Name of its host.
+    pub host: String,
+    /// Turns longer than 20 ms.
+    pub long: u64,
+    /// The longest of them, milliseconds; zero where there was none.
+    pub longest_ms: f64,
+    /// The task that took it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest_task: Option<String>,
+    /// How long ago that was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest_seconds_ago: Option<f64>,
+}
+
+impl TurnsReport {
+    pub(crate) fn new(host: String, turns: env::LongTurns, now: base::Instant) -> Self {
+        let any = (turns.count > 0).then_some(turns);
+        Self {
+            host,
+            long: turns.count,
+            longest_ms: turns.longest.as_secs_f64() * 1e3,
+            longest_task: any.map(|turns| turns.task.to_owned()),
+            longest_seconds_ago: any.map(|turns| now.since(turns.at).as_secs_f64()),
+        }
+    }
+}
+
 /// What one host knows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StatusReport {
@@ -365,4 +395,7 @@ pub struct StatusReport {
     pub volumes: Vec<VolumeReport>,
     /// The asked host's own groups.
     pub groups: Vec<GroupReport>,
+    /// The asked host's long turns.
+    #[serde(default)]
+    pub turns: Vec<TurnsReport>,
 }

@@ -103,8 +103,8 @@ pub(crate) struct Inner {
     pub(crate) changed: Notify,
 }
 
-/// Whether a device was not there, did not answer or was in use (also by a call of ours that hangs):
-/// that may end some day.
+/// Whether a device was not there, did not answer or was in use (also by a call of ours that
+/// hangs): that may end some day.
 fn is_away(error: &GroupError) -> bool {
     let GroupError::Device { source, .. } = error else { return false };
     matches!(source, IoError::NotFound | IoError::NoAnswer | IoError::Busy)

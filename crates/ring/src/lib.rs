@@ -29,9 +29,7 @@ use crate::helpers::{Answer, Call, Helpers};
 use crate::slowed::Slowed;
 use crate::work::{Flight, Flights, Step, Work};
 use base::{Instant, WallTime};
-use env::{
-    Address, Completion, DiskId, Done, Driver, IoError, LinkId, ListenerId, Op, Token,
-};
+use env::{Address, Completion, DiskId, Done, Driver, IoError, LinkId, ListenerId, Op, Token};
 use io_uring::{IoUring, opcode, squeue, types};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -486,6 +484,10 @@ fn nanos(clock: ClockId) -> u64 {
 impl Driver for RingDriver {
     fn now(&self) -> Instant {
         Instant(nanos(ClockId::Boottime))
+    }
+
+    fn coarse(&self) -> Instant {
+        Instant(nanos(ClockId::MonotonicCoarse))
     }
 
     fn wall(&self) -> WallTime {

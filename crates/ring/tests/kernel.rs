@@ -224,7 +224,7 @@ struct Lease(fs::File);
 
 impl Lease {
     fn take(path: &std::path::Path) -> Self {
-        let file = fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+        let file = fs::OpenOptions::new().read(true).write(true).open(path).expect("a file");
         let is_taken = Self::set(&file, libc::F_WRLCK);
         assert!(is_taken, "no lease: {}", std::io::Error::last_os_error());
         Self(file)

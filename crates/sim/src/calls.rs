@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Calls that take their time: opening, making, looking at and closing a device, and discards.
 //!
-//! What a late call does it does at its end: a device that is being closed is in use until then, one
-//! that is being opened is free until then.
+//! What a late call does it does at its end: a device that is being closed is in use until then,
+//! one that is being opened is free until then.
 
 use crate::core::{Core, Kind};
 use crate::host::HostKey;

@@ -28,6 +28,11 @@ impl Driver for SimDriver {
         world.core.borrow().host_now(self.host)
     }
 
+    /// Computing takes no time here.
+    fn coarse(&self) -> Instant {
+        Instant(0)
+    }
+
     fn wall(&self) -> WallTime {
         let Some(world) = self.world.upgrade() else { return WallTime(EPOCH) };
         let core = world.core.borrow();

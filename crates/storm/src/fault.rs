@@ -68,8 +68,8 @@ base::named! {
         Reopen = "reopen",
         /// A capacity device goes away without an error, and is there again after up to 32 s.
         DeviceAway = "device-away",
-        /// Calls on a device (opening, looking, closing, discards) take up to 64 s each; half of the
-        /// time its host is told to close and open a group meanwhile.
+        /// Calls on a device (opening, looking, closing, discards) take up to 64 s each; half of
+        /// the time its host is told to close and open a group meanwhile.
         HungCalls = "hung-calls",
     }
 }

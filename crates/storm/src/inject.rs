@@ -86,10 +86,7 @@ impl Run {
                 let far = self.rng.below(2 * WALL_JUMP_MAX) as i64 - WALL_JUMP_MAX as i64;
                 world.wall_jump(key, far);
             }
-            Fault::SlowDisk => {
-                let times = 1 << self.rng.below(9);
-                self.some_disk(index, DiskFault::Slow(times));
-            }
+            Fault::SlowDisk => self.slow_disk(index),
             // Frozen for long it is one that failed: its group stops.
             Fault::FreezeDisk => self.failing_disk(index, DiskFault::Freeze(true)),
             Fault::FailReads => self.failing_disk(index, DiskFault::FailReads),
@@ -176,6 +173,11 @@ impl Run {
     fn some_disk(&mut self, index: usize, fault: DiskFault) {
         let device = self.any_device();
         self.disk_fault(index, &device, fault);
+    }
+
+    fn slow_disk(&mut self, index: usize) {
+        let times = 1 << self.rng.below(9);
+        self.some_disk(index, DiskFault::Slow(times));
     }
 
     fn failing_disk(&mut self, index: usize, fault: DiskFault) {

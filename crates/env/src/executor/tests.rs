@@ -108,3 +108,49 @@ fn channels_bound_and_semaphores_queue_in_order() {
         before.await;
     });
 }
+
+/// A clock that tasks move on by computing.
+#[derive(Clone, Default)]
+struct Computing(std::rc::Rc<Cell<u64>>);
+
+impl Driver for Computing {
+    fn now(&self) -> Instant {
+        Instant(self.0.get())
+    }
+    fn wall(&self) -> WallTime {
+        WallTime(0)
+    }
+    fn entropy(&mut self) -> u64 {
+        7
+    }
+    fn submit(&mut self, _token: Token, op: Op) {
+        panic!("no such device: {op:?}");
+    }
+    fn cancel(&mut self, _token: Token) {}
+    fn park(&mut self, until: Option<Instant>, _done: &mut Vec<Completion>) {
+        let until = until.expect("a deadlock: nothing ready and no timer");
+        self.0.set(self.0.get().max(until.0));
+    }
+}
+
+#[test]
+fn a_long_poll_is_counted_and_the_longest_has_a_name() {
+    let clock = Computing::default();
+    let env = Env::new(Box::new(clock.clone()), Box::new(Fifo));
+    let inner = env.clone();
+    let computes = |name: &'static str, millis: &'static [u64]| {
+        let (env, clock) = (env.clone(), clock.0.clone());
+        env.clone().spawn(name, async move {
+            for millis in millis {
+                clock.set(clock.get() + millis * 1_000_000);
+                // Waiting is nobody's computing, however long.
+                env.sleep(Duration::from_secs(7)).await;
+            }
+        })
+    };
+    let _tasks = [computes("quick", &[1, 19, 20, 3]), computes("slow", &[2, 50, 300, 21, 0])];
+    assert_eq!(env.long_turns(), LongTurns::default());
+    env.run(async move { inner.sleep(Duration::from_secs(100)).await });
+    let LongTurns { count, longest, task, .. } = env.long_turns();
+    assert_eq!((count, longest, task), (3, Duration::from_millis(300), "slow"));
+}
