@@ -180,6 +180,7 @@ pub mod tests {
             silent_seconds: None,
         };
         StatusReport {
+            turns: Vec::new(),
             host: host.to_owned(),
             health: Health::Green,
             directory: true,
