@@ -10,9 +10,9 @@ mod keys;
 mod stored;
 
 pub use keys::{
-    ALIVE_PREFIX, HOST_PREFIX, OBJECT_PREFIX, PREFIX, VOLUME_PREFIX, alive_key, cluster_key,
-    host_key, object_key, parse_alive_key, parse_host_key, parse_object_key, parse_volume_key,
-    volume_key,
+    ALIVE_PREFIX, DELETED_PREFIX, HOST_PREFIX, OBJECT_PREFIX, PREFIX, VOLUME_PREFIX, alive_key,
+    cluster_key, deleted_key, host_key, object_key, parse_alive_key, parse_host_key,
+    parse_object_key, parse_volume_key, volume_key,
 };
 
 use base::{
@@ -151,6 +151,20 @@ pub struct VolumeRecord {
     /// Part of its size that is kept for it on each of its disk groups, 0 to 100 percent.
     pub reserve_percent: u8,
     /// Its objects in order: [`OBJECT_SECTORS_MAX`] sectors each, the last one the rest.
+    pub objects: Vec<ObjectId>,
+}
+
+/// A volume that was deleted, at [`deleted_key`]: only what a record says is deleted is deleted.
+/// Each of the hosts takes itself out once it holds nothing of it; the last one deletes the record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeletedRecord {
+    /// The volume.
+    pub id: VolumeId,
+    /// The name that it had.
+    pub name: String,
+    /// Hosts that may hold something of it yet, each once.
+    pub hosts: Vec<HostId>,
+    /// Its objects.
     pub objects: Vec<ObjectId>,
 }
 
@@ -297,6 +311,21 @@ impl VolumeRecord {
         let fits = self.objects.len() as u64 == object_count(self.size_bytes);
         ensure(fits, "objects", "does not match the size")?;
         ensure(are_unique(self.objects.iter()), "objects", "names an object twice")
+    }
+}
+
+impl DeletedRecord {
+    /// Whether it keeps its invariants.
+    ///
+    /// # Errors
+    /// [`RecordError::Invalid`] with the field.
+    pub fn check(&self) -> Result<(), RecordError> {
+        ensure(is_name(&self.name), "name", NAME_RULE)?;
+        ensure(self.objects.len() <= OBJECTS_MAX, "objects", "has too many entries")?;
+        ensure(are_unique(self.objects.iter()), "objects", "names an object twice")?;
+        ensure(!self.hosts.is_empty(), "hosts", "is empty: the record would be gone")?;
+        ensure(self.hosts.iter().all(|host| host.0 != 0), "hosts", "names host zero")?;
+        ensure(are_unique(self.hosts.iter()), "hosts", "names a host twice")
     }
 }
 

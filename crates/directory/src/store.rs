@@ -319,10 +319,11 @@ impl Store {
     }
 
     /// Changes of keys with `prefix` after revision `after`, in order; `None` where the history no
-    /// longer holds them all.
+    /// longer holds them all, or was another one: who saw a later revision than there is saw what a
+    /// restored backup does not know.
     #[must_use]
     pub fn changes_since(&self, prefix: &str, after: u64) -> Option<Vec<WatchEvent>> {
-        if after < self.history_start {
+        if after < self.history_start || after > self.revision {
             return None;
         }
         let first = self.history.partition_point(|(revision, _)| *revision <= after);

@@ -36,6 +36,8 @@ const WRITE_MEMORY: std::ops::RangeInclusive<u64> = 1 << 20..=16 << 30;
 const LINK_TIMES: u64 = 4;
 /// Bytes that may wait for one link, at most.
 const LINK_MEMORY_MAX: u64 = 64 << 30;
+/// Most hours of `orphan_keep_hours`: ten years.
+const ORPHAN_KEEP_HOURS_MAX: u64 = 87_600;
 
 /// What is wrong with a configuration.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -217,6 +219,8 @@ pub struct Tuning {
     /// Bytes of requests that may wait for one link to another host: an eighth for control, an
     /// eighth for reads, a quarter for resync, a half for writes.
     pub link_memory_bytes: u64,
+    /// Hours for which a component that no record of the directory accounts for is surely kept.
+    pub orphan_keep_hours: u64,
     /// For tests and benchmarks: device files, as `groups` names them, that behave as magnetic
     /// disks of 7200 rpm would (150 MB/s, 8 ms to a random place) while the host runs. Block
     /// devices are refused.
@@ -237,6 +241,7 @@ impl Default for Tuning {
             device_stuck_seconds: 30,
             write_memory_bytes: 64 << 20,
             link_memory_bytes: 256 << 20,
+            orphan_keep_hours: 7 * 24,
             magnetic: Vec::new(),
         }
     }
@@ -276,6 +281,8 @@ impl Tuning {
             .contains(&self.link_memory_bytes);
         let rule = "is not between four times write_memory_bytes and 68719476736";
         ensure(link, "tuning.link_memory_bytes", rule)?;
+        let keep = (1..=ORPHAN_KEEP_HOURS_MAX).contains(&self.orphan_keep_hours);
+        ensure(keep, "tuning.orphan_keep_hours", "is not between 1 and 87600")?;
         let stuck = STUCK_SECONDS.contains(&self.device_stuck_seconds);
         ensure(stuck, "tuning.device_stuck_seconds", "is not between 5 and 600")
     }
@@ -343,6 +350,7 @@ mod tests {
             link_memory_bytes,
             ..Tuning::default()
         };
+        let keep = |orphan_keep_hours| Tuning { orphan_keep_hours, ..Tuning::default() };
         let long = format!("unix:/{}", "a".repeat(600));
         let bad = [
             ("id", HostConfig { id: 0, ..good() }),
@@ -377,6 +385,8 @@ mod tests {
             ("write_memory", HostConfig { tuning: memory(u64::MAX, 1 << 30), ..good() }),
             ("link_memory", HostConfig { tuning: memory(1 << 20, (4 << 20) - 1), ..good() }),
             ("link_memory", HostConfig { tuning: memory(1 << 20, u64::MAX), ..good() }),
+            ("orphan_keep", HostConfig { tuning: keep(0), ..good() }),
+            ("orphan_keep", HostConfig { tuning: keep(u64::MAX), ..good() }),
             ("magnetic", HostConfig { tuning: magnetic("/dev/capacity9"), ..good() }),
         ];
         for (field, config) in bad {

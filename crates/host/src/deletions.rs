@@ -1,22 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Objects whose records vanished from the directory, until it is sure why.
 //!
-//! A directory that was lost and begun anew lists nothing; that deletes nothing. Whether it is
-//! still this cluster's is asked until it answers: a notice that was dropped would leave the
-//! object's components for the slow cleanup and its owner serving.
+//! A directory that was lost and begun anew lists nothing, and one restored from a backup of before
+//! does not list what is younger: neither deletes anything. What was deleted on purpose, a record
+//! names (`tombstones`). The directory is asked until it answers: a notice that was dropped would
+//! leave the object's components for the slow cleanup and its owner serving.
 
 use crate::membership;
+use crate::tombstones::Tombstones;
 use crate::view::View;
-use base::{ObjectId, Set};
+use base::{HostId, ObjectId, Set};
 use directory::Directory;
 use env::{Env, Notify};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
-use tracing::error;
+use tracing::{error, warn};
 
 /// Time between questions while the directory does not answer.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// What became of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// A record says that it was deleted.
+    Deleted,
+    /// Its record is missing: it is not served, and kept.
+    Missing,
+}
 
 /// The objects in question. Cheap to clone.
 #[derive(Clone, Default)]
@@ -32,14 +43,14 @@ impl Deletions {
         self.added.notify();
     }
 
-    /// Calls `deleted` for each object that is surely deleted. Runs for ever.
+    /// Calls `decided` for each object once it is known what became of it. Runs for ever.
     pub(crate) async fn run(
         self,
         env: Env,
         directory: Directory,
-        cluster: u64,
+        (cluster, me): (u64, HostId),
         view: View,
-        deleted: impl Fn(ObjectId),
+        decided: impl Fn(ObjectId, Fate),
     ) {
         loop {
             let added = self.added.wait();
@@ -52,15 +63,25 @@ impl Deletions {
                 env.sleep(RETRY).await;
                 continue;
             };
+            let Ok(tombstones) = Tombstones::read(&directory).await else {
+                env.sleep(RETRY).await;
+                continue;
+            };
+            let deleted = tombstones.objects_for(me);
             for id in asked {
                 self.waiting.borrow_mut().remove(&id);
                 if view.object(id).is_some() {
                     continue; // it came back meanwhile, with a directory that was restored
                 }
-                if is_cluster {
-                    deleted(id);
-                } else {
-                    error!(object = %id, "vanished with its cluster's record: data is kept");
+                match (is_cluster, deleted.contains(&id)) {
+                    (true, true) => decided(id, Fate::Deleted),
+                    (true, false) => {
+                        warn!(object = %id, "its record is missing: kept, see 'gabion orphan list'");
+                        decided(id, Fate::Missing);
+                    }
+                    (false, _) => {
+                        error!(object = %id, "vanished with its cluster's record: data is kept");
+                    }
                 }
             }
         }
@@ -71,18 +92,23 @@ impl Deletions {
 mod tests {
     use super::*;
     use crate::simulated::{address, with_directory};
-    use directory::{ClusterKind, ClusterRecord, Transaction, cluster_key};
+    use base::VolumeId;
+    use directory::{
+        ClusterKind, ClusterRecord, DeletedRecord, Transaction, cluster_key, deleted_key,
+    };
+
+    const ME: HostId = HostId(1);
 
     fn gather(
         env: &Env,
         directory: &Directory,
         deletions: &Deletions,
-    ) -> (env::Task, Rc<RefCell<Vec<ObjectId>>>) {
-        let seen: Rc<RefCell<Vec<ObjectId>>> = Rc::default();
+    ) -> (env::Task, Rc<RefCell<Vec<(ObjectId, Fate)>>>) {
+        let seen: Rc<RefCell<Vec<(ObjectId, Fate)>>> = Rc::default();
         let place = Rc::clone(&seen);
-        let deleted = move |id| place.borrow_mut().push(id);
+        let decided = move |id, fate| place.borrow_mut().push((id, fate));
         let (inner, directory) = (env.clone(), directory.clone());
-        let run = deletions.clone().run(inner, directory, 7, View::default(), deleted);
+        let run = deletions.clone().run(inner, directory, (7, ME), View::default(), decided);
         (env.spawn("deletions", run), seen)
     }
 
@@ -93,10 +119,37 @@ mod tests {
         directory.transact(put).await.expect("it lands");
     }
 
+    async fn bury(directory: &Directory, objects: &[u64], host: HostId) {
+        let id = VolumeId(objects[0]);
+        let objects = objects.iter().copied().map(ObjectId).collect();
+        let record = DeletedRecord { id, name: "web".to_owned(), hosts: vec![host], objects };
+        let put = Transaction::new().put(deleted_key(id), record.encode());
+        directory.transact(put).await.expect("it lands");
+    }
+
+    #[test]
+    fn only_what_a_record_names_for_this_host_is_deleted() {
+        with_directory(|env, directory| async move {
+            found(&directory).await;
+            bury(&directory, &[5, 6], ME).await;
+            bury(&directory, &[7], HostId(2)).await;
+            let bad = Transaction::new().put(deleted_key(VolumeId(8)), "?");
+            directory.transact(bad).await.expect("it lands");
+            let deletions = Deletions::default();
+            let (_task, seen) = gather(&env, &directory, &deletions);
+            (5..9).for_each(|id| deletions.add(ObjectId(id)));
+            env.sleep(Duration::from_secs(5)).await;
+            let fates = [Fate::Deleted, Fate::Deleted, Fate::Missing, Fate::Missing];
+            let all = (5..9).map(ObjectId).zip(fates);
+            assert_eq!(*seen.borrow(), all.collect::<Vec<_>>());
+        });
+    }
+
     #[test]
     fn a_notice_waits_for_a_directory_that_does_not_answer() {
         with_directory(|env, directory| async move {
             found(&directory).await;
+            bury(&directory, &[5], ME).await;
             // Its calls fail until somebody listens there.
             let nowhere: env::Address = env::Address::Tcp(([10, 0, 0, 2], 9).into());
             let away = Directory::connect(&env, nowhere.clone());
@@ -109,7 +162,7 @@ mod tests {
             let inner = env.clone();
             let _forward = env.spawn("forward", async move { forward(&inner, listener).await });
             env.sleep(Duration::from_secs(10)).await;
-            assert_eq!(*seen.borrow(), [ObjectId(5)]);
+            assert_eq!(*seen.borrow(), [(ObjectId(5), Fate::Deleted)]);
         });
     }
 
@@ -141,7 +194,7 @@ mod tests {
             assert!(seen.borrow().is_empty());
             deletions.add(ObjectId(6));
             env.sleep(Duration::from_secs(5)).await;
-            assert_eq!(*seen.borrow(), [ObjectId(6)]);
+            assert_eq!(*seen.borrow(), [(ObjectId(6), Fate::Missing)]);
         });
     }
 }

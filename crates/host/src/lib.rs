@@ -19,6 +19,7 @@ mod node;
 mod operations;
 mod orphans;
 mod outs;
+mod quarantine;
 mod register;
 mod report;
 mod reserves;
@@ -27,6 +28,7 @@ mod seen;
 #[cfg(test)]
 mod simulated;
 mod storage;
+mod tombstones;
 mod view;
 mod volumes;
 
@@ -39,6 +41,7 @@ pub use directory::ClusterKind;
 pub use exports::{Attached, Exports};
 pub use groups::{Hardware, HardwareOf};
 pub use node::{Node, NodeOptions, StartError};
+pub use quarantine::Missing;
 pub use register::{RegisterError, cluster_kind, found, register};
 pub use report::{
     ClassReport, ComponentReport, DeviceKind, DeviceReport, GroupDetail, GroupReport, Health,

@@ -2,17 +2,19 @@
 //! One running host.
 
 use crate::address::{AddressError, parse_address};
+use crate::cleanup::Cleanup;
 use crate::config::{ConfigError, HostConfig};
 use crate::control;
-use crate::deletions::Deletions;
+use crate::deletions::{Deletions, Fate};
 use crate::exports::Exports;
 use crate::groups::HardwareOf;
 use crate::operations::Operations;
+use crate::quarantine::Quarantine;
 use crate::scrub::{Marks, ScrubOptions};
 use crate::seen::Seen;
 use crate::storage::{self, Opening, State, Storage, StorageError, StorageOptions};
 use crate::view::{ObjectChange, View};
-use crate::{alive, cleanup, latency, membership, orphans, reserves};
+use crate::{alive, latency, membership, orphans, reserves};
 use base::HostId;
 use directory::{ClusterKind, Directory, HostRecord, LeaseId, RecordError, WatchEvent};
 use diskgroup::{DiskGroup, GroupError, GroupOptions};
@@ -110,6 +112,9 @@ pub struct Node {
     exports: Exports,
     view: View,
     seen: Seen,
+    quarantine: Quarantine,
+    /// How long a component that no record accounts for is surely kept.
+    keep: Duration,
 }
 
 impl Node {
@@ -176,6 +181,8 @@ impl Node {
             exports,
             view,
             seen,
+            quarantine: Quarantine::default(),
+            keep: Duration::from_secs(config.tuning.orphan_keep_hours * 3600),
         };
         node.run_background(me, config.cluster, &peers);
         node.open_doors(config, me.host, options.hardware).await?;
@@ -267,8 +274,12 @@ impl Node {
         self.tasks.spawn(env, "directory watch", follow);
         self.tasks.spawn(env, "who answers", self.seen.clone().run());
         let objects = self.objects.clone();
-        let deleted = move |id| objects.record_deleted(id);
-        let decide = deletions.run(env.clone(), directory.clone(), cluster, view.clone(), deleted);
+        let decided = move |id, fate| match fate {
+            Fate::Deleted => objects.record_deleted(id),
+            Fate::Missing => objects.record_missing(id),
+        };
+        let who = (cluster, me.host);
+        let decide = deletions.run(env.clone(), directory.clone(), who, view.clone(), decided);
         self.tasks.spawn(env, "deletions", decide);
         let lease = Rc::clone(&self.lease);
         let storage = self.storage.clone();
@@ -280,7 +291,16 @@ impl Node {
             move |id| lease.set(Some(id)),
         );
         self.tasks.spawn(env, "lease", stay);
-        let cleanup = cleanup::run(env.clone(), directory.clone(), cluster, self.storage.clone());
+        let cleanup = Cleanup {
+            env: env.clone(),
+            directory: directory.clone(),
+            cluster,
+            me: me.host,
+            storage: self.storage.clone(),
+            quarantine: self.quarantine.clone(),
+            keep: self.keep,
+        };
+        let cleanup = cleanup.run();
         self.tasks.spawn(env, "cleanup", cleanup);
         let storage = self.storage.clone().run(directory.clone());
         self.tasks.spawn(env, "disk groups", storage);
@@ -325,6 +345,7 @@ impl Node {
             stop: self.stop.clone(),
             tuning: config.tuning.clone(),
             hardware,
+            quarantine: self.quarantine.clone(),
         };
         let listener = self.listen(&config.control).await?;
         let serve = control::serve(self.env.clone(), listener, Rc::new(operations));

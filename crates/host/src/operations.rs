@@ -5,6 +5,7 @@ use crate::config::{SCRUB_RATES, Tuning};
 use crate::control::{Command, ErrorKind, Failure, Reply};
 use crate::exports::Exports;
 use crate::groups::HardwareOf;
+use crate::quarantine::Quarantine;
 use crate::report::{
     ComponentReport, Health, HostReport, HostState, ScrubReport, StatusReport, TurnsReport,
     VolumeReport,
@@ -35,6 +36,7 @@ pub(crate) struct Operations {
     pub(crate) stop: Notify,
     pub(crate) tuning: Tuning,
     pub(crate) hardware: HardwareOf,
+    pub(crate) quarantine: Quarantine,
 }
 
 pub(crate) type Outcome<T> = Result<T, Failure>;

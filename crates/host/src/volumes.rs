@@ -13,12 +13,12 @@ use crate::operations::{Operations, Outcome, failed, no_such_volume, usage};
 use crate::orphans::guard_key;
 use crate::report::VolumeReport;
 use base::{
-    ComponentId, HostId, Incarnation, Instant, Lsn, ObjectId, SECTOR_SIZE, Seat, Term, Version,
-    VolumeId, format_size,
+    ComponentId, HostId, Incarnation, Instant, Lsn, ObjectId, SECTOR_SIZE, Seat, Set, Term,
+    Version, VolumeId, format_size,
 };
 use directory::{
-    AliveRecord, ComponentRecord, ComponentState, Directory, DirectoryError, Entry, Expect,
-    OBJECT_SECTORS_MAX, ObjectRecord, Transaction, VolumeRecord,
+    AliveRecord, ComponentRecord, ComponentState, DeletedRecord, Directory, DirectoryError, Entry,
+    Expect, OBJECT_SECTORS_MAX, ObjectRecord, Transaction, VolumeRecord,
 };
 use env::Env;
 use object::ObjectError;
@@ -130,9 +130,7 @@ impl Operations {
             let Err(failures) = self.make_all(&objects, spec.reserve_percent()).await else {
                 return Ok((volume, objects, witnesses));
             };
-            for object in &objects {
-                self.objects.discard(object).await;
-            }
+            self.discard(&volume, &objects).await;
             let is_answer = |error| matches!(error, ObjectError::Full | ObjectError::Io);
             if let Some((host, error)) = failures.iter().find(|(_, error)| !is_answer(*error)) {
                 let (name, host) = (spec.name(), self.view.host_name(*host));
@@ -141,6 +139,24 @@ impl Operations {
                 )));
             }
             refused.extend(failures.iter().map(|(host, _)| *host));
+        }
+    }
+
+    /// Takes back the components of a creation that surely never comes to be. Hosts that are not
+    /// reached find them in a record of what is deleted; where that cannot be written either, they
+    /// keep them in quarantine, empty as they are.
+    async fn discard(&self, volume: &VolumeRecord, objects: &[ObjectRecord]) {
+        let mut is_done = true;
+        for object in objects {
+            is_done &= self.objects.discard(object).await;
+        }
+        if is_done {
+            return;
+        }
+        let record = deleted_record(volume, objects.iter());
+        let put = Transaction::new().put(directory::deleted_key(volume.id), record.encode());
+        if let Err(error) = self.directory.transact(put).await {
+            warn!(volume = volume.name, %error, "components of a failed creation stay for now");
         }
     }
 
@@ -291,13 +307,17 @@ impl Operations {
                 }
                 Ok(false) => {
                     self.undo(volume, &parts).await;
+                    self.discard(volume, objects).await;
                     return Err(failed(format!(
                         "volume '{}' was not created: its name was taken or the cluster changed \
                          meanwhile; try again",
                         volume.name
                     )));
                 }
-                Err(Undecided::Away(error)) if index == 0 => return Err(directory_away(error)),
+                Err(Undecided::Away(error)) if index == 0 => {
+                    self.discard(volume, objects).await;
+                    return Err(directory_away(error));
+                }
                 Err(_) => {
                     self.undo(volume, &parts).await;
                     return Err(failed(format!(
@@ -342,6 +362,16 @@ impl Operations {
         }
     }
 
+    /// What a volume's deletion leaves in the directory; `None` where no host has anything of it.
+    fn deletion_record(&self, volume: &VolumeRecord) -> Option<DeletedRecord> {
+        let known: Vec<_> = volume.objects.iter().filter_map(|id| self.view.object(*id)).collect();
+        let mut record = deleted_record(volume, known.iter());
+        if known.len() < volume.objects.len() {
+            record.hosts = self.view.hosts().iter().map(|host| host.id).collect();
+        }
+        (!record.hosts.is_empty()).then_some(record)
+    }
+
     /// Deletes a volume and its data.
     pub(crate) async fn delete(&self, name: &str) -> Outcome<()> {
         placement::check_name(name).map_err(usage)?;
@@ -362,6 +392,11 @@ impl Operations {
         let mut parts = volume.objects.chunks(TRANSACTION_OBJECTS_MAX);
         let first = deletion(parts.next().unwrap_or_default().iter().copied());
         let first = first.expect(key.clone(), Expect::Revision(entry.revision)).delete(key.clone());
+        // Hosts delete what this record names, and nothing else.
+        let first = match self.deletion_record(&volume) {
+            Some(record) => first.put(directory::deleted_key(volume.id), record.encode()),
+            None => first,
+        };
         // A volume of that name that is another one was made after this one went.
         let landed = |entry: Option<&Entry>| {
             let there = entry.map(|entry| VolumeRecord::decode(&entry.value));
@@ -385,6 +420,21 @@ impl Operations {
             }
         }
         Ok(())
+    }
+}
+
+/// What tells hosts that a volume with these objects is deleted.
+fn deleted_record<'a>(
+    volume: &VolumeRecord,
+    objects: impl Iterator<Item = &'a ObjectRecord>,
+) -> DeletedRecord {
+    let hosts = objects.flat_map(|object| object.components.iter().map(|c| c.host));
+    let hosts: Set<HostId> = hosts.collect();
+    DeletedRecord {
+        id: volume.id,
+        name: volume.name.clone(),
+        hosts: hosts.into_iter().collect(),
+        objects: volume.objects.clone(),
     }
 }
 

@@ -240,6 +240,19 @@ impl Objects {
     /// The watch says that the record is gone. Its local components are deleted once a
     /// linearizable read says so too (rule 40).
     pub fn record_deleted(&self, id: ObjectId) {
+        self.forget(id, "the object is deleted");
+        let inner = &self.0.0;
+        let inner2 = Rc::clone(inner);
+        inner.spawn("delete components", async move { inner2.delete_components(id).await });
+    }
+
+    /// The record is gone and nothing says that it was deleted, as after the restore of a backup of
+    /// the directory: nobody serves the object, and its components stay as they are.
+    pub fn record_missing(&self, id: ObjectId) {
+        self.forget(id, "the object's record is missing");
+    }
+
+    fn forget(&self, id: ObjectId, why: &'static str) {
         let inner = &self.0.0;
         let slot = inner.slots.borrow_mut().remove(&id);
         if let Some(requests) = slot.as_ref().and_then(|slot| slot.requests.as_ref()) {
@@ -248,10 +261,8 @@ impl Objects {
             inner.requests_base.set(base);
         }
         if let Some(Slot { route: Route::Local(owner), .. }) = slot {
-            owner.step_down("the object is deleted");
+            owner.step_down(why);
         }
-        let inner2 = Rc::clone(inner);
-        inner.spawn("delete components", async move { inner2.delete_components(id).await });
     }
 
     /// Every record seen last, by object.
@@ -316,13 +327,14 @@ impl Objects {
     }
 
     /// Takes back what [`Objects::create`] made of an object whose record was never written and
-    /// never will be. What is not reached goes later, when its host finds it in no record.
-    pub async fn discard(&self, record: &ObjectRecord) {
+    /// never will be. False: something was not reached, or could not.
+    pub async fn discard(&self, record: &ObjectRecord) -> bool {
         let delete = |component: &directory::ComponentRecord| {
             let request = Request::DeleteComponent { object: record.id, component: component.id };
             self.0.0.ask_replica(component.host, request)
         };
-        drop(join_all(record.components.iter().map(delete).collect()).await);
+        let deletions = record.components.iter().map(|component| Box::pin(delete(component)));
+        join_all(deletions.collect()).await.iter().all(Result::is_ok)
     }
 
     /// Makes this host the owner, or learns who serves. From then until the next

@@ -312,4 +312,6 @@ pub async fn ask(env: &Env, command: Command) -> Option<Reply> {
 }
 
 #[cfg(test)]
+mod orphans;
+#[cfg(test)]
 mod tests;

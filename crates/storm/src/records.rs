@@ -59,6 +59,17 @@ impl Records {
         self.wrong.borrow().clone()
     }
 
+    /// Holds what a backup of before holds, from the next start of the directory on.
+    pub fn go_back(&self, backup: Snapshot) {
+        let mut objects = self.objects.borrow_mut();
+        objects.clear();
+        let entries = backup.entries.iter().filter(|(key, ..)| key.starts_with(OBJECT_PREFIX));
+        let decoded = entries.filter_map(|(_, entry, _)| ObjectRecord::decode(&entry.value).ok());
+        objects.extend(decoded.map(|record| (record.id, record)));
+        drop(objects);
+        self.inner.replace(backup);
+    }
+
     fn put(&self, record: ObjectRecord) {
         self.changes.set(self.changes.get() + 1);
         let id = record.id;

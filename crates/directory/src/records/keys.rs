@@ -3,7 +3,7 @@
 //! displayed everywhere else.
 
 use super::is_name;
-use base::{HostId, ObjectId};
+use base::{HostId, ObjectId, VolumeId};
 
 /// Every key of a cluster starts with this.
 pub const PREFIX: &str = "/gabion/";
@@ -15,6 +15,9 @@ pub const ALIVE_PREFIX: &str = "/gabion/alive/";
 pub const VOLUME_PREFIX: &str = "/gabion/volume/";
 /// Keys of [`super::ObjectRecord`]s.
 pub const OBJECT_PREFIX: &str = "/gabion/object/";
+
+/// Keys of [`super::DeletedRecord`]s.
+pub const DELETED_PREFIX: &str = "/gabion/deleted/";
 
 /// The key of the [`super::ClusterRecord`].
 #[must_use]
@@ -45,6 +48,12 @@ pub fn volume_key(name: &str) -> String {
 #[must_use]
 pub fn object_key(object: ObjectId) -> String {
     format!("{OBJECT_PREFIX}{object}")
+}
+
+/// The key of a deleted volume's [`super::DeletedRecord`].
+#[must_use]
+pub fn deleted_key(volume: VolumeId) -> String {
+    format!("{DELETED_PREFIX}{volume}")
 }
 
 /// The host of a key that [`host_key`] made.

@@ -4,8 +4,9 @@
 
 use super::keys::parse_hex;
 use super::{
-    AliveRecord, ClusterKind, ClusterRecord, ComponentRecord, ComponentState, FORMAT, FORMAT_KIND,
-    FORMAT_RESERVE, GroupRecord, HostRecord, ObjectRecord, Owner, RecordError, VolumeRecord,
+    AliveRecord, ClusterKind, ClusterRecord, ComponentRecord, ComponentState, DeletedRecord,
+    FORMAT, FORMAT_KIND, FORMAT_RESERVE, GroupRecord, HostRecord, ObjectRecord, Owner, RecordError,
+    VolumeRecord,
 };
 use base::{
     ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, Seat, Term, Version, VolumeId,
@@ -128,6 +129,16 @@ struct Object {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+struct Deleted {
+    format: u32,
+    id: Hex,
+    name: String,
+    hosts: Vec<u32>,
+    objects: Vec<Hex>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct StoredOwner {
     host: u32,
     incarnation: Hex,
@@ -219,6 +230,7 @@ impl Stored for Cluster {
 impl Stored for Host {}
 impl Stored for Alive {}
 impl Stored for Object {}
+impl Stored for Deleted {}
 
 impl Stored for Volume {
     const FORMATS: &[u32] = &[FORMAT, FORMAT_RESERVE];
@@ -263,6 +275,7 @@ codec!(HostRecord, Host);
 codec!(AliveRecord, Alive);
 codec!(VolumeRecord, Volume);
 codec!(ObjectRecord, Object);
+codec!(DeletedRecord, Deleted);
 
 impl From<&ClusterRecord> for Cluster {
     fn from(r: &ClusterRecord) -> Self {
@@ -343,6 +356,29 @@ impl From<Volume> for VolumeRecord {
             size_bytes: s.size_bytes,
             ftt: s.ftt,
             reserve_percent: s.reserve_percent.unwrap_or(0),
+            objects: s.objects.into_iter().map(|id| ObjectId(id.0)).collect(),
+        }
+    }
+}
+
+impl From<&DeletedRecord> for Deleted {
+    fn from(r: &DeletedRecord) -> Self {
+        Self {
+            format: FORMAT,
+            id: Hex(r.id.0),
+            name: r.name.clone(),
+            hosts: r.hosts.iter().map(|host| host.0).collect(),
+            objects: r.objects.iter().map(|id| Hex(id.0)).collect(),
+        }
+    }
+}
+
+impl From<Deleted> for DeletedRecord {
+    fn from(s: Deleted) -> Self {
+        Self {
+            id: VolumeId(s.id.0),
+            name: s.name,
+            hosts: s.hosts.into_iter().map(HostId).collect(),
             objects: s.objects.into_iter().map(|id| ObjectId(id.0)).collect(),
         }
     }

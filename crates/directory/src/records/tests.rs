@@ -60,6 +60,7 @@ const RESERVED_JSON: &str = include_str!("../../fixtures/volume-2.json");
 const HOST_JSON: &str = include_str!("../../fixtures/host-1.json");
 const ALIVE_JSON: &str = include_str!("../../fixtures/alive-1.json");
 const CLUSTER_JSON: &str = include_str!("../../fixtures/cluster-1.json");
+const DELETED_JSON: &str = include_str!("../../fixtures/deleted-1.json");
 const HYBRID_JSON: &str = include_str!("../../fixtures/cluster-2.json");
 
 #[test]
@@ -68,8 +69,15 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
     let kind = ClusterKind::AllFlash;
     let cluster = ClusterRecord { id: 0xC1, name: "lab".to_owned(), kind };
     let hybrid = ClusterRecord { kind: ClusterKind::Hybrid, ..cluster.clone() };
+    let deleted = DeletedRecord {
+        id: VolumeId(0x1F),
+        name: "db-1".to_owned(),
+        hosts: vec![HostId(1), HostId(2)],
+        objects: vec![ObjectId(1), ObjectId(2)],
+    };
     let pairs = [
         (object().encode(), OBJECT_JSON),
+        (deleted.encode(), DELETED_JSON),
         (volume().encode(), VOLUME_JSON),
         (reserved_volume().encode(), RESERVED_JSON),
         (host().encode(), HOST_JSON),
@@ -84,6 +92,7 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
     assert_eq!(VolumeRecord::decode(VOLUME_JSON.as_bytes()).unwrap(), volume());
     assert_eq!(VolumeRecord::decode(RESERVED_JSON.as_bytes()).unwrap(), reserved_volume());
     assert_eq!(HostRecord::decode(HOST_JSON.as_bytes()).unwrap(), host());
+    assert_eq!(DeletedRecord::decode(DELETED_JSON.as_bytes()).unwrap(), deleted);
     assert_eq!(AliveRecord::decode(ALIVE_JSON.as_bytes()).unwrap(), alive);
     assert_eq!(ClusterRecord::decode(CLUSTER_JSON.as_bytes()).unwrap(), cluster);
     assert_eq!(ClusterRecord::decode(HYBRID_JSON.as_bytes()).unwrap(), hybrid);
@@ -125,6 +134,16 @@ fn what_is_not_exactly_a_record_is_refused() {
     ];
     for (from, to) in edits {
         assert_refused(OBJECT_JSON, ObjectRecord::decode, from, to);
+    }
+    let edits = [
+        ("[1,2]", "[]"),
+        ("[1,2]", "[0,2]"),
+        ("[1,2]", "[2,2]"),
+        ("\"1\",\"2\"", "\"1\",\"1\""),
+        ("\"db-1\"", "\"\""),
+    ];
+    for (from, to) in edits {
+        assert_refused(DELETED_JSON, DeletedRecord::decode, from, to);
     }
     let edits = [
         ("\"ftt\":1", "\"ftt\":4"),

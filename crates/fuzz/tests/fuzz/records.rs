@@ -47,6 +47,7 @@ fn records_of(input: &[u8]) {
     again(input, HostRecord::decode, HostRecord::encode);
     again(input, AliveRecord::decode, AliveRecord::encode);
     again(input, VolumeRecord::decode, VolumeRecord::encode);
+    again(input, DeletedRecord::decode, DeletedRecord::encode);
     again(input, ObjectRecord::decode, ObjectRecord::encode);
     let mut from = Source::new(input);
     let object = object(&mut from);

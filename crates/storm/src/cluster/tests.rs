@@ -12,11 +12,11 @@ use sim::DiskFault;
 use std::time::Duration;
 use volume::{Device, VolumeError};
 
-const MIB: u64 = 1 << 20;
+pub(super) const MIB: u64 = 1 << 20;
 /// Until space that was given back can be taken: destage, discards, and what owners are told.
 const SETTLE: Duration = Duration::from_secs(20);
 
-fn start(seed: u64) -> Cluster {
+pub(super) fn start(seed: u64) -> Cluster {
     start_with(seed, 1)
 }
 
@@ -34,13 +34,17 @@ fn start_with(seed: u64, groups: u32) -> Cluster {
     cluster
 }
 
-fn wait_for_hosts(cluster: &Cluster) {
+pub(super) fn wait_for_hosts(cluster: &Cluster) {
     let is_up = || (0..3).all(|index| cluster.node(index).is_some());
     assert!(cluster.world.run_until(Duration::from_secs(60), is_up), "the hosts start");
 }
 
 impl Cluster {
-    fn on<T: 'static>(&self, index: usize, work: impl AsyncFnOnce(Env) -> T + 'static) -> T {
+    pub(super) fn on<T: 'static>(
+        &self,
+        index: usize,
+        work: impl AsyncFnOnce(Env) -> T + 'static,
+    ) -> T {
         let env = self.world.env(self.machines[index].key).expect("it runs");
         let result = Rc::new(RefCell::new(None));
         let (place, inner) = (Rc::clone(&result), env.clone());
@@ -54,7 +58,7 @@ impl Cluster {
         result.take().expect("it is done")
     }
 
-    fn ask(&self, index: usize, command: Command) -> Result<serde_json::Value, String> {
+    pub(super) fn ask(&self, index: usize, command: Command) -> Result<serde_json::Value, String> {
         match self.on(index, async move |env| ask(&env, command).await) {
             Some(Reply::Ok(value)) => Ok(value),
             Some(Reply::Error(failure)) => Err(failure.message),
@@ -62,7 +66,7 @@ impl Cluster {
         }
     }
 
-    fn create(&self, name: &str, mib: u64, reserve_percent: u8) -> Result<(), String> {
+    pub(super) fn create(&self, name: &str, mib: u64, reserve_percent: u8) -> Result<(), String> {
         self.create_on(3, name, mib, reserve_percent).map(drop)
     }
 
@@ -80,7 +84,7 @@ impl Cluster {
         Ok(made.components.into_iter().map(|component| component.host).collect())
     }
 
-    fn status(&self, index: usize) -> StatusReport {
+    pub(super) fn status(&self, index: usize) -> StatusReport {
         let status = self.ask(index, Command::Status).expect("a status");
         serde_json::from_value(status).expect("a status")
     }

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Records of what was deleted on purpose: nothing else is ever deleted for want of a record.
+//!
+//! A host deletes a component only where such a record names its object *and* the host, and the
+//! object's record, read after it, is gone. The host takes itself out of the record when it holds
+//! nothing of the volume any more; until then nobody can make the volume again (`adopt`).
+
+use crate::storage::{State, Storage};
+use base::{HostId, ObjectId, Set};
+use directory::{DELETED_PREFIX, DeletedRecord, Directory, DirectoryError, Expect, Transaction};
+use tracing::{info, warn};
+
+/// The records, each with its key and revision.
+pub(crate) struct Tombstones(Vec<(String, u64, DeletedRecord)>);
+
+impl Tombstones {
+    /// All of them, by a linearizable read. What cannot be read deletes nothing.
+    pub(crate) async fn read(directory: &Directory) -> Result<Self, DirectoryError> {
+        let entries = directory.list(DELETED_PREFIX).await?.entries.into_iter();
+        let decoded =
+            entries.filter_map(|(key, entry)| match DeletedRecord::decode(&entry.value) {
+                Ok(record) => Some((key, entry.revision, record)),
+                Err(error) => {
+                    warn!(key, %error, "what this says is deleted stays: it cannot be read");
+                    None
+                }
+            });
+        Ok(Self(decoded.collect()))
+    }
+
+    /// The objects that `host` is to delete.
+    pub(crate) fn objects_for(&self, host: HostId) -> Set<ObjectId> {
+        let mine = self.0.iter().filter(|(_, _, record)| record.hosts.contains(&host));
+        mine.flat_map(|(_, _, record)| record.objects.iter().copied()).collect()
+    }
+
+    /// Takes `me` out of records of which it holds nothing. With a group or device out of service
+    /// nobody knows what it holds.
+    pub(crate) async fn settle(&self, directory: &Directory, me: HostId, storage: &Storage) {
+        let is_whole = storage.slots().iter().all(|slot| match &slot.state {
+            State::Open(serving) => !serving.group.is_any_out(),
+            State::Closed(_) => false,
+        });
+        if !is_whole {
+            return;
+        }
+        let held: Set<ObjectId> = storage.components().values().map(|info| info.object).collect();
+        for (key, revision, record) in &self.0 {
+            let is_done = !record.objects.iter().any(|object| held.contains(object));
+            if !record.hosts.contains(&me) || !is_done {
+                continue;
+            }
+            let hosts: Vec<_> = record.hosts.iter().copied().filter(|host| *host != me).collect();
+            let transaction = Transaction::new().expect(key, Expect::Revision(*revision));
+            let transaction = match hosts.is_empty() {
+                true => transaction.delete(key),
+                false => transaction.put(key, DeletedRecord { hosts, ..record.clone() }.encode()),
+            };
+            // Lost to another host: the next round tries again.
+            if directory.transact(transaction).await.is_ok_and(|done| done.succeeded) {
+                info!(volume = record.name, "deleted: nothing of it is left here");
+            }
+        }
+    }
+}
