@@ -7,13 +7,16 @@
 //! panics on a record that breaks them: nothing may ever write such a record.
 
 mod keys;
+mod orphan;
 mod stored;
 
 pub use keys::{
-    ALIVE_PREFIX, DELETED_PREFIX, HOST_PREFIX, OBJECT_PREFIX, PREFIX, VOLUME_PREFIX, alive_key,
-    cluster_key, deleted_key, host_key, object_key, parse_alive_key, parse_host_key,
-    parse_object_key, parse_volume_key, volume_key,
+    ALIVE_PREFIX, DELETED_PREFIX, HOST_PREFIX, OBJECT_PREFIX, ORPHAN_PREFIX, PREFIX, VOLUME_PREFIX,
+    alive_key, cluster_key, deleted_key, host_key, object_key, orphan_key, parse_alive_key,
+    parse_host_key, parse_object_key, parse_orphan_key, parse_volume_key, volume_key,
 };
+
+pub use orphan::{About, Missing, OrphanRecord};
 
 use base::{
     ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, SECTOR_SIZE, Seat, Set, Term,

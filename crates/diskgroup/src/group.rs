@@ -178,6 +178,8 @@ impl DiskGroup {
                 durable: Lsn::ZERO,
                 reserve: 0,
                 clients: ClientTable::default(),
+                orphaned: None,
+                description: None,
             };
             (row, device, u32::try_from(place).unwrap_or(u32::MAX))
         };
@@ -251,6 +253,7 @@ impl DiskGroup {
             reserve: row.reserve,
             damaged: component.is_damaged,
             partial: row.lost_at.is_some(),
+            orphaned: row.orphaned,
         })
     }
 

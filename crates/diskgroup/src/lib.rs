@@ -23,6 +23,7 @@ mod changed;
 mod checkpoint;
 mod chunks;
 mod components;
+mod describe;
 mod destage;
 mod devices;
 mod durable;
@@ -53,6 +54,7 @@ mod verify;
 mod watch;
 
 pub use audit::{Audit, Inconsistency};
+pub use format::{Description, Sibling, Worth};
 pub use group::DiskGroup;
 pub use inspect::{
     CacheContent, CapacityContent, ComponentContent, Content, Finding, Inspection,

@@ -239,6 +239,8 @@ pub struct ComponentInfo {
     pub damaged: bool,
     /// Its write buffer was lost: above W it has only a part of what it acknowledged.
     pub partial: bool,
+    /// Since when no record accounts for it, seconds of the wall clock.
+    pub orphaned: Option<u64>,
 }
 
 /// A part of what changed since an lsn.

@@ -9,6 +9,7 @@
 
 mod bytes;
 mod commit;
+mod describe;
 mod journal;
 mod pages;
 mod readcache;
@@ -18,6 +19,7 @@ mod table;
 pub use commit::{
     COMMIT_HEADER_MAX, Commit, Entry, EntryKind, KnownCommit, Summary, looks_like_commit,
 };
+pub use describe::{Description, PEERS_MAX, Sibling, VOLUME_NAME_MAX, Worth};
 pub use journal::{Item, JournalRecord, RECORD_ITEMS_MAX};
 pub use pages::{
     CRC_PAGE_CHUNKS, ChunkEntry, CrcPage, JOURNAL_HEAD_SLOTS, JournalHead, MAP_PAGE_CHUNKS,

@@ -2,6 +2,7 @@
 //! One row of a capacity device's component table: two pages, the newer valid one counts.
 
 use crate::bytes::{Reader, Writer, seal, unseal};
+use crate::describe::{DESCRIPTION_MAX, Description};
 use crate::{FormatError, PAGE_SIZE};
 use base::{
     ClientTable, ComponentId, HostId, Incarnation, Lsn, ObjectId, SECTOR_SIZE, Seat, Term, Version,
@@ -57,6 +58,11 @@ pub struct ComponentRow {
     pub reserve: u32,
     /// The requests it has the effect of, up to `durable`; later ones are in the log (rule 46).
     pub clients: ClientTable,
+    /// Since when no record of the directory accounts for it, seconds of the wall clock.
+    pub orphaned: Option<u64>,
+    /// What it says of itself; `None`: written by a program that knew of no descriptions, or never
+    /// seen in a record.
+    pub description: Option<Box<Description>>,
 }
 
 /// What a row says of its component.
@@ -96,6 +102,13 @@ impl ComponentRow {
         out.u32(self.lost_at.map_or(0, |seat| seat.0));
         out.u32(self.reserve);
         out.bytes(&clients);
+        out.u64(self.orphaned.unwrap_or(0));
+        let description = self.description.as_deref();
+        let size = description.map_or(0, Description::size);
+        out.u16(u16::try_from(size).unwrap_or(u16::MAX));
+        if let Some(description) = description {
+            description.encode(&mut out);
+        }
         out.pad();
         seal(page);
     }
@@ -131,6 +144,7 @@ impl ComponentRow {
         let length = usize::try_from(length).map_err(|_| FormatError::Length)?;
         let clients = ClientTable::decode(from.bytes(length)?)
             .ok_or(FormatError::Field { name: "clients" })?;
+        let (orphaned, description) = decode_rest(&mut from)?;
         if serial == 0 || serial >= 1 << 24 {
             return Err(FormatError::Field { name: "serial" });
         }
@@ -151,6 +165,23 @@ impl ComponentRow {
             durable,
             reserve,
             clients,
+            orphaned,
+            description,
         })
     }
+}
+
+type Rest = (Option<u64>, Option<Box<Description>>);
+
+/// What stands behind the client table: zeros where an older program wrote the row.
+fn decode_rest(from: &mut Reader<'_>) -> Result<Rest, FormatError> {
+    let (orphaned, size) = (from.u64()?, usize::from(from.u16()?));
+    if size > DESCRIPTION_MAX {
+        return Err(FormatError::Field { name: "description" });
+    }
+    let description = match size {
+        0 => None,
+        size => Some(Box::new(Description::decode(from.bytes(size)?)?)),
+    };
+    Ok(((orphaned != 0).then_some(orphaned), description))
 }

@@ -10,6 +10,7 @@ mod config;
 mod control;
 mod copies;
 mod deletions;
+mod describe;
 mod devices;
 mod exports;
 mod groups;

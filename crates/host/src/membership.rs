@@ -57,11 +57,17 @@ pub(crate) async fn is_cluster(directory: &Directory, wanted: u64) -> Option<boo
 }
 
 /// Takes the next incarnation of this host, durably; waits for the directory as long as it takes.
-/// A transaction of unknown outcome costs a number, never a double use.
-pub(crate) async fn next_incarnation(env: &Env, directory: &Directory, me: HostId) -> Incarnation {
+/// A transaction of unknown outcome costs a number, never a double use. It is above `seen`, which
+/// this host's own disks know of: a directory that went back in time gives no number twice.
+pub(crate) async fn next_incarnation(
+    env: &Env,
+    directory: &Directory,
+    me: HostId,
+    seen: Incarnation,
+) -> Incarnation {
     let key = incarnation_key(me);
     loop {
-        match try_next(directory, &key).await {
+        match try_next(directory, &key, seen).await {
             Ok(Some(incarnation)) => return incarnation,
             Ok(None) => {}
             Err(error) => {
@@ -72,14 +78,18 @@ pub(crate) async fn next_incarnation(env: &Env, directory: &Directory, me: HostI
     }
 }
 
-async fn try_next(directory: &Directory, key: &str) -> Result<Option<Incarnation>, DirectoryError> {
+async fn try_next(
+    directory: &Directory,
+    key: &str,
+    seen: Incarnation,
+) -> Result<Option<Incarnation>, DirectoryError> {
     let entry = directory.get(key).await?;
     let text = entry.as_ref().map(|entry| String::from_utf8_lossy(&entry.value).into_owned());
     let last: u64 = match &text {
         None => 0,
         Some(text) => text.parse().map_err(|_| DirectoryError::Malformed)?,
     };
-    let next = last.checked_add(1).ok_or(DirectoryError::Malformed)?;
+    let next = last.max(seen.0).checked_add(1).ok_or(DirectoryError::Malformed)?;
     let expect = entry.map_or(Expect::Absent, |entry| Expect::Revision(entry.revision));
     let transaction = Transaction {
         compare: vec![(key.to_owned(), expect)],

@@ -14,7 +14,7 @@ use crate::scrub::{Marks, ScrubOptions};
 use crate::seen::Seen;
 use crate::storage::{self, Opening, State, Storage, StorageError, StorageOptions};
 use crate::view::{ObjectChange, View};
-use crate::{alive, latency, membership, orphans, reserves};
+use crate::{alive, describe, latency, membership, orphans, reserves};
 use base::HostId;
 use directory::{ClusterKind, Directory, HostRecord, LeaseId, RecordError, WatchEvent};
 use diskgroup::{DiskGroup, GroupError, GroupOptions};
@@ -139,7 +139,9 @@ impl Node {
         let record = host_record(config, &disks.open());
         record.check().map_err(StartError::Record)?;
         membership::check_cluster(env, &directory, (config.cluster, config.kind)).await?;
-        let incarnation = membership::next_incarnation(env, &directory, me).await;
+        let seen = disks.open().iter().map(|group| group.incarnation_seen(me)).max();
+        let seen = seen.unwrap_or_default();
+        let incarnation = membership::next_incarnation(env, &directory, me, seen).await;
         let me = PeerId { host: me, incarnation };
         let not_ready = Rc::new(peer::NotReady);
         let link_bytes = config.tuning.link_memory_bytes;
@@ -309,6 +311,9 @@ impl Node {
         let reserves =
             reserves::run(env.clone(), directory.clone(), view.clone(), self.storage.clone());
         self.tasks.spawn(env, "reserves", reserves);
+        let describe =
+            describe::run(env.clone(), view.clone(), self.storage.clone(), me.incarnation);
+        self.tasks.spawn(env, "describe", describe);
         let latency = latency::run(env.clone(), self.storage.clone());
         self.tasks.spawn(env, "device latency", latency);
         let orphans = orphans::run(env.clone(), directory.clone(), cluster, view.clone());

@@ -3,7 +3,7 @@
 //! displayed everywhere else.
 
 use super::is_name;
-use base::{HostId, ObjectId, VolumeId};
+use base::{ComponentId, HostId, ObjectId, VolumeId};
 
 /// Every key of a cluster starts with this.
 pub const PREFIX: &str = "/gabion/";
@@ -18,6 +18,8 @@ pub const OBJECT_PREFIX: &str = "/gabion/object/";
 
 /// Keys of [`super::DeletedRecord`]s.
 pub const DELETED_PREFIX: &str = "/gabion/deleted/";
+/// Keys of [`super::OrphanRecord`]s.
+pub const ORPHAN_PREFIX: &str = "/gabion/orphan/";
 
 /// The key of the [`super::ClusterRecord`].
 #[must_use]
@@ -54,6 +56,18 @@ pub fn object_key(object: ObjectId) -> String {
 #[must_use]
 pub fn deleted_key(volume: VolumeId) -> String {
     format!("{DELETED_PREFIX}{volume}")
+}
+
+/// The key of the [`super::OrphanRecord`] of a component.
+#[must_use]
+pub fn orphan_key(component: ComponentId) -> String {
+    format!("{ORPHAN_PREFIX}{component}")
+}
+
+/// The component of a key that [`orphan_key`] made.
+#[must_use]
+pub fn parse_orphan_key(key: &str) -> Option<ComponentId> {
+    parse_hex(key.strip_prefix(ORPHAN_PREFIX)?).map(ComponentId)
 }
 
 /// The host of a key that [`host_key`] made.

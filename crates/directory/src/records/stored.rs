@@ -16,7 +16,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A 64-bit identity: hexadecimal text, since many JSON readers keep only 53 bits of a number.
 #[derive(Clone, Copy)]
-struct Hex(u64);
+pub(super) struct Hex(pub(super) u64);
 
 impl Serialize for Hex {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
@@ -33,7 +33,7 @@ impl<'a> Deserialize<'a> for Hex {
 
 /// An lsn: `term.counter` in decimal.
 #[derive(Clone, Copy)]
-struct LsnText(Lsn);
+pub(super) struct LsnText(pub(super) Lsn);
 
 impl Serialize for LsnText {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
@@ -146,7 +146,7 @@ struct StoredOwner {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Component {
+pub(super) struct Component {
     id: Hex,
     host: u32,
     group: Hex,
@@ -186,14 +186,14 @@ impl From<State> for ComponentState {
     }
 }
 
-fn to_json<T: Serialize>(stored: &T) -> Vec<u8> {
+pub(super) fn to_json<T: Serialize>(stored: &T) -> Vec<u8> {
     match serde_json::to_vec(stored) {
         Ok(bytes) => bytes,
         Err(error) => unreachable!("records have text keys and no foreign types: {error}"),
     }
 }
 
-fn from_json<T: Stored>(bytes: &[u8]) -> Result<T, RecordError> {
+pub(super) fn from_json<T: Stored>(bytes: &[u8]) -> Result<T, RecordError> {
     let wrap = |source| RecordError::Json { source };
     let envelope: Envelope = serde_json::from_slice(bytes).map_err(wrap)?;
     if !T::FORMATS.contains(&envelope.format) {
@@ -205,7 +205,7 @@ fn from_json<T: Stored>(bytes: &[u8]) -> Result<T, RecordError> {
 }
 
 /// In which formats a record may come.
-trait Stored: DeserializeOwned {
+pub(super) trait Stored: DeserializeOwned {
     const FORMATS: &[u32] = &[FORMAT];
 
     /// Whether its fields are those of its format.

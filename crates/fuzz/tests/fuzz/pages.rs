@@ -5,7 +5,7 @@
 use crate::base_types::{marked, request};
 use base::{
     ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, Seat, SectorRange, Term, Version,
-    crc32c, crc32c_append,
+    VolumeId, crc32c, crc32c_append,
 };
 use format::*;
 use fuzz::{Source, bounded};
@@ -231,9 +231,35 @@ fn row_of(input: &[u8]) {
         commit: Lsn(from.edge()),
         durable: Lsn(from.edge()),
         reserve: from.u32(),
+        orphaned: Some(from.edge()).filter(|since| *since > 0),
+        description: from.flag().then(|| Box::new(description(&mut from))),
         clients: marked(from.rest()),
     };
     assert_eq!(decode(&encode(&row)), Ok(row));
+}
+
+fn description(from: &mut Source<'_>) -> Description {
+    let worths = [Worth::Active, Worth::Absent, Worth::Degraded, Worth::Resyncing];
+    let sibling = |from: &mut Source<'_>| Sibling {
+        id: ComponentId(from.u64()),
+        host: HostId(from.u32()),
+        group: GroupId(from.u64()),
+        seat: Seat(from.u32()),
+        worth: worths[from.below(4) as usize],
+    };
+    Description {
+        volume: VolumeId(from.u64()),
+        name: "v".repeat(from.below(65) as usize),
+        size_bytes: from.u64(),
+        ftt: from.below(4) as u8,
+        reserve_percent: from.below(101) as u8,
+        index: from.below(3) as u16,
+        objects: 3 + from.below(1022) as u16,
+        version: Version(from.edge()),
+        term: Term(from.u32()),
+        incarnation: Incarnation(from.edge()),
+        siblings: (0..from.below(9)).map(|_| sibling(from)).collect(),
+    }
 }
 
 /// An entry whose payload, if any, is at a sector that the caller knows.

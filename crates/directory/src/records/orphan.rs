@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a host says of a component that the directory does not account for: what is there, and
+//! what it says of itself. Volumes are made again from it.
+
+use super::stored::{Component, Hex, LsnText, Stored, from_json, to_json};
+use super::{
+    COMPONENTS_MAX, ComponentRecord, FORMAT, FTT_MAX, NAME_RULE, OBJECT_SECTORS_MAX, OBJECTS_MAX,
+    RecordError, ensure, is_name,
+};
+use base::{
+    ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, Seat, Term, Version, VolumeId,
+};
+use serde::{Deserialize, Serialize};
+
+/// Why the directory does not account for a component.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Missing {
+    /// There is no record of its object.
+    Object,
+    /// The record of its object does not list it.
+    Component,
+    /// The record of its object is older than what the component was told (rule 25).
+    Version,
+}
+
+/// What a component knows of its volume and object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    /// The volume.
+    pub volume: VolumeId,
+    /// Its name.
+    pub name: String,
+    /// Its bytes.
+    pub size_bytes: u64,
+    /// Failures that it tolerates.
+    pub ftt: u8,
+    /// Part of its size that is kept for it, percent.
+    pub reserve_percent: u8,
+    /// Which of its objects this is.
+    pub index: u16,
+    /// How many it has.
+    pub objects: u16,
+    /// The object's record that this is from.
+    pub version: Version,
+    /// Its term.
+    pub term: Term,
+    /// Its components, as they were then; `left` is zero.
+    pub siblings: Vec<ComponentRecord>,
+}
+
+/// One component, at [`super::orphan_key`], written by its host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OrphanRecord {
+    /// The component.
+    pub id: ComponentId,
+    /// Its object.
+    pub object: ObjectId,
+    /// Its sectors.
+    pub sectors: u64,
+    /// Its host.
+    pub host: HostId,
+    /// The run of its host that wrote this.
+    pub incarnation: Incarnation,
+    /// Its disk group.
+    pub group: GroupId,
+    /// Why it is here.
+    pub missing: Missing,
+    /// Since when, seconds of the host's wall clock.
+    pub since: u64,
+    /// Bytes that it holds on capacity.
+    pub used_bytes: u64,
+    /// Highest term accepted.
+    pub term: Term,
+    /// Its seat.
+    pub seat: Seat,
+    /// Highest record version that it was told.
+    pub version: Version,
+    /// Highest durable lsn.
+    pub durable: Lsn,
+    /// It lost data.
+    pub is_damaged: bool,
+    /// What it says of itself.
+    pub about: Option<About>,
+}
+
+impl OrphanRecord {
+    /// Whether it keeps its invariants.
+    ///
+    /// # Errors
+    /// [`RecordError::Invalid`] with the field.
+    pub fn check(&self) -> Result<(), RecordError> {
+        ensure(self.host.0 != 0, "host", "is zero")?;
+        let fits = (1..=OBJECT_SECTORS_MAX).contains(&self.sectors);
+        ensure(fits, "sectors", "is zero or above 255 GiB")?;
+        ensure(self.term.0 < 1 << 24, "term", "does not fit an lsn")?;
+        let Some(about) = &self.about else { return Ok(()) };
+        ensure(is_name(&about.name), "name", NAME_RULE)?;
+        ensure(about.ftt <= FTT_MAX, "ftt", "is above 3")?;
+        ensure(about.reserve_percent <= 100, "reserve_percent", "is above 100")?;
+        ensure(about.term.0 < 1 << 24, "term", "does not fit an lsn")?;
+        ensure(about.index < about.objects, "index", "is not below objects")?;
+        ensure(usize::from(about.objects) <= OBJECTS_MAX, "objects", "is above 1024")?;
+        ensure(about.siblings.len() <= COMPONENTS_MAX, "siblings", "has too many entries")
+    }
+
+    /// The value for the directory. Panics where the record breaks an invariant.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let checked = self.check();
+        assert!(checked.is_ok(), "a record that breaks its invariants: {checked:?}");
+        to_json(&Orphan::from(self))
+    }
+
+    /// The record in a value of the directory.
+    ///
+    /// # Errors
+    /// [`RecordError`]: not this kind of record, another format, an invariant broken.
+    pub fn decode(bytes: &[u8]) -> Result<Self, RecordError> {
+        let record = Self::from(from_json::<Orphan>(bytes)?);
+        record.check()?;
+        Ok(record)
+    }
+
+    /// Whether nothing was ever written to it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.term.0 == 0 && self.durable == Lsn::ZERO && self.used_bytes == 0
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Orphan {
+    format: u32,
+    id: Hex,
+    object: Hex,
+    sectors: u64,
+    host: u32,
+    incarnation: Hex,
+    group: Hex,
+    missing: Missing,
+    since: u64,
+    used_bytes: u64,
+    term: u32,
+    seat: u32,
+    version: u64,
+    durable: LsnText,
+    is_damaged: bool,
+    about: Option<StoredAbout>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredAbout {
+    volume: Hex,
+    name: String,
+    size_bytes: u64,
+    ftt: u8,
+    reserve_percent: u8,
+    index: u16,
+    objects: u16,
+    version: u64,
+    term: u32,
+    siblings: Vec<Component>,
+}
+
+impl Stored for Orphan {}
+
+impl From<&OrphanRecord> for Orphan {
+    fn from(r: &OrphanRecord) -> Self {
+        Self {
+            format: FORMAT,
+            id: Hex(r.id.0),
+            object: Hex(r.object.0),
+            sectors: r.sectors,
+            host: r.host.0,
+            incarnation: Hex(r.incarnation.0),
+            group: Hex(r.group.0),
+            missing: r.missing,
+            since: r.since,
+            used_bytes: r.used_bytes,
+            term: r.term.0,
+            seat: r.seat.0,
+            version: r.version.0,
+            durable: LsnText(r.durable),
+            is_damaged: r.is_damaged,
+            about: r.about.as_ref().map(StoredAbout::from),
+        }
+    }
+}
+
+impl From<Orphan> for OrphanRecord {
+    fn from(s: Orphan) -> Self {
+        Self {
+            id: ComponentId(s.id.0),
+            object: ObjectId(s.object.0),
+            sectors: s.sectors,
+            host: HostId(s.host),
+            incarnation: Incarnation(s.incarnation.0),
+            group: GroupId(s.group.0),
+            missing: s.missing,
+            since: s.since,
+            used_bytes: s.used_bytes,
+            term: Term(s.term),
+            seat: Seat(s.seat),
+            version: Version(s.version),
+            durable: s.durable.0,
+            is_damaged: s.is_damaged,
+            about: s.about.map(About::from),
+        }
+    }
+}
+
+impl From<&About> for StoredAbout {
+    fn from(a: &About) -> Self {
+        Self {
+            volume: Hex(a.volume.0),
+            name: a.name.clone(),
+            size_bytes: a.size_bytes,
+            ftt: a.ftt,
+            reserve_percent: a.reserve_percent,
+            index: a.index,
+            objects: a.objects,
+            version: a.version.0,
+            term: a.term.0,
+            siblings: a.siblings.iter().map(Component::from).collect(),
+        }
+    }
+}
+
+impl From<StoredAbout> for About {
+    fn from(s: StoredAbout) -> Self {
+        Self {
+            volume: VolumeId(s.volume.0),
+            name: s.name,
+            size_bytes: s.size_bytes,
+            ftt: s.ftt,
+            reserve_percent: s.reserve_percent,
+            index: s.index,
+            objects: s.objects,
+            version: Version(s.version),
+            term: Term(s.term),
+            siblings: s.siblings.into_iter().map(ComponentRecord::from).collect(),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What components say of themselves, for the day on which the directory does not.
+
+use crate::group::DiskGroup;
+use crate::types::GroupError;
+use base::{ComponentId, HostId, Incarnation};
+use format::{ComponentRow, Description};
+
+impl DiskGroup {
+    /// What a component says of itself.
+    #[must_use]
+    pub fn description(&self, id: ComponentId) -> Option<Description> {
+        let state = self.inner().state.borrow();
+        state.components.by_id(id)?.row.description.as_deref().cloned()
+    }
+
+    /// Keeps what a component is to say of itself. Durable on return.
+    ///
+    /// # Errors
+    /// [`GroupError::UnknownComponent`], [`GroupError::Fenced`].
+    pub async fn describe(&self, id: ComponentId, new: Description) -> Result<(), GroupError> {
+        let new = Some(Box::new(new));
+        self.change_row(id, |row| row.description.clone_from(&new)).await
+    }
+
+    /// Keeps since when no record accounts for a component, in seconds of the wall clock; `None`:
+    /// one does. Durable on return.
+    ///
+    /// # Errors
+    /// As [`DiskGroup::describe`].
+    pub async fn set_orphaned(
+        &self,
+        id: ComponentId,
+        since: Option<u64>,
+    ) -> Result<(), GroupError> {
+        self.change_row(id, |row| row.orphaned = since).await
+    }
+
+    /// The highest run of `host`, whose group this is, that anything on it knows of.
+    #[must_use]
+    pub fn incarnation_seen(&self, host: HostId) -> Incarnation {
+        let state = self.inner().state.borrow();
+        let seen = state.components.ids().into_iter().filter_map(|id| {
+            let row = &state.components.by_id(id)?.row;
+            let owner = (row.meta.owner_host == host).then_some(row.meta.owner_incarnation);
+            let described = row.description.as_ref().map(|about| about.incarnation);
+            owner.into_iter().chain(described).max()
+        });
+        seen.max().unwrap_or_default()
+    }
+
+    /// The highest run of this group's host that a description names.
+    #[must_use]
+    pub fn described_in(&self) -> Incarnation {
+        let state = self.inner().state.borrow();
+        let rows = state.components.ids().into_iter().filter_map(|id| {
+            Some(state.components.by_id(id)?.row.description.as_ref()?.incarnation)
+        });
+        rows.max().unwrap_or_default()
+    }
+
+    async fn change_row(
+        &self,
+        id: ComponentId,
+        change: impl Fn(&mut ComponentRow),
+    ) -> Result<(), GroupError> {
+        let inner = self.inner();
+        let _permit = inner.table.acquire(1).await;
+        inner.check_open()?;
+        let (row, device, place) = {
+            let state = inner.state.borrow();
+            let Some(component) = state.components.by_id(id) else {
+                return Err(GroupError::UnknownComponent { component: id });
+            };
+            let mut row = component.row.clone();
+            change(&mut row);
+            (row, component.device, component.place)
+        };
+        inner.write_row(device, place, row).await?;
+        if let Some(component) = inner.state.borrow_mut().components.by_id_mut(id) {
+            change(&mut component.row);
+        }
+        Ok(())
+    }
+}

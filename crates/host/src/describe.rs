@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Has every component say on disk what it is a part of, as the newest records say: what `adopt`
+//! makes records of when the directory lost them.
+//!
+//! What a component says never goes back: a record that is older than what stands there comes from
+//! a directory that was restored from a backup of before.
+
+use crate::storage::Storage;
+use crate::view::View;
+use base::{Incarnation, Map, VolumeId};
+use directory::{ComponentRecord, ComponentState, ObjectRecord, VolumeRecord};
+use diskgroup::{Description, DiskGroup, Sibling, Worth};
+use env::Env;
+use std::time::Duration;
+use tracing::warn;
+
+/// Least time between two rounds.
+const PAUSE: Duration = Duration::from_millis(200);
+/// Longest time between two rounds: a group may have come, or a write may have failed.
+const ROUND: Duration = Duration::from_secs(10);
+
+/// Runs for ever.
+pub(crate) async fn run(env: Env, view: View, storage: Storage, me: Incarnation) {
+    loop {
+        let changed = view.changed().wait();
+        let volumes = view.volumes().into_iter().map(|volume| (volume.id, volume));
+        let volumes: Map<VolumeId, VolumeRecord> = volumes.collect();
+        for group in storage.groups() {
+            describe_all(&view, &volumes, &group, me).await;
+        }
+        env.sleep(PAUSE).await;
+        env::select(changed, env.sleep(ROUND)).await;
+    }
+}
+
+async fn describe_all(
+    view: &View,
+    volumes: &Map<VolumeId, VolumeRecord>,
+    group: &DiskGroup,
+    me: Incarnation,
+) {
+    // One component at least says in which run of the host this was: a run that a directory which
+    // went back in time gives again must not be taken for a new one.
+    let mut says_run = group.described_in() >= me;
+    for id in group.components() {
+        let Some(info) = group.component(id) else { continue };
+        let Some(object) = view.object(info.object) else { continue };
+        let Some(volume) = volumes.get(&object.volume) else { continue };
+        if !object.components.iter().any(|component| component.id == id) {
+            continue;
+        }
+        let old = group.description(id);
+        let known =
+            old.as_ref().map_or(info.meta.version, |old| old.version.max(info.meta.version));
+        if object.version < known {
+            continue;
+        }
+        let Some(new) = description(volume, &object, me) else { continue };
+        let is_same = old
+            .as_ref()
+            .is_some_and(|old| *old == Description { incarnation: old.incarnation, ..new.clone() });
+        if is_same && says_run {
+            continue;
+        }
+        match group.describe(id, new).await {
+            Ok(()) => says_run = true,
+            Err(error) => warn!(component = %id, %error, "not described; tried again"),
+        }
+    }
+}
+
+/// What a component of `object` says; `None` where the volume does not name the object.
+fn description(
+    volume: &VolumeRecord,
+    object: &ObjectRecord,
+    me: Incarnation,
+) -> Option<Description> {
+    let index = volume.objects.iter().position(|id| *id == object.id)?;
+    Some(Description {
+        volume: volume.id,
+        name: volume.name.clone(),
+        size_bytes: volume.size_bytes,
+        ftt: volume.ftt,
+        reserve_percent: volume.reserve_percent,
+        index: u16::try_from(index).ok()?,
+        objects: u16::try_from(volume.objects.len()).ok()?,
+        version: object.version,
+        term: object.term,
+        incarnation: me,
+        siblings: object.components.iter().map(sibling).collect(),
+    })
+}
+
+fn sibling(component: &ComponentRecord) -> Sibling {
+    Sibling {
+        id: component.id,
+        host: component.host,
+        group: component.group,
+        seat: component.seat,
+        worth: match component.state {
+            ComponentState::Active => Worth::Active,
+            ComponentState::Absent => Worth::Absent,
+            ComponentState::Degraded => Worth::Degraded,
+            ComponentState::Resyncing => Worth::Resyncing,
+        },
+    }
+}
