@@ -7,6 +7,10 @@ use clap_complete::Shell;
 use host::ClusterKind;
 use std::path::PathBuf;
 
+mod orphan;
+
+pub use orphan::{DirectoryCommand, OrphanCommand};
+
 /// Smallest cache device: below it, commits and destage have no room to overlap.
 pub const CACHE_SIZE_MIN: u64 = 64 << 20;
 /// Smallest capacity device.
@@ -77,7 +81,13 @@ A volume is 'reduced' while it has fewer copies that answer than its policy asks
     /// Look at disk groups; make, extend, close, open and remove them while volumes are in use
     #[command(subcommand, arg_required_else_help = true)]
     Group(GroupCommand),
-    /// Make a cluster of several machines
+    /// Back up and restore the directory, the cluster's records
+    #[command(subcommand, arg_required_else_help = true)]
+    Directory(DirectoryCommand),
+    /// What the directory does not account for: kept, not served, not deleted
+    #[command(subcommand, arg_required_else_help = true)]
+    Orphan(OrphanCommand),
+    /// Make a cluster of several machines; recover one whose directory was lost
     #[command(subcommand, arg_required_else_help = true)]
     Cluster(ClusterCommand),
     /// Run this host's daemon in the foreground (what the systemd unit does)
@@ -435,6 +445,13 @@ pub enum ClusterCommand {
       --cache /dev/nvme0n1 --capacity /dev/nvme1n1
   systemctl start gabion")]
     Create(CreateArgs),
+    /// Begin the directory anew where it was lost and there is no backup; volumes are then made
+    /// again of what is on the disks
+    #[command(after_help = "Examples:
+  gabion cluster recover
+  gabion orphan list
+  gabion orphan adopt web")]
+    Recover,
 }
 
 #[derive(Args, Debug)]

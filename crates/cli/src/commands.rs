@@ -57,6 +57,9 @@ pub fn status(cli: &Cli) -> Result<()> {
 pub fn show_status(report: &StatusReport) {
     let directory = if report.directory { "reachable" } else { "NOT reachable" };
     say!("health {}, directory {directory}\n", health(report.health));
+    for alarm in &report.alarms {
+        say!("ALARM: {alarm}\n");
+    }
     host_table(&report.hosts, report);
     if !report.volumes.is_empty() {
         say!("");

@@ -11,6 +11,7 @@ mod client;
 mod commands;
 mod create;
 mod daemon;
+mod directory;
 mod disk;
 mod gather;
 mod group;
@@ -19,6 +20,7 @@ mod latency;
 mod layout;
 mod lock;
 mod machine;
+mod orphan;
 mod output;
 mod program;
 mod replace;
@@ -152,6 +154,9 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Host(HostCommand::Start { host }) => commands::host_start(cli, host),
         Command::Host(HostCommand::Join(join)) => machine::join(cli, join),
         Command::Cluster(ClusterCommand::Create(join)) => machine::create(cli, join),
+        Command::Cluster(ClusterCommand::Recover) => directory::recover(cli),
+        Command::Directory(command) => directory::directory(cli, command),
+        Command::Orphan(command) => orphan::orphan(cli, command),
         Command::Group(command) => group::group(cli, command),
         Command::Volume(command) => volume::volume(cli, command),
         Command::Scrub(command) => scrub::scrub(cli, command),

@@ -7,8 +7,9 @@
 //! of an object changes (PROTOCOL.md rule 52).
 #![forbid(unsafe_code)]
 
-mod client;
 #[doc(hidden)]
+mod backup;
+mod client;
 pub mod conformance;
 mod frames;
 pub mod protocol;
@@ -17,6 +18,7 @@ mod server;
 pub mod store;
 mod types;
 
+pub use backup::{BACKUP_BYTES_MAX, BACKUP_VERSION, Backup, BackupError};
 pub use client::{CALL_TIMEOUT, CALLS_MAX, Directory, LISTING_BYTES_MAX, WATCH_EVENTS_MAX, Watch};
 pub use records::*;
 pub use server::{

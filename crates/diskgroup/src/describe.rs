@@ -6,6 +6,9 @@ use crate::types::GroupError;
 use base::{ComponentId, HostId, Incarnation};
 use format::{ComponentRow, Description};
 
+/// With the time of a component that no record accounts for: the directory had an older record.
+pub(crate) const WENT_BACK: u64 = 1 << 63;
+
 impl DiskGroup {
     /// What a component says of itself.
     #[must_use]
@@ -14,17 +17,23 @@ impl DiskGroup {
         state.components.by_id(id)?.row.description.as_deref().cloned()
     }
 
-    /// Keeps what a component is to say of itself. Durable on return.
+    /// Keeps what a component is to say of itself, by a record that accounts for it: it is no
+    /// orphan any more. Durable on return.
     ///
     /// # Errors
     /// [`GroupError::UnknownComponent`], [`GroupError::Fenced`].
     pub async fn describe(&self, id: ComponentId, new: Description) -> Result<(), GroupError> {
         let new = Some(Box::new(new));
-        self.change_row(id, |row| row.description.clone_from(&new)).await
+        let change = |row: &mut ComponentRow| {
+            row.description.clone_from(&new);
+            row.orphaned = None;
+        };
+        self.change_row(id, change).await
     }
 
-    /// Keeps since when no record accounts for a component, in seconds of the wall clock; `None`:
-    /// one does. Durable on return.
+    /// Keeps since when no record accounts for a component, in seconds of the wall clock, and
+    /// whether that is because the directory went back in time; `None`: one does. Durable on
+    /// return.
     ///
     /// # Errors
     /// As [`DiskGroup::describe`].
@@ -32,8 +41,11 @@ impl DiskGroup {
         &self,
         id: ComponentId,
         since: Option<u64>,
+        went_back: bool,
     ) -> Result<(), GroupError> {
-        self.change_row(id, |row| row.orphaned = since).await
+        let mark = if went_back { WENT_BACK } else { 0 };
+        let kept = since.map(|since| since & !WENT_BACK | mark);
+        self.change_row(id, |row| row.orphaned = kept).await
     }
 
     /// The highest run of `host`, whose group this is, that anything on it knows of.

@@ -5,6 +5,7 @@ use crate::build::{Part, to_usize};
 use crate::capacity::CapacityState;
 use crate::chunks::chunk_key;
 use crate::components::{Component, Tail};
+use crate::describe::WENT_BACK;
 use crate::log::Deferred;
 use crate::out::Tolerance;
 use crate::readcache::ReadCache;
@@ -253,7 +254,8 @@ impl DiskGroup {
             reserve: row.reserve,
             damaged: component.is_damaged,
             partial: row.lost_at.is_some(),
-            orphaned: row.orphaned,
+            orphaned: row.orphaned.map(|since| since & !WENT_BACK),
+            went_back: row.orphaned.is_some_and(|since| since & WENT_BACK != 0),
         })
     }
 

@@ -241,6 +241,8 @@ pub struct ComponentInfo {
     pub partial: bool,
     /// Since when no record accounts for it, seconds of the wall clock.
     pub orphaned: Option<u64>,
+    /// The directory had an older record of its object than it knows of (rule 25).
+    pub went_back: bool,
 }
 
 /// A part of what changed since an lsn.

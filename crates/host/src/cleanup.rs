@@ -3,22 +3,29 @@
 //! deleted is deleted, also where nobody witnessed it because the host was down. What no record
 //! accounts for is kept: a directory that was restored from a backup does not know what is younger.
 //!
+//! What is held is told to the directory, once it stands still, so that every host shows it and can
+//! make the volume again (`adopt`).
+//!
 //! What goes by itself after the quarantine is what never held anything: a component that no owner
 //! ever took, the rest of a creation that failed.
 
-use crate::membership;
-use crate::quarantine::{Missing, Quarantine};
 use crate::storage::Storage;
 use crate::tombstones::Tombstones;
-use base::{ComponentId, HostId, Instant, Lsn, Map, ObjectId, Set};
-use directory::{Directory, ObjectRecord};
-use diskgroup::ComponentInfo;
+use crate::{describe, membership};
+use base::{ComponentId, Instant, Lsn, Map, ObjectId, Set};
+use directory::{
+    Directory, Missing, ORPHAN_PREFIX, ObjectRecord, OrphanRecord, Transaction, orphan_key,
+};
+use diskgroup::{ComponentInfo, Description, DiskGroup};
 use env::Env;
+use peer::PeerId;
 use std::time::Duration;
 use tracing::{error, info, warn};
 
 /// Time between rounds.
 const ROUND: Duration = Duration::from_secs(30);
+/// Time between rounds while what is held still changes.
+const ROUND_UNSETTLED: Duration = Duration::from_secs(5);
 /// How long a component without a record may be waiting for its creator's transaction. The creator
 /// gives up long before (the directory bounds its calls to seconds), and a host that restarts makes
 /// the transaction fail, because it compares the lease keys of all hosts that made a component.
@@ -29,87 +36,165 @@ pub(crate) struct Cleanup {
     pub(crate) env: Env,
     pub(crate) directory: Directory,
     pub(crate) cluster: u64,
-    pub(crate) me: HostId,
+    pub(crate) me: PeerId,
     pub(crate) storage: Storage,
-    pub(crate) quarantine: Quarantine,
     /// How long a component that no record accounts for is surely kept.
     pub(crate) keep: Duration,
+}
+
+/// What earlier rounds saw.
+#[derive(Default)]
+struct Seen {
+    since: Map<ComponentId, Instant>,
+    held: Map<ComponentId, OrphanRecord>,
 }
 
 impl Cleanup {
     /// Runs for ever.
     pub(crate) async fn run(self) {
-        let mut since: Map<ComponentId, Instant> = Map::new();
+        let mut seen = Seen::default();
         loop {
-            self.round(&mut since).await;
-            self.env.sleep(ROUND).await;
+            let is_settled = self.round(&mut seen).await.unwrap_or(false);
+            self.env.sleep(if is_settled { ROUND } else { ROUND_UNSETTLED }).await;
         }
     }
 
-    /// Looks at everything once; at nothing while the directory is away.
-    async fn round(&self, since: &mut Map<ComponentId, Instant>) {
+    /// Looks at everything once; at nothing while the directory is away, or another cluster's, or
+    /// begun anew: its records say nothing about this one. Whether nothing that is held changed.
+    async fn round(&self, seen: &mut Seen) -> Option<bool> {
         // In this order: what a tombstone names, and whose record is gone later, nobody makes again
         // before this host has taken itself out of the tombstone.
-        let Ok(tombstones) = Tombstones::read(&self.directory).await else { return };
-        let deleted = tombstones.objects_for(self.me);
+        let tombstones = Tombstones::read(&self.directory).await.ok()?;
+        if membership::is_cluster(&self.directory, self.cluster).await != Some(true) {
+            return None;
+        }
+        let host = self.directory.get(&directory::host_key(self.me.host)).await.ok()?;
+        if host.is_none() {
+            self.storage.publish(); // a directory that was lost and begun anew
+        }
+        let deleted = tombstones.objects_for(self.me.host);
         let components = self.storage.components();
-        since.retain(|id, _| components.contains_key(id));
-        self.quarantine.retain(|id| components.contains_key(&id));
+        seen.since.retain(|id, _| components.contains_key(id));
+        let mut held: Map<ComponentId, OrphanRecord> = Map::new();
         for (component, info) in components {
-            let Ok(why) = missing(&self.directory, component, &info).await else { return };
+            let Some(group) = self.storage.holding(component) else { continue };
+            let about = group.description(component);
+            let known = Known { component, info: &info, about: about.as_ref() };
+            let why = known.missing(&self.directory).await.ok()?;
             let Some(why) = why else {
-                since.remove(&component);
-                if self.quarantine.release(component) {
+                seen.since.remove(&component);
+                if info.orphaned.is_some() {
                     info!(%component, object = %info.object, "accounted for again");
+                    mark(&group, component, None, false).await;
                 }
                 continue;
             };
-            let since = *since.entry(component).or_insert(self.env.now());
-            self.decide(component, &info, why, since, &deleted).await;
+            let since = *seen.since.entry(component).or_insert(self.env.now());
+            if self.is_kept(&group, component, &info, why, since, &deleted).await {
+                held.insert(component, self.record(&group, component, &info, why));
+            }
         }
-        if membership::is_cluster(&self.directory, self.cluster).await == Some(true) {
-            tombstones.settle(&self.directory, self.me, &self.storage).await;
-        }
+        tombstones.settle(&self.directory, self.me.host, &self.storage).await;
+        let is_settled = held == seen.held;
+        self.publish(&held, &seen.held).await?;
+        seen.held = held;
+        Some(is_settled)
     }
 
-    async fn decide(
+    /// Whether a component that no record accounts for stays and is to be shown; deletes it where
+    /// it is certain that nobody misses it.
+    async fn is_kept(
         &self,
+        group: &DiskGroup,
         component: ComponentId,
         info: &ComponentInfo,
         why: Missing,
         since: Instant,
         deleted: &Set<ObjectId>,
-    ) {
-        let age = self.env.now().since(since);
+    ) -> bool {
         // A component that was ever fenced belonged to a record: its creation is over.
         let was_used = info.meta.term.0 > 0;
         let is_deleted = why == Missing::Object && deleted.contains(&info.object);
-        if !is_deleted {
-            if !was_used && age < CREATION_PENDING {
-                return;
-            }
-            if self.quarantine.hold(component, why) {
-                error!(
-                    %component, object = %info.object, ?why,
-                    "the directory does not account for it: kept, see 'gabion orphan list'"
-                );
-            }
-            if !is_empty(info) || age < self.keep {
-                return;
-            }
+        let is_pending = !was_used && self.env.now().since(since) < CREATION_PENDING;
+        if !is_deleted && is_pending {
+            return false;
         }
-        // The records of another cluster, or of one begun anew, say nothing about this one.
-        if membership::is_cluster(&self.directory, self.cluster).await != Some(true) {
-            return;
+        let went_back = why == Missing::Version;
+        if !is_deleted && (info.orphaned.is_none() || (went_back && !info.went_back)) {
+            error!(
+                %component, object = %info.object, ?why,
+                "the directory does not account for it: kept, see 'gabion orphan list'"
+            );
+            let since = info.orphaned.unwrap_or_else(|| self.wall_seconds());
+            mark(group, component, Some(since), went_back || info.went_back).await;
         }
-        let Some(group) = self.storage.holding(component) else { return };
+        let age = self.wall_seconds().saturating_sub(info.orphaned.unwrap_or(u64::MAX));
+        let is_over = !is_pending && is_empty(info) && age >= self.keep.as_secs();
+        if !is_deleted && !is_over {
+            return true;
+        }
         match group.delete_component(component).await {
-            Ok(()) => {
-                self.quarantine.release(component);
-                info!(%component, object = %info.object, is_deleted, "deleted");
-            }
+            Ok(()) => info!(%component, object = %info.object, is_deleted, "deleted"),
             Err(error) => warn!(%component, %error, "could not delete"),
         }
+        false
+    }
+
+    fn wall_seconds(&self) -> u64 {
+        (self.env.wall().0 / 1_000_000_000).max(1)
+    }
+
+    fn record(
+        &self,
+        group: &DiskGroup,
+        id: ComponentId,
+        info: &ComponentInfo,
+        missing: Missing,
+    ) -> OrphanRecord {
+        OrphanRecord {
+            id,
+            object: info.object,
+            sectors: info.sectors,
+            host: self.me.host,
+            incarnation: self.me.incarnation,
+            group: group.id(),
+            missing,
+            since: info.orphaned.unwrap_or_else(|| self.wall_seconds()),
+            used_bytes: u64::from(info.held) * base::CHUNK_SIZE,
+            term: info.meta.term,
+            seat: info.meta.seat,
+            version: info.meta.version,
+            durable: info.durable,
+            is_damaged: info.damaged || info.partial,
+            about: group.description(id).and_then(|about| describe::about(&about)),
+        }
+    }
+
+    /// Makes the directory say what is held and did not change since the last round: what somebody
+    /// still writes to is not ready to be made a volume again.
+    async fn publish(
+        &self,
+        held: &Map<ComponentId, OrphanRecord>,
+        before: &Map<ComponentId, OrphanRecord>,
+    ) -> Option<()> {
+        let entries = self.directory.list(ORPHAN_PREFIX).await.ok()?.entries.into_iter();
+        let told = entries.filter_map(|(key, entry)| {
+            let record = OrphanRecord::decode(&entry.value).ok()?;
+            (record.host == self.me.host).then_some((key, record))
+        });
+        let mut told: Map<String, OrphanRecord> = told.collect();
+        let mut changes = Vec::new();
+        for (id, record) in held.iter().filter(|(id, record)| before.get(id) == Some(record)) {
+            let key = orphan_key(*id);
+            if told.remove(&key).as_ref() != Some(record) {
+                changes.push(Transaction::new().put(key, record.encode()));
+            }
+        }
+        changes.extend(told.into_keys().map(|key| Transaction::new().delete(key)));
+        for change in changes {
+            self.directory.transact(change).await.ok()?;
+        }
+        Some(())
     }
 }
 
@@ -118,19 +203,35 @@ fn is_empty(info: &ComponentInfo) -> bool {
     info.meta.term.0 == 0 && info.durable == Lsn::ZERO && info.held == 0
 }
 
-/// Why the directory does not account for a component, by a linearizable read; an error: unknown,
-/// because the directory is away or the record cannot be read.
-async fn missing(
-    directory: &Directory,
+async fn mark(group: &DiskGroup, component: ComponentId, since: Option<u64>, went_back: bool) {
+    if let Err(error) = group.set_orphaned(component, since, went_back).await {
+        warn!(%component, %error, "it is not noted since when no record accounts for it");
+    }
+}
+
+/// What a component knows of its record.
+struct Known<'a> {
     component: ComponentId,
-    info: &ComponentInfo,
-) -> Result<Option<Missing>, ()> {
-    let entry = directory.get(&directory::object_key(info.object)).await.map_err(drop)?;
-    let Some(entry) = entry else { return Ok(Some(Missing::Object)) };
-    let Ok(record) = ObjectRecord::decode(&entry.value) else { return Ok(None) };
-    Ok(match () {
-        () if record.version < info.meta.version => Some(Missing::Version),
-        () if record.components.iter().any(|c| c.id == component) => None,
-        () => Some(Missing::Component),
-    })
+    info: &'a ComponentInfo,
+    about: Option<&'a Description>,
+}
+
+impl Known<'_> {
+    /// Why the directory does not account for a component, by a linearizable read; an error: the
+    /// directory is away. A record that cannot be read accounts for all of its object.
+    async fn missing(&self, directory: &Directory) -> Result<Option<Missing>, ()> {
+        let entry = directory.get(&directory::object_key(self.info.object)).await.map_err(drop)?;
+        let Some(entry) = entry else { return Ok(Some(Missing::Object)) };
+        let Ok(record) = ObjectRecord::decode(&entry.value) else { return Ok(None) };
+        let is_older = record.version < self.info.meta.version
+            || self.about.is_some_and(|about| {
+                let seen = (about.version, about.term);
+                object::is_of_before(seen, self.info.went_back, (record.version, record.term))
+            });
+        Ok(match () {
+            () if is_older => Some(Missing::Version),
+            () if record.components.iter().any(|c| c.id == self.component) => None,
+            () => Some(Missing::Component),
+        })
+    }
 }

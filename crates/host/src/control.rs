@@ -106,6 +106,24 @@ pub enum Command {
         /// Its name.
         name: String,
     },
+    /// Components on all hosts that the directory does not account for.
+    OrphanList,
+    /// Makes a volume again of such components.
+    OrphanAdopt {
+        /// Its name or id.
+        volume: String,
+        /// Its name from then on.
+        #[serde(default)]
+        name: Option<String>,
+        /// Also of the best copy where none is surely whole.
+        #[serde(default)]
+        force: bool,
+    },
+    /// Deletes such components of a volume or object.
+    OrphanDelete {
+        /// The volume's name or id; the object's id where it has no name.
+        volume: String,
+    },
     /// Scrub of every capacity device of the host.
     ScrubStatus,
     /// Begins a scrub pass now, or goes on with the one that was paused.

@@ -76,7 +76,7 @@ impl Deletions {
                 match (is_cluster, deleted.contains(&id)) {
                     (true, true) => decided(id, Fate::Deleted),
                     (true, false) => {
-                        warn!(object = %id, "its record is missing: kept, see 'gabion orphan list'");
+                        warn!(object = %id, "no record any more: kept, see 'gabion orphan list'");
                         decided(id, Fate::Missing);
                     }
                     (false, _) => {

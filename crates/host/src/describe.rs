@@ -7,8 +7,10 @@
 
 use crate::storage::Storage;
 use crate::view::View;
-use base::{Incarnation, Map, VolumeId};
-use directory::{ComponentRecord, ComponentState, ObjectRecord, VolumeRecord};
+use base::{Incarnation, Lsn, Map, ObjectId, VolumeId};
+use directory::{
+    About, ComponentRecord, ComponentState, Directory, OBJECT_PREFIX, ObjectRecord, VolumeRecord,
+};
 use diskgroup::{Description, DiskGroup, Sibling, Worth};
 use env::Env;
 use std::time::Duration;
@@ -30,6 +32,38 @@ pub(crate) async fn run(env: Env, view: View, storage: Storage, me: Incarnation)
         }
         env.sleep(PAUSE).await;
         env::select(changed, env.sleep(ROUND)).await;
+    }
+}
+
+/// Before a host takes part: marks components whose records are of before what they know (rule 25),
+/// so that no claim is believed that raises such a record. Waits for the directory.
+pub(crate) async fn check_history(env: &Env, directory: &Directory, groups: &[DiskGroup]) {
+    let records: Map<ObjectId, ObjectRecord> = loop {
+        match directory.list(OBJECT_PREFIX).await {
+            Ok(listing) => {
+                let entries = listing.entries.into_iter();
+                let decoded = entries.filter_map(|(_, e)| ObjectRecord::decode(&e.value).ok());
+                break decoded.map(|record| (record.id, record)).collect();
+            }
+            Err(error) => warn!(%error, "the directory does not answer; waiting for it"),
+        }
+        env.sleep(PAUSE).await;
+    };
+    for group in groups {
+        for id in group.components() {
+            let (Some(info), Some(about)) = (group.component(id), group.description(id)) else {
+                continue;
+            };
+            let Some(record) = records.get(&info.object) else { continue };
+            let (seen, now) = ((about.version, about.term), (record.version, record.term));
+            if info.went_back || !object::is_of_before(seen, false, now) {
+                continue;
+            }
+            let since = info.orphaned.unwrap_or(env.wall().0 / 1_000_000_000);
+            if let Err(error) = group.set_orphaned(id, Some(since), true).await {
+                warn!(component = %id, %error, "it is not noted that the directory went back");
+            }
+        }
     }
 }
 
@@ -89,6 +123,36 @@ fn description(
         incarnation: me,
         siblings: object.components.iter().map(sibling).collect(),
     })
+}
+
+/// As the directory is told it; `None` where no record can hold it.
+pub(crate) fn about(said: &Description) -> Option<About> {
+    let component = |sibling: &Sibling| ComponentRecord {
+        id: sibling.id,
+        host: sibling.host,
+        group: sibling.group,
+        state: match sibling.worth {
+            Worth::Active => ComponentState::Active,
+            Worth::Absent => ComponentState::Absent,
+            Worth::Degraded => ComponentState::Degraded,
+            Worth::Resyncing => ComponentState::Resyncing,
+        },
+        seat: sibling.seat,
+        left: Lsn::ZERO,
+    };
+    let about = About {
+        volume: said.volume,
+        name: said.name.clone(),
+        size_bytes: said.size_bytes,
+        ftt: said.ftt,
+        reserve_percent: said.reserve_percent,
+        index: said.index,
+        objects: said.objects,
+        version: said.version,
+        term: said.term,
+        siblings: said.siblings.iter().map(component).collect(),
+    };
+    about.check().is_ok().then_some(about)
 }
 
 fn sibling(component: &ComponentRecord) -> Sibling {

@@ -5,6 +5,7 @@
 
 mod address;
 mod alive;
+mod backup;
 mod cleanup;
 mod config;
 mod control;
@@ -18,9 +19,9 @@ mod latency;
 mod membership;
 mod node;
 mod operations;
+mod orphan;
 mod orphans;
 mod outs;
-mod quarantine;
 mod register;
 mod report;
 mod reserves;
@@ -34,6 +35,7 @@ mod view;
 mod volumes;
 
 pub use address::{AddressError, format_address, parse_address};
+pub use backup::{RestoreError, Restored, backup, recover, restore};
 pub use config::{ConfigError, GroupConfig, HostConfig, Tuning};
 pub use control::{Command, ErrorKind, Failure, Reply, call};
 pub use copies::only_copies;
@@ -42,11 +44,10 @@ pub use directory::ClusterKind;
 pub use exports::{Attached, Exports};
 pub use groups::{Hardware, HardwareOf};
 pub use node::{Node, NodeOptions, StartError};
-pub use quarantine::Missing;
 pub use register::{RegisterError, cluster_kind, found, register};
 pub use report::{
     ClassReport, ComponentReport, DeviceKind, DeviceReport, GroupDetail, GroupReport, Health,
-    HeldReport, HostReport, HostState, LatencyReport, ReadCacheReport, Role, ScrubReport,
+    HeldReport, HostReport, HostState, LatencyReport, OrphanReport, ReadCacheReport, Role, ScrubReport,
     SpaceReport, StatusReport, TurnsReport, VolumeReport,
 };
 pub use scrub::ScrubOptions;

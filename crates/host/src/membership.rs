@@ -13,8 +13,11 @@ use tracing::warn;
 /// Time between attempts while the directory is away.
 const RETRY: Duration = Duration::from_millis(200);
 
-fn incarnation_key(host: HostId) -> String {
-    format!("/gabion/incarnations/{host}")
+/// Keys of the last run's number of each host.
+pub(crate) const INCARNATION_PREFIX: &str = "/gabion/incarnations/";
+
+pub(crate) fn incarnation_key(host: HostId) -> String {
+    format!("{INCARNATION_PREFIX}{host}")
 }
 
 /// Makes sure that the directory is this cluster's; waits for it as long as it takes. An empty one

@@ -9,7 +9,6 @@ use crate::deletions::{Deletions, Fate};
 use crate::exports::Exports;
 use crate::groups::HardwareOf;
 use crate::operations::Operations;
-use crate::quarantine::Quarantine;
 use crate::scrub::{Marks, ScrubOptions};
 use crate::seen::Seen;
 use crate::storage::{self, Opening, State, Storage, StorageError, StorageOptions};
@@ -112,7 +111,6 @@ pub struct Node {
     exports: Exports,
     view: View,
     seen: Seen,
-    quarantine: Quarantine,
     /// How long a component that no record accounts for is surely kept.
     keep: Duration,
 }
@@ -139,6 +137,7 @@ impl Node {
         let record = host_record(config, &disks.open());
         record.check().map_err(StartError::Record)?;
         membership::check_cluster(env, &directory, (config.cluster, config.kind)).await?;
+        describe::check_history(env, &directory, &disks.open()).await;
         let seen = disks.open().iter().map(|group| group.incarnation_seen(me)).max();
         let seen = seen.unwrap_or_default();
         let incarnation = membership::next_incarnation(env, &directory, me, seen).await;
@@ -183,7 +182,6 @@ impl Node {
             exports,
             view,
             seen,
-            quarantine: Quarantine::default(),
             keep: Duration::from_secs(config.tuning.orphan_keep_hours * 3600),
         };
         node.run_background(me, config.cluster, &peers);
@@ -297,9 +295,8 @@ impl Node {
             env: env.clone(),
             directory: directory.clone(),
             cluster,
-            me: me.host,
+            me,
             storage: self.storage.clone(),
-            quarantine: self.quarantine.clone(),
             keep: self.keep,
         };
         let cleanup = cleanup.run();
@@ -340,6 +337,7 @@ impl Node {
         let operations = Operations {
             env: self.env.clone(),
             me,
+            cluster: config.cluster,
             kind: config.kind,
             directory: self.directory.clone(),
             objects: self.objects.clone(),
@@ -350,7 +348,6 @@ impl Node {
             stop: self.stop.clone(),
             tuning: config.tuning.clone(),
             hardware,
-            quarantine: self.quarantine.clone(),
         };
         let listener = self.listen(&config.control).await?;
         let serve = control::serve(self.env.clone(), listener, Rc::new(operations));

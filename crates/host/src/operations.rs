@@ -5,7 +5,6 @@ use crate::config::{SCRUB_RATES, Tuning};
 use crate::control::{Command, ErrorKind, Failure, Reply};
 use crate::exports::Exports;
 use crate::groups::HardwareOf;
-use crate::quarantine::Quarantine;
 use crate::report::{
     ComponentReport, Health, HostReport, HostState, ScrubReport, StatusReport, TurnsReport,
     VolumeReport,
@@ -26,6 +25,7 @@ use std::time::Duration;
 pub(crate) struct Operations {
     pub(crate) env: Env,
     pub(crate) me: HostId,
+    pub(crate) cluster: u64,
     pub(crate) kind: ClusterKind,
     pub(crate) directory: Directory,
     pub(crate) objects: Objects,
@@ -36,7 +36,6 @@ pub(crate) struct Operations {
     pub(crate) stop: Notify,
     pub(crate) tuning: Tuning,
     pub(crate) hardware: HardwareOf,
-    pub(crate) quarantine: Quarantine,
 }
 
 pub(crate) type Outcome<T> = Result<T, Failure>;
@@ -76,6 +75,11 @@ impl Operations {
                 reply(self.change(&name, reserve_percent).await)
             }
             Command::VolumeDelete { name } => reply(self.delete(&name).await),
+            Command::OrphanList => reply(self.orphans().await),
+            Command::OrphanAdopt { volume, name, force } => {
+                reply(self.adopt(&volume, name.as_deref(), force).await)
+            }
+            Command::OrphanDelete { volume } => reply(self.give_up(&volume).await),
             Command::ScrubStatus => reply(Ok(self.scrub())),
             Command::ScrubStart { bytes_per_second } => reply(self.start_scrub(bytes_per_second)),
             Command::ScrubPause => {
@@ -104,6 +108,8 @@ impl Operations {
             (true, true) => worst.max(Health::Yellow),
             (true, false) => worst,
         };
+        let alarms = self.directory_alarms();
+        let health = if alarms.is_empty() { health } else { Health::Red };
         let hosts = self.view.hosts();
         let hosts = hosts.iter().map(|record| {
             let (state, silent_seconds) = self.host_state(record.id);
@@ -117,6 +123,7 @@ impl Operations {
             hosts: hosts.collect(),
             volumes,
             groups: self.group_reports(),
+            alarms,
             turns: vec![TurnsReport::new(
                 self.view.host_name(self.me),
                 self.env.long_turns(),

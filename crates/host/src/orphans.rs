@@ -30,9 +30,12 @@ const PENDING: Duration = Duration::from_secs(120);
 /// Objects deleted in one transaction: each also takes a comparison, and etcd takes 128.
 const OBJECTS_MAX: usize = 96;
 
+/// Keys of creations under way.
+pub(crate) const GUARD_PREFIX: &str = "/gabion/creating/";
+
 /// The key that stands while a volume is created in several transactions.
 pub(crate) fn guard_key(volume: VolumeId) -> String {
-    format!("/gabion/creating/{volume}")
+    format!("{GUARD_PREFIX}{volume}")
 }
 
 /// Runs for ever.

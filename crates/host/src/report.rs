@@ -380,6 +380,47 @@ impl TurnsReport {
     }
 }
 
+/// A component that the directory does not account for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OrphanReport {
+    /// Its id.
+    pub component: String,
+    /// Its object's id.
+    pub object: String,
+    /// Its volume's name; this and the next five are none where it says nothing of itself.
+    pub volume: Option<String>,
+    /// Its volume's id.
+    pub volume_id: Option<String>,
+    /// Which of the volume's objects it is of, from 1.
+    pub index: Option<u32>,
+    /// How many objects the volume has.
+    pub objects: Option<u32>,
+    /// The volume's size.
+    pub volume_bytes: Option<u64>,
+    /// Failures that the volume tolerates.
+    pub ftt: Option<u8>,
+    /// Name of its host.
+    pub host: String,
+    /// Its disk group.
+    pub group: String,
+    /// Why it is kept and not served.
+    pub why: String,
+    /// Since when, seconds since 1970 by its host's clock.
+    pub since: u64,
+    /// Its size.
+    pub size_bytes: u64,
+    /// Bytes of its chunks.
+    pub used_bytes: u64,
+    /// Of the last owner that it knew.
+    pub term: u32,
+    /// The last write that it has, `term.counter`.
+    pub durable: String,
+    /// It lost data.
+    pub is_damaged: bool,
+    /// Nothing was ever written to it.
+    pub is_empty: bool,
+}
+
 /// What one host knows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StatusReport {
@@ -398,4 +439,7 @@ pub struct StatusReport {
     /// The asked host's long turns.
     #[serde(default)]
     pub turns: Vec<TurnsReport>,
+    /// What is wrong with the directory, one line each with the command that helps.
+    #[serde(default)]
+    pub alarms: Vec<String>,
 }

@@ -178,6 +178,11 @@ impl Storage {
         }
     }
 
+    /// Has the host's record written again.
+    pub(crate) fn publish(&self) {
+        self.0.changed.notify();
+    }
+
     /// All groups, in the order of the configuration.
     pub(crate) fn slots(&self) -> Vec<Slot> {
         self.0.slots.borrow().clone()

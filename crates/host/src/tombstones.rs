@@ -6,7 +6,7 @@
 //! nothing of the volume any more; until then nobody can make the volume again (`adopt`).
 
 use crate::storage::{State, Storage};
-use base::{HostId, ObjectId, Set};
+use base::{HostId, ObjectId, Set, VolumeId};
 use directory::{DELETED_PREFIX, DeletedRecord, Directory, DirectoryError, Expect, Transaction};
 use tracing::{info, warn};
 
@@ -32,6 +32,11 @@ impl Tombstones {
     pub(crate) fn objects_for(&self, host: HostId) -> Set<ObjectId> {
         let mine = self.0.iter().filter(|(_, _, record)| record.hosts.contains(&host));
         mine.flat_map(|(_, _, record)| record.objects.iter().copied()).collect()
+    }
+
+    /// Whether a volume was deleted, and not everything of it is gone yet.
+    pub(crate) fn names(&self, volume: VolumeId) -> bool {
+        self.0.iter().any(|(_, _, record)| record.id == volume)
     }
 
     /// Takes `me` out of records of which it holds nothing. With a group or device out of service

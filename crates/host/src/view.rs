@@ -3,8 +3,10 @@
 //!
 //! It may lag. Whatever changes something reads the directory itself (rule 41).
 
-use base::{HostId, Map, ObjectId, SECTOR_SIZE, Set, VolumeId};
-use directory::{AliveRecord, Entry, HostRecord, ObjectRecord, VolumeRecord};
+use base::{ComponentId, HostId, Map, ObjectId, SECTOR_SIZE, Set, VolumeId};
+use directory::{
+    AliveRecord, ClusterRecord, Entry, HostRecord, ObjectRecord, OrphanRecord, VolumeRecord,
+};
 use env::Notify;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -33,6 +35,9 @@ struct Inner {
     alive: RefCell<Map<HostId, AliveRecord>>,
     volumes: RefCell<Map<String, VolumeRecord>>,
     objects: RefCell<Map<ObjectId, ObjectRecord>>,
+    orphans: RefCell<Map<ComponentId, OrphanRecord>>,
+    /// Id of the cluster whose directory it is.
+    cluster: Cell<Option<u64>>,
     complete: Cell<bool>,
     changed: Notify,
 }
@@ -78,6 +83,14 @@ impl View {
             self.0.objects.borrow_mut().insert(record.id, record.clone());
             return Some(ObjectChange::Put(record, entry.revision));
         }
+        if key == directory::cluster_key() {
+            let Ok(record) = ClusterRecord::decode(&entry.value) else { return malformed() };
+            self.0.cluster.set(Some(record.id));
+        }
+        if key.starts_with(directory::ORPHAN_PREFIX) {
+            let Ok(record) = OrphanRecord::decode(&entry.value) else { return malformed() };
+            self.0.orphans.borrow_mut().insert(record.id, record);
+        }
         None
     }
 
@@ -96,6 +109,12 @@ impl View {
             self.0.objects.borrow_mut().remove(&id);
             return Some(ObjectChange::Deleted(id));
         }
+        if key == directory::cluster_key() {
+            self.0.cluster.set(None);
+        }
+        if let Some(id) = directory::parse_orphan_key(key) {
+            self.0.orphans.borrow_mut().remove(&id);
+        }
         None
     }
 
@@ -104,12 +123,15 @@ impl View {
         let alive = self.0.alive.borrow();
         let volumes = self.0.volumes.borrow();
         let objects = self.0.objects.borrow();
+        let orphans = self.0.orphans.borrow();
         hosts
             .keys()
             .map(|id| directory::host_key(*id))
             .chain(alive.keys().map(|id| directory::alive_key(*id)))
             .chain(volumes.keys().map(|name| directory::volume_key(name)))
             .chain(objects.keys().map(|id| directory::object_key(*id)))
+            .chain(orphans.keys().map(|id| directory::orphan_key(*id)))
+            .chain(self.0.cluster.get().map(|_| directory::cluster_key()))
             .collect()
     }
 
@@ -174,6 +196,16 @@ impl View {
         let objects = self.0.objects.borrow();
         let named = objects.values().map(|record| record.volume);
         named.filter(|volume| self.is_complete() && !there.contains(volume)).collect()
+    }
+
+    /// Id of the cluster that the directory says it is of; `None` where it is empty.
+    pub fn cluster(&self) -> Option<u64> {
+        self.0.cluster.get()
+    }
+
+    /// What hosts hold that the directory does not account for.
+    pub fn orphans(&self) -> Vec<OrphanRecord> {
+        self.0.orphans.borrow().values().cloned().collect()
     }
 
     /// One object.

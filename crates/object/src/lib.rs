@@ -11,6 +11,7 @@ mod disks;
 mod grants;
 mod handover;
 mod held;
+mod history;
 mod objects;
 mod options;
 mod owner;
@@ -21,6 +22,7 @@ mod resync;
 mod takeover;
 
 pub use disks::Disks;
+pub use history::{ADOPTION_LEAP, is_of_before};
 pub use objects::{ComponentStatus, ObjectError, ObjectStatus, Objects, ReadData, reserve_chunks};
 pub use options::{Mutations, ObjectOptions, ReadFrom};
 pub use requests::WriteRequest;

@@ -13,13 +13,14 @@ mod serve;
 
 use crate::disks::Disks;
 use crate::held::HeldGrants;
+use crate::history::is_made_anew;
 use crate::options::ObjectOptions;
 use crate::owner::{Context, FREE_CHUNKS_RESERVE, Owner, Phase};
 use crate::replica::Replicas;
 use crate::requests::{Requests, WriteRequest};
 use crate::resync::Away;
 use base::{
-    CHUNK_SECTORS, ComponentId, HostId, Incarnation, Map, ObjectId, SectorRange, Set, Term,
+    CHUNK_SECTORS, ComponentId, HostId, Incarnation, Map, ObjectId, SectorRange, Set, Term, Version,
 };
 use directory::{ComponentState, Directory, ObjectRecord};
 use env::{Env, Notify, Semaphore, Slice, TaskSet, join_all};
@@ -172,8 +173,8 @@ struct Slot {
     /// A component that ran out of space under the last owner: without this the next one would send
     /// it the same write again, and end the same way, for ever.
     full: Option<ComponentId>,
-    /// The directory went back in time: never claimed again by this run (rule 25).
-    is_halted: bool,
+    /// The directory went back in time: not claimed before its record is made anew (rule 25).
+    halted_at: Option<Version>,
     /// Since when its owner seems to be gone.
     gone_since: Option<base::Instant>,
     /// Client requests of other hosts under way, per host (rule 45).
@@ -241,13 +242,11 @@ impl Objects {
     /// linearizable read says so too (rule 40).
     pub fn record_deleted(&self, id: ObjectId) {
         self.forget(id, "the object is deleted");
-        let inner = &self.0.0;
-        let inner2 = Rc::clone(inner);
-        inner.spawn("delete components", async move { inner2.delete_components(id).await });
+        let inner = Rc::clone(&self.0.0);
+        self.0.0.spawn("delete components", async move { inner.delete_components(id).await });
     }
 
-    /// The record is gone and nothing says that it was deleted, as after the restore of a backup of
-    /// the directory: nobody serves the object, and its components stay as they are.
+    /// The record is gone and nothing deleted it: nobody serves it, and its components stay.
     pub fn record_missing(&self, id: ObjectId) {
         self.forget(id, "the object's record is missing");
     }
@@ -326,8 +325,7 @@ impl Objects {
         if failed.is_empty() { Ok(()) } else { Err(failed) }
     }
 
-    /// Takes back what [`Objects::create`] made of an object whose record was never written and
-    /// never will be. False: something was not reached, or could not.
+    /// Takes back what [`Objects::create`] made of a record that never comes. False: not all of it.
     pub async fn discard(&self, record: &ObjectRecord) -> bool {
         let delete = |component: &directory::ComponentRecord| {
             let request = Request::DeleteComponent { object: record.id, component: component.id };
@@ -535,6 +533,7 @@ impl Inner {
         {
             slot.route = Route::Unknown;
         }
+        slot.halted_at = slot.halted_at.filter(|at| !is_made_anew(*at, record.version));
         slot.gone_since = None;
         slot.record = Some((record.clone(), revision));
         slot.news.notify();

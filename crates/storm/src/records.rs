@@ -85,6 +85,9 @@ impl Records {
 /// What makes `next` an impossible successor of `last`, if anything.
 fn forbidden(last: &ObjectRecord, next: &ObjectRecord) -> Option<&'static str> {
     use directory::ComponentState::{Absent, Active, Resyncing};
+    if next.version.0 >= last.version.0 + object::ADOPTION_LEAP && next.term > last.term {
+        return None; // an operator had it made anew
+    }
     if next.version.0 != last.version.0 + 1 {
         return Some("the version does not rise by one");
     }

@@ -84,6 +84,22 @@ pub struct OrphanRecord {
     pub about: Option<About>,
 }
 
+impl About {
+    /// Whether it keeps its invariants.
+    ///
+    /// # Errors
+    /// [`RecordError::Invalid`] with the field.
+    pub fn check(&self) -> Result<(), RecordError> {
+        ensure(is_name(&self.name), "name", NAME_RULE)?;
+        ensure(self.ftt <= FTT_MAX, "ftt", "is above 3")?;
+        ensure(self.reserve_percent <= 100, "reserve_percent", "is above 100")?;
+        ensure(self.term.0 < 1 << 24, "term", "does not fit an lsn")?;
+        ensure(self.index < self.objects, "index", "is not below objects")?;
+        ensure(usize::from(self.objects) <= OBJECTS_MAX, "objects", "is above 1024")?;
+        ensure(self.siblings.len() <= COMPONENTS_MAX, "siblings", "has too many entries")
+    }
+}
+
 impl OrphanRecord {
     /// Whether it keeps its invariants.
     ///
@@ -94,14 +110,7 @@ impl OrphanRecord {
         let fits = (1..=OBJECT_SECTORS_MAX).contains(&self.sectors);
         ensure(fits, "sectors", "is zero or above 255 GiB")?;
         ensure(self.term.0 < 1 << 24, "term", "does not fit an lsn")?;
-        let Some(about) = &self.about else { return Ok(()) };
-        ensure(is_name(&about.name), "name", NAME_RULE)?;
-        ensure(about.ftt <= FTT_MAX, "ftt", "is above 3")?;
-        ensure(about.reserve_percent <= 100, "reserve_percent", "is above 100")?;
-        ensure(about.term.0 < 1 << 24, "term", "does not fit an lsn")?;
-        ensure(about.index < about.objects, "index", "is not below objects")?;
-        ensure(usize::from(about.objects) <= OBJECTS_MAX, "objects", "is above 1024")?;
-        ensure(about.siblings.len() <= COMPONENTS_MAX, "siblings", "has too many entries")
+        self.about.as_ref().map_or(Ok(()), About::check)
     }
 
     /// The value for the directory. Panics where the record breaks an invariant.

@@ -4,7 +4,7 @@
 use super::{Inner, ObjectError, Route};
 use crate::owner::{Owner, Phase};
 use crate::takeover::{Failed, bring_up, claim, is_rolled_back};
-use base::{ObjectId, Term};
+use base::{ObjectId, Term, Version};
 use directory::ObjectRecord;
 use std::rc::Rc;
 use std::time::Duration;
@@ -100,13 +100,17 @@ impl Inner {
             object = %id,
             "the directory holds an older record than the replicas have seen, as after the \
              restore of a backup: the object is not served by this host until it is started \
-             again; restore a newer backup first"
+             again, nor until its record is made anew ('gabion orphan adopt'); restore a newer \
+             backup first"
         );
-        self.slots.borrow_mut().entry(id).or_default().is_halted = true;
+        let mut slots = self.slots.borrow_mut();
+        let slot = slots.entry(id).or_default();
+        let version = slot.record.as_ref().map_or(Version(0), |(record, _)| record.version);
+        slot.halted_at = Some(version);
     }
 
     async fn attempt(self: &Rc<Self>, id: ObjectId, wish: Wish) -> Result<(), ObjectError> {
-        if self.slots.borrow().get(&id).is_some_and(|slot| slot.is_halted) {
+        if self.slots.borrow().get(&id).is_some_and(|slot| slot.halted_at.is_some()) {
             return Err(ObjectError::Inaccessible);
         }
         self.slots.borrow_mut().entry(id).or_default().is_wanted = true;

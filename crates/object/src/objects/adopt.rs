@@ -92,7 +92,7 @@ impl Inner {
             return false;
         };
         let since = *slot.gone_since.get_or_insert(now);
-        !slot.is_acquiring && !slot.is_halted && now.since(since) >= pause
+        !slot.is_acquiring && slot.halted_at.is_none() && now.since(since) >= pause
     }
 
     /// How long this host waits before it adopts the object; `None`: its owner lives, or this host

@@ -5,10 +5,13 @@ use super::tests::{MIB, start, wait_for_hosts};
 use super::*;
 use directory::Backend;
 use directory::store::Snapshot;
+use host::{Health, OrphanReport};
 use volume::Device;
 
 /// Until everything that cleans up has looked several times.
 const LONG: Duration = Duration::from_secs(400);
+/// Until components say of themselves what their records say.
+const DESCRIBED: Duration = Duration::from_secs(2);
 
 impl Cluster {
     fn backup(&self) -> Snapshot {
@@ -36,6 +39,33 @@ impl Cluster {
 
     fn delete(&self, name: &str) {
         self.ask(0, Command::VolumeDelete { name: name.to_owned() }).expect("deleted");
+    }
+
+    fn restart(&self) {
+        (0..3).for_each(|index| self.take_down(index, true));
+        (0..3).for_each(|index| self.boot(index, |_, _| async {}));
+        wait_for_hosts(self);
+    }
+
+    fn orphans(&self) -> Vec<OrphanReport> {
+        let orphans = self.ask(1, Command::OrphanList).expect("a list");
+        serde_json::from_value(orphans).expect("a list")
+    }
+
+    fn adopt(&self, volume: &str) -> Result<(), String> {
+        let (volume, name, force) = (volume.to_owned(), None, false);
+        self.ask(0, Command::OrphanAdopt { volume, name, force }).map(drop)
+    }
+
+    /// The first byte of the volume's second MiB.
+    fn read(&self, index: usize, name: &'static str) -> Option<u8> {
+        let node = self.node(index).expect("it runs");
+        self.on(index, async move |_| {
+            let device = node.exports().attach(name).ok()?;
+            let data = device.read(MIB, 4096).await.ok()?;
+            let bytes: Vec<u8> = data.iter().flat_map(|piece| piece.iter().copied()).collect();
+            bytes.iter().all(|byte| *byte == bytes[0]).then_some(bytes[0])
+        })
     }
 
     fn write(&self, name: &'static str, fill: u8) {
@@ -85,4 +115,74 @@ fn a_deleted_volume_goes_at_once_and_on_a_host_that_was_down_when_it_is_back() {
     let entries = cluster.backup().entries;
     let left = entries.iter().filter(|(key, ..)| key.starts_with(directory::DELETED_PREFIX));
     assert_eq!(left.count(), 0, "nobody has anything of it any more");
+}
+
+#[test]
+fn a_volume_younger_than_the_backup_is_shown_and_made_again() {
+    let cluster = start(33);
+    let backup = cluster.backup();
+    cluster.create("young", 8, 20).expect("there is room");
+    cluster.create("empty", 8, 0).expect("there is room");
+    cluster.write("young", 2);
+    cluster.run(DESCRIBED);
+    cluster.go_back(backup);
+    cluster.run(LONG);
+    let status = cluster.status(1);
+    assert_eq!((status.health, status.alarms.len()), (Health::Red, 1), "{:?}", status.alarms);
+    assert!(status.alarms[0].contains("gabion orphan adopt"), "{:?}", status.alarms);
+    let orphans = cluster.orphans();
+    assert_eq!(orphans.len(), 6);
+    let written: Vec<_> = orphans.iter().filter(|orphan| !orphan.is_empty).collect();
+    assert!(written.iter().all(|o| o.volume.as_deref() == Some("young")), "{orphans:#?}");
+    assert_eq!(cluster.read(0, "young"), None, "it is not served");
+    let error = cluster.adopt("older").expect_err("there is no such thing");
+    assert!(error.contains("orphan list"), "{error}");
+    cluster.adopt("young").expect("it is made again");
+    cluster.adopt("empty").expect("so is one that was never written");
+    assert_eq!((cluster.read(0, "young"), cluster.read(1, "young")), (Some(2), Some(2)));
+    assert_eq!(cluster.read(2, "empty"), Some(0));
+    cluster.write("young", 3);
+    cluster.run(LONG);
+    assert_eq!((cluster.orphans().len(), cluster.status(0).health), (0, Health::Green));
+    cluster.restart();
+    assert_eq!(cluster.read(2, "young"), Some(3));
+    let volume = cluster.status(0).volumes.into_iter().find(|volume| volume.name == "young");
+    let volume = volume.expect("it is there");
+    assert_eq!((volume.size_bytes, volume.ftt, volume.reserve_percent), (8 * MIB, 2, 20));
+}
+
+#[test]
+fn a_directory_that_is_lost_whole_is_made_again_from_the_disks() {
+    let cluster = start(35);
+    for name in ["a", "b"] {
+        cluster.create(name, 8, 0).expect("there is room");
+    }
+    cluster.write("a", 4);
+    cluster.write("b", 5);
+    cluster.run(Duration::from_secs(5));
+    cluster.go_back(Snapshot::default());
+    cluster.run(LONG);
+    assert_eq!((cluster.held(), cluster.orphans().len()), (6, 6), "also where hosts go on running");
+    assert_eq!(cluster.status(0).hosts.len(), 3, "they tell of themselves again");
+    cluster.restart();
+    cluster.run(LONG);
+    assert_eq!((cluster.held(), cluster.orphans().len()), (6, 6));
+    ["a", "b"].iter().for_each(|name| cluster.adopt(name).expect("it is made again"));
+    assert_eq!((cluster.read(0, "a"), cluster.read(1, "b")), (Some(4), Some(5)));
+}
+
+#[test]
+fn what_an_operator_gives_up_is_deleted() {
+    let cluster = start(36);
+    let backup = cluster.backup();
+    cluster.create("young", 8, 0).expect("there is room");
+    cluster.write("young", 2);
+    cluster.run(DESCRIBED);
+    cluster.go_back(backup);
+    cluster.run(LONG);
+    let delete = Command::OrphanDelete { volume: "young".to_owned() };
+    cluster.ask(0, delete).expect("it is deleted");
+    cluster.adopt("young").expect_err("it is deleted");
+    cluster.run(LONG);
+    assert_eq!((cluster.held(), cluster.orphans().len()), (0, 0));
 }

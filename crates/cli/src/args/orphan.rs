@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The grammar of what concerns the directory and what it lost.
+
+use clap::Subcommand;
+use std::path::PathBuf;
+
+#[derive(Debug, Subcommand)]
+pub enum DirectoryCommand {
+    /// Write all records of the cluster to a file, while the cluster runs
+    #[command(after_help = "Example:\n  gabion directory backup /backup/gabion-$(date +%F).gdb")]
+    Backup {
+        /// The file; it must not exist
+        file: PathBuf,
+    },
+    /// Make the directory hold what a backup holds
+    #[command(after_help = "Examples:
+  gabion directory restore /backup/gabion-2026-11-22.gdb
+  gabion directory restore --replace old.gdb     also where the directory holds volumes
+What is younger than the backup is in no record then: it is kept and not served, 'gabion orphan
+list' shows it and 'gabion orphan adopt' makes it again. Run it again after an interruption.")]
+    Restore {
+        /// The file
+        file: PathBuf,
+        /// Also where the directory holds volumes: it holds what the backup holds then
+        #[arg(long)]
+        replace: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum OrphanCommand {
+    /// List the components on all hosts that are in no record, or know of newer ones
+    #[command(after_help = "Examples:
+  gabion orphan list
+  gabion orphan list --output json")]
+    List,
+    /// All that is known of one volume's or object's components
+    #[command(after_help = "Example:\n  gabion orphan show web")]
+    Show {
+        /// The volume's name or id, the object's or the component's id
+        volume: String,
+    },
+    /// Make a volume again of its components
+    #[command(after_help = "Examples:
+  gabion orphan adopt web
+  gabion orphan adopt 1f2e3d4c5b6a7988 --name web-old
+Copies that are not surely whole are copied again. Where none is, or one is not found that may have
+newer writes, nothing is done; start all hosts first. --force then takes the best copy that was
+whole when it was last heard of: the last writes may be missing.")]
+    Adopt {
+        /// Its name or id, as 'gabion orphan list' shows them
+        volume: String,
+        /// Its name from then on, where another volume has that name now
+        #[arg(long, value_name = "NAME")]
+        name: Option<String>,
+        /// Take the best copy where none is surely whole
+        #[arg(long)]
+        force: bool,
+    },
+    /// Delete a volume's components for good
+    #[command(after_help = "Example:\n  gabion orphan delete web --yes")]
+    Delete {
+        /// The volume's name or id; the object's id where it has no name
+        volume: String,
+        /// Yes, its data is not needed any more
+        #[arg(long)]
+        yes: bool,
+    },
+}

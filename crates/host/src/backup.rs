@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Backups of the directory: taken while the cluster runs, and put back.
+//!
+//! What is bound to runs of hosts is no part of a backup: lease keys, what hosts hold that no
+//! record accounts for, creations under way. Putting one back is several transactions; whatever a
+//! host sees in between, it deletes nothing for want of a record.
+
+use base::{HostId, Incarnation, Map};
+use directory::{
+    ALIVE_PREFIX, Backup, BackupError, ClusterKind, ClusterRecord, DELETED_PREFIX, Directory,
+    DirectoryError, Entry, Expect, OBJECT_PREFIX, ORPHAN_PREFIX, PREFIX, Transaction,
+    VOLUME_PREFIX, cluster_key,
+};
+use env::{Address, Env};
+use thiserror::Error;
+
+/// Runs of hosts are counted on from so much above what a backup says: more than a host is started
+/// between two backups. Two runs of one number would be taken for the same one (rule 46).
+const INCARNATION_LEAP: u64 = 4096;
+/// Hosts whose runs are counted on in a directory that is made again from nothing: all that a
+/// cluster can have.
+const HOSTS_MAX: u32 = 255;
+/// Minutes before this are not counted: 2026 began then.
+const EPOCH_MINUTES: u64 = 29_453_760;
+/// Runs are below it: they share 64 bits with a count of requests.
+const INCARNATION_END: u64 = 1 << 24;
+/// Changes in one transaction at most: etcd takes 128.
+const CHANGES_MAX: usize = 96;
+/// Bytes of one transaction's values, roughly.
+const BYTES_MAX: usize = 256 << 10;
+
+/// Why a backup was not taken, or not put back.
+#[derive(Debug, Error)]
+pub enum RestoreError {
+    /// the directory does not answer
+    #[error("the directory cannot be used ({0}): run the command again when it answers")]
+    Directory(#[from] DirectoryError),
+    /// not a backup
+    #[error("the file cannot be restored: {0}")]
+    Backup(#[from] BackupError),
+    /// another cluster's
+    #[error("it belongs to cluster {found:x}, this is {wanted:x}: nothing was changed")]
+    Foreign {
+        /// In the file or in the directory.
+        found: u64,
+        /// This one.
+        wanted: u64,
+    },
+    /// nothing there
+    #[error(
+        "the directory is empty: restore a backup with 'gabion directory restore FILE', or make it \
+         again from the disks with 'gabion cluster recover'"
+    )]
+    Empty,
+    /// not empty
+    #[error(
+        "the directory holds {volumes} volume(s): what is younger than the backup would be in no \
+         record; --replace does it all the same"
+    )]
+    NotEmpty {
+        /// How many.
+        volumes: usize,
+    },
+    /// damaged or newer
+    #[error("the record at {0} cannot be read: it is damaged or of another version")]
+    Malformed(String),
+}
+
+/// What was put back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// When the backup was taken, seconds of the wall clock.
+    pub taken: u64,
+    /// Records in it.
+    pub records: usize,
+    /// Volumes in it.
+    pub volumes: usize,
+}
+
+/// All records of the cluster's directory, as a file.
+///
+/// # Errors
+/// [`RestoreError`]; [`RestoreError::Foreign`] where the directory is another cluster's.
+pub async fn backup(env: &Env, directory: Address, wanted: u64) -> Result<Vec<u8>, RestoreError> {
+    let directory = Directory::connect(env, directory);
+    let entries = directory.list(PREFIX).await?.entries;
+    if cluster_of(&entries)?.ok_or(RestoreError::Empty)? != wanted {
+        let found = cluster_of(&entries)?.unwrap_or(0);
+        return Err(RestoreError::Foreign { found, wanted });
+    }
+    let kept = entries.into_iter().filter(|(key, _)| is_kept(key));
+    let mut entries: Vec<_> = kept.map(|(key, entry)| (key, entry.value)).collect();
+    entries.sort();
+    let taken = env.wall().0 / 1_000_000_000;
+    Ok(Backup { cluster: wanted, taken, entries }.encode())
+}
+
+fn is_kept(key: &str) -> bool {
+    let volatile = [ALIVE_PREFIX, ORPHAN_PREFIX, crate::orphans::GUARD_PREFIX];
+    !volatile.iter().any(|prefix| key.starts_with(prefix))
+}
+
+fn cluster_of(entries: &[(String, Entry)]) -> Result<Option<u64>, RestoreError> {
+    let entry = entries.iter().find(|(key, _)| *key == cluster_key());
+    let Some((key, entry)) = entry else { return Ok(None) };
+    let record = ClusterRecord::decode(&entry.value);
+    Ok(Some(record.map_err(|_| RestoreError::Malformed(key.clone()))?.id))
+}
+
+/// Makes the directory hold what a backup of the cluster `wanted` holds. A directory with volumes
+/// is refused unless `replaces`. May be repeated after an interruption.
+///
+/// # Errors
+/// [`RestoreError`]; but for [`RestoreError::Directory`] nothing was changed.
+pub async fn restore(
+    env: &Env,
+    directory: Address,
+    wanted: u64,
+    file: &[u8],
+    replaces: bool,
+) -> Result<Restored, RestoreError> {
+    let backup = Backup::decode(file)?;
+    let directory = Directory::connect(env, directory);
+    let now = directory.list(PREFIX).await?.entries;
+    let found = cluster_of(&now)?;
+    for found in [Some(backup.cluster), found].into_iter().flatten() {
+        if found != wanted {
+            return Err(RestoreError::Foreign { found, wanted });
+        }
+    }
+    let is_volume = |key: &str| key.starts_with(VOLUME_PREFIX);
+    let volumes = now.iter().filter(|(key, _)| is_volume(key)).count();
+    let holds_any = now.iter().any(|(key, _)| is_volume(key) || key.starts_with(OBJECT_PREFIX));
+    if holds_any && !replaces {
+        return Err(RestoreError::NotEmpty { volumes });
+    }
+    let now: Map<String, Vec<u8>> = now.into_iter().map(|(key, e)| (key, e.value)).collect();
+    let then: Map<String, Vec<u8>> = backup.entries.iter().cloned().collect();
+    let mut changes: Vec<(u8, String, Option<Vec<u8>>)> = Vec::new();
+    for key in now.keys().filter(|key| is_kept(key) && !then.contains_key(*key)) {
+        let is_host = key.starts_with(directory::HOST_PREFIX) || is_run(key);
+        if !is_host {
+            changes.push((order(key), key.clone(), None));
+        }
+    }
+    for (key, value) in then.iter().filter(|(key, value)| now.get(*key) != Some(*value)) {
+        let is_known_host = key.starts_with(directory::HOST_PREFIX) && now.contains_key(key);
+        if !is_known_host && !is_run(key) {
+            changes.push((order(key) + 10, key.clone(), Some(value.clone())));
+        }
+    }
+    let runs = now.keys().chain(then.keys()).filter(|key| is_run(key));
+    let runs: base::Set<String> = runs.cloned().collect();
+    for key in runs {
+        let last = [now.get(&key), then.get(&key)].into_iter().flatten().filter_map(number).max();
+        let next = (last.unwrap_or(0) + INCARNATION_LEAP).min(INCARNATION_END / 2);
+        changes.push((9, key, Some(next.max(last.unwrap_or(0)).to_string().into_bytes())));
+    }
+    changes.sort();
+    apply(&directory, changes).await?;
+    let volumes = backup.entries.iter().filter(|(key, _)| is_volume(key)).count();
+    Ok(Restored { taken: backup.taken, records: backup.entries.len(), volumes })
+}
+
+/// In which order keys change: what says that something is deleted goes first and comes last, and
+/// a volume comes after its objects.
+fn order(key: &str) -> u8 {
+    match () {
+        () if key.starts_with(DELETED_PREFIX) => 0,
+        () if key.starts_with(VOLUME_PREFIX) => 3,
+        () if key.starts_with(OBJECT_PREFIX) => 2,
+        () => 1,
+    }
+}
+
+fn is_run(key: &str) -> bool {
+    key.starts_with(crate::membership::INCARNATION_PREFIX)
+}
+
+fn number(value: &Vec<u8>) -> Option<u64> {
+    std::str::from_utf8(value).ok()?.parse().ok()
+}
+
+async fn apply(
+    directory: &Directory,
+    changes: Vec<(u8, String, Option<Vec<u8>>)>,
+) -> Result<(), RestoreError> {
+    let mut changes = changes.into_iter().peekable();
+    while changes.peek().is_some() {
+        let (mut transaction, mut count, mut bytes) = (Transaction::new(), 0, 0);
+        while count < CHANGES_MAX && bytes < BYTES_MAX {
+            let Some((_, key, value)) = changes.next() else { break };
+            bytes += key.len() + value.as_ref().map_or(0, Vec::len);
+            transaction = match value {
+                Some(value) => transaction.put(key, value),
+                None => transaction.delete(key),
+            };
+            count += 1;
+        }
+        directory.transact(transaction).await?;
+    }
+    Ok(())
+}
+
+/// Makes an empty directory the cluster's again: its hosts start with it, and tell it what is on
+/// their disks; volumes are made again by `gabion orphan adopt`. Nothing changes in a directory
+/// that has the cluster's record.
+///
+/// # Errors
+/// [`RestoreError::Foreign`]: another cluster's record stands there.
+pub async fn recover(
+    env: &Env,
+    directory: Address,
+    id: u64,
+    kind: ClusterKind,
+) -> Result<bool, RestoreError> {
+    let directory = Directory::connect(env, directory);
+    let entries = directory.list(PREFIX).await?.entries;
+    match cluster_of(&entries)? {
+        Some(found) if found == id => return Ok(false),
+        Some(found) => return Err(RestoreError::Foreign { found, wanted: id }),
+        None => {}
+    }
+    // Nobody knows how often hosts were started; not once a minute since 2026.
+    let minutes = (env.wall().0 / 60_000_000_000).saturating_sub(EPOCH_MINUTES);
+    let run = Incarnation(minutes.clamp(INCARNATION_LEAP, INCARNATION_END / 2));
+    let runs = (1..=HOSTS_MAX).map(|host| crate::membership::incarnation_key(HostId(host)));
+    let known: base::Set<&String> = entries.iter().map(|(key, _)| key).collect();
+    let runs = runs.filter(|key| !known.contains(key));
+    let runs = runs.map(|key| (0, key, Some(run.0.to_string().into_bytes())));
+    apply(&directory, runs.collect()).await?;
+    let record = ClusterRecord { id, name: "gabion".to_owned(), kind };
+    let put = Transaction::new().expect(cluster_key(), Expect::Absent);
+    Ok(directory.transact(put.put(cluster_key(), record.encode())).await?.succeeded)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Backups that are put back into directories of all kinds.
+
+use super::*;
+use crate::simulated::{address, with_directory};
+use directory::{Listing, volume_key};
+
+const CLUSTER: u64 = 7;
+
+async fn put(directory: &Directory, key: &str, value: &str) {
+    directory.transact(Transaction::new().put(key, value)).await.expect("it lands");
+}
+
+/// A cluster with many records of each kind. Their content is not looked at.
+async fn fill(env: &Env, directory: &Directory) {
+    crate::found(env, address(), CLUSTER, ClusterKind::AllFlash).await.expect("it is founded");
+    for n in 0..150 {
+        put(directory, &format!("{OBJECT_PREFIX}{n:x}"), "an object").await;
+    }
+    put(directory, &volume_key("web"), "a volume").await;
+    put(directory, &format!("{DELETED_PREFIX}77"), "a deletion").await;
+    put(directory, "/gabion/host/1", "as it was").await;
+    put(directory, "/gabion/incarnations/1", "5").await;
+    put(directory, "/gabion/alive/1", "lives").await;
+    put(directory, "/gabion/creating/5", "").await;
+    put(directory, &format!("{ORPHAN_PREFIX}4"), "an orphan").await;
+}
+
+async fn all(directory: &Directory) -> Map<String, String> {
+    let Listing { entries, .. } = directory.list(PREFIX).await.expect("it answers");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    entries.into_iter().map(|(key, entry)| (key, text(entry.value))).collect()
+}
+
+#[test]
+fn an_empty_directory_gets_everything_back_but_what_runs() {
+    with_directory(|env, directory| async move {
+        let error = backup(&env, address(), CLUSTER).await.expect_err("nothing is there");
+        assert!(matches!(error, RestoreError::Empty));
+        fill(&env, &directory).await;
+        let before = all(&directory).await;
+        let file = backup(&env, address(), CLUSTER).await.expect("a backup");
+        let wipe = before.keys().cloned().map(|key| (0, key, None)).collect();
+        apply(&directory, wipe).await.expect("it is empty");
+        let restored = restore(&env, address(), CLUSTER, &file, false).await.expect("restored");
+        assert_eq!((restored.volumes, restored.records), (1, 155));
+        let mut wanted = before;
+        wanted.retain(|key, _| is_kept(key));
+        wanted.insert("/gabion/incarnations/1".to_owned(), "4101".to_owned());
+        assert_eq!(all(&directory).await, wanted);
+    });
+}
+
+#[test]
+fn what_is_younger_is_replaced_only_where_that_is_asked_for() {
+    with_directory(|env, directory| async move {
+        fill(&env, &directory).await;
+        let file = backup(&env, address(), CLUSTER).await.expect("a backup");
+        put(&directory, &volume_key("young"), "a volume").await;
+        put(&directory, &format!("{DELETED_PREFIX}78"), "a deletion").await;
+        put(&directory, "/gabion/host/1", "as it is").await;
+        put(&directory, "/gabion/incarnations/1", "9").await;
+        let before = all(&directory).await;
+        let refused = restore(&env, address(), CLUSTER, &file, false).await;
+        assert!(matches!(refused, Err(RestoreError::NotEmpty { volumes: 2 })));
+        assert_eq!(all(&directory).await, before);
+        restore(&env, address(), CLUSTER, &file, true).await.expect("restored");
+        let after = all(&directory).await;
+        let of = |key: &str| after.get(key).map(String::as_str);
+        assert_eq!((of(&volume_key("web")), of(&volume_key("young"))), (Some("a volume"), None));
+        assert_eq!(
+            (of("/gabion/deleted/77"), of("/gabion/deleted/78")),
+            (Some("a deletion"), None)
+        );
+        assert_eq!(of("/gabion/host/1"), Some("as it is"), "the host itself knows better");
+        assert_eq!(of("/gabion/incarnations/1"), Some("4105"), "no run's number is given twice");
+        assert_eq!(of("/gabion/alive/1"), Some("lives"));
+    });
+}
+
+#[test]
+fn another_clusters_backup_or_directory_is_refused() {
+    with_directory(|env, directory| async move {
+        fill(&env, &directory).await;
+        let file = backup(&env, address(), CLUSTER).await.expect("a backup");
+        let before = all(&directory).await;
+        let refused = restore(&env, address(), 8, &file, true).await;
+        assert!(matches!(refused, Err(RestoreError::Foreign { found: 7, wanted: 8 })));
+        let mut other = Backup::decode(&file).expect("a backup");
+        other.cluster = 8;
+        let refused = restore(&env, address(), 8, &other.encode(), true).await;
+        assert!(matches!(refused, Err(RestoreError::Foreign { found: 7, wanted: 8 })));
+        let damaged = restore(&env, address(), CLUSTER, &file[1..], true).await;
+        assert!(matches!(damaged, Err(RestoreError::Backup(BackupError::Magic))));
+        let refused = recover(&env, address(), 8, ClusterKind::AllFlash).await;
+        assert!(matches!(refused, Err(RestoreError::Foreign { found: 7, wanted: 8 })));
+        assert_eq!(all(&directory).await, before);
+    });
+}
+
+#[test]
+fn a_directory_made_again_counts_runs_above_all_that_were() {
+    with_directory(|env, directory| async move {
+        let kind = ClusterKind::Hybrid;
+        assert!(recover(&env, address(), CLUSTER, kind).await.expect("it is made"));
+        assert!(!recover(&env, address(), CLUSTER, kind).await.expect("it is there"));
+        let seen = Incarnation(3);
+        let next = crate::membership::next_incarnation(&env, &directory, HostId(200), seen).await;
+        assert!(next.0 > INCARNATION_LEAP, "{next:?}");
+        let own = Incarnation(1 << 20);
+        let next = crate::membership::next_incarnation(&env, &directory, HostId(9), own).await;
+        assert_eq!(next, Incarnation((1 << 20) + 1), "nor below what its disks know");
+    });
+}

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What operators do with components that the directory does not account for: look, make their
+//! volume again, give them up. What there is, every host tells the directory (`cleanup`).
+
+mod rebuild;
+
+use crate::control::Failure;
+use crate::operations::{Operations, Outcome, failed};
+use crate::orphans::guard_key;
+use crate::report::{OrphanReport, VolumeReport};
+use crate::tombstones::Tombstones;
+use base::{HostId, Map, ObjectId, Set, VolumeId};
+use directory::{
+    About, DeletedRecord, DirectoryError, Expect, Missing, ORPHAN_PREFIX, ObjectRecord,
+    OrphanRecord, Transaction, VOLUME_PREFIX, VolumeRecord, is_name, object_key, volume_key,
+};
+use rebuild::rebuild;
+use tracing::warn;
+
+/// Objects in one transaction at most: etcd takes 128 operations.
+const TRANSACTION_OBJECTS_MAX: usize = 96;
+
+/// A volume of which there are components only.
+struct Lost {
+    /// As the component says that knows most.
+    about: About,
+    /// By index: the object, and what was found of it.
+    objects: Map<u16, (ObjectId, Vec<OrphanRecord>)>,
+}
+
+impl Operations {
+    /// Everything that the directory does not account for, on all hosts.
+    pub(crate) async fn orphans(&self) -> Outcome<Vec<OrphanReport>> {
+        let records = self.orphan_records().await?;
+        Ok(records.iter().map(|record| self.orphan_report(record)).collect())
+    }
+
+    fn orphan_report(&self, record: &OrphanRecord) -> OrphanReport {
+        let about = record.about.as_ref();
+        OrphanReport {
+            component: record.id.to_string(),
+            object: record.object.to_string(),
+            volume: about.map(|about| about.name.clone()),
+            volume_id: about.map(|about| about.volume.to_string()),
+            index: about.map(|about| u32::from(about.index) + 1),
+            objects: about.map(|about| u32::from(about.objects)),
+            volume_bytes: about.map(|about| about.size_bytes),
+            ftt: about.map(|about| about.ftt),
+            host: self.view.host_name(record.host),
+            group: record.group.to_string(),
+            why: why(record.missing).to_owned(),
+            since: record.since,
+            size_bytes: record.sectors * base::SECTOR_SIZE,
+            used_bytes: record.used_bytes,
+            term: record.term.0,
+            durable: format!("{}.{}", record.durable.term().0, record.durable.counter()),
+            is_damaged: record.is_damaged,
+            is_empty: record.is_empty(),
+        }
+    }
+
+    async fn orphan_records(&self) -> Outcome<Vec<OrphanRecord>> {
+        let listing = self.directory.list(ORPHAN_PREFIX).await.map_err(away)?;
+        let decode =
+            |(_, entry): &(String, directory::Entry)| OrphanRecord::decode(&entry.value).ok();
+        Ok(listing.entries.iter().filter_map(decode).collect())
+    }
+
+    /// What is wrong with the directory, for `gabion status`.
+    pub(crate) fn directory_alarms(&self) -> Vec<String> {
+        if !self.view.is_complete() {
+            return Vec::new();
+        }
+        match self.view.cluster() {
+            Some(found) if found == self.cluster => self.orphan_alarms(),
+            Some(found) => vec![format!(
+                "the directory is that of cluster {found:x}, this host belongs to {:x}: check the \
+                 directory's address in host.toml; nothing is deleted",
+                self.cluster
+            )],
+            None => vec![
+                "the directory is empty: restore a backup ('gabion directory restore FILE') or \
+                 begin it anew and make the volumes again from the disks ('gabion cluster \
+                 recover'); nothing is deleted"
+                    .to_owned(),
+            ],
+        }
+    }
+
+    /// One line for each volume that is not what the directory says.
+    fn orphan_alarms(&self) -> Vec<String> {
+        let mut volumes: Map<(VolumeId, Missing), (String, u32)> = Map::new();
+        let mut nameless = 0;
+        for record in self.view.orphans().iter().filter(|record| !record.is_empty()) {
+            let Some(about) = &record.about else {
+                nameless += 1;
+                continue;
+            };
+            let key = (about.volume, record.missing);
+            volumes.entry(key).or_insert_with(|| (about.name.clone(), 0)).1 += 1;
+        }
+        let mut alarms: Vec<String> = volumes
+            .into_iter()
+            .map(|((id, missing), (name, count))| {
+                format!(
+                    "volume '{name}' ({id}): {}, {count} component(s) are kept and not served; \
+                     restore a newer backup of the directory ('gabion directory restore FILE') or \
+                     make it again: 'gabion orphan adopt {id}'",
+                    why(missing)
+                )
+            })
+            .collect();
+        if nameless > 0 {
+            alarms.push(format!(
+                "{nameless} component(s) of volumes without a name are in no record of the \
+                 directory and kept: see 'gabion orphan list'"
+            ));
+        }
+        alarms
+    }
+
+    /// Makes a volume's records again of what its components say.
+    pub(crate) async fn adopt(
+        &self,
+        wanted: &str,
+        name: Option<&str>,
+        is_forced: bool,
+    ) -> Outcome<VolumeReport> {
+        if name.is_some_and(|name| !is_name(name)) {
+            return Err(crate::operations::usage("that is not a name for a volume"));
+        }
+        let tombstones = Tombstones::read(&self.directory).await.map_err(away)?;
+        let lost = gather(self.orphan_records().await?, wanted)?;
+        let volume = lost.about.volume;
+        if tombstones.names(volume) {
+            return Err(failed(format!("volume {volume} was deleted by command")));
+        }
+        self.check_fresh(&lost)?;
+        let known = self.volume_by_id(volume).await?;
+        let volume = match known {
+            Some(record) => self.adopt_into(record, &lost, is_forced).await?,
+            None => self.adopt_whole(&lost, name, is_forced).await?,
+        };
+        for _ in 0..100 {
+            if self.view.volume(&volume.name).is_some_and(|v| v.id == volume.id) {
+                break;
+            }
+            let changed = self.view.changed().wait();
+            env::select(changed, self.env.sleep(std::time::Duration::from_millis(20))).await;
+        }
+        Ok(self.report(&volume))
+    }
+
+    /// What a host said before it went down, or in an earlier run, may not be so any more.
+    fn check_fresh(&self, lost: &Lost) -> Outcome<()> {
+        let records = lost.objects.values().flat_map(|(_, found)| found);
+        for record in records {
+            let alive = self.view.alive(record.host).map(|alive| alive.incarnation);
+            if alive != Some(record.incarnation) {
+                return Err(failed(format!(
+                    "{} has copies of '{}' and is down or was just started: start it, and try \
+                     again in a minute",
+                    self.view.host_name(record.host),
+                    lost.about.name
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    async fn volume_by_id(&self, id: VolumeId) -> Outcome<Option<VolumeRecord>> {
+        for (key, entry) in self.directory.list(VOLUME_PREFIX).await.map_err(away)?.entries {
+            let record = VolumeRecord::decode(&entry.value);
+            let record = record.map_err(|error| failed(format!("{key} is damaged: {error}")))?;
+            if record.id == id {
+                return Ok(Some(record));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The volume is in the directory: makes those of its objects anew whose records are older than
+    /// what their components know, or are gone.
+    async fn adopt_into(
+        &self,
+        volume: VolumeRecord,
+        lost: &Lost,
+        is_forced: bool,
+    ) -> Outcome<VolumeRecord> {
+        for (object, found) in lost.objects.values() {
+            if !volume.objects.contains(object) {
+                return Err(failed(format!("volume '{}' has no object {object}", volume.name)));
+            }
+            let key = object_key(*object);
+            let entry = self.directory.get(&key).await.map_err(away)?;
+            let old = entry.as_ref().map(|entry| ObjectRecord::decode(&entry.value));
+            let old = old.transpose().map_err(|error| failed(format!("{key}: {error}")))?;
+            let record = rebuild(found, old.as_ref(), is_forced).map_err(failed)?;
+            let expect = entry.map_or(Expect::Absent, |entry| Expect::Revision(entry.revision));
+            let write = Transaction::new()
+                .expect(volume_key(&volume.name), Expect::Present)
+                .expect(directory::deleted_key(volume.id), Expect::Absent)
+                .expect(&key, expect)
+                .put(&key, record.encode());
+            self.commit(write).await?;
+        }
+        Ok(volume)
+    }
+
+    /// The volume is not in the directory: all of its objects are made anew, the volume last.
+    async fn adopt_whole(
+        &self,
+        lost: &Lost,
+        name: Option<&str>,
+        is_forced: bool,
+    ) -> Outcome<VolumeRecord> {
+        let about = &lost.about;
+        if let Some(index) = (0..about.objects).find(|index| !lost.objects.contains_key(index)) {
+            return Err(failed(format!(
+                "part {} of {} of volume '{}' is not found: start the hosts and open the disk \
+                 groups that have it ('gabion status'), and try again in a minute",
+                index + 1,
+                about.objects,
+                about.name
+            )));
+        }
+        let objects = lost.objects.values().map(|(_, found)| rebuild(found, None, is_forced));
+        let objects: Vec<_> = objects.collect::<Result<_, _>>().map_err(failed)?;
+        let volume = VolumeRecord {
+            id: about.volume,
+            name: name.unwrap_or(&about.name).to_owned(),
+            size_bytes: about.size_bytes,
+            ftt: about.ftt,
+            reserve_percent: about.reserve_percent,
+            objects: objects.iter().map(|object| object.id).collect(),
+        };
+        volume.check().map_err(|error| failed(format!("its components disagree: {error}")))?;
+        let key = volume_key(&volume.name);
+        if self.directory.get(&key).await.map_err(away)?.is_some() {
+            return Err(failed(format!(
+                "there is another volume '{}': choose a name with --name",
+                volume.name
+            )));
+        }
+        let guard = guard_key(volume.id);
+        let parts: Vec<_> = objects.chunks(TRANSACTION_OBJECTS_MAX).collect();
+        for (index, part) in parts.iter().enumerate() {
+            let (is_first, is_last) = (index == 0, index + 1 == parts.len());
+            let mut write = Transaction::new()
+                .expect(&key, Expect::Absent)
+                .expect(directory::deleted_key(volume.id), Expect::Absent);
+            for object in *part {
+                let key = object_key(object.id);
+                write = write.expect(&key, Expect::Absent).put(&key, object.encode());
+            }
+            write = match (is_first, is_last) {
+                (true, true) => write,
+                (true, false) => write.expect(&guard, Expect::Absent).put(&guard, ""),
+                (false, false) => write.expect(&guard, Expect::Present),
+                (false, true) => write.expect(&guard, Expect::Present).delete(&guard),
+            };
+            if is_last {
+                write = write.put(&key, volume.encode());
+            }
+            let done = self.commit(write).await;
+            if done.is_err() && !is_first {
+                // What was written so far goes by itself (`orphans`); the components stay.
+                let undo = Transaction::new().delete(&guard);
+                if let Err(error) = self.directory.transact(undo).await {
+                    warn!(%error, "objects of an adoption that failed stay for now");
+                }
+            }
+            done?;
+        }
+        Ok(volume)
+    }
+
+    async fn commit(&self, write: Transaction) -> Outcome<()> {
+        match self.directory.transact(write).await {
+            Ok(done) if done.succeeded => Ok(()),
+            Ok(_) => Err(failed("the directory changed meanwhile: nothing was done, try again")),
+            Err(DirectoryError::Unknown) => Err(failed(
+                "the directory did not answer: see 'gabion volume list' whether it was done",
+            )),
+            Err(error) => Err(away(error)),
+        }
+    }
+
+    /// Gives up what is left of a volume, or of one object: its hosts delete it.
+    pub(crate) async fn give_up(&self, wanted: &str) -> Outcome<()> {
+        let records = self.orphan_records().await?;
+        let is_object =
+            |record: &OrphanRecord| record.about.is_none() && record.object.to_string() == wanted;
+        let records: Vec<_> = match records.iter().any(is_object) {
+            true => records.into_iter().filter(is_object).collect(),
+            false => gather(records, wanted)?.objects.into_values().flat_map(|o| o.1).collect(),
+        };
+        let objects: Set<ObjectId> = records.iter().map(|record| record.object).collect();
+        let hosts: Set<HostId> = records.iter().map(|record| record.host).collect();
+        let about = records.first().and_then(|record| record.about.as_ref());
+        let id = about.map(|about| about.volume).or_else(|| {
+            objects.first().map(|object| VolumeId(object.0)) // a number that nothing else has
+        });
+        let Some(id) = id else { return Err(nothing(wanted)) };
+        if records.iter().any(|record| record.missing != Missing::Object) {
+            return Err(failed(format!(
+                "'{wanted}' is in the directory: delete it with 'gabion volume delete'"
+            )));
+        }
+        let mut write = Transaction::new();
+        for object in objects.iter().take(TRANSACTION_OBJECTS_MAX) {
+            write = write.expect(object_key(*object), Expect::Absent);
+        }
+        let name = about.map_or_else(|| "orphan".to_owned(), |about| about.name.clone());
+        let (hosts, objects) = (hosts.into_iter().collect(), objects.into_iter().collect());
+        let record = DeletedRecord { id, name, hosts, objects };
+        let key = directory::deleted_key(id);
+        self.commit(write.expect(&key, Expect::Absent).put(key, record.encode())).await
+    }
+}
+
+fn why(missing: Missing) -> &'static str {
+    match missing {
+        Missing::Object => "it is in no record of the directory",
+        Missing::Component => "its record in the directory does not list them",
+        Missing::Version => "its record in the directory is older than its copies",
+    }
+}
+
+fn away(error: DirectoryError) -> Failure {
+    failed(format!("the directory cannot be used ({error}): nothing was changed; try again"))
+}
+
+fn nothing(wanted: &str) -> Failure {
+    failed(format!("nothing of '{wanted}' is waiting: see 'gabion orphan list'"))
+}
+
+/// What there is of the volume with this name or id.
+fn gather(records: Vec<OrphanRecord>, wanted: &str) -> Outcome<Lost> {
+    let is_wanted = |record: &OrphanRecord| {
+        let about = record.about.as_ref();
+        about.is_some_and(|about| about.name == wanted || about.volume.to_string() == wanted)
+    };
+    let records: Vec<_> = records.into_iter().filter(is_wanted).collect();
+    let ids: Set<VolumeId> =
+        records.iter().filter_map(|r| Some(r.about.as_ref()?.volume)).collect();
+    if ids.len() > 1 {
+        let ids: Vec<_> = ids.iter().map(ToString::to_string).collect();
+        return Err(failed(format!(
+            "several volumes were '{wanted}': say one of {}",
+            ids.join(", ")
+        )));
+    }
+    let newest = records.iter().filter_map(|record| record.about.clone());
+    let Some(about) = newest.max_by_key(|about| about.version) else {
+        return Err(nothing(wanted));
+    };
+    let mut objects: Map<u16, (ObjectId, Vec<OrphanRecord>)> = Map::new();
+    for record in records {
+        let Some(index) = record.about.as_ref().map(|about| about.index) else { continue };
+        let object = record.object;
+        let (known, found) = objects.entry(index).or_insert_with(|| (object, Vec::new()));
+        if *known != object || index >= about.objects {
+            return Err(failed("its components disagree about which part of it they are"));
+        }
+        found.push(record);
+    }
+    Ok(Lost { about, objects })
+}

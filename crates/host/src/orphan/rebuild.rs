@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//! An object's record, made again of what its components say; pure.
+//!
+//! A component does not know whether it is whole: that was for the record to say. What it keeps is
+//! the newest record that its host saw. So one is taken for whole only where
+//! 1. the newest of these records calls it active, with the seat that the component has (a higher
+//!    seat: it has been away since, and nobody knows whether it came back);
+//! 2. it lost nothing;
+//! 3. its highest durable lsn is the highest of all that were found. An active component has every
+//!    completed write, and lsns rise: a component that others went on without is below them;
+//! 4. every component that this record calls active or on its way back was found: none of them can
+//!    have gone on alone, elsewhere.
+//!
+//! All others are copied anew in full (`left` is zero). Where none is whole by these rules, only
+//! the operator's word makes one so.
+
+use base::{Lsn, Seat, Term, Version};
+use directory::{
+    About, COMPONENTS_MAX, ComponentRecord, ComponentState, ObjectRecord, OrphanRecord,
+};
+
+/// Versions that an adoption leaps over: hosts that remember a later record than the components do
+/// believe the new one, and those that stopped because the directory went back (rule 25) go on.
+const LEAP: u64 = object::ADOPTION_LEAP;
+
+/// The record of the object that `found` are components of; `old` is what the directory has.
+pub(super) fn rebuild(
+    found: &[OrphanRecord],
+    old: Option<&ObjectRecord>,
+    is_forced: bool,
+) -> Result<ObjectRecord, String> {
+    let newest =
+        found.iter().filter_map(|record| record.about.as_ref().map(|about| (about, record)));
+    let Some((about, any)) = newest.max_by_key(|(about, _)| about.version) else {
+        return Err("its components say nothing of themselves".to_owned());
+    };
+    if found.iter().any(|record| record.object != any.object || record.sectors != any.sectors) {
+        return Err("its components are not of one object".to_owned());
+    }
+    let object = any.object;
+    let is_found = |sibling: &ComponentRecord| found.iter().any(|record| record.id == sibling.id);
+    let may_be_ahead = |sibling: &&ComponentRecord| {
+        matches!(sibling.state, ComponentState::Active | ComponentState::Resyncing)
+    };
+    let away = about.siblings.iter().filter(may_be_ahead).find(|sibling| !is_found(sibling));
+    if let Some(away) = away.filter(|_| !is_forced) {
+        return Err(format!(
+            "a copy of object {object} on host {} is not found and may have newer writes: start \
+             the host and open its disk groups ('gabion status'), or give it up with --force",
+            away.host
+        ));
+    }
+    let listed = |record: &OrphanRecord| about.siblings.iter().find(|c| c.id == record.id);
+    let can_be_whole = |record: &&OrphanRecord| {
+        let listed = listed(record);
+        // One that no owner ever took knows no seat yet.
+        let is_seated = |c: &ComponentRecord| c.seat == record.seat || record.is_empty();
+        !record.is_damaged
+            && listed.is_some_and(|c| c.state == ComponentState::Active && is_seated(c))
+    };
+    let highest = |durables: &mut dyn Iterator<Item = Lsn>| durables.max().unwrap_or_default();
+    let top = match is_forced {
+        false => highest(&mut found.iter().map(|record| record.durable)),
+        true => highest(&mut found.iter().filter(can_be_whole).map(|record| record.durable)),
+    };
+    let is_whole = |record: &OrphanRecord| can_be_whole(&record) && record.durable == top;
+    if !found.iter().any(is_whole) {
+        return Err(format!(
+            "no copy of object {object} is surely whole: one was damaged, or copied, when it was \
+             last heard of; 'gabion orphan list' shows them, --force takes the best one that was \
+             whole then"
+        ));
+    }
+    let components = components(found, about, is_whole);
+    let versions = found.iter().map(|record| record.version).chain([about.version]);
+    let version = versions.chain(old.map(|old| old.version)).max().unwrap_or_default();
+    let terms = found.iter().map(|record| record.term).chain([about.term]);
+    let term = terms.chain(old.map(|old| old.term)).max().unwrap_or_default();
+    let record = ObjectRecord {
+        id: object,
+        volume: about.volume,
+        sectors: any.sectors,
+        version: Version(version.0.saturating_add(LEAP)),
+        term: Term(term.0 + 1),
+        owner: None,
+        handover: None,
+        components,
+    };
+    record.check().map_err(|error| format!("object {object} cannot be made again: {error}"))?;
+    Ok(record)
+}
+
+/// The components of the new record: those found, and those that were listed and are not found.
+fn components(
+    found: &[OrphanRecord],
+    about: &About,
+    is_whole: impl Fn(&OrphanRecord) -> bool,
+) -> Vec<ComponentRecord> {
+    let listed = |record: &OrphanRecord| about.siblings.iter().find(|c| c.id == record.id);
+    let made = found.iter().map(|record| ComponentRecord {
+        id: record.id,
+        host: record.host,
+        group: record.group,
+        state: if is_whole(record) { ComponentState::Active } else { ComponentState::Absent },
+        seat: record.seat.max(listed(record).map_or(Seat(0), |listed| listed.seat)),
+        left: Lsn::ZERO,
+    });
+    let is_found = |c: &&ComponentRecord| found.iter().any(|record| record.id == c.id);
+    let absent = about.siblings.iter().filter(|c| !is_found(c));
+    let absent = absent.map(|c| ComponentRecord { state: ComponentState::Absent, ..*c });
+    let mut components: Vec<_> = made.chain(absent).collect();
+    components.sort_by_key(|component| component.state != ComponentState::Active);
+    components.truncate(COMPONENTS_MAX);
+    components
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which copies are taken for whole, and which never.
+
+use super::*;
+use ComponentState::{Absent, Active, Resyncing};
+use base::{ComponentId, GroupId, HostId, Incarnation, ObjectId, VolumeId};
+use directory::{About, Missing};
+
+fn component(id: u32, state: ComponentState, seat: u32) -> ComponentRecord {
+    ComponentRecord {
+        id: ComponentId(id.into()),
+        host: HostId(id),
+        group: GroupId(id.into()),
+        state,
+        seat: Seat(seat),
+        left: Lsn::ZERO,
+    }
+}
+
+/// A component that saw this record version, with these components, and has writes up to `counter`.
+fn found(id: u32, version: u64, siblings: &[ComponentRecord], counter: u64) -> OrphanRecord {
+    let about = About {
+        volume: VolumeId(9),
+        name: "web".to_owned(),
+        size_bytes: 1 << 20,
+        ftt: 1,
+        reserve_percent: 0,
+        index: 0,
+        objects: 1,
+        version: Version(version),
+        term: Term(3),
+        siblings: siblings.to_vec(),
+    };
+    OrphanRecord {
+        id: ComponentId(id.into()),
+        object: ObjectId(7),
+        sectors: 2048,
+        host: HostId(id),
+        incarnation: Incarnation(1),
+        group: GroupId(id.into()),
+        missing: Missing::Object,
+        since: 1,
+        used_bytes: 0,
+        term: Term(3),
+        seat: Seat(1),
+        version: Version(version),
+        durable: Lsn::new(Term(3), counter),
+        is_damaged: false,
+        about: Some(about),
+    }
+}
+
+/// Components that count, of a record made of these; `None` where none is made.
+fn whole(found: &[OrphanRecord], is_forced: bool) -> Option<Vec<u64>> {
+    let record = rebuild(found, None, is_forced).ok()?;
+    assert_eq!(record.check().map_err(|error| error.to_string()), Ok(()));
+    let active = record.components.iter().filter(|c| c.state == Active);
+    Some(active.map(|c| c.id.0).collect())
+}
+
+#[test]
+fn copies_that_were_active_and_are_equal_stay_active_above_all_that_was() {
+    let both = [component(1, Active, 1), component(2, Active, 1)];
+    let found = [found(1, 5, &both, 40), found(2, 5, &both, 40)];
+    assert_eq!(whole(&found, false), Some(vec![1, 2]));
+    let record = rebuild(&found, None, false).expect("a record");
+    assert!(record.version > Version(5) && record.term > Term(3) && record.owner.is_none());
+    let old = ObjectRecord { version: Version(1 << 30), term: Term(20), ..record };
+    let newer = rebuild(&found, Some(&old), false).expect("a record");
+    assert!(newer.version > old.version && newer.term > old.term);
+}
+
+#[test]
+fn a_copy_that_others_went_on_without_is_copied_again() {
+    let both = [component(1, Active, 1), component(2, Active, 1)];
+    assert_eq!(whole(&[found(1, 5, &both, 41), found(2, 5, &both, 40)], false), Some(vec![1]));
+    let left = [component(1, Active, 1), component(2, Absent, 1)];
+    assert_eq!(whole(&[found(1, 6, &left, 40), found(2, 5, &both, 40)], false), Some(vec![1]));
+    let record = rebuild(&[found(1, 6, &left, 40)], None, false).expect("its absence was known");
+    let absent = record.components.iter().find(|c| c.id.0 == 2).expect("it is still listed");
+    assert_eq!((absent.state, absent.left), (Absent, Lsn::ZERO), "all of it is copied");
+}
+
+#[test]
+fn where_a_copy_may_have_gone_on_alone_only_the_operator_decides() {
+    let both = [component(1, Active, 1), component(2, Active, 1)];
+    let alone = [found(1, 5, &both, 40)];
+    assert_eq!((whole(&alone, false), whole(&alone, true)), (None, Some(vec![1])));
+    // It was on its way back when last heard of, and is ahead: it may have come back and gone on.
+    let back = [component(1, Active, 1), component(2, Resyncing, 2)];
+    let ahead = OrphanRecord { seat: Seat(2), ..found(2, 5, &back, 50) };
+    let pair = [found(1, 5, &back, 40), ahead.clone()];
+    assert_eq!((whole(&pair, false), whole(&pair, true)), (None, Some(vec![1])));
+    // A seat that the newest record does not know.
+    let left = [component(1, Active, 1), component(2, Absent, 1)];
+    let pair = [found(1, 5, &left, 40), OrphanRecord { about: None, ..ahead }];
+    assert_eq!((whole(&pair, false), whole(&pair, true)), (None, Some(vec![1])));
+    let pair = [found(1, 5, &left, 40), found(2, 5, &left, 40)];
+    assert_eq!(whole(&pair, false), Some(vec![1]));
+}
+
+#[test]
+fn what_lost_data_is_never_whole() {
+    let both = [component(1, Active, 1), component(2, Active, 1)];
+    let bad = OrphanRecord { is_damaged: true, ..found(1, 5, &both, 40) };
+    let pair = [bad.clone(), found(2, 5, &both, 40)];
+    assert_eq!(whole(&pair, false), Some(vec![2]));
+    let pair =
+        [OrphanRecord { durable: Lsn::new(Term(3), 41), ..bad.clone() }, found(2, 5, &both, 40)];
+    assert_eq!((whole(&pair, false), whole(&pair, true)), (None, Some(vec![2])));
+    assert_eq!(whole(&[bad], true), None, "not even then");
+}
+
+#[test]
+fn what_is_not_of_one_object_or_says_nothing_makes_no_record() {
+    let both = [component(1, Active, 1), component(2, Active, 1)];
+    let other = OrphanRecord { sectors: 8, ..found(2, 5, &both, 40) };
+    assert_eq!(whole(&[found(1, 5, &both, 40), other], true), None);
+    assert_eq!(whole(&[OrphanRecord { about: None, ..found(1, 5, &both, 40) }], true), None);
+    assert_eq!(whole(&[], true), None);
+}
