@@ -85,6 +85,7 @@ fn merge(mut statuses: Vec<StatusReport>, silent: &[String]) -> Option<StatusRep
     for status in statuses {
         merged.groups.extend(status.groups);
         merged.turns.extend(status.turns);
+        merged.alarms.extend(status.alarms);
         for theirs in status.volumes {
             let Some(ours) = merged.volumes.iter_mut().find(|v| v.name == theirs.name) else {
                 continue;
@@ -100,6 +101,9 @@ fn merge(mut statuses: Vec<StatusReport>, silent: &[String]) -> Option<StatusRep
         }
     }
     merged.groups.sort_by(|a, b| a.host.cmp(&b.host));
+    // All hosts look at one directory: most say the same of it.
+    merged.alarms.sort();
+    merged.alarms.dedup();
     for name in silent {
         mark_silent(&mut merged, name);
     }
@@ -181,6 +185,7 @@ pub mod tests {
         };
         StatusReport {
             turns: Vec::new(),
+            alarms: Vec::new(),
             host: host.to_owned(),
             health: Health::Green,
             directory: true,

@@ -177,7 +177,7 @@ fn is_run(key: &str) -> bool {
     key.starts_with(crate::membership::INCARNATION_PREFIX)
 }
 
-fn number(value: &Vec<u8>) -> Option<u64> {
+fn number(value: &[u8]) -> Option<u64> {
     std::str::from_utf8(value).ok()?.parse().ok()
 }
 

@@ -99,12 +99,11 @@ mod tests {
 
     const ME: HostId = HostId(1);
 
-    fn gather(
-        env: &Env,
-        directory: &Directory,
-        deletions: &Deletions,
-    ) -> (env::Task, Rc<RefCell<Vec<(ObjectId, Fate)>>>) {
-        let seen: Rc<RefCell<Vec<(ObjectId, Fate)>>> = Rc::default();
+    /// What was decided, in that order.
+    type Decided = Rc<RefCell<Vec<(ObjectId, Fate)>>>;
+
+    fn gather(env: &Env, directory: &Directory, deletions: &Deletions) -> (env::Task, Decided) {
+        let seen = Decided::default();
         let place = Rc::clone(&seen);
         let decided = move |id, fate| place.borrow_mut().push((id, fate));
         let (inner, directory) = (env.clone(), directory.clone());

@@ -47,8 +47,8 @@ pub use node::{Node, NodeOptions, StartError};
 pub use register::{RegisterError, cluster_kind, found, register};
 pub use report::{
     ClassReport, ComponentReport, DeviceKind, DeviceReport, GroupDetail, GroupReport, Health,
-    HeldReport, HostReport, HostState, LatencyReport, OrphanReport, ReadCacheReport, Role, ScrubReport,
-    SpaceReport, StatusReport, TurnsReport, VolumeReport,
+    HeldReport, HostReport, HostState, LatencyReport, OrphanReport, ReadCacheReport, Role,
+    ScrubReport, SpaceReport, StatusReport, TurnsReport, VolumeReport,
 };
 pub use scrub::ScrubOptions;
 pub use storage::{Closed, StorageError};

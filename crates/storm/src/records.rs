@@ -60,6 +60,7 @@ impl Records {
     }
 
     /// Holds what a backup of before holds, from the next start of the directory on.
+    #[cfg(test)]
     pub fn go_back(&self, backup: Snapshot) {
         let mut objects = self.objects.borrow_mut();
         objects.clear();
