@@ -152,7 +152,11 @@ pub async fn restore(
     let runs = now.keys().chain(then.keys()).filter(|key| is_run(key));
     let runs: base::Set<String> = runs.cloned().collect();
     for key in runs {
-        let last = [now.get(&key), then.get(&key)].into_iter().flatten().filter_map(number).max();
+        let last = [now.get(&key), then.get(&key)]
+            .into_iter()
+            .flatten()
+            .filter_map(|value| number(value))
+            .max();
         let next = (last.unwrap_or(0) + INCARNATION_LEAP).min(INCARNATION_END / 2);
         changes.push((9, key, Some(next.max(last.unwrap_or(0)).to_string().into_bytes())));
     }
