@@ -3,7 +3,7 @@
 
 use crate::buf::{Buf, Slice};
 use base::{Instant, Quirk, WallTime};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use thiserror::Error;
 
 /// Names one submitted operation; chosen by the executor, unique among those in flight.
@@ -30,6 +30,34 @@ pub enum Address {
     Unix(String),
     /// TCP, with TCP_NODELAY on both ends. Port 0 listens on a free port.
     Tcp(SocketAddr),
+}
+
+/// Who may call a Unix listener: its socket file's mode, owner and group. From its first moment the
+/// file is no looser than this, whatever the process's umask.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Access {
+    /// Permission bits; a caller needs the one for writing.
+    pub mode: u32,
+    /// Number of the user that owns it; `None`: the process's own.
+    pub owner: Option<u32>,
+    /// Number of its group; `None`: the process's own.
+    pub group: Option<u32>,
+}
+
+impl Default for Access {
+    /// For the process's own user alone.
+    fn default() -> Self {
+        Self { mode: 0o600, owner: None, group: None }
+    }
+}
+
+/// Who called a listener.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Caller {
+    /// A process of this machine, over a Unix socket: the number of its user.
+    User(u32),
+    /// Over TCP, from there.
+    Remote(IpAddr),
 }
 
 /// How safe a write is when it completes.
@@ -84,9 +112,10 @@ pub enum Op {
     LookAtDisk { disk: DiskId, path: String },
     /// Closes; later operations on it fail with [`IoError::Closed`].
     CloseDisk { disk: DiskId },
-    /// Completes with [`Done::Listener`].
-    Listen { address: Address },
-    /// Completes with [`Done::Link`] for one caller.
+    /// Completes with [`Done::Listener`]. `access` is for Unix sockets; [`IoError::Denied`] where
+    /// this process may not give the file to that owner or group.
+    Listen { address: Address, access: Access },
+    /// Completes with [`Done::Caller`] for one caller.
     Accept { listener: ListenerId },
     /// Completes with [`Done::Link`].
     Dial { address: Address },
@@ -114,6 +143,8 @@ pub enum Done {
     Size(u64),
     /// An open connection.
     Link(LinkId),
+    /// An open connection that somebody made to us, and who.
+    Caller(LinkId, Caller),
     /// A listening socket and where it really listens.
     Listener(ListenerId, Address),
 }

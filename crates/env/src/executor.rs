@@ -424,7 +424,9 @@ impl Env {
     /// A link or disk that was opened for a future that is gone is closed again.
     fn close_orphan(&self, completion: &Completion) {
         match completion.result {
-            Ok(Done::Link(link)) => self.submit_detached(Op::Close { link }),
+            Ok(Done::Link(link) | Done::Caller(link, _)) => {
+                self.submit_detached(Op::Close { link });
+            }
             Ok(Done::Disk(disk, _)) => self.submit_detached(Op::CloseDisk { disk }),
             Ok(Done::Listener(listener, _)) => {
                 self.submit_detached(Op::CloseListener { listener });

@@ -3,7 +3,8 @@
 
 use crate::buf::{Buf, Slice};
 use crate::driver::{
-    Address, DiskId, DiskInfo, Done, Durability, IoError, LinkId, ListenerId, Op, OpenDisk,
+    Access, Address, Caller, DiskId, DiskInfo, Done, Durability, IoError, LinkId, ListenerId, Op,
+    OpenDisk,
 };
 use crate::executor::{Env, OpFuture};
 use crate::meter::{IoClass, Meter};
@@ -33,12 +34,20 @@ impl Env {
         }
     }
 
-    /// Listens at `address`.
+    /// Listens at `address`; at a Unix socket for this process's own user alone.
     ///
     /// # Errors
     /// [`IoError::AddressInUse`] and other causes.
     pub async fn listen(&self, address: Address) -> Result<Listener, IoError> {
-        match self.submit(Op::Listen { address }).await.0? {
+        self.listen_for(address, Access::default()).await
+    }
+
+    /// Listens at `address`; at a Unix socket for those whom `access` names.
+    ///
+    /// # Errors
+    /// As [`Env::listen`]; [`IoError::Denied`] where the socket file may not be given to them.
+    pub async fn listen_for(&self, address: Address, access: Access) -> Result<Listener, IoError> {
+        match self.submit(Op::Listen { address, access }).await.0? {
             Done::Listener(id, address) => Ok(Listener { env: self.clone(), id, address }),
             other => unreachable!("listening brought {other:?}"),
         }
@@ -254,8 +263,16 @@ impl Listener {
     /// # Errors
     /// The listener is closed or the system is out of descriptors.
     pub async fn accept(&self) -> Result<Link, IoError> {
+        self.accept_from().await.map(|(link, _)| link)
+    }
+
+    /// The next caller, and who that is.
+    ///
+    /// # Errors
+    /// As [`Listener::accept`].
+    pub async fn accept_from(&self) -> Result<(Link, Caller), IoError> {
         match self.env.submit(Op::Accept { listener: self.id }).await.0? {
-            Done::Link(id) => Ok(Link::new(&self.env, id)),
+            Done::Caller(id, caller) => Ok((Link::new(&self.env, id), caller)),
             other => unreachable!("accepting brought {other:?}"),
         }
     }

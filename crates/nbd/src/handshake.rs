@@ -1,24 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The handshake: options until GO or EXPORT_NAME opens an export.
 
-use crate::exports::{Exports, OpenError};
+use crate::admission::{self, Caller};
+use crate::crowd::Stage;
+use crate::exports::{Exports, OpenError, Sharing};
 use crate::inbox::Inbox;
-use crate::options::{OPTION_MAX, OPTION_SKIP_MAX, OPTIONS_MAX, PAYLOAD_MAX};
+use crate::options::{CLIENT_NAME_MAX, OPTION_MAX, OPTION_SKIP_MAX, OPTIONS_MAX, PAYLOAD_MAX};
 use crate::proto::{
     BASE_ALLOCATION, BASE_ALLOCATION_ID, FIXED_NEWSTYLE, Fields, MAGIC, NO_ZEROES, OPTION_MAGIC,
     OPTION_REPLY_MAGIC, OPTION_SIZE, info, option, reply, transmission,
 };
 use crate::request::Agreed;
 use crate::server::Inner;
-use crate::session::{End, Session};
-use env::{IoError, Link};
-use std::rc::Rc;
+use crate::session::End;
+use env::{Either, IoError, Link, select};
 use volume::Device;
 
 /// One handshake under way.
 pub(crate) struct Handshake<'a, E: Exports> {
     server: &'a Inner<E>,
-    link: (&'a Link, bool),
+    link: &'a Link,
+    is_tcp: bool,
+    /// Its number in the crowd.
+    id: u64,
     inbox: &'a mut Inbox,
     is_structured: bool,
     has_zeroes: bool,
@@ -33,7 +37,27 @@ struct Asked {
     data: Vec<u8>,
 }
 
-type Admitted<E> = Rc<Session<<E as Exports>::Device>>;
+type Admitted<E> = admission::Admitted<<E as Exports>::Device>;
+
+/// Why a connection does not come in.
+enum NotIn {
+    /// It gets to know why, and may ask for something else.
+    Refused(OpenError),
+    /// Its client has gone.
+    Left,
+}
+
+impl From<OpenError> for NotIn {
+    fn from(error: OpenError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+/// What a client asks for: an export, and what it calls itself (`NAME@CLIENT`).
+struct Wanted {
+    name: String,
+    client: Option<String>,
+}
 
 impl From<IoError> for End {
     fn from(_: IoError) -> Self {
@@ -42,10 +66,16 @@ impl From<IoError> for End {
 }
 
 impl<'a, E: Exports> Handshake<'a, E> {
-    pub(crate) fn new(server: &'a Inner<E>, link: (&'a Link, bool), inbox: &'a mut Inbox) -> Self {
+    pub(crate) fn new(
+        server: &'a Inner<E>,
+        (link, is_tcp, id): (&'a Link, bool, u64),
+        inbox: &'a mut Inbox,
+    ) -> Self {
         Self {
             server,
             link,
+            is_tcp,
+            id,
             inbox,
             is_structured: false,
             has_zeroes: true,
@@ -66,6 +96,7 @@ impl<'a, E: Exports> Handshake<'a, E> {
         }
         self.has_zeroes = flags & NO_ZEROES == 0;
         for _ in 0..OPTIONS_MAX {
+            self.server.is_at(self.id, Stage::Owed(self.server.env.now()));
             let Some(asked) = self.next_option().await? else { continue };
             if let Some(session) = self.option(&asked).await? {
                 return Ok(session);
@@ -81,7 +112,7 @@ impl<'a, E: Exports> Handshake<'a, E> {
         let mut buf = self.server.env.buf(self.out.len());
         buf.copy_from_slice(&self.out);
         self.out.clear();
-        Ok(self.link.0.send(buf.freeze()).await?)
+        Ok(self.link.send(buf.freeze()).await?)
     }
 
     /// The next option; nothing where it was too long and has been refused.
@@ -128,7 +159,7 @@ impl<'a, E: Exports> Handshake<'a, E> {
             }
             option::LIST => self.list(asked),
             option::INFO => self.info(asked).await,
-            option::GO => session = self.go(asked).await,
+            option::GO => session = self.go(asked).await?,
             option::STRUCTURED_REPLY if asked.data.is_empty() => {
                 self.is_structured = true;
                 self.reply(asked.option, reply::ACK, &[]);
@@ -143,36 +174,60 @@ impl<'a, E: Exports> Handshake<'a, E> {
     }
 
     /// The export of that name; the empty name is the only export where there is only one.
-    fn resolve(&self, name: &str) -> String {
+    fn resolve(&self, asked: &str) -> Result<Wanted, OpenError> {
+        let (name, client) = match asked.split_once('@') {
+            None => (asked, None),
+            Some((name, client)) if is_client_name(client) => (name, Some(client.to_owned())),
+            Some(_) => return Err(OpenError::NotFound),
+        };
+        let mut name = name.to_owned();
         if name.is_empty()
             && let [only] = self.server.exports.list().as_slice()
         {
-            return only.clone();
+            name.clone_from(only);
         }
-        name.to_owned()
+        Ok(Wanted { name, client })
     }
 
-    async fn admit(&mut self, name: &str) -> Result<Admitted<E>, OpenError> {
+    fn can_multi_conn(&self, name: &str) -> bool {
+        !self.is_tcp && self.server.exports.sharing(name) == Sharing::Shared
+    }
+
+    /// Waits until the export is this connection's, for as long as its client is there.
+    async fn admit(&mut self, wanted: &Wanted) -> Result<Admitted<E>, NotIn> {
+        let Inner { env, exports, options, gates, .. } = self.server;
+        let name = wanted.name.as_str();
         let is_selected = self.allocation_of.as_deref() == Some(name);
         let agreed = Agreed {
             size: 0,
             is_structured: self.is_structured,
             has_allocation: self.is_structured && is_selected,
         };
-        self.server.admit(name, self.link, self.inbox.pulse(), agreed).await
+        let client = wanted.client.as_deref();
+        let caller = Caller { link: self.link, is_tcp: self.is_tcp, client };
+        let pulse = self.inbox.pulse();
+        self.server.is_at(self.id, Stage::Owing);
+        let admitted = gates.admit((env, exports, *options), name, &caller, pulse, agreed);
+        let admitted = match select(admitted, self.inbox.until_left()).await {
+            Either::First(admitted) => admitted?,
+            Either::Second(_) => return Err(NotIn::Left),
+        };
+        self.server.is_at(self.id, Stage::Owed(self.server.env.now()));
+        Ok(admitted)
     }
 
     async fn export_name(&mut self, asked: &Asked) -> Result<Admitted<E>, End> {
         let name = std::str::from_utf8(&asked.data).map_err(|_| End::Malformed)?;
-        let name = self.resolve(name);
         // This option has no error reply: closing is the answer.
-        let session = self.admit(&name).await.map_err(|_| End::Left)?;
-        self.out.extend(session.agreed.size.to_be_bytes());
-        self.out.extend(transmission::flags(self.is_structured).to_be_bytes());
+        let wanted = self.resolve(name).map_err(|_| End::Left)?;
+        let admitted = self.admit(&wanted).await.map_err(|_| End::Left)?;
+        let flags = transmission::flags(self.is_structured, self.can_multi_conn(&wanted.name));
+        self.out.extend(admitted.session.agreed.size.to_be_bytes());
+        self.out.extend(flags.to_be_bytes());
         if self.has_zeroes {
             self.out.extend([0; 124]);
         }
-        Ok(session)
+        Ok(admitted)
     }
 
     fn list(&mut self, asked: &Asked) {
@@ -191,35 +246,45 @@ impl<'a, E: Exports> Handshake<'a, E> {
         let Some((name, infos)) = parse_info(&asked.data) else {
             return self.reply(asked.option, reply::ERR_INVALID, &[]);
         };
-        let name = self.resolve(name);
-        match self.server.exports.open(&name).await {
-            Ok(device) => self.describe(asked.option, &name, device.size(), &infos),
+        match self.look_at(name).await {
+            Ok((name, size)) => self.describe(asked.option, &name, size, &infos),
             Err(error) => self.refuse(asked.option, error),
         }
     }
 
-    async fn go(&mut self, asked: &Asked) -> Option<Admitted<E>> {
+    async fn look_at(&self, name: &str) -> Result<(String, u64), OpenError> {
+        let Wanted { name, .. } = self.resolve(name)?;
+        let device = self.server.exports.open(&name).await?;
+        Ok((name, device.size()))
+    }
+
+    async fn go(&mut self, asked: &Asked) -> Result<Option<Admitted<E>>, End> {
         let Some((name, infos)) = parse_info(&asked.data) else {
             self.reply(asked.option, reply::ERR_INVALID, &[]);
-            return None;
+            return Ok(None);
         };
-        let name = self.resolve(name);
-        match self.admit(&name).await {
-            Ok(session) => {
-                self.describe(asked.option, &name, session.agreed.size, &infos);
-                Some(session)
+        let admitted = match self.resolve(name) {
+            Ok(wanted) => self.admit(&wanted).await.map(|admitted| (admitted, wanted)),
+            Err(error) => Err(error.into()),
+        };
+        match admitted {
+            Ok((admitted, wanted)) => {
+                let size = admitted.session.agreed.size;
+                self.describe(asked.option, &wanted.name, size, &infos);
+                Ok(Some(admitted))
             }
-            Err(error) => {
+            Err(NotIn::Refused(error)) => {
                 self.refuse(asked.option, error);
-                None
+                Ok(None)
             }
+            Err(NotIn::Left) => Err(End::Left),
         }
     }
 
     fn refuse(&mut self, option: u32, error: OpenError) {
         let kind = match error {
             OpenError::NotFound => reply::ERR_UNKNOWN,
-            OpenError::Unavailable => reply::ERR_POLICY,
+            OpenError::Unavailable | OpenError::InUse | OpenError::TooMany => reply::ERR_POLICY,
             OpenError::ShuttingDown => reply::ERR_SHUTDOWN,
         };
         self.reply(option, kind, error.to_string().as_bytes());
@@ -227,9 +292,10 @@ impl<'a, E: Exports> Handshake<'a, E> {
 
     /// The answers of INFO and GO: size, flags and block sizes always, texts where asked for.
     fn describe(&mut self, option: u32, name: &str, size: u64, infos: &[u16]) {
+        let flags = transmission::flags(self.is_structured, self.can_multi_conn(name));
         let mut data = info::EXPORT.to_be_bytes().to_vec();
         data.extend(size.to_be_bytes());
-        data.extend(transmission::flags(self.is_structured).to_be_bytes());
+        data.extend(flags.to_be_bytes());
         self.reply(option, reply::INFO, &data);
         let mut data = info::BLOCK_SIZE.to_be_bytes().to_vec();
         for bytes in [512, 4096, PAYLOAD_MAX] {
@@ -255,10 +321,11 @@ impl<'a, E: Exports> Handshake<'a, E> {
         let Some((name, queries)) = parsed.filter(|_| self.is_structured) else {
             return self.reply(asked.option, reply::ERR_INVALID, &[]);
         };
-        let name = self.resolve(name);
-        if !self.server.exports.list().contains(&name) {
+        let known = self.resolve(name).map(|wanted| wanted.name);
+        let known = known.ok().filter(|name| self.server.exports.list().contains(name));
+        let Some(name) = known else {
             return self.reply(asked.option, reply::ERR_UNKNOWN, &[]);
-        }
+        };
         let lists_all = !is_set && (queries.is_empty() || queries.contains(&"base:"));
         if lists_all || queries.contains(&BASE_ALLOCATION) {
             let id = if is_set { BASE_ALLOCATION_ID } else { 0 };
@@ -271,6 +338,12 @@ impl<'a, E: Exports> Handshake<'a, E> {
         }
         self.reply(asked.option, reply::ACK, &[]);
     }
+}
+
+/// Letters, digits, '.', '_' and '-'.
+fn is_client_name(text: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    (1..=CLIENT_NAME_MAX).contains(&text.len()) && text.chars().all(is_plain)
 }
 
 /// The data of INFO and GO: a name and the numbers of the wanted informations.

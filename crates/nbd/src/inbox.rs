@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Bytes on their way in: large receives, payload handed out as parts of the receive buffer.
 
-use crate::options::{PAYLOAD_LARGE, RECEIVE_MAX, RECEIVE_MIN};
+use crate::options::{PAYLOAD_LARGE, RECEIVE_MAX, RECEIVE_MIN, WATCH_SIZE};
 use env::{Buf, Env, IoError, Link, Slice};
 use std::cell::Cell;
+use std::future::{pending, poll_fn};
+use std::pin::Pin;
 use std::rc::Rc;
 
 /// Receive memory: ours alone, or shared with payload that was handed out.
@@ -23,6 +25,9 @@ pub(crate) struct Pulse {
     pub(crate) bytes: Cell<u64>,
 }
 
+/// A receive that outlives whoever waits for it: dropping it would lose what it brings.
+type Watch = Pin<Box<dyn Future<Output = Result<(Buf, usize), IoError>>>>;
+
 /// The receiving side of one link.
 pub(crate) struct Inbox {
     env: Env,
@@ -33,12 +38,23 @@ pub(crate) struct Inbox {
     /// Size of the next buffer: follows what the last receive brought.
     size: usize,
     pulse: Rc<Pulse>,
+    /// The receive that [`Inbox::until_left`] began, into memory of its own.
+    watch: Option<Watch>,
 }
 
 impl Inbox {
     pub(crate) fn new(env: &Env, link: &Link) -> Self {
         let (env, link) = (env.clone(), link.clone());
-        Self { env, link, memory: None, start: 0, end: 0, size: RECEIVE_MIN, pulse: Rc::default() }
+        Self {
+            env,
+            link,
+            memory: None,
+            start: 0,
+            end: 0,
+            size: RECEIVE_MIN,
+            pulse: Rc::default(),
+            watch: None,
+        }
     }
 
     /// The reader's pulse, for others to look at.
@@ -46,11 +62,43 @@ impl Inbox {
         Rc::clone(&self.pulse)
     }
 
+    /// Resolves when the client has closed its side; what comes before that is kept. For a
+    /// connection that waits for others, not for its client. May be dropped at any moment.
+    pub(crate) async fn until_left(&mut self) -> IoError {
+        // A client that sends so much ahead is not gone; the rest waits in its socket.
+        while self.len() < RECEIVE_MIN {
+            if let Err(error) = self.watched().await {
+                return error;
+            }
+        }
+        pending().await
+    }
+
+    /// One receive beside what is held, begun here or before, and its bytes behind the others.
+    async fn watched(&mut self) -> Result<(), IoError> {
+        let (env, link) = (&self.env, &self.link);
+        let watch = self.watch.get_or_insert_with(|| Box::pin(link.recv(env.buf(WATCH_SIZE), 0)));
+        let received = poll_fn(|cx| watch.as_mut().poll(cx)).await;
+        self.watch = None;
+        let (buf, count) = self.count(received)?;
+        let held = self.len();
+        let mut memory = self.memory_for(held + count);
+        memory.set_len(memory.capacity());
+        memory[held..held + count].copy_from_slice(&buf[..count]);
+        self.memory = Some(Memory::Own(memory));
+        self.end = held + count;
+        Ok(())
+    }
+
     /// One receive.
     async fn receive(&self, buf: Buf, at: usize) -> Result<(Buf, usize), IoError> {
         self.pulse.is_waiting.set(true);
         let received = self.link.recv(buf, at).await;
         self.pulse.is_waiting.set(false);
+        self.count(received)
+    }
+
+    fn count(&self, received: Result<(Buf, usize), IoError>) -> Result<(Buf, usize), IoError> {
         self.pulse.received.set(self.pulse.received.get() + 1);
         match received? {
             (_, 0) => Err(IoError::Closed),
@@ -79,6 +127,12 @@ impl Inbox {
     /// # Errors
     /// The link's error; [`IoError::Closed`] at the end of the stream.
     async fn fill(&mut self, wanted: usize) -> Result<(), IoError> {
+        if self.watch.is_some() {
+            self.pulse.is_waiting.set(true);
+            let watched = self.watched().await;
+            self.pulse.is_waiting.set(false);
+            return watched;
+        }
         let mut buf = self.memory_for(wanted);
         let held = self.len();
         buf.set_len(buf.capacity());
@@ -132,6 +186,9 @@ impl Inbox {
     /// # Errors
     /// The link's error; [`IoError::Closed`] at the end of the stream.
     pub(crate) async fn take_slice(&mut self, len: usize) -> Result<Slice, IoError> {
+        while self.watch.is_some() && self.len() < len {
+            self.fill(len).await?;
+        }
         if self.len() < len && len >= PAYLOAD_LARGE {
             return self.take_direct(len).await;
         }

@@ -37,6 +37,8 @@
 //! `nbd+unix:///NAME?socket=/path/to/nbd.sock` and `nbd://host:port/NAME`.
 #![forbid(unsafe_code)]
 
+mod admission;
+mod crowd;
 mod exports;
 mod handshake;
 mod inbox;
@@ -48,6 +50,6 @@ mod server;
 mod session;
 mod worker;
 
-pub use exports::{Exports, OpenError};
+pub use exports::{Exports, OpenError, Sharing};
 pub use options::ServerOptions;
 pub use server::{Server, ServerStats};

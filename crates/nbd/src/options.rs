@@ -6,6 +6,29 @@ use std::time::Duration;
 /// Connections that one server holds; further callers are closed at once. Each costs about 20 KiB
 /// while idle.
 pub(crate) const CONNECTIONS_MAX: usize = 1024;
+/// So many of them are kept for callers from elsewhere: an address that holds
+/// [`ADDRESS_RESERVED`] or more gets none of the last so many. A quarter.
+pub(crate) const CONNECTIONS_RESERVED: usize = 256;
+/// Connections that an address may hold whatever the others do, while there is one: two tools with
+/// eight connections each.
+pub(crate) const ADDRESS_RESERVED: usize = 16;
+/// Handshakes under way at once. An honest one takes milliseconds of its client's time.
+pub(crate) const HANDSHAKES_MAX: usize = 256;
+/// So many handshakes under way are a crowd: a client that leaves the server waiting for
+/// [`CROWD_IDLE_MAX`] then makes room for the next caller.
+pub(crate) const HANDSHAKES_CROWD: usize = 64;
+/// See [`HANDSHAKES_CROWD`]: round trips to the other side of the world, and a busy client.
+pub(crate) const CROWD_IDLE_MAX: Duration = Duration::from_secs(2);
+/// Connections of one export, those that wait to be let in included: no client has more than 16,
+/// and four of them are many. A sixteenth of the server's.
+pub(crate) const EXPORT_CONNECTIONS_MAX: usize = 64;
+/// How long a newcomer waits for a client that has the export for itself, before it is refused.
+/// One that has just ended is gone by then.
+pub(crate) const IN_USE_GRACE: Duration = Duration::from_secs(2);
+/// Bytes of a client's name.
+pub(crate) const CLIENT_NAME_MAX: usize = 64;
+/// Bytes that are received ahead while a connection waits to be let in.
+pub(crate) const WATCH_SIZE: usize = 4 << 10;
 /// Requests of one connection whose reply is not sent yet; beyond that we stop reading. Linux and
 /// qemu keep 128 and 16 by default.
 pub(crate) const REQUESTS_MAX: usize = 128;

@@ -54,11 +54,13 @@ pub(crate) mod transmission {
     const SEND_TRIM: u16 = 1 << 5;
     const SEND_WRITE_ZEROES: u16 = 1 << 6;
     const SEND_DF: u16 = 1 << 7;
+    const CAN_MULTI_CONN: u16 = 1 << 8;
     const SEND_CACHE: u16 = 1 << 10;
     const SEND_FAST_ZERO: u16 = 1 << 11;
 
-    /// What we offer; no CAN_MULTI_CONN (rule 47).
-    pub(crate) const fn flags(is_structured: bool) -> u16 {
+    /// What we offer; CAN_MULTI_CONN only where a second path of a client cannot be taken for its
+    /// second life (rule 47).
+    pub(crate) const fn flags(is_structured: bool, can_multi_conn: bool) -> u16 {
         let always = HAS_FLAGS
             | SEND_FLUSH
             | SEND_FUA
@@ -66,7 +68,9 @@ pub(crate) mod transmission {
             | SEND_WRITE_ZEROES
             | SEND_CACHE
             | SEND_FAST_ZERO;
-        if is_structured { always | SEND_DF } else { always }
+        let multi = if can_multi_conn { CAN_MULTI_CONN } else { 0 };
+        let whole = if is_structured { SEND_DF } else { 0 };
+        always | multi | whole
     }
 }
 

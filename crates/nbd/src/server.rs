@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Listening, and the order between connections of one export (rule 47).
+//! Listening, and places for those who come.
 
-use crate::exports::{Exports, OpenError};
+use crate::admission::Gates;
+use crate::crowd::{Crowd, Stage};
+use crate::exports::Exports;
 use crate::handshake::Handshake;
-use crate::inbox::{Inbox, Pulse};
-use crate::options::{CONNECTIONS_MAX, ServerOptions};
-use crate::request::Agreed;
-use crate::session::{End, Session};
+use crate::inbox::Inbox;
+use crate::options::ServerOptions;
+use crate::session::End;
 use base::Map;
-use env::{Address, Env, IoError, Link, Listener, Semaphore, TaskSet, join_all};
+use env::{Address, Caller, Env, IoError, Link, Listener, TaskSet};
 use std::cell::{Cell, RefCell};
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::time::Duration;
-use volume::Device;
 
 /// Pause after an accept that failed for want of descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -26,6 +26,8 @@ pub struct ServerStats {
     pub malformed: u64,
     /// Callers closed because there were too many connections.
     pub refused: u64,
+    /// Connections closed in a crowd because their clients said nothing in the handshake.
+    pub evicted: u64,
 }
 
 /// An NBD server over any exports. Cheap to clone.
@@ -40,17 +42,12 @@ impl<E: Exports> Clone for Server<E> {
 pub(crate) struct Inner<E: Exports> {
     pub(crate) env: Env,
     pub(crate) exports: E,
-    options: ServerOptions,
-    /// Exports that have connections, or had.
-    used: RefCell<Map<String, Rc<Used<E::Device>>>>,
+    pub(crate) options: ServerOptions,
+    pub(crate) gates: Gates<E::Device>,
+    crowd: RefCell<Crowd>,
+    /// The links of those in the crowd.
+    links: RefCell<Map<u64, Link>>,
     stats: Cell<ServerStats>,
-}
-
-/// The connections of one export.
-struct Used<D> {
-    /// Held while one connection drains the older ones.
-    gate: Semaphore,
-    sessions: RefCell<Vec<Weak<Session<D>>>>,
 }
 
 impl<E: Exports> Server<E> {
@@ -60,7 +57,9 @@ impl<E: Exports> Server<E> {
             env: env.clone(),
             exports,
             options,
-            used: RefCell::default(),
+            gates: Gates::default(),
+            crowd: RefCell::default(),
+            links: RefCell::default(),
             stats: Cell::default(),
         }))
     }
@@ -72,21 +71,17 @@ impl<E: Exports> Server<E> {
         let connections = TaskSet::default();
         let is_tcp = matches!(listener.address(), Address::Tcp(_));
         loop {
-            let link = match listener.accept().await {
-                Ok(link) => link,
+            let (link, caller) = match listener.accept_from().await {
+                Ok(accepted) => accepted,
                 Err(IoError::Closed) => return,
                 Err(_) => {
                     self.0.env.sleep(ACCEPT_PAUSE).await;
                     continue;
                 }
             };
-            if self.stats().connections >= CONNECTIONS_MAX {
-                self.0.count(|stats| stats.refused += 1);
-                continue;
-            }
-            let counted = Counted::new(&self.0);
+            let Some(place) = Placed::new(&self.0, &link, caller) else { continue };
             connections.spawn(&self.0.env, "nbd connection", async move {
-                counted.0.connection(&link, is_tcp).await;
+                place.server.connection(&link, is_tcp, place.id).await;
             });
         }
     }
@@ -98,19 +93,37 @@ impl<E: Exports> Server<E> {
     }
 }
 
-/// One connection in the counters, however it ends.
-struct Counted<E: Exports>(Rc<Inner<E>>);
+/// One connection's place in the crowd, however it ends.
+struct Placed<E: Exports> {
+    server: Rc<Inner<E>>,
+    id: u64,
+}
 
-impl<E: Exports> Counted<E> {
-    fn new(inner: &Rc<Inner<E>>) -> Self {
-        inner.count(|stats| stats.connections += 1);
-        Self(Rc::clone(inner))
+impl<E: Exports> Placed<E> {
+    /// A place for a caller, if there is one; those who make room for it are closed.
+    fn new(server: &Rc<Inner<E>>, link: &Link, caller: Caller) -> Option<Self> {
+        let (entered, evicted) = server.crowd.borrow_mut().enter(caller, server.env.now());
+        for id in evicted {
+            server.count(|stats| stats.evicted += 1);
+            if let Some(link) = server.links.borrow_mut().remove(&id) {
+                link.close();
+            }
+        }
+        let Some(id) = entered else {
+            server.count(|stats| stats.refused += 1);
+            return None;
+        };
+        server.links.borrow_mut().insert(id, link.clone());
+        server.count(|stats| stats.connections += 1);
+        Some(Self { server: Rc::clone(server), id })
     }
 }
 
-impl<E: Exports> Drop for Counted<E> {
+impl<E: Exports> Drop for Placed<E> {
     fn drop(&mut self) {
-        self.0.count(|stats| stats.connections -= 1);
+        self.server.crowd.borrow_mut().leave(self.id);
+        self.server.links.borrow_mut().remove(&self.id);
+        self.server.count(|stats| stats.connections -= 1);
     }
 }
 
@@ -121,15 +134,18 @@ impl<E: Exports> Inner<E> {
         self.stats.set(stats);
     }
 
-    async fn connection(&self, link: &Link, is_tcp: bool) {
+    /// What connection `id` is about from now on.
+    pub(crate) fn is_at(&self, id: u64, stage: Stage) {
+        self.crowd.borrow_mut().set(id, stage);
+    }
+
+    async fn connection(&self, link: &Link, is_tcp: bool, id: u64) {
         let mut inbox = Inbox::new(&self.env, link);
-        let handshake = Handshake::new(self, (link, is_tcp), &mut inbox).run();
+        let handshake = Handshake::new(self, (link, is_tcp, id), &mut inbox).run();
         let end = match self.env.timeout(self.options.handshake_timeout, handshake).await {
-            Ok(Ok(session)) => {
-                let end = session.serve(&mut inbox).await;
-                drop(session);
-                self.forget_ended();
-                end
+            Ok(Ok(admitted)) => {
+                self.is_at(id, Stage::Open);
+                admitted.session.serve(&mut inbox).await
             }
             Ok(Err(end)) => end,
             Err(_) => End::Left,
@@ -137,44 +153,5 @@ impl<E: Exports> Inner<E> {
         if end == End::Malformed {
             self.count(|stats| stats.malformed += 1);
         }
-    }
-
-    /// Opens export `name` for a connection, after all that older ones had delivered (rule 47).
-    pub(crate) async fn admit(
-        &self,
-        name: &str,
-        (link, is_tcp): (&Link, bool),
-        pulse: Rc<Pulse>,
-        agreed: Agreed,
-    ) -> Result<Rc<Session<E::Device>>, OpenError> {
-        let device = self.exports.open(name).await?;
-        let used = self.used(name);
-        let _turn = used.gate.acquire(1).await;
-        let older: Vec<_> = used.sessions.borrow().iter().filter_map(Weak::upgrade).collect();
-        let drains = older.iter().map(|session| session.drain(self.options)).collect();
-        let drained = self.env.timeout(self.options.drain_timeout, join_all(drains)).await;
-        drained.map_err(|_| OpenError::Unavailable)?;
-        let agreed = Agreed { size: device.size(), ..agreed };
-        let session = Rc::new(Session::new(&self.env, (link, is_tcp), pulse, device, agreed));
-        let mut sessions = used.sessions.borrow_mut();
-        sessions.retain(|session| session.strong_count() > 0);
-        sessions.push(Rc::downgrade(&session));
-        Ok(session)
-    }
-
-    fn used(&self, name: &str) -> Rc<Used<E::Device>> {
-        let mut used = self.used.borrow_mut();
-        let entry = used.entry(name.to_owned()).or_insert_with(|| {
-            Rc::new(Used { gate: Semaphore::new(1), sessions: RefCell::default() })
-        });
-        Rc::clone(entry)
-    }
-
-    /// Forgets exports without connections.
-    fn forget_ended(&self) {
-        self.used.borrow_mut().retain(|_, used| {
-            used.sessions.borrow_mut().retain(|session| session.strong_count() > 0);
-            Rc::strong_count(used) > 1 || !used.sessions.borrow().is_empty()
-        });
     }
 }

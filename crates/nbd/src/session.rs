@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One connection in the transmission phase: the reader, the writer, and what they share.
 
+use crate::admission::Caller;
+use crate::exports::Sharing;
 use crate::inbox::{Inbox, Pulse};
 use crate::options::{BYTES_MAX, REQUESTS_MAX, ServerOptions};
 use crate::outbox::{Batch, Outbox};
@@ -41,6 +43,8 @@ pub(crate) struct Session<D> {
     pub(crate) agreed: Agreed,
     link: Link,
     is_tcp: bool,
+    /// What its client calls itself.
+    client: Option<String>,
     pulse: Rc<Pulse>,
     pub(crate) outbox: RefCell<Outbox>,
     /// A reply was queued.
@@ -55,13 +59,28 @@ pub(crate) struct Session<D> {
     /// One of `in_flight` fell to zero.
     finished: Notify,
     is_closed: Cell<bool>,
+    /// Nothing more comes from its client.
+    has_left: Cell<bool>,
+    /// For newcomers to the export: it has left, or is closed.
+    left: Notify,
+}
+
+/// What a newcomer has to do with an older connection (rule 47).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Precedence {
+    /// Wait for what it had delivered; it goes on.
+    Beside,
+    /// Wait for what it had delivered, and end it.
+    Replaces,
+    /// Not come in while it lives.
+    Refused,
 }
 
 impl<D: Device> Session<D> {
     pub(crate) fn new(
         env: &Env,
-        (link, is_tcp): (&Link, bool),
-        pulse: Rc<Pulse>,
+        caller: &Caller<'_>,
+        (pulse, left): (Rc<Pulse>, Notify),
         device: D,
         agreed: Agreed,
     ) -> Self {
@@ -69,8 +88,9 @@ impl<D: Device> Session<D> {
             env: env.clone(),
             device,
             agreed,
-            link: link.clone(),
-            is_tcp,
+            link: caller.link.clone(),
+            is_tcp: caller.is_tcp,
+            client: caller.client.map(str::to_owned),
             pulse,
             outbox: RefCell::default(),
             queued: Notify::default(),
@@ -81,6 +101,26 @@ impl<D: Device> Session<D> {
             parity: Cell::new(0),
             finished: Notify::default(),
             is_closed: Cell::new(false),
+            has_left: Cell::new(false),
+            left,
+        }
+    }
+
+    /// What `newcomer` has to do with this connection.
+    pub(crate) fn precedence(&self, newcomer: &Caller<'_>, sharing: Sharing) -> Precedence {
+        if self.has_left.get() || self.is_closed.get() {
+            return Precedence::Beside;
+        }
+        let is_same = match (&self.client, newcomer.client) {
+            (Some(old), Some(new)) => Some(old == new),
+            _ => None,
+        };
+        match (sharing, is_same) {
+            // Over Unix sockets a second path cannot be taken for a second life: read empty.
+            (Sharing::Shared, _) if !self.is_tcp => Precedence::Beside,
+            (Sharing::Shared, Some(false)) => Precedence::Beside,
+            (_, Some(true)) => Precedence::Replaces,
+            (Sharing::Shared, None) | (Sharing::Exclusive, _) => Precedence::Refused,
         }
     }
 
@@ -92,6 +132,8 @@ impl<D: Device> Session<D> {
         tasks.spawn(&self.env, "nbd writer", async move { writer.write_replies().await });
         let workers = Workers::new(self);
         let end = self.read_requests(inbox, &workers).await;
+        self.has_left.set(true);
+        self.left.notify();
         if end == End::Left {
             for parity in [0, 1] {
                 self.until_finished(parity).await;
@@ -235,16 +277,20 @@ impl<D: Device> Session<D> {
         if !self.is_closed.replace(true) {
             self.link.close();
             self.room.notify();
+            self.left.notify();
         }
     }
 
     /// Rule 47, for the sake of a newer connection: resolves when every request that was delivered
     /// to this one before the call is finished. One caller at a time (the export's gate).
-    pub(crate) async fn drain(&self, options: ServerOptions) {
-        if self.is_tcp {
-            self.close();
-        } else {
+    pub(crate) async fn drain(&self, options: ServerOptions, precedence: Precedence) {
+        // What an ended connection had sent was taken or is lost; a client of another name over TCP
+        // is another client, and orders nothing with the newcomer.
+        if !self.has_left.get() && !self.is_tcp {
             self.read_empty(options.drain_grace).await;
+        }
+        if precedence == Precedence::Replaces {
+            self.close();
         }
         // A drain that gave up may have left requests under the other parity.
         let parity = self.parity.get();
@@ -259,7 +305,7 @@ impl<D: Device> Session<D> {
     async fn read_empty(&self, grace: Duration) {
         let mut stuck_since = None;
         let enough = self.pulse.bytes.get() + SOCKET_BYTES_MAX;
-        while !self.is_closed.get() {
+        while !self.is_closed.get() && !self.has_left.get() {
             let before = (self.pulse.is_waiting.get(), self.pulse.received.get());
             self.env.sleep(EMPTY_AFTER).await;
             let after = (self.pulse.is_waiting.get(), self.pulse.received.get());

@@ -37,7 +37,8 @@ impl SocketFile {
         Ok(Self { path: path.to_owned(), inode: inode_of(&stat(path)?) })
     }
 
-    fn remove(&self) {
+    /// Removes it, where it still is what it was.
+    pub(crate) fn remove(&self) {
         if stat(self.path.as_str()).is_ok_and(|found| inode_of(&found) == self.inode) {
             // A failure leaves a dead file, which the next listener replaces.
             let _ = unlink(self.path.as_str());

@@ -29,7 +29,9 @@ use crate::helpers::{Answer, Call, Helpers};
 use crate::slowed::Slowed;
 use crate::work::{Flight, Flights, Step, Work};
 use base::{Instant, WallTime};
-use env::{Address, Completion, DiskId, Done, Driver, IoError, LinkId, ListenerId, Op, Token};
+use env::{
+    Access, Address, Completion, DiskId, Done, Driver, IoError, LinkId, ListenerId, Op, Token,
+};
 use io_uring::{IoUring, opcode, squeue, types};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -298,8 +300,8 @@ impl RingDriver {
         }
     }
 
-    fn listen(&mut self, address: &Address) -> Result<Done, IoError> {
-        let (fd, real, socket_file) = sockets::listen(address)?;
+    fn listen(&mut self, address: &Address, access: Access) -> Result<Done, IoError> {
+        let (fd, real, socket_file) = sockets::listen(address, access)?;
         let id = self.files.insert(fd, Kind::Listener(socket_file))?;
         Ok(Done::Listener(ListenerId(id), real))
     }
@@ -384,6 +386,10 @@ impl RingDriver {
             _ if is_closed => Err(IoError::Closed),
             Step::Connected(fd) => {
                 self.files.insert(fd, Kind::Link).map(|id| Done::Link(LinkId(id)))
+            }
+            Step::Accepted(fd) => {
+                let caller = sockets::caller(&fd);
+                self.files.insert(fd, Kind::Link).map(|id| Done::Caller(LinkId(id), caller))
             }
             Step::Over(result) => result,
             Step::Again => unreachable!("handled above"),
@@ -520,8 +526,8 @@ impl Driver for RingDriver {
             }
             Op::Flush { disk } => self.launch_on_file(token, Work::Flush { disk: disk.0 }),
             Op::Discard { disk, offset, bytes } => self.discard(token, disk.0, offset, bytes),
-            Op::Listen { address } => {
-                let result = self.listen(&address);
+            Op::Listen { address, access } => {
+                let result = self.listen(&address, access);
                 self.finish(token, result);
             }
             Op::Accept { listener } => {

@@ -3,15 +3,28 @@
 
 use crate::errors::socket_error;
 use crate::files::SocketFile;
-use env::{Address, IoError};
-use rustix::fs::{FileType, stat, unlink};
+use env::{Access, Address, Caller, IoError};
+use rustix::fs::{FileType, Gid, Mode, Uid, chmod, chown, fchmod, stat, unlink};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, bind, connect,
-    getsockname, listen as start_listening, socket_with, sockopt,
+    getpeername, getsockname, listen as start_listening, socket_with, sockopt,
 };
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+/// A caller's machine that says nothing is asked after this, then each second, [`KEEP_PROBES`]
+/// times. Its connection ends after 10 s: a volume that it had in use alone is free again, and it
+/// holds no place of a listener's.
+const KEEP_IDLE: Duration = Duration::from_secs(5);
+/// See [`KEEP_IDLE`].
+const KEEP_INTERVAL: Duration = Duration::from_secs(1);
+/// See [`KEEP_IDLE`].
+const KEEP_PROBES: u32 = 5;
+/// Milliseconds after which a connection ends on which something sent was not taken notice of; the
+/// kernel tries for a quarter of an hour otherwise.
+const UNNOTICED_MS_MAX: u32 = 15_000;
 
 /// Callers that the kernel holds until they are accepted; more wait in their dial. The kernel
 /// clamps it to net.core.somaxconn.
@@ -48,15 +61,19 @@ pub(crate) fn dialler(address: &Address) -> Result<(OwnedFd, SocketAddrAny), IoE
 }
 
 /// A listening socket, its real address, and its file if it has one.
-pub(crate) fn listen(address: &Address) -> Result<(OwnedFd, Address, Option<SocketFile>), IoError> {
-    listen_errno(address).map_err(socket_error)
+pub(crate) fn listen(address: &Address, access: Access) -> Result<Listening, IoError> {
+    listen_errno(address, access).map_err(socket_error)
 }
 
-fn listen_errno(address: &Address) -> Result<(OwnedFd, Address, Option<SocketFile>), Errno> {
+type Listening = (OwnedFd, Address, Option<SocketFile>);
+
+fn listen_errno(address: &Address, access: Access) -> Result<Listening, Errno> {
     let fd = socket(address)?;
     let at = kernel_address(address)?;
     match address {
         Address::Unix(path) => {
+            // The file is made with these bits at most; nobody is let in before `listen` in any case.
+            fchmod(&fd, Mode::RUSR | Mode::WUSR)?;
             match bind(&fd, &at) {
                 Err(Errno::ADDRINUSE) if is_dead_socket(path, &at)? => {
                     unlink(path.as_str())?;
@@ -64,15 +81,49 @@ fn listen_errno(address: &Address) -> Result<(OwnedFd, Address, Option<SocketFil
                 }
                 other => other?,
             }
-            start_listening(&fd, BACKLOG_MAX)?;
-            Ok((fd, address.clone(), Some(SocketFile::at(path)?)))
+            let file = SocketFile::at(path)?;
+            let open = give(path, access).and_then(|()| start_listening(&fd, BACKLOG_MAX));
+            open.inspect_err(|_| file.remove())?;
+            Ok((fd, address.clone(), Some(file)))
         }
         Address::Tcp(_) => {
             sockopt::set_socket_reuseaddr(&fd, true)?;
             bind(&fd, &at)?;
+            keep_alive(&fd)?;
             start_listening(&fd, BACKLOG_MAX)?;
             let real = SocketAddr::try_from(getsockname(&fd)?)?;
             Ok((fd, Address::Tcp(real), None))
+        }
+    }
+}
+
+/// Gives the socket file to whom it is for; the owner first, or the old one would have a moment of
+/// the new one's rights.
+fn give(path: &str, access: Access) -> Result<(), Errno> {
+    if access.owner.is_some() || access.group.is_some() {
+        chown(path, access.owner.map(Uid::from_raw), access.group.map(Gid::from_raw))?;
+    }
+    chmod(path, Mode::from_raw_mode(access.mode & 0o777))
+}
+
+/// Accepted sockets inherit it from their listener.
+fn keep_alive(fd: &OwnedFd) -> Result<(), Errno> {
+    sockopt::set_tcp_keepidle(fd, KEEP_IDLE)?;
+    sockopt::set_tcp_keepintvl(fd, KEEP_INTERVAL)?;
+    sockopt::set_tcp_keepcnt(fd, KEEP_PROBES)?;
+    sockopt::set_tcp_user_timeout(fd, UNNOTICED_MS_MAX)?;
+    sockopt::set_socket_keepalive(fd, true)
+}
+
+/// Who is at the other end. A connection that is broken already tells nobody.
+pub(crate) fn caller(fd: &OwnedFd) -> Caller {
+    let unknown = Caller::Remote(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+    let Ok(Some(peer)) = getpeername(fd) else { return unknown };
+    match SocketAddr::try_from(peer.clone()) {
+        Ok(address) => Caller::Remote(address.ip().to_canonical()),
+        Err(_) => {
+            let credentials = sockopt::socket_peercred(fd);
+            credentials.map_or(unknown, |peer| Caller::User(peer.uid.as_raw()))
         }
     }
 }

@@ -67,8 +67,10 @@ pub(crate) enum Work {
 pub(crate) enum Step {
     /// Submit the (rest of the) operation again.
     Again,
-    /// A socket was connected or accepted.
+    /// A socket was connected.
     Connected(OwnedFd),
+    /// A caller was accepted.
+    Accepted(OwnedFd),
     /// It is over.
     Over(Result<Done, IoError>),
 }
@@ -171,7 +173,7 @@ impl Work {
             }
             Self::Recv { .. } => Step::Over(Ok(Done::Bytes(count))),
             // SAFETY: a successful accept's result is a new descriptor that nobody else knows.
-            Self::Accept { .. } => Step::Connected(unsafe { OwnedFd::from_raw_fd(result) }),
+            Self::Accept { .. } => Step::Accepted(unsafe { OwnedFd::from_raw_fd(result) }),
             Self::Dial { socket, .. } => match socket.take() {
                 Some(socket) => Step::Connected(socket),
                 None => unreachable!("a dial completes once"),

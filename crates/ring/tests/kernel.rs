@@ -4,7 +4,8 @@
 
 use base::Instant;
 use env::{
-    Address, Completion, Done, Driver, Durability, IoError, Op, OpenDisk, Pool, Slice, Token,
+    Access, Address, Completion, Done, Driver, Durability, IoError, Op, OpenDisk, Pool, Slice,
+    Token,
 };
 use ring::RingDriver;
 use std::collections::BTreeSet;
@@ -46,7 +47,7 @@ fn a_dead_socket_is_replaced_and_nothing_else_is() {
     let mut driver = RingDriver::new().unwrap();
     let mut listen = |path: &str| {
         let address = Address::Unix(path.to_owned());
-        call(&mut driver, Op::Listen { address }).result
+        call(&mut driver, Op::Listen { address, access: Access::default() }).result
     };
     let path = text(&folder.join("socket"));
     drop(UnixListener::bind(&path).unwrap()); // its file stays
@@ -127,8 +128,8 @@ fn another_thread_ends_a_park() {
 fn every_token_completes_once_whatever_is_cancelled_or_closed() {
     let mut driver = RingDriver::new().unwrap();
     let address = Address::Tcp(([127, 0, 0, 1], 0).into());
-    let Ok(Done::Listener(listener, address)) = call(&mut driver, Op::Listen { address }).result
-    else {
+    let listen = Op::Listen { address, access: Access::default() };
+    let Ok(Done::Listener(listener, address)) = call(&mut driver, listen).result else {
         panic!("a listener")
     };
     // More accepts than the submission queue holds; some dials; most accepts cancelled, some twice.
@@ -158,7 +159,7 @@ fn every_token_completes_once_whatever_is_cancelled_or_closed() {
     let (mut links, mut cancelled) = (0, 0);
     for end in &done {
         match (&end.result, end.token.0) {
-            (Ok(Done::Link(_)), ..1520) => links += 1,
+            (Ok(Done::Link(_) | Done::Caller(..)), ..1520) => links += 1,
             (Err(IoError::Cancelled), 100..1000) => cancelled += 1,
             (Err(IoError::Closed), ..1500 | 10_000) | (Ok(Done::Unit), 9999) => {}
             other => panic!("unexpected {other:?}"),
@@ -179,7 +180,8 @@ fn a_driver_ends_with_operations_in_flight() {
         panic!("a disk")
     };
     let address = Address::Unix(text(&folder.join("socket")));
-    let Ok(Done::Listener(listener, _)) = call(&mut driver, Op::Listen { address }).result else {
+    let listen = Op::Listen { address, access: Access::default() };
+    let Ok(Done::Listener(listener, _)) = call(&mut driver, listen).result else {
         panic!("a listener")
     };
     driver.submit(Token(0), Op::Accept { listener });

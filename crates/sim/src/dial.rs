@@ -5,7 +5,7 @@ use crate::core::{Core, Kind};
 use crate::host::{Listener, Waiting};
 use crate::net::EndRef;
 use crate::options::nanos;
-use env::{Address, Completion, Done, IoError, ListenerId, Token};
+use env::{Address, Caller, Completion, Done, IoError, ListenerId, Token};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
@@ -89,14 +89,22 @@ impl Core {
         };
         match listener.backlog.pop_front() {
             Some(end) => {
+                let is_unix = matches!(listener.address, Address::Unix(_));
+                let caller = self.caller(is_unix, end);
                 let link = self.adopt(process, end);
-                self.answer(process, token, Ok(Done::Link(link)));
+                self.answer(process, token, Ok(Done::Caller(link, caller)));
             }
             None => {
                 listener.accepts.push_back(token);
                 state.waiting.insert(token, Waiting::Accept(id.0));
             }
         }
+    }
+
+    /// Who is at the other side of `end`. All processes of a host belong to one user.
+    fn caller(&mut self, is_unix: bool, end: EndRef) -> Caller {
+        let host = self.end(end.other()).map_or(0, |other| other.host);
+        if is_unix { Caller::User(0) } else { Caller::Remote(self.hosts[host as usize].ip) }
     }
 
     pub(crate) fn close_listener(&mut self, process: u32, token: Token, id: ListenerId) {
@@ -219,8 +227,9 @@ impl Core {
         match listener.accepts.pop_front() {
             Some(token) => {
                 state.waiting.remove(&token);
+                let caller = self.caller(is_unix, mine.other());
                 let link = self.adopt(server, mine.other());
-                let result = Ok(Done::Link(link));
+                let result = Ok(Done::Caller(link, caller));
                 self.complete(server, Completion { token, result, buf: None });
             }
             None => listener.backlog.push_back(mine.other()),

@@ -66,7 +66,7 @@ impl Driver for SimDriver {
             | Op::Discard { disk, .. } => core.disk_submit(process, token, disk, op),
             Op::LookAtDisk { disk, path } => core.look_at_disk(process, token, disk, &path),
             Op::CloseDisk { disk } => core.close_disk(process, token, disk),
-            Op::Listen { address } => core.listen(process, token, address),
+            Op::Listen { address, access: _ } => core.listen(process, token, address),
             Op::Accept { listener } => core.accept(process, token, listener),
             Op::Dial { address } => core.dial(process, token, address),
             Op::Send { link, from } => core.send(process, token, link, from),

@@ -4,7 +4,7 @@
 
 use base::{CHUNK_SIZE, Map};
 use env::{Buf, Env, Slice};
-use nbd::{Exports, OpenError};
+use nbd::{Exports, OpenError, Sharing};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
@@ -170,7 +170,7 @@ impl Device for MemoryDevice {
     }
 }
 
-/// Exports by name.
+/// Exports by name; the one named "alone" is for one connection at a time.
 pub struct MemoryExports(pub Vec<(String, MemoryDevice)>);
 
 impl Exports for MemoryExports {
@@ -178,6 +178,10 @@ impl Exports for MemoryExports {
 
     fn list(&self) -> Vec<String> {
         self.0.iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    fn sharing(&self, name: &str) -> Sharing {
+        if name == "alone" { Sharing::Exclusive } else { Sharing::Shared }
     }
 
     async fn open(&self, name: &str) -> Result<MemoryDevice, OpenError> {

@@ -8,7 +8,8 @@ use std::net::Ipv4Addr;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// A server with the exports "disk" (of `size` bytes) and "other" (1 MiB).
+/// A server with the exports "disk" (of `size` bytes), "other" (1 MiB) and, for one connection at a
+/// time, "alone" (1 MiB).
 pub struct World {
     pub env: Env,
     pub device: MemoryDevice,
@@ -40,8 +41,8 @@ pub fn run<F: Future<Output = ()> + 'static>(
 
 async fn world(env: Env, size: u64, unix: Address) -> World {
     let device = MemoryDevice::new(&env, size);
-    let other = MemoryDevice::new(&env, 1 << 20);
-    let exports = vec![("disk".to_owned(), device.clone()), ("other".to_owned(), other)];
+    let small = |name: &str| (name.to_owned(), MemoryDevice::new(&env, 1 << 20));
+    let exports = vec![("disk".to_owned(), device.clone()), small("other"), small("alone")];
     let server = Server::new(&env, MemoryExports(exports), ServerOptions::default());
     let tasks = TaskSet::default();
     let mut addresses = Vec::new();

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The gate of an export: who is let in, and what has to happen to those before (rule 47).
+
+use crate::exports::{Exports, OpenError, Sharing};
+use crate::inbox::Pulse;
+use crate::options::{EXPORT_CONNECTIONS_MAX, IN_USE_GRACE, ServerOptions};
+use crate::request::Agreed;
+use crate::session::{Precedence, Session};
+use base::{Instant, Map};
+use env::{Env, Link, Notify, Semaphore, join_all};
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
+use volume::Device;
+
+/// Who asks for an export.
+pub(crate) struct Caller<'a> {
+    pub(crate) link: &'a Link,
+    pub(crate) is_tcp: bool,
+    /// What it calls itself.
+    pub(crate) client: Option<&'a str>,
+}
+
+/// The connections of all exports.
+pub(crate) struct Gates<D>(Rc<RefCell<Map<String, Rc<Gate<D>>>>>);
+
+/// The connections of one export.
+struct Gate<D> {
+    /// Held while one connection drains the older ones.
+    turn: Semaphore,
+    sessions: RefCell<Vec<Weak<Session<D>>>>,
+    /// Connections here, those that wait included.
+    places: Cell<usize>,
+    /// A connection has left, or has been closed.
+    left: Notify,
+}
+
+/// One connection's place at the gate of an export; the gate goes with the last.
+struct Place<D> {
+    gates: Gates<D>,
+    gate: Rc<Gate<D>>,
+    name: String,
+}
+
+/// A session with its place. Nothing is taken from its client once this is dropped.
+pub(crate) struct Admitted<D: Device> {
+    pub(crate) session: Rc<Session<D>>,
+    _place: Place<D>,
+}
+
+impl<D: Device> Drop for Admitted<D> {
+    /// A session whose handshake failed has no reader that would find its client gone.
+    fn drop(&mut self) {
+        self.session.close();
+    }
+}
+
+impl<D> Clone for Gates<D> {
+    fn clone(&self) -> Self {
+        Self(Rc::clone(&self.0))
+    }
+}
+
+impl<D> Default for Gates<D> {
+    fn default() -> Self {
+        Self(Rc::default())
+    }
+}
+
+impl<D> Drop for Place<D> {
+    fn drop(&mut self) {
+        self.gate.places.set(self.gate.places.get() - 1);
+        self.gate.sessions.borrow_mut().retain(|session| session.strong_count() > 0);
+        if self.gate.places.get() == 0 {
+            self.gates.0.borrow_mut().remove(&self.name);
+        }
+        self.gate.left.notify();
+    }
+}
+
+impl<D: Device> Gates<D> {
+    /// Opens export `name` for a connection, after all that older ones had delivered (rule 47). May
+    /// be dropped at any moment.
+    pub(crate) async fn admit<E: Exports<Device = D>>(
+        &self,
+        (env, exports, options): (&Env, &E, ServerOptions),
+        name: &str,
+        caller: &Caller<'_>,
+        pulse: Rc<Pulse>,
+        agreed: Agreed,
+    ) -> Result<Admitted<D>, OpenError> {
+        let place = self.place(name)?;
+        let gate = &place.gate;
+        let until = env.now() + IN_USE_GRACE;
+        let (_turn, sharing) = loop {
+            gate.until_free(env, caller, || exports.sharing(name), until).await?;
+            let turn = gate.turn.acquire(1).await;
+            let sharing = exports.sharing(name);
+            if !gate.is_taken(caller, sharing) {
+                break (turn, sharing);
+            }
+        };
+        let device = exports.open(name).await?;
+        let older = gate.older();
+        let drain = |session: &Rc<Session<D>>| {
+            let session = Rc::clone(session);
+            let precedence = session.precedence(caller, sharing);
+            async move { session.drain(options, precedence).await }
+        };
+        let drained = join_all(older.iter().map(drain).collect());
+        let drained = env.timeout(options.drain_timeout, drained).await;
+        drained.map_err(|_| OpenError::Unavailable)?;
+        let agreed = Agreed { size: device.size(), ..agreed };
+        let session = Session::new(env, caller, (pulse, gate.left.clone()), device, agreed);
+        let session = Rc::new(session);
+        gate.sessions.borrow_mut().push(Rc::downgrade(&session));
+        Ok(Admitted { session, _place: place })
+    }
+
+    fn place(&self, name: &str) -> Result<Place<D>, OpenError> {
+        let mut gates = self.0.borrow_mut();
+        let gate = gates.entry(name.to_owned()).or_insert_with(|| {
+            Rc::new(Gate {
+                turn: Semaphore::new(1),
+                sessions: RefCell::default(),
+                places: Cell::new(0),
+                left: Notify::default(),
+            })
+        });
+        if gate.places.get() >= EXPORT_CONNECTIONS_MAX {
+            return Err(OpenError::TooMany);
+        }
+        gate.places.set(gate.places.get() + 1);
+        let gate = Rc::clone(gate);
+        Ok(Place { gates: self.clone(), gate, name: name.to_owned() })
+    }
+}
+
+impl<D: Device> Gate<D> {
+    fn older(&self) -> Vec<Rc<Session<D>>> {
+        self.sessions.borrow().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Whether a client has the export for itself, as far as `caller` is concerned.
+    fn is_taken(&self, caller: &Caller<'_>, sharing: Sharing) -> bool {
+        let refuses =
+            |session: &Rc<Session<D>>| session.precedence(caller, sharing) == Precedence::Refused;
+        self.older().iter().any(refuses)
+    }
+
+    /// Waits for clients that have the export for themselves to leave. Nobody holds the gate
+    /// meanwhile: others may come in.
+    async fn until_free(
+        &self,
+        env: &Env,
+        caller: &Caller<'_>,
+        sharing: impl Fn() -> Sharing,
+        until: Instant,
+    ) -> Result<(), OpenError> {
+        loop {
+            let left = self.left.wait();
+            if !self.is_taken(caller, sharing()) {
+                return Ok(());
+            }
+            if env.now() >= until {
+                return Err(OpenError::InUse);
+            }
+            env::select(left, env.sleep_until(until)).await;
+        }
+    }
+}
