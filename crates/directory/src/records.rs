@@ -44,6 +44,8 @@ pub const ADDRESS_BYTES_MAX: usize = 512;
 pub const FORMAT: u32 = 1;
 /// The format of the volumes with a reserve.
 pub const FORMAT_RESERVE: u32 = 2;
+/// The format of the volumes for one connection at a time, with or without a reserve.
+pub const FORMAT_CONNECTIONS: u32 = 3;
 /// The format of a cluster of another kind than all-flash.
 pub const FORMAT_KIND: u32 = 2;
 
@@ -140,6 +142,28 @@ pub struct AliveRecord {
     pub free_bytes: u64,
 }
 
+/// Who may use a volume beside whom, through one host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Connections {
+    /// Any number of clients; over TCP each needs a name of its own.
+    #[default]
+    Shared,
+    /// One connection at a time.
+    Exclusive,
+}
+
+impl Connections {
+    /// As it is written.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Shared => "shared",
+            Self::Exclusive => "exclusive",
+        }
+    }
+}
+
 /// One volume, at [`volume_key`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeRecord {
@@ -153,6 +177,8 @@ pub struct VolumeRecord {
     pub ftt: u8,
     /// Part of its size that is kept for it on each of its disk groups, 0 to 100 percent.
     pub reserve_percent: u8,
+    /// Who may use it beside whom.
+    pub connections: Connections,
     /// Its objects in order: [`OBJECT_SECTORS_MAX`] sectors each, the last one the rest.
     pub objects: Vec<ObjectId>,
 }

@@ -4,9 +4,9 @@
 
 use super::keys::parse_hex;
 use super::{
-    AliveRecord, ClusterKind, ClusterRecord, ComponentRecord, ComponentState, DeletedRecord,
-    FORMAT, FORMAT_KIND, FORMAT_RESERVE, GroupRecord, HostRecord, ObjectRecord, Owner, RecordError,
-    VolumeRecord,
+    AliveRecord, ClusterKind, ClusterRecord, ComponentRecord, ComponentState, Connections,
+    DeletedRecord, FORMAT, FORMAT_CONNECTIONS, FORMAT_KIND, FORMAT_RESERVE, GroupRecord, HostRecord,
+    ObjectRecord, Owner, RecordError, VolumeRecord,
 };
 use base::{
     ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, Seat, Term, Version, VolumeId,
@@ -107,9 +107,12 @@ struct Volume {
     name: String,
     size_bytes: u64,
     ftt: u8,
-    /// Only in format 2, and there never 0.
+    /// Only in formats 2 and 3, and never 0; in format 2 always.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reserve_percent: Option<u8>,
+    /// Only in format 3, and there always; never `shared`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    connections: Option<Connections>,
     objects: Vec<Hex>,
 }
 
@@ -233,14 +236,23 @@ impl Stored for Object {}
 impl Stored for Deleted {}
 
 impl Stored for Volume {
-    const FORMATS: &[u32] = &[FORMAT, FORMAT_RESERVE];
+    const FORMATS: &[u32] = &[FORMAT, FORMAT_RESERVE, FORMAT_CONNECTIONS];
 
     fn check_format(&self) -> Result<(), RecordError> {
+        let rule = "does not belong to the record's format";
         let is_right = match self.format {
+            FORMAT_CONNECTIONS => self.connections == Some(Connections::Exclusive),
+            _ => self.connections.is_none(),
+        };
+        if !is_right {
+            return Err(RecordError::Invalid { field: "connections", rule });
+        }
+        let is_right = match self.format {
+            FORMAT_CONNECTIONS => self.reserve_percent != Some(0),
             FORMAT_RESERVE => self.reserve_percent.is_some_and(|percent| percent > 0),
             _ => self.reserve_percent.is_none(),
         };
-        let (field, rule) = ("reserve_percent", "does not belong to the record's format");
+        let field = "reserve_percent";
         if is_right { Ok(()) } else { Err(RecordError::Invalid { field, rule }) }
     }
 }
@@ -335,14 +347,21 @@ impl From<Alive> for AliveRecord {
 impl From<&VolumeRecord> for Volume {
     fn from(r: &VolumeRecord) -> Self {
         let has_reserve = r.reserve_percent > 0;
+        let connections = Some(r.connections).filter(|c| *c != Connections::Shared);
+        // Older programs read what needs nothing newer.
+        let format = match (has_reserve, connections) {
+            (_, Some(_)) => FORMAT_CONNECTIONS,
+            (true, None) => FORMAT_RESERVE,
+            (false, None) => FORMAT,
+        };
         Self {
-            // Older programs read what needs nothing newer.
-            format: if has_reserve { FORMAT_RESERVE } else { FORMAT },
+            format,
             id: Hex(r.id.0),
             name: r.name.clone(),
             size_bytes: r.size_bytes,
             ftt: r.ftt,
             reserve_percent: has_reserve.then_some(r.reserve_percent),
+            connections,
             objects: r.objects.iter().map(|id| Hex(id.0)).collect(),
         }
     }
@@ -356,6 +375,7 @@ impl From<Volume> for VolumeRecord {
             size_bytes: s.size_bytes,
             ftt: s.ftt,
             reserve_percent: s.reserve_percent.unwrap_or(0),
+            connections: s.connections.unwrap_or_default(),
             objects: s.objects.into_iter().map(|id| ObjectId(id.0)).collect(),
         }
     }

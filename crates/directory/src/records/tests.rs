@@ -40,6 +40,10 @@ fn volume() -> VolumeRecord {
     }
 }
 
+fn exclusive_volume() -> VolumeRecord {
+    VolumeRecord { connections: Connections::Exclusive, ..reserved_volume() }
+}
+
 fn reserved_volume() -> VolumeRecord {
     VolumeRecord { reserve_percent: 30, ..volume() }
 }
@@ -57,6 +61,7 @@ fn host() -> HostRecord {
 const OBJECT_JSON: &str = include_str!("../../fixtures/object-1.json");
 const VOLUME_JSON: &str = include_str!("../../fixtures/volume-1.json");
 const RESERVED_JSON: &str = include_str!("../../fixtures/volume-2.json");
+const EXCLUSIVE_JSON: &str = include_str!("../../fixtures/volume-3.json");
 const HOST_JSON: &str = include_str!("../../fixtures/host-1.json");
 const ALIVE_JSON: &str = include_str!("../../fixtures/alive-1.json");
 const CLUSTER_JSON: &str = include_str!("../../fixtures/cluster-1.json");
@@ -80,6 +85,7 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
         (deleted.encode(), DELETED_JSON),
         (volume().encode(), VOLUME_JSON),
         (reserved_volume().encode(), RESERVED_JSON),
+        (exclusive_volume().encode(), EXCLUSIVE_JSON),
         (host().encode(), HOST_JSON),
         (alive.encode(), ALIVE_JSON),
         (cluster.encode(), CLUSTER_JSON),

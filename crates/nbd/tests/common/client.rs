@@ -75,7 +75,12 @@ fn be32(bytes: &[u8]) -> u32 {
 impl Client {
     /// Connects and takes the greeting; the client's flags are still to be sent.
     pub async fn connect(env: &Env, address: &Address) -> Client {
-        let link = env.dial(address.clone()).await.unwrap();
+        Self::try_connect(env, address).await.unwrap()
+    }
+
+    /// The same, where the server may close the connection at once.
+    pub async fn try_connect(env: &Env, address: &Address) -> Result<Client, IoError> {
+        let link = env.dial(address.clone()).await?;
         let mut client = Client {
             env: env.clone(),
             link,
@@ -85,10 +90,10 @@ impl Client {
             size: 0,
             flags: 0,
         };
-        let greeting = client.take(18).await.unwrap();
+        let greeting = client.take(18).await?;
         assert_eq!(&greeting[..16], b"NBDMAGICIHAVEOPT");
         assert_eq!(&greeting[16..], [0, 3], "fixed newstyle, no zeroes");
-        client
+        Ok(client)
     }
 
     /// Connects up to the transmission phase.

@@ -28,7 +28,16 @@ pub fn run<F: Future<Output = ()> + 'static>(
     size: u64,
     test: impl FnOnce(Rc<World>) -> F + 'static,
 ) {
-    let simulation = sim::World::new(sim::WorldOptions { seed, ..Default::default() });
+    run_with(sim::WorldOptions { seed, ..Default::default() }, size, test);
+}
+
+/// The same in a world of other links or times.
+pub fn run_with<F: Future<Output = ()> + 'static>(
+    options: sim::WorldOptions,
+    size: u64,
+    test: impl FnOnce(Rc<World>) -> F + 'static,
+) {
+    let simulation = sim::World::new(options);
     let host = simulation.add_host("server", Ipv4Addr::LOCALHOST.into());
     simulation.boot(host, move |env| {
         Box::pin(async move {
