@@ -4,7 +4,7 @@
 use base::parse_size;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use host::ClusterKind;
+use host::{ClusterKind, Connections, SocketConfig};
 use std::path::PathBuf;
 
 mod orphan;
@@ -144,6 +144,8 @@ pub struct UpArgs {
     /// Part of each cache device of a new hybrid cluster that keeps what is read [default: 70]
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=90), value_name = "PERCENT")]
     pub read_cache_percent: Option<u8>,
+    #[command(flatten)]
+    pub socket: SocketArgs,
     /// One process per host and an etcd, instead of one process with a thread per host
     #[arg(long)]
     pub processes: bool,
@@ -187,13 +189,52 @@ pub enum HostCommand {
     Join(JoinArgs),
 }
 
+/// Whose a host's NBD socket is.
+#[derive(Args, Clone, Debug, Default)]
+pub struct SocketArgs {
+    /// User that owns the NBD socket, by name or number [default: the host's own]
+    #[arg(long, value_name = "USER")]
+    pub nbd_socket_owner: Option<String>,
+    /// Group of the NBD socket, by name or number [default: the host's own]
+    #[arg(long, value_name = "GROUP")]
+    pub nbd_socket_group: Option<String>,
+    /// Permission bits of the NBD socket: who may write may connect [default: 0660 with a group,
+    /// 0600 without]
+    #[arg(long, value_name = "OCTAL", value_parser = socket_mode)]
+    pub nbd_socket_mode: Option<String>,
+}
+
+impl SocketArgs {
+    /// As in `host.toml`; what is not said here is as in `usual`.
+    pub fn over(&self, usual: &SocketConfig) -> SocketConfig {
+        let Self { nbd_socket_owner, nbd_socket_group, nbd_socket_mode } = self.clone();
+        SocketConfig {
+            owner: nbd_socket_owner.or_else(|| usual.owner.clone()),
+            group: nbd_socket_group.or_else(|| usual.group.clone()),
+            mode: nbd_socket_mode.or_else(|| usual.mode.clone()),
+        }
+    }
+}
+
+fn socket_mode(text: &str) -> Result<String, String> {
+    let socket = SocketConfig { mode: Some(text.to_owned()), ..SocketConfig::default() };
+    socket.access().map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
+fn connections(text: &str) -> Result<Connections, String> {
+    let known = [Connections::Shared, Connections::Exclusive];
+    let found = known.into_iter().find(|connections| connections.name() == text);
+    found.ok_or_else(|| "is neither 'shared' nor 'exclusive'".to_owned())
+}
+
 #[derive(Debug, Subcommand)]
 pub enum VolumeCommand {
     /// Create a volume
     #[command(after_help = "Examples:
   gabion volume create web --size 20GiB
   gabion volume create db --size 50GiB --reserve 100
-  gabion volume create scratch --size 100GiB --ftt 0")]
+  gabion volume create scratch --size 100GiB --ftt 0
+  gabion volume create disk --size 20GiB --connections exclusive")]
     Create {
         /// Its name: a-z, 0-9, '.' and '-', at most 63
         name: String,
@@ -209,6 +250,10 @@ pub enum VolumeCommand {
         #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
         #[arg(value_name = "PERCENT")]
         reserve: u8,
+        /// Who may use it beside whom through one host: shared (any number of clients; over TCP each
+        /// under a name of its own, as in nbd://HOST/VOLUME@NAME), or exclusive (one connection)
+        #[arg(long, default_value = "shared", value_parser = connections, value_name = "WHO")]
+        connections: Connections,
     },
     /// List the volumes
     #[command(visible_alias = "ls")]
@@ -224,10 +269,11 @@ pub enum VolumeCommand {
         #[arg(long)]
         all: bool,
     },
-    /// Change how much of a volume is kept for it, while it is in use
+    /// Change how much of a volume is kept for it, or who may use it, while it is in use
     #[command(after_help = "Examples:
   gabion volume change db --reserve 100
   gabion volume change db --reserve 0      other volumes may have the space again
+  gabion volume change db --connections exclusive   for clients that connect from now on
 More is refused where a host has no room for it, and then nothing is changed. A copy whose host is
 down takes it when it returns. Run it again after an interruption.")]
     Change {
@@ -235,8 +281,11 @@ down takes it when it returns. Run it again after an interruption.")]
         name: String,
         /// Part of the size that is kept for it on each of its hosts, 0 to 100
         #[arg(long, value_parser = clap::value_parser!(u8).range(0..=100))]
-        #[arg(value_name = "PERCENT")]
-        reserve: u8,
+        #[arg(value_name = "PERCENT", required_unless_present = "connections")]
+        reserve: Option<u8>,
+        /// Who may use it beside whom: shared or exclusive; see 'gabion volume create --help'
+        #[arg(long, value_parser = connections, value_name = "WHO")]
+        connections: Option<Connections>,
     },
     /// Delete a volume and its data; on a terminal it asks for the name first
     #[command(
@@ -489,6 +538,8 @@ pub struct JoinArgs {
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=90), value_name = "PERCENT")]
     #[arg(default_value = "70")]
     pub read_cache_percent: u8,
+    #[command(flatten)]
+    pub socket: SocketArgs,
     /// Folder for this host's sockets
     #[arg(long, default_value = "/run/gabion", value_name = "DIR")]
     pub run_dir: PathBuf,
@@ -496,6 +547,8 @@ pub struct JoinArgs {
 
 #[derive(Args, Debug)]
 pub struct DaemonArgs {
+    #[command(flatten)]
+    pub socket: SocketArgs,
     /// Socket of the supervisor that ends this daemon with itself
     #[arg(long, hide = true)]
     pub leash: Option<String>,
@@ -543,13 +596,23 @@ mod tests {
             let line = format!("gabion volume change {line}");
             Cli::try_parse_from(line.split_whitespace()).map(|cli| cli.command)
         };
-        let Ok(Command::Volume(VolumeCommand::Change { name, reserve })) =
-            change("db --reserve 40")
-        else {
-            panic!("a change")
+        let said = |line: &str| match change(line) {
+            Ok(Command::Volume(VolumeCommand::Change { name, reserve, connections })) => {
+                (name, reserve, connections)
+            }
+            other => panic!("{other:?}"),
         };
-        assert_eq!((name.as_str(), reserve), ("db", 40));
-        for bad in ["db", "--reserve 4", "db --reserve 101", "db --reserve -1", "db --reserve 4%"] {
+        assert_eq!(said("db --reserve 40"), ("db".to_owned(), Some(40), None));
+        let exclusive = Some(Connections::Exclusive);
+        assert_eq!(said("db --connections exclusive"), ("db".to_owned(), None, exclusive));
+        for bad in [
+            "db",
+            "db --connections some",
+            "--reserve 4",
+            "db --reserve 101",
+            "db --reserve -1",
+            "db --reserve 4%",
+        ] {
             assert!(change(bad).is_err(), "{bad}");
         }
     }

@@ -54,6 +54,18 @@ pub fn ask_within<A: DeserializeOwned>(
     }
 }
 
+/// What to do about a socket that this user may not use.
+pub fn refusal(socket: &Path) -> Option<String> {
+    let error = UnixStream::connect(socket).err()?;
+    (error.kind() == std::io::ErrorKind::PermissionDenied).then(|| {
+        format!(
+            "permission denied at the socket '{}': it is for the user that runs the host; run this \
+             as that user or as root",
+            socket.display()
+        )
+    })
+}
+
 /// A host's status, or nothing where it does not answer at once.
 pub fn status(socket: &Path) -> Option<StatusReport> {
     status_within(socket, Duration::from_secs(2))

@@ -20,7 +20,10 @@ use std::time::Duration;
 /// Longest wait for a host to end or to be started.
 const HOST_MAX: Duration = Duration::from_secs(20);
 
-pub fn no_host() -> anyhow::Error {
+pub fn no_host(target: &Target) -> anyhow::Error {
+    if let Some(why) = target.control_sockets().iter().find_map(|socket| client::refusal(socket)) {
+        return Fail::failed(why).into();
+    }
     Fail::failed("no host answers: start the cluster with 'gabion up'").into()
 }
 
@@ -28,7 +31,7 @@ pub fn no_host() -> anyhow::Error {
 pub fn any_host(target: &Target) -> Result<PathBuf> {
     let sockets = target.control_sockets();
     let live = sockets.into_iter().find(|socket| client::status(socket).is_some());
-    live.ok_or_else(no_host)
+    live.ok_or_else(|| no_host(target))
 }
 
 fn health(health: Health) -> &'static str {

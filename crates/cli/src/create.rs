@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use base::format_size;
 use diskgroup::{CreateSizes, DiskGroup, GroupKind, GroupSpec};
 use env::{Env, Fifo};
-use host::{ClusterKind, GroupConfig, HostConfig};
+use host::{ClusterKind, GroupConfig, HostConfig, SocketConfig};
 use std::fs;
 use std::io::Write;
 use std::net::TcpListener;
@@ -40,6 +40,7 @@ pub fn check_same(cluster: &ClusterFile, up: &UpArgs, layout: &Layout) -> Result
             up.read_cache_percent.is_some() && up.read_cache_percent != cluster.read_cache_percent,
             "--read-cache-percent",
         ),
+        (up.socket.over(&cluster.nbd_socket) != cluster.nbd_socket, "--nbd-socket-..."),
         (asked_processes, "--processes"),
     ];
     match wrong.iter().find(|(is_wrong, _)| *is_wrong) {
@@ -110,6 +111,7 @@ fn make(layout: &Layout, up: &UpArgs) -> Result<ClusterFile> {
         magnetic_capacity: up.magnetic_capacity,
         kind: up.kind.unwrap_or_default(),
         read_cache_percent: up.read_cache_percent,
+        nbd_socket: up.socket.over(&SocketConfig::default()),
         mode,
         etcd_ports: if up.processes { free_ports()? } else { (0, 0) },
     };

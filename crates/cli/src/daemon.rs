@@ -7,7 +7,7 @@ use crate::client;
 use crate::target::{CONFIG_DEFAULT, read_config};
 use anyhow::{Context, Result, bail};
 use env::{Address, Either, Env, Fifo};
-use host::{Hardware, HardwareOf, HostConfig, Node, NodeOptions};
+use host::{Hardware, HardwareOf, HostConfig, Node, NodeOptions, SocketConfig};
 use std::path::{Path, PathBuf};
 use tracing::{error, info};
 
@@ -24,7 +24,8 @@ pub enum End {
 pub fn run(cli: &Cli, args: &DaemonArgs) -> Result<()> {
     start_log(None)?;
     let path = cli.config.clone().unwrap_or_else(|| PathBuf::from(CONFIG_DEFAULT));
-    let config = read_config(&path)?;
+    let mut config = read_config(&path)?;
+    config.nbd_socket = args.socket.over(&config.nbd_socket);
     if let Some(dir) = Path::new(config.control.trim_start_matches("unix:")).parent() {
         std::fs::create_dir_all(dir)
             .with_context(|| format!("cannot make the folder '{}'", dir.display()))?;
@@ -76,7 +77,11 @@ pub fn run_host(config: &HostConfig, leash: Option<&str>) -> Result<End> {
         driver.behave_as(path, ring::DeviceModel::Magnetic);
     }
     let env = Env::new(Box::new(driver), Box::new(Fifo));
-    let (inner, config) = (env.clone(), config.clone());
+    let (inner, mut config) = (env.clone(), config.clone());
+    let SocketConfig { owner, group, .. } = &mut config.nbd_socket;
+    for (database, name) in [("passwd", owner), ("group", group)] {
+        *name = name.take().map(|name| number_of(database, &name)).transpose()?;
+    }
     let leash = leash.map(str::to_owned);
     let end = env.run(async move { live(&inner, &config, leash).await });
     env.stop();
@@ -84,6 +89,22 @@ pub fn run_host(config: &HostConfig, leash: Option<&str>) -> Result<End> {
         error!("{failure:#}");
     }
     end
+}
+
+/// The number of a user or group, by name or as it is.
+fn number_of(database: &str, name: &str) -> Result<String> {
+    if name.parse::<u32>().is_ok() {
+        return Ok(name.to_owned());
+    }
+    // It knows all that the system knows, beside the files.
+    let asked = std::process::Command::new("getent").args([database, "--", name]).output();
+    let asked = asked.context("cannot run 'getent': name the socket's owner by number")?;
+    let line = String::from_utf8_lossy(&asked.stdout).into_owned();
+    let number = line.split(':').nth(2).filter(|number| number.parse::<u32>().is_ok());
+    let what = if database == "group" { "group" } else { "user" };
+    number.map(str::to_owned).with_context(|| {
+        format!("nbd_socket: there is no {what} '{name}' on this machine: name one that there is")
+    })
 }
 
 async fn live(env: &Env, config: &HostConfig, leash: Option<String>) -> Result<End> {

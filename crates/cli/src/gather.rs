@@ -35,7 +35,7 @@ pub fn gather(target: &Target) -> Result<StatusReport> {
         }
         false => answers,
     };
-    merge(answers, &silent).ok_or_else(no_host)
+    merge(answers, &silent).ok_or_else(|| no_host(target))
 }
 
 fn is_up(host: &host::HostReport, name: &str) -> bool {

@@ -15,7 +15,7 @@
 
 use crate::target::read_config;
 use anyhow::{Context, Result, bail};
-use host::{ClusterKind, GroupConfig, HostConfig, Tuning};
+use host::{ClusterKind, GroupConfig, HostConfig, SocketConfig, Tuning};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -61,6 +61,9 @@ pub struct ClusterFile {
     /// Percent of each cache device that a hybrid cluster keeps what is read in, where it was said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_cache_percent: Option<u8>,
+    /// Whose the hosts' NBD sockets are.
+    #[serde(default, skip_serializing_if = "SocketConfig::is_default")]
+    pub nbd_socket: SocketConfig,
     /// Who runs the hosts.
     pub mode: Mode,
     /// TCP ports of etcd for clients and peers; zero where there is none.
@@ -242,6 +245,7 @@ impl Layout {
             cluster: cluster.id,
             peer: socket("peer.sock"),
             nbd: vec![socket("nbd.sock")],
+            nbd_socket: cluster.nbd_socket.clone(),
             control: socket("control.sock"),
             directory,
             etcd,
@@ -278,6 +282,7 @@ mod tests {
             magnetic_capacity: false,
             kind: ClusterKind::AllFlash,
             read_cache_percent: None,
+            nbd_socket: SocketConfig::default(),
             mode,
             etcd_ports: (1, 2),
         }

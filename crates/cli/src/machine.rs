@@ -10,7 +10,7 @@ use crate::target::CONFIG_DEFAULT;
 use anyhow::{Context, Result};
 use diskgroup::CreateSizes;
 use env::{Address, Env, Fifo};
-use host::{ClusterKind, GroupConfig, HostConfig, RegisterError, Tuning};
+use host::{ClusterKind, GroupConfig, HostConfig, RegisterError, SocketConfig, Tuning};
 use std::path::PathBuf;
 
 /// `gabion cluster create`.
@@ -63,6 +63,7 @@ fn enrol(cli: &Cli, join: &JoinArgs, new: Option<ClusterKind>) -> Result<()> {
         cluster,
         peer,
         nbd: vec![socket("nbd.sock")],
+        nbd_socket: join.socket.over(&SocketConfig::default()),
         control: socket("control.sock"),
         directory: socket("directory.sock"),
         etcd: join.etcd.clone(),

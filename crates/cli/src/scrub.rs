@@ -32,7 +32,7 @@ pub fn scrub(cli: &Cli, command: &ScrubCommand) -> Result<()> {
         }
     }
     if reports.is_empty() && !silent.is_empty() {
-        return Err(no_host());
+        return Err(no_host(&Target::find(cli)?));
     }
     output::print(cli.output, &reports, |reports| {
         let rows = reports.iter().map(row).collect();

@@ -7,9 +7,9 @@ use crate::gather::gather;
 use crate::output::{self, say};
 use crate::target::Target;
 use crate::{Fail, ask, client};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use base::format_size;
-use host::{Command, ComponentReport, VolumeReport};
+use host::{Command, ComponentReport, Connections, VolumeReport};
 use placement::VolumeSpec;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,20 +23,27 @@ const CREATE_MAX: Duration = Duration::from_secs(120);
 /// `gabion volume ...`.
 pub fn volume(cli: &Cli, command: &VolumeCommand) -> Result<()> {
     match command {
-        VolumeCommand::Create { name, size, ftt, reserve } => {
-            create(cli, name, *size, *ftt, *reserve)
+        VolumeCommand::Create { name, size, ftt, reserve, connections } => {
+            create(cli, name, (*size, *ftt, *reserve), *connections)
         }
         VolumeCommand::List => {
             let report = gather(&Target::find(cli)?)?;
             output::print(cli.output, &report.volumes, |volumes| volume_table(volumes))
         }
         VolumeCommand::Show { name, all } => show(cli, name, *all),
-        VolumeCommand::Change { name, reserve } => change(cli, name, *reserve),
+        VolumeCommand::Change { name, reserve, connections } => {
+            change(cli, name, *reserve, *connections)
+        }
         VolumeCommand::Delete { name, yes } => delete(cli, name, *yes),
     }
 }
 
-fn create(cli: &Cli, name: &str, size: u64, ftt: u8, reserve: u8) -> Result<()> {
+fn create(
+    cli: &Cli,
+    name: &str,
+    (size, ftt, reserve): (u64, u8, u8),
+    connections: Connections,
+) -> Result<()> {
     let spec = VolumeSpec::new(name, size, ftt).and_then(|spec| spec.with_reserve(reserve));
     spec.map_err(|error| Fail::usage(error.to_string()))?;
     let socket = any_host(&Target::find(cli)?)?;
@@ -46,7 +53,15 @@ fn create(cli: &Cli, name: &str, size: u64, ftt: u8, reserve: u8) -> Result<()> 
         ftt,
         reserve_percent: reserve,
     };
-    let volume: VolumeReport = client::ask_within(&socket, &command, CREATE_MAX)?;
+    let mut volume: VolumeReport = client::ask_within(&socket, &command, CREATE_MAX)?;
+    if connections != volume.connections {
+        let command = Command::VolumeConnections { name: name.to_owned(), connections };
+        let note = volume.note.take();
+        volume = client::ask(&socket, &command).with_context(|| {
+            format!("volume '{name}' is made and shared: 'gabion volume change' makes it another")
+        })?;
+        volume.note = note;
+    }
     output::print(cli.output, &volume, |volume| {
         say!("volume {} of {} created", volume.name, format_size(volume.size_bytes));
         if let Some(uri) = volume.nbd.first() {
@@ -58,14 +73,34 @@ fn create(cli: &Cli, name: &str, size: u64, ftt: u8, reserve: u8) -> Result<()> 
     })
 }
 
-fn change(cli: &Cli, name: &str, reserve: u8) -> Result<()> {
+fn change(
+    cli: &Cli,
+    name: &str,
+    reserve: Option<u8>,
+    connections: Option<Connections>,
+) -> Result<()> {
     placement::check_name(name).map_err(|error| Fail::usage(error.to_string()))?;
     let target = Target::find(cli)?;
-    let command = Command::VolumeChange { name: name.to_owned(), reserve_percent: reserve };
-    let volume: VolumeReport = client::ask(&any_host(&target)?, &command)?;
+    let socket = any_host(&target)?;
+    let reserve = reserve
+        .map(|reserve_percent| Command::VolumeChange { name: name.to_owned(), reserve_percent });
+    let connections = connections
+        .map(|connections| Command::VolumeConnections { name: name.to_owned(), connections });
+    let (is_reserve, is_connections) = (reserve.is_some(), connections.is_some());
+    let mut volume: Option<VolumeReport> = None;
+    for command in reserve.into_iter().chain(connections) {
+        volume = Some(client::ask(&socket, &command)?);
+    }
+    let Some(volume) = volume else { return Ok(()) };
     let away = volume.components.iter().filter(|c| c.state != "active");
     let away: Vec<_> = away.map(|c| c.host.as_str()).collect();
     output::print(cli.output, &volume, |volume| {
+        if is_connections {
+            say!("volume {} is {} from now on", volume.name, volume.connections.name());
+        }
+        if !is_reserve {
+            return;
+        }
         say!("{} % of volume {} are kept for it", volume.reserve_percent, volume.name);
         if !away.is_empty() {
             say!("not active now: {}; its copy there takes it when it returns", away.join(", "));
@@ -91,6 +126,7 @@ fn show(cli: &Cli, name: &str, all: bool) -> Result<()> {
             components_summary(volume);
         }
         say!("");
+        say!("connections: {}", volume.connections.name());
         for uri in &volume.nbd {
             say!("{uri}");
         }

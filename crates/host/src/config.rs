@@ -4,7 +4,7 @@
 use crate::address::{AddressError, parse_address};
 use directory::{ClusterKind, GROUPS_MAX};
 use diskgroup::{GroupKind, GroupSpec};
-use env::Address;
+use env::{Access, Address};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -77,6 +77,9 @@ pub struct HostConfig {
     pub peer: String,
     /// Where NBD clients connect; the first one is shown to operators.
     pub nbd: Vec<String>,
+    /// Who may connect to the Unix sockets in `nbd`.
+    #[serde(default, skip_serializing_if = "SocketConfig::is_default")]
+    pub nbd_socket: SocketConfig,
     /// Where this host's operator commands connect; a Unix socket.
     pub control: String,
     /// Where the directory gateway of this process listens; a Unix socket.
@@ -108,6 +111,7 @@ impl HostConfig {
         for door in &self.nbd {
             address("nbd", door)?;
         }
+        self.nbd_socket.access()?;
         let is_socket = |address| matches!(address, Address::Unix(_));
         let control = address("control", &self.control)?;
         ensure(is_socket(control), "control", "is not a Unix socket: write unix:/path")?;
@@ -148,6 +152,53 @@ fn ensure(holds: bool, field: &'static str, rule: &'static str) -> Result<(), Co
 
 fn address(field: &'static str, text: &str) -> Result<Address, ConfigError> {
     parse_address(text).map_err(|source| ConfigError::Address { field, source })
+}
+
+/// Whose a Unix socket is and what they may do: without a word here, the host's own user alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SocketConfig {
+    /// The user that owns it, by number; the program puts in numbers for names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// Its group, likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// Permission bits in octal, `0660` where a group is named and `0600` otherwise: who may write
+    /// may connect.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+}
+
+impl SocketConfig {
+    /// Whether it says nothing.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What the driver is told.
+    ///
+    /// # Errors
+    /// [`ConfigError`] where the mode is none, or a name was not replaced by its number.
+    pub fn access(&self) -> Result<Access, ConfigError> {
+        let number = |field, text: &Option<String>| match text.as_deref().map(str::parse) {
+            None => Ok(None),
+            Some(Ok(number)) if number != u32::MAX => Ok(Some(number)),
+            Some(_) => Err(ConfigError::Invalid { field, rule: "is not the number of one" }),
+        };
+        let owner = number("nbd_socket.owner", &self.owner)?;
+        let group = number("nbd_socket.group", &self.group)?;
+        let usual = if group.is_some() { 0o660 } else { 0o600 };
+        let rule = "is not an octal number of at most 0777, like 0660";
+        let mode = match &self.mode {
+            None => Ok(usual),
+            Some(text) => u32::from_str_radix(text, 8).map_err(|_| ()),
+        };
+        let mode = mode.ok().filter(|mode| *mode <= 0o777);
+        let mode = mode.ok_or(ConfigError::Invalid { field: "nbd_socket.mode", rule })?;
+        Ok(Access { mode, owner, group })
+    }
 }
 
 /// One disk group: device paths.
@@ -303,6 +354,7 @@ mod tests {
             cluster: 1,
             peer: "tcp:10.0.0.1:7070".to_owned(),
             nbd: vec!["unix:/run/gabion/nbd.sock".to_owned()],
+            nbd_socket: SocketConfig::default(),
             control: "unix:/run/gabion/control.sock".to_owned(),
             directory: "unix:/run/gabion/directory.sock".to_owned(),
             etcd: vec!["http://10.0.0.1:2379".to_owned()],
@@ -314,6 +366,30 @@ mod tests {
 
     fn magnetic(path: &str) -> Tuning {
         Tuning { magnetic: vec![path.to_owned()], ..Tuning::default() }
+    }
+
+    #[test]
+    fn a_socket_is_as_open_as_it_says() {
+        let socket = |owner: &str, group: &str, mode: &str| {
+            let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+            let socket = SocketConfig { owner: text(owner), group: text(group), mode: text(mode) };
+            socket.access().ok()
+        };
+        let access = |mode, owner, group| Some(Access { mode, owner, group });
+        assert_eq!(socket("", "", ""), Some(Access::default()));
+        assert_eq!(socket("107", "", ""), access(0o600, Some(107), None));
+        assert_eq!(socket("", "64055", ""), access(0o660, None, Some(64_055)));
+        assert_eq!(socket("0", "0", "0666"), access(0o666, Some(0), Some(0)));
+        for (owner, group, mode) in [
+            ("", "", "0888"),
+            ("", "", "1777"),
+            ("", "", "rw-rw----"),
+            ("-1", "", ""),
+            ("4294967295", "", ""),
+            ("", "libvirt", ""),
+        ] {
+            assert_eq!(socket(owner, group, mode), None, "{owner} {group} {mode}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use crate::config::GroupConfig;
 use crate::operations::Operations;
+use directory::Connections;
 use env::{Buf, Env, Link, Listener, TaskSet};
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
@@ -100,6 +101,13 @@ pub enum Command {
         name: String,
         /// Part of its size that is kept for it from then on, percent.
         reserve_percent: u8,
+    },
+    /// Changes who may use a volume beside whom; for those who connect from then on.
+    VolumeConnections {
+        /// Its name.
+        name: String,
+        /// Who.
+        connections: Connections,
     },
     /// Deletes a volume and its data.
     VolumeDelete {

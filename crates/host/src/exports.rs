@@ -3,8 +3,9 @@
 
 use crate::view::View;
 use base::Map;
+use directory::Connections;
 use env::{Env, Slice};
-use nbd::OpenError;
+use nbd::{OpenError, Sharing};
 use object::Objects;
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -93,6 +94,13 @@ impl nbd::Exports for Exports {
 
     fn list(&self) -> Vec<String> {
         self.0.view.volumes().into_iter().map(|record| record.name).collect()
+    }
+
+    fn sharing(&self, name: &str) -> Sharing {
+        match self.0.view.volume(name).map(|record| record.connections) {
+            Some(Connections::Exclusive) => Sharing::Exclusive,
+            Some(Connections::Shared) | None => Sharing::Shared,
+        }
     }
 
     async fn open(&self, name: &str) -> Result<Attached, OpenError> {

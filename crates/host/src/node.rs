@@ -17,7 +17,7 @@ use crate::{alive, describe, latency, membership, orphans, reserves};
 use base::HostId;
 use directory::{ClusterKind, Directory, HostRecord, LeaseId, RecordError, WatchEvent};
 use diskgroup::{DiskGroup, GroupError, GroupOptions};
-use env::{Address, Env, IoError, Notify, TaskSet};
+use env::{Access, Address, Env, IoError, Notify, TaskSet};
 use object::{Disks, ObjectOptions, Objects, ReadFrom};
 use peer::{PeerId, Peers};
 use std::cell::Cell;
@@ -45,6 +45,16 @@ pub enum StartError {
         address: String,
         /// Why not.
         source: IoError,
+    },
+    /// a socket file for somebody else
+    #[error(
+        "cannot make the socket {address}: permission denied; only root may give it to another \
+         user (nbd_socket.owner), and to a group (nbd_socket.group) only root or a member may, \
+         and its folder must be writable"
+    )]
+    Give {
+        /// The address as configured.
+        address: String,
     },
     /// a disk group
     #[error("disk group of cache device {cache}: {source}")]
@@ -329,8 +339,9 @@ impl Node {
         }
         let server =
             nbd::Server::new(&self.env, self.exports.clone(), nbd::ServerOptions::default());
+        let access = config.nbd_socket.access()?;
         for text in &config.nbd {
-            let listener = self.listen(text).await?;
+            let listener = self.listen(text, access).await?;
             let server = server.clone();
             self.tasks.spawn(&self.env, "nbd", async move { server.serve(listener).await });
         }
@@ -349,16 +360,20 @@ impl Node {
             tuning: config.tuning.clone(),
             hardware,
         };
-        let listener = self.listen(&config.control).await?;
+        let listener = self.listen(&config.control, Access::default()).await?;
         let serve = control::serve(self.env.clone(), listener, Rc::new(operations));
         self.tasks.spawn(&self.env, "control", serve);
         Ok(())
     }
 
-    async fn listen(&self, text: &str) -> Result<env::Listener, StartError> {
-        let address: Address = parse_address(text)?;
-        let listening = self.env.listen(address).await;
-        listening.map_err(|source| StartError::Listen { address: text.to_owned(), source })
+    async fn listen(&self, text: &str, access: Access) -> Result<env::Listener, StartError> {
+        let at: Address = parse_address(text)?;
+        let listening = self.env.listen_for(at, access).await;
+        let is_given = access.owner.is_some() || access.group.is_some();
+        listening.map_err(|source| match source {
+            IoError::Denied if is_given => StartError::Give { address: text.to_owned() },
+            source => StartError::Listen { address: text.to_owned(), source },
+        })
     }
 }
 

@@ -74,6 +74,9 @@ impl Operations {
             Command::VolumeChange { name, reserve_percent } => {
                 reply(self.change(&name, reserve_percent).await)
             }
+            Command::VolumeConnections { name, connections } => {
+                reply(self.change_connections(&name, connections).await)
+            }
             Command::VolumeDelete { name } => reply(self.delete(&name).await),
             Command::OrphanList => reply(self.orphans().await),
             Command::OrphanAdopt { volume, name, force } => {
@@ -189,6 +192,7 @@ impl Operations {
             size_bytes: volume.size_bytes,
             ftt: volume.ftt,
             reserve_percent: volume.reserve_percent,
+            connections: volume.connections,
             health,
             reduced_seconds: reduced.map(|reduced| reduced.as_secs()),
             owner,

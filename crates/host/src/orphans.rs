@@ -138,6 +138,7 @@ mod tests {
             size_bytes: 4096,
             ftt: 0,
             reserve_percent: 0,
+            connections: directory::Connections::Shared,
             objects: vec![ObjectId(object)],
         }
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a host tells its operator, as the JSON that the command line prints.
 
+use directory::Connections;
 use serde::{Deserialize, Serialize};
 
 /// The state of a volume or of the cluster at a glance.
@@ -71,6 +72,9 @@ pub struct VolumeReport {
     /// Part of its size that is kept for it, percent.
     #[serde(default)]
     pub reserve_percent: u8,
+    /// Who may use it beside whom.
+    #[serde(default)]
+    pub connections: Connections,
     /// Its state.
     pub health: Health,
     /// How long it has had less redundancy than its policy asks for, as the host that was asked saw

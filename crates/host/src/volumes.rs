@@ -17,7 +17,7 @@ use base::{
     Version, VolumeId, format_size,
 };
 use directory::{
-    AliveRecord, ComponentRecord, ComponentState, DeletedRecord, Directory, DirectoryError, Entry,
+    AliveRecord, ComponentRecord, ComponentState, Connections, DeletedRecord, Directory, DirectoryError, Entry,
     Expect, OBJECT_SECTORS_MAX, ObjectRecord, Transaction, VolumeRecord,
 };
 use env::Env;
@@ -245,6 +245,7 @@ impl Operations {
             size_bytes: spec.size_bytes(),
             ftt: spec.ftt(),
             reserve_percent: spec.reserve_percent(),
+            connections: Connections::Shared,
             objects: objects.iter().map(|object| object.id).collect(),
         };
         (volume, objects)

@@ -16,18 +16,23 @@
 //! act after that. So the handshake of a new connection (GO or EXPORT_NAME) ends only after:
 //! 1. each older connection of the export took what lay in its socket, or ended. Over a Unix socket
 //!    everything that a dead client ever sent lies in the socket by then, nothing can follow;
-//! 2. over TCP, where delayed packets of a dead client may still arrive, the older connections are
-//!    closed instead of read empty. The same happens to a Unix connection that cannot be read
-//!    because its client takes no replies for [`ServerOptions::drain_grace`];
+//! 2. each older TCP connection of the same client (`NAME@CLIENT`) is closed, because delayed
+//!    packets of its former life may still arrive; one of another client goes on; and where one of
+//!    them has no name, nobody knows, and the newcomer is refused while the older one lives. A Unix
+//!    connection is closed too where it cannot be read because its client takes no replies for
+//!    [`ServerOptions::drain_grace`];
 //! 3. every request that was taken from older connections is finished by the device.
 //!
 //! All that is bounded by [`ServerOptions::drain_timeout`], after which the *new* connection is
-//! refused; its client tries again.
+//! refused; its client tries again. An export may be [`Sharing::Exclusive`]: then whoever is not
+//! the same client is refused. A client that hangs up while it waits leaves at once.
 //!
-//! Handshakes of one export end one after the other. Older Unix connections then go on, so several
-//! living clients may use one export, but they order nothing between each other: we do not offer
-//! CAN_MULTI_CONN. Connections to one volume on *different* hosts are not ordered here; the
-//! object's owner is what they share.
+//! Handshakes of one export end one after the other. Over Unix sockets a second path of a client
+//! needs not be told from its second life, and CAN_MULTI_CONN is offered. Connections to one volume
+//! on *different* hosts are not ordered here; the object's owner is what they share.
+//!
+//! # A crowd
+//! Places are given by address, with a reserve for others; see `crowd`.
 //!
 //! # Shape of a connection
 //! One reader takes requests from a large receive buffer, payload without copies; a pool of worker

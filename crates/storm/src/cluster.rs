@@ -165,6 +165,7 @@ impl Cluster {
             cluster: CLUSTER,
             peer: format!("tcp:{peer}"),
             nbd: vec!["unix:/nbd.sock".to_owned()],
+            nbd_socket: host::SocketConfig::default(),
             control: "unix:/control.sock".to_owned(),
             directory: format!("tcp:{}:{PORT}", ip(100)),
             etcd: Vec::new(),

@@ -36,6 +36,7 @@ fn volume() -> VolumeRecord {
         size_bytes: OBJECT_SECTORS_MAX * SECTOR_SIZE + 512,
         ftt: 1,
         reserve_percent: 0,
+        connections: Connections::Shared,
         objects: vec![ObjectId(1), ObjectId(2)],
     }
 }
@@ -97,6 +98,7 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
     assert_eq!(ObjectRecord::decode(OBJECT_JSON.as_bytes()).unwrap(), object());
     assert_eq!(VolumeRecord::decode(VOLUME_JSON.as_bytes()).unwrap(), volume());
     assert_eq!(VolumeRecord::decode(RESERVED_JSON.as_bytes()).unwrap(), reserved_volume());
+    assert_eq!(VolumeRecord::decode(EXCLUSIVE_JSON.as_bytes()).unwrap(), exclusive_volume());
     assert_eq!(HostRecord::decode(HOST_JSON.as_bytes()).unwrap(), host());
     assert_eq!(DeletedRecord::decode(DELETED_JSON.as_bytes()).unwrap(), deleted);
     assert_eq!(AliveRecord::decode(ALIVE_JSON.as_bytes()).unwrap(), alive);
@@ -177,6 +179,17 @@ fn what_is_not_exactly_a_record_is_refused() {
     ];
     for (from, to) in edits {
         assert_refused(RESERVED_JSON, VolumeRecord::decode, from, to);
+    }
+    let edits = [
+        ("\"format\":3", "\"format\":2"),
+        ("\"format\":3", "\"format\":4"),
+        ("exclusive", "shared"),
+        ("exclusive", "nobody"),
+        ("\"connections\":\"exclusive\",", ""),
+        (reserve, "\"reserve_percent\":0"),
+    ];
+    for (from, to) in edits {
+        assert_refused(EXCLUSIVE_JSON, VolumeRecord::decode, from, to);
     }
     assert_refused(
         VOLUME_JSON,

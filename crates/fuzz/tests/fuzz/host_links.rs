@@ -53,6 +53,7 @@ fn config() -> HostConfig {
         cluster: CLUSTER,
         peer: "tcp:10.0.0.1:7000".to_owned(),
         nbd: vec!["unix:/nbd.sock".to_owned()],
+        nbd_socket: host::SocketConfig::default(),
         control: format!("unix:{CONTROL}"),
         directory: "tcp:10.0.0.100:7000".to_owned(),
         etcd: Vec::new(),

@@ -21,6 +21,7 @@ fn sample() -> HostConfig {
         cluster: 1,
         peer: "tcp:10.0.0.1:7070".to_owned(),
         nbd: vec!["unix:/run/gabion/nbd.sock".to_owned()],
+        nbd_socket: host::SocketConfig::default(),
         control: "unix:/run/gabion/control.sock".to_owned(),
         directory: "unix:/run/gabion/directory.sock".to_owned(),
         etcd: vec!["http://10.0.0.1:2379".to_owned()],

@@ -59,7 +59,8 @@ fn records_of(input: &[u8]) {
     let objects = (1..=count.min(2000)).map(ObjectId).collect();
     let (id, ftt) = (VolumeId(from.u64()), from.u8() % 5);
     let (name, reserve_percent) = ("vm".to_owned(), from.u8() % 102);
-    let volume = VolumeRecord { id, name, size_bytes, ftt, reserve_percent, objects };
+    let connections = [Connections::Shared, Connections::Exclusive][usize::from(from.u8() % 2)];
+    let volume = VolumeRecord { id, name, size_bytes, ftt, reserve_percent, connections, objects };
     if volume.check().is_ok() {
         assert_eq!(VolumeRecord::decode(&volume.encode()).ok(), Some(volume));
     }

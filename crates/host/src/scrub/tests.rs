@@ -40,6 +40,7 @@ fn config(number: u8) -> HostConfig {
         cluster: CLUSTER,
         peer: format!("tcp:10.0.0.{number}:7000"),
         nbd: vec!["unix:/nbd.sock".to_owned()],
+        nbd_socket: crate::SocketConfig::default(),
         control: format!("unix:{CONTROL}"),
         directory: "tcp:10.0.0.100:7000".to_owned(),
         etcd: Vec::new(),

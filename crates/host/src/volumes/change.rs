@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Changing how much of a volume is kept for it.
+//! Changing how much of a volume is kept for it, and who may use it beside whom.
 //!
 //! More is kept in this order: every component is asked whether it has the room, every component
 //! keeps it, and only then the volume's record says so. Less is kept in the other order. So the
@@ -13,7 +13,9 @@ use crate::groups::device_of;
 use crate::operations::{Operations, Outcome, failed, no_such_volume, usage};
 use crate::report::VolumeReport;
 use base::{CHUNK_SIZE, ComponentId, HostId, format_size};
-use directory::{ComponentState, Entry, Expect, ObjectRecord, Transaction, VolumeRecord};
+use directory::{
+    ComponentState, Connections, Entry, Expect, ObjectRecord, Transaction, VolumeRecord,
+};
 use env::join_all;
 use object::{ObjectError, reserve_chunks};
 use std::time::Duration;
@@ -70,15 +72,46 @@ impl Operations {
         if let Err(why) = self.keep_all(&parts, percent).await {
             tracing::warn!(volume = name, why, "a reserve is not everywhere yet");
         }
+        self.until_seen(&volume, |now| now.reserve_percent == percent).await;
+        Ok(self.report(&VolumeRecord { reserve_percent: percent, ..volume }))
+    }
+
+    /// Says who may use a volume beside whom from now on; those who use it already go on.
+    pub(crate) async fn change_connections(
+        &self,
+        name: &str,
+        connections: Connections,
+    ) -> Outcome<VolumeReport> {
+        placement::check_name(name).map_err(usage)?;
+        let (volume, revision) = self.volume_entry(name).await?;
+        let record = VolumeRecord { connections, ..volume.clone() };
+        if record != volume
+            && let Err(undecided) = self.put_record(&record, revision).await
+        {
+            return Err(match undecided {
+                Some(Undecided::Unknown) => {
+                    unknown(&format!("the connections of volume '{name}' were changed"))
+                }
+                Some(Undecided::Away(error)) => directory_away(error),
+                None => failed(format!(
+                    "volume '{name}' was not changed: somebody else changed it meanwhile; try again"
+                )),
+            });
+        }
+        self.until_seen(&record, |now| now.connections == connections).await;
+        Ok(self.report(&record))
+    }
+
+    /// Waits a moment until this host's view of a volume is what was recorded.
+    async fn until_seen(&self, volume: &VolumeRecord, is_it: impl Fn(&VolumeRecord) -> bool) {
         for _ in 0..100 {
-            let now = self.view.volume(name);
-            if now.is_some_and(|v| v.id == volume.id && v.reserve_percent == percent) {
+            let now = self.view.volume(&volume.name);
+            if now.is_some_and(|now| now.id == volume.id && is_it(&now)) {
                 break;
             }
             let changed = self.view.changed().wait();
             env::select(changed, self.env.sleep(Duration::from_millis(20))).await;
         }
-        Ok(self.report(&VolumeRecord { reserve_percent: percent, ..volume }))
     }
 
     /// A volume's record as the directory has it now.
@@ -197,14 +230,21 @@ impl Operations {
         revision: u64,
         reserve_percent: u8,
     ) -> Result<(), Option<Undecided>> {
-        let key = directory::volume_key(&volume.name);
-        let record = VolumeRecord { reserve_percent, ..volume.clone() };
+        self.put_record(&VolumeRecord { reserve_percent, ..volume.clone() }, revision).await
+    }
+
+    async fn put_record(
+        &self,
+        record: &VolumeRecord,
+        revision: u64,
+    ) -> Result<(), Option<Undecided>> {
+        let key = directory::volume_key(&record.name);
         let transaction = Transaction::new()
             .expect(key.clone(), Expect::Revision(revision))
             .put(key.clone(), record.encode());
         let landed = |entry: Option<&Entry>| {
             let there = entry.and_then(|entry| VolumeRecord::decode(&entry.value).ok());
-            there.is_some_and(|there| there == record)
+            there.is_some_and(|there| there == *record)
         };
         let until = self.env.now() + DECIDE_MAX;
         match decide(&self.env, &self.directory, &transaction, &key, landed, until).await {

@@ -85,6 +85,7 @@ fn large(objects: u64) -> (VolumeRecord, Vec<ObjectRecord>) {
         size_bytes: objects.len() as u64 * OBJECT_SECTORS_MAX * SECTOR_SIZE,
         ftt: 0,
         reserve_percent: 0,
+        connections: directory::Connections::Shared,
         objects: objects.iter().map(|object| object.id).collect(),
     };
     (volume, objects)
