@@ -3,8 +3,8 @@
 """Random asynchronous I/O through libnbd, over several connections, against a model of the volume.
 
 usage: aio.py URI [CONNECTIONS] [REQUESTS] [SEED]
-Reads, writes with and without FUA, zeroes, trims and flushes of 512 bytes to 256 KiB, 32 of them under way per
-connection; what overlaps a request under way waits for it. Each read is compared with the model, and all of it at the end.
+Reads, writes with and without FUA, zeroes and trims of 512 bytes to 256 KiB, 32 of them under way per connection; what
+overlaps a request under way waits for it. Each read is compared with the model, and all of it at the end.
 """
 import random
 import sys

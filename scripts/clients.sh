@@ -17,9 +17,13 @@ socket() { echo "$GABION_DATA/host$1/nbd.sock"; }
 in_guide() {
   mkdir -p "$area/vm" "$area/fuse"
   python3 "$here/guide.py" "$1" "/run/gabion/nbd.sock=$(socket 1)" "/run/other/nbd.sock=$(socket 2)" \
-    "192.0.2.1:10809=127.0.0.1:$port" "192.0.2.1 10809=127.0.0.1 $port" "/run/vm=$area/vm" "/run/fuse=$area/fuse" "${@:2}"
+    "192.0.2.1:10809=127.0.0.1:$port" "192.0.2.1 10809=127.0.0.1 $port" "/run/vm=$area/vm" \
+    "/run/fuse=$area/fuse" "${@:2}"
 }
-run_guide() { in_guide "$@" >"$area/block.sh"; cat "$area/block.sh"; (export -f gabion; bash -euo pipefail "$area/block.sh"); }
+run_guide() {
+  in_guide "$@" >"$area/block.sh"; cat "$area/block.sh"
+  (export -f gabion; bash -euo pipefail "$area/block.sh")
+}
 monitor() { python3 "$here/qmp.py" "$@" | tee "$area/monitor.log"; ! grep -qiE 'failed|error' "$area/monitor.log"; }
 
 port=$(python3 -c "import socket; s=socket.socket(); s.bind(('127.0.0.1',0)); print(s.getsockname()[1])")
@@ -70,7 +74,7 @@ crowd() {
   "$PYTHON" - "$(socket 1)" "$port" <<'P'
 import socket, sys, time, subprocess
 path, port = sys.argv[1], int(sys.argv[2])
-go = b"\0\0\0\3" + b"IHAVEOPT" + (7).to_bytes(4, "big") + (10).to_bytes(4, "big") + (4).to_bytes(4, "big") + b"demo\0\0"
+go = b"\0\0\0\3IHAVEOPT" + b"".join(n.to_bytes(4, "big") for n in (7, 10, 4)) + b"demo\0\0"
 for _ in range(30):
     client = socket.socket(socket.AF_UNIX); client.connect(path); client.sendall(go); client.close()
 begin = time.monotonic()

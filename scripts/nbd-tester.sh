@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds nbd-tester-client of Debian's source package nbd in a cache folder and prints its path and that of its transactions.
+# Builds nbd-tester-client of Debian's source package nbd in a cache folder, and prints its path.
 # usage: nbd-tester.sh CACHE      NBD_SOURCE names a folder with the sources, where they are not to be fetched
 # Ends with 77 where the sources are not to be had.
 set -euo pipefail

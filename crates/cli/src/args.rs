@@ -250,8 +250,8 @@ pub enum VolumeCommand {
         #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
         #[arg(value_name = "PERCENT")]
         reserve: u8,
-        /// Who may use it beside whom through one host: shared (any number of clients; over TCP each
-        /// under a name of its own, as in nbd://HOST/VOLUME@NAME), or exclusive (one connection)
+        /// Who may use it beside whom through one host: shared (any number of clients; over TCP
+        /// each under a name of its own, nbd://HOST/VOLUME@NAME), or exclusive (one connection)
         #[arg(long, default_value = "shared", value_parser = connections, value_name = "WHO")]
         connections: Connections,
     },

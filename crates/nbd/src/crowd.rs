@@ -54,7 +54,10 @@ impl Crowd {
         let address = address_of(caller);
         let mut evicted = Vec::new();
         if self.handshakes() >= HANDSHAKES_CROWD {
-            let late = |place: &Place| matches!(place.stage, Stage::Owed(since) if since + CROWD_IDLE_MAX <= now);
+            let late = |place: &Place| match place.stage {
+                Stage::Owed(since) => since + CROWD_IDLE_MAX <= now,
+                Stage::Owing | Stage::Open => false,
+            };
             evicted.extend(self.places.iter().filter(|(_, p)| late(p)).map(|(id, _)| *id));
             for id in &evicted {
                 self.places.remove(id);
@@ -172,8 +175,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes: the bounds hold, only those who keep us waiting are sent away, and whoever
-        /// holds little is let in unless the whole server is in use.
+        /// Whatever comes: the bounds hold, only those who keep us waiting are sent away, and
+        /// whoever holds little is let in unless the whole server is in use.
         #[test]
         fn no_crowd_shuts_the_door(
             steps in prop::collection::vec((0u8..20, 0u8..4, any::<u16>()), 1..3000),

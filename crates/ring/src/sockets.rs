@@ -72,7 +72,7 @@ fn listen_errno(address: &Address, access: Access) -> Result<Listening, Errno> {
     let at = kernel_address(address)?;
     match address {
         Address::Unix(path) => {
-            // The file is made with these bits at most; nobody is let in before `listen` in any case.
+            // The file is made with these bits at most; nobody is let in before `listen` anyhow.
             fchmod(&fd, Mode::RUSR | Mode::WUSR)?;
             match bind(&fd, &at) {
                 Err(Errno::ADDRINUSE) if is_dead_socket(path, &at)? => {

@@ -133,6 +133,21 @@ fn what_is_not_exactly_a_deletion_is_refused() {
 }
 
 #[test]
+fn connections_belong_to_format_3() {
+    let edits = [
+        ("\"format\":3", "\"format\":2"),
+        ("\"format\":3", "\"format\":4"),
+        ("exclusive", "shared"),
+        ("exclusive", "nobody"),
+        ("\"connections\":\"exclusive\",", ""),
+        ("\"reserve_percent\":30", "\"reserve_percent\":0"),
+    ];
+    for (from, to) in edits {
+        assert_refused(EXCLUSIVE_JSON, VolumeRecord::decode, from, to);
+    }
+}
+
+#[test]
 fn what_is_not_exactly_a_record_is_refused() {
     let edits = [
         ("\"format\":1", "\"format\":2"),
@@ -179,17 +194,6 @@ fn what_is_not_exactly_a_record_is_refused() {
     ];
     for (from, to) in edits {
         assert_refused(RESERVED_JSON, VolumeRecord::decode, from, to);
-    }
-    let edits = [
-        ("\"format\":3", "\"format\":2"),
-        ("\"format\":3", "\"format\":4"),
-        ("exclusive", "shared"),
-        ("exclusive", "nobody"),
-        ("\"connections\":\"exclusive\",", ""),
-        (reserve, "\"reserve_percent\":0"),
-    ];
-    for (from, to) in edits {
-        assert_refused(EXCLUSIVE_JSON, VolumeRecord::decode, from, to);
     }
     assert_refused(
         VOLUME_JSON,
