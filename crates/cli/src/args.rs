@@ -186,7 +186,7 @@ pub enum HostCommand {
     #[command(after_help = "Example:
   gabion host join --etcd http://10.0.0.1:2379 --name host2 --address 10.0.0.2 \\
       --cache /dev/nvme0n1 --capacity /dev/nvme1n1")]
-    Join(JoinArgs),
+    Join(Box<JoinArgs>),
 }
 
 /// Whose a host's NBD socket is.
