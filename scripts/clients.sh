@@ -89,7 +89,8 @@ for _ in range(1100):
 begin = time.monotonic()
 subprocess.run(["nbdinfo", "--size", f"nbd+unix:///demo?socket={path}"], check=True, timeout=60)
 subprocess.run(["nbdinfo", "--size", f"nbd://127.0.0.1:{port}/demo@other"], check=True, timeout=60)
-print(f"note: nbdinfo behind 30 that left {behind:.2f} s, two beside 1,100 silent ones {time.monotonic() - begin:.2f} s")
+beside = time.monotonic() - begin
+print(f"note: nbdinfo behind 30 that left {behind:.2f} s, two beside 1,100 silent ones {beside:.2f} s")
 P
 }
 
