@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The command line's grammar.
 
+use crate::door::{SocketArgs, connections};
 use base::parse_size;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use host::{ClusterKind, Connections, SocketConfig};
+use host::{ClusterKind, Connections};
 use std::path::PathBuf;
 
 mod orphan;
@@ -187,44 +188,6 @@ pub enum HostCommand {
   gabion host join --etcd http://10.0.0.1:2379 --name host2 --address 10.0.0.2 \\
       --cache /dev/nvme0n1 --capacity /dev/nvme1n1")]
     Join(Box<JoinArgs>),
-}
-
-/// Whose a host's NBD socket is.
-#[derive(Args, Clone, Debug, Default)]
-pub struct SocketArgs {
-    /// User that owns the NBD socket, by name or number [default: the host's own]
-    #[arg(long, value_name = "USER")]
-    pub nbd_socket_owner: Option<String>,
-    /// Group of the NBD socket, by name or number [default: the host's own]
-    #[arg(long, value_name = "GROUP")]
-    pub nbd_socket_group: Option<String>,
-    /// Permission bits of the NBD socket: who may write may connect [default: 0660 with a group,
-    /// 0600 without]
-    #[arg(long, value_name = "OCTAL", value_parser = socket_mode)]
-    pub nbd_socket_mode: Option<String>,
-}
-
-impl SocketArgs {
-    /// As in `host.toml`; what is not said here is as in `usual`.
-    pub fn over(&self, usual: &SocketConfig) -> SocketConfig {
-        let Self { nbd_socket_owner, nbd_socket_group, nbd_socket_mode } = self.clone();
-        SocketConfig {
-            owner: nbd_socket_owner.or_else(|| usual.owner.clone()),
-            group: nbd_socket_group.or_else(|| usual.group.clone()),
-            mode: nbd_socket_mode.or_else(|| usual.mode.clone()),
-        }
-    }
-}
-
-fn socket_mode(text: &str) -> Result<String, String> {
-    let socket = SocketConfig { mode: Some(text.to_owned()), ..SocketConfig::default() };
-    socket.access().map(|_| text.to_owned()).map_err(|error| error.to_string())
-}
-
-fn connections(text: &str) -> Result<Connections, String> {
-    let known = [Connections::Shared, Connections::Exclusive];
-    let found = known.into_iter().find(|connections| connections.name() == text);
-    found.ok_or_else(|| "is neither 'shared' nor 'exclusive'".to_owned())
 }
 
 #[derive(Debug, Subcommand)]

@@ -276,6 +276,7 @@ mod tests {
             magnetic_capacity: false,
             kind: ClusterKind::AllFlash,
             read_cache_percent: None,
+            nbd_socket: SocketConfig::default(),
             mode: Mode::Threads,
             etcd_ports: (0, 0),
         };

@@ -165,6 +165,7 @@ pub mod tests {
             size_bytes: 1 << 30,
             ftt: 1,
             reserve_percent: 0,
+            connections: host::Connections::Shared,
             health: Health::Green,
             reduced_seconds: None,
             owner: Some("a".to_owned()),

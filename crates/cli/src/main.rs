@@ -13,6 +13,7 @@ mod create;
 mod daemon;
 mod directory;
 mod disk;
+mod door;
 mod gather;
 mod group;
 mod keeper;

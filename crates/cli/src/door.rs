@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Options that concern clients: whose a host's NBD socket is, and who may use a volume.
+
+use clap::Args;
+use host::{Connections, SocketConfig};
+
+/// Whose a host's NBD socket is.
+#[derive(Args, Clone, Debug, Default)]
+pub struct SocketArgs {
+    /// User that owns the NBD socket, by name or number [default: the host's own]
+    #[arg(long, value_name = "USER")]
+    pub nbd_socket_owner: Option<String>,
+    /// Group of the NBD socket, by name or number [default: the host's own]
+    #[arg(long, value_name = "GROUP")]
+    pub nbd_socket_group: Option<String>,
+    /// Permission bits of the NBD socket: who may write may connect [default: 0660 with a group,
+    /// 0600 without]
+    #[arg(long, value_name = "OCTAL", value_parser = socket_mode)]
+    pub nbd_socket_mode: Option<String>,
+}
+
+impl SocketArgs {
+    /// As in `host.toml`; what is not said here is as in `usual`.
+    pub fn over(&self, usual: &SocketConfig) -> SocketConfig {
+        let Self { nbd_socket_owner, nbd_socket_group, nbd_socket_mode } = self.clone();
+        SocketConfig {
+            owner: nbd_socket_owner.or_else(|| usual.owner.clone()),
+            group: nbd_socket_group.or_else(|| usual.group.clone()),
+            mode: nbd_socket_mode.or_else(|| usual.mode.clone()),
+        }
+    }
+}
+
+fn socket_mode(text: &str) -> Result<String, String> {
+    let socket = SocketConfig { mode: Some(text.to_owned()), ..SocketConfig::default() };
+    socket.access().map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
+/// `--connections`.
+pub fn connections(text: &str) -> Result<Connections, String> {
+    let known = [Connections::Shared, Connections::Exclusive];
+    let found = known.into_iter().find(|connections| connections.name() == text);
+    found.ok_or_else(|| "is neither 'shared' nor 'exclusive'".to_owned())
+}
