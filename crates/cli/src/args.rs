@@ -12,6 +12,10 @@ mod orphan;
 
 pub use orphan::{DirectoryCommand, OrphanCommand};
 
+mod machine;
+
+pub use machine::{DaemonArgs, JoinArgs};
+
 /// Smallest cache device: below it, commits and destage have no room to overlap.
 pub const CACHE_SIZE_MIN: u64 = 64 << 20;
 /// Smallest capacity device.
@@ -456,7 +460,7 @@ pub enum ClusterCommand {
   gabion cluster create --etcd http://10.0.0.1:2379 --name host1 --address 10.0.0.1 \\
       --cache /dev/nvme0n1 --capacity /dev/nvme1n1
   systemctl start gabion")]
-    Create(CreateArgs),
+    Create(Box<CreateArgs>),
     /// Begin the directory anew where it was lost and there is no backup; volumes are then made
     /// again of what is on the disks
     #[command(after_help = "Examples:
@@ -473,48 +477,6 @@ pub struct CreateArgs {
     pub kind: ClusterKind,
     #[command(flatten)]
     pub join: JoinArgs,
-}
-
-#[derive(Args, Debug)]
-pub struct JoinArgs {
-    /// Address of an etcd of the cluster, http://ip:port; may be repeated
-    #[arg(long, required = true, value_name = "URL")]
-    pub etcd: Vec<String>,
-    /// This host's name
-    #[arg(long)]
-    pub name: String,
-    /// This machine's address towards the other hosts
-    #[arg(long, value_name = "IP")]
-    pub address: std::net::IpAddr,
-    /// TCP port for the other hosts
-    #[arg(long, default_value_t = 7070)]
-    pub port: u16,
-    /// Cache device of a disk group, in front of the capacity devices that follow it
-    #[arg(long, value_name = "DEVICE")]
-    pub cache: Vec<String>,
-    /// Capacity device of the disk group
-    #[arg(long, value_name = "DEVICE")]
-    pub capacity: Vec<String>,
-    #[command(flatten)]
-    pub new: NewDeviceArgs,
-    /// Part of the cache device of a hybrid cluster that keeps what is read
-    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=90), value_name = "PERCENT")]
-    #[arg(default_value = "70")]
-    pub read_cache_percent: u8,
-    #[command(flatten)]
-    pub socket: SocketArgs,
-    /// Folder for this host's sockets
-    #[arg(long, default_value = "/run/gabion", value_name = "DIR")]
-    pub run_dir: PathBuf,
-}
-
-#[derive(Args, Debug)]
-pub struct DaemonArgs {
-    #[command(flatten)]
-    pub socket: SocketArgs,
-    /// Socket of the supervisor that ends this daemon with itself
-    #[arg(long, hide = true)]
-    pub leash: Option<String>,
 }
 
 fn device_size(text: &str, min: u64) -> Result<u64, String> {

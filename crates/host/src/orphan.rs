@@ -232,6 +232,8 @@ impl Operations {
             size_bytes: about.size_bytes,
             ftt: about.ftt,
             reserve_percent: about.reserve_percent,
+            // Components do not say who may use it.
+            connections: directory::Connections::Shared,
             objects: objects.iter().map(|object| object.id).collect(),
         };
         volume.check().map_err(|error| failed(format!("its components disagree: {error}")))?;

@@ -17,8 +17,8 @@ use base::{
     Version, VolumeId, format_size,
 };
 use directory::{
-    AliveRecord, ComponentRecord, ComponentState, Connections, DeletedRecord, Directory, DirectoryError, Entry,
-    Expect, OBJECT_SECTORS_MAX, ObjectRecord, Transaction, VolumeRecord,
+    AliveRecord, ComponentRecord, ComponentState, Connections, DeletedRecord, Directory,
+    DirectoryError, Entry, Expect, OBJECT_SECTORS_MAX, ObjectRecord, Transaction, VolumeRecord,
 };
 use env::Env;
 use object::ObjectError;

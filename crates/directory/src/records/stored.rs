@@ -5,8 +5,8 @@
 use super::keys::parse_hex;
 use super::{
     AliveRecord, ClusterKind, ClusterRecord, ComponentRecord, ComponentState, Connections,
-    DeletedRecord, FORMAT, FORMAT_CONNECTIONS, FORMAT_KIND, FORMAT_RESERVE, GroupRecord, HostRecord,
-    ObjectRecord, Owner, RecordError, VolumeRecord,
+    DeletedRecord, FORMAT, FORMAT_CONNECTIONS, FORMAT_KIND, FORMAT_RESERVE, GroupRecord,
+    HostRecord, ObjectRecord, Owner, RecordError, VolumeRecord,
 };
 use base::{
     ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, Seat, Term, Version, VolumeId,
