@@ -9,6 +9,7 @@
 use crate::buf::{Buf, Pool};
 use crate::driver::{Completion, Done, Driver, IoError, Op, Token};
 use crate::meter::Metered;
+use crate::turn::Turn;
 use base::{Instant, Quirk, Rng, WallTime};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -55,6 +56,7 @@ pub(crate) struct Shard {
     timer_next: Cell<u64>,
     rng: RefCell<Rng>,
     pool: Pool,
+    pub(crate) turn: Turn,
     stopped: Cell<bool>,
     watchdog: watchdog::Watchdog,
 }
@@ -137,6 +139,7 @@ impl Env {
             timer_next: Cell::new(0),
             rng: RefCell::new(rng),
             pool: Pool::default(),
+            turn: Turn::default(),
             stopped: Cell::new(false),
             watchdog: watchdog::Watchdog::default(),
         }))
@@ -275,10 +278,11 @@ impl Env {
             self.complete(completion);
         }
         self.fire_timers();
+        self.0.turn.begin();
     }
 
     fn has_ready(&self) -> bool {
-        self.0.ready.with(|queue| !queue.is_empty())
+        self.0.turn.is_any_resting() || self.0.ready.with(|queue| !queue.is_empty())
     }
 
     fn next_deadline(&self) -> Option<Instant> {

@@ -17,6 +17,7 @@ mod io;
 mod meter;
 mod sync;
 mod timer;
+mod turn;
 
 pub use buf::{Buf, Pool, Slice};
 pub use driver::{
@@ -28,3 +29,4 @@ pub use io::{DISCARD_MAX, Disk, Link, Listener};
 pub use meter::{IoClass, LOOKS_MAX, Latencies, MEASURED, Meter};
 pub use sync::{Notify, Permit, Semaphore};
 pub use timer::{Either, Elapsed, Sleep, join, join_all, select};
+pub use turn::TURN_STEPS_MAX;

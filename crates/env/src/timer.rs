@@ -50,20 +50,6 @@ impl Env {
             Either::Second(()) => Err(Elapsed),
         }
     }
-
-    /// Lets every other ready task run once.
-    pub async fn yield_now(&self) {
-        let mut yielded = false;
-        std::future::poll_fn(|cx| {
-            if yielded {
-                return Poll::Ready(());
-            }
-            yielded = true;
-            cx.waker().wake_by_ref();
-            Poll::Pending
-        })
-        .await;
-    }
 }
 
 /// Resolves at a point in time.

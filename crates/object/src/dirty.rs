@@ -5,7 +5,7 @@
 //! last take of it. Memory is bounded by the object: 64 bytes per dirty chunk, 16 MiB for the
 //! largest object wholly dirty.
 
-use base::{BLOCK_SECTORS, BLOCK_SIZE, CHUNK_BLOCKS, Map, SectorRange};
+use base::{BLOCK_SECTORS, BLOCK_SIZE, CHUNK_BLOCKS, CHUNK_SECTORS, Map, SectorRange};
 
 const WORDS: usize = 4;
 const _: () = assert!(WORDS as u64 * 64 == CHUNK_BLOCKS);
@@ -17,39 +17,60 @@ pub(crate) struct DirtySet {
     chunks: Map<u64, [u64; WORDS]>,
     blocks: u64,
     cursor: u64,
+    /// Steps of the map that adding and removing took.
+    #[cfg(test)]
+    steps: u64,
 }
 
 impl DirtySet {
     /// Nothing of an object of `sectors` sectors.
     pub(crate) fn new(sectors: u64) -> Self {
-        Self { sectors, chunks: Map::new(), blocks: 0, cursor: 0 }
-    }
-
-    /// Adds every block that `range` touches; what lies behind the object's end is ignored.
-    pub(crate) fn insert(&mut self, range: SectorRange) {
-        let range = range.intersect(SectorRange::new(0, self.sectors));
-        for block in range.blocks() {
-            let (chunk, word, bit) = place(block);
-            let words = self.chunks.entry(chunk).or_default();
-            if words[word] & bit == 0 {
-                words[word] |= bit;
-                self.blocks += 1;
-            }
+        Self {
+            sectors,
+            chunks: Map::new(),
+            blocks: 0,
+            cursor: 0,
+            #[cfg(test)]
+            steps: 0,
         }
     }
 
-    /// Removes every block that `range` touches.
-    pub(crate) fn remove(&mut self, range: SectorRange) {
-        for block in range.blocks() {
-            let (chunk, word, bit) = place(block);
-            let Some(words) = self.chunks.get_mut(&chunk) else { continue };
-            if words[word] & bit != 0 {
-                words[word] &= !bit;
-                self.blocks -= 1;
-                if *words == [0; WORDS] {
-                    self.chunks.remove(&chunk);
-                }
+    /// Adds every block that `range` touches; what lies behind the object's end is ignored. One step
+    /// of the map for each chunk.
+    pub(crate) fn insert(&mut self, range: SectorRange) {
+        for (chunk, mask) in masks(range.intersect(SectorRange::new(0, self.sectors))) {
+            let words = self.chunks.entry(chunk).or_default();
+            for (word, mask) in words.iter_mut().zip(mask) {
+                self.blocks += u64::from((mask & !*word).count_ones());
+                *word |= mask;
             }
+            self.count_step();
+        }
+    }
+
+    /// Removes every block that `range` touches. One step for each chunk of it that has any.
+    pub(crate) fn remove(&mut self, range: SectorRange) {
+        let range = range.intersect(SectorRange::new(0, self.sectors));
+        if range.is_empty() {
+            return;
+        }
+        let mut from = range.blocks().start / CHUNK_BLOCKS;
+        while let Some((chunk, words)) = self.chunks.range_mut(from..).next() {
+            let (chunk, first) = (*chunk, *chunk * CHUNK_SECTORS);
+            let Some((_, mask)) =
+                masks(range.intersect(SectorRange::new(first, CHUNK_SECTORS))).next()
+            else {
+                return;
+            };
+            for (word, mask) in words.iter_mut().zip(mask) {
+                self.blocks -= u64::from((mask & *word).count_ones());
+                *word &= !mask;
+            }
+            if *words == [0; WORDS] {
+                self.chunks.remove(&chunk);
+            }
+            self.count_step();
+            from = chunk + 1;
         }
     }
 
@@ -84,6 +105,14 @@ impl DirtySet {
         self.blocks * BLOCK_SIZE
     }
 
+    #[cfg_attr(not(test), expect(clippy::unused_self, reason = "counts in tests only"))]
+    fn count_step(&mut self) {
+        #[cfg(test)]
+        {
+            self.steps += 1;
+        }
+    }
+
     fn contains(&self, block: u64) -> bool {
         let (chunk, word, bit) = place(block);
         self.chunks.get(&chunk).is_some_and(|words| words[word] & bit != 0)
@@ -93,8 +122,7 @@ impl DirtySet {
         for (chunk, words) in self.chunks.range(from / CHUNK_BLOCKS..) {
             for (word, bits) in words.iter().enumerate() {
                 let base = chunk * CHUNK_BLOCKS + word as u64 * 64;
-                let below = from.saturating_sub(base).min(64);
-                let kept = if below == 64 { 0 } else { bits & (u64::MAX << below) };
+                let kept = bits & !below(from.saturating_sub(base));
                 if kept != 0 {
                     return Some(base + u64::from(kept.trailing_zeros()));
                 }
@@ -102,6 +130,26 @@ impl DirtySet {
         }
         None
     }
+}
+
+/// The chunks that a range touches, each with its blocks as bits.
+fn masks(range: SectorRange) -> impl Iterator<Item = (u64, [u64; WORDS])> {
+    let blocks = range.blocks();
+    let chunks = blocks.start / CHUNK_BLOCKS..blocks.end.div_ceil(CHUNK_BLOCKS);
+    chunks.filter(move |_| !range.is_empty()).map(move |chunk| {
+        let mut mask = [0; WORDS];
+        for (word, mask) in mask.iter_mut().enumerate() {
+            let base = chunk * CHUNK_BLOCKS + word as u64 * 64;
+            let [from, to] = [blocks.start, blocks.end].map(|at| at.saturating_sub(base).min(64));
+            *mask = below(to) & !below(from);
+        }
+        (chunk, mask)
+    })
+}
+
+/// The lowest bits, so many of them.
+fn below(bits: u64) -> u64 {
+    if bits >= 64 { u64::MAX } else { (1 << bits) - 1 }
 }
 
 fn place(block: u64) -> (u64, usize, u64) {
@@ -119,20 +167,24 @@ mod tests {
     fn behaves_as_a_set_of_blocks_and_takes_each_once() {
         for seed in 0..100 {
             let mut rng = Rng::new(seed);
-            let sectors = 3 * 2048 + rng.between(1, 8);
+            let sectors = 5 * 2048 + rng.between(1, 8);
             let mut dirty = DirtySet::new(sectors);
             let mut model: Set<u64> = Set::new();
             for _ in 0..200 {
                 let start = rng.below(sectors);
-                let range = SectorRange::new(start, rng.between(1, 300).min(sectors - start));
+                // From parts of a block to several chunks, also of no length and over the end.
+                let most = [8, 300, 9000][rng.below(3) as usize];
+                let range = SectorRange::new(start, rng.below(most));
+                let inside = range.intersect(SectorRange::new(0, sectors));
+                let blocks = if inside.is_empty() { 0..0 } else { inside.blocks() };
                 match rng.below(5) {
                     0 | 1 => {
                         dirty.insert(range);
-                        model.extend(range.blocks());
+                        model.extend(blocks);
                     }
                     2 => {
                         dirty.remove(range);
-                        model.retain(|block| !range.blocks().contains(block));
+                        model.retain(|block| !blocks.contains(block));
                     }
                     _ => match dirty.take(rng.between(1, 64)) {
                         None => assert!(model.is_empty(), "seed {seed}: blocks forgotten"),
@@ -149,5 +201,23 @@ mod tests {
                 assert_eq!(dirty.is_empty(), model.is_empty());
             }
         }
+    }
+
+    #[test]
+    fn the_largest_object_costs_a_step_for_each_chunk() {
+        const CHUNKS: u64 = 255 * 1024;
+        let sectors = CHUNKS * CHUNK_SECTORS;
+        let mut dirty = DirtySet::new(sectors);
+        dirty.insert(SectorRange::new(0, sectors));
+        assert_eq!((dirty.bytes(), dirty.steps), (sectors * 512, CHUNKS));
+        let all_but_two = SectorRange::new(8, sectors - 16);
+        dirty.remove(all_but_two);
+        assert_eq!((dirty.bytes(), dirty.steps), (2 * BLOCK_SIZE, 2 * CHUNKS));
+        // What is not there costs nothing.
+        dirty.remove(all_but_two);
+        assert_eq!(dirty.steps, 2 * CHUNKS + 2);
+        assert_eq!(dirty.take(256), Some(SectorRange::new(0, 8)));
+        assert_eq!(dirty.take(256), Some(SectorRange::new(sectors - 8, 8)));
+        assert!(dirty.is_empty());
     }
 }

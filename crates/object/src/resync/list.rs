@@ -58,19 +58,35 @@ pub(super) async fn fill(
     let own = page_through(owner, host, target, left, notes).await.ok_or(Aborted::Failed)?;
     check_joined(owner, component)?;
     let forget_discarded = owner.options().mutations.forget_discarded;
-    let mut state = owner.state.borrow_mut();
-    let resync = state.resyncs.get_mut(&component).ok_or(Aborted::Stopped)?;
     let chunks = usize::try_from(owner.sectors.div_ceil(CHUNK_SECTORS)).unwrap_or(usize::MAX);
     for chunk in 0..chunks {
+        owner.env().spend_steps(1).await;
         if own.holds(chunk) != source.holds(chunk) && !forget_discarded {
             let start = chunk as u64 * CHUNK_SECTORS;
             let count = CHUNK_SECTORS.min(owner.sectors - start);
-            resync.dirty.insert(SectorRange::new(start, count));
+            mark(owner, component, SectorRange::new(start, count)).await?;
         }
     }
+    check_joined(owner, component)?;
+    let bytes = owner.state.borrow().resyncs.get(&component).map_or(0, |r| r.dirty.bytes());
     tracing::info!(
-        object = %owner.id, %component, %left, bytes = resync.dirty.bytes(), "resync begins"
+        object = %owner.id, %component, %left, bytes, "resync begins"
     );
+    Ok(())
+}
+
+/// Marks a range dirty, in turns of bounded length: a component has up to 261,120 chunks.
+async fn mark(
+    owner: &Rc<Owner>,
+    component: ComponentId,
+    range: SectorRange,
+) -> Result<(), Aborted> {
+    let chunks = range.count / CHUNK_SECTORS + 1;
+    {
+        let mut state = owner.state.borrow_mut();
+        state.resyncs.get_mut(&component).ok_or(Aborted::Stopped)?.dirty.insert(range);
+    }
+    owner.env().spend_steps(chunks).await;
     Ok(())
 }
 
