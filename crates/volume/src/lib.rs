@@ -7,6 +7,7 @@
 mod device;
 mod error;
 mod lock;
+mod openings;
 mod parallel;
 mod split;
 mod volume;

@@ -3,14 +3,14 @@
 
 use crate::device::{Device, EXTENTS_SPAN_MAX, Extent, Pieces};
 use crate::lock::{Locked, Mode, RangeLock};
+use crate::openings::Openings;
 use crate::parallel::in_parallel;
 use crate::split::{Piece, pieces};
 use crate::{VolumeError, split};
 use base::{Instant, ObjectId, SECTOR_SIZE, SectorRange, VolumeId};
 use directory::{OBJECT_SECTORS_MAX, VolumeRecord};
-use env::{Either, Env, Semaphore, Slice, TaskSet, select};
+use env::{Either, Env, Slice, TaskSet, select};
 use object::{ObjectError, Objects, ReadData, WriteRequest};
-use std::cell::Cell;
 use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
@@ -40,8 +40,8 @@ impl Default for VolumeOptions {
     }
 }
 
-/// An open volume. Cheap to clone; its objects count as attached on this host until the last clone
-/// is dropped.
+/// An open volume. Cheap to clone; those of its objects that were used count as attached on this
+/// host until the last clone is dropped.
 ///
 /// Guarantees: requests of this volume that overlap are never under way together (rule 46), also
 /// when one of them ran into its time-out; what is read was verified against the checksums that
@@ -63,21 +63,16 @@ struct Inner {
 struct Door {
     env: Env,
     objects: Objects,
-    ids: Vec<(ObjectId, Gate)>,
+    ids: Vec<ObjectId>,
+    openings: Openings,
     /// Payload of requests without payload.
     empty: Slice,
 }
 
-/// One acquisition of an object at a time; whoever waited for it profits from it.
-struct Gate {
-    turn: Semaphore,
-    finished: Cell<u64>,
-}
-
 impl Drop for Inner {
     fn drop(&mut self) {
-        for (id, _) in &self.door.ids {
-            self.door.objects.set_attached(*id, false);
+        for number in self.door.openings.touched() {
+            self.door.objects.set_attached(self.door.ids[number], false);
         }
     }
 }
@@ -95,19 +90,16 @@ impl Volume {
         let sectors = record.size_bytes / SECTOR_SIZE;
         let needed = sectors.div_ceil(OBJECT_SECTORS_MAX);
         assert_eq!(needed, record.objects.len() as u64, "records are checked when decoded");
-        for id in &record.objects {
-            objects.set_attached(*id, true);
-        }
-        let gate = || Gate { turn: Semaphore::new(1), finished: Cell::new(0) };
-        let ids = record.objects.iter().map(|id| (*id, gate())).collect();
-        let empty = env.buf(0).freeze();
+        let (ids, empty) = (record.objects.clone(), env.buf(0).freeze());
+        let openings = Openings::new(ids.len());
+        let door = Door { env: env.clone(), objects, ids, openings, empty };
         Volume(Rc::new(Inner {
             id: record.id,
             size: record.size_bytes,
             lock: RangeLock::default(),
             options,
             late: TaskSet::default(),
-            door: Rc::new(Door { env: env.clone(), objects, ids, empty }),
+            door: Rc::new(door),
         }))
     }
 
@@ -332,17 +324,21 @@ impl Door {
         object: usize,
         deadline: Instant,
     ) -> Result<WriteRequest, VolumeError> {
-        let (id, _) = self.object(object);
+        let id = self.object(object);
         let left = deadline.since(self.env.now());
-        let begun = self.env.timeout(left, self.objects.begin_write(*id)).await;
+        let begun = self.env.timeout(left, self.objects.begin_write(id)).await;
         begun.map_err(|_| VolumeError::TimedOut)
     }
 
-    fn object(&self, number: usize) -> &(ObjectId, Gate) {
-        let Some(object) = self.ids.get(number) else {
+    /// An object that is used from now on: it is not handed over (rule 53).
+    fn object(&self, number: usize) -> ObjectId {
+        let Some(id) = self.ids.get(number) else {
             unreachable!("ranges are checked against the size, which the objects cover")
         };
-        object
+        if self.openings.touch(number) {
+            self.objects.set_attached(*id, true);
+        }
+        *id
     }
 
     /// Tries until object number `object` answers; nothing starts after `deadline` (rule 44: an
@@ -354,11 +350,11 @@ impl Door {
         deadline: Instant,
         attempt: impl Fn(ObjectId) -> F,
     ) -> Result<T, VolumeError> {
-        let (id, gate) = self.object(object);
+        let id = self.object(object);
         let mut pause = Duration::ZERO;
         while self.env.now() < deadline {
-            let seen = gate.finished.get();
-            match attempt(*id).await {
+            let seen = self.openings.finished(object);
+            match attempt(id).await {
                 Ok(done) => return Ok(done),
                 Err(ObjectError::NotOwner | ObjectError::Inaccessible) => {}
                 Err(ObjectError::Full) => return Err(VolumeError::Full),
@@ -366,7 +362,8 @@ impl Door {
                 Err(ObjectError::Deleted) => return Err(VolumeError::Deleted),
             }
             let left = deadline.since(self.env.now());
-            let acquired = self.env.timeout(left, self.acquire(*id, gate, seen)).await;
+            let acquire = self.openings.acquire(object, seen, self.objects.acquire(id));
+            let acquired = self.env.timeout(left, acquire).await;
             if let Ok(Err(ObjectError::Deleted)) = acquired {
                 return Err(VolumeError::Deleted);
             }
@@ -374,16 +371,5 @@ impl Door {
             pause = (pause * 2).clamp(RETRY_PAUSE_MIN, RETRY_PAUSE_MAX);
         }
         Err(VolumeError::TimedOut)
-    }
-
-    /// Acquires the object, unless somebody else just did.
-    async fn acquire(&self, id: ObjectId, gate: &Gate, seen: u64) -> Result<(), ObjectError> {
-        let _turn = gate.turn.acquire(1).await;
-        if gate.finished.get() != seen {
-            return Ok(());
-        }
-        let acquired = self.objects.acquire(id).await;
-        gate.finished.set(gate.finished.get() + 1);
-        acquired
     }
 }

@@ -50,6 +50,9 @@ pub(super) async fn run(inner: Weak<Inner>) {
 impl Inner {
     /// An owner with clients of its own refuses (rule 53); else the record's change tells the rest.
     pub(super) fn ask_for_used(self: &Rc<Self>) {
+        if self.is_asking.get() {
+            return;
+        }
         let mut asked = Vec::new();
         for (id, slot) in self.slots.borrow().iter().filter(|(_, slot)| slot.is_attached) {
             if let Route::Remote(owner, _) = &slot.route {

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which objects of a volume are in use here. An object is opened when it is touched: a volume of
+//! 62 TiB has 249 of them, and most requests touch one.
+
+use env::Semaphore;
+use std::cell::Cell;
+use std::future::Future;
+
+/// Objects of one volume that are being opened at once: each may read and copy what its copies
+/// hold above K. So many that a few whose copies are away do not keep the others waiting.
+pub(crate) const OPENINGS_MAX: u64 = 64;
+
+/// The objects of a volume, by number.
+pub(crate) struct Openings {
+    gates: Vec<Gate>,
+    room: Semaphore,
+}
+
+/// One acquisition of an object at a time; whoever waited for it profits from it.
+struct Gate {
+    turn: Semaphore,
+    finished: Cell<u64>,
+    is_touched: Cell<bool>,
+}
+
+impl Openings {
+    pub(crate) fn new(objects: usize) -> Self {
+        let gate = |_| Gate {
+            turn: Semaphore::new(1),
+            finished: Cell::new(0),
+            is_touched: Cell::new(false),
+        };
+        Self { gates: (0..objects).map(gate).collect(), room: Semaphore::new(OPENINGS_MAX) }
+    }
+
+    /// Somebody uses an object; whether it is the first time.
+    pub(crate) fn touch(&self, object: usize) -> bool {
+        !self.gates[object].is_touched.replace(true)
+    }
+
+    /// Those that were used.
+    pub(crate) fn touched(&self) -> impl Iterator<Item = usize> {
+        let all = self.gates.iter().enumerate();
+        all.filter(|(_, gate)| gate.is_touched.get()).map(|(number, _)| number)
+    }
+
+    /// How many acquisitions of an object have ended.
+    pub(crate) fn finished(&self, object: usize) -> u64 {
+        self.gates[object].finished.get()
+    }
+
+    /// Runs `acquire`, unless somebody else did since `seen` acquisitions had ended.
+    pub(crate) async fn acquire<E>(
+        &self,
+        object: usize,
+        seen: u64,
+        acquire: impl Future<Output = Result<(), E>>,
+    ) -> Result<(), E> {
+        let gate = &self.gates[object];
+        let _turn = gate.turn.acquire(1).await;
+        if gate.finished.get() != seen {
+            return Ok(());
+        }
+        let _room = self.room.acquire(1).await;
+        let acquired = acquire.await;
+        gate.finished.set(gate.finished.get() + 1);
+        acquired
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use env::{Notify, join_all};
+    use std::cell::RefCell;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    #[test]
+    fn objects_are_opened_once_when_touched_and_so_many_at_a_time() {
+        const OBJECTS: usize = 249;
+        let openings = Openings::new(OBJECTS);
+        assert_eq!(openings.touched().count(), 0, "a volume that is only looked at");
+        assert!(openings.touch(200) && !openings.touch(200));
+        assert_eq!(openings.touched().collect::<Vec<_>>(), [200]);
+
+        let (running, most, opened) = (Cell::new(0), Cell::new(0), RefCell::new(vec![0; OBJECTS]));
+        let go = Notify::default();
+        let acquire = |object: usize| {
+            let (running, most, opened, go) = (&running, &most, &opened, &go);
+            async move {
+                running.set(running.get() + 1);
+                most.set(most.get().max(running.get()));
+                go.wait().await;
+                running.set(running.get() - 1);
+                opened.borrow_mut()[object] += 1;
+                Ok::<(), ()>(())
+            }
+        };
+        // Two requests of each object.
+        let all = (0..OBJECTS).chain(0..OBJECTS);
+        let all = all.map(|object| openings.acquire(object, 0, acquire(object)));
+        let mut all = pin!(join_all(all.collect()));
+        let mut rounds = 0;
+        while let Poll::Pending = all.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            go.notify();
+            rounds += 1;
+            assert!(rounds < OBJECTS, "it never ends");
+        }
+        assert_eq!(most.get(), OPENINGS_MAX);
+        assert!(opened.borrow().iter().all(|count| *count == 1));
+        assert!((0..OBJECTS).all(|object| openings.finished(object) == 1));
+    }
+}
