@@ -364,7 +364,8 @@ impl State {
             }
             let owner = self.components.get(entry.serial).filter(|c| c.device == device);
             let base = self.chunks.base(chunk_key(entry.serial, u64::from(entry.index)));
-            if owner.is_none() || base != Some(chunk) {
+            let is_known = owner.is_some() || self.is_deleting(entry.serial);
+            if !is_known || base != Some(chunk) {
                 let serial = entry.serial;
                 return Err(Inconsistency::ChunkUnknown { device, chunk, serial });
             }
@@ -439,6 +440,9 @@ impl State {
         }
         for (key, over) in self.chunks.overlays() {
             let found = live.remove(&key).unwrap_or(0);
+            if self.is_deleting((key >> 32) as u32) {
+                continue;
+            }
             if found != u64::from(over.live) {
                 return Err(Inconsistency::Live { key, found, counted: u64::from(over.live) });
             }
@@ -455,7 +459,11 @@ impl State {
     fn audit_overlays(&self, audit: &mut Audit) -> Result<(), Inconsistency> {
         let mut needed = vec![0_u64; self.capacity.len()];
         for (key, over) in self.chunks.overlays() {
-            let Some(component) = self.components.get((key >> 32) as u32) else { continue };
+            let serial = (key >> 32) as u32;
+            if let Some(gone) = self.deletions.iter().find(|gone| gone.serial == serial) {
+                needed[gone.device] += u64::from(over.is_reserved);
+            }
+            let Some(component) = self.components.get(serial) else { continue };
             needed[component.device] += u64::from(over.is_reserved);
             if let Some((place, _)) = over.cleared
                 && !self.is_in_log(place)

@@ -12,8 +12,8 @@ use crate::types::GroupError;
 use base::{CHUNK_BLOCKS, CHUNK_SIZE, Lsn, Set};
 use env::{Durability, join_all};
 use format::{
-    CRC_PAGE_CHUNKS, ChunkEntry, CrcPage, FormatError, Item, JOURNAL_HEAD_SLOTS, JournalHead,
-    JournalRecord, MAP_PAGE_CHUNKS, NO_COMPONENT, PAGE_SIZE, RECORD_ITEMS_MAX,
+    CRC_PAGE_CHUNKS, ChunkEntry, ComponentRow, CrcPage, FormatError, Item, JOURNAL_HEAD_SLOTS,
+    JournalHead, JournalRecord, MAP_PAGE_CHUNKS, NO_COMPONENT, PAGE_SIZE, RECORD_ITEMS_MAX,
 };
 use std::collections::VecDeque;
 
@@ -45,12 +45,18 @@ pub(crate) struct MapMeta {
 }
 
 /// A row of the component table.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct RowState {
     /// Serial of the living component; 0 where the row is free.
     pub(crate) serial: u32,
     pub(crate) sequence: u64,
     pub(crate) newest: usize,
+    /// What this run last made durable in it, with sequence 0.
+    pub(crate) kept: Option<Box<ComponentRow>>,
+    /// The same, of before the write that is under way.
+    pub(crate) before: Option<Box<ComponentRow>>,
+    /// Both of its pages say what is kept.
+    pub(crate) is_twice: bool,
 }
 
 /// Where the journal stands.
@@ -83,6 +89,8 @@ pub(crate) struct CapacityState {
     /// Kept for the reserves of components beyond what these have taken.
     pub(crate) promised: u64,
     pub(crate) rows: Vec<RowState>,
+    /// Components of which W rose above what the journal says.
+    pub(crate) risen: Set<u32>,
     pub(crate) journal: Journal,
     /// The newest journal head was written and not flushed.
     pub(crate) has_loose_head: bool,

@@ -8,12 +8,15 @@ use crate::history::Recent;
 use crate::index::View;
 use crate::state::State;
 use crate::types::Changed;
-use base::{BLOCK_SECTORS, CHUNK_BLOCKS, CHUNK_SECTORS, ComponentId, Lsn, Map, SectorRange, Set};
+use base::{BLOCK_SECTORS, CHUNK_BLOCKS, CHUNK_SECTORS, ComponentId, Lsn, SectorRange};
 
 /// Chunks that one call looks at.
 const CHUNKS_MAX: u64 = 1024;
 /// Ranges that one call returns, about: the chunk that crosses it is finished.
 const RANGES_MAX: usize = 4096;
+/// Looks into index and history of one call, about: 64 chunks that the log holds blocks of. A look
+/// is 0.1 us, so that a call takes 2 ms.
+const LOOKS_MAX: u64 = 64 * CHUNK_BLOCKS;
 
 impl DiskGroup {
     /// Ranges changed by an lsn above `since`, and which chunks are held, from chunk `cursor` on.
@@ -25,25 +28,30 @@ impl DiskGroup {
         let Some(component) = state.components.by_id(id) else { return Changed::default() };
         let chunks = component.row.sectors.div_ceil(CHUNK_SECTORS);
         let is_remembered = component.remembered_from <= since;
-        let recent = is_remembered.then(|| state.history.since(component.row.serial, since));
         let mut changed = Changed::default();
-        let mut chunk = cursor;
-        while chunk < chunks && chunk - cursor < CHUNKS_MAX && changed.ranges.len() < RANGES_MAX {
+        let (mut chunk, mut looks) = (cursor, 0);
+        while chunk < chunks
+            && chunk - cursor < CHUNKS_MAX
+            && changed.ranges.len() < RANGES_MAX
+            && looks < LOOKS_MAX
+        {
             let at = (chunk - cursor) as usize;
             if at.is_multiple_of(64) {
                 changed.held.push(0);
             }
-            if state.changed_in(component, chunk, since, recent.as_ref(), &mut changed.ranges) {
+            let asked = Asked { component, chunk, since, is_remembered };
+            if state.changed_in(asked, &mut changed.ranges, &mut looks) {
                 changed.held[at / 64] |= 1 << (at % 64);
             }
             chunk += 1;
         }
+        self.shared().env.count_steps(looks);
         changed.next = (chunk < chunks).then_some(chunk);
         changed
     }
 
     /// Parts of a range, in order, each with whether it may hold data. By block in the log, by
-    /// chunk on capacity.
+    /// chunk on capacity. Counts its steps; who asks for many chunks rests in between.
     #[must_use]
     pub fn extents(&self, id: ComponentId, range: SectorRange) -> Vec<(SectorRange, bool)> {
         let state = self.shared().state.borrow();
@@ -63,6 +71,7 @@ impl DiskGroup {
                 add(part, below);
                 continue;
             }
+            self.shared().env.count_steps(CHUNK_BLOCKS);
             for piece in part.split_at_multiples(BLOCK_SECTORS) {
                 let view = state.index.get(block_key(serial, piece.start / BLOCK_SECTORS));
                 add(
@@ -79,16 +88,20 @@ impl DiskGroup {
     }
 }
 
+/// What is asked of one chunk.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    component: &'a Component,
+    chunk: u64,
+    since: Lsn,
+    is_remembered: bool,
+}
+
 impl State {
     /// Adds the ranges of one chunk that changed; whether the chunk may hold data.
-    fn changed_in(
-        &self,
-        component: &Component,
-        chunk: u64,
-        since: Lsn,
-        recent: Option<&Map<u64, Recent>>,
-        ranges: &mut Vec<SectorRange>,
-    ) -> bool {
+    fn changed_in(&self, asked: Asked<'_>, ranges: &mut Vec<SectorRange>, looks: &mut u64) -> bool {
+        let Asked { component, chunk, since, is_remembered } = asked;
+        *looks += 1;
         let (serial, sectors) = (component.row.serial, component.row.sectors);
         let key = chunk_key(serial, chunk);
         let base = self.chunks.base(key);
@@ -101,19 +114,19 @@ impl State {
         let live = over.is_some_and(|over| over.live > 0);
         // The log tells of what is in it, not of a discard that was in it before.
         let is_erased = base.is_none() && live && component.erased > since;
-        let nothing = Recent::Blocks(Set::new());
-        let destaged = match recent {
-            _ if below <= since => &nothing,
-            Some(recent) => recent.get(&key).unwrap_or(&nothing),
-            None => &Recent::Whole,
+        let destaged = match is_remembered {
+            _ if below <= since => Recent::NOTHING,
+            true => self.history.since(serial, chunk, since, looks),
+            false => Recent::Whole,
         };
         let is_logged = live && over.is_some_and(|over| over.lsn > since.0);
         match destaged {
             _ if cleared > since.0 || is_erased => ranges.push(whole),
             Recent::Whole => ranges.push(whole),
-            Recent::Blocks(blocks) if is_logged || !blocks.is_empty() => {
+            Recent::Blocks(_) if is_logged || destaged != Recent::NOTHING => {
+                *looks += CHUNK_BLOCKS;
                 for block in chunk * CHUNK_BLOCKS..whole.end().div_ceil(BLOCK_SECTORS) {
-                    if blocks.contains(&block) || self.logged_at(serial, block) > since.0 {
+                    if destaged.has(block) || self.logged_at(serial, block) > since.0 {
                         let range = SectorRange::new(block * BLOCK_SECTORS, BLOCK_SECTORS);
                         let range = range.intersect(whole);
                         match ranges.last_mut() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Checkpoints: pages and rows to the device, so that the journal can begin anew.
 
-use crate::capacity::PAGES_IN_FLIGHT;
+use crate::capacity::{CapacityState, PAGES_IN_FLIGHT, RowState};
 use crate::state::{Inner, State};
 use crate::types::GroupError;
 use base::{Lsn, Quirk};
@@ -9,6 +9,11 @@ use env::{Durability, join_all};
 use format::{ChunkEntry, ComponentRow, MAP_PAGE_CHUNKS, MapPage, NO_COMPONENT, PAGE_SIZE};
 
 const PAGE: u64 = PAGE_SIZE as u64;
+/// Rows that are looked at between two rests.
+const ROWS_STEP: usize = 256;
+/// Pages that are encoded between two rests, and what one of them counts for: 5 us.
+const IMAGES_STEP: usize = 64;
+const IMAGE_STEPS: u64 = 16;
 
 impl Inner {
     /// Writes all changed pages to their older slots, then starts the journal anew (store rule 10).
@@ -18,18 +23,28 @@ impl Inner {
     /// records that the pages hold already: each page says up to which record, they are skipped.
     pub(crate) async fn checkpoint(&self, device: usize) -> Result<(), GroupError> {
         base::hit(base::Probe::Checkpoint);
-        let crc_images = self.take_crc_images(device);
+        let crc_images = self.take_crc_images(device).await;
         let has_flush = !self.options.mutations.map_beside_crc_pages;
         self.write_pages(device, crc_images, has_flush).await?;
         self.state.borrow_mut().capacity[device].images_are_written();
-        let map_images = self.take_map_images(device);
+        let (map_images, written) = self.take_map_images(device).await;
         self.write_pages(device, map_images, true).await?;
         self.write_rows(device).await?;
         self.env.linger(Quirk::CheckpointLingers).await;
         let mut state = self.state.borrow_mut();
         let capacity = &mut state.capacity[device];
         capacity.journal.position = 0;
-        capacity.settled = capacity.map.iter().map(|entry| entry.serial != NO_COMPONENT).collect();
+        // What is dirty by now changed since the images were made; other pages did not change.
+        let dirty = (0..).zip(&capacity.map_meta).filter(|(_, meta)| meta.is_dirty);
+        let changed: Vec<usize> = dirty.map(|(number, _)| number).chain(written).collect();
+        self.env.count_steps(changed.len() as u64);
+        for number in changed {
+            let first = number * MAP_PAGE_CHUNKS;
+            let last = (first + MAP_PAGE_CHUNKS).min(capacity.map.len());
+            for chunk in first..last {
+                capacity.settled[chunk] = capacity.map[chunk].serial != NO_COMPONENT;
+            }
+        }
         Ok(())
     }
 
@@ -55,72 +70,109 @@ impl Inner {
         self.read_back(device, &images).await
     }
 
-    fn take_crc_images(&self, device: usize) -> Vec<(u64, env::Slice)> {
+    /// Nothing is applied to the pages meanwhile: that is up to whoever writes the journal, and
+    /// waits for the checkpoint.
+    async fn take_crc_images(&self, device: usize) -> Vec<(u64, env::Slice)> {
         let handle = &self.devices[device];
         let single = self.options.mutations.single_page_slot;
-        let mut state = self.state.borrow_mut();
-        let capacity = &mut state.capacity[device];
-        let applied = capacity.journal.sequence.saturating_sub(1);
-        capacity.dirty = 0;
-        let mut images = Vec::new();
-        for cached in capacity.pages.iter_mut().filter(|cached| cached.is_dirty) {
-            cached.is_dirty = false;
-            cached.is_being_written = true;
-            cached.newest = if single { 0 } else { 1 - cached.newest };
-            cached.page.sequence += 1;
-            cached.page.applied = applied;
-            let mut buf = self.env.buf(PAGE_SIZE);
-            cached.page.encode(handle.id, &mut buf);
-            let slot = u64::from(cached.page.number) * 2 + cached.newest as u64;
-            images.push((handle.layout.crc_start + slot * PAGE, buf.freeze()));
+        let mut taken: Vec<usize> = Vec::new();
+        {
+            let mut state = self.state.borrow_mut();
+            let capacity = &mut state.capacity[device];
+            let applied = capacity.journal.sequence.saturating_sub(1);
+            capacity.dirty = 0;
+            let dirty = capacity.pages.iter_mut().enumerate().filter(|(_, page)| page.is_dirty);
+            for (at, cached) in dirty {
+                cached.is_dirty = false;
+                cached.is_being_written = true;
+                cached.newest = if single { 0 } else { 1 - cached.newest };
+                cached.page.sequence += 1;
+                cached.page.applied = applied;
+                taken.push(at);
+            }
+        }
+        let mut images = Vec::with_capacity(taken.len());
+        for some in taken.chunks(IMAGES_STEP) {
+            {
+                let state = self.state.borrow();
+                for cached in some.iter().map(|at| &state.capacity[device].pages[*at]) {
+                    let mut buf = self.env.buf(PAGE_SIZE);
+                    cached.page.encode(handle.id, &mut buf);
+                    let slot = u64::from(cached.page.number) * 2 + cached.newest as u64;
+                    images.push((handle.layout.crc_start + slot * PAGE, buf.freeze()));
+                }
+            }
+            self.env.spend_steps(some.len() as u64 * IMAGE_STEPS).await;
         }
         images.sort_unstable_by_key(|(offset, _)| *offset);
         images
     }
 
-    fn take_map_images(&self, device: usize) -> Vec<(u64, env::Slice)> {
+    /// The images, and the numbers of their pages. A deletion may change the map meanwhile: its
+    /// pages are dirty again then, and either image is right.
+    async fn take_map_images(&self, device: usize) -> (Vec<(u64, env::Slice)>, Vec<usize>) {
         let handle = &self.devices[device];
         let single = self.options.mutations.single_page_slot;
-        let mut state = self.state.borrow_mut();
-        let capacity = &mut state.capacity[device];
-        let applied = capacity.journal.sequence.saturating_sub(1);
-        let mut images = Vec::new();
-        // The first page always: it remembers how far the journal's sequence has come.
-        capacity.map_meta[0].is_dirty = true;
-        for (number, meta) in capacity.map_meta.iter_mut().enumerate() {
-            if !std::mem::take(&mut meta.is_dirty) {
-                continue;
+        let mut taken: Vec<usize> = Vec::new();
+        {
+            let mut state = self.state.borrow_mut();
+            let capacity = &mut state.capacity[device];
+            let applied = capacity.journal.sequence.saturating_sub(1);
+            // The first page always: it remembers how far the journal's sequence has come.
+            capacity.map_meta[0].is_dirty = true;
+            let all = capacity.map_meta.iter_mut().enumerate();
+            for (number, meta) in all.filter(|(_, meta)| meta.is_dirty) {
+                meta.is_dirty = false;
+                meta.newest = if single { 0 } else { 1 - meta.newest };
+                meta.sequence += 1;
+                meta.applied = applied;
+                taken.push(number);
             }
-            meta.newest = if single { 0 } else { 1 - meta.newest };
-            meta.sequence += 1;
-            meta.applied = applied;
-            let first = number * MAP_PAGE_CHUNKS;
-            let last = (first + MAP_PAGE_CHUNKS).min(capacity.map.len());
-            let mut chunks = capacity.map[first..last].to_vec();
-            chunks.resize(MAP_PAGE_CHUNKS, ChunkEntry::default());
-            let number = number as u32;
-            let page = MapPage { number, sequence: meta.sequence, applied, chunks };
-            let mut buf = self.env.buf(PAGE_SIZE);
-            page.encode(handle.id, &mut buf);
-            let slot = u64::from(number) * 2 + meta.newest as u64;
-            images.push((handle.layout.map_start + slot * PAGE, buf.freeze()));
         }
-        images
+        let mut images = Vec::with_capacity(taken.len());
+        for some in taken.chunks(IMAGES_STEP) {
+            for number in some {
+                let (page, newest) = self.state.borrow().capacity[device].map_page(*number);
+                let mut buf = self.env.buf(PAGE_SIZE);
+                page.encode(handle.id, &mut buf);
+                let slot = u64::from(page.number) * 2 + newest as u64;
+                images.push((handle.layout.map_start + slot * PAGE, buf.freeze()));
+            }
+            self.env.spend_steps(some.len() as u64 * IMAGE_STEPS).await;
+        }
+        (images, taken)
     }
 
-    /// Writes every living component's row: W, K and the highest lsn outlive the journal so.
+    /// Writes every living component's row: W, K and the highest lsn outlive the journal so. Those
+    /// of which both pages say it already stay as they are.
     async fn write_rows(&self, device: usize) -> Result<(), GroupError> {
         let _permit = self.table.acquire(1).await;
-        let rows: Vec<(u32, ComponentRow)> = {
-            let state = self.state.borrow();
-            let all = state.components.serials().into_iter();
-            let mine = all.filter_map(|serial| state.components.get(serial));
-            mine.filter(|c| c.device == device).map(|c| (c.place, c.row.clone())).collect()
-        };
-        let kept: Vec<_> = rows.iter().map(|(_, row)| (row.serial, row.durable)).collect();
+        let serials = self.state.borrow().components.serials();
+        let mut rows: Vec<(u32, ComponentRow)> = Vec::new();
+        for some in serials.chunks(ROWS_STEP) {
+            {
+                let state = self.state.borrow();
+                let mine = some.iter().filter_map(|serial| state.components.get(*serial));
+                let known = &state.capacity[device].rows;
+                let changed = mine.filter(|c| c.device == device).filter(|c| {
+                    let is_single = self.options.mutations.single_row_slot;
+                    is_single || !known[c.place as usize].is_kept(&c.row)
+                });
+                rows.extend(changed.map(|c| (c.place, c.row.clone())));
+            }
+            self.env.spend_steps(some.len() as u64).await;
+        }
+        if rows.is_empty() {
+            return Ok(());
+        }
         let mut images = Vec::new();
-        for (place, row) in rows {
-            images.push(self.put_row(device, place, row, Durability::Cached).await?);
+        for some in rows.chunks(PAGES_IN_FLIGHT) {
+            let puts = some
+                .iter()
+                .map(|(place, row)| self.put_row(device, *place, row.clone(), Durability::Cached));
+            for image in join_all(puts.collect()).await {
+                images.push(image?);
+            }
         }
         let handle = &self.devices[device];
         if !self.options.mutations.early_journal_reuse {
@@ -128,7 +180,7 @@ impl Inner {
             self.read_back(device, &images).await?;
         }
         let mut state = self.state.borrow_mut();
-        kept.into_iter().for_each(|(serial, durable)| state.keep_marks(serial, durable));
+        rows.into_iter().for_each(|(place, row)| state.row_is_kept(device, place, row));
         Ok(())
     }
 
@@ -140,10 +192,9 @@ impl Inner {
         place: u32,
         row: ComponentRow,
     ) -> Result<(), GroupError> {
-        let (serial, durable) = (row.serial, row.durable);
-        let image = self.put_row(device, place, row, Durability::Durable).await?;
+        let image = self.put_row(device, place, row.clone(), Durability::Durable).await?;
         self.read_back(device, &[image]).await?;
-        self.state.borrow_mut().keep_marks(serial, durable);
+        self.state.borrow_mut().row_is_kept(device, place, row);
         Ok(())
     }
 
@@ -173,6 +224,8 @@ impl Inner {
         let (offset, bytes) = {
             let mut state = self.state.borrow_mut();
             let known = &mut state.capacity[device].rows[place as usize];
+            // Until this is known to be durable, nobody knows what the page says.
+            (known.before, known.is_twice) = (known.kept.take(), false);
             known.sequence += 1;
             let single = self.options.mutations.single_row_slot;
             known.newest = if single { 0 } else { 1 - known.newest };
@@ -188,7 +241,37 @@ impl Inner {
     }
 }
 
+impl CapacityState {
+    /// A page of the map as it is now, and its slot.
+    fn map_page(&self, number: usize) -> (MapPage, usize) {
+        let meta = self.map_meta[number];
+        let first = number * MAP_PAGE_CHUNKS;
+        let last = (first + MAP_PAGE_CHUNKS).min(self.map.len());
+        let mut chunks = self.map[first..last].to_vec();
+        chunks.resize(MAP_PAGE_CHUNKS, ChunkEntry::default());
+        let number = u32::try_from(number).unwrap_or(u32::MAX);
+        let (sequence, applied) = (meta.sequence, meta.applied);
+        (MapPage { number, sequence, applied, chunks }, meta.newest)
+    }
+}
+
+impl RowState {
+    /// Whether both of its pages say what the row says.
+    fn is_kept(&self, row: &ComponentRow) -> bool {
+        self.is_twice && self.kept.as_deref() == Some(row)
+    }
+}
+
 impl State {
+    /// A page of a row is durable. With the same in the other one the rot of neither takes anything
+    /// away, and the row need not be written again before it changes.
+    fn row_is_kept(&mut self, device: usize, place: u32, row: ComponentRow) {
+        self.keep_marks(row.serial, row.durable);
+        let known = &mut self.capacity[device].rows[place as usize];
+        known.is_twice = known.before.take().as_deref() == Some(&row);
+        known.kept = Some(Box::new(row));
+    }
+
     /// The component's row on the device says what entries up to `durable` said about requests.
     fn keep_marks(&mut self, serial: u32, durable: Lsn) {
         if let Some(component) = self.components.get_mut(serial) {

@@ -34,12 +34,19 @@ impl Overlay {
 /// something stands in them. Four bytes a chunk where a component is dense; at worst, with one
 /// chunk in each leaf, 270.
 #[derive(Default)]
-struct Bases(FixedMap<Vec<Option<Box<[u32; LEAF]>>>>);
+struct Bases(FixedMap<Leaves>);
+
+#[derive(Default)]
+struct Leaves {
+    all: Vec<Option<Box<[u32; LEAF]>>>,
+    /// Of them, those that there are.
+    made: usize,
+}
 
 impl Bases {
     fn get(&self, key: u64) -> Option<u32> {
         let (serial, leaf, at) = place_of(key);
-        let leaf = self.0.get(&serial)?.get(leaf)?.as_ref()?;
+        let leaf = self.0.get(&serial)?.all.get(leaf)?.as_ref()?;
         Some(leaf[at]).filter(|chunk| *chunk != NOWHERE)
     }
 
@@ -47,21 +54,24 @@ impl Bases {
         assert!(chunk != NOWHERE, "a device chunk has a number");
         let (serial, leaf, at) = place_of(key);
         let leaves = self.0.entry(serial).or_default();
-        if leaves.len() <= leaf {
-            leaves.resize(leaf + 1, None);
+        if leaves.all.len() <= leaf {
+            leaves.all.resize(leaf + 1, None);
         }
-        leaves[leaf].get_or_insert_with(|| Box::new([NOWHERE; LEAF]))[at] = chunk;
+        let place = &mut leaves.all[leaf];
+        leaves.made += usize::from(place.is_none());
+        place.get_or_insert_with(|| Box::new([NOWHERE; LEAF]))[at] = chunk;
     }
 
     fn clear(&mut self, key: u64) {
         let (serial, leaf, at) = place_of(key);
         let Some(leaves) = self.0.get_mut(&serial) else { return };
-        let Some(place) = leaves.get_mut(leaf) else { return };
+        let Some(place) = leaves.all.get_mut(leaf) else { return };
         let Some(chunks) = place else { return };
         chunks[at] = NOWHERE;
         if chunks.iter().all(|chunk| *chunk == NOWHERE) {
             *place = None;
-            if leaves.iter().all(Option::is_none) {
+            leaves.made -= 1;
+            if leaves.made == 0 {
                 self.0.remove(&serial);
             }
         }
@@ -69,7 +79,8 @@ impl Bases {
 
     fn keys(&self) -> impl Iterator<Item = u64> {
         self.0.iter().flat_map(|(serial, leaves)| {
-            let all = leaves.iter().enumerate().filter_map(|(at, leaf)| Some((at, leaf.as_ref()?)));
+            let all =
+                leaves.all.iter().enumerate().filter_map(|(at, leaf)| Some((at, leaf.as_ref()?)));
             all.flat_map(move |(number, leaf)| {
                 let held = leaf.iter().enumerate().filter(|(_, chunk)| **chunk != NOWHERE);
                 held.map(move |(at, _)| serial << 32 | (number * LEAF + at) as u64)

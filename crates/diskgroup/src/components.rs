@@ -2,6 +2,7 @@
 //! The components of a group, as they are in memory.
 
 use crate::index::FixedMap;
+use crate::lowest::Lowest;
 use base::{ComponentId, Lsn, Map, RequestId, SectorRange};
 use format::ComponentRow;
 use std::collections::VecDeque;
@@ -25,6 +26,10 @@ pub(crate) struct Component {
     pub(crate) place: u32,
     /// Entries above K in commit order; as many as the log has entries at most.
     pub(crate) tail: VecDeque<Tail>,
+    /// What the log needs of it.
+    pub(crate) lowest: Lowest,
+    /// Its place among the marks of the segment that it last said something about requests in.
+    pub(crate) marked_at: Option<(u64, usize)>,
     /// K as the log's headers last said it.
     pub(crate) commit_logged: Lsn,
     /// W as the journal last said it.
@@ -52,6 +57,8 @@ impl Component {
             device,
             place,
             tail: VecDeque::new(),
+            lowest: Lowest::default(),
+            marked_at: None,
             commit_logged: Lsn::ZERO,
             destaged_logged: row.destaged,
             marks_kept: row.durable,

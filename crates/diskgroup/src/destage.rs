@@ -482,18 +482,18 @@ async fn wait_for_commit(inner: &Inner, segment: u64, found: &[Found]) -> Result
 fn add_watermarks(inner: &Inner, device: usize, items: &mut Vec<Item>) {
     if inner.options.mutations.watermark_ahead {
         let mut state = inner.state.borrow_mut();
-        let serials: Vec<u32> = state.log.infos[0].lowest.iter().map(|(s, _)| *s).collect();
+        let serials = state.log.infos[0].serials.clone();
         serials.into_iter().for_each(|serial| state.raise_destaged(serial, 1));
     }
-    let state = inner.state.borrow();
-    for serial in state.components.serials() {
-        if let Some(component) = state.components.get(serial)
-            && component.device == device
-            && component.row.destaged > component.destaged_logged
-        {
-            items.push(Item::Watermark { serial, lsn: component.row.destaged });
-        }
-    }
+    let mut state = inner.state.borrow_mut();
+    let State { components, capacity, .. } = &mut *state;
+    // Until the journal has it: a record that did not come about is made again.
+    capacity[device].risen.retain(|serial| {
+        let component = components.get(*serial);
+        let risen = component.filter(|c| c.row.destaged > c.destaged_logged);
+        items.extend(risen.map(|c| Item::Watermark { serial: *serial, lsn: c.row.destaged }));
+        risen.is_some()
+    });
 }
 
 impl State {
@@ -547,7 +547,7 @@ impl State {
         assert!(!self.is_held(), "a segment is freed that a device needs which is out");
         self.log.tail = segment + 1;
         let Some(info) = self.log.infos.pop_front() else { return };
-        for (serial, _) in info.lowest {
+        for serial in info.serials {
             self.raise_destaged(serial, 0);
         }
     }
@@ -561,23 +561,31 @@ impl State {
     /// W: everything below the lowest lsn that the log, without so many of its oldest segments,
     /// still needs of a component.
     pub(crate) fn raise_destaged(&mut self, serial: u32, without: usize) {
-        let of = |info: &crate::log::SegmentInfo| {
-            info.lowest.iter().find(|(s, _)| *s == serial).map(|(_, lsn)| *lsn)
-        };
-        let lowest = self.log.infos.iter().skip(without).filter_map(of).min();
+        let first = self.log.tail + without as u64;
         // W is from where on a component that lost its write buffer gets a delta. While it comes
         // back from an absence, and as long as copies are in the log, it lacks what has lower lsns
         // elsewhere: W stays at what it was when it was active last.
-        let may_rise = !self.log.has_copies(serial, without) || self.mutations.forget_copies;
+        let may_rise = !self.has_copies(serial, without) || self.mutations.forget_copies;
         let is_any = self.mutations.raise_inactive;
-        let component = self.components.get_mut(serial);
-        let component = component.filter(|c| may_rise && (c.is_active || is_any));
-        if let Some(component) = component.filter(|component| component.row.lost_at.is_none()) {
+        let Some(component) = self.components.get_mut(serial) else { return };
+        component.lowest.forget_before(self.log.tail);
+        let lowest = component.lowest.from(first);
+        let is_whole = component.row.lost_at.is_none();
+        if may_rise && is_whole && (component.is_active || is_any) {
             let destaged = lowest.map_or(component.row.durable, |lsn| Lsn(lsn.saturating_sub(1)));
             // What is not in the log any more was at or below K; one less than the first lsn of a
             // new term is not a place that K has reached.
             let destaged = destaged.min(component.row.commit);
             component.row.destaged = component.row.destaged.max(destaged);
+            if component.row.destaged > component.destaged_logged {
+                self.capacity[component.device].risen.insert(serial);
+            }
         }
+    }
+
+    /// Whether the log, without so many of its oldest segments, holds a copy of a component.
+    pub(crate) fn has_copies(&self, serial: u32, without: usize) -> bool {
+        let first = self.log.tail + without as u64;
+        self.components.get(serial).is_some_and(|c| c.lowest.has_copies(first))
     }
 }

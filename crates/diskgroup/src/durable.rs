@@ -95,7 +95,7 @@ impl State {
         }
         component.row.durable = component.row.durable.max(entry.lsn);
         let info = &mut self.log.infos[(segment - self.log.tail) as usize];
-        note_mark(component, info, entry, self.is_recovering);
+        note_mark(component, (segment, info), entry, self.is_recovering);
         if entry.lsn > component.row.commit && (!entry.is_moved || self.is_recovering) {
             let range = entry.range.intersect(SectorRange::new(0, sectors));
             let id = entry.id.filter(|_| entry.kind != EntryKind::Undone);
@@ -105,7 +105,9 @@ impl State {
             return;
         }
         let device = component.device;
-        info.note(entry);
+        if component.lowest.note(segment, entry.lsn.0, entry.is_copy) {
+            info.serials.push(entry.serial);
+        }
         let chunk = entry.range.start / CHUNK_SECTORS;
         let key = chunk_key(entry.serial, chunk);
         let lsn = entry.lsn.0;
@@ -176,7 +178,7 @@ impl State {
 /// was noted where it stood before, and may have been undone since.
 fn note_mark(
     component: &mut Component,
-    info: &mut SegmentInfo,
+    (segment, info): (u64, &mut SegmentInfo),
     entry: &Entry,
     is_recovering: bool,
 ) {
@@ -188,8 +190,11 @@ fn note_mark(
             _ => Mark::Done(id),
         });
     }
-    match info.marked.iter_mut().find(|(serial, _)| *serial == entry.serial) {
-        Some((_, highest)) => *highest = (*highest).max(entry.lsn),
-        None => info.marked.push((entry.serial, entry.lsn)),
+    match component.marked_at.filter(|(of, _)| *of == segment) {
+        Some((_, at)) => info.marked[at].1 = info.marked[at].1.max(entry.lsn),
+        None => {
+            component.marked_at = Some((segment, info.marked.len()));
+            info.marked.push((entry.serial, entry.lsn));
+        }
     }
 }

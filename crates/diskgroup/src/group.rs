@@ -95,6 +95,7 @@ impl DiskGroup {
         let tasks = TaskSet::default();
         tasks.spawn(env, "log", crate::state::write_log(Rc::clone(&inner)));
         tasks.spawn(env, "destage", crate::destage::destage(Rc::clone(&inner)));
+        tasks.spawn(env, "give back", crate::delete::give_back(Rc::clone(&inner)));
         tasks.spawn(env, "watch devices", crate::watch::watch(Rc::clone(&inner)));
         if inner.is_hybrid {
             tasks.spawn(env, "read cache", crate::readcache::keep(Rc::clone(&inner)));
@@ -164,7 +165,8 @@ impl DiskGroup {
                 return Err(GroupError::Full { free });
             }
             state.serial_next += 1;
-            state.capacity[device].rows[place].serial = serial;
+            let known = &mut state.capacity[device].rows[place];
+            known.serial = serial;
             let row = ComponentRow {
                 serial,
                 is_deleted: false,
@@ -186,48 +188,6 @@ impl DiskGroup {
         };
         inner.write_row_twice(device, place, &row).await?;
         inner.state.borrow_mut().components.insert(Component::new(row, device, place));
-        Ok(())
-    }
-
-    /// Deletes a component. Durable on return; its space comes back soon after.
-    ///
-    /// # Errors
-    /// [`GroupError::UnknownComponent`], [`GroupError::Fenced`].
-    pub async fn delete_component(&self, id: ComponentId) -> Result<(), GroupError> {
-        let inner = self.inner();
-        let _permit = inner.table.acquire(1).await;
-        inner.check_open()?;
-        let (mut row, device, place) = {
-            let state = inner.state.borrow();
-            let Some(old) = state.components.by_id(id) else {
-                return Err(GroupError::UnknownComponent { component: id });
-            };
-            (old.row.clone(), old.device, old.place)
-        };
-        row.is_deleted = true;
-        inner.write_row(device, place, row.clone()).await?;
-        let mut state = inner.state.borrow_mut();
-        if let Some(gone) = state.components.remove(id) {
-            state.capacity[device].promised -= gone.promised();
-        }
-        state.capacity[device].rows[place as usize].serial = 0;
-        for chunk in 0..row.sectors.div_ceil(CHUNK_SECTORS) {
-            let key = chunk_key(row.serial, chunk);
-            if state.chunks.drop_over(key) {
-                state.capacity[device].reserved -= 1;
-            }
-            if let Some(base) = state.chunks.base(key) {
-                state.chunks.set_base(key, None);
-                let capacity = &mut state.capacity[device];
-                // Recovery takes chunks of serials that no row names for free.
-                capacity.map[base as usize] = format::ChunkEntry::default();
-                capacity.map_meta[base as usize / format::MAP_PAGE_CHUNKS].is_dirty = true;
-                capacity.freeing.push_back(base);
-                state.drop_slots(device, base);
-            }
-        }
-        drop(state);
-        inner.destage_kick.notify();
         Ok(())
     }
 

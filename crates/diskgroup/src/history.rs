@@ -7,32 +7,35 @@
 //! while its write buffer filled once, or lost it (STORE.md section 8). It is gone with the
 //! process; then chunks have to do.
 
-use crate::chunks::chunk_key;
+use crate::chunks::block_key;
 use crate::components::Components;
-use base::{CHUNK_BLOCKS, Lsn, Map, Set};
+use base::{CHUNK_BLOCKS, Lsn, Map};
 use format::CacheLayout;
 use std::collections::VecDeque;
 
-/// Blocks that are remembered at most: 16 MiB of memory.
+/// Blocks that are remembered at most: 40 MiB of memory.
 const BLOCKS_MAX: u64 = 1 << 20;
 const BLOCKS_MIN: u64 = 64;
 /// In a key: all of the block's chunk. Blocks have at most 2^27 numbers.
 const WHOLE: u64 = 1 << 39;
+const WORDS: usize = CHUNK_BLOCKS as usize / 64;
 
 /// The memory of one group.
 pub(crate) struct History {
     /// Block keys and lsns in the order in which they left the log.
     entries: VecDeque<(u64, Lsn)>,
+    /// The highest lsn of each of them, by address: who asks pays for what the answer holds.
+    newest: Map<u64, Lsn>,
     most: usize,
     /// See [`crate::Mutations::forget_history`].
     forgets: bool,
 }
 
 /// What is remembered of one chunk.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recent {
-    /// These of its blocks changed.
-    Blocks(Set<u64>),
+    /// These of its blocks changed: a bit for each.
+    Blocks([u64; WORDS]),
     /// Any of them may have.
     Whole,
 }
@@ -42,19 +45,26 @@ impl History {
         let blocks = layout.segment_size * u64::from(layout.segments) / 4096;
         let most = blocks.clamp(BLOCKS_MIN, BLOCKS_MAX);
         let most = usize::try_from(most).unwrap_or(usize::MAX);
-        Self { entries: VecDeque::new(), most, forgets }
+        Self { entries: VecDeque::new(), newest: Map::new(), most, forgets }
     }
 
     /// A block is on capacity by an entry of that lsn.
     pub(crate) fn block(&mut self, components: &mut Components, key: u64, lsn: Lsn) {
         if self.entries.len() >= self.most
             && let Some((oldest, lsn)) = self.entries.pop_front()
-            && !self.forgets
-            && let Some(component) = components.get_mut((oldest >> 40) as u32)
         {
-            component.remembered_from = component.remembered_from.max(lsn);
+            // Nobody who asks from `remembered_from` on misses it, even if it came twice.
+            if self.newest.get(&oldest).is_some_and(|newest| *newest <= lsn) {
+                self.newest.remove(&oldest);
+            }
+            let component = components.get_mut((oldest >> 40) as u32).filter(|_| !self.forgets);
+            if let Some(component) = component {
+                component.remembered_from = component.remembered_from.max(lsn);
+            }
         }
         self.entries.push_back((key, lsn));
+        let newest = self.newest.entry(key).or_default();
+        *newest = (*newest).max(lsn);
     }
 
     /// All of a chunk changed by an entry of that lsn.
@@ -63,20 +73,110 @@ impl History {
         self.block(components, serial << 40 | WHOLE | (chunk * CHUNK_BLOCKS), lsn);
     }
 
-    /// What left the log by lsns above `since`, by chunk key.
-    pub(crate) fn since(&self, serial: u32, since: Lsn) -> Map<u64, Recent> {
-        let mut recent = Map::new();
-        let is_asked = |(key, lsn): &&(u64, Lsn)| (key >> 40) as u32 == serial && *lsn > since;
-        for (key, _) in self.entries.iter().filter(is_asked) {
-            let block = key & (WHOLE - 1);
-            let chunk = chunk_key(serial, block / CHUNK_BLOCKS);
-            let known = recent.entry(chunk).or_insert_with(|| Recent::Blocks(Set::new()));
-            match known {
-                _ if key & WHOLE != 0 => *known = Recent::Whole,
-                Recent::Blocks(blocks) => drop(blocks.insert(block)),
-                Recent::Whole => {}
+    /// What left the log of a chunk by lsns above `since`. Counts what it looks at.
+    pub(crate) fn since(&self, serial: u32, chunk: u64, since: Lsn, steps: &mut u64) -> Recent {
+        let first = block_key(serial, chunk * CHUNK_BLOCKS);
+        *steps += 1;
+        if self.newest.get(&(first | WHOLE)).is_some_and(|lsn| *lsn > since) {
+            return Recent::Whole;
+        }
+        let mut blocks = [0; WORDS];
+        for (key, lsn) in self.newest.range(first..first + CHUNK_BLOCKS) {
+            *steps += 1;
+            let at = key - first;
+            blocks[(at / 64) as usize] |= u64::from(*lsn > since) << (at % 64);
+        }
+        Recent::Blocks(blocks)
+    }
+}
+
+impl Recent {
+    /// Nothing changed.
+    pub(crate) const NOTHING: Self = Self::Blocks([0; WORDS]);
+
+    /// Whether a block of the chunk changed, by its number in the component.
+    pub(crate) fn has(&self, block: u64) -> bool {
+        let at = block % CHUNK_BLOCKS;
+        match self {
+            Self::Whole => true,
+            Self::Blocks(blocks) => blocks[(at / 64) as usize] >> (at % 64) & 1 == 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::components::Component;
+    use base::{ClientTable, ComponentId, ObjectId, Rng};
+    use format::{ComponentRow, OwnerMeta};
+
+    fn component(serial: u32) -> Component {
+        let row = ComponentRow {
+            serial,
+            is_deleted: false,
+            lost_at: None,
+            sequence: 0,
+            id: ComponentId(serial.into()),
+            object: ObjectId(1),
+            sectors: 1 << 20,
+            meta: OwnerMeta::default(),
+            destaged: Lsn::ZERO,
+            commit: Lsn::ZERO,
+            durable: Lsn::ZERO,
+            reserve: 0,
+            clients: ClientTable::default(),
+        };
+        Component::new(row, 0, serial)
+    }
+
+    /// The entries alone, looked through for every answer.
+    fn looked_through(history: &History, serial: u32, chunk: u64, since: Lsn) -> Recent {
+        let first = block_key(serial, chunk * CHUNK_BLOCKS);
+        let mut recent = Recent::NOTHING;
+        for (key, _) in history.entries.iter().filter(|(_, lsn)| *lsn > since) {
+            match &mut recent {
+                _ if *key == first | WHOLE => recent = Recent::Whole,
+                Recent::Blocks(blocks) if (first..first + CHUNK_BLOCKS).contains(key) => {
+                    let at = key - first;
+                    blocks[(at / 64) as usize] |= 1 << (at % 64);
+                }
+                _ => {}
             }
         }
         recent
+    }
+
+    #[test]
+    fn it_answers_as_its_entries_do_and_forgets_with_them() {
+        for seed in 0..50 {
+            let mut rng = Rng::new(seed);
+            let (entries, newest) = (VecDeque::new(), Map::new());
+            let mut history = History { entries, newest, most: 300, forgets: false };
+            let mut components = Components::default();
+            (1..=2).for_each(|serial| components.insert(component(serial)));
+            for lsn in 1..2000 {
+                let serial = 1 + rng.below(2) as u32;
+                // Blocks of one chunk leave the log in any order, an old one a second time too.
+                let lsn = Lsn(lsn - rng.below(lsn.min(8)));
+                match rng.below(40) {
+                    0 => {
+                        history.chunk(&mut components, u64::from(serial) << 32 | rng.below(4), lsn)
+                    }
+                    _ => history.block(&mut components, block_key(serial, rng.below(1024)), lsn),
+                }
+                assert!(history.newest.len() <= history.entries.len());
+                let (serial, chunk) = (1 + rng.below(2) as u32, rng.below(4));
+                let from = components.get(serial).expect("it is there").remembered_from;
+                let since = Lsn(from.0 + rng.below(40));
+                let expected = looked_through(&history, serial, chunk, since);
+                let found = history.since(serial, chunk, since, &mut 0);
+                assert_eq!(found, expected, "seed {seed}, since {since:?}");
+            }
+            // Who asks for a chunk pays for its blocks alone.
+            let mut steps = 0;
+            let found = history.since(1, 77, Lsn::ZERO, &mut steps);
+            assert_eq!((found, steps), (Recent::NOTHING, 1), "{} are remembered", history.most);
+        }
     }
 }

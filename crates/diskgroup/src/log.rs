@@ -57,28 +57,13 @@ pub(crate) struct SegmentInfo {
     pub(crate) used: u32,
     /// When the first of them came.
     pub(crate) since: Option<Instant>,
-    /// Lowest lsn of each component in it.
-    pub(crate) lowest: Vec<(u32, u64)>,
-    /// Components of which it holds a copy.
-    pub(crate) copies: Vec<u32>,
+    /// Components that it holds entries of; what of them matters is in [`crate::lowest`].
+    pub(crate) serials: Vec<u32>,
     /// Highest lsn of each component in it with which something was said about requests.
     pub(crate) marked: Vec<(u32, Lsn)>,
     /// It holds entries of a component that nobody knows and that a device may need which is out
     /// ([`crate::out`]): it stays, and all behind it.
     pub(crate) is_held: bool,
-}
-
-impl SegmentInfo {
-    /// It holds an entry that says something about sectors.
-    pub(crate) fn note(&mut self, entry: &Entry) {
-        if entry.is_copy && !self.copies.contains(&entry.serial) {
-            self.copies.push(entry.serial);
-        }
-        match self.lowest.iter_mut().find(|(serial, _)| *serial == entry.serial) {
-            Some((_, lowest)) => *lowest = (*lowest).min(entry.lsn.0),
-            None => self.lowest.push((entry.serial, entry.lsn.0)),
-        }
-    }
 }
 
 /// What the summary of the open segment will say.
@@ -194,11 +179,6 @@ impl Log {
         let total = u64::from(self.layout.segments) * self.layout.segment_size;
         let used = self.used_bytes().saturating_sub(without);
         i64::try_from(used * 1000 / total).unwrap_or(1000)
-    }
-
-    /// Whether the log, without so many of its oldest segments, holds a copy of a component.
-    pub(crate) fn has_copies(&self, serial: u32, without: usize) -> bool {
-        self.infos.iter().skip(without).any(|info| info.copies.contains(&serial))
     }
 
     fn may_open_next(&self, is_move: bool) -> bool {

@@ -25,6 +25,10 @@ const _: () = assert!(LOOK_BEHIND as usize >= 2 * JournalRecord::size_of(RECORD_
 const PAGE: u64 = PAGE_SIZE as u64;
 /// Map pages that are read and looked at before the next: 4 MiB.
 const MAP_STEP: usize = 512;
+/// What one page counts for that is decoded: 10 us.
+const PAGE_STEPS: u64 = 32;
+/// Chunks of the map that are looked at between two rests.
+const MAP_TURN: u32 = 1024;
 /// Bytes of one read of table, map and journal.
 const READ_STEP: u64 = 1 << 20;
 
@@ -53,42 +57,16 @@ async fn read_area(
 pub(crate) async fn recover_capacity(inner: &Inner, device: usize) -> Result<(), GroupError> {
     recover_table(inner, device).await?;
     recover_map(inner, device).await?;
-    inner.state.borrow_mut().forget_pages(device);
+    forget_pages(inner, device).await;
     let journal = recover_journal(inner, device).await?;
-    check_map(inner, device)?;
+    check_map(inner, device).await?;
     crate::settle::settle_capacity(inner, device, journal).await?;
+    give_chunks(inner, device).await;
     let mut state = inner.state.borrow_mut();
     let state = &mut *state;
-    let capacity = &mut state.capacity[device];
-    let mut free = Vec::new();
-    // A row that is gone may have left chunks: its serial is never given again.
-    let mapped = capacity.map.iter().map(|entry| entry.serial).max().unwrap_or(0);
-    state.serial_next = state.serial_next.max(mapped.saturating_add(1));
-    for (chunk, entry) in capacity.map.iter_mut().enumerate() {
-        let owner = state.components.get_mut(entry.serial);
-        match owner.filter(|component| component.device == device) {
-            Some(component) => {
-                let key = chunk_key(entry.serial, u64::from(entry.index));
-                state.chunks.set_base(key, Some(chunk as u32));
-                component.held += 1;
-            }
-            None => {
-                // Free, or of a component that was deleted.
-                *entry = format::ChunkEntry::default();
-                free.push(chunk as u32);
-            }
-        }
-    }
-    free.reverse();
-    capacity.free = free;
     let all = state.components.serials().into_iter();
     let mine = all.filter_map(|s| state.components.get(s)).filter(|c| c.device == device);
-    capacity.promised = mine.map(Component::promised).sum();
-    for entry in &capacity.map {
-        if let Some(component) = state.components.get_mut(entry.serial) {
-            component.row.durable = component.row.durable.max(entry.lsn);
-        }
-    }
+    state.capacity[device].promised = mine.map(Component::promised).sum();
     for serial in state.components.serials() {
         if let Some(component) = state.components.get_mut(serial) {
             // What is on capacity was committed (store rule 6).
@@ -99,28 +77,74 @@ pub(crate) async fn recover_capacity(inner: &Inner, device: usize) -> Result<(),
     Ok(())
 }
 
-impl State {
-    /// The journal tells block by block what came after the pages; what they hold already is known
-    /// by chunk only.
-    fn forget_pages(&mut self, device: usize) {
-        for entry in &self.capacity[device].map {
-            let component = self.components.get_mut(entry.serial);
-            if let Some(component) = component.filter(|component| component.device == device) {
-                component.remembered_from = component.remembered_from.max(entry.lsn);
+/// Calls `look` with each chunk of the map and what else is known, in turns of bounded length: a
+/// device has millions of them.
+async fn each_chunk(inner: &Inner, device: usize, mut look: impl FnMut(&mut State, u32)) {
+    let chunks = u32::try_from(inner.state.borrow().capacity[device].map.len()).unwrap_or(u32::MAX);
+    for first in (0..chunks).step_by(MAP_TURN as usize) {
+        let end = chunks.min(first.saturating_add(MAP_TURN));
+        {
+            let mut state = inner.state.borrow_mut();
+            (first..end).for_each(|chunk| look(&mut state, chunk));
+        }
+        inner.env.spend_steps(u64::from(end - first)).await;
+    }
+}
+
+/// Tells the components which chunks they have, and the device which are free.
+async fn give_chunks(inner: &Inner, device: usize) {
+    let mut free = Vec::new();
+    each_chunk(inner, device, |state, chunk| {
+        let entry = &mut state.capacity[device].map[chunk as usize];
+        // A row that is gone may have left chunks: its serial is never given again.
+        state.serial_next = state.serial_next.max(entry.serial.saturating_add(1));
+        let owner = state.components.get_mut(entry.serial);
+        match owner.filter(|component| component.device == device) {
+            Some(component) => {
+                let key = chunk_key(entry.serial, u64::from(entry.index));
+                state.chunks.set_base(key, Some(chunk));
+                component.held += 1;
+                component.row.durable = component.row.durable.max(entry.lsn);
+            }
+            None => {
+                // Free, or of a component that was deleted.
+                *entry = format::ChunkEntry::default();
+                free.push(chunk);
             }
         }
-    }
+    })
+    .await;
+    free.reverse();
+    inner.state.borrow_mut().capacity[device].free = free;
+}
+
+/// The journal tells block by block what came after the pages; what they hold already is known by
+/// chunk only.
+async fn forget_pages(inner: &Inner, device: usize) {
+    each_chunk(inner, device, |state, chunk| {
+        let entry = state.capacity[device].map[chunk as usize];
+        let component = state.components.get_mut(entry.serial);
+        if let Some(component) = component.filter(|component| component.device == device) {
+            component.remembered_from = component.remembered_from.max(entry.lsn);
+        }
+    })
+    .await;
 }
 
 /// A chunk behind the end of its component was never written: its number would lead into another
 /// component's part of the chunk map.
-fn check_map(inner: &Inner, device: usize) -> Result<(), GroupError> {
-    let state = inner.state.borrow();
-    let is_sound = |entry: &format::ChunkEntry| {
+async fn check_map(inner: &Inner, device: usize) -> Result<(), GroupError> {
+    let mut wrong = None;
+    each_chunk(inner, device, |state, chunk| {
+        let entry = state.capacity[device].map[chunk as usize];
         let owner = state.components.get(entry.serial);
-        owner.is_none_or(|owner| u64::from(entry.index) * CHUNK_SECTORS < owner.row.sectors)
-    };
-    let wrong = state.capacity[device].map.iter().position(|entry| !is_sound(entry));
+        let is_sound =
+            owner.is_none_or(|owner| u64::from(entry.index) * CHUNK_SECTORS < owner.row.sectors);
+        if !is_sound {
+            wrong.get_or_insert(chunk as usize);
+        }
+    })
+    .await;
     wrong.map_or(Ok(()), |chunk| {
         let page = u32::try_from(chunk / MAP_PAGE_CHUNKS).unwrap_or(u32::MAX);
         Err(GroupError::Corrupt {
@@ -166,7 +190,7 @@ async fn recover_table(inner: &Inner, device: usize) -> Result<(), GroupError> {
             source,
         })?;
         let newest = found.as_ref().map_or(1, |(_, newest)| *newest);
-        let mut known = RowState { serial: 0, sequence: 0, newest };
+        let mut known = RowState { newest, ..RowState::default() };
         if let Some((row, _)) = found {
             known.sequence = row.sequence;
             state.serial_next = state.serial_next.max(row.serial + 1);
@@ -196,6 +220,7 @@ async fn recover_map(inner: &Inner, device: usize) -> Result<(), GroupError> {
         let bytes = read_area(inner, device, start, count * 2 * PAGE).await?;
         for (number, both) in (first..).zip(bytes.chunks(2 * PAGE_SIZE)) {
             recover_map_page(inner, device, u32::try_from(number).unwrap_or(u32::MAX), both)?;
+            inner.env.spend_steps(PAGE_STEPS).await;
         }
     }
     let mut state = inner.state.borrow_mut();

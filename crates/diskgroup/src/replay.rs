@@ -12,7 +12,7 @@
 use crate::build::to_usize;
 use crate::devices::device_error;
 use crate::log::{OpenSegment, SegmentInfo};
-use crate::state::Inner;
+use crate::state::{Inner, State};
 use crate::types::{GroupError, Structure};
 use base::{Incarnation, Map, SECTOR_SIZE, crc32c};
 use env::{Buf, join_all};
@@ -73,7 +73,7 @@ pub(crate) async fn replay(inner: &Inner) -> Result<(), GroupError> {
     let is_open_lost = open.is_none();
     contents.extend(open);
     check_chain(inner, low, &contents)?;
-    install(inner, low, highest, contents, is_open_lost);
+    install(inner, low, highest, contents, is_open_lost).await;
     crate::settle::settle_log(inner, last).await
 }
 
@@ -331,34 +331,39 @@ fn check_chain(inner: &Inner, low: u64, contents: &[Content]) -> Result<(), Grou
 }
 
 /// Puts what was found into the state; appends go on behind it.
-fn install(inner: &Inner, low: u64, highest: u64, contents: Vec<Content>, is_open_lost: bool) {
+async fn install(
+    inner: &Inner,
+    low: u64,
+    highest: u64,
+    contents: Vec<Content>,
+    is_open_lost: bool,
+) {
     let holds_unknown = inner.holds_unknown();
-    let mut state = inner.state.borrow_mut();
-    let state = &mut *state;
-    state.log.tail = low;
-    state.log.head = highest;
-    state.log.infos.resize_with((highest - low + 1) as usize, SegmentInfo::default);
-    for known in contents.iter().flat_map(|content| &content.known) {
-        if let Some(component) = state.components.get_mut(known.serial) {
-            let _ = component.advance(known.lsn);
+    {
+        let mut state = inner.state.borrow_mut();
+        state.log.tail = low;
+        state.log.head = highest;
+        state.log.infos.resize_with((highest - low + 1) as usize, SegmentInfo::default);
+    }
+    for content in &contents {
+        {
+            let mut state = inner.state.borrow_mut();
+            for known in &content.known {
+                if let Some(component) = state.components.get_mut(known.serial) {
+                    let _ = component.advance(known.lsn);
+                }
+            }
         }
+        inner.env.spend_steps(content.known.len() as u64).await;
     }
     for (number, content) in contents.iter().enumerate() {
-        let segment = low + number as u64;
-        state.log.infos[number].used = content.used;
-        let base = state.log.sector(segment, 0);
-        let mut crcs = content.crcs.as_slice();
-        for entry in &content.entries {
-            let (mine, rest) = crcs.split_at(entry.crc_count());
-            crcs = rest;
-            state.serial_next = state.serial_next.max(entry.serial.saturating_add(1));
-            let is_unknown = state.components.get(entry.serial).is_none();
-            state.log.infos[number].is_held |= holds_unknown && is_unknown;
-            state.apply(segment, entry, mine, base + entry.payload);
-        }
-        state.report.entries += content.entries.len() as u64;
-        state.report.segments += 1;
+        let number = number as u64;
+        inner.state.borrow_mut().install_segment(low + number, content, holds_unknown);
+        // One segment is about 1,000 blocks.
+        inner.env.spend_steps(content.crcs.len() as u64).await;
     }
+    let mut state = inner.state.borrow_mut();
+    let state = &mut *state;
     if let Some(last) = contents.last() {
         state.log.sequence = last.last_sequence + 1;
         state.log.previous = last.last;
@@ -382,5 +387,25 @@ fn install(inner: &Inner, low: u64, highest: u64, contents: Vec<Content>, is_ope
             tail.dedup_by_key(|tail| (tail.lsn, tail.range, tail.id));
             component.tail.extend(tail);
         }
+    }
+}
+
+impl State {
+    /// Puts what a segment holds into the index.
+    fn install_segment(&mut self, segment: u64, content: &Content, holds_unknown: bool) {
+        let number = to_usize(segment - self.log.tail);
+        self.log.infos[number].used = content.used;
+        let base = self.log.sector(segment, 0);
+        let mut crcs = content.crcs.as_slice();
+        for entry in &content.entries {
+            let (mine, rest) = crcs.split_at(entry.crc_count());
+            crcs = rest;
+            self.serial_next = self.serial_next.max(entry.serial.saturating_add(1));
+            let is_unknown = self.components.get(entry.serial).is_none();
+            self.log.infos[number].is_held |= holds_unknown && is_unknown;
+            self.apply(segment, entry, mine, base + entry.payload);
+        }
+        self.report.entries += content.entries.len() as u64;
+        self.report.segments += 1;
     }
 }

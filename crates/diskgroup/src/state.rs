@@ -5,6 +5,7 @@ use crate::build::Build;
 use crate::capacity::CapacityState;
 use crate::chunks::Chunks;
 use crate::components::Components;
+use crate::delete::Deletion;
 use crate::history::History;
 use crate::index::Index;
 use crate::latency::Watched;
@@ -18,6 +19,7 @@ use base::{GroupId, Instant, Quirk};
 use env::{Disk, Env, Notify, Semaphore, TaskSet, select};
 use format::{CapacityLayout, Superblock};
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::fmt::Display;
 use std::rc::Rc;
 
@@ -42,6 +44,8 @@ pub(crate) struct State {
     pub(crate) index: Index,
     pub(crate) chunks: Chunks,
     pub(crate) components: Components,
+    /// Components that are gone, of which chunks are still to come back.
+    pub(crate) deletions: VecDeque<Deletion>,
     pub(crate) history: History,
     pub(crate) log: Log,
     pub(crate) capacity: Vec<CapacityState>,
@@ -103,7 +107,9 @@ pub(crate) struct Inner {
     pub(crate) log_kick: Notify,
     /// For destage: tokens, K, fill.
     pub(crate) destage_kick: Notify,
-    /// A commit is durable, or the group is fenced.
+    /// For the task that gives chunks of deleted components back.
+    pub(crate) delete_kick: Notify,
+    /// A commit is durable, chunks came back, or the group is fenced.
     pub(crate) progress: Notify,
     /// One device's destage at a time waits for the pace: what tells whether and how it waits is
     /// one for the group.

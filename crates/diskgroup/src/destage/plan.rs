@@ -217,7 +217,7 @@ pub(super) async fn fold(
             Ok(whole) => {
                 let mut merged = folded(serial, block, lsn, whole.to_vec(), &pieces);
                 // A piece of it may be one.
-                merged.is_copy = inner.state.borrow().log.has_copies(serial, 0);
+                merged.is_copy = inner.state.borrow().has_copies(serial, 0);
                 batch.moves.push(merged);
             }
             Err(GroupError::BadCrc { .. }) if inner.options.mutations.merge_unverified => {

@@ -92,6 +92,7 @@ impl Owner {
             if found.len() >= wire::LIST_MAX / 2 {
                 break; // may end early
             }
+            self.env().spend_steps(1).await; // up to a thousand chunks
             let _guard = self.lock.lock(piece, Mode::Shared).await; // rule 10
             self.check_serving()?;
             let local = self.source(0).filter(|source| source.host == self.context.me.host);
