@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a disk group costs by its size: memory and time to open it after SIGKILL, bytes written per byte of user data.
+"""What a disk group costs by its size: memory and time to open, list, scrub, delete, free and close; bytes written.
 
+Opening is also measured after SIGKILL with a full write buffer. Fails where something grows faster than its size.
 Files are sparse: the largest case needs 12 GB of disk. Runs the store alone, without hosts or a network.
 """
 import argparse
 import json
+import math
 import os
 import shutil
 import statistics
@@ -16,6 +18,9 @@ from measure import ROOT, say
 
 MIB = 1 << 20
 OPENINGS = 5
+# Worse than linear, with room for what a busy machine adds; below NOISE_MS nothing is said.
+POWER_MAX = 1.2
+NOISE_MS = 50
 # Capacity in GiB, percent of it allocated, write buffer in MiB, percent of it filled.
 CASES = [(64, 0, 64, 0), (4096, 50, 64, 0), (4096, 100, 64, 0), (64, 0, 1024, 95), (64, 0, 4096, 95)]
 
@@ -55,6 +60,73 @@ def openings(programs, folder):
     return lines
 
 
+def exponent(sizes, costs):
+    """How cost grows with size: 1 is linear. By least squares over the logarithms."""
+    pairs = [(math.log(size), math.log(cost)) for size, cost in zip(sizes, costs) if cost > 0]
+    if len(pairs) < 2:
+        return 0.0
+    middle, level = (statistics.fmean(each) for each in zip(*pairs))
+    square = sum((x - middle) ** 2 for x, _ in pairs)
+    return sum((x - middle) * (y - level) for x, y in pairs) / square if square else 0.0
+
+
+def curve(programs, folder, what, sizes, commands):
+    """Each step of the last of the commands for a size, over all sizes."""
+    program = os.path.join(programs, "scale")
+    steps = {}
+    for size in sizes:
+        say(f"scale: {what} {size}")
+        shutil.rmtree(folder, ignore_errors=True)
+        os.makedirs(folder)
+        for command in commands(size):
+            found = run(program, command[0], folder, *map(str, command[1:]))
+        for each in found:
+            steps.setdefault(each["step"], []).append(each)
+    shutil.rmtree(folder)
+    lines = [f"| {what} | " + " | ".join(map(str, sizes)) + " | grows as size to the power of | most steps in a turn |",
+             "|---" * (len(sizes) + 3) + "|"]
+    is_good = True
+    for step, found in steps.items():
+        power = exponent(sizes, [each["ms"] for each in found])
+        is_slow = max(each["ms"] for each in found) >= NOISE_MS
+        is_good &= power <= POWER_MAX or not is_slow
+        cells = " | ".join(f"{each['ms']:,.0f} ms" for each in found)
+        turn = max(each["turn_steps"] for each in found)
+        lines.append(f"| {step} | {cells} | {f'{power:.2f}' if is_slow else '-'} | {turn:,} |")
+    peaks = [found[-1]["peak"] for found in zip(*steps.values())]
+    peaks = [max(each[at]["peak"] for each in steps.values()) for at in range(len(peaks))]
+    power = exponent(sizes, peaks)
+    is_good &= power <= POWER_MAX
+    lines.append("| memory at most | " + " | ".join(f"{peak / MIB:,.0f} MiB" for peak in peaks) + f" | {power:.2f} | |")
+    return lines, is_good
+
+
+def curves(programs, folder, is_large):
+    """What is done with a group, by its size in each direction."""
+    wide = [1, 2, 3, 4, 5]
+    cases = [
+        ("component, GiB, all allocated", [32, 64, 128, 255],
+         lambda size: [("dense", 1, 1, size, 100, 64, size), ("live", 1, 1)]),
+        ("empty write buffer, GiB (sparse)", [75, 150, 300, 600],
+         lambda size: [("dense", 1, 1, 4, 100, size << 10, 4), ("live", 1, 1)]),
+        ("capacity of a group, GiB, half of it allocated", [1024, 2048, 4096, 8192],
+         lambda size: [("dense", 1, 1, size, 50, 64, 64), ("live", 1, 1)]),
+        ("components in a group", [125, 250, 500, 1000], lambda size: [("table", size)]),
+        ("groups of seven devices of 256 GiB", wide,
+         lambda size: [("dense", size, 7, 256, 90, 64, 64), ("live", size, 7)]),
+    ]
+    if is_large:
+        # What a host holds of one volume of 62 TiB: 249 components of 255 GiB.
+        cases.append(("volume, TiB, in five groups of seven devices", [8, 16, 31, 62],
+                      lambda size: [("dense", 5, 7, -(-size * 1024 // 35) + 8, 99, 64, 255), ("live", 5, 7)]))
+    lines, is_good = [], True
+    for what, sizes, commands in cases:
+        more, is_fine = curve(programs, folder, what, sizes, commands)
+        lines += more + [""]
+        is_good &= is_fine
+    return lines, is_good
+
+
 def amplification(programs, folder, buffer):
     say(f"scale: write amplification with a buffer of {buffer} MiB")
     shutil.rmtree(folder, ignore_errors=True)
@@ -74,10 +146,15 @@ def main(arguments):
     parser.add_argument("--buffer", type=int, default=256, metavar="MIB", help="of write amplification (256)")
     parser.add_argument("--programs", default=os.path.join(ROOT, "target", "release", "examples"))
     parser.add_argument("--save", metavar="FILE", help="write the tables as Markdown as well")
+    parser.add_argument("--curves", action="store_true", help="only what is done with groups, over their sizes")
+    parser.add_argument("--large", action="store_true", help="also a volume of 62 TiB: 4 GB of disk, 3 GB of memory")
     options = parser.parse_args(arguments)
     folder = os.path.join(os.path.abspath(options.dir), "scale")
     try:
-        lines = openings(options.programs, folder) + [""] + amplification(options.programs, folder, options.buffer)
+        lines, is_good = curves(options.programs, folder, options.large)
+        if not options.curves:
+            lines += openings(options.programs, folder) + [""]
+            lines += amplification(options.programs, folder, options.buffer)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     text = "\n".join(lines) + "\n"
@@ -85,6 +162,8 @@ def main(arguments):
     if options.save:
         with open(options.save, "w", encoding="utf-8") as file:
             file.write("# One run of `./dev scale`\n\n" + text)
+    if not is_good:
+        sys.exit("scale: something grows faster than its size")
 
 
 if __name__ == "__main__":
