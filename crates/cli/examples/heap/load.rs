@@ -19,7 +19,6 @@ const PER_STEP: usize = 40_000;
 const STEPS_PER_BURST: usize = 6;
 
 /// Bytes of this process in memory.
-#[expect(clippy::disallowed_methods, reason = "it reads what the kernel says of its process")]
 fn resident() -> usize {
     let text = std::fs::read_to_string("/proc/self/statm").expect("a process");
     let pages = text.split_whitespace().nth(1).and_then(|word| word.parse::<usize>().ok());
