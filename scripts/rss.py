@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory of the hosts under a mixed load over time: what each process holds, minute by minute.
 
-Three hosts, one volume. Bursts of large random writes at depth come and go over a steady load of small reads and writes;
+Three hosts, one volume. Bursts of large random writes at depth come and go over a steady load of small requests;
 between bursts memory must fall back to what is in use. The report is the resident memory of each process before the
 first burst, at most, and after each burst, and whether it grows from burst to burst.
 """
@@ -69,7 +69,8 @@ def measure(cluster, folder, minutes):
             sample(cluster.data, quiet, steady, samples)
             rests.append((quiet - REST_SECONDS / 4, quiet))
             most = max(sizes[-1][1] for sizes in samples.values())
-            say(f"rss: {(time.monotonic() - begun) / 60:.0f} of {minutes:g} min, the largest holds {most / MIB:.0f} MiB")
+            passed = (time.monotonic() - begun) / 60
+            say(f"rss: {passed:.0f} of {minutes:g} min, the largest holds {most / MIB:.0f} MiB")
             if steady.poll() is not None:
                 raise Failure("the steady load ended early")
     finally:
@@ -80,7 +81,8 @@ def measure(cluster, folder, minutes):
 
 def report(begun, samples, rests):
     """One line per process; whether none grew."""
-    lines = ["| process | before | at most | after the first burst | after the last | grows |", "|---|---|---|---|---|---|"]
+    lines = ["| process | before | at most | after the first burst | after the last | grows |",
+             "|---|---|---|---|---|---|"]
     is_good = True
     for pid, sizes in sorted(samples.items()):
         calm = [[size for at, size in sizes if start <= at <= end] for start, end in rests]

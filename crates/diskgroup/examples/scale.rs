@@ -15,7 +15,7 @@
 //! `live` opens them together, lists a component as a resync does, looks at a part of it as a scrub
 //! does, deletes it, waits for its space, closes. `table` does with many components what is done
 //! with each. Both print a line of JSON for each step, with the most steps that a loop over data
-//! took in one turn of the executor. The chunk map is written as a checkpoint leaves it, without the
+//! took in one turn of the executor. The chunk map is written as a checkpoint leaves it without the
 //! data: to write terabytes first would change nothing that opening sees.
 #![expect(clippy::disallowed_methods, reason = "it reads what the kernel says of its process")]
 
@@ -262,7 +262,7 @@ async fn list(env: &Env, group: &DiskGroup, id: ComponentId) {
     tell(env, "list", started, held);
 }
 
-/// Looks at the first 256 MiB as a scrub does: all of it takes as long as reading takes. The data is
+/// Looks at the first 256 MiB as a scrub does: all of it takes as long as reading. The data is
 /// not there, and so neither are checksums.
 async fn scrub(env: &Env, group: &DiskGroup, id: ComponentId) {
     let started = Instant::now();

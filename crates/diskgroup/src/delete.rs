@@ -2,7 +2,7 @@
 //! Deletion of components.
 //!
 //! The row says it, durably; from then on nobody finds the component. Its chunks come back after
-//! that, some in each turn: the largest has 261,120. A crash in between loses nothing of it: opening
+//! that, some in each turn: the largest has 261,120. A crash in between loses none of it: opening
 //! takes every chunk for free whose serial no row names.
 
 use crate::chunks::chunk_key;

@@ -84,7 +84,7 @@ mod tests {
                     }
                     1 => head += 1,
                     _ => {
-                        // Moved entries and copies have old lsns; an earlier segment is noted again.
+                        // Moved entries and copies have old lsns; an earlier segment comes again.
                         let lsn = if rng.below(3) == 0 { rng.below(lsn) + 1 } else { lsn };
                         let segment =
                             if rng.below(8) == 0 { rng.between(tail, head) } else { head };

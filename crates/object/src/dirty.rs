@@ -35,7 +35,7 @@ impl DirtySet {
         }
     }
 
-    /// Adds every block that `range` touches; what lies behind the object's end is ignored. One step
+    /// Adds every block that `range` touches; what lies behind the object's end is ignored: a step
     /// of the map for each chunk.
     pub(crate) fn insert(&mut self, range: SectorRange) {
         for (chunk, mask) in masks(range.intersect(SectorRange::new(0, self.sectors))) {

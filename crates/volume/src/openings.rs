@@ -74,7 +74,7 @@ mod tests {
     use env::{Notify, join_all};
     use std::cell::RefCell;
     use std::pin::pin;
-    use std::task::{Context, Poll, Waker};
+    use std::task::{Context, Waker};
 
     #[test]
     fn objects_are_opened_once_when_touched_and_so_many_at_a_time() {
@@ -102,7 +102,7 @@ mod tests {
         let all = all.map(|object| openings.acquire(object, 0, acquire(object)));
         let mut all = pin!(join_all(all.collect()));
         let mut rounds = 0;
-        while let Poll::Pending = all.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        while all.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
             go.notify();
             rounds += 1;
             assert!(rounds < OBJECTS, "it never ends");

@@ -2,7 +2,7 @@
 //! Memory that a process holds against what it uses: the buffers and the small things of a mixed
 //! load, in bursts, under the allocator of the program that this is part of.
 //!
-//! Buffers come from a shard's pool with the sizes of blocks, chunks, segments and pages in between;
+//! Buffers come from a shard's pool with sizes of blocks, chunks, segments and pages in between;
 //! the small things are nodes of maps and vectors that live longer. Prints one line of JSON per
 //! step: bytes in use, bytes resident, and how many of the latter come on one of the former.
 
