@@ -121,7 +121,7 @@ const SOON: &[(&str, u64)] = &[
     ("keep_lines_on_destage", 8),
     ("fill_over_changes", 60),
     ("headers_beside_records", 20),
-    ("trust_stale_headers", 15),
+    ("trust_stale_headers", 80),
     ("skip_header_invalidation", 300),
     ("free_held", 15),
     ("give_up_unasked", 15),
