@@ -126,6 +126,8 @@ mod tests {
             durable: Lsn::ZERO,
             reserve: 0,
             clients: ClientTable::default(),
+            orphaned: None,
+            description: None,
         };
         Component::new(row, 0, serial)
     }
