@@ -20,8 +20,8 @@
 #![expect(clippy::disallowed_methods, reason = "it reads what the kernel says of its process")]
 
 use base::{CHUNK_SECTORS, ComponentId, GroupId, Lsn, ObjectId, SectorRange, Term};
-use diskgroup::{Append, AppendKind, DeviceRole, DiskGroup, GroupOptions, GroupSpec};
-use env::{Env, Fifo, join_all};
+use diskgroup::{Append, AppendKind, DeviceRole, DiskGroup, GroupError, GroupOptions, GroupSpec};
+use env::{Env, Fifo, IoError, join_all};
 use format::{
     COMPONENT_SECTORS_MAX, ChunkEntry, ComponentRow, DeviceKind, MAP_PAGE_CHUNKS, MapPage,
     PAGE_SIZE, Superblock,
@@ -340,7 +340,15 @@ fn table(env: &Env, spec: GroupSpec, components: u64) {
         drop(group);
         tell(&inner, "close", started, components);
         let started = Instant::now();
-        let group = open().await.expect("again");
+        // A device is closed beside everything else.
+        let group = loop {
+            match open().await {
+                Err(GroupError::Device { source: IoError::Busy, .. }) => {
+                    inner.sleep(Duration::from_millis(1)).await;
+                }
+                opened => break opened.expect("again"),
+            }
+        };
         tell(&inner, "open", started, components);
         let started = Instant::now();
         for number in 1..=components {
