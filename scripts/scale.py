@@ -3,7 +3,8 @@
 """What a disk group costs by its size: memory and time to open, list, scrub, delete, free and close; bytes written.
 
 Opening is also measured after SIGKILL with a full write buffer. Fails where something grows faster than its size.
-Files are sparse, but for what a group keeps of its chunks (2 GB per TiB): the largest case needs 18 GB of disk. Runs the store alone, without hosts or a network.
+Files are sparse, but for what a group keeps of its chunks (2 GB per TiB): the largest case needs 18 GB of disk.
+Runs the store alone, without hosts or a network.
 """
 import argparse
 import json
