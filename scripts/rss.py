@@ -25,6 +25,8 @@ REST_SECONDS = 40
 SAMPLE_SECONDS = 1.0
 # The median of the last quarter's rests over that of the first quarter's.
 GROWTH_MAX = 1.15
+# Bursts before that is judged.
+BURSTS_MIN = 8
 
 
 def resident(folder):
@@ -91,7 +93,8 @@ def report(begun, samples, rests):
             continue
         quarter = max(1, len(calm) // 4)
         growth = statistics.median(calm[-quarter:]) / statistics.median(calm[:quarter])
-        is_good &= growth <= GROWTH_MAX
+        # Index and history fill up first: with few bursts growth says nothing yet.
+        is_good &= growth <= GROWTH_MAX or len(calm) < BURSTS_MIN
         before = statistics.median(size for at, size in sizes if at <= begun + REST_SECONDS / 2)
         most = max(size for _, size in sizes)
         figures = " | ".join(f"{size / MIB:.0f} MiB" for size in (before, most, calm[0], calm[-1]))
