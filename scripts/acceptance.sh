@@ -209,8 +209,8 @@ truth_of_now() {
   # Its old lease goes after its links are back: for a moment it is away once more.
   local reduced
   for _ in {1..100}; do
-    reduced=$(gabion volume ls --output json | field "[v.get('reduced_seconds') for v in it]")
-    [ "$reduced" != "[None]" ] || return 0
+    reduced=$(gabion volume ls --output json | field "[v['name'] for v in it if v.get('reduced_seconds') is not None]")
+    [ "$reduced" != "[]" ] || return 0
     sleep 0.1
   done
   say "still reduced after 10 s: $reduced"; return 1
