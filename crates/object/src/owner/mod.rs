@@ -131,8 +131,6 @@ pub(crate) struct Resync {
     pub(crate) dirty: DirtySet,
     /// Copies sent and not answered.
     pub(crate) copies: usize,
-    /// Client writes that wait for their turn to go to it: the back-pressure of joining.
-    pub(crate) paced: usize,
 }
 
 pub(crate) struct State {
@@ -502,23 +500,19 @@ impl State {
         deferred
     }
 
-    /// A joining leg that has as much of the clients' writes to answer as its copies leave room
+    /// Whether a joining leg has as much of the clients' writes to answer as its copies leave room
     /// for: a write that has to go there waits (the back-pressure of joining).
-    pub(crate) fn pacing(
-        &self,
-        range: SectorRange,
-        options: &ObjectOptions,
-    ) -> Option<ComponentId> {
+    pub(crate) fn is_pacing(&self, range: SectorRange, options: &ObjectOptions) -> bool {
         if self.resyncs.is_empty() {
-            return None;
+            return false;
         }
-        let is_pacing = |leg: &&Leg| {
+        let is_pacing = |leg: &Leg| {
             leg.role == Role::Joining
                 && leg.takes_part()
                 && leg.unacked.live_bytes() >= options.join_bytes.max(1)
                 && self.resyncs.get(&leg.component).is_some_and(|r| !r.dirty.covers(range))
         };
-        self.legs.iter().find(is_pacing).map(|leg| leg.component)
+        self.legs.iter().any(is_pacing)
     }
 
     /// Rule 32: what completed without a joining leg is dirty there (again).

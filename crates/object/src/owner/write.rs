@@ -82,20 +82,9 @@ impl Owner {
     /// copies, those that have to go there wait. Bounded: a joiner that gives no answer for its
     /// patience gets none of them any more.
     async fn wait_for_turn(&self, range: SectorRange) {
-        loop {
-            let (drained, changed) = (self.drained.wait(), self.changed.wait());
-            let component = {
-                let mut guard = self.state.borrow_mut();
-                let state = &mut *guard;
-                let pacing = state.pacing(range, self.options());
-                let resync = pacing.and_then(|id| state.resyncs.get_mut(&id));
-                let Some(resync) = resync else { return };
-                resync.paced += 1;
-                pacing
-            };
+        while self.state.borrow().is_pacing(range, self.options()) {
             base::hit(base::Probe::ResyncPaced);
-            let _paced = Paced { owner: self, component };
-            env::select(drained, changed).await;
+            env::select(self.drained.wait(), self.changed.wait()).await;
         }
     }
 
@@ -348,22 +337,6 @@ impl Owner {
         };
         for (component, session) in sessions {
             self.break_leg(component, session, why);
-        }
-    }
-}
-
-/// A write that waits for its turn; counted as long as it does.
-struct Paced<'a> {
-    owner: &'a Owner,
-    component: Option<ComponentId>,
-}
-
-impl Drop for Paced<'_> {
-    fn drop(&mut self) {
-        let mut state = self.owner.state.borrow_mut();
-        let resync = self.component.and_then(|id| state.resyncs.get_mut(&id));
-        if let Some(resync) = resync {
-            resync.paced = resync.paced.saturating_sub(1);
         }
     }
 }
