@@ -228,7 +228,7 @@ async fn sooner_sleeps(env: &Env, address: &Address) {
     let listener = listen(env, address).await;
     let (dialled, accepted) = pair(env, &listener).await;
     for round in 0..3 {
-        let later = env.sleep(Duration::from_millis(500));
+        let later = env.sleep(Duration::from_secs(10));
         let sooner = async {
             // The driver waits here, and knows of the later one only.
             let (sent, got) =
