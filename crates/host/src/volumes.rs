@@ -191,8 +191,9 @@ impl Operations {
             }
         };
         failed(format!(
-            "{error}; none on {names} (every device is {full} % taken or more{reserve}, or a disk \
-             group or device is out of service); see 'gabion status' and 'gabion group list', \
+            "{error}; none on {names} (every device is {full} % taken or more{reserve}, or has as \
+             many components as it can have: 128 below 4 GiB, else 1,024; or a disk group or \
+             device is out of service); see 'gabion status' and 'gabion group list', \
              delete volumes or discard what they do not need, add a host, or choose a lower --ftt"
         ))
     }
