@@ -28,6 +28,10 @@ crate::named! {
         LogMoved = "log-moved",
         /// A block that the log held in parts was merged.
         DestageFolded = "destage-folded",
+        /// A segment with a rotten header was destaged by what is in memory.
+        DestageUnheaded = "destage-unheaded",
+        /// Data of the log that rotted was made a bad block of capacity.
+        DestageCondemned = "destage-condemned",
         /// A chunk was cleared or freed by a discard.
         DestageCleared = "destage-cleared",
         /// Destage waited for K.
@@ -42,6 +46,10 @@ crate::named! {
         RecoveryTorn = "recovery-torn",
         /// A segment had no summary that counts.
         RecoveryScanned = "recovery-scanned",
+        /// A segment whose first header is rotten was recovered by its summary.
+        RecoveryUnheaded = "recovery-unheaded",
+        /// Data in the middle of the open segment was found rotten.
+        RecoveryRotten = "recovery-rotten",
         /// Records of the journal were replayed.
         RecoveryJournal = "recovery-journal",
         /// A take-over was claimed by CAS.

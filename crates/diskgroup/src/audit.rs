@@ -238,6 +238,21 @@ pub enum Inconsistency {
     },
 }
 
+/// A closed segment of the log, for who plants damage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClosedSegment {
+    /// Its absolute number.
+    pub number: u64,
+    /// The cache device's id, which is in all headers.
+    pub device: u64,
+    /// Its first byte on the cache device.
+    pub start: u64,
+    /// Bytes of it that commits take.
+    pub used: u32,
+    /// Where its summary is on the cache device.
+    pub summary: Range<u64>,
+}
+
 impl DiskGroup {
     /// Where the newest commit of the log or the newest record of a device's journal is: in the
     /// open segment, or in 64 KiB. Damage there looks like what power loss leaves.
@@ -257,6 +272,22 @@ impl DiskGroup {
                 start..start + u64::from(state.log.offset)
             }
         }
+    }
+
+    /// Closed segments of the log behind which something is durable, oldest first: damage in them is
+    /// in the middle of the log, whatever happens next.
+    #[must_use]
+    pub fn closed_segments(&self) -> Vec<ClosedSegment> {
+        let state = self.shared().state.borrow();
+        let log = &state.log;
+        let has_newer = log.infos.back().is_some_and(|open| open.used > 0);
+        let end = if has_newer { log.head } else { log.head.saturating_sub(1).max(log.tail) };
+        let closed = (log.tail..end).zip(&log.infos).map(|(number, info)| {
+            let start = log.segment_start(number);
+            let summary = start + log.usable()..start + log.layout.segment_size;
+            ClosedSegment { number, device: log.device, start, used: info.used, summary }
+        });
+        closed.collect()
     }
 
     /// Checks everything in memory against itself. Costs time by the size of map and index.

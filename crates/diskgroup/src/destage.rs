@@ -31,11 +31,13 @@ use std::rc::Rc;
 use std::time::Duration;
 
 mod elevator;
+mod known;
 mod plan;
 mod segment;
 mod write;
 
 use elevator::{Spot, Window, sweep};
+use known::{condemn, known};
 use plan::{fold, move_to_head, plan};
 use segment::{Segment, is_open, read_ahead, read_back};
 use write::{add_emptied, write_data};
@@ -275,6 +277,7 @@ async fn destage_segment(inner: &Rc<Inner>, segment: Segment) -> Result<(), Grou
             inner.state.borrow_mut().pace.begin(inner.env.now(), rest, batch.blocks());
         }
         fold(inner, segment, &found, &bytes, &mut batch).await?;
+        condemn(inner, segment, &bytes, &mut batch)?;
         if batch.is_empty() && has_live(inner, segment, &found) {
             return Err(disagreement(inner, segment));
         }

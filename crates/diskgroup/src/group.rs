@@ -435,6 +435,7 @@ impl DiskGroup {
             destaged_blocks: state.counters.destaged_blocks,
             moved_entries: state.counters.moved_entries,
             bad_blocks: state.counters.bad_blocks,
+            rotten_log_blocks: state.counters.rotten,
             is_pressed: state.pace.is_pressed(state.fill()),
             pressure: state.pressure(self.inner().env.now()),
             kind: match state.read_cache.as_deref() {

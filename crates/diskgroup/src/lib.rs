@@ -46,6 +46,7 @@ mod readcache;
 mod recovery;
 mod replace;
 mod replay;
+mod salvage;
 mod settle;
 mod space;
 mod state;
@@ -55,7 +56,7 @@ mod types;
 mod verify;
 mod watch;
 
-pub use audit::{Audit, Inconsistency};
+pub use audit::{Audit, ClosedSegment, Inconsistency};
 pub use format::{Description, Sibling, Worth};
 pub use group::DiskGroup;
 pub use inspect::{

@@ -3,15 +3,23 @@
 //!
 //! 1. The first header of every segment tells which lap it holds; the highest number is the open
 //!    segment. 2. That one is scanned with payload checksums; what does not fit is the end:
-//!    torn, never acknowledged, dropped. A valid commit *behind* a bad one is corruption, for a
-//!    commit is submitted only when the one before is durable. 3. The segments before it, back to
-//!    the oldest that the last header calls needed, must all be there: by their summaries, or
-//!    scanned by headers where a summary was lost. Each must chain to the next. 4. Entries go into
-//!    the index in log order, where the higher lsn wins.
+//!    torn, never acknowledged, dropped. A valid commit *behind* a bad one is rot, for a commit is
+//!    submitted only when the one before is durable: where the header before it is whole, and the
+//!    next chains to it, its data is taken as it is, and what of it does not match its checksum is
+//!    bad for whoever reads it. Where a header is bad, what it said is not known, and the log does
+//!    not open. 3. The segments before it, back to the oldest that the last header calls needed,
+//!    must all be there: by their summaries, or scanned by headers where a summary was lost. Each
+//!    must chain to the next. Of one whose first header is bad the summary alone tells, if the next
+//!    segment follows its last commit. 4. Entries go into the index in log order, where the higher
+//!    lsn wins.
+//!
+//! A block that the device does not give counts as a bad one. Where it may be of the newest commit,
+//! or of one behind that, nobody can tell, and the log does not open.
 
 use crate::build::to_usize;
 use crate::devices::device_error;
 use crate::log::{OpenSegment, SegmentInfo};
+use crate::salvage::{Salvaged, UNREADABLE_MAX, is_bad_place, read_or_salvage};
 use crate::state::{Inner, State};
 use crate::types::{GroupError, Structure};
 use base::{Incarnation, Map, SECTOR_SIZE, crc32c};
@@ -42,6 +50,8 @@ struct Content {
 
 pub(crate) async fn replay(inner: &Inner) -> Result<(), GroupError> {
     let firsts = read_firsts(inner).await?;
+    let next = firsts.last_key_value().map_or(0, |(highest, _)| highest + 1);
+    check_not_begun(inner, next, &firsts).await?;
     let Some((&highest, _)) = firsts.last_key_value() else {
         inner.state.borrow_mut().log.infos.push_back(SegmentInfo::default());
         return Ok(());
@@ -84,6 +94,7 @@ async fn read_firsts(inner: &Inner) -> Result<Map<u64, Commit>, GroupError> {
         (state.log.device, u64::from(state.log.layout.segments), state.log.limits.header)
     };
     let mut firsts = Map::new();
+    let mut unreadable = 0;
     for some in (0..segments).collect::<Vec<_>>().chunks(DEPTH) {
         let read = |place: u64, bytes: usize| {
             let start = inner.state.borrow().log.segment_start(place);
@@ -92,9 +103,20 @@ async fn read_firsts(inner: &Inner) -> Result<Map<u64, Commit>, GroupError> {
         // One page holds nearly every header.
         let reads = some.iter().map(|place| read(*place, PAGE_SIZE));
         for (place, first) in some.iter().zip(join_all(reads.collect()).await) {
-            let mut bytes = first.map_err(device_error(&inner.cache_path))?;
+            let mut bytes = match first {
+                Ok(bytes) => bytes,
+                Err(error) if is_bad_place(&error) && unreadable < UNREADABLE_MAX => {
+                    unreadable += 1;
+                    continue;
+                }
+                Err(error) => return Err(device_error(&inner.cache_path)(error)),
+            };
             if Commit::decode(device, &bytes).err() == Some(FormatError::Length) {
-                bytes = read(*place, header).await.map_err(device_error(&inner.cache_path))?;
+                bytes = match read(*place, header).await {
+                    Ok(bytes) => bytes,
+                    Err(error) if is_bad_place(&error) => continue,
+                    Err(error) => return Err(device_error(&inner.cache_path)(error)),
+                };
             }
             let Ok((mut commit, _, _)) = Commit::decode(device, &bytes) else { continue };
             (commit.entries, commit.crcs) = (Vec::new(), Vec::new()); // not looked at again
@@ -117,27 +139,37 @@ async fn load(
     segment: u64,
     firsts: &Map<u64, Commit>,
 ) -> Result<Content, GroupError> {
-    let Some(first) = firsts.get(&segment) else {
-        return Err(corrupt(inner, segment, FormatError::Magic));
-    };
+    let first = firsts.get(&segment);
     let (device, at, size) = {
         let state = inner.state.borrow();
         let log = &state.log;
         (log.device, log.segment_start(segment) + log.usable(), log.layout.summary_size)
     };
-    let read = inner.cache.read(at, inner.env.buf(to_usize(size))).await;
-    let bytes = read.map_err(device_error(&inner.cache_path))?;
+    let bytes = read_or_salvage(inner, at, size).await?.bytes;
     let mutations = inner.options.mutations;
+    let begins = |summary: &Summary| match first {
+        Some(first) => {
+            summary.previous == first.previous
+                && summary.last_sequence + 1 == first.sequence + u64::from(summary.commits)
+        }
+        // Somebody else has to vouch for it.
+        None => firsts.contains_key(&(segment + 1)),
+    };
     if let Ok(summary) = Summary::decode(device, &bytes)
         && u64::from(summary.used) <= inner.state.borrow().log.usable()
+        && let Some(sequence) =
+            (summary.last_sequence + 1).checked_sub(u64::from(summary.commits))
         && (mutations.trust_summary
             || summary.segment == segment
-                && summary.previous == first.previous
-                && summary.last_sequence + 1 == first.sequence + u64::from(summary.commits)
+                && begins(&summary)
                 && leads_to(inner, firsts, segment, summary.last_sequence, summary.last))
     {
+        if first.is_none() {
+            base::hit(base::Probe::RecoveryUnheaded);
+            inner.state.borrow_mut().counters.rotten += 1;
+        }
         return Ok(Content {
-            first_sequence: first.sequence,
+            first_sequence: first.map_or(sequence, |first| first.sequence),
             last_sequence: summary.last_sequence,
             previous: summary.previous,
             last: summary.last,
@@ -151,6 +183,9 @@ async fn load(
         });
     }
     drop(bytes);
+    if first.is_none() {
+        return Err(corrupt(inner, segment, FormatError::Magic));
+    }
     base::hit(base::Probe::RecoveryScanned);
     inner.state.borrow_mut().report.scanned += 1;
     // The next segment's first commit went out when all before it were durable. What stands here
@@ -192,8 +227,7 @@ async fn scan(
         let state = inner.state.borrow();
         (state.log.device, state.log.segment_start(segment), state.log.usable())
     };
-    let read = inner.cache.read(start, inner.env.buf(to_usize(usable))).await;
-    let bytes = read.map_err(device_error(&inner.cache_path))?;
+    let Salvaged { bytes, unreadable, error } = read_or_salvage(inner, start, usable).await?;
     let mut content: Option<Content> = None;
     let (mut at, mut incarnation) = (0, Incarnation(0));
     while at < bytes.len() {
@@ -203,14 +237,25 @@ async fn scan(
             break;
         };
         let is_dropped = end.is_some_and(|end| commit.sequence >= end);
-        if is_dropped || is_open && !payload_is_whole(&commit, &bytes, at) {
+        if is_dropped {
             break;
+        }
+        if is_open && !payload_is_whole(&commit, &bytes, at) {
+            if !is_followed(inner, &bytes, (&commit, crc)) {
+                break;
+            }
+            base::hit(base::Probe::RecoveryRotten);
+            inner.state.borrow_mut().counters.rotten += 1;
         }
         incarnation = commit.incarnation;
         at += commit.length as usize;
         add(&mut content, commit, crc);
     }
     if is_open {
+        // What is not given there may be a commit that was acknowledged.
+        if let Some(error) = error.filter(|_| unreadable.last().is_some_and(|last| *last >= at)) {
+            return Err(device_error(&inner.cache_path)(error));
+        }
         // Where the first commit is torn, its own header still tells its sequence.
         let torn = || Commit::decode(device, &bytes).map_or(u64::MAX, |(c, _, _)| c.sequence);
         let next = content.as_ref().map_or_else(torn, |content| content.last_sequence + 1);
@@ -240,6 +285,21 @@ fn fitting(
         && at + commit.length as usize <= bytes.len()
         && commit.incarnation >= incarnation;
     (follows && fits).then_some((commit, crc))
+}
+
+/// Whether the commit behind this one chains to it: it was submitted when this one was durable.
+fn is_followed(inner: &Inner, bytes: &Buf, (commit, crc): (&Commit, u32)) -> bool {
+    let device = inner.state.borrow().log.device;
+    let at = (commit.position + commit.length) as usize;
+    let next = bytes.get(at..).and_then(|rest| Commit::decode(device, rest).ok());
+    let follows = next.is_some_and(|(next, _, _)| {
+        next.segment == commit.segment
+            && next.position as usize == at
+            && next.sequence == commit.sequence + 1
+            && next.previous == crc
+            && next.incarnation >= commit.incarnation
+    });
+    follows && !inner.options.mutations.truncate_damage
 }
 
 pub(crate) fn payload_is_whole(commit: &Commit, bytes: &Buf, at: usize) -> bool {
@@ -316,6 +376,45 @@ fn find_later(
         }
     }
     Ok(())
+}
+
+/// The segment behind the highest whose first header is whole: if it holds a later commit, or a
+/// summary, its own first header is rotten, and all that it holds was acknowledged. A header of an
+/// earlier lap says that it was not begun: the first commit would have overwritten it.
+async fn check_not_begun(
+    inner: &Inner,
+    next: u64,
+    firsts: &Map<u64, Commit>,
+) -> Result<(), GroupError> {
+    let (device, start, segments, size, usable) = {
+        let state = inner.state.borrow();
+        let log = &state.log;
+        let segments = u64::from(log.layout.segments);
+        (log.device, log.segment_start(next), segments, log.layout.segment_size, log.usable())
+    };
+    let is_earlier = next.checked_sub(segments).is_some_and(|old| firsts.contains_key(&old));
+    if is_earlier || inner.options.mutations.truncate_damage {
+        return Ok(());
+    }
+    let Salvaged { bytes, unreadable, error } = read_or_salvage(inner, start, size).await?;
+    let usable = to_usize(usable);
+    let is_later = |at: usize| {
+        looks_like_commit(device, &bytes[at..])
+            && Commit::decode(device, &bytes[at..]).is_ok_and(|(commit, _, _)| {
+                commit.segment == next && commit.position as usize == at
+            })
+    };
+    let is_closed = Summary::decode(device, &bytes[usable..]).is_ok_and(|s| s.segment == next);
+    if is_closed || (4096..usable).step_by(4096).any(is_later) {
+        return Err(corrupt(inner, next, FormatError::Checksum));
+    }
+    // Whether it was begun cannot be told where its first header is not given, or is bad and what is
+    // behind it is not given.
+    let was_written = bytes[..4096].iter().any(|byte| *byte != 0);
+    match error.filter(|_| was_written || unreadable.first() == Some(&0)) {
+        Some(error) => Err(device_error(&inner.cache_path)(error)),
+        None => Ok(()),
+    }
 }
 
 fn check_chain(inner: &Inner, low: u64, contents: &[Content]) -> Result<(), GroupError> {

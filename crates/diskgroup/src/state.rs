@@ -33,6 +33,8 @@ pub(crate) struct Counters {
     pub(crate) destaged_blocks: u64,
     pub(crate) moved_entries: u64,
     pub(crate) bad_blocks: u64,
+    /// Rotten places of the log that were got around.
+    pub(crate) rotten: u64,
     /// Segments that were destaged together with others.
     pub(crate) gathered: u64,
     /// Journal records begun.

@@ -32,6 +32,7 @@ mod oracle;
 mod out;
 mod paced;
 mod readcache;
+mod rotten;
 mod scale;
 mod scenarios;
 mod space;

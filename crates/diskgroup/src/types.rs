@@ -281,6 +281,9 @@ pub struct GroupStatus {
     pub moved_entries: u64,
     /// Blocks whose checksum did not match, since open.
     pub bad_blocks: u64,
+    /// Blocks of the write buffer's log that were rotten or unreadable when it was opened or
+    /// destaged, since open; what they held was known otherwise, or is bad block by block.
+    pub rotten_log_blocks: u64,
     /// Appends are held back until destage has made room.
     pub is_pressed: bool,
     /// What holds up writes now.

@@ -77,7 +77,7 @@ fn move_of(found: &Found, block: u64, key: u64, place: Place, bytes: &[u8]) -> M
 
 impl State {
     /// Whether the chunk of a block was cleared by an entry of another segment that is still live.
-    fn is_cleared_elsewhere(&self, serial: u32, block: u64, segment: u64) -> bool {
+    pub(super) fn is_cleared_elsewhere(&self, serial: u32, block: u64, segment: u64) -> bool {
         let key = chunk_key(serial, block / CHUNK_BLOCKS);
         let cleared = self.chunks.over(key).and_then(|over| over.cleared);
         let physical = (segment % u64::from(self.log.layout.segments)) as usize;

@@ -3,6 +3,8 @@
 
 use super::*;
 use crate::pace::Part;
+use crate::salvage::{Salvaged, is_bad_place, salvage};
+use env::Buf;
 
 /// A closed segment in memory.
 pub(super) struct Segment {
@@ -52,21 +54,42 @@ pub(super) async fn read_back(inner: &Inner, segment: u64) -> Result<Segment, Gr
         let info = &state.log.infos[to_usize(segment - state.log.tail)];
         (state.log.segment_start(segment), u64::from(info.used))
     };
+    let bytes = read_used(inner, start, used).await?.freeze();
+    let (found, named) = match parse(inner, segment, &bytes) {
+        Ok(found) => found,
+        Err(error) => {
+            let found = known(inner, segment);
+            base::hit(base::Probe::DestageUnheaded);
+            inner.state.borrow_mut().counters.rotten += 1;
+            found.ok_or(error)?
+        }
+    };
+    let (spots, spots_all, dealt) = (Vec::new(), 0, 0);
+    Ok(Segment { number: segment, bytes, found, named, written: 0, spots, spots_all, dealt })
+}
+
+/// The bytes of a segment that are in use; those that the device does not give are zeros.
+async fn read_used(inner: &Inner, start: u64, used: u64) -> Result<Buf, GroupError> {
     let mut bytes = inner.env.buf(to_usize(used));
     let mut got = 0;
     while got < used {
         let end = used.min(got + READ_BACK);
         bytes.set_len(to_usize(end));
-        bytes =
-            inner.cache.read_at(start + got, bytes, to_usize(got)).await.map_err(|source| {
-                GroupError::Device { device: inner.cache_path.clone(), source }
-            })?;
+        bytes = match inner.cache.read_at(start + got, bytes, to_usize(got)).await {
+            Ok(bytes) => bytes,
+            Err(error) if is_bad_place(&error) => {
+                let Salvaged { bytes, unreadable, .. } =
+                    salvage(inner, start, to_usize(used)).await?;
+                inner.state.borrow_mut().counters.rotten += unreadable.len() as u64;
+                return Ok(bytes);
+            }
+            Err(source) => {
+                return Err(GroupError::Device { device: inner.cache_path.clone(), source });
+            }
+        };
         got = end;
     }
-    let bytes = bytes.freeze();
-    let (found, named) = parse(inner, segment, &bytes)?;
-    let (spots, spots_all, dealt) = (Vec::new(), 0, 0);
-    Ok(Segment { number: segment, bytes, found, named, written: 0, spots, spots_all, dealt })
+    Ok(bytes)
 }
 
 fn parse(

@@ -29,7 +29,7 @@ enum Area {
 
 /// How much is promised of what is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Promise {
+pub(super) enum Promise {
     /// All of it.
     All,
     /// Right, or named as bad: at most so many blocks.
@@ -143,7 +143,7 @@ fn newest(case: &Case, path: &str, area: Area, pages: &[u64]) -> std::ops::Range
 
 impl Case {
     /// One whole life with what is promised of it; false: it did not open.
-    fn live_with(&mut self, promise: Promise) -> bool {
+    pub(super) fn live_with(&mut self, promise: Promise) -> bool {
         let signs = Signs::default();
         signs.may_fail.set(promise != Promise::All);
         signs.may_be_bad.set(promise != Promise::All);

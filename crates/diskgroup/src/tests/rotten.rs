@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One rotten block in the middle of the log, while the group runs and before it is opened: it
+//! costs what it held, and no header holds anything that is not known otherwise.
+
+use super::campaign::Case;
+use super::faults::Promise;
+use super::scenarios::{Host, ONE, fresh, open, write};
+use super::*;
+use crate::ClosedSegment;
+use format::{Commit, Summary};
+use sim::DiskFault;
+
+/// What a block of a segment is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Part {
+    Header,
+    Payload,
+    Summary,
+}
+
+/// All blocks of a segment, by its headers.
+fn blocks(world: &World, key: HostKey, segment: &ClosedSegment) -> Vec<(u64, Part)> {
+    let bytes = world.read_raw(key, "cache", segment.start, segment.used as usize);
+    let (mut all, mut at) = (Vec::new(), 0);
+    while at < bytes.len() {
+        let Ok((commit, size, _)) = Commit::decode(segment.device, &bytes[at..]) else { break };
+        for block in (at..at + commit.length as usize).step_by(4096) {
+            let part = if block < at + size { Part::Header } else { Part::Payload };
+            all.push((segment.start + block as u64, part));
+        }
+        at += commit.length as usize;
+    }
+    all.extend(segment.summary.clone().step_by(4096).map(|at| (at, Part::Summary)));
+    all
+}
+
+/// Whether a summary of this segment is on the media.
+fn has_summary(world: &World, key: HostKey, segment: &ClosedSegment) -> bool {
+    let room = segment.summary.clone();
+    let bytes = world.read_raw(key, "cache", room.start, (room.end - room.start) as usize);
+    Summary::decode(segment.device, &bytes)
+        .is_ok_and(|summary| summary.segment == segment.number && summary.used == segment.used)
+}
+
+fn rot(world: &World, key: HostKey, at: u64, rng: &mut Rng) {
+    match rng.below(3) {
+        0 => world.disk_error(key, "cache", DiskFault::BadRange { offset: at, len: 4096 }),
+        1 => world.flip_bits(key, "cache", at, 4096),
+        // In the fixed part of a header, or in the first sectors of a block of data.
+        _ => world.flip_bits(key, "cache", at + rng.below(90), 1),
+    }
+}
+
+/// What came of a case.
+#[derive(Default, Debug)]
+struct Outcome {
+    headers: u64,
+    payloads: u64,
+    /// Groups that stopped, by the segment's name, or did not open.
+    stopped: u64,
+    refused: u64,
+    /// Blocks that were bad afterwards.
+    bad: u64,
+}
+
+impl Case {
+    /// A closed segment of the log and one of its blocks.
+    fn some_closed_block(&mut self) -> Option<(ClosedSegment, u64, Part)> {
+        let closed = self.signs.group.borrow().as_ref()?.closed_segments();
+        let segment = closed.get(self.rng.below(closed.len().max(1) as u64) as usize)?.clone();
+        let all = blocks(&self.world, self.host, &segment);
+        let headers = self.rng.below(2) == 0;
+        let some: Vec<_> =
+            all.into_iter().filter(|(_, part)| !headers || *part == Part::Header).collect();
+        let (at, part) = *some.get(self.rng.below(some.len().max(1) as u64) as usize)?;
+        Some((segment, at, part))
+    }
+
+    fn is_fenced(&self) -> Option<String> {
+        self.signs.group.borrow().as_ref().and_then(|group| group.status().fenced)
+    }
+
+    /// Lives, loses a block of a closed segment, lives on, perhaps to its rest, and is opened twice.
+    fn with_rot(mut self, outcome: &mut Outcome) {
+        assert!(self.live_with(Promise::All));
+        self.run_to_a_moment();
+        let Some((segment, at, part)) = self.some_closed_block() else { return self.end() };
+        rot(&self.world, self.host, at, &mut self.rng);
+        let is_payload = part == Part::Payload;
+        // A block of the log holds parts of at most eight blocks.
+        let promise = if is_payload { Promise::Named(8) } else { Promise::All };
+        self.signs.may_be_bad.set(is_payload);
+        self.signs.may_fail.set(is_payload);
+        outcome.headers += u64::from(part == Part::Header);
+        outcome.payloads += u64::from(is_payload);
+        match self.rng.below(3) {
+            0 => {}
+            1 => self.run_to_a_moment(),
+            _ => self.rest(),
+        }
+        if let Some(cause) = self.is_fenced() {
+            let name = format!("log segment {} is damaged: ", segment.number);
+            assert!(is_payload && cause.contains(&name), "{part:?}: {cause}");
+            outcome.stopped += 1;
+            return self.end();
+        }
+        let has_rested = self.signs.has_rested.get();
+        self.end();
+        for _ in 0..2 {
+            let is_known = has_rested || has_summary(&self.world, self.host, &segment);
+            if part == Part::Header && !is_known {
+                // What it held may be known to nobody: not opened, or not by what is lost.
+                outcome.refused += u64::from(!self.live_with(Promise::Named(0)));
+                return self.world.kill(self.host);
+            }
+            assert!(self.live_with(promise), "{part:?}: {:?}", self.signs.refused);
+            outcome.bad += self.signs.bad.borrow().len() as u64;
+            self.signs.may_fail.set(is_payload);
+            if self.rng.below(2) == 0 {
+                self.rest();
+            }
+            if let Some(cause) = self.is_fenced() {
+                assert!(is_payload && cause.contains("log segment"), "{part:?}: {cause}");
+                outcome.stopped += 1;
+                return self.end();
+            }
+            self.end();
+        }
+    }
+}
+
+#[test]
+fn a_rotten_block_of_a_closed_segment_costs_what_it_held() {
+    let mut outcome = Outcome::default();
+    for seed in seeds() {
+        Case::new(seed, Mutations::default()).with_rot(&mut outcome);
+    }
+    println!("{outcome:?}");
+    let is_enough = outcome.headers > 10 && outcome.payloads > 5 && outcome.bad > 0;
+    assert!(is_enough || asked("DISKGROUP_SEEDS").is_some(), "{outcome:?}");
+    assert!(outcome.stopped * 4 <= outcome.payloads, "{outcome:?}");
+}
+
+/// Writes blocks one by one, so that each is a commit: a header and a block of data.
+async fn commits(env: &Env, group: &DiskGroup, lsns: std::ops::RangeInclusive<u64>) {
+    for lsn in lsns {
+        write(env, group, lsn, lsn % 600 * 8, 8).await.expect("a write");
+    }
+}
+
+async fn value(group: &DiskGroup, sector: u64) -> Result<Option<u32>, GroupError> {
+    let read = group.read(ONE, SectorRange::new(sector, 1)).await?;
+    Ok(value_of(sector, &read.payload))
+}
+
+async fn drain(env: &Env, group: &DiskGroup, lsn: u64) {
+    group.advance_commit(ONE, Lsn::new(Term(1), lsn));
+    group.drain_buffer(true);
+    while group.status().buffer_fill > 0.0 && group.status().fenced.is_none() {
+        env.sleep(Duration::from_millis(10)).await;
+    }
+    group.drain_buffer(false);
+}
+
+#[test]
+fn every_header_of_a_segment_may_rot_while_the_group_runs() {
+    let host = Host::new(71);
+    let (world, key) = (host.world.clone(), host.key);
+    host.run(move |env| async move {
+        let group = fresh(&env).await;
+        commits(&env, &group, 1..=20).await;
+        let closed = group.closed_segments();
+        for (at, _) in blocks(&world, key, &closed[0]).iter().filter(|(_, p)| *p == Part::Header) {
+            world.flip_bits(key, "cache", *at, 512);
+        }
+        drain(&env, &group, 20).await;
+        let status = group.status();
+        assert_eq!((status.fenced, status.rotten_log_blocks), (None, 1));
+        for lsn in 1..=20 {
+            assert_eq!(value(&group, lsn * 8).await.expect("a read"), Some(lsn as u32));
+        }
+    });
+}
+
+/// Twenty commits, of which the first seven are in segment 0; then `damage` while the group is
+/// closed, and what opening it says.
+fn after_damage(
+    seed: u64,
+    commits_made: u64,
+    damage: impl FnOnce(&World, HostKey) + 'static,
+    check: impl AsyncFnOnce(Env, Result<DiskGroup, GroupError>) + 'static,
+) {
+    let host = Host::new(seed);
+    let (world, key) = (host.world.clone(), host.key);
+    host.run(move |env| async move {
+        let group = fresh(&env).await;
+        commits(&env, &group, 1..=commits_made).await;
+        group.close().await;
+    });
+    damage(&world, key);
+    host.run(move |env| async move {
+        let opened = open(&env).await;
+        check(env, opened).await;
+    });
+}
+
+const SEGMENT: u64 = 64 << 10;
+const LOG: u64 = 1 << 20;
+
+fn is_segment(error: &GroupError, number: u64) -> bool {
+    let is_it = |s: &crate::types::Structure| *s == crate::types::Structure::Segment(number);
+    matches!(error, GroupError::Corrupt { structure, .. } if is_it(structure))
+}
+
+#[test]
+fn the_first_header_of_a_closed_segment_is_known_by_its_summary() {
+    for (seed, is_error) in [(72, false), (73, true)] {
+        let damage = move |world: &World, key: HostKey| match is_error {
+            true => {
+                let bad = DiskFault::BadRange { offset: LOG + SEGMENT, len: 4096 };
+                world.disk_error(key, "cache", bad);
+            }
+            false => world.flip_bits(key, "cache", LOG + SEGMENT, 512),
+        };
+        after_damage(seed, 20, damage, async |env: Env, opened: Result<DiskGroup, GroupError>| {
+            let group = opened.expect("one rotten header in the middle of the log");
+            assert_eq!(group.status().rotten_log_blocks, 1);
+            for _ in 0..2 {
+                for lsn in 1..=20 {
+                    assert_eq!(value(&group, lsn * 8).await.expect("a read"), Some(lsn as u32));
+                }
+                drain(&env, &group, 20).await;
+            }
+            assert_eq!(group.status().fenced, None);
+        });
+    }
+}
+
+#[test]
+fn an_open_segment_whose_first_header_rots_is_not_taken_for_none() {
+    // 3 commits: segment 0 is open, and the first of all. 10 and more: a later one.
+    for (seed, made, number) in [(74, 3, 0), (75, 10, 1), (76, 18, 2)] {
+        for is_error in [false, true] {
+            let at = LOG + number * SEGMENT;
+            let damage = move |world: &World, key: HostKey| match is_error {
+                true => {
+                    let bad = DiskFault::BadRange { offset: at, len: 4096 };
+                    world.disk_error(key, "cache", bad);
+                }
+                false => world.flip_bits(key, "cache", at, 512),
+            };
+            after_damage(seed, made, damage, async move |_, opened| {
+                let error = opened.err().expect("acknowledged writes are not there");
+                assert!(is_segment(&error, number), "{error}");
+            });
+        }
+    }
+}
+
+#[test]
+fn data_in_the_middle_of_the_open_segment_costs_its_block() {
+    for (seed, is_error) in [(77, false), (78, true)] {
+        // Of the second of three commits: two blocks each.
+        let at = LOG + 3 * 4096;
+        let damage = move |world: &World, key: HostKey| match is_error {
+            true => {
+                let bad = DiskFault::BadRange { offset: at, len: 4096 };
+                world.disk_error(key, "cache", bad);
+            }
+            false => world.flip_bits(key, "cache", at + 100, 1),
+        };
+        after_damage(seed, 3, damage, async |env: Env, opened: Result<DiskGroup, GroupError>| {
+            let group = opened.expect("one rotten block of data");
+            let check = async |lsn: u64| value(&group, lsn * 8).await;
+            for _ in 0..2 {
+                assert_eq!(check(1).await.expect("a read"), Some(1));
+                let bad = check(2).await;
+                assert!(matches!(bad, Err(GroupError::BadCrc { .. })), "{bad:?}");
+                assert_eq!(check(3).await.expect("a read"), Some(3));
+                drain(&env, &group, 3).await;
+            }
+            assert_eq!(group.status().fenced, None);
+            write(&env, &group, 4, 16, 8).await.expect("a repair");
+            assert_eq!(check(2).await.expect("a read"), Some(4));
+        });
+    }
+}
+
+#[test]
+fn a_part_of_a_block_that_rots_makes_the_block_bad_and_moves_nowhere() {
+    for is_error in [false, true] {
+        let host = Host::new(79);
+        let (world, key) = (host.world.clone(), host.key);
+        host.run(move |env| async move {
+            let group = fresh(&env).await;
+            // Parts of three blocks, each in a commit of its own, and something behind them.
+            for lsn in 1..=3 {
+                write(&env, &group, lsn, lsn * 8 + 2, 3).await.expect("a write");
+            }
+            commits(&env, &group, 4..=20).await;
+            let at = LOG + 3 * 4096;
+            match is_error {
+                true => {
+                    let bad = DiskFault::BadRange { offset: at, len: 4096 };
+                    world.disk_error(key, "cache", bad);
+                }
+                false => world.flip_bits(key, "cache", at + 100, 1),
+            }
+            drain(&env, &group, 20).await;
+            assert_eq!(group.status().fenced, None);
+            for lsn in [1, 3] {
+                assert_eq!(value(&group, lsn * 8 + 3).await.expect("a read"), Some(lsn as u32));
+            }
+            let bad = value(&group, 2 * 8 + 3).await;
+            assert!(matches!(bad, Err(GroupError::BadCrc { .. })), "{bad:?}");
+            write(&env, &group, 21, 16, 8).await.expect("a repair");
+            drain(&env, &group, 21).await;
+            assert_eq!(value(&group, 2 * 8 + 3).await.expect("a read"), Some(21));
+            group.close().await;
+        });
+        host.run(|env| async move {
+            let group = open(&env).await.expect("nothing is torn");
+            assert_eq!(value(&group, 2 * 8 + 3).await.expect("a read"), Some(21));
+            assert_eq!(value(&group, 3 * 8 + 3).await.expect("a read"), Some(3));
+        });
+    }
+}
