@@ -37,7 +37,7 @@ mod segment;
 mod write;
 
 use elevator::{Spot, Window, sweep};
-use known::{condemn, known};
+use known::{condemn, known, wait_for_k};
 use plan::{fold, move_to_head, plan};
 use segment::{Segment, is_open, read_ahead, read_back};
 use write::{add_emptied, write_data};
@@ -267,6 +267,7 @@ async fn destage_segment(inner: &Rc<Inner>, segment: Segment) -> Result<(), Grou
         inner.log_kick.notify();
     }
     let sources = [bytes.clone()];
+    let mut k_until = None;
     let mut unpaid = i64::try_from(bytes.len() / 4096).unwrap_or(0) - written;
     // Again where something changed under way: a newer part on top of a block that was whole, or a
     // fold that came too late. Each round leaves fewer live entries, for none are added.
@@ -277,9 +278,13 @@ async fn destage_segment(inner: &Rc<Inner>, segment: Segment) -> Result<(), Grou
             inner.state.borrow_mut().pace.begin(inner.env.now(), rest, batch.blocks());
         }
         fold(inner, segment, &found, &bytes, &mut batch).await?;
-        condemn(inner, segment, &bytes, &mut batch)?;
+        let has_open_rot = condemn(inner, segment, &bytes, &mut batch)?;
         if batch.is_empty() && has_live(inner, segment, &found) {
-            return Err(disagreement(inner, segment));
+            if !has_open_rot {
+                return Err(disagreement(inner, segment));
+            }
+            wait_for_k(inner, segment, &mut k_until).await?;
+            continue;
         }
         let moves = batch.moves.len() as u64;
         move_to_head(inner, std::mem::take(&mut batch.moves)).await?;

@@ -277,7 +277,7 @@ impl Run {
     }
 
     /// Whether every volume with a copy on this host has a whole one elsewhere.
-    fn is_spare(&self, host: usize) -> bool {
+    pub(crate) fn is_spare(&self, host: usize) -> bool {
         let number = self.cluster.machines[host].number;
         (0..self.plan.volumes.len()).all(|volume| {
             let record = self.cluster.records.object(&VolumePlan::name(volume));

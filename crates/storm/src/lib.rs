@@ -17,6 +17,7 @@ mod plan;
 mod records;
 mod regressions;
 mod rest;
+mod rotten;
 mod runner;
 mod script;
 mod shrink;

@@ -57,6 +57,7 @@ impl Run {
             Story::SlowJoiner => self.slow_joiner(&roles),
             Story::Damage => self.damage(&roles),
             Story::RottenData => self.rotten_data(&roles),
+            Story::RottenLog => self.rotten_log(&roles),
             Story::LostDevice => self.lost_device(&roles),
             Story::LossAfterReturn => self.loss_after_return(&roles),
             Story::LyingFlush => self.lying_flush(&roles),

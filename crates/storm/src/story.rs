@@ -53,6 +53,8 @@ base::named! {
         Damage = "damage",
         /// Data of one host's devices rots, and no metadata, while it is used.
         RottenData = "rotten-data",
+        /// One block in the middle of the log of one host's group rots, while it is used.
+        RottenLog = "rotten-log",
         /// A host comes back with a new device in the place of one of its own.
         LostDevice = "lost-device",
         /// A component that has just come back loses its cache device, and with it the copies.
@@ -81,6 +83,7 @@ impl Story {
             Self::DeviceOut => Some(170_000_000),
             Self::LateDevice => Some(180_000_000),
             Self::SlowJoiner => Some(190_000_000),
+            Self::RottenLog => Some(200_000_000),
             _ => None,
         }
     }
@@ -89,7 +92,14 @@ impl Story {
     /// later round.
     #[must_use]
     pub fn is_damage(self) -> bool {
-        matches!(self, Self::Damage | Self::LostDevice | Self::LossAfterReturn | Self::RottenData)
+        matches!(
+            self,
+            Self::Damage
+                | Self::LostDevice
+                | Self::LossAfterReturn
+                | Self::RottenData
+                | Self::RottenLog
+        )
     }
 
     /// Whether the system promises nothing then: what is lost is reported, and no violation.

@@ -9,11 +9,15 @@
 //! on: read from another copy, and written again. What has to be moved to the log's head must not
 //! take that way, for a commit whose payload does not match its checksums is a torn one for the
 //! next recovery, and what was moved along with it would be dropped. So the block becomes bad on
-//! capacity at once, all of it, also where the log held a part. Where that may not be, for it is
-//! above K, or hidden by a discard that is still in the log, or no chunk is free, destage ends.
+//! capacity at once, all of it, also where the log held a part. What is above K waits for K, and
+//! its segment with it, for a while. Where that does not help, or a discard that is still in the
+//! log hides the block, or no chunk is free, destage ends.
 
 use super::*;
 
+/// How long a segment waits for K that holds rotten data above it: an active component's K rises
+/// within a second; that of one that is away may stay, and appends need the room.
+const K_WAIT: Duration = Duration::from_secs(5);
 /// Requests above K that may go ahead of a segment whose headers are not known: their marks, of 40
 /// bytes, fill half of one. One for each of so many bytes of a segment.
 const OPEN_BYTES: u64 = 80;
@@ -86,7 +90,8 @@ impl State {
     }
 }
 
-/// Takes what rotted out of what is to be moved, and makes its blocks bad on capacity.
+/// Takes what rotted out of what is to be moved, and makes its blocks bad on capacity; those that
+/// are above K stay as they are: whether there are any.
 ///
 /// # Errors
 /// [`GroupError::Corrupt`]: that may not be, or not now.
@@ -95,29 +100,29 @@ pub(super) fn condemn(
     segment: u64,
     bytes: &[u8],
     batch: &mut Batch,
-) -> Result<(), GroupError> {
-    let refused = || GroupError::Corrupt {
-        device: inner.cache_path.clone(),
-        structure: crate::types::Structure::Segment(segment),
-        source: format::FormatError::Checksum,
-    };
+) -> Result<bool, GroupError> {
+    let refused = || rotten(inner, segment);
     let is_rotten = |moved: &mut Move| {
         moved.kind == EntryKind::Data && moved.crcs.first() != Some(&crc32c(&moved.payload))
     };
     let rotten: Vec<Move> = batch.moves.extract_if(.., is_rotten).collect();
     if rotten.is_empty() || inner.options.mutations.move_rotten {
         batch.moves.extend(rotten);
-        return Ok(());
+        return Ok(false);
     }
     let mut state = inner.state.borrow_mut();
     let start = state.log.sector(segment, 0);
-    let moves = batch.moves.len();
+    let (moves, mut has_open) = (batch.moves.len(), false);
     for moved in rotten {
         let Still::Live(key, place) = moved.still else { return Err(refused()) };
         let block = moved.range.start / BLOCK_SECTORS;
         let Some(component) = state.components.get(moved.serial) else { continue };
         let (device, commit) = (component.device, component.row.commit);
-        if moved.lsn > commit || state.is_cleared_elsewhere(moved.serial, block, segment) {
+        if moved.lsn > commit {
+            has_open = true;
+            continue;
+        }
+        if state.is_cleared_elsewhere(moved.serial, block, segment) {
             return Err(refused());
         }
         if batch.writes[device].iter().any(|write| write.key == key) {
@@ -140,5 +145,36 @@ pub(super) fn condemn(
     for writes in &mut batch.writes {
         writes.sort_unstable_by_key(|write| (write.chunk, write.block));
     }
+    Ok(has_open)
+}
+
+/// What destage can do nothing about.
+fn rotten(inner: &Inner, segment: u64) -> GroupError {
+    GroupError::Corrupt {
+        device: inner.cache_path.clone(),
+        structure: crate::types::Structure::Segment(segment),
+        source: format::FormatError::Checksum,
+    }
+}
+
+/// Waits until K may have risen, all in all as long as [`K_WAIT`].
+///
+/// # Errors
+/// [`GroupError::Corrupt`]: it did not.
+pub(super) async fn wait_for_k(
+    inner: &Inner,
+    segment: u64,
+    until: &mut Option<Instant>,
+) -> Result<(), GroupError> {
+    let now = inner.env.now();
+    let until = *until.get_or_insert(now + K_WAIT);
+    if now >= until {
+        return Err(rotten(inner, segment));
+    }
+    let kick = inner.destage_kick.wait();
+    inner.check_open()?;
+    inner.state.borrow_mut().is_waiting_for_commit = true;
+    wait(inner, kick, Some(until)).await;
+    inner.state.borrow_mut().is_waiting_for_commit = false;
     Ok(())
 }

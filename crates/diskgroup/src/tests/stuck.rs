@@ -119,19 +119,50 @@ fn a_destage_that_rests_is_not_stuck() {
     });
 }
 
+/// The buffer fills up with what is above K, and data of its oldest segment is rotten.
+async fn full_of_open(env: &Env, world: &World, key: HostKey) -> (DiskGroup, env::Task) {
+    let group = fresh(env).await;
+    let (inner, writer) = (env.clone(), group.clone());
+    let task = env.spawn("writer", async move {
+        for lsn in 1.. {
+            if write(&inner, &writer, lsn, lsn * 8 % 4096, 8).await.is_err() {
+                return;
+            }
+        }
+    });
+    while group.closed_segments().len() < 2 {
+        env.sleep(Duration::from_micros(100)).await;
+    }
+    let oldest = &group.closed_segments()[0];
+    world.flip_bits(key, "cache", oldest.start + 4096, 64);
+    let pressed = until(env, &group, |status| status.is_pressed).await;
+    assert_eq!(pressed.fenced, None);
+    (group, task)
+}
+
 #[test]
-fn a_damaged_segment_ends_destage_by_its_name() {
+fn rotten_data_above_k_waits_for_k() {
+    let host = Host::new(54);
+    let (world, key) = (host.world.clone(), host.key);
+    host.run(move |env| async move {
+        let (group, _writer) = full_of_open(&env, &world, key).await;
+        env.sleep(Duration::from_millis(100)).await;
+        group.advance_commit(ONE, group.component(ONE).expect("it is here").durable);
+        let status = until(&env, &group, |status| status.destaged_blocks > 0).await;
+        assert_eq!(status.fenced, None);
+        let bad = group.read(ONE, SectorRange::new(8, 8)).await;
+        assert!(matches!(bad, Err(GroupError::BadCrc { .. })), "{bad:?}");
+    });
+}
+
+#[test]
+fn rotten_data_that_stays_above_k_ends_destage_by_its_name() {
     let host = Host::new(53);
     let (world, key) = (host.world.clone(), host.key);
     host.run(move |env| async move {
-        let group = fresh(&env).await;
-        write(&env, &group, 1, 0, 8).await.expect("a write");
-        group.advance_commit(ONE, Lsn::new(Term(1), 1));
-        let at = group.shared().state.borrow().log.segment_start(0);
-        world.flip_bits(key, "cache", at, 64);
-        group.drain_buffer(true);
+        let (group, _writer) = full_of_open(&env, &world, key).await;
         let status = until(&env, &group, |status| status.fenced.is_some()).await;
         let cause = status.fenced.expect("it is fenced");
-        assert!(cause.starts_with("cache: log segment 0 is damaged: "), "{cause}");
+        assert!(cause.starts_with("cache: log segment 0 is damaged: checksum"), "{cause}");
     });
 }

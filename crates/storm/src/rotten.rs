@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One rotten block in the middle of the log of one host.
+//!
+//! What it held is whole elsewhere, and nothing acknowledged may be lost. A header costs nothing at
+//! all: the group goes on, and opens again as long as the segment's summary is on the media. Data
+//! costs its blocks; a group that stops all the same, for data above K that never came to be, or
+//! that does not open gets new devices, as after any other damage.
+
+use crate::campaign::{Run, Violation};
+use crate::fault::Fault;
+use crate::script::Roles;
+use diskgroup::ClosedSegment;
+use format::{Commit, PAGE_SIZE, Summary};
+use sim::DiskFault;
+
+const PAGE: u64 = PAGE_SIZE as u64;
+
+/// Where a block rotted.
+struct Rotten {
+    cache: String,
+    segment: ClosedSegment,
+    is_header: bool,
+}
+
+impl Run {
+    /// A block of a closed segment rots while clients go on; half of the time the host is started
+    /// again after that.
+    pub(crate) fn rotten_log(&mut self, roles: &Roles) -> Result<(), Violation> {
+        let host = if self.one_of(2) == 0 { roles.owner } else { roles.replica };
+        self.wait("whole before damage", Self::is_whole)?;
+        self.pass(0, 2000)?;
+        if !self.is_spare(host) {
+            return Ok(());
+        }
+        let Some(rotten) = self.rot_log(host) else { return Ok(()) };
+        self.excuse(host);
+        let most = [0, 50, 1000, 8000][usize::try_from(self.one_of(4)).unwrap_or(0)];
+        self.pass(0, most)?;
+        self.goes_on(host, &rotten)?;
+        self.decisive();
+        if self.one_of(2) == 0 {
+            self.take_down_somehow(host);
+            self.pass(0, 200)?;
+            let is_known = rotten.is_header && self.has_summary(host, &rotten);
+            self.boot_if_down(host);
+            self.pass(0, 4000)?;
+            if is_known {
+                self.goes_on(host, &rotten)?;
+            }
+        }
+        self.pass(0, 4000)
+    }
+
+    /// Rots a block of some closed segment.
+    fn rot_log(&mut self, host: usize) -> Option<Rotten> {
+        let node = self.cluster.node(host)?;
+        let mut all = Vec::new();
+        for group in node.groups() {
+            let cache = group.cache_path().to_owned();
+            all.extend(group.closed_segments().into_iter().map(|closed| (cache.clone(), closed)));
+        }
+        drop(node);
+        if all.is_empty() {
+            return None;
+        }
+        let chosen = usize::try_from(self.one_of(all.len() as u64)).unwrap_or(0);
+        let (cache, segment) = all.swap_remove(chosen);
+        let (key, world) = (self.key(host), self.cluster.world.clone());
+        let used = usize::try_from(segment.used).unwrap_or(0);
+        let bytes = world.read_raw(key, &cache, segment.start, used);
+        let (mut pages, mut at) = (Vec::new(), 0);
+        while let Some(Ok((commit, size, _))) =
+            bytes.get(at..).filter(|rest| !rest.is_empty()).map(|r| Commit::decode(segment.device, r))
+        {
+            let end = at + usize::try_from(commit.length).unwrap_or(0);
+            pages.extend((at..end).step_by(PAGE_SIZE).map(|page| (page, page < at + size)));
+            at = end;
+        }
+        let wants_header = self.one_of(2) == 0;
+        pages.retain(|(_, is_header)| *is_header == wants_header);
+        let chosen = usize::try_from(self.one_of(pages.len().max(1) as u64)).unwrap_or(0);
+        let (page, is_header) = *pages.get(chosen)?;
+        let offset = segment.start + page as u64;
+        tracing::info!(host = host + 1, cache, segment.number, is_header, offset, "rotten log");
+        if self.one_of(2) == 0 {
+            self.faults.add(Fault::LatentError);
+            self.disk_fault(host, &cache, DiskFault::BadRange { offset, len: PAGE });
+        } else {
+            self.faults.add(Fault::BitRot);
+            // In the fixed part of a header.
+            let byte = self.one_of(90);
+            world.flip_bits(key, &cache, offset + byte, 1);
+        }
+        Some(Rotten { cache, segment, is_header })
+    }
+
+    /// Whether the segment's summary tells all of it.
+    fn has_summary(&self, host: usize, rotten: &Rotten) -> bool {
+        let (room, device) = (rotten.segment.summary.clone(), rotten.segment.device);
+        let length = usize::try_from(room.end - room.start).unwrap_or(0);
+        let world = &self.cluster.world;
+        let bytes = world.read_raw(self.key(host), &rotten.cache, room.start, length);
+        Summary::decode(device, &bytes).is_ok_and(|summary| {
+            summary.segment == rotten.segment.number && summary.used == rotten.segment.used
+        })
+    }
+
+    /// A group that lost no more than a header serves.
+    fn goes_on(&self, host: usize, rotten: &Rotten) -> Result<(), Violation> {
+        let Some(node) = self.cluster.node(host).filter(|_| rotten.is_header) else {
+            return Ok(());
+        };
+        let is_closed = node.closed_groups().contains(&rotten.cache);
+        let groups = node.groups();
+        let stopped = groups.iter().filter(|group| group.cache_path() == rotten.cache);
+        let cause = stopped.filter_map(|group| group.status().fenced).next();
+        match (cause, is_closed) {
+            (None, false) => Ok(()),
+            (cause, _) => {
+                let name = format!("segment {} of host {}", rotten.segment.number, host + 1);
+                Err(Violation::Stuck(format!("a rotten header of {name} cost a group: {cause:?}")))
+            }
+        }
+    }
+}
