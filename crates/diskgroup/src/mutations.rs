@@ -101,8 +101,6 @@ mutations! {
     move_unchecked: "13",
     /// Parts are merged into a block that fails its checksum.
     merge_unverified: "14",
-    /// Data of the log that rotted is moved to its head as it is.
-    move_rotten: "14",
     /// Damage in the middle of log or journal counts as its end.
     truncate_damage: "recovery",
     /// Free the segment before what it said about requests is in the rows.

@@ -157,8 +157,7 @@ async fn load(
     };
     if let Ok(summary) = Summary::decode(device, &bytes)
         && u64::from(summary.used) <= inner.state.borrow().log.usable()
-        && let Some(sequence) =
-            (summary.last_sequence + 1).checked_sub(u64::from(summary.commits))
+        && let Some(sequence) = (summary.last_sequence + 1).checked_sub(u64::from(summary.commits))
         && (mutations.trust_summary
             || summary.segment == segment
                 && begins(&summary)

@@ -69,8 +69,10 @@ impl Run {
         let used = usize::try_from(segment.used).unwrap_or(0);
         let bytes = world.read_raw(key, &cache, segment.start, used);
         let (mut pages, mut at) = (Vec::new(), 0);
-        while let Some(Ok((commit, size, _))) =
-            bytes.get(at..).filter(|rest| !rest.is_empty()).map(|r| Commit::decode(segment.device, r))
+        while let Some(Ok((commit, size, _))) = bytes
+            .get(at..)
+            .filter(|rest| !rest.is_empty())
+            .map(|r| Commit::decode(segment.device, r))
         {
             let end = at + usize::try_from(commit.length).unwrap_or(0);
             pages.extend((at..end).step_by(PAGE_SIZE).map(|page| (page, page < at + size)));

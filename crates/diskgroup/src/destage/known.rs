@@ -106,8 +106,7 @@ pub(super) fn condemn(
         moved.kind == EntryKind::Data && moved.crcs.first() != Some(&crc32c(&moved.payload))
     };
     let rotten: Vec<Move> = batch.moves.extract_if(.., is_rotten).collect();
-    if rotten.is_empty() || inner.options.mutations.move_rotten {
-        batch.moves.extend(rotten);
+    if rotten.is_empty() {
         return Ok(false);
     }
     let mut state = inner.state.borrow_mut();

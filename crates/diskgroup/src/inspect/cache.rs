@@ -7,7 +7,7 @@ use crate::types::Structure;
 use base::Map;
 use format::{COMMIT_HEADER_MAX, CacheLayout, Commit, PAGE_SIZE, Summary, looks_like_commit};
 
-const NOT_OPEN: &str = "the group does not open: its components come back from their other copies";
+const NOT_OPEN: &str = "the group may not open: its components come back from their other copies";
 
 /// What goes on from one segment to the next.
 struct Chain {

@@ -224,8 +224,8 @@ fn damage_in_the_middle_of_the_log_is_not_taken_for_its_end() {
             write(&env, &group, lsn, lsn * 8, 8).await.expect("a write");
         }
     });
-    // The payload of the second commit: behind two headers and one block.
-    let at = (1 << 20) + 3 * 4096;
+    // The header of the second commit: behind one header and one block. Nobody knows what it said.
+    let at = (1 << 20) + 2 * 4096;
     let mut bytes = host.world.read_raw(host.key, "cache", at, 4096);
     bytes[100] ^= 1;
     host.world.write_raw(host.key, "cache", at, &bytes);
@@ -233,9 +233,12 @@ fn damage_in_the_middle_of_the_log_is_not_taken_for_its_end() {
         let opened = open(&env).await.map(drop);
         assert!(matches!(opened, Err(GroupError::Corrupt { .. })), "{opened:?}");
     });
-    // The payload of the last commit: torn, as far as anybody can tell.
     bytes[100] ^= 1;
     host.world.write_raw(host.key, "cache", at, &bytes);
+    // The payload of the last commit: torn, as far as anybody can tell.
+    let at = at + 4096;
+    let mut bytes = host.world.read_raw(host.key, "cache", at, 4096);
+    bytes[100] ^= 1;
     host.world.write_raw(host.key, "cache", at + 2 * 4096, &bytes);
     host.run(|env| async move {
         let group = open(&env).await.expect("a torn end is dropped");
