@@ -15,6 +15,9 @@ use sim::DiskFault;
 
 const PAGE: u64 = PAGE_SIZE as u64;
 
+/// Looks at the log until it has a closed segment: slow clients take long to fill one.
+const LOOKS_MAX: u32 = 40;
+
 /// Where a block rotted.
 struct Rotten {
     cache: String,
@@ -27,12 +30,19 @@ impl Run {
     /// again after that.
     pub(crate) fn rotten_log(&mut self, roles: &Roles) -> Result<(), Violation> {
         let host = if self.one_of(2) == 0 { roles.owner } else { roles.replica };
+        self.pass(0, 4000)?;
         self.wait("whole before damage", Self::is_whole)?;
-        self.pass(0, 2000)?;
-        if !self.is_spare(host) {
-            return Ok(());
+        let mut planted = None;
+        for _ in 0..LOOKS_MAX {
+            if planted.is_some() || !self.is_spare(host) {
+                break;
+            }
+            planted = self.rot_log(host);
+            if planted.is_none() {
+                self.pass(0, 400)?;
+            }
         }
-        let Some(rotten) = self.rot_log(host) else { return Ok(()) };
+        let Some(rotten) = planted else { return Ok(()) };
         self.excuse(host);
         let most = [0, 50, 1000, 8000][usize::try_from(self.one_of(4)).unwrap_or(0)];
         self.pass(0, most)?;
