@@ -68,6 +68,8 @@ crate::named! {
         FenceOutranked = "fence-outranked",
         /// A fence waited until a grant to the old owner had run out.
         FenceWaited = "fence-waited",
+        /// A fence was refused because its record does not descend from what a component saw.
+        FenceOtherHistory = "fence-other-history",
         /// An owner that lost an object while it lived told the components so.
         DeposedConsented = "deposed-consented",
         /// A fence waited for appends in flight.

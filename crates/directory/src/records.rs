@@ -46,6 +46,11 @@ pub const FORMAT: u32 = 1;
 pub const FORMAT_RESERVE: u32 = 2;
 /// The format of the volumes for one connection at a time, with or without a reserve.
 pub const FORMAT_CONNECTIONS: u32 = 3;
+/// The format of the objects that somebody claimed, and of those that are doubted.
+pub const FORMAT_HISTORY: u32 = 2;
+/// Claims that an object's record remembers: a component that was away for longer is compared by
+/// version and term alone. Hosts of a cluster that are all killed one after the other make fewer.
+pub const CLAIMS_MAX: usize = 32;
 /// The format of a cluster of another kind than all-flash.
 pub const FORMAT_KIND: u32 = 2;
 
@@ -236,6 +241,19 @@ pub struct ComponentRecord {
     pub left: Lsn,
 }
 
+/// A change of owner that a record descends from. One run of a host never uses a term of an object
+/// twice, so term and owner name one claim among those of all histories that a directory which is
+/// set back to a backup can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The term that began.
+    pub term: Term,
+    /// The record's version then.
+    pub version: Version,
+    /// Whose term it is.
+    pub owner: Owner,
+}
+
 /// One object, at [`object_key`]: the truth about who serves it and which copies count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectRecord {
@@ -255,6 +273,11 @@ pub struct ObjectRecord {
     pub handover: Option<Lsn>,
     /// 1 to [`COMPONENTS_MAX`], at least one of them active.
     pub components: Vec<ComponentRecord>,
+    /// The newest claims that led here, oldest first, at most [`CLAIMS_MAX`] (rule 25).
+    pub claims: Vec<Claim>,
+    /// It comes from a backup, or a component knows of another history: which components are
+    /// active is not believed, and nobody claims it, until it is made anew of what they say.
+    pub is_doubted: bool,
 }
 
 /// Whether `name` may name a cluster, host or volume: 1 to [`NAME_BYTES_MAX`] letters, digits,
@@ -374,7 +397,19 @@ impl ObjectRecord {
         }
         let handover_fits = self.handover.is_none_or(|lsn| lsn.term() <= self.term);
         ensure(handover_fits, "handover", "is of a term that never was")?;
+        self.check_claims()?;
         self.check_components()
+    }
+
+    fn check_claims(&self) -> Result<(), RecordError> {
+        let claims = &self.claims;
+        ensure(claims.len() <= CLAIMS_MAX, "claims", "has too many entries")?;
+        ensure(claims.iter().all(|claim| claim.owner.host.0 != 0), "claims", "names host zero")?;
+        let rise = |two: &[Claim]| two[0].term < two[1].term && two[0].version < two[1].version;
+        ensure(claims.windows(2).all(rise), "claims", "does not rise")?;
+        let Some(last) = claims.last() else { return Ok(()) };
+        let is_reached = last.term <= self.term && last.version <= self.version;
+        ensure(is_reached, "claims", "names a term or version that never was")
     }
 
     fn check_components(&self) -> Result<(), RecordError> {

@@ -8,7 +8,7 @@
 use base::{HostId, Incarnation, Map};
 use directory::{
     ALIVE_PREFIX, Backup, BackupError, ClusterKind, ClusterRecord, DELETED_PREFIX, Directory,
-    DirectoryError, Entry, Expect, OBJECT_PREFIX, ORPHAN_PREFIX, PREFIX, Transaction,
+    DirectoryError, Entry, Expect, OBJECT_PREFIX, ORPHAN_PREFIX, ObjectRecord, PREFIX, Transaction,
     VOLUME_PREFIX, cluster_key,
 };
 use env::{Address, Env};
@@ -146,7 +146,7 @@ pub async fn restore(
     for (key, value) in then.iter().filter(|(key, value)| now.get(*key) != Some(*value)) {
         let is_known_host = key.starts_with(directory::HOST_PREFIX) && now.contains_key(key);
         if !is_known_host && !is_run(key) {
-            changes.push((order(key) + 10, key.clone(), Some(value.clone())));
+            changes.push((order(key) + 10, key.clone(), Some(doubted(key, value))));
         }
     }
     let runs = now.keys().chain(then.keys()).filter(|key| is_run(key));
@@ -164,6 +164,17 @@ pub async fn restore(
     apply(&directory, changes).await?;
     let volumes = backup.entries.iter().filter(|(key, _)| is_volume(key)).count();
     Ok(Restored { taken: backup.taken, records: backup.entries.len(), volumes })
+}
+
+/// The value as it is restored. What a backup says of an object's copies may not be so any more:
+/// nobody claims it until it is made anew of what they say (rule 25).
+fn doubted(key: &str, value: &[u8]) -> Vec<u8> {
+    match ObjectRecord::decode(value) {
+        Ok(record) if key.starts_with(OBJECT_PREFIX) => {
+            ObjectRecord { is_doubted: true, ..record }.encode()
+        }
+        _ => value.to_vec(),
+    }
 }
 
 /// In which order keys change: what says that something is deleted goes first and comes last, and

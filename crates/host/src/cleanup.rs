@@ -119,7 +119,7 @@ impl Cleanup {
         if !is_deleted && is_pending {
             return false;
         }
-        let went_back = why == Missing::Version;
+        let went_back = matches!(why, Missing::Version | Missing::History);
         if !is_deleted && (info.orphaned.is_none() || (went_back && !info.went_back)) {
             error!(
                 %component, object = %info.object, ?why,
@@ -223,12 +223,12 @@ impl Known<'_> {
         let entry = directory.get(&directory::object_key(self.info.object)).await.map_err(drop)?;
         let Some(entry) = entry else { return Ok(Some(Missing::Object)) };
         let Ok(record) = ObjectRecord::decode(&entry.value) else { return Ok(None) };
-        let is_older = record.version < self.info.meta.version
-            || self.about.is_some_and(|about| {
-                let seen = (about.version, about.term);
-                object::is_of_before(seen, self.info.went_back, (record.version, record.term))
-            });
+        let about = self.about.map(|about| (about.version, about.term));
+        let (meta, went_back) = (self.info.meta, self.info.went_back);
+        let known = object::Known { meta, about, went_back };
+        let is_older = record.is_doubted || known.is_after(&record);
         Ok(match () {
+            () if known.is_of_other(&record) => Some(Missing::History),
             () if is_older => Some(Missing::Version),
             () if record.components.iter().any(|c| c.id == self.component) => None,
             () => Some(Missing::Component),

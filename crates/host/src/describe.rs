@@ -7,11 +7,11 @@
 
 use crate::storage::Storage;
 use crate::view::View;
-use base::{Incarnation, Lsn, Map, ObjectId, VolumeId};
+use base::{ComponentId, Incarnation, Lsn, Map, ObjectId, VolumeId};
 use directory::{
     About, ComponentRecord, ComponentState, Directory, OBJECT_PREFIX, ObjectRecord, VolumeRecord,
 };
-use diskgroup::{Description, DiskGroup, Sibling, Worth};
+use diskgroup::{ComponentInfo, Description, DiskGroup, Sibling, Worth};
 use env::Env;
 use std::time::Duration;
 use tracing::warn;
@@ -51,12 +51,9 @@ pub(crate) async fn check_history(env: &Env, directory: &Directory, groups: &[Di
     };
     for group in groups {
         for id in group.components() {
-            let (Some(info), Some(about)) = (group.component(id), group.description(id)) else {
-                continue;
-            };
+            let Some(info) = group.component(id) else { continue };
             let Some(record) = records.get(&info.object) else { continue };
-            let (seen, now) = ((about.version, about.term), (record.version, record.term));
-            if info.went_back || !object::is_of_before(seen, false, now) {
+            if info.went_back || !known(group, id, &info).is_after(record) {
                 continue;
             }
             let since = info.orphaned.unwrap_or(env.wall().0 / 1_000_000_000);
@@ -65,6 +62,11 @@ pub(crate) async fn check_history(env: &Env, directory: &Directory, groups: &[Di
             }
         }
     }
+}
+
+fn known(group: &DiskGroup, id: ComponentId, info: &ComponentInfo) -> object::Known {
+    let about = group.description(id).map(|about| (about.version, about.term));
+    object::Known { meta: info.meta, about, went_back: info.went_back }
 }
 
 async fn describe_all(
@@ -84,9 +86,7 @@ async fn describe_all(
             continue;
         }
         let old = group.description(id);
-        let known =
-            old.as_ref().map_or(info.meta.version, |old| old.version.max(info.meta.version));
-        if object.version < known {
+        if object.is_doubted || known(group, id, &info).is_after(&object) {
             continue;
         }
         let Some(new) = description(volume, &object, me) else { continue };

@@ -326,6 +326,7 @@ fn why(missing: Missing) -> &'static str {
         Missing::Object => "it is in no record of the directory",
         Missing::Component => "its record in the directory does not list them",
         Missing::Version => "its record in the directory is older than its copies",
+        Missing::History => "its record in the directory went on without these copies",
     }
 }
 

@@ -128,6 +128,8 @@ mod tests {
             owner: None,
             handover: None,
             components: vec![component],
+            claims: Vec::new(),
+            is_doubted: false,
         }
     }
 

@@ -238,6 +238,8 @@ impl Operations {
                 owner: None,
                 handover: None,
                 components: places.iter().map(|place| self.component(place)).collect(),
+                claims: Vec::new(),
+                is_doubted: false,
             })
             .collect();
         let volume = VolumeRecord {

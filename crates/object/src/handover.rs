@@ -71,14 +71,14 @@ async fn consent(owner: &Rc<Owner>, to: directory::Owner) {
     if owner.env().quirk(Quirk::ConsentSkipped) {
         return;
     }
-    let (version, term) = {
+    let (version, term, claims) = {
         let state = owner.state.borrow();
         assert!(state.phase != Phase::Serving, "consent of an owner that still answers");
-        (state.record.version, state.record.term)
+        (state.record.version, state.record.term, crate::record::claims(&state.record))
     };
     let to = wire::Owner { host: to.host, incarnation: to.incarnation };
     let peers = &owner.context.peers;
-    let requests = consents(owner, version, term, to).into_iter();
+    let requests = consents(owner, version, term, to, &claims).into_iter();
     let calls = requests.map(|(host, request)| peers.call(host, request)).collect();
     // Best effort: a component that misses it makes the new owner wait, no more.
     drop(owner.env().timeout(CONSENT_MAX, join_all(calls)).await);
@@ -93,12 +93,14 @@ pub(crate) fn consents(
     version: Version,
     term: Term,
     to: wire::Owner,
+    claims: &wire::Claims,
 ) -> Vec<(HostId, Request)> {
     let state = owner.state.borrow();
     let live = state.legs.iter().filter(|leg| leg.link == Link::Live);
     let fence = |leg: &Leg| {
         let target = Target { term, session: Session(0), ..leg.target(owner.id, term) };
-        (leg.host, Request::Fence { target, version, owner: to, create: None })
+        let claims = claims.clone();
+        (leg.host, Request::Fence { target, version, owner: to, create: None, claims })
     };
     live.map(fence).collect()
 }

@@ -1,19 +1,84 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whether a record can be of the history that a component knows of (rule 25).
+//!
+//! A directory that is set back to a backup begins another history: claims raise version and term
+//! of the old record, and after some of them its numbers are above all that components saw. So
+//! numbers alone prove nothing. A record lists the claims that it descends from; a component
+//! knows one of them by its term and owner, and how far the record had come in it.
 
 use base::{Term, Version};
+use directory::{Claim, ObjectRecord, Owner};
+use diskgroup::ComponentMeta;
 use std::cmp::Ordering;
 
 /// Versions that a record leaps over when it is made anew of what the components say. Claims of a
 /// record that went back in time raise it by one each, far fewer in all.
 pub const ADOPTION_LEAP: u64 = 1 << 20;
 
-/// Whether a record of version and term `now` can only be of a directory that was set back to what
-/// it held before a component's host saw `seen` (rule 25). Versions and terms rise together in one
-/// history, and one version has one term. Where it `went_back` once, claims have raised the old
-/// record since, maybe above what was seen: only one that was made anew is believed.
+/// What a component knows of its record.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    /// By the fences that it answered: versions rise with terms, but a deposed owner that lets go
+    /// tells a term and no version.
+    pub meta: ComponentMeta,
+    /// Version and term of the newest record that its host saw, by its description.
+    pub about: Option<(Version, Term)>,
+    /// Its record was older than this once.
+    pub went_back: bool,
+}
+
+impl Known {
+    /// The highest version.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        let about = self.about.map_or(Version(0), |(version, _)| version);
+        about.max(self.meta.version)
+    }
+
+    /// Whether `record`, read after all this was known, can only be of a directory that was set
+    /// back to what it held before.
+    #[must_use]
+    pub fn is_after(&self, record: &ObjectRecord) -> bool {
+        let now = (record.version, record.term);
+        record.version < self.meta.version
+            || self.about.is_some_and(|seen| is_of_before(seen, self.went_back, now))
+            || self.is_of_other(record)
+    }
+
+    /// Whether `record` is of another history than what the component saw.
+    #[must_use]
+    pub fn is_of_other(&self, record: &ObjectRecord) -> bool {
+        self.is_other(record.version, &record.claims)
+    }
+
+    /// Whether a record of `version` that descends from `claims` does not descend from what the
+    /// component saw. `version` may be behind what its host saw: news come in any order.
+    pub(crate) fn is_other(&self, version: Version, claims: &[Claim]) -> bool {
+        let fenced = (self.meta.version, self.meta.term);
+        let owner = Owner { host: self.meta.owner_host, incarnation: self.meta.owner_incarnation };
+        let is_fenced = self.meta.term > Term(0);
+        let had_begun =
+            |seen: (Version, Term)| began(claims, seen.0).is_none_or(|c| c.term <= seen.1);
+        let is_same =
+            |seen: (Version, Term)| began(claims, seen.0).is_none_or(|c| c.term == seen.1);
+        let of_term = claims.iter().rev().find(|claim| claim.term <= self.meta.term);
+        let is_of_owner = of_term.is_none_or(|c| c.term == self.meta.term && c.owner == owner);
+        let is_known = |seen| had_begun(seen) && (seen.0 > version || is_same(seen));
+        (is_fenced && !(had_begun(fenced) && is_of_owner))
+            || self.about.is_some_and(|seen| !is_known(seen))
+    }
+}
+
+/// The claim in whose term a record of `version` was; `None`: before all that are listed.
+fn began(claims: &[Claim], version: Version) -> Option<&Claim> {
+    claims.iter().rev().find(|claim| claim.version <= version)
+}
+
+/// Whether a record of version and term `now` is older than one that was `seen` (rule 25), by the
+/// numbers. Versions and terms rise together in one history, and one version has one term. Where
+/// it `went_back` once, only one that was made anew is believed.
 #[must_use]
-pub fn is_of_before(seen: (Version, Term), went_back: bool, now: (Version, Term)) -> bool {
+fn is_of_before(seen: (Version, Term), went_back: bool, now: (Version, Term)) -> bool {
     let is_other = match now.0.cmp(&seen.0) {
         Ordering::Less => true,
         Ordering::Equal => now.1 != seen.1,
@@ -28,20 +93,4 @@ pub(crate) fn is_made_anew(seen: Version, now: Version) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_and_terms_of_one_history_rise_together() {
-        let at = |version, term| (Version(version), Term(term));
-        let seen = at(10, 5);
-        for now in [at(10, 5), at(11, 5), at(11, 6), at(40, 9)] {
-            assert!(!is_of_before(seen, false, now), "{now:?}");
-            assert!(is_of_before(seen, true, now), "{now:?} may be a claim of what was before");
-        }
-        for now in [at(9, 5), at(9, 6), at(9, 4), at(10, 4), at(10, 6), at(12, 4)] {
-            assert!(is_of_before(seen, false, now), "{now:?}");
-        }
-        assert!(!is_of_before(seen, true, at(10 + ADOPTION_LEAP, 6)));
-    }
-}
+mod tests;

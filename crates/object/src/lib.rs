@@ -22,7 +22,7 @@ mod resync;
 mod takeover;
 
 pub use disks::Disks;
-pub use history::{ADOPTION_LEAP, is_of_before};
+pub use history::{ADOPTION_LEAP, Known};
 pub use objects::{ComponentStatus, ObjectError, ObjectStatus, Objects, ReadData, reserve_chunks};
 pub use options::{Mutations, ObjectOptions, ReadFrom};
 pub use requests::WriteRequest;

@@ -517,11 +517,8 @@ impl Inner {
 
     fn record_changed(self: &Rc<Self>, record: ObjectRecord, revision: u64) {
         let id = record.id;
-        // Rule 20: a record with another term. An older one may come late, so only a higher term.
-        if let Some(owner) = self.local_owner(id)
-            && record.term > owner.term
-        {
-            owner.step_down("the record has a higher term");
+        if let Some(owner) = self.local_owner(id) {
+            owner.obey(&record);
         }
         let mut slots = self.slots.borrow_mut();
         let slot = slots.entry(id).or_default();

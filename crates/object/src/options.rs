@@ -159,6 +159,8 @@ pub struct Mutations {
     pub repair_without_lock: bool,
     /// Rule 19: a component that lost its write buffer does not say so.
     pub hide_loss: bool,
+    /// Rule 25: a component believes every record with higher numbers than it saw.
+    pub believe_any_record: bool,
     /// Rule 30: what the target holds and the source does not stays on the target.
     pub forget_discarded: bool,
 }

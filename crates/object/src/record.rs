@@ -15,7 +15,7 @@
 //! ```
 
 use base::{ComponentId, Lsn, Term, Version};
-use directory::{ComponentRecord, ComponentState, ObjectRecord, Owner};
+use directory::{CLAIMS_MAX, Claim, ComponentRecord, ComponentState, ObjectRecord, Owner};
 
 /// Why a component leaves the active ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,6 +26,16 @@ pub(crate) enum Leave {
     Degraded,
     /// It admits to have lost what is above this lsn (rule 19).
     Lost(Lsn),
+}
+
+/// The claims that `record` descends from, as a Fence carries them.
+pub(crate) fn claims(record: &ObjectRecord) -> wire::Claims {
+    let claim = |claim: &Claim| wire::Claim {
+        term: claim.term,
+        version: claim.version,
+        owner: wire::Owner { host: claim.owner.host, incarnation: claim.owner.incarnation },
+    };
+    wire::Claims::new(&record.claims.iter().map(claim).collect::<Vec<_>>())
 }
 
 /// The component `id` of `record`.
@@ -47,20 +57,34 @@ pub(crate) fn active_count(record: &ObjectRecord) -> usize {
 /// Take-over (rule 22): `me` becomes the owner in a new term.
 pub(crate) fn take_over(record: &ObjectRecord, me: Owner) -> ObjectRecord {
     let mut next = record.clone();
-    next.owner = Some(me);
-    next.term = Term(record.term.0 + 1);
     next.handover = None;
-    checked(record, next)
+    claimed(record, next, me)
 }
 
 /// Hand-over (rule 53): `to` becomes the owner in a new term, and everything up to `commit` is
 /// everywhere.
 pub(crate) fn hand_over(record: &ObjectRecord, to: Owner, commit: Lsn) -> ObjectRecord {
     let mut next = record.clone();
-    next.owner = Some(to);
-    next.term = Term(record.term.0 + 1);
     next.handover = Some(commit);
-    checked(record, next)
+    claimed(record, next, to)
+}
+
+/// A new owner in a new term, which the record remembers (rule 25).
+fn claimed(before: &ObjectRecord, mut next: ObjectRecord, owner: Owner) -> ObjectRecord {
+    next.owner = Some(owner);
+    next.term = Term(before.term.0 + 1);
+    let mut next = checked(before, next);
+    next.claims.push(Claim { term: next.term, version: next.version, owner });
+    let surplus = next.claims.len().saturating_sub(CLAIMS_MAX);
+    next.claims.drain(..surplus);
+    next
+}
+
+/// A component knows of another history (rule 25): nobody is to claim the record, nor to believe
+/// it. `None` where it says so already.
+pub(crate) fn doubt(record: &ObjectRecord) -> Option<ObjectRecord> {
+    let next = ObjectRecord { is_doubted: true, ..record.clone() };
+    (!record.is_doubted).then(|| checked(record, next))
 }
 
 /// The components in `gone` leave the active ones with `left` := `commit` (rules 15, 17, 26, 28).
@@ -181,6 +205,8 @@ mod tests {
             owner: None,
             handover: None,
             components: components.collect(),
+            claims: Vec::new(),
+            is_doubted: false,
         }
     }
 

@@ -7,6 +7,7 @@
 //! answers come later.
 
 mod create;
+mod forgotten;
 mod limits;
 #[cfg(test)]
 mod tests;
@@ -83,6 +84,8 @@ struct FenceRequest {
     version: Version,
     owner: PeerId,
     create: Option<u64>,
+    /// What the record descends from.
+    claims: Vec<directory::Claim>,
 }
 
 impl Replicas {
@@ -177,9 +180,10 @@ impl Replicas {
                 }
                 Err(reason) => reply.send(Response::Refused { reason }),
             },
-            Request::Fence { target, version, owner, create } => {
+            Request::Fence { target, version, owner, create, claims } => {
                 let owner = PeerId { host: owner.host, incarnation: owner.incarnation };
-                self.fence(FenceRequest { from, target, version, owner, create }, reply);
+                let claims = claims.iter().map(forgotten::claim).collect();
+                self.fence(FenceRequest { from, target, version, owner, create, claims }, reply);
             }
             Request::ListChanged { target, since, cursor } => match self.check(from, &target) {
                 Ok((group, _)) => {
@@ -386,6 +390,10 @@ impl Replicas {
                 && info.meta.owner_incarnation == request.from.incarnation;
             let is_consent = target.session == Session(0);
             let reason = if is_consent && is_in_the_books { Refusal::NotReady } else { reason };
+            return reply.send(Response::Refused { reason });
+        }
+        // Before the wait for a grant: whoever claims a record of before is told at once.
+        if let Some(reason) = self.of_other_history(info, &request) {
             return reply.send(Response::Refused { reason });
         }
         let is_other = old.term > Term(0) && old.owner.host != request.owner.host;

@@ -269,6 +269,11 @@ async fn open(
                 owner.step_down("a returning component refuses this term");
                 return Err(Aborted::Stopped);
             }
+            FenceAnswer::FromTheFuture => {
+                owner.doubt().await;
+                owner.step_down("the directory went back in time");
+                return Err(Aborted::Stopped);
+            }
             FenceAnswer::Unknown => return Err(Aborted::Lost(Lsn::ZERO)),
             FenceAnswer::Closed => return Err(Aborted::Closed),
             FenceAnswer::Wait(pause) if owner.now().since(begun) < limit => {

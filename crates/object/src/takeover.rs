@@ -66,6 +66,9 @@ pub(crate) async fn claim(
         tracing::error!(object = %id, %error, "the record in the directory makes no sense");
         Failed::Unavailable
     })?;
+    if record.is_doubted {
+        return Err(Failed::RolledBack); // rule 25: it is for an operator to make it anew
+    }
     let me = context.me_as_owner();
     if record.owner == Some(me) && record.term > used {
         return Ok((record, entry.revision));

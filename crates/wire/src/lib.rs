@@ -26,8 +26,8 @@ pub use error::WireError;
 pub use few::Few;
 pub use frame::{HEADER_LEN, Header, VERSION, decode, encode};
 pub use message::{
-    Failure, Fenced, Health, Hello, Marks, Message, Owner, RESERVE_LIMIT, Refusal, Request,
-    Response, Target, WriteKind,
+    Claim, Claims, Failure, Fenced, Health, Hello, Marks, Message, Owner, RESERVE_LIMIT, Refusal,
+    Request, Response, Target, WriteKind,
 };
 
 /// Bytes of the largest body (everything but data); larger ones are refused.
@@ -37,5 +37,7 @@ pub const PAYLOAD_MAX: usize = 1 << 20;
 /// Entries of the longest list in a body: what fits [`BODY_MAX`] at 24 bytes each, with room.
 /// Senders merge or cut their lists to this.
 pub const LIST_MAX: usize = 32_768;
+/// Claims that come with a `Fence`: those that an object's record has.
+pub const CLAIMS_MAX: usize = 32;
 /// Requests of a component's tail in the answer to a `Fence`: more than a client table holds.
 pub const OPEN_MAX: usize = 1024;

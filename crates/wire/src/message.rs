@@ -26,6 +26,20 @@ pub struct Target {
     pub session: Session,
 }
 
+/// A change of owner that a record descends from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The term that began.
+    pub term: Term,
+    /// The record's version then.
+    pub version: Version,
+    /// Whose term it is.
+    pub owner: Owner,
+}
+
+/// Some of them, cheap to clone; at most [`CLAIMS_MAX`](crate::CLAIMS_MAX).
+pub type Claims = Few<Claim>;
+
 /// A host in one run of its daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner {
@@ -94,6 +108,8 @@ pub enum Request {
         owner: Owner,
         /// Create the component with so many sectors where it is missing.
         create: Option<u64>,
+        /// The newest claims that the record descends from, oldest first (rule 25).
+        claims: Claims,
     },
     /// A write, or a copy (resync, reconciliation, repair). Answer: `Durable`.
     Write {
@@ -372,6 +388,12 @@ pub enum Refusal {
     NotReady,
     /// A disk group of this host did not open, and the component is on no other: it may come back.
     GroupClosed,
+    /// The component knows of a history of its record that the sender's does not descend from, as
+    /// after the restore of an older directory (rule 25). Nothing was changed.
+    OtherHistory {
+        /// The highest version that it saw.
+        version: Version,
+    },
 }
 
 /// Why a request failed.

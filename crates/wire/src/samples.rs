@@ -2,8 +2,8 @@
 //! One message of each kind with every field different: what the fixtures hold.
 
 use crate::{
-    Failure, Fenced, Health, Hello, Marks, Message, Owner, Refusal, Request, Response, Target,
-    WriteKind, crcs_of,
+    Claim, Claims, Failure, Fenced, Health, Hello, Marks, Message, Owner, Refusal, Request,
+    Response, Target, WriteKind, crcs_of,
 };
 use base::{
     ClientTable, ComponentId, HostId, Incarnation, Instant, Lsn, Mark, ObjectId, RequestId, Seat,
@@ -37,6 +37,8 @@ pub fn messages() -> Vec<(&'static str, Message)> {
     all.push(("repair", Message::Request(repair())));
     let reserve = Request::ReserveSpace { component: ComponentId(0xb1b2_b3b4), chunks: 0xd1d2 };
     all.push(("reserve-space", Message::Request(reserve)));
+    let reason = Refusal::OtherHistory { version: Version(0xe1e2_e3e4_e5e6) };
+    all.push(("refused-other-history", Message::Response(Response::Refused { reason })));
     all
 }
 
@@ -67,7 +69,16 @@ fn component_requests() -> Vec<(&'static str, Request)> {
         ("release", Request::Release),
         (
             "fence",
-            Request::Fence { target, version: Version(31), owner: owner(), create: Some(4096) },
+            Request::Fence {
+                target,
+                version: Version(31),
+                owner: owner(),
+                create: Some(4096),
+                claims: Claims::new(&[
+                    Claim { term: Term(3), version: Version(29), owner: owner() },
+                    Claim { term: Term(7), version: Version(30), owner: owner() },
+                ]),
+            },
         ),
         (
             "write",

@@ -91,6 +91,7 @@ fn fixtures_mean_what_they_meant() {
         "refused-group-closed",
         "repair",
         "reserve-space",
+        "refused-other-history",
     ];
     let messages = samples::messages();
     assert_eq!(messages.len(), stored.len());

@@ -22,6 +22,8 @@ pub enum Missing {
     Component,
     /// The record of its object is older than what the component was told (rule 25).
     Version,
+    /// The record of its object descends from another history than the component's (rule 25).
+    History,
 }
 
 /// What a component knows of its volume and object.

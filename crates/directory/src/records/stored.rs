@@ -4,9 +4,9 @@
 
 use super::keys::parse_hex;
 use super::{
-    AliveRecord, ClusterKind, ClusterRecord, ComponentRecord, ComponentState, Connections,
-    DeletedRecord, FORMAT, FORMAT_CONNECTIONS, FORMAT_KIND, FORMAT_RESERVE, GroupRecord,
-    HostRecord, ObjectRecord, Owner, RecordError, VolumeRecord,
+    AliveRecord, Claim, ClusterKind, ClusterRecord, ComponentRecord, ComponentState, Connections,
+    DeletedRecord, FORMAT, FORMAT_CONNECTIONS, FORMAT_HISTORY, FORMAT_KIND, FORMAT_RESERVE,
+    GroupRecord, HostRecord, ObjectRecord, Owner, RecordError, VolumeRecord,
 };
 use base::{
     ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, Seat, Term, Version, VolumeId,
@@ -128,6 +128,12 @@ struct Object {
     owner: Option<StoredOwner>,
     handover: Option<LsnText>,
     components: Vec<Component>,
+    /// Only in format 2, as is the next: term, version, host, incarnation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    claims: Vec<(u32, u64, u32, Hex)>,
+    /// Only in format 2, and there only `true`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    doubted: Option<bool>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -232,8 +238,22 @@ impl Stored for Cluster {
 
 impl Stored for Host {}
 impl Stored for Alive {}
-impl Stored for Object {}
 impl Stored for Deleted {}
+
+impl Stored for Object {
+    const FORMATS: &[u32] = &[FORMAT, FORMAT_HISTORY];
+
+    fn check_format(&self) -> Result<(), RecordError> {
+        let is_right = match self.format {
+            FORMAT_HISTORY => {
+                self.doubted != Some(false) && (self.doubted.is_some() || !self.claims.is_empty())
+            }
+            _ => self.claims.is_empty() && self.doubted.is_none(),
+        };
+        let (field, rule) = ("claims", "does not belong to the record's format");
+        if is_right { Ok(()) } else { Err(RecordError::Invalid { field, rule }) }
+    }
+}
 
 impl Stored for Volume {
     const FORMATS: &[u32] = &[FORMAT, FORMAT_RESERVE, FORMAT_CONNECTIONS];
@@ -407,8 +427,11 @@ impl From<Deleted> for DeletedRecord {
 impl From<&ObjectRecord> for Object {
     fn from(r: &ObjectRecord) -> Self {
         let owner = |o: Owner| StoredOwner { host: o.host.0, incarnation: Hex(o.incarnation.0) };
+        let claim = |c: &Claim| (c.term.0, c.version.0, c.owner.host.0, Hex(c.owner.incarnation.0));
+        // Older programs read what needs nothing newer.
+        let has_history = r.is_doubted || !r.claims.is_empty();
         Self {
-            format: FORMAT,
+            format: if has_history { FORMAT_HISTORY } else { FORMAT },
             id: Hex(r.id.0),
             volume: Hex(r.volume.0),
             sectors: r.sectors,
@@ -417,6 +440,8 @@ impl From<&ObjectRecord> for Object {
             owner: r.owner.map(owner),
             handover: r.handover.map(LsnText),
             components: r.components.iter().map(Component::from).collect(),
+            claims: r.claims.iter().map(claim).collect(),
+            doubted: r.is_doubted.then_some(true),
         }
     }
 }
@@ -427,6 +452,11 @@ impl From<Object> for ObjectRecord {
             host: HostId(o.host),
             incarnation: Incarnation(o.incarnation.0),
         };
+        let claim = |(term, version, host, incarnation): (u32, u64, u32, Hex)| Claim {
+            term: Term(term),
+            version: Version(version),
+            owner: Owner { host: HostId(host), incarnation: Incarnation(incarnation.0) },
+        };
         Self {
             id: ObjectId(s.id.0),
             volume: VolumeId(s.volume.0),
@@ -436,6 +466,8 @@ impl From<Object> for ObjectRecord {
             owner: s.owner.map(owner),
             handover: s.handover.map(|lsn| lsn.0),
             components: s.components.into_iter().map(ComponentRecord::from).collect(),
+            claims: s.claims.into_iter().map(claim).collect(),
+            is_doubted: s.doubted.unwrap_or(false),
         }
     }
 }

@@ -26,7 +26,19 @@ fn object() -> ObjectRecord {
             component(1, ComponentState::Active),
             component(2, ComponentState::Resyncing),
         ],
+        claims: Vec::new(),
+        is_doubted: false,
     }
+}
+
+/// As owners leave it, and in doubt.
+fn claimed() -> ObjectRecord {
+    let claim = |term, version, host| Claim {
+        term: Term(term),
+        version: Version(version),
+        owner: Owner { host: HostId(host), incarnation: Incarnation(0x1F) },
+    };
+    ObjectRecord { claims: vec![claim(4, 9, 2), claim(6, 11, 1)], is_doubted: true, ..object() }
 }
 
 fn volume() -> VolumeRecord {
@@ -60,6 +72,7 @@ fn host() -> HostRecord {
 }
 
 const OBJECT_JSON: &str = include_str!("../../fixtures/object-1.json");
+const CLAIMED_JSON: &str = include_str!("../../fixtures/object-2.json");
 const VOLUME_JSON: &str = include_str!("../../fixtures/volume-1.json");
 const RESERVED_JSON: &str = include_str!("../../fixtures/volume-2.json");
 const EXCLUSIVE_JSON: &str = include_str!("../../fixtures/volume-3.json");
@@ -83,6 +96,7 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
     };
     let pairs = [
         (object().encode(), OBJECT_JSON),
+        (claimed().encode(), CLAIMED_JSON),
         (deleted.encode(), DELETED_JSON),
         (volume().encode(), VOLUME_JSON),
         (reserved_volume().encode(), RESERVED_JSON),
@@ -96,6 +110,7 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
         assert_eq!(String::from_utf8(written).unwrap(), fixture.trim_end());
     }
     assert_eq!(ObjectRecord::decode(OBJECT_JSON.as_bytes()).unwrap(), object());
+    assert_eq!(ObjectRecord::decode(CLAIMED_JSON.as_bytes()).unwrap(), claimed());
     assert_eq!(VolumeRecord::decode(VOLUME_JSON.as_bytes()).unwrap(), volume());
     assert_eq!(VolumeRecord::decode(RESERVED_JSON.as_bytes()).unwrap(), reserved_volume());
     assert_eq!(VolumeRecord::decode(EXCLUSIVE_JSON.as_bytes()).unwrap(), exclusive_volume());
@@ -130,6 +145,33 @@ fn what_is_not_exactly_a_deletion_is_refused() {
     for (from, to) in edits {
         assert_refused(DELETED_JSON, DeletedRecord::decode, from, to);
     }
+}
+
+#[test]
+fn claims_rise_and_belong_to_format_2() {
+    let edits = [
+        ("\"format\":2", "\"format\":1"),
+        ("\"format\":2", "\"format\":3"),
+        ("\"doubted\":true", "\"doubted\":false"),
+        ("[4,9,2,", "[4,9,0,"),
+        ("[4,9,2,", "[6,9,2,"),
+        ("[4,9,2,", "[4,11,2,"),
+        ("[6,11,1,", "[7,11,1,"), // above the record's term
+        ("[6,11,1,", "[6,13,1,"), // and version
+    ];
+    for (from, to) in edits {
+        assert_refused(CLAIMED_JSON, ObjectRecord::decode, from, to);
+    }
+    let only_claims = CLAIMED_JSON.replace(",\"doubted\":true", "");
+    assert!(ObjectRecord::decode(only_claims.as_bytes()).is_ok_and(|r| !r.is_doubted));
+    let many = (1..=CLAIMS_MAX as u64 + 1).map(|n| Claim {
+        term: Term(n as u32),
+        version: Version(n),
+        owner: Owner { host: HostId(1), incarnation: Incarnation(1) },
+    });
+    let (version, term) = (Version(90), Term(90));
+    let full = ObjectRecord { version, term, claims: many.collect(), ..object() };
+    assert!(full.check().is_err(), "the list of claims is bounded");
 }
 
 #[test]

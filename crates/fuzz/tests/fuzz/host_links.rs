@@ -162,6 +162,7 @@ fn request(from: &mut Source<'_>, step: u64) -> Request {
             version: base::Version(from.edge()),
             owner: Owner { host: HostId(2), incarnation: Incarnation(1) },
             create: from.flag().then_some(4096),
+            claims: wire::Claims::NONE,
         },
         5..=7 => {
             let pool = env::Pool::default();

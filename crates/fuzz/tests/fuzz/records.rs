@@ -84,6 +84,11 @@ fn object(from: &mut Source<'_>) -> ObjectRecord {
         host: HostId(from.u32()),
         incarnation: Incarnation(from.edge()),
     };
+    let claim = |from: &mut Source<'_>| Claim {
+        term: Term(from.below(term + 1) as u32),
+        version: Version(from.edge()),
+        owner: owner(from),
+    };
     ObjectRecord {
         id: ObjectId(from.u64()),
         volume: VolumeId(from.u64()),
@@ -93,6 +98,8 @@ fn object(from: &mut Source<'_>) -> ObjectRecord {
         owner: from.flag().then(|| owner(from)),
         handover: from.flag().then(|| lsn(from)),
         components: (0..from.below(6)).map(|_| component(from)).collect(),
+        claims: (0..from.below(3)).map(|_| claim(from)).collect(),
+        is_doubted: from.flag(),
     }
 }
 

@@ -171,6 +171,16 @@ pub(crate) fn message(from: &mut Source<'_>) -> Message {
     }
 }
 
+fn claims(from: &mut Source<'_>) -> wire::Claims {
+    let claim = |from: &mut Source<'_>| wire::Claim {
+        term: base::Term(from.u32()),
+        version: Version(from.edge()),
+        owner: owner(from),
+    };
+    let all: Vec<_> = (0..from.below(4)).map(|_| claim(from)).collect();
+    wire::Claims::new(&all)
+}
+
 fn wire_request(from: &mut Source<'_>) -> Request {
     match from.u8() % 10 {
         0 => Request::Renew { sent: Instant(from.edge()) },
@@ -180,6 +190,7 @@ fn wire_request(from: &mut Source<'_>) -> Request {
             version: Version(from.edge()),
             owner: owner(from),
             create: from.flag().then(|| from.edge()),
+            claims: claims(from),
         },
         3 | 4 => {
             let (range, kind, crcs, payload) = data(from);

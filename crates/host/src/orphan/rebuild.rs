@@ -11,12 +11,17 @@
 //! 4. every component that this record calls active or on its way back was found: none of them can
 //!    have gone on alone, elsewhere.
 //!
+//! Where hosts claimed the record of a directory that had been set back, the copies that they took
+//! went on in another history than those that refused it (rule 25). The latter have what was
+//! acknowledged before, and only they can be whole; but where the former have newer writes, only the
+//! operator can say which to lose.
+//!
 //! All others are copied anew in full (`left` is zero). Where none is whole by these rules, only
 //! the operator's word makes one so.
 
 use base::{Lsn, Seat, Term, Version};
 use directory::{
-    About, COMPONENTS_MAX, ComponentRecord, ComponentState, ObjectRecord, OrphanRecord,
+    About, COMPONENTS_MAX, ComponentRecord, ComponentState, Missing, ObjectRecord, OrphanRecord,
 };
 
 /// Versions that an adoption leaps over: hosts that remember a later record than the components do
@@ -29,8 +34,14 @@ pub(super) fn rebuild(
     old: Option<&ObjectRecord>,
     is_forced: bool,
 ) -> Result<ObjectRecord, String> {
-    let newest =
-        found.iter().filter_map(|record| record.about.as_ref().map(|about| (about, record)));
+    let refused = |record: &&OrphanRecord| record.missing == Missing::History;
+    let has_split = found.iter().any(|record| refused(&record));
+    // Of the history that goes on.
+    let is_ours = |record: &OrphanRecord| !has_split || refused(&record);
+    let newest = found
+        .iter()
+        .filter(|record| is_ours(record))
+        .filter_map(|record| record.about.as_ref().map(|about| (about, record)));
     let Some((about, any)) = newest.max_by_key(|(about, _)| about.version) else {
         return Err("its components say nothing of themselves".to_owned());
     };
@@ -55,7 +66,8 @@ pub(super) fn rebuild(
         let listed = listed(record);
         // One that no owner ever took knows no seat yet.
         let is_seated = |c: &ComponentRecord| c.seat == record.seat || record.is_empty();
-        !record.is_damaged
+        is_ours(record)
+            && !record.is_damaged
             && listed.is_some_and(|c| c.state == ComponentState::Active && is_seated(c))
     };
     let highest = |durables: &mut dyn Iterator<Item = Lsn>| durables.max().unwrap_or_default();
@@ -64,6 +76,13 @@ pub(super) fn rebuild(
         true => highest(&mut found.iter().filter(can_be_whole).map(|record| record.durable)),
     };
     let is_whole = |record: &OrphanRecord| can_be_whole(&record) && record.durable == top;
+    if has_split && !found.iter().any(is_whole) {
+        return Err(format!(
+            "the copies of object {object} went on separately after the directory had been set \
+             back, and those that were served last lack what the others have: 'gabion orphan \
+             list' shows them, --force goes on from before and loses what was written since"
+        ));
+    }
     if !found.iter().any(is_whole) {
         return Err(format!(
             "no copy of object {object} is surely whole: one was damaged, or copied, when it was \
@@ -85,6 +104,8 @@ pub(super) fn rebuild(
         owner: None,
         handover: None,
         components,
+        claims: Vec::new(),
+        is_doubted: false,
     };
     record.check().map_err(|error| format!("object {object} cannot be made again: {error}"))?;
     Ok(record)

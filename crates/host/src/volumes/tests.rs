@@ -77,6 +77,8 @@ fn large(objects: u64) -> (VolumeRecord, Vec<ObjectRecord>) {
             seat: Seat(1),
             left: Lsn::ZERO,
         }],
+        claims: Vec::new(),
+        is_doubted: false,
     };
     let objects: Vec<_> = (1..=objects).map(object).collect();
     let volume = VolumeRecord {

@@ -93,15 +93,14 @@ impl Inner {
         });
     }
 
-    /// Rule 25: nobody may serve what the directory has forgotten. Every further claim would raise
-    /// term and version until the replicas believe them, so this host makes none.
+    /// Rule 25: nobody may serve what the directory has forgotten. This host makes no more claims,
+    /// nor does any other once the record says so.
     fn halt(&self, id: ObjectId) {
         tracing::error!(
             object = %id,
             "the directory holds an older record than the replicas have seen, as after the \
-             restore of a backup: the object is not served by this host until it is started \
-             again, nor until its record is made anew ('gabion orphan adopt'); restore a newer \
-             backup first"
+             restore of a backup: the object is not served until its record is made anew of what \
+             they say ('gabion orphan adopt')"
         );
         let mut slots = self.slots.borrow_mut();
         let slot = slots.entry(id).or_default();
@@ -184,6 +183,9 @@ impl Inner {
         };
         let result = bring_up(&owner, prefer).await;
         if let Err(failed) = result {
+            if failed == Failed::RolledBack {
+                owner.doubt().await;
+            }
             let wanted = if let Failed::Again(component) = failed { component } else { None };
             owner.step_down("the take-over did not succeed");
             let mut slots = self.slots.borrow_mut();

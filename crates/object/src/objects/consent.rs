@@ -99,7 +99,8 @@ impl Inner {
         // No version: the owner's own record may be an earlier one of the same term, and must not
         // look like one that the directory has forgotten (rule 25).
         let version = Version(0);
-        let request = Request::Fence { target, version, owner, create: None };
+        let claims = crate::record::claims(&record);
+        let request = Request::Fence { target, version, owner, create: None, claims };
         Some((of.host, request, term))
     }
 

@@ -35,14 +35,14 @@ impl Inner {
     fn handle(self: &Rc<Self>, from: PeerId, request: Request, reply: Reply) {
         let me = self.context.me.host;
         match request {
-            Request::Fence { target, version, owner: to, .. } => {
+            Request::Fence { target, version, owner: to, ref claims, .. } => {
                 // Rule 52c: a Fence that reaches the old owner's own host stops it in this step.
                 // The other components may know at once, or the new owner waits for grants that
                 // this host goes on renewing for its other objects.
                 if let Some(owner) = self.local_owner(target.object)
                     && target.term > owner.term
                 {
-                    let consents = consents(&owner, version, target.term, to);
+                    let consents = consents(&owner, version, target.term, to, claims);
                     owner.step_down("a newer owner fences");
                     for (host, request) in consents.into_iter().filter(|(host, _)| *host != me) {
                         let call = self.context.peers.call(host, request);

@@ -86,6 +86,29 @@ pub(crate) async fn compare_and_swap(
 }
 
 impl Owner {
+    /// Stops where a record that was seen says so.
+    pub(crate) fn obey(self: &Rc<Self>, record: &ObjectRecord) {
+        if record.is_doubted {
+            // Rule 25, also where it is older than this owner's own: the directory was restored.
+            self.step_down("the record is doubted");
+        } else if record.term > self.term {
+            // Rule 20. An older one may come late, so only a higher term.
+            self.step_down("the record has a higher term");
+        }
+    }
+
+    /// Rule 25: a component knows of another history than this owner's record. Has the record say
+    /// so, so that nobody claims it any more. While the directory is away nothing is said: the next
+    /// to claim it finds out again. The owner must be stepped down after this.
+    pub(crate) async fn doubt(self: &Rc<Self>) {
+        let told = self.change(|state| crate::record::doubt(&state.record));
+        let told = self.env().timeout(self.options().stall, told).await;
+        tracing::error!(
+            object = %self.id, is_told = matches!(told, Ok(Ok(()))),
+            "the directory went back in time: its record is not believed any more"
+        );
+    }
+
     /// Changes the record: `compose` is asked for the next one when it is this change's turn, so
     /// that `left` is K at that moment (rule 17). While the outcome is unknown both configurations
     /// are obeyed (rule 3). On success the new record has been *learned*.

@@ -66,18 +66,21 @@ impl Owner {
         limit: Duration,
     ) -> FenceAnswer {
         let session = self.new_session();
-        let (host, version) = {
+        let (host, version, claims) = {
             let state = self.state.borrow();
             let record = crate::record::component(&state.record, component);
             let Some(record) = record else { return FenceAnswer::Unknown };
-            (record.host, state.record.version)
+            (record.host, state.record.version, crate::record::claims(&state.record))
         };
         let me = self.context.me;
         let target = Target { object: self.id, component, term: self.term, seat, session };
         let owner = wire::Owner { host: me.host, incarnation: me.incarnation };
         let create = create.then_some(self.sectors);
         let at = self.now();
-        let call = self.context.peers.call(host, Request::Fence { target, version, owner, create });
+        let call = self
+            .context
+            .peers
+            .call(host, Request::Fence { target, version, owner, create, claims });
         let Ok(answer) = self.env().timeout(limit, call).await else {
             tracing::debug!(object = %self.id, %component, "a fence is not answered in time");
             return FenceAnswer::Silent;
@@ -141,6 +144,13 @@ impl Owner {
                 tracing::error!(
                     object = %self.id, %component, term = term.0,
                     "a replica knows another owner of the term that the directory has just given"
+                );
+                FenceAnswer::FromTheFuture
+            }
+            Refusal::OtherHistory { version } => {
+                tracing::error!(
+                    object = %self.id, %component, seen = version.0,
+                    "a replica has seen a record that the directory's does not descend from"
                 );
                 FenceAnswer::FromTheFuture
             }

@@ -107,7 +107,10 @@ impl Owner {
                     }
                 }
                 FenceAnswer::HigherTerm(_) => return self.step_down("a fence was refused"),
-                FenceAnswer::FromTheFuture => return self.step_down("directory went back"),
+                FenceAnswer::FromTheFuture => {
+                    self.doubt().await;
+                    return self.step_down("the directory went back in time");
+                }
                 FenceAnswer::Unknown => leave = Some(Leave::Lost(Lsn::ZERO)),
                 FenceAnswer::Closed => leave = Some(Leave::Absent),
                 FenceAnswer::Wait(wait) => pause = wait.clamp(RETRY, limit),

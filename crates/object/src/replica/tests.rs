@@ -168,7 +168,8 @@ fn target(term: u32, seat: u32, session: u32) -> Target {
 
 fn fence(owner: PeerId, target: Target) -> Request {
     let owner = wire::Owner { host: owner.host, incarnation: owner.incarnation };
-    Request::Fence { target, version: Version(1), owner, create: None }
+    let (version, claims) = (Version(1), wire::Claims::NONE);
+    Request::Fence { target, version, owner, create: None, claims }
 }
 
 fn refusal(response: Response) -> Refusal {
@@ -430,7 +431,8 @@ fn components_come_and_go_once() {
     let component = ComponentId(0x99);
     let here = Target { component, ..target(1, 0, 1) };
     let owner = wire::Owner { host: A.host, incarnation: A.incarnation };
-    let make = Request::Fence { target: here, version: Version(1), owner, create: Some(SECTORS) };
+    let (version, claims) = (Version(1), wire::Claims::NONE);
+    let make = Request::Fence { target: here, version, owner, create: Some(SECTORS), claims };
     // Several at once, as when a request is sent again over a new link.
     let made =
         [bench.send(A, create(component)), bench.send(A, make), bench.send(A, create(component))];

@@ -6,9 +6,10 @@ use crate::oracle::Oracle;
 use base::{
     ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, Rng, Seat, Term, Version, VolumeId,
 };
+use directory::store::Snapshot;
 use directory::{
-    ALIVE_PREFIX, AliveRecord, ComponentRecord, ComponentState, Directory, MemoryBackend,
-    OBJECT_PREFIX, ObjectRecord, Transaction, WatchEvent, alive_key, object_key,
+    ALIVE_PREFIX, AliveRecord, Backend, Claim, ComponentRecord, ComponentState, Directory,
+    MemoryBackend, OBJECT_PREFIX, ObjectRecord, Transaction, WatchEvent, alive_key, object_key,
 };
 use diskgroup::DiskGroup;
 use env::{Address, Env, TaskSet};
@@ -80,6 +81,8 @@ pub fn record_on(hosts: &[u32]) -> ObjectRecord {
         owner: None,
         handover: None,
         components: hosts.iter().map(component).collect(),
+        claims: Vec::new(),
+        is_doubted: false,
     }
 }
 
@@ -227,6 +230,8 @@ impl Cluster {
             (record.version, record.term) =
                 (Version(record.version.0 + 1), Term(record.term.0 + 1));
             record.owner = Some(to);
+            let (term, version) = (record.term, record.version);
+            record.claims.push(Claim { term, version, owner: to });
             let put = Transaction::new().put(object_key(OBJECT), record.encode());
             directory.transact(put).await.expect("the record is written");
         });
@@ -297,24 +302,46 @@ impl Cluster {
         }
     }
 
+    /// What the component of a host holds.
+    pub fn content(&self, at: usize) -> Vec<u8> {
+        let group = self.hosts[at].group.borrow().clone().expect("host is up");
+        let id = ComponentId(100 + at as u64 + 1);
+        let content = self.on(at, Duration::from_secs(20), async move {
+            let mut all = Vec::new();
+            for block in 0..BLOCKS {
+                let data = group.read(id, Oracle::range(block)).await.expect("readable");
+                all.extend_from_slice(&data.payload);
+            }
+            all
+        });
+        content.expect("read in time")
+    }
+
+    /// All that the directory holds.
+    pub fn backup(&self) -> Snapshot {
+        self.backend.load().expect("it is in memory")
+    }
+
+    /// The directory is started with what it held before.
+    pub fn go_back(&self, backup: Snapshot) {
+        self.world.kill(self.directory);
+        self.backend.replace(backup);
+        self.boot_directory();
+    }
+
+    /// The object's record as it stands.
+    pub fn record(&self) -> ObjectRecord {
+        let entries = self.backup().entries;
+        let entry = entries.iter().find(|(key, ..)| *key == object_key(OBJECT));
+        let (_, entry, _) = entry.expect("there is a record");
+        ObjectRecord::decode(&entry.value).expect("a record")
+    }
+
     /// At rest, all components hold the same, and every block is what the oracle allows.
     pub fn verify(&self) {
         self.settle(120.0);
         self.world.run_for(Duration::from_millis(500));
-        let mut contents: Vec<Vec<u8>> = Vec::new();
-        for at in 0..HOSTS {
-            let group = self.hosts[at].group.borrow().clone().expect("host is up");
-            let id = ComponentId(100 + at as u64 + 1);
-            let content = self.on(at, Duration::from_secs(20), async move {
-                let mut all = Vec::new();
-                for block in 0..BLOCKS {
-                    let data = group.read(id, Oracle::range(block)).await.expect("readable");
-                    all.extend_from_slice(&data.payload);
-                }
-                all
-            });
-            contents.push(content.expect("read in time"));
-        }
+        let contents: Vec<Vec<u8>> = (0..HOSTS).map(|at| self.content(at)).collect();
         for block in 0..BLOCKS {
             let at = block * 4096..(block + 1) * 4096;
             for other in 1..HOSTS {

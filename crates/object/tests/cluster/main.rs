@@ -8,6 +8,7 @@
 mod cluster;
 mod full;
 mod group;
+mod history;
 mod joiner;
 mod late;
 mod oracle;

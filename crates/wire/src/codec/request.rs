@@ -3,12 +3,13 @@
 
 use super::REQUESTS;
 use super::fields::{
-    Fields, put_clients, put_data, put_marks, put_option, put_owner, put_range, put_range_of_chunk,
-    put_request_id, put_target, put_u32, put_u64,
+    Fields, put_clients, put_count, put_data, put_marks, put_option, put_owner, put_range,
+    put_range_of_chunk, put_request_id, put_target, put_u32, put_u64,
 };
+use crate::CLAIMS_MAX;
 use crate::error::WireError;
-use crate::message::Request;
-use base::{ComponentId, Instant, ObjectId, Version, VolumeId};
+use crate::message::{Claim, Claims, Request};
+use base::{ComponentId, Instant, ObjectId, Term, Version, VolumeId};
 use env::Slice;
 
 const RENEW: u8 = REQUESTS;
@@ -59,11 +60,12 @@ pub(super) fn put(request: &Request, out: &mut Vec<u8>) {
     match request {
         Request::Renew { sent } => put_u64(out, sent.0),
         Request::Release => {}
-        Request::Fence { target, version, owner, create } => {
+        Request::Fence { target, version, owner, create, claims } => {
             put_target(out, target);
             put_u64(out, version.0);
             put_owner(out, *owner);
             put_option(out, *create);
+            put_claims(out, claims);
         }
         Request::Write {
             target,
@@ -165,6 +167,7 @@ pub(super) fn take(fields: &mut Fields<'_>, payload: Slice) -> Result<Request, W
             version: Version(fields.u64()?),
             owner: fields.owner()?,
             create: fields.option("create")?,
+            claims: take_claims(fields)?,
         },
         WRITE => {
             let target = fields.target()?;
@@ -232,4 +235,27 @@ fn take_client(fields: &mut Fields<'_>, payload: Slice) -> Result<Request, WireE
         },
         kind => return Err(WireError::Kind { kind }),
     })
+}
+
+fn put_claims(out: &mut Vec<u8>, claims: &Claims) {
+    assert!(claims.len() <= CLAIMS_MAX, "more claims than a record has");
+    put_count(out, claims.len());
+    for claim in claims.iter() {
+        put_u32(out, claim.term.0);
+        put_u64(out, claim.version.0);
+        put_owner(out, claim.owner);
+    }
+}
+
+fn take_claims(fields: &mut Fields<'_>) -> Result<Claims, WireError> {
+    let count = fields.count("claims")?;
+    if count as usize > CLAIMS_MAX {
+        return Err(fields.invalid("claims"));
+    }
+    let mut claims = Vec::new();
+    for _ in 0..count {
+        let (term, version) = (Term(fields.u32()?), Version(fields.u64()?));
+        claims.push(Claim { term, version, owner: fields.owner()? });
+    }
+    Ok(Claims::new(&claims))
 }

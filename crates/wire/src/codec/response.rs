@@ -135,6 +135,7 @@ fn put_refusal(reason: Refusal, out: &mut Vec<u8>) {
         Refusal::OutOfOrder { durable } => (5, durable.0),
         Refusal::NotReady => (6, 0),
         Refusal::GroupClosed => (7, 0),
+        Refusal::OtherHistory { version } => (8, version.0),
     };
     out.push(code);
     put_u64(out, value);
@@ -249,6 +250,7 @@ fn take_refusal(fields: &mut Fields<'_>) -> Result<Refusal, WireError> {
         (5, _) => Ok(Refusal::OutOfOrder { durable: base::Lsn(value) }),
         (6, Ok(0)) => Ok(Refusal::NotReady),
         (7, Ok(0)) => Ok(Refusal::GroupClosed),
+        (8, _) => Ok(Refusal::OtherHistory { version: Version(value) }),
         _ => Err(invalid),
     }
 }

@@ -119,3 +119,16 @@ fn what_is_not_of_one_object_or_says_nothing_makes_no_record() {
     assert_eq!(whole(&[OrphanRecord { about: None, ..found(1, 5, &both, 40) }], true), None);
     assert_eq!(whole(&[], true), None);
 }
+
+#[test]
+fn where_copies_went_on_separately_what_was_acknowledged_before_is_not_lost() {
+    let split = |record: OrphanRecord| OrphanRecord { missing: Missing::History, ..record };
+    let left = [component(1, Active, 1), component(2, Absent, 1)];
+    let alone = [component(1, Absent, 1), component(2, Active, 1)];
+    // The second claimed a record of before, with a higher version, and was not served.
+    let pair = [split(found(1, 6, &left, 40)), found(2, 9, &alone, 30)];
+    assert_eq!(whole(&pair, false), Some(vec![1]));
+    // It was served, and has newer writes; the first has what was acknowledged before.
+    let pair = [split(found(1, 6, &left, 40)), found(2, 9, &alone, 50)];
+    assert_eq!((whole(&pair, false), whole(&pair, true)), (None, Some(vec![1])));
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use super::*;
+use base::{HostId, Incarnation, Rng, Seat};
+
+#[test]
+fn versions_and_terms_of_one_history_rise_together() {
+    let at = |version, term| (Version(version), Term(term));
+    let seen = at(10, 5);
+    for now in [at(10, 5), at(11, 5), at(11, 6), at(40, 9)] {
+        assert!(!is_of_before(seen, false, now), "{now:?}");
+        assert!(is_of_before(seen, true, now), "{now:?} may be a claim of what was before");
+    }
+    for now in [at(9, 5), at(9, 6), at(9, 4), at(10, 4), at(10, 6), at(12, 4)] {
+        assert!(is_of_before(seen, false, now), "{now:?}");
+    }
+    assert!(!is_of_before(seen, true, at(10 + ADOPTION_LEAP, 6)));
+}
+
+/// A record as far as its history goes.
+#[derive(Clone)]
+struct Line {
+    version: Version,
+    term: Term,
+    owner: Owner,
+    claims: Vec<Claim>,
+}
+
+impl Line {
+    /// A claim by a run that has not used this term before, or another change.
+    fn step(&mut self, rng: &mut Rng, used: &mut base::Map<Owner, Term>) {
+        if rng.below(2) == 0 {
+            self.version.0 += 1;
+        } else {
+            self.claim(rng, used);
+        }
+    }
+
+    fn claim(&mut self, rng: &mut Rng, used: &mut base::Map<Owner, Term>) {
+        self.version.0 += 1;
+        let term = Term(self.term.0 + 1);
+        let owner = loop {
+            let host = HostId(1 + rng.below(3) as u32);
+            let owner = Owner { host, incarnation: Incarnation(1 + rng.below(6)) };
+            if used.get(&owner).is_none_or(|last| *last < term) {
+                break owner;
+            }
+        };
+        used.insert(owner, term);
+        (self.term, self.owner) = (term, owner);
+        self.claims.push(Claim { term, version: self.version, owner });
+    }
+
+    /// A component that was fenced at `fenced`, told of `told` by the one who let go, and whose
+    /// host saw `about`.
+    fn known(fenced: &Self, told: &Self, about: &Self) -> Known {
+        let meta = ComponentMeta {
+            term: told.term,
+            owner_host: told.owner.host,
+            owner_incarnation: told.owner.incarnation,
+            seat: Seat(1),
+            version: fenced.version,
+        };
+        Known { meta, about: Some((about.version, about.term)), went_back: false }
+    }
+}
+
+/// However many claims are made of a record of before, no component that saw a later one believes
+/// it; and every component believes every later record of its own history.
+#[test]
+fn a_record_descends_from_what_was_seen_or_is_refused() {
+    for seed in 0..2000 {
+        let mut rng = Rng::new(seed);
+        let mut used = base::Map::new();
+        let owner = Owner { host: HostId(1), incarnation: Incarnation(1) };
+        let mut line = Line { version: Version(1), term: Term(0), owner, claims: Vec::new() };
+        let mut all = Vec::new();
+        for _ in 0..12 {
+            line.step(&mut rng, &mut used);
+            all.push(line.clone());
+        }
+        let pick = |rng: &mut Rng, from: usize, to: usize| {
+            usize::try_from(rng.between(from as u64, to as u64)).unwrap()
+        };
+        let fenced = pick(&mut rng, 0, 11);
+        let told = pick(&mut rng, fenced, 11);
+        // Nothing is acknowledged in a term before the components that count were fenced in it.
+        let end = all.iter().rposition(|line| line.term <= all[told].term).unwrap();
+        let about = pick(&mut rng, 0, end);
+        let known = Line::known(&all[fenced], &all[told], &all[about]);
+        for later in &all[told.max(about)..] {
+            assert!(!known.is_other(later.version, &later.claims), "seed {seed}");
+        }
+        // What a directory that was set back makes of it: an owner whose record it does not hold
+        // any more changes nothing, so a claim comes first.
+        let newest = about.max(fenced);
+        if newest == 0 {
+            continue;
+        }
+        let mut other = all[pick(&mut rng, 0, newest - 1)].clone();
+        other.claim(&mut rng, &mut used);
+        for _ in 0..12 {
+            other.step(&mut rng, &mut used);
+            let is_higher = other.version > known.version() && other.term > known.meta.term;
+            if is_higher {
+                assert!(known.is_other(other.version, &other.claims), "seed {seed}");
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A directory that holds what it held before (rule 25).
+
+use crate::cluster::{Cluster, HOSTS};
+use directory::{ComponentState, ObjectRecord};
+use object::Mutations;
+use std::time::Duration;
+
+fn state(record: &ObjectRecord, at: usize) -> ComponentState {
+    record.components[at].state
+}
+
+/// One copy misses writes, and the record of before calls it active. Its host claims that record
+/// alone, so often that its version and term are above all that the others ever saw.
+#[test]
+fn a_record_of_before_is_not_believed_however_often_it_was_claimed() {
+    for seed in 0..3 {
+        let cluster = Cluster::new(seed, Mutations::default());
+        cluster.create();
+        cluster.clients(0, 2, Duration::from_secs(3));
+        cluster.run(4.0);
+        let backup = cluster.backup();
+        cluster.kill(2);
+        cluster.run(3.0);
+        cluster.kill(0);
+        cluster.run(15.0);
+        assert_eq!(cluster.owner(), Some(1), "seed {seed}");
+        cluster.clients(1, 2, Duration::from_secs(2));
+        cluster.run(3.0);
+        let (written, last) = (cluster.content(1), cluster.record());
+        cluster.kill(1);
+        cluster.go_back(backup);
+        for _ in 0..6 {
+            cluster.boot(2);
+            cluster.run(15.0);
+            assert_eq!(cluster.owner(), Some(2), "seed {seed}: nobody else is there");
+            cluster.kill(2);
+        }
+        let claimed = cluster.record();
+        assert!(claimed.version > last.version && claimed.term > last.term, "seed {seed}");
+        assert_eq!(state(&claimed, 1), ComponentState::Absent, "seed {seed}");
+        (0..HOSTS).for_each(|at| cluster.boot(at));
+        cluster.run(40.0);
+        assert_eq!(cluster.content(1), written, "seed {seed}: nothing was copied over it");
+        assert!(cluster.record().is_doubted, "seed {seed}: {:?}", cluster.record());
+        assert_eq!(cluster.owner(), None, "seed {seed}: nobody serves what is in doubt");
+        // Nor after a restart, nor by whoever has the newest writes.
+        (0..HOSTS).for_each(|at| cluster.kill(at));
+        (0..HOSTS).for_each(|at| cluster.boot(at));
+        cluster.run(20.0);
+        assert_eq!((cluster.owner(), cluster.content(1)), (None, written), "seed {seed}");
+    }
+}
+
+/// The copy that has all writes is there, and waits for a grant to run out while others claim.
+#[test]
+fn several_hosts_that_claim_a_record_of_before_in_turn_are_all_refused() {
+    for seed in 10..13 {
+        let cluster = Cluster::new(seed, Mutations::default());
+        cluster.create();
+        cluster.clients(0, 2, Duration::from_secs(3));
+        cluster.run(4.0);
+        let backup = cluster.backup();
+        cluster.kill(2);
+        cluster.run(3.0);
+        cluster.kill(0);
+        cluster.run(15.0);
+        cluster.clients(1, 2, Duration::from_secs(2));
+        cluster.run(3.0);
+        let written = cluster.content(1);
+        cluster.crash(1);
+        cluster.go_back(backup);
+        // They die in turn, each in the middle of its claim.
+        for round in 0..6_u64 {
+            let first = usize::try_from(round % 3).expect("small");
+            (0..HOSTS).for_each(|at| cluster.boot(at));
+            cluster.run(1.0 + (round as f64) * 0.4);
+            (0..HOSTS).map(|at| (first + at) % HOSTS).for_each(|at| {
+                cluster.crash(at);
+                cluster.run(0.3);
+            });
+        }
+        (0..HOSTS).for_each(|at| cluster.boot(at));
+        cluster.run(40.0);
+        assert_eq!(cluster.content(1), written, "seed {seed}: nothing was copied over it");
+        assert_eq!(cluster.owner(), None, "seed {seed}: nobody serves what is in doubt");
+        assert!(cluster.record().is_doubted, "seed {seed}: {:?}", cluster.record());
+    }
+}
