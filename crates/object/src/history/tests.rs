@@ -75,6 +75,7 @@ fn a_record_descends_from_what_was_seen_or_is_refused() {
         let owner = Owner { host: HostId(1), incarnation: Incarnation(1) };
         let mut line = Line { version: Version(1), term: Term(0), owner, claims: Vec::new() };
         let mut all = Vec::new();
+        line.claim(&mut rng, &mut used); // nothing changes before
         for _ in 0..12 {
             line.step(&mut rng, &mut used);
             all.push(line.clone());
@@ -89,7 +90,8 @@ fn a_record_descends_from_what_was_seen_or_is_refused() {
         let about = pick(&mut rng, 0, end);
         let known = Line::known(&all[fenced], &all[told], &all[about]);
         for later in &all[told.max(about)..] {
-            assert!(!known.is_other(later.version, &later.claims), "seed {seed}");
+            let is_refused = known.is_other(later.version, &later.claims);
+            assert!(!is_refused, "seed {seed}: {known:?} {:?}", later.claims);
         }
         // What a directory that was set back makes of it: an owner whose record it does not hold
         // any more changes nothing, so a claim comes first.
@@ -103,7 +105,8 @@ fn a_record_descends_from_what_was_seen_or_is_refused() {
             other.step(&mut rng, &mut used);
             let is_higher = other.version > known.version() && other.term > known.meta.term;
             if is_higher {
-                assert!(known.is_other(other.version, &other.claims), "seed {seed}");
+                let is_refused = known.is_other(other.version, &other.claims);
+                assert!(is_refused, "seed {seed}: {known:?} {:?}", other.claims);
             }
         }
     }
