@@ -70,6 +70,8 @@ crate::named! {
         FenceWaited = "fence-waited",
         /// A fence was refused because its record does not descend from what a component saw.
         FenceOtherHistory = "fence-other-history",
+        /// An adoption was refused for want of a copy that is surely whole.
+        AdoptionRefused = "adoption-refused",
         /// An owner that lost an object while it lived told the components so.
         DeposedConsented = "deposed-consented",
         /// A fence waited for appends in flight.

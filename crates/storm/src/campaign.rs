@@ -126,7 +126,9 @@ pub(crate) struct Run {
     pub(crate) replaced_groups: u64,
     healed_in: Duration,
     rest: rest::Baseline,
-    log: Log,
+    pub(crate) log: Log,
+    /// Only an operator's word could go on.
+    pub(crate) is_over: bool,
 }
 
 /// Runs a plan.
@@ -160,6 +162,7 @@ fn run_watched(plan: Plan, mutation: Option<Mutation>, log: Log) -> Outcome {
         healed_in: Duration::ZERO,
         rest: rest::Baseline::new(hosts),
         log,
+        is_over: false,
         plan,
     };
     let violation = run.phases().err();
@@ -197,6 +200,9 @@ impl Run {
         }
         for round in self.plan.rounds.clone() {
             self.round(round)?;
+            if self.is_over {
+                break;
+            }
         }
         Ok(())
     }
@@ -209,6 +215,9 @@ impl Run {
         let warm_up = Duration::from_millis(300 + self.rng.below(1500));
         self.run_for(warm_up)?;
         self.tell(round.story)?;
+        if self.is_over {
+            return Ok(());
+        }
         self.heal();
         self.is_healed = true;
         let healed_at = self.cluster.world.now();
@@ -299,7 +308,7 @@ impl Run {
         self.cluster.node(index).is_some()
     }
 
-    fn all_ready(&self) -> bool {
+    pub(crate) fn all_ready(&self) -> bool {
         (0..self.cluster.machines.len()).all(|index| self.is_ready(index))
     }
 
@@ -343,7 +352,7 @@ impl Run {
     }
 
     /// Asks a host through its control door, in virtual time.
-    fn ask(&self, index: usize, command: Command) -> Option<Reply> {
+    pub(crate) fn ask(&self, index: usize, command: Command) -> Option<Reply> {
         let env = self.cluster.world.env(self.cluster.machines[index].key)?;
         let reply = Rc::new(RefCell::new(None));
         let (place, inner) = (Rc::clone(&reply), env.clone());
@@ -384,7 +393,11 @@ impl Run {
         (0..self.cluster.machines.len()).all(|index| {
             let Some(Reply::Ok(value)) = self.ask(index, Command::Status) else { return false };
             let status = serde_json::from_value::<StatusReport>(value);
-            status.is_ok_and(|status| status.health == Health::Green)
+            status.is_ok_and(|status| {
+                let (health, alarms) = (status.health, &status.alarms);
+                tracing::debug!(host = index + 1, ?health, ?alarms, "asked");
+                status.health == Health::Green
+            })
         })
     }
 
@@ -403,7 +416,7 @@ impl Run {
         self.rng.below(self.cluster.machines.len() as u64) as usize
     }
 
-    fn heal(&mut self) {
+    pub(crate) fn heal(&mut self) {
         self.cluster.world.heal_all();
         for index in 0..self.cluster.machines.len() {
             if !self.is_excused(index) {

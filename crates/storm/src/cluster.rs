@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 /// The cluster's id.
-const CLUSTER: u64 = 0x5707;
+pub(crate) const CLUSTER: u64 = 0x5707;
 /// TCP port of the directory and of the hosts' peers.
 const PORT: u16 = 7000;
 /// Between the failed start of something and the next attempt.
@@ -53,7 +53,7 @@ fn ip(number: u32) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(10, 0, 0, u8::try_from(number).unwrap_or(u8::MAX)))
 }
 
-fn directory_address() -> Address {
+pub(crate) fn directory_address() -> Address {
     Address::Tcp((ip(100), PORT).into())
 }
 
@@ -86,6 +86,15 @@ impl Cluster {
 
     /// Starts the directory's process; its content outlives it.
     pub fn boot_directory(&self) {
+        self.boot_directory_with(true);
+    }
+
+    /// As [`Self::boot_directory`], where nobody founds a cluster in it.
+    pub fn boot_empty_directory(&self) {
+        self.boot_directory_with(false);
+    }
+
+    fn boot_directory_with(&self, is_founded: bool) {
         let (backend, kind) = (Rc::clone(&self.records), self.plan.kind);
         let faults = self.plan.directory;
         self.world.boot(self.directory, move |env: Env| {
@@ -94,8 +103,9 @@ impl Cluster {
                 let inner = env.clone();
                 let _founding = env.spawn("found", async move {
                     // Where the answer got lost it is asked again: founding twice changes nothing.
-                    while let Err(error) =
-                        host::found(&inner, directory_address(), CLUSTER, kind).await
+                    while is_founded
+                        && let Err(error) =
+                            host::found(&inner, directory_address(), CLUSTER, kind).await
                     {
                         tracing::info!(?error, "not founded");
                         inner.sleep(RESTART_PAUSE).await;

@@ -71,6 +71,10 @@ base::named! {
         /// Calls on a device (opening, looking, closing, discards) take up to 64 s each; half of
         /// the time its host is told to close and open a group meanwhile.
         HungCalls = "hung-calls",
+        /// The directory is set back to a backup of before (by [`crate::Story::OldBackup`] alone).
+        OldBackup = "old-backup",
+        /// The directory is lost whole (by `OldBackup` alone).
+        LostDirectory = "lost-directory",
     }
 }
 
@@ -106,6 +110,8 @@ impl Fault {
                 | Self::LyingFlush
                 | Self::WildClock
                 | Self::LostDevice
+                | Self::OldBackup
+                | Self::LostDirectory
         ) && !self.is_late()
     }
 }

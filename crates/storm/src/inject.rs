@@ -102,7 +102,9 @@ impl Run {
             | Fault::MisdirectedWrite
             | Fault::LyingFlush
             | Fault::WildClock
-            | Fault::LostDevice => unreachable!("{fault:?} is a story's own"),
+            | Fault::LostDevice
+            | Fault::OldBackup
+            | Fault::LostDirectory => unreachable!("{fault:?} is a story's own"),
         }
     }
 

@@ -4,6 +4,7 @@
 //! be read. One seed decides everything; a failing seed is a complete bug report.
 #![forbid(unsafe_code)]
 
+mod backups;
 mod campaign;
 mod cluster;
 mod damage;

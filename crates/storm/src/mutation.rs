@@ -68,6 +68,7 @@ impl Mutation {
         object!("repair-without-lock", "13", repair_without_lock, Some(Story::RottenData)),
         object!("forget-discarded", "30", forget_discarded, Some(Story::Trimmed)),
         object!("hide-loss", "19", hide_loss, Some(Story::LostDevice)),
+        object!("believe-any-record", "25", believe_any_record, Some(Story::OldBackup)),
         object!("any-grant", "52a", any_grant, Some(Story::LoneReplica)),
         object!("fence-ignores-grants", "52b", fence_ignores_grants, Some(Story::LateIsolation)),
         object!("forget-grants", "52b", forget_grants, Some(Story::ForgottenGrant)),

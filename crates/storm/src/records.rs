@@ -16,6 +16,8 @@ pub struct Records {
     objects: RefCell<Map<ObjectId, ObjectRecord>>,
     /// The object of each volume; volumes under test are small enough for one.
     volumes: RefCell<Map<String, ObjectId>>,
+    /// The highest term of each, also where the directory went back in time.
+    highest: RefCell<Map<ObjectId, u32>>,
     changes: Cell<u64>,
     wrong: RefCell<Option<String>>,
 }
@@ -33,10 +35,11 @@ impl Records {
         self.objects.borrow().get(&self.id(volume)?).cloned()
     }
 
-    /// The term of that record: no frame that was sent so far carries a higher one.
+    /// The highest term of that record: no frame that was sent so far carries a higher one.
     #[must_use]
     pub fn term(&self, volume: &str) -> u64 {
-        self.object(volume).map_or(0, |record| record.term.0.into())
+        let highest = self.highest.borrow();
+        self.id(volume).and_then(|id| highest.get(&id).copied()).unwrap_or(0).into()
     }
 
     /// Whether a component counts as a whole copy.
@@ -60,7 +63,6 @@ impl Records {
     }
 
     /// Holds what a backup of before holds, from the next start of the directory on.
-    #[cfg(test)]
     pub fn go_back(&self, backup: Snapshot) {
         let mut objects = self.objects.borrow_mut();
         objects.clear();
@@ -74,6 +76,11 @@ impl Records {
     fn put(&self, record: ObjectRecord) {
         self.changes.set(self.changes.get() + 1);
         let id = record.id;
+        {
+            let mut highest = self.highest.borrow_mut();
+            let highest = highest.entry(id).or_default();
+            *highest = (*highest).max(record.term.0);
+        }
         let before = self.objects.borrow_mut().insert(id, record.clone());
         let Some(before) = before else { return };
         if let Some(what) = forbidden(&before, &record) {
@@ -88,6 +95,12 @@ fn forbidden(last: &ObjectRecord, next: &ObjectRecord) -> Option<&'static str> {
     use directory::ComponentState::{Absent, Active, Resyncing};
     if next.version.0 >= last.version.0 + object::ADOPTION_LEAP && next.term > last.term {
         return None; // an operator had it made anew
+    }
+    if next.is_doubted {
+        return None; // restored from a backup, or found to be of before
+    }
+    if last.is_doubted {
+        return Some("a record that is doubted is claimed");
     }
     if next.version.0 != last.version.0 + 1 {
         return Some("the version does not rise by one");

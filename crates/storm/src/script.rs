@@ -60,6 +60,7 @@ impl Run {
             Story::RottenLog => self.rotten_log(&roles),
             Story::LostDevice => self.lost_device(&roles),
             Story::LossAfterReturn => self.loss_after_return(&roles),
+            Story::OldBackup => self.old_backup(&roles),
             Story::LyingFlush => self.lying_flush(&roles),
             Story::WildClock => self.wild_clock(&roles),
         }

@@ -65,6 +65,8 @@ base::named! {
         LateDevice = "late-device",
         /// A replica that takes a tenth of what the clients write comes back under load.
         SlowJoiner = "slow-joiner",
+        /// The directory is set back to a backup of before, or lost, and the operator adopts.
+        OldBackup = "old-backup",
         /// Beyond the contract: a device says that it flushed, and did not, and the power fails.
         LyingFlush = "lying-flush",
         /// Beyond the contract: clocks that are wrong by more than the protocol allows.
@@ -84,6 +86,7 @@ impl Story {
             Self::LateDevice => Some(180_000_000),
             Self::SlowJoiner => Some(190_000_000),
             Self::RottenLog => Some(200_000_000),
+            Self::OldBackup => Some(200_000_000),
             _ => None,
         }
     }

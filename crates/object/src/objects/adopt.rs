@@ -102,8 +102,14 @@ impl Inner {
     /// is not the one to do it.
     fn pause(&self, slot: &Slot) -> Option<Duration> {
         let (record, _) = slot.record.as_ref()?;
-        let owner = record.owner?;
         let me = self.context.me;
+        let Some(owner) = record.owner else {
+            // Never used: it waits for its first client. Made anew of what its components say: what
+            // is not whole comes back under an owner only.
+            let is_whole = record.components.iter().all(|c| c.state == ComponentState::Active);
+            let place = place_of(record, me.host).filter(|_| !is_whole && !record.is_doubted)?;
+            return Some(self.context.options.adopt_after + LOOK * place);
+        };
         if owner.host == me.host {
             // My earlier run, or a term of my own that ended without a successor.
             return (owner.incarnation <= me.incarnation).then_some(Duration::ZERO);

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A directory that is set back to a backup of before, or lost, and what the operator's guide says
+//! then (`docs/operations/directory.md`), without `--force`.
+
+use crate::campaign::{Run, Violation};
+use crate::fault::Fault;
+use crate::plan::VolumePlan;
+use crate::script::Roles;
+use host::{Command, OrphanReport, Reply};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Attempts of an operator's command while the directory does not answer.
+const TRIES: u32 = 60;
+/// Adoptions of one volume that are refused before the operator is taken at a loss: by then every
+/// host has said what it holds.
+const REFUSED_MAX: u32 = 40;
+
+impl Run {
+    /// A backup, then changes that it does not know of, then the directory as it was.
+    pub(crate) fn old_backup(&mut self, roles: &Roles) -> Result<(), Violation> {
+        let Some(file) = self.take_backup()? else { return Ok(()) };
+        for _ in 0..1 + self.one_of(4) {
+            match self.one_of(4) {
+                0 => self.take_down_somehow(roles.owner),
+                1 => self.isolate(roles.replica),
+                _ => self.take_down_somehow(roles.replica),
+            }
+            self.pass(0, 12_000)?;
+            if self.one_of(2) == 0 {
+                self.cluster.world.heal_all();
+                self.boot_if_down(roles.owner);
+                self.boot_if_down(roles.replica);
+                self.pass(0, 12_000)?;
+            }
+        }
+        self.decisive();
+        // All of them, some that are down by now, or one more.
+        match self.one_of(3) {
+            0 => (0..self.cluster.machines.len()).for_each(|at| self.take_down_somehow(at)),
+            1 => {
+                let host = self.any_host();
+                self.take_down_somehow(host);
+            }
+            _ => {}
+        }
+        self.cluster.world.heal_all();
+        self.log.may_go_back();
+        let is_lost = self.one_of(3) == 0;
+        self.faults.add(if is_lost { Fault::LostDirectory } else { Fault::OldBackup });
+        if is_lost {
+            self.lose_directory()?;
+        }
+        if !is_lost || self.one_of(2) == 0 {
+            self.restore(&file)?;
+        }
+        self.pass(0, 20_000)?;
+        // Hosts come back one after the other, and die again, while nothing is believed yet.
+        for _ in 0..self.one_of(4) {
+            let host = self.any_host();
+            self.take_down_somehow(host);
+            self.pass(0, 3000)?;
+            let host = self.any_host();
+            self.boot_if_down(host);
+            self.pass(0, 9000)?;
+        }
+        let is_loaded = self.shared.iter().any(|shared| shared.is_open.get());
+        self.shared.iter().for_each(|shared| shared.is_open.set(false));
+        self.heal();
+        self.adopt_all()?;
+        self.shared.iter().for_each(|shared| shared.is_open.set(is_loaded));
+        Ok(())
+    }
+
+    /// As `gabion directory backup`; nothing where the directory does not answer.
+    fn take_backup(&mut self) -> Result<Option<Vec<u8>>, Violation> {
+        for _ in 0..TRIES {
+            let taken = self.operate(async |env| {
+                let directory = crate::cluster::directory_address();
+                host::backup(&env, directory, crate::cluster::CLUSTER).await.ok()
+            });
+            if let Some(file) = taken {
+                return Ok(Some(file));
+            }
+            self.pass(500, 1500)?;
+        }
+        Ok(None)
+    }
+
+    /// As `gabion directory restore --replace`, until it is done.
+    fn restore(&mut self, file: &[u8]) -> Result<(), Violation> {
+        for _ in 0..TRIES {
+            let file = file.to_vec();
+            let done = self.operate(async move |env| {
+                let directory = crate::cluster::directory_address();
+                let cluster = crate::cluster::CLUSTER;
+                host::restore(&env, directory, cluster, &file, true).await.ok()
+            });
+            if done.is_some() {
+                return Ok(());
+            }
+            self.pass(500, 1500)?;
+        }
+        Err(Violation::Stuck("the backup cannot be restored".to_owned()))
+    }
+
+    /// Its content is gone; as `gabion cluster recover`.
+    fn lose_directory(&mut self) -> Result<(), Violation> {
+        self.cluster.world.kill(self.cluster.directory);
+        self.cluster.records.go_back(directory::store::Snapshot::default());
+        self.pass(0, 3000)?;
+        self.cluster.boot_empty_directory();
+        let kind = self.plan.kind;
+        for _ in 0..TRIES {
+            let done = self.operate(async move |env| {
+                let directory = crate::cluster::directory_address();
+                host::recover(&env, directory, crate::cluster::CLUSTER, kind).await.ok()
+            });
+            if done.is_some() {
+                return Ok(());
+            }
+            self.pass(500, 1500)?;
+        }
+        Err(Violation::Stuck("the directory cannot be begun anew".to_owned()))
+    }
+
+    /// Runs an operator's command on the directory's machine.
+    fn operate<T: 'static, F>(&self, work: impl FnOnce(env::Env) -> F) -> Option<T>
+    where
+        F: Future<Output = Option<T>> + 'static,
+    {
+        let env = self.cluster.world.env(self.cluster.directory)?;
+        let outcome = Rc::new(RefCell::new(None));
+        let (place, work) = (Rc::clone(&outcome), work(env.clone()));
+        let task = env.spawn("operator", async move {
+            let done = work.await;
+            *place.borrow_mut() = Some(done);
+        });
+        self.cluster.world.run_until(Duration::from_secs(30), || outcome.borrow().is_some());
+        drop(task);
+        let done = outcome.borrow_mut().take();
+        done.flatten()
+    }
+
+    /// With all hosts up: adopts what the directory does not account for, until nothing is left.
+    /// Where only the operator's word could decide, the run ends.
+    fn adopt_all(&mut self) -> Result<(), Violation> {
+        self.wait("all hosts ready after the restore", |run| run.all_ready())?;
+        let mut refused = 0;
+        let mut reason = String::new();
+        self.wait("everything adopted", |run| {
+            if run.is_accounted_for() {
+                return true;
+            }
+            let Some(Reply::Ok(list)) = run.ask(0, Command::OrphanList) else { return false };
+            let list: Vec<OrphanReport> = serde_json::from_value(list).unwrap_or_default();
+            let names: base::Set<String> = list.into_iter().filter_map(|o| o.volume).collect();
+            for volume in names {
+                let command = Command::OrphanAdopt { volume, name: None, force: false };
+                match run.ask(0, command) {
+                    Some(Reply::Error(failure)) if failure.message.contains("--force") => {
+                        tracing::info!(message = failure.message, "refused");
+                        (refused, reason) = (refused + 1, failure.message);
+                    }
+                    other => tracing::info!(?other, "adopted or not"),
+                }
+            }
+            run.cluster.world.run_for(Duration::from_secs(10));
+            refused >= REFUSED_MAX
+        })?;
+        if refused >= REFUSED_MAX {
+            base::hit(base::Probe::AdoptionRefused);
+            tracing::info!(reason, "only an operator's word can decide");
+            self.is_over = true;
+        }
+        Ok(())
+    }
+
+    fn is_accounted_for(&self) -> bool {
+        let names = (0..self.plan.volumes.len()).map(VolumePlan::name);
+        let mut objects = names.map(|name| self.cluster.records.object(&name));
+        objects.all(|object| object.is_some_and(|object| !object.is_doubted))
+    }
+}
