@@ -21,6 +21,7 @@ const EXPECTED_BACK: &[&str] = &[
     "the directory does not account for it",
     "the directory holds an older record",
     "the directory went back in time",
+    "vanished with its cluster's record: data is kept",
 ];
 
 thread_local! {
