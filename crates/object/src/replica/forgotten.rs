@@ -23,7 +23,8 @@ impl Replicas {
         let is_older = request.version < info.meta.version
             || known.went_back && !is_made_anew(known.version(), request.version);
         let is_other = known.is_other(request.version, &request.claims);
-        if !is_other && !(is_told && is_older) || self.options.mutations.believe_any_record {
+        let is_of_other = is_other || is_told && is_older;
+        if !is_of_other || self.options.mutations.believe_any_record {
             return None;
         }
         base::hit(base::Probe::FenceOtherHistory);
