@@ -156,6 +156,7 @@ pub mod tests {
         let component = |(object, host, state): &(u64, &str, &str)| ComponentReport {
             object: *object,
             host: (*host).to_owned(),
+            group: "1".to_owned(),
             state: (*state).to_owned(),
             resync_bytes_left: 0,
             why: None,

@@ -141,9 +141,9 @@ fn components_table(components: &[&ComponentReport]) {
             left => format!("{} to resync", format_size(left)),
         };
         let object = has_objects.then(|| c.object.to_string());
-        object.into_iter().chain([c.host.clone(), c.state.clone(), more]).collect()
+        object.into_iter().chain([c.host.clone(), c.group.clone(), c.state.clone(), more]).collect()
     });
-    let heading = ["object", "component on", "state", ""];
+    let heading = ["object", "component on", "disk group", "state", ""];
     output::table(&heading[usize::from(!has_objects)..], rows.collect());
 }
 

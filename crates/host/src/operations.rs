@@ -220,6 +220,7 @@ impl Operations {
             ComponentReport {
                 object: at,
                 host: self.view.host_name(c.host),
+                group: c.group.to_string(),
                 state: state_name(c.state).to_owned(),
                 resync_bytes_left: known.map_or(0, |known| known.resync_bytes_left),
                 why: self.why(c, known.and_then(|known| known.away)),

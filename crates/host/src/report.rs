@@ -51,6 +51,9 @@ pub struct ComponentReport {
     pub object: u64,
     /// Name of its host.
     pub host: String,
+    /// The disk group of that host that it is on; empty from hosts that did not say.
+    #[serde(default)]
+    pub group: String,
     /// `active`, `absent`, `degraded` or `resyncing`, as the directory says.
     pub state: String,
     /// Bytes still to copy; zero unless it is resyncing. Exact where the owner was asked.

@@ -127,8 +127,9 @@ impl Operations {
             let (volume, objects) = self.compose(spec, &places);
             let hosts: Vec<HostId> = places.iter().map(|place| place.host).collect();
             let witnesses = self.witnesses(&hosts).await?;
-            let Err(failures) = self.make_all(&objects, spec.reserve_percent()).await else {
-                return Ok((volume, objects, witnesses));
+            let failures = match self.make_all(&objects, spec.reserve_percent()).await {
+                Ok(made) => return Ok((volume, made, witnesses)),
+                Err(failures) => failures,
             };
             self.discard(&volume, &objects).await;
             let is_answer = |error| matches!(error, ObjectError::Full | ObjectError::Io);
@@ -160,17 +161,19 @@ impl Operations {
         }
     }
 
+    /// The records, with the disk groups that the hosts chose.
     async fn make_all(
         &self,
         objects: &[ObjectRecord],
         reserve_percent: u8,
-    ) -> Result<(), Vec<(HostId, ObjectError)>> {
+    ) -> Result<Vec<ObjectRecord>, Vec<(HostId, ObjectError)>> {
+        let mut all = Vec::with_capacity(objects.len());
         for objects in objects.chunks(OBJECTS_AT_ONCE) {
             let making = objects.iter().map(|o| self.objects.create(o.clone(), reserve_percent));
             let made = env::join_all(making.collect()).await;
-            made.into_iter().collect::<Result<(), _>>()?;
+            all.extend(made.into_iter().collect::<Result<Vec<_>, _>>()?);
         }
-        Ok(())
+        Ok(all)
     }
 
     /// Why a volume has no place, with what to do.

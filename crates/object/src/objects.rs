@@ -5,6 +5,7 @@
 mod acquire;
 mod adopt;
 mod consent;
+mod create;
 mod disks;
 mod forward;
 mod repair;
@@ -23,7 +24,7 @@ use base::{
     CHUNK_SECTORS, ComponentId, HostId, Incarnation, Map, ObjectId, SectorRange, Set, Term, Version,
 };
 use directory::{ComponentState, Directory, ObjectRecord};
-use env::{Env, Notify, Semaphore, Slice, TaskSet, join_all};
+use env::{Env, Notify, Semaphore, Slice, TaskSet};
 use peer::{PeerId, Peers};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -292,49 +293,6 @@ impl Objects {
         }
     }
 
-    /// Makes the components of an object that is not in the directory yet, each with room for
-    /// `reserve_percent` of it.
-    ///
-    /// # Errors
-    /// The hosts that could not, each with [`ObjectError::Full`], [`ObjectError::Io`] where a disk
-    /// group or device of it fails or is out of service, or [`ObjectError::Inaccessible`] where it
-    /// does not answer in time; others may have made theirs, see [`Objects::discard`].
-    pub async fn create(
-        &self,
-        record: ObjectRecord,
-        reserve_percent: u8,
-    ) -> Result<(), Vec<(HostId, ObjectError)>> {
-        let inner = &self.0.0;
-        let chunks = reserve_chunks(record.sectors, reserve_percent);
-        let create = async |component: &directory::ComponentRecord| {
-            let (host, id) = (component.host, component.id);
-            let (object, sectors) = (record.id, record.sectors);
-            let make = Request::CreateComponent { object, component: id, sectors };
-            let made = inner.ask_replica(host, make).await;
-            let made = match made {
-                Ok(()) if chunks > 0 => {
-                    inner.ask_replica(host, Request::ReserveSpace { component: id, chunks }).await
-                }
-                made => made,
-            };
-            made.map_err(|error| (host, error))
-        };
-        let creations = record.components.iter().map(|component| Box::pin(create(component)));
-        let made = join_all(creations.collect()).await;
-        let failed: Vec<_> = made.into_iter().filter_map(Result::err).collect();
-        if failed.is_empty() { Ok(()) } else { Err(failed) }
-    }
-
-    /// Takes back what [`Objects::create`] made of a record that never comes. False: not all of it.
-    pub async fn discard(&self, record: &ObjectRecord) -> bool {
-        let delete = |component: &directory::ComponentRecord| {
-            let request = Request::DeleteComponent { object: record.id, component: component.id };
-            self.0.0.ask_replica(component.host, request)
-        };
-        let deletions = record.components.iter().map(|component| Box::pin(delete(component)));
-        join_all(deletions.collect()).await.iter().all(Result::is_ok)
-    }
-
     /// Makes this host the owner, or learns who serves. From then until the next
     /// [`ObjectError::NotOwner`] I/O has a way to go.
     ///
@@ -561,7 +519,9 @@ impl Inner {
             let left = deadline.since(self.env().now());
             let call = self.context.peers.call(host, request.clone());
             match self.env().timeout(left, call).await {
-                Ok(Ok(answer @ (Response::Done | Response::Durable { .. }))) => return Ok(answer),
+                Ok(Ok(
+                    answer @ (Response::Done | Response::Created { .. } | Response::Durable { .. }),
+                )) => return Ok(answer),
                 Ok(Ok(Response::Failed { reason: Failure::Full })) => {
                     return Err(ObjectError::Full);
                 }

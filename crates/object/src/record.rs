@@ -14,7 +14,7 @@
 //!     +--> degraded (7, 19) --- begin_resync, once its host answers for it again ---> resyncing
 //! ```
 
-use base::{ComponentId, Lsn, Term, Version};
+use base::{ComponentId, GroupId, Lsn, Map, Term, Version};
 use directory::{CLAIMS_MAX, Claim, ComponentRecord, ComponentState, ObjectRecord, Owner};
 
 /// Why a component leaves the active ones.
@@ -151,6 +151,18 @@ pub(crate) fn activate(record: &ObjectRecord, id: ComponentId) -> Option<ObjectR
     component.state = ComponentState::Active;
     component.left = Lsn::ZERO;
     Some(checked(record, next))
+}
+
+/// Components are on these disk groups. `None` where the record says so already.
+pub(crate) fn house(
+    record: &ObjectRecord,
+    houses: &Map<ComponentId, GroupId>,
+) -> Option<ObjectRecord> {
+    let mut next = record.clone();
+    for component in &mut next.components {
+        component.group = houses.get(&component.id).copied().unwrap_or(component.group);
+    }
+    (next != *record).then(|| checked(record, next))
 }
 
 /// Counts the change and asserts what must hold between two versions of a record.

@@ -522,6 +522,7 @@ impl Replicas {
             commit: info.commit,
             destaged: info.destaged,
             grant_epoch: self.grants.epoch(mine.owner.host),
+            group: group.id(),
             tail: limits::tail(group.tail(component)),
             clients: group.clients(component),
             open: limits::open(group.open_requests(component)),

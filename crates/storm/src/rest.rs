@@ -3,6 +3,7 @@
 
 use crate::cluster::Cluster;
 use base::{ComponentId, Incarnation, Lsn, Map};
+use directory::{ComponentRecord, ComponentState};
 use std::cell::RefCell;
 use std::time::Duration;
 
@@ -107,6 +108,7 @@ impl Baseline {
                     return Err(format!("host{} is at rest with {audit:?}", index + 1));
                 }
             }
+            check_groups(&node).map_err(|what| format!("host{}: {what}", index + 1))?;
             let objects = node.objects().records().len();
             let most = TASKS + TASKS_PER_PEER * hosts + TASKS_PER_OBJECT * objects;
             let tasks = env.task_names();
@@ -122,6 +124,28 @@ impl Baseline {
         }
         Ok(())
     }
+}
+
+/// The record of an object that is served here says on which disk groups its components are, and
+/// where one is on this host, that is where it is.
+fn check_groups(node: &host::Node) -> Result<(), String> {
+    for group in node.groups() {
+        for id in group.components() {
+            let Some(info) = group.component(id) else { continue };
+            let records = node.objects().records().into_iter();
+            let record = records.into_iter().find(|record| record.id == info.object);
+            let Some(record) = record.filter(|record| record.owner.is_some()) else { continue };
+            let listed = record.components.iter().find(|component| component.id == id);
+            let is_active = |c: &&ComponentRecord| c.state == ComponentState::Active;
+            if let Some(listed) = listed.filter(is_active)
+                && listed.group != group.id()
+            {
+                let (says, is) = (listed.group, group.id());
+                return Err(format!("{id} is on disk group {is}, its record says {says}"));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// A component that comes back partial says itself that it lost what its group dropped.

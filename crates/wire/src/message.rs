@@ -4,8 +4,8 @@
 use crate::crcs::Crcs;
 use crate::few::Few;
 use base::{
-    ClientTable, ComponentId, HostId, Incarnation, Instant, Lsn, Mark, ObjectId, RequestId, Seat,
-    SectorRange, Session, Term, Version, VolumeId,
+    ClientTable, ComponentId, GroupId, HostId, Incarnation, Instant, Lsn, Mark, ObjectId,
+    RequestId, Seat, SectorRange, Session, Term, Version, VolumeId,
 };
 use env::Slice;
 
@@ -167,7 +167,8 @@ pub enum Request {
         /// The table.
         clients: ClientTable,
     },
-    /// Make a component for an object that is being created. Answer: `Done`, also when it exists.
+    /// Make a component for an object that is being created, on the disk group that suits best.
+    /// Answer: `Created`, also when it exists.
     CreateComponent {
         /// The object.
         object: ObjectId,
@@ -286,6 +287,8 @@ pub struct Fenced {
     pub destaged: Lsn,
     /// See `Granted`.
     pub grant_epoch: u64,
+    /// The disk group that it is on: what the record is to say.
+    pub group: GroupId,
     /// Ranges with lsn > K. Neighbours may be merged: then the lsn is the highest of them.
     pub tail: Vec<(SectorRange, Lsn)>,
     /// Requests whose effect it has.
@@ -311,6 +314,11 @@ pub enum Response {
     },
     /// It is so.
     Done,
+    /// The component is there.
+    Created {
+        /// On this disk group.
+        group: GroupId,
+    },
     /// The session has begun (rule 24).
     Fenced(Box<Fenced>),
     /// The write and all before it in the session are durable (rule 4).

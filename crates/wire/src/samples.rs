@@ -6,8 +6,8 @@ use crate::{
     Response, Target, WriteKind, crcs_of,
 };
 use base::{
-    ClientTable, ComponentId, HostId, Incarnation, Instant, Lsn, Mark, ObjectId, RequestId, Seat,
-    SectorRange, Session, Term, Version, VolumeId,
+    ClientTable, ComponentId, GroupId, HostId, Incarnation, Instant, Lsn, Mark, ObjectId,
+    RequestId, Seat, SectorRange, Session, Term, Version, VolumeId,
 };
 use env::{Pool, Slice};
 
@@ -140,6 +140,7 @@ fn responses() -> Vec<(&'static str, Response)> {
     vec![
         ("granted", Response::Granted { sent: Instant(99), ttl_ms: 6000, grant_epoch: 4 }),
         ("done", Response::Done),
+        ("created", Response::Created { group: GroupId(12) }),
         (
             "fenced",
             Response::Fenced(Box::new(Fenced {
@@ -149,6 +150,7 @@ fn responses() -> Vec<(&'static str, Response)> {
                 commit: lsn(20),
                 destaged: lsn(10),
                 grant_epoch: 11,
+                group: GroupId(12),
                 tail: vec![(range, lsn(29)), (SectorRange::new(0, 8), lsn(30))],
                 clients: clients(),
                 open: vec![(range, lsn(29), request(73))],

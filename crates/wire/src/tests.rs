@@ -74,6 +74,7 @@ fn fixtures_mean_what_they_meant() {
         "client-extents",
         "granted",
         "done",
+        "created",
         "fenced",
         "durable",
         "data",

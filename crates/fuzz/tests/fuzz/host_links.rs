@@ -222,12 +222,16 @@ fn answer(request: &Request, from: &mut Source<'_>) -> Response {
             commit: Lsn(if from.u8().is_multiple_of(4) { from.edge() } else { 0 }),
             destaged: Lsn(if from.u8().is_multiple_of(4) { from.edge() } else { 0 }),
             grant_epoch: from.below(2),
+            group: base::GroupId(from.below(2)),
             tail: Vec::new(),
             clients: base::ClientTable::default(),
             open: Vec::new(),
             health: [Health::Good, Health::Partial, Health::Lost][from.index(3)],
         })),
         Request::Write { lsn, .. } => Response::Durable { lsn: *lsn, free_chunks: from.u32() },
+        Request::CreateComponent { .. } => {
+            Response::Created { group: base::GroupId(from.below(2)) }
+        }
         _ => Response::Done,
     }
 }

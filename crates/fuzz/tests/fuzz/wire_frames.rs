@@ -244,7 +244,7 @@ fn client_request(from: &mut Source<'_>) -> Request {
 }
 
 fn response(from: &mut Source<'_>) -> Response {
-    match from.u8() % 10 {
+    match from.u8() % 11 {
         0 => Response::Granted {
             sent: Instant(from.edge()),
             ttl_ms: from.u32(),
@@ -268,6 +268,7 @@ fn response(from: &mut Source<'_>) -> Response {
         },
         7 => Response::Moved { owner: from.flag().then(|| owner(from)), term: term(from) },
         8 => Response::Refused { reason: refusal(from) },
+        9 => Response::Created { group: base::GroupId(from.edge()) },
         _ => Response::Failed { reason: failure(from) },
     }
 }
@@ -280,6 +281,7 @@ fn fenced(from: &mut Source<'_>) -> Fenced {
         commit: lsn(from),
         destaged: lsn(from),
         grant_epoch: from.edge(),
+        group: base::GroupId(from.edge()),
         tail: (0..from.below(9)).map(|_| (any_range(from), lsn(from))).collect(),
         clients: marked(from.bytes(60)),
         open: (0..from.below(9)).map(|_| (any_range(from), lsn(from), request(from))).collect(),

@@ -7,6 +7,7 @@
 mod change;
 mod choice;
 mod fence;
+mod house;
 mod keeper;
 mod leg;
 mod range_lock;
@@ -34,8 +35,8 @@ use crate::record;
 use crate::replica::Replicas;
 use crate::resync::Due;
 use base::{
-    ClientTable, ComponentId, HostId, Incarnation, Instant, Lsn, Map, ObjectId, SectorRange,
-    Session, Term,
+    ClientTable, ComponentId, GroupId, HostId, Incarnation, Instant, Lsn, Map, ObjectId,
+    SectorRange, Session, Term,
 };
 use directory::{Directory, ObjectRecord};
 use env::channel::OneSender;
@@ -145,6 +146,8 @@ pub(crate) struct State {
     pub(crate) fence_commit: Lsn,
     pub(crate) legs: Vec<Leg>,
     pub(crate) resyncs: Map<ComponentId, Resync>,
+    /// The disk groups that components are on, as their hosts said last.
+    pub(crate) houses: Map<ComponentId, GroupId>,
     /// Requests that were carried out or are in the window (rule 46).
     pub(crate) clients: ClientTable,
     session: u32,
@@ -188,6 +191,7 @@ impl Owner {
             fence_commit: Lsn::ZERO,
             legs: Vec::new(),
             resyncs: Map::new(),
+            houses: Map::new(),
             clients: ClientTable::default(),
             session: 0,
             prefer: None,
@@ -270,6 +274,8 @@ impl Owner {
         self.spawn("commit info", async move { owner.tell_commit().await });
         let owner = Rc::clone(self);
         self.spawn("returns", async move { crate::resync::watch_returns(owner).await });
+        let owner = Rc::clone(self);
+        self.spawn("houses", async move { owner.tell_houses().await });
     }
 
     /// Ends this owner (rule 20): nothing is answered any more, neither done nor failed; those who

@@ -30,7 +30,12 @@ impl Replicas {
         let replicas = Rc::clone(self);
         self.tasks.spawn(&self.env, "create component", async move {
             let made = replicas.create(object, component, sectors, Admission::New).await;
-            reply.send(made.err().unwrap_or(Response::Done));
+            let holding = || replicas.disks.holding(component);
+            reply.send(match made {
+                Err(response) => response,
+                Ok(_) => holding()
+                    .map_or(failed(Failure::Io), |group| Response::Created { group: group.id() }),
+            });
         });
     }
 

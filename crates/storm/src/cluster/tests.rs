@@ -3,6 +3,7 @@
 
 mod answers;
 mod hanging;
+mod houses;
 
 use super::*;
 use diskgroup::GroupOptions;

@@ -10,7 +10,7 @@ use crate::OPEN_MAX;
 use crate::crcs::Crcs;
 use crate::error::WireError;
 use crate::message::{Failure, Fenced, Health, Refusal, Response};
-use base::{BLOCK_SIZE, Instant, SECTOR_SIZE, Seat, Term, Version};
+use base::{BLOCK_SIZE, GroupId, Instant, SECTOR_SIZE, Seat, Term, Version};
 use env::Slice;
 
 const GRANTED: u8 = RESPONSES;
@@ -23,6 +23,7 @@ const EXTENTS: u8 = RESPONSES + 6;
 const MOVED: u8 = RESPONSES + 7;
 const REFUSED: u8 = RESPONSES + 8;
 const FAILED: u8 = RESPONSES + 9;
+const CREATED: u8 = RESPONSES + 10;
 
 pub(super) fn takes_payload(kind: u8) -> bool {
     kind == DATA
@@ -32,6 +33,7 @@ pub(super) fn kind_of(response: &Response) -> u8 {
     match response {
         Response::Granted { .. } => GRANTED,
         Response::Done => DONE,
+        Response::Created { .. } => CREATED,
         Response::Fenced(_) => FENCED,
         Response::Durable { .. } => DURABLE,
         Response::Data { .. } => DATA,
@@ -51,6 +53,7 @@ pub(super) fn put(response: &Response, out: &mut Vec<u8>) {
             put_u64(out, *grant_epoch);
         }
         Response::Done => {}
+        Response::Created { group } => put_u64(out, group.0),
         Response::Fenced(fenced) => put_fenced(fenced, out),
         Response::Durable { lsn, free_chunks } => {
             put_u64(out, lsn.0);
@@ -94,6 +97,7 @@ fn put_fenced(fenced: &Fenced, out: &mut Vec<u8>) {
         commit,
         destaged,
         grant_epoch,
+        group,
         tail,
         clients,
         open,
@@ -105,6 +109,7 @@ fn put_fenced(fenced: &Fenced, out: &mut Vec<u8>) {
         put_u64(out, lsn.0);
     }
     put_u64(out, *grant_epoch);
+    put_u64(out, group.0);
     out.push(match health {
         Health::Good => 0,
         Health::Partial => 1,
@@ -163,6 +168,7 @@ pub(super) fn take(fields: &mut Fields<'_>, payload: Slice) -> Result<Response, 
             grant_epoch: fields.u64()?,
         },
         DONE => Response::Done,
+        CREATED => Response::Created { group: GroupId(fields.u64()?) },
         FENCED => return take_fenced(fields),
         DURABLE => Response::Durable { lsn: fields.lsn()?, free_chunks: fields.u32()? },
         DATA => {
@@ -200,7 +206,7 @@ pub(super) fn take(fields: &mut Fields<'_>, payload: Slice) -> Result<Response, 
 fn take_fenced(fields: &mut Fields<'_>) -> Result<Response, WireError> {
     let (seat, version) = (Seat(fields.u32()?), Version(fields.u64()?));
     let (durable, commit, destaged) = (fields.lsn()?, fields.lsn()?, fields.lsn()?);
-    let grant_epoch = fields.u64()?;
+    let (grant_epoch, group) = (fields.u64()?, GroupId(fields.u64()?));
     let health = match fields.u8()? {
         0 => Health::Good,
         1 => Health::Partial,
@@ -228,6 +234,7 @@ fn take_fenced(fields: &mut Fields<'_>) -> Result<Response, WireError> {
         commit,
         destaged,
         grant_epoch,
+        group,
         tail,
         clients,
         open,
