@@ -232,12 +232,19 @@ mod tests {
                 let id = ComponentId(rng.between(1, 3));
                 let left = Lsn::new(record.term, step);
                 let before = record.clone();
-                let next = match rng.below(6) {
+                let next = match rng.below(7) {
                     0 => Some(take_over(&record, me)),
                     1 => mark(&record, &[(id, Leave::Absent)], left),
                     2 => mark(&record, &[(id, Leave::Lost(Lsn::ZERO))], left),
                     3 => begin_resync(&record, id),
                     4 => abort_resync(&record, id, None),
+                    5 => {
+                        let group = GroupId(rng.below(3));
+                        let next = house(&record, &[(id, group)].into_iter().collect());
+                        let there = next.as_ref().and_then(|next| component(next, id));
+                        assert!(there.is_none_or(|there| there.group == group));
+                        next
+                    }
                     _ => activate(&record, id),
                 };
                 let Some(next) = next else { continue };

@@ -55,7 +55,7 @@ impl Bench {
         let bench = Self { world, host, replicas, incarnation: Cell::new(0), options, tasks };
         bench.boot();
         let request = create(COMPONENT);
-        assert!(matches!(bench.ask(A, request), Response::Done));
+        assert!(matches!(bench.ask(A, request), Response::Created { group: GroupId(9) }));
         bench.world.run_for(GRANT);
         bench
     }
@@ -436,9 +436,9 @@ fn components_come_and_go_once() {
     // Several at once, as when a request is sent again over a new link.
     let made =
         [bench.send(A, create(component)), bench.send(A, make), bench.send(A, create(component))];
-    assert!(matches!(bench.answer(&made[0]), Response::Done));
+    assert!(matches!(bench.answer(&made[0]), Response::Created { group: GroupId(9) }));
     assert!(matches!(bench.answer(&made[1]), Response::Fenced(_)));
-    assert!(matches!(bench.answer(&made[2]), Response::Done));
+    assert!(matches!(bench.answer(&made[2]), Response::Created { group: GroupId(9) }));
     let other = Request::CreateComponent { object: ObjectId(1), component, sectors: SECTORS };
     assert_eq!(refusal(bench.ask(A, other)), Refusal::UnknownComponent);
     assert!(is_durable(&bench.write(A, here, 1, Lsn::ZERO), 1, 1));
