@@ -154,13 +154,13 @@ pub(crate) fn activate(record: &ObjectRecord, id: ComponentId) -> Option<ObjectR
 }
 
 /// Components are on these disk groups. `None` where the record says so already.
-pub(crate) fn house(
+pub(crate) fn regroup(
     record: &ObjectRecord,
-    houses: &Map<ComponentId, GroupId>,
+    groups: &Map<ComponentId, GroupId>,
 ) -> Option<ObjectRecord> {
     let mut next = record.clone();
     for component in &mut next.components {
-        component.group = houses.get(&component.id).copied().unwrap_or(component.group);
+        component.group = groups.get(&component.id).copied().unwrap_or(component.group);
     }
     (next != *record).then(|| checked(record, next))
 }
@@ -240,7 +240,7 @@ mod tests {
                     4 => abort_resync(&record, id, None),
                     5 => {
                         let group = GroupId(rng.below(3));
-                        let next = house(&record, &[(id, group)].into_iter().collect());
+                        let next = regroup(&record, &[(id, group)].into_iter().collect());
                         let there = next.as_ref().and_then(|next| component(next, id));
                         assert!(there.is_none_or(|there| there.group == group));
                         next

@@ -102,7 +102,7 @@ impl Owner {
                 FenceAnswer::Silent
             }
             Ok(Response::Fenced(fenced)) => {
-                self.state.borrow_mut().houses.insert(component, fenced.group);
+                self.state.borrow_mut().groups.insert(component, fenced.group);
                 let incarnation = self.context.incarnation(host);
                 FenceAnswer::Fenced(Fence {
                     session,

@@ -7,7 +7,7 @@
 mod change;
 mod choice;
 mod fence;
-mod house;
+mod groups;
 mod keeper;
 mod leg;
 mod range_lock;
@@ -147,7 +147,7 @@ pub(crate) struct State {
     pub(crate) legs: Vec<Leg>,
     pub(crate) resyncs: Map<ComponentId, Resync>,
     /// The disk groups that components are on, as their hosts said last.
-    pub(crate) houses: Map<ComponentId, GroupId>,
+    pub(crate) groups: Map<ComponentId, GroupId>,
     /// Requests that were carried out or are in the window (rule 46).
     pub(crate) clients: ClientTable,
     session: u32,
@@ -191,7 +191,7 @@ impl Owner {
             fence_commit: Lsn::ZERO,
             legs: Vec::new(),
             resyncs: Map::new(),
-            houses: Map::new(),
+            groups: Map::new(),
             clients: ClientTable::default(),
             session: 0,
             prefer: None,
@@ -275,7 +275,7 @@ impl Owner {
         let owner = Rc::clone(self);
         self.spawn("returns", async move { crate::resync::watch_returns(owner).await });
         let owner = Rc::clone(self);
-        self.spawn("houses", async move { owner.tell_houses().await });
+        self.spawn("disk groups of components", async move { owner.tell_groups().await });
     }
 
     /// Ends this owner (rule 20): nothing is answered any more, neither done nor failed; those who

@@ -3,7 +3,7 @@
 
 mod answers;
 mod hanging;
-mod houses;
+mod places;
 
 use super::*;
 use diskgroup::GroupOptions;

@@ -13,18 +13,18 @@ const RETRY: Duration = Duration::from_secs(1);
 impl Owner {
     /// Corrects the record where a component turned out to be on another disk group. Nothing waits
     /// for it. Ends with the owner.
-    pub(crate) async fn tell_houses(self: Rc<Self>) {
+    pub(crate) async fn tell_groups(self: Rc<Self>) {
         while !self.is_stopped() {
             let changed = self.changed.wait();
             let is_right = {
                 let state = self.state.borrow();
-                record::house(&state.record, &state.houses).is_none()
+                record::regroup(&state.record, &state.groups).is_none()
             };
             if is_right || self.phase() != Phase::Serving {
                 changed.await;
                 continue;
             }
-            match self.change(|state| record::house(&state.record, &state.houses)).await {
+            match self.change(|state| record::regroup(&state.record, &state.groups)).await {
                 Ok(()) => tracing::info!(object = %self.id, "the record says the disk groups now"),
                 Err(ChangeError::Stopped) => return,
                 Err(ChangeError::Nothing) => {}
