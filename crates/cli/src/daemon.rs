@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use env::{Address, Either, Env, Fifo};
 use host::{Hardware, HardwareOf, HostConfig, Node, NodeOptions, SocketConfig};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tracing::{error, info};
 
 /// How a host came to its end.
@@ -67,15 +68,7 @@ fn stop_on_signal(config: &HostConfig) {
 /// Runs a host on this thread until it is stopped.
 pub fn run_host(config: &HostConfig, leash: Option<&str>) -> Result<End> {
     let mut driver = ring::RingDriver::new().context("io_uring is not available")?;
-    for path in &config.tuning.magnetic {
-        if control::block_device(Path::new(path)).is_some() {
-            bail!(
-                "host.toml: tuning.magnetic names the block device '{path}': only a file can be \
-                 made to behave as a magnetic disk"
-            );
-        }
-        driver.behave_as(path, ring::DeviceModel::Magnetic);
-    }
+    slow_down(&mut driver, config)?;
     let env = Env::new(Box::new(driver), Box::new(Fifo));
     let (inner, mut config) = (env.clone(), config.clone());
     let SocketConfig { owner, group, .. } = &mut config.nbd_socket;
@@ -89,6 +82,31 @@ pub fn run_host(config: &HostConfig, leash: Option<&str>) -> Result<End> {
         error!("{failure:#}");
     }
     end
+}
+
+/// Makes the device files behave as `tuning` says.
+fn slow_down(driver: &mut ring::RingDriver, config: &HostConfig) -> Result<()> {
+    for path in &config.tuning.magnetic {
+        if control::block_device(Path::new(path)).is_some() {
+            bail!(
+                "host.toml: tuning.magnetic names the block device '{path}': only a file can be \
+                 made to behave as a magnetic disk"
+            );
+        }
+        driver.behave_as(path, ring::DeviceModel::Magnetic);
+    }
+    let Some(late) = config.tuning.late else { return Ok(()) };
+    let latency = Duration::from_micros(late.latency_us);
+    let bytes_per_second = late.bytes_per_second;
+    let devices =
+        config.groups.iter().flat_map(|it| std::iter::once(&it.cache).chain(&it.capacity));
+    for path in devices.filter(|path| !config.tuning.magnetic.contains(path)) {
+        if control::block_device(Path::new(path)).is_some() {
+            bail!("host.toml: tuning.late slows down files alone, and '{path}' is a block device");
+        }
+        driver.behave_as(path, ring::DeviceModel::Late { latency, bytes_per_second });
+    }
+    Ok(())
 }
 
 /// The number of a user or group, by name or as it is.

@@ -27,6 +27,10 @@ pub(crate) const SCRUB_RATES: std::ops::RangeInclusive<u64> = 64 << 10..=16 << 3
 /// Seconds of `device_stuck_seconds`: below, a busy magnetic disk that repeats a read would count
 /// as stuck; above, nobody would still wait.
 const STUCK_SECONDS: std::ops::RangeInclusive<u64> = 5..=600;
+/// Longest latency of late devices, microseconds: well below what counts as stuck.
+const LATE_US_MAX: u64 = 1_000_000;
+/// Least rate of late devices: a request of 1 MiB then takes 16 s, below what counts as stuck.
+const LATE_RATE_MIN: u64 = 64 << 10;
 
 /// Bytes of client writes that a host's owners may have under way: below, one write of 1 MiB had no
 /// room; above, a host that stalls would keep more than a virtual machine's memory.
@@ -277,6 +281,30 @@ pub struct Tuning {
     /// devices are refused.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub magnetic: Vec<String>,
+    /// For tests and benchmarks: how slow all device files of `groups` are while the host runs that
+    /// are not in `magnetic`. Block devices are refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub late: Option<Late>,
+}
+
+/// How slow devices are: bytes pass one after the other, and each request ends `latency_us` after
+/// its last byte has passed, however many are under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Late {
+    /// Microseconds that each request takes beside its bytes; 1,000,000 at most.
+    pub latency_us: u64,
+    /// Bytes that pass in a second; at least 64 KiB.
+    pub bytes_per_second: u64,
+}
+
+impl Late {
+    fn check(&self) -> Result<(), ConfigError> {
+        let latency = self.latency_us <= LATE_US_MAX;
+        ensure(latency, "tuning.late.latency_us", "is more than 1000000")?;
+        let rate = self.bytes_per_second >= LATE_RATE_MIN;
+        ensure(rate, "tuning.late.bytes_per_second", "is less than 65536")
+    }
 }
 
 impl Default for Tuning {
@@ -294,6 +322,7 @@ impl Default for Tuning {
             link_memory_bytes: 256 << 20,
             orphan_keep_hours: 7 * 24,
             magnetic: Vec::new(),
+            late: None,
         }
     }
 }
@@ -335,7 +364,8 @@ impl Tuning {
         let keep = (1..=ORPHAN_KEEP_HOURS_MAX).contains(&self.orphan_keep_hours);
         ensure(keep, "tuning.orphan_keep_hours", "is not between 1 and 87600")?;
         let stuck = STUCK_SECONDS.contains(&self.device_stuck_seconds);
-        ensure(stuck, "tuning.device_stuck_seconds", "is not between 5 and 600")
+        ensure(stuck, "tuning.device_stuck_seconds", "is not between 5 and 600")?;
+        self.late.iter().try_for_each(Late::check)
     }
 }
 
@@ -368,6 +398,11 @@ mod tests {
         Tuning { magnetic: vec![path.to_owned()], ..Tuning::default() }
     }
 
+    fn late(latency_us: u64, bytes_per_second: u64) -> Tuning {
+        let late = Some(Late { latency_us, bytes_per_second });
+        Tuning { late, ..Tuning::default() }
+    }
+
     #[test]
     fn a_socket_is_as_open_as_it_says() {
         let socket = |owner: &str, group: &str, mode: &str| {
@@ -397,6 +432,7 @@ mod tests {
         assert_eq!(good().check(), Ok(()));
         assert_eq!(HostConfig { groups: Vec::new(), ..good() }.check(), Ok(()));
         assert_eq!(HostConfig { tuning: magnetic("/dev/capacity1"), ..good() }.check(), Ok(()));
+        assert_eq!(HostConfig { tuning: late(1_000_000, 65_536), ..good() }.check(), Ok(()));
     }
 
     #[test]
@@ -464,6 +500,8 @@ mod tests {
             ("orphan_keep", HostConfig { tuning: keep(0), ..good() }),
             ("orphan_keep", HostConfig { tuning: keep(u64::MAX), ..good() }),
             ("magnetic", HostConfig { tuning: magnetic("/dev/capacity9"), ..good() }),
+            ("latency_us", HostConfig { tuning: late(1_000_001, 1 << 20), ..good() }),
+            ("late.bytes_per", HostConfig { tuning: late(0, 65_535), ..good() }),
         ];
         for (field, config) in bad {
             let error = config.check().expect_err(field).to_string();

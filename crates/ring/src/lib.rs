@@ -17,6 +17,7 @@ mod disks;
 mod errors;
 mod files;
 mod helpers;
+mod late;
 mod magnetic;
 mod slowed;
 mod sockets;

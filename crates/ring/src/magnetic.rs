@@ -15,6 +15,7 @@
 //! that the wait needs no random numbers. The head moves over all of the device, however small the
 //! file is.
 
+use crate::slowed::Access;
 use base::Instant;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -35,15 +36,6 @@ const STROKE_NS: u64 = 5_300_000;
 const CHOICE_MAX: usize = 32;
 /// Times that the oldest request lets others go first.
 const PASSED_MAX: u32 = 64;
-
-/// What is asked of the disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
-    /// A read or a write.
-    Transfer { offset: u64, bytes: u64 },
-    /// Everything submitted before.
-    Flush,
-}
 
 struct Request {
     name: u64,

@@ -43,11 +43,17 @@ fn disks() {
 }
 
 #[test]
-fn disks_that_behave_as_magnetic_ones() {
-    let folder = Folder::new("magnetic");
+fn disks_that_behave_as_slower_ones() {
+    slowed("magnetic", DeviceModel::Magnetic);
+    let latency = Duration::from_micros(300);
+    slowed("late", DeviceModel::Late { latency, bytes_per_second: 100 << 20 });
+}
+
+fn slowed(name: &str, model: DeviceModel) {
+    let folder = Folder::new(name);
     let path = folder.path("disk");
     let mut driver = RingDriver::new().expect("a ring");
-    driver.behave_as(&path, DeviceModel::Magnetic);
+    driver.behave_as(&path, model);
     let env = Env::new(Box::new(driver), Box::new(Fifo));
     let inner = env.clone();
     env.run(async move { conformance::disk(&inner, &path).await });

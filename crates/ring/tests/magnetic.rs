@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A file that behaves as a magnetic disk: late enough, whole, and gone with its driver.
+//! A file that behaves as a magnetic or another slow disk: late enough, whole, and gone with its driver.
 
 use base::{Instant, Rng};
 use env::{
@@ -21,12 +21,16 @@ struct Slow {
 
 impl Slow {
     fn new(name: &str) -> Self {
+        Self::with(name, DeviceModel::Magnetic)
+    }
+
+    fn with(name: &str, model: DeviceModel) -> Self {
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
             .join(format!("{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder for the test");
         let path = folder.join("disk").to_str().expect("a UTF-8 path").to_owned();
         let mut driver = RingDriver::new().expect("a ring");
-        driver.behave_as(&path, DeviceModel::Magnetic);
+        driver.behave_as(&path, model);
         driver.submit(Token(1 << 40), Op::OpenDisk(OpenDisk { path, create: Some(SIZE) }));
         let mut slow = Self { folder, driver, disk: DiskId(0) };
         let Ok(Done::Disk(disk, _)) = slow.wait(1).remove(0).result else { panic!("a disk") };
@@ -79,6 +83,24 @@ fn random_reads_are_late_one_by_one_and_together() {
     slow.wait(64);
     let together = slow.driver.now().since(begin);
     assert!(together > Duration::from_millis(64), "{together:?}");
+    slow.end();
+}
+
+#[test]
+fn a_late_device_is_late_by_its_bytes_and_by_its_latency() {
+    let latency = Duration::from_millis(40);
+    let mut slow =
+        Slow::with("two-figures", DeviceModel::Late { latency, bytes_per_second: 16 << 20 });
+    let from: Slice = Pool::default().zeroed(1 << 20).into();
+    let begin = slow.driver.now();
+    (0..4).for_each(|token| slow.write(token, token << 20, from.clone()));
+    slow.driver.submit(Token(99), Op::Flush { disk: slow.disk });
+    let ends = slow.wait(5);
+    let took = slow.driver.now().since(begin);
+    // Exactly these 290 ms by the model; a busy machine only adds to that.
+    assert!(took >= Duration::from_millis(250) + latency, "{took:?}");
+    assert!(ends.iter().all(|end| end.result == Ok(Done::Unit)));
+    assert_eq!(ends.last().map(|end| end.token), Some(Token(99)));
     slow.end();
 }
 
