@@ -7,7 +7,8 @@ from cluster import Failure
 
 SECONDS_MAX = 60
 # What the settings of the panel before have changed.
-PLAIN = ["unset logscale", "set xtics autofreq", "set xrange [*:*]", "unset y2tics", "set y2range [*:*]"]
+PLAIN = ["unset logscale", "set xtics autofreq", "set xrange [*:*]", "unset y2tics", "set y2range [*:*]",
+         "set yrange [*:*]", "unset arrow"]
 COLOURS = ["#0060ad", "#dd181f", "#00a060", "#8a4fbf"]
 
 

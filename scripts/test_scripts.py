@@ -13,7 +13,9 @@ import cluster
 import measure
 import nbd_client
 import plot
+import slow_joiner
 import tiers
+import timeline
 import verifier
 
 
@@ -107,6 +109,53 @@ class Tiers(unittest.TestCase):
         places = ["set title 'a'", "set logscale y", "plot $line0", "set title 'b'"]
         self.assertEqual(places, sorted(places, key=text.index))
         self.assertLess(text.index("set title 'b'"), text.rindex("unset logscale"))
+
+
+def content(path):
+    with open(path, encoding="ascii") as file:
+        return file.read()
+
+
+class Timeline(unittest.TestCase):
+    def test_a_phase_has_the_requests_that_ended_in_it_and_pauses_reach_its_ends(self):
+        phase = timeline.Phase("during", 100.0, 110.0)
+        requests = [(99.9, 500.0, 4096), *((103 + n / 100, n + 1, 4096) for n in range(400)), (110.0, 900.0, 4096)]
+        seen = timeline.latencies(requests, phase)
+        self.assertEqual((seen.requests, seen.max_ms), (400, 400))
+        self.assertEqual((seen.p50_ms, seen.p99_ms), (201, 397))
+        # The longest is the one at the end: from 106.99 on nothing came.
+        self.assertEqual(round(seen.pause_ms), 3010)
+        self.assertIsNone(timeline.latencies(requests, timeline.Phase("none", 200, 201)))
+        self.assertEqual(timeline.by_second([(5.2, 3.0, 10**6), (5.9, 1.0, 10**6)], 4.0), [(1, [1.0, 3.0], 2.0)])
+
+    def test_logs_of_single_requests(self):
+        with tempfile.NamedTemporaryFile("w", encoding="ascii") as file:
+            file.write("1795380895799, 2045426, 1, 4096, 0\n1795380895795, 8061566, 1, 1048576, 0\n")
+            file.flush()
+            found = timeline.fio_requests(file.name)
+            self.assertEqual(found, [(1795380895.795, 8.061566, 1048576), (1795380895.799, 2.045426, 4096)])
+            file.write("what\n")
+            file.flush()
+            with self.assertRaises(cluster.Failure):
+                timeline.fio_requests(file.name)
+
+    def test_hosts_by_their_processes(self):
+        self.assertEqual(timeline.host_of("gabion daemon --config /a/host12/host.toml --leash /a/l"), "host12")
+        self.assertIsNone(timeline.host_of("gabion up --background --data /a/host1"))
+        self.assertGreater(timeline.status_bytes(os.getpid(), "VmHWM"), 1 << 20)
+
+    def test_a_host_is_made_late_and_again_as_it_was(self):
+        with tempfile.NamedTemporaryFile("w+", encoding="ascii") as file:
+            before = "[tuning]\nstall_ms = 2000\n"
+            file.write(before)
+            file.flush()
+            slow_joiner.slow_down(file.name, 100, 70000)
+            slow_joiner.slow_down(file.name, 200, 80000)
+            text = content(file.name)
+            self.assertEqual(text.count("[tuning.late]"), 1)
+            self.assertIn("latency_us = 200\nbytes_per_second = 80000\n", text)
+            slow_joiner.slow_down(file.name, None, None)
+            self.assertEqual(content(file.name), before)
 
 
 class Verdicts(unittest.TestCase):
