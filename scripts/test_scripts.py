@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the scripts conclude from what they read: `python3 -m unittest discover -s scripts`."""
+import argparse
 import contextlib
 import os
 import subprocess
@@ -10,6 +11,7 @@ import unittest
 
 import bench
 import cluster
+import delete_pause
 import measure
 import nbd_client
 import plot
@@ -143,6 +145,18 @@ class Timeline(unittest.TestCase):
         self.assertEqual(timeline.host_of("gabion daemon --config /a/host12/host.toml --leash /a/l"), "host12")
         self.assertIsNone(timeline.host_of("gabion up --background --data /a/host1"))
         self.assertGreater(timeline.status_bytes(os.getpid(), "VmHWM"), 1 << 20)
+
+    def test_sizes_of_volumes_to_delete(self):
+        self.assertEqual(delete_pause.bytes_of("1T"), 1 << 40)
+        self.assertEqual(delete_pause.bytes_of("1.5GiB"), 3 << 29)
+        for wrong in ("1", "1K", "x", "1TB"):
+            with self.assertRaises(argparse.ArgumentTypeError):
+                delete_pause.bytes_of(wrong)
+
+    def test_the_worst_is_a_pause_or_a_request(self):
+        phase = timeline.Phase("deleting", 0.0, 1.0)
+        seen = timeline.latencies([(n / 100, 60.0 if n == 50 else 2.0, 4096) for n in range(100)], phase)
+        self.assertEqual(delete_pause.worst_ms(seen), 60.0)
 
     def test_a_host_is_made_late_and_again_as_it_was(self):
         with tempfile.NamedTemporaryFile("w+", encoding="ascii") as file:

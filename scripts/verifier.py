@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes that are remembered: a load that knows what must be there afterwards, and the check.
 
-    verifier.py load  --uri URI --state FILE --seconds S [--depth 16] [--mib 64] [--may-break]
+    verifier.py load  --uri URI --state FILE --seconds S [--depth 16] [--mib 64] [--may-break] [--log FILE]
     verifier.py check --uri URI --state FILE
 
 Every 4 KiB block carries its number and the sequence number of the write that made it, repeated
@@ -11,12 +11,15 @@ answer; the old one or the new one when the connection broke first. `check` acce
 narrows the state to what it saw: a value seen once must never be un-seen. A block that holds two
 writes at once is torn, and reported: a write of one aligned block is atomic.
 
+SIGTERM ends a load as its time does. The log has a line for each request: second of its end, milliseconds, bytes.
+
 One JSON line on standard output; exit code 1 for a lost, torn or foreign block or an I/O error.
 """
 import argparse
 import json
 import os
 import random
+import signal
 import struct
 import sys
 import threading
@@ -101,6 +104,8 @@ class Load:
         self.is_closing = False
         self.faults = []
         self.latencies = []
+        self.log = []
+        self.end = 0.0
         self.writes = 0
         self.last_done = time.monotonic()
         self.stall = 0.0
@@ -125,6 +130,7 @@ class Load:
         self.stall = max(self.stall, now - max(self.last_done, begin))
         self.last_done = now
         self.latencies.append(now - begin)
+        self.log.append((time.time(), (now - begin) * 1e3, count * BLOCK))
         blocks = range(first, first + count)
         self.busy.difference_update(blocks)
         if error:
@@ -168,9 +174,10 @@ class Load:
                 self.settle(token, *self.early.pop(token))
 
     def run(self, seconds):
-        end = time.monotonic() + seconds
+        self.end = time.monotonic() + seconds
+        signal.signal(signal.SIGTERM, lambda *_: setattr(self, "end", 0.0))
         try:
-            while time.monotonic() < end and not self.is_broken and not self.faults:
+            while time.monotonic() < self.end and not self.is_broken and not self.faults:
                 with self.changed:
                     while len(self.flying) >= self.depth and not self.is_broken:
                         self.changed.wait(timeout=1.0)
@@ -198,6 +205,9 @@ def load(arguments):
     run.state.save()
     if run.is_broken and not arguments.may_break:
         run.faults.append(f"connection broke: {run.client.error}")
+    if arguments.log:
+        with open(arguments.log, "w", encoding="ascii") as file:
+            file.writelines(f"{at:.6f}, {took:.3f}, {size}\n" for at, took, size in run.log)
     ordered = sorted(run.latencies) or [0.0]
     return run.faults, {
         "requests": len(run.latencies),
@@ -264,6 +274,7 @@ def main():
     parser.add_argument("--depth", type=int, default=16)
     parser.add_argument("--mib", type=int, default=64)
     parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--log")
     parser.add_argument("--may-break", action="store_true")
     arguments = parser.parse_args()
     faults, report = load(arguments) if arguments.action == "load" else check(arguments)
