@@ -209,11 +209,11 @@ def text_of(phases, result, options):
     verdict = "yes" if result["is_good"] else "NO"
     return "\n".join([
         *lines, "",
-        f"{options.size / MIB / 1024:,.1f} GiB in chunks of 1 MiB, on two hosts ({result['allocated_bytes'] >> 30:,} GiB "
-        f"of both on capacity, the rest in write buffers), deleted: the command took {result['command_seconds']} s, all "
-        f"space was free after {result['free_seconds']} s and given back to the "
-        f"devices after {result['discarded_seconds']} s; they took {result['taken_before'] / MIB:,.0f} MiB before and "
-        f"{result['taken_after'] / MIB:,.0f} MiB after.",
+        f"{options.size / MIB / 1024:,.1f} GiB in chunks of 1 MiB, on two hosts (of both "
+        f"{result['allocated_bytes'] >> 30:,} GiB on capacity, the rest in write buffers), deleted: the command took "
+        f"{result['command_seconds']} s, all space was free after {result['free_seconds']} s and given back to the "
+        f"devices after {result['discarded_seconds']} s; the capacity devices took {result['taken_before'] / MIB:,.0f} "
+        f"MiB before and {result['taken_after'] / MIB:,.0f} MiB after.",
         f"Longest pause or request while it was deleted: {result['worst_ms']:.1f} ms (asked: below {PAUSE_MS_MAX}): "
         f"{verdict}. What was written is right.",
         f"Turns longer than 20 ms: {turns}.", "",
