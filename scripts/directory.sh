@@ -42,7 +42,10 @@ adopt() { # refused until all hosts have told of their copies
 adopt_all() {
   local volume
   for volume in "$@"; do adopt "$volume"; done
+  # Copies that are not surely whole are copied again once somebody opens the volume.
+  whole "$@"
   for volume in "$@"; do cluster wait-health "$volume" green 60; done
+  whole "$@"
 }
 etcd_of() { grep -o 'http://[0-9.:]*' "$GABION_DATA/host1/host.toml" | head -n 1; }
 
@@ -65,7 +68,6 @@ restored() {
   is_red "gabion orphan adopt"
   adopt_all old young younger
   say "note: all back $((SECONDS - begin)) s later"
-  whole old young younger
 }
 wiped() {
   ETCDCTL_API=3 etcdctl --endpoints "$(etcd_of)" del "" --prefix >/dev/null
@@ -77,7 +79,6 @@ wiped() {
   is_red "gabion orphan adopt"
   adopt_all old young younger
   say "note: all back $((SECONDS - begin)) s later"
-  whole old young younger
   fill young; whole young
 }
 

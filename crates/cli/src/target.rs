@@ -18,14 +18,14 @@ pub enum Target {
     /// A cluster on this machine.
     Local(Layout, ClusterFile),
     /// This machine's host in a cluster of several.
-    Host(HostConfig),
+    Host(Box<HostConfig>),
 }
 
 impl Target {
     /// Finds it: `--config`, `--data`, then the folder `./gabion-data`, then the machine's host.
     pub fn find(cli: &Cli) -> Result<Self> {
         if let Some(config) = &cli.config {
-            return Ok(Self::Host(read_config(config)?));
+            return Ok(Self::Host(Box::new(read_config(config)?)));
         }
         let folder = cli.data.clone().unwrap_or_else(|| PathBuf::from(DATA_DEFAULT));
         let layout = Layout::new(&folder)?;
@@ -34,7 +34,7 @@ impl Target {
         }
         let config = Path::new(CONFIG_DEFAULT);
         if cli.data.is_none() && config.exists() {
-            return Ok(Self::Host(read_config(config)?));
+            return Ok(Self::Host(Box::new(read_config(config)?)));
         }
         Err(Fail::failed(format!(
             "there is no cluster in '{}': start one with 'gabion up', or name its folder with \
