@@ -296,7 +296,7 @@ async fn open(
         for range in state.window.in_flight().filter(|_| !forgets) {
             dirty.insert(range);
         }
-        state.resyncs.insert(component, Resync { dirty, copies: 0 });
+        state.resyncs.insert(component, Resync { dirty, copies: 0, copies_bytes: 0 });
     }
     if !owner.open_session(component, &fence) {
         return Err(Aborted::Failed);

@@ -132,6 +132,8 @@ pub(crate) struct Resync {
     pub(crate) dirty: DirtySet,
     /// Copies sent and not answered.
     pub(crate) copies: usize,
+    /// Their bytes.
+    pub(crate) copies_bytes: u64,
 }
 
 pub(crate) struct State {

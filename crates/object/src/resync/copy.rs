@@ -3,14 +3,18 @@
 
 use super::{Aborted, check_joined};
 use crate::owner::{Content, Flow, Found, Mode, Owner, Role};
-use base::{ComponentId, Quirk, SectorRange};
+use base::{BLOCK_SIZE, ComponentId, Quirk, SectorRange};
 use std::rc::Rc;
 use std::time::Duration;
 
 /// Blocks of one copy: 256 KiB, long enough to be cheap, short enough not to be felt as a lock.
 const COPY_BLOCKS: u64 = 64;
-/// Copies sent and not answered: keeps a link busy without filling the target's buffer.
-const COPIES_MAX: usize = 4;
+/// Bytes of copies sent and not answered: four long ones keep a link busy without filling the
+/// target's buffer.
+const COPIES_BYTES_MAX: u64 = 4 * COPY_BLOCKS * BLOCK_SIZE;
+/// Copies sent and not answered: as many short ones as a group commits at a time, so that what was
+/// written here and there does not wait for a slow target's latency four by four.
+const COPIES_MAX: usize = 64;
 /// Client I/O within this time makes the copying yield.
 const BUSY: Duration = Duration::from_millis(10);
 /// How long it yields before each copy.
@@ -45,7 +49,7 @@ pub(super) async fn run(owner: &Rc<Owner>, component: ComponentId) -> Result<(),
                 // Those under way that it was kept from are dirty, and their copies wait for them.
                 leg.flow = Flow::Live;
             }
-            let has_room = resync.copies < COPIES_MAX;
+            let has_room = resync.copies < COPIES_MAX && resync.copies_bytes < COPIES_BYTES_MAX;
             // Rule 32: a range leaves dirty when its copy is started.
             let next = if has_room { resync.dirty.take(COPY_BLOCKS) } else { None };
             round.takes(next, left);
@@ -117,7 +121,7 @@ async fn copy(
         return Err(Aborted::Failed);
     };
     drop(guard);
-    count_copies(owner, component, 1);
+    count_copy(owner, component, range, true);
     let owner2 = Rc::clone(owner);
     owner.spawn("copy", async move {
         let is_done = answer.recv().await.is_some();
@@ -132,14 +136,18 @@ async fn copy(
                 }
             }
         }
-        count_copies(&owner2, component, -1);
+        count_copy(&owner2, component, range, false);
     });
     Ok(())
 }
 
-fn count_copies(owner: &Owner, component: ComponentId, change: isize) {
+/// One copy is under way, or no longer.
+fn count_copy(owner: &Owner, component: ComponentId, range: SectorRange, begins: bool) {
     if let Some(resync) = owner.state.borrow_mut().resyncs.get_mut(&component) {
-        resync.copies = resync.copies.saturating_add_signed(change);
+        let sign = if begins { 1 } else { -1 };
+        resync.copies = resync.copies.saturating_add_signed(sign);
+        let bytes = i64::try_from(range.bytes()).unwrap_or(i64::MAX);
+        resync.copies_bytes = resync.copies_bytes.saturating_add_signed(bytes * sign as i64);
     }
     owner.drained.notify();
 }
