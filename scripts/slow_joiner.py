@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A host that comes back slow, under load: does it catch up, what does the owner hold for it, what does the client see.
 
-Three host processes and etcd, one volume, a client at host1 that writes at a steady rate. Another host that has a copy
-is killed, and comes back with devices that are slower by a factor (`tuning.late`): latency and rate of this disk are
+Three host processes and etcd, one volume that is full, a client at host1 that writes at a steady rate. Another host
+that has a copy is killed, and comes back with devices that are slower by a factor (`tuning.late`): latency and rate of this disk are
 measured first, then multiplied and divided. Phases: before (all fine), away (the host is dead), resync (it is back,
 slow, until its copy is active), after (it is slow, and each write waits for it too). Then the next load, on a volume
 and a host as good as new.
@@ -33,6 +33,9 @@ PROBE_SECONDS = 3
 # fio ends by a signal, at the end of the last phase.
 RUN_SECONDS_MAX = 24 * 3600
 GREEN_SECONDS_MAX = 600
+FILL_SECONDS_MAX = 1800
+# Of the disk, for whoever else writes to it.
+ROOM_LEFT = 5 << 30
 SIZE_OF = {"4k": 4096, "1m": MIB}
 
 
@@ -131,6 +134,26 @@ def start_load(result, uri, size, folder):
     return fio([*arguments, f"--write_lat_log={log}", "--log_unix_epoch=1", "--norandommap", "--thread"], folder)
 
 
+def fill(uri, size, folder):
+    """Every chunk has its place: of a chunk that only the write buffer holds, a killed host gets all again."""
+    arguments = ["--ioengine=nbd", f"--uri={uri}", f"--size={size}", "--rw=write", "--bs=1M", "--iodepth=8"]
+    fio_job(fio([*arguments, "--thread"], folder), folder, FILL_SECONDS_MAX)
+
+
+def check_room(options, folder):
+    """Two copies of the volume and three write buffers; a disk that is full stops more than this run."""
+    need = 2 * cluster_size(options.size) + 3 * cluster_size(options.cache_size) + ROOM_LEFT
+    free = shutil.disk_usage(folder).free
+    if free < need:
+        raise Failure(f"{folder} has {free >> 30} GiB free, this takes {need >> 30} at most: use a smaller --size")
+
+
+def cluster_size(text):
+    """Bytes of a size as `gabion` takes it, in binary units."""
+    number, unit = re.fullmatch(r"(\d+)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE).groups()
+    return int(number) << 10 * " KMGT".index(unit.upper() or " ")
+
+
 def end_load(load, folder):
     """fio's own word on whether a request failed; it writes its logs at its end."""
     load.send_signal(signal.SIGINT)
@@ -186,6 +209,8 @@ def run(cluster, result, folder, options, late):
     result.owner, result.slow = "host1", [host for host in hosts if host != "host1"][0]
     result.memory = Memory(cluster.data)
     result.memory.start()
+    say(f"slow-joiner, {result.name}: the volume is filled")
+    fill(shown["nbd"][0], shown["size_bytes"], folder)
     load = start_load(result, shown["nbd"][0], shown["size_bytes"], folder)
     try:
         sleep(2, load)
@@ -347,6 +372,7 @@ def main(arguments):
     folder = os.path.join(os.path.abspath(options.dir), "slow-joiner")
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
+    check_room(options, folder)
     cluster = Cluster(options.gabion, os.path.join(folder, "cluster"))
     try:
         results, late, conditions = measure(options, folder, cluster)
