@@ -56,7 +56,7 @@ class Devices:
         path = os.path.join(self.folder, name)
         with open(path, "wb") as file:
             file.truncate(size)
-        command = ["losetup", "--find", "--show", path]
+        command = ["losetup", "--direct-io=on", "--find", "--show", path]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise Failure(f"no loop device can be made here: {done.stderr.strip()}")
