@@ -6,6 +6,7 @@
 //! things keep that from making a live host look dead for ever: every put expects the revision that
 //! was read before it, and every round reads the key back.
 
+use crate::membership;
 use base::{HostId, Incarnation, Instant};
 use directory::{AliveRecord, Directory, DirectoryError, Entry, Expect, LeaseId, Transaction};
 use env::Env;
@@ -76,6 +77,9 @@ impl<R: Fn() -> Room, A: Fn(LeaseId)> Alive<R, A> {
             self.env.sleep(LEASE_TTL).await;
             return None;
         }
+        // A directory that lost its records, or fell back: the next run must be above this one.
+        let key = membership::incarnation_key(self.me);
+        membership::raise_run(&self.directory, &key, self.incarnation).await.ok()?;
         let expect = entry.map_or(Expect::Absent, |entry| Expect::Revision(entry.revision));
         let lease = self.directory.lease_grant(LEASE_TTL).await.ok()?;
         let held = self.write(lease, expect).await?;
@@ -175,6 +179,23 @@ mod tests {
             directory.transact(gone).await.expect("it lands");
             settle(&env, 3).await;
             assert!(read(&directory).await.is_some());
+        });
+    }
+
+    #[test]
+    fn a_directory_that_forgot_a_run_that_goes_on_gives_its_number_to_no_later_one() {
+        with_directory(|env, directory| async move {
+            let me = (ME, Incarnation(7));
+            let run = stay_alive(env.clone(), directory.clone(), me, || ROOM, |_| {});
+            let _task = env.spawn("alive", run);
+            settle(&env, 3).await;
+            let key = membership::incarnation_key(ME);
+            // As after a restore of before: the lease key is gone too.
+            let back = Transaction::new().put(&key, "2").delete(directory::alive_key(ME));
+            directory.transact(back).await.expect("it lands");
+            settle(&env, 5).await;
+            let entry = directory.get(&key).await.expect("it answers").expect("a number");
+            assert_eq!(entry.value, b"7");
         });
     }
 

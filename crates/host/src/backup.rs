@@ -5,6 +5,7 @@
 //! record accounts for, creations under way. Putting one back is several transactions; whatever a
 //! host sees in between, it deletes nothing for want of a record.
 
+use crate::membership::{incarnation_key, raise_run};
 use base::{HostId, Incarnation, Map};
 use directory::{
     ALIVE_PREFIX, Backup, BackupError, ClusterKind, ClusterRecord, DELETED_PREFIX, Directory,
@@ -123,10 +124,9 @@ pub async fn restore(
     let directory = Directory::connect(env, directory);
     let now = directory.list(PREFIX).await?.entries;
     let found = cluster_of(&now)?;
-    for found in [Some(backup.cluster), found].into_iter().flatten() {
-        if found != wanted {
-            return Err(RestoreError::Foreign { found, wanted });
-        }
+    let mut ids = [Some(backup.cluster), found].into_iter().flatten();
+    if let Some(found) = ids.find(|id| *id != wanted) {
+        return Err(RestoreError::Foreign { found, wanted });
     }
     let is_volume = |key: &str| key.starts_with(VOLUME_PREFIX);
     let volumes = now.iter().filter(|(key, _)| is_volume(key)).count();
@@ -149,16 +149,18 @@ pub async fn restore(
             changes.push((order(key) + 10, key.clone(), Some(doubted(key, value))));
         }
     }
+    // First: who starts meanwhile gets a number above. A host that is younger than the backup is in
+    // neither.
+    if found.is_none() {
+        count_runs_on(env, &directory).await?;
+    }
     let runs = now.keys().chain(then.keys()).filter(|key| is_run(key));
-    let runs: base::Set<String> = runs.cloned().collect();
+    let runs: base::Set<&String> = runs.collect();
     for key in runs {
-        let last = [now.get(&key), then.get(&key)]
-            .into_iter()
-            .flatten()
-            .filter_map(|value| number(value))
-            .max();
-        let next = (last.unwrap_or(0) + INCARNATION_LEAP).min(INCARNATION_END / 2);
-        changes.push((9, key, Some(next.max(last.unwrap_or(0)).to_string().into_bytes())));
+        let values = [now.get(key), then.get(key)].into_iter().flatten();
+        let last = values.filter_map(|value| number(value)).max().unwrap_or(0);
+        let next = (last + INCARNATION_LEAP).min(INCARNATION_END / 2).max(last);
+        raise_run(&directory, key, Incarnation(next)).await?;
     }
     changes.sort();
     apply(&directory, changes).await?;
@@ -217,6 +219,18 @@ async fn apply(
     Ok(())
 }
 
+/// In a directory that is made again from nothing: no run of any host gets the number of an earlier
+/// one. Running hosts and those with components see to that themselves as well.
+async fn count_runs_on(env: &Env, directory: &Directory) -> Result<(), RestoreError> {
+    // Nobody knows how often hosts were started; not once a minute since 2026.
+    let minutes = (env.wall().0 / 60_000_000_000).saturating_sub(EPOCH_MINUTES);
+    let run = Incarnation(minutes.clamp(INCARNATION_LEAP, INCARNATION_END / 2));
+    for host in (1..=HOSTS_MAX).map(HostId) {
+        raise_run(directory, &incarnation_key(host), run).await?;
+    }
+    Ok(())
+}
+
 /// Makes an empty directory the cluster's again: its hosts start with it, and tell it what is on
 /// their disks; volumes are made again by `gabion orphan adopt`. Nothing changes in a directory
 /// that has the cluster's record.
@@ -236,14 +250,7 @@ pub async fn recover(
         Some(found) => return Err(RestoreError::Foreign { found, wanted: id }),
         None => {}
     }
-    // Nobody knows how often hosts were started; not once a minute since 2026.
-    let minutes = (env.wall().0 / 60_000_000_000).saturating_sub(EPOCH_MINUTES);
-    let run = Incarnation(minutes.clamp(INCARNATION_LEAP, INCARNATION_END / 2));
-    let runs = (1..=HOSTS_MAX).map(|host| crate::membership::incarnation_key(HostId(host)));
-    let known: base::Set<&String> = entries.iter().map(|(key, _)| key).collect();
-    let runs = runs.filter(|key| !known.contains(key));
-    let runs = runs.map(|key| (0, key, Some(run.0.to_string().into_bytes())));
-    apply(&directory, runs.collect()).await?;
+    count_runs_on(env, &directory).await?;
     let record = ClusterRecord { id, name: "gabion".to_owned(), kind };
     let put = Transaction::new().expect(cluster_key(), Expect::Absent);
     Ok(directory.transact(put.put(cluster_key(), record.encode())).await?.succeeded)

@@ -13,6 +13,9 @@ use tracing::warn;
 /// Time between attempts while the directory is away.
 const RETRY: Duration = Duration::from_millis(200);
 
+/// Attempts against a host that takes a number at the same moment: it starts that often at most.
+const RAISES_MAX: u32 = 20;
+
 /// Keys of the last run's number of each host.
 pub(crate) const INCARNATION_PREFIX: &str = "/gabion/incarnations/";
 
@@ -61,18 +64,23 @@ pub(crate) async fn is_cluster(directory: &Directory, wanted: u64) -> Option<boo
 
 /// Takes the next incarnation of this host, durably; waits for the directory as long as it takes.
 /// A transaction of unknown outcome costs a number, never a double use. It is above `seen`, which
-/// this host's own disks know of: a directory that went back in time gives no number twice.
+/// this host's own disks know of: a directory that went back in time gives no number twice. One that
+/// was lost since [`check_cluster`] gives none.
+///
+/// # Errors
+/// As [`check_cluster`].
 pub(crate) async fn next_incarnation(
     env: &Env,
     directory: &Directory,
+    cluster: (u64, ClusterKind),
     me: HostId,
     seen: Incarnation,
-) -> Incarnation {
+) -> Result<Incarnation, StartError> {
     let key = incarnation_key(me);
     loop {
         match try_next(directory, &key, seen).await {
-            Ok(Some(incarnation)) => return incarnation,
-            Ok(None) => {}
+            Ok(Some(incarnation)) => return Ok(incarnation),
+            Ok(None) => check_cluster(env, directory, cluster).await?,
             Err(error) => {
                 warn!(%error, "the directory does not answer; waiting for it");
                 env.sleep(RETRY).await;
@@ -95,12 +103,36 @@ async fn try_next(
     let next = last.max(seen.0).checked_add(1).ok_or(DirectoryError::Malformed)?;
     let expect = entry.map_or(Expect::Absent, |entry| Expect::Revision(entry.revision));
     let transaction = Transaction {
-        compare: vec![(key.to_owned(), expect)],
+        compare: vec![(key.to_owned(), expect), (directory::cluster_key(), Expect::Present)],
         puts: vec![(key.to_owned(), next.to_string().into_bytes(), None)],
         deletes: Vec::new(),
     };
     let won = directory.transact(transaction).await?.succeeded;
     Ok(won.then_some(Incarnation(next)))
+}
+
+/// Makes sure that no later run of the host with this key gets a number up to `least`, whatever the
+/// directory forgot.
+pub(crate) async fn raise_run(
+    directory: &Directory,
+    key: &str,
+    least: Incarnation,
+) -> Result<(), DirectoryError> {
+    for _ in 0..RAISES_MAX {
+        let entry = directory.get(key).await?;
+        let text = entry.as_ref().map(|entry| String::from_utf8_lossy(&entry.value).into_owned());
+        let last: Option<u64> = text.and_then(|text| text.parse().ok());
+        if last.is_some_and(|last| last >= least.0) {
+            return Ok(());
+        }
+        // Never over a number that the host has just taken.
+        let expect = entry.map_or(Expect::Absent, |entry| Expect::Revision(entry.revision));
+        let raise = Transaction::new().expect(key, expect).put(key, least.0.to_string());
+        if directory.transact(raise).await?.succeeded {
+            return Ok(());
+        }
+    }
+    Err(DirectoryError::Unknown)
 }
 
 /// Writes the host's record; waits for the directory as long as it takes.

@@ -146,11 +146,12 @@ impl Node {
         let disks = disks(&opened)?;
         let record = host_record(config, &disks.open());
         record.check().map_err(StartError::Record)?;
-        membership::check_cluster(env, &directory, (config.cluster, config.kind)).await?;
+        let cluster = (config.cluster, config.kind);
+        membership::check_cluster(env, &directory, cluster).await?;
         describe::check_history(env, &directory, &disks.open()).await;
         let seen = disks.open().iter().map(|group| group.incarnation_seen(me)).max();
         let seen = seen.unwrap_or_default();
-        let incarnation = membership::next_incarnation(env, &directory, me, seen).await;
+        let incarnation = membership::next_incarnation(env, &directory, cluster, me, seen).await?;
         let me = PeerId { host: me, incarnation };
         let not_ready = Rc::new(peer::NotReady);
         let link_bytes = config.tuning.link_memory_bytes;

@@ -2,6 +2,7 @@
 //! Backups that are put back into directories of all kinds.
 
 use super::*;
+use crate::membership::next_incarnation;
 use crate::simulated::{address, with_directory};
 use directory::{Listing, volume_key};
 
@@ -46,6 +47,8 @@ fn an_empty_directory_gets_everything_back_but_what_runs() {
         assert_eq!((restored.volumes, restored.records), (1, 155));
         let mut wanted = before;
         wanted.retain(|key, _| is_kept(key));
+        // Also those of hosts that are younger than the backup.
+        wanted.extend((2..=255).map(|n| (incarnation_key(HostId(n)), "4096".to_owned())));
         wanted.insert("/gabion/incarnations/1".to_owned(), "4101".to_owned());
         assert_eq!(all(&directory).await, wanted);
     });
@@ -102,13 +105,22 @@ fn another_clusters_backup_or_directory_is_refused() {
 fn a_directory_made_again_counts_runs_above_all_that_were() {
     with_directory(|env, directory| async move {
         let kind = ClusterKind::Hybrid;
+        let next = async |host, seen| {
+            let cluster = (CLUSTER, kind);
+            next_incarnation(&env, &directory, cluster, HostId(host), Incarnation(seen)).await
+        };
+        let lost = next(7, 3).await;
+        assert!(matches!(lost, Err(crate::StartError::DirectoryLost)), "a lost one gives none");
+        put(&directory, "/gabion/incarnations/5", "12").await;
+        put(&directory, "/gabion/incarnations/6", "70000").await;
         assert!(recover(&env, address(), CLUSTER, kind).await.expect("it is made"));
         assert!(!recover(&env, address(), CLUSTER, kind).await.expect("it is there"));
-        let seen = Incarnation(3);
-        let next = crate::membership::next_incarnation(&env, &directory, HostId(200), seen).await;
-        assert!(next.0 > INCARNATION_LEAP, "{next:?}");
-        let own = Incarnation(1 << 20);
-        let next = crate::membership::next_incarnation(&env, &directory, HostId(9), own).await;
-        assert_eq!(next, Incarnation((1 << 20) + 1), "nor below what its disks know");
+        for host in [200, 5] {
+            let next = next(host, 3).await.expect("a number");
+            assert!(next.0 > INCARNATION_LEAP, "{next:?}");
+        }
+        let next = async |host, seen| next(host, seen).await.expect("a number").0;
+        assert_eq!(next(6, 3).await, 70_001, "nor below what a run that went on has said");
+        assert_eq!(next(9, 1 << 20).await, (1 << 20) + 1, "nor below what its disks know");
     });
 }
