@@ -78,8 +78,8 @@ impl<R: Fn() -> Room, A: Fn(LeaseId)> Alive<R, A> {
             return None;
         }
         // A directory that lost its records, or fell back: the next run must be above this one.
-        let key = membership::incarnation_key(self.me);
-        membership::raise_run(&self.directory, &key, self.incarnation).await.ok()?;
+        let me = [(membership::incarnation_key(self.me), self.incarnation.0)];
+        membership::raise_runs(&self.directory, &me.into_iter().collect()).await.ok()?;
         let expect = entry.map_or(Expect::Absent, |entry| Expect::Revision(entry.revision));
         let lease = self.directory.lease_grant(LEASE_TTL).await.ok()?;
         let held = self.write(lease, expect).await?;

@@ -5,8 +5,8 @@
 //! record accounts for, creations under way. Putting one back is several transactions; whatever a
 //! host sees in between, it deletes nothing for want of a record.
 
-use crate::membership::{incarnation_key, raise_run};
-use base::{HostId, Incarnation, Map};
+use crate::membership::{incarnation_key, raise_runs};
+use base::{HostId, Map};
 use directory::{
     ALIVE_PREFIX, Backup, BackupError, ClusterKind, ClusterRecord, DELETED_PREFIX, Directory,
     DirectoryError, Entry, Expect, OBJECT_PREFIX, ORPHAN_PREFIX, ObjectRecord, PREFIX, Transaction,
@@ -155,13 +155,12 @@ pub async fn restore(
         count_runs_on(env, &directory).await?;
     }
     let runs = now.keys().chain(then.keys()).filter(|key| is_run(key));
-    let runs: base::Set<&String> = runs.collect();
-    for key in runs {
+    let runs = runs.map(|key| {
         let values = [now.get(key), then.get(key)].into_iter().flatten();
         let last = values.filter_map(|value| number(value)).max().unwrap_or(0);
-        let next = (last + INCARNATION_LEAP).min(INCARNATION_END / 2).max(last);
-        raise_run(&directory, key, Incarnation(next)).await?;
-    }
+        (key.clone(), (last + INCARNATION_LEAP).min(INCARNATION_END / 2).max(last))
+    });
+    raise_runs(&directory, &runs.collect()).await?;
     changes.sort();
     apply(&directory, changes).await?;
     let volumes = backup.entries.iter().filter(|(key, _)| is_volume(key)).count();
@@ -224,11 +223,9 @@ async fn apply(
 async fn count_runs_on(env: &Env, directory: &Directory) -> Result<(), RestoreError> {
     // Nobody knows how often hosts were started; not once a minute since 2026.
     let minutes = (env.wall().0 / 60_000_000_000).saturating_sub(EPOCH_MINUTES);
-    let run = Incarnation(minutes.clamp(INCARNATION_LEAP, INCARNATION_END / 2));
-    for host in (1..=HOSTS_MAX).map(HostId) {
-        raise_run(directory, &incarnation_key(host), run).await?;
-    }
-    Ok(())
+    let run = minutes.clamp(INCARNATION_LEAP, INCARNATION_END / 2);
+    let runs = (1..=HOSTS_MAX).map(|host| (incarnation_key(HostId(host)), run));
+    Ok(raise_runs(directory, &runs.collect()).await?)
 }
 
 /// Makes an empty directory the cluster's again: its hosts start with it, and tell it what is on

@@ -2,9 +2,9 @@
 //! Being a member: the right cluster, a new incarnation at every start, the host's record.
 
 use crate::node::StartError;
-use base::{HostId, Incarnation};
+use base::{HostId, Incarnation, Map};
 use directory::{
-    ClusterKind, ClusterRecord, Directory, DirectoryError, Expect, HostRecord, Transaction,
+    ClusterKind, ClusterRecord, Directory, DirectoryError, Entry, Expect, HostRecord, Transaction,
 };
 use env::Env;
 use std::time::Duration;
@@ -15,6 +15,8 @@ const RETRY: Duration = Duration::from_millis(200);
 
 /// Attempts against a host that takes a number at the same moment: it starts that often at most.
 const RAISES_MAX: u32 = 20;
+/// Numbers raised in one transaction: each also takes a comparison, and etcd takes 128.
+const RUNS_MAX: usize = 96;
 
 /// Keys of the last run's number of each host.
 pub(crate) const INCARNATION_PREFIX: &str = "/gabion/incarnations/";
@@ -111,25 +113,32 @@ async fn try_next(
     Ok(won.then_some(Incarnation(next)))
 }
 
-/// Makes sure that no later run of the host with this key gets a number up to `least`, whatever the
-/// directory forgot.
-pub(crate) async fn raise_run(
+/// Makes sure that no later run of a host with one of these keys gets a number up to the one that
+/// stands there, whatever the directory forgot.
+pub(crate) async fn raise_runs(
     directory: &Directory,
-    key: &str,
-    least: Incarnation,
+    least: &Map<String, u64>,
 ) -> Result<(), DirectoryError> {
     for _ in 0..RAISES_MAX {
-        let entry = directory.get(key).await?;
-        let text = entry.as_ref().map(|entry| String::from_utf8_lossy(&entry.value).into_owned());
-        let last: Option<u64> = text.and_then(|text| text.parse().ok());
-        if last.is_some_and(|last| last >= least.0) {
+        let there = directory.list(INCARNATION_PREFIX).await?.entries;
+        let there: Map<String, Entry> = there.into_iter().collect();
+        let last = |key: &String| {
+            there.get(key).and_then(|e| std::str::from_utf8(&e.value).ok()?.parse::<u64>().ok())
+        };
+        let is_low = |(key, least): &(&String, &u64)| last(key).is_none_or(|last| last < **least);
+        let low: Vec<_> = least.iter().filter(is_low).collect();
+        if low.is_empty() {
             return Ok(());
         }
-        // Never over a number that the host has just taken.
-        let expect = entry.map_or(Expect::Absent, |entry| Expect::Revision(entry.revision));
-        let raise = Transaction::new().expect(key, expect).put(key, least.0.to_string());
-        if directory.transact(raise).await?.succeeded {
-            return Ok(());
+        for part in low.chunks(RUNS_MAX) {
+            let mut raise = Transaction::new();
+            for (key, least) in part {
+                // Never over a number that the host has just taken.
+                let revision = there.get(*key).map(|entry| Expect::Revision(entry.revision));
+                raise = raise.expect(*key, revision.unwrap_or(Expect::Absent));
+                raise = raise.put(*key, least.to_string());
+            }
+            directory.transact(raise).await?;
         }
     }
     Err(DirectoryError::Unknown)

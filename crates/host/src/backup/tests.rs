@@ -4,6 +4,7 @@
 use super::*;
 use crate::membership::next_incarnation;
 use crate::simulated::{address, with_directory};
+use base::Incarnation;
 use directory::{Listing, volume_key};
 
 const CLUSTER: u64 = 7;
