@@ -248,21 +248,33 @@ impl Objects {
     }
 
     /// The record is gone and nothing deleted it: nobody serves it, and its components stay.
+    ///
+    /// The record may come back, set back or made anew: no term of before is used twice by this run
+    /// (rule 23), and components that have it in their books still wait for its consent (rule 52b).
     pub fn record_missing(&self, id: ObjectId) {
-        self.forget(id, "the object's record is missing");
+        let slot = self.forget(id, "the object's record is missing");
+        let Some(Slot { used, is_wanted, consented, .. }) = slot else { return };
+        if used > Term(0) || is_wanted {
+            let mut slots = self.0.0.slots.borrow_mut();
+            let kept = slots.entry(id).or_default();
+            (kept.used, kept.is_wanted, kept.consented) = (used, is_wanted, consented);
+        }
     }
 
-    fn forget(&self, id: ObjectId, why: &'static str) {
+    fn forget(&self, id: ObjectId, why: &'static str) -> Option<Slot> {
         let inner = &self.0.0;
-        let slot = inner.slots.borrow_mut().remove(&id);
+        let mut slot = inner.slots.borrow_mut().remove(&id);
         if let Some(requests) = slot.as_ref().and_then(|slot| slot.requests.as_ref()) {
             // Should it come back, its replicas know these numbers.
             let base = inner.requests_base.get().max(requests.highest());
             inner.requests_base.set(base);
         }
-        if let Some(Slot { route: Route::Local(owner), .. }) = slot {
+        if let Some(Slot { route, .. }) = &mut slot
+            && let Route::Local(owner) = std::mem::take(route)
+        {
             owner.step_down(why);
         }
+        slot
     }
 
     /// Every record seen last, by object.
