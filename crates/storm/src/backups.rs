@@ -13,6 +13,9 @@ use std::time::Duration;
 
 /// Attempts of an operator's command while the directory does not answer.
 const TRIES: u32 = 60;
+/// From one loss of the directory to the next: longer than all leaps of runs by restores, each of
+/// which is less than three days of the clock by which `recover` counts.
+const BETWEEN_LOSSES_SECONDS: i64 = 400 * 86_400;
 /// Adoptions of one volume that are refused before the operator is taken at a loss: by then every
 /// host has said what it holds.
 const REFUSED_MAX: u32 = 40;
@@ -49,10 +52,12 @@ impl Run {
         self.log.may_go_back();
         let is_lost = self.one_of(3) == 0;
         self.faults.add(if is_lost { Fault::LostDirectory } else { Fault::OldBackup });
+        // A lost one is begun anew, a backup is put into it, or both.
+        let ways = if is_lost { self.one_of(3) } else { 2 };
         if is_lost {
-            self.lose_directory()?;
+            self.lose_directory(ways != 2)?;
         }
-        if !is_lost || self.one_of(2) == 0 {
+        if ways > 0 {
             self.restore(&file)?;
         }
         self.pass(0, 20_000)?;
@@ -105,12 +110,17 @@ impl Run {
         Err(Violation::Stuck("the backup cannot be restored".to_owned()))
     }
 
-    /// Its content is gone; as `gabion cluster recover`.
-    fn lose_directory(&mut self) -> Result<(), Violation> {
+    /// Its content is gone; as `gabion cluster recover` where it `is_begun` anew.
+    fn lose_directory(&mut self, is_begun: bool) -> Result<(), Violation> {
+        // Runs are counted on by the clock then: what was restored counted ahead of it by days.
+        self.cluster.world.wall_jump(self.cluster.directory, BETWEEN_LOSSES_SECONDS);
         self.cluster.world.kill(self.cluster.directory);
         self.cluster.records.go_back(directory::store::Snapshot::default());
         self.pass(0, 3000)?;
         self.cluster.boot_empty_directory();
+        if !is_begun {
+            return Ok(());
+        }
         let kind = self.plan.kind;
         for _ in 0..TRIES {
             let done = self.operate(async move |env| {

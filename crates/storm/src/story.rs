@@ -74,10 +74,6 @@ base::named! {
     }
 }
 
-/// The first seed with [`Story::OldBackup`]: above those that a clock gives today, for it still finds
-/// things that are not understood (`docs/STATUS.md`). Until then it is chosen by name.
-const OLD_BACKUP_FIRST: u64 = 2_000_000_000;
-
 impl Story {
     /// The first seed whose plan may have it, where it came after seeds were kept that once found
     /// something; see [`crate::Plan`].
@@ -89,8 +85,7 @@ impl Story {
             Self::DeviceOut => Some(170_000_000),
             Self::LateDevice => Some(180_000_000),
             Self::SlowJoiner => Some(190_000_000),
-            Self::RottenLog => Some(200_000_000),
-            Self::OldBackup => Some(OLD_BACKUP_FIRST),
+            Self::RottenLog | Self::OldBackup => Some(200_000_000),
             _ => None,
         }
     }
