@@ -39,11 +39,24 @@ adopt() { # refused until all hosts have told of their copies
   done
   cat "$area/said"; say "$1 cannot be adopted"; return 1
 }
-adopt_all() {
+adopt_each() {
   local volume
   for volume in "$@"; do adopt "$volume"; done
-  # Copies that are not surely whole are copied again once somebody opens the volume.
-  whole "$@"
+  until_whole "$@"
+}
+adopt_all() { # by one command, until nothing is refused
+  local _ done=0
+  for _ in $(seq "$FOUND_SECONDS_MAX"); do
+    gabion orphan adopt --all >"$area/said" 2>&1 && { done=1; break; }
+    grep -q "is not found" "$area/said" || break
+    sleep 1
+  done
+  [ $done = 1 ] || { cat "$area/said"; say "not all volumes can be adopted"; return 1; }
+  until_whole "$@"
+}
+# Nobody opens them: copies that are not surely whole are copied again all the same.
+until_whole() {
+  local volume
   for volume in "$@"; do cluster wait-health "$volume" green 60; done
   whole "$@"
 }
@@ -66,7 +79,7 @@ restored() {
   local begin=$SECONDS
   until_orphans old young younger
   is_red "gabion orphan adopt"
-  adopt_all old young younger
+  adopt_each old young younger
   say "note: all back $((SECONDS - begin)) s later"
 }
 wiped() {

@@ -107,7 +107,10 @@ fn restore(cli: &Cli, path: &Path, replace: bool) -> Result<()> {
     });
     output::print(cli.output, &report, |_| {
         say!("{} records restored, {} volume(s)", restored.records, restored.volumes);
-        say!("in two minutes see 'gabion status' and 'gabion orphan list' for what is younger");
+        say!("what it changed is not served until its copies were asked: start all hosts, then in");
+        say!(
+            "two minutes 'gabion orphan adopt --all', also for what is younger; see 'gabion status'"
+        );
     })
 }
 
@@ -121,7 +124,7 @@ pub fn recover(cli: &Cli) -> Result<()> {
     output::print(cli.output, &serde_json::json!({"made": made}), |_| match made {
         true => {
             say!("the directory is the cluster's again, and empty; its hosts start with it now");
-            say!("in two minutes: 'gabion orphan list', then 'gabion orphan adopt' each volume");
+            say!("in two minutes, with all hosts up: 'gabion orphan adopt --all'");
         }
         false => say!("the directory is this cluster's: nothing to do; see 'gabion status'"),
     })

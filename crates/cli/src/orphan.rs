@@ -10,6 +10,9 @@ use crate::{client, output};
 use anyhow::Result;
 use base::format_size;
 use host::{Command, OrphanReport, VolumeReport};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Longest wait for an adoption: hundreds of records, each confirmed.
@@ -34,8 +37,9 @@ pub fn orphan(cli: &Cli, command: &OrphanCommand) -> Result<()> {
             }
             output::print(cli.output, &orphans, |orphans| orphans.iter().for_each(details))
         }
-        OrphanCommand::Adopt { volume, name, force } => {
-            let (volume, name) = (volume.clone(), name.clone());
+        OrphanCommand::Adopt { all: true, .. } => adopt_all(cli, &socket),
+        OrphanCommand::Adopt { volume, name, force, .. } => {
+            let (volume, name) = (volume.clone().unwrap_or_default(), name.clone());
             let adopt = Command::OrphanAdopt { volume, name, force: *force };
             let volume: VolumeReport = client::ask_within(&socket, &adopt, ADOPT_MAX)?;
             output::print(cli.output, &volume, |volume| {
@@ -62,6 +66,60 @@ pub fn orphan(cli: &Cli, command: &OrphanCommand) -> Result<()> {
             )
         }
     }
+}
+
+/// What came of one volume.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Adoption {
+    volume: String,
+    volume_id: String,
+    adopted: bool,
+    /// Why not.
+    refused: Option<String>,
+}
+
+fn adopt_all(cli: &Cli, socket: &Path) -> Result<()> {
+    let orphans: Vec<OrphanReport> = client::ask(socket, &Command::OrphanList)?;
+    let adoptions = each(&orphans, |adopt| {
+        client::ask_within::<VolumeReport>(socket, &adopt, ADOPT_MAX).map(|volume| volume.name)
+    });
+    output::print(cli.output, &adoptions, |adoptions| {
+        if adoptions.is_empty() {
+            say!("nothing waits to be adopted; hosts take two minutes to find what does");
+        }
+        for done in adoptions {
+            match &done.refused {
+                None => say!("volume {} ({}) is there again", done.volume, done.volume_id),
+                Some(why) => say!("volume {} ({}) is not: {why}", done.volume, done.volume_id),
+            }
+        }
+    })?;
+    match adoptions.iter().filter(|done| !done.adopted).count() {
+        0 => Ok(()),
+        count => Err(Fail::failed(format!(
+            "{count} of {} volume(s) not adopted: each says why; run the command again after that",
+            adoptions.len()
+        ))
+        .into()),
+    }
+}
+
+/// One after the other; one that is refused does not keep the others waiting.
+fn each(
+    orphans: &[OrphanReport],
+    mut adopt: impl FnMut(Command) -> Result<String>,
+) -> Vec<Adoption> {
+    let named = orphans.iter().filter_map(|o| Some((o.volume_id.clone()?, o.volume.clone()?)));
+    let volumes: BTreeMap<String, String> = named.collect();
+    let adopted = volumes.into_iter().map(|(id, name)| {
+        let command = Command::OrphanAdopt { volume: id.clone(), name: None, force: false };
+        let (volume, refused) = match adopt(command) {
+            Ok(name) => (name, None),
+            Err(error) => (name, Some(format!("{error:#}"))),
+        };
+        Adoption { volume, volume_id: id, adopted: refused.is_none(), refused }
+    });
+    adopted.collect()
 }
 
 fn is_of(orphan: &OrphanReport, wanted: &str) -> bool {
@@ -115,5 +173,59 @@ fn details(orphan: &OrphanReport) {
     say!("  {}, since {}", orphan.why, age(orphan));
     if orphan.is_damaged {
         say!("  it lost data: it is never taken for whole");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn orphan(volume: Option<(&str, &str)>) -> OrphanReport {
+        OrphanReport {
+            component: "1".to_owned(),
+            object: "2".to_owned(),
+            volume: volume.map(|(name, _)| name.to_owned()),
+            volume_id: volume.map(|(_, id)| id.to_owned()),
+            index: None,
+            objects: None,
+            volume_bytes: None,
+            ftt: None,
+            host: "host1".to_owned(),
+            group: "3".to_owned(),
+            why: String::new(),
+            since: 0,
+            size_bytes: 0,
+            used_bytes: 0,
+            term: 0,
+            durable: String::new(),
+            is_damaged: false,
+            is_empty: false,
+        }
+    }
+
+    #[test]
+    fn every_volume_is_tried_once_by_its_id_and_a_refusal_stops_nobody() {
+        let (web, db, other) = (("web", "a1"), ("db", "b2"), ("web", "c3"));
+        let orphans = [Some(web), Some(db), None, Some(web), Some(other)].map(orphan);
+        let mut asked = Vec::new();
+        let adoptions = each(&orphans, |command| {
+            let Command::OrphanAdopt { volume, name: None, force: false } = command else {
+                panic!("{command:?}")
+            };
+            asked.push(volume.clone());
+            match volume.as_str() {
+                "b2" => Err(Fail::failed("a copy is not found").into()),
+                _ => Ok("web".to_owned()),
+            }
+        });
+        assert_eq!(asked, ["a1", "b2", "c3"]);
+        let refused: Vec<_> = adoptions.iter().filter(|done| !done.adopted).collect();
+        let wanted = Adoption {
+            volume: "db".to_owned(),
+            volume_id: "b2".to_owned(),
+            adopted: false,
+            refused: Some("a copy is not found".to_owned()),
+        };
+        assert_eq!((refused, adoptions.len()), (vec![&wanted], 3));
     }
 }

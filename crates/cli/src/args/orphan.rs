@@ -44,12 +44,18 @@ pub enum OrphanCommand {
     #[command(after_help = "Examples:
   gabion orphan adopt web
   gabion orphan adopt 1f2e3d4c5b6a7988 --name web-old
+  gabion orphan adopt --all
 Copies that are not surely whole are copied again. Where none is, or one is not found that may have
 newer writes, nothing is done; start all hosts first. --force then takes the best copy that was
-whole when it was last heard of: the last writes may be missing.")]
+whole when it was last heard of: the last writes may be missing. --all says what it did with each
+volume; its exit code is 1 if some were refused, and it can be run again.")]
     Adopt {
         /// Its name or id, as 'gabion orphan list' shows them
-        volume: String,
+        #[arg(required_unless_present = "all")]
+        volume: Option<String>,
+        /// Every volume that can be adopted without --force
+        #[arg(long, conflicts_with_all = ["volume", "name", "force"])]
+        all: bool,
         /// Its name from then on, where another volume has that name now
         #[arg(long, value_name = "NAME")]
         name: Option<String>,
