@@ -66,8 +66,8 @@ pub(crate) async fn is_cluster(directory: &Directory, wanted: u64) -> Option<boo
 
 /// Takes the next incarnation of this host, durably; waits for the directory as long as it takes.
 /// A transaction of unknown outcome costs a number, never a double use. It is above `seen`, which
-/// this host's own disks know of: a directory that went back in time gives no number twice. One that
-/// was lost since [`check_cluster`] gives none.
+/// this host's own disks know of: a directory that went back in time gives no number twice. One
+/// that was lost since [`check_cluster`] gives none.
 ///
 /// # Errors
 /// As [`check_cluster`].
