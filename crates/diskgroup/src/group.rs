@@ -191,10 +191,13 @@ impl DiskGroup {
         Ok(())
     }
 
-    /// All components, by id.
+    /// All components of objects, by id. What the group keeps beside them ([`DiskGroup::kept`]) is
+    /// none.
     #[must_use]
     pub fn components(&self) -> Vec<ComponentId> {
-        self.inner().state.borrow().components.ids()
+        let mut ids = self.inner().state.borrow().components.ids();
+        ids.retain(|id| *id != crate::kept::KEPT);
+        ids
     }
 
     /// One component.

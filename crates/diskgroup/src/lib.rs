@@ -32,6 +32,7 @@ mod group;
 mod history;
 mod index;
 mod inspect;
+mod kept;
 mod latency;
 mod log;
 mod lowest;
@@ -63,6 +64,7 @@ pub use inspect::{
     CacheContent, CapacityContent, ComponentContent, Content, Finding, Inspection,
     ReadCacheContent, SegmentContent, Severity, inspect,
 };
+pub use kept::{KEPT_BYTES_MAX, KEPT_MAX, Kept, KeptError};
 pub use latency::{ClassLatency, DeviceHealth, DeviceLatency};
 pub use mutations::Mutations;
 pub use out::{DevicePlace, Failure, OutDevice, Tolerance};

@@ -25,6 +25,7 @@ mod check;
 mod faults;
 mod head;
 mod inspect;
+mod kept;
 mod latency;
 mod load;
 mod open;

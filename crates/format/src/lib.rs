@@ -11,6 +11,7 @@ mod bytes;
 mod commit;
 mod describe;
 mod journal;
+mod kept;
 mod pages;
 mod readcache;
 mod superblock;
@@ -21,6 +22,7 @@ pub use commit::{
 };
 pub use describe::{Description, PEERS_MAX, Sibling, VOLUME_NAME_MAX, Worth};
 pub use journal::{Item, JournalRecord, RECORD_ITEMS_MAX};
+pub use kept::KeptHeader;
 pub use pages::{
     CRC_PAGE_CHUNKS, ChunkEntry, CrcPage, JOURNAL_HEAD_SLOTS, JournalHead, MAP_PAGE_CHUNKS,
     MapPage, NO_COMPONENT,

@@ -450,3 +450,20 @@ fn the_parts_of_a_hybrid_cache_device_are_its_size() {
     }
     assert!(planned > 40_000, "{planned}");
 }
+
+#[test]
+fn what_is_kept_says_what_it_is() {
+    let header =
+        KeptHeader { generation: 9, taken: 1_795_000_000, length: 70_001, crc: 0xA1B2_C3D4 };
+    let mut page = vec![0xEE; PAGE_SIZE];
+    header.encode(&mut page);
+    assert!(page == include_bytes!("../fixtures/kept-1.bin"), "it changed without its version");
+    assert_eq!(KeptHeader::decode(&page), Ok(header));
+    assert_eq!(KeptHeader::decode(&[0; PAGE_SIZE]), Err(FormatError::Magic), "nothing is kept");
+    for at in 0..PAGE_SIZE {
+        let mut page = page.clone();
+        page[at] ^= 1 << (at % 8);
+        assert!(KeptHeader::decode(&page).is_err(), "byte {at}");
+        assert!(KeptHeader::decode(&page[..at]).is_err(), "{at} bytes");
+    }
+}

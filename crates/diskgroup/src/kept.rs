@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a host keeps on a disk group beside the components of volumes: the backups of the
+//! directory, three at a time.
+//!
+//! They stand in a component of the group's own, under an id that is never given to another one
+//! ([`KEPT`]): its bytes go through the log as all do. [`DiskGroup::components`] does not list it,
+//! so nobody takes it for a copy of something: it is neither in a record nor an orphan, and a group
+//! that holds nothing else is empty.
+//!
+//! Three slots, one for each generation modulo three. The oldest one's is emptied, header first;
+//! then come the bytes, and the header last, each durable before the next begins. Guarantees: the
+//! two newest are as they were at any moment of a third one being kept; what
+//! [`DiskGroup::read_kept`] returns is what was kept. Not guaranteed: that it can be read; there is
+//! one copy.
+
+use crate::group::DiskGroup;
+use crate::types::{Append, AppendKind, GroupError};
+use base::{
+    BLOCK_SECTORS, CHUNK_SECTORS, CHUNK_SIZE, ComponentId, Lsn, ObjectId, SECTOR_SIZE, Seat,
+    SectorRange, Term, crc32c,
+};
+use format::{KeptHeader, PAGE_SIZE};
+use thiserror::Error;
+
+/// The component; random ids are never it but by a chance of 2^-64.
+pub(crate) const KEPT: ComponentId = ComponentId(u64::MAX);
+const OBJECT: ObjectId = ObjectId(u64::MAX);
+/// Of what is kept, at any time.
+pub const KEPT_MAX: usize = 3;
+/// Bytes of one at most: a directory with many thousand volumes.
+pub const KEPT_BYTES_MAX: usize = 16 << 20;
+/// The header's chunk takes the first bytes too.
+const SLOT_CHUNKS: u64 = KEPT_BYTES_MAX as u64 / CHUNK_SIZE + 1;
+const SLOT_SECTORS: u64 = SLOT_CHUNKS * CHUNK_SECTORS;
+/// Bytes of one append at most: a part of what the log takes at a time, so that others are not held
+/// up.
+const PIECE_MAX: usize = 256 << 10;
+
+/// One of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Counts them; the highest is the newest.
+    pub generation: u64,
+    /// When it was taken, seconds of the wall clock.
+    pub taken: u64,
+    /// Bytes.
+    pub length: u64,
+}
+
+/// Why something is not kept, or not read.
+#[derive(Clone, Debug, Error)]
+pub enum KeptError {
+    /// more than there is a place for
+    #[error("it has {bytes} bytes, more than the {KEPT_BYTES_MAX} that are kept on a disk group")]
+    TooLarge {
+        /// How many.
+        bytes: usize,
+    },
+    /// not there any more
+    #[error("number {generation} is not there: a newer one took its place")]
+    Gone {
+        /// Which.
+        generation: u64,
+    },
+    /// not what was written
+    #[error("number {generation} is damaged")]
+    Damaged {
+        /// Which.
+        generation: u64,
+    },
+    /// the group does not do it
+    #[error(transparent)]
+    Group(#[from] GroupError),
+}
+
+impl DiskGroup {
+    /// Keeps `bytes` as the newest, in the place of the third newest. One call at a time.
+    ///
+    /// # Errors
+    /// [`KeptError::TooLarge`]; [`KeptError::Group`]: the two newest are as they were.
+    pub async fn keep(&self, bytes: &[u8], taken: u64, above: u64) -> Result<Kept, KeptError> {
+        if bytes.len() > KEPT_BYTES_MAX {
+            return Err(KeptError::TooLarge { bytes: bytes.len() });
+        }
+        if self.component(KEPT).is_none() {
+            self.create_component(KEPT, OBJECT, SLOT_SECTORS * KEPT_MAX as u64).await?;
+        }
+        let newest = self.kept().await?.first().map_or(0, |kept| kept.generation);
+        let generation = newest.max(above) + 1;
+        let start = slot(generation);
+        for chunk in 0..SLOT_CHUNKS {
+            let range = SectorRange::new(start + chunk * CHUNK_SECTORS, CHUNK_SECTORS);
+            self.put(range, AppendKind::Discard, &[]).await?;
+        }
+        let limit = self.inner().state.borrow().log.limits.payload.saturating_sub(PAGE_SIZE);
+        let piece = limit.clamp(PAGE_SIZE, PIECE_MAX) / PAGE_SIZE * PAGE_SIZE;
+        let (mut at, mut rest) = (start + BLOCK_SECTORS, bytes);
+        while !rest.is_empty() {
+            let in_chunk = (CHUNK_SECTORS - at % CHUNK_SECTORS) * SECTOR_SIZE;
+            let most = piece.min(usize::try_from(in_chunk).unwrap_or(usize::MAX));
+            let (now, then) = rest.split_at(rest.len().min(most));
+            let range = SectorRange::new(at, now.len().div_ceil(PAGE_SIZE) as u64 * BLOCK_SECTORS);
+            self.put(range, AppendKind::Data, now).await?;
+            (at, rest) = (range.end(), then);
+        }
+        let length = bytes.len() as u64;
+        let header = KeptHeader { generation, taken, length, crc: crc32c(bytes) };
+        let mut page = vec![0; PAGE_SIZE];
+        header.encode(&mut page);
+        self.put(SectorRange::new(start, BLOCK_SECTORS), AppendKind::Data, &page).await?;
+        Ok(Kept { generation, taken, length })
+    }
+
+    /// What is kept, the newest first. One whose header cannot be read is not there.
+    ///
+    /// # Errors
+    /// [`GroupError::Fenced`].
+    pub async fn kept(&self) -> Result<Vec<Kept>, GroupError> {
+        let Some(info) = self.component(KEPT) else { return Ok(Vec::new()) };
+        // Nobody else has a copy: what is durable here counts, and its chunks may be destaged. What
+        // a lost write buffer held of it is told by checksums.
+        self.set_active(KEPT, true);
+        self.is_whole_at(KEPT, Seat(1)).await?;
+        self.advance_commit(KEPT, info.durable);
+        let mut all = Vec::new();
+        for number in 0..KEPT_MAX as u64 {
+            if let Some(header) = self.header(number).await? {
+                let KeptHeader { generation, taken, length, .. } = header;
+                all.push(Kept { generation, taken, length });
+            }
+        }
+        all.sort_by_key(|kept| std::cmp::Reverse(kept.generation));
+        Ok(all)
+    }
+
+    /// The bytes of one.
+    ///
+    /// # Errors
+    /// [`KeptError::Gone`], [`KeptError::Damaged`].
+    pub async fn read_kept(&self, generation: u64) -> Result<Vec<u8>, KeptError> {
+        let header = match self.component(KEPT) {
+            Some(_) => self.header(generation % KEPT_MAX as u64).await?,
+            None => None,
+        };
+        let header = header.filter(|header| header.generation == generation);
+        let header = header.ok_or(KeptError::Gone { generation })?;
+        let length = usize::try_from(header.length).unwrap_or(usize::MAX);
+        let mut bytes = Vec::with_capacity(length);
+        let mut at = slot(generation) + BLOCK_SECTORS;
+        while bytes.len() < length {
+            let missing = (length - bytes.len()).div_ceil(PAGE_SIZE) as u64 * BLOCK_SECTORS;
+            let count = missing.min(CHUNK_SECTORS - at % CHUNK_SECTORS);
+            match self.read(KEPT, SectorRange::new(at, count)).await {
+                Ok(read) => bytes.extend_from_slice(&read.payload),
+                Err(GroupError::BadCrc { .. }) => return Err(KeptError::Damaged { generation }),
+                Err(error) => return Err(error.into()),
+            }
+            at += count;
+        }
+        bytes.truncate(length);
+        match crc32c(&bytes) == header.crc {
+            true => Ok(bytes),
+            false => Err(KeptError::Damaged { generation }),
+        }
+    }
+
+    async fn header(&self, number: u64) -> Result<Option<KeptHeader>, GroupError> {
+        let range = SectorRange::new(slot(number), BLOCK_SECTORS);
+        let page = match self.read(KEPT, range).await {
+            Ok(read) => read.payload,
+            Err(GroupError::BadCrc { .. }) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let fits = |header: &KeptHeader| {
+            header.generation % KEPT_MAX as u64 == number && header.length <= KEPT_BYTES_MAX as u64
+        };
+        Ok(KeptHeader::decode(&page).ok().filter(fits))
+    }
+
+    /// One write, durable on return.
+    async fn put(
+        &self,
+        range: SectorRange,
+        kind: AppendKind,
+        bytes: &[u8],
+    ) -> Result<(), GroupError> {
+        // An append whose caller was dropped may be under way.
+        self.drain(KEPT).await;
+        let durable = self.component(KEPT).map_or(Lsn::ZERO, |info| info.durable);
+        let (term, lsn) = (Term(1), durable.max(Lsn::new(Term(1), 0)).next());
+        let (payload, crcs) = match kind {
+            AppendKind::Data => {
+                let whole = usize::try_from(range.bytes()).unwrap_or(usize::MAX);
+                let mut buf = self.inner().env.buf(whole);
+                buf[..bytes.len()].copy_from_slice(bytes);
+                buf[bytes.len()..].fill(0);
+                let payload = buf.freeze();
+                let crcs = wire::crcs_of(range, &payload);
+                (payload, crcs)
+            }
+            AppendKind::Zero | AppendKind::Discard => {
+                (self.inner().env.buf(0).freeze(), wire::Crcs::default())
+            }
+        };
+        let (component, crcs, marks) = (KEPT, &crcs[..], &[][..]);
+        self.append(Append { component, lsn, term, range, kind, crcs, payload, marks }).await?;
+        self.advance_commit(KEPT, lsn);
+        Ok(())
+    }
+}
+
+/// The first sector of a generation's slot.
+fn slot(generation: u64) -> u64 {
+    generation % KEPT_MAX as u64 * SLOT_SECTORS
+}
