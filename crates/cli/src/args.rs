@@ -551,6 +551,20 @@ mod tests {
     }
 
     #[test]
+    fn a_backup_comes_from_a_file_or_from_a_host() {
+        let restore = |line: &str| {
+            let line = format!("gabion directory restore {line}");
+            Cli::try_parse_from(line.split_whitespace()).is_ok()
+        };
+        for good in ["a.gdb", "--replace a.gdb", "--from-host a", "--from-host a --backup 3"] {
+            assert!(restore(good), "{good}");
+        }
+        for bad in ["", "--replace", "a.gdb --from-host a", "a.gdb --backup 3", "--backup 3"] {
+            assert!(!restore(bad), "{bad}");
+        }
+    }
+
+    #[test]
     fn scrub_takes_a_rate_and_a_host() {
         assert!(matches!(scrub("status"), Ok(ScrubCommand::Status)));
         assert!(matches!(scrub("start"), Ok(ScrubCommand::Start { rate: None, host: None })));

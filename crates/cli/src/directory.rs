@@ -4,15 +4,20 @@
 
 use crate::Fail;
 use crate::args::{Cli, DirectoryCommand};
+use crate::commands::no_host;
 use crate::layout::Mode;
-use crate::output;
 use crate::output::say;
 use crate::target::Target;
+use crate::{client, output};
 use anyhow::{Context, Result};
 use env::{Address, Env, Fifo};
-use host::{ClusterKind, RestoreError};
+use host::{BackupReport, ClusterKind, Command, RestoreError, RestoreReport};
 use std::io::Write;
 use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Longest wait for a host to put a backup back: thousands of records, in many transactions.
+const RESTORE_MAX: Duration = Duration::from_secs(300);
 
 /// What a directory is reached by; the gateway to etcd ends with it.
 struct Door {
@@ -59,7 +64,14 @@ fn told(error: RestoreError) -> anyhow::Error {
 pub fn directory(cli: &Cli, command: &DirectoryCommand) -> Result<()> {
     match command {
         DirectoryCommand::Backup { file } => backup(cli, file),
-        DirectoryCommand::Restore { file, replace } => restore(cli, file, *replace),
+        DirectoryCommand::Backups => backups(cli),
+        DirectoryCommand::Restore { from_host: Some(host), backup, replace, .. } => {
+            restore_kept(cli, host, *backup, *replace)
+        }
+        DirectoryCommand::Restore { file, replace, .. } => {
+            let file = file.as_deref().ok_or_else(|| Fail::usage("name a file, or --from-host"))?;
+            restore(cli, file, *replace)
+        }
     }
 }
 
@@ -105,12 +117,74 @@ fn restore(cli: &Cli, path: &Path, replace: bool) -> Result<()> {
     let report = serde_json::json!({
         "taken": restored.taken, "records": restored.records, "volumes": restored.volumes,
     });
-    output::print(cli.output, &report, |_| {
-        say!("{} records restored, {} volume(s)", restored.records, restored.volumes);
-        say!("what it changed is not served until its copies were asked: start all hosts, then in");
-        say!(
-            "two minutes 'gabion orphan adopt --all', also for what is younger; see 'gabion status'"
-        );
+    output::print(cli.output, &report, |_| done(restored.records, restored.volumes))
+}
+
+fn done(records: usize, volumes: usize) {
+    say!("{records} records restored, {volumes} volume(s)");
+    say!("what it changed is not served until its copies were asked: start all hosts, then in two");
+    say!("minutes 'gabion orphan adopt --all', also for what is younger; see 'gabion status'");
+}
+
+/// `gabion directory backups`: each host's word of its own disk groups.
+fn backups(cli: &Cli) -> Result<()> {
+    let target = Target::find(cli)?;
+    let (mut all, mut is_any) = (Vec::new(), false);
+    for (_, socket) in target.hosts() {
+        // One that does not answer is left out, as where devices are listed.
+        let said = client::ask::<Vec<BackupReport>>(&socket, &Command::DirectoryBackups);
+        is_any |= said.is_ok();
+        all.extend(said.unwrap_or_default());
+    }
+    if !is_any {
+        return Err(no_host(&target));
+    }
+    output::print(cli.output, &all, |all| match all.is_empty() {
+        true => say!("none yet: hosts take one some minutes after volumes came or went"),
+        false => table(all),
+    })
+}
+
+fn table(all: &[BackupReport]) {
+    let rows = all.iter().map(|backup| {
+        vec![
+            backup.host.clone(),
+            backup.number.to_string(),
+            age(backup.taken),
+            backup.volumes.map_or_else(|| "-".to_owned(), |volumes| volumes.to_string()),
+            base::format_size(backup.bytes),
+            backup.group.clone(),
+            backup.damage.clone().unwrap_or_default(),
+        ]
+    });
+    output::table(&["host", "number", "taken", "volumes", "size", "group", ""], rows.collect());
+}
+
+fn age(taken: u64) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    match now.saturating_sub(taken) {
+        seconds @ 0..7200 => format!("{} min ago", seconds / 60),
+        seconds @ 7200..172_800 => format!("{} h ago", seconds / 3600),
+        seconds => format!("{} days ago", seconds / 86_400),
+    }
+}
+
+/// `gabion directory restore --from-host`: the host puts it back, from its own disk groups.
+fn restore_kept(cli: &Cli, name: &str, number: Option<u64>, replace: bool) -> Result<()> {
+    let hosts = Target::find(cli)?.hosts();
+    let Some((_, socket)) = hosts.iter().find(|(host, _)| host == name) else {
+        let names: Vec<&str> = hosts.iter().map(|(host, _)| host.as_str()).collect();
+        return Err(Fail::failed(format!(
+            "host '{name}' cannot be asked from here, only {}: run the command on {name} itself",
+            names.join(", ")
+        ))
+        .into());
+    };
+    let restore = Command::DirectoryRestore { number, replace };
+    let report: RestoreReport = client::ask_within(socket, &restore, RESTORE_MAX)?;
+    output::print(cli.output, &report, |report| {
+        say!("number {} of {}, taken {}", report.number, report.host, age(report.taken));
+        done(report.records, report.volumes);
     })
 }
 
@@ -124,7 +198,10 @@ pub fn recover(cli: &Cli) -> Result<()> {
     output::print(cli.output, &serde_json::json!({"made": made}), |_| match made {
         true => {
             say!("the directory is the cluster's again, and empty; its hosts start with it now");
-            say!("in two minutes, with all hosts up: 'gabion orphan adopt --all'");
+            say!(
+                "then see 'gabion directory backups' for what the hosts keep to be restored, or in"
+            );
+            say!("two minutes, with all hosts up: 'gabion orphan adopt --all'");
         }
         false => say!("the directory is this cluster's: nothing to do; see 'gabion status'"),
     })

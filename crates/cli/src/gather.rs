@@ -80,6 +80,7 @@ fn merge(mut statuses: Vec<StatusReport>, silent: &[String]) -> Option<StatusRep
     if statuses.is_empty() {
         return None;
     }
+    let unsaved = no_backup(&statuses);
     let lead = statuses.iter().position(|s| s.directory).unwrap_or(0);
     let mut merged = statuses.remove(lead);
     for status in statuses {
@@ -104,10 +105,22 @@ fn merge(mut statuses: Vec<StatusReport>, silent: &[String]) -> Option<StatusRep
     // All hosts look at one directory: most say the same of it.
     merged.alarms.sort();
     merged.alarms.dedup();
+    if let Some(line) = &unsaved {
+        merged.alarms.push(format!("{line}; see 'gabion directory backups'"));
+        merged.health = merged.health.max(Health::Yellow);
+    }
+    merged.backups = unsaved;
     for name in silent {
         mark_silent(&mut merged, name);
     }
     Some(merged)
+}
+
+/// What is wrong with the backups of the directory where no host that has disk groups is well.
+fn no_backup(statuses: &[StatusReport]) -> Option<String> {
+    let with_groups = || statuses.iter().filter(|status| !status.groups.is_empty());
+    let all_lack = with_groups().all(|status| status.backups.is_some());
+    with_groups().find_map(|status| status.backups.clone()).filter(|_| all_lack)
 }
 
 /// A host that others still take for up has just not answered.
@@ -188,6 +201,7 @@ pub mod tests {
         StatusReport {
             turns: Vec::new(),
             alarms: Vec::new(),
+            backups: None,
             host: host.to_owned(),
             health: Health::Green,
             directory: true,
@@ -238,6 +252,27 @@ pub mod tests {
         assert_eq!(told(Some(3), Some(70)), Some(70));
         assert_eq!(told(Some(70), None), Some(70));
         assert_eq!(told(None, Some(70)), None, "the lead knows that it is over");
+    }
+
+    #[test]
+    fn backups_are_missed_where_no_host_with_disks_has_a_good_one() {
+        let group = r#"{"host": "a", "id": "1", "is_open": true, "buffer_fill": 0.0,
+            "used_bytes": 0, "capacity_bytes": 1, "state": "online", "recovery_ms": 1.0}"#;
+        let with = |host: &str, said: Option<&str>| StatusReport {
+            groups: vec![serde_json::from_str(group).expect("a group")],
+            backups: said.map(str::to_owned),
+            ..status(host, Vec::new())
+        };
+        let told = |statuses| {
+            let merged = merge(statuses, &[]).expect("some");
+            (merged.health, merged.backups, merged.alarms)
+        };
+        let well = (Health::Green, None, Vec::new());
+        assert_eq!(told(vec![with("a", Some("old")), with("b", None)]), well);
+        assert_eq!(told(vec![status("a", Vec::new())]), well, "it has no disks to keep one on");
+        let bad = told(vec![status("a", Vec::new()), with("b", Some("old"))]);
+        let line = "old; see 'gabion directory backups'".to_owned();
+        assert_eq!(bad, (Health::Yellow, Some("old".to_owned()), vec![line]));
     }
 
     #[test]

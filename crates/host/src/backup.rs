@@ -84,6 +84,15 @@ pub struct Restored {
 /// [`RestoreError`]; [`RestoreError::Foreign`] where the directory is another cluster's.
 pub async fn backup(env: &Env, directory: Address, wanted: u64) -> Result<Vec<u8>, RestoreError> {
     let directory = Directory::connect(env, directory);
+    Ok(take(env, &directory, wanted).await?.encode())
+}
+
+/// As [`backup`], of a directory that is reached already.
+pub(crate) async fn take(
+    env: &Env,
+    directory: &Directory,
+    wanted: u64,
+) -> Result<Backup, RestoreError> {
     let entries = directory.list(PREFIX).await?.entries;
     if cluster_of(&entries)?.ok_or(RestoreError::Empty)? != wanted {
         let found = cluster_of(&entries)?.unwrap_or(0);
@@ -93,7 +102,7 @@ pub async fn backup(env: &Env, directory: Address, wanted: u64) -> Result<Vec<u8
     let mut entries: Vec<_> = kept.map(|(key, entry)| (key, entry.value)).collect();
     entries.sort();
     let taken = env.wall().0 / 1_000_000_000;
-    Ok(Backup { cluster: wanted, taken, entries }.encode())
+    Ok(Backup { cluster: wanted, taken, entries })
 }
 
 fn is_kept(key: &str) -> bool {
@@ -120,8 +129,17 @@ pub async fn restore(
     file: &[u8],
     replaces: bool,
 ) -> Result<Restored, RestoreError> {
+    put_back(&Directory::connect(env, directory), wanted, file, replaces).await
+}
+
+/// As [`restore`], into a directory that is reached already.
+pub(crate) async fn put_back(
+    directory: &Directory,
+    wanted: u64,
+    file: &[u8],
+    replaces: bool,
+) -> Result<Restored, RestoreError> {
     let backup = Backup::decode(file)?;
-    let directory = Directory::connect(env, directory);
     let now = directory.list(PREFIX).await?.entries;
     let found = cluster_of(&now)?;
     let mut ids = [Some(backup.cluster), found].into_iter().flatten();
@@ -162,7 +180,7 @@ pub async fn restore(
     });
     raise_runs(&directory, &runs.collect()).await?;
     changes.sort();
-    apply(&directory, changes).await?;
+    apply(directory, changes).await?;
     let volumes = backup.entries.iter().filter(|(key, _)| is_volume(key)).count();
     Ok(Restored { taken: backup.taken, records: backup.entries.len(), volumes })
 }

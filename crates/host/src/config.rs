@@ -42,6 +42,8 @@ const LINK_TIMES: u64 = 4;
 const LINK_MEMORY_MAX: u64 = 64 << 30;
 /// Most hours of `orphan_keep_hours`: ten years.
 const ORPHAN_KEEP_HOURS_MAX: u64 = 87_600;
+/// Most hours of `directory_backup_hours`: a year.
+const BACKUP_HOURS_MAX: u64 = 8760;
 
 /// What is wrong with a configuration.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -276,6 +278,8 @@ pub struct Tuning {
     pub link_memory_bytes: u64,
     /// Hours for which a component that no record of the directory accounts for is surely kept.
     pub orphan_keep_hours: u64,
+    /// Hours between two backups of the directory on the host's disk groups; 0: none are taken.
+    pub directory_backup_hours: u64,
     /// For tests and benchmarks: device files, as `groups` names them, that behave as magnetic
     /// disks of 7200 rpm would (150 MB/s, 8 ms to a random place) while the host runs. Block
     /// devices are refused.
@@ -321,6 +325,7 @@ impl Default for Tuning {
             write_memory_bytes: 64 << 20,
             link_memory_bytes: 256 << 20,
             orphan_keep_hours: 7 * 24,
+            directory_backup_hours: 24,
             magnetic: Vec::new(),
             late: None,
         }
@@ -363,6 +368,8 @@ impl Tuning {
         ensure(link, "tuning.link_memory_bytes", rule)?;
         let keep = (1..=ORPHAN_KEEP_HOURS_MAX).contains(&self.orphan_keep_hours);
         ensure(keep, "tuning.orphan_keep_hours", "is not between 1 and 87600")?;
+        let backup = self.directory_backup_hours <= BACKUP_HOURS_MAX;
+        ensure(backup, "tuning.directory_backup_hours", "is more than 8760")?;
         let stuck = STUCK_SECONDS.contains(&self.device_stuck_seconds);
         ensure(stuck, "tuning.device_stuck_seconds", "is not between 5 and 600")?;
         self.late.iter().try_for_each(Late::check)
@@ -507,5 +514,16 @@ mod tests {
             let error = config.check().expect_err(field).to_string();
             assert!(error.contains(field) && !error.contains('\n'), "{field}: {error}");
         }
+    }
+
+    #[test]
+    fn backups_are_taken_once_a_year_at_least_or_never() {
+        let check = |directory_backup_hours| {
+            let tuning = Tuning { directory_backup_hours, ..Tuning::default() };
+            HostConfig { tuning, ..good() }.check()
+        };
+        assert!([0, 1, 8760].into_iter().all(|hours| check(hours).is_ok()));
+        let error = check(8761).expect_err("too long").to_string();
+        assert!(error.contains("directory_backup_hours"), "{error}");
     }
 }

@@ -114,6 +114,17 @@ pub enum Command {
         /// Its name.
         name: String,
     },
+    /// Backups of the directory on the host's own disk groups.
+    DirectoryBackups,
+    /// Puts one of them back into the directory.
+    DirectoryRestore {
+        /// Its number; without one the newest that is whole.
+        #[serde(default)]
+        number: Option<u64>,
+        /// Also where the directory holds volumes.
+        #[serde(default)]
+        replace: bool,
+    },
     /// Components on all hosts that the directory does not account for.
     OrphanList,
     /// Makes a volume again of such components.

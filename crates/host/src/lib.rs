@@ -6,6 +6,7 @@
 mod address;
 mod alive;
 mod backup;
+mod backups;
 mod cleanup;
 mod config;
 mod control;
@@ -46,9 +47,9 @@ pub use groups::{Hardware, HardwareOf};
 pub use node::{Node, NodeOptions, StartError};
 pub use register::{RegisterError, cluster_kind, found, register};
 pub use report::{
-    ClassReport, ComponentReport, DeviceKind, DeviceReport, GroupDetail, GroupReport, Health,
-    HeldReport, HostReport, HostState, LatencyReport, OrphanReport, ReadCacheReport, Role,
-    ScrubReport, SpaceReport, StatusReport, TurnsReport, VolumeReport,
+    BackupReport, ClassReport, ComponentReport, DeviceKind, DeviceReport, GroupDetail, GroupReport,
+    Health, HeldReport, HostReport, HostState, LatencyReport, OrphanReport, ReadCacheReport,
+    RestoreReport, Role, ScrubReport, SpaceReport, StatusReport, TurnsReport, VolumeReport,
 };
 pub use scrub::ScrubOptions;
 pub use storage::{Closed, StorageError};

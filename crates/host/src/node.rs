@@ -2,6 +2,7 @@
 //! One running host.
 
 use crate::address::{AddressError, parse_address};
+use crate::backups::Backups;
 use crate::cleanup::Cleanup;
 use crate::config::{ConfigError, HostConfig};
 use crate::control;
@@ -121,6 +122,7 @@ pub struct Node {
     exports: Exports,
     view: View,
     seen: Seen,
+    backups: Backups,
     /// How long a component that no record accounts for is surely kept.
     keep: Duration,
 }
@@ -182,6 +184,7 @@ impl Node {
         membership::publish(env, &directory, &record).await;
         let storage = Storage::new(env, &objects, &view, storage_options, record, opened);
         let seen = Seen::new(env, me.host, &peers, &view);
+        let backups = Backups::new(env, &directory, &storage, &view, config);
         let node = Self {
             env: env.clone(),
             tasks: TaskSet::default(),
@@ -193,6 +196,7 @@ impl Node {
             exports,
             view,
             seen,
+            backups,
             keep: Duration::from_secs(config.tuning.orphan_keep_hours * 3600),
         };
         node.run_background(me, config.cluster, &peers);
@@ -262,10 +266,10 @@ impl Node {
     /// A clean end. Whoever serves clients ends first, so that no write meets a closed group; the
     /// lease key is given back last, when nothing is served any more (rule 22).
     pub async fn stop(self) {
-        let Self { env, tasks, directory, storage, lease, objects, exports, .. } = self;
+        let Self { env, tasks, directory, storage, lease, objects, exports, backups, .. } = self;
         tasks.clear();
         let groups = storage.groups();
-        drop((exports, storage, objects));
+        drop((exports, backups, storage, objects));
         for group in &groups {
             group.close().await;
         }
@@ -326,6 +330,7 @@ impl Node {
         self.tasks.spawn(env, "device latency", latency);
         let orphans = orphans::run(env.clone(), directory.clone(), cluster, view.clone());
         self.tasks.spawn(env, "orphans", orphans);
+        self.tasks.spawn(env, "directory backups", self.backups.clone().run());
     }
 
     async fn open_doors(
@@ -357,6 +362,7 @@ impl Node {
             view: self.view.clone(),
             seen: self.seen.clone(),
             exports: self.exports.clone(),
+            backups: self.backups.clone(),
             stop: self.stop.clone(),
             tuning: config.tuning.clone(),
             hardware,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What an operator asks of a host. What changes volumes is in `volumes`.
 
+use crate::backups::Backups;
 use crate::config::{SCRUB_RATES, Tuning};
 use crate::control::{Command, ErrorKind, Failure, Reply};
 use crate::exports::Exports;
@@ -33,6 +34,7 @@ pub(crate) struct Operations {
     pub(crate) view: View,
     pub(crate) seen: Seen,
     pub(crate) exports: Exports,
+    pub(crate) backups: Backups,
     pub(crate) stop: Notify,
     pub(crate) tuning: Tuning,
     pub(crate) hardware: HardwareOf,
@@ -78,6 +80,10 @@ impl Operations {
                 reply(self.change_connections(&name, connections).await)
             }
             Command::VolumeDelete { name } => reply(self.delete(&name).await),
+            Command::DirectoryBackups => reply(Ok(self.backups().await)),
+            Command::DirectoryRestore { number, replace } => {
+                reply(self.restore_kept(number, replace).await)
+            }
             Command::OrphanList => reply(self.orphans().await),
             Command::OrphanAdopt { volume, name, force } => {
                 reply(self.adopt(&volume, name.as_deref(), force).await)
@@ -127,6 +133,7 @@ impl Operations {
             volumes,
             groups: self.group_reports(),
             alarms,
+            backups: self.backups.alarm(),
             turns: vec![TurnsReport::new(
                 self.view.host_name(self.me),
                 self.env.long_turns(),

@@ -449,4 +449,45 @@ pub struct StatusReport {
     /// What is wrong with the directory, one line each with the command that helps.
     #[serde(default)]
     pub alarms: Vec<String>,
+    /// What is wrong with the backups of the directory on the asked host's disk groups. Yellow, and
+    /// an alarm where no host has a better one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backups: Option<String>,
+}
+
+/// A backup of the directory on a disk group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BackupReport {
+    /// Name of the host.
+    pub host: String,
+    /// The disk group.
+    pub group: String,
+    /// What restoring names it by; the highest of a host is its newest.
+    pub number: u64,
+    /// When it was taken, seconds since 1970.
+    pub taken: u64,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Volumes in it; none where it cannot be read.
+    pub volumes: Option<usize>,
+    /// Why it cannot be restored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub damage: Option<String>,
+}
+
+/// A backup that was put back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RestoreReport {
+    /// The host that had it.
+    pub host: String,
+    /// Its disk group.
+    pub group: String,
+    /// Its number.
+    pub number: u64,
+    /// When it was taken, seconds since 1970.
+    pub taken: u64,
+    /// Records in it.
+    pub records: usize,
+    /// Volumes in it.
+    pub volumes: usize,
 }

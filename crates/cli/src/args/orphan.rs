@@ -12,15 +12,31 @@ pub enum DirectoryCommand {
         /// The file; it must not exist
         file: PathBuf,
     },
+    /// List the backups that the hosts took by themselves and keep on their disk groups
+    #[command(after_help = "Examples:
+  gabion directory backups
+  gabion directory backups --output json
+Each host takes one a day, and one some minutes after volumes or hosts came or went; the three
+newest are kept. 'gabion directory restore --from-host HOST' puts one back.")]
+    Backups,
     /// Make the directory hold what a backup holds
     #[command(after_help = "Examples:
   gabion directory restore /backup/gabion-2026-11-22.gdb
   gabion directory restore --replace old.gdb     also where the directory holds volumes
+  gabion directory restore --from-host host1     the newest that host1 keeps on its disk groups
+  gabion directory restore --from-host host1 --backup 7
 What is younger than the backup is in no record then: it is kept and not served, 'gabion orphan
 list' shows it and 'gabion orphan adopt' makes it again. Run it again after an interruption.")]
     Restore {
         /// The file
-        file: PathBuf,
+        #[arg(required_unless_present = "from_host")]
+        file: Option<PathBuf>,
+        /// Of the backups that this host keeps on its disk groups, instead of a file
+        #[arg(long, value_name = "HOST", conflicts_with = "file")]
+        from_host: Option<String>,
+        /// Which of them, as 'gabion directory backups' numbers them; the newest otherwise
+        #[arg(long, value_name = "NUMBER", requires = "from_host", conflicts_with = "file")]
+        backup: Option<u64>,
         /// Also where the directory holds volumes: it holds what the backup holds then
         #[arg(long)]
         replace: bool,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whole hosts with a directory that does not say what it said before.
 
+mod kept;
+
 use super::tests::{MIB, start, wait_for_hosts};
 use super::*;
 use directory::Backend;

@@ -22,7 +22,7 @@ pub(super) fn start(seed: u64) -> Cluster {
 }
 
 /// Each host has so many groups.
-fn start_with(seed: u64, groups: u32) -> Cluster {
+pub(super) fn start_with(seed: u64, groups: u32) -> Cluster {
     let mut plan = Plan::of_seed(seed);
     (plan.hosts, plan.groups, plan.devices, plan.drift_ppm) = (3, groups, 1, Vec::new());
     plan.sizes = CreateSizes { cache: 24 * MIB, capacity: 160 * MIB };
