@@ -4,9 +4,9 @@
 
 Three host processes and etcd, one volume that is full, a client at host1 that writes at a steady rate. Another host
 that has a copy is killed, and comes back with devices that are slower by a factor (`tuning.late`): latency and rate of
-this disk are measured first, then multiplied and divided. Phases: before (all fine), away (the host is dead), resync (it is back,
-slow, until its copy is active), after (it is slow, and each write waits for it too). Then the next load, on a volume
-and a host as good as new.
+this disk are measured first, then multiplied and divided. Phases: before (all fine), away (the host is dead), resync
+(it is back, slow, until its copy is active), after (it is slow, and each write waits for it too). Then the next load,
+on a volume and a host as good as new.
 """
 import argparse
 import datetime

@@ -274,8 +274,8 @@ impl DiskGroup {
         }
     }
 
-    /// Closed segments of the log behind which something is durable, oldest first: damage in them is
-    /// in the middle of the log, whatever happens next.
+    /// Closed segments of the log behind which something is durable, oldest first: damage in them
+    /// is in the middle of the log, whatever happens next.
     #[must_use]
     pub fn closed_segments(&self) -> Vec<ClosedSegment> {
         let state = self.shared().state.borrow();

@@ -297,18 +297,7 @@ async fn destage_segment(inner: &Rc<Inner>, segment: Segment) -> Result<(), Grou
         if mutations.skip_forget {
             break;
         }
-        for write in written {
-            state.forget_block(write.key, write.place);
-        }
-        state.pace.forgotten();
-        for (key, place, lsn) in batch.zeros {
-            state.remember_block(key, lsn);
-            state.forget_block(key, place);
-        }
-        for (key, device, place, lsn) in batch.clears {
-            state.remember_chunk(key, lsn);
-            state.forget_clear(key, device, place);
-        }
+        state.forget_batch(written, batch);
     }
     if mutations.free_before_destage {
         inner.state.borrow_mut().pace.freed(inner.env.now(), size);

@@ -407,8 +407,8 @@ async fn check_not_begun(
     if is_closed || (4096..usable).step_by(4096).any(is_later) {
         return Err(corrupt(inner, next, FormatError::Checksum));
     }
-    // Whether it was begun cannot be told where its first header is not given, or is bad and what is
-    // behind it is not given.
+    // Whether it was begun cannot be told where its first header is not given, or is bad and what
+    // is behind it is not given.
     let was_written = bytes[..4096].iter().any(|byte| *byte != 0);
     match error.filter(|_| was_written || unreadable.first() == Some(&0)) {
         Some(error) => Err(device_error(&inner.cache_path)(error)),

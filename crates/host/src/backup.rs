@@ -129,11 +129,12 @@ pub async fn restore(
     file: &[u8],
     replaces: bool,
 ) -> Result<Restored, RestoreError> {
-    put_back(&Directory::connect(env, directory), wanted, file, replaces).await
+    put_back(env, &Directory::connect(env, directory), wanted, file, replaces).await
 }
 
 /// As [`restore`], into a directory that is reached already.
 pub(crate) async fn put_back(
+    env: &Env,
     directory: &Directory,
     wanted: u64,
     file: &[u8],
@@ -170,7 +171,7 @@ pub(crate) async fn put_back(
     // First: who starts meanwhile gets a number above. A host that is younger than the backup is in
     // neither.
     if found.is_none() {
-        count_runs_on(env, &directory).await?;
+        count_runs_on(env, directory).await?;
     }
     let runs = now.keys().chain(then.keys()).filter(|key| is_run(key));
     let runs = runs.map(|key| {

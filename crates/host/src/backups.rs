@@ -361,7 +361,8 @@ impl Operations {
                     continue;
                 }
             };
-            let restored = backup::put_back(&self.directory, self.cluster, &bytes, replaces).await;
+            let (env, directory) = (&self.env, &self.directory);
+            let restored = backup::put_back(env, directory, self.cluster, &bytes, replaces).await;
             let Restored { taken, records, volumes } = restored.map_err(failed)?;
             let (host, group) = (self.view.host_name(self.me), group.to_string());
             return Ok(RestoreReport { host, group, number, taken, records, volumes });

@@ -127,6 +127,18 @@ pub struct Node {
     keep: Duration,
 }
 
+fn object_options(config: &HostConfig, options: &NodeOptions) -> ObjectOptions {
+    ObjectOptions {
+        stall: Duration::from_millis(config.tuning.stall_ms),
+        write_bytes: config.tuning.write_memory_bytes,
+        read_from: match config.kind {
+            ClusterKind::AllFlash => ReadFrom::Nearest,
+            ClusterKind::Hybrid => ReadFrom::Chosen,
+        },
+        ..options.object.clone()
+    }
+}
+
 impl Node {
     /// Opens the disk groups, joins the cluster and serves. Returns when the host is ready; waits
     /// for the directory as long as it takes.
@@ -158,13 +170,7 @@ impl Node {
         let not_ready = Rc::new(peer::NotReady);
         let link_bytes = config.tuning.link_memory_bytes;
         let peers = Peers::with_limit(env, me, config.cluster, not_ready, link_bytes);
-        let mut object_options = options.object.clone();
-        object_options.stall = Duration::from_millis(config.tuning.stall_ms);
-        object_options.write_bytes = config.tuning.write_memory_bytes;
-        object_options.read_from = match config.kind {
-            ClusterKind::AllFlash => ReadFrom::Nearest,
-            ClusterKind::Hybrid => ReadFrom::Chosen,
-        };
+        let object_options = object_options(config, &options);
         let objects =
             Objects::new(env, me, directory.clone(), peers.clone(), disks, object_options);
         let bad_address = |source| StartError::Listen { address: config.peer.clone(), source };

@@ -2,7 +2,7 @@
 //! A device that is slow by two figures: pure arithmetic.
 //!
 //! - **Bytes** pass through one channel of so many a second, in the order of submission.
-//! - **Latency**: a transfer ends so long after its last byte has passed, whatever else is under way.
+//! - **Latency**: a transfer ends so long after its last byte has passed, whatever else there is.
 //! - **A flush** ends that latency after everything that was submitted before it has passed, and so
 //!   never before one of those.
 

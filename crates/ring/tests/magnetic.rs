@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A file that behaves as a magnetic or another slow disk: late enough, whole, and gone with its driver.
+//! A file that behaves as a magnetic or another slow disk: late enough, whole, and gone with its
+//! driver.
 
 use base::{Instant, Rng};
 use env::{

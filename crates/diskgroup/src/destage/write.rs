@@ -79,6 +79,24 @@ fn depth(inner: &Inner) -> usize {
     }
 }
 
+impl State {
+    /// What is on capacity is not needed in the log any more.
+    pub(super) fn forget_batch(&mut self, written: Vec<BlockWrite>, batch: Batch) {
+        for write in written {
+            self.forget_block(write.key, write.place);
+        }
+        self.pace.forgotten();
+        for (key, place, lsn) in batch.zeros {
+            self.remember_block(key, lsn);
+            self.forget_block(key, place);
+        }
+        for (key, device, place, lsn) in batch.clears {
+            self.remember_chunk(key, lsn);
+            self.forget_clear(key, device, place);
+        }
+    }
+}
+
 /// Cuts a run where blocks are missing. A fresh chunk of a file stays in one piece: it is written
 /// in full, once, so that later writes need no new extents.
 fn contiguous(run: Vec<BlockWrite>) -> Vec<Vec<BlockWrite>> {

@@ -87,7 +87,7 @@ impl Case {
         self.signs.group.borrow().as_ref().and_then(|group| group.status().fenced)
     }
 
-    /// Lives, loses a block of a closed segment, lives on, perhaps to its rest, and is opened twice.
+    /// Lives, loses a block of a closed segment, lives on, perhaps to its rest; is opened twice.
     fn with_rot(mut self, outcome: &mut Outcome) {
         assert!(self.live_with(Promise::All));
         self.run_to_a_moment();

@@ -217,29 +217,26 @@ fn rot_is_reported_and_repaired_by_a_write() {
 
 #[test]
 fn damage_in_the_middle_of_the_log_is_not_taken_for_its_end() {
-    let host = Host::new(5);
+    let (host, header) = (Host::new(5), (1 << 20) + 2 * 4096);
     host.run(|env| async move {
         let group = fresh(&env).await;
         for lsn in 1..=3 {
             write(&env, &group, lsn, lsn * 8, 8).await.expect("a write");
         }
     });
-    // The header of the second commit: behind one header and one block. Nobody knows what it said.
-    let at = (1 << 20) + 2 * 4096;
-    let mut bytes = host.world.read_raw(host.key, "cache", at, 4096);
-    bytes[100] ^= 1;
-    host.world.write_raw(host.key, "cache", at, &bytes);
+    // Of the second commit, behind one header and one block: nobody knows what it said.
+    let flip = |at: u64| {
+        let mut bytes = host.world.read_raw(host.key, "cache", at, 4096);
+        bytes[100] ^= 1;
+        host.world.write_raw(host.key, "cache", at, &bytes);
+    };
+    flip(header);
     host.run(|env| async move {
         let opened = open(&env).await.map(drop);
         assert!(matches!(opened, Err(GroupError::Corrupt { .. })), "{opened:?}");
     });
-    bytes[100] ^= 1;
-    host.world.write_raw(host.key, "cache", at, &bytes);
-    // The payload of the last commit: torn, as far as anybody can tell.
-    let at = at + 4096;
-    let mut bytes = host.world.read_raw(host.key, "cache", at, 4096);
-    bytes[100] ^= 1;
-    host.world.write_raw(host.key, "cache", at + 2 * 4096, &bytes);
+    flip(header);
+    flip(header + 3 * 4096); // the payload of the last commit: torn, as far as anybody can tell
     host.run(|env| async move {
         let group = open(&env).await.expect("a torn end is dropped");
         assert!(group.recovery().dropped_torn);

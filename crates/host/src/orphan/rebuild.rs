@@ -13,13 +13,13 @@
 //!
 //! Where hosts claimed the record of a directory that had been set back, the copies that they took
 //! went on in another history than those that refused it (rule 25). The latter have what was
-//! acknowledged before, and only they can be whole; but where the former have newer writes, only the
-//! operator can say which to lose.
+//! acknowledged before, and only they can be whole; but where the former have newer writes, only
+//! the operator can say which to lose.
 //!
 //! All others are copied anew in full (`left` is zero). Where none is whole by these rules, only
 //! the operator's word makes one so.
 
-use base::{Lsn, Seat, Term, Version};
+use base::{Lsn, ObjectId, Seat, Term, Version};
 use directory::{
     About, COMPONENTS_MAX, ComponentRecord, ComponentState, Missing, ObjectRecord, OrphanRecord,
 };
@@ -76,19 +76,8 @@ pub(super) fn rebuild(
         true => highest(&mut found.iter().filter(can_be_whole).map(|record| record.durable)),
     };
     let is_whole = |record: &OrphanRecord| can_be_whole(&record) && record.durable == top;
-    if has_split && !found.iter().any(is_whole) {
-        return Err(format!(
-            "the copies of object {object} went on separately after the directory had been set \
-             back, and those that were served last lack what the others have: 'gabion orphan \
-             list' shows them, --force goes on from before and loses what was written since"
-        ));
-    }
     if !found.iter().any(is_whole) {
-        return Err(format!(
-            "no copy of object {object} is surely whole: one was damaged, or copied, when it was \
-             last heard of; 'gabion orphan list' shows them, --force takes the best one that was \
-             whole then"
-        ));
+        return Err(none_is_whole(object, has_split));
     }
     let components = components(found, about, is_whole);
     let versions = found.iter().map(|record| record.version).chain([about.version]);
@@ -109,6 +98,20 @@ pub(super) fn rebuild(
     };
     record.check().map_err(|error| format!("object {object} cannot be made again: {error}"))?;
     Ok(record)
+}
+
+fn none_is_whole(object: ObjectId, has_split: bool) -> String {
+    if has_split {
+        return format!(
+            "the copies of object {object} went on separately after the directory had been set \
+             back, and those that were served last lack what the others have: 'gabion orphan \
+             list' shows them, --force goes on from before and loses what was written since"
+        );
+    }
+    format!(
+        "no copy of object {object} is surely whole: one was damaged, or copied, when it was last \
+         heard of; 'gabion orphan list' shows them, --force takes the best one that was whole then"
+    )
 }
 
 /// The components of the new record: those found, and those that were listed and are not found.

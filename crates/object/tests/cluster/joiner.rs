@@ -181,7 +181,7 @@ fn blocks_here_and_there_do_not_wait_for_a_slow_host_a_few_at_a_time() {
     cluster.boot(2);
     let host = cluster.hosts[2].key;
     cluster.world.disk_error(host, "cache", DiskFault::Slow(SLOW * 100));
-    let mut until = |state: ComponentState| {
+    let until = |state: ComponentState| {
         let reached = (0..2000).find(|_| {
             cluster.run(0.1);
             state_of(&cluster, 2) == Some(state)
