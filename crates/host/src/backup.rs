@@ -179,7 +179,7 @@ pub(crate) async fn put_back(
         let last = values.filter_map(|value| number(value)).max().unwrap_or(0);
         (key.clone(), (last + INCARNATION_LEAP).min(INCARNATION_END / 2).max(last))
     });
-    raise_runs(&directory, &runs.collect()).await?;
+    raise_runs(directory, &runs.collect()).await?;
     changes.sort();
     apply(directory, changes).await?;
     let volumes = backup.entries.iter().filter(|(key, _)| is_volume(key)).count();
