@@ -2,6 +2,7 @@
 //! A directory that holds what it held before (rule 25).
 
 use crate::cluster::{Cluster, HOSTS};
+use directory::store::Snapshot;
 use directory::{ComponentState, ObjectRecord};
 use object::Mutations;
 use std::time::Duration;
@@ -10,23 +11,29 @@ fn state(record: &ObjectRecord, at: usize) -> ComponentState {
     record.components[at].state
 }
 
+/// The second host alone has what was written last; the backup calls all three copies active.
+fn written_since_a_backup(seed: u64) -> (Cluster, Snapshot) {
+    let cluster = Cluster::new(seed, Mutations::default());
+    cluster.create();
+    cluster.clients(0, 2, Duration::from_secs(3));
+    cluster.run(4.0);
+    let backup = cluster.backup();
+    cluster.kill(2);
+    cluster.run(3.0);
+    cluster.kill(0);
+    cluster.run(15.0);
+    assert_eq!(cluster.owner(), Some(1), "seed {seed}");
+    cluster.clients(1, 2, Duration::from_secs(2));
+    cluster.run(3.0);
+    (cluster, backup)
+}
+
 /// One copy misses writes, and the record of before calls it active. Its host claims that record
 /// alone, so often that its version and term are above all that the others ever saw.
 #[test]
 fn a_record_of_before_is_not_believed_however_often_it_was_claimed() {
     for seed in 0..3 {
-        let cluster = Cluster::new(seed, Mutations::default());
-        cluster.create();
-        cluster.clients(0, 2, Duration::from_secs(3));
-        cluster.run(4.0);
-        let backup = cluster.backup();
-        cluster.kill(2);
-        cluster.run(3.0);
-        cluster.kill(0);
-        cluster.run(15.0);
-        assert_eq!(cluster.owner(), Some(1), "seed {seed}");
-        cluster.clients(1, 2, Duration::from_secs(2));
-        cluster.run(3.0);
+        let (cluster, backup) = written_since_a_backup(seed);
         let (written, last) = (cluster.content(1), cluster.record());
         cluster.kill(1);
         cluster.go_back(backup);
@@ -56,17 +63,7 @@ fn a_record_of_before_is_not_believed_however_often_it_was_claimed() {
 #[test]
 fn several_hosts_that_claim_a_record_of_before_in_turn_are_all_refused() {
     for seed in 10..13 {
-        let cluster = Cluster::new(seed, Mutations::default());
-        cluster.create();
-        cluster.clients(0, 2, Duration::from_secs(3));
-        cluster.run(4.0);
-        let backup = cluster.backup();
-        cluster.kill(2);
-        cluster.run(3.0);
-        cluster.kill(0);
-        cluster.run(15.0);
-        cluster.clients(1, 2, Duration::from_secs(2));
-        cluster.run(3.0);
+        let (cluster, backup) = written_since_a_backup(seed);
         let written = cluster.content(1);
         cluster.crash(1);
         cluster.go_back(backup);
