@@ -2,6 +2,7 @@
 //! The checks of `xtask tidy`. Each takes the tree as text and returns findings, so that each can
 //! be shown to fail on a tree of two lines.
 
+mod citations;
 mod links;
 mod manifest;
 mod ratchet;
@@ -100,6 +101,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         links::check(tree, path, text, &mut findings);
     }
     ratchet::check(tree, &mut findings);
+    citations::check(tree, &mut findings);
     findings.sort();
     findings
 }
