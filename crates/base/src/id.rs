@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Identities and counters of the protocol (PROTOCOL.md section 1), each its own type.
+//! Identities and counters of the protocol (docs/protocol.md#words-and-numbers), each its own type.
 
 use std::fmt;
 

@@ -50,6 +50,8 @@ crate::named! {
         RecoveryUnheaded = "recovery-unheaded",
         /// Data in the middle of the open segment was found rotten.
         RecoveryRotten = "recovery-rotten",
+        /// A damaged log was begun anew, for others had what it held.
+        RecoveryLogBegun = "recovery-log-begun",
         /// Records of the journal were replayed.
         RecoveryJournal = "recovery-journal",
         /// A take-over was claimed by CAS.
@@ -148,6 +150,8 @@ crate::named! {
         ClientOutdated = "client-outdated",
         /// A reconnecting client waited for requests of before.
         ClientDrained = "client-drained",
+        /// A component that no record accounts for gave up its space.
+        OrphanGivenUp = "orphan-given-up",
     }
 }
 

@@ -2,7 +2,6 @@
 //! Making the folder and the devices of a new cluster on this machine.
 
 use crate::args::UpArgs;
-use crate::daemon::hardware;
 use crate::layout::{ClusterFile, Layout, Mode};
 use crate::{Fail, ask};
 use anyhow::{Context, Result};
@@ -214,7 +213,11 @@ fn make_sparse(path: &str, size: u64) -> Result<()> {
 /// Refuses devices that do not fit by what the system says of them; files named in `magnetic` count
 /// as what they behave as.
 pub fn check_devices(kind: ClusterKind, group: &GroupConfig, magnetic: &[String]) -> Result<()> {
-    let checked = host::check_devices(kind, group, |path| hardware(path, magnetic));
+    let hardware = |path: &str| {
+        let by_tuning = host::hardware_by_tuning(path, magnetic);
+        by_tuning.or_else(|| ring::block_device(Path::new(path))).unwrap_or_default()
+    };
+    let checked = host::check_devices(kind, group, hardware);
     Ok(checked.map_err(|refused| Fail::failed(refused.to_string()))?)
 }
 

@@ -7,7 +7,7 @@ use crate::client;
 use crate::target::{CONFIG_DEFAULT, read_config};
 use anyhow::{Context, Result, bail};
 use env::{Address, Either, Env, Fifo};
-use host::{Hardware, HardwareOf, HostConfig, Node, NodeOptions, SocketConfig};
+use host::{HostConfig, Node, NodeOptions, SocketConfig};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tracing::{error, info};
@@ -87,7 +87,7 @@ pub fn run_host(config: &HostConfig, leash: Option<&str>) -> Result<End> {
 /// Makes the device files behave as `tuning` says.
 fn slow_down(driver: &mut ring::RingDriver, config: &HostConfig) -> Result<()> {
     for path in &config.tuning.magnetic {
-        if control::block_device(Path::new(path)).is_some() {
+        if ring::block_device(Path::new(path)).is_some() {
             bail!(
                 "host.toml: tuning.magnetic names the block device '{path}': only a file can be \
                  made to behave as a magnetic disk"
@@ -101,7 +101,7 @@ fn slow_down(driver: &mut ring::RingDriver, config: &HostConfig) -> Result<()> {
     let devices =
         config.groups.iter().flat_map(|it| std::iter::once(&it.cache).chain(&it.capacity));
     for path in devices.filter(|path| !config.tuning.magnetic.contains(path)) {
-        if control::block_device(Path::new(path)).is_some() {
+        if ring::block_device(Path::new(path)).is_some() {
             bail!("host.toml: tuning.late slows down files alone, and '{path}' is a block device");
         }
         driver.behave_as(path, ring::DeviceModel::Late { latency, bytes_per_second });
@@ -127,10 +127,7 @@ fn number_of(database: &str, name: &str) -> Result<String> {
 
 async fn live(env: &Env, config: &HostConfig, leash: Option<String>) -> Result<End> {
     let leash = hang_on(env, &config.name, leash).await?;
-    let magnetic = config.tuning.magnetic.clone();
-    let hardware = HardwareOf::new(move |path| hardware(path, &magnetic));
-    let options = NodeOptions { hardware, ..NodeOptions::default() };
-    let starting = Node::start(env, config, options);
+    let starting = Node::start(env, config, NodeOptions::default());
     let node = match env::select(starting, leash.wait()).await {
         Either::First(started) => started?,
         Either::Second(end) => return Ok(end),
@@ -143,19 +140,6 @@ async fn live(env: &Env, config: &HostConfig, leash: Option<String>) -> Result<E
             Ok(End::Stopped)
         }
     }
-}
-
-/// What the kernel says of a block device, and what a file is made to behave as.
-pub fn hardware(path: &str, magnetic: &[String]) -> Hardware {
-    if magnetic.iter().any(|file| file == path) {
-        let model = Some("behaves as 7200 rpm".to_owned());
-        return Hardware { is_rotational: Some(true), model };
-    }
-    let device = control::block_device(Path::new(path));
-    device.map_or_else(Hardware::default, |device| Hardware {
-        is_rotational: device.is_rotational,
-        model: device.model,
-    })
 }
 
 /// The connection to a supervisor: a byte asks for a clean stop, its end is ours.

@@ -172,6 +172,7 @@ pub mod tests {
             group: "1".to_owned(),
             state: (*state).to_owned(),
             resync_bytes_left: 0,
+            writes_waiting: 0,
             why: None,
         };
         VolumeReport {

@@ -129,7 +129,8 @@ fn people(detail: &GroupDetail) {
         Some(age) => format!("oldest entry {age:.0} s old"),
         None => "nothing in the buffer".to_owned(),
     };
-    say!("writes limited by: {}; {} waiting, {oldest}\n", group.limited_by, group.writes_waiting);
+    say!("writes limited by: {}; {} waiting, {oldest}", group.limited_by, group.writes_waiting);
+    say!("rotten blocks found in its log: {}\n", group.rotten_log_blocks);
     disk_table(with_wear(group).collect());
     latency::table(group);
     say_read_cache(group);

@@ -135,8 +135,12 @@ fn part(orphan: &OrphanReport) -> String {
 }
 
 fn age(orphan: &OrphanReport) -> String {
+    passed(orphan.since)
+}
+
+fn passed(since: u64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    match now.saturating_sub(orphan.since) {
+    match now.saturating_sub(since) {
         seconds @ 0..7200 => format!("{} min", seconds / 60),
         seconds @ 7200..172_800 => format!("{} h", seconds / 3600),
         seconds => format!("{} days", seconds / 86_400),
@@ -155,11 +159,21 @@ fn table(orphans: &[OrphanReport]) {
             orphan.host.clone(),
             format_size(orphan.used_bytes),
             age(orphan),
-            if orphan.is_empty { "never written".to_owned() } else { orphan.why.clone() },
+            state(orphan),
         ]
     });
     let heading = ["volume", "id", "part", "host", "used", "since", "why"];
     output::table(&heading, rows.collect());
+}
+
+fn state(orphan: &OrphanReport) -> String {
+    match orphan {
+        OrphanReport { given_up: Some(at), .. } => {
+            format!("given up {} ago, its disk was full; another host has it", passed(*at))
+        }
+        OrphanReport { is_empty: true, .. } => "never written".to_owned(),
+        _ => orphan.why.clone(),
+    }
 }
 
 fn details(orphan: &OrphanReport) {
@@ -171,6 +185,9 @@ fn details(orphan: &OrphanReport) {
     say!("  {} of {} used", format_size(orphan.used_bytes), format_size(orphan.size_bytes));
     say!("  last write {}, term {}", orphan.durable, orphan.term);
     say!("  {}, since {}", orphan.why, age(orphan));
+    if orphan.given_up.is_some() {
+        say!("  {}", state(orphan));
+    }
     if orphan.is_damaged {
         say!("  it lost data: it is never taken for whole");
     }
@@ -200,6 +217,7 @@ mod tests {
             durable: String::new(),
             is_damaged: false,
             is_empty: false,
+            given_up: None,
         }
     }
 

@@ -49,7 +49,7 @@ pub fn replace(cli: &Cli, args: &ReplaceArgs) -> Result<()> {
             if let Some(with) = &args.with {
                 let with = absolute(with)?;
                 // Only a file can go on behaving as a magnetic disk.
-                let is_block = control::block_device(Path::new(&with)).is_some();
+                let is_block = ring::block_device(Path::new(&with)).is_some();
                 config.tuning.magnetic.retain(|path| path != device || !is_block);
                 let magnetic = config.tuning.magnetic.iter_mut();
                 magnetic.filter(|path| *path == device).for_each(|path| path.clone_from(&with));

@@ -138,7 +138,14 @@ fn components_table(components: &[&ComponentReport]) {
     let rows = components.iter().map(|c| {
         let more = match c.resync_bytes_left {
             0 => c.why.clone().unwrap_or_default(),
-            left => format!("{} to resync", format_size(left)),
+            left => {
+                let waiting = match c.writes_waiting {
+                    0 => String::new(),
+                    1 => ", 1 write waits for it".to_owned(),
+                    many => format!(", {many} writes wait for it"),
+                };
+                format!("{} to resync{waiting}", format_size(left))
+            }
         };
         let object = has_objects.then(|| c.object.to_string());
         object.into_iter().chain([c.host.clone(), c.group.clone(), c.state.clone(), more]).collect()

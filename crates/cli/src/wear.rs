@@ -21,7 +21,7 @@ const ATA_WEAR: [u64; 4] = [
 /// Percent that are used up of the block device at a path of this machine; `None` where nobody
 /// tells: a file, a virtual or magnetic disk, no smartctl, no permission.
 pub fn percent(path: &str) -> Option<u8> {
-    control::block_device(Path::new(path))?;
+    ring::block_device(Path::new(path))?;
     let mut smartctl = Command::new("smartctl");
     let asked = smartctl.args(["--json", "--attributes", path]);
     let mut running =

@@ -4,7 +4,7 @@
 //! [`start_embedded`] is a directory in this process, durable in one file, for one-machine
 //! clusters. [`start_etcd_gateway`] stands between one shard and an etcd cluster. Both listen on a
 //! Unix socket and speak the directory protocol; a shard cannot tell them apart. [`start_etcd`]
-//! runs an installed etcd. [`block_device`] asks the kernel what a device is.
+//! runs an installed etcd.
 //!
 //! Non-guarantee: nothing here is on the data path, and nothing here is simulated.
 #![forbid(unsafe_code)]
@@ -12,13 +12,11 @@
 mod embedded;
 mod error;
 mod etcd;
-mod hardware;
 mod supervise;
 mod thread;
 
 pub use embedded::start_embedded;
 pub use error::{ControlError, StorageError};
 pub use etcd::start_etcd_gateway;
-pub use hardware::{BlockDevice, block_device};
 pub use supervise::{EtcdProcess, start_etcd};
 pub use thread::DirectoryThread;

@@ -4,7 +4,7 @@
 //! [`records`] are the values, [`Directory`] is the client that lives in a shard, [`serve`] the
 //! server behind the embedded directory and the simulated one. The etcd gateway in `control` speaks
 //! the same [`protocol`]. Nothing on the data path waits for the directory unless the configuration
-//! of an object changes (PROTOCOL.md rule 52).
+//! of an object changes (rule 52).
 #![forbid(unsafe_code)]
 
 #[doc(hidden)]

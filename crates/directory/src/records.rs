@@ -211,7 +211,7 @@ pub struct Owner {
     pub incarnation: Incarnation,
 }
 
-/// What a component is worth (PROTOCOL.md section 2).
+/// What a component is worth (docs/protocol.md#state).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ComponentState {
     /// Has every completed write.
@@ -417,7 +417,7 @@ impl ObjectRecord {
         ensure(components.len() <= COMPONENTS_MAX, "components", "has too many entries")?;
         let ids = components.iter().map(|component| component.id);
         ensure(are_unique(ids), "components", "names a component twice")?;
-        // The last active component is never marked absent (PROTOCOL.md section 2).
+        // The last active component is never marked absent (rule 15).
         let has_active = components.iter().any(|c| c.state == ComponentState::Active);
         ensure(has_active, "components", "has none that is active")?;
         for component in components {

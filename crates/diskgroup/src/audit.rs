@@ -10,6 +10,7 @@ use crate::capacity::CapacityState;
 use crate::chunks::chunk_key;
 use crate::group::DiskGroup;
 use crate::index::Place;
+use crate::log::{Log, SegmentInfo};
 use crate::space::Space;
 use crate::state::{CapacityDevice, State};
 use base::{CHUNK_BLOCKS, CHUNK_SIZE, Map, Set};
@@ -238,9 +239,9 @@ pub enum Inconsistency {
     },
 }
 
-/// A closed segment of the log, for who plants damage.
+/// A segment of the log, for who plants damage.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClosedSegment {
+pub struct LogSegment {
     /// Its absolute number.
     pub number: u64,
     /// The cache device's id, which is in all headers.
@@ -251,6 +252,12 @@ pub struct ClosedSegment {
     pub used: u32,
     /// Where its summary is on the cache device.
     pub summary: Range<u64>,
+}
+
+fn segment(log: &Log, number: u64, info: &SegmentInfo) -> LogSegment {
+    let start = log.segment_start(number);
+    let summary = start + log.usable()..start + log.layout.segment_size;
+    LogSegment { number, device: log.device, start, used: info.used, summary }
 }
 
 impl DiskGroup {
@@ -277,17 +284,20 @@ impl DiskGroup {
     /// Closed segments of the log behind which something is durable, oldest first: damage in them
     /// is in the middle of the log, whatever happens next.
     #[must_use]
-    pub fn closed_segments(&self) -> Vec<ClosedSegment> {
+    pub fn closed_segments(&self) -> Vec<LogSegment> {
         let state = self.shared().state.borrow();
         let log = &state.log;
         let has_newer = log.infos.back().is_some_and(|open| open.used > 0);
         let end = if has_newer { log.head } else { log.head.saturating_sub(1).max(log.tail) };
-        let closed = (log.tail..end).zip(&log.infos).map(|(number, info)| {
-            let start = log.segment_start(number);
-            let summary = start + log.usable()..start + log.layout.segment_size;
-            ClosedSegment { number, device: log.device, start, used: info.used, summary }
-        });
-        closed.collect()
+        let closed = (log.tail..end).zip(&log.infos);
+        closed.map(|(number, info)| segment(log, number, info)).collect()
+    }
+
+    /// The open segment, as far as it is durable.
+    #[must_use]
+    pub fn open_segment(&self) -> Option<LogSegment> {
+        let log = &self.shared().state.borrow().log;
+        log.infos.back().map(|info| segment(log, log.head, info))
     }
 
     /// Checks everything in memory against itself. Costs time by the size of map and index.

@@ -31,6 +31,20 @@ impl DiskGroup {
         self.change_row(id, change).await
     }
 
+    /// Keeps in which run of its host a component was described last. Whether a record accounts for
+    /// it is not told by that. Durable on return.
+    ///
+    /// # Errors
+    /// As [`DiskGroup::describe`].
+    pub async fn note_run(&self, id: ComponentId, run: Incarnation) -> Result<(), GroupError> {
+        let change = |row: &mut ComponentRow| {
+            if let Some(description) = &mut row.description {
+                description.incarnation = run;
+            }
+        };
+        self.change_row(id, change).await
+    }
+
     /// Keeps since when no record accounts for a component, in seconds of the wall clock, and
     /// whether that is because the directory went back in time; `None`: one does. Durable on
     /// return.

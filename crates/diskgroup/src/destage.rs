@@ -42,8 +42,8 @@ use plan::{fold, move_to_head, plan};
 use segment::{Segment, is_open, read_ahead, read_back};
 use write::{add_emptied, write_data};
 
-/// Bytes of one read-back, one after the other: larger ones delay the log's writes (STORE.md
-/// section 4).
+/// Bytes of one read-back, one after the other: larger ones delay the log's writes (docs/store.md,
+/// "Destage and pace").
 const READ_BACK: u64 = 128 << 10;
 /// The buffer counts as drained below this fill, thousandths.
 const DRAINED: i64 = 50;

@@ -4,8 +4,8 @@
 //! Capacity keeps one lsn per chunk. A resync that asks what changed since an lsn would get a chunk
 //! for every block, 256 times as much, if nothing else remembered. So the last blocks that left
 //! the log are remembered here, as many as the log holds: enough for a component that was away
-//! while its write buffer filled once, or lost it (STORE.md section 8). It is gone with the
-//! process; then chunks have to do.
+//! while its write buffer filled once, or lost it (docs/store.md, "A lost cache device"). It is
+//! gone with the process; then chunks have to do.
 
 use crate::chunks::block_key;
 use crate::components::Components;

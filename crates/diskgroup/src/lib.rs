@@ -13,7 +13,7 @@
 //! that were given at the append; nothing above K reaches capacity. Not guaranteed: order between
 //! components; that an append that failed or never resolved is not there.
 //!
-//! Rules of STORE.md section 5 are cited as "store rule N".
+//! The rules of docs/store.md are cited as "store rule N".
 #![forbid(unsafe_code)]
 
 mod audit;
@@ -57,7 +57,7 @@ mod types;
 mod verify;
 mod watch;
 
-pub use audit::{Audit, ClosedSegment, Inconsistency};
+pub use audit::{Audit, Inconsistency, LogSegment};
 pub use format::{Description, Sibling, Worth};
 pub use group::DiskGroup;
 pub use inspect::{

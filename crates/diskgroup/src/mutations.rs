@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Rules that tests break on purpose, to see that they are needed and that breaking is noticed.
 //!
-//! Each switch removes one ordering rule of STORE.md section 5, or a check that stands in for it.
+//! Each switch removes one store rule (docs/store.md), or a check that stands in for it.
 //! Some rules stand behind each other, so that removing one alone does no harm:
 //! docs/faults.md says which, and the tests remove them together.
 

@@ -5,22 +5,24 @@
 //! then is forgotten, and the others are read anew.
 
 use crate::build::{Build, Limits};
-use crate::capacity::CapacityState;
+use crate::capacity::{CapacityState, PAGES_IN_FLIGHT};
 use crate::chunks::Chunks;
 use crate::components::Components;
-use crate::devices::{open_disk, read_superblock, write_superblock};
+use crate::devices::{device_error, open_disk, read_superblock, write_superblock};
 use crate::history::History;
 use crate::index::Index;
 use crate::latency::{Watched, guarded};
 use crate::log::{Log, OpenSegment};
 use crate::out::{Named, Tolerance, open_or_leave};
 use crate::pace::Pace;
+use crate::readback::hold;
 use crate::readcache::ReadCache;
 use crate::recovery::recover_capacity;
+use crate::replace::{Rows, mark_partial};
 use crate::state::{CapacityDevice, Counters, Inner, State};
 use crate::types::{GroupError, GroupOptions, GroupSpec, RecoveryReport};
-use base::{Incarnation, Instant};
-use env::{Disk, Env, Notify, Semaphore};
+use base::{ComponentId, Incarnation, Instant};
+use env::{Disk, Durability, Env, IoError, Notify, Semaphore, join_all};
 use format::{CacheLayout, DeviceKind, ReadCacheLayout, Superblock};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -67,7 +69,14 @@ async fn recover(
         label.given_up |= inner.outs();
     }
     inner.state.borrow_mut().given_up = label.given_up;
-    crate::replay::replay(inner).await?;
+    if let Err(error) = crate::replay::replay(inner).await {
+        begin_log(env, spec, inner, &mut label, tolerance, error).await?;
+        inner.state = RefCell::new(first_state(&label, inner.devices.len(), &inner.options));
+        recover_devices(inner, &label, tolerance).await?;
+        inner.state.borrow_mut().given_up = label.given_up;
+        crate::replay::replay(inner).await?;
+        inner.state.borrow_mut().counters.rotten += 1;
+    }
     if !inner.options.mutations.skip_incarnation {
         begin_incarnation(env, spec, inner, &mut label).await?;
     }
@@ -77,6 +86,85 @@ async fn recover(
     state.last_append = env.now();
     state.report.incarnation = label.superblock.incarnation;
     Ok(())
+}
+
+/// Begins the log anew where `error` says that it is damaged and others have all that the group's
+/// components are to hold. What follows is what follows a new cache device (docs/store.md, "A lost
+/// cache device"), on the same one.
+///
+/// 1. Both pages of each component's row say that it is partial, read back. Power loss behind that
+///    leaves the log as it was, and components that claim to be worse than they are.
+/// 2. The first page of each segment becomes zeros, durably: a block that the device does not give
+///    could else be a header of the new log, for all that the next opening knows. Power loss from
+///    here on leaves a log that ends early, or is found damaged again; the rows tell.
+/// 3. The cache device gets another id. No header, no summary and no line of the read cache is of
+///    it. Both slots get it before the first append: an old one would find the old log, partly
+///    overwritten.
+///
+/// # Errors
+/// `error` itself, where it says something else or a component has not all of it elsewhere; also
+/// where a device is out that the log holds something for.
+async fn begin_log(
+    env: &Env,
+    spec: &GroupSpec,
+    inner: &Inner,
+    label: &mut Label,
+    tolerance: &Tolerance,
+    error: GroupError,
+) -> Result<(), GroupError> {
+    let may_go = {
+        let state = inner.state.borrow();
+        let ids = state.components.ids();
+        let mut held = ids.into_iter().filter(|id| *id != crate::kept::KEPT);
+        let is_spared = |id: ComponentId| {
+            let row = state.components.by_id(id).map(|component| &component.row);
+            // A directory that went back in time says of it what is not so any more.
+            let seen = row.map(|row| {
+                let described = row.description.as_ref().map(|description| description.version);
+                row.meta.version.max(described.unwrap_or_default())
+            });
+            tolerance.may_lose_log.get(&id).is_some_and(|said| Some(*said) >= seen)
+        };
+        held.all(is_spared) && !tolerance.may_lose_log.is_empty()
+    };
+    if !error.is_rotten_log() || !may_go || inner.holds_unknown() {
+        return Err(error);
+    }
+    base::hit(base::Probe::RecoveryLogBegun);
+    for device in inner.devices.iter().filter(|device| !device.is_out()) {
+        let (path, disk, layout) = (device.path.as_str(), device.disk(), &device.layout);
+        mark_partial(env, &Rows { path, disk, device: device.id, layout }).await?;
+    }
+    forget_segments(inner).await.map_err(device_error(&spec.cache))?;
+    label.superblock.device = env.random() | 1;
+    for _ in format::SUPERBLOCK_SLOTS {
+        label.slot = 1 - label.slot;
+        label.superblock = label.next();
+        let (slot, superblock) = (label.slot, label.superblock);
+        write_superblock(env, &spec.cache, &inner.cache, slot, &superblock).await?;
+        let mut page = env.buf(format::PAGE_SIZE);
+        superblock.encode(&mut page);
+        let (at, page) = (format::SUPERBLOCK_SLOTS[slot], page.freeze());
+        hold(env, &spec.cache, &inner.cache, at, &page).await?;
+    }
+    Ok(())
+}
+
+/// Step 2 of [`begin_log`].
+async fn forget_segments(inner: &Inner) -> Result<(), IoError> {
+    let segments = u64::from(inner.state.borrow().log.layout.segments);
+    let zeros = inner.env.pool().zeroed(format::PAGE_SIZE).freeze();
+    let starts: Vec<u64> = {
+        let log = &inner.state.borrow().log;
+        (0..segments).map(|place| log.segment_start(place)).collect()
+    };
+    for some in starts.chunks(PAGES_IN_FLIGHT) {
+        let write = |at: &u64| inner.cache.write(*at, zeros.clone(), Durability::Cached);
+        for written in join_all(some.iter().map(write).collect()).await {
+            written?;
+        }
+    }
+    inner.cache.flush().await
 }
 
 /// Writes the superblock of this run; where the other slot is of a build that believes headers of

@@ -25,7 +25,7 @@ use crate::latency::guarded;
 use crate::replace::{Rows, mark_partial};
 use crate::state::{CapacityDevice, Inner};
 use crate::types::GroupError;
-use base::GroupId;
+use base::{ComponentId, GroupId, Map, Version};
 use env::{Disk, Env, IoError};
 use format::{CapacityLayout, DeviceKind, PAGE_SIZE, SUPERBLOCK_SLOTS};
 
@@ -83,6 +83,10 @@ pub struct Tolerance {
     pub is_tolerant: bool,
     /// Also those that somebody has open.
     pub leaves_busy: bool,
+    /// Components of which others have everything, with the version of the record that says so: a
+    /// group that holds no other ones, and none that saw a newer record, begins its log anew where
+    /// that is damaged, and they are partial ([`crate::ComponentInfo::partial`]).
+    pub may_lose_log: Map<ComponentId, Version>,
 }
 
 impl Tolerance {

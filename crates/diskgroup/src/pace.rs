@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How fast destage goes and when appends wait for it: pure arithmetic (STORE.md section 4).
+//! How fast destage goes and when appends wait for it: pure arithmetic (docs/store.md).
 //!
 //! - **The fill goes by blocks.** What destage has written of segments that are not free yet counts
 //!   as free already ([`Pace::done`]). Segments are freed whole, several at a time: without this

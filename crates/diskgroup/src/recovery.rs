@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Recovery: capacity's pages and journal, then the log (STORE.md section 5).
+//! Recovery: capacity's pages and journal, then the log (docs/store.md).
 //!
 //! The order matters in two places. The component table comes before the log, for entries of
 //! components that no row names are dropped. The new incarnation is durable before the first append

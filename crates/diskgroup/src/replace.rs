@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A new device in the place of one that was lost (STORE.md section 8).
+//! A new device in the place of one that was lost (docs/store.md, "A lost cache device").
 //!
 //! A lost cache device takes the write buffer along and nothing else: what is on capacity stays,
 //! and each component says from then on that it is whole up to its W only, until it was made whole

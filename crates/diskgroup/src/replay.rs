@@ -251,14 +251,14 @@ async fn scan(
         add(&mut content, commit, crc);
     }
     if is_open {
-        // What is not given there may be a commit that was acknowledged.
-        if let Some(error) = error.filter(|_| unreadable.last().is_some_and(|last| *last >= at)) {
-            return Err(device_error(&inner.cache_path)(error));
-        }
         // Where the first commit is torn, its own header still tells its sequence.
         let torn = || Commit::decode(device, &bytes).map_or(u64::MAX, |(c, _, _)| c.sequence);
         let next = content.as_ref().map_or_else(torn, |content| content.last_sequence + 1);
         find_later(inner, device, segment, &bytes, at, next)?;
+        // What is not given there may be a commit that was acknowledged.
+        if let Some(error) = error.filter(|_| unreadable.last().is_some_and(|last| *last >= at)) {
+            return Err(device_error(&inner.cache_path)(error));
+        }
     }
     Ok(content)
 }

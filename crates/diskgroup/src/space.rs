@@ -268,6 +268,22 @@ impl DiskGroup {
         component.map_or(0, |c| state.capacity[c.device].available_to(c.promised()))
     }
 
+    /// Chunks that a component without a reserve may still take of the fullest device.
+    #[must_use]
+    pub fn least_free(&self) -> u64 {
+        let state = self.shared().state.borrow();
+        state.capacity.iter().map(CapacityState::available).min().unwrap_or(0)
+    }
+
+    /// Chunks that one without a reserve may still take of the device that a component is on;
+    /// `None` where there is no such component.
+    #[must_use]
+    pub fn free_beside(&self, id: ComponentId) -> Option<u64> {
+        let state = self.shared().state.borrow();
+        let component = state.components.by_id(id)?;
+        Some(state.capacity[component.device].available())
+    }
+
     /// The most chunks that [`DiskGroup::reserve_space`] keeps for a component now, those that it
     /// has included; `None` where there is no such component.
     #[must_use]

@@ -496,3 +496,11 @@ pub enum GroupError {
     #[error("the disk group is closed")]
     Closed,
 }
+
+impl GroupError {
+    /// Whether the log is damaged, and nobody else knows what it said.
+    #[must_use]
+    pub fn is_rotten_log(&self) -> bool {
+        matches!(self, Self::Corrupt { structure: Structure::Segment(_), .. })
+    }
+}

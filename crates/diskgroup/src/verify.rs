@@ -17,7 +17,8 @@ use crate::types::{BadCause, BadRange, CapacityStatus, GroupError, Verified};
 use base::{BLOCK_SECTORS, CHUNK_SECTORS, ComponentId, SectorRange, crc32c};
 use std::rc::Rc;
 
-/// Sectors of one step, 128 KiB: longer reads hold the log's writes up (STORE.md section 4).
+/// Sectors of one step, 128 KiB: longer reads hold the log's writes up (docs/store.md, "Destage and
+/// pace").
 const STEP_SECTORS: u64 = 256;
 /// Chunks without data that one call passes over, at most: a bound of its time.
 const CHUNKS_PASSED_MAX: u64 = 4096;

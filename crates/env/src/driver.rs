@@ -90,6 +90,16 @@ pub struct DiskInfo {
     pub is_new: bool,
 }
 
+/// What the operating system says of the hardware below a path; only for people, and for whether a
+/// device is what an operator takes it for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hardware {
+    /// Whether it has platters; `None`: nobody knows.
+    pub is_rotational: Option<bool>,
+    /// Vendor's name of it.
+    pub model: Option<String>,
+}
+
 /// One request to the operating system. It owns its buffers until its completion, so dropping a
 /// future never frees memory that the kernel still uses. Offsets and lengths are bytes.
 #[derive(Debug)]
@@ -110,6 +120,9 @@ pub enum Op {
     /// Whether `path` still leads to the open device: completes with [`Done::Size`], or with
     /// [`IoError::NotFound`] where something else stands there, or nothing.
     LookAtDisk { disk: DiskId, path: String },
+    /// What is known of the device at `path`, open or not: completes with [`Done::Hardware`], with
+    /// nothing known where no block device stands there.
+    AskHardware { path: String },
     /// Closes; later operations on it fail with [`IoError::Closed`].
     CloseDisk { disk: DiskId },
     /// Completes with [`Done::Listener`]. `access` is for Unix sockets; [`IoError::Denied`] where
@@ -141,6 +154,8 @@ pub enum Done {
     Disk(DiskId, DiskInfo),
     /// A device's size now, bytes.
     Size(u64),
+    /// A device's hardware.
+    Hardware(Hardware),
     /// An open connection.
     Link(LinkId),
     /// An open connection that somebody made to us, and who.

@@ -364,6 +364,7 @@ impl Env {
                 | Op::Dial { .. }
                 | Op::OpenDisk(_)
                 | Op::LookAtDisk { .. }
+                | Op::AskHardware { .. }
         );
         let token = self.reserve_op(OpState::Waiting(None));
         self.0.driver.borrow_mut().submit(token, op);

@@ -3,8 +3,8 @@
 
 use crate::buf::{Buf, Slice};
 use crate::driver::{
-    Access, Address, Caller, DiskId, DiskInfo, Done, Durability, IoError, LinkId, ListenerId, Op,
-    OpenDisk,
+    Access, Address, Caller, DiskId, DiskInfo, Done, Durability, Hardware, IoError, LinkId,
+    ListenerId, Op, OpenDisk,
 };
 use crate::executor::{Env, OpFuture};
 use crate::meter::{IoClass, Meter};
@@ -31,6 +31,18 @@ impl Env {
                 Ok(Disk(Rc::new(DiskInner { env, id, info, written, meter })))
             }
             other => unreachable!("opening a disk brought {other:?}"),
+        }
+    }
+
+    /// What the operating system says of the device at `path`. It may take as long as the device
+    /// likes.
+    ///
+    /// # Errors
+    /// [`IoError::Device`]: too many such calls wait.
+    pub async fn hardware(&self, path: &str) -> Result<Hardware, IoError> {
+        match self.submit(Op::AskHardware { path: path.to_owned() }).await.0? {
+            Done::Hardware(hardware) => Ok(hardware),
+            other => unreachable!("asking for hardware brought {other:?}"),
         }
     }
 

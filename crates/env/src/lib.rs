@@ -21,8 +21,8 @@ mod turn;
 
 pub use buf::{Buf, Pool, Slice};
 pub use driver::{
-    Access, Address, Caller, Completion, DiskId, DiskInfo, Done, Driver, Durability, IoError,
-    LinkId, ListenerId, Op, OpenDisk, Token,
+    Access, Address, Caller, Completion, DiskId, DiskInfo, Done, Driver, Durability, Hardware,
+    IoError, LinkId, ListenerId, Op, OpenDisk, Token,
 };
 pub use executor::{Env, Fifo, LONG_TURN, LongTurns, Schedule, Task, TaskSet};
 pub use io::{DISCARD_MAX, Disk, Link, Listener};

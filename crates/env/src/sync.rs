@@ -116,6 +116,12 @@ impl Semaphore {
         room.total - room.free
     }
 
+    /// How many wait for room.
+    #[must_use]
+    pub fn waiting(&self) -> u64 {
+        self.0.borrow().queue.len() as u64
+    }
+
     fn wake_first(room: &RefCell<Room>) {
         let waker = {
             let room = room.borrow();

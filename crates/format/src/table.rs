@@ -13,7 +13,7 @@ const MAGIC: u32 = u32::from_le_bytes(*b"GBCT");
 /// Sectors of the largest component, 255 GiB: what is done chunk by chunk stays short.
 pub const COMPONENT_SECTORS_MAX: u64 = (255 << 30) / SECTOR_SIZE;
 
-/// What a replica remembers about its owner (PROTOCOL.md section 2).
+/// What a replica remembers about its owner (docs/protocol.md#state).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OwnerMeta {
     /// Highest term accepted.

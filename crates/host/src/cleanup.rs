@@ -7,17 +7,20 @@
 //! make the volume again (`adopt`).
 //!
 //! What goes by itself after the quarantine is what never held anything: a component that no owner
-//! ever took, the rest of a creation that failed.
+//! ever took, the rest of a creation that failed. What is in the way of writes gives up its space
+//! where another host has all of it (`relief`).
 
 use crate::storage::Storage;
 use crate::tombstones::Tombstones;
-use crate::{describe, membership};
+use crate::view::View;
+use crate::{describe, membership, relief};
 use base::{ComponentId, Instant, Lsn, Map, ObjectId, Set};
 use directory::{
-    Directory, Missing, ORPHAN_PREFIX, ObjectRecord, OrphanRecord, Transaction, orphan_key,
+    Directory, Entry, Missing, ORPHAN_PREFIX, ObjectRecord, OrphanRecord, Transaction, orphan_key,
 };
 use diskgroup::{ComponentInfo, Description, DiskGroup};
 use env::Env;
+use object::Objects;
 use peer::PeerId;
 use std::time::Duration;
 use tracing::{error, info, warn};
@@ -26,6 +29,8 @@ use tracing::{error, info, warn};
 const ROUND: Duration = Duration::from_secs(30);
 /// Time between rounds while what is held still changes.
 const ROUND_UNSETTLED: Duration = Duration::from_secs(5);
+/// How often devices are looked at between rounds: a full one does not wait for the next.
+const LOOK: Duration = Duration::from_secs(1);
 /// How long a component without a record may be waiting for its creator's transaction. The creator
 /// gives up long before (the directory bounds its calls to seconds), and a host that restarts makes
 /// the transaction fail, because it compares the lease keys of all hosts that made a component.
@@ -38,6 +43,8 @@ pub(crate) struct Cleanup {
     pub(crate) cluster: u64,
     pub(crate) me: PeerId,
     pub(crate) storage: Storage,
+    pub(crate) objects: Objects,
+    pub(crate) view: View,
     /// How long a component that no record accounts for is surely kept.
     pub(crate) keep: Duration,
 }
@@ -47,6 +54,8 @@ pub(crate) struct Cleanup {
 struct Seen {
     since: Map<ComponentId, Instant>,
     held: Map<ComponentId, OrphanRecord>,
+    /// What could not be given up, until it is tried again.
+    resting: relief::Resting,
 }
 
 impl Cleanup {
@@ -55,7 +64,13 @@ impl Cleanup {
         let mut seen = Seen::default();
         loop {
             let is_settled = self.round(&mut seen).await.unwrap_or(false);
-            self.env.sleep(if is_settled { ROUND } else { ROUND_UNSETTLED }).await;
+            let until = self.env.now() + if is_settled { ROUND } else { ROUND_UNSETTLED };
+            while self.env.now() < until {
+                self.env.sleep(LOOK).await;
+                if self.relieve(&mut seen.resting).await {
+                    break; // the directory is told what is left
+                }
+            }
         }
     }
 
@@ -96,7 +111,7 @@ impl Cleanup {
         }
         tombstones.settle(&self.directory, self.me.host, &self.storage).await;
         let is_settled = held == seen.held;
-        self.publish(&held, &seen.held).await?;
+        self.publish(&held, &seen.held, &deleted).await?;
         seen.held = held;
         Some(is_settled)
     }
@@ -140,11 +155,11 @@ impl Cleanup {
         false
     }
 
-    fn wall_seconds(&self) -> u64 {
+    pub(crate) fn wall_seconds(&self) -> u64 {
         (self.env.wall().0 / 1_000_000_000).max(1)
     }
 
-    fn record(
+    pub(crate) fn record(
         &self,
         group: &DiskGroup,
         id: ComponentId,
@@ -166,6 +181,7 @@ impl Cleanup {
             version: info.meta.version,
             durable: info.durable,
             is_damaged: info.damaged || info.partial,
+            given_up: None,
             about: group.description(id).and_then(|about| describe::about(&about)),
         }
     }
@@ -176,6 +192,7 @@ impl Cleanup {
         &self,
         held: &Map<ComponentId, OrphanRecord>,
         before: &Map<ComponentId, OrphanRecord>,
+        deleted: &Set<ObjectId>,
     ) -> Option<()> {
         let entries = self.directory.list(ORPHAN_PREFIX).await.ok()?.entries.into_iter();
         let told = entries.filter_map(|(key, entry)| {
@@ -190,16 +207,32 @@ impl Cleanup {
                 changes.push(Transaction::new().put(key, record.encode()));
             }
         }
-        changes.extend(told.into_keys().map(|key| Transaction::new().delete(key)));
+        for (key, record) in told {
+            let was_given_up = record.given_up.is_some() && !held.contains_key(&record.id);
+            if !(was_given_up && self.is_missed(&record, deleted).await?) {
+                changes.push(Transaction::new().delete(key));
+            }
+        }
         for change in changes {
             self.directory.transact(change).await.ok()?;
         }
         Some(())
     }
+
+    /// Whether what is left of a component's object is still waiting for its record: then it has to
+    /// be known that nobody went on with the one that was given up.
+    async fn is_missed(&self, gone: &OrphanRecord, deleted: &Set<ObjectId>) -> Option<bool> {
+        if deleted.contains(&gone.object) || self.storage.holding(gone.id).is_some() {
+            return Some(false);
+        }
+        let entry = self.directory.get(&directory::object_key(gone.object)).await.ok()?;
+        let record = entry.map(|entry| ObjectRecord::decode(&entry.value));
+        Some(record.is_none_or(|record| record.is_ok_and(|record| record.is_doubted)))
+    }
 }
 
 /// Whether no owner ever took it, so that it never had anything to hold.
-fn is_empty(info: &ComponentInfo) -> bool {
+pub(crate) fn is_empty(info: &ComponentInfo) -> bool {
     info.meta.term.0 == 0 && info.durable == Lsn::ZERO && info.held == 0
 }
 
@@ -210,28 +243,34 @@ async fn mark(group: &DiskGroup, component: ComponentId, since: Option<u64>, wen
 }
 
 /// What a component knows of its record.
-struct Known<'a> {
-    component: ComponentId,
-    info: &'a ComponentInfo,
-    about: Option<&'a Description>,
+pub(crate) struct Known<'a> {
+    pub(crate) component: ComponentId,
+    pub(crate) info: &'a ComponentInfo,
+    pub(crate) about: Option<&'a Description>,
 }
 
 impl Known<'_> {
     /// Why the directory does not account for a component, by a linearizable read; an error: the
-    /// directory is away. A record that cannot be read accounts for all of its object.
+    /// directory is away.
     async fn missing(&self, directory: &Directory) -> Result<Option<Missing>, ()> {
         let entry = directory.get(&directory::object_key(self.info.object)).await.map_err(drop)?;
-        let Some(entry) = entry else { return Ok(Some(Missing::Object)) };
-        let Ok(record) = ObjectRecord::decode(&entry.value) else { return Ok(None) };
+        Ok(self.missing_in(entry.as_ref()))
+    }
+
+    /// Why `entry`, its object's record, does not account for a component. One that cannot be read
+    /// accounts for all of its object.
+    pub(crate) fn missing_in(&self, entry: Option<&Entry>) -> Option<Missing> {
+        let Some(entry) = entry else { return Some(Missing::Object) };
+        let Ok(record) = ObjectRecord::decode(&entry.value) else { return None };
         let about = self.about.map(|about| (about.version, about.term));
         let (meta, went_back) = (self.info.meta, self.info.went_back);
         let known = object::Known { meta, about, went_back };
         let is_older = record.is_doubted || known.is_after(&record);
-        Ok(match () {
+        match () {
             () if known.is_of_other(&record) => Some(Missing::History),
             () if is_older => Some(Missing::Version),
             () if record.components.iter().any(|c| c.id == self.component) => None,
             () => Some(Missing::Component),
-        })
+        }
     }
 }

@@ -126,6 +126,7 @@ mod tests {
         directory.transact(put).await.expect("it lands");
     }
 
+    /// Rule 40.
     #[test]
     fn only_what_a_record_names_for_this_host_is_deleted() {
         with_directory(|env, directory| async move {

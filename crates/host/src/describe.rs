@@ -64,6 +64,18 @@ pub(crate) async fn check_history(env: &Env, directory: &Directory, groups: &[Di
     }
 }
 
+/// Before a host takes part: its disks say in which run this is, so that a directory that goes back
+/// in time does not give the number again, however short the run was (rule 46).
+pub(crate) async fn note_run(groups: &[DiskGroup], me: Incarnation) {
+    for group in groups {
+        let is_described = |id: &ComponentId| group.description(*id).is_some();
+        let Some(id) = group.components().into_iter().find(is_described) else { continue };
+        if let Err(error) = group.note_run(id, me).await {
+            warn!(component = %id, %error, "the run's number is not noted; tried again");
+        }
+    }
+}
+
 fn known(group: &DiskGroup, id: ComponentId, info: &ComponentInfo) -> object::Known {
     let about = group.description(id).map(|about| (about.version, about.term));
     object::Known { meta: info.meta, about, went_back: info.went_back }

@@ -2,8 +2,8 @@
 //! Which devices fit a disk group, by what the operating system says of them.
 
 use crate::config::GroupConfig;
-use crate::groups::Hardware;
 use directory::ClusterKind;
+use env::Hardware;
 use thiserror::Error;
 
 /// A device that does not fit where it is put.

@@ -4,6 +4,7 @@
 use crate::config::{GroupConfig, Tuning};
 use crate::control::Command;
 use crate::devices::check_devices;
+use crate::hardware::{LOOK_MAX, NEED_MAX};
 use crate::latency;
 use crate::operations::{Operations, Outcome, failed, usage};
 use crate::outs::may_return;
@@ -18,53 +19,26 @@ use diskgroup::{
     ComponentInfo, CreateSizes, DeviceHealth, DeviceRole, DeviceStatus, DiskGroup, GroupKind,
     GroupSpec, GroupStatus, Limit, Space,
 };
-use std::fmt;
-use std::rc::Rc;
+use env::Hardware;
 use std::time::Duration;
 
 /// Destage that has work and gets nothing done for so long is told of: the slowest device that
 /// works destages a segment in less.
 const STUCK_AFTER: Duration = Duration::from_secs(30);
 
-/// What the operating system says of a device, as far as it was asked.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Hardware {
-    /// Whether it has platters; `None`: nobody knows.
-    pub is_rotational: Option<bool>,
-    /// Vendor's name of it.
-    pub model: Option<String>,
-}
-
-/// Asks the operating system about the device at a path.
-#[derive(Clone)]
-pub struct HardwareOf(Rc<dyn Fn(&str) -> Hardware>);
-
-impl HardwareOf {
-    /// Asks with `ask`, which answers at once.
-    #[must_use]
-    pub fn new(ask: impl Fn(&str) -> Hardware + 'static) -> Self {
-        Self(Rc::new(ask))
-    }
-
-    fn of(&self, path: &str) -> Hardware {
-        self.0(path)
-    }
-}
-
-impl Default for HardwareOf {
-    /// Nothing is known of any device.
-    fn default() -> Self {
-        Self::new(|_| Hardware::default())
-    }
-}
-
-impl fmt::Debug for HardwareOf {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("HardwareOf")
-    }
-}
-
 impl Operations {
+    /// Asks what the devices of all groups are, for what is about to be shown.
+    pub(crate) async fn look_at_devices(&self) {
+        let slots = self.storage.slots();
+        let paths = |slot: &Slot| {
+            let GroupSpec { cache, capacity } = &slot.spec;
+            std::iter::once(cache).chain(capacity).cloned().collect::<Vec<_>>()
+        };
+        let paths: Vec<String> = slots.iter().flat_map(paths).collect();
+        drop(slots);
+        self.hardware.wait_for(paths.iter(), LOOK_MAX).await;
+    }
+
     /// All groups of this host, those that did not open too.
     pub(crate) fn group_reports(&self) -> Vec<GroupReport> {
         let report = |slot: &Slot| match &slot.state {
@@ -104,6 +78,7 @@ impl Operations {
         let pressure = status.pressure;
         let (scrub_progress, oldest_unverified_seconds) = scrubber.progress();
         let mut lines: Vec<String> = stuck(id, &status).into_iter().collect();
+        lines.extend(rotten_log(group.cache_path(), &status));
         lines.extend(scrubber.attention());
         let mut devices = Vec::new();
         for device in group.devices() {
@@ -132,6 +107,7 @@ impl Operations {
             limited_by: limited_by(&status),
             writes_waiting: pressure.waiting,
             oldest_entry_seconds: pressure.oldest.map(|age| age.as_secs_f64()),
+            rotten_log_blocks: status.rotten_log_blocks,
             used_bytes: status.used_bytes,
             capacity_bytes: status.capacity_bytes,
             state: status.fenced.map_or_else(
@@ -164,6 +140,11 @@ impl Operations {
         let GroupSpec { cache, capacity } = &slot.spec;
         let next = match why {
             Closed::Asked | Closed::Changing => format!("'gabion group open {cache}'"),
+            Closed::Failed(error) if error.is_rotten_log() => format!(
+                "wait: it opens without what its write buffer held once others are known to have \
+                 that ('gabion volume list'); where they do not, look with 'gabion disk inspect', \
+                 or give it a new device with 'gabion disk replace {cache}'"
+            ),
             Closed::Failed(_) => format!(
                 "look with 'gabion disk inspect', then 'gabion group open {cache}', or give it a \
                  new device with 'gabion disk replace'"
@@ -197,6 +178,7 @@ impl Operations {
             limited_by: String::new(),
             writes_waiting: 0,
             oldest_entry_seconds: None,
+            rotten_log_blocks: 0,
             used_bytes: 0,
             capacity_bytes: 0,
             state: format!(
@@ -221,17 +203,24 @@ impl Operations {
             Command::GroupCreate { cache, capacity, create_bytes, wipe, ignore_device_kind } => {
                 let group = GroupConfig { cache, capacity };
                 group.check().map_err(usage)?;
-                self.check_devices(&group, ignore_device_kind)?;
+                self.check_devices(&group, ignore_device_kind).await?;
                 let spec = GroupSpec::from(group);
                 let made = self.storage.create(&spec, create_bytes.map(sizes), wipe).await;
                 made.map_err(failed)?;
                 spec
             }
-            Command::GroupExtend { group, device, create_bytes, wipe, ignore_device_kind } => {
-                let cache = self.storage.find(&group).map_err(failed)?.spec.cache;
+            Command::GroupExtend {
+                group: wanted,
+                device,
+                create_bytes,
+                wipe,
+                ignore_device_kind,
+            } => {
+                let cache = self.storage.find(&wanted).map_err(failed)?.spec.cache;
                 let capacity = vec![device.clone()];
-                self.check_devices(&GroupConfig { cache, capacity }, ignore_device_kind)?;
-                let extended = self.storage.extend(&group, &device, create_bytes, wipe).await;
+                let group = GroupConfig { cache, capacity };
+                self.check_devices(&group, ignore_device_kind).await?;
+                let extended = self.storage.extend(&wanted, &device, create_bytes, wipe).await;
                 extended.map_err(failed)?
             }
             Command::GroupClose { group, stop_volumes } => {
@@ -255,10 +244,11 @@ impl Operations {
         Ok(GroupConfig { cache: spec.cache, capacity: spec.capacity })
     }
 
-    fn check_devices(&self, group: &GroupConfig, is_ignored: bool) -> Outcome<()> {
+    async fn check_devices(&self, group: &GroupConfig, is_ignored: bool) -> Outcome<()> {
         if is_ignored {
             return Ok(());
         }
+        self.hardware.wait_for(group.devices(), NEED_MAX).await;
         check_devices(self.kind, group, |path| self.hardware.of(path)).map_err(failed)
     }
 
@@ -418,6 +408,21 @@ fn limited_by(status: &GroupStatus) -> String {
     }
 }
 
+/// A cache device that does not keep what its log holds.
+fn rotten_log(cache: &str, status: &GroupStatus) -> Option<String> {
+    let (count, are) = match status.rotten_log_blocks {
+        0 => return None,
+        1 => ("1 block".to_owned(), "was"),
+        count => (format!("{count} blocks"), "were"),
+    };
+    Some(format!(
+        "{count} of the write buffer's log on {cache} {are} rotten or unreadable; what it held was \
+         known or comes from other copies, and nothing is to be done for it; next: look at the \
+         device (the kernel's log, smartctl -a), and if this comes again, 'gabion disk replace \
+         {cache}'"
+    ))
+}
+
 /// What a person should know of a destage that stands still, and what to do.
 fn stuck(id: GroupId, status: &GroupStatus) -> Option<String> {
     let pressure = status.pressure;
@@ -543,6 +548,22 @@ mod tests {
         }
         assert!(!line.contains('\n'), "{line}");
         assert!(of(seconds(99), true).expect("at 99 s").contains("other copies"));
+    }
+
+    #[test]
+    fn rotten_blocks_of_the_log_are_told_of() {
+        let of = |rotten_log_blocks| {
+            rotten_log("/dev/x", &GroupStatus { rotten_log_blocks, ..GroupStatus::default() })
+        };
+        assert_eq!(of(0), None);
+        for (count, begin) in [(1, "1 block of"), (3, "3 blocks of")] {
+            let line = of(count).expect("above zero");
+            assert!(line.starts_with(begin) && line.contains("next: look at"), "{line}");
+            assert!(
+                line.contains("'gabion disk replace /dev/x'") && !line.contains('\n'),
+                "{line}"
+            );
+        }
     }
 
     #[test]

@@ -21,7 +21,9 @@ const RUNS_MAX: usize = 96;
 /// Keys of the last run's number of each host.
 pub(crate) const INCARNATION_PREFIX: &str = "/gabion/incarnations/";
 
-pub(crate) fn incarnation_key(host: HostId) -> String {
+/// Where the number of a host's last run stands.
+#[must_use]
+pub fn incarnation_key(host: HostId) -> String {
     format!("{INCARNATION_PREFIX}{host}")
 }
 
@@ -157,5 +159,63 @@ pub(crate) async fn publish(env: &Env, directory: &Directory, record: &HostRecor
             Err(error) => warn!(%error, "the host record is not written yet"),
         }
         env.sleep(RETRY).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulated::with_directory;
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    const CLUSTER: (u64, ClusterKind) = (7, ClusterKind::AllFlash);
+    const ME: HostId = HostId(5);
+
+    /// Two processes of one host start again and again, while what hosts and restores know of
+    /// earlier runs raises the number. Shows the compare of a start; that of a raise it does not
+    /// need in this world.
+    #[test]
+    fn no_two_runs_get_one_number_whoever_raises_it_meanwhile() {
+        with_directory(|env, directory| async move {
+            let record = ClusterRecord { id: 7, name: "storm".to_owned(), kind: CLUSTER.1 };
+            let put = Transaction::new().put(directory::cluster_key(), record.encode());
+            directory.transact(put).await.expect("it is there");
+            let given = Rc::new(RefCell::new(Vec::new()));
+            let starts = (0..2).map(|_| {
+                let (env, directory, given) = (env.clone(), directory.clone(), Rc::clone(&given));
+                async move {
+                    for _ in 0..200 {
+                        let none = Incarnation(0);
+                        let next = next_incarnation(&env, &directory, CLUSTER, ME, none).await;
+                        given.borrow_mut().push(next.expect("a number").0);
+                        env.sleep(Duration::from_micros(env.random() % 3000)).await;
+                    }
+                }
+            });
+            let starts = starts.map(|start| env.spawn("start", start));
+            // One knows of a run more than the directory said a moment ago, one of many more.
+            let raises = [1, 40].map(|more| {
+                let (env, directory, given) = (env.clone(), directory.clone(), Rc::clone(&given));
+                env.clone().spawn("raise", async move {
+                    loop {
+                        let last = given.borrow().iter().copied().max().unwrap_or(0);
+                        let least = [(incarnation_key(ME), last + more)].into_iter().collect();
+                        let raised = raise_runs(&directory, &least).await;
+                        tracing::trace!(?raised, "raised, or overtaken too often");
+                        env.sleep(Duration::from_micros(env.random() % 3000)).await;
+                    }
+                })
+            });
+            let tasks: Vec<_> = starts.chain(raises).collect();
+            while given.borrow().len() < 400 {
+                env.sleep(Duration::from_millis(10)).await;
+            }
+            drop(tasks);
+            let mut numbers = given.borrow().clone();
+            numbers.sort_unstable();
+            numbers.dedup();
+            assert_eq!(numbers.len(), given.borrow().len(), "a number was given twice");
+        });
     }
 }

@@ -8,14 +8,14 @@ use crate::config::{ConfigError, HostConfig};
 use crate::control;
 use crate::deletions::{Deletions, Fate};
 use crate::exports::Exports;
-use crate::groups::HardwareOf;
+use crate::hardware::Devices;
 use crate::operations::Operations;
 use crate::scrub::{Marks, ScrubOptions};
 use crate::seen::Seen;
 use crate::storage::{self, Opening, State, Storage, StorageError, StorageOptions};
 use crate::view::{ObjectChange, View};
 use crate::{alive, describe, latency, membership, orphans, reserves};
-use base::HostId;
+use base::{HostId, Incarnation};
 use directory::{ClusterKind, Directory, HostRecord, LeaseId, RecordError, WatchEvent};
 use diskgroup::{DiskGroup, GroupError, GroupOptions};
 use env::{Access, Address, Env, IoError, Notify, TaskSet};
@@ -100,8 +100,6 @@ pub enum StartError {
 /// What a host is not told by its configuration.
 #[derive(Clone, Default)]
 pub struct NodeOptions {
-    /// What is known of the hardware of devices; only for people.
-    pub hardware: HardwareOf,
     /// Passed to every disk group; only tests change it.
     pub group: GroupOptions,
     /// Passed to the object layer; only tests change it.
@@ -113,6 +111,7 @@ pub struct NodeOptions {
 /// A running host. Dropping it stops all its tasks at once, as a crash would.
 pub struct Node {
     env: Env,
+    incarnation: Incarnation,
     tasks: TaskSet,
     directory: Directory,
     storage: Storage,
@@ -166,6 +165,7 @@ impl Node {
         let seen = disks.open().iter().map(|group| group.incarnation_seen(me)).max();
         let seen = seen.unwrap_or_default();
         let incarnation = membership::next_incarnation(env, &directory, cluster, me, seen).await?;
+        describe::note_run(&disks.open(), incarnation).await;
         let me = PeerId { host: me, incarnation };
         let not_ready = Rc::new(peer::NotReady);
         let link_bytes = config.tuning.link_memory_bytes;
@@ -193,6 +193,7 @@ impl Node {
         let backups = Backups::new(env, &directory, &storage, &view, config);
         let node = Self {
             env: env.clone(),
+            incarnation,
             tasks: TaskSet::default(),
             directory,
             storage,
@@ -206,7 +207,7 @@ impl Node {
             keep: Duration::from_secs(config.tuning.orphan_keep_hours * 3600),
         };
         node.run_background(me, config.cluster, &peers);
-        node.open_doors(config, me.host, options.hardware).await?;
+        node.open_doors(config, me.host).await?;
         info!(name = config.name, %incarnation, "host is ready");
         Ok(node)
     }
@@ -214,6 +215,12 @@ impl Node {
     /// Resolves when an operator asks the host to stop.
     pub async fn stopped(&self) {
         self.stop.wait().await;
+    }
+
+    /// The number of this run, for tests and campaigns.
+    #[must_use]
+    pub fn incarnation(&self) -> Incarnation {
+        self.incarnation
     }
 
     /// The object layer, for tests and campaigns.
@@ -318,6 +325,8 @@ impl Node {
             cluster,
             me,
             storage: self.storage.clone(),
+            objects: self.objects.clone(),
+            view: view.clone(),
             keep: self.keep,
         };
         let cleanup = cleanup.run();
@@ -339,12 +348,8 @@ impl Node {
         self.tasks.spawn(env, "directory backups", self.backups.clone().run());
     }
 
-    async fn open_doors(
-        &self,
-        config: &HostConfig,
-        me: HostId,
-        hardware: HardwareOf,
-    ) -> Result<(), StartError> {
+    async fn open_doors(&self, config: &HostConfig, me: HostId) -> Result<(), StartError> {
+        let hardware = Devices::new(&self.env, &config.tuning.magnetic);
         while !self.view.is_complete() || self.view.alive(me).is_none() {
             let changed = self.view.changed().wait();
             env::select(changed, self.env.sleep(Duration::from_millis(100))).await;

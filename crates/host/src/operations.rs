@@ -5,7 +5,7 @@ use crate::backups::Backups;
 use crate::config::{SCRUB_RATES, Tuning};
 use crate::control::{Command, ErrorKind, Failure, Reply};
 use crate::exports::Exports;
-use crate::groups::HardwareOf;
+use crate::hardware::Devices;
 use crate::report::{
     ComponentReport, Health, HostReport, HostState, ScrubReport, StatusReport, TurnsReport,
     VolumeReport,
@@ -37,7 +37,7 @@ pub(crate) struct Operations {
     pub(crate) backups: Backups,
     pub(crate) stop: Notify,
     pub(crate) tuning: Tuning,
-    pub(crate) hardware: HardwareOf,
+    pub(crate) hardware: Devices,
 }
 
 pub(crate) type Outcome<T> = Result<T, Failure>;
@@ -62,11 +62,17 @@ impl Operations {
     /// Does what is asked; never panics because of what was asked.
     pub(crate) async fn carry_out(&self, command: Command) -> Reply {
         match command {
-            Command::Status => reply(Ok(self.status())),
+            Command::Status => {
+                self.look_at_devices().await;
+                reply(Ok(self.status()))
+            }
             Command::VolumeCreate { name, size_bytes, ftt, reserve_percent } => {
                 reply(self.create(&name, size_bytes, ftt, reserve_percent).await)
             }
-            Command::GroupShow { id } => reply(self.group_show(&id)),
+            Command::GroupShow { id } => {
+                self.look_at_devices().await;
+                reply(self.group_show(&id))
+            }
             command @ (Command::GroupCreate { .. }
             | Command::GroupExtend { .. }
             | Command::GroupClose { .. }
@@ -230,6 +236,7 @@ impl Operations {
                 group: c.group.to_string(),
                 state: state_name(c.state).to_owned(),
                 resync_bytes_left: known.map_or(0, |known| known.resync_bytes_left),
+                writes_waiting: known.map_or(0, |known| known.writes_waiting),
                 why: self.why(c, known.and_then(|known| known.away)),
             }
         };

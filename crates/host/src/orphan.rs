@@ -9,16 +9,19 @@ use crate::operations::{Operations, Outcome, failed};
 use crate::orphans::guard_key;
 use crate::report::{OrphanReport, VolumeReport};
 use crate::tombstones::Tombstones;
-use base::{HostId, Map, ObjectId, Set, VolumeId};
+use base::{ComponentId, HostId, Map, ObjectId, Set, VolumeId};
 use directory::{
     About, DeletedRecord, DirectoryError, Expect, Missing, ORPHAN_PREFIX, ObjectRecord,
     OrphanRecord, Transaction, VOLUME_PREFIX, VolumeRecord, is_name, object_key, volume_key,
 };
-use rebuild::rebuild;
+use rebuild::{is_done, rebuild};
 use tracing::warn;
 
 /// Objects in one transaction at most: etcd takes 128 operations.
 const TRANSACTION_OBJECTS_MAX: usize = 96;
+/// The same where each is compared with all of its components.
+const ADOPTED_MAX: usize = 12;
+const _: () = assert!(ADOPTED_MAX * (1 + directory::COMPONENTS_MAX) + 3 <= 128);
 
 /// A volume of which there are components only.
 struct Lost {
@@ -26,12 +29,29 @@ struct Lost {
     about: About,
     /// By index: the object, and what was found of it.
     objects: Map<u16, (ObjectId, Vec<OrphanRecord>)>,
+    /// Of what was read, so that nothing of it is given up meanwhile.
+    revisions: Revisions,
+}
+
+/// Revisions of the records of components.
+type Revisions = Map<ComponentId, u64>;
+
+impl Lost {
+    /// Only while what `object` is made of is as it was read: a host that gives a component up for
+    /// its space says so first.
+    fn holding(&self, write: Transaction, object: &ObjectRecord) -> Transaction {
+        let of = |id: ComponentId| Some((id, *self.revisions.get(&id)?));
+        let known = object.components.iter().filter_map(|component| of(component.id));
+        known.fold(write, |write, (id, revision)| {
+            write.expect(directory::orphan_key(id), Expect::Revision(revision))
+        })
+    }
 }
 
 impl Operations {
     /// Everything that the directory does not account for, on all hosts.
     pub(crate) async fn orphans(&self) -> Outcome<Vec<OrphanReport>> {
-        let records = self.orphan_records().await?;
+        let (records, _) = self.orphan_records().await?;
         Ok(records.iter().map(|record| self.orphan_report(record)).collect())
     }
 
@@ -56,14 +76,19 @@ impl Operations {
             durable: format!("{}.{}", record.durable.term().0, record.durable.counter()),
             is_damaged: record.is_damaged,
             is_empty: record.is_empty(),
+            given_up: record.given_up,
         }
     }
 
-    async fn orphan_records(&self) -> Outcome<Vec<OrphanRecord>> {
+    async fn orphan_records(&self) -> Outcome<(Vec<OrphanRecord>, Revisions)> {
         let listing = self.directory.list(ORPHAN_PREFIX).await.map_err(away)?;
-        let decode =
-            |(_, entry): &(String, directory::Entry)| OrphanRecord::decode(&entry.value).ok();
-        Ok(listing.entries.iter().filter_map(decode).collect())
+        let (mut records, mut revisions) = (Vec::new(), Revisions::new());
+        for (_, entry) in listing.entries {
+            let Ok(record) = OrphanRecord::decode(&entry.value) else { continue };
+            revisions.insert(record.id, entry.revision);
+            records.push(record);
+        }
+        Ok((records, revisions))
     }
 
     /// What is wrong with the directory, for `gabion status`.
@@ -89,7 +114,7 @@ impl Operations {
 
     /// One line for each volume that is not what the directory says.
     fn orphan_alarms(&self) -> Vec<String> {
-        let mut volumes: Map<(VolumeId, Missing), (String, u32)> = Map::new();
+        let mut volumes: Map<(VolumeId, Missing), (String, u32, u32)> = Map::new();
         let mut nameless = 0;
         for record in self.view.orphans().iter().filter(|record| !record.is_empty()) {
             let Some(about) = &record.about else {
@@ -97,15 +122,23 @@ impl Operations {
                 continue;
             };
             let key = (about.volume, record.missing);
-            volumes.entry(key).or_insert_with(|| (about.name.clone(), 0)).1 += 1;
+            let known = volumes.entry(key).or_insert_with(|| (about.name.clone(), 0, 0));
+            match record.given_up {
+                None => known.1 += 1,
+                Some(_) => known.2 += 1,
+            }
         }
         let mut alarms: Vec<String> = volumes
             .into_iter()
-            .map(|((id, missing), (name, count))| {
+            .map(|((id, missing), (name, count, gone))| {
+                let gone = match gone {
+                    0 => String::new(),
+                    gone => format!(", {gone} more gave up their space on full devices"),
+                };
                 format!(
-                    "volume '{name}' ({id}): {}, {count} component(s) are kept and not served; \
-                     restore a newer backup of the directory ('gabion directory restore FILE') or \
-                     make it again: 'gabion orphan adopt {id}'",
+                    "volume '{name}' ({id}): {}, {count} component(s) are kept and not \
+                     served{gone}; restore a newer backup of the directory ('gabion directory \
+                     restore FILE') or make it again: 'gabion orphan adopt {id}'",
                     why(missing)
                 )
             })
@@ -130,7 +163,8 @@ impl Operations {
             return Err(crate::operations::usage("that is not a name for a volume"));
         }
         let tombstones = Tombstones::read(&self.directory).await.map_err(away)?;
-        let lost = gather(self.orphan_records().await?, wanted)?;
+        let (records, revisions) = self.orphan_records().await?;
+        let lost = Lost { revisions, ..gather(records, wanted)? };
         let volume = lost.about.volume;
         if tombstones.names(volume) {
             return Err(failed(format!("volume {volume} was deleted by command")));
@@ -154,7 +188,7 @@ impl Operations {
     /// What a host said before it went down, or in an earlier run, may not be so any more.
     fn check_fresh(&self, lost: &Lost) -> Outcome<()> {
         let records = lost.objects.values().flat_map(|(_, found)| found);
-        for record in records {
+        for record in records.filter(|record| record.given_up.is_none()) {
             let alive = self.view.alive(record.host).map(|alive| alive.incarnation);
             if alive != Some(record.incarnation) {
                 return Err(failed(format!(
@@ -195,6 +229,9 @@ impl Operations {
             let entry = self.directory.get(&key).await.map_err(away)?;
             let old = entry.as_ref().map(|entry| ObjectRecord::decode(&entry.value));
             let old = old.transpose().map_err(|error| failed(format!("{key}: {error}")))?;
+            if old.as_ref().is_some_and(|old| is_done(found, old)) {
+                continue;
+            }
             let record = rebuild(found, old.as_ref(), is_forced).map_err(failed)?;
             let expect = entry.map_or(Expect::Absent, |entry| Expect::Revision(entry.revision));
             let write = Transaction::new()
@@ -202,7 +239,7 @@ impl Operations {
                 .expect(directory::deleted_key(volume.id), Expect::Absent)
                 .expect(&key, expect)
                 .put(&key, record.encode());
-            self.commit(write).await?;
+            self.commit(lost.holding(write, &record)).await?;
         }
         Ok(volume)
     }
@@ -245,7 +282,7 @@ impl Operations {
             )));
         }
         let guard = guard_key(volume.id);
-        let parts: Vec<_> = objects.chunks(TRANSACTION_OBJECTS_MAX).collect();
+        let parts: Vec<_> = objects.chunks(ADOPTED_MAX).collect();
         for (index, part) in parts.iter().enumerate() {
             let (is_first, is_last) = (index == 0, index + 1 == parts.len());
             let mut write = Transaction::new()
@@ -254,6 +291,7 @@ impl Operations {
             for object in *part {
                 let key = object_key(object.id);
                 write = write.expect(&key, Expect::Absent).put(&key, object.encode());
+                write = lost.holding(write, object);
             }
             write = match (is_first, is_last) {
                 (true, true) => write,
@@ -290,7 +328,7 @@ impl Operations {
 
     /// Gives up what is left of a volume, or of one object: its hosts delete it.
     pub(crate) async fn give_up(&self, wanted: &str) -> Outcome<()> {
-        let records = self.orphan_records().await?;
+        let (records, _) = self.orphan_records().await?;
         let is_object =
             |record: &OrphanRecord| record.about.is_none() && record.object.to_string() == wanted;
         let records: Vec<_> = match records.iter().any(is_object) {
@@ -368,5 +406,5 @@ fn gather(records: Vec<OrphanRecord>, wanted: &str) -> Outcome<Lost> {
         }
         found.push(record);
     }
-    Ok(Lost { about, objects })
+    Ok(Lost { about, objects, revisions: Revisions::new() })
 }

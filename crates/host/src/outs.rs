@@ -10,12 +10,17 @@
 //! A group that stopped because a device did not answer is opened again once it does: nothing
 //! failed, and opening verifies what is there.
 //!
+//! A group whose log is damaged does not open. Once the directory says that none of its components
+//! is active it is opened without its log, as with a new cache device: the others have all of it,
+//! and what it lacks comes back. Where a component is the last one, or is in no record, the group
+//! stays as it is, and an operator decides.
+//!
 //! Bounded: a device that failed is tried again only when an operator says so, or at the host's
 //! next start; those that went away without an error come and go [`REOPENINGS_MAX`] times an hour,
 //! those that do not answer fewer. One that goes on like that is left to a person.
 
-use crate::storage::{AWAY_RETRY, Closed, Slot, State, Storage};
-use base::{Instant, Map, ObjectId, Set};
+use crate::storage::{AWAY_RETRY, Closed, Serving, Slot, State, Storage};
+use base::{ComponentId, Instant, Map, ObjectId, Set, Version};
 use directory::{ComponentState, Directory, OBJECT_PREFIX, ObjectRecord};
 use diskgroup::{DevicePlace, DiskGroup, Failure, GroupError, OutDevice, Tolerance};
 use env::{IoError, Task, TaskSet};
@@ -64,6 +69,8 @@ pub(crate) struct Care {
     reopened: VecDeque<Instant>,
     full_since: Option<Instant>,
     looked_at: Instant,
+    /// When it was last opened without a damaged log, and which components would have let it.
+    begun_anew: Option<(Instant, Map<ComponentId, Version>)>,
 }
 
 impl Care {
@@ -92,6 +99,11 @@ enum Sight {
     Back,
 }
 
+/// Whether a component is active, or may be at any moment.
+fn counts(state: ComponentState) -> bool {
+    matches!(state, ComponentState::Active | ComponentState::Resyncing)
+}
+
 /// Whether a device may be there again without anybody's doing.
 pub(crate) fn may_return(error: &GroupError) -> bool {
     let GroupError::Device { source, .. } = error else { return false };
@@ -107,10 +119,14 @@ impl Storage {
         loop {
             self.0.env.sleep(LOOK_EVERY).await;
             under_way.retain(|_, task| !task.is_finished());
-            for cache in self.slots().into_iter().map(|slot| slot.spec.cache) {
-                let needs_care =
-                    |group: &DiskGroup| group.failure().is_some() || group.is_any_out();
-                let is_due = self.open_slot(&cache).is_some_and(|(_, group)| needs_care(&group));
+            for slot in self.slots() {
+                let is_due = match &slot.state {
+                    State::Open(Serving { group, .. }) => {
+                        group.failure().is_some() || group.is_any_out()
+                    }
+                    State::Closed(why) => why.is_rotten_log(),
+                };
+                let cache = slot.spec.cache;
                 if is_due && !under_way.contains_key(&cache) {
                     let step =
                         self.clone().care_for(cache.clone(), directory.clone(), owned.clone());
@@ -122,7 +138,9 @@ impl Storage {
 
     /// No group is kept across a wait: its devices are free only once nobody has it.
     async fn care_for(self, cache: String, directory: Directory, owned: Owned) {
-        let Some((_, group)) = self.open_slot(&cache) else { return };
+        let Some((_, group)) = self.open_slot(&cache) else {
+            return self.begin_log_or_not(&cache, &directory, &owned).await;
+        };
         let (failure, is_any_out) = (group.failure(), group.is_any_out());
         drop(group);
         match failure {
@@ -216,18 +234,12 @@ impl Storage {
             group.holds_for_out().then(|| opening(&group))?
         };
         // It may lag, but will say so once others do without what is out; a listing is dear.
-        let seen: Vec<ObjectRecord> =
-            self.0.view.objects().into_iter().filter(|record| self.needs_gone(record)).collect();
+        let seen = self.needed_gone();
         if !seen.is_empty() {
             return Some(seen);
         }
-        let listing =
-            self.0.env.timeout(WAIT_MAX, directory.list(OBJECT_PREFIX)).await.ok()?.ok()?;
-        for (_, entry) in listing.entries {
-            let record = ObjectRecord::decode(&entry.value).ok()?;
-            if self.needs_gone(&record) {
-                return None;
-            }
+        if self.listed(directory).await?.iter().any(|record| self.needs_gone(record)) {
+            return None;
         }
         // What the directory said holds for as long as what is out was out, from before it said so.
         let (_, group) = self.open_slot(cache).filter(|(_, group)| opening(group) == was)?;
@@ -238,15 +250,79 @@ impl Storage {
         None
     }
 
+    /// Objects as the directory has them now; `None` where it does not answer.
+    async fn listed(&self, directory: &Directory) -> Option<Vec<ObjectRecord>> {
+        let listing = self.0.env.timeout(WAIT_MAX, directory.list(OBJECT_PREFIX)).await;
+        let entries = listing.ok()?.ok()?.entries;
+        entries.iter().map(|(_, entry)| ObjectRecord::decode(&entry.value).ok()).collect()
+    }
+
+    /// Objects that need a component of this host that is not found, as far as is seen.
+    fn needed_gone(&self) -> Vec<ObjectRecord> {
+        self.0.view.objects().into_iter().filter(|record| self.needs_gone(record)).collect()
+    }
+
+    /// Components of this host of which others have all: only a resync makes them active again, and
+    /// that needs them; or nothing was ever written, and there are others.
+    fn spared(&self, records: &[ObjectRecord]) -> Map<ComponentId, Version> {
+        let me = self.0.record.id;
+        let mut spared = Map::new();
+        for record in records {
+            let all = &record.components;
+            let is_elsewhere = all.iter().any(|c| c.host != me && counts(c.state));
+            let is_unwritten = record.term.0 == 0 && is_elsewhere;
+            let own = all.iter().filter(|c| c.host == me && (is_unwritten || !counts(c.state)));
+            spared.extend(own.map(|c| (c.id, record.version)));
+        }
+        spared
+    }
+
+    /// A group is closed, for its log is damaged: opens it without, if others have all that its
+    /// components are to hold. It knows itself which those are.
+    async fn begin_log_or_not(&self, cache: &str, directory: &Directory, owned: &Owned) {
+        let closed = |slot: &Slot| match &slot.state {
+            State::Closed(why) if why.is_rotten_log() => Some(Rc::clone(why)),
+            _ => None,
+        };
+        let slot = self.slots().into_iter().find(|slot| slot.spec.cache == cache);
+        let Some(was) = slot.as_ref().and_then(closed) else { return };
+        let now = self.0.env.now();
+        let tried = slot.and_then(|slot| slot.care.begun_anew);
+        if tried.as_ref().is_some_and(|(at, _)| now.since(*at) < AWAY_RETRY) {
+            return;
+        }
+        self.have_owned(owned, self.needed_gone());
+        // It may lag; a listing is dear, and so is an attempt.
+        let seen = self.spared(&self.0.view.objects());
+        if seen.is_empty() || tried.is_some_and(|(_, spared)| spared == seen) {
+            return;
+        }
+        let Some(records) = self.listed(directory).await else { return };
+        let spared = self.spared(&records);
+        let Ok((_turn, slot)) = self.turn(cache).await else { return };
+        // What the directory said holds for as long as the group was closed from before it said so.
+        if !closed(&slot).is_some_and(|why| Rc::ptr_eq(&why, &was)) {
+            return;
+        }
+        self.care_of(cache, |care| care.begun_anew = Some((now, spared.clone())));
+        let tolerance = Tolerance { may_lose_log: spared, ..slot.care.tolerance() };
+        let spec = slot.spec.clone();
+        drop(slot);
+        // Where a component is needed it stays closed, and that is shown.
+        if self.0.start_with(&spec, &spec, tolerance).await.is_ok() {
+            warn!(cache, "a damaged log was begun anew: what it held comes back from other copies");
+        }
+    }
+
     /// Whether a component of this host that is not found counts, or is about to. What nobody ever
     /// owned was never written.
     fn needs_gone(&self, record: &ObjectRecord) -> bool {
         let is_used = record.term.0 > 0;
         is_used
             && record.components.iter().any(|component| {
-                let counts =
-                    matches!(component.state, ComponentState::Active | ComponentState::Resyncing);
-                counts && component.host == self.0.record.id && self.holding(component.id).is_none()
+                counts(component.state)
+                    && component.host == self.0.record.id
+                    && self.holding(component.id).is_none()
             })
     }
 

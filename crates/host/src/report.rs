@@ -58,6 +58,9 @@ pub struct ComponentReport {
     pub state: String,
     /// Bytes still to copy; zero unless it is resyncing. Exact where the owner was asked.
     pub resync_bytes_left: u64,
+    /// Client writes that wait for it while it is being resynced: its host is slower than the load.
+    #[serde(default)]
+    pub writes_waiting: u64,
     /// Why it is not active or not there, where that is known: the owner knows most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
@@ -129,6 +132,10 @@ pub struct GroupReport {
     /// Age of what has been in the write buffer for longest; none where it is empty.
     #[serde(default)]
     pub oldest_entry_seconds: Option<f64>,
+    /// Blocks of its write buffer's log that were rotten or unreadable when it was opened or
+    /// since.
+    #[serde(default)]
+    pub rotten_log_blocks: u64,
     /// Bytes of allocated chunks.
     pub used_bytes: u64,
     /// Bytes of capacity.
@@ -426,6 +433,9 @@ pub struct OrphanReport {
     pub is_damaged: bool,
     /// Nothing was ever written to it.
     pub is_empty: bool,
+    /// When it was given up for its space, seconds since 1970: another host had all of it.
+    #[serde(default)]
+    pub given_up: Option<u64>,
 }
 
 /// What one host knows.

@@ -503,7 +503,17 @@ impl Inner {
         old: &GroupSpec,
         spec: &GroupSpec,
     ) -> Result<(), StorageError> {
-        let (options, tolerance) = (&self.options, self.tolerance(old));
+        self.start_with(old, spec, self.tolerance(old)).await
+    }
+
+    /// The same, with what it does about devices and a log that are damaged.
+    pub(crate) async fn start_with(
+        &self,
+        old: &GroupSpec,
+        spec: &GroupSpec,
+        tolerance: Tolerance,
+    ) -> Result<(), StorageError> {
+        let options = &self.options;
         let opening = open_group(&self.env, spec, &options.group, options.kind, tolerance);
         let opened = opening.await;
         self.started(old, spec, opened)

@@ -193,6 +193,7 @@ fn valid_until(sent: Instant, ttl_ms: u32, options: &ObjectOptions) -> Instant {
 mod tests {
     use super::*;
 
+    /// Rule 48.
     #[test]
     fn a_grant_ends_early_by_drift_and_margin() {
         let options = ObjectOptions::default();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One mirrored object: owner, replicas, fencing, take-over, return (PROTOCOL.md).
+//! One mirrored object: owner, replicas, fencing, take-over, return (docs/protocol.md).
 //!
-//! Guarantees: what DESIGN.md section 2 promises of completed writes, of reads and of ownership,
-//! by the numbered rules of PROTOCOL.md, which the code cites. Non-guarantees: PROTOCOL.md
-//! section 7.
+//! Guarantees: promises 1 to 3 of docs/contract.md (completed writes, reads, ownership), by the
+//! numbered rules of the protocol, which the code cites. Non-guarantees:
+//! docs/protocol.md#not-guaranteed.
 #![forbid(unsafe_code)]
 
 mod dirty;
@@ -23,7 +23,10 @@ mod takeover;
 
 pub use disks::Disks;
 pub use history::{ADOPTION_LEAP, Known};
-pub use objects::{ComponentStatus, ObjectError, ObjectStatus, Objects, ReadData, reserve_chunks};
+pub use objects::{
+    ComponentStatus, ObjectError, ObjectStatus, Objects, ReadData, Vouched, reserve_chunks,
+};
 pub use options::{Mutations, ObjectOptions, ReadFrom};
+pub use owner::FREE_CHUNKS_RESERVE;
 pub use requests::WriteRequest;
 pub use resync::Away;

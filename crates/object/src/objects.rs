@@ -8,9 +8,12 @@ mod consent;
 mod create;
 mod disks;
 mod forward;
+mod give_up;
 mod repair;
 mod reserve;
 mod serve;
+
+pub use give_up::Vouched;
 
 use crate::disks::Disks;
 use crate::held::HeldGrants;
@@ -91,6 +94,9 @@ pub struct ComponentStatus {
     pub state: ComponentState,
     /// Bytes that its resync has still to copy; known at the owner only.
     pub resync_bytes_left: u64,
+    /// Client writes that wait for their turn at it, while it is being resynced; known at the owner
+    /// only.
+    pub writes_waiting: u64,
     /// Why it is not active; known at the owner only.
     pub away: Option<Away>,
 }
@@ -163,6 +169,8 @@ struct Slot {
     news: Notify,
     /// The newest term in which an owner was born here (rule 23).
     used: Term,
+    /// The version of its record then.
+    used_at: Version,
     /// This run was the owner, or tried to be: a component may take it for that.
     is_wanted: bool,
     /// The newest term of another owner that the components were told of.
@@ -253,11 +261,12 @@ impl Objects {
     /// (rule 23), and components that have it in their books still wait for its consent (rule 52b).
     pub fn record_missing(&self, id: ObjectId) {
         let slot = self.forget(id, "the object's record is missing");
-        let Some(Slot { used, is_wanted, consented, .. }) = slot else { return };
+        let Some(Slot { used, used_at, is_wanted, consented, .. }) = slot else { return };
         if used > Term(0) || is_wanted {
             let mut slots = self.0.0.slots.borrow_mut();
             let kept = slots.entry(id).or_default();
-            (kept.used, kept.is_wanted, kept.consented) = (used, is_wanted, consented);
+            (kept.used, kept.used_at) = (used, used_at);
+            (kept.is_wanted, kept.consented) = (is_wanted, consented);
         }
     }
 
@@ -430,6 +439,7 @@ impl Objects {
             host: component.host,
             state: component.state,
             resync_bytes_left: 0,
+            writes_waiting: 0,
             away: None,
         };
         Some(ObjectStatus {

@@ -88,8 +88,8 @@ impl Default for ObjectOptions {
     }
 }
 
-/// One rule broken per switch, as in the table of PROTOCOL.md section 8: a campaign that does not
-/// find the damage is too weak. Never set outside tests.
+/// One rule broken per switch, as in docs/protocol.md#what-happens-without-a-rule: a campaign that
+/// does not find the damage is too weak. Never set outside tests.
 #[expect(clippy::struct_excessive_bools, reason = "independent switches, each named by its rule")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mutations {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Changes of an object's directory record, pure: record in, next record out.
 //!
-//! Every change goes through [`checked`], which asserts PROTOCOL.md section 6 ("Record"): the
-//! version rises by one, an owner, at least one active component, states move only as drawn,
-//! `left` never rises except by becoming active.
+//! Every change goes through [`checked`], which asserts what docs/protocol.md#asserted-at-run-time
+//! says of a record: the version rises by one, an owner, at least one active component, states move
+//! only as drawn, `left` never rises except by becoming active.
 //!
 //! ```text
 //!             mark (15)                 begin_resync (31)
@@ -54,10 +54,11 @@ pub(crate) fn active_count(record: &ObjectRecord) -> usize {
     record.components.iter().filter(active).count()
 }
 
-/// Take-over (rule 22): `me` becomes the owner in a new term.
-pub(crate) fn take_over(record: &ObjectRecord, me: Owner) -> ObjectRecord {
+/// Take-over (rule 22): `me` becomes the owner in a new term, which is above `used` too.
+pub(crate) fn take_over(record: &ObjectRecord, used: Term, me: Owner) -> ObjectRecord {
     let mut next = record.clone();
     next.handover = None;
+    next.term = record.term.max(used);
     claimed(record, next, me)
 }
 
@@ -72,7 +73,7 @@ pub(crate) fn hand_over(record: &ObjectRecord, to: Owner, commit: Lsn) -> Object
 /// A new owner in a new term, which the record remembers (rule 25).
 fn claimed(before: &ObjectRecord, mut next: ObjectRecord, owner: Owner) -> ObjectRecord {
     next.owner = Some(owner);
-    next.term = Term(before.term.0 + 1);
+    next.term = Term(next.term.0 + 1);
     let mut next = checked(before, next);
     next.claims.push(Claim { term: next.term, version: next.version, owner });
     let surplus = next.claims.len().saturating_sub(CLAIMS_MAX);
@@ -227,13 +228,13 @@ mod tests {
         for seed in 0..300 {
             let mut rng = Rng::new(seed);
             let me = Owner { host: HostId(1), incarnation: Incarnation(1) };
-            let mut record = take_over(&fresh(3), me);
+            let mut record = take_over(&fresh(3), Term(0), me);
             for step in 0..60_u64 {
                 let id = ComponentId(rng.between(1, 3));
                 let left = Lsn::new(record.term, step);
                 let before = record.clone();
                 let next = match rng.below(7) {
-                    0 => Some(take_over(&record, me)),
+                    0 => Some(take_over(&record, Term(0), me)),
                     1 => mark(&record, &[(id, Leave::Absent)], left),
                     2 => mark(&record, &[(id, Leave::Lost(Lsn::ZERO))], left),
                     3 => begin_resync(&record, id),
@@ -258,7 +259,7 @@ mod tests {
     #[test]
     fn the_last_active_one_is_never_marked() {
         let me = Owner { host: HostId(1), incarnation: Incarnation(1) };
-        let record = take_over(&fresh(2), me);
+        let record = take_over(&fresh(2), Term(0), me);
         let both = [(ComponentId(1), Leave::Absent), (ComponentId(2), Leave::Degraded)];
         assert!(mark(&record, &both, Lsn::ZERO).is_none());
         let Some(one) = mark(&record, &both[..1], Lsn::new(Term(1), 7)) else { unreachable!() };

@@ -2,7 +2,7 @@
 //! The components of this host, as owners see them: fenced, written, read, listed.
 //!
 //! A replica knows its data, its term, its seat and nothing about its state: whether it is active
-//! is for the record to say (traps 6, 37). [`Replicas::handle`] does everything that depends on
+//! is for the record to say (trap 6, rule 37). [`Replicas::handle`] does everything that depends on
 //! order in its synchronous part, so requests take effect in the order in which they arrive; only
 //! answers come later.
 
@@ -11,6 +11,7 @@ mod forgotten;
 mod limits;
 #[cfg(test)]
 mod tests;
+mod vouch;
 
 use self::create::Admission;
 use crate::disks::Disks;
@@ -52,6 +53,8 @@ pub(crate) struct Replicas {
     /// Components that are active as their records say, and with which seat.
     active: RefCell<base::Map<ComponentId, Seat>>,
     flights: RefCell<base::Map<ComponentId, Rc<Flight>>>,
+    /// Components that this host may be about to give up: it does not stand for them.
+    giving_up: RefCell<base::Set<ComponentId>>,
     tasks: TaskSet,
 }
 
@@ -108,6 +111,7 @@ impl Replicas {
             active: RefCell::default(),
             turns: RefCell::default(),
             flights: RefCell::default(),
+            giving_up: RefCell::default(),
             tasks: TaskSet::default(),
         })
     }
@@ -206,6 +210,7 @@ impl Replicas {
             }
             Request::ReserveSpace { component, chunks } => self.reserve(component, chunks, reply),
             Request::DeleteComponent { component, .. } => self.delete(component, reply),
+            Request::Vouch { holding } => reply.send(self.vouch(&holding)),
             Request::HandOver { .. }
             | Request::ClientOpen { .. }
             | Request::ClientRead { .. }

@@ -7,6 +7,7 @@
 //!    with 1.
 
 use crate::dirty::DirtySet;
+use crate::history::is_made_anew;
 use crate::owner::{
     Cas, ChangeError, Content, Context, Fence, FenceAnswer, Found, Owner, Role, Source, Ticket,
     compare_and_swap,
@@ -14,6 +15,7 @@ use crate::owner::{
 use crate::record::{self, Leave};
 use base::{
     CHUNK_BLOCKS, ComponentId, Lsn, MARKS_MAX, Mark, ObjectId, Quirk, Seat, SectorRange, Term,
+    Version,
 };
 use directory::{AliveRecord, ComponentState, Expect, ObjectRecord, alive_key, object_key};
 use env::join_all;
@@ -51,13 +53,19 @@ pub(crate) enum Failed {
     RolledBack,
 }
 
+/// The newest term in which this process was the owner, and the record's version then.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Used {
+    pub(crate) term: Term,
+    pub(crate) version: Version,
+}
+
 /// Makes me the owner in a new term (rule 22), or finds that I already am in a term that nobody
-/// has used: by a hand-over, or by a CAS that landed late (rule 23). `used` is the newest term in
-/// which this process was the owner.
+/// has used: by a hand-over, or by a CAS that landed late (rule 23).
 pub(crate) async fn claim(
     context: &Context,
     id: ObjectId,
-    used: Term,
+    used: Used,
 ) -> Result<(ObjectRecord, u64), Failed> {
     let directory = &context.directory;
     let entry = directory.get(&object_key(id)).await.map_err(|_| Failed::Unavailable)?;
@@ -70,7 +78,7 @@ pub(crate) async fn claim(
         return Err(Failed::RolledBack); // rule 25: it is for an operator to make it anew
     }
     let me = context.me_as_owner();
-    if record.owner == Some(me) && record.term > used {
+    if record.owner == Some(me) && record.term > used.term {
         return Ok((record, entry.revision));
     }
     let mut also = Vec::new();
@@ -99,8 +107,10 @@ pub(crate) async fn claim(
             }
         }
     }
-    let next = record::take_over(&record, me);
-    if next.term <= used {
+    // Made anew of what its components say, who may not know of every term that was claimed.
+    let is_made_anew = is_made_anew(used.version, record.version);
+    let next = record::take_over(&record, if is_made_anew { used.term } else { Term(0) }, me);
+    if next.term <= used.term {
         // Rule 25: the directory has forgotten a term in which this very process was the owner.
         tracing::error!(object = %id, term = record.term.0, "the directory went back in time");
         return Err(Failed::RolledBack);

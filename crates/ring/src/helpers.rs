@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Threads for the calls that io_uring cannot make without standing still: opening and closing
-//! devices, looking at them, discarding on block devices.
+//! devices, looking at them, asking what they are, discarding on block devices.
 //!
 //! Each device (by its path) is a lane: its calls run one after the other, in order. So a device
 //! that hangs keeps one thread, and everybody else has the others. Bounded: [`THREADS_MAX`] threads
@@ -11,7 +11,7 @@
 use crate::RingWaker;
 use crate::disks::Opened;
 use base::Map;
-use env::{IoError, Token};
+use env::{Hardware, IoError, Token};
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,6 +29,7 @@ const STACK: usize = 128 << 10;
 pub(crate) enum Answer {
     Opened(Result<Opened, IoError>),
     Size(Result<u64, IoError>),
+    Hardware(Hardware),
     Unit(Result<(), IoError>),
 }
 

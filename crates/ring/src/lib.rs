@@ -16,6 +16,7 @@
 mod disks;
 mod errors;
 mod files;
+mod hardware;
 mod helpers;
 mod late;
 mod magnetic;
@@ -44,6 +45,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
 
+pub use hardware::block_device;
 pub use slowed::DeviceModel;
 pub use waker::RingWaker;
 
@@ -286,18 +288,10 @@ impl RingDriver {
             let result = match answer {
                 Answer::Opened(opened) => opened.and_then(|opened| self.opened(opened)),
                 Answer::Size(size) => size.map(Done::Size),
+                Answer::Hardware(hardware) => Ok(Done::Hardware(hardware)),
                 Answer::Unit(result) => result.map(|()| Done::Unit),
             };
             done.extend(token.map(|token| Completion { token, result, buf: None }));
-        }
-    }
-
-    fn look(&mut self, token: Token, disk: u32, path: String) {
-        match self.files.share(disk) {
-            Ok((fd, lane)) => {
-                self.call(token, &lane, Box::new(move || Answer::Size(disks::look(&fd, &path))));
-            }
-            Err(error) => self.finish(token, Err(error)),
         }
     }
 
@@ -542,6 +536,10 @@ impl Driver for RingDriver {
                 self.launch_on_file(token, Work::Recv { link: link.0, into, at });
             }
             Op::LookAtDisk { disk, path } => self.look(token, disk.0, path),
+            Op::AskHardware { path } => {
+                let lane = path.clone();
+                self.call(token, &lane, Box::new(move || hardware::ask(&path)));
+            }
             Op::CloseDisk { disk: DiskId(id) }
             | Op::Close { link: LinkId(id) }
             | Op::CloseListener { listener: ListenerId(id) } => {

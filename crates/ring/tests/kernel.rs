@@ -4,8 +4,8 @@
 
 use base::Instant;
 use env::{
-    Access, Address, Completion, Done, Driver, Durability, IoError, Op, OpenDisk, Pool, Slice,
-    Token,
+    Access, Address, Completion, Done, Driver, Durability, Hardware, IoError, Op, OpenDisk, Pool,
+    Slice, Token,
 };
 use ring::RingDriver;
 use std::collections::BTreeSet;
@@ -277,6 +277,7 @@ fn an_open_that_hangs_in_the_kernel_holds_up_its_own_device_alone() {
     for token in 1..=3 {
         driver.submit(Token(token), Op::OpenDisk(options(&hung)));
     }
+    driver.submit(Token(4), Op::AskHardware { path: text(&hung) });
     // Everything else goes on: another device is opened, written, looked at and closed.
     driver.submit(Token(10), Op::OpenDisk(options(&well)));
     until(&mut driver, 10, &mut done);
@@ -286,21 +287,24 @@ fn an_open_that_hangs_in_the_kernel_holds_up_its_own_device_alone() {
     driver.submit(Token(12), Op::Discard { disk, offset: 0, bytes: 4096 });
     driver.submit(Token(13), Op::LookAtDisk { disk, path: text(&well) });
     driver.submit(Token(14), Op::CloseDisk { disk });
-    (11..=14).for_each(|token| until(&mut driver, token, &mut done));
+    driver.submit(Token(15), Op::AskHardware { path: text(&well) });
+    (11..=15).for_each(|token| until(&mut driver, token, &mut done));
     assert!(done.iter().all(|end| end.result.is_ok()), "{done:?}");
-    assert_eq!(done.len(), 5, "what hangs has not completed");
+    assert_eq!(done.len(), 6, "what hangs has not completed");
 
     // What has not begun is called off at once; what has begun brings its device late.
     driver.cancel(Token(1));
     driver.cancel(Token(2));
     until(&mut driver, 2, &mut done);
-    assert_eq!((done.len(), &done[5].result), (6, &Err(IoError::Cancelled)));
+    assert_eq!((done.len(), &done[6].result), (7, &Err(IoError::Cancelled)));
     lease.give_back();
-    until(&mut driver, 3, &mut done);
+    until(&mut driver, 4, &mut done);
     let of = |token| done.iter().find(|end| end.token == Token(token)).map(|end| &end.result);
     assert!(matches!(of(1), Some(Ok(Done::Disk(..)))), "{:?}", of(1));
     assert_eq!(of(3), Some(&Err(IoError::Busy)), "in its turn: the first one has it");
-    assert_eq!(done.len(), 8, "each once");
+    let nothing = Ok(Done::Hardware(Hardware::default()));
+    assert_eq!((of(15), of(4)), (Some(&nothing), Some(&nothing)), "a file; behind what hung");
+    assert_eq!(done.len(), 10, "each once");
     fs::remove_dir_all(&folder).unwrap();
 }
 

@@ -8,7 +8,7 @@ use crate::core::{Core, Kind};
 use crate::host::HostKey;
 use crate::options::nanos;
 use crate::world::World;
-use env::{DiskId, Done, IoError, OpenDisk, Token};
+use env::{DiskId, Done, Hardware, IoError, OpenDisk, Token};
 use std::time::Duration;
 
 /// A call that io_uring or a helper thread makes for the shard.
@@ -18,7 +18,7 @@ pub enum Call {
     Open,
     /// Making a file.
     Create,
-    /// Whether the path still leads to the open device.
+    /// Whether the path still leads to the open device, and what its hardware is.
     Look,
     /// Closing: the device is in use until its end.
     Close,
@@ -43,6 +43,7 @@ pub(crate) struct LateCall {
 enum What {
     Open(Token, OpenDisk),
     Look(Token, DiskId),
+    Hardware(Token),
     /// The world's number of the disk.
     Close(u32),
 }
@@ -97,6 +98,24 @@ impl Core {
         }
     }
 
+    fn hardware_at(&self, process: u32, path: &str) -> Result<Done, IoError> {
+        let host = self.processes[process as usize].host;
+        let known = self.hardware.get(&(host, path.to_owned())).cloned();
+        Ok(Done::Hardware(known.unwrap_or_default()))
+    }
+
+    /// What was said of the hardware at a path; nothing else is known of it.
+    pub(crate) fn ask_hardware(&mut self, process: u32, token: Token, path: &str) {
+        let host = self.processes[process as usize].host;
+        match self.lateness(host, path, Call::Look) {
+            0 => {
+                let known = self.hardware_at(process, path);
+                self.answer(process, token, known);
+            }
+            by => self.begin_late(process, path, by, What::Hardware(token)),
+        }
+    }
+
     /// No operation begins on it any more; free when the last one, and this call, have ended.
     pub(crate) fn close_disk(&mut self, process: u32, token: Token, disk: DiskId) {
         let slot = self.processes[process as usize].disks.get_mut(disk.0 as usize);
@@ -129,6 +148,10 @@ impl Core {
             What::Look(token, disk) => {
                 let result = self.try_look(call.process, disk, &call.path);
                 self.answer(call.process, token, result);
+            }
+            What::Hardware(token) => {
+                let known = self.hardware_at(call.process, &call.path);
+                self.answer(call.process, token, known);
             }
             What::Close(index) => self.disks[index as usize].leave(),
         }
@@ -175,6 +198,11 @@ impl World {
     pub fn call_takes(&self, host: HostKey, path: &str, call: Call, time: Duration) {
         let mut core = self.0.core.borrow_mut();
         core.late.insert((host.0, path.to_owned(), call), nanos(time));
+    }
+
+    /// What is known of the hardware at a path of this host.
+    pub fn set_hardware(&self, host: HostKey, path: &str, hardware: Hardware) {
+        self.0.core.borrow_mut().hardware.insert((host.0, path.to_owned()), hardware);
     }
 
     /// Calls on this path of this host take no longer than others; those that hang end.

@@ -10,7 +10,7 @@ use crate::host::{Host, Process};
 use crate::net::{EndRef, LinkPair, Path};
 use crate::options::{WorldOptions, WorldStats};
 use base::{Instant, Quirk, Rng};
-use env::{Completion, Done, IoError, Token};
+use env::{Completion, Done, Hardware, IoError, Token};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -114,6 +114,8 @@ pub(crate) struct Core {
     pub(crate) disk_ops_free: Vec<u32>,
     /// By host, path and call: nanoseconds that it takes longer.
     pub(crate) late: BTreeMap<(u32, String, Call), u64>,
+    /// By host and path, where something is known.
+    pub(crate) hardware: BTreeMap<(u32, String), Hardware>,
     pub(crate) calls: Vec<Option<LateCall>>,
     pub(crate) links: Vec<LinkPair>,
     pub(crate) links_free: Vec<u32>,
@@ -155,6 +157,7 @@ impl Core {
             disk_ops: Vec::new(),
             disk_ops_free: Vec::new(),
             late: BTreeMap::new(),
+            hardware: BTreeMap::new(),
             calls: Vec::new(),
             links: Vec::new(),
             links_free: Vec::new(),

@@ -65,6 +65,7 @@ impl Driver for SimDriver {
             | Op::Flush { disk }
             | Op::Discard { disk, .. } => core.disk_submit(process, token, disk, op),
             Op::LookAtDisk { disk, path } => core.look_at_disk(process, token, disk, &path),
+            Op::AskHardware { path } => core.ask_hardware(process, token, &path),
             Op::CloseDisk { disk } => core.close_disk(process, token, disk),
             Op::Listen { address, access: _ } => core.listen(process, token, address),
             Op::Accept { listener } => core.accept(process, token, listener),

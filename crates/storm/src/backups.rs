@@ -24,20 +24,7 @@ impl Run {
     /// A backup, then changes that it does not know of, then the directory as it was.
     pub(crate) fn old_backup(&mut self, roles: &Roles) -> Result<(), Violation> {
         let Some(file) = self.take_backup()? else { return Ok(()) };
-        for _ in 0..1 + self.one_of(4) {
-            match self.one_of(4) {
-                0 => self.take_down_somehow(roles.owner),
-                1 => self.isolate(roles.replica),
-                _ => self.take_down_somehow(roles.replica),
-            }
-            self.pass(0, 12_000)?;
-            if self.one_of(2) == 0 {
-                self.cluster.world.heal_all();
-                self.boot_if_down(roles.owner);
-                self.boot_if_down(roles.replica);
-                self.pass(0, 12_000)?;
-            }
-        }
+        self.come_and_go(roles)?;
         self.decisive();
         // All of them, some that are down by now, or one more.
         match self.one_of(3) {
@@ -73,8 +60,27 @@ impl Run {
         let is_loaded = self.shared.iter().any(|shared| shared.is_open.get());
         self.shared.iter().for_each(|shared| shared.is_open.set(false));
         self.heal();
-        self.adopt_all()?;
+        self.adopt_all(|run| run.is_accounted_for())?;
         self.shared.iter().for_each(|shared| shared.is_open.set(is_loaded));
+        Ok(())
+    }
+
+    /// Copies that count and owners change, in ways that what was kept before does not know of.
+    pub(crate) fn come_and_go(&mut self, roles: &Roles) -> Result<(), Violation> {
+        for _ in 0..1 + self.one_of(4) {
+            match self.one_of(4) {
+                0 => self.take_down_somehow(roles.owner),
+                1 => self.isolate(roles.replica),
+                _ => self.take_down_somehow(roles.replica),
+            }
+            self.pass(0, 12_000)?;
+            if self.one_of(2) == 0 {
+                self.cluster.world.heal_all();
+                self.boot_if_down(roles.owner);
+                self.boot_if_down(roles.replica);
+                self.pass(0, 12_000)?;
+            }
+        }
         Ok(())
     }
 
@@ -153,18 +159,17 @@ impl Run {
         done.flatten()
     }
 
-    /// With all hosts up: adopts what the directory does not account for, until nothing is left.
-    /// Where only the operator's word could decide, the run ends.
-    fn adopt_all(&mut self) -> Result<(), Violation> {
+    /// With all hosts up: adopts what the directory does not account for, until it `is_done`. Where
+    /// only the operator's word could decide, the run ends.
+    pub(crate) fn adopt_all(&mut self, is_done: impl Fn(&Self) -> bool) -> Result<(), Violation> {
         self.wait("all hosts ready after the restore", |run| run.all_ready())?;
         let mut refused = 0;
         let mut reason = String::new();
         self.wait("everything adopted", |run| {
-            if run.is_accounted_for() {
+            if is_done(run) {
                 return true;
             }
-            let Some(Reply::Ok(list)) = run.ask(0, Command::OrphanList) else { return false };
-            let list: Vec<OrphanReport> = serde_json::from_value(list).unwrap_or_default();
+            let Some(list) = run.orphans() else { return false };
             let names: base::Set<String> = list.into_iter().filter_map(|o| o.volume).collect();
             for volume in names {
                 let command = Command::OrphanAdopt { volume, name: None, force: false };
@@ -187,7 +192,14 @@ impl Run {
         Ok(())
     }
 
-    fn is_accounted_for(&self) -> bool {
+    /// What the hosts say that the directory does not account for.
+    pub(crate) fn orphans(&self) -> Option<Vec<OrphanReport>> {
+        let Some(Reply::Ok(list)) = self.ask(0, Command::OrphanList) else { return None };
+        Some(serde_json::from_value(list).unwrap_or_default())
+    }
+
+    /// Whether no volume is missing, or waits because its record is doubted.
+    pub(crate) fn is_accounted_for(&self) -> bool {
         let names = (0..self.plan.volumes.len()).map(VolumePlan::name);
         let mut objects = names.map(|name| self.cluster.records.object(&name));
         objects.all(|object| object.is_some_and(|object| !object.is_doubted))

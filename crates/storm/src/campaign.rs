@@ -481,7 +481,8 @@ async fn read_volume(
     let whole = SectorRange::new(0, shared.oracle.borrow().sectors());
     let mut outcome = Ok(());
     for piece in whole.split_at_multiples(CHUNK_SECTORS) {
-        let read = workload::read(&device, piece, shared, author, name).await;
+        let asker = workload::Asker { node, author, name };
+        let read = workload::read(&device, piece, shared, &asker).await;
         outcome = outcome.and(read.map_err(|error| error.to_string()));
     }
     outcome

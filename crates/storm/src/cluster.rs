@@ -4,7 +4,7 @@
 use crate::mutation::Mutation;
 use crate::plan::Plan;
 use crate::records::Records;
-use base::{GroupId, Map};
+use base::{GroupId, Incarnation, Map};
 use diskgroup::{CreateSizes, DiskGroup, GroupError, GroupShape, GroupSpec};
 use env::{Address, Env, TaskSet};
 use host::{Command, GroupConfig, HostConfig, Node, NodeOptions, Reply, StorageError, Tuning};
@@ -31,6 +31,8 @@ pub struct Machine {
     /// Cache devices of groups that are formatted before the next start.
     unformatted: Rc<RefCell<Map<String, New>>>,
     boots: Cell<u64>,
+    /// The highest number of a run that was ready.
+    last_run: Rc<Cell<Incarnation>>,
     /// What operators do on it.
     orders: RefCell<TaskSet>,
 }
@@ -75,6 +77,7 @@ impl Cluster {
                 (0..plan.groups).map(|group| (format!("cache{group}"), New::All)).collect(),
             )),
             boots: Cell::default(),
+            last_run: Rc::default(),
             orders: RefCell::default(),
         });
         let machines: Vec<_> = machines.collect();
@@ -129,7 +132,6 @@ impl Cluster {
             group: self.plan.group.clone(),
             object: self.plan.object.clone(),
             scrub: self.plan.scrub,
-            ..NodeOptions::default()
         };
         if let Some(mutation) = self.mutation {
             mutation.apply(&mut options);
@@ -140,6 +142,7 @@ impl Cluster {
         let shape = GroupShape { kind: config.group_kind(), segment_size };
         let unformatted = Rc::clone(&machine.unformatted);
         machine.boots.set(machine.boots.get() + 1);
+        let last_run = Rc::clone(&machine.last_run);
         let sizes = self.plan.sizes;
         self.world.boot(machine.key, move |env: Env| {
             Box::pin(async move {
@@ -159,6 +162,8 @@ impl Cluster {
                     }
                     env.sleep(RESTART_PAUSE).await;
                 };
+                let run = node.incarnation();
+                assert!(run > last_run.replace(run), "{}: run {run} is not the first", config.name);
                 *place.borrow_mut() = Some(Rc::clone(&node));
                 then(env, node).await;
             })

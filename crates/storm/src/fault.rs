@@ -75,6 +75,9 @@ base::named! {
         OldBackup = "old-backup",
         /// The directory is lost whole (by `OldBackup` alone).
         LostDirectory = "lost-directory",
+        /// The directory holds again what it held before, byte for byte (by
+        /// [`crate::Story::EtcdSnapshot`] alone).
+        SetBack = "set-back",
     }
 }
 
@@ -112,6 +115,7 @@ impl Fault {
                 | Self::LostDevice
                 | Self::OldBackup
                 | Self::LostDirectory
+                | Self::SetBack
         ) && !self.is_late()
     }
 }

@@ -41,8 +41,7 @@ impl Run {
         self.faults.add(fault);
         let hosts = self.cluster.machines.len();
         let other = (index + 1 + self.rng.below(hosts as u64 - 1) as usize) % hosts;
-        let (key, other) = (self.key(index), self.key(other));
-        let world = self.cluster.world.clone();
+        let (key, other, world) = (self.key(index), self.key(other), self.cluster.world.clone());
         match fault {
             Fault::Crash | Fault::Kill => self.take_down(index, fault == Fault::Crash),
             Fault::CrashAll => (0..hosts).for_each(|index| self.take_down(index, true)),
@@ -104,7 +103,8 @@ impl Run {
             | Fault::WildClock
             | Fault::LostDevice
             | Fault::OldBackup
-            | Fault::LostDirectory => unreachable!("{fault:?} is a story's own"),
+            | Fault::LostDirectory
+            | Fault::SetBack => unreachable!("{fault:?} is a story's own"),
         }
     }
 

@@ -22,6 +22,7 @@ mod rotten;
 mod runner;
 mod script;
 mod shrink;
+mod snapshot;
 mod story;
 mod workload;
 

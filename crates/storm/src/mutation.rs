@@ -9,7 +9,7 @@ use host::NodeOptions;
 pub struct Mutation {
     /// What to write behind `--mutation`.
     pub name: &'static str,
-    /// The rule that it removes: of PROTOCOL.md, or of STORE.md where its name has underscores.
+    /// The rule that it removes: of the protocol, or of the store where its name has underscores.
     pub rule: &'static str,
     /// The scenario that meets it, where any other hardly would.
     pub scenario: Option<Story>,
@@ -68,7 +68,7 @@ impl Mutation {
         object!("repair-without-lock", "13", repair_without_lock, Some(Story::RottenData)),
         object!("forget-discarded", "30", forget_discarded, Some(Story::Trimmed)),
         object!("hide-loss", "19", hide_loss, Some(Story::LostDevice)),
-        object!("believe-any-record", "25", believe_any_record, Some(Story::OldBackup)),
+        object!("believe-any-record", "25", believe_any_record, Some(Story::EtcdSnapshot)),
         object!("any-grant", "52a", any_grant, Some(Story::LoneReplica)),
         object!("fence-ignores-grants", "52b", fence_ignores_grants, Some(Story::LateIsolation)),
         object!("forget-grants", "52b", forget_grants, Some(Story::ForgottenGrant)),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What each sector may hold: a register per sector, with clients that die (DESIGN.md section 2,
-//! promises 1 and 2; PROTOCOL.md section 7).
+//! What each sector may hold: a register per sector, with clients that die (promises 1 and 2;
+//! docs/protocol.md#not-guaranteed).
 //!
 //! Every write carries a tag of its own, repeated in each of its sectors, so that a read tells
 //! which write it saw. The oracle hands out ranges for writes, so two writes that somebody waits

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The directory's content as the campaign sees it: from behind, at once and without asking.
 
-use base::{ComponentId, Map, ObjectId};
+use base::{ComponentId, HostId, Map, ObjectId};
 use directory::store::{Batch, Change, Snapshot};
 use directory::{
-    Backend, BackendError, MemoryBackend, OBJECT_PREFIX, ObjectRecord, VOLUME_PREFIX, VolumeRecord,
+    Backend, BackendError, ComponentState, MemoryBackend, OBJECT_PREFIX, ObjectRecord, Owner,
+    VOLUME_PREFIX, VolumeRecord,
 };
 use std::cell::{Cell, RefCell};
 
@@ -20,6 +21,28 @@ pub struct Records {
     highest: RefCell<Map<ObjectId, u32>>,
     changes: Cell<u64>,
     wrong: RefCell<Option<String>>,
+    /// Objects whose newest changes the directory forgot without a word, until they are adopted.
+    forks: RefCell<Map<ObjectId, Fork>>,
+    /// How often each went astray and was brought back, together: it is odd while it is astray.
+    turns: RefCell<Map<ObjectId, u64>>,
+}
+
+/// What a directory that was set back raw no longer knows of an object.
+struct Fork {
+    /// Its record as it was.
+    forgotten: ObjectRecord,
+    /// The record that goes on from before counts none of the copies that counted: whoever serves
+    /// by it cannot know what they have.
+    is_astray: bool,
+}
+
+impl Fork {
+    fn is_led_astray_by(&self, record: &ObjectRecord) -> bool {
+        let is_active = |c: &&directory::ComponentRecord| c.state == ComponentState::Active;
+        let mut counted = self.forgotten.components.iter().filter(is_active);
+        let counts = |id| record.components.iter().filter(is_active).any(|c| c.id == id);
+        !counted.any(|c| counts(c.id))
+    }
 }
 
 impl Records {
@@ -56,7 +79,8 @@ impl Records {
         self.changes.get()
     }
 
-    /// The first change that no owner may make (PROTOCOL.md section 6), if there was one.
+    /// The first change that no owner may make, if there was one
+    /// (docs/protocol.md#asserted-at-run-time).
     #[must_use]
     pub fn wrong(&self) -> Option<String> {
         self.wrong.borrow().clone()
@@ -73,6 +97,71 @@ impl Records {
         self.inner.replace(backup);
     }
 
+    /// All that it holds, byte for byte.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let Ok(snapshot) = self.inner.load() else { unreachable!("it is in memory") };
+        snapshot
+    }
+
+    /// As [`Self::go_back`], where nothing in what comes back says that it is of before.
+    pub fn set_back(&self, snapshot: Snapshot) {
+        let forgotten = self.objects.borrow().clone();
+        self.go_back(snapshot);
+        for (id, forgotten) in forgotten {
+            let now = self.objects.borrow().get(&id).cloned();
+            // The same version is the same record: nothing of it was forgotten.
+            let Some(now) = now.filter(|now| now.version != forgotten.version) else { continue };
+            let fork = Fork { forgotten, is_astray: false };
+            self.forks.borrow_mut().insert(id, fork);
+            self.follow_fork(None, &now);
+        }
+    }
+
+    /// Objects that the directory forgot something of, and that were not adopted since.
+    #[must_use]
+    pub fn forked(&self) -> Vec<ObjectRecord> {
+        self.forks.borrow().values().map(|fork| fork.forgotten.clone()).collect()
+    }
+
+    /// Changes when a volume goes astray, and when it is brought back; odd while it is.
+    #[must_use]
+    pub fn turns(&self, volume: &str) -> u64 {
+        let turns = self.turns.borrow();
+        self.id(volume).and_then(|id| turns.get(&id).copied()).unwrap_or(0)
+    }
+
+    /// Whether that owner is the one of the record that the directory forgot, and goes on.
+    #[must_use]
+    pub fn is_owner_of_before(&self, volume: &str, owner: Option<Owner>, term: base::Term) -> bool {
+        let forks = self.forks.borrow();
+        let fork = self.id(volume).and_then(|id| forks.get(&id));
+        fork.is_some_and(|fork| (fork.forgotten.owner, fork.forgotten.term) == (owner, term))
+    }
+
+    /// Hosts that have a copy of anything.
+    #[must_use]
+    pub fn hosts(&self) -> base::Set<HostId> {
+        let objects = self.objects.borrow();
+        objects.values().flat_map(|record| &record.components).map(|c| c.host).collect()
+    }
+
+    /// The record of an object that may have been set back became `next`.
+    fn follow_fork(&self, last: Option<&ObjectRecord>, next: &ObjectRecord) {
+        let mut forks = self.forks.borrow_mut();
+        let Some(fork) = forks.get_mut(&next.id) else { return };
+        let turn = || *self.turns.borrow_mut().entry(next.id).or_default() += 1;
+        if last.is_some_and(|last| is_made_anew(last, next)) {
+            if fork.is_astray {
+                turn();
+            }
+            forks.remove(&next.id);
+        } else if !fork.is_astray && fork.is_led_astray_by(next) {
+            fork.is_astray = true;
+            turn();
+        }
+    }
+
     fn put(&self, record: ObjectRecord) {
         self.changes.set(self.changes.get() + 1);
         let id = record.id;
@@ -82,6 +171,7 @@ impl Records {
             *highest = (*highest).max(record.term.0);
         }
         let before = self.objects.borrow_mut().insert(id, record.clone());
+        self.follow_fork(before.as_ref(), &record);
         let Some(before) = before else { return };
         if let Some(what) = forbidden(&before, &record) {
             let text = format!("{what}: {before:?} became {record:?}");
@@ -90,11 +180,16 @@ impl Records {
     }
 }
 
+/// Whether an operator had it made anew.
+fn is_made_anew(last: &ObjectRecord, next: &ObjectRecord) -> bool {
+    next.version.0 >= last.version.0 + object::ADOPTION_LEAP && next.term > last.term
+}
+
 /// What makes `next` an impossible successor of `last`, if anything.
 fn forbidden(last: &ObjectRecord, next: &ObjectRecord) -> Option<&'static str> {
-    use directory::ComponentState::{Absent, Active, Resyncing};
-    if next.version.0 >= last.version.0 + object::ADOPTION_LEAP && next.term > last.term {
-        return None; // an operator had it made anew
+    use ComponentState::{Absent, Active, Resyncing};
+    if is_made_anew(last, next) {
+        return None;
     }
     if next.is_doubted {
         return None; // restored from a backup, or found to be of before

@@ -14,7 +14,7 @@ const TASKS: usize = 40;
 const TASKS_PER_PEER: usize = 8;
 const TASKS_PER_OBJECT: usize = 24;
 
-/// What may never fall, as last seen (PROTOCOL.md section 6).
+/// What may never fall, as last seen (docs/protocol.md#asserted-at-run-time).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark {
     term: u32,

@@ -9,7 +9,7 @@
 use crate::campaign::{Run, Violation};
 use crate::fault::Fault;
 use crate::script::Roles;
-use diskgroup::ClosedSegment;
+use diskgroup::LogSegment;
 use format::{Commit, PAGE_SIZE, Summary};
 use sim::DiskFault;
 
@@ -21,7 +21,7 @@ const LOOKS_MAX: u32 = 40;
 /// Where a block rotted.
 struct Rotten {
     cache: String,
-    segment: ClosedSegment,
+    segment: LogSegment,
     is_header: bool,
 }
 

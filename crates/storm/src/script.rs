@@ -61,6 +61,7 @@ impl Run {
             Story::LostDevice => self.lost_device(&roles),
             Story::LossAfterReturn => self.loss_after_return(&roles),
             Story::OldBackup => self.old_backup(&roles),
+            Story::EtcdSnapshot => self.etcd_snapshot(&roles),
             Story::LyingFlush => self.lying_flush(&roles),
             Story::WildClock => self.wild_clock(&roles),
         }

@@ -67,6 +67,9 @@ base::named! {
         SlowJoiner = "slow-joiner",
         /// The directory is set back to a backup of before, or lost, and the operator adopts.
         OldBackup = "old-backup",
+        /// The directory is set back raw, as an etcd snapshot is restored, and its records of
+        /// before are claimed until the operator adopts.
+        EtcdSnapshot = "etcd-snapshot",
         /// Beyond the contract: a device says that it flushed, and did not, and the power fails.
         LyingFlush = "lying-flush",
         /// Beyond the contract: clocks that are wrong by more than the protocol allows.
@@ -86,6 +89,7 @@ impl Story {
             Self::LateDevice => Some(180_000_000),
             Self::SlowJoiner => Some(190_000_000),
             Self::RottenLog | Self::OldBackup => Some(200_000_000),
+            Self::EtcdSnapshot => Some(210_000_000),
             _ => None,
         }
     }

@@ -11,7 +11,7 @@ use env::Slice;
 /// Bytes of the header.
 pub const HEADER_LEN: usize = 64;
 /// The version of everything in this crate; hosts of another one are not talked to.
-pub const VERSION: u8 = 3;
+pub const VERSION: u8 = 4;
 const MAGIC: u32 = u32::from_le_bytes(*b"GBNW");
 const ZEROS: [u8; 32] = [0; 32];
 

@@ -26,8 +26,8 @@ pub use error::WireError;
 pub use few::Few;
 pub use frame::{HEADER_LEN, Header, VERSION, decode, encode};
 pub use message::{
-    Claim, Claims, Failure, Fenced, Health, Hello, Marks, Message, Owner, RESERVE_LIMIT, Refusal,
-    Request, Response, Target, WriteKind,
+    Claim, Claims, Failure, Fenced, Health, Hello, Holding, Marks, Message, Owner, RESERVE_LIMIT,
+    Refusal, Request, Response, Target, WriteKind,
 };
 
 /// Bytes of the largest body (everything but data); larger ones are refused.

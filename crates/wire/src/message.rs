@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What hosts say to each other (PROTOCOL.md section 3).
+//! What hosts say to each other (docs/protocol.md#messages).
 
 use crate::crcs::Crcs;
 use crate::few::Few;
@@ -47,6 +47,25 @@ pub struct Owner {
     pub host: HostId,
     /// Its run.
     pub incarnation: Incarnation,
+}
+
+/// What a component has, as its host tells it: what another one must have in order to stand for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holding {
+    /// The object.
+    pub object: ObjectId,
+    /// The component.
+    pub component: ComponentId,
+    /// Its size.
+    pub sectors: u64,
+    /// The term in which it was fenced last.
+    pub term: Term,
+    /// Whose term it is: with it the history that it belongs to (rule 25).
+    pub owner: Owner,
+    /// The highest version of the record that it or its host saw.
+    pub version: Version,
+    /// The highest lsn that is durable.
+    pub durable: Lsn,
 }
 
 /// What a write says about requests of clients (rule 46).
@@ -120,7 +139,7 @@ pub enum Request {
         /// The number sent before it in this session; for the first one the `durable` of the
         /// answer that began the session.
         prev: Lsn,
-        /// K: see PROTOCOL.md section 1.
+        /// K: see docs/protocol.md#words-and-numbers.
         commit: Lsn,
         /// Within one chunk, not empty.
         range: SectorRange,
@@ -193,6 +212,13 @@ pub enum Request {
         component: ComponentId,
         /// Chunks of 1 MiB; 0 ends it.
         chunks: u32,
+    },
+    /// Does the receiver hold a component that surely has all that this one of the sender has? Then
+    /// the sender may give its own up. Answer: `Done`, or `Refused`: `NotReady` where the receiver
+    /// is about to give up what it has.
+    Vouch {
+        /// What there is to stand for.
+        holding: Holding,
     },
     /// Please hand the object over (rule 53). Answer: `Done` or `Moved` or `Refused`.
     HandOver {

@@ -2,8 +2,8 @@
 //! One message of each kind with every field different: what the fixtures hold.
 
 use crate::{
-    Claim, Claims, Failure, Fenced, Health, Hello, Marks, Message, Owner, Refusal, Request,
-    Response, Target, WriteKind, crcs_of,
+    Claim, Claims, Failure, Fenced, Health, Hello, Holding, Marks, Message, Owner, Refusal,
+    Request, Response, Target, WriteKind, crcs_of,
 };
 use base::{
     ClientTable, ComponentId, GroupId, HostId, Incarnation, Instant, Lsn, Mark, ObjectId,
@@ -39,6 +39,7 @@ pub fn messages() -> Vec<(&'static str, Message)> {
     all.push(("reserve-space", Message::Request(reserve)));
     let reason = Refusal::OtherHistory { version: Version(0xe1e2_e3e4_e5e6) };
     all.push(("refused-other-history", Message::Response(Response::Refused { reason })));
+    all.push(("vouch", Message::Request(vouch())));
     all
 }
 
@@ -131,6 +132,19 @@ fn client_requests() -> Vec<(&'static str, Request)> {
 fn repair() -> Request {
     let (object, component) = (ObjectId(0xa1a2_a3a4_a5a6_a7a8), ComponentId(0xb1b2_b3b4));
     Request::Repair { object, term: Term(10), component, range: SectorRange::new(4096, 256) }
+}
+
+fn vouch() -> Request {
+    let holding = Holding {
+        object: ObjectId(0xa1a2_a3a4_a5a6_a7a8),
+        component: ComponentId(0xb1b2_b3b4),
+        sectors: 0x9192,
+        term: Term(0x12_3456),
+        owner: owner(),
+        version: Version(0xe1e2_e3e4),
+        durable: Lsn::new(Term(0x12_3455), 0x8182),
+    };
+    Request::Vouch { holding }
 }
 
 fn responses() -> Vec<(&'static str, Response)> {

@@ -93,6 +93,7 @@ fn fixtures_mean_what_they_meant() {
         "repair",
         "reserve-space",
         "refused-other-history",
+        "vouch",
     ];
     let messages = samples::messages();
     assert_eq!(messages.len(), stored.len());

@@ -12,6 +12,9 @@ use base::{
 };
 use serde::{Deserialize, Serialize};
 
+/// Of a component that is no more.
+const FORMAT_GIVEN_UP: u32 = 2;
+
 /// Why the directory does not account for a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -82,6 +85,9 @@ pub struct OrphanRecord {
     pub durable: Lsn,
     /// It lost data.
     pub is_damaged: bool,
+    /// Since when it is no more, seconds of the host's wall clock: it was given up for its space,
+    /// and another host had all that this says.
+    pub given_up: Option<u64>,
     /// What it says of itself.
     pub about: Option<About>,
 }
@@ -158,6 +164,8 @@ struct Orphan {
     version: u64,
     durable: LsnText,
     is_damaged: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    given_up: Option<u64>,
     about: Option<StoredAbout>,
 }
 
@@ -176,12 +184,19 @@ struct StoredAbout {
     siblings: Vec<Component>,
 }
 
-impl Stored for Orphan {}
+impl Stored for Orphan {
+    const FORMATS: &[u32] = &[FORMAT, FORMAT_GIVEN_UP];
+
+    fn check_format(&self) -> Result<(), RecordError> {
+        let is_right = self.given_up.is_some() == (self.format == FORMAT_GIVEN_UP);
+        ensure(is_right, "given_up", "does not belong to the record's format")
+    }
+}
 
 impl From<&OrphanRecord> for Orphan {
     fn from(r: &OrphanRecord) -> Self {
         Self {
-            format: FORMAT,
+            format: if r.given_up.is_some() { FORMAT_GIVEN_UP } else { FORMAT },
             id: Hex(r.id.0),
             object: Hex(r.object.0),
             sectors: r.sectors,
@@ -196,6 +211,7 @@ impl From<&OrphanRecord> for Orphan {
             version: r.version.0,
             durable: LsnText(r.durable),
             is_damaged: r.is_damaged,
+            given_up: r.given_up,
             about: r.about.as_ref().map(StoredAbout::from),
         }
     }
@@ -218,6 +234,7 @@ impl From<Orphan> for OrphanRecord {
             version: Version(s.version),
             durable: s.durable.0,
             is_damaged: s.is_damaged,
+            given_up: s.given_up,
             about: s.about.map(About::from),
         }
     }
@@ -253,6 +270,45 @@ impl From<StoredAbout> for About {
             version: Version(s.version),
             term: Term(s.term),
             siblings: s.siblings.into_iter().map(ComponentRecord::from).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_given_up_has_a_format_of_its_own_that_older_programs_do_not_take_for_a_component() {
+        let kept = OrphanRecord {
+            id: ComponentId(1),
+            object: ObjectId(2),
+            sectors: 8,
+            host: HostId(3),
+            incarnation: Incarnation(4),
+            group: GroupId(5),
+            missing: Missing::Object,
+            since: 6,
+            used_bytes: 7,
+            term: Term(8),
+            seat: Seat(9),
+            version: Version(10),
+            durable: Lsn::new(Term(8), 11),
+            is_damaged: false,
+            given_up: None,
+            about: None,
+        };
+        let gone = OrphanRecord { given_up: Some(12), ..kept.clone() };
+        let text = |record: &OrphanRecord| String::from_utf8(record.encode()).expect("text");
+        assert!(text(&kept).starts_with("{\"format\":1,") && !text(&kept).contains("given_up"));
+        assert!(text(&gone).starts_with("{\"format\":2,"));
+        for record in [&kept, &gone] {
+            assert_eq!(OrphanRecord::decode(&record.encode()).as_ref().ok(), Some(record));
+        }
+        for (right, wrong) in [(&kept, "\"format\":2,"), (&gone, "\"format\":1,")] {
+            let mixed = text(right).replacen("\"format\":", "\"x\":", 1);
+            let mixed = format!("{{{wrong}{}", mixed.split_once(',').expect("fields").1);
+            assert!(OrphanRecord::decode(mixed.as_bytes()).is_err(), "{mixed}");
         }
     }
 }

@@ -85,6 +85,7 @@ fn follow(store: &Store, mirror: &mut Map<String, Entry>, seen: &mut u64) {
     *seen = store.revision();
 }
 
+/// Rule 50.
 #[test]
 fn leases_end_late_or_on_time_and_take_their_keys_along() {
     let mut store = new();

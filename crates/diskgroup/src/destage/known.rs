@@ -14,6 +14,8 @@
 //! log hides the block, or no chunk is free, destage ends.
 
 use super::*;
+use crate::index::Piece;
+use std::ops::Range;
 
 /// How long a segment waits for K that holds rotten data above it: an active component's K rises
 /// within a second; that of one that is away may stay, and appends need the room.
@@ -22,52 +24,93 @@ const K_WAIT: Duration = Duration::from_secs(5);
 /// bytes, fill half of one. One for each of so many bytes of a segment.
 const OPEN_BYTES: u64 = 80;
 
+/// Chunks, and blocks of chunks that the log holds, that are looked at between two rests.
+const LOOKS: u64 = 768;
+
+/// A live entry, where it stands, and the checksum of its data.
+type Alive = (Place, Entry, Option<u32>);
+
 /// What is live in a segment by what is in memory, in the order of its places.
-pub(super) fn known(inner: &Inner, segment: u64) -> Option<(Vec<Found>, Vec<Entry>)> {
-    let state = inner.state.borrow();
-    let first = state.log.sector(segment, 0);
-    let end = state.log.sector(segment, state.log.usable());
-    let is_mine = |place: Place| (first..end).contains(&place.sector());
-    let mut all: Vec<(Place, Entry, Vec<u32>)> = Vec::new();
-    for (key, places) in state.index.entries() {
-        if !places.all.into_iter().any(is_mine) {
-            continue;
+///
+/// All chunks of the components that the segment has entries of are looked at, in turns of bounded
+/// length. Meanwhile nothing new can come to stand in a closed segment, so nothing is missed; what
+/// is not the newest any more when it is written is told as for any other segment (store rule 7).
+pub(super) async fn known(inner: &Inner, segment: u64) -> Option<(Vec<Found>, Vec<Entry>)> {
+    let (serials, first, end) = {
+        let state = inner.state.borrow();
+        let info = &state.log.infos[to_usize(segment - state.log.tail)];
+        let sector = |bytes| state.log.sector(segment, bytes);
+        (info.serials.clone(), sector(0), sector(state.log.usable()))
+    };
+    let mut all: Vec<Alive> = Vec::new();
+    for serial in serials {
+        let mut chunk = 0;
+        loop {
+            let mut looks = 0;
+            {
+                let state = inner.state.borrow();
+                // It may be deleted by now.
+                let sectors = state.components.get(serial).map_or(0, |c| c.row.sectors);
+                while looks < LOOKS && chunk < sectors.div_ceil(CHUNK_SECTORS) {
+                    looks += state.alive_in_chunk((serial, chunk), first..end, &mut all);
+                    chunk += 1;
+                }
+            }
+            if looks == 0 {
+                break;
+            }
+            inner.env.spend_steps(looks).await;
         }
-        let (serial, block) = ((key >> 40) as u32, key & ((1 << 40) - 1));
-        let pieces = match state.index.get(key) {
-            None => continue,
-            Some(View::Whole(piece)) => vec![piece],
-            Some(View::Parts(parts)) => parts.pieces.clone(),
-        };
-        for piece in pieces.into_iter().filter(|piece| is_mine(piece.place)) {
-            let start = block * BLOCK_SECTORS + u64::from(piece.start);
-            let range = SectorRange::new(start, u64::from(piece.count));
-            let (kind, crcs) = match piece.place.is_zero() {
-                true => (EntryKind::Zero, Vec::new()),
-                false => (EntryKind::Data, vec![piece.crc]),
-            };
-            all.push((piece.place, state.entry(serial, kind, range, Lsn(piece.lsn)), crcs));
-        }
-    }
-    for (key, over) in state.chunks.overlays() {
-        let Some((place, lsn)) = over.cleared.filter(|(place, _)| is_mine(*place)) else {
-            continue;
-        };
-        let start = (key & u64::from(u32::MAX)) * CHUNK_SECTORS;
-        let range = SectorRange::new(start, CHUNK_SECTORS);
-        let entry = state.entry((key >> 32) as u32, EntryKind::Discard, range, Lsn(lsn));
-        all.push((place, entry, Vec::new()));
     }
     all.sort_by_key(|(place, entry, _)| (place.sector(), entry.serial, entry.range.start));
-    let found = all.into_iter().map(|(place, entry, crcs)| {
+    let found = all.into_iter().map(|(place, entry, crc)| {
         let at = u64::from(place.sector() - first) * SECTOR_SIZE;
-        Found { entry, at, crcs: wire::Crcs::new(&crcs) }
+        Found { entry, at, crcs: wire::Crcs::new(crc.as_slice()) }
     });
     let found = found.collect();
-    state.all_open().map(|named| (found, named))
+    let named = inner.state.borrow().all_open();
+    named.map(|named| (found, named))
 }
 
 impl State {
+    /// What of a chunk is live at `places` of the log; how many looks that took.
+    fn alive_in_chunk(
+        &self,
+        (serial, chunk): (u32, u64),
+        places: Range<u32>,
+        all: &mut Vec<Alive>,
+    ) -> u64 {
+        let Some(over) = self.chunks.over(chunk_key(serial, chunk)) else { return 1 };
+        let is_mine = |place: Place| places.contains(&place.sector());
+        if let Some((place, lsn)) = over.cleared.filter(|(place, _)| is_mine(*place)) {
+            let range = SectorRange::new(chunk * CHUNK_SECTORS, CHUNK_SECTORS);
+            all.push((place, self.entry(serial, EntryKind::Discard, range, Lsn(lsn)), None));
+        }
+        if over.live == 0 {
+            return 1;
+        }
+        for block in chunk * CHUNK_BLOCKS..(chunk + 1) * CHUNK_BLOCKS {
+            let mut add = |piece: &Piece| {
+                if !is_mine(piece.place) {
+                    return;
+                }
+                let start = block * BLOCK_SECTORS + u64::from(piece.start);
+                let range = SectorRange::new(start, u64::from(piece.count));
+                let (kind, crc) = match piece.place.is_zero() {
+                    true => (EntryKind::Zero, None),
+                    false => (EntryKind::Data, Some(piece.crc)),
+                };
+                all.push((piece.place, self.entry(serial, kind, range, Lsn(piece.lsn)), crc));
+            };
+            match self.index.get(block_key(serial, block)) {
+                None => {}
+                Some(View::Whole(piece)) => add(&piece),
+                Some(View::Parts(parts)) => parts.pieces.iter().for_each(add),
+            }
+        }
+        CHUNK_BLOCKS
+    }
+
     /// An entry as it would be written again.
     fn entry(&self, serial: u32, kind: EntryKind, range: SectorRange, lsn: Lsn) -> Entry {
         // Any of them may be one.

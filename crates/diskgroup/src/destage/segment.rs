@@ -37,7 +37,7 @@ impl Segment {
 }
 
 /// Reads the segment behind the oldest one while that is destaged, so that destage never stands
-/// still for a read (STORE.md section 4). Nothing where it is not closed yet, where destage is in
+/// still for a read (docs/store.md). Nothing where it is not closed yet, where destage is in
 /// no hurry, or where reading fails: its turn comes and tells.
 pub(super) async fn read_ahead(inner: &Inner, segment: u64) -> Option<Segment> {
     let is_wanted = {
@@ -58,7 +58,7 @@ pub(super) async fn read_back(inner: &Inner, segment: u64) -> Result<Segment, Gr
     let (found, named) = match parse(inner, segment, &bytes) {
         Ok(found) => found,
         Err(error) => {
-            let found = known(inner, segment);
+            let found = known(inner, segment).await;
             base::hit(base::Probe::DestageUnheaded);
             inner.state.borrow_mut().counters.rotten += 1;
             found.ok_or(error)?

@@ -39,7 +39,7 @@ pub(super) async fn check_capacity(group: &DiskGroup, oracle: &RefCell<Oracle>) 
                             oracle.check_alone(component, at, watermark, bytes);
                         }
                     }
-                    // A batch that was under way is torn: STORE.md section 8 (d).
+                    // A batch that was under way is torn: docs/store.md, (d).
                     Err(GroupError::BadCrc { .. }) => {
                         let is_beyond = oracle.is_beyond(component, part, watermark);
                         assert!(is_beyond, "capacity alone, {component} {part:?} is bad");

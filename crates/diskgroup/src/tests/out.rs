@@ -86,7 +86,7 @@ pub(super) async fn check_partial(
                 }
                 oracle.settle(component, part, &read.payload);
             }
-            // A batch that was under way is torn: STORE.md section 8 (d).
+            // A batch that was under way is torn: docs/store.md, (d).
             Err(GroupError::BadCrc { .. }) => {
                 let is_beyond = oracle.is_beyond(component, part, info.destaged);
                 assert!(is_beyond, "partial, {component} {part:?} is bad");

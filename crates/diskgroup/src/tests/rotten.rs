@@ -3,12 +3,15 @@
 //! costs what it held, and no header holds anything that is not known otherwise.
 
 use super::campaign::Case;
+use super::check::check_capacity;
 use super::faults::Promise;
 use super::scenarios::{Host, ONE, fresh, open, write};
 use super::*;
-use crate::ClosedSegment;
-use format::{Commit, Summary};
+use crate::{ComponentMeta, LogSegment, Tolerance};
+use base::{Seat, Set, Version};
+use format::{Commit, Summary, Superblock};
 use sim::DiskFault;
+use std::cell::Cell;
 
 /// What a block of a segment is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,7 +22,7 @@ enum Part {
 }
 
 /// All blocks of a segment, by its headers.
-fn blocks(world: &World, key: HostKey, segment: &ClosedSegment) -> Vec<(u64, Part)> {
+fn blocks(world: &World, key: HostKey, segment: &LogSegment) -> Vec<(u64, Part)> {
     let bytes = world.read_raw(key, "cache", segment.start, segment.used as usize);
     let (mut all, mut at) = (Vec::new(), 0);
     while at < bytes.len() {
@@ -35,7 +38,7 @@ fn blocks(world: &World, key: HostKey, segment: &ClosedSegment) -> Vec<(u64, Par
 }
 
 /// Whether a summary of this segment is on the media.
-fn has_summary(world: &World, key: HostKey, segment: &ClosedSegment) -> bool {
+fn has_summary(world: &World, key: HostKey, segment: &LogSegment) -> bool {
     let room = segment.summary.clone();
     let bytes = world.read_raw(key, "cache", room.start, (room.end - room.start) as usize);
     Summary::decode(segment.device, &bytes)
@@ -65,7 +68,7 @@ struct Outcome {
 
 impl Case {
     /// A closed segment of the log and one of its blocks.
-    fn some_closed_block(&mut self) -> Option<(ClosedSegment, u64, Part)> {
+    fn some_closed_block(&mut self) -> Option<(LogSegment, u64, Part)> {
         let closed = self.signs.group.borrow().as_ref()?.closed_segments();
         let segment = closed.get(self.rng.below(closed.len().max(1) as u64) as usize)?.clone();
         let all = blocks(&self.world, self.host, &segment);
@@ -335,4 +338,224 @@ fn a_part_of_a_block_that_rots_makes_the_block_bad_and_moves_nowhere() {
             assert_eq!(value(&group, 3 * 8 + 3).await.expect("a read"), Some(3));
         });
     }
+}
+
+/// Of each segment on the media with a first header: its absolute number, its place, and where
+/// its headers do.
+fn segments(world: &World, key: HostKey, count: u64) -> Vec<(u64, u64, Vec<u64>)> {
+    let slots = format::SUPERBLOCK_SLOTS.map(|at| world.read_raw(key, "cache", at, 4096));
+    let labels = slots.iter().filter_map(|page| Superblock::decode(page).ok());
+    let device = labels.max_by_key(|label| label.sequence).expect("a superblock").device;
+    let mut all = Vec::new();
+    for place in 0..count {
+        let start = LOG + place * SEGMENT;
+        let bytes = world.read_raw(key, "cache", start, (SEGMENT - 4096) as usize);
+        let (mut headers, mut at, mut last) = (Vec::new(), 0, None);
+        while let Some(Ok((commit, _, crc))) =
+            bytes.get(at..).filter(|b| !b.is_empty()).map(|b| Commit::decode(device, b))
+        {
+            let follows = last.is_none_or(|(segment, sequence, before)| {
+                commit.segment == segment
+                    && commit.sequence == sequence + 1
+                    && commit.previous == before
+            });
+            if commit.position as usize != at || !follows {
+                break;
+            }
+            headers.push(start + at as u64);
+            last = Some((commit.segment, commit.sequence, crc));
+            at += commit.length as usize;
+        }
+        if let Some((segment, ..)) = last {
+            all.push((segment, start, headers));
+        }
+    }
+    all.sort_unstable();
+    all
+}
+
+impl Case {
+    /// Damages the log where nothing but the damaged place knows what it said; whether it was the
+    /// open segment's, which is surely needed. `None` where there is too little of it.
+    fn rot_what_nobody_knows(&mut self) -> Option<bool> {
+        let all = segments(&self.world, self.host, self.setup.segments);
+        let is_open = self.rng.below(2) == 0;
+        let chosen = match is_open {
+            true => all.last()?,
+            false => {
+                let closed = all.len().checked_sub(1).filter(|closed| *closed > 0)?;
+                &all[self.rng.below(closed as u64) as usize]
+            }
+        };
+        let (_, start, headers) = chosen.clone();
+        let some = if is_open { headers.len().checked_sub(1)? } else { headers.len() };
+        let at = *headers.get(self.rng.below(some.max(1) as u64) as usize).filter(|_| some > 0)?;
+        if !is_open {
+            self.world.flip_bits(self.host, "cache", start + SEGMENT - 4096, 4096);
+        }
+        // As a whole: a later bit of a header that is not in use changes nothing.
+        match self.rng.below(2) {
+            0 => self.world.disk_error(
+                self.host,
+                "cache",
+                DiskFault::BadRange { offset: at, len: 4096 },
+            ),
+            _ => self.world.flip_bits(self.host, "cache", at + self.rng.below(90), 1),
+        }
+        Some(is_open)
+    }
+
+    /// Opens the group as somebody does who knows that others have all of it; until power fails, if
+    /// it does.
+    fn begin_log_anew(&mut self, cut_off: Option<Duration>, tolerance: Tolerance) {
+        let (oracle, setup) = (Rc::clone(&self.oracle), self.setup);
+        self.world.boot(self.host, move |env| {
+            Box::pin(async move {
+                let options = options(Mutations::default(), setup.pages);
+                let spec = spec(setup.devices);
+                let group = DiskGroup::open_without(&env, &spec, options, &tolerance).await;
+                let group = group.expect("others have all that it had");
+                let audit = group.audit().unwrap_or_else(|error| panic!("begun anew: {error}"));
+                assert_eq!(audit.in_transit, 0, "chunks with no place");
+                check_capacity(&group, &oracle).await;
+                group.close().await;
+            })
+        });
+        match cut_off {
+            Some(after) => {
+                self.world.run_for(after);
+                self.world.crash(self.host);
+            }
+            None => {
+                let (world, host) = (&self.world, self.host);
+                assert!(world.run_until(HOUR, || world.is_finished(host)), "opening ends");
+                world.kill(host);
+            }
+        }
+    }
+
+    /// All that a group with these devices holds.
+    fn components_on_media(&mut self) -> Set<ComponentId> {
+        let (found, setup) = (Rc::new(RefCell::new(Set::new())), self.setup);
+        let place = Rc::clone(&found);
+        self.world.boot(self.host, move |env| {
+            Box::pin(async move {
+                let options = options(Mutations::default(), setup.pages);
+                let group = DiskGroup::open(&env, &spec(setup.devices), options).await;
+                place.borrow_mut().extend(group.expect("nothing has rotted").components());
+            })
+        });
+        let (world, host) = (&self.world, self.host);
+        assert!(world.run_until(HOUR, || world.is_finished(host)), "opening ends");
+        // What was not flushed is settled: else a summary could come back from its rot.
+        world.crash(host);
+        found.take()
+    }
+
+    fn with_a_lost_header(mut self, outcome: &mut Outcome) {
+        assert!(self.live_with(Promise::All));
+        self.run_to_a_moment();
+        self.end();
+        // The load makes components of its own: those of the media, not of the last moment.
+        let found = self.components_on_media().into_iter();
+        let may_lose_log = found.map(|id| (id, Version(u64::MAX))).collect();
+        let all = Tolerance { may_lose_log, ..Tolerance::default() };
+        let Some(is_open) = self.rot_what_nobody_knows() else { return };
+        outcome.headers += 1;
+        if self.live_with(Promise::Named(0)) {
+            assert!(!is_open, "a header that was acknowledged is taken for none");
+            return self.world.kill(self.host);
+        }
+        let refused = self.signs.refused.borrow().clone().expect("it did not open");
+        if !is_open && matches!(refused, GroupError::Device { .. }) {
+            // Its place is the next segment's: nobody can tell whether that was begun.
+            return;
+        }
+        assert!(refused.is_rotten_log(), "{refused}");
+        outcome.refused += 1;
+        while self.rng.below(2) == 0 {
+            let after = Duration::from_micros(self.rng.below(8000));
+            self.begin_log_anew(Some(after), all.clone());
+        }
+        self.begin_log_anew(None, all);
+        // Nothing of the old log is found again, by whomever.
+        self.begin_log_anew(None, Tolerance::default());
+    }
+}
+
+#[test]
+fn a_log_that_others_do_not_need_is_begun_anew() {
+    let mut outcome = Outcome::default();
+    for seed in seeds() {
+        Case::new(seed, Mutations::default()).with_a_lost_header(&mut outcome);
+    }
+    let is_enough = outcome.refused > 10 && outcome.headers > 20;
+    assert!(is_enough || asked("DISKGROUP_SEEDS").is_some(), "{outcome:?}");
+}
+
+#[test]
+fn a_rotten_header_of_the_open_segment_costs_what_was_in_the_write_buffer() {
+    let known = |ids: &[ComponentId]| Tolerance {
+        may_lose_log: ids.iter().map(|id| (*id, Version(5))).collect(),
+        ..Tolerance::default()
+    };
+    let open_with = async |env: &Env, tolerance: Tolerance| {
+        DiskGroup::open_without(env, &spec(1), GroupOptions::default(), &tolerance).await
+    };
+    let two = ComponentId(2);
+    // The second of three commits; those of the first segment are on capacity.
+    let host = Host::new(80);
+    let (world, key) = (host.world.clone(), host.key);
+    let at = Rc::new(Cell::new(0));
+    let found = Rc::clone(&at);
+    host.run(move |env| async move {
+        let group = fresh(&env).await;
+        group.create_component(two, ObjectId(7), SECTORS).await.expect("a component");
+        let meta = group.component(two).expect("it is there").meta;
+        let meta = ComponentMeta { version: Version(5), ..meta };
+        group.set_meta(two, meta).await.expect("a record that its host saw");
+        commits(&env, &group, 1..=3).await;
+        drain(&env, &group, 3).await;
+        commits(&env, &group, 4..=6).await;
+        let (_, _, headers) = segments(&world, key, 4).pop().expect("an open segment");
+        assert_eq!(headers.len(), 3);
+        found.set(headers[1]);
+        group.close().await;
+    });
+    host.world.flip_bits(host.key, "cache", at.get(), 512);
+    host.run(move |env| async move {
+        let mut of_before = known(&[ONE, two]);
+        of_before.may_lose_log.insert(two, Version(4));
+        // Nobody says that it may lose anything, or not of all that it has, or a directory of
+        // before does.
+        for tolerance in [Tolerance::default(), known(&[ONE]), known(&[two]), of_before] {
+            let error = open_with(&env, tolerance).await.err().expect("acknowledged writes");
+            assert!(error.is_rotten_log(), "{error}");
+        }
+        let group = open_with(&env, known(&[ONE, two])).await.expect("all of it is elsewhere");
+        assert_eq!(group.status().rotten_log_blocks, 1);
+        for id in [ONE, two] {
+            assert!(group.component(id).expect("it is on capacity").partial);
+        }
+        let kept = group.component(ONE).expect("it is there").destaged;
+        assert!(kept < Lsn::new(Term(1), 4), "{kept:?} is more than it has");
+        for lsn in 1..=6 {
+            let there = if lsn <= 3 { lsn as u32 } else { 0 };
+            assert_eq!(value(&group, lsn * 8).await.expect("a read"), Some(there));
+        }
+        // What it lacks comes back, into a log like any other.
+        commits(&env, &group, 7..=12).await;
+        group.close().await;
+    });
+    host.run(move |env| async move {
+        let group = open(&env).await.expect("a log like any other");
+        assert_eq!(group.status().rotten_log_blocks, 0);
+        for lsn in 7..=12 {
+            assert_eq!(value(&group, lsn * 8).await.expect("a read"), Some(lsn as u32));
+        }
+        assert!(group.component(ONE).expect("it is there").partial, "until it is active again");
+        group.is_whole_at(ONE, Seat(9)).await.expect("a later seat");
+        assert!(!group.component(ONE).expect("it is there").partial);
+        group.close().await;
+    });
 }

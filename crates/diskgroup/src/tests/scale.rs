@@ -74,6 +74,45 @@ fn the_largest_component_is_deleted_in_short_turns() {
 }
 
 #[test]
+fn what_a_rotten_header_said_is_looked_up_in_short_turns() {
+    let host = Host::new(35);
+    let (world, key) = (host.world.clone(), host.key);
+    host.run(move |env| async move {
+        let group = fresh(&env, 24 << 20).await;
+        let id = (BIG, ObjectId(BIG.0));
+        group.create_component(id.0, id.1, COMPONENT_SECTORS_MAX).await.expect("a component");
+        group.set_active(BIG, true);
+        let last = COMPONENT_SECTORS_MAX - base::CHUNK_SECTORS;
+        // Seven commits fill a segment; what it holds is far apart.
+        let start = |lsn: u64| if lsn.is_multiple_of(2) { last + lsn * 8 } else { lsn * 8 };
+        for lsn in 1..=12 {
+            write_to(&env, &group, BIG, lsn, start(lsn), 8).await.expect("a write");
+        }
+        let closed = group.closed_segments();
+        world.flip_bits(key, "cache", closed[0].start, 512);
+        group.advance_commit(BIG, Lsn::new(Term(1), 12));
+        group.drain_buffer(true);
+        while group.status().buffer_fill > 0.0 {
+            env.sleep(Duration::from_millis(10)).await;
+        }
+        let status = group.status();
+        assert_eq!((status.fenced, status.rotten_log_blocks), (None, 1));
+        for lsn in 1..=12 {
+            let range = SectorRange::new(start(lsn), 1);
+            let read = group.read(BIG, range).await.expect("a read");
+            assert_eq!(value_of(range.start, &read.payload), Some(lsn as u32));
+        }
+        assert!(env.most_steps() <= TURN_STEPS_MAX + STEP_MAX, "{} steps", env.most_steps());
+        assert!(
+            env.most_steps() >= TURN_STEPS_MAX,
+            "{} steps: all of it was counted",
+            env.most_steps()
+        );
+        group.close().await;
+    });
+}
+
+#[test]
 fn a_deletion_goes_on_when_nobody_waits_for_it() {
     let host = Host::new(32);
     host.run(|env| async move {

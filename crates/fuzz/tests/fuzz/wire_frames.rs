@@ -9,9 +9,9 @@ use base::{
 use env::{Pool, Slice};
 use fuzz::{Source, bounded};
 use wire::{
-    Crcs, Failure, Fenced, HEADER_LEN, Header, Health, Hello, Marks, Message, Owner, PAYLOAD_MAX,
-    Refusal, Request, Response, Target, VERSION, WireError, WriteKind, crcs_of, decode, encode,
-    verify,
+    Crcs, Failure, Fenced, HEADER_LEN, Header, Health, Hello, Holding, Marks, Message, Owner,
+    PAYLOAD_MAX, Refusal, Request, Response, Target, VERSION, WireError, WriteKind, crcs_of,
+    decode, encode, verify,
 };
 
 fuzz::targets! {
@@ -223,6 +223,17 @@ fn client_request(from: &mut Source<'_>) -> Request {
             let component = ComponentId(from.u64());
             Request::Repair { object, term, component, range: chunk_range(from) }
         }
+        _ if kind >= 240 => Request::Vouch {
+            holding: Holding {
+                object,
+                component: ComponentId(from.u64()),
+                sectors: from.edge(),
+                term,
+                owner: owner(from),
+                version: Version(from.edge()),
+                durable: lsn(from),
+            },
+        },
         0 => Request::CommitInfo { target: target(from), commit: lsn(from) },
         1 => Request::CreateComponent {
             object,

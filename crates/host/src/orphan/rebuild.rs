@@ -6,10 +6,11 @@
 //! 1. the newest of these records calls it active, with the seat that the component has (a higher
 //!    seat: it has been away since, and nobody knows whether it came back);
 //! 2. it lost nothing;
-//! 3. its highest durable lsn is the highest of all that were found. An active component has every
-//!    completed write, and lsns rise: a component that others went on without is below them;
-//! 4. every component that this record calls active or on its way back was found: none of them can
-//!    have gone on alone, elsewhere.
+//! 3. its highest durable lsn is the highest of all that were found, or given up for their space.
+//!    An active component has every completed write, and lsns rise: a component that others went on
+//!    without is below them;
+//! 4. every component that this record calls active or on its way back was found, or given up with
+//!    the seat that it has there: none of them can have gone on alone, elsewhere.
 //!
 //! Where hosts claimed the record of a directory that had been set back, the copies that they took
 //! went on in another history than those that refused it (rule 25). The latter have what was
@@ -28,12 +29,16 @@ use directory::{
 /// believe the new one, and those that stopped because the directory went back (rule 25) go on.
 const LEAP: u64 = object::ADOPTION_LEAP;
 
-/// The record of the object that `found` are components of; `old` is what the directory has.
+/// The record of the object that `told` is of: components, and what was given up; `old` is what the
+/// directory has.
 pub(super) fn rebuild(
-    found: &[OrphanRecord],
+    told: &[OrphanRecord],
     old: Option<&ObjectRecord>,
     is_forced: bool,
 ) -> Result<ObjectRecord, String> {
+    let (gone, found): (Vec<_>, Vec<_>) =
+        told.iter().cloned().partition(|record| record.given_up.is_some());
+    let found = &found[..];
     let refused = |record: &&OrphanRecord| record.missing == Missing::History;
     let has_split = found.iter().any(|record| refused(&record));
     // Of the history that goes on.
@@ -49,11 +54,7 @@ pub(super) fn rebuild(
         return Err("its components are not of one object".to_owned());
     }
     let object = any.object;
-    let is_found = |sibling: &ComponentRecord| found.iter().any(|record| record.id == sibling.id);
-    let may_be_ahead = |sibling: &&ComponentRecord| {
-        matches!(sibling.state, ComponentState::Active | ComponentState::Resyncing)
-    };
-    let away = about.siblings.iter().filter(may_be_ahead).find(|sibling| !is_found(sibling));
+    let away = away(about, found, &gone);
     if let Some(away) = away.filter(|_| !is_forced) {
         return Err(format!(
             "a copy of object {object} on host {} is not found and may have newer writes: start \
@@ -72,7 +73,7 @@ pub(super) fn rebuild(
     };
     let highest = |durables: &mut dyn Iterator<Item = Lsn>| durables.max().unwrap_or_default();
     let top = match is_forced {
-        false => highest(&mut found.iter().map(|record| record.durable)),
+        false => highest(&mut told.iter().map(|record| record.durable)),
         true => highest(&mut found.iter().filter(can_be_whole).map(|record| record.durable)),
     };
     let is_whole = |record: &OrphanRecord| can_be_whole(&record) && record.durable == top;
@@ -80,9 +81,9 @@ pub(super) fn rebuild(
         return Err(none_is_whole(object, has_split));
     }
     let components = components(found, about, is_whole);
-    let versions = found.iter().map(|record| record.version).chain([about.version]);
+    let versions = told.iter().map(|record| record.version).chain([about.version]);
     let version = versions.chain(old.map(|old| old.version)).max().unwrap_or_default();
-    let terms = found.iter().map(|record| record.term).chain([about.term]);
+    let terms = told.iter().map(|record| record.term).chain([about.term]);
     let term = terms.chain(old.map(|old| old.term)).max().unwrap_or_default();
     let record = ObjectRecord {
         id: object,
@@ -98,6 +99,36 @@ pub(super) fn rebuild(
     };
     record.check().map_err(|error| format!("object {object} cannot be made again: {error}"))?;
     Ok(record)
+}
+
+/// A component that may have gone on alone: it is neither found, nor was it given up with the seat
+/// that it has in the newest record.
+fn away<'a>(
+    about: &'a About,
+    found: &[OrphanRecord],
+    gone: &[OrphanRecord],
+) -> Option<&'a ComponentRecord> {
+    let may_be_ahead = |sibling: &&ComponentRecord| {
+        matches!(sibling.state, ComponentState::Active | ComponentState::Resyncing)
+    };
+    let is_known = |sibling: &ComponentRecord| {
+        let was = |record: &OrphanRecord| (record.id, record.seat) == (sibling.id, sibling.seat);
+        found.iter().any(|record| record.id == sibling.id) || gone.iter().any(was)
+    };
+    about.siblings.iter().filter(may_be_ahead).find(|sibling| !is_known(sibling))
+}
+
+/// Whether `old` was made anew of what these components say: what they said stays in the directory
+/// until they look again, and adopting by it once more would take for whole what was so then.
+pub(super) fn is_done(found: &[OrphanRecord], old: &ObjectRecord) -> bool {
+    let is_behind = |record: &OrphanRecord| {
+        let about = record.about.as_ref();
+        let version = about.map_or(record.version, |about| about.version.max(record.version));
+        let term = about.map_or(record.term, |about| about.term.max(record.term));
+        old.version.0 >= version.0.saturating_add(LEAP / 2) && old.term > term
+    };
+    let is_listed = |record: &OrphanRecord| old.components.iter().any(|c| c.id == record.id);
+    !old.is_doubted && found.iter().all(|record| is_behind(record) && is_listed(record))
 }
 
 fn none_is_whole(object: ObjectId, has_split: bool) -> String {

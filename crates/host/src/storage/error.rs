@@ -89,3 +89,10 @@ pub enum Closed {
     #[error("{0}")]
     Failed(#[from] GroupError),
 }
+
+impl Closed {
+    /// Whether it does not open for its log is damaged.
+    pub(crate) fn is_rotten_log(&self) -> bool {
+        matches!(self, Self::Failed(error) if error.is_rotten_log())
+    }
+}

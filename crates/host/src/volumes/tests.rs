@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Transactions whose outcome is unknown, against directories that lose requests and answers.
+//! Transactions whose outcome is unknown (trap 7), against directories that lose requests and
+//! answers.
 
 use super::*;
 use crate::simulated::{with_directory, with_faults};

@@ -17,6 +17,31 @@ fn versions_and_terms_of_one_history_rise_together() {
     assert!(!is_of_before(seen, true, at(10 + ADOPTION_LEAP, 6)));
 }
 
+/// A component that is absent is not fenced; its host sees what the others go on with.
+#[test]
+fn what_a_host_saw_in_later_terms_counts_beside_what_its_component_was_fenced_in() {
+    let owner = |host| Owner { host: HostId(host), incarnation: Incarnation(1) };
+    let claim = |term, version, host| Claim {
+        term: Term(term),
+        version: Version(version),
+        owner: owner(host),
+    };
+    let meta = ComponentMeta {
+        term: Term(2),
+        owner_host: HostId(1),
+        owner_incarnation: Incarnation(1),
+        seat: Seat(1),
+        version: Version(5),
+    };
+    let known = Known { meta, about: Some((Version(20), Term(9))), went_back: false };
+    let behind = [claim(2, 5, 1), claim(3, 8, 2), claim(4, 10, 3)];
+    assert!(!known.is_other(Version(10), &behind), "news come in any order");
+    let other = [claim(2, 5, 1), claim(3, 7, 2)];
+    assert!(known.is_other(Version(21), &other), "its version 20 was in an earlier term");
+    let later = [claim(2, 5, 1), claim(3, 8, 2), claim(9, 18, 3)];
+    assert!(!known.is_other(Version(21), &later));
+}
+
 /// A record as far as its history goes.
 #[derive(Clone)]
 struct Line {

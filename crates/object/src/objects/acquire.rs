@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Becoming the owner, or finding who is.
 
-use super::{Inner, ObjectError, Route};
+use super::{Inner, ObjectError, Route, Slot};
+use crate::history::is_made_anew;
 use crate::owner::{Owner, Phase};
-use crate::takeover::{Failed, bring_up, claim, is_rolled_back};
+use crate::takeover::{Failed, Used, bring_up, claim, is_rolled_back};
 use base::{ObjectId, Term, Version};
 use directory::ObjectRecord;
 use std::rc::Rc;
@@ -26,6 +27,17 @@ pub(super) enum Wish {
     Use,
     /// Only take over if the owner is dead.
     Adopt,
+}
+
+impl Slot {
+    fn used(&self) -> Used {
+        Used { term: self.used, version: self.used_at }
+    }
+
+    /// The version of the record as last seen.
+    fn known(&self) -> Version {
+        self.record.as_ref().map_or(Version(0), |(record, _)| record.version)
+    }
 }
 
 impl Inner {
@@ -94,8 +106,9 @@ impl Inner {
     }
 
     /// Rule 25: nobody may serve what the directory has forgotten. This host makes no more claims,
-    /// nor does any other once the record says so.
-    fn halt(&self, id: ObjectId) {
+    /// nor does any other once the record says so. `known` is the version of the record when the
+    /// attempt began: one that was made anew meanwhile ends the halt at once.
+    fn halt(&self, id: ObjectId, known: Version) {
         tracing::error!(
             object = %id,
             "the directory holds an older record than the replicas have seen, as after the \
@@ -104,8 +117,7 @@ impl Inner {
         );
         let mut slots = self.slots.borrow_mut();
         let slot = slots.entry(id).or_default();
-        let version = slot.record.as_ref().map_or(Version(0), |(record, _)| record.version);
-        slot.halted_at = Some(version);
+        slot.halted_at = Some(known).filter(|known| !is_made_anew(*known, slot.known()));
     }
 
     async fn attempt(self: &Rc<Self>, id: ObjectId, wish: Wish) -> Result<(), ObjectError> {
@@ -125,7 +137,11 @@ impl Inner {
                     }
                 }
             }
-            let used = self.slots.borrow().get(&id).map_or(Term(0), |slot| slot.used);
+            let (used, known) = {
+                let slots = self.slots.borrow();
+                let slot = slots.get(&id);
+                (slot.map_or_else(Used::default, Slot::used), slot.map_or(Version(0), Slot::known))
+            };
             match claim(&self.context, id, used).await {
                 Ok((record, revision)) => match self.rise(id, record, revision).await {
                     Ok(()) => return Ok(()),
@@ -139,14 +155,14 @@ impl Inner {
                         self.env().sleep(RETRY).await;
                     }
                     Err(Failed::Outranked(_) | Failed::RolledBack) => {
-                        self.halt(id);
+                        self.halt(id, known);
                         return Err(ObjectError::Inaccessible);
                     }
                     Err(other) => return Err(error_of(other)),
                 },
                 Err(Failed::Again(_)) => self.env().sleep(RETRY).await,
                 Err(Failed::RolledBack) => {
-                    self.halt(id);
+                    self.halt(id, known);
                     return Err(ObjectError::Inaccessible);
                 }
                 Err(Failed::Alive(owner, term)) if wish == Wish::Use => {
@@ -175,7 +191,7 @@ impl Inner {
             let mut slots = self.slots.borrow_mut();
             let slot = slots.entry(id).or_default();
             assert!(record.term > slot.used, "a term is used twice");
-            slot.used = record.term;
+            (slot.used, slot.used_at) = (record.term, record.version);
             slot.route = Route::Local(Rc::clone(&owner));
             slot.record = Some((record, revision));
             owner.state.borrow_mut().full = slot.full.take();

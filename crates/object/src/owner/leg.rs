@@ -16,7 +16,7 @@ use wire::{Crcs, Marks, Request, Target, WriteKind};
 
 /// A leg with fewer free chunks than this takes no writes that may allocate: what was promised to
 /// writes in flight, and the store's own needs, come out of it (rule 2, trap 14).
-pub(crate) const FREE_CHUNKS_RESERVE: u32 = 16;
+pub const FREE_CHUNKS_RESERVE: u32 = 16;
 
 /// What a frame counts beside its payload, bytes.
 pub(crate) const FRAME_BYTES: u64 = 512;

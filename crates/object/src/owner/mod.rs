@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The one host that orders all I/O of an object (PROTOCOL.md section 4).
+//! The one host that orders all I/O of an object (docs/protocol.md#rules).
 //!
 //! An [`Owner`] lives for one term. It is born by a take-over ([`crate::takeover`]) and ends with
 //! [`Owner::step_down`]; nothing of it outlives the term. All of its state is volatile.
@@ -8,6 +8,7 @@ mod change;
 mod choice;
 mod fence;
 mod groups;
+mod joining;
 mod keeper;
 mod leg;
 mod range_lock;
@@ -18,9 +19,8 @@ mod write;
 
 pub(crate) use change::{Cas, ChangeError, compare_and_swap};
 pub(crate) use fence::{Fence, FenceAnswer};
-pub(crate) use leg::{
-    FRAME_BYTES, FREE_CHUNKS_RESERVE, FencedAt, Flow, Frame, Leg, Link, Role, Unacked,
-};
+pub use leg::FREE_CHUNKS_RESERVE;
+pub(crate) use leg::{FRAME_BYTES, FencedAt, Flow, Frame, Leg, Link, Role, Unacked};
 pub(crate) use range_lock::{Mode, RangeGuard, RangeLock};
 pub(crate) use read::{Found, Source};
 pub(crate) use window::{LEGS_MAX, Legs, Mask, Window};
@@ -172,6 +172,8 @@ pub(crate) struct Owner {
     pub(crate) drained: Notify,
     /// Bytes of client writes under way: one object that stands still does not take all of them.
     pub(crate) write_room: Semaphore,
+    /// Whose turn it is among the client writes that a joining component is to take.
+    pub(crate) join_turn: Semaphore,
     /// One CAS at a time.
     config: Semaphore,
     pub(crate) state: RefCell<State>,
@@ -209,6 +211,7 @@ impl Owner {
             changed: Notify::default(),
             drained: Notify::default(),
             write_room: Semaphore::new(context.options.write_bytes / OBJECT_PART),
+            join_turn: Semaphore::new(1),
             config: Semaphore::new(1),
             state: RefCell::new(state),
             due: RefCell::default(),
@@ -409,13 +412,16 @@ impl Owner {
     /// What an operator sees of this owner's components.
     pub(crate) fn component_status(&self) -> Vec<ComponentStatus> {
         let state = self.state.borrow();
-        let left = |id| state.resyncs.get(&id).map_or(0, |resync: &Resync| resync.dirty.bytes());
-        let of = |component: &directory::ComponentRecord| ComponentStatus {
-            id: component.id,
-            host: component.host,
-            state: component.state,
-            resync_bytes_left: left(component.id),
-            away: self.away(component),
+        let of = |component: &directory::ComponentRecord| {
+            let resync = state.resyncs.get(&component.id);
+            ComponentStatus {
+                id: component.id,
+                host: component.host,
+                state: component.state,
+                resync_bytes_left: resync.map_or(0, |resync| resync.dirty.bytes()),
+                writes_waiting: resync.map_or(0, |_| self.writes_waiting()),
+                away: self.away(component),
+            }
         };
         state.record.components.iter().map(of).collect()
     }
@@ -484,68 +490,6 @@ impl State {
             Role::Joining => leg.takes_part(),
         };
         self.legs.iter().filter(waits).fold(0, |mask, leg| mask | leg.bit)
-    }
-
-    /// Joining legs that a write to `range` is kept from; it is dirty there from now on, before a
-    /// copy that takes it out of the dirty ones can lock it. A copy of what is dirty anyway brings
-    /// the write along.
-    pub(crate) fn defer(&mut self, range: SectorRange, options: &ObjectOptions) -> Mask {
-        if self.resyncs.is_empty() {
-            return 0;
-        }
-        let mut deferred = 0;
-        for leg in self.legs.iter().filter(|leg| leg.role == Role::Joining) {
-            let Some(resync) = self.resyncs.get_mut(&leg.component) else { continue };
-            if leg.takes_part() && !resync.dirty.covers(range) {
-                continue;
-            }
-            base::hit(base::Probe::ResyncDeferred);
-            deferred |= leg.bit;
-            if !options.mutations.forget_missed_write {
-                resync.dirty.insert(range);
-            }
-        }
-        deferred
-    }
-
-    /// Whether a joining leg has as much of the clients' writes to answer as its copies leave room
-    /// for: a write that has to go there waits (the back-pressure of joining).
-    pub(crate) fn is_pacing(&self, range: SectorRange, options: &ObjectOptions) -> bool {
-        if self.resyncs.is_empty() {
-            return false;
-        }
-        let is_pacing = |leg: &Leg| {
-            leg.role == Role::Joining
-                && leg.takes_part()
-                && leg.unacked.live_bytes() >= options.join_bytes.max(1)
-                && self.resyncs.get(&leg.component).is_some_and(|r| !r.dirty.covers(range))
-        };
-        self.legs.iter().any(is_pacing)
-    }
-
-    /// Rule 32: what completed without a joining leg is dirty there (again).
-    pub(crate) fn note_missing(
-        &mut self,
-        range: SectorRange,
-        missing: Mask,
-        options: &ObjectOptions,
-    ) {
-        if self.resyncs.is_empty() || options.mutations.forget_missed_write {
-            return;
-        }
-        for leg in self.legs.iter().filter(|leg| leg.role != Role::Active) {
-            if leg.bit & missing == 0 {
-                continue;
-            }
-            assert!(
-                leg.role == Role::Joining || options.mutations.require_after_active,
-                "a write completed without a required component (rule 35)"
-            );
-            if let Some(resync) = self.resyncs.get_mut(&leg.component) {
-                base::hit(base::Probe::ResyncDirtyAgain);
-                resync.dirty.insert(range);
-            }
-        }
     }
 
     /// Rule 11: active in the record and in the unresolved CAS.

@@ -161,6 +161,7 @@ mod tests {
         a.0.overlaps(b.0) && (a.1 == Mode::Exclusive || b.1 == Mode::Exclusive)
     }
 
+    /// Rules 1 and 10.
     #[test]
     fn held_locks_never_conflict_and_none_overtakes() {
         for seed in 0..200 {

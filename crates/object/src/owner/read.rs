@@ -52,7 +52,7 @@ impl Owner {
             let changed = self.changed.wait();
             let Some(source) = self.source_of(range, avoid) else {
                 if avoid != 0 && self.all_tried(avoid) {
-                    return Err(ObjectError::Io); // no good copy (DESIGN contract 4)
+                    return Err(ObjectError::Io); // no good copy (promise 4)
                 }
                 self.wait(changed, deadline).await?;
                 continue;

@@ -210,6 +210,7 @@ mod tests {
         assert_eq!(done.map(|done| done.missing & joiner), Some(joiner));
     }
 
+    /// Rule 32: a write that a joiner does not get.
     #[test]
     fn a_write_kept_from_a_leg_is_not_missing_there_but_it_does_not_have_it_either() {
         let zero = Lsn::new(Term(1), 0);
@@ -229,6 +230,7 @@ mod tests {
         assert_eq!(done.map(|done| done.missing & joiner), Some(joiner));
     }
 
+    /// Rules 5 and 6.
     #[test]
     fn k_never_leads_a_required_answer_and_every_write_completes() {
         for seed in 0..200 {

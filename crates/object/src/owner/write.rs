@@ -79,13 +79,22 @@ impl Owner {
     }
 
     /// While a component joins, and has all of the clients' writes that it can answer beside its
-    /// copies, those that have to go there wait. Bounded: a joiner that gives no answer for its
-    /// patience gets none of them any more.
+    /// copies, those that have to go there wait, first come, first served. Bounded: a joiner that
+    /// gives no answer for its patience gets none of them any more.
     async fn wait_for_turn(&self, range: SectorRange) {
+        if !self.state.borrow().goes_to_joiner(range) {
+            return;
+        }
+        let _turn = self.join_turn.acquire(1).await;
         while self.state.borrow().is_pacing(range, self.options()) {
             base::hit(base::Probe::ResyncPaced);
             env::select(self.drained.wait(), self.changed.wait()).await;
         }
+    }
+
+    /// Client writes that wait for their turn at a joining component.
+    pub(crate) fn writes_waiting(&self) -> u64 {
+        self.join_turn.in_use() + self.join_turn.waiting()
     }
 
     fn has_full_leg(&self) -> bool {

@@ -15,10 +15,16 @@ const COPIES_BYTES_MAX: u64 = 4 * COPY_BLOCKS * BLOCK_SIZE;
 /// Copies sent and not answered: as many short ones as a group commits at a time, so that what was
 /// written here and there does not wait for a slow target's latency four by four.
 const COPIES_MAX: usize = 64;
-/// Client I/O within this time makes the copying yield.
+/// Client I/O within this time makes the copying rest.
 const BUSY: Duration = Duration::from_millis(10);
-/// How long it yields before each copy.
-const YIELD: Duration = Duration::from_millis(1);
+/// How long it rests.
+const REST: Duration = Duration::from_millis(1);
+/// What a copy costs beside its bytes: its lock, its read, its frame and its answer.
+const COPY_COST: u64 = 32 << 10;
+/// After copies that cost so much it rests: one of the longest.
+const REST_AFTER: u64 = COPY_BLOCKS * BLOCK_SIZE + COPY_COST;
+/// A round that has copied one eighth of what it began with is vain if no less is left by then.
+const ROUND_PART: u64 = 8;
 /// Attempts to read one range.
 const TRIES_MAX: usize = 50;
 /// Between two of them.
@@ -28,13 +34,15 @@ const RETRY: Duration = Duration::from_millis(50);
 ///
 /// At first they do not: they make their ranges dirty, and nobody waits for the target (rule 32).
 /// The copies run after them, round by round, and each round has less to do where the target takes
-/// more than the clients write. Near the end, or where a round got hardly smaller, new writes that
-/// touch what is clean go to the target and wait for it. From then on the dirty ones get fewer
-/// whatever the load: what is dirty needs no second copy, and what is clean stays clean.
+/// more than the clients write. Near the end, or where a round leaves hardly less than it found,
+/// new writes that touch what is clean go to the target and wait for it. From then on the dirty
+/// ones get fewer whatever the load: what is dirty needs no second copy, and what is clean stays
+/// clean.
 pub(super) async fn run(owner: &Rc<Owner>, component: ComponentId) -> Result<(), Aborted> {
     let watched = Rc::clone(owner);
     owner.spawn("lag", async move { watch_lag(&watched, component).await });
     let mut round = Round::default();
+    let mut pace = Pace::default();
     loop {
         let drained = owner.drained.wait();
         check_joined(owner, component)?;
@@ -59,11 +67,38 @@ pub(super) async fn run(owner: &Rc<Owner>, component: ComponentId) -> Result<(),
             next
         };
         match next {
-            Some(range) => copy(owner, component, range).await?,
+            Some(range) => {
+                if pace.is_due(range, owner.now().since(owner.busy_at.get()) < BUSY) {
+                    owner.env().sleep(REST).await;
+                }
+                copy(owner, component, range).await?;
+            }
             None => {
                 env::select(drained, owner.env().sleep(RETRY)).await;
             }
         }
+    }
+}
+
+/// Copies beside client I/O rest by what they cost, not by their number: many short ones are not
+/// kept to the rate of as many long ones.
+#[derive(Default)]
+struct Pace {
+    /// Cost of the copies since the last rest.
+    owed: u64,
+}
+
+impl Pace {
+    /// Whether to rest before the copy of `range`.
+    fn is_due(&mut self, range: SectorRange, is_busy: bool) -> bool {
+        if !is_busy {
+            self.owed = 0;
+            return false;
+        }
+        self.owed += range.bytes() + COPY_COST;
+        let is_due = self.owed >= REST_AFTER;
+        self.owed %= REST_AFTER;
+        is_due
     }
 }
 
@@ -73,7 +108,10 @@ struct Round {
     at: u64,
     /// Bytes to copy when it began.
     begun_with: Option<u64>,
-    /// It ended with more than half of what it had begun with: the load is faster than the copies.
+    /// Bytes of the copies that it started.
+    taken: u64,
+    /// It ended with more than half of what it had begun with, or there is more after a part of it:
+    /// the load is faster than the copies.
     is_vain: bool,
 }
 
@@ -81,11 +119,22 @@ impl Round {
     /// Notes what is taken next, with `left` bytes dirty before.
     fn takes(&mut self, range: Option<SectorRange>, left: u64) {
         let Some(range) = range else { return };
-        if range.start < self.at || self.begun_with.is_none() {
-            self.is_vain = self.begun_with.is_some_and(|before| left > before / 2);
+        let begun_with = self.begun_with.unwrap_or(left);
+        let is_over = range.start < self.at;
+        // A round that goes badly is not waited for: one over a large volume takes long. Less of it
+        // says little, for writes come in bursts.
+        let is_known = self.taken > 0 && self.taken >= begun_with / ROUND_PART;
+        if is_over {
+            self.is_vain = left > begun_with / 2;
+        } else if is_known && left >= begun_with {
+            self.is_vain = true;
+        }
+        if is_over || self.begun_with.is_none() {
             self.begun_with = Some(left);
+            self.taken = 0;
         }
         self.at = range.end();
+        self.taken += range.bytes();
     }
 
     /// Whether it is time for new writes to go to the target.
@@ -104,9 +153,6 @@ async fn copy(
     component: ComponentId,
     range: SectorRange,
 ) -> Result<(), Aborted> {
-    if owner.now().since(owner.busy_at.get()) < BUSY {
-        owner.env().sleep(YIELD).await;
-    }
     let guard = match owner.options().mutations.copy_without_lock {
         true => None,
         false => Some(owner.lock.lock(range, Mode::Exclusive).await),
@@ -210,21 +256,64 @@ async fn watch_lag(owner: &Rc<Owner>, component: ComponentId) {
 mod tests {
     use super::*;
 
+    const COPY: u64 = COPY_BLOCKS * BLOCK_SIZE;
+
+    /// The `at`th of the longest copies.
+    fn nth(at: u64) -> Option<SectorRange> {
+        let sectors = COPY / base::SECTOR_SIZE;
+        Some(SectorRange::new(at * sectors, sectors))
+    }
+
+    /// Whether it is vain after each of 16 copies, and after the first of the next round, where so
+    /// much becomes dirty again with each.
+    fn verdicts(added: u64) -> Vec<bool> {
+        let (mut round, mut left) = (Round::default(), 16 * COPY);
+        let copies = (0..17).map(|at| {
+            round.takes(nth(at % 16), left);
+            left = left - COPY + added;
+            round.is_vain
+        });
+        copies.collect()
+    }
+
     #[test]
-    fn a_round_is_vain_where_it_leaves_more_than_half_of_what_it_began_with() {
-        let range = |chunk: u64| Some(SectorRange::new(chunk * 2048, 512));
+    fn a_round_is_vain_where_more_than_half_is_left_or_once_there_is_more_than_before() {
+        assert_eq!(verdicts(COPY / 4), [false; 17]);
+        assert_eq!(verdicts(COPY / 2), [false; 17]);
+        let slow = verdicts(COPY / 2 + 1);
+        assert_eq!(slow[..16], [false; 16], "the round may still get somewhere");
+        assert!(slow[16], "it did not");
+        let growing = verdicts(COPY);
+        let known = (16 / ROUND_PART) as usize;
+        assert!(!growing[..known].contains(&true), "too little to tell");
+        assert!(!growing[known..].contains(&false), "nobody waits for the end of the round");
+    }
+
+    #[test]
+    fn a_round_that_goes_better_is_not_vain_any_more() {
         let mut round = Round::default();
-        round.takes(range(0), 1000);
-        round.takes(range(7), 800);
-        assert!(!round.may_end(800, 100), "it is not over");
-        round.takes(range(1), 400);
-        assert!(!round.may_end(400, 100), "less than half is left");
-        assert!(round.may_end(100, 100), "hardly anything is left");
-        round.takes(range(9), 300);
-        round.takes(range(2), 201);
-        assert!(round.may_end(201, 100), "more than half is left");
-        round.takes(None, 201);
-        round.takes(range(0), 50);
-        assert!(!round.may_end(101, 100), "the next one went better");
+        round.takes(nth(0), 2 * COPY);
+        round.takes(nth(9), 2 * COPY);
+        assert!(round.may_end(2 * COPY, 0));
+        round.takes(None, 2 * COPY);
+        round.takes(nth(1), 2 * COPY);
+        assert!(round.may_end(2 * COPY, 0), "the next has only begun");
+        round.takes(nth(2), COPY);
+        assert!(round.may_end(COPY, 0));
+        round.takes(nth(0), COPY);
+        assert!(!round.may_end(COPY, 0), "half of it is left");
+        assert!(round.may_end(COPY, COPY), "hardly anything is left");
+    }
+
+    #[test]
+    fn copies_beside_clients_rest_by_what_they_cost() {
+        let rests = |sectors: u64, is_busy: bool| {
+            let mut pace = Pace::default();
+            let copy = SectorRange::new(0, sectors);
+            (0..1000).filter(|_| pace.is_due(copy, is_busy)).count()
+        };
+        assert_eq!(rests(COPY / base::SECTOR_SIZE, true), 1000, "before each long one");
+        assert_eq!(rests(8, true), 125, "before each eighth of 4 KiB");
+        assert_eq!(rests(8, false), 0);
     }
 }

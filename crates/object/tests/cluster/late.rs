@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Writes of a host that died, on their way to the owner over a link that is slow but alive (the
-//! storm campaign's seed 198; rules 43 to 46, PROTOCOL.md section 7).
+//! storm campaign's seed 198; rules 43 to 46, docs/protocol.md#not-guaranteed).
 
 use crate::cluster::{Cluster, OBJECT, record_on};
 use crate::oracle::Oracle;

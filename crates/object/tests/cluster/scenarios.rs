@@ -51,6 +51,7 @@ fn a_killed_replica_stops_writes_for_a_moment_and_comes_back() {
     }
 }
 
+/// Rules 22 and 27.
 #[test]
 fn a_dead_owner_is_succeeded_and_nothing_is_lost() {
     for seed in 0..4 {
@@ -74,6 +75,7 @@ fn a_dead_owner_is_succeeded_and_nothing_is_lost() {
     }
 }
 
+/// Rules 12, 20 and 52a.
 #[test]
 fn an_owner_that_is_cut_off_answers_nothing_stale() {
     for seed in 0..4 {
@@ -209,6 +211,7 @@ fn ownership_follows_a_guest_that_moves() {
     cluster.verify();
 }
 
+/// A deposed owner steps down and consents (rules 20, 52b).
 #[test]
 fn an_object_given_away_waits_for_no_grant_that_another_object_renews() {
     let cluster = Cluster::new(9, Mutations::default());
@@ -237,6 +240,7 @@ fn an_object_given_away_waits_for_no_grant_that_another_object_renews() {
     assert_eq!(cluster.owner(), Some(1));
 }
 
+/// Rule 36: the source fails, and the target's return goes on.
 #[test]
 fn a_source_that_restarts_unnoticed_does_not_hold_up_a_return() {
     let (first, second, owner) = (0, 1, 2);
@@ -380,6 +384,7 @@ fn serving_before_the_unreached_are_marked_is_noticed() {
     assert!(finds(Mutations { serve_before_absent: true, ..Mutations::default() }), "rule 26");
 }
 
+/// Rule 22; and a lease key that is gone is a hint, no more (rule 52d).
 #[test]
 fn nobody_takes_over_what_it_cannot_reach() {
     let cluster = Cluster::new(11, Mutations::default());

@@ -2,6 +2,7 @@
 //! Whole hosts with a directory that does not say what it said before.
 
 mod kept;
+mod relief;
 
 use super::tests::{MIB, start, wait_for_hosts};
 use super::*;
@@ -151,6 +152,50 @@ fn a_volume_younger_than_the_backup_is_shown_and_made_again() {
     let volume = cluster.status(0).volumes.into_iter().find(|volume| volume.name == "young");
     let volume = volume.expect("it is there");
     assert_eq!((volume.size_bytes, volume.ftt, volume.reserve_percent), (8 * MIB, 2, 20));
+}
+
+#[test]
+fn a_directory_set_back_raw_gives_the_number_of_no_run_again_however_short_it_was() {
+    let cluster = start(39);
+    cluster.create("web", 8, 0).expect("there is room");
+    cluster.run(DESCRIBED);
+    let snapshot = cluster.backup();
+    cluster.take_down(1, true);
+    cluster.boot(1, |_, _| async {});
+    let is_ready = || cluster.node(1).is_some();
+    assert!(cluster.world.run_until(Duration::from_secs(20), is_ready));
+    let short = cluster.node(1).map(|node| node.incarnation());
+    cluster.take_down(1, true);
+    cluster.go_back(snapshot);
+    cluster.boot(1, |_, _| async {});
+    assert!(cluster.world.run_until(Duration::from_secs(20), is_ready));
+    assert!(cluster.node(1).map(|node| node.incarnation()) > short, "{short:?}");
+}
+
+#[test]
+fn what_was_adopted_is_not_adopted_again_by_what_was_said_before() {
+    let cluster = start(38);
+    let backup = cluster.backup();
+    cluster.create("web", 8, 0).expect("there is room");
+    cluster.write("web", 2);
+    cluster.run(DESCRIBED);
+    cluster.go_back(backup);
+    cluster.run(LONG);
+    cluster.adopt("web").expect("it is made again");
+    cluster.write("web", 3);
+    // One copy is left behind, and its host lives: it said before that it is whole.
+    cluster.world.partition(cluster.machines[0].key, cluster.machines[1].key, true);
+    cluster.run(Duration::from_secs(10));
+    cluster.write("web", 4);
+    assert_eq!(cluster.orphans().len(), 3, "the hosts have not looked again");
+    cluster.adopt("web").expect("it is there");
+    cluster.take_down(0, true);
+    cluster.take_down(2, true);
+    cluster.world.heal_all();
+    [0, 2].into_iter().for_each(|index| cluster.boot(index, |_, _| async {}));
+    wait_for_hosts(&cluster);
+    let read = [1, 0, 2].map(|index| cluster.read(index, "web"));
+    assert_eq!(read, [Some(4); 3], "nobody takes that one for whole");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 mod answers;
 mod hanging;
 mod places;
+mod rotten;
 
 use super::*;
 use diskgroup::GroupOptions;
@@ -72,7 +73,7 @@ impl Cluster {
     }
 
     /// Names of the hosts that got the volume's copies.
-    fn create_on(
+    pub(super) fn create_on(
         &self,
         hosts: u8,
         name: &str,
@@ -101,7 +102,7 @@ impl Cluster {
     }
 
     /// Writes one block of each MiB until there is no space; how many.
-    fn fill(&self, name: &'static str, from: u64, to: u64) -> u64 {
+    pub(super) fn fill(&self, name: &'static str, from: u64, to: u64) -> u64 {
         let node = self.node(0).expect("it runs");
         self.on(0, async move |env| {
             let device = node.exports().attach(name).expect("a volume");

@@ -8,7 +8,7 @@ use super::fields::{
 };
 use crate::CLAIMS_MAX;
 use crate::error::WireError;
-use crate::message::{Claim, Claims, Request};
+use crate::message::{Claim, Claims, Holding, Request};
 use base::{ComponentId, Instant, ObjectId, Term, Version, VolumeId};
 use env::Slice;
 
@@ -29,6 +29,7 @@ const CLIENT_EXTENTS: u8 = REQUESTS + 13;
 const SET_CLIENTS: u8 = REQUESTS + 14;
 const REPAIR: u8 = REQUESTS + 15;
 const RESERVE_SPACE: u8 = REQUESTS + 16;
+const VOUCH: u8 = REQUESTS + 17;
 
 pub(super) fn takes_payload(kind: u8) -> bool {
     matches!(kind, WRITE | CLIENT_WRITE)
@@ -47,6 +48,7 @@ pub(super) fn kind_of(request: &Request) -> u8 {
         Request::CreateComponent { .. } => CREATE_COMPONENT,
         Request::DeleteComponent { .. } => DELETE_COMPONENT,
         Request::ReserveSpace { .. } => RESERVE_SPACE,
+        Request::Vouch { .. } => VOUCH,
         Request::HandOver { .. } => HAND_OVER,
         Request::ClientOpen { .. } => CLIENT_OPEN,
         Request::ClientRead { .. } => CLIENT_READ,
@@ -117,6 +119,7 @@ pub(super) fn put(request: &Request, out: &mut Vec<u8>) {
             put_u64(out, component.0);
             put_u32(out, *chunks);
         }
+        Request::Vouch { holding } => put_holding(out, holding),
         _ => put_client(request, out),
     }
 }
@@ -198,6 +201,7 @@ pub(super) fn take(fields: &mut Fields<'_>, payload: Slice) -> Result<Request, W
         RESERVE_SPACE => {
             Request::ReserveSpace { component: ComponentId(fields.u64()?), chunks: fields.u32()? }
         }
+        VOUCH => Request::Vouch { holding: take_holding(fields)? },
         _ => return take_client(fields, payload),
     })
 }
@@ -234,6 +238,28 @@ fn take_client(fields: &mut Fields<'_>, payload: Slice) -> Result<Request, WireE
             range: fields.range_of_chunk()?,
         },
         kind => return Err(WireError::Kind { kind }),
+    })
+}
+
+fn put_holding(out: &mut Vec<u8>, holding: &Holding) {
+    put_u64(out, holding.object.0);
+    put_u64(out, holding.component.0);
+    put_u64(out, holding.sectors);
+    put_u32(out, holding.term.0);
+    put_owner(out, holding.owner);
+    put_u64(out, holding.version.0);
+    put_u64(out, holding.durable.0);
+}
+
+fn take_holding(fields: &mut Fields<'_>) -> Result<Holding, WireError> {
+    Ok(Holding {
+        object: ObjectId(fields.u64()?),
+        component: ComponentId(fields.u64()?),
+        sectors: fields.u64()?,
+        term: fields.term()?,
+        owner: fields.owner()?,
+        version: Version(fields.u64()?),
+        durable: fields.lsn()?,
     })
 }
 

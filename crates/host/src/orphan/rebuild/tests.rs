@@ -46,6 +46,7 @@ fn found(id: u32, version: u64, siblings: &[ComponentRecord], counter: u64) -> O
         version: Version(version),
         durable: Lsn::new(Term(3), counter),
         is_damaged: false,
+        given_up: None,
         about: Some(about),
     }
 }
@@ -68,6 +69,22 @@ fn copies_that_were_active_and_are_equal_stay_active_above_all_that_was() {
     let old = ObjectRecord { version: Version(1 << 30), term: Term(20), ..record };
     let newer = rebuild(&found, Some(&old), false).expect("a record");
     assert!(newer.version > old.version && newer.term > old.term);
+}
+
+#[test]
+fn what_was_made_anew_is_not_made_again_of_what_was_said_before() {
+    let both = [component(1, Active, 1), component(2, Active, 1)];
+    let said = [found(1, 5, &both, 40), found(2, 5, &both, 40)];
+    let made = rebuild(&said, None, false).expect("a record");
+    assert!(is_done(&said, &made));
+    let next = ObjectRecord { version: Version(made.version.0 + 7), ..made.clone() };
+    assert!(is_done(&said, &next), "an owner went on with it");
+    // What they say of later is not done, nor what was put back, nor a copy of a later term.
+    let version = made.version.0 + 1;
+    assert!(!is_done(&[found(1, 5, &both, 40), found(2, version, &both, 40)], &made));
+    assert!(!is_done(&said, &ObjectRecord { is_doubted: true, ..made.clone() }));
+    assert!(!is_done(&said, &ObjectRecord { term: Term(3), ..made.clone() }));
+    assert!(!is_done(&[found(3, 5, &both, 40)], &made), "it is not listed");
 }
 
 #[test]
@@ -131,4 +148,23 @@ fn where_copies_went_on_separately_what_was_acknowledged_before_is_not_lost() {
     // It was served, and has newer writes; the first has what was acknowledged before.
     let pair = [split(found(1, 6, &left, 40)), found(2, 9, &alone, 50)];
     assert_eq!((whole(&pair, false), whole(&pair, true)), (None, Some(vec![1])));
+}
+
+#[test]
+fn a_copy_that_was_given_up_counts_for_what_it_had_and_no_more() {
+    let both = [component(1, Active, 1), component(2, Active, 1)];
+    let gone = OrphanRecord { given_up: Some(9), ..found(1, 5, &both, 40) };
+    let here = found(2, 5, &both, 40);
+    let pair = [gone.clone(), here.clone()];
+    assert_eq!(whole(&pair, false), Some(vec![2]), "nobody can have gone on without it");
+    let record = rebuild(&pair, None, false).expect("a record");
+    let absent = record.components.iter().find(|c| c.id.0 == 1).expect("it is made anew there");
+    assert_eq!((absent.state, absent.left), (Absent, Lsn::ZERO));
+
+    assert_eq!(whole(std::slice::from_ref(&gone), true), None, "there is nothing left of it");
+    let behind = found(2, 5, &both, 39);
+    assert_eq!(whole(&[gone.clone(), behind], false), None, "it is not the one that had all");
+    let back = [component(1, Active, 2), component(2, Active, 1)];
+    let later = found(2, 7, &back, 40);
+    assert_eq!(whole(&[gone, later], false), None, "it came back after that, and may be ahead");
 }

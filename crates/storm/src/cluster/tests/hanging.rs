@@ -2,7 +2,7 @@
 //! A device that hangs while its group opens, closes or discards holds up that group alone.
 
 use super::*;
-use env::Task;
+use env::{Hardware, Task};
 use sim::Call;
 use std::ops::Range;
 
@@ -210,4 +210,36 @@ fn discards_that_hang_hold_up_their_device_alone() {
     assert!(longest.take() < Duration::from_millis(50), "a write waited");
     cluster.are_well(&capacity);
     cluster.until_green(0..120);
+}
+
+#[test]
+fn what_a_device_is_is_asked_beside_everything_else() {
+    let cluster = start(26);
+    let key = cluster.machines[0].key;
+    let model = |name: &str| Hardware { is_rotational: Some(false), model: Some(name.to_owned()) };
+    cluster.world.set_hardware(key, "capacity0.0", model("ACME 1"));
+    let shown = || cluster.status(0).groups[0].devices[1].model.clone();
+    assert_eq!(shown().as_deref(), Some("ACME 1"), "the first who looks is told");
+    cluster.world.set_hardware(key, "capacity0.0", model("ACME 2"));
+    cluster.world.run_for(Duration::from_secs(20));
+    assert_eq!(shown().as_deref(), Some("ACME 2"), "another device stands there");
+
+    // What hangs is shown as it was, and holds nobody up for longer than a moment.
+    cluster.world.set_hardware(key, "capacity0.0", model("ACME 3"));
+    cluster.calls_hang(&["cache0".to_owned(), "capacity0.0".to_owned()], &[Call::Look]);
+    cluster.world.run_for(Duration::from_secs(20));
+    let begun = cluster.world.now();
+    assert_eq!(shown().as_deref(), Some("ACME 2"));
+    let took = cluster.world.now().since(begun);
+    assert!(took < Duration::from_millis(200), "the status waited for {took:?}");
+
+    // Whoever refuses a device by what it is waits for the answer.
+    let platters = Hardware { is_rotational: Some(true), model: None };
+    cluster.world.set_hardware(key, "capacity0.1", platters);
+    cluster.world.call_takes(key, "capacity0.1", Call::Look, Duration::from_secs(1));
+    let (group, device) = ("cache0".to_owned(), "capacity0.1".to_owned());
+    let (create_bytes, wipe, ignore_device_kind) = (Some(64 * MIB), false, false);
+    let extend = Command::GroupExtend { group, device, create_bytes, wipe, ignore_device_kind };
+    let refused = cluster.ask(0, extend).expect_err("an all-flash cluster");
+    assert!(refused.contains("capacity0.1") && refused.contains("platters"), "{refused}");
 }

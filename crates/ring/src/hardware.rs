@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the kernel says of a block device in sysfs. Only for people: nothing depends on it.
+//! What the kernel says of a block device in sysfs. Only for people: no data depends on it.
 
+use crate::helpers::Answer;
+use crate::{RingDriver, disks};
+use env::{Hardware, Token};
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -8,18 +11,26 @@ use std::path::{Path, PathBuf};
 /// Longest model name that is taken, bytes.
 const MODEL_MAX: usize = 64;
 
-/// One block device.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BlockDevice {
-    /// Whether the kernel takes it for one with platters; `None` where it does not say.
-    pub is_rotational: Option<bool>,
-    /// The vendor's name of it.
-    pub model: Option<String>,
+impl RingDriver {
+    /// Whether a path still leads to an open device.
+    pub(crate) fn look(&mut self, token: Token, disk: u32, path: String) {
+        match self.files.share(disk) {
+            Ok((fd, lane)) => {
+                self.call(token, &lane, Box::new(move || Answer::Size(disks::look(&fd, &path))));
+            }
+            Err(error) => self.finish(token, Err(error)),
+        }
+    }
+}
+
+/// The call of a lane.
+pub(crate) fn ask(path: &str) -> Answer {
+    Answer::Hardware(block_device(Path::new(path)).unwrap_or_default())
 }
 
 /// What is known of the block device at `path`; `None` where no block device stands there.
 #[must_use]
-pub fn block_device(path: &Path) -> Option<BlockDevice> {
+pub fn block_device(path: &Path) -> Option<Hardware> {
     let metadata = fs::metadata(path).ok()?;
     let (major, minor) = numbers(metadata.rdev());
     metadata.file_type().is_block_device().then(|| look(Path::new("/sys"), major, minor))
@@ -32,9 +43,9 @@ fn numbers(device: u64) -> (u64, u64) {
     (major & 0xFFFF_FFFF, minor & 0xFFFF_FFFF)
 }
 
-fn look(sys: &Path, major: u64, minor: u64) -> BlockDevice {
+fn look(sys: &Path, major: u64, minor: u64) -> Hardware {
     let node = sys.join(format!("dev/block/{major}:{minor}"));
-    let Ok(node) = fs::canonicalize(node) else { return BlockDevice::default() };
+    let Ok(node) = fs::canonicalize(node) else { return Hardware::default() };
     // A partition has neither queue nor model: its disk does.
     let disk: PathBuf = match (node.join("partition").exists(), node.parent()) {
         (true, Some(disk)) => disk.to_owned(),
@@ -46,7 +57,7 @@ fn look(sys: &Path, major: u64, minor: u64) -> BlockDevice {
         Some("1") => Some(true),
         _ => None,
     };
-    BlockDevice { is_rotational, model: read("device/model").and_then(|text| plain(&text)) }
+    Hardware { is_rotational, model: read("device/model").and_then(|text| plain(&text)) }
 }
 
 /// A name that can stand in a table.
@@ -77,12 +88,12 @@ mod tests {
         symlink(&disk, sys.join("dev/block/259:0")).expect("a link");
         symlink(disk.join("p1"), sys.join("dev/block/259:1")).expect("a link");
         let model = Some("ACME Fast 1".to_owned());
-        let known = BlockDevice { is_rotational: Some(false), model };
+        let known = Hardware { is_rotational: Some(false), model };
         assert_eq!(look(&sys, 259, 0), known);
         assert_eq!(look(&sys, 259, 1), known);
         fs::write(disk.join("queue/rotational"), "1\n").expect("a file");
         assert_eq!(look(&sys, 259, 1).is_rotational, Some(true));
-        assert_eq!(look(&sys, 8, 0), BlockDevice::default());
+        assert_eq!(look(&sys, 8, 0), Hardware::default());
         fs::remove_dir_all(&sys).expect("removed");
     }
 

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Components that are given up where another host stands for them: see `replica/vouch.rs`.
+
+use super::Objects;
+use base::{ComponentId, HostId};
+use env::join_all;
+use std::time::Duration;
+use wire::{Holding, Refusal, Request, Response};
+
+/// How long hosts are given to answer.
+const VOUCH_WAIT: Duration = Duration::from_secs(2);
+
+/// What hosts say to a component that one wants to give up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vouched {
+    /// This one has all of it.
+    By(HostId),
+    /// None of them, but one that has all of it is about to give it up.
+    Busy,
+    /// None of those that answered.
+    ByNobody,
+}
+
+impl Objects {
+    /// From now on this host does not stand for `component`: before it asks others to.
+    pub fn begin_giving_up(&self, component: ComponentId) {
+        self.0.0.replicas.begin_giving_up(component);
+    }
+
+    /// It does again. Only for whoever knows that the component is not being deleted any more.
+    pub fn end_giving_up(&self, component: ComponentId) {
+        self.0.0.replicas.end_giving_up(component);
+    }
+
+    /// Asks other hosts whether one of them surely has all that `holding` says; for two seconds at
+    /// most.
+    pub async fn vouched(&self, hosts: Vec<HostId>, holding: Holding) -> Vouched {
+        let inner = &self.0.0;
+        let ask = async |host: HostId| {
+            let call = inner.context.peers.call(host, Request::Vouch { holding });
+            (host, inner.env().timeout(VOUCH_WAIT, call).await)
+        };
+        let others = hosts.into_iter().filter(|host| *host != inner.context.me.host);
+        let answers = join_all(others.map(|host| Box::pin(ask(host))).collect()).await;
+        let mut vouched = Vouched::ByNobody;
+        for (host, answer) in answers {
+            match answer {
+                Ok(Ok(Response::Done)) => return Vouched::By(host),
+                Ok(Ok(Response::Refused { reason: Refusal::NotReady })) => vouched = Vouched::Busy,
+                _ => {}
+            }
+        }
+        vouched
+    }
+}

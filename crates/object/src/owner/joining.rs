@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which new writes go to a component that is being resynced, and which wait for it (rule 32).
+
+use super::{Leg, Mask, Role, State};
+use crate::options::ObjectOptions;
+use base::SectorRange;
+
+/// Bytes of client writes that a joining component may have to answer, in `join_bytes`: twice
+/// those of its copies, so that the clients get two thirds of what it takes.
+const JOIN_WRITES: u64 = 2;
+
+impl State {
+    /// Joining legs that a write to `range` is kept from; it is dirty there from now on, before a
+    /// copy that takes it out of the dirty ones can lock it. A copy of what is dirty anyway brings
+    /// the write along.
+    pub(crate) fn defer(&mut self, range: SectorRange, options: &ObjectOptions) -> Mask {
+        if self.resyncs.is_empty() {
+            return 0;
+        }
+        let mut deferred = 0;
+        for leg in self.legs.iter().filter(|leg| leg.role == Role::Joining) {
+            let Some(resync) = self.resyncs.get_mut(&leg.component) else { continue };
+            if leg.takes_part() && !resync.dirty.covers(range) {
+                continue;
+            }
+            base::hit(base::Probe::ResyncDeferred);
+            deferred |= leg.bit;
+            if !options.mutations.forget_missed_write {
+                resync.dirty.insert(range);
+            }
+        }
+        deferred
+    }
+
+    /// Whether a write to `range` has to go to a joining leg.
+    pub(crate) fn goes_to_joiner(&self, range: SectorRange) -> bool {
+        !self.resyncs.is_empty() && self.legs.iter().any(|leg| self.is_clean_at(leg, range))
+    }
+
+    /// Whether such a leg has as much of the clients' writes to answer as its copies leave room
+    /// for: a write that has to go there waits (the back-pressure of joining).
+    pub(crate) fn is_pacing(&self, range: SectorRange, options: &ObjectOptions) -> bool {
+        let most = (JOIN_WRITES * options.join_bytes).max(1);
+        let is_busy = |leg: &Leg| leg.unacked.live_bytes() >= most;
+        self.legs.iter().any(|leg| is_busy(leg) && self.is_clean_at(leg, range))
+    }
+
+    /// Whether a joining leg takes part in new writes and no copy will bring all of `range`.
+    fn is_clean_at(&self, leg: &Leg, range: SectorRange) -> bool {
+        leg.role == Role::Joining
+            && leg.takes_part()
+            && self.resyncs.get(&leg.component).is_some_and(|r| !r.dirty.covers(range))
+    }
+
+    /// Rule 32: what completed without a joining leg is dirty there (again).
+    pub(crate) fn note_missing(
+        &mut self,
+        range: SectorRange,
+        missing: Mask,
+        options: &ObjectOptions,
+    ) {
+        if self.resyncs.is_empty() || options.mutations.forget_missed_write {
+            return;
+        }
+        for leg in self.legs.iter().filter(|leg| leg.role != Role::Active) {
+            if leg.bit & missing == 0 {
+                continue;
+            }
+            assert!(
+                leg.role == Role::Joining || options.mutations.require_after_active,
+                "a write completed without a required component (rule 35)"
+            );
+            if let Some(resync) = self.resyncs.get_mut(&leg.component) {
+                base::hit(base::Probe::ResyncDirtyAgain);
+                resync.dirty.insert(range);
+            }
+        }
+    }
+}

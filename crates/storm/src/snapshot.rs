@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A directory that is set back raw, as an etcd snapshot is restored: every key is byte for byte
+//! what it was, and nothing says so (rule 25; `docs/operations/directory.md`). What is excused
+//! until its volumes are adopted, and why, is in `docs/campaign.md`.
+
+use crate::campaign::{Run, Violation};
+use crate::fault::Fault;
+use crate::plan::VolumePlan;
+use crate::script::Roles;
+use base::{HostId, Version};
+use directory::store::Snapshot;
+use directory::{ComponentState, ObjectRecord};
+use std::time::Duration;
+
+/// Looks whether the copies that count say on disk that they do, and the time between two.
+const LOOKS: u32 = 1000;
+const LOOK: Duration = Duration::from_millis(25);
+/// Attempts of that, each with those hosts up that have such a copy.
+const TRIES: u32 = 3;
+/// Until hosts have found, and told, what the directory does not account for.
+const FOUND: Duration = Duration::from_secs(120);
+/// Revisions that a directory leaps over which is set back under running hosts, as `etcdutl
+/// snapshot restore --bump-revision` does: they compare revisions of before.
+const BUMP: u64 = 1_000_000_000;
+
+impl Run {
+    /// A snapshot, then changes that it does not know of, then the directory as it was, whose
+    /// records hosts claim again and again.
+    pub(crate) fn etcd_snapshot(&mut self, roles: &Roles) -> Result<(), Violation> {
+        let snapshot = self.cluster.records.snapshot();
+        self.come_and_go(roles)?;
+        self.cluster.world.heal_all();
+        self.decisive();
+        if !self.wait_until_described()? {
+            return Ok(());
+        }
+        // From here to the hosts' end no time passes: nothing changes that no copy knows of.
+        self.cluster.world.kill(self.cluster.directory);
+        match self.one_of(4) {
+            0 => {}
+            1 => {
+                let host = self.any_host();
+                self.take_down_somehow(host);
+            }
+            _ => (0..self.cluster.machines.len()).for_each(|at| self.take_down_somehow(at)),
+        }
+        self.log.may_go_back();
+        self.faults.add(Fault::SetBack);
+        self.set_back(snapshot);
+        self.pass(0, 3000)?;
+        self.cluster.boot_directory();
+        self.claim_in_turn()?;
+        let is_loaded = self.shared.iter().any(|shared| shared.is_open.get());
+        self.shared.iter().for_each(|shared| shared.is_open.set(false));
+        self.heal();
+        self.wait("all hosts ready after the snapshot", |run| run.all_ready())?;
+        self.run_for(FOUND)?;
+        self.adopt_all(|run| run.is_accounted_for() && run.is_nothing_left())?;
+        self.shared.iter().for_each(|shared| shared.is_open.set(is_loaded));
+        Ok(())
+    }
+
+    /// Every copy that counts says on disk that it does: what a copy is not known to have seen it
+    /// cannot refuse. False: it does not come to that.
+    fn wait_until_described(&mut self) -> Result<bool, Violation> {
+        for _ in 0..TRIES {
+            for _ in 0..LOOKS {
+                if self.is_described() {
+                    return Ok(true);
+                }
+                self.run_for(LOOK)?;
+            }
+            let records: Vec<_> = self.records().collect();
+            let counts = records.iter().flat_map(|record| &record.components);
+            for copy in counts.filter(|copy| copy.state == ComponentState::Active) {
+                self.boot_if_down(copy.host.0 as usize - 1);
+            }
+        }
+        Ok(false)
+    }
+
+    fn records(&self) -> impl Iterator<Item = ObjectRecord> {
+        let names = (0..self.plan.volumes.len()).map(VolumePlan::name);
+        names.filter_map(|name| self.cluster.records.object(&name))
+    }
+
+    fn is_described(&self) -> bool {
+        self.records().all(|record| {
+            let mut counts =
+                record.components.iter().filter(|copy| copy.state == ComponentState::Active);
+            counts.all(|copy| {
+                let node = self.cluster.node(copy.host.0 as usize - 1);
+                let groups = node.map(|node| node.groups()).unwrap_or_default();
+                let said = groups.iter().find_map(|group| {
+                    let fenced = group.component(copy.id)?.meta.version;
+                    let about = group.description(copy.id).map_or(Version(0), |d| d.version);
+                    Some(fenced.max(about))
+                });
+                said.is_some_and(|version| version >= record.version)
+            })
+        })
+    }
+
+    /// The directory holds `snapshot` from its next start on.
+    fn set_back(&self, mut snapshot: Snapshot) {
+        let now = self.cluster.records.snapshot();
+        let hosts = self.cluster.machines.iter();
+        if hosts.clone().any(|machine| self.cluster.world.is_up(machine.key)) {
+            snapshot.revision = snapshot.revision.max(now.revision) + BUMP;
+        }
+        // Nothing but the directory knows how often a host was started that has no copy of
+        // anything: what follows from that is a known limit (rule 46).
+        let with_copies = self.cluster.records.hosts();
+        let without = hosts.map(|machine| HostId(machine.number));
+        for host in without.filter(|host| !with_copies.contains(host)) {
+            let key = host::incarnation_key(host);
+            let last = now.entries.iter().find(|(name, ..)| *name == key);
+            let old = snapshot.entries.iter_mut().find(|(name, ..)| *name == key);
+            if let (Some((_, last, _)), Some((_, old, _))) = (last, old) {
+                old.value.clone_from(&last.value);
+            }
+        }
+        self.cluster.records.set_back(snapshot);
+    }
+
+    /// Hosts come up in any order, claim what they find, and die again. In half of the runs one
+    /// whose copy did not count when the directory was set back begins, and comes more often.
+    fn claim_in_turn(&mut self) -> Result<(), Violation> {
+        let forgotten = self.cluster.records.forked();
+        let copies = forgotten.iter().flat_map(|record| &record.components);
+        let behind = copies.filter(|copy| copy.state != ComponentState::Active);
+        let behind: Vec<usize> = behind.map(|copy| copy.host.0 as usize - 1).collect();
+        let is_behind_first = !behind.is_empty() && self.one_of(2) == 0;
+        for turn in 0..2 + self.one_of(6) {
+            let host = if is_behind_first && (turn == 0 || self.one_of(2) == 0) {
+                behind[self.rng.below(behind.len() as u64) as usize]
+            } else {
+                self.any_host()
+            };
+            self.boot_if_down(host);
+            // To claim takes the life of a grant, and some time for those that do not answer.
+            let most = if self.one_of(4) == 0 { 4000 } else { 25_000 };
+            self.pass(most / 8, most)?;
+            if self.one_of(3) > 0 {
+                let host = if self.one_of(3) == 0 { self.any_host() } else { host };
+                self.take_down_somehow(host);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the hosts hold nothing that waits to be adopted.
+    fn is_nothing_left(&self) -> bool {
+        self.orphans().is_some_and(|orphans| orphans.iter().all(|orphan| orphan.is_empty))
+    }
+}
