@@ -388,6 +388,13 @@ impl Replicas {
     fn fence_known(self: &Rc<Self>, info: &ComponentInfo, request: FenceRequest, reply: Reply) {
         let target = request.target;
         let old = self.standing(target.component, &info.meta);
+        // Before the wait for a grant: whoever claims a record of before is told at once.
+        let of_other = || self.of_other_history(info, &request);
+        if target.term > old.term
+            && let Some(reason) = of_other()
+        {
+            return reply.send(Response::Refused { reason });
+        }
         if let Some(reason) = refusal(&old, &request) {
             // What stands may not be durable yet: to a deposed owner that wants to be let go only
             // what the next run of this host will know is an answer.
@@ -397,8 +404,7 @@ impl Replicas {
             let reason = if is_consent && is_in_the_books { Refusal::NotReady } else { reason };
             return reply.send(Response::Refused { reason });
         }
-        // Before the wait for a grant: whoever claims a record of before is told at once.
-        if let Some(reason) = self.of_other_history(info, &request) {
+        if let Some(reason) = of_other() {
             return reply.send(Response::Refused { reason });
         }
         let is_other = old.term > Term(0) && old.owner.host != request.owner.host;

@@ -83,9 +83,15 @@ pub(crate) async fn claim(
     }
     let mut also = Vec::new();
     match record.owner {
-        // Never owned; or by me, who has stepped down in that term and kept nothing of it.
+        // Never owned.
         None => {}
-        Some(owner) if owner == me => {}
+        // By me, who has stepped down in that term and kept nothing of it. Whoever can reach none
+        // of the data would claim term after term for nothing, and a record remembers few.
+        Some(owner) if owner == me => {
+            if !can_bring_up(context, &record) {
+                return Err(Failed::Inaccessible);
+            }
+        }
         // My own host's earlier run: proven dead by the device lock that I hold.
         Some(owner) if owner.host == me.host && owner.incarnation < me.incarnation => {}
         Some(owner) => {

@@ -23,7 +23,10 @@ impl Replicas {
         let is_older = request.version < info.meta.version
             || known.went_back && !is_made_anew(known.version(), request.version);
         let is_other = known.is_other(request.version, &request.claims);
-        let is_of_other = is_other || is_told && is_older;
+        // Within one history terms and seats rise together: a later term has no earlier seat.
+        let target = request.target;
+        let is_seated_before = target.term > info.meta.term && target.seat < info.meta.seat;
+        let is_of_other = is_other || is_told && (is_older || is_seated_before);
         if !is_of_other || self.options.mutations.believe_any_record {
             return None;
         }

@@ -99,3 +99,28 @@ fn several_hosts_that_claim_a_record_of_before_in_turn_are_all_refused() {
         assert!(!is_refused_in_turn(seed, believing), "seed {seed}: by numbers alone");
     }
 }
+
+/// A copy that was away and came back has a seat that the record of before does not know of. Its
+/// host claims that record alone: the copy proves at once that it is of before.
+#[test]
+fn a_copy_that_returned_since_refuses_a_record_of_before_its_return() {
+    for seed in 20..23 {
+        let cluster = Cluster::new(seed, Mutations::default());
+        cluster.create();
+        cluster.clients(0, 2, Duration::from_secs(30));
+        cluster.run(4.0);
+        let (backup, seat) = (cluster.backup(), cluster.record().components[2].seat);
+        cluster.kill(2);
+        cluster.run(15.0);
+        cluster.boot(2);
+        cluster.run(20.0);
+        let last = cluster.record();
+        assert_eq!(state(&last, 2), ComponentState::Active, "seed {seed}");
+        assert!(last.components[2].seat > seat, "seed {seed}: it returned: {last:?}");
+        (0..HOSTS).for_each(|at| cluster.kill(at));
+        cluster.go_back(backup);
+        cluster.boot(2);
+        cluster.run(15.0);
+        assert!(cluster.record().is_doubted, "seed {seed}: {:?}", cluster.record());
+    }
+}
