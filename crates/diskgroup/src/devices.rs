@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Devices before they are a group: formatting and superblocks.
 
-use crate::latency::guarded;
+use crate::latency::{guarded, guarded_by};
 use crate::types::{CreateSizes, GroupError, GroupKind, GroupShape, GroupSpec, Structure};
 use base::{GroupId, Incarnation};
 use env::{Disk, Durability, Env, IoError, OpenDisk, join_all};
@@ -64,7 +64,7 @@ pub(crate) struct OpenCapacity {
 pub(crate) async fn open_capacity(env: &Env, path: &str) -> Result<OpenCapacity, GroupError> {
     let disk = open_disk(env, path).await?;
     let read = read_superblock(env, path, &disk, "capacity");
-    let (superblock, slot) = guarded(env, &[&disk], ANSWER_MAX, read).await?;
+    let (superblock, slot) = guarded_by(env, (path, &disk), ANSWER_MAX, read).await?;
     let DeviceKind::Capacity(layout) = superblock.kind else {
         return Err(GroupError::NotFormatted { device: path.to_owned(), wanted: "capacity" });
     };

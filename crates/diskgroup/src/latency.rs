@@ -20,10 +20,12 @@ mod judge;
 mod tests;
 
 use self::judge::{Judge, Norm, Sample, Seen};
+use crate::devices::device_error;
 use crate::group::DiskGroup;
 use crate::state::Inner;
+use crate::types::GroupError;
 use base::ComponentId;
-use env::{Disk, Env, MEASURED, Task};
+use env::{Disk, Env, IoError, MEASURED, Task};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -295,6 +297,36 @@ pub(crate) async fn watch(inner: Rc<Inner>) {
                 *probe = inner.probe(device);
             }
         }
+    }
+}
+
+/// As [`guarded`], with one device. What stands twice is read from its second place where the first
+/// does not answer, so the work may end well on a device that was given up: nothing can be done
+/// with that one any more.
+pub(crate) async fn guarded_by<T>(
+    env: &Env,
+    (path, disk): (&str, &Disk),
+    most: Duration,
+    work: impl Future<Output = Result<T, GroupError>>,
+) -> Result<T, GroupError> {
+    let done = guarded(env, &[disk], most, work).await?;
+    answers(path, disk).map(|()| done)
+}
+
+/// Refuses a device that was given up.
+fn answers(path: &str, disk: &Disk) -> Result<(), GroupError> {
+    match disk.meter().is_given_up() {
+        true => Err(device_error(path)(IoError::NoAnswer)),
+        false => Ok(()),
+    }
+}
+
+impl Inner {
+    /// Refuses where a device that is in was given up while the group was opened.
+    pub(crate) fn check_answers(&self) -> Result<(), GroupError> {
+        let path =
+            |at: usize| at.checked_sub(1).map_or(&self.cache_path, |at| &self.devices[at].path);
+        self.all_disks().try_for_each(|(at, disk)| answers(path(at), disk))
     }
 }
 

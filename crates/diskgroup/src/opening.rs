@@ -11,7 +11,7 @@ use crate::components::Components;
 use crate::devices::{device_error, open_disk, read_superblock, write_superblock};
 use crate::history::History;
 use crate::index::Index;
-use crate::latency::{Watched, guarded};
+use crate::latency::{Watched, guarded, guarded_by};
 use crate::log::{Log, OpenSegment};
 use crate::out::{Named, Tolerance, open_or_leave};
 use crate::pace::Pace;
@@ -38,7 +38,7 @@ pub(crate) async fn open(
     let cache = open_disk(env, &spec.cache).await?;
     let stuck_after = options.stuck_after;
     let read = read_superblock(env, &spec.cache, &cache, "cache");
-    let (superblock, slot) = guarded(env, &[&cache], stuck_after, read).await?;
+    let (superblock, slot) = guarded_by(env, (&spec.cache, &cache), stuck_after, read).await?;
     let mut label = Label::of(superblock, slot, spec)?;
     let skip = options.mutations.skip_incarnation;
     label.superblock.incarnation = Incarnation(superblock.incarnation.0 + u64::from(!skip));
@@ -48,6 +48,7 @@ pub(crate) async fn open(
     let disks: Vec<Disk> = inner.all_disks().map(|(_, disk)| disk.clone()).collect();
     let recovery = recover(env, spec, &mut inner, label, tolerance);
     guarded(env, &disks.iter().collect::<Vec<_>>(), stuck_after, recovery).await?;
+    inner.check_answers()?;
     let mut state = inner.state.borrow_mut();
     state.report.duration = env.now().since(started);
     drop(state);

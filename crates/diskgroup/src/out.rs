@@ -21,7 +21,7 @@
 
 use crate::devices::{ANSWER_MAX, OpenCapacity, open_capacity, write_superblock};
 use crate::group::DiskGroup;
-use crate::latency::guarded;
+use crate::latency::guarded_by;
 use crate::replace::{Rows, mark_partial};
 use crate::state::{CapacityDevice, Inner};
 use crate::types::GroupError;
@@ -154,7 +154,7 @@ pub(crate) async fn open_or_leave(
         if is_given_up {
             base::hit(base::Probe::DeviceCameBack);
             let rows = Rows { path, disk: &disk, device: id, layout: &found };
-            guarded(env, &[&disk], ANSWER_MAX, mark_partial(env, &rows)).await?;
+            guarded_by(env, (path, &disk), ANSWER_MAX, mark_partial(env, &rows)).await?;
         }
         Ok(disk)
     };

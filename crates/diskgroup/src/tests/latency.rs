@@ -167,6 +167,52 @@ fn a_device_that_failed_before_it_stood_still_is_left_to_a_person() {
     });
 }
 
+/// The last that opening asks of the cache device is a read that may fail. The device answers it
+/// too late: the group does not open, for nothing can be done with that device any more.
+#[test]
+fn a_group_that_opens_has_devices_that_answer() {
+    const MOMENTS: u32 = 60;
+    let host = Host::new(66);
+    let (world, key) = (host.world.clone(), host.key);
+    host.run(move |env| async move {
+        let group = fresh(&env).await;
+        filled(&env, &group).await;
+        group.close().await;
+        drop(group);
+        let mut opened = Some(open(&env).await.expect("all is well"));
+        let (mut refused, mut lsn, mut usual) = (0, 100, Duration::ZERO);
+        for moment in 0..MOMENTS {
+            if let Some(group) = opened.take() {
+                usual = usual.max(group.recovery().duration);
+                group.close().await;
+            }
+            let found = Rc::new(RefCell::new(None));
+            let (inner, opening) = (env.clone(), Rc::clone(&found));
+            let task = env.spawn("open", async move {
+                opening.replace(Some(open(&inner).await));
+            });
+            env.sleep(usual.saturating_sub(Duration::from_micros(5) * moment)).await;
+            world.disk_error(key, "cache", DiskFault::Freeze(true));
+            env.sleep(35 * SECOND).await;
+            assert!(task.is_finished(), "at {moment}: opening ends");
+            world.disk_error(key, "cache", DiskFault::Clear);
+            env.sleep(SECOND).await;
+            match found.take().expect("it has ended") {
+                Ok(group) => {
+                    // The open group itself asked for something that was answered too late.
+                    let is_stuck = latency(&group, "cache").health == DeviceHealth::Stuck;
+                    lsn += 1;
+                    let written = write(&env, &group, lsn, 0, 8).await;
+                    assert!(is_stuck || written.is_ok(), "at {moment}: {written:?}");
+                    opened = Some(group);
+                }
+                Err(_) => refused += 1,
+            }
+        }
+        assert!((1..MOMENTS).contains(&refused), "{refused} of {MOMENTS} did not open");
+    });
+}
+
 #[test]
 fn an_answer_that_comes_in_time_stops_nothing() {
     let host = Host::new(64);
