@@ -12,10 +12,13 @@ pub const VOLUME_NAME_MAX: usize = 64;
 pub const PEERS_MAX: usize = 8;
 /// Of the description's own layout; 0 is no description.
 const LAYOUT: u8 = 1;
+/// The same with [`Description::part`] at its end.
+const LAYOUT_WITH_PART: u8 = 2;
 const HEAD: usize = 45;
+const PART: usize = 12;
 const PEER: usize = 25;
 /// Bytes of the longest description.
-pub(crate) const DESCRIPTION_MAX: usize = HEAD + VOLUME_NAME_MAX + PEERS_MAX * PEER;
+pub(crate) const DESCRIPTION_MAX: usize = HEAD + VOLUME_NAME_MAX + PEERS_MAX * PEER + PART;
 
 /// What a component was worth, by the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +69,9 @@ pub struct Description {
     pub version: Version,
     /// Of the object's record.
     pub term: Term,
+    /// Version and term of the newest record, if not this one, of a term up to that in which the
+    /// component was fenced last: how far the record had come while it counted (rule 25).
+    pub part: Option<(Version, Term)>,
     /// The run of this host that wrote it: a later one has a higher number.
     pub incarnation: Incarnation,
     /// All components of the object.
@@ -75,14 +81,15 @@ pub struct Description {
 impl Description {
     /// Bytes that it takes.
     pub(crate) fn size(&self) -> usize {
-        HEAD + self.name.len() + self.siblings.len() * PEER
+        let part = if self.part.is_some() { PART } else { 0 };
+        HEAD + self.name.len() + self.siblings.len() * PEER + part
     }
 
     pub(crate) fn encode(&self, out: &mut Writer<'_>) {
         assert!(self.name.len() <= VOLUME_NAME_MAX, "a name beyond its bound");
         assert!(self.siblings.len() <= PEERS_MAX, "more components than an object has");
         let short = |count: usize| u8::try_from(count).unwrap_or(u8::MAX);
-        out.u8(LAYOUT);
+        out.u8(if self.part.is_some() { LAYOUT_WITH_PART } else { LAYOUT });
         out.u8(short(self.name.len()));
         out.u8(self.ftt);
         out.u8(self.reserve_percent);
@@ -107,14 +114,20 @@ impl Description {
                 Worth::Resyncing => 3,
             });
         }
+        if let Some((version, term)) = self.part {
+            out.u64(version.0);
+            out.u32(term.0);
+        }
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
         let bad = FormatError::Field { name: "description" };
         let mut from = Reader::new(bytes);
-        if from.u8()? != LAYOUT {
-            return Err(bad);
-        }
+        let has_part = match from.u8()? {
+            LAYOUT => false,
+            LAYOUT_WITH_PART => true,
+            _ => return Err(bad),
+        };
         let (name_length, ftt, reserve_percent) = (from.u8()?, from.u8()?, from.u8()?);
         let (volume, size_bytes) = (VolumeId(from.u64()?), from.u64()?);
         let (index, objects) = (from.u16()?, from.u16()?);
@@ -126,6 +139,13 @@ impl Description {
         let name = from.bytes(usize::from(name_length))?;
         let name = std::str::from_utf8(name).map_err(|_| bad)?.to_owned();
         let siblings = (0..count).map(|_| sibling(&mut from)).collect::<Result<_, _>>()?;
+        let part = match has_part {
+            true => Some((Version(from.u64()?), Term(from.u32()?))),
+            false => None,
+        };
+        if part.is_some_and(|(before, _)| before >= version) {
+            return Err(bad);
+        }
         let read = Self {
             volume,
             name,
@@ -136,6 +156,7 @@ impl Description {
             objects,
             version,
             term,
+            part,
             incarnation,
             siblings,
         };

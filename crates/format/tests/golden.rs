@@ -217,6 +217,7 @@ fn description() -> Description {
         objects: 2,
         version: Version(12),
         term: Term(4),
+        part: None,
         incarnation: Incarnation(8),
         siblings: vec![sibling(1, Worth::Active), sibling(2, Worth::Resyncing)],
     }
@@ -239,6 +240,23 @@ fn a_description_stands_behind_the_clients_where_rows_had_zeros_before() {
 }
 
 #[test]
+fn a_description_says_how_far_the_record_had_come_while_the_component_counted() {
+    let part = Some((Version(0x0A0B), Term(3)));
+    let newer = Description { version: Version(0x0C0D), part, ..description() };
+    let described = ComponentRow { description: Some(Box::new(newer.clone())), ..row() };
+    let mut page = vec![0xEE; PAGE_SIZE];
+    described.encode(77, 4, &mut page);
+    let at = 120 + row().clients.encode().len();
+    let fixture = include_bytes!("../fixtures/description-2.bin");
+    assert_eq!(page[at..at + fixture.len()], fixture[..]);
+    assert_eq!(ComponentRow::decode(77, 4, &page), Ok(described));
+    // It is older than the record that the rest is of.
+    let newer = Description { part: Some((newer.version, newer.term)), ..newer };
+    ComponentRow { description: Some(Box::new(newer)), ..row() }.encode(77, 4, &mut page);
+    assert!(ComponentRow::decode(77, 4, &page).is_err());
+}
+
+#[test]
 fn the_longest_description_fits_beside_the_most_clients() {
     let mut clients = ClientTable::default();
     for n in 1..2000 {
@@ -247,7 +265,12 @@ fn the_longest_description_fits_beside_the_most_clients() {
     }
     assert!(clients.encode().len() > base::CLIENT_TABLE_MAX - 64, "as good as full");
     let sibling = description().siblings[0];
-    let full = Description { name: "n".repeat(64), siblings: vec![sibling; 8], ..description() };
+    let full = Description {
+        name: "n".repeat(64),
+        siblings: vec![sibling; 8],
+        part: Some((Version(1), Term(1))),
+        ..description()
+    };
     let row = ComponentRow { clients, description: Some(Box::new(full)), ..row() };
     let mut page = vec![0; PAGE_SIZE];
     row.encode(77, 4, &mut page);
@@ -259,7 +282,9 @@ fn a_description_of_another_layout_is_refused() {
     let at = 120 + row().clients.encode().len() + 10;
     let mut page = vec![0; PAGE_SIZE];
     let described = ComponentRow { description: Some(Box::new(description())), ..row() };
-    for (offset, byte) in [(0, 2), (1, 65), (1, 3), (20, 2), (44, 9), (44, 1), (44 + 5 + 24, 4)] {
+    for (offset, byte) in
+        [(0, 2), (0, 3), (1, 65), (1, 3), (20, 2), (44, 9), (44, 1), (44 + 5 + 24, 4)]
+    {
         described.encode(77, 4, &mut page);
         page[at + offset] = byte;
         let crc = base::crc32c(&page[..4092]).to_le_bytes();

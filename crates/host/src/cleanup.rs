@@ -262,9 +262,7 @@ impl Known<'_> {
     pub(crate) fn missing_in(&self, entry: Option<&Entry>) -> Option<Missing> {
         let Some(entry) = entry else { return Some(Missing::Object) };
         let Ok(record) = ObjectRecord::decode(&entry.value) else { return None };
-        let about = self.about.map(|about| (about.version, about.term));
-        let (meta, went_back) = (self.info.meta, self.info.went_back);
-        let known = object::Known { meta, about, went_back };
+        let known = object::Known::new(self.info, self.about);
         let is_older = record.is_doubted || known.is_after(&record);
         match () {
             () if known.is_of_other(&record) => Some(Missing::History),

@@ -77,8 +77,7 @@ pub(crate) async fn note_run(groups: &[DiskGroup], me: Incarnation) {
 }
 
 fn known(group: &DiskGroup, id: ComponentId, info: &ComponentInfo) -> object::Known {
-    let about = group.description(id).map(|about| (about.version, about.term));
-    object::Known { meta: info.meta, about, went_back: info.went_back }
+    object::Known::new(info, group.description(id).as_ref())
 }
 
 async fn describe_all(
@@ -98,10 +97,12 @@ async fn describe_all(
             continue;
         }
         let old = group.description(id);
-        if object.is_doubted || known(group, id, &info).is_after(&object) {
+        let known = known(group, id, &info);
+        if object.is_doubted || known.is_after(&object) {
             continue;
         }
         let Some(new) = description(volume, &object, me) else { continue };
+        let new = Description { part: known.part_beside(&object), ..new };
         let is_same = old
             .as_ref()
             .is_some_and(|old| *old == Description { incarnation: old.incarnation, ..new.clone() });
@@ -132,6 +133,7 @@ fn description(
         objects: u16::try_from(volume.objects.len()).ok()?,
         version: object.version,
         term: object.term,
+        part: None,
         incarnation: me,
         siblings: object.components.iter().map(sibling).collect(),
     })

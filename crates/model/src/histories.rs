@@ -211,7 +211,6 @@ pub enum Broken {
     BelieveWhatIsRead,
     /// The newest record that a host saw is all that it knows besides the fence: a claim that
     /// never reached the component takes the place of what it saw of the term before.
-    /// This is what is implemented.
     NoteNewestAlone,
 }
 

@@ -8,7 +8,7 @@
 
 use base::{Term, Version};
 use directory::{Claim, ObjectRecord, Owner};
-use diskgroup::ComponentMeta;
+use diskgroup::{ComponentInfo, ComponentMeta, Description};
 use std::cmp::Ordering;
 
 /// Versions that a record leaps over when it is made anew of what the components say. Claims of a
@@ -23,11 +23,35 @@ pub struct Known {
     pub meta: ComponentMeta,
     /// Version and term of the newest record that its host saw, by its description.
     pub about: Option<(Version, Term)>,
+    /// The same of the newest one of a term up to that in which the component was fenced, where
+    /// the newest of all is of a later one.
+    pub part: Option<(Version, Term)>,
     /// Its record was older than this once.
     pub went_back: bool,
 }
 
 impl Known {
+    /// What a component knows that stands so in its row, and is described so.
+    #[must_use]
+    pub fn new(info: &ComponentInfo, said: Option<&Description>) -> Self {
+        Self {
+            meta: info.meta,
+            about: said.map(|said| (said.version, said.term)),
+            part: said.and_then(|said| said.part),
+            went_back: info.went_back,
+        }
+    }
+
+    /// What the description of `record` has to keep of what the one before said, as
+    /// [`Description::part`].
+    #[must_use]
+    pub fn part_beside(&self, record: &ObjectRecord) -> Option<(Version, Term)> {
+        let now = (record.version, record.term);
+        let seen = [self.part, self.about, Some(now)].into_iter().flatten();
+        let part = seen.filter(|(_, term)| *term <= self.meta.term).max();
+        part.filter(|(version, _)| *version < record.version)
+    }
+
     /// The highest version.
     #[must_use]
     pub fn version(&self) -> Version {
@@ -65,7 +89,7 @@ impl Known {
         let is_of_owner = of_term.is_none_or(|c| c.term == self.meta.term && c.owner == owner);
         let is_known = |seen| had_begun(seen) && (seen.0 > version || is_same(seen));
         (is_fenced && !(had_begun(fenced) && is_of_owner))
-            || self.about.is_some_and(|seen| !is_known(seen))
+            || [self.about, self.part].into_iter().flatten().any(|seen| !is_known(seen))
     }
 }
 

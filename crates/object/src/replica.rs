@@ -7,8 +7,8 @@
 //! answers come later.
 
 mod create;
-mod forgotten;
 mod limits;
+mod refusal;
 #[cfg(test)]
 mod tests;
 mod vouch;
@@ -186,7 +186,7 @@ impl Replicas {
             },
             Request::Fence { target, version, owner, create, claims } => {
                 let owner = PeerId { host: owner.host, incarnation: owner.incarnation };
-                let claims = claims.iter().map(forgotten::claim).collect();
+                let claims = claims.iter().map(refusal::claim).collect();
                 self.fence(FenceRequest { from, target, version, owner, create, claims }, reply);
             }
             Request::ListChanged { target, since, cursor } => match self.check(from, &target) {
@@ -388,23 +388,7 @@ impl Replicas {
     fn fence_known(self: &Rc<Self>, info: &ComponentInfo, request: FenceRequest, reply: Reply) {
         let target = request.target;
         let old = self.standing(target.component, &info.meta);
-        // Before the wait for a grant: whoever claims a record of before is told at once.
-        let of_other = || self.of_other_history(info, &request);
-        if target.term > old.term
-            && let Some(reason) = of_other()
-        {
-            return reply.send(Response::Refused { reason });
-        }
-        if let Some(reason) = refusal(&old, &request) {
-            // What stands may not be durable yet: to a deposed owner that wants to be let go only
-            // what the next run of this host will know is an answer.
-            let is_in_the_books = info.meta.owner_host == request.from.host
-                && info.meta.owner_incarnation == request.from.incarnation;
-            let is_consent = target.session == Session(0);
-            let reason = if is_consent && is_in_the_books { Refusal::NotReady } else { reason };
-            return reply.send(Response::Refused { reason });
-        }
-        if let Some(reason) = of_other() {
+        if let Some(reason) = self.why_not(info, &old, &request) {
             return reply.send(Response::Refused { reason });
         }
         let is_other = old.term > Term(0) && old.owner.host != request.owner.host;
@@ -572,20 +556,6 @@ fn failure(error: &GroupError) -> Failure {
         GroupError::BadCrc { range } => Failure::BadCrc { range: *range },
         _ => Failure::Device,
     }
-}
-
-/// Why a Fence is not taken: something newer stands (rules 8, 9).
-fn refusal(old: &Conversation, request: &FenceRequest) -> Option<Refusal> {
-    let target = request.target;
-    let same_term = target.term == old.term;
-    if target.term < old.term || (same_term && request.owner != old.owner) {
-        return Some(Refusal::HigherTerm(old.term));
-    }
-    if target.seat < old.seat {
-        return Some(Refusal::Seat(old.seat));
-    }
-    let is_old = same_term && target.seat == old.seat && target.session <= old.session;
-    is_old.then_some(Refusal::Session)
 }
 
 fn append_kind(kind: WriteKind) -> AppendKind {

@@ -87,11 +87,7 @@ pub(crate) async fn claim(
         None => {}
         // By me, who has stepped down in that term and kept nothing of it. Whoever can reach none
         // of the data would claim term after term for nothing, and a record remembers few.
-        Some(owner) if owner == me => {
-            if !can_bring_up(context, &record) {
-                return Err(Failed::Inaccessible);
-            }
-        }
+        Some(owner) if owner == me => check_reach(context, &record)?,
         // My own host's earlier run: proven dead by the device lock that I hold.
         Some(owner) if owner.host == me.host && owner.incarnation < me.incarnation => {}
         Some(owner) => {
@@ -108,9 +104,7 @@ pub(crate) async fn claim(
             });
             // Its key may be gone because it lost the directory alone. Whoever cannot reach any of
             // the data would only stop it, and serve nothing itself.
-            if !can_bring_up(context, &record) {
-                return Err(Failed::Inaccessible);
-            }
+            check_reach(context, &record)?;
         }
     }
     // Made anew of what its components say, who may not know of every term that was claimed.
@@ -131,10 +125,11 @@ pub(crate) async fn claim(
     }
 }
 
-/// Whether any component that has everything is here or can be asked now.
-fn can_bring_up(context: &Context, record: &ObjectRecord) -> bool {
+/// Refuses where no component that has everything is here or can be asked now.
+fn check_reach(context: &Context, record: &ObjectRecord) -> Result<(), Failed> {
     let mut active = record.components.iter().filter(|c| c.state == ComponentState::Active);
-    active.any(|c| c.host == context.me.host || context.peers.is_up(c.host))
+    let can_reach = active.any(|c| c.host == context.me.host || context.peers.is_up(c.host));
+    if can_reach { Ok(()) } else { Err(Failed::Inaccessible) }
 }
 
 /// Whether the record is older than a term that a replica knows: whoever fenced it in that term had

@@ -247,6 +247,8 @@ fn description(from: &mut Source<'_>) -> Description {
         seat: Seat(from.u32()),
         worth: worths[from.below(4) as usize],
     };
+    let (version, term) = (Version(from.edge()), Term(from.u32()));
+    let is_later = from.flag() && version > Version(0);
     Description {
         volume: VolumeId(from.u64()),
         name: "v".repeat(from.below(65) as usize),
@@ -255,8 +257,9 @@ fn description(from: &mut Source<'_>) -> Description {
         reserve_percent: from.below(101) as u8,
         index: from.below(3) as u16,
         objects: 3 + from.below(1022) as u16,
-        version: Version(from.edge()),
-        term: Term(from.u32()),
+        version,
+        term,
+        part: is_later.then(|| (Version(from.below(version.0)), Term(from.u32()))),
         incarnation: Incarnation(from.edge()),
         siblings: (0..from.below(9)).map(|_| sibling(from)).collect(),
     }

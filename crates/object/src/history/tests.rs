@@ -33,7 +33,8 @@ fn what_a_host_saw_in_later_terms_counts_beside_what_its_component_was_fenced_in
         seat: Seat(1),
         version: Version(5),
     };
-    let known = Known { meta, about: Some((Version(20), Term(9))), went_back: false };
+    let about = Some((Version(20), Term(9)));
+    let known = Known { meta, about, part: None, went_back: false };
     let behind = [claim(2, 5, 1), claim(3, 8, 2), claim(4, 10, 3)];
     assert!(!known.is_other(Version(10), &behind), "news come in any order");
     let other = [claim(2, 5, 1), claim(3, 7, 2)];
@@ -77,8 +78,8 @@ impl Line {
     }
 
     /// A component that was fenced at `fenced`, told of `told` by the one who let go, and whose
-    /// host saw `about`.
-    fn known(fenced: &Self, told: &Self, about: &Self) -> Known {
+    /// host saw all of `seen`.
+    fn known(fenced: &Self, told: &Self, seen: &[Self]) -> Known {
         let meta = ComponentMeta {
             term: told.term,
             owner_host: told.owner.host,
@@ -86,7 +87,27 @@ impl Line {
             seat: Seat(1),
             version: fenced.version,
         };
-        Known { meta, about: Some((about.version, about.term)), went_back: false }
+        let mut known = Known { meta, about: None, part: None, went_back: false };
+        for line in seen {
+            known.part = known.part_beside(&line.record());
+            known.about = Some((line.version, line.term));
+        }
+        known
+    }
+
+    fn record(&self) -> ObjectRecord {
+        ObjectRecord {
+            id: base::ObjectId(1),
+            volume: base::VolumeId(1),
+            sectors: 8,
+            version: self.version,
+            term: self.term,
+            owner: Some(self.owner),
+            handover: None,
+            components: Vec::new(),
+            claims: self.claims.clone(),
+            is_doubted: false,
+        }
     }
 }
 
@@ -110,17 +131,19 @@ fn a_record_descends_from_what_was_seen_or_is_refused() {
         };
         let fenced = pick(&mut rng, 0, 11);
         let told = pick(&mut rng, fenced, 11);
-        // Nothing is acknowledged in a term before the components that count were fenced in it.
-        let end = all.iter().rposition(|line| line.term <= all[told].term).unwrap();
-        let about = pick(&mut rng, 0, end);
-        let known = Line::known(&all[fenced], &all[told], &all[about]);
-        for later in &all[told.max(about)..] {
+        let about = pick(&mut rng, 0, 11);
+        let known = Line::known(&all[fenced], &all[told], &all[..=about]);
+        // News come in any order: a Fence may be older than what the host saw.
+        for later in &all[told..] {
             let is_refused = known.is_other(later.version, &later.claims);
             assert!(!is_refused, "seed {seed}: {known:?} {:?}", later.claims);
         }
         // What a directory that was set back makes of it: an owner whose record it does not hold
         // any more changes nothing, so a claim comes first.
-        let newest = about.max(fenced);
+        //
+        // Nothing is acknowledged in a term before the components that count were fenced in it.
+        let end = all.iter().rposition(|line| line.term <= all[told].term).unwrap();
+        let newest = about.min(end).max(fenced);
         if newest == 0 {
             continue;
         }

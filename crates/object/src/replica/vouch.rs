@@ -134,6 +134,7 @@ mod tests {
             objects: 1,
             version: Version(version),
             term: Term(3),
+            part: None,
             incarnation: Incarnation(1),
             siblings: vec![Sibling { id: ME, host, group, seat: Seat(seat), worth }],
         }
