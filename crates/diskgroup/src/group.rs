@@ -309,7 +309,8 @@ impl DiskGroup {
     ///
     /// # Errors
     /// [`GroupError::Full`], [`GroupError::UnknownComponent`], [`GroupError::Range`] at once;
-    /// [`GroupError::Fenced`] at any time: the write may or may not be found after a restart.
+    /// [`GroupError::Fenced`] and [`GroupError::Closed`] at any time: the write may or may not be
+    /// found after a restart.
     pub fn append(
         &self,
         append: Append<'_>,

@@ -126,7 +126,7 @@ pub(crate) struct Inner {
     pub(crate) fills: TaskSet,
     /// One batch of line headers, or one record that must not meet one, at a time.
     pub(crate) headers: Semaphore,
-    /// A chunk was read ahead, all headers were read, or the group is over.
+    /// A chunk was read ahead, all headers were read, lines are few, or the group is over.
     pub(crate) cache_kick: Notify,
     /// How each device answers, the cache device first.
     pub(crate) latency: RefCell<Vec<Watched>>,

@@ -40,7 +40,7 @@ pub struct ObjectOptions {
     /// Bytes of client writes that the owners on this host have under way; further ones wait. As
     /// many again may be on their way to owners elsewhere. One object may have a quarter of it.
     pub write_bytes: u64,
-    /// An idle owner tells its replicas K after this long (CommitInfo).
+    /// So often an owner looks which replicas were told less than K, and tells them (CommitInfo).
     pub commit_idle: Duration,
     /// First damping step of a returning component (rule 18), doubled with each absence.
     pub damping: Duration,

@@ -153,7 +153,7 @@ pub(crate) struct Leg {
     pub(crate) is_leaving: bool,
     /// The lsn sent before, in this session (`prev` of the next frame).
     pub(crate) last_sent: Lsn,
-    /// Highest lsn that it answered; never falls (section 6).
+    /// Highest lsn that it answered; never falls (rule 6).
     pub(crate) acked: Lsn,
     pub(crate) unacked: Unacked,
     /// Chunks that it could take at its last answer (rule 2).

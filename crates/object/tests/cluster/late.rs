@@ -81,7 +81,8 @@ fn a_dead_hosts_write_may_land_late_and_stays_once_it_was_read() {
         put(&cluster, OWNER, 3);
         assert_eq!(get(&cluster, OWNER), 3);
         cluster.run(2.0);
-        // Nobody waits for it and nobody came after it: section 7 allows it.
+        // Nobody waits for it and nobody came after it: that is allowed
+        // (docs/protocol.md#not-guaranteed).
         assert_eq!(get(&cluster, OWNER), 2, "seed {seed}: the frame was followed to its end");
         cluster.run(2.0);
         assert_eq!(get(&cluster, OWNER), 2, "seed {seed}: it stays");
