@@ -88,8 +88,9 @@ pub enum StartError {
     },
     /// an empty directory
     #[error(
-        "the directory holds no cluster: restore it from a backup, or make a new cluster on wiped \
-         devices"
+        "the directory holds no cluster: check its address in host.toml; if it was lost, begin it \
+         anew with 'gabion cluster recover', then restore a backup or adopt what the hosts have; \
+         wipe no device"
     )]
     DirectoryLost,
     /// damaged or newer
