@@ -39,12 +39,13 @@ impl Replicas {
         let said = group.description(request.target.component);
         let known = Known::new(info, said.as_ref());
         let is_told = request.target.session != Session(0);
-        let is_older = request.version < info.meta.version
-            || known.went_back && !is_made_anew(known.version(), request.version);
+        let is_made_anew = is_made_anew(known.version(), request.version);
+        let is_older = request.version < info.meta.version || known.went_back && !is_made_anew;
         let is_other = known.is_other(request.version, &request.claims);
-        // Within one history terms and seats rise together: a later term has no earlier seat.
-        let target = request.target;
-        let is_seated_before = target.term > info.meta.term && target.seat < info.meta.seat;
+        // Within one history terms and seats rise together: a later term has no earlier seat. A
+        // record made anew may not know of the last one: then the next return takes a higher one.
+        let (target, meta) = (request.target, info.meta);
+        let is_seated_before = target.term > meta.term && target.seat < meta.seat && !is_made_anew;
         let is_of_other = is_other || is_told && (is_older || is_seated_before);
         if !is_of_other || self.options.mutations.believe_any_record {
             return None;

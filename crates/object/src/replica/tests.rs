@@ -242,6 +242,22 @@ fn frames_belong_to_one_session_seat_and_owner() {
 }
 
 #[test]
+fn a_later_term_with_an_earlier_seat_is_of_another_history() {
+    let bench = Bench::new(3);
+    bench.fenced(A, target(3, 2, 1));
+    let earlier = bench.ask(A, fence(A, target(4, 1, 2)));
+    let version = Version(1);
+    assert_eq!(refusal(earlier), Refusal::OtherHistory { version }, "rule 25");
+    // A record made anew may not know of the last seat: it is asked for a higher one.
+    let Request::Fence { target, owner, create, claims, .. } = fence(A, target(4, 1, 3)) else {
+        unreachable!("it is a Fence")
+    };
+    let version = Version(1 + crate::history::ADOPTION_LEAP);
+    let anew = bench.ask(A, Request::Fence { target, version, owner, create, claims });
+    assert_eq!(refusal(anew), Refusal::Seat(Seat(2)));
+}
+
+#[test]
 fn a_fence_waits_for_what_is_in_flight_and_tells_of_it() {
     for seed in 0..10 {
         let bench = Bench::new(seed);
