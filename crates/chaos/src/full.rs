@@ -50,7 +50,10 @@ impl Campaign {
         drop(filler);
         self.cluster.ask(host, &["volume", "delete", "--yes", "filler"])?;
         let freed = Instant::now();
-        self.create("after", host)?;
+        // A device that is nearly full takes no new volume: its space has to be back first.
+        if !self.wait(FREE_WITHIN, || self.create("after", host).is_ok()) {
+            self.create("after", host)?; // it says why
+        }
         let mut after = Filler::open(self, "after", host)?;
         let is_free = self.wait(FREE_WITHIN, || {
             after.until_refused(PIECES_AFTER, || false).is_ok_and(|count| count == PIECES_AFTER)
