@@ -437,29 +437,35 @@ impl Owner {
     /// One CommitInfo to every live leg that has not been told the current K, and to those that are
     /// full: they say when they are not any more.
     pub(crate) fn send_commit(self: &Rc<Self>) {
+        let commit = self.state.borrow().commit();
         let requests: Vec<_> = {
             let mut state = self.state.borrow_mut();
-            let commit = state.commit();
             let stale =
                 |leg: &&mut Leg| leg.link == Link::Live && (leg.told < commit || leg.is_full());
             let legs = state.legs.iter_mut().filter(stale);
             legs.map(|leg| {
-                leg.told = commit;
+                let before = std::mem::replace(&mut leg.told, commit);
                 let target = leg.target(self.id, self.term);
-                (leg.host, target, wire::Request::CommitInfo { target, commit })
+                (leg.host, before, target, wire::Request::CommitInfo { target, commit })
             })
             .collect()
         };
-        for (host, target, request) in requests {
+        for (host, before, target, request) in requests {
             let call = self.context.peers.call(host, request);
             let owner = Rc::clone(self);
-            // A lost one is repeated by the next frame or the next change of K.
             self.spawn("commit info", async move {
-                if let Ok(wire::Response::Durable { free_chunks, .. }) = call.await
-                    && let Some(leg) = owner.state.borrow_mut().leg_mut(target.component)
-                    && leg.session == target.session
-                {
-                    leg.free_chunks = free_chunks;
+                let answer = call.await;
+                let mut state = owner.state.borrow_mut();
+                let leg = state.leg_mut(target.component);
+                let Some(leg) = leg.filter(|leg| leg.session == target.session) else { return };
+                match answer {
+                    Ok(wire::Response::Durable { free_chunks, .. }) => {
+                        leg.free_chunks = free_chunks;
+                    }
+                    // The session may outlive a link that is reset: the next turn tells it again.
+                    Err(_) if leg.told == commit => leg.told = before,
+                    // A later frame told it more, or there is no session any more.
+                    _ => {}
                 }
             });
         }

@@ -4,11 +4,13 @@
 
 use crate::cluster::{Cluster, OBJECT, record_on};
 use crate::oracle::Oracle;
+use base::{ComponentId, Seat};
 use env::Env;
 use object::{Mutations, ObjectError, Objects};
 use std::time::Duration;
 
 const OWNER: usize = 0;
+const COPY: usize = 1;
 const CLIENT: usize = 2;
 const BLOCK: usize = 7;
 /// Less than the time after which an idle link is pinged: the reset with which the dead run's
@@ -109,5 +111,32 @@ fn once_its_host_is_back_a_dead_runs_write_cannot_land() {
         cluster.run(4.0);
         assert_eq!(get(&cluster, CLIENT), 3, "seed {seed}: rule 45");
         assert_eq!(get(&cluster, OWNER), 3, "seed {seed}: rule 45");
+    }
+}
+
+/// The last write of an idle object: what says that it is complete is lost with its link, and the
+/// session outlives that. A copy that does not hear of it keeps the write in its log for ever.
+#[test]
+fn a_copy_hears_of_the_last_write_although_its_link_was_cut() {
+    for seed in 0..5 {
+        let cluster = Cluster::new(seed, Mutations::default());
+        cluster.create_as(record_on(&[1, 2]));
+        cluster.objects(OWNER).unwrap().set_attached(OBJECT, true);
+        put(&cluster, OWNER, 1);
+        cluster.run(1.0);
+        put(&cluster, OWNER, 2);
+        let has_heard = || {
+            let group = cluster.hosts[COPY].group.borrow().clone().expect("open");
+            let info = group.component(ComponentId(102)).expect("it has one");
+            info.commit == info.durable
+        };
+        assert!(!has_heard(), "seed {seed}: the next frame tells it, or the next turn");
+        cluster.isolate(COPY, false, true);
+        cluster.run(4.0);
+        assert!(!has_heard(), "seed {seed}: the link is cut");
+        cluster.isolate(COPY, false, false);
+        cluster.run(4.0);
+        assert!(has_heard(), "seed {seed}");
+        assert_eq!(cluster.record().components[COPY].seat, Seat(1), "seed {seed}: it never left");
     }
 }
