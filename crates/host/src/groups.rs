@@ -9,7 +9,7 @@ use crate::latency;
 use crate::operations::{Operations, Outcome, failed, usage};
 use crate::outs::may_return;
 use crate::report::{
-    DeviceKind, DeviceReport, GroupDetail, GroupReport, HeldReport, ReadCacheReport, Role,
+    DeviceKind, DeviceReport, GroupDetail, GroupReport, Health, HeldReport, ReadCacheReport, Role,
     SpaceReport,
 };
 use crate::storage::{Closed, Serving, Slot, State, StorageError};
@@ -25,6 +25,9 @@ use std::time::Duration;
 /// Destage that has work and gets nothing done for so long is told of: the slowest device that
 /// works destages a segment in less.
 const STUCK_AFTER: Duration = Duration::from_secs(30);
+/// States of a device that does all of its work.
+const OK: &str = "ok";
+const FILLING_UP: &str = "filling up";
 
 impl Operations {
     /// Asks what the devices of all groups are, for what is about to be shown.
@@ -78,6 +81,7 @@ impl Operations {
         let pressure = status.pressure;
         let (scrub_progress, oldest_unverified_seconds) = scrubber.progress();
         let mut lines: Vec<String> = stuck(id, &status).into_iter().collect();
+        let mut is_well = lines.is_empty() && !scrubber.has_lost() && without(group).is_none();
         lines.extend(rotten_log(group.cache_path(), &status));
         lines.extend(scrubber.attention());
         let mut devices = Vec::new();
@@ -94,12 +98,15 @@ impl Operations {
                 lines.extend(latency::attention(&device, &self.volumes_of(group)));
             }
             let hardware = self.hardware.of(&device.path);
-            devices.push(device_report(device, hardware, is_fenced, &self.tuning));
+            let report = device_report(device, hardware, is_fenced, &self.tuning);
+            is_well &= matches!(report.state.as_str(), OK | FILLING_UP);
+            devices.push(report);
         }
         GroupReport {
             host,
             id: id.to_string(),
             is_open: true,
+            health: if is_well { Health::Green } else { Health::Yellow },
             buffer_fill: status.buffer_fill,
             buffer_bytes: status.buffer_bytes,
             appended_bytes: status.appended_bytes,
@@ -171,6 +178,7 @@ impl Operations {
             host: self.view.host_name(self.me),
             id: slot.id.map(|id| id.to_string()).unwrap_or_default(),
             is_open: false,
+            health: Health::Yellow,
             buffer_fill: 0.0,
             buffer_bytes: 0,
             appended_bytes: 0,
@@ -355,8 +363,8 @@ fn device_report(
         _ if is_fenced => "takes no writes",
         DeviceHealth::Slow => "slow",
         DeviceHealth::Ok if percent >= u64::from(tuning.space_full_percent) => "full",
-        DeviceHealth::Ok if percent >= u64::from(tuning.space_warn_percent) => "filling up",
-        DeviceHealth::Ok => "ok",
+        DeviceHealth::Ok if percent >= u64::from(tuning.space_warn_percent) => FILLING_UP,
+        DeviceHealth::Ok => OK,
     };
     DeviceReport {
         path: device.path,

@@ -10,15 +10,15 @@ use crate::report::{
     ComponentReport, Health, HostReport, HostState, ScrubReport, StatusReport, TurnsReport,
     VolumeReport,
 };
-use crate::seen::{Answers, Seen};
-use crate::storage::{Slot, State, Storage};
+use crate::seen::{self, Answers, Seen};
+use crate::storage::Storage;
 use crate::view::View;
 use base::HostId;
 use directory::{
     ClusterKind, ComponentRecord, ComponentState, Directory, ObjectRecord, VolumeRecord,
 };
 use env::{Env, Notify};
-use object::{Away, Objects};
+use object::{Away, ObjectStatus, Objects};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -112,12 +112,9 @@ impl Operations {
         let volumes: Vec<_> = self.view.volumes().iter().map(|v| self.report(v)).collect();
         let knows = self.view.is_complete();
         let worst = volumes.iter().map(|v| v.health).max().unwrap_or(Health::Green);
-        let is_well = |slot: &Slot| match &slot.state {
-            State::Open(serving) => !serving.scrubber.has_lost() && !serving.group.is_any_out(),
-            State::Closed(_) => false,
-        };
-        let any_down = !self.storage.slots().iter().all(is_well)
-            || self.view.hosts().iter().any(|h| self.host_state(h.id).0 != HostState::Up);
+        let groups = self.group_reports();
+        let worst = groups.iter().map(|group| group.health).fold(worst, Health::max);
+        let any_down = self.view.hosts().iter().any(|h| self.host_state(h.id).0 != HostState::Up);
         let health = match (knows, any_down) {
             (false, _) => Health::Red,
             (true, true) => worst.max(Health::Yellow),
@@ -137,7 +134,7 @@ impl Operations {
             directory: self.directory.is_connected(),
             hosts: hosts.collect(),
             volumes,
-            groups: self.group_reports(),
+            groups,
             alarms,
             backups: self.backups.alarm(),
             turns: vec![TurnsReport::new(
@@ -194,12 +191,14 @@ impl Operations {
         let first = objects.first();
         let owner = first.and_then(|o| o.owner.as_ref()).map(|o| self.view.host_name(o.host));
         let complete = objects.len() == volume.objects.len();
-        let worst = objects.iter().map(|o| self.object_health(o)).max();
+        let known: Vec<_> = objects.iter().map(|o| self.objects.status(o.id)).collect();
+        let known = || objects.iter().zip(known.iter().map(Option::as_ref));
+        let worst = known().map(|(o, known)| self.object_health(o, known)).max();
         let health = match worst {
             Some(health) if complete => health,
             _ => Health::Red,
         };
-        let reduced = objects.iter().filter_map(|object| self.seen.reduced_for(object)).max();
+        let reduced = known().filter_map(|(o, known)| self.seen.reduced_for(o, known)).max();
         VolumeReport {
             name: volume.name.clone(),
             size_bytes: volume.size_bytes,
@@ -211,25 +210,32 @@ impl Operations {
             owner,
             term: first.map_or(0, |o| o.term.0),
             nbd: self.view.hosts().iter().map(|h| nbd_uri(&h.nbd_uri, &volume.name)).collect(),
-            components: (0..).zip(&objects).flat_map(|(at, o)| self.components(at, o)).collect(),
+            components: (0..)
+                .zip(known())
+                .flat_map(|(at, (o, known))| self.components(at, o, known))
+                .collect(),
             clients: self.exports.clients(&volume.name),
             note: None,
         }
     }
 
-    fn object_health(&self, object: &ObjectRecord) -> Health {
-        let reachable = object.components.iter().filter(|c| self.seen.is_there(c)).count();
-        match reachable {
+    fn object_health(&self, object: &ObjectRecord, known: Option<&ObjectStatus>) -> Health {
+        let is_there = |c: &&ComponentRecord| self.seen.is_there(c, seen::away(known, c.id));
+        match object.components.iter().filter(is_there).count() {
             0 => Health::Red,
             n if n == object.components.len() => Health::Green,
             _ => Health::Yellow,
         }
     }
 
-    fn components(&self, at: u64, object: &ObjectRecord) -> Vec<ComponentReport> {
-        let status = self.objects.status(object.id);
+    fn components(
+        &self,
+        at: u64,
+        object: &ObjectRecord,
+        known: Option<&ObjectStatus>,
+    ) -> Vec<ComponentReport> {
         let report = |c: &ComponentRecord| {
-            let known = status.as_ref().and_then(|s| s.components.iter().find(|k| k.id == c.id));
+            let known = known.and_then(|known| known.components.iter().find(|k| k.id == c.id));
             ComponentReport {
                 object: at,
                 host: self.view.host_name(c.host),
@@ -252,6 +258,11 @@ impl Operations {
             _ if matches!(self.seen.host(component.host), Answers::No(_)) => {
                 Some(format!("{host} does not answer"))
             }
+            Some(Away::Unheard(since)) => Some(format!(
+                "{host} has not answered the volume's owner for {} s; given up, or back, once the \
+                 directory answers",
+                since.as_secs()
+            )),
             _ if component.state == ComponentState::Active => None,
             Some(Away::Unreachable) => Some(format!("{host} cannot be reached")),
             Some(Away::Paused(left)) => Some(format!(

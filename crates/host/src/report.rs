@@ -4,13 +4,14 @@
 use directory::Connections;
 use serde::{Deserialize, Serialize};
 
-/// The state of a volume or of the cluster at a glance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// The state of a volume, a disk group or the cluster at a glance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Health {
     /// As redundant as its policy asks for.
+    #[default]
     Green,
-    /// Serves I/O with less redundancy than its policy asks for.
+    /// Serves I/O with less redundancy than its policy asks for, or needs to be looked at.
     Yellow,
     /// Cannot serve I/O.
     Red,
@@ -111,6 +112,9 @@ pub struct GroupReport {
     pub id: String,
     /// Whether it serves; one that is open may still take no writes.
     pub is_open: bool,
+    /// Yellow where it or a device of it does not do all of its work.
+    #[serde(default)]
+    pub health: Health,
     /// Fill of the write buffer, 0 to 1.
     pub buffer_fill: f64,
     /// Bytes of the write buffer.

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which hosts answer now, and since when an object has less than its policy asks for.
 //!
-//! The lease key says that a host lived some seconds ago; the links say what is true now. Both are
-//! for people alone: what may be done without a host is decided by rule 52. Times are as this host
+//! The lease key says that a host lived some seconds ago; the links, and the owner of an object, say
+//! what is true now. All are for people alone: what may be done without a host is decided by rule 52. Times are as this host
 //! saw them: what began before its own start counts from there.
 
 use crate::view::View;
-use base::{HostId, Instant, Map, ObjectId};
-use directory::{ComponentState, ObjectRecord};
+use base::{ComponentId, HostId, Instant, Map, ObjectId};
+use directory::{ComponentRecord, ComponentState, ObjectRecord};
 use env::{Env, select};
+use object::{Away, ObjectStatus};
 use peer::Peers;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -109,22 +110,38 @@ impl Seen {
         self.0.reduced.borrow_mut().remove(&id);
     }
 
-    /// Whether a component can be read and written now, as far as is known here.
-    pub(crate) fn is_there(&self, component: &directory::ComponentRecord) -> bool {
+    /// Whether a component can be read and written now, as far as is known here; `away` is what
+    /// its owner says.
+    pub(crate) fn is_there(&self, component: &ComponentRecord, away: Option<Away>) -> bool {
         component.state == ComponentState::Active
+            && away.is_none()
             && self.0.view.alive(component.host).is_some()
             && self.host(component.host) == Answers::Yes
     }
 
     /// For how long an object has had fewer components that answer than its policy asks for.
-    pub(crate) fn reduced_for(&self, object: &ObjectRecord) -> Option<Duration> {
+    pub(crate) fn reduced_for(
+        &self,
+        object: &ObjectRecord,
+        known: Option<&ObjectStatus>,
+    ) -> Option<Duration> {
         let by_record = self.0.reduced.borrow().get(&object.id).copied();
         let by_record = by_record.map(|since| self.0.env.now().since(since));
-        let away = object.components.iter().filter(|c| !self.is_there(c));
-        let by_host = away.map(|c| match self.host(c.host) {
-            Answers::Yes => Duration::ZERO,
-            Answers::No(silent) => silent,
-        });
-        by_record.max(by_host.max())
+        let gone = |c: &ComponentRecord| {
+            let away = away(known, c.id);
+            let by_owner =
+                if let Some(Away::Unheard(since)) = away { since } else { <_>::default() };
+            let by_host = match self.host(c.host) {
+                Answers::Yes => Duration::ZERO,
+                Answers::No(silent) => silent,
+            };
+            (!self.is_there(c, away)).then(|| by_host.max(by_owner))
+        };
+        by_record.max(object.components.iter().filter_map(gone).max())
     }
+}
+
+/// Why its owner does without a component, where it does and this host is the owner.
+pub(crate) fn away(known: Option<&ObjectStatus>, id: ComponentId) -> Option<Away> {
+    known?.components.iter().find(|component| component.id == id)?.away
 }

@@ -97,7 +97,7 @@ pub struct ComponentStatus {
     /// Client writes that wait for their turn at it, while it is being resynced; known at the owner
     /// only.
     pub writes_waiting: u64,
-    /// Why it is not active; known at the owner only.
+    /// Why it does not take part; known at the owner only.
     pub away: Option<Away>,
 }
 

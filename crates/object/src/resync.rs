@@ -25,9 +25,13 @@ const DAMPING_FORGET: Duration = Duration::from_secs(3600);
 /// Between two attempts of a CAS that the directory did not take.
 const RETRY: Duration = Duration::from_millis(300);
 
-/// Why a component is not active, as its owner knows it; a time is that until the next attempt.
+/// Why a component does not take part, as its owner knows it; a time is that until the next attempt
+/// where nothing else is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Away {
+    /// The record calls it active, but it has not answered for so long, or a change of the record
+    /// is under way that gives it up. In the directory's outages that can last.
+    Unheard(Duration),
     /// There is no link to its host.
     Unreachable,
     /// It was away several times lately, and waits (rule 18).
@@ -177,7 +181,7 @@ impl Owner {
     /// Why a component is not active; nothing where it is, or is on its way.
     pub(crate) fn away(&self, component: &directory::ComponentRecord) -> Option<Away> {
         if component.state == ComponentState::Active {
-            return None;
+            return self.unheard(component.id);
         }
         if !is_up(self, component.host) {
             return Some(Away::Unreachable);
@@ -190,6 +194,17 @@ impl Owner {
             Some(_) => Some(Away::Failed(left)),
             None if left > Duration::ZERO => Some(Away::Paused(left)),
             None => None,
+        }
+    }
+
+    fn unheard(&self, component: ComponentId) -> Option<Away> {
+        let state = self.state.borrow();
+        let pending = state.pending.as_ref();
+        let is_leaving = pending.is_some_and(|next| !record::is_active(next, component));
+        match state.leg(component)?.link {
+            _ if state.phase != Phase::Serving => None,
+            Link::Broken(since) => Some(Away::Unheard(self.now().since(since))),
+            Link::Live => is_leaving.then_some(Away::Unheard(Duration::ZERO)),
         }
     }
 }

@@ -8,7 +8,7 @@ mod rotten;
 
 use super::*;
 use diskgroup::GroupOptions;
-use host::{GroupDetail, SpaceReport, StatusReport, VolumeReport};
+use host::{GroupDetail, Health, SpaceReport, StatusReport, VolumeReport};
 use object::ObjectOptions;
 use sim::DiskFault;
 use std::time::Duration;
@@ -135,6 +135,7 @@ fn a_full_cluster_says_so_keeps_its_promises_and_takes_what_is_given_back() {
         let status = cluster.status(index);
         let device = &status.groups[0].devices[1];
         assert_eq!(device.state, "full");
+        assert_eq!(status.health, Health::Yellow, "it takes no new volumes");
         let [line] = status.groups[0].attention.as_slice() else { panic!("{status:?}") };
         assert!(line.contains(&device.path) && line.contains(&status.groups[0].id), "{line}");
     }
@@ -159,6 +160,7 @@ fn a_full_cluster_says_so_keeps_its_promises_and_takes_what_is_given_back() {
     cluster.ask(0, all).expect("deletion always works");
     cluster.world.run_for(SETTLE);
     cluster.create("more", 1, 0).expect("there is room again");
+    assert!(cluster.is_green());
 }
 
 #[test]
@@ -435,7 +437,7 @@ impl Cluster {
     }
 
     fn is_green(&self) -> bool {
-        self.status(0).health == host::Health::Green
+        self.status(0).health == Health::Green
     }
 }
 
@@ -463,11 +465,31 @@ fn reads_leave_a_slow_device_and_its_state_says_why() {
     {
         assert!(line.contains(part), "{part}: {line}");
     }
-    assert!(cluster.is_green(), "nothing was taken out of service");
+    assert_eq!((status.health, status.groups[0].health), (Health::Yellow, Health::Yellow));
+    assert_eq!(status.volumes[0].health, Health::Green, "nothing was taken out of service");
     cluster.fault(0, "capacity0.0", DiskFault::Clear);
     let took = cluster.until_device(0, "capacity0.0", "ok");
     assert!((90..200).contains(&took), "{took} s");
-    assert!(cluster.status(0).groups[0].attention.is_empty());
+    assert!(cluster.status(0).groups[0].attention.is_empty() && cluster.is_green());
+}
+
+#[test]
+fn a_group_that_takes_no_writes_is_yellow_by_itself() {
+    let cluster = start(15);
+    cluster.create("db", 64, 0).expect("there is room");
+    assert_eq!(cluster.fill("db", 0, 3), 3);
+    assert!(cluster.is_green());
+    cluster.fault(0, "cache0", DiskFault::Freeze(true));
+    cluster.world.run_for(Duration::from_secs(1));
+    assert_eq!(cluster.fill("db", 0, 3), 3);
+    cluster.world.run_for(Duration::from_secs(60));
+    cluster.ask(1, Command::VolumeDelete { name: "db".to_owned() }).expect("deletion works");
+    cluster.world.run_for(SETTLE);
+    let status = cluster.status(0);
+    assert!(status.volumes.is_empty() && status.alarms.is_empty(), "{status:?}");
+    assert!(status.groups[0].is_open && status.groups[0].state.contains("takes no writes"));
+    assert_eq!((status.health, status.groups[0].health), (Health::Yellow, Health::Yellow));
+    assert_eq!(cluster.status(1).health, Health::Green, "each host speaks for its own groups");
 }
 
 #[test]

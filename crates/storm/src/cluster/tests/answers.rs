@@ -64,6 +64,42 @@ fn a_silent_host_does_not_answer_after_a_second() {
     told_after(true, Duration::from_millis(1300));
 }
 
+/// The owner gives a copy up that did not answer, and does not learn whether the record says so: the
+/// copy is back meanwhile, and takes no part until that is known.
+#[test]
+fn a_copy_that_its_owner_may_have_given_up_is_not_there() {
+    let cluster = start(14);
+    cluster.create("v", 64, 0).expect("there is room");
+    wait_until_green(&cluster);
+    assert_eq!(cluster.fill("v", 0, 3), 3);
+    let (owner, copy) = (cluster.machines[0].key, cluster.machines[2].key);
+    let node = cluster.node(0).expect("it runs");
+    let env = cluster.world.env(owner).expect("it runs");
+    let inner = env.clone();
+    let _write = env.spawn("write", async move {
+        let device = node.exports().attach("v").expect("a volume");
+        inner.sleep(Duration::from_secs(1)).await;
+        let mut block = inner.buf(4096);
+        block.fill(7);
+        let _ = device.write(0, block.freeze()).await;
+    });
+    pass(&cluster, Duration::from_millis(900));
+    cluster.world.partition(owner, copy, true);
+    cluster.world.cut_one_way(cluster.directory, owner, true);
+    pass(&cluster, Duration::from_secs(4));
+    cluster.world.partition(owner, copy, false);
+    pass(&cluster, Duration::from_millis(1500));
+    let (host, _, volume, health) = seen(&cluster);
+    assert_eq!(host, HostState::Up, "it answers");
+    assert_eq!((volume.health, health), (Health::Yellow, Health::Yellow), "{volume:?}");
+    assert!(volume.reduced_seconds.is_some(), "{volume:?}");
+    let component = volume.components.iter().find(|c| c.host == "host3").expect("a copy");
+    let why = component.why.as_deref().expect("it says why");
+    assert!(component.state == "active" && why.contains("has not answered the volume's owner"));
+    cluster.world.cut_one_way(cluster.directory, owner, false);
+    wait_until_green(&cluster);
+}
+
 #[test]
 fn an_idle_cluster_stays_green() {
     let cluster = start(12);
