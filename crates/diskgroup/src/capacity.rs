@@ -9,7 +9,7 @@ use crate::chunks::{block_key, chunk_key};
 use crate::index::FixedMap;
 use crate::state::{Inner, State};
 use crate::types::GroupError;
-use base::{CHUNK_BLOCKS, CHUNK_SIZE, Lsn, Set};
+use base::{CHUNK_BLOCKS, Instant, Lsn, Set};
 use env::{Durability, join_all};
 use format::{
     CRC_PAGE_CHUNKS, ChunkEntry, ComponentRow, CrcPage, FormatError, Item, JOURNAL_HEAD_SLOTS,
@@ -80,6 +80,8 @@ pub(crate) struct CapacityState {
     pub(crate) free: Vec<u32>,
     /// Freed durably; their space is still to be given back.
     pub(crate) freeing: VecDeque<u32>,
+    /// No discard goes out before that, unless space is short.
+    pub(crate) rests_until: Instant,
     /// Taken out of `freeing`: their discard is on its way.
     pub(crate) discarding: u32,
     /// Taken out of `free` by destage: the record that allocates them is on its way.
@@ -374,50 +376,6 @@ impl Inner {
     fn record_items(&self, device: usize) -> usize {
         let room = self.devices[device].layout.journal_size / 4;
         RECORD_ITEMS_MAX.min(room as usize / 32)
-    }
-
-    /// Gives the space of freed chunks back, then lets them be allocated again.
-    pub(crate) async fn reclaim(&self, device: usize) {
-        // Bounded per call, so that a deleted component does not hold destage up.
-        const CHUNKS_MAX: usize = 256;
-        // Other I/O of the device waits behind discards.
-        const DISCARDS_MAX: usize = 4;
-        let handle = &self.devices[device];
-        let mut chunks: Vec<u32> = {
-            let mut state = self.state.borrow_mut();
-            let freeing = &mut state.capacity[device].freeing;
-            let count = freeing.len().min(CHUNKS_MAX);
-            let chunks = freeing.drain(..count).collect();
-            state.capacity[device].discarding += count as u32;
-            chunks
-        };
-        if chunks.is_empty() {
-            return;
-        }
-        chunks.sort_unstable();
-        let mut runs: Vec<(u32, u64)> = Vec::new();
-        for chunk in &chunks {
-            match runs.last_mut() {
-                Some((start, count)) if u64::from(*start) + *count == u64::from(*chunk) => {
-                    *count += 1
-                }
-                _ => runs.push((*chunk, 1)),
-            }
-        }
-        for some in runs.chunks(DISCARDS_MAX) {
-            let discards = some.iter().map(|(start, count)| {
-                let offset = handle.layout.chunk_start + u64::from(*start) * CHUNK_SIZE;
-                handle.disk().discard(offset, count * CHUNK_SIZE)
-            });
-            // Whether the device could do it does not matter to anybody who reads.
-            drop(join_all(discards.collect()).await);
-        }
-        let mut state = self.state.borrow_mut();
-        let capacity = &mut state.capacity[device];
-        capacity.free.extend(chunks.iter().rev());
-        capacity.discarding -= chunks.len() as u32;
-        drop(state);
-        self.log_kick.notify();
     }
 }
 

@@ -119,9 +119,7 @@ impl Batch {
 pub(crate) async fn destage(inner: Rc<Inner>) {
     let mut window = Window::default();
     loop {
-        for device in 0..inner.devices.len() {
-            inner.reclaim(device).await;
-        }
+        inner.reclaim_due().await;
         if !wait_for_work(&inner).await {
             return;
         }
@@ -206,13 +204,12 @@ async fn wait_for_work(inner: &Rc<Inner>) -> bool {
                 }
             }
             Work::Wait(until) => {
-                if inner.state.borrow().capacity.iter().any(|c| !c.freeing.is_empty()) {
-                    for device in 0..inner.devices.len() {
-                        inner.reclaim(device).await;
-                    }
-                    continue;
+                let reclaim = inner.state.borrow().reclaims_next();
+                if reclaim.is_some_and(|at| at <= inner.env.now()) {
+                    inner.reclaim_due().await;
+                } else {
+                    wait(inner, kick, until.into_iter().chain(reclaim).min()).await;
                 }
-                wait(inner, kick, until).await;
             }
         }
     }

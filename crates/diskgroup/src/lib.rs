@@ -44,6 +44,7 @@ mod pressure;
 mod read;
 mod readback;
 mod readcache;
+mod reclaim;
 mod recovery;
 mod replace;
 mod replay;

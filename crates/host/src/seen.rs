@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which hosts answer now, and since when an object has less than its policy asks for.
 //!
-//! The lease key says that a host lived some seconds ago; the links, and the owner of an object, say
-//! what is true now. All are for people alone: what may be done without a host is decided by rule 52. Times are as this host
-//! saw them: what began before its own start counts from there.
+//! The lease key says that a host lived some seconds ago; the links, and the owner of an object,
+//! say what is true now. All are for people alone: what may be done without a host is decided by
+//! rule 52. Times are as this host saw them: what began before its own start counts from there.
 
 use crate::view::View;
 use base::{ComponentId, HostId, Instant, Map, ObjectId};

@@ -3,7 +3,7 @@
 
 use super::scenarios::{Host, ONE, fresh, open};
 use super::*;
-use crate::{DeviceRole, Reserve, Space};
+use crate::{CreateSizes, DeviceRole, Reserve, Space};
 
 const TWO: ComponentId = ComponentId(2);
 const CHUNK: u64 = base::CHUNK_SECTORS;
@@ -381,4 +381,60 @@ async fn random_steps(
         let found = chunks(space.allocated_bytes + space.reserved_bytes);
         assert_eq!((found, chunks(space.promised_bytes)), (held, promised), "{space:?}");
     }
+}
+
+/// A device that is to rest for half a second gets 600 chunks to discard, while so many are free:
+/// when the first discard went out, for how long some were under way, and when all had ended.
+async fn reclaimed(env: &Env, free: u64) -> [Duration; 3] {
+    const DELETED: u64 = 600;
+    let spec = spec(1);
+    let sizes = CreateSizes { cache: 64 << 20, capacity: 1200 << 20 };
+    DiskGroup::format(env, &spec, Some(sizes), false, GroupId(1)).await.expect("formats");
+    let group = DiskGroup::open(env, &spec, GroupOptions::default()).await.expect("opens");
+    for id in [ONE, TWO] {
+        group.create_component(id, ObjectId(id.0), CHUNK * 2000).await.expect("thin");
+    }
+    let writer = Writer::new(env, &group, 0);
+    let all = chunks(space(&group).free_bytes);
+    for chunk in 0..DELETED {
+        writer.touch(TWO, chunk).await.expect("room");
+    }
+    for chunk in 0..all - DELETED - free {
+        writer.touch(ONE, chunk).await.expect("room");
+    }
+    group.drain_buffer(true);
+    settle(env).await;
+    assert_eq!(chunks(space(&group).free_bytes), free);
+    let begun = env.now();
+    let until = begun + Duration::from_millis(500);
+    group.shared().state.borrow_mut().capacity[0].rests_until = until;
+    group.delete_component(TWO).await.expect("deleted");
+    let (mut first, mut under_way) = (None, Duration::ZERO);
+    loop {
+        let before = env.now();
+        let is_under_way = group.shared().state.borrow().capacity[0].discarding > 0;
+        if is_under_way {
+            first.get_or_insert(before.since(begun));
+        } else if let Some(first) = first
+            && space(&group).freeing_bytes == 0
+        {
+            return [first, under_way, before.since(begun)];
+        }
+        env.sleep(Duration::from_micros(20)).await;
+        under_way += if is_under_way { env.now().since(before) } else { Duration::ZERO };
+    }
+}
+
+#[test]
+fn a_device_rests_between_discards_unless_it_is_short_of_space() {
+    Host::new(38).run(|env| async move {
+        let [first, under_way, end] = reclaimed(&env, 300).await;
+        assert!(first >= Duration::from_millis(500), "{first:?}: it was to rest");
+        // The last of three lots is followed by no rest.
+        assert!(end - first > under_way * 5, "{under_way:?} of {:?}", end - first);
+    });
+    Host::new(39).run(|env| async move {
+        let [first, ..] = reclaimed(&env, 20).await;
+        assert!(first < Duration::from_millis(1), "{first:?}: somebody may wait for it");
+    });
 }
