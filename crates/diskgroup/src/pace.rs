@@ -1,41 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How fast destage goes and when appends wait for it: pure arithmetic (docs/store.md).
 //!
-//! - **The fill goes by blocks.** What destage has written of segments that are not free yet counts
-//!   as free already ([`Pace::done`]). Segments are freed whole, several at a time: without this
-//!   the fill moved in steps of seconds of a magnetic disk. Room in the ring is another matter: the
-//!   log itself looks at that, and the levels below leave enough of it for the steps.
-//! - **Destage is paid by appends.** Each appended block grants tokens by the fill: none below
-//!   `low`, one at `equilibrium`, 2.5 at `gate`; above that destage goes as fast as it can.
-//! - **Appends above the gate pay with time**: a block of data `x / rate`, where x rises with the
-//!   fill from 0 at the gate over 1 at `target` to 2 at `full` (1.5 where a sweep needs the room),
-//!   and the rate is what destage lately dealt with while nothing but its devices held it up.
-//!   Above `target` commits are a little apart, so that each carries more behind its header. Where
-//!   more is offered than capacity takes, the fill settles at `target`, from either side and
-//!   without a swing, since dx/dt falls with x; where less is offered, nobody waits unless x is
-//!   above the ratio of the two. A pause of destage (a journal record, a checkpoint) costs nobody
-//!   anything but a little fill.
-//! - **No commit waits longer** than [`WAIT_MAX`] for this; at `full` appends stand still.
+//! The *fill* is the part of the log's ring that is in use, in thousandths. What happens depends on
+//! it alone; [`Levels`] names the fills at which something changes.
 //!
-//! All fills are in thousandths.
+//! - **The fill counts blocks.** A block that destage has written counts as free at once, although
+//!   its segment is freed later ([`Pace::done`]). Segments are freed whole and several at a time:
+//!   if the fill counted segments it would stand still for seconds of a magnetic disk and then
+//!   jump. Whether there is room in the ring is another question. The log itself looks at that,
+//!   and the levels leave enough room for the jumps.
+//! - **Appends pay for destage.** Each appended block grants destage tokens: none below `low`, one
+//!   at `equilibrium`, 2.5 at `gate`. Above the gate destage goes as fast as it can.
+//! - **Above the gate appends pay with time.** A block of data costs `x / rate`. x rises with the
+//!   fill: 0 at the gate, 1 at `target`, 2 at `full` (1.5 where a sweep needs the room). The rate
+//!   is that of destage, measured lately while only its devices held it up.
+//! - **Above `target` commits keep a distance**, so that each carries more behind its header.
+//! - **No commit waits longer** than [`WAIT_MAX`] for this. At `full` appends stand still.
+//!
+//! What follows: when clients offer more than capacity takes, the fill comes to rest at `target`.
+//! It does so from either side and without a swing, since appends slow down as x rises. When they
+//! offer less, nobody waits unless x is above the ratio of the two rates. A pause of destage, for a
+//! journal record or a checkpoint, costs a little fill and nobody's time.
 
 use base::Instant;
 use std::time::Duration;
 
 /// Thousandths of a block.
 const UNIT: i64 = 1000;
-/// Tokens that may be saved up: one default segment of blocks.
+/// The most tokens that may be saved up: the blocks of one segment of the default size.
 const CREDIT_MAX: i64 = 1024 * UNIT;
-/// The part of its depth that destage uses while it keeps up: one in so many.
+/// While destage keeps up it has one in so many of its writes in flight.
 const DEPTH_SHARE: usize = 3;
-/// Segments that the log keeps free of appends.
+/// Segments that the log keeps free, whatever is appended.
 const KEPT_SEGMENTS: i64 = 3;
 /// Segments below those that small rings have free at `low`, `equilibrium`, `gate`, `target` and
 /// `full`.
 const SPARES: [i64; 5] = [5, 4, 3, 2, 1];
 /// Likewise where a sweep goes over several segments.
 const SPARES_OF_SWEEP: [i64; 5] = [8, 7, 6, 4, 3];
-/// Time that appends may have saved up: bursts as long as this are as fast as below the gate.
+/// The most time that appends may have saved up. A burst of this length is as fast as below the
+/// gate.
 const SAVED_MAX: Duration = Duration::from_millis(100);
 /// The longest that one commit makes the next one wait. What larger appends should have waited is
 /// left to the fill.
@@ -189,7 +193,7 @@ pub(crate) struct Pace {
     work: Work,
     /// See [`Pace::done`].
     done: u64,
-    /// Blocks written that the index still has.
+    /// Blocks that destage has written and the index still holds.
     indexed: u64,
     drain: Drain,
 }
@@ -202,7 +206,7 @@ impl Pace {
         Self { levels, credit: 0, paid, spaced, work, done: 0, indexed: 0, drain }
     }
 
-    /// Several segments of a ring are destaged at a time: they need room.
+    /// From now on several segments are destaged at a time, which needs more room in the ring.
     pub(crate) fn make_room(&mut self, segments: u32) {
         self.levels = Levels::new(segments, SPARES_OF_SWEEP);
     }
@@ -224,17 +228,17 @@ impl Pace {
         }
     }
 
-    /// `blocks` went into the log.
+    /// `blocks` were appended to the log.
     pub(crate) fn appended(&mut self, blocks: i64, fill: i64) {
         self.credit = (self.credit + blocks * self.rate(fill)).min(CREDIT_MAX);
     }
 
-    /// Destage took `blocks` of the log on.
+    /// Destage has taken `blocks` of the log in hand.
     pub(crate) fn destaged(&mut self, blocks: i64) {
         self.credit = (self.credit - blocks * UNIT).max(-CREDIT_MAX);
     }
 
-    /// Destage begins with a part of the log, for which it has so many blocks to deal with.
+    /// Destage begins with a part of the log, of which it has to write so many blocks.
     pub(crate) fn begin(&mut self, now: Instant, all: Part, writes: u64) {
         self.complete(now);
         self.work = Work { all, writes, written: 0 };
@@ -243,7 +247,7 @@ impl Pace {
         }
     }
 
-    /// So many of them are dealt with.
+    /// So many of these blocks are written.
     pub(crate) fn finished(&mut self, now: Instant, writes: u64) {
         self.indexed += writes;
         let before = self.work.done();
@@ -253,7 +257,7 @@ impl Pace {
         self.drain.took(now, after.data - before.data);
     }
 
-    /// All of them are, and what else was in that part of the log.
+    /// The whole part of the log is done: its blocks, and what else was in it.
     fn complete(&mut self, now: Instant) {
         let before = self.work.done();
         let work = std::mem::take(&mut self.work);
@@ -261,34 +265,34 @@ impl Pace {
         self.drain.took(now, work.all.data - before.data);
     }
 
-    /// The index does not have what was written any more.
+    /// The index has forgotten the blocks that were written.
     pub(crate) fn forgotten(&mut self) {
         self.indexed = 0;
     }
 
-    /// So many bytes of the ring are free.
+    /// So many bytes of the ring became free.
     pub(crate) fn freed(&mut self, now: Instant, bytes: u64) {
         self.complete(now);
         self.done = self.done.saturating_sub(bytes);
     }
 
-    /// Bytes of the ring that are in use and do not count: destage has written what is in them.
+    /// Bytes of the ring that are in use but count as free: destage has written what they hold.
     pub(crate) fn done(&self) -> u64 {
         self.done
     }
 
-    /// Blocks in the index that do not count, for the same reason.
+    /// Blocks of the index that count as gone, for the same reason.
     pub(crate) fn indexed(&self) -> u64 {
         self.indexed
     }
 
-    /// Destage begins to wait for something else than its devices.
+    /// Destage begins to wait for something else than its devices. That time says nothing of them.
     pub(crate) fn rest(&mut self) {
         self.drain.since = None;
         self.drain.sample = (0, 0);
     }
 
-    /// It goes on.
+    /// Destage goes on.
     pub(crate) fn go_on(&mut self, now: Instant) {
         self.drain.since = Some(now);
     }
@@ -312,7 +316,7 @@ impl Pace {
         u64::try_from(self.levels.end - fill.max(self.levels.target)).unwrap_or(0)
     }
 
-    /// Whether destage goes on segment by segment.
+    /// Whether there is enough in the log for destage to go on without a pause.
     pub(crate) fn is_steady(&self, fill: i64) -> bool {
         fill > self.levels.low
     }

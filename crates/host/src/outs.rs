@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Devices that fail or come back while this host runs.
+//! Devices that fail or come back while this host runs: what the host does by itself.
 //!
-//! A group that a capacity device fails is closed and opened without it: for the owners of what is
-//! on it that is a host that was started anew. Nothing of the device that the group's log holds is
-//! dropped before the directory says that none of this host's components that nobody finds here is
-//! active: then others have all of it. What is not active becomes active by a resync alone, which
-//! needs the component.
+//! **A capacity device fails.** Its group is closed, and opened without that device. To the owners
+//! of the components on it this looks as if the host had been started anew.
 //!
-//! A group that stopped because a device did not answer is opened again once it does: nothing
-//! failed, and opening verifies what is there.
+//! The group's log may still hold writes for the missing device. They are dropped only when the
+//! other copies have them. That is the case when the directory calls none of the missing components
+//! active: such a component can only become active again by a resync, and no resync can run
+//! without it.
 //!
-//! A group whose log is damaged does not open. Once the directory says that none of its components
-//! is active it is opened without its log, as with a new cache device: the others have all of it,
-//! and what it lacks comes back. Where a component is the last one, or is in no record, the group
-//! stays as it is, and an operator decides.
+//! **A device does not answer.** Its group stops, and is opened again once the device answers.
+//! Nothing failed, and opening verifies what is there.
 //!
-//! Bounded: a device that failed is tried again only when an operator says so, or at the host's
-//! next start; those that went away without an error come and go [`REOPENINGS_MAX`] times an hour,
-//! those that do not answer fewer. One that goes on like that is left to a person.
+//! **The log is damaged.** Its group does not open. When the directory calls none of its components
+//! active, the group is opened without its log, as if it had a new cache device: the other copies
+//! have everything, and a resync brings back what this one lacks. Where a component is the last
+//! one, or is in no record, the group stays closed and an operator decides.
+//!
+//! **Bounds.** A device that failed is tried again only when an operator says so, or when the host
+//! starts. A device that went away without an error may come back [`REOPENINGS_MAX`] times an hour,
+//! one that did not answer [`REOPENINGS_AFTER_SILENCE`] times. After that an operator decides.
 
 use crate::storage::{AWAY_RETRY, Closed, Serving, Slot, State, Storage};
 use base::{ComponentId, Instant, Map, ObjectId, Set, Version};
@@ -32,44 +34,47 @@ use tracing::{info, warn};
 
 /// Between two looks at all groups.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// A group is closed and opened again by itself so many times an hour.
+/// How many times an hour a host closes a group and opens it again by itself.
 const REOPENINGS_MAX: usize = 8;
 const REOPENINGS_IN: Duration = Duration::from_secs(3600);
-/// After a device that did not answer only while it was opened less often: each time makes users
-/// wait for half a minute. A path that fails over, a controller that is reset; more of them is a
-/// device that is dying.
+/// The same after a device that did not answer. It is fewer, because each time makes users wait for
+/// half a minute. A path that fails over or a controller that is reset explains one or two; a
+/// device that does it more often is dying.
 const REOPENINGS_AFTER_SILENCE: usize = 3;
-/// A group whose write buffer is full of what a device needs that is out is closed after so long.
+/// The write buffer of a group may be full of writes for a device that is out. The group is closed
+/// when that lasts for so long.
 const FULL_MAX: Duration = Duration::from_secs(10);
-/// Longest wait for the directory, and for an object that nobody owned to be owned.
+/// Longest wait for an answer of the directory, and for taking an object over that has no owner.
 const WAIT_MAX: Duration = Duration::from_secs(3);
 
-/// Longest look at a device that may be back: the group cannot be closed meanwhile.
+/// Longest look at a device that may be back. The group cannot be closed during the look.
 const BACK_MAX: Duration = Duration::from_secs(2);
 
-/// Objects that nobody owned, and who has them owned.
+/// Objects without an owner that this host takes over, so that somebody marks the components that
+/// are gone.
 #[derive(Clone, Default)]
 struct Owned(Rc<Owning>);
 
 #[derive(Default)]
 struct Owning {
     tasks: TaskSet,
-    /// When they were last asked for.
+    /// When each was last tried.
     asked: RefCell<Map<ObjectId, Instant>>,
 }
 
 /// What is remembered of a group's devices until an operator opens it.
 #[derive(Clone, Default)]
 pub(crate) struct Care {
-    /// Devices that failed, and how: they stay out.
+    /// Devices that failed, and how. They stay out.
     left_out: Vec<(usize, GroupError)>,
-    /// It is not opened without a device any more.
+    /// The group is opened with all of its devices or not at all.
     is_strict: bool,
-    /// When it was closed and opened by itself.
+    /// When the host closed and opened it by itself.
     reopened: VecDeque<Instant>,
     full_since: Option<Instant>,
     looked_at: Instant,
-    /// When it was last opened without a damaged log, and which components would have let it.
+    /// The last attempt to open it without its damaged log: when, and for which components that was
+    /// allowed.
     begun_anew: Option<(Instant, Map<ComponentId, Version>)>,
 }
 
@@ -90,12 +95,12 @@ impl Care {
     }
 }
 
-/// What is seen of a group that lacks a device.
+/// What a look at a group that lacks a device finds.
 enum Sight {
     Same,
-    /// Its write buffer is full of what is held, for too long.
+    /// Its write buffer has been full of writes for that device for [`FULL_MAX`].
     Full,
-    /// A device that was away is there.
+    /// A device that was away is there again.
     Back,
 }
 
@@ -104,15 +109,15 @@ fn counts(state: ComponentState) -> bool {
     matches!(state, ComponentState::Active | ComponentState::Resyncing)
 }
 
-/// Whether a device may be there again without anybody's doing.
+/// Whether a device may come back without an operator's doing.
 pub(crate) fn may_return(error: &GroupError) -> bool {
     let GroupError::Device { source, .. } = error else { return false };
     matches!(source, IoError::NotFound | IoError::Busy | IoError::NoAnswer)
 }
 
 impl Storage {
-    /// Looks after devices that fail, come back or are to be given up; for ever. Each group on its
-    /// own: a device that hangs holds up nobody else's.
+    /// Looks after all groups, for ever. Each has a task of its own, so that a device that hangs
+    /// holds up its own group only.
     pub(crate) async fn care(self, directory: Directory) {
         let owned = Owned::default();
         let mut under_way: Map<String, Task> = Map::new();
@@ -136,7 +141,8 @@ impl Storage {
         }
     }
 
-    /// No group is kept across a wait: its devices are free only once nobody has it.
+    /// One step for one group. It keeps no [`DiskGroup`] across a wait: the devices of a group can
+    /// be opened again only when nobody holds it any more.
     async fn care_for(self, cache: String, directory: Directory, owned: Owned) {
         let Some((_, group)) = self.open_slot(&cache) else {
             return self.begin_log_or_not(&cache, &directory, &owned).await;
@@ -172,8 +178,8 @@ impl Storage {
         Some((slot, group))
     }
 
-    /// A device failed: where it is a capacity device the group goes on with the others, and where
-    /// it did not answer but does now, with it.
+    /// A device failed. Where it is a capacity device beside others, the group goes on without it.
+    /// Where it did not answer but does now, the group goes on with it.
     async fn go_on(&self, cache: &str, failure: &Failure) {
         let Ok((_turn, _)) = self.turn(cache).await else { return };
         let Some((slot, group)) = self.open_slot(cache) else { return };
@@ -209,7 +215,7 @@ impl Storage {
         self.reopen(slot, care).await;
     }
 
-    /// Closes and opens.
+    /// Closes a group and opens it again.
     async fn reopen(&self, slot: Slot, mut care: Care) {
         care.reopened.push_back(self.0.env.now());
         care.full_since = None;
@@ -217,12 +223,12 @@ impl Storage {
         drop(self.0.stop(&slot, Closed::Changing).await);
         let spec = slot.spec.clone();
         drop(slot);
-        // Where it does not open, that is shown.
+        // If it does not open, `gabion status` shows why.
         drop(self.0.start(&spec, &spec).await);
     }
 
-    /// Gives the devices that are out up, if something is held for them and nobody needs it. Those
-    /// objects of which a component may be there that is, where it may not.
+    /// Drops the writes that the log holds for devices that are out, if the other copies have them.
+    /// If not, returns the objects that still count on a component there.
     async fn give_up_or_not(
         &self,
         cache: &str,
@@ -233,7 +239,8 @@ impl Storage {
             let (_, group) = self.open_slot(cache)?;
             group.holds_for_out().then(|| opening(&group))?
         };
-        // It may lag, but will say so once others do without what is out; a listing is dear.
+        // The host's own view may lag, and a listing is dear. So the listing is asked for only when
+        // the view has seen that nobody counts on the missing components.
         let seen = self.needed_gone();
         if !seen.is_empty() {
             return Some(seen);
@@ -241,7 +248,8 @@ impl Storage {
         if self.listed(directory).await?.iter().any(|record| self.needs_gone(record)) {
             return None;
         }
-        // What the directory said holds for as long as what is out was out, from before it said so.
+        // The listing speaks of these devices only if they were out before it was made, and still
+        // are: the group must not have been opened again meanwhile.
         let (_, group) = self.open_slot(cache).filter(|(_, group)| opening(group) == was)?;
         match group.give_up_out().await {
             Ok(()) => info!("what a capacity device that is out lacks from now on is elsewhere"),
@@ -250,20 +258,22 @@ impl Storage {
         None
     }
 
-    /// Objects as the directory has them now; `None` where it does not answer.
+    /// All objects, as the directory has them now. `None` where it does not answer.
     async fn listed(&self, directory: &Directory) -> Option<Vec<ObjectRecord>> {
         let listing = self.0.env.timeout(WAIT_MAX, directory.list(OBJECT_PREFIX)).await;
         let entries = listing.ok()?.ok()?.entries;
         entries.iter().map(|(_, entry)| ObjectRecord::decode(&entry.value).ok()).collect()
     }
 
-    /// Objects that need a component of this host that is not found, as far as is seen.
+    /// Objects that count on a component of this host which is not found here, by the host's own
+    /// view of the directory.
     fn needed_gone(&self) -> Vec<ObjectRecord> {
         self.0.view.objects().into_iter().filter(|record| self.needs_gone(record)).collect()
     }
 
-    /// Components of this host of which others have all: only a resync makes them active again, and
-    /// that needs them; or nothing was ever written, and there are others.
+    /// Components of this host that may lose what the log held, by these records. Either they are
+    /// not active, so that the others have everything and only a resync makes them active again; or
+    /// nothing was ever written to the object, and it has other components.
     fn spared(&self, records: &[ObjectRecord]) -> Map<ComponentId, Version> {
         let me = self.0.record.id;
         let mut spared = Map::new();
@@ -277,8 +287,8 @@ impl Storage {
         spared
     }
 
-    /// A group is closed, for its log is damaged: opens it without, if others have all that its
-    /// components are to hold. It knows itself which those are.
+    /// Opens a group without its damaged log, if the other copies have everything. The group knows
+    /// which components it holds, and refuses where one is missing from those that may lose it.
     async fn begin_log_or_not(&self, cache: &str, directory: &Directory, owned: &Owned) {
         let closed = |slot: &Slot| match &slot.state {
             State::Closed(why) if why.is_rotten_log() => Some(Rc::clone(why)),
@@ -292,7 +302,7 @@ impl Storage {
             return;
         }
         self.have_owned(owned, self.needed_gone());
-        // It may lag; a listing is dear, and so is an attempt.
+        // A listing is dear, and so is an attempt: only when the host's own view has changed.
         let seen = self.spared(&self.0.view.objects());
         if seen.is_empty() || tried.is_some_and(|(_, spared)| spared == seen) {
             return;
@@ -300,7 +310,7 @@ impl Storage {
         let Some(records) = self.listed(directory).await else { return };
         let spared = self.spared(&records);
         let Ok((_turn, slot)) = self.turn(cache).await else { return };
-        // What the directory said holds for as long as the group was closed from before it said so.
+        // The listing speaks of this group only if it was closed before it was made, and still is.
         if !closed(&slot).is_some_and(|why| Rc::ptr_eq(&why, &was)) {
             return;
         }
@@ -308,14 +318,14 @@ impl Storage {
         let tolerance = Tolerance { may_lose_log: spared, ..slot.care.tolerance() };
         let spec = slot.spec.clone();
         drop(slot);
-        // Where a component is needed it stays closed, and that is shown.
+        // If a component is still needed the group stays closed, and `gabion status` shows why.
         if self.0.start_with(&spec, &spec, tolerance).await.is_ok() {
             warn!(cache, "a damaged log was begun anew: what it held comes back from other copies");
         }
     }
 
-    /// Whether a component of this host that is not found counts, or is about to. What nobody ever
-    /// owned was never written.
+    /// Whether an object counts on a component of this host which is not found here. An object that
+    /// never had an owner was never written, and counts on none.
     fn needs_gone(&self, record: &ObjectRecord) -> bool {
         let is_used = record.term.0 > 0;
         is_used
@@ -326,7 +336,7 @@ impl Storage {
             })
     }
 
-    /// An object that nobody owns has nobody who says that a component of it is gone.
+    /// Takes objects over that have no owner: only an owner can say that a component is gone.
     fn have_owned(&self, owned: &Owned, records: Vec<ObjectRecord>) {
         let mut asked = owned.0.asked.borrow_mut();
         let now = self.0.env.now();
@@ -349,7 +359,7 @@ impl Storage {
         }
     }
 
-    /// What became of a group that lacks a device.
+    /// Looks at a group that lacks a device.
     async fn look_at(&self, cache: &str) -> Sight {
         let Some((_, group)) = self.open_slot(cache) else { return Sight::Same };
         let now = self.0.env.now();
@@ -369,7 +379,7 @@ impl Storage {
         });
         if is_due == Some(true) {
             for out in group.out_devices().into_iter().filter(|out| may_return(&out.cause)) {
-                // One that hangs is none that is back.
+                // A device that does not answer this look is not back.
                 let is_back = self.0.env.timeout(BACK_MAX, group.is_back(out.at)).await;
                 if is_back == Ok(true) {
                     return Sight::Back;
@@ -379,8 +389,8 @@ impl Storage {
         Sight::Same
     }
 
-    /// Nothing can be destaged any more, and what is in the way nobody else has: the operator
-    /// decides.
+    /// Closes a group that cannot destage any more: its log is full of writes that only the missing
+    /// device can take and no other copy has. An operator decides.
     async fn close_full(&self, cache: &str) {
         let Ok((_turn, _)) = self.turn(cache).await else { return };
         let Some((slot, group)) = self.open_slot(cache) else { return };
@@ -393,7 +403,7 @@ impl Storage {
         self.0.changed.notify();
     }
 
-    /// A device that was away is there again.
+    /// Opens a group again with a device that is back.
     async fn take_in(&self, cache: &str) {
         let Ok((_turn, _)) = self.turn(cache).await else { return };
         let Some((slot, group)) = self.open_slot(cache) else { return };

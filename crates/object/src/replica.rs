@@ -27,16 +27,16 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use wire::{Failure, Fenced, Health, Refusal, Request, Response, Target, WriteKind};
 
-/// A conversation with an owner: what a Fence began.
+/// A session: the conversation with one owner that a Fence began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Conversation {
     term: Term,
     seat: Seat,
     session: Session,
     owner: PeerId,
-    /// The last lsn that was taken; the `prev` of the next frame (rule 4).
+    /// The last lsn that was accepted: the `prev` that the next frame has to name (rule 4).
     accepted: Lsn,
-    /// The Fence is not answered yet: nothing is taken.
+    /// The Fence is not answered yet. Until it is, no frame is accepted.
     is_fencing: bool,
 }
 
@@ -48,12 +48,13 @@ pub(crate) struct Replicas {
     grants: Grants,
     options: ObjectOptions,
     conversations: RefCell<base::Map<ComponentId, Conversation>>,
-    /// Changes of one component's durable term, and its creation, one at a time.
+    /// One change at a time of a component's durable term; its creation is one, too.
     turns: RefCell<base::Map<ComponentId, Semaphore>>,
-    /// Components that are active as their records say, and with which seat.
+    /// Components that their records call active, and with which seat.
     active: RefCell<base::Map<ComponentId, Seat>>,
     flights: RefCell<base::Map<ComponentId, Rc<Flight>>>,
-    /// Components that this host may be about to give up: it does not stand for them.
+    /// Components that this host may be about to give up. It does not tell another host that it
+    /// has them, so that the other may give its own up ([`vouch`]).
     giving_up: RefCell<base::Set<ComponentId>>,
     tasks: TaskSet,
 }
@@ -79,9 +80,9 @@ impl Flight {
     }
 }
 
-/// What a Fence brings along.
+/// What a Fence says.
 struct FenceRequest {
-    /// Who sent it: the owner, or the owner before who gives the object to it.
+    /// Who sent it: the owner itself, or the owner before, who hands the object over to it.
     from: PeerId,
     target: Target,
     version: Version,
@@ -116,8 +117,9 @@ impl Replicas {
         })
     }
 
-    /// What a component is that no open group holds. Where a group is closed it may be there: it is
-    /// neither given up nor made anew, for then it might be there twice one day.
+    /// The answer about a component that no open group holds. While a group of this host is closed
+    /// the component may be on it. Then it is neither given up nor made anew: it might exist twice
+    /// when the group opens.
     fn not_here(&self) -> Refusal {
         match self.disks.is_any_closed() {
             false => Refusal::UnknownComponent,
@@ -125,9 +127,9 @@ impl Replicas {
         }
     }
 
-    /// The group of these components goes out of service: no conversation about them stands any
-    /// more, and owners learn of it by their grants. What is known of failed appends stays (rule
-    /// 14): an owner that did not hear of them must not take them for durable.
+    /// The group of these components goes out of service: their sessions end, and owners learn of
+    /// it by their grants. What is known of failed appends is kept (rule 14): an owner that did not
+    /// hear of one must not believe that it is durable.
     pub(crate) fn forget(&self, components: &[ComponentId]) {
         for component in components {
             self.conversations.borrow_mut().remove(component);
@@ -136,8 +138,9 @@ impl Replicas {
         self.grants.group_closes();
     }
 
-    /// The record of a component of this host: its seat, if it is active. With a seat that the
-    /// component knows it has everything, and what a lost write buffer took from it came back.
+    /// Takes note of what the record says of a component of this host: its seat, if it is active.
+    /// An active component with a seat that it knows has everything. Where it had lost its write
+    /// buffer, what it lost has come back.
     pub(crate) fn note_state(&self, component: ComponentId, active: Option<Seat>) {
         let Some(group) = self.disks.holding(component) else { return };
         match active {
@@ -222,7 +225,7 @@ impl Replicas {
         }
     }
 
-    /// Whether a frame of `from` belongs to the conversation that stands (rules 8, 9).
+    /// Whether a frame of `from` belongs to the current session (rules 8, 9).
     fn check(&self, from: PeerId, target: &Target) -> Result<(DiskGroup, Conversation), Refusal> {
         let group = self.disks.holding(target.component).ok_or(self.not_here())?;
         let conversations = self.conversations.borrow();
@@ -431,7 +434,7 @@ impl Replicas {
         });
     }
 
-    /// What stands for a component: the conversation of this run, or what is on disk.
+    /// What is in force for a component: the session of this run, or what its disk says.
     fn standing(&self, component: ComponentId, meta: &ComponentMeta) -> Conversation {
         let known = self.conversations.borrow().get(&component).copied();
         known.unwrap_or(Conversation {
@@ -444,10 +447,11 @@ impl Replicas {
         })
     }
 
-    /// After a failed append the highest durable lsn does not speak for those below it: this owner
-    /// must not take it for an answer (rule 14), so it gets none and marks the component absent or
-    /// degraded (rules 7, 14). In a later term or seat nobody waits for that write: the owner of an
-    /// object that has no other copy must hear when the group is well again ([`Failure::Io`]).
+    /// Whether an append failed in this term and seat. Then the highest durable lsn says nothing of
+    /// those below it, and the owner must not take it for their answer (rule 14). It gets no answer
+    /// and marks the component absent or degraded (rules 7, 14). In a later term or seat nobody
+    /// waits for that write any more; the owner of an object without another copy has to hear that
+    /// the group is well again ([`Failure::Io`]).
     fn failed_before(
         &self,
         group: &DiskGroup,

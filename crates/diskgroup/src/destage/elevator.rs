@@ -1,44 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Destage of hybrid groups: magnetic devices want their writes in the order of their addresses,
-//! and the more are sorted together, the shorter the ways between them.
+//! Destage of hybrid groups. A magnetic device is fastest when it writes in the order of its
+//! addresses, and the more blocks are sorted together, the shorter the ways between them.
 //!
-//! The oldest closed segments are in memory, as many as fit the bounds below: the window. A sweep
-//! goes over the addresses, again and again; blocks of all of them are written as it passes. A
-//! segment comes in where the sweep is and is written whole when the sweep is there again. So
-//! they end one by one, evenly, and not all at a time, and the log's room is freed as evenly.
+//! The *window* is the oldest closed segments of the log, read into memory, as many as fit the
+//! bounds below. The *sweep* goes over the addresses of the devices from the lowest to the highest,
+//! again and again, and writes blocks of all segments in the window as it passes them. A segment
+//! joins the window wherever the sweep is, and has been written when the sweep is there again. So
+//! segments end one by one and not all at once, and room in the log is freed evenly.
 //!
-//! 1. One step of the sweep takes about as many blocks as a segment has, of all in the window.
-//! 2. Those that the log holds whole, at or below K, are written, neighbours merged, and journaled
-//!    (store rules 7 to 9), and the log forgets them. Meanwhile the next segment is read.
-//! 3. A segment over which the sweep has gone once is destaged in its turn, as ever: what is left
-//!    of it are parts of blocks, discards and what is above K; then it is free.
+//! 1. One step of the sweep takes about as many blocks as one segment has, from the whole window.
+//! 2. The blocks that the log holds whole, at or below K, are written with neighbours merged, and
+//!    journaled (store rules 7 to 9). The log forgets them. Meanwhile the next segment is read.
+//! 3. A segment over which the sweep has gone once is destaged like a segment of any other group,
+//!    in its turn. Only parts of blocks, discards and what is above K are left of it by then.
 //!
-//! Why 2 may go ahead of what is left of older segments: it takes only blocks of which nothing
-//! older is live, and of whose chunk no discard is. That is looked at anew in each step. What is
-//! left may have to be moved to the log's head, for which one segment's worth of room is kept:
-//! that, and freeing, goes on one by one. W rises when a segment is freed, so what 2 brought to
-//! capacity early is beyond W as far as anybody is told.
+//! Why may step 2 write a block before an older segment is done? It takes a block only if nothing
+//! older of that block is live, and no discard of its chunk is in the log. Each step looks at that
+//! anew. What step 3 cannot write moves to the log's head, for which the room of one segment is
+//! kept. W rises only when a segment is freed. What step 2 wrote early is above W until then, and
+//! nobody is told that it is on capacity.
 
 use super::*;
 use crate::pace::Part;
 
-/// Segments in the window, at most, and bytes of them in memory.
+/// The most segments in the window, and the most bytes of them in memory.
 const SEGMENTS_MAX: usize = 8;
 const BYTES_MAX: usize = 32 << 20;
-/// In small rings so large a part of them.
+/// In a small ring the window has at most one in so many of its segments.
 const RING_PART: u64 = 4;
-/// The sweep goes over all devices at once: where it is, is a part of each, in 2^32ths, and below
-/// these bits the block of a chunk.
+/// The sweep goes over all devices at once. Its position is a fraction of each device in units of
+/// 2^-32; the low bits, so many, are the block within a chunk.
 const CHUNK_BITS: u32 = 8;
-/// What capacity does not hold yet comes behind what it holds.
+/// Set in the position of a chunk that has no place on capacity yet: the sweep comes to it last.
 const FRESH: u64 = 1 << 63;
 
-/// Segments that were read back: of a hybrid group those of the sweep, else the next one.
+/// Segments that were read back: in a hybrid group those of the sweep, elsewhere the next one.
 #[derive(Default)]
 pub(super) struct Window {
     /// In the order of the log.
     pub(super) segments: VecDeque<Segment>,
-    /// How far the sweep has come; the first block of a chunk.
+    /// Where the sweep is: always at the first block of a chunk.
     cursor: u64,
 }
 
@@ -63,7 +64,7 @@ pub(super) async fn sweep(inner: &Rc<Inner>, window: &mut Window) -> Result<(), 
     let next = window.next(inner, &inner.state.borrow());
     let read = async {
         match next {
-            // Where reading fails, its own turn tells.
+            // If reading fails here, the segment's own turn meets the error.
             Some(next) => read_back(inner, next).await.ok(),
             None => None,
         }
@@ -143,7 +144,7 @@ impl Window {
             part.data += segment.dealt - before;
         }
         self.cursor = self.cursor.wrapping_add(last).wrapping_add(1);
-        // Where no chunk is free, the block stays in the log until its segment's turn.
+        // If no chunk is free, the block stays in the log until its segment's turn.
         batch.moves.clear();
         for writes in &mut batch.writes {
             writes.sort_unstable_by_key(|write| (write.chunk, write.block));
@@ -152,8 +153,9 @@ impl Window {
         batch
     }
 
-    /// How far the next step goes: as far as takes a segment's worth of spots once so many
-    /// segments are in the window, less while they come, so that they come in at different places.
+    /// How far the next step goes. With a window of so many segments it takes as many spots as one
+    /// segment has. While the window fills, steps are shorter, so that segments join it at
+    /// different places.
     fn step_end(&self, window: usize) -> u64 {
         let all: u64 = self.segments.iter().map(|segment| segment.spots_all).sum();
         let most = to_usize(all / self.segments.len().max(window).max(1) as u64);
@@ -167,9 +169,10 @@ impl Window {
     }
 }
 
-/// Segments that the window may have now. About half of it is written and not free, and a segment
-/// more before the oldest is: in a small ring that is the room that appends need. It goes by the
-/// fill without what is written, which does not move with what the window does.
+/// How many segments the window may have now. About half of the window is written but not free
+/// yet, and one segment more just before the oldest is freed. A small ring needs that room for
+/// appends. What is written is not counted in the fill here, so that the result does not swing with
+/// what the window itself does.
 fn window_max(inner: &Inner, state: &State) -> usize {
     let ring = u64::from(state.log.layout.segments);
     let most = to_usize(ring / RING_PART).clamp(1, SEGMENTS_MAX);
@@ -196,8 +199,8 @@ async fn write_together(
 }
 
 impl State {
-    /// Plans a block of a segment if it depends on nothing else that is in the log; false where
-    /// something is left to do.
+    /// Plans the write of a block if it depends on nothing else in the log. Returns false where the
+    /// block is left to its segment's own turn.
     fn plan_spot(&mut self, segment: &Segment, spot: &Spot, batch: &mut Batch) -> bool {
         let found = &segment.found[spot.found];
         let entry = &found.entry;
