@@ -112,7 +112,8 @@ impl State {
             base.map_or(Lsn::ZERO, |at| self.capacity[component.device].map[at as usize].lsn);
         let cleared = over.and_then(|over| over.cleared).map_or(0, |(_, lsn)| lsn);
         let live = over.is_some_and(|over| over.live > 0);
-        // The log tells of what is in it, not of a discard that was in it before.
+        // The log knows only of entries that it still holds. A discard that left the log while its
+        // chunk was not on capacity shows in `erased` of its component alone.
         let is_erased = base.is_none() && live && component.erased > since;
         let destaged = match is_remembered {
             _ if below <= since => Recent::NOTHING,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Deletion of components.
 //!
-//! The row says it, durably; from then on nobody finds the component. Its chunks come back after
-//! that, some in each turn: the largest has 261,120. A crash in between loses none of it: opening
-//! takes every chunk for free whose serial no row names.
+//! First the component's row says, durably, that the component is deleted. From then on nobody
+//! finds it. Its chunks are given back afterwards, some in each turn, since the largest component
+//! has 261,120 of them. A crash in between loses no chunk: when the group is opened, each chunk
+//! whose serial no row names is free.
 
 use crate::chunks::chunk_key;
 use crate::group::DiskGroup;

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Destage: the oldest closed segment goes to capacity and becomes free.
 //!
-//! Order of one segment (store rules 6 to 12):
-//! 1. wait until every entry in it is at or below K, or move what is not to the log's head;
-//! 2. data to capacity, in place; 3. a journal record, flushed, which covers 2 as well;
-//! 4. index entries that still point into the segment are removed; 5. the segment is free.
+//! The steps for one segment, in this order (store rules 6 to 12):
+//! 1. Wait until every live entry in it is at or below K, or move the others to the log's head.
+//! 2. Write the data to capacity, in place.
+//! 3. Write a journal record and flush. The flush makes the data of step 2 durable too.
+//! 4. Remove the index entries that still point into the segment.
+//! 5. The segment is free.
 //!
-//! Why data may be overwritten in place before 3: between 2 and 3 the block has new bytes and an
-//! old checksum on capacity, but until 4 the log holds the whole block, also after a crash, so it
-//! is never read from capacity in that state. That is true of *whole* blocks only. A block that the
-//! log holds in parts is therefore never destaged: it is folded, that is merged with what is below
-//! and appended to the log as a whole block, and destaged with that entry's segment.
+//! Why may step 2 overwrite data in place? Between steps 2 and 3 a block on capacity has new bytes
+//! and an old checksum. Nobody reads it there in that state: until step 4 the log holds the whole
+//! block, also after a crash. This holds for *whole* blocks only. So a block that the log holds in
+//! parts is never destaged as it is. It is *folded*: the parts are merged with what is below, and
+//! the whole block is appended to the log and destaged with the segment of that new entry.
 
 use crate::build::to_usize;
 use crate::capacity::page_of;
@@ -60,7 +62,8 @@ struct Found {
 struct BlockWrite {
     key: u64,
     place: Place,
-    /// Which of the segments that are destaged together, and bytes from its start.
+    /// Where the data is in memory: the number of the segment among those that are destaged
+    /// together, and the first byte in it.
     source: usize,
     from: u64,
     crc: u32,
@@ -86,7 +89,7 @@ struct Batch {
     fresh: Map<u64, u32>,
     /// Blocks that read as zeros on capacity once the items are journaled.
     zeros: Vec<(u64, Place, Lsn)>,
-    /// Chunks likewise.
+    /// Whole chunks that read as zeros on capacity once the items are journaled.
     clears: Vec<(u64, usize, Place, Lsn)>,
     /// The segment that is being planned, of those that are destaged together.
     source: usize,
@@ -266,8 +269,9 @@ async fn destage_segment(inner: &Rc<Inner>, segment: Segment) -> Result<(), Grou
     let sources = [bytes.clone()];
     let mut k_until = None;
     let mut unpaid = i64::try_from(bytes.len() / 4096).unwrap_or(0) - written;
-    // Again where something changed under way: a newer part on top of a block that was whole, or a
-    // fold that came too late. Each round leaves fewer live entries, for none are added.
+    // One round may not be enough. A newer part may come on top of a block that was whole, or a
+    // block may change before its fold is in the log. The rounds end: each leaves fewer live
+    // entries, and a closed segment gets no new ones.
     while has_live(inner, segment, &found) {
         wait_for_commit(inner, segment, &found).await?;
         let mut batch = plan(inner, segment, &found, &bytes);
@@ -316,8 +320,9 @@ async fn destage_segment(inner: &Rc<Inner>, segment: Segment) -> Result<(), Grou
     Ok(())
 }
 
-/// The index says that an entry is needed, and nothing can be done with it as the segment has it:
-/// the summary that the index was made of tells something else than the headers.
+/// The error for a segment whose headers and index disagree: the index needs an entry of it, but
+/// no step follows from the entry as the segment has it. The summary, of which the index was made,
+/// tells something else than the headers.
 fn disagreement(inner: &Inner, segment: u64) -> GroupError {
     GroupError::Corrupt {
         device: inner.cache_path.clone(),
@@ -326,8 +331,9 @@ fn disagreement(inner: &Inner, segment: u64) -> GroupError {
     }
 }
 
-/// Whose effect the entries above K are goes ahead of a segment that is freed: the next owner may
-/// have to undo them, and says so by their requests (rule 46).
+/// Marks that say which requests the entries above K carry out. They go to the log's head before
+/// their segment is freed: the next owner may have to undo these entries, and names them by their
+/// requests (rule 46).
 fn still_open(inner: &Inner, named: &[Entry]) -> Vec<Move> {
     if inner.options.mutations.forget_open {
         return Vec::new();
@@ -347,8 +353,9 @@ fn still_open(inner: &Inner, named: &[Entry]) -> Vec<Move> {
     named.iter().filter(|entry| is_open(&state, entry)).map(move_of).collect()
 }
 
-/// What the segment said about requests goes into the components' rows before it is gone (rule 46).
-/// A row says all that was said until then, so that each is written about once per lap.
+/// Writes what the segment says about requests into the components' rows, before the segment is
+/// freed (rule 46). A row takes along everything that is known by then, so a row is written about
+/// once per lap of the log and not once per segment.
 async fn keep_marks(inner: &Inner, segment: u64) -> Result<(), GroupError> {
     if inner.options.mutations.forget_marks {
         return Ok(());
@@ -453,9 +460,10 @@ async fn wait_for_commit(inner: &Inner, segment: u64, found: &[Found]) -> Result
             highest.retain(|serial, lsn| {
                 state.components.get(*serial).is_some_and(|c| c.row.commit < *lsn)
             });
-            // Those that are written and not free may be all the room that appends want.
+            // Segments that are written but not free count as full here: they may be all the room
+            // that appends wait for.
             let fill = state.fill_of_segments();
-            // Moving pays only if the ring is not full of such entries alone.
+            // Moving frees nothing if the whole ring holds only entries above K.
             let moved = state.moved_in_row;
             let may_move = moved < u64::from(state.log.layout.segments) * 2;
             if highest.is_empty() || (state.pace.is_pressed(fill) && may_move) {
@@ -472,7 +480,8 @@ async fn wait_for_commit(inner: &Inner, segment: u64, found: &[Found]) -> Result
     }
 }
 
-/// W of the batches before this one, for the components where it rose.
+/// Adds W to a record, for the components whose W rose since the journal last said it. This W is
+/// that of the batches before this one (store rule 9).
 fn add_watermarks(inner: &Inner, device: usize, items: &mut Vec<Item>) {
     if inner.options.mutations.watermark_ahead {
         let mut state = inner.state.borrow_mut();
@@ -481,7 +490,8 @@ fn add_watermarks(inner: &Inner, device: usize, items: &mut Vec<Item>) {
     }
     let mut state = inner.state.borrow_mut();
     let State { components, capacity, .. } = &mut *state;
-    // Until the journal has it: a record that did not come about is made again.
+    // A component stays in `risen` until the journal has its W: if this record does not come
+    // about, the next one says it.
     capacity[device].risen.retain(|serial| {
         let component = components.get(*serial);
         let risen = component.filter(|c| c.row.destaged > c.destaged_logged);
@@ -504,8 +514,9 @@ impl State {
         self.settle(chunk, device);
     }
 
-    /// What leaves the log for a chunk that capacity does not hold was a discard: nothing but this
-    /// says so to who was away meanwhile (rule 30).
+    /// Notes that zeros or a discard leave the log, which is all that can leave it for a chunk that
+    /// capacity does not hold. No other trace of them is left for a component that was away
+    /// meanwhile and asks what changed (rule 30).
     fn note_erased(&mut self, serial: u32, chunk: u64) {
         if self.chunks.base(chunk).is_some() {
             return;
@@ -546,7 +557,8 @@ impl State {
         }
     }
 
-    /// Whether the oldest segment, or the one that is open, holds what a device needs that is out.
+    /// Whether the oldest segment of the log may hold something that a device needs which is out.
+    /// If no segment is closed, the oldest one is the open one.
     pub(crate) fn is_held(&self) -> bool {
         let is_held = self.log.infos.front().is_some_and(|info| info.is_held);
         is_held && !self.mutations.free_held
@@ -556,9 +568,9 @@ impl State {
     /// still needs of a component.
     pub(crate) fn raise_destaged(&mut self, serial: u32, without: usize) {
         let first = self.log.tail + without as u64;
-        // W is from where on a component that lost its write buffer gets a delta. While it comes
-        // back from an absence, and as long as copies are in the log, it lacks what has lower lsns
-        // elsewhere: W stays at what it was when it was active last.
+        // A component that lost its write buffer gets a delta of everything above W. While the
+        // component comes back from an absence, and while copies for it are in the log, it still
+        // lacks writes with lower lsns. So W stays where it was when the component was last active.
         let may_rise = !self.has_copies(serial, without) || self.mutations.forget_copies;
         let is_any = self.mutations.raise_inactive;
         let Some(component) = self.components.get_mut(serial) else { return };
@@ -567,8 +579,8 @@ impl State {
         let is_whole = component.row.lost_at.is_none();
         if may_rise && is_whole && (component.is_active || is_any) {
             let destaged = lowest.map_or(component.row.durable, |lsn| Lsn(lsn.saturating_sub(1)));
-            // What is not in the log any more was at or below K; one less than the first lsn of a
-            // new term is not a place that K has reached.
+            // Everything that has left the log was at or below K, so K bounds W. Without this bound
+            // W could be one less than the first lsn of a new term, which K never reached.
             let destaged = destaged.min(component.row.commit);
             component.row.destaged = component.row.destaged.max(destaged);
             if component.row.destaged > component.destaged_logged {

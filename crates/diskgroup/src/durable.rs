@@ -88,7 +88,8 @@ impl State {
     /// sector in the log, or its commit's where it has none.
     pub(crate) fn apply(&mut self, segment: u64, entry: &Entry, crcs: &[u32], at: u32) {
         let Some(component) = self.components.get_mut(entry.serial) else { return };
-        // A fold covers the whole of the last block, also where the component ends within it.
+        // A folded entry is a whole block. If the component ends within its last block, a fold of
+        // that block reaches beyond the end, so the bound is rounded up.
         let sectors = component.row.sectors;
         if entry.range.end() > sectors.next_multiple_of(BLOCK_SECTORS) {
             return;
@@ -174,8 +175,9 @@ impl State {
     }
 }
 
-/// What an entry says about a request goes into the table of its component (rule 46). What is moved
-/// was noted where it stood before, and may have been undone since.
+/// Takes what an entry says about a request into the client table of its component (rule 46). Moved
+/// entries are left out: the request was noted at the entry's former place, and may have been
+/// undone since.
 fn note_mark(
     component: &mut Component,
     (segment, info): (u64, &mut SegmentInfo),

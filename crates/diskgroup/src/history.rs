@@ -4,8 +4,9 @@
 //! Capacity keeps one lsn per chunk. A resync that asks what changed since an lsn would get a chunk
 //! for every block, 256 times as much, if nothing else remembered. So the last blocks that left
 //! the log are remembered here, as many as the log holds: enough for a component that was away
-//! while its write buffer filled once, or lost it (docs/store.md, "A lost cache device"). It is
-//! gone with the process; then chunks have to do.
+//! while its write buffer filled once, or lost it (docs/store.md, "A lost cache device"). The
+//! memory is gone with the process. When the group is opened again, it is filled from the journal;
+//! for what the pages hold already, chunks have to do.
 
 use crate::chunks::block_key;
 use crate::components::Components;
@@ -16,7 +17,8 @@ use std::collections::VecDeque;
 /// Blocks that are remembered at most: 40 MiB of memory.
 const BLOCKS_MAX: u64 = 1 << 20;
 const BLOCKS_MIN: u64 = 64;
-/// In a key: all of the block's chunk. Blocks have at most 2^27 numbers.
+/// A key with this bit stands for the whole chunk of its block. Block numbers never reach this bit:
+/// they are below 2^27.
 const WHOLE: u64 = 1 << 39;
 const WORDS: usize = CHUNK_BLOCKS as usize / 64;
 
@@ -24,7 +26,8 @@ const WORDS: usize = CHUNK_BLOCKS as usize / 64;
 pub(crate) struct History {
     /// Block keys and lsns in the order in which they left the log.
     entries: VecDeque<(u64, Lsn)>,
-    /// The highest lsn of each of them, by address: who asks pays for what the answer holds.
+    /// The highest lsn of each key in `entries`, ordered by key. A question about one chunk costs
+    /// only as much as is remembered of that chunk.
     newest: Map<u64, Lsn>,
     most: usize,
     /// See [`crate::Mutations::forget_history`].
@@ -53,7 +56,8 @@ impl History {
         if self.entries.len() >= self.most
             && let Some((oldest, lsn)) = self.entries.pop_front()
         {
-            // Nobody who asks from `remembered_from` on misses it, even if it came twice.
+            // `remembered_from` rises to this lsn below, and the history is asked only from there
+            // on. So nobody misses this key, even if an older entry of it is still remembered.
             if self.newest.get(&oldest).is_some_and(|newest| *newest <= lsn) {
                 self.newest.remove(&oldest);
             }

@@ -2,16 +2,18 @@
 //! What a host keeps on a disk group beside the components of volumes: the backups of the
 //! directory, three at a time.
 //!
-//! They stand in a component of the group's own, under an id that is never given to another one
-//! ([`KEPT`]): its bytes go through the log as all do. [`DiskGroup::components`] does not list it,
-//! so nobody takes it for a copy of something: it is neither in a record nor an orphan, and a group
-//! that holds nothing else is empty.
+//! The backups stand in one component of the group's own, [`KEPT`], with an id that no other
+//! component gets. Its bytes go through the log like all others. [`DiskGroup::components`] does not
+//! list this component, so nobody takes it for a copy of a volume's object. It is in no record of
+//! the directory and is no orphan, and a group that holds nothing else is empty.
 //!
-//! Three slots, one for each generation modulo three. The oldest one's is emptied, header first;
-//! then come the bytes, and the header last, each durable before the next begins. Guarantees: the
-//! two newest are as they were at any moment of a third one being kept; what
-//! [`DiskGroup::read_kept`] returns is what was kept. Not guaranteed: that it can be read; there is
-//! one copy.
+//! The component has three slots; a backup goes to the slot of its generation modulo three. That
+//! slot is emptied first, beginning with the header. Then the bytes are written, and the header
+//! last. Each step is durable before the next begins.
+//!
+//! Guarantees: while a backup of the next generation is written, the two newest stay as they were.
+//! What [`DiskGroup::read_kept`] returns is what was kept. Not guaranteed: that a backup can be
+//! read, for there is one copy of it.
 
 use crate::group::DiskGroup;
 use crate::types::{Append, AppendKind, GroupError};
@@ -25,11 +27,11 @@ use thiserror::Error;
 /// The component; random ids are never it but by a chance of 2^-64.
 pub(crate) const KEPT: ComponentId = ComponentId(u64::MAX);
 const OBJECT: ObjectId = ObjectId(u64::MAX);
-/// Of what is kept, at any time.
+/// The most backups that are kept at a time.
 pub const KEPT_MAX: usize = 3;
 /// Bytes of one at most: a directory with many thousand volumes.
 pub const KEPT_BYTES_MAX: usize = 16 << 20;
-/// The header's chunk takes the first bytes too.
+/// Chunks of one slot: room for the most bytes, and one more, since the header comes before them.
 const SLOT_CHUNKS: u64 = KEPT_BYTES_MAX as u64 / CHUNK_SIZE + 1;
 const SLOT_SECTORS: u64 = SLOT_CHUNKS * CHUNK_SECTORS;
 /// Bytes of one append at most: a part of what the log takes at a time, so that others are not held
@@ -117,8 +119,9 @@ impl DiskGroup {
     /// [`GroupError::Fenced`].
     pub async fn kept(&self) -> Result<Vec<Kept>, GroupError> {
         let Some(info) = self.component(KEPT) else { return Ok(Vec::new()) };
-        // Nobody else has a copy: what is durable here counts, and its chunks may be destaged. What
-        // a lost write buffer held of it is told by checksums.
+        // This is the only copy. So the component counts as active and whole, and whatever is
+        // durable in it as committed, which allows it to be destaged. If a lost write buffer took
+        // a part of a backup along, the checksums tell.
         self.set_active(KEPT, true);
         self.is_whole_at(KEPT, Seat(1)).await?;
         self.advance_commit(KEPT, info.durable);

@@ -129,10 +129,10 @@ pub(crate) enum Step {
 }
 
 impl Log {
-    /// Segments that stay free. Every segment is opened while the one it follows on the media, and
-    /// one more, are free; so each header in it names an `oldest` that is behind the segment that
-    /// will be overwritten next. Recovery relies on it: all segments from `oldest` on are whole,
-    /// even if the first write of the next lap was torn.
+    /// Segments that stay free. A segment is opened only while its own place in the ring, and the
+    /// place behind it, are free. So each header in it names an `oldest` that lies behind what the
+    /// ring overwrites next. Recovery relies on this: all segments from `oldest` on are whole, even
+    /// if the first write to the next place was torn.
     const SPARE: u64 = 1;
     /// Further segments that only moved entries may open: what is moved out of one segment, packed
     /// anew, may need a little more than one.
@@ -159,9 +159,10 @@ impl Log {
         (u64::from(place.sector()) * 512 / self.layout.segment_size) as usize
     }
 
-    /// Blocks that may be merged while the oldest segment is destaged. Parts are smaller than the
-    /// blocks that become of them, so that a segment full of parts could ask for more segments than
-    /// are spare, and wait for them for ever. What is over is moved as it is, with room to spare.
+    /// How many blocks may be folded while the oldest segment is destaged. A part is smaller than
+    /// the whole block that a fold makes of it. Without this bound a segment full of parts could
+    /// need more room at the log's head than there is, and wait for it for ever. Parts beyond the
+    /// bound are moved as they are, for which there is room enough.
     pub(crate) fn folds_max(&self) -> usize {
         let free = u64::from(self.layout.segments).saturating_sub(self.head + 1 - self.tail);
         let room = free.saturating_sub(Self::SPARE) * self.usable();
@@ -350,9 +351,9 @@ impl State {
         Step::Write { offset, segment, sealed, summary, is_move }
     }
 
-    /// Composes a commit of moved entries that are still needed. No other commit is in flight, so
-    /// everything that is durable is in the index: what supersedes an entry afterwards is written
-    /// behind it and cannot be destaged and forgotten before it.
+    /// Composes a commit of those moved entries that are still needed. No other commit is in flight
+    /// here, so the index knows everything that is durable. What supersedes a moved entry later is
+    /// written behind it in the log, and cannot be destaged and forgotten before it.
     fn build_moves(&mut self, env: &env::Env) -> Option<Build> {
         if let Some(stalled) = self.stalled_moves.take() {
             return Some(stalled);
@@ -364,7 +365,8 @@ impl State {
             if !build.fits(next.payload.len(), (blocks.end - blocks.start) as usize, 0) {
                 break;
             }
-            // The open segment is filled up: what is moved out of one must fit the spare ones.
+            // A commit of moves goes no further than the open segment has room, so that none is
+            // wasted: what is moved out of one segment must fit into the spare ones.
             let room = (self.log.usable() - u64::from(self.log.offset)) as usize;
             let length = build.length();
             let is_over = length + next.payload.len().next_multiple_of(4096) + 4096 > room;

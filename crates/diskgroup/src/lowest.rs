@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the log still needs of one component, so that W rises without a look at every segment.
 //!
-//! W is below the lowest lsn in all segments from some segment on. Of a segment's lowest lsn only
-//! that matters which no later segment has a lower one of: what is left rises with the segments,
-//! so that the first of them is the lowest of all. At most one step per segment, as many as the
-//! log has; each is added and dropped once.
+//! W is just below the lowest lsn in all segments from some segment on. To find that lsn, the
+//! lowest one of each segment is kept as a *step*. A step is dropped when a later segment has the
+//! same lsn or a lower one, for it can never decide again. So the lsns of the steps rise with the
+//! segments, and the first step at or behind a segment has the lowest lsn from there on. There is
+//! at most one step per segment of the log, and each is added and dropped once.
 
 use std::collections::VecDeque;
 
@@ -20,7 +21,8 @@ pub(crate) struct Lowest {
 }
 
 impl Lowest {
-    /// A segment holds an entry of that lsn; whether that is news of the segment.
+    /// Notes that a segment holds an entry of the component with this lsn. Returns whether the
+    /// entry noted before this one was of another segment.
     pub(crate) fn note(&mut self, segment: u64, lsn: u64, is_copy: bool) -> bool {
         if is_copy {
             self.copied = self.copied.max(Some(segment));

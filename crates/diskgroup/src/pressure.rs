@@ -24,8 +24,9 @@ pub struct Pressure {
     pub limit: Limit,
     /// Appends that are not durable yet.
     pub waiting: u64,
-    /// Age of the oldest entry of the write buffer, to a segment: since that was begun, at most
-    /// since the group was opened. `None`: the buffer is empty.
+    /// Age of the oldest data in the write buffer. It counts from when the oldest segment got its
+    /// first entry, or from when the group was opened if that was later. `None`: the buffer is
+    /// empty.
     pub oldest: Option<Duration>,
     /// Destage has work that is due, and got nothing done for so long.
     pub stuck: Option<Duration>,
@@ -65,7 +66,8 @@ impl State {
             _ if is_behind => Limit::CacheDevice,
             _ => Limit::Nothing,
         };
-        // Below its threshold, and between its tokens, destage rests because it should.
+        // Destage that waits for a fuller log, for tokens or for time is not stuck: it rests as it
+        // should. Waiting for K is no rest.
         let is_resting = self.is_destage_waiting && !self.is_waiting_for_commit;
         let is_over = self.fenced.is_some() || self.is_closed;
         let is_due = self.pace.is_steady(self.fill_of_segments()) && !is_resting && !is_over;

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What opening has read is made durable before anything builds on it.
 //!
-//! A device whose write or flush failed may give the new bytes back for a while and lose them with
-//! the power, and no later flush vouches for them. So recovery cannot take what it reads for
-//! durable where the last thing that was done to a place may have failed. What was done before that
-//! was durable: nothing is submitted behind a failure (store rule 3). Such places are the log's
-//! last commit, the journal's last record, the pages of a checkpoint after which the journal was
-//! not reused, and rows. The same bytes are written again where they stand: if power fails
-//! meanwhile, the older slot of a page and the end of the log are what they were.
+//! After a failed write or flush a device may give the new bytes back for a while and lose them
+//! with the power. No later flush vouches for them. So bytes that recovery reads are not
+//! necessarily durable: the last write to their place may have failed. Everything submitted before
+//! that write was durable, for nothing is submitted behind a failure (store rule 3). In doubt are
+//! only the log's last commit, the journal's last record, rows, and the pages of a checkpoint after
+//! which the journal was not reused.
+//!
+//! Recovery writes the bytes that it read there once more, at the same place, and flushes. If power
+//! fails meanwhile, nothing is lost: the older slot of a page and the end of the log are as before.
 
 use crate::capacity::PAGES_IN_FLIGHT;
 use crate::devices::device_error;
@@ -61,7 +63,8 @@ pub(crate) async fn settle_capacity(
         for (number, meta) in (0..).zip(&capacity.map_meta).filter(|(_, m)| m.applied >= first) {
             add(handle.layout.map_start, number, meta.newest);
         }
-        // What a checkpoint tore: later, with other records behind it, it would look like damage.
+        // A slot that a checkpoint tore gets the other slot's image. If it stayed torn it would
+        // look like damage later, when other records stand in the journal.
         let torn = (0..).zip(&capacity.map_meta).filter(|(_, meta)| meta.is_in_doubt);
         let start = handle.layout.map_start;
         copies.extend(torn.map(|(number, meta)| {

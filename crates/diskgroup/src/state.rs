@@ -113,8 +113,8 @@ pub(crate) struct Inner {
     pub(crate) delete_kick: Notify,
     /// A commit is durable, chunks came back, or the group is fenced.
     pub(crate) progress: Notify,
-    /// One device's destage at a time waits for the pace: what tells whether and how it waits is
-    /// one for the group.
+    /// Only one device's destage at a time waits for the pace. The flags that say whether and how
+    /// destage waits, such as [`State::is_destage_waiting`], are there once for the whole group.
     pub(crate) pacing: Semaphore,
     /// One writer of table rows at a time.
     pub(crate) table: Semaphore,

@@ -1,27 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Rotten blocks of a closed segment, as destage meets them.
 //!
-//! **A header.** Nothing of it is needed that is not in memory: the index knows of every block that
-//! is live in the segment where it stands, its checksum and its lsn; clears stand with their
-//! chunks, and requests above K in the components' tails. So the segment is destaged by those.
+//! **A header.** Destage needs nothing of it that is not in memory. The index knows each live block
+//! of the segment: its place, its checksum and its lsn. Clears are kept with their chunks, and
+//! requests above K in the tails of their components. The segment is destaged by these.
 //!
-//! **Data.** It goes to capacity with the checksum that it should have, and is bad there from then
-//! on: read from another copy, and written again. What has to be moved to the log's head must not
-//! take that way, for a commit whose payload does not match its checksums is a torn one for the
-//! next recovery, and what was moved along with it would be dropped. So the block becomes bad on
-//! capacity at once, all of it, also where the log held a part. What is above K waits for K, and
-//! its segment with it, for a while. Where that does not help, or a discard that is still in the
-//! log hides the block, or no chunk is free, destage ends.
+//! **Data.** Rotten data goes to capacity with the checksum that it should have. From then on the
+//! block is bad there, like any other bad block: it is read from another copy and written again.
+//!
+//! **Data that has to move.** Rotten data must not be moved to the log's head. The next recovery
+//! would take a commit whose payload does not match its checksums for a torn one, and drop
+//! whatever else was moved in it. So the block is made bad on capacity instead. All of it becomes
+//! bad, even if the log held only a part. If the data is above K, its segment waits for K, for a
+//! while. Destage ends if K does not rise in time, if a discard that is still in the log hides the
+//! block, or if no chunk is free.
 
 use super::*;
 use crate::index::Piece;
 use std::ops::Range;
 
-/// How long a segment waits for K that holds rotten data above it: an active component's K rises
-/// within a second; that of one that is away may stay, and appends need the room.
+/// How long a segment that holds rotten data above K waits for K. K of an active component rises
+/// within a second. K of a component that is away may stay, and appends need the room.
 const K_WAIT: Duration = Duration::from_secs(5);
-/// Requests above K that may go ahead of a segment whose headers are not known: their marks, of 40
-/// bytes, fill half of one. One for each of so many bytes of a segment.
+/// Of a segment whose headers are not known, one request above K may go ahead for each of so many
+/// bytes of a segment. A mark has 40 bytes, so the marks fill at most half a segment.
 const OPEN_BYTES: u64 = 80;
 
 /// Chunks, and blocks of chunks that the log holds, that are looked at between two rests.
@@ -32,9 +34,9 @@ type Alive = (Place, Entry, Option<u32>);
 
 /// What is live in a segment by what is in memory, in the order of its places.
 ///
-/// All chunks of the components that the segment has entries of are looked at, in turns of bounded
-/// length. Meanwhile nothing new can come to stand in a closed segment, so nothing is missed; what
-/// is not the newest any more when it is written is told as for any other segment (store rule 7).
+/// This looks at all chunks of each component that has entries in the segment, in turns of bounded
+/// length. Nothing is missed between two turns: a closed segment gets no new entries. An entry may
+/// be superseded before it is written. That is found out as for any other segment (store rule 7).
 pub(super) async fn known(inner: &Inner, segment: u64) -> Option<(Vec<Found>, Vec<Entry>)> {
     let (serials, first, end) = {
         let state = inner.state.borrow();
@@ -113,7 +115,8 @@ impl State {
 
     /// An entry as it would be written again.
     fn entry(&self, serial: u32, kind: EntryKind, range: SectorRange, lsn: Lsn) -> Entry {
-        // Any of them may be one.
+        // Memory does not tell which entries are copies. If the log holds any copy for the
+        // component, each entry counts as one.
         let is_copy = self.has_copies(serial, 0);
         Entry { serial, kind, is_moved: false, is_copy, range, lsn, payload: 0, id: None }
     }
@@ -133,11 +136,12 @@ impl State {
     }
 }
 
-/// Takes what rotted out of what is to be moved, and makes its blocks bad on capacity; those that
-/// are above K stay as they are: whether there are any.
+/// Takes rotten data out of the batch's moves and plans writes that make its blocks bad on
+/// capacity. Rotten data above K is left alone: returns whether there is any.
 ///
 /// # Errors
-/// [`GroupError::Corrupt`]: that may not be, or not now.
+/// [`GroupError::Corrupt`]: a block cannot be made bad on capacity, or not now. Either the entry is
+/// no plain block of the log, or a discard still hides it, or no chunk is free.
 pub(super) fn condemn(
     inner: &Inner,
     segment: u64,
@@ -172,7 +176,7 @@ pub(super) fn condemn(
         }
         base::hit(base::Probe::DestageCondemned);
         state.counters.rotten += 1;
-        // Whatever stands there, with a checksum that it does not have.
+        // The bytes do not matter. The checksum is the inverse of theirs, so it never matches.
         let at = u64::from(place.sector() - start) * SECTOR_SIZE / BLOCK_SIZE * BLOCK_SIZE;
         let from = to_usize(at);
         let crc = !crc32c(&bytes[from..from + to_usize(BLOCK_SIZE)]);

@@ -27,8 +27,8 @@ pub(super) fn plan(inner: &Inner, segment: u64, found: &[Found], bytes: &[u8]) -
             if !state.index.is_live(key, place) && !inner.options.mutations.skip_liveness {
                 continue;
             }
-            // A clear of the chunk that was moved ahead hides what is on capacity: a newer block
-            // follows it through the log.
+            // A clear of this chunk is live in another segment and hides what is on capacity. It
+            // would hide this newer block too, so the block stays in the log as long as the clear.
             let is_under_clear = state.is_cleared_elsewhere(entry.serial, block, segment);
             if !is_committed || is_under_clear {
                 batch.moves.push(move_of(found, block, key, place, bytes));
@@ -84,10 +84,11 @@ impl State {
         cleared.is_some_and(|(place, _)| self.log.physical(place) != physical)
     }
 
-    /// Zeros leave no trace while their chunk is not on capacity: the highest lsn of one that may
-    /// have been there is kept with the first data of the chunk (rule 30). In this batch there is
-    /// none above the chunk's highest entry, in earlier ones none above what the component knows;
-    /// and nothing above K was destaged.
+    /// The highest lsn that zeros of this chunk may have had before its first data is destaged.
+    /// Zeros leave no trace on capacity while their chunk is not there, so this lsn goes into the
+    /// item that allocates the chunk (rule 30). Three bounds give it. Zeros of this batch have no
+    /// lsn above the chunk's highest entry in the log. Zeros of earlier batches have none above
+    /// `erased` of the component. And nothing above K was destaged.
     fn erased_in(&self, serial: u32, key: u64) -> Lsn {
         let Some(component) = self.components.get(serial) else { return Lsn::ZERO };
         let logged = Lsn(self.chunks.over(key).map_or(0, |over| over.lsn));
@@ -216,7 +217,7 @@ pub(super) async fn fold(
         match crate::read::read_committed(inner, serial, range, commit).await {
             Ok(whole) => {
                 let mut merged = folded(serial, block, lsn, whole.to_vec(), &pieces);
-                // A piece of it may be one.
+                // One of the merged pieces may have been a copy.
                 merged.is_copy = inner.state.borrow().has_copies(serial, 0);
                 batch.moves.push(merged);
             }
@@ -242,9 +243,9 @@ pub(super) async fn fold(
     Ok(())
 }
 
-/// A block that was merged from these pieces and what is below, to be appended as a whole. Zeros
-/// stay zeros: no chunk was set aside for them, and as data they would take one, or wait for one in
-/// the log for ever.
+/// The entry for a block that was merged from these pieces and what is below. A block of zeros
+/// becomes an entry of zeros, not of data. No chunk was set aside for zeros: as data they would
+/// take one that is meant for others, or wait for one in the log for ever.
 fn folded(serial: u32, block: u64, lsn: u64, whole: Vec<u8>, pieces: &[Piece]) -> Move {
     let places = pieces.iter().map(|piece| piece.place).collect();
     let is_zero = whole.iter().all(|byte| *byte == 0);

@@ -12,13 +12,13 @@ pub(super) struct Segment {
     pub(super) number: u64,
     pub(super) bytes: Slice,
     pub(super) found: Vec<Found>,
-    /// Entries above K that say whose effect they, or others with their lsn, are.
+    /// Entries above K that name the request that they, or other entries with their lsn, carry out.
     pub(super) named: Vec<Entry>,
-    /// Blocks of it that the sweep wrote.
+    /// Blocks of the segment that the sweep wrote.
     pub(super) written: i64,
-    /// Over which the sweep of a hybrid group has not gone.
+    /// The spots that the sweep of a hybrid group has not come to yet.
     pub(super) spots: Vec<Spot>,
-    /// How many there were; with how many the sweep dealt.
+    /// How many spots there were at first, and how many of them the sweep has dealt with.
     pub(super) spots_all: u64,
     pub(super) dealt: u64,
 }
@@ -36,9 +36,9 @@ impl Segment {
     }
 }
 
-/// Reads the segment behind the oldest one while that is destaged, so that destage never stands
-/// still for a read (docs/store.md). Nothing where it is not closed yet, where destage is in
-/// no hurry, or where reading fails: its turn comes and tells.
+/// Reads the segment behind the oldest one while the oldest is destaged, so that destage never
+/// stands still for a read (docs/store.md). Returns nothing if the segment is not closed yet, or if
+/// destage is in no hurry. Nor does it if reading fails: the segment's own turn meets the error.
 pub(super) async fn read_ahead(inner: &Inner, segment: u64) -> Option<Segment> {
     let is_wanted = {
         let state = inner.state.borrow();

@@ -4,10 +4,12 @@
 use super::*;
 use crate::readcache::Update;
 
-/// So many blocks on their way.
+/// A write in flight, and how many blocks of the batch it carries.
 type Writing = (usize, Pin<Box<dyn Future<Output = Result<(), IoError>>>>);
 
-/// Writes blocks to a device, neighbours merged, many in flight; those that were still live.
+/// Writes blocks to a device, with neighbours merged and many writes in flight. Returns the blocks
+/// that were written. A block that was superseded meanwhile is left out, unless it belongs to a new
+/// chunk of a file, which is written in one piece.
 pub(super) async fn write_data(
     inner: &Rc<Inner>,
     device: usize,
@@ -17,7 +19,7 @@ pub(super) async fn write_data(
     let mut running: VecDeque<Writing> = VecDeque::new();
     let mut written = Vec::with_capacity(writes.len());
     let mut rest = writes.into_iter().peekable();
-    // Blocks that are there, or superseded, and that the pace has not been told of.
+    // Blocks that are written or superseded, and that the pace has not been told of yet.
     let mut finished = 0;
     while let Some(first) = rest.next() {
         let mut run = vec![first];
@@ -46,7 +48,7 @@ pub(super) async fn write_data(
             written.extend(part);
             let most = depth(inner);
             if running.len() >= most {
-                // Several places at a time, so that the next writes go out in one batch.
+                // Half of the depth is set free at once, so that the next writes go out together.
                 while running.len() > most / 2 {
                     finished += finish(inner, device, running.pop_front()).await?;
                 }

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which piece comes into the read cache, and which goes for it: S3-FIFO, the main queue a clock.
 //!
-//! While slots are free, whatever is read gets one. Then a piece that nobody knows begins in the
-//! small queue, a tenth of the slots: at the end of that it goes round with the others if it was
-//! asked for again; if not, it goes, and its mark is remembered for a while. What comes back in
-//! that time begins among the others, where a hand goes round: it takes one use from each slot that
-//! it passes, and the first slot without any. So a scan passes through the small queue alone.
+//! While slots are free, every piece that is read gets one. Later a piece that is not remembered
+//! begins in the *small queue*, a tenth of the slots. If it is read again before it comes to the
+//! end of that queue, it moves to the *main queue*. If not, it is evicted, and its mark is
+//! remembered for a while. A piece that comes back while its mark is remembered begins in the main
+//! queue. There the hand of a clock goes round: it takes one use from each slot that it passes, and
+//! evicts the first slot that has none. So a scan passes through the small queue alone.
 //!
-//! Where what begins in the small queue is seldom asked for there, it would be written to the
-//! device for nothing: then of what nobody knows only one in [`SAMPLE`] comes in, to see whether
-//! that is still so, and the others are only remembered: they come in when they are read once more.
+//! When pieces in the small queue are seldom read again, most of them would be written to the
+//! device for nothing. Then only one in [`SAMPLE`] of the pieces that are not remembered comes in,
+//! to see whether this is still so. The others are only remembered, and come in when they are read
+//! once more.
 //!
 //! No I/O, no clock, nothing random; 3 to 4 bytes of memory per slot.
 
@@ -19,8 +21,8 @@ use std::collections::VecDeque;
 const SMALL_SHARE: u32 = 10;
 /// Uses that a slot has at most.
 const USES_MAX: u8 = 3;
-/// Slots that the hand passes for one piece: more only where everything is in use. Then the least
-/// used of them goes.
+/// The most slots that the hand passes for one piece; a sixteenth of all slots, if that is more.
+/// If none of them is without uses, the least used one goes.
 const PASSES_MAX: u32 = 4096;
 /// Of so many pieces that nobody knows one comes in, where few are asked for again.
 const SAMPLE: u32 = 16;
@@ -31,8 +33,10 @@ const WORTH_ONE: u32 = 1 << 16;
 const WORTH_LAST: u32 = 64;
 /// Marks of one set of what is remembered: the oldest of its set goes.
 const SET: usize = 8;
-/// Pieces that did not come in last: what is read again so soon is most likely the same reader, in
-/// small steps. More than the fills that may be under way, times the steps of a piece.
+/// How many of the pieces that were kept out last are known by their keys. If one of them is read
+/// again so soon, it is most likely by the same reader, which goes on in small steps: the piece
+/// begins in the small queue after all. As many as the fills that may be under way, times the
+/// blocks of a piece.
 const RECENT_MAX: usize = 256;
 
 /// What [`Policy::marks`] say of a slot: its queue, and uses above.
@@ -227,7 +231,7 @@ impl Policy {
             self.worth -= self.worth / WORTH_LAST;
             if is_used {
                 self.worth += WORTH_ONE / WORTH_LAST;
-                // The hand may come by at once: that is not the end of it.
+                // The slot keeps one use: the hand may come by at once, and would evict it without.
                 self.marks[slot as usize] = MAIN | USE;
                 continue;
             }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reads that follow one another: who reads so gains nothing from a cache that keeps what was read,
-//! and much from a device that is asked in time.
+//! Streams: reads that follow one another. A cache of what was read is of no use to such a reader.
+//! Reading ahead of it is.
 //!
-//! The last streams are remembered. One that has read enough in a row no longer brings lines into
-//! the cache; instead the chunk after the one that it reads is read into memory. Both tables are
-//! small, and what is in them longest unused goes first.
+//! The streams that read last are remembered. A stream that has read enough in a row brings no more
+//! pieces into the cache; instead the chunk behind the one that it reads is read into memory. Both
+//! tables are small. The stream that has been silent longest is forgotten first, and of the chunks
+//! in memory the one whose reading began first.
 
 use env::Slice;
 use std::collections::VecDeque;
