@@ -11,7 +11,7 @@ use crate::plan::{Plan, Round, VolumePlan};
 use crate::rest;
 use crate::workload::{self, Client, Shared};
 use base::{CHUNK_SECTORS, Rng, SECTOR_SIZE, SectorRange};
-use host::{Command, Health, Node, Reply, StatusReport};
+use host::{Command, DeviceReport, GroupReport, Health, HostState, Node, Reply, StatusReport};
 use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
@@ -388,15 +388,25 @@ impl Run {
         Err(Violation::Stuck(format!("the volume cannot be created: {last:?}")))
     }
 
-    /// Whether every host says that all is well: one that was cut off a moment ago knows no better.
+    /// Whether every host says that all volumes are whole: one that was cut off a moment ago knows no
+    /// better. A device may stay slow, for nobody uses it any more, and a full one is full.
     pub(crate) fn is_whole(&mut self) -> bool {
+        let is_slow_or_full =
+            |device: &DeviceReport| matches!(device.state.as_str(), "slow" | "full");
+        let is_well = |group: &GroupReport| {
+            group.health == Health::Green || group.devices.iter().any(is_slow_or_full)
+        };
         (0..self.cluster.machines.len()).all(|index| {
             let Some(Reply::Ok(value)) = self.ask(index, Command::Status) else { return false };
             let status = serde_json::from_value::<StatusReport>(value);
             status.is_ok_and(|status| {
                 let (health, alarms) = (status.health, &status.alarms);
-                tracing::debug!(host = index + 1, ?health, ?alarms, "asked");
-                status.health == Health::Green
+                let unwell: Vec<_> = status.groups.iter().filter(|group| !is_well(group)).collect();
+                tracing::debug!(host = index + 1, ?health, ?alarms, ?unwell, "asked");
+                health != Health::Red
+                    && unwell.is_empty()
+                    && status.volumes.iter().all(|volume| volume.health == Health::Green)
+                    && status.hosts.iter().all(|host| host.state == HostState::Up)
             })
         })
     }
