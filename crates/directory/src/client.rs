@@ -27,12 +27,12 @@ pub const CALL_TIMEOUT: Duration = Duration::from_secs(3);
 pub const CALLS_MAX: usize = 4096;
 /// Bytes of a listing, with its reset: 64 hosts and 12,800 volumes take a quarter of it.
 pub const LISTING_BYTES_MAX: usize = 64 << 20;
-/// Events that a watch keeps for a slow reader. Beyond it they are dropped and it starts again
-/// with a reset.
+/// Most events that a watch keeps for a slow reader. When more come, they are dropped. Once the
+/// reader has taken those that were kept, the watch starts again with a reset.
 pub const WATCH_EVENTS_MAX: usize = 4096;
 
-/// A handle on the directory; clones share one connection, which is made again by itself for as
-/// long as one of them, or a watch, lives.
+/// A handle on the directory. Clones share one connection. A connection that is lost is made again
+/// by itself, for as long as a clone or a watch lives.
 #[derive(Clone)]
 pub struct Directory {
     shared: Rc<Shared>,
@@ -88,10 +88,12 @@ impl Directory {
         }
     }
 
-    /// All or nothing of `transaction`. Dropping the future leaves it unknown whether it happens.
+    /// Applies all of `transaction` or nothing. After the future was dropped nobody knows whether
+    /// the transaction is applied.
     ///
     /// # Errors
-    /// [`DirectoryError::Unavailable`]: surely not applied. [`DirectoryError::Unknown`]: read back.
+    /// [`DirectoryError::Unavailable`]: surely not applied. [`DirectoryError::Unknown`]: it may be
+    /// applied, and the caller has to read back what the directory has.
     /// [`DirectoryError::LeaseGone`], [`DirectoryError::Malformed`], [`DirectoryError::TooLarge`]:
     /// refused, nothing applied.
     pub async fn transact(&self, transaction: Transaction) -> Result<Transacted, DirectoryError> {
@@ -183,7 +185,7 @@ impl Directory {
     }
 }
 
-/// Forgets a call whose caller went away: one that was not sent yet never is.
+/// Forgets a call when its caller goes away. A call that was not sent by then is never sent.
 struct CallGuard<'a> {
     shared: &'a Shared,
     number: u64,

@@ -68,7 +68,8 @@ pub enum ServeError {
     },
 }
 
-/// A backend that survives as long as somebody holds it: in simulation, the crash of its host.
+/// A backend in memory. Its content lasts as long as somebody holds the backend: in simulation it
+/// survives the crash of its host.
 #[derive(Debug, Default)]
 pub struct MemoryBackend {
     store: RefCell<Option<Store>>,

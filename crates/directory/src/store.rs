@@ -2,9 +2,9 @@
 //! The directory itself, without I/O and without a clock: revisioned keys, transactions, leases
 //! that end at a given time, and the history that watches read.
 //!
-//! A change happens in two steps: [`Store::prepare`] (or its siblings) says what would change, the
-//! caller makes that durable, [`Store::commit`] makes it so. Between the two nothing else may be
-//! prepared.
+//! A change happens in two steps. [`Store::prepare`] (or one of its siblings) computes a [`Batch`]
+//! and changes nothing. The caller makes the batch durable. Then [`Store::commit`] applies it in
+//! memory. Between the two steps no other change may be prepared.
 
 use crate::types::{
     DirectoryError, Entry, Expect, LeaseId, Listing, Transacted, Transaction, WatchEvent,
@@ -100,8 +100,9 @@ struct Lease {
 }
 
 impl Store {
-    /// What was kept, with every lease's time beginning again at `now`: an end may only be late
-    /// (rule 50). A key of an unknown lease gets none.
+    /// The directory that `snapshot` describes. The time of every lease begins again at `now`,
+    /// because a lease may end late but never early (rule 50). A key whose lease is not in the
+    /// snapshot is bound to no lease.
     #[must_use]
     pub fn restore(snapshot: Snapshot, now: Instant) -> Self {
         let lease = |(id, ttl)| (id, Lease { ttl, ends: now + ttl, keys: Set::new() });

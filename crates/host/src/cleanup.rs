@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Looks at every component of this host: is it in a record (rule 40)? What a record says is
-//! deleted is deleted, also where nobody witnessed it because the host was down. What no record
-//! accounts for is kept: a directory that was restored from a backup does not know what is younger.
+//! Looks at every component of this host: is it in a record (rule 40)?
 //!
-//! What is held is told to the directory, once it stands still, so that every host shows it and can
-//! make the volume again (`adopt`).
+//! A component whose object was deleted, by the word of a record, is deleted here too. This also
+//! reaches a host that was down when the object was deleted.
 //!
-//! What goes by itself after the quarantine is what never held anything: a component that no owner
-//! ever took, the rest of a creation that failed. What is in the way of writes gives up its space
-//! where another host has all of it (`relief`).
+//! A component that no record accounts for is kept: a directory that was restored from a backup
+//! does not know what is younger than the backup. The host tells the directory of such a component
+//! once it no longer changes. So every host can show it and make its volume again (`adopt`).
+//!
+//! Two kinds of kept components go without an operator. One that never held anything, because no
+//! owner ever took it (the rest of a creation that failed), goes after the quarantine. One that is
+//! in the way of writes gives up its space where another host has all of it (`relief`).
 
 use crate::storage::Storage;
 use crate::tombstones::Tombstones;
@@ -29,7 +31,8 @@ use tracing::{error, info, warn};
 const ROUND: Duration = Duration::from_secs(30);
 /// Time between rounds while what is held still changes.
 const ROUND_UNSETTLED: Duration = Duration::from_secs(5);
-/// How often devices are looked at between rounds: a full one does not wait for the next.
+/// How often devices are looked at between rounds, so that a full device does not wait for the next
+/// round.
 const LOOK: Duration = Duration::from_secs(1);
 /// How long a component without a record may be waiting for its creator's transaction. The creator
 /// gives up long before (the directory bounds its calls to seconds), and a host that restarts makes
@@ -74,11 +77,13 @@ impl Cleanup {
         }
     }
 
-    /// Looks at everything once; at nothing while the directory is away, or another cluster's, or
-    /// begun anew: its records say nothing about this one. Whether nothing that is held changed.
+    /// Looks at every component once. Returns whether what is held is the same as in the round
+    /// before. `None`: the directory does not answer, or has not this cluster's record. Then
+    /// nothing is looked at, because its records say nothing about this cluster's components.
     async fn round(&self, seen: &mut Seen) -> Option<bool> {
-        // In this order: what a tombstone names, and whose record is gone later, nobody makes again
-        // before this host has taken itself out of the tombstone.
+        // The tombstones are read before the records. Where a tombstone names an object whose
+        // record is found missing after that, nobody makes the record again before this host has
+        // taken itself out of the tombstone.
         let tombstones = Tombstones::read(&self.directory).await.ok()?;
         if membership::is_cluster(&self.directory, self.cluster).await != Some(true) {
             return None;
@@ -116,8 +121,9 @@ impl Cleanup {
         Some(is_settled)
     }
 
-    /// Whether a component that no record accounts for stays and is to be shown; deletes it where
-    /// it is certain that nobody misses it.
+    /// Decides about a component that no record accounts for, and returns whether it is to be
+    /// shown as held. One whose creation may still be under way stays and is not shown. One whose
+    /// object was deleted, or that never held anything and whose quarantine is over, is deleted.
     async fn is_kept(
         &self,
         group: &DiskGroup,
@@ -186,8 +192,9 @@ impl Cleanup {
         }
     }
 
-    /// Makes the directory say what is held and did not change since the last round: what somebody
-    /// still writes to is not ready to be made a volume again.
+    /// Makes the directory list the components that are held and did not change since the last
+    /// round. One that somebody still writes to is not ready to be made a volume again, and is not
+    /// listed.
     async fn publish(
         &self,
         held: &Map<ComponentId, OrphanRecord>,
@@ -219,8 +226,9 @@ impl Cleanup {
         Some(())
     }
 
-    /// Whether what is left of a component's object is still waiting for its record: then it has to
-    /// be known that nobody went on with the one that was given up.
+    /// Whether the directory must still remember a component that was given up. It must while the
+    /// object, unless it was deleted, has no record or a doubted one: whoever makes that record
+    /// again has to know that nobody went on with this component.
     async fn is_missed(&self, gone: &OrphanRecord, deleted: &Set<ObjectId>) -> Option<bool> {
         if deleted.contains(&gone.object) || self.storage.holding(gone.id).is_some() {
             return Some(false);
@@ -257,8 +265,8 @@ impl Known<'_> {
         Ok(self.missing_in(entry.as_ref()))
     }
 
-    /// Why `entry`, its object's record, does not account for a component. One that cannot be read
-    /// accounts for all of its object.
+    /// Why `entry`, the record of the component's object, does not account for the component;
+    /// `None`: it does. A record that cannot be decoded accounts for every component of its object.
     pub(crate) fn missing_in(&self, entry: Option<&Entry>) -> Option<Missing> {
         let Some(entry) = entry else { return Some(Missing::Object) };
         let Ok(record) = ObjectRecord::decode(&entry.value) else { return None };

@@ -37,8 +37,9 @@ struct Lost {
 type Revisions = Map<ComponentId, u64>;
 
 impl Lost {
-    /// Only while what `object` is made of is as it was read: a host that gives a component up for
-    /// its space says so first.
+    /// Adds a condition to `write`: the orphan records of the components of `object` are still as
+    /// they were read. A host that gives up a component for its space changes that record first,
+    /// and `write` then changes nothing.
     fn holding(&self, write: Transaction, object: &ObjectRecord) -> Transaction {
         let of = |id: ComponentId| Some((id, *self.revisions.get(&id)?));
         let known = object.components.iter().filter_map(|component| of(component.id));

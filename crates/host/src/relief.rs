@@ -26,14 +26,15 @@ use std::time::Duration;
 use tracing::{info, warn};
 use wire::{Holding, Owner};
 
-/// Components of one group that are tried at a time, one after the other; the next ones follow a
-/// second later.
+/// Most components of one group that are tried in one look, one after the other. The others wait
+/// for the next look, a second later.
 const TRIES_MAX: usize = 16;
-/// One that nobody stands for is tried again after so long, for hosts come back; long enough for
-/// all others of a group to have their turn.
+/// The pause before a component is tried again that no other host has all of: hosts come back. It
+/// is long enough for all other components of the group to have their turn.
 const REST_ALONE: Duration = Duration::from_secs(300);
-/// One whose copy elsewhere was about to be given up too: after so long, and as much again by
-/// chance, so that two hosts do not meet for ever.
+/// The pause after a refusal that passes soon, such as a copy elsewhere that was about to be given
+/// up too. A random time of up to the same length is added, so that two hosts do not refuse each
+/// other for ever.
 const REST_BUSY: Duration = Duration::from_secs(5);
 
 /// What could not be given up, until it is tried again.
@@ -66,8 +67,9 @@ enum Kept {
     Unknown,
 }
 
-/// Of each group with a device that refuses writes, the components to try, oldest first. A device
-/// without anything that a record accounts for has no writes to refuse.
+/// The components to try, oldest first, of each group with a device that is too full to take
+/// writes. A device counts only if it holds a component that a record accounts for: nobody writes
+/// to the others.
 fn choose(
     held: &[Held],
     wall_seconds: u64,
@@ -197,7 +199,8 @@ impl Cleanup {
         Ok(())
     }
 
-    /// What there is of it; the record's `missing` is to be filled in.
+    /// What this host knows of a component, and the record to tell the directory. The caller has
+    /// to fill in the record's `missing`.
     fn orphan(
         &self,
         component: ComponentId,

@@ -103,8 +103,8 @@ pub(crate) struct Inner {
     pub(crate) changed: Notify,
 }
 
-/// Whether a device was not there, did not answer or was in use (also by a call of ours that
-/// hangs): that may end some day.
+/// Whether a device was not there, did not answer or was in use. Each of these may pass, so the
+/// group is tried again. A device is also in use while an earlier call of this host hangs on it.
 fn is_away(error: &GroupError) -> bool {
     let GroupError::Device { source, .. } = error else { return false };
     matches!(source, IoError::NotFound | IoError::NoAnswer | IoError::Busy)
@@ -203,8 +203,8 @@ impl Storage {
         self.serving().into_iter().map(|serving| serving.group).collect()
     }
 
-    /// The open group that holds a component. Whoever waits for something else must not keep it:
-    /// its devices are free only once nobody has it.
+    /// The open group that holds a component. A caller must not keep the group while it waits for
+    /// something else: the devices of a closed group are free only when nobody has the group.
     pub(crate) fn holding(&self, component: ComponentId) -> Option<DiskGroup> {
         self.groups().into_iter().find(|group| group.component(component).is_some())
     }
@@ -241,8 +241,8 @@ impl Storage {
         }
     }
 
-    /// Waits until nobody else changes a group; the group then, whose handle is not to be kept
-    /// across a wait.
+    /// Waits until nobody else changes a group. Returns the turn to change it, and the group as it
+    /// is then. The caller must not keep the handle of an open group across a wait.
     ///
     /// # Errors
     /// As [`Storage::find`].
@@ -261,7 +261,7 @@ impl Storage {
     /// not answer.
     ///
     /// # Errors
-    /// [`StorageError`] of the search; [`StorageError::IsClosed`].
+    /// As [`Storage::find`]. A group that is out of service already is no error.
     pub(crate) async fn close(&self, wanted: &str) -> Result<(), StorageError> {
         let (_turn, slot) = self.turn(wanted).await?;
         let State::Open(_) = slot.state else {
@@ -275,11 +275,12 @@ impl Storage {
         Ok(())
     }
 
-    /// Opens a group that is out of service, takes no writes or lacks a device, and tries all of
-    /// them; with other devices where `spec` says so.
+    /// Opens a group that is out of service. One that takes no writes or lacks a device is closed
+    /// and opened again. All of its devices are tried; where `spec` is given, those of `spec`.
     ///
     /// # Errors
-    /// [`StorageError`]: it stays out of service.
+    /// [`StorageError::IsOpen`]: it serves with all of its devices, and goes on. As
+    /// [`Storage::find`]. Others: it is out of service.
     pub(crate) async fn open(
         &self,
         wanted: &str,
@@ -358,10 +359,11 @@ impl Storage {
         Ok(spec)
     }
 
-    /// Adds an empty capacity device to a group: for a moment it is out of service.
+    /// Adds an empty capacity device to a group. The group is out of service for a moment.
     ///
     /// # Errors
-    /// [`StorageError`]: it stays as it is.
+    /// [`StorageError`]: the group stays as it is. If it does not open again it is out of service,
+    /// with the new device where that was added.
     pub(crate) async fn extend(
         &self,
         wanted: &str,
@@ -405,7 +407,7 @@ impl Storage {
     }
 
     async fn come_back(self, cache: String, why: Rc<Closed>) {
-        // Its turn may come when an operator has had his.
+        // An operator may have changed the group before this turn came. Then it is left alone.
         let Ok((_turn, slot)) = self.turn(&cache).await else { return };
         if matches!(&slot.state, State::Closed(now) if Rc::ptr_eq(now, &why)) {
             // Not there yet: it says so where it is shown.
@@ -544,7 +546,8 @@ impl Inner {
         result
     }
 
-    /// A device that is in use where it did not answer before still has not answered.
+    /// The error to show for a group that did not open. A device that did not answer the attempt
+    /// before, and is in use now, still has not answered: that stays the error.
     fn unanswered(&self, old: &GroupSpec, error: GroupError) -> GroupError {
         let GroupError::Device { device, source: IoError::Busy } = &error else { return error };
         let slots = self.slots.borrow();
@@ -566,7 +569,8 @@ impl Inner {
     }
 }
 
-/// Bytes that new components may take on groups, and all that they have.
+/// Space of `groups`: the bytes that new components may take, and all bytes of capacity. A group
+/// that lacks a device takes no new components.
 pub(crate) fn room(groups: &[DiskGroup]) -> Room {
     let whole = groups.iter().filter(|group| !group.is_any_out());
     Room {

@@ -11,8 +11,9 @@ pub const EXTENTS_SPAN_MAX: u64 = 1 << 30;
 /// A block device of 512-byte sectors. Offsets and lengths are bytes, multiples of 512, within the
 /// size; others are refused with [`VolumeError::Unaligned`] and [`VolumeError::OutOfRange`].
 ///
-/// A completed write is durable. Requests run concurrently; overlapping ones act in some order,
-/// and whole. Dropping a future of a write leaves the write possible.
+/// A completed write is durable. Requests run concurrently. Those that overlap take effect one
+/// after the other, in some order; a long zeroing or discarding does so step by step. A write whose
+/// future is dropped may still take effect.
 pub trait Device: Clone + 'static {
     /// Size in bytes, a multiple of 512; does not change while open.
     fn size(&self) -> u64;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The client-side range lock (rule 46): requests that overlap are never under way together.
+//! The client-side range lock (rule 46): requests that overlap are never under way together, unless
+//! both only read.
 //!
-//! First come, first served: a request waits for every earlier one, granted or waiting, that
-//! overlaps it, unless both only read. So a request that is resent keeps its place before those
-//! that came later. Whoever waits is bounded by its caller's time-out.
+//! First come, first served. A request waits for every earlier request that overlaps it, also for
+//! one that still waits itself. So a request that is sent again keeps its place before those that
+//! came later. The lock has no time-out of its own: the caller bounds the wait.
 
 use base::SectorRange;
 use std::cell::RefCell;
@@ -26,7 +27,8 @@ pub struct RangeLock(Rc<RefCell<Table>>);
 
 #[derive(Default)]
 struct Table {
-    /// In order of arrival; short (as many as requests under way), so it is scanned.
+    /// In order of arrival. Scanned from end to end, because it is short: one entry for each
+    /// request that holds or waits for its range.
     entries: Vec<Entry>,
     ticket: u64,
     waiting: usize,
@@ -46,7 +48,8 @@ impl Entry {
     }
 }
 
-/// A place in the order, and once [`Locked::granted`] resolved, the range itself. Left on drop.
+/// A request's place in the order of arrival. Once [`Locked::granted`] has resolved, the request
+/// holds the range. Dropping this gives up the place or the range.
 pub struct Locked {
     lock: RangeLock,
     ticket: u64,
@@ -117,7 +120,8 @@ impl Drop for Locked {
 }
 
 impl Table {
-    /// Grants what waited only for a range that is gone; `at` is where the gone one stood.
+    /// Grants the requests that waited for nothing but the range `gone`, which was just given up;
+    /// `at` is where its entry stood. Only later entries can have waited for it.
     fn grant(&mut self, at: usize, gone: SectorRange, woken: &mut Vec<Waker>) {
         for index in at..self.entries.len() {
             let (earlier, rest) = self.entries.split_at_mut(index);

@@ -6,8 +6,9 @@ use env::Semaphore;
 use std::cell::Cell;
 use std::future::Future;
 
-/// Objects of one volume that are being opened at once: each may read and copy what its copies
-/// hold above K. So many that a few whose copies are away do not keep the others waiting.
+/// Most objects of one volume that are opened at once. There is a bound, because each opening may
+/// read and copy what the object's components hold above K. It is high, so that a few objects whose
+/// components are away do not keep the others waiting.
 pub(crate) const OPENINGS_MAX: u64 = 64;
 
 /// The objects of a volume, by number.
@@ -16,7 +17,8 @@ pub(crate) struct Openings {
     room: Semaphore,
 }
 
-/// One acquisition of an object at a time; whoever waited for it profits from it.
+/// Lets one acquisition of an object run at a time. Callers that waited meanwhile do not acquire
+/// the object once more.
 struct Gate {
     turn: Semaphore,
     finished: Cell<u64>,
@@ -49,7 +51,9 @@ impl Openings {
         self.gates[object].finished.get()
     }
 
-    /// Runs `acquire`, unless somebody else did since `seen` acquisitions had ended.
+    /// Runs `acquire` when no other acquisition of the object runs. `seen` is what
+    /// [`Self::finished`] said before the caller's attempt. If an acquisition has ended since, this
+    /// one does not run: the attempt can be repeated at once.
     pub(crate) async fn acquire<E>(
         &self,
         object: usize,

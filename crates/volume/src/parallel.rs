@@ -14,9 +14,9 @@ enum Slot<F: Future> {
     Done(F::Output),
 }
 
-/// Runs the futures, [`PARALLEL_MAX`] at a time, and takes their results in order. After an error
-/// none is started; those that run are waited for, because a write that nobody waits for may still
-/// take effect.
+/// Runs the futures, [`PARALLEL_MAX`] at a time, and hands their results to `take` in order. After
+/// an error no further future is started. Those that run are waited for, because a write that
+/// nobody waits for may still take effect.
 ///
 /// # Errors
 /// The first error in order.

@@ -36,8 +36,8 @@ pub(crate) fn range(offset: u64, bytes: u64, size: u64) -> Result<SectorRange, V
     })
 }
 
-/// The piece of `part`, sectors of the volume within one object, of a request that starts at
-/// `start`; nothing where it is beyond what memory can index.
+/// One piece of a request. `part` is sectors of the volume, all within one object; `start` is the
+/// first sector of the request. `None` where a number does not fit a `usize`.
 pub(crate) fn piece(part: SectorRange, start: u64) -> Option<Piece> {
     let from = usize::try_from((part.start - start) * SECTOR_SIZE).ok()?;
     let len = usize::try_from(part.bytes()).ok()?;

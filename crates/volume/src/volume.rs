@@ -19,8 +19,9 @@ use wire::{Crcs, WriteKind};
 /// Sectors of one step of a long zeroing or discarding: each step has its own time-out and holds
 /// only its own range.
 const STEP_SECTORS: u64 = (64 << 20) / SECTOR_SIZE;
-/// Writes that ran into the time-out and may still take effect: their ranges stay locked. Beyond
-/// that, a write waits for its end however long it takes.
+/// Most writes that go on in the background after their callers got a time-out. Their ranges stay
+/// locked, because each may still take effect. When so many are late, the caller of a further write
+/// waits until the write ends, however long that takes.
 const LATE_MAX: usize = 1024;
 /// First pause before a request is sent again; doubles up to [`RETRY_PAUSE_MAX`].
 const RETRY_PAUSE_MIN: Duration = Duration::from_millis(5);
@@ -40,12 +41,13 @@ impl Default for VolumeOptions {
     }
 }
 
-/// An open volume. Cheap to clone; those of its objects that were used count as attached on this
-/// host until the last clone is dropped.
+/// An open volume. Cheap to clone. An object of it counts as attached on this host from its first
+/// use until the last clone is dropped.
 ///
-/// Guarantees: requests of this volume that overlap are never under way together (rule 46), also
-/// when one of them ran into its time-out; what is read was verified against the checksums that
-/// were computed when it was written. Non-guarantee: order between clients of several hosts.
+/// Guarantees: a write is never under way together with a read or write that overlaps it (rule 46),
+/// also when one of the two ran into its time-out. Data that is read was verified against the
+/// checksums that were computed when it was written. Non-guarantee: order between clients of
+/// several hosts.
 #[derive(Clone)]
 pub struct Volume(Rc<Inner>);
 
@@ -59,7 +61,8 @@ struct Inner {
     door: Rc<Door>,
 }
 
-/// The way to the objects; what a late write keeps.
+/// Everything that a request needs to reach the objects. A late write holds on to this, not to the
+/// whole volume.
 struct Door {
     env: Env,
     objects: Objects,
@@ -143,8 +146,9 @@ impl Volume {
         let deadline = self.deadline();
         let locked = self.lock(range, Mode::Exclusive, deadline).await?;
         let door = Rc::clone(&self.0.door);
-        // Boxed, because a late write outlives this call: its range must stay locked until what was
-        // sent can no longer take effect.
+        // A late write outlives this call, and holds the range lock itself: the range must stay
+        // locked until what was sent can no longer take effect. Boxed, so that it can be moved to
+        // the background after it was polled here.
         let mut write = Box::pin(async move {
             let done = door.write(range, kind, payload, deadline).await;
             drop(locked);
@@ -280,7 +284,7 @@ impl Door {
         payload: Slice,
         deadline: Instant,
     ) -> Result<(), VolumeError> {
-        // Computed once: every later hand checks against what entered here.
+        // Computed once, where the data enters: every later step checks the data against these.
         let crcs = match kind {
             WriteKind::Data => wire::crcs_of(piece.range, &payload),
             WriteKind::Zero | WriteKind::Discard => Crcs::default(),
@@ -318,7 +322,8 @@ impl Door {
         if list.is_empty() { Err(VolumeError::Io) } else { Ok(list) }
     }
 
-    /// The number that all attempts of one write bear (rule 46).
+    /// Takes the request number of a write. All attempts of the write carry this one number, so
+    /// that the write has its effect once (rule 46).
     async fn begin_write(
         &self,
         object: usize,
@@ -330,7 +335,8 @@ impl Door {
         begun.map_err(|_| VolumeError::TimedOut)
     }
 
-    /// An object that is used from now on: it is not handed over (rule 53).
+    /// The id of object number `number`, which is used from now on. Its first use attaches it to
+    /// this host, and an owner does not hand over an object that its own clients use (rule 53).
     fn object(&self, number: usize) -> ObjectId {
         let Some(id) = self.ids.get(number) else {
             unreachable!("ranges are checked against the size, which the objects cover")
@@ -341,9 +347,9 @@ impl Door {
         *id
     }
 
-    /// Tries until object number `object` answers; nothing starts after `deadline` (rule 44: an
-    /// object that says `NotOwner` or `Inaccessible` has ended the attempt; the next goes to whom
-    /// it finds).
+    /// Repeats `attempt` until object number `object` answers; no attempt starts after `deadline`.
+    /// An object that says `NotOwner` or `Inaccessible` has ended the attempt (rule 44). Then the
+    /// owner is looked for again, and the next attempt goes to the owner that is found.
     async fn resend<T, F: Future<Output = Result<T, ObjectError>>>(
         &self,
         object: usize,

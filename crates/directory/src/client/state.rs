@@ -144,7 +144,8 @@ impl State {
         self.watches.get_mut(&id)?.events.pop_front()
     }
 
-    /// Under a new number where events were dropped: what comes under the old one is ignored.
+    /// Starts a watch again that dropped events, and returns its new number. The new number lets
+    /// the client ignore what still comes under the old one. `None` where no event was dropped.
     pub fn watch_restart_if_overflown(&mut self, id: u64) -> Option<u64> {
         let watched = self.watches.get(&id).filter(|watched| watched.is_overflown)?;
         let prefix = watched.prefix.clone();
@@ -160,7 +161,8 @@ impl State {
         }
     }
 
-    /// A new connection: everything unsent and every watch goes over it.
+    /// A new connection is there. Every watch is asked for again on it, and every call that was
+    /// not sent yet is sent on it.
     pub fn connected(&mut self) {
         self.is_connected = true;
         self.queue.clear();
@@ -173,7 +175,8 @@ impl State {
         self.queue.extend(unsent.map(|(number, _)| Frame::Call(*number)));
     }
 
-    /// The connection is gone: what was sent on it is lost, what was not waits for the next.
+    /// The connection is gone. Calls that were sent on it fail; a call that was not sent yet waits
+    /// for the next connection.
     pub fn disconnected(&mut self) {
         self.is_connected = false;
         let numbers: Vec<u64> =

@@ -12,7 +12,8 @@ use base::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Of a component that is no more.
+/// The format of the record of a component that was given up. It is another one, so that older
+/// programs do not take the record for a component that is there.
 const FORMAT_GIVEN_UP: u32 = 2;
 
 /// Why the directory does not account for a component.
@@ -85,8 +86,8 @@ pub struct OrphanRecord {
     pub durable: Lsn,
     /// It lost data.
     pub is_damaged: bool,
-    /// Since when it is no more, seconds of the host's wall clock: it was given up for its space,
-    /// and another host had all that this says.
+    /// When the host gave the component up for its space, seconds of the host's wall clock. Another
+    /// host had everything that this record says. `None`: the component was not given up.
     pub given_up: Option<u64>,
     /// What it says of itself.
     pub about: Option<About>,

@@ -118,8 +118,9 @@ fn away<'a>(
     about.siblings.iter().filter(may_be_ahead).find(|sibling| !is_known(sibling))
 }
 
-/// Whether `old` was made anew of what these components say: what they said stays in the directory
-/// until they look again, and adopting by it once more would take for whole what was so then.
+/// Whether `old` was already made anew of what these components say. Their hosts' words stay in the
+/// directory until those hosts look again. A second adoption by the same words would take a
+/// component for whole that was whole only then.
 pub(super) fn is_done(found: &[OrphanRecord], old: &ObjectRecord) -> bool {
     let is_behind = |record: &OrphanRecord| {
         let about = record.about.as_ref();

@@ -43,7 +43,8 @@ struct Device {
 }
 
 impl Device {
-    /// What could not be repaired when it was last looked at: a whole pass without any clears it.
+    /// Blocks that could not be repaired: in the last whole pass or in the one under way, whichever
+    /// found more. So a whole pass that finds none sets this to zero.
     fn unrepaired(&self) -> u64 {
         self.last.unrepaired.max(self.now.unrepaired)
     }
@@ -65,7 +66,8 @@ pub(crate) struct Books {
     is_wanted: bool,
     /// When the pass under way began; later where it was taken up from an earlier run.
     began: Option<Instant>,
-    /// The same in seconds since 1970, and as the first run that was at it says.
+    /// When the pass under way began, seconds since 1970. A pass that was taken up from an earlier
+    /// run keeps the time of the run that began it.
     began_wall: Option<u64>,
     /// Where the pass is, or where the next one begins.
     pub(super) course: Course,
@@ -138,7 +140,8 @@ impl Books {
     pub(crate) fn resume(&mut self, mark: &Mark, now: Instant, wall: u64) {
         self.last = mark.last;
         if mark.unrepaired > 0 {
-            // What was bad has to be found again, for it is told of from memory.
+            // What an operator is told comes from memory. So a whole new pass has to find the bad
+            // blocks again.
             self.course = Course::new(mark.course.from);
             return;
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The way of a pass over the components of a group: from a place of its own round to that place
-//! again, whatever comes and goes meanwhile. No clock, no I/O.
+//! The order in which a scrub pass looks at the components of a group. A pass begins at some place,
+//! goes to the end, goes on at the beginning, and is over when it is at its first place again.
+//! Components may come and go meanwhile; those that stay are all looked at. No clock, no I/O.
 
 use base::ComponentId;
 use serde::{Deserialize, Serialize};

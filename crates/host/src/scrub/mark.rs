@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How far scrub is, kept in the directory so that it lasts through restarts: else a host that is
-//! started more often than a pass takes never gets to the end. A hint: what it says wrongly costs
-//! another look.
+//! How far scrub is. The directory keeps it, so that a pass goes on after a restart: else a host
+//! that is restarted more often than a pass takes would never finish one. The mark is only a hint.
+//! Where it is wrong, something is looked at once more.
 
 use super::course::Course;
 use base::{GroupId, HostId};

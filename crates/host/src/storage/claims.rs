@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Devices and places that changes under way are about to take: two changes at once never take the
-//! same.
+//! Claims: the devices, and the places for one more group, that changes under way are about to
+//! take. A change claims them first, so that two changes at once never take the same.
 
 use super::{Storage, StorageError};
 use directory::GROUPS_MAX;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Opening groups, all at once when the host starts: it waits for those that hang no longer than
-//! [`START_MAX`], and goes on without them until they are open.
+//! Opening groups. A host that starts opens all of its groups at once. It waits [`START_MAX`] at
+//! most, then serves without the groups that are not open yet; each joins when it is open.
 
 use super::{BUSY_MAX, BUSY_RETRY, Storage};
 use crate::config::HostConfig;
@@ -105,9 +105,10 @@ pub(crate) async fn open_all(
     opened
 }
 
-/// Opens a group. The kernel lets go of a killed process's devices only when their I/O has ended,
-/// a moment after the process; so does this host with reads of a group that was closed. Some of its
-/// capacity devices may be left out.
+/// Opens a group. A device may be in use for a moment: the kernel frees the devices of a killed
+/// process only when their I/O has ended, and this host frees those of a group that it closed only
+/// when the group's reads have ended. So a device in use is tried again for [`BUSY_MAX`]. Where
+/// `tolerance` allows it, some capacity devices are left out.
 pub(super) async fn open_group(
     env: &Env,
     spec: &GroupSpec,
