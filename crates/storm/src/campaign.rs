@@ -388,8 +388,8 @@ impl Run {
         Err(Violation::Stuck(format!("the volume cannot be created: {last:?}")))
     }
 
-    /// Whether every host says that all volumes are whole: one that was cut off a moment ago knows no
-    /// better. A device may stay slow, for nobody uses it any more, and a full one is full.
+    /// Whether every host says that all volumes are whole: one that was cut off a moment ago knows
+    /// no better. A device may stay slow, for nobody uses it any more, and a full one is full.
     pub(crate) fn is_whole(&mut self) -> bool {
         let is_slow_or_full =
             |device: &DeviceReport| matches!(device.state.as_str(), "slow" | "full");
@@ -401,7 +401,8 @@ impl Run {
             let status = serde_json::from_value::<StatusReport>(value);
             status.is_ok_and(|status| {
                 let (health, alarms) = (status.health, &status.alarms);
-                let unwell: Vec<_> = status.groups.iter().filter(|group| !is_well(group)).collect();
+                let groups = status.groups.iter();
+                let unwell: Vec<_> = groups.filter(|group| !is_well(group)).collect();
                 tracing::debug!(host = index + 1, ?health, ?alarms, ?unwell, "asked");
                 health != Health::Red
                     && unwell.is_empty()
