@@ -12,9 +12,9 @@
 //! 3. a grant that A gets later carries the new epoch: A's owner of O must fence B again before it
 //!    relies on it, and is refused by its term. A's other objects are fenced again and go on.
 //!
-//! The upper half of an epoch counts how often a disk group of this host went out of service: its
-//! replicas forgot their conversations then, and an owner that neither reads nor writes would not
-//! notice. One that sees another upper half fences again at once.
+//! The upper half of an epoch counts how often a disk group of this host went out of service. Each
+//! time the replicas of that group forgot their sessions. An owner that neither reads nor writes
+//! would not notice that by itself. When an owner sees that the upper half rose, it fences again.
 
 use crate::options::ObjectOptions;
 use base::{HostId, Incarnation, Instant, Map};
@@ -91,12 +91,16 @@ impl Grants {
         self.closings.set(self.closings.get() + 1);
     }
 
-    /// How long a Fence must wait because `old` may still answer reads (rule 52b); zero where it
-    /// cannot: its grant has run out by this host's clock, or `newest`, the newest run of that
-    /// host that was seen, is a later one (a host's devices are locked by one run at a time, so
-    /// the older is dead). The owner on this very host needs no grant: whoever accepts the Fence
-    /// stops it in the same step (52c). A run that began lately does not know what the run before
-    /// it granted and waits a full grant time.
+    /// How long a Fence must wait because the owner `old` may still answer reads (rule 52b). Zero
+    /// where it cannot:
+    /// - Its grant has run out by this host's clock.
+    /// - `newest`, the newest run of its host that was seen, is a later one. One run at a time
+    ///   locks the devices of a host, so the older run is dead.
+    /// - It is on this very host and needs no grant: whoever accepts the Fence stops it in the same
+    ///   step (52c).
+    ///
+    /// This run does not know what the run before it granted. So where it gave `old` no grant
+    /// itself, it waits until a full grant time has passed since it began.
     pub(crate) fn wait(&self, old: PeerId, newest: Option<Incarnation>, now: Instant) -> Duration {
         let is_dead = newest.is_some_and(|newest| newest > old.incarnation);
         if self.is_ignored || old.host == self.me.host || is_dead {

@@ -18,10 +18,13 @@ const CONSENT_MAX: Duration = Duration::from_secs(1);
 /// How long the directory may take to show that it is there.
 const DIRECTORY_MAX: Duration = Duration::from_millis(500);
 
-/// Stops taking I/O, lets what is in flight end, and makes `to` the owner. True when that is
-/// learned; this owner is over then. False: it serves on, or is over for another reason.
+/// Stops taking I/O, waits until the writes in flight are complete, and makes `to` the owner.
+///
+/// True once the CAS is known to have landed: this owner is over then. False where nothing was
+/// handed over: this owner goes on serving, or is over for another reason.
 pub(crate) async fn hand_over(owner: &Rc<Owner>, to: directory::Owner) -> bool {
-    // Nothing changes hands without the directory: I/O would stand still for nothing.
+    // Without the directory the CAS below cannot land. So it is asked first, before I/O stops for
+    // nothing.
     let key = directory::object_key(owner.id);
     let asked = owner.context.directory.get(&key);
     if !matches!(owner.env().timeout(DIRECTORY_MAX, asked).await, Ok(Ok(_))) {
@@ -84,10 +87,13 @@ async fn consent(owner: &Rc<Owner>, to: directory::Owner) {
     drop(owner.env().timeout(CONSENT_MAX, join_all(calls)).await);
 }
 
-/// A Fence to every live component on behalf of the new owner `to`, for the old one to send once it
-/// has stopped answering (rule 52b: "or the old one consented"). Without it the new owner would
-/// have to wait for grants that this host goes on renewing for its other objects. The session is
-/// below every one that the new owner uses.
+/// The old owner's consent (rule 52b: "or the old one consented"): a Fence on behalf of the new
+/// owner `to`, one for each component with a session. The old owner sends them once it has stopped
+/// answering.
+///
+/// Without consent the new owner would have to wait until the grants of this host run out, which go
+/// on being renewed for its other objects. The session of these Fences is below every one that the
+/// new owner uses, so they outdate none of them.
 pub(crate) fn consents(
     owner: &Owner,
     version: Version,

@@ -78,8 +78,9 @@ impl HeldGrants {
         let held = hosts.remove(&host);
         drop(hosts);
         drop(held);
-        // From here on nothing counts as covered, so consent is true when it is sent (rule 52b).
-        // Only the call matters: it is queued behind every renewal and before every later one.
+        // The grant is removed, so no component of that host counts as covered any more. That makes
+        // the Release true when it is sent (rule 52b). Nobody needs its answer. What matters is its
+        // place in the queue: behind every earlier renewal and before every later one.
         drop(self.0.peers.call(host, Request::Release));
     }
 
@@ -129,7 +130,8 @@ impl HeldGrants {
         self.0.hosts.borrow().get(&host).and_then(|held| held.grant)
     }
 
-    /// Somebody waits for a grant of `host`: the next renewal does not wait for its turn.
+    /// Somebody waits for a grant of `host`: the next renewal begins now, or [`RETRY`] after the
+    /// last one ended if that is later.
     pub(crate) fn hurry(&self, host: HostId) {
         if let Some(held) = self.0.hosts.borrow().get(&host) {
             held.hurry.notify();

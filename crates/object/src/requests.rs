@@ -34,8 +34,9 @@ pub struct WriteRequest {
 }
 
 impl Requests {
-    /// Counts begin behind `base`: a number that was given for the object earlier in this run
-    /// would be taken for one that was carried out.
+    /// Counts begin behind `base`. It has to be no less than any count that this run gave for the
+    /// object before. A number given twice would make a new write look like one that was carried
+    /// out already.
     pub(crate) fn new(base: u64) -> Rc<Self> {
         let slots = Slots { free: u128::MAX, counts: Vec::new(), base };
         let room = Semaphore::new(CLIENT_SLOTS as u64);

@@ -68,9 +68,9 @@ pub(crate) enum Aborted {
 /// A return that is over.
 type Ended = (ComponentId, Result<(), Aborted>);
 
-/// Rule 18: a component that comes and goes waits longer each time. One whose return fails waits
-/// too, but not for what is past once its host was started anew or has other disk groups: somebody
-/// did something there.
+/// Rule 18: a component that comes and goes waits longer each time. One whose return failed waits
+/// longer each time, too. Failed returns are forgotten once the host was started anew or wrote its
+/// record anew: somebody did something there, so the next return may go well.
 #[derive(Default)]
 struct Damping {
     absences: Map<ComponentId, (u32, Instant)>,

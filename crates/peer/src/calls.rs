@@ -146,7 +146,8 @@ impl Calls {
         if matches!(answer, State::Done(_)) {
             slab.release(id);
         }
-        // An answer may hold a buffer whose memory goes back to the pool: not under the borrow.
+        // Dropping the answer may give a buffer back to its pool. That must not happen while the
+        // slab is borrowed.
         drop(slab);
         drop(answer);
     }

@@ -30,11 +30,13 @@ pub enum Class {
 const CLASSES: usize = 4;
 
 /// Bytes of requests and their answers under way on one link, by class. 8 MiB are enough for
-/// 25 Gbit/s at 2 ms. What control asks for is small but for 16 long tails at a time.
+/// 25 Gbit/s at 2 ms. Most control requests are small. A Fence or a list counts with the longest
+/// answer that it may bring, [`BODY_MAX`] bytes, and the share has room for about 16 of these.
 const SHARES: [u64; CLASSES] = [16 << 20, 8 << 20, 8 << 20, 4 << 20];
 
-/// Parts of 8 of the bytes that may wait for one link, by class; beyond, a call fails as
-/// [`crate::PeerError::Overloaded`]. Writes are bounded by who submits them and never get there.
+/// How much of the bytes that may wait for one link each class may have, in eighths. A call beyond
+/// it fails as [`crate::PeerError::Overloaded`]. Writes never get there: whoever submits them
+/// bounds them.
 const EIGHTHS: [u64; CLASSES] = [1, 4, 1, 2];
 
 /// What a request takes beside its payload.
@@ -52,7 +54,8 @@ pub(crate) struct Row {
 /// What a request costs, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cost {
-    /// Of the link, from the request's departure until its answer is there: either may be long.
+    /// Of its share of the link, from the request's departure until its answer is there. Request
+    /// and answer both count, for either may be long.
     pub(crate) window: u64,
     /// Of memory, while it waits.
     pub(crate) held: u64,
@@ -115,7 +118,8 @@ impl Lanes {
         Self { lanes: Default::default(), limit }
     }
 
-    /// The lane that a request of `class` goes into: behind those of its row that still wait.
+    /// The lane that a request goes into: that of its `class`. While requests of its row still
+    /// wait, it is their lane instead, or the request would overtake them.
     fn lane_of(class: Class, row: Option<&Rc<Row>>) -> usize {
         match row {
             Some(row) if row.waiting.get() > 0 => row.lane.get(),
@@ -212,7 +216,8 @@ impl Lanes {
 }
 
 impl Lane {
-    /// One request goes at any time, however long.
+    /// A lane with nothing in flight takes any request. One that is longer than the share could
+    /// never be sent otherwise.
     fn has_room(&self, lane: usize, cost: Cost) -> bool {
         self.in_flight == 0 || self.in_flight + cost.window <= SHARES[lane]
     }

@@ -11,11 +11,19 @@
 //! next one. Each class of requests has a share of its link (see `lanes.rs`); what is beyond the
 //! share waits, bounded in bytes.
 //!
-//! Guarantees: requests of one class, or of one [`Sequence`], are handled in their order, each at
-//! most once, none of a broken link behind one of the next link; every call ends, with the answer
-//! or with an error when its link ends; a host that is silent for 2 s is taken for gone; links to
-//! an earlier run of a host end when a later one shows itself. Non-guarantees: whether a request
-//! without an answer was handled; the order of answers; secrecy and authenticity.
+//! Guarantees:
+//! - Requests of one [`Sequence`] are handled in the order of their calls. So are requests of one
+//!   [`Class`] outside of sequences. Grants and K are an exception: they never wait for a share, so
+//!   they overtake requests that do.
+//! - Each request is handled at most once. When a link broke, none of its requests is handled
+//!   behind one of the next link.
+//! - Every call ends: with the answer, or with an error when its link ends. Only [`Peers::stop`]
+//!   leaves calls without an end.
+//! - A host that is silent for 2 s is taken for gone.
+//! - Links to an earlier run of a host end when a later run shows itself.
+//!
+//! Non-guarantees: whether a request without an answer was handled; the order of answers; secrecy
+//! and authenticity.
 #![forbid(unsafe_code)]
 
 mod calls;

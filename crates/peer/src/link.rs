@@ -16,8 +16,9 @@ use std::rc::Rc;
 use std::time::Duration;
 use wire::{Hello, Message, Owner, Request, Response};
 
-/// Bytes of requests and their answers that one host may ask at a time on one link: what
-/// [`Lanes`] let it, and the small ones that never wait, with room to spare. Beyond, the link ends.
+/// Bytes of requests and their answers that one host may have under way on one link. The [`Lanes`]
+/// of an honest host stay below it, also with the small requests that never wait for a share. The
+/// link of a host that exceeds it ends.
 const INBOUND_BYTES_MAX: u64 = 64 << 20;
 /// First and longest pause between two attempts to dial.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
@@ -43,8 +44,10 @@ impl Outbound {
     pub(crate) fn call(&self, class: Class, row: Option<&Rc<Row>>, request: Request) -> Call {
         let overloaded = || Call::known(Err(PeerError::Overloaded));
         let Some(id) = self.calls.open() else { return overloaded() };
-        // Grants and K must not wait for writes: a replica whose log stands still would lose its
-        // owner's lease, and wait for a K that cannot be told. Among themselves they stay in order.
+        // Grants and K must not wait for writes. A replica whose log stands still answers no
+        // writes. If a Renew waited for those answers, the owner would lose its grant. If K waited,
+        // the replica would never learn the K that it waits for. Urgent requests keep their order
+        // among themselves.
         let is_urgent = matches!(
             request,
             Request::Renew { .. } | Request::Release | Request::CommitInfo { .. }
@@ -268,8 +271,9 @@ pub(crate) async fn accepted(inner: Rc<Inner>, link: Link) {
     }
 }
 
-/// Who dialled says who it is. A second link of one host replaces the first: its requests are not
-/// taken in any more, so none of them can come behind one of the new link.
+/// Takes in the introduction of the host that dialled, and answers with ours. A second link from
+/// the same host replaces the first. The first link dies here, so that none of its requests can be
+/// handled behind one of the new link.
 fn greet(inner: &Rc<Inner>, inbound: &Rc<Inbound>, theirs: &Hello) -> Result<(), Fault> {
     let peer = inner.introduce(theirs, None).ok_or(Fault::Stranger)?;
     inbound.peer.set(Some(peer));

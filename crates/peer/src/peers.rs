@@ -117,11 +117,13 @@ impl Inner {
         Some(peer)
     }
 
-    /// Hands a request of another host to whom it concerns.
+    /// Hands a request of another host to the handler.
+    ///
+    /// In simulation [`Quirk::LateWrite`] has some writes handled late, as over a connection that
+    /// only one end knows to be dead. Most of these are handled at once too.
     ///
     /// # Errors
-    /// The link is to end: what it was about to bring comes late, as over a connection that only
-    /// one end knows to be dead.
+    /// [`Fault::Gone`], with that quirk only: the write is handled late alone, and the link ends.
     pub(crate) fn take_in(
         self: &Rc<Self>,
         from: PeerId,
@@ -179,7 +181,8 @@ impl Inner {
         loop {
             self.env.sleep(TICK).await;
             let now = self.env.now();
-            // A shard that stood still itself has not listened: it judges nobody.
+            // If this shard itself stood still, it did not listen. Silence proves nothing then, so
+            // the time of every link begins anew.
             let was_deaf = now.since(last) > SILENCE_MAX / 2;
             last = now;
             let ports: Vec<Rc<Port>> = {
@@ -293,11 +296,13 @@ impl Peers {
         }
     }
 
-    /// Asks `host`. The request is on its way when this returns, or waits for its share of the
-    /// link: calls of one [`Class`] to one host arrive in the order of the calls, over one link;
-    /// after a link broke, none of its requests arrives any more once one of the next link has. A
-    /// call to the own host is handled before this returns. Dropping the future leaves the request
-    /// under way.
+    /// Asks `host`. When this returns, the request is on its way or waits for its share of the
+    /// link. A call to the own host is handled before this returns. Dropping the future leaves the
+    /// request under way.
+    ///
+    /// Over one link, calls of one [`Class`] arrive in the order of the calls. Grants and K do not
+    /// wait for a share: they may overtake calls that do. Once a request of a new link has arrived,
+    /// none of an earlier link does any more.
     ///
     /// # Errors
     /// [`PeerError`].
@@ -411,8 +416,9 @@ impl Sequence {
         peers.call_as(*host, class, Some(row), request)
     }
 
-    /// Nobody wants the answers any more: what was not sent so far never is, and its calls fail as
-    /// [`PeerError::Withdrawn`].
+    /// Closes the sequence, when nobody wants the answers any more. Requests that still wait are
+    /// never sent: their calls fail as [`PeerError::Withdrawn`]. Those that were sent stay under
+    /// way.
     pub fn close(&self) {
         let Ordered { peers, host, row, is_closed } = &*self.0;
         if is_closed.replace(true) {

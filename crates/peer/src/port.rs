@@ -20,8 +20,8 @@ const RECEIVE_MIN: usize = 4 << 10;
 /// Receive buffer of a busy link, bytes; a larger frame gets a buffer of its own.
 const RECEIVE_MAX: usize = 256 << 10;
 
-/// Bytes that wait to be sent on one link: far above all shares together, so that who gets there
-/// asks and takes no answers. The link ends.
+/// Bytes that may wait to be sent on one link. All shares together are far below this. So the queue
+/// gets so long only when the other end goes on asking and takes no answers. The link ends then.
 const QUEUE_BYTES_MAX: u64 = 128 << 20;
 /// What a frame counts beside its payload.
 const FRAME_COST: u64 = 256;
@@ -159,7 +159,9 @@ impl Port {
         }
     }
 
-    /// Takes frames from the queue: one buffer with all of them, and a large payload that follows.
+    /// Takes about [`BATCH_BYTES`] of frames from the queue. The first slice holds the frames with
+    /// their small payloads. The second is a payload of [`OWN_SEND_MIN`] bytes or more: it is sent
+    /// right behind the first slice, so no frame is taken after it.
     fn gather(&self, batch: &mut Batch) -> (Slice, Option<Slice>) {
         let mut large = None;
         let mut total = 0;

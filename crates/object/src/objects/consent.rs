@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A deposed owner that lives says so to the components (rule 52b: "or the old one consented").
 //!
-//! Grants are per pair of hosts, and a living host renews its grants for its other objects for
-//! ever. So whoever succeeds it in one object without its help, because its lease key was gone for
-//! a moment, would wait for ever for grants to run out. The record tells the old owner; it has
-//! stopped answering before it says anything.
+//! Grants are per pair of hosts, and a living host goes on renewing its grants for its other
+//! objects. Another host may take one object over without its help, because its lease key was gone
+//! for a moment. Without consent that new owner would wait for ever for the grants to run out.
+//!
+//! The old owner learns from the record that it was deposed. It has stopped answering before it
+//! says anything to the components.
 
 use super::{Inner, Route};
 use base::{ComponentId, HostId, ObjectId, Session, Term, Version};

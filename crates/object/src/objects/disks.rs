@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Disk groups that come and go while this host runs.
 //!
-//! For the owners of what is on it, a group that closes and opens again is a host that was started
-//! anew: its components have what is durable and know no session. What others granted to this host,
-//! and what it granted to them, stays: it does not depend on disks.
+//! A group may close and open again. To the owners of the components on it this looks as if the
+//! host had been started anew: the components have what is durable, and know no session. Grants
+//! do not depend on disks. Those that others gave to this host stay, and so do those that it gave.
 
 use super::{Objects, Route};
 use base::{ComponentId, GroupId, HostId, Set};

@@ -17,9 +17,10 @@ const RETRY_MAX: Duration = Duration::from_secs(2);
 pub(crate) enum Cas {
     /// It landed; the revision of the record now.
     Won(u64),
-    /// It did not land and never will.
+    /// It did not land and never will. After a take-over's claim alone it may still land late
+    /// (rule 23).
     Lost,
-    /// The directory was not reached: surely not applied, nothing in doubt.
+    /// The directory was not reached, or refused it: surely not applied, nothing in doubt.
     NotSent,
 }
 
@@ -34,9 +35,12 @@ pub(crate) enum ChangeError {
     Nothing,
 }
 
-/// Puts `next` where the record still has `revision` and every compare in `also` holds. Does not
-/// return while the outcome is in doubt: a CAS once sent is never given up, it may land late
-/// (rule 16). Repeating it is harmless, because at most one of the copies can find `revision`.
+/// Puts `next` where the record still has `revision` and every compare in `also` holds.
+///
+/// Does not return while the outcome is in doubt, because a CAS that was sent may land late
+/// (rule 16). It is sent again instead. That is harmless: at most one of the copies can find
+/// `revision`. A claim with compares in `also` is the exception: it may be given up in doubt, as
+/// lost (rule 23).
 pub(crate) async fn compare_and_swap(
     context: &Context,
     id: ObjectId,
@@ -113,7 +117,7 @@ impl Owner {
     /// that `left` is K at that moment (rule 17). While the outcome is unknown both configurations
     /// are obeyed (rule 3). On success the new record has been *learned*.
     ///
-    /// Must not be dropped half-way except with the whole owner.
+    /// Whoever drops this future half-way must step the owner down: the change stays unresolved.
     pub(crate) async fn change(
         self: &Rc<Self>,
         compose: impl Fn(&State) -> Option<ObjectRecord>,

@@ -40,11 +40,13 @@ pub(crate) enum FenceAnswer {
     HigherTerm(Term),
     /// The directory went back in time (rule 25).
     FromTheFuture,
-    /// It answers, but not yet with yes: a grant must run out first (rule 52b).
+    /// The host answers, but not yet with yes: a grant must run out first (rule 52b), or the host
+    /// is not ready. To be asked again after so long.
     Wait(Duration),
-    /// It does not know the component (any more).
+    /// The host does not know the component (any more).
     Unknown,
-    /// The component's disk group did not open when its host started.
+    /// The host does not find the component, but a disk group or a capacity device there is out of
+    /// service. The component may be on it.
     Closed,
     /// Its disk group failed a write of this term and is well again: only a later term or seat is
     /// taken (rule 14).

@@ -10,9 +10,9 @@ use base::SectorRange;
 const JOIN_WRITES: u64 = 2;
 
 impl State {
-    /// Joining legs that a write to `range` is kept from; it is dirty there from now on, before a
-    /// copy that takes it out of the dirty ones can lock it. A copy of what is dirty anyway brings
-    /// the write along.
+    /// Joining legs that a write to `range` is not sent to: those that take no new writes, and
+    /// those where all of `range` is dirty anyway. The range is dirty at these legs from now on. A
+    /// later copy of it brings the write along, for the copy has to wait for the write's lock.
     pub(crate) fn defer(&mut self, range: SectorRange, options: &ObjectOptions) -> Mask {
         if self.resyncs.is_empty() {
             return 0;

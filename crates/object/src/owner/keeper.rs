@@ -86,9 +86,10 @@ impl Owner {
         }
     }
 
-    /// Tries to open a session again at the same term (rule 14); past the stall time, or when the
-    /// host is known to be dead, to mark the component absent as well: whatever succeeds first
-    /// (rule 51: without a directory the way back stays open).
+    /// Tries to open a session again at the same term (rule 14). Past the stall time, after a while
+    /// without any link, or where the answer calls for it, it also begins to mark the component as
+    /// not active. Meanwhile it goes on trying to open a session: without a directory nothing can
+    /// be marked, and the way back must stay open (rule 51).
     async fn revive(self: &Rc<Self>, component: ComponentId) {
         let mut no_link_since: Option<Instant> = None;
         loop {

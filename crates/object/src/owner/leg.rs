@@ -176,7 +176,8 @@ impl Leg {
         self.link == Link::Live && self.flow == Flow::Live
     }
 
-    /// Whether it gets no new writes, but has answered something since it does not.
+    /// Whether new writes may go to this leg again: it gets none, and has answered something since
+    /// they stopped going to it.
     pub(crate) fn may_take_part(&self) -> bool {
         matches!(self.flow, Flow::Deferred(since) if self.progress_at >= since)
     }

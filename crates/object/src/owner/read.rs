@@ -77,8 +77,8 @@ impl Owner {
         }
     }
 
-    /// Where data is, as the local component knows it. `None` where there is none to ask: then
-    /// everything may be data.
+    /// Which parts of `range` hold data, as the local component knows it. Where there is no local
+    /// component to ask, everything counts as data. The list may end before `range` does.
     pub(crate) async fn extents(
         self: &Rc<Self>,
         range: SectorRange,

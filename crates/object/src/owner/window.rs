@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Writes in flight and K (rules 3, 5, 6): which legs each write still needs.
 //!
-//! A leg is one bit. An entry was *sent* to some legs and *answered* by some of them; it completes
-//! when every leg that it was sent to and that still counts has answered. Entries complete in any
-//! order; K follows the oldest that has not.
+//! Each leg is one bit of a [`Mask`]. Each write in flight is one entry. It was *sent* to some legs
+//! and *answered* by some of these. It completes when all legs have answered that it was sent to
+//! and that still count. Entries complete in any order, but K stays below the oldest one that is
+//! not complete.
 
 use base::{Lsn, SectorRange};
 use std::collections::VecDeque;
@@ -20,7 +21,9 @@ struct Entry<T> {
     lsn: Lsn,
     range: SectorRange,
     sent: Mask,
-    /// Legs that lack something without it: for a repair those alone that it repairs.
+    /// Legs that lack data unless they get this write. For a client's write that is every leg. For
+    /// a repair, or a copy of a take-over, it is only those that it is sent to: the others hold
+    /// the same data already.
     meant: Mask,
     /// Legs that it was kept from on purpose: its range is dirty there already (rule 32).
     deferred: Mask,
@@ -35,8 +38,8 @@ pub(crate) struct Completed<T> {
     pub(crate) lsn: Lsn,
     /// What it wrote.
     pub(crate) range: SectorRange,
-    /// Legs that lack it and do not know: it was sent to them and they have not answered, or they
-    /// came later (rule 32).
+    /// Legs that may lack this write, while nothing notes so yet. Either they have not answered it,
+    /// or they came after it was sent (rule 32).
     pub(crate) missing: Mask,
     /// What was given with it.
     pub(crate) load: T,

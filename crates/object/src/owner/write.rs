@@ -78,9 +78,9 @@ impl Owner {
         WriteRoom { _object: object, _host: self.context.write_room.acquire(bytes).await }
     }
 
-    /// While a component joins, and has all of the clients' writes that it can answer beside its
-    /// copies, those that have to go there wait, first come, first served. Bounded: a joiner that
-    /// gives no answer for its patience gets none of them any more.
+    /// Holds a write back that has to go to a joining component, while that component has as many
+    /// client writes to answer as its copies leave room for. First come, first served. The wait is
+    /// bounded: a joiner that gives no answer for a while gets no new writes until it answers.
     async fn wait_for_turn(&self, range: SectorRange) {
         if !self.state.borrow().goes_to_joiner(range) {
             return;

@@ -32,12 +32,13 @@ const RETRY: Duration = Duration::from_millis(50);
 
 /// Copies until nothing is dirty and nothing is in flight, and new writes go to the target too.
 ///
-/// At first they do not: they make their ranges dirty, and nobody waits for the target (rule 32).
-/// The copies run after them, round by round, and each round has less to do where the target takes
-/// more than the clients write. Near the end, or where a round leaves hardly less than it found,
-/// new writes that touch what is clean go to the target and wait for it. From then on the dirty
-/// ones get fewer whatever the load: what is dirty needs no second copy, and what is clean stays
-/// clean.
+/// At first new writes do not go to the target. They make their ranges dirty, and nobody waits for
+/// the target (rule 32). The copies follow them, round by round. Where the target takes more than
+/// the clients write, each round has less to do than the one before.
+///
+/// Near the end this changes, or where a round was vain ([`Round`]). New writes that touch a clean
+/// block now go to the target and wait for it. From then on dirty blocks only get fewer, whatever
+/// the load: a dirty block needs no second copy, and a clean block stays clean.
 pub(super) async fn run(owner: &Rc<Owner>, component: ComponentId) -> Result<(), Aborted> {
     let watched = Rc::clone(owner);
     owner.spawn("lag", async move { watch_lag(&watched, component).await });
