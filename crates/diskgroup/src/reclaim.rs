@@ -5,6 +5,7 @@
 //! others on the same drive or file system: between two lots it is left alone for longer than a lot
 //! took, so that a large volume that was deleted does not hold up who works.
 
+use crate::space::SHORT_PART;
 use crate::state::{Inner, State};
 use base::{CHUNK_SIZE, Instant};
 use env::join_all;
@@ -18,14 +19,13 @@ const DISCARDS_MAX: usize = 4;
 const REST: u32 = 7;
 /// ... but no longer than this: one whose calls hang gives its space back all the same.
 const REST_MAX: Duration = Duration::from_secs(1);
-/// It does not while fewer than one in so many chunks can be allocated.
-const HURRY_PART: usize = 16;
 
 impl State {
     /// When the next freed chunks of a device may be given back; none: there are none.
     fn reclaims_at(&self, device: usize) -> Option<Instant> {
         let capacity = &self.capacity[device];
-        let is_short = capacity.free.len() < capacity.map.len() / HURRY_PART;
+        // Freed chunks count as space to give; here only those do that can be allocated at once.
+        let is_short = (capacity.free.len() as u64) < capacity.map.len() as u64 / SHORT_PART;
         let at = if is_short { Instant::default() } else { capacity.rests_until };
         (!capacity.freeing.is_empty()).then_some(at)
     }

@@ -103,7 +103,7 @@ pub enum Reserve {
 }
 
 /// A device is short of space with less than one in so many of its chunks to give ...
-const SHORT_PART: u64 = 16;
+pub(crate) const SHORT_PART: u64 = 16;
 /// ... or with fewer than so many, half as many again as owners leave free; small devices with less
 /// than half of their chunks.
 const SHORT_CHUNKS: u64 = 24;

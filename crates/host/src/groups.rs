@@ -81,7 +81,7 @@ impl Operations {
         let pressure = status.pressure;
         let (scrub_progress, oldest_unverified_seconds) = scrubber.progress();
         let mut lines: Vec<String> = stuck(id, &status).into_iter().collect();
-        let mut is_well = lines.is_empty() && !scrubber.has_lost() && without(group).is_none();
+        let mut is_well = lines.is_empty() && !scrubber.has_lost() && !group.is_any_out();
         lines.extend(rotten_log(group.cache_path(), &status));
         lines.extend(scrubber.attention());
         let mut devices = Vec::new();

@@ -10,7 +10,7 @@ use crate::report::{
     ComponentReport, Health, HostReport, HostState, ScrubReport, StatusReport, TurnsReport,
     VolumeReport,
 };
-use crate::seen::{self, Answers, Seen};
+use crate::seen::{Answers, Seen};
 use crate::storage::Storage;
 use crate::view::View;
 use base::HostId;
@@ -220,7 +220,9 @@ impl Operations {
     }
 
     fn object_health(&self, object: &ObjectRecord, known: Option<&ObjectStatus>) -> Health {
-        let is_there = |c: &&ComponentRecord| self.seen.is_there(c, seen::away(known, c.id));
+        let is_there = |c: &&ComponentRecord| {
+            self.seen.is_there(c, known.and_then(|known| known.component(c.id)?.away))
+        };
         match object.components.iter().filter(is_there).count() {
             0 => Health::Red,
             n if n == object.components.len() => Health::Green,
@@ -235,7 +237,7 @@ impl Operations {
         known: Option<&ObjectStatus>,
     ) -> Vec<ComponentReport> {
         let report = |c: &ComponentRecord| {
-            let known = known.and_then(|known| known.components.iter().find(|k| k.id == c.id));
+            let known = known.and_then(|known| known.component(c.id));
             ComponentReport {
                 object: at,
                 host: self.view.host_name(c.host),

@@ -6,7 +6,7 @@
 //! rule 52. Times are as this host saw them: what began before its own start counts from there.
 
 use crate::view::View;
-use base::{ComponentId, HostId, Instant, Map, ObjectId};
+use base::{HostId, Instant, Map, ObjectId};
 use directory::{ComponentRecord, ComponentState, ObjectRecord};
 use env::{Env, select};
 use object::{Away, ObjectStatus};
@@ -85,15 +85,20 @@ impl Seen {
         Answers::No(now.since(last))
     }
 
+    /// For how long a host has not answered; zero where it does.
+    fn silence(&self, id: HostId) -> Duration {
+        match self.host(id) {
+            Answers::Yes => Duration::ZERO,
+            Answers::No(silent) => silent,
+        }
+    }
+
     /// A record is new or changed.
     pub(crate) fn record_changed(&self, record: &ObjectRecord) {
         let is_away = |state| state != ComponentState::Active;
         let away = record.components.iter().filter(|c| is_away(c.state));
         // A host goes first, its component is marked some time later.
-        let silent = away.map(|c| match self.host(c.host) {
-            Answers::Yes => Duration::ZERO,
-            Answers::No(silent) => silent,
-        });
+        let silent = away.map(|c| self.silence(c.host));
         let mut reduced = self.0.reduced.borrow_mut();
         match silent.max() {
             Some(silent) => {
@@ -128,20 +133,13 @@ impl Seen {
         let by_record = self.0.reduced.borrow().get(&object.id).copied();
         let by_record = by_record.map(|since| self.0.env.now().since(since));
         let gone = |c: &ComponentRecord| {
-            let away = away(known, c.id);
-            let by_owner =
-                if let Some(Away::Unheard(since)) = away { since } else { <_>::default() };
-            let by_host = match self.host(c.host) {
-                Answers::Yes => Duration::ZERO,
-                Answers::No(silent) => silent,
+            let away = known.and_then(|known| known.component(c.id)?.away);
+            let by_owner = match away {
+                Some(Away::Unheard(since)) => since,
+                _ => Duration::ZERO,
             };
-            (!self.is_there(c, away)).then(|| by_host.max(by_owner))
+            (!self.is_there(c, away)).then(|| self.silence(c.host).max(by_owner))
         };
         by_record.max(object.components.iter().filter_map(gone).max())
     }
-}
-
-/// Why its owner does without a component, where it does and this host is the owner.
-pub(crate) fn away(known: Option<&ObjectStatus>, id: ComponentId) -> Option<Away> {
-    known?.components.iter().find(|component| component.id == id)?.away
 }

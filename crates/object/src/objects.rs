@@ -114,6 +114,14 @@ pub struct ObjectStatus {
     pub components: Vec<ComponentStatus>,
 }
 
+impl ObjectStatus {
+    /// One of its components.
+    #[must_use]
+    pub fn component(&self, id: ComponentId) -> Option<&ComponentStatus> {
+        self.components.iter().find(|component| component.id == id)
+    }
+}
+
 /// The objects of one host. Cheap to clone; everything stops with the last clone.
 #[derive(Clone)]
 pub struct Objects(Rc<Handle>);

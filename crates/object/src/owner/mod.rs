@@ -437,18 +437,18 @@ impl Owner {
     /// One CommitInfo to every live leg that has not been told the current K, and to those that are
     /// full: they say when they are not any more.
     pub(crate) fn send_commit(self: &Rc<Self>) {
-        let commit = self.state.borrow().commit();
-        let requests: Vec<_> = {
+        let (commit, requests): (_, Vec<_>) = {
             let mut state = self.state.borrow_mut();
+            let commit = state.commit();
             let stale =
                 |leg: &&mut Leg| leg.link == Link::Live && (leg.told < commit || leg.is_full());
             let legs = state.legs.iter_mut().filter(stale);
-            legs.map(|leg| {
+            let requests = legs.map(|leg| {
                 let before = std::mem::replace(&mut leg.told, commit);
                 let target = leg.target(self.id, self.term);
                 (leg.host, before, target, wire::Request::CommitInfo { target, commit })
-            })
-            .collect()
+            });
+            (commit, requests.collect())
         };
         for (host, before, target, request) in requests {
             let call = self.context.peers.call(host, request);
