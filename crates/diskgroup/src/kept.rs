@@ -7,9 +7,11 @@
 //! list this component, so nobody takes it for a copy of a volume's object. It is in no record of
 //! the directory and is no orphan, and a group that holds nothing else is empty.
 //!
-//! The component has three slots; a backup goes to the slot of its generation modulo three. That
-//! slot is emptied first, beginning with the header. Then the bytes are written, and the header
-//! last. Each step is durable before the next begins.
+//! The component has three slots; a backup goes to the slot of its generation modulo three. A host
+//! counts its backups over all of its groups, so the generations of one group may skip. One whose
+//! slot belongs to one of the group's two newest is skipped too. The slot is emptied first,
+//! beginning with the header. Then the bytes are written, and the header last. Each step is durable
+//! before the next begins.
 //!
 //! Guarantees: while a backup of the next generation is written, the two newest stay as they were.
 //! What [`DiskGroup::read_kept`] returns is what was kept. Not guaranteed: that a backup can be
@@ -78,6 +80,9 @@ pub enum KeptError {
 impl DiskGroup {
     /// Keeps `bytes` as the newest, in the place of the third newest. One call at a time.
     ///
+    /// `taken`: seconds of the wall clock. `above`: the newest generation on any group of the host;
+    /// this one's is higher.
+    ///
     /// # Errors
     /// [`KeptError::TooLarge`]; [`KeptError::Group`]: the two newest are as they were.
     pub async fn keep(&self, bytes: &[u8], taken: u64, above: u64) -> Result<Kept, KeptError> {
@@ -87,8 +92,7 @@ impl DiskGroup {
         if self.component(KEPT).is_none() {
             self.create_component(KEPT, OBJECT, SLOT_SECTORS * KEPT_MAX as u64).await?;
         }
-        let newest = self.kept().await?.first().map_or(0, |kept| kept.generation);
-        let generation = newest.max(above) + 1;
+        let generation = next_generation(&self.kept().await?, above);
         let start = slot(generation);
         for chunk in 0..SLOT_CHUNKS {
             let range = SectorRange::new(start + chunk * CHUNK_SECTORS, CHUNK_SECTORS);
@@ -210,6 +214,18 @@ impl DiskGroup {
         self.advance_commit(KEPT, lsn);
         Ok(())
     }
+}
+
+/// The generation of the next backup, where `kept` is what the group has, the newest first.
+fn next_generation(kept: &[Kept], above: u64) -> u64 {
+    let newest = kept.first().map_or(0, |kept| kept.generation).max(above);
+    let stays: Vec<u64> =
+        kept.iter().take(KEPT_MAX - 1).map(|kept| slot(kept.generation)).collect();
+    let mut generation = newest + 1;
+    while stays.contains(&slot(generation)) {
+        generation += 1;
+    }
+    generation
 }
 
 /// The first sector of a generation's slot.

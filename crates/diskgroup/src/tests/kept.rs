@@ -3,7 +3,7 @@
 
 use super::scenarios::{Host, ONE, open};
 use super::*;
-use crate::{CreateSizes, KEPT_BYTES_MAX, KeptError};
+use crate::{CreateSizes, KEPT_BYTES_MAX, KEPT_MAX, KeptError};
 
 const SIZES: CreateSizes = CreateSizes { cache: 4 << 20, capacity: 64 << 20 };
 
@@ -77,14 +77,38 @@ fn the_three_newest_are_kept_and_are_no_components() {
         keep(&group, 6).await;
         let largest = vec![7; KEPT_BYTES_MAX];
         let kept = group.keep(&largest, 9, 20).await.expect("it fits");
-        assert_eq!((kept.generation, kept.length), (21, KEPT_BYTES_MAX as u64));
-        assert!(group.read_kept(21).await.expect("whole") == largest);
+        assert_eq!((kept.generation, kept.length), (22, KEPT_BYTES_MAX as u64));
+        assert!(group.read_kept(22).await.expect("whole") == largest);
         // Smaller ones give the space back.
         for above in [30, 31, 32] {
             group.keep(&[1], 9, above).await.expect("there is room");
         }
         rest(&env, &group).await;
         assert_eq!(group.status().used_bytes, 3 << 20);
+    });
+}
+
+/// Other groups of the host keep some of the backups, so the numbers of one group skip.
+#[test]
+fn numbers_that_skip_leave_the_two_before() {
+    let host = Host::new(4);
+    host.run(|env| async move {
+        let group = fresh(&env).await;
+        let mut before: Vec<u64> = Vec::new();
+        for step in 0..40 {
+            let newest = before.first().copied().unwrap_or(0);
+            let above = newest + env.random() % 7;
+            // The number is known after the call, the content before it.
+            let bytes = content(step);
+            let kept = group.keep(&bytes, 1000 + step, above).await.expect("there is room");
+            assert!(kept.generation > above && kept.generation <= above + 3, "{kept:?}");
+            before.insert(0, kept.generation);
+            before.truncate(KEPT_MAX);
+            let now = group.kept().await.expect("it is open");
+            let now: Vec<u64> = now.iter().map(|kept| kept.generation).collect();
+            assert_eq!(now, before, "step {step}, above {above}");
+            assert!(group.read_kept(kept.generation).await.expect("whole") == bytes);
+        }
     });
 }
 
