@@ -10,6 +10,7 @@
 //!    as its host saw that. Of a claim whose owner never reached it nothing was acknowledged for
 //!    which it counts.
 //! 2. A component refuses no record of the history that it knows.
+//! 3. A host that finds a term of its own forgotten is right.
 //!
 //! Data is not modelled, nor adoption, nor a directory that gives one revision to two changes: an
 //! owner changes the record that it read, or nothing.
@@ -23,6 +24,7 @@ const CHANGES_MAX: u8 = 32;
 
 const BELIEVED: &str = "a component believed a record of another history";
 const REFUSED: &str = "a component refused a record of its own history";
+const MISSED: &str = "a host missed its own claim in a record that follows it";
 
 /// One run of a host's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -167,6 +169,8 @@ struct Process {
     start: u8,
     /// The highest term in which this run was the owner.
     used: Term,
+    /// The claim of that term, if it made one.
+    claimed: Option<Truth>,
     owner: Option<Owner>,
 }
 
@@ -281,6 +285,8 @@ pub enum Step {
     Fence(Host, Host),
     /// A component refuses a fence, and the owner doubts its record.
     Refuse(Host, Host),
+    /// A host finds its own last claim forgotten, and doubts the record.
+    Miss(Host),
     /// A host notes the record for its component.
     See(Host),
     /// An owner finds another record than its own.
@@ -306,6 +312,7 @@ impl fmt::Display for Step {
             Step::Refuse(host, at) => {
                 write!(f, "the component of {} refuses the fence of {}", name(at), name(host))
             }
+            Step::Miss(host) => write!(f, "{} finds its own last claim forgotten", name(host)),
             Step::See(host) => write!(f, "{} notes the record for its component", name(host)),
             Step::Resign(host) => write!(f, "{} steps down", name(host)),
         }
@@ -334,10 +341,10 @@ impl Model for Histories {
             part: truth,
             part_numbers: seen,
         };
-        let idle = || Process { start: 0, used: 0, owner: None };
+        let idle = || Process { start: 0, used: 0, claimed: None, owner: None };
         let fenced = Few::below(self.0.hosts);
         let serving = Owner { record: record.clone(), fenced };
-        let first = Process { start: 0, used: 1, owner: Some(serving) };
+        let first = Process { start: 0, used: 1, claimed: Some(truth), owner: Some(serving) };
         State {
             backup: record.clone(),
             record,
@@ -412,17 +419,31 @@ impl Moves<'_> {
         let mut next = self.from.clone();
         next.budget.restarts -= 1;
         let start = next.processes[host].start + u8::from(!self.breaks(Broken::RunNumberedTwice));
-        next.processes[host] = Process { start, used: 0, owner: None };
+        next.processes[host] = Process { start, used: 0, claimed: None, owner: None };
         self.go(Step::Restart(host), next);
     }
 
-    /// A change of owner; one run never uses a term twice, and nobody claims what is doubted.
+    /// A change of owner; one run never uses a term twice, and nobody claims what is doubted. Whoever
+    /// would have to use a term twice knows that the directory went back.
     fn claim(&mut self, host: Host) {
         let from = self.from;
         let process = &from.processes[host];
         let term = from.record.term + 1;
         let is_new = term > process.used || self.breaks(Broken::TermUsedTwice);
-        if from.budget.claims == 0 || !is_new || from.record.is_doubted {
+        if from.record.is_doubted {
+            return;
+        }
+        if !is_new {
+            let is_wrong = process.claimed.is_none_or(|claim| from.record.truth.follows(claim));
+            let mut next = from.clone();
+            let mut doubted = followed(&mut next);
+            doubted.is_doubted = true;
+            next.record = doubted;
+            next.processes[host].owner = None;
+            let broken = is_wrong.then_some(MISSED);
+            return self.out.push(Next { step: Step::Miss(host), state: next, broken });
+        }
+        if from.budget.claims == 0 {
             return;
         }
         let mut next = from.clone();
@@ -434,6 +455,7 @@ impl Moves<'_> {
         let version = record.version;
         next.record = record.clone();
         next.processes[host].used = term.max(process.used);
+        next.processes[host].claimed = Some(record.truth);
         next.processes[host].owner = Some(Owner { record, fenced: Few::NONE });
         self.go(Step::Claim(host, version, term), next);
     }
@@ -499,8 +521,11 @@ impl Moves<'_> {
         is_older || known.is_other(record.version, &record.claims)
     }
 
-    /// A host notes what the directory has, unless it is of another history.
+    /// A host notes what the directory has, unless that is doubted or of another history.
     fn see(&mut self, host: Host) {
+        if self.from.record.is_doubted {
+            return;
+        }
         let (known, record) = (&self.from.components[host], &self.from.record);
         let is_other = known.is_lower(record.version, record.term)
             || known.is_other(record.version, &record.claims);

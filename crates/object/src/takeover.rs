@@ -111,9 +111,9 @@ pub(crate) async fn claim(
     let is_made_anew = is_made_anew(used.version, record.version);
     let next = record::take_over(&record, if is_made_anew { used.term } else { Term(0) }, me);
     if next.term <= used.term {
-        // Rule 25: the directory has forgotten a term in which this very process was the owner.
-        tracing::error!(object = %id, term = record.term.0, "the directory went back in time");
-        return Err(Failed::RolledBack);
+        // The directory has forgotten a term in which this very process was the owner. Perhaps no
+        // component heard of that term, so nobody else can tell.
+        return Err(doubt(context, &record, entry.revision).await);
     }
     match compare_and_swap(context, id, entry.revision, &next, &also).await {
         Cas::Won(revision) => {
@@ -132,11 +132,33 @@ fn check_reach(context: &Context, record: &ObjectRecord) -> Result<(), Failed> {
     if can_reach { Ok(()) } else { Err(Failed::Inaccessible) }
 }
 
-/// Whether the record is older than a term that a replica knows: whoever fenced it in that term had
-/// won the record first, so the directory has forgotten it (rule 25).
-pub(crate) async fn is_rolled_back(context: &Context, id: ObjectId, seen: Term) -> bool {
-    let Ok(Some(entry)) = context.directory.get(&object_key(id)).await else { return false };
-    ObjectRecord::decode(&entry.value).is_ok_and(|record| record.term < seen)
+/// Refuses a record that is older than a term that a replica knows: whoever fenced it in that term
+/// had won the record first, so the directory has forgotten it (rule 25).
+pub(crate) async fn check_history(
+    context: &Context,
+    id: ObjectId,
+    seen: Term,
+) -> Result<(), Failed> {
+    let Ok(Some(entry)) = context.directory.get(&object_key(id)).await else { return Ok(()) };
+    match ObjectRecord::decode(&entry.value) {
+        Ok(record) if record.term < seen => Err(doubt(context, &record, entry.revision).await),
+        _ => Ok(()),
+    }
+}
+
+/// Rule 25: the directory has forgotten what this host knows of. Has the record say so, so that
+/// nobody claims it or serves by it. Where that does not succeed the claim is tried again, and finds
+/// out again.
+async fn doubt(context: &Context, record: &ObjectRecord, revision: u64) -> Failed {
+    let (id, term) = (record.id, record.term.0);
+    tracing::error!(object = %id, term, "the directory went back in time");
+    let Some(next) = record::doubt(record) else { return Failed::RolledBack };
+    let told = compare_and_swap(context, id, revision, &next, &[]);
+    match context.env.timeout(context.options.stall, told).await {
+        Ok(Cas::Won(_)) => Failed::RolledBack,
+        Ok(Cas::Lost) => Failed::Again(None),
+        Ok(Cas::NotSent) | Err(_) => Failed::Unavailable,
+    }
 }
 
 /// From the claimed record to the first I/O (rules 24-29). `prefer` is the source of the

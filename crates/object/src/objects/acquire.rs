@@ -4,7 +4,7 @@
 use super::{Inner, ObjectError, Route, Slot};
 use crate::history::is_made_anew;
 use crate::owner::{Owner, Phase};
-use crate::takeover::{Failed, Used, bring_up, claim, is_rolled_back};
+use crate::takeover::{Failed, Used, bring_up, check_history, claim};
 use base::{ObjectId, Term, Version};
 use directory::ObjectRecord;
 use std::rc::Rc;
@@ -108,7 +108,7 @@ impl Inner {
     /// Rule 25: nobody may serve what the directory has forgotten. This host makes no more claims,
     /// nor does any other once the record says so. `known` is the version of the record when the
     /// attempt began: one that was made anew meanwhile ends the halt at once.
-    fn halt(&self, id: ObjectId, known: Version) {
+    fn halt(&self, id: ObjectId, known: Version) -> ObjectError {
         tracing::error!(
             object = %id,
             "the directory holds an older record than the replicas have seen, as after the \
@@ -118,6 +118,7 @@ impl Inner {
         let mut slots = self.slots.borrow_mut();
         let slot = slots.entry(id).or_default();
         slot.halted_at = Some(known).filter(|known| !is_made_anew(*known, slot.known()));
+        ObjectError::Inaccessible
     }
 
     async fn attempt(self: &Rc<Self>, id: ObjectId, wish: Wish) -> Result<(), ObjectError> {
@@ -149,22 +150,17 @@ impl Inner {
                         base::hit(base::Probe::TakeOverAgain);
                         self.env().sleep(RETRY).await;
                     }
-                    Err(Failed::Outranked(seen))
-                        if !is_rolled_back(&self.context, id, seen).await =>
-                    {
-                        self.env().sleep(RETRY).await;
+                    Err(Failed::Outranked(seen)) => {
+                        match check_history(&self.context, id, seen).await {
+                            Err(Failed::RolledBack) => return Err(self.halt(id, known)),
+                            _ => self.env().sleep(RETRY).await,
+                        }
                     }
-                    Err(Failed::Outranked(_) | Failed::RolledBack) => {
-                        self.halt(id, known);
-                        return Err(ObjectError::Inaccessible);
-                    }
+                    Err(Failed::RolledBack) => return Err(self.halt(id, known)),
                     Err(other) => return Err(error_of(other)),
                 },
                 Err(Failed::Again(_)) => self.env().sleep(RETRY).await,
-                Err(Failed::RolledBack) => {
-                    self.halt(id, known);
-                    return Err(ObjectError::Inaccessible);
-                }
+                Err(Failed::RolledBack) => return Err(self.halt(id, known)),
                 Err(Failed::Alive(owner, term)) if wish == Wish::Use => {
                     match self.approach(id, owner, term).await {
                         Some(result) => return result,

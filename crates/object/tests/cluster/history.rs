@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A directory that holds what it held before (rule 25).
 
-use crate::cluster::{Cluster, HOSTS};
+use crate::cluster::{Cluster, HOSTS, record_on};
+use base::HostId;
 use directory::store::Snapshot;
 use directory::{ComponentState, ObjectRecord};
 use object::Mutations;
@@ -123,4 +124,43 @@ fn a_copy_that_returned_since_refuses_a_record_of_before_its_return() {
         cluster.run(15.0);
         assert!(cluster.record().is_doubted, "seed {seed}: {:?}", cluster.record());
     }
+}
+
+/// Host 1 claims the object, no copy hears of it, and the directory goes back to before. Whether
+/// the record is doubted in the end. `None`: the copy was faster.
+fn is_doubted_by_its_claimant(seed: u64) -> Option<bool> {
+    let cluster = Cluster::new(seed, Mutations::default());
+    cluster.create_as(record_on(&[3]));
+    cluster.clients(0, 2, Duration::from_secs(3));
+    cluster.run(4.0);
+    let (backup, before) = (cluster.backup(), cluster.record());
+    assert_eq!(cluster.owner(), Some(0), "seed {seed}");
+    cluster.kill(0);
+    cluster.clients(1, 2, Duration::from_secs(60));
+    for _ in 0..1000 {
+        if cluster.record().term > before.term {
+            break;
+        }
+        cluster.run(0.02);
+    }
+    assert_eq!(cluster.record().owner.map(|owner| owner.host), Some(HostId(2)), "seed {seed}");
+    if cluster.owner().is_some() {
+        return None;
+    }
+    // The copy waits for the grant of the owner before, and dies. The take-over fails.
+    cluster.kill(2);
+    cluster.run(8.0);
+    cluster.go_back(backup);
+    cluster.boot(0);
+    cluster.boot(2);
+    cluster.run(30.0);
+    Some(cluster.record().is_doubted)
+}
+
+/// A host whose claim no copy heard of is the only one that can know of it. It says so: else others
+/// would go on with the record, while it waits for ever for one that is made anew.
+#[test]
+fn a_host_whose_own_claim_was_forgotten_has_the_record_doubted() {
+    let found: Vec<bool> = (30..50).filter_map(is_doubted_by_its_claimant).take(3).collect();
+    assert_eq!(found, [true; 3]);
 }
