@@ -423,8 +423,8 @@ impl Moves<'_> {
         self.go(Step::Restart(host), next);
     }
 
-    /// A change of owner; one run never uses a term twice, and nobody claims what is doubted. Whoever
-    /// would have to use a term twice knows that the directory went back.
+    /// A change of owner; one run never uses a term twice, and nobody claims what is doubted. A run
+    /// that would have to use a term twice knows that the directory went back.
     fn claim(&mut self, host: Host) {
         let from = self.from;
         let process = &from.processes[host];

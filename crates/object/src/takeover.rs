@@ -147,8 +147,7 @@ pub(crate) async fn check_history(
 }
 
 /// Rule 25: the directory has forgotten what this host knows of. Has the record say so, so that
-/// nobody claims it or serves by it. Where that does not succeed the claim is tried again, and finds
-/// out again.
+/// nobody claims it or serves by it. Where that fails, the next attempt to claim finds out again.
 async fn doubt(context: &Context, record: &ObjectRecord, revision: u64) -> Failed {
     let (id, term) = (record.id, record.term.0);
     tracing::error!(object = %id, term, "the directory went back in time");
