@@ -7,6 +7,7 @@
 mod crc;
 mod id;
 mod map;
+mod mutations;
 mod named;
 mod probe;
 mod quirk;

@@ -45,6 +45,13 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
+// Cargo gives all programs of one build the same features, those of the campaigns too.
+const _: () = assert!(
+    host::KEEPS_ALL_RULES || cfg!(debug_assertions),
+    "build gabion by itself, with `cargo build --release --package cli`: beside gabion-storm or \
+     gabion-chaos it would contain the switches that break rules on purpose"
+);
+
 /// A failure that knows whose fault it is.
 #[derive(Debug)]
 pub struct Fail {

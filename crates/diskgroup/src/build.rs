@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A commit under composition: entries, and their payload copied once into aligned memory.
 
+use crate::mutations::Mutations;
 use base::{BLOCK_SECTORS, CHUNK_SECTORS, Mark, SECTOR_SIZE, SectorRange};
 use env::{Buf, Env, Slice};
 use format::{COMMIT_HEADER_MAX, Commit, Entry, EntryKind, KnownCommit};
@@ -86,8 +87,7 @@ pub(crate) struct Position {
     pub(crate) position: u32,
     pub(crate) previous: u32,
     pub(crate) oldest: u64,
-    /// See [`crate::Mutations::discard_unlogged`].
-    pub(crate) drops_discards: bool,
+    pub(crate) mutations: Mutations,
 }
 
 /// Cuts a range at whole blocks: head fraction, blocks, tail fraction.
@@ -225,7 +225,7 @@ impl Build {
     pub(crate) fn seal(self, env: &Env, at: Position, known: Vec<KnownCommit>) -> Sealed {
         let Self { limits, buf, blocks, fractions, mut entries, crcs, ticket, appends, .. } = self;
         let mut dropped = Vec::new();
-        if at.drops_discards {
+        if at.mutations.discard_unlogged() {
             dropped.extend(entries.extract_if(.., |entry| entry.kind == EntryKind::Discard));
         }
         let header = Commit::header_size(known.len(), entries.len(), crcs.len());

@@ -315,20 +315,20 @@ impl Inner {
                 (offset, journal.sequence, buf.freeze(), crc)
             };
             self.state.borrow_mut().counters.records += 1;
-            if !self.options.mutations.skip_journal {
+            if !self.options.mutations.skip_journal() {
                 let write = handle.disk().write(offset, bytes.clone(), Durability::Cached);
                 write.await.map_err(|error| self.fence(&handle.path, &error))?;
             }
-            if !self.options.mutations.skip_destage_flush {
+            if !self.options.mutations.skip_destage_flush() {
                 let mut flushed = handle.disk().flush().await;
-                while flushed.is_err() && self.options.mutations.retry_after_failure {
+                while flushed.is_err() && self.options.mutations.retry_after_failure() {
                     self.env.sleep(std::time::Duration::from_millis(1)).await;
                     flushed = handle.disk().flush().await;
                 }
                 flushed.map_err(|error| self.fence(&handle.path, &error))?;
             }
             let mutations = &self.options.mutations;
-            if !mutations.skip_journal && !mutations.skip_destage_flush {
+            if !mutations.skip_journal() && !mutations.skip_destage_flush() {
                 self.read_back(device, &[(offset, bytes)]).await?;
                 self.write_head(device, sequence).await?;
             }
@@ -342,7 +342,7 @@ impl Inner {
             }
             drop(state);
             // Another device's record may be under way: what is frozen for it stays so.
-            if guard.is_some() || self.options.mutations.thaw_for_others {
+            if guard.is_some() || self.options.mutations.thaw_for_others() {
                 self.thaw_headers();
             }
         }
@@ -483,7 +483,7 @@ impl State {
         if self.components.get(serial).is_none() {
             // Deleted while it was destaged.
             self.capacity[device].map[chunk as usize] = ChunkEntry::default();
-            if !self.mutations.leak_deleted {
+            if !self.mutations.leak_deleted() {
                 self.capacity[device].freeing.push_back(chunk);
             }
             return;
@@ -504,7 +504,7 @@ impl State {
         if let Some(component) = self.components.get_mut(was.serial) {
             component.erased = component.erased.max(was.lsn);
         }
-        if !self.mutations.leak_discarded {
+        if !self.mutations.leak_discarded() {
             self.capacity[device].freeing.push_back(chunk);
         }
         // Appends that came meanwhile counted on this chunk: set one aside for them.

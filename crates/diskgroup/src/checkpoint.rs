@@ -24,7 +24,7 @@ impl Inner {
     pub(crate) async fn checkpoint(&self, device: usize) -> Result<(), GroupError> {
         base::hit(base::Probe::Checkpoint);
         let crc_images = self.take_crc_images(device).await;
-        let has_flush = !self.options.mutations.map_beside_crc_pages;
+        let has_flush = !self.options.mutations.map_beside_crc_pages();
         self.write_pages(device, crc_images, has_flush).await?;
         self.state.borrow_mut().capacity[device].images_are_written();
         let (map_images, written) = self.take_map_images(device).await;
@@ -63,7 +63,7 @@ impl Inner {
                 result.map_err(|error| self.fence(&handle.path, &error))?;
             }
         }
-        if !has_flush || self.options.mutations.early_journal_reuse {
+        if !has_flush || self.options.mutations.early_journal_reuse() {
             return Ok(());
         }
         handle.disk().flush().await.map_err(|error| self.fence(&handle.path, &error))?;
@@ -74,7 +74,7 @@ impl Inner {
     /// waits for the checkpoint.
     async fn take_crc_images(&self, device: usize) -> Vec<(u64, env::Slice)> {
         let handle = &self.devices[device];
-        let single = self.options.mutations.single_page_slot;
+        let single = self.options.mutations.single_page_slot();
         let mut taken: Vec<usize> = Vec::new();
         {
             let mut state = self.state.borrow_mut();
@@ -112,7 +112,7 @@ impl Inner {
     /// pages are dirty again then, and either image is right.
     async fn take_map_images(&self, device: usize) -> (Vec<(u64, env::Slice)>, Vec<usize>) {
         let handle = &self.devices[device];
-        let single = self.options.mutations.single_page_slot;
+        let single = self.options.mutations.single_page_slot();
         let mut taken: Vec<usize> = Vec::new();
         {
             let mut state = self.state.borrow_mut();
@@ -155,7 +155,7 @@ impl Inner {
                 let mine = some.iter().filter_map(|serial| state.components.get(*serial));
                 let known = &state.capacity[device].rows;
                 let changed = mine.filter(|c| c.device == device).filter(|c| {
-                    let is_single = self.options.mutations.single_row_slot;
+                    let is_single = self.options.mutations.single_row_slot();
                     is_single || !known[c.place as usize].is_kept(&c.row)
                 });
                 rows.extend(changed.map(|c| (c.place, c.row.clone())));
@@ -175,7 +175,7 @@ impl Inner {
             }
         }
         let handle = &self.devices[device];
-        if !self.options.mutations.early_journal_reuse {
+        if !self.options.mutations.early_journal_reuse() {
             handle.disk().flush().await.map_err(|error| self.fence(&handle.path, &error))?;
             self.read_back(device, &images).await?;
         }
@@ -227,7 +227,7 @@ impl Inner {
             // Until this is known to be durable, nobody knows what the page says.
             (known.before, known.is_twice) = (known.kept.take(), false);
             known.sequence += 1;
-            let single = self.options.mutations.single_row_slot;
+            let single = self.options.mutations.single_row_slot();
             known.newest = if single { 0 } else { 1 - known.newest };
             row.sequence = known.sequence;
             let mut buf = self.env.buf(PAGE_SIZE);

@@ -261,7 +261,7 @@ async fn destage_segment(inner: &Rc<Inner>, segment: Segment) -> Result<(), Grou
     let (rest, mut is_counted) = (segment.rest(size), false);
     let Segment { number: segment, bytes, found, named, written, .. } = segment;
     let mutations = inner.options.mutations;
-    if mutations.free_before_destage {
+    if mutations.free_before_destage() {
         keep_marks(inner, segment).await?;
         inner.state.borrow_mut().free_oldest(segment, &found);
         inner.log_kick.notify();
@@ -295,12 +295,12 @@ async fn destage_segment(inner: &Rc<Inner>, segment: Segment) -> Result<(), Grou
         let written = write_batch(inner, &mut batch, &sources).await?;
         let mut state = inner.state.borrow_mut();
         state.counters.destaged_blocks += written.len() as u64;
-        if mutations.skip_forget {
+        if mutations.skip_forget() {
             break;
         }
         state.forget_batch(written, batch);
     }
-    if mutations.free_before_destage {
+    if mutations.free_before_destage() {
         inner.state.borrow_mut().pace.freed(inner.env.now(), size);
         return Ok(());
     }
@@ -335,7 +335,7 @@ fn disagreement(inner: &Inner, segment: u64) -> GroupError {
 /// their segment is freed: the next owner may have to undo these entries, and names them by their
 /// requests (rule 46).
 fn still_open(inner: &Inner, named: &[Entry]) -> Vec<Move> {
-    if inner.options.mutations.forget_open {
+    if inner.options.mutations.forget_open() {
         return Vec::new();
     }
     let state = inner.state.borrow();
@@ -357,7 +357,7 @@ fn still_open(inner: &Inner, named: &[Entry]) -> Vec<Move> {
 /// freed (rule 46). A row takes along everything that is known by then, so a row is written about
 /// once per lap of the log and not once per segment.
 async fn keep_marks(inner: &Inner, segment: u64) -> Result<(), GroupError> {
-    if inner.options.mutations.forget_marks {
+    if inner.options.mutations.forget_marks() {
         return Ok(());
     }
     let marked = {
@@ -405,7 +405,7 @@ async fn write_part(
     (writes, mut items): (Vec<BlockWrite>, Vec<Item>),
     sources: &[Slice],
 ) -> Result<Vec<BlockWrite>, GroupError> {
-    if inner.options.mutations.journal_before_data {
+    if inner.options.mutations.journal_before_data() {
         items.extend(writes.iter().map(BlockWrite::item));
         if !items.is_empty() {
             add_watermarks(inner, device, &mut items);
@@ -437,7 +437,7 @@ fn has_live(inner: &Inner, segment: u64, found: &[Found]) -> bool {
 /// Waits until nothing live in the segment is above K, or until appends are held back: then such
 /// entries are moved.
 async fn wait_for_commit(inner: &Inner, segment: u64, found: &[Found]) -> Result<(), GroupError> {
-    if inner.options.mutations.destage_uncommitted {
+    if inner.options.mutations.destage_uncommitted() {
         return Ok(());
     }
     let mut highest: Map<u32, Lsn> = Map::new();
@@ -483,7 +483,7 @@ async fn wait_for_commit(inner: &Inner, segment: u64, found: &[Found]) -> Result
 /// Adds W to a record, for the components whose W rose since the journal last said it. This W is
 /// that of the batches before this one (store rule 9).
 fn add_watermarks(inner: &Inner, device: usize, items: &mut Vec<Item>) {
-    if inner.options.mutations.watermark_ahead {
+    if inner.options.mutations.watermark_ahead() {
         let mut state = inner.state.borrow_mut();
         let serials = state.log.infos[0].serials.clone();
         serials.into_iter().for_each(|serial| state.raise_destaged(serial, 1));
@@ -561,7 +561,7 @@ impl State {
     /// If no segment is closed, the oldest one is the open one.
     pub(crate) fn is_held(&self) -> bool {
         let is_held = self.log.infos.front().is_some_and(|info| info.is_held);
-        is_held && !self.mutations.free_held
+        is_held && !self.mutations.free_held()
     }
 
     /// W: everything below the lowest lsn that the log, without so many of its oldest segments,
@@ -571,8 +571,8 @@ impl State {
         // A component that lost its write buffer gets a delta of everything above W. While the
         // component comes back from an absence, and while copies for it are in the log, it still
         // lacks writes with lower lsns. So W stays where it was when the component was last active.
-        let may_rise = !self.has_copies(serial, without) || self.mutations.forget_copies;
-        let is_any = self.mutations.raise_inactive;
+        let may_rise = !self.has_copies(serial, without) || self.mutations.forget_copies();
+        let is_any = self.mutations.raise_inactive();
         let Some(component) = self.components.get_mut(serial) else { return };
         component.lowest.forget_before(self.log.tail);
         let lowest = component.lowest.from(first);

@@ -78,7 +78,7 @@ impl State {
 
     /// Drops an overlay that nothing needs, and its reservation.
     pub(crate) fn settle(&mut self, key: u64, device: usize) {
-        if self.chunks.settle(key) && !self.mutations.leak_reserved {
+        if self.chunks.settle(key) && !self.mutations.leak_reserved() {
             self.capacity[device].reserved -= 1;
             self.let_go((key >> 32) as u32);
         }
@@ -117,7 +117,7 @@ impl State {
         let over = self.chunks.over_mut(key);
         over.lsn = over.lsn.max(lsn);
         let cleared = over.cleared.map_or(0, |(_, lsn)| lsn);
-        if cleared > lsn && !self.mutations.ignore_lsn {
+        if cleared > lsn && !self.mutations.ignore_lsn() {
             return;
         }
         if !is_data && entry.range.count == CHUNK_SECTORS {

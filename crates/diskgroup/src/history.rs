@@ -10,6 +10,7 @@
 
 use crate::chunks::block_key;
 use crate::components::Components;
+use crate::mutations::Mutations;
 use base::{CHUNK_BLOCKS, Lsn, Map};
 use format::CacheLayout;
 use std::collections::VecDeque;
@@ -30,8 +31,7 @@ pub(crate) struct History {
     /// only as much as is remembered of that chunk.
     newest: Map<u64, Lsn>,
     most: usize,
-    /// See [`crate::Mutations::forget_history`].
-    forgets: bool,
+    mutations: Mutations,
 }
 
 /// What is remembered of one chunk.
@@ -44,11 +44,11 @@ pub(crate) enum Recent {
 }
 
 impl History {
-    pub(crate) fn new(layout: &CacheLayout, forgets: bool) -> Self {
+    pub(crate) fn new(layout: &CacheLayout, mutations: Mutations) -> Self {
         let blocks = layout.segment_size * u64::from(layout.segments) / 4096;
         let most = blocks.clamp(BLOCKS_MIN, BLOCKS_MAX);
         let most = usize::try_from(most).unwrap_or(usize::MAX);
-        Self { entries: VecDeque::new(), newest: Map::new(), most, forgets }
+        Self { entries: VecDeque::new(), newest: Map::new(), most, mutations }
     }
 
     /// A block is on capacity by an entry of that lsn.
@@ -61,7 +61,9 @@ impl History {
             if self.newest.get(&oldest).is_some_and(|newest| *newest <= lsn) {
                 self.newest.remove(&oldest);
             }
-            let component = components.get_mut((oldest >> 40) as u32).filter(|_| !self.forgets);
+            let component = components
+                .get_mut((oldest >> 40) as u32)
+                .filter(|_| !self.mutations.forget_history());
             if let Some(component) = component {
                 component.remembered_from = component.remembered_from.max(lsn);
             }
@@ -158,7 +160,8 @@ mod tests {
         for seed in 0..50 {
             let mut rng = Rng::new(seed);
             let (entries, newest) = (VecDeque::new(), Map::new());
-            let mut history = History { entries, newest, most: 300, forgets: false };
+            let mut history =
+                History { entries, newest, most: 300, mutations: Mutations::default() };
             let mut components = Components::default();
             (1..=2).for_each(|serial| components.insert(component(serial)));
             for lsn in 1..2000 {

@@ -6,6 +6,7 @@
 //! lsn wins, the later commit where lsns are equal: so an entry written again at the log's head
 //! (same lsn) takes the place of its first copy, and never that of something newer.
 
+use crate::mutations::Mutations;
 use hashbrown::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -179,14 +180,13 @@ pub(crate) struct Index {
     parts: Vec<Option<Box<Parts>>>,
     unused: Vec<u32>,
     limit: usize,
-    /// See [`crate::Mutations::ignore_lsn`].
-    pub(crate) ignores_lsn: bool,
+    pub(crate) mutations: Mutations,
 }
 
 impl Index {
     pub(crate) fn new(limit: usize) -> Self {
         let map = FixedMap::with_capacity_and_hasher(limit, BuildHasherDefault::default());
-        Self { map, parts: Vec::new(), unused: Vec::new(), limit, ignores_lsn: false }
+        Self { map, parts: Vec::new(), unused: Vec::new(), limit, mutations: Mutations::default() }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -246,7 +246,7 @@ impl Index {
             let Some(parts) = self.parts[at].as_deref_mut() else {
                 unreachable!("a side record that is in use")
             };
-            parts.add(piece, self.ignores_lsn);
+            parts.add(piece, self.mutations.ignore_lsn());
             if let Some(whole) = parts.as_whole() {
                 *slot = Slot { place: whole.place.0, crc: whole.crc, lsn: whole.lsn };
                 self.parts[at] = None;
@@ -254,7 +254,7 @@ impl Index {
             }
             return false;
         }
-        if slot.lsn > piece.lsn && !self.ignores_lsn {
+        if slot.lsn > piece.lsn && !self.mutations.ignore_lsn() {
             return false;
         }
         if piece.count == 8 {
@@ -264,7 +264,7 @@ impl Index {
         let base =
             Piece { start: 0, count: 8, place: Place(slot.place), crc: slot.crc, lsn: slot.lsn };
         let mut parts = Parts { pieces: vec![base], owner: [0; 8] };
-        parts.add(piece, self.ignores_lsn);
+        parts.add(piece, self.mutations.ignore_lsn());
         *slot = Self::store(&mut self.parts, &mut self.unused, parts);
         false
     }

@@ -3,6 +3,7 @@
 
 use crate::build::{Build, Limits, Position, Sealed};
 use crate::index::Place;
+use crate::mutations::Mutations;
 use crate::pace::Admission;
 use crate::state::State;
 use base::{Incarnation, Instant, Lsn, Mark, Quirk, RequestId, SectorRange};
@@ -95,8 +96,7 @@ pub(crate) struct Log {
     pub(crate) infos: VecDeque<SegmentInfo>,
     /// Reads of each physical segment that are under way (store rule 11).
     pub(crate) pins: Vec<u32>,
-    /// See [`crate::Mutations::skip_pins`].
-    pub(crate) ignores_pins: bool,
+    pub(crate) mutations: Mutations,
     pub(crate) limits: Limits,
     pub(crate) build: Build,
     pub(crate) deferred: VecDeque<Deferred>,
@@ -191,7 +191,7 @@ impl Log {
     /// Whether somebody reads what the next segment held before.
     fn is_next_read(&self) -> bool {
         let next = ((self.head + 1) % u64::from(self.layout.segments)) as usize;
-        self.pins[next] > 0 && !self.ignores_pins
+        self.pins[next] > 0 && !self.mutations.skip_pins()
     }
 
     /// Closes the open segment and opens the next; the summary to write, if there is room for it.
@@ -374,7 +374,7 @@ impl State {
                 break;
             }
             let Some(next) = self.log.moves.pop_front() else { break };
-            if !self.is_still(&next) && !self.mutations.move_unchecked {
+            if !self.is_still(&next) && !self.mutations.move_unchecked() {
                 continue;
             }
             build.add(
@@ -439,7 +439,7 @@ impl State {
             position: log.offset,
             previous: log.previous,
             oldest: log.tail,
-            drops_discards: self.mutations.discard_unlogged,
+            mutations: self.mutations,
         };
         for new in &known {
             match log.open.known.iter_mut().find(|known| known.serial == new.serial) {

@@ -4,33 +4,20 @@
 //! Each switch removes one store rule (docs/store.md), or a check that stands in for it.
 //! Some rules stand behind each other, so that removing one alone does no harm:
 //! docs/faults.md says which, and the tests remove them together.
+//!
+//! Builds for production contain none of this: see `base::mutations!`.
 
-use crate::build::Sealed;
-use crate::log::Step;
-use crate::state::{Inner, acknowledge};
-use base::SectorRange;
-use env::{Durability, IoError, join};
-use std::rc::Rc;
-use std::time::Duration;
+#[cfg(feature = "mutations")]
+mod broken;
+#[cfg(not(feature = "mutations"))]
+mod intact;
 
-macro_rules! mutations {
-    ($($(#[$doc:meta])* $name:ident: $rule:literal,)*) => {
-        /// See the module.
-        #[doc(hidden)]
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct Mutations {
-            $($(#[$doc])* pub $name: bool,)*
-        }
+#[cfg(feature = "mutations")]
+pub(crate) use broken::{complete_second, merge_blindly, write_commit};
+#[cfg(not(feature = "mutations"))]
+pub(crate) use intact::{complete_second, merge_blindly, write_commit};
 
-        impl Mutations {
-            /// Name and store rule of each, and how it is switched on.
-            pub const ALL: &[(&str, &str, fn(&mut Self))] =
-                &[$((stringify!($name), $rule, |all| all.$name = true),)*];
-        }
-    };
-}
-
-mutations! {
+base::mutations! {
     /// Open without a new incarnation.
     skip_incarnation: "1",
     /// Recovery does not look at the checksum of the commit before.
@@ -135,83 +122,4 @@ mutations! {
     leak_deleted: "leak",
     /// What was set aside for a chunk stays so when nothing needs it any more.
     leak_reserved: "leak",
-}
-
-/// Where a second commit went, and what it is.
-pub(crate) type Second = (u64, Box<Sealed>);
-
-/// Submits the next commit while one is in flight, if there is one that fits the segment. Both are
-/// awaited here.
-pub(crate) async fn write_two(
-    inner: &Rc<Inner>,
-    first: impl Future<Output = Result<(), IoError>>,
-) -> (Result<(), IoError>, Option<Second>) {
-    let of = Rc::clone(inner);
-    let second = async move {
-        of.env.sleep(Duration::from_micros(20)).await;
-        let step = {
-            let mut state = of.state.borrow_mut();
-            let log = &state.log;
-            let room = log.usable() - u64::from(log.offset);
-            let is_plain = log.moves.is_empty() && state.stalled_moves.is_none();
-            if !is_plain || log.build.is_empty() || log.build.length() as u64 > room {
-                return Ok(None);
-            }
-            state.log.is_writing = false;
-            let step = state.next_step(&of.env);
-            state.log.is_writing = true;
-            step
-        };
-        let Step::Write { offset, sealed, .. } = step else { return Ok(None) };
-        of.cache.write(offset, sealed.bytes.clone(), Durability::Durable).await?;
-        if of.options.mutations.ack_out_of_order {
-            acknowledge(&of, sealed.ticket);
-        }
-        Ok(Some((offset, sealed)))
-    };
-    let (first, second) = join(Box::pin(first), Box::pin(second)).await;
-    match second {
-        Ok(second) => (first, second),
-        Err(error) => (Err(error), None),
-    }
-}
-
-/// The first of two is complete, so the second is.
-pub(crate) fn complete_second(inner: &Inner, segment: u64, second: Option<Second>) {
-    if let Some((offset, sealed)) = second {
-        inner.state.borrow_mut().complete(segment, offset, &sealed, false);
-        acknowledge(inner, sealed.ticket);
-    }
-}
-
-/// Writes a commit again until that succeeds, where failures do not fence.
-pub(crate) async fn retry(
-    inner: &Inner,
-    offset: u64,
-    sealed: &Sealed,
-    written: Result<(), IoError>,
-) -> Result<(), IoError> {
-    let mut written = written;
-    while written.is_err() && inner.options.mutations.retry_after_failure {
-        inner.env.sleep(Duration::from_millis(1)).await;
-        written = inner.cache.write(offset, sealed.bytes.clone(), Durability::Durable).await;
-    }
-    written
-}
-
-/// A block as its parts say, with zeros where what is below fails its checksum.
-pub(crate) async fn merge_blindly(
-    inner: &Rc<Inner>,
-    serial: u32,
-    block: u64,
-    commit: u64,
-) -> Vec<u8> {
-    let mut whole = vec![0; 4096];
-    for (at, part) in whole.chunks_mut(512).enumerate() {
-        let range = SectorRange::new(block * 8 + at as u64, 1);
-        if let Ok(bytes) = crate::read::read_committed(inner, serial, range, commit).await {
-            part.copy_from_slice(&bytes);
-        }
-    }
-    whole
 }

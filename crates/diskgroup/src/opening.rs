@@ -40,7 +40,7 @@ pub(crate) async fn open(
     let read = read_superblock(env, &spec.cache, &cache, "cache");
     let (superblock, slot) = guarded_by(env, (&spec.cache, &cache), stuck_after, read).await?;
     let mut label = Label::of(superblock, slot, spec)?;
-    let skip = options.mutations.skip_incarnation;
+    let skip = options.mutations.skip_incarnation();
     label.superblock.incarnation = Incarnation(superblock.incarnation.0 + u64::from(!skip));
     let devices = open_devices(env, spec, &label, &options, tolerance).await;
     let mut inner = inner_of(env, spec, options, (cache, &label), devices);
@@ -66,7 +66,7 @@ async fn recover(
     recover_devices(inner, &label, tolerance).await?;
     // What is in again has marked rows by now (step 3 of `out`).
     label.given_up &= inner.outs();
-    if inner.options.mutations.give_up_unasked {
+    if inner.options.mutations.give_up_unasked() {
         label.given_up |= inner.outs();
     }
     inner.state.borrow_mut().given_up = label.given_up;
@@ -78,7 +78,7 @@ async fn recover(
         crate::replay::replay(inner).await?;
         inner.state.borrow_mut().counters.rotten += 1;
     }
-    if !inner.options.mutations.skip_incarnation {
+    if !inner.options.mutations.skip_incarnation() {
         begin_incarnation(env, spec, inner, &mut label).await?;
     }
     let mut state = inner.state.borrow_mut();
@@ -239,7 +239,7 @@ async fn open_devices(
         let named = Named {
             id: *id,
             group: label.superblock.group,
-            is_given_up: was_given_up && !options.mutations.return_whole,
+            is_given_up: was_given_up && !options.mutations.return_whole(),
         };
         let left_out = left_out.map(|(_, error)| error.clone());
         devices.push(open_or_leave(env, path, named, left_out).await);
@@ -272,8 +272,7 @@ fn first_state(label: &Label, devices: usize, options: &GroupOptions) -> State {
     let mut state = empty_state(&label.superblock, label.layout, devices, options.mutations);
     state.read_cache = label.read_cache.map(|layout| Box::new(ReadCache::new(layout)));
     if let Some(cache) = state.read_cache.as_deref_mut() {
-        cache.slots.ignores_changes = options.mutations.fill_over_changes;
-        cache.slots.forgets_given = options.mutations.forget_given_slots;
+        cache.slots.mutations = options.mutations;
     }
     state
 }
@@ -331,7 +330,7 @@ fn empty_state(
         open: OpenSegment::default(),
         infos: VecDeque::new(),
         pins: vec![0; layout.segments as usize],
-        ignores_pins: mutations.skip_pins,
+        mutations,
         limits,
         build: Build::new(limits),
         deferred: VecDeque::new(),
@@ -343,13 +342,13 @@ fn empty_state(
     };
     // Zeros have entries but no payload: room for them even in tiny buffers.
     let mut index = Index::new((blocks as usize).max(4096));
-    index.ignores_lsn = mutations.ignore_lsn;
+    index.mutations = mutations;
     State {
         index,
         chunks: Chunks::default(),
         components: Components::default(),
         deletions: VecDeque::new(),
-        history: History::new(&layout, mutations.forget_history),
+        history: History::new(&layout, mutations),
         log,
         capacity: (0..devices).map(|_| CapacityState::default()).collect(),
         pace: Pace::new(layout.segments),

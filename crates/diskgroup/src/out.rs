@@ -284,7 +284,7 @@ impl DiskGroup {
             return Ok(());
         }
         base::hit(base::Probe::DeviceGivenUp);
-        if !inner.options.mutations.give_up_unmarked {
+        if !inner.options.mutations.give_up_unmarked() {
             inner.write_given_up(given_up).await?;
         }
         let mut state = inner.state.borrow_mut();

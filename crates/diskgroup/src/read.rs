@@ -354,7 +354,7 @@ impl Plan {
 async fn read_planned(first: Plan, limit: u64, asker: Asker) -> Result<Fetched, GroupError> {
     let mut plan = first;
     let mut bad = plan.range;
-    let mut looks = if plan.inner.options.mutations.single_look { 1 } else { LOOKS_MAX };
+    let mut looks = if plan.inner.options.mutations.single_look() { 1 } else { LOOKS_MAX };
     let mut uses_cache = true;
     while looks > 0 {
         looks -= 1;

@@ -33,7 +33,7 @@ impl Inner {
         disk: &Disk,
         written: &[(u64, Slice)],
     ) -> Result<(), GroupError> {
-        if self.options.mutations.skip_read_back {
+        if self.options.mutations.skip_read_back() {
             return Ok(());
         }
         for some in written.chunks(READS_IN_FLIGHT) {

@@ -143,7 +143,7 @@ impl ReadCache {
 impl State {
     /// The read cache learns what the journal says; nothing in an all-flash group.
     pub(crate) fn tell_cache(&mut self, device: usize, item: &Item) {
-        let is_told = !self.mutations.keep_lines_on_destage;
+        let is_told = !self.mutations.keep_lines_on_destage();
         if let Some(cache) = self.read_cache.as_deref_mut().filter(|_| is_told) {
             cache.apply(device, item);
         }
@@ -233,7 +233,7 @@ impl Inner {
     ) -> Option<impl Future<Output = ()> + use<>> {
         let parts = {
             let mut state = self.state.borrow_mut();
-            if state.mutations.keep_lines_on_destage {
+            if state.mutations.keep_lines_on_destage() {
                 return None;
             }
             let cache = state.read_cache.as_deref_mut()?;

@@ -327,7 +327,7 @@ async fn recover_journal(
         capacity.journal = Journal { position: 0, sequence: paged, previous: 0 };
     }
     let ended = capacity.journal.sequence;
-    let reached = head.filter(|_| !inner.options.mutations.ignore_head);
+    let reached = head.filter(|_| !inner.options.mutations.ignore_head());
     if let Some(reached) = reached.filter(|reached| *reached >= ended) {
         return Err(GroupError::Corrupt {
             device: handle.path.clone(),
@@ -360,7 +360,7 @@ fn check_doubts(inner: &Inner, device: usize, records: &[JournalRecord]) -> Resu
     let mut state = inner.state.borrow_mut();
     let capacity = &mut state.capacity[device];
     let doubts = capacity.map_meta.iter().position(|meta| meta.is_in_doubt);
-    let (Some(number), false) = (doubts, inner.options.mutations.trust_older_map) else {
+    let (Some(number), false) = (doubts, inner.options.mutations.trust_older_map()) else {
         return Ok(());
     };
     let last = records.last().map_or(u64::MAX, |record| record.sequence);
@@ -403,7 +403,7 @@ fn find_later(
     end: u64,
     next: u64,
 ) -> Result<(), GroupError> {
-    if inner.options.mutations.truncate_damage {
+    if inner.options.mutations.truncate_damage() {
         return Ok(());
     }
     let handle = &inner.devices[device];

@@ -158,7 +158,7 @@ async fn load(
     if let Ok(summary) = Summary::decode(device, &bytes)
         && u64::from(summary.used) <= inner.state.borrow().log.usable()
         && let Some(sequence) = (summary.last_sequence + 1).checked_sub(u64::from(summary.commits))
-        && (mutations.trust_summary
+        && (mutations.trust_summary()
             || summary.segment == segment
                 && begins(&summary)
                 && leads_to(inner, firsts, segment, summary.last_sequence, summary.last))
@@ -191,7 +191,7 @@ async fn load(
     // with its sequence or a later one was torn, dropped by a recovery, and not overwritten because
     // what came then did not fit behind the rest.
     let end = firsts.get(&(segment + 1)).map_or(u64::MAX, |next| next.sequence);
-    let end = if mutations.follow_dropped { u64::MAX } else { end };
+    let end = if mutations.follow_dropped() { u64::MAX } else { end };
     let scanned = scan(inner, segment, Some(end)).await?;
     scanned
         .filter(|content| leads_to(inner, firsts, segment, content.last_sequence, content.last))
@@ -208,7 +208,7 @@ fn leads_to(
     last_sequence: u64,
     last: u32,
 ) -> bool {
-    let may_differ = inner.options.mutations.ignore_chain;
+    let may_differ = inner.options.mutations.ignore_chain();
     firsts.get(&(segment + 1)).is_none_or(|next| {
         next.sequence == last_sequence + 1 && (next.previous == last || may_differ)
     })
@@ -273,7 +273,7 @@ fn fitting(
     incarnation: Incarnation,
 ) -> Option<(Commit, u32)> {
     let device = inner.state.borrow().log.device;
-    let may_differ = inner.options.mutations.ignore_chain;
+    let may_differ = inner.options.mutations.ignore_chain();
     let (commit, _, crc) = Commit::decode(device, &bytes[at..]).ok()?;
     let follows = before.is_none_or(|content| {
         commit.sequence == content.last_sequence + 1
@@ -298,7 +298,7 @@ fn is_followed(inner: &Inner, bytes: &Buf, (commit, crc): (&Commit, u32)) -> boo
             && next.previous == crc
             && next.incarnation >= commit.incarnation
     });
-    follows && !inner.options.mutations.truncate_damage
+    follows && !inner.options.mutations.truncate_damage()
 }
 
 pub(crate) fn payload_is_whole(commit: &Commit, bytes: &Buf, at: usize) -> bool {
@@ -356,7 +356,7 @@ fn find_later(
     end: usize,
     next: u64,
 ) -> Result<(), GroupError> {
-    let sees_nothing = inner.options.mutations.truncate_damage;
+    let sees_nothing = inner.options.mutations.truncate_damage();
     for at in (end..bytes.len()).step_by(4096) {
         if !looks_like_commit(device, &bytes[at..]) {
             continue;
@@ -392,7 +392,7 @@ async fn check_not_begun(
         (log.device, log.segment_start(next), segments, log.layout.segment_size, log.usable())
     };
     let is_earlier = next.checked_sub(segments).is_some_and(|old| firsts.contains_key(&old));
-    if is_earlier || inner.options.mutations.truncate_damage {
+    if is_earlier || inner.options.mutations.truncate_damage() {
         return Ok(());
     }
     let Salvaged { bytes, unreadable, error } = read_or_salvage(inner, start, size).await?;
@@ -420,7 +420,7 @@ fn check_chain(inner: &Inner, low: u64, contents: &[Content]) -> Result<(), Grou
     for (number, pair) in contents.windows(2).enumerate() {
         let [first, second] = pair else { continue };
         let is_chained = second.first_sequence == first.last_sequence + 1
-            && (second.previous == first.last || inner.options.mutations.ignore_chain);
+            && (second.previous == first.last || inner.options.mutations.ignore_chain());
         if !is_chained {
             return Err(corrupt(inner, low + number as u64, FormatError::Checksum));
         }

@@ -38,7 +38,7 @@ pub(crate) async fn settle_capacity(
     device: usize,
     journal: Option<Found>,
 ) -> Result<(), GroupError> {
-    if inner.options.mutations.trust_what_is_read {
+    if inner.options.mutations.trust_what_is_read() {
         return Ok(());
     }
     let handle = &inner.devices[device];
@@ -79,7 +79,7 @@ pub(crate) async fn settle_capacity(
 /// Writes the log's last commit again.
 pub(crate) async fn settle_log(inner: &Inner, last: Option<Stretch>) -> Result<(), GroupError> {
     match last {
-        Some(last) if !inner.options.mutations.trust_what_is_read => {
+        Some(last) if !inner.options.mutations.trust_what_is_read() => {
             write_again(inner, &inner.cache_path, &inner.cache, &[(last, last.0)]).await
         }
         _ => Ok(()),

@@ -210,21 +210,17 @@ pub(crate) async fn write_log(inner: Rc<Inner>) {
                     write_summary(&inner, at, bytes);
                 }
                 let mutations = inner.options.mutations;
-                if mutations.ack_before_durable && !is_move {
+                if mutations.ack_before_durable() && !is_move {
                     acknowledge(&inner, sealed.ticket);
                 }
-                if mutations.index_before_durable {
+                if mutations.index_before_durable() {
                     inner.state.borrow_mut().index_commit(segment, offset, &sealed, true);
                 }
                 let bytes = sealed.bytes.clone();
                 inner.env.linger(Quirk::LogLingers).await;
-                let written = inner.cache.write(offset, bytes, Durability::Durable);
+                let write = inner.cache.write(offset, bytes, Durability::Durable);
                 let (written, second) =
-                    match mutations.overlap_commits || mutations.ack_out_of_order {
-                        true => crate::mutations::write_two(&inner, written).await,
-                        false => (written.await, None),
-                    };
-                let written = crate::mutations::retry(&inner, offset, &sealed, written).await;
+                    crate::mutations::write_commit(&inner, offset, &sealed, write).await;
                 if let Err(error) = written {
                     let _ = inner.fence(&inner.cache_path, &error);
                     return;

@@ -66,7 +66,7 @@ impl DiskGroup {
 async fn verify(inner: &Rc<Inner>, id: ComponentId, from: u64) -> Result<Verified, GroupError> {
     let step = next_step(inner, id, from)?;
     let Some(range) = step.range else { return Ok(step) };
-    let looks = if inner.options.mutations.single_look { 1 } else { LOOKS_MAX };
+    let looks = if inner.options.mutations.single_look() { 1 } else { LOOKS_MAX };
     let mut blocks = 0;
     let mut suspects: Vec<Suspect> = vec![(range, None)];
     for _ in 0..looks {

@@ -56,3 +56,8 @@ pub use report::{
 };
 pub use scrub::ScrubOptions;
 pub use storage::{Closed, StorageError};
+
+/// Whether this build keeps every rule: the switches of tests and campaigns, which remove rules on
+/// purpose, are not compiled in (`base::mutations!`).
+pub const KEEPS_ALL_RULES: bool =
+    size_of::<diskgroup::Mutations>() == 0 && size_of::<object::Mutations>() == 0;

@@ -16,6 +16,7 @@
 //! time the replicas of that group forgot their sessions. An owner that neither reads nor writes
 //! would not notice that by itself. When an owner sees that the upper half rose, it fences again.
 
+use crate::mutations::Mutations;
 use crate::options::ObjectOptions;
 use base::{HostId, Incarnation, Instant, Map};
 use env::Env;
@@ -40,7 +41,7 @@ pub(crate) struct Grants {
     given: RefCell<Map<HostId, Given>>,
     epochs: RefCell<Map<HostId, u64>>,
     closings: Cell<u64>,
-    is_ignored: bool,
+    mutations: Mutations,
 }
 
 impl Grants {
@@ -49,7 +50,7 @@ impl Grants {
     }
 
     fn at(start: Instant, me: PeerId, options: &ObjectOptions) -> Self {
-        let forgets = options.mutations.forget_grants;
+        let forgets = options.mutations.forget_grants();
         Self {
             me,
             ttl: options.lease_ttl,
@@ -57,7 +58,7 @@ impl Grants {
             given: RefCell::default(),
             epochs: RefCell::default(),
             closings: Cell::default(),
-            is_ignored: options.mutations.fence_ignores_grants,
+            mutations: options.mutations,
         }
     }
 
@@ -103,7 +104,7 @@ impl Grants {
     /// itself, it waits until a full grant time has passed since it began.
     pub(crate) fn wait(&self, old: PeerId, newest: Option<Incarnation>, now: Instant) -> Duration {
         let is_dead = newest.is_some_and(|newest| newest > old.incarnation);
-        if self.is_ignored || old.host == self.me.host || is_dead {
+        if self.mutations.fence_ignores_grants() || old.host == self.me.host || is_dead {
             return Duration::ZERO;
         }
         let given = self.given.borrow();

@@ -38,7 +38,7 @@ pub(crate) async fn hand_over(owner: &Rc<Owner>, to: directory::Owner) -> bool {
         state.phase = Phase::HandingOver;
     }
     owner.changed.notify();
-    let undrained = owner.options().mutations.hand_over_undrained;
+    let undrained = owner.options().mutations.hand_over_undrained();
     let is_drained = undrained || owner.env().timeout(DRAIN_MAX, drain(owner)).await.is_ok();
     if is_drained {
         owner.send_commit();

@@ -94,7 +94,7 @@ impl HeldGrants {
     ) -> bool {
         self.grant(host).is_some_and(|grant| {
             let is_same = grant.incarnation == incarnation && grant.epoch == epoch;
-            let is_blind = self.0.options.mutations.regain_without_look;
+            let is_blind = self.0.options.mutations.regain_without_look();
             self.0.env.now() < grant.until && (is_same || is_blind)
         })
     }

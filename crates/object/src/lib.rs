@@ -12,6 +12,7 @@ mod grants;
 mod handover;
 mod held;
 mod history;
+mod mutations;
 mod objects;
 mod options;
 mod owner;
@@ -23,10 +24,11 @@ mod takeover;
 
 pub use disks::Disks;
 pub use history::{ADOPTION_LEAP, Known};
+pub use mutations::Mutations;
 pub use objects::{
     ComponentStatus, ObjectError, ObjectStatus, Objects, ReadData, Vouched, reserve_chunks,
 };
-pub use options::{Mutations, ObjectOptions, ReadFrom};
+pub use options::{ObjectOptions, ReadFrom};
 pub use owner::FREE_CHUNKS_RESERVE;
 pub use requests::WriteRequest;
 pub use resync::Away;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Time-outs of the protocol, and the switches that break one rule each on purpose.
+//! Time-outs and bounds of the protocol.
 
+use crate::mutations::Mutations;
 use std::time::Duration;
 
 /// How an [`crate::Objects`] behaves. `Default` is what production runs.
@@ -86,81 +87,4 @@ impl Default for ObjectOptions {
             mutations: Mutations::default(),
         }
     }
-}
-
-/// One rule broken per switch, as in docs/protocol.md#what-happens-without-a-rule: a campaign that
-/// does not find the damage is too weak. Never set outside tests.
-#[expect(clippy::struct_excessive_bools, reason = "independent switches, each named by its rule")]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mutations {
-    /// Rule 5: a write is answered when the first component has it.
-    pub answer_before_all: bool,
-    /// Rule 12: a read is answered without a look at the lease.
-    pub no_lease_check: bool,
-    /// Rules 24, 26: a take-over serves before the unreached components are marked absent.
-    pub serve_before_absent: bool,
-    /// Rule 27: a take-over leaves the tails as they are.
-    pub no_reconcile: bool,
-    /// Rule 15: writes complete without a component before the CAS is known to have won.
-    pub complete_before_absent: bool,
-    /// Rule 17: `left` is the newest lsn given, not K.
-    pub left_from_new_term: bool,
-    /// Rule 33: the returning component's own changes are not looked at.
-    pub forget_own_tail: bool,
-    /// Rule 32: a write that missed the target, in flight at its return or completed without it,
-    /// does not make its range dirty.
-    pub forget_missed_write: bool,
-    /// Rule 32: a range leaves dirty when its copy is answered.
-    pub clear_dirty_at_answer: bool,
-    /// Rule 34: a copy takes no range lock.
-    pub copy_without_lock: bool,
-    /// Rule 35: the target is required only after the CAS was learned.
-    pub require_after_active: bool,
-    /// Rule 10: reads do not wait for overlapping writes.
-    pub reads_do_not_wait: bool,
-    /// Rule 8: replicas take frames of any term.
-    pub no_term_check: bool,
-    /// Rule 4: replicas answer when they received, not when it is durable.
-    pub answer_when_received: bool,
-    /// Rule 9: replicas take frames of any seat and session.
-    pub no_seat_check: bool,
-    /// Rule 24: a fence is answered before the appends in flight are drained.
-    pub fence_without_drain: bool,
-    /// Rule 24: the term of a fence is not made durable.
-    pub term_not_durable: bool,
-    /// Rule 52b: a fence does not wait for the grant to the old owner to run out.
-    pub fence_ignores_grants: bool,
-    /// Rule 52b: a restarted replica takes what it does not remember for not granted.
-    pub forget_grants: bool,
-    /// Rule 52a: one grant is enough, whosever.
-    pub any_grant: bool,
-    /// Rule 21: a grant that was won again counts without a look at who was there in between.
-    pub regain_without_look: bool,
-    /// Rule 37: components on their way back are read from.
-    pub joining_serves: bool,
-    /// Rule 6: K is raised by reconciliation before its copies are everywhere.
-    pub raise_commit_early: bool,
-    /// Rule 43: an owner takes clients' frames of any term.
-    pub no_client_term_check: bool,
-    /// Rule 46: a write that was sent again is written again.
-    pub write_again: bool,
-    /// Rule 46: reconciliation copies say nothing about requests.
-    pub unmarked_copies: bool,
-    /// Rule 46: a returning component is not told whose requests it has.
-    pub forget_clients: bool,
-    /// Rule 14: what was not answered when a link broke is not sent again; it counts as durable.
-    pub forget_unanswered: bool,
-    /// Rule 52b: an owner that lost an object while it lives says nothing to the components.
-    pub never_consent: bool,
-    /// Rule 53: a hand-over does not wait for writes in flight, and the next owner takes the
-    /// record's word for it that all tails are empty.
-    pub hand_over_undrained: bool,
-    /// Rule 13: a repair takes no range lock.
-    pub repair_without_lock: bool,
-    /// Rule 19: a component that lost its write buffer does not say so.
-    pub hide_loss: bool,
-    /// Rule 25: a component believes every record with higher numbers than it saw.
-    pub believe_any_record: bool,
-    /// Rule 30: what the target holds and the source does not stays on the target.
-    pub forget_discarded: bool,
 }

@@ -239,7 +239,7 @@ impl Replicas {
                 Refusal::Session
             });
         };
-        if target.term != now.term && !self.options.mutations.no_term_check {
+        if target.term != now.term && !self.options.mutations.no_term_check() {
             base::hit(base::Probe::FrameOutdated);
             return Err(if target.term < now.term {
                 Refusal::HigherTerm(now.term) // rule 8
@@ -249,8 +249,8 @@ impl Replicas {
         }
         let is_other =
             target.seat != now.seat || target.session != now.session || from != now.owner;
-        let is_lenient = self.options.mutations.no_seat_check
-            || (self.options.mutations.no_term_check && target.term != now.term);
+        let is_lenient = self.options.mutations.no_seat_check()
+            || (self.options.mutations.no_term_check() && target.term != now.term);
         if (is_other && !is_lenient) || now.is_fencing {
             base::hit(base::Probe::FrameOfOther);
             return Err(Refusal::Session); // rule 9
@@ -299,7 +299,7 @@ impl Replicas {
         let (crcs, marks) = (&crcs, &marks);
         let append = Append { component, lsn, term, range, kind, crcs, payload, marks };
         let appended = group.append_as(append, is_copy);
-        if self.options.mutations.answer_when_received {
+        if self.options.mutations.answer_when_received() {
             let free_chunks = free_chunks(&group, component);
             reply.send(Response::Durable { lsn, free_chunks });
             self.tasks.spawn(&self.env, "append", async move { drop(appended.await) });
@@ -474,7 +474,7 @@ impl Replicas {
         let _turn = turn.acquire(1).await;
         self.env.linger(Quirk::FenceLingers).await;
         let Some(group) = self.disks.holding(component) else { return gone() };
-        if !self.options.mutations.fence_without_drain {
+        if !self.options.mutations.fence_without_drain() {
             if self.flight(component).count.get() > 0 {
                 base::hit(base::Probe::FenceDrained);
             }
@@ -495,7 +495,7 @@ impl Replicas {
             seat: mine.seat.max(before.meta.seat),
             version: request.version.max(before.meta.version),
         };
-        let must_write = meta != before.meta && !self.options.mutations.term_not_durable;
+        let must_write = meta != before.meta && !self.options.mutations.term_not_durable();
         if must_write && let Err(error) = group.set_meta(component, meta).await {
             return Response::Failed { reason: failure(&error) };
         }
@@ -525,7 +525,7 @@ impl Replicas {
             tail: limits::tail(group.tail(component)),
             clients: group.clients(component),
             open: limits::open(group.open_requests(component)),
-            health: health(&info, self.options.mutations.hide_loss),
+            health: health(&info, self.options.mutations.hide_loss()),
         }))
     }
 

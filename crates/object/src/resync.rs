@@ -307,7 +307,7 @@ async fn open(
     {
         let mut state = owner.state.borrow_mut();
         let mut dirty = crate::dirty::DirtySet::new(owner.sectors);
-        let forgets = owner.options().mutations.forget_missed_write;
+        let forgets = owner.options().mutations.forget_missed_write();
         for range in state.window.in_flight().filter(|_| !forgets) {
             dirty.insert(range);
         }
@@ -386,7 +386,7 @@ async fn finish(owner: &Rc<Owner>, component: ComponentId) -> Result<(), Aborted
 /// that it has, or gets before this is durable, the effect of all requests in the table; later
 /// ones say so themselves.
 async fn tell_clients(owner: &Rc<Owner>, component: ComponentId) -> Result<(), Aborted> {
-    if owner.options().mutations.forget_clients {
+    if owner.options().mutations.forget_clients() {
         return Ok(());
     }
     let ((sequence, class), request) = {

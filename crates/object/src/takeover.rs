@@ -182,7 +182,7 @@ pub(crate) async fn bring_up(owner: &Rc<Owner>, prefer: Option<ComponentId>) -> 
         // this term can be neither: nobody but me may give one.
         state.fence_commit = commit.max(handover).min(Lsn::new(owner.term, 0));
     }
-    if !gone.is_empty() && !owner.options().mutations.serve_before_absent {
+    if !gone.is_empty() && !owner.options().mutations.serve_before_absent() {
         mark_gone(owner, &gone).await?;
     }
     if owner.is_stopped() {
@@ -332,12 +332,12 @@ async fn reconcile(
     }
     let mutations = owner.options().mutations;
     let is_handed_over = owner.state.borrow().record.handover.is_some();
-    let is_left = mutations.no_reconcile || mutations.hand_over_undrained && is_handed_over;
+    let is_left = mutations.no_reconcile() || mutations.hand_over_undrained() && is_handed_over;
     // One alone has nothing to be made equal to.
     if is_left || reached.len() < 2 || dirty.is_empty() {
         return Ok(());
     }
-    if owner.options().mutations.raise_commit_early {
+    if owner.options().mutations.raise_commit_early() {
         owner.state.borrow_mut().fence_commit = Lsn::new(owner.term, 0);
     }
     base::hit(base::Probe::TakeOverReconciled);
@@ -389,7 +389,7 @@ fn marks_of(
     let Some((_, source)) = reached.iter().find(|(component, _)| *component == chosen) else {
         unreachable!("the chosen component was reached");
     };
-    if owner.options().mutations.unmarked_copies {
+    if owner.options().mutations.unmarked_copies() {
         return Vec::new();
     }
     let commit = owner.commit();

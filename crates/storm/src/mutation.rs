@@ -18,65 +18,62 @@ pub struct Mutation {
 
 #[derive(Clone, Copy, Debug)]
 enum Apply {
-    Object(fn(&mut NodeOptions)),
+    Object(fn(&mut object::Mutations)),
     Store(fn(&mut diskgroup::Mutations)),
 }
 
-macro_rules! object {
-    ($name:literal, $rule:literal, $field:ident) => {
-        object!($name, $rule, $field, None)
-    };
-    ($name:literal, $rule:literal, $field:ident, $scenario:expr) => {
-        Mutation {
-            name: $name,
-            rule: $rule,
-            scenario: $scenario,
-            apply: Apply::Object(|o| o.object.mutations.$field = true),
-        }
-    };
-}
-
 impl Mutation {
-    const OBJECT: &[Self] = &[
-        object!("answer-before-all", "5", answer_before_all),
-        object!("answer-when-received", "4", answer_when_received),
-        object!("raise-commit-early", "6", raise_commit_early),
-        object!("no-term-check", "8", no_term_check, Some(Story::LongAbsence)),
-        object!("no-seat-check", "9", no_seat_check, Some(Story::LongAbsence)),
-        object!("reads-do-not-wait", "10", reads_do_not_wait),
-        object!("no-lease-check", "12", no_lease_check, Some(Story::Isolated)),
-        object!("complete-before-absent", "15", complete_before_absent),
-        object!("left-from-new-term", "17", left_from_new_term),
-        object!("regain-without-look", "21", regain_without_look, Some(Story::OldOwner)),
-        object!("fence-without-drain", "24", fence_without_drain, Some(Story::HeldWrites)),
-        object!("term-not-durable", "24", term_not_durable),
-        object!("serve-before-absent", "26", serve_before_absent),
-        object!("no-reconcile", "27", no_reconcile),
-        object!("forget-missed-write", "32", forget_missed_write, Some(Story::ResyncFault)),
-        object!("clear-dirty-at-answer", "32", clear_dirty_at_answer),
-        object!("forget-own-tail", "33", forget_own_tail, Some(Story::Severed)),
-        object!("copy-without-lock", "34", copy_without_lock, Some(Story::ResyncFault)),
-        object!("require-after-active", "35", require_after_active, Some(Story::JoinFault)),
-        object!("joining-serves", "37", joining_serves),
-        object!("no-client-term-check", "43", no_client_term_check, Some(Story::PingPong)),
-        object!("write-again", "46", write_again, Some(Story::PingPong)),
-        object!("unmarked-copies", "46", unmarked_copies, Some(Story::TakeOverFault)),
-        object!("forget-clients", "46", forget_clients),
-        object!("forget-unanswered", "14", forget_unanswered),
-        object!("never-consent", "52b", never_consent),
-        object!("hand-over-undrained", "53", hand_over_undrained, Some(Story::HandOverFault)),
-        object!("repair-without-lock", "13", repair_without_lock, Some(Story::RottenData)),
-        object!("forget-discarded", "30", forget_discarded, Some(Story::Trimmed)),
-        object!("hide-loss", "19", hide_loss, Some(Story::LostDevice)),
-        object!("believe-any-record", "25", believe_any_record, Some(Story::EtcdSnapshot)),
-        object!("any-grant", "52a", any_grant, Some(Story::LoneReplica)),
-        object!("fence-ignores-grants", "52b", fence_ignores_grants, Some(Story::LateIsolation)),
-        object!("forget-grants", "52b", forget_grants, Some(Story::ForgottenGrant)),
+    /// The protocol's, and the scenario of each that few others meet.
+    const OBJECT: &[(&str, Option<Story>)] = &[
+        ("answer-before-all", None),
+        ("answer-when-received", None),
+        ("raise-commit-early", None),
+        ("no-term-check", Some(Story::LongAbsence)),
+        ("no-seat-check", Some(Story::LongAbsence)),
+        ("reads-do-not-wait", None),
+        ("no-lease-check", Some(Story::Isolated)),
+        ("complete-before-absent", None),
+        ("left-from-new-term", None),
+        ("regain-without-look", Some(Story::OldOwner)),
+        ("fence-without-drain", Some(Story::HeldWrites)),
+        ("term-not-durable", None),
+        ("serve-before-absent", None),
+        ("no-reconcile", None),
+        ("forget-missed-write", Some(Story::ResyncFault)),
+        ("clear-dirty-at-answer", None),
+        ("forget-own-tail", Some(Story::Severed)),
+        ("copy-without-lock", Some(Story::ResyncFault)),
+        ("require-after-active", Some(Story::JoinFault)),
+        ("joining-serves", None),
+        ("no-client-term-check", Some(Story::PingPong)),
+        ("write-again", Some(Story::PingPong)),
+        ("unmarked-copies", Some(Story::TakeOverFault)),
+        ("forget-clients", None),
+        ("forget-unanswered", None),
+        ("never-consent", None),
+        ("hand-over-undrained", Some(Story::HandOverFault)),
+        ("repair-without-lock", Some(Story::RottenData)),
+        ("forget-discarded", Some(Story::Trimmed)),
+        ("hide-loss", Some(Story::LostDevice)),
+        ("believe-any-record", Some(Story::EtcdSnapshot)),
+        ("any-grant", Some(Story::LoneReplica)),
+        ("fence-ignores-grants", Some(Story::LateIsolation)),
+        ("forget-grants", Some(Story::ForgottenGrant)),
     ];
 
     /// All of them: the protocol's, then the disk group's.
     #[must_use]
     pub fn all() -> Vec<Self> {
+        let object = Self::OBJECT.iter().filter_map(|&(name, scenario)| {
+            let field = name.replace('-', "_");
+            let known = object::Mutations::ALL.iter().find(|(known, ..)| *known == field);
+            known.map(|&(_, rule, switch)| Self {
+                name,
+                rule,
+                scenario,
+                apply: Apply::Object(switch),
+            })
+        });
         let store = diskgroup::Mutations::ALL.iter().map(|(name, rule, switch)| Self {
             name,
             rule,
@@ -84,7 +81,7 @@ impl Mutation {
                 .then_some(Story::LossAfterReturn),
             apply: Apply::Store(*switch),
         });
-        Self::OBJECT.iter().copied().chain(store).collect()
+        object.chain(store).collect()
     }
 
     /// The mutation of that name.
@@ -96,8 +93,19 @@ impl Mutation {
     /// Breaks the rule.
     pub fn apply(self, options: &mut NodeOptions) {
         match self.apply {
-            Apply::Object(switch) => switch(options),
+            Apply::Object(switch) => switch(&mut options.object.mutations),
             Apply::Store(switch) => switch(&mut options.group.mutations),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_switch_has_a_name() {
+        let switches = object::Mutations::ALL.len() + diskgroup::Mutations::ALL.len();
+        assert_eq!(Mutation::all().len(), switches);
     }
 }

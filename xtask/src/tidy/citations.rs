@@ -38,10 +38,10 @@ const TEST_CRATES: [&str; 4] = ["crates/chaos/", "crates/fuzz/", "crates/sim/", 
 /// What says something about the rules alone, and neither keeps one nor tests who does.
 const MODEL: &str = "crates/model/";
 /// Switches say which rule they break, which keeps none.
-const SWITCHES: &str = "struct Mutations {";
-/// The switches of the protocol: `object!("name", "N", ...)`.
-const PROTOCOL_SWITCHES: &str = "crates/storm/src/mutation.rs";
-/// The switches of the store: `name: "N",`. Some break a rule of the protocol: numbers that the
+const SWITCHES: &str = "base::mutations! {";
+/// The switches of the protocol: `name: "N",`.
+const PROTOCOL_SWITCHES: &str = "crates/object/src/mutations.rs";
+/// The switches of the store, alike. Some break a rule of the protocol: numbers that the
 /// store does not have.
 const STORE_SWITCHES: &str = "crates/diskgroup/src/mutations.rs";
 
@@ -187,11 +187,8 @@ fn switches(path: &str, text: &str, store: Option<&Anchors>) -> Vec<Citation> {
         _ => None,
     };
     let rule = |(index, line): (usize, &str)| {
-        let (before, number) = match line.trim_start().strip_prefix("object!(\"") {
-            Some(rest) => (rest, rest.split('"').nth(2)?),
-            None => (line, line.strip_suffix("\",")?.rsplit('"').next()?),
-        };
-        let is_line = before.contains("\", \"") || before.contains(": \"");
+        let number = line.strip_suffix("\",")?.rsplit('"').next()?;
+        let is_line = line.contains(": \"");
         let is_number = number.starts_with(|c: char| c.is_ascii_digit());
         let kind = kind_of(number).filter(|_| is_line && is_number)?;
         let number = number.to_string();
@@ -440,7 +437,7 @@ mod tests {
         }
         let both = format!("{cites}#[cfg(test)]\nmod tests {{\n{cites}}}\n");
         assert!(said("crates/a/src/a.rs", &both, "").is_empty());
-        let switch = format!("pub struct Mutations {{\n{cites}}}\n");
+        let switch = format!("base::mutations! {{\n{cites}}}\n");
         assert_eq!(said("crates/a/src/a.rs", &switch, "").len(), 2, "a switch keeps no rule");
         assert_eq!(said("crates/a/src/a.rs", &format!("{switch}{cites}"), "").len(), 1);
     }
@@ -449,7 +446,7 @@ mod tests {
     fn a_switch_is_a_test_of_the_rule_that_it_breaks() {
         let protocol = page(RULE, &["52a"]);
         let said = |number: &str| {
-            let table = format!("    object!(\"any-grant\", \"{number}\", any_grant),\n");
+            let table = format!("    any_grant: \"{number}\",\n");
             messages(&[("docs/protocol.md", &protocol), (PROTOCOL_SWITCHES, &table)])
         };
         assert_eq!(said("52a").len(), 1, "product code owes one still");

@@ -8,7 +8,7 @@ use crate::index::Piece;
 pub(super) fn plan(inner: &Inner, segment: u64, found: &[Found], bytes: &[u8]) -> Batch {
     let mut state = inner.state.borrow_mut();
     let mut batch = Batch::new(inner);
-    let may_all = inner.options.mutations.destage_uncommitted;
+    let may_all = inner.options.mutations.destage_uncommitted();
     let folds_max = state.log.folds_max();
     for found in found {
         let entry = &found.entry;
@@ -24,7 +24,7 @@ pub(super) fn plan(inner: &Inner, segment: u64, found: &[Found], bytes: &[u8]) -
         for block in entry.range.blocks() {
             let key = block_key(entry.serial, block);
             let place = found.place(&state, segment, block);
-            if !state.index.is_live(key, place) && !inner.options.mutations.skip_liveness {
+            if !state.index.is_live(key, place) && !inner.options.mutations.skip_liveness() {
                 continue;
             }
             // A clear of this chunk is live in another segment and hides what is on capacity. It
@@ -221,11 +221,12 @@ pub(super) async fn fold(
                 merged.is_copy = inner.state.borrow().has_copies(serial, 0);
                 batch.moves.push(merged);
             }
-            Err(GroupError::BadCrc { .. }) if inner.options.mutations.merge_unverified => {
-                let whole = crate::mutations::merge_blindly(inner, serial, block, commit).await;
-                batch.moves.push(folded(serial, block, lsn, whole, &pieces));
-            }
             Err(GroupError::BadCrc { .. }) => {
+                let whole = crate::mutations::merge_blindly(inner, serial, block, commit).await;
+                if let Some(whole) = whole {
+                    batch.moves.push(folded(serial, block, lsn, whole, &pieces));
+                    continue;
+                }
                 let state = inner.state.borrow();
                 for found in found.iter().filter(|f| f.entry.serial == serial && !f.is_clear()) {
                     if !found.entry.range.blocks().contains(&block) {

@@ -38,7 +38,7 @@ pub(super) async fn write_data(
             let is_file = inner.devices[device].disk().info().is_file;
             let keeps_fresh = is_file && run.first().is_some_and(|write| write.is_fresh);
             let mutations = inner.options.mutations;
-            if !keeps_fresh && !mutations.skip_liveness && !mutations.skip_recheck {
+            if !keeps_fresh && !mutations.skip_liveness() && !mutations.skip_recheck() {
                 run.retain(|write| state.index.is_live(write.key, write.place));
             }
         }

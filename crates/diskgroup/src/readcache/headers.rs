@@ -212,7 +212,7 @@ impl Inner {
     ) -> Result<Option<Permit>, GroupError> {
         let quiet: Map<u64, u16> = {
             let mut state = self.state.borrow_mut();
-            if state.read_cache.is_none() || state.mutations.skip_header_invalidation {
+            if state.read_cache.is_none() || state.mutations.skip_header_invalidation() {
                 return Ok(None);
             }
             let after = chunks_after(&mut state, device, items).into_iter();
@@ -223,7 +223,7 @@ impl Inner {
             return Ok(None);
         }
         self.wait_for_load().await?;
-        let excludes = !self.options.mutations.headers_beside_records;
+        let excludes = !self.options.mutations.headers_beside_records();
         let permit = if excludes { Some(self.headers.acquire(1).await) } else { None };
         let lines = {
             let mut state = self.state.borrow_mut();
@@ -304,7 +304,7 @@ impl Inner {
             });
             let is_believed = found.is_some_and(|(slot, _, entry)| {
                 let is_stale = (entry.serial, entry.index) == (slot.entry.serial, slot.entry.index);
-                entry == slot.entry || is_stale && state.mutations.trust_stale_headers
+                entry == slot.entry || is_stale && state.mutations.trust_stale_headers()
             });
             cache.slots.install(found.map(|(slot, key, _)| (slot, key)), is_believed);
             if is_believed {

@@ -14,6 +14,7 @@ pub(crate) use stored::Claims;
 
 use super::policy::{Place, Policy, bucket, mix};
 use crate::index::FixedMap;
+use crate::mutations::Mutations;
 use base::Map;
 use format::{PIECE_BLOCKS, PIECES, SlotHeader};
 use std::collections::VecDeque;
@@ -165,10 +166,7 @@ pub(crate) struct Slots {
     /// Slots that destage holds, and what it wrote to them.
     updating: Vec<u32>,
     staged: FixedMap<Vec<(u8, u32)>>,
-    /// See [`crate::Mutations::fill_over_changes`].
-    pub(crate) ignores_changes: bool,
-    /// See [`crate::Mutations::forget_given_slots`].
-    pub(crate) forgets_given: bool,
+    pub(crate) mutations: Mutations,
     /// Chunks of a journal record under way of which no header may be written.
     frozen: base::Set<u64>,
 }
@@ -202,8 +200,7 @@ impl Slots {
             watched: FixedMap::default(),
             updating: Vec::new(),
             staged: FixedMap::default(),
-            ignores_changes: false,
-            forgets_given: false,
+            mutations: Mutations::default(),
             frozen: base::Set::new(),
         }
     }
@@ -278,7 +275,7 @@ impl Slots {
             self.slots[at as usize - 1].next = next;
         }
         let of = &mut self.slots[slot as usize];
-        if of.is(STORED) && !self.forgets_given {
+        if of.is(STORED) && !self.mutations.forget_given_slots() {
             self.stale.insert(slot, key);
         }
         (of.known, of.data, of.flags, of.next) = (0, 0, 0, 0);
@@ -387,7 +384,8 @@ impl Slots {
     }
 
     fn has_changed(&self, chunk: u64, seen: Seen) -> bool {
-        let is_other = |watch: &Watch| watch.changes != seen.0 && !self.ignores_changes;
+        let is_other =
+            |watch: &Watch| watch.changes != seen.0 && !self.mutations.fill_over_changes();
         self.watched.get(&chunk).is_none_or(is_other)
     }
 

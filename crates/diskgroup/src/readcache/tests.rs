@@ -285,7 +285,7 @@ fn a_slot_never_knows_anything_else_than_its_piece_and_no_header_says_so() {
 fn what_the_header_of_a_slot_says_that_was_given_away_must_not_be_forgotten() {
     let is_noticed = (0..60).any(|seed| {
         let mut model = Model::new(seed);
-        model.slots.forgets_given = true;
+        model.slots.mutations.forget_given_slots = true;
         (0..1500).any(|_| {
             model.step();
             !model.is_right()

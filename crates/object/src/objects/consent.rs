@@ -41,7 +41,7 @@ impl Inner {
             }
             must_tell && record.term > slot.used
         };
-        if !must_tell || self.context.options.mutations.never_consent {
+        if !must_tell || self.context.options.mutations.never_consent() {
             return;
         }
         base::hit(base::Probe::DeposedConsented);

@@ -84,7 +84,7 @@ impl Inner {
         if owner.term != term {
             base::hit(base::Probe::ClientOutdated);
         }
-        let is_right = owner.term == term || self.context.options.mutations.no_client_term_check;
+        let is_right = owner.term == term || self.context.options.mutations.no_client_term_check();
         (is_right && owner.phase() == Phase::Serving).then_some(owner)
     }
 

@@ -195,7 +195,7 @@ impl Owner {
             leg.progress_at = now;
             leg.told = fence.commit;
             let mut answered = Vec::new();
-            let forgets = self.options().mutations.forget_unanswered;
+            let forgets = self.options().mutations.forget_unanswered();
             let is_there = |frame: &Frame| forgets || frame.lsn <= fence.durable;
             while leg.unacked.front().is_some_and(is_there) {
                 let Some(frame) = leg.unacked.pop_front() else { break };

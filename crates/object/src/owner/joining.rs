@@ -25,7 +25,7 @@ impl State {
             }
             base::hit(base::Probe::ResyncDeferred);
             deferred |= leg.bit;
-            if !options.mutations.forget_missed_write {
+            if !options.mutations.forget_missed_write() {
                 resync.dirty.insert(range);
             }
         }
@@ -59,7 +59,7 @@ impl State {
         missing: Mask,
         options: &ObjectOptions,
     ) {
-        if self.resyncs.is_empty() || options.mutations.forget_missed_write {
+        if self.resyncs.is_empty() || options.mutations.forget_missed_write() {
             return;
         }
         for leg in self.legs.iter().filter(|leg| leg.role != Role::Active) {
@@ -67,7 +67,7 @@ impl State {
                 continue;
             }
             assert!(
-                leg.role == Role::Joining || options.mutations.require_after_active,
+                leg.role == Role::Joining || options.mutations.require_after_active(),
                 "a write completed without a required component (rule 35)"
             );
             if let Some(resync) = self.resyncs.get_mut(&leg.component) {

@@ -169,7 +169,7 @@ impl Owner {
     /// leg is removed and writes complete without it (rule 15). Does nothing for the last active
     /// one, and nothing where the directory is not reached (rule 51).
     pub(crate) async fn give_up(self: &Rc<Self>, component: ComponentId, leave: Leave) {
-        if self.options().mutations.complete_before_absent && self.may_leave(component) {
+        if self.options().mutations.complete_before_absent() && self.may_leave(component) {
             self.remove_leg(component);
         }
         if self.mark(&[(component, leave)]).await.is_ok() {
@@ -187,7 +187,7 @@ impl Owner {
         self: &Rc<Self>,
         gone: &[(ComponentId, Leave)],
     ) -> Result<(), ChangeError> {
-        let wrong = self.options().mutations.left_from_new_term;
+        let wrong = self.options().mutations.left_from_new_term();
         let marked = self
             .change(|state| {
                 let left = if wrong { state.window.given() } else { state.commit() };

@@ -391,7 +391,7 @@ impl Owner {
         let done = {
             let mut state = self.state.borrow_mut();
             let needed = state.needed(self.options());
-            let any = self.options().mutations.answer_before_all;
+            let any = self.options().mutations.answer_before_all();
             let done = state.window.settle(needed, any);
             for completed in &done {
                 state.note_missing(completed.range, completed.missing, self.options());
@@ -489,7 +489,7 @@ impl State {
     /// Legs that a write waits for, where it was sent to them: required ones (rules 3, 35), and a
     /// joining one that takes part in new writes, so that a resync converges.
     pub(crate) fn needed(&self, options: &ObjectOptions) -> Mask {
-        let late = options.mutations.require_after_active;
+        let late = options.mutations.require_after_active();
         let waits = |leg: &&Leg| match leg.role {
             Role::Active => true,
             Role::Required => !late,

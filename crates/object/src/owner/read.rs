@@ -39,7 +39,7 @@ impl Owner {
     /// One client read within one chunk.
     pub(crate) async fn read(self: &Rc<Self>, range: SectorRange) -> Result<ReadData, ObjectError> {
         self.check_range(range)?;
-        let guard = match self.options().mutations.reads_do_not_wait {
+        let guard = match self.options().mutations.reads_do_not_wait() {
             true => None,
             false => Some(self.lock.lock(range, Mode::Shared).await), // rule 10
         };
@@ -144,7 +144,7 @@ impl Owner {
 
     fn pick(&self, avoid: Mask, region: Option<u64>) -> Option<Source> {
         let state = self.state.borrow();
-        let any = self.options().mutations.joining_serves;
+        let any = self.options().mutations.joining_serves();
         let usable = |leg: &&super::Leg| {
             let is_readable = any || state.is_readable(leg.component);
             leg.link == Link::Live && leg.bit & avoid == 0 && is_readable
@@ -225,12 +225,12 @@ impl Owner {
         loop {
             let (changed, granted) = (self.changed.wait(), self.context.leases.changed().wait());
             self.check_serving()?;
-            let any = self.options().mutations.joining_serves;
+            let any = self.options().mutations.joining_serves();
             if !any && !self.state.borrow().is_readable(source.component) {
                 base::hit(base::Probe::ReadLapsed);
                 return Ok(false);
             }
-            if self.options().mutations.no_lease_check || self.is_covered() {
+            if self.options().mutations.no_lease_check() || self.is_covered() {
                 return Ok(true);
             }
             base::hit(base::Probe::ReadWaitedForGrant);
@@ -274,6 +274,6 @@ impl Owner {
         for (component, session) in stale {
             self.break_leg(component, session, "its grants began anew");
         }
-        is_covered || is_any && self.options().mutations.any_grant
+        is_covered || is_any && self.options().mutations.any_grant()
     }
 }

@@ -46,7 +46,7 @@ impl Owner {
         range: SectorRange,
         bad: impl FnOnce(&State) -> Mask,
     ) -> Result<(), ObjectError> {
-        let guard = match self.options().mutations.repair_without_lock {
+        let guard = match self.options().mutations.repair_without_lock() {
             true => None,
             false => Some(self.lock.lock(range, Mode::Exclusive).await),
         };

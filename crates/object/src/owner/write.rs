@@ -52,7 +52,7 @@ impl Owner {
         // Rule 46: an earlier attempt of it was carried out, or nobody waits for it any more. One
         // that is still under way holds the range until it is complete.
         let is_done = id.is_some_and(|id| self.state.borrow().clients.has(id));
-        if is_done && !self.options().mutations.write_again {
+        if is_done && !self.options().mutations.write_again() {
             base::hit(base::Probe::RequestKnown);
             return Ok(());
         }
@@ -240,7 +240,7 @@ impl Owner {
     /// earlier one that failed.
     fn durable(&self, component: ComponentId, session: Session, lsn: Lsn, free_chunks: u32) {
         let now = self.now();
-        let any = self.options().mutations.answer_before_all;
+        let any = self.options().mutations.answer_before_all();
         let (waiter, completed, is_drained) = {
             let mut guard = self.state.borrow_mut();
             let state = &mut *guard;

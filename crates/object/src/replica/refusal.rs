@@ -47,7 +47,7 @@ impl Replicas {
         let (target, meta) = (request.target, info.meta);
         let is_seated_before = target.term > meta.term && target.seat < meta.seat && !is_made_anew;
         let is_of_other = is_other || is_told && (is_older || is_seated_before);
-        if !is_of_other || self.options.mutations.believe_any_record {
+        if !is_of_other || self.options.mutations.believe_any_record() {
             return None;
         }
         base::hit(base::Probe::FenceOtherHistory);

@@ -2,7 +2,8 @@
 //! Components as owners A and C see them; the replica's host is B, its devices are simulated.
 
 use super::Replicas;
-use crate::options::{Mutations, ObjectOptions};
+use crate::mutations::Mutations;
+use crate::options::ObjectOptions;
 use base::{
     ComponentId, GroupId, HostId, Incarnation, Instant, Lsn, ObjectId, Seat, SectorRange, Session,
     Term, Version,

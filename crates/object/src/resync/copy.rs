@@ -154,7 +154,7 @@ async fn copy(
     component: ComponentId,
     range: SectorRange,
 ) -> Result<(), Aborted> {
-    let guard = match owner.options().mutations.copy_without_lock {
+    let guard = match owner.options().mutations.copy_without_lock() {
         true => None,
         false => Some(owner.lock.lock(range, Mode::Exclusive).await),
     };
@@ -173,7 +173,7 @@ async fn copy(
     owner.spawn("copy", async move {
         let is_done = answer.recv().await.is_some();
         {
-            let clear = owner2.options().mutations.clear_dirty_at_answer;
+            let clear = owner2.options().mutations.clear_dirty_at_answer();
             let mut state = owner2.state.borrow_mut();
             if let Some(resync) = state.resyncs.get_mut(&component) {
                 if !is_done {

@@ -53,11 +53,11 @@ pub(super) async fn fill(
         let leg = state.leg(component).ok_or(Aborted::Failed)?;
         (leg.host, leg.target(owner.id, owner.term))
     };
-    let forget_own = owner.options().mutations.forget_own_tail;
+    let forget_own = owner.options().mutations.forget_own_tail();
     let notes = if forget_own { None } else { Some(component) };
     let own = page_through(owner, host, target, left, notes).await.ok_or(Aborted::Failed)?;
     check_joined(owner, component)?;
-    let forget_discarded = owner.options().mutations.forget_discarded;
+    let forget_discarded = owner.options().mutations.forget_discarded();
     let chunks = usize::try_from(owner.sectors.div_ceil(CHUNK_SECTORS)).unwrap_or(usize::MAX);
     for chunk in 0..chunks {
         owner.env().spend_steps(1).await;
