@@ -6,6 +6,7 @@ mod citations;
 mod links;
 mod manifest;
 mod ratchet;
+mod shape;
 mod source;
 
 use std::fmt;

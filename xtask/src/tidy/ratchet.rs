@@ -1,40 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Length of files and functions. What is over a limit stands in `xtask/ratchet.txt` with its
-//! exact length: it can only become shorter, and nothing new can join it unseen.
+//! What is over a limit today stands in `xtask/ratchet.txt` with its exact value: it can only
+//! become smaller, and nothing new can join it unseen.
 
 use std::collections::BTreeMap;
 
 use super::source::is_source;
-use super::{Finding, Tree};
+use super::{Finding, Tree, shape};
 use crate::rust::{functions, views};
 
-/// Lines of a file: longer ones hide two subjects.
-const FILE_LINES_MAX: usize = 600;
-
-/// Lines of a function: what fits on one screen.
-const FUNCTION_LINES_MAX: usize = 70;
+/// What has a limit: the first word of a line of the list, the limit, and what is counted.
+const KINDS: &[(&str, usize, &str)] = &[
+    // Longer ones hide two subjects.
+    ("file", 600, "lines"),
+    // What fits on one screen.
+    ("function", 70, "lines"),
+    // More is no room any more, it is a city.
+    ("crate", 5000, "lines of product code"),
+    // Whoever reads a larger one must hold all of it in mind at once.
+    ("circle", 4, "files that import each other"),
+    // One meaning per name.
+    ("type", 1, "types of that name that are public or seen in all of their crate"),
+    // `try_from` says what happens to what does not fit.
+    ("casts", 0, "numeric casts with `as`"),
+];
 
 const LIST: &str = "xtask/ratchet.txt";
 
-/// `file PATH` or `function PATH::NAME` -> (lines, line on which it begins).
-type Lengths = BTreeMap<String, (usize, usize)>;
+/// One value that has a limit, and where it is found.
+pub struct Measure {
+    pub value: usize,
+    pub path: String,
+    pub line: usize,
+}
+
+/// `KIND NAME` -> the value; of two functions of one name in one file, the longer one's.
+pub type Measures = BTreeMap<String, Measure>;
 
 pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     let over = over(tree);
     let listed = listed(tree, findings);
-    for (key, &(lines, at)) in &over {
-        let path = key_path(key);
+    for (key, Measure { value, path, line }) in &over {
+        let Some((_, limit, what)) = kind(key) else { continue };
         match listed.get(key) {
             None => {
-                let message = format!("{key} is {lines} lines, at most {}", limit(key));
-                findings.push(Finding::new(path, at, message));
+                let message = format!("{key}: {value} {what}, at most {limit}");
+                findings.push(Finding::new(path, *line, message));
             }
-            Some(&(allowed, _)) if lines > allowed => {
-                let message = format!("{key} grew from {allowed} to {lines} lines: split it");
-                findings.push(Finding::new(path, at, message));
+            Some(&(allowed, _)) if *value > allowed => {
+                let message = format!("{key} grew from {allowed} to {value} {what}");
+                findings.push(Finding::new(path, *line, message));
             }
-            Some(&(allowed, at)) if lines < allowed => {
-                let message = format!("{key} shrank: write {lines}, not {allowed}");
+            Some(&(allowed, at)) if *value < allowed => {
+                let message = format!("{key} shrank: write {value}, not {allowed}");
                 findings.push(Finding::new(LIST, at, message));
             }
             Some(_) => {}
@@ -46,54 +63,56 @@ pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     }
 }
 
-fn limit(key: &str) -> usize {
-    if key.starts_with("file ") { FILE_LINES_MAX } else { FUNCTION_LINES_MAX }
+fn kind(key: &str) -> Option<(&'static str, usize, &'static str)> {
+    let (word, name) = key.split_once(' ')?;
+    KINDS.iter().copied().find(|(kind, ..)| *kind == word && !name.is_empty())
 }
 
-fn key_path(key: &str) -> &str {
-    let name = key.split_once(' ').map_or(key, |(_, name)| name);
-    name.split("::").next().unwrap_or(name)
+fn over(tree: &Tree) -> Measures {
+    let mut measures = Measures::new();
+    lengths(tree, &mut measures);
+    shape::measure(tree, &mut measures);
+    measures.retain(|key, measure| kind(key).is_some_and(|(_, limit, _)| measure.value > limit));
+    measures
 }
 
-/// Everything over a limit; of functions of one name in one file, the longest.
-fn over(tree: &Tree) -> Lengths {
-    let mut lengths = Lengths::new();
+fn lengths(tree: &Tree, measures: &mut Measures) {
     for (path, text) in tree.texts() {
-        let lines = text.lines().count();
-        if is_source(path, text) && lines > FILE_LINES_MAX {
-            lengths.insert(format!("file {path}"), (lines, 1));
+        let mut put = |key: String, value: usize, line: usize| {
+            if measures.get(&key).is_none_or(|before| before.value < value) {
+                measures.insert(key, Measure { value, path: path.into(), line });
+            }
+        };
+        if is_source(path, text) {
+            put(format!("file {path}"), text.lines().count(), 1);
         }
-        if !path.ends_with(".rs") {
-            continue;
-        }
-        for function in functions(&views(text).code) {
-            if function.lines > FUNCTION_LINES_MAX {
+        if path.ends_with(".rs") {
+            for function in functions(&views(text).code) {
                 let key = format!("function {path}::{}", function.name);
-                let entry = lengths.entry(key).or_default();
-                *entry = (*entry).max((function.lines, function.line));
+                put(key, function.lines, function.line);
             }
         }
     }
-    lengths
 }
 
-fn listed(tree: &Tree, findings: &mut Vec<Finding>) -> Lengths {
-    let mut lengths = Lengths::new();
+/// `KIND NAME` -> (value, line of the list).
+fn listed(tree: &Tree, findings: &mut Vec<Finding>) -> BTreeMap<String, (usize, usize)> {
+    let mut list = BTreeMap::new();
     for (index, line) in tree.text(LIST).unwrap_or("").lines().enumerate() {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
         let parsed = line.rsplit_once(' ').and_then(|(key, n)| Some((key, n.parse().ok()?)));
-        let parsed = parsed.filter(|(key, _)| key.starts_with("file ") || key.contains("::"));
-        match parsed {
-            Some((key, lines)) => drop(lengths.insert(key.into(), (lines, index + 1))),
+        match parsed.filter(|(key, _)| kind(key).is_some()) {
+            Some((key, value)) => drop(list.insert(key.to_string(), (value, index + 1))),
             None => {
-                let message = "not `file PATH LINES` or `function PATH::NAME LINES`";
+                let kinds: Vec<&str> = KINDS.iter().map(|(kind, ..)| *kind).collect();
+                let message = format!("not `KIND NAME VALUE` with one of {}", kinds.join(", "));
                 findings.push(Finding::new(LIST, index + 1, message));
             }
         }
     }
-    lengths
+    list
 }
 
 #[cfg(test)]
@@ -119,8 +138,8 @@ mod tests {
 
     #[test]
     fn longer_ones_are_found() {
-        assert!(messages(&function(71), "")[0].contains("is 71 lines"));
-        assert!(messages(&"// x\n".repeat(601), "")[0].contains("is 601 lines"));
+        assert!(messages(&function(71), "")[0].contains("71 lines, at most 70"));
+        assert!(messages(&"// x\n".repeat(601), "")[0].contains("601 lines"));
     }
 
     #[test]
@@ -136,5 +155,6 @@ mod tests {
     fn a_malformed_list_is_found() {
         assert_eq!(messages("", "function a.rs::long\n").len(), 1);
         assert_eq!(messages("", "nonsense 3\n").len(), 1);
+        assert_eq!(messages("", "colour red 3\n").len(), 1);
     }
 }

@@ -4,23 +4,21 @@
 use crate::build::Sealed;
 use crate::state::Inner;
 use env::IoError;
+use std::convert::Infallible;
 use std::rc::Rc;
 
-/// A second commit in flight: there is none.
-pub(crate) enum Second {}
-
-/// Writes a commit.
+/// Writes a commit. A second one is never in flight beside it.
 pub(crate) async fn write_commit(
     _: &Rc<Inner>,
     _: u64,
     _: &Sealed,
     write: impl Future<Output = Result<(), IoError>>,
-) -> (Result<(), IoError>, Option<Second>) {
+) -> (Result<(), IoError>, Option<Infallible>) {
     (write.await, None)
 }
 
 /// Nothing is left to do.
-pub(crate) fn complete_second(_: &Inner, _: u64, _: Option<Second>) {}
+pub(crate) fn complete_second(_: &Inner, _: u64, _: Option<Infallible>) {}
 
 /// A block that fails its checksum is not merged.
 pub(crate) async fn merge_blindly(_: &Rc<Inner>, _: u32, _: u64, _: u64) -> Option<Vec<u8>> {
