@@ -12,7 +12,7 @@ use crate::group::DiskGroup;
 use crate::index::Place;
 use crate::log::{Log, SegmentInfo};
 use crate::space::Space;
-use crate::state::{CapacityDevice, State};
+use crate::state::{CapacityDevice, GroupState};
 use base::{CHUNK_BLOCKS, CHUNK_SIZE, Map, Set};
 use format::NO_COMPONENT;
 use std::ops::Range;
@@ -364,7 +364,7 @@ fn audit_journal(
     Ok(())
 }
 
-impl State {
+impl GroupState {
     fn audit_log(&self, audit: &mut Audit) -> Result<(), Inconsistency> {
         let log = &self.log;
         let (tail, head, known) = (log.tail, log.head, log.infos.len());

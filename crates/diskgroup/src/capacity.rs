@@ -7,7 +7,7 @@
 
 use crate::chunks::{block_key, chunk_key};
 use crate::index::FixedMap;
-use crate::state::{Inner, State};
+use crate::state::{GroupInner, GroupState};
 use crate::types::GroupError;
 use base::{CHUNK_BLOCKS, Instant, Lsn, Set};
 use env::{Durability, join_all};
@@ -182,7 +182,7 @@ impl CapacityState {
     }
 }
 
-impl Inner {
+impl GroupInner {
     fn page_limit(&self) -> usize {
         (self.options.crc_cache_bytes / PAGE_SIZE).max(1)
     }
@@ -238,7 +238,7 @@ impl Inner {
     /// marked so that reads give `BadCrc` until it is rewritten: never zeros.
     fn choose(
         &self,
-        state: &mut State,
+        state: &mut GroupState,
         device: usize,
         number: u32,
         slots: [Result<CrcPage, FormatError>; 2],
@@ -391,7 +391,7 @@ pub(crate) fn pages_touched(items: &[Item]) -> Vec<u32> {
     pages
 }
 
-impl State {
+impl GroupState {
     /// Applies a durable item to map and checksums. Pages that hold the record already stay as they
     /// are; at run time none does.
     pub(crate) fn apply_item(&mut self, device: usize, item: &Item, sequence: u64) {

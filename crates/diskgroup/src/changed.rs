@@ -6,7 +6,7 @@ use crate::components::Component;
 use crate::group::DiskGroup;
 use crate::history::Recent;
 use crate::index::View;
-use crate::state::State;
+use crate::state::GroupState;
 use crate::types::Changed;
 use base::{BLOCK_SECTORS, CHUNK_BLOCKS, CHUNK_SECTORS, ComponentId, Lsn, SectorRange};
 
@@ -97,7 +97,7 @@ struct Asked<'a> {
     is_remembered: bool,
 }
 
-impl State {
+impl GroupState {
     /// Adds the ranges of one chunk that changed; whether the chunk may hold data.
     fn changed_in(&self, asked: Asked<'_>, ranges: &mut Vec<SectorRange>, looks: &mut u64) -> bool {
         let Asked { component, chunk, since, is_remembered } = asked;

@@ -2,7 +2,7 @@
 //! Checkpoints: pages and rows to the device, so that the journal can begin anew.
 
 use crate::capacity::{CapacityState, PAGES_IN_FLIGHT, RowState};
-use crate::state::{Inner, State};
+use crate::state::{GroupInner, GroupState};
 use crate::types::GroupError;
 use base::{Lsn, Quirk};
 use env::{Durability, join_all};
@@ -15,7 +15,7 @@ const ROWS_STEP: usize = 256;
 const IMAGES_STEP: usize = 64;
 const IMAGE_STEPS: u64 = 16;
 
-impl Inner {
+impl GroupInner {
     /// Writes all changed pages to their older slots, then starts the journal anew (store rule 10).
     ///
     /// First CRC pages, flushed; then map pages, flushed: a chunk that the map calls allocated has
@@ -262,7 +262,7 @@ impl RowState {
     }
 }
 
-impl State {
+impl GroupState {
     /// A page of a row is durable. With the same in the other one the rot of neither takes anything
     /// away, and the row need not be written again before it changes.
     fn row_is_kept(&mut self, device: usize, place: u32, row: ComponentRow) {

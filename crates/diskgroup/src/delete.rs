@@ -8,7 +8,7 @@
 
 use crate::chunks::chunk_key;
 use crate::group::DiskGroup;
-use crate::state::{Inner, State};
+use crate::state::{GroupInner, GroupState};
 use crate::types::GroupError;
 use base::{CHUNK_SECTORS, ComponentId};
 use std::rc::Rc;
@@ -47,7 +47,7 @@ impl DiskGroup {
     }
 }
 
-impl Inner {
+impl GroupInner {
     /// The part that is durable; the serial.
     async fn delete_row(&self, id: ComponentId) -> Result<u32, GroupError> {
         let _permit = self.table.acquire(1).await;
@@ -75,7 +75,7 @@ impl Inner {
 }
 
 /// The task of a group that gives the chunks of deleted components back.
-pub(crate) async fn give_back(inner: Rc<Inner>) {
+pub(crate) async fn give_back(inner: Rc<GroupInner>) {
     loop {
         let kick = inner.delete_kick.wait();
         let steps = inner.state.borrow_mut().give_back_some();
@@ -89,7 +89,7 @@ pub(crate) async fn give_back(inner: Rc<Inner>) {
     }
 }
 
-impl State {
+impl GroupState {
     /// Whether chunks of it are still to come back.
     pub(crate) fn is_deleting(&self, serial: u32) -> bool {
         self.deletions.iter().any(|deletion| deletion.serial == serial)

@@ -19,7 +19,7 @@ use crate::capacity::page_of;
 use crate::chunks::{block_key, chunk_key};
 use crate::index::{Place, View};
 use crate::log::{Move, Still};
-use crate::state::{Inner, State};
+use crate::state::{GroupInner, GroupState};
 use crate::types::GroupError;
 use base::{
     BLOCK_SECTORS, BLOCK_SIZE, CHUNK_BLOCKS, CHUNK_SECTORS, CHUNK_SIZE, Instant, Lsn, Map, Quirk,
@@ -41,7 +41,7 @@ mod write;
 use elevator::{Spot, Window, sweep};
 use known::{condemn, known, wait_for_k};
 use plan::{fold, move_to_head, plan};
-use segment::{Segment, is_open, read_ahead, read_back};
+use segment::{Segment, disagreement, is_open, read_ahead, read_back};
 use write::{add_emptied, write_data};
 
 /// Bytes of one read-back, one after the other: larger ones delay the log's writes (docs/store.md,
@@ -96,7 +96,7 @@ struct Batch {
 }
 
 impl Batch {
-    fn new(inner: &Inner) -> Self {
+    fn new(inner: &GroupInner) -> Self {
         let mut batch = Self::default();
         batch.writes.resize_with(inner.devices.len(), Vec::new);
         batch.items.resize_with(inner.devices.len(), Vec::new);
@@ -119,7 +119,7 @@ impl Batch {
 }
 
 /// The destage task of a group.
-pub(crate) async fn destage(inner: Rc<Inner>) {
+pub(crate) async fn destage(inner: Rc<GroupInner>) {
     let mut window = Window::default();
     loop {
         inner.reclaim_due().await;
@@ -155,7 +155,7 @@ enum Work {
     Wait(Option<Instant>),
 }
 
-fn next_work(inner: &Inner) -> Work {
+fn next_work(inner: &GroupInner) -> Work {
     let mut state = inner.state.borrow_mut();
     if state.fenced.is_some() || state.is_closed {
         return Work::Stop;
@@ -190,7 +190,7 @@ fn next_work(inner: &Inner) -> Work {
 }
 
 /// Waits until there is a closed segment to destage; false when the group is over.
-async fn wait_for_work(inner: &Rc<Inner>) -> bool {
+async fn wait_for_work(inner: &Rc<GroupInner>) -> bool {
     loop {
         let kick = inner.destage_kick.wait();
         match next_work(inner) {
@@ -218,7 +218,7 @@ async fn wait_for_work(inner: &Rc<Inner>) -> bool {
     }
 }
 
-async fn wait(inner: &Inner, kick: impl Future<Output = ()>, until: Option<Instant>) {
+async fn wait(inner: &GroupInner, kick: impl Future<Output = ()>, until: Option<Instant>) {
     {
         let mut state = inner.state.borrow_mut();
         state.is_destage_waiting = true;
@@ -242,7 +242,7 @@ async fn wait(inner: &Inner, kick: impl Future<Output = ()>, until: Option<Insta
 
 /// Destages the oldest segment, which may be in memory already, and reads the next one meanwhile;
 /// in a hybrid group a part of several.
-async fn destage_oldest(inner: &Rc<Inner>, window: &mut Window) -> Result<(), GroupError> {
+async fn destage_oldest(inner: &Rc<GroupInner>, window: &mut Window) -> Result<(), GroupError> {
     if inner.is_hybrid {
         return sweep(inner, window).await;
     }
@@ -256,7 +256,7 @@ async fn destage_oldest(inner: &Rc<Inner>, window: &mut Window) -> Result<(), Gr
     done
 }
 
-async fn destage_segment(inner: &Rc<Inner>, segment: Segment) -> Result<(), GroupError> {
+async fn destage_segment(inner: &Rc<GroupInner>, segment: Segment) -> Result<(), GroupError> {
     let size = inner.state.borrow().log.layout.segment_size;
     let (rest, mut is_counted) = (segment.rest(size), false);
     let Segment { number: segment, bytes, found, named, written, .. } = segment;
@@ -320,21 +320,10 @@ async fn destage_segment(inner: &Rc<Inner>, segment: Segment) -> Result<(), Grou
     Ok(())
 }
 
-/// The error for a segment whose headers and index disagree: the index needs an entry of it, but
-/// no step follows from the entry as the segment has it. The summary, of which the index was made,
-/// tells something else than the headers.
-fn disagreement(inner: &Inner, segment: u64) -> GroupError {
-    GroupError::Corrupt {
-        device: inner.cache_path.clone(),
-        structure: crate::types::Structure::Segment(segment),
-        source: format::FormatError::Field { name: "entries" },
-    }
-}
-
 /// Marks that say which requests the entries above K carry out. They go to the log's head before
 /// their segment is freed: the next owner may have to undo these entries, and names them by their
 /// requests (rule 46).
-fn still_open(inner: &Inner, named: &[Entry]) -> Vec<Move> {
+fn still_open(inner: &GroupInner, named: &[Entry]) -> Vec<Move> {
     if inner.options.mutations.forget_open() {
         return Vec::new();
     }
@@ -356,7 +345,7 @@ fn still_open(inner: &Inner, named: &[Entry]) -> Vec<Move> {
 /// Writes what the segment says about requests into the components' rows, before the segment is
 /// freed (rule 46). A row takes along everything that is known by then, so a row is written about
 /// once per lap of the log and not once per segment.
-async fn keep_marks(inner: &Inner, segment: u64) -> Result<(), GroupError> {
+async fn keep_marks(inner: &GroupInner, segment: u64) -> Result<(), GroupError> {
     if inner.options.mutations.forget_marks() {
         return Ok(());
     }
@@ -382,7 +371,7 @@ async fn keep_marks(inner: &Inner, segment: u64) -> Result<(), GroupError> {
 
 /// Data, then the journal record, of all devices side by side: none of them waits for another.
 async fn write_batch(
-    inner: &Rc<Inner>,
+    inner: &Rc<GroupInner>,
     batch: &mut Batch,
     sources: &[Slice],
 ) -> Result<Vec<BlockWrite>, GroupError> {
@@ -400,7 +389,7 @@ async fn write_batch(
 
 /// The part of one device (store rules 7 to 10).
 async fn write_part(
-    inner: &Rc<Inner>,
+    inner: &Rc<GroupInner>,
     device: usize,
     (writes, mut items): (Vec<BlockWrite>, Vec<Item>),
     sources: &[Slice],
@@ -428,7 +417,7 @@ async fn write_part(
 }
 
 /// Whether the log still needs anything of the segment.
-fn has_live(inner: &Inner, segment: u64, found: &[Found]) -> bool {
+fn has_live(inner: &GroupInner, segment: u64, found: &[Found]) -> bool {
     let state = inner.state.borrow();
     let is_known = |found: &Found| state.components.get(found.entry.serial).is_some();
     found.iter().any(|found| is_known(found) && found.is_live(&state, segment))
@@ -436,7 +425,11 @@ fn has_live(inner: &Inner, segment: u64, found: &[Found]) -> bool {
 
 /// Waits until nothing live in the segment is above K, or until appends are held back: then such
 /// entries are moved.
-async fn wait_for_commit(inner: &Inner, segment: u64, found: &[Found]) -> Result<(), GroupError> {
+async fn wait_for_commit(
+    inner: &GroupInner,
+    segment: u64,
+    found: &[Found],
+) -> Result<(), GroupError> {
     if inner.options.mutations.destage_uncommitted() {
         return Ok(());
     }
@@ -482,14 +475,14 @@ async fn wait_for_commit(inner: &Inner, segment: u64, found: &[Found]) -> Result
 
 /// Adds W to a record, for the components whose W rose since the journal last said it. This W is
 /// that of the batches before this one (store rule 9).
-fn add_watermarks(inner: &Inner, device: usize, items: &mut Vec<Item>) {
+fn add_watermarks(inner: &GroupInner, device: usize, items: &mut Vec<Item>) {
     if inner.options.mutations.watermark_ahead() {
         let mut state = inner.state.borrow_mut();
         let serials = state.log.infos[0].serials.clone();
         serials.into_iter().for_each(|serial| state.raise_destaged(serial, 1));
     }
     let mut state = inner.state.borrow_mut();
-    let State { components, capacity, .. } = &mut *state;
+    let GroupState { components, capacity, .. } = &mut *state;
     // A component stays in `risen` until the journal has its W: if this record does not come
     // about, the next one says it.
     capacity[device].risen.retain(|serial| {
@@ -500,7 +493,7 @@ fn add_watermarks(inner: &Inner, device: usize, items: &mut Vec<Item>) {
     });
 }
 
-impl State {
+impl GroupState {
     /// Store rule 11: the block is read from capacity from now on, unless something newer is here.
     fn forget_block(&mut self, key: u64, place: Place) {
         if !self.index.forget(key, place) {

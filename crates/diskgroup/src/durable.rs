@@ -6,12 +6,12 @@ use crate::chunks::{block_key, chunk_key};
 use crate::components::{Component, Tail};
 use crate::index::{Piece, Place};
 use crate::log::SegmentInfo;
-use crate::state::State;
+use crate::state::GroupState;
 use base::{BLOCK_SECTORS, CHUNK_BLOCKS, CHUNK_SECTORS, Mark, SectorRange};
 use format::{Entry, EntryKind};
 use std::task::Waker;
 
-impl State {
+impl GroupState {
     /// A commit is durable: into the index in commit order (store rule 4), then wake in order.
     pub(crate) fn complete(&mut self, segment: u64, offset: u64, sealed: &Sealed, is_move: bool) {
         self.index_commit(segment, offset, sealed, is_move);

@@ -9,7 +9,7 @@ use crate::describe::WENT_BACK;
 use crate::log::Deferred;
 use crate::out::Tolerance;
 use crate::readcache::ReadCache;
-use crate::state::Inner;
+use crate::state::GroupInner;
 use crate::types::{
     Append, AppendKind, ComponentInfo, ComponentMeta, CreateSizes, GroupError, GroupKind,
     GroupOptions, GroupShape, GroupSpec, GroupStatus, ReadData, RecoveryReport,
@@ -30,7 +30,7 @@ use std::task::Poll;
 pub struct DiskGroup(Rc<Handle>);
 
 struct Handle {
-    inner: Rc<Inner>,
+    inner: Rc<GroupInner>,
     tasks: TaskSet,
 }
 
@@ -103,7 +103,7 @@ impl DiskGroup {
         Ok(Self(Rc::new(Handle { inner, tasks })))
     }
 
-    pub(crate) fn inner(&self) -> &Rc<Inner> {
+    pub(crate) fn inner(&self) -> &Rc<GroupInner> {
         &self.0.inner
     }
 
@@ -463,7 +463,7 @@ impl DiskGroup {
         self.inner().destage_kick.notify();
     }
 
-    pub(crate) fn shared(&self) -> &Rc<Inner> {
+    pub(crate) fn shared(&self) -> &Rc<GroupInner> {
         self.inner()
     }
 
@@ -495,7 +495,7 @@ impl DiskGroup {
     }
 }
 
-impl Inner {
+impl GroupInner {
     /// Checks an append and puts it into the queue; its ticket.
     fn enqueue(&self, append: Append<'_>, is_copy: bool) -> Result<u64, GroupError> {
         self.check_open()?;

@@ -67,7 +67,7 @@ impl Place {
 }
 
 #[derive(Clone, Copy)]
-struct Slot {
+struct IndexSlot {
     place: u32,
     crc: u32,
     lsn: u64,
@@ -176,7 +176,7 @@ pub(crate) struct Places {
 
 /// See the module.
 pub(crate) struct Index {
-    map: FixedMap<Slot>,
+    map: FixedMap<IndexSlot>,
     parts: Vec<Option<Box<Parts>>>,
     unused: Vec<u32>,
     limit: usize,
@@ -204,7 +204,7 @@ impl Index {
             let parts = self.parts[(slot.place & !TAG) as usize].as_deref();
             return parts.map(View::Parts);
         }
-        let Slot { place, crc, lsn } = *slot;
+        let IndexSlot { place, crc, lsn } = *slot;
         Some(View::Whole(Piece { start: 0, count: 8, place: Place(place), crc, lsn }))
     }
 
@@ -229,7 +229,7 @@ impl Index {
 
     /// Puts a piece of a block; whether the block is new here.
     pub(crate) fn put(&mut self, key: u64, piece: Piece) -> bool {
-        let new = Slot { place: piece.place.0, crc: piece.crc, lsn: piece.lsn };
+        let new = IndexSlot { place: piece.place.0, crc: piece.crc, lsn: piece.lsn };
         let Some(slot) = self.map.get_mut(&key) else {
             let slot = if piece.count == 8 {
                 new
@@ -248,7 +248,7 @@ impl Index {
             };
             parts.add(piece, self.mutations.ignore_lsn());
             if let Some(whole) = parts.as_whole() {
-                *slot = Slot { place: whole.place.0, crc: whole.crc, lsn: whole.lsn };
+                *slot = IndexSlot { place: whole.place.0, crc: whole.crc, lsn: whole.lsn };
                 self.parts[at] = None;
                 self.unused.push(at as u32);
             }
@@ -269,7 +269,7 @@ impl Index {
         false
     }
 
-    fn store(all: &mut Vec<Option<Box<Parts>>>, unused: &mut Vec<u32>, parts: Parts) -> Slot {
+    fn store(all: &mut Vec<Option<Box<Parts>>>, unused: &mut Vec<u32>, parts: Parts) -> IndexSlot {
         let at = match unused.pop() {
             Some(at) => {
                 all[at as usize] = Some(Box::new(parts));
@@ -280,7 +280,7 @@ impl Index {
                 all.len() as u32 - 1
             }
         };
-        Slot { place: at | TAG_PARTS, crc: 0, lsn: 0 }
+        IndexSlot { place: at | TAG_PARTS, crc: 0, lsn: 0 }
     }
 
     fn remove(&mut self, key: u64) {

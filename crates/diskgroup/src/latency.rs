@@ -22,7 +22,7 @@ mod tests;
 use self::judge::{Judge, Norm, Sample, Seen};
 use crate::devices::device_error;
 use crate::group::DiskGroup;
-use crate::state::Inner;
+use crate::state::GroupInner;
 use crate::types::GroupError;
 use base::ComponentId;
 use env::{Disk, Env, IoError, MEASURED, Task};
@@ -123,7 +123,7 @@ impl Watched {
     }
 }
 
-impl Inner {
+impl GroupInner {
     /// The devices that are in, by their places: 0 is the cache device, capacity devices follow.
     pub(crate) fn all_disks(&self) -> impl Iterator<Item = (usize, &Disk)> {
         let capacity = self.devices.iter().enumerate().filter(|(_, device)| !device.is_out());
@@ -268,7 +268,7 @@ pub(crate) async fn guarded<T>(
 }
 
 /// Looks at all devices until the group is over.
-pub(crate) async fn watch(inner: Rc<Inner>) {
+pub(crate) async fn watch(inner: Rc<GroupInner>) {
     let mut looks = 0;
     let mut probes: Vec<Option<Task>> = (0..=inner.devices.len()).map(|_| None).collect();
     loop {
@@ -321,7 +321,7 @@ fn answers(path: &str, disk: &Disk) -> Result<(), GroupError> {
     }
 }
 
-impl Inner {
+impl GroupInner {
     /// Refuses where a device that is in was given up while the group was opened.
     pub(crate) fn check_answers(&self) -> Result<(), GroupError> {
         let path =

@@ -5,7 +5,7 @@ use crate::build::{Build, Limits, Position, Sealed};
 use crate::index::Place;
 use crate::mutations::Mutations;
 use crate::pace::Admission;
-use crate::state::State;
+use crate::state::GroupState;
 use base::{Incarnation, Instant, Lsn, Mark, Quirk, RequestId, SectorRange};
 use env::Slice;
 use format::{CacheLayout, Entry, EntryKind, KnownCommit, Summary};
@@ -231,7 +231,7 @@ impl Log {
     }
 }
 
-impl State {
+impl GroupState {
     /// Fills of ring and index, whichever is higher, without what destage has written of segments
     /// that are not free yet, thousandths.
     pub(crate) fn fill(&self) -> i64 {

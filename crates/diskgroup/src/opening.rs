@@ -19,7 +19,7 @@ use crate::readback::hold;
 use crate::readcache::ReadCache;
 use crate::recovery::recover_capacity;
 use crate::replace::{Rows, mark_partial};
-use crate::state::{CapacityDevice, Counters, Inner, State};
+use crate::state::{CapacityDevice, Counters, GroupInner, GroupState};
 use crate::types::{GroupError, GroupOptions, GroupSpec, RecoveryReport};
 use base::{ComponentId, Incarnation, Instant};
 use env::{Disk, Durability, Env, IoError, Notify, Semaphore, join_all};
@@ -33,7 +33,7 @@ pub(crate) async fn open(
     spec: &GroupSpec,
     options: GroupOptions,
     tolerance: &Tolerance,
-) -> Result<Inner, GroupError> {
+) -> Result<GroupInner, GroupError> {
     let started = env.now();
     let cache = open_disk(env, &spec.cache).await?;
     let stuck_after = options.stuck_after;
@@ -59,7 +59,7 @@ pub(crate) async fn open(
 async fn recover(
     env: &Env,
     spec: &GroupSpec,
-    inner: &mut Inner,
+    inner: &mut GroupInner,
     mut label: Label,
     tolerance: &Tolerance,
 ) -> Result<(), GroupError> {
@@ -108,7 +108,7 @@ async fn recover(
 async fn begin_log(
     env: &Env,
     spec: &GroupSpec,
-    inner: &Inner,
+    inner: &GroupInner,
     label: &mut Label,
     tolerance: &Tolerance,
     error: GroupError,
@@ -152,7 +152,7 @@ async fn begin_log(
 }
 
 /// Step 2 of [`begin_log`].
-async fn forget_segments(inner: &Inner) -> Result<(), IoError> {
+async fn forget_segments(inner: &GroupInner) -> Result<(), IoError> {
     let segments = u64::from(inner.state.borrow().log.layout.segments);
     let zeros = inner.env.pool().zeroed(format::PAGE_SIZE).freeze();
     let starts: Vec<u64> = {
@@ -173,7 +173,7 @@ async fn forget_segments(inner: &Inner) -> Result<(), IoError> {
 async fn begin_incarnation(
     env: &Env,
     spec: &GroupSpec,
-    inner: &mut Inner,
+    inner: &mut GroupInner,
     label: &mut Label,
 ) -> Result<(), GroupError> {
     for _ in format::SUPERBLOCK_SLOTS {
@@ -249,7 +249,7 @@ async fn open_devices(
 
 /// Reads what each capacity device says; from the beginning where one turns out to be damaged.
 async fn recover_devices(
-    inner: &mut Inner,
+    inner: &mut GroupInner,
     label: &Label,
     tolerance: &Tolerance,
 ) -> Result<(), GroupError> {
@@ -268,7 +268,7 @@ async fn recover_devices(
     Ok(())
 }
 
-fn first_state(label: &Label, devices: usize, options: &GroupOptions) -> State {
+fn first_state(label: &Label, devices: usize, options: &GroupOptions) -> GroupState {
     let mut state = empty_state(&label.superblock, label.layout, devices, options.mutations);
     state.read_cache = label.read_cache.map(|layout| Box::new(ReadCache::new(layout)));
     if let Some(cache) = state.read_cache.as_deref_mut() {
@@ -283,9 +283,9 @@ fn inner_of(
     options: GroupOptions,
     (cache, label): (Disk, &Label),
     devices: Vec<CapacityDevice>,
-) -> Inner {
+) -> GroupInner {
     let state = first_state(label, devices.len(), &options);
-    Inner {
+    GroupInner {
         env: env.clone(),
         id: label.superblock.group,
         cache_path: spec.cache.clone(),
@@ -314,7 +314,7 @@ fn empty_state(
     layout: CacheLayout,
     devices: usize,
     mutations: crate::Mutations,
-) -> State {
+) -> GroupState {
     let usable = layout.segment_size - layout.summary_size;
     let limits = Limits::new(usable as usize);
     let blocks = layout.segment_size * u64::from(layout.segments) / 4096;
@@ -343,7 +343,7 @@ fn empty_state(
     // Zeros have entries but no payload: room for them even in tiny buffers.
     let mut index = Index::new((blocks as usize).max(4096));
     index.mutations = mutations;
-    State {
+    GroupState {
         index,
         chunks: Chunks::default(),
         components: Components::default(),

@@ -23,7 +23,7 @@ use crate::devices::{ANSWER_MAX, OpenCapacity, open_capacity, write_superblock};
 use crate::group::DiskGroup;
 use crate::latency::guarded_by;
 use crate::replace::{Rows, mark_partial};
-use crate::state::{CapacityDevice, Inner};
+use crate::state::{CapacityDevice, GroupInner};
 use crate::types::GroupError;
 use base::{ComponentId, GroupId, Map, Version};
 use env::{Disk, Env, IoError};
@@ -162,7 +162,7 @@ pub(crate) async fn open_or_leave(
     CapacityDevice { path: path.to_owned(), id, layout, opened }
 }
 
-impl Inner {
+impl GroupInner {
     /// A device stays out, if that is tolerated and another one is in.
     pub(crate) fn leave_out(
         &mut self,

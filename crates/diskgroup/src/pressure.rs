@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What holds up writes, and whether destage stands still: looked at when somebody asks.
 
-use crate::state::{Inner, State};
+use crate::state::{GroupInner, GroupState};
 use base::Instant;
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub struct Pressure {
     pub waits_for_copies: bool,
 }
 
-impl State {
+impl GroupState {
     /// The group was opened: what it found counts from now on.
     pub(crate) fn begin(&mut self, now: Instant) {
         self.destage_moved = now;
@@ -82,7 +82,7 @@ impl State {
     }
 }
 
-impl Inner {
+impl GroupInner {
     /// Destage got something done, or has nothing to do.
     pub(crate) fn note_destage(&self) {
         self.state.borrow_mut().destage_moved = self.env.now();

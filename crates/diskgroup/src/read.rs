@@ -15,7 +15,7 @@ use crate::build::to_usize;
 use crate::capacity::page_of;
 use crate::chunks::{block_key, chunk_key};
 use crate::index::View;
-use crate::state::{Inner, State};
+use crate::state::{GroupInner, GroupState};
 use crate::types::{GroupError, ReadData};
 use base::{
     BLOCK_SECTORS, BLOCK_SIZE, CHUNK_BLOCKS, CHUNK_SECTORS, CHUNK_SIZE, ComponentId, SECTOR_SIZE,
@@ -58,7 +58,7 @@ struct Unit {
 
 /// A lookup's result; holds the segments that it points to (store rule 11).
 pub(crate) struct Plan {
-    inner: Rc<Inner>,
+    inner: Rc<GroupInner>,
     serial: u32,
     device: usize,
     range: SectorRange,
@@ -124,7 +124,7 @@ enum Look {
     Moved,
 }
 
-impl State {
+impl GroupState {
     /// Looks a range up; entries above `limit` count as not there.
     fn units(&self, serial: u32, range: SectorRange, limit: u64) -> Vec<Unit> {
         let mut units: Vec<Unit> = Vec::new();
@@ -176,7 +176,12 @@ impl State {
 }
 
 /// Looks up a range within one chunk; entries above `limit` count as not there.
-pub(crate) fn plan(inner: &Rc<Inner>, serial: u32, range: SectorRange, limit: u64) -> Option<Plan> {
+pub(crate) fn plan(
+    inner: &Rc<GroupInner>,
+    serial: u32,
+    range: SectorRange,
+    limit: u64,
+) -> Option<Plan> {
     let mut state = inner.state.borrow_mut();
     let device = state.components.get(serial)?.device;
     let units = state.units(serial, range, limit);
@@ -382,7 +387,7 @@ async fn read_planned(first: Plan, limit: u64, asker: Asker) -> Result<Fetched, 
 
 /// The bytes of a range as of K, for a fold of a block's parts.
 pub(crate) async fn read_committed(
-    inner: &Rc<Inner>,
+    inner: &Rc<GroupInner>,
     serial: u32,
     range: SectorRange,
     commit: u64,
@@ -395,7 +400,7 @@ pub(crate) async fn read_committed(
 
 /// See `DiskGroup::read`.
 pub(crate) fn read(
-    inner: Rc<Inner>,
+    inner: Rc<GroupInner>,
     id: ComponentId,
     range: SectorRange,
 ) -> impl Future<Output = Result<ReadData, GroupError>> + use<> {
@@ -409,7 +414,11 @@ pub(crate) fn read(
     }
 }
 
-fn look_up(inner: &Rc<Inner>, id: ComponentId, range: SectorRange) -> Result<Plan, GroupError> {
+fn look_up(
+    inner: &Rc<GroupInner>,
+    id: ComponentId,
+    range: SectorRange,
+) -> Result<Plan, GroupError> {
     let unknown = GroupError::UnknownComponent { component: id };
     let serial = {
         let state = inner.state.borrow();

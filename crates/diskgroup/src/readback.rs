@@ -7,14 +7,14 @@
 //! one record per batch of destage and one set of pages per checkpoint, so looking costs little.
 
 use crate::devices::device_error;
-use crate::state::Inner;
+use crate::state::GroupInner;
 use crate::types::GroupError;
 use env::{Disk, Env, IoError, Slice, join_all};
 
 /// Reads under way at a time.
 const READS_IN_FLIGHT: usize = 16;
 
-impl Inner {
+impl GroupInner {
     /// Looks whether a capacity device holds what was written to it and flushed; a device that does
     /// not is not to be trusted any more.
     pub(crate) async fn read_back(
@@ -57,7 +57,7 @@ impl Inner {
     }
 }
 
-/// As [`Inner::read_back`], for one page of a group that is not open.
+/// As [`GroupInner::read_back`], for one page of a group that is not open.
 pub(crate) async fn hold(
     env: &Env,
     path: &str,

@@ -54,7 +54,7 @@ pub(crate) use headers::{close, keep};
 pub(crate) use slots::{Slots, key_of, piece_of, split};
 pub(crate) use streams::{Known, Streams};
 
-use crate::state::{Inner, State};
+use crate::state::{GroupInner, GroupState};
 use crate::types::ReadCacheStatus;
 use env::{Durability, Slice};
 use format::{Item, PIECE_BLOCKS, PIECE_SIZE, PIECES, ReadCacheLayout};
@@ -140,7 +140,7 @@ impl ReadCache {
     }
 }
 
-impl State {
+impl GroupState {
     /// The read cache learns what the journal says; nothing in an all-flash group.
     pub(crate) fn tell_cache(&mut self, device: usize, item: &Item) {
         let is_told = !self.mutations.keep_lines_on_destage();
@@ -160,13 +160,13 @@ impl State {
 
 /// Slots whose data is read: they hold what they hold until this is dropped.
 pub(crate) struct Pin {
-    inner: Rc<Inner>,
+    inner: Rc<GroupInner>,
     slots: Vec<u32>,
 }
 
 impl Pin {
     /// The slots are pinned by the caller's borrow of the state.
-    pub(crate) fn new(inner: &Rc<Inner>, cache: &mut ReadCache, slots: Vec<u32>) -> Self {
+    pub(crate) fn new(inner: &Rc<GroupInner>, cache: &mut ReadCache, slots: Vec<u32>) -> Self {
         slots.iter().for_each(|slot| cache.slots.pin(*slot));
         Self { inner: Rc::clone(inner), slots }
     }
@@ -224,7 +224,7 @@ impl Update {
     }
 }
 
-impl Inner {
+impl GroupInner {
     /// Writes destaged blocks to the slots of their pieces, where there are any. A device that
     /// fails the write is fenced (store rule 3), which ends destage.
     pub(crate) fn update_slots(

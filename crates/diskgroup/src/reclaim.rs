@@ -6,7 +6,7 @@
 //! took, so that a large volume that was deleted does not hold up who works.
 
 use crate::space::SHORT_PART;
-use crate::state::{Inner, State};
+use crate::state::{GroupInner, GroupState};
 use base::{CHUNK_SIZE, Instant};
 use env::join_all;
 use std::time::Duration;
@@ -20,7 +20,7 @@ const REST: u32 = 7;
 /// ... but no longer than this: one whose calls hang gives its space back all the same.
 const REST_MAX: Duration = Duration::from_secs(1);
 
-impl State {
+impl GroupState {
     /// When the next freed chunks of a device may be given back; none: there are none.
     fn reclaims_at(&self, device: usize) -> Option<Instant> {
         let capacity = &self.capacity[device];
@@ -36,7 +36,7 @@ impl State {
     }
 }
 
-impl Inner {
+impl GroupInner {
     /// Gives some freed chunks of each device back whose turn it is.
     pub(crate) async fn reclaim_due(&self) {
         for device in 0..self.devices.len() {

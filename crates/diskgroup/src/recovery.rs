@@ -9,7 +9,7 @@ use crate::capacity::{Journal, MapMeta, PAGES_IN_FLIGHT, RowState, pages_touched
 use crate::chunks::chunk_key;
 use crate::components::Component;
 use crate::devices::device_error;
-use crate::state::{Inner, State};
+use crate::state::{GroupInner, GroupState};
 use crate::types::{GroupError, Structure};
 use base::CHUNK_SECTORS;
 use env::join_all;
@@ -34,7 +34,7 @@ const READ_STEP: u64 = 1 << 20;
 
 /// Reads `bytes` from `start`, a few large reads at a time.
 async fn read_area(
-    inner: &Inner,
+    inner: &GroupInner,
     device: usize,
     start: u64,
     bytes: u64,
@@ -54,7 +54,7 @@ async fn read_area(
     Ok(out)
 }
 
-pub(crate) async fn recover_capacity(inner: &Inner, device: usize) -> Result<(), GroupError> {
+pub(crate) async fn recover_capacity(inner: &GroupInner, device: usize) -> Result<(), GroupError> {
     recover_table(inner, device).await?;
     recover_map(inner, device).await?;
     forget_pages(inner, device).await;
@@ -79,7 +79,7 @@ pub(crate) async fn recover_capacity(inner: &Inner, device: usize) -> Result<(),
 
 /// Calls `look` with each chunk of the map and what else is known, in turns of bounded length: a
 /// device has millions of them.
-async fn each_chunk(inner: &Inner, device: usize, mut look: impl FnMut(&mut State, u32)) {
+async fn each_chunk(inner: &GroupInner, device: usize, mut look: impl FnMut(&mut GroupState, u32)) {
     let chunks = u32::try_from(inner.state.borrow().capacity[device].map.len()).unwrap_or(u32::MAX);
     for first in (0..chunks).step_by(MAP_TURN as usize) {
         let end = chunks.min(first.saturating_add(MAP_TURN));
@@ -92,7 +92,7 @@ async fn each_chunk(inner: &Inner, device: usize, mut look: impl FnMut(&mut Stat
 }
 
 /// Tells the components which chunks they have, and the device which are free.
-async fn give_chunks(inner: &Inner, device: usize) {
+async fn give_chunks(inner: &GroupInner, device: usize) {
     let mut free = Vec::new();
     each_chunk(inner, device, |state, chunk| {
         let entry = &mut state.capacity[device].map[chunk as usize];
@@ -120,7 +120,7 @@ async fn give_chunks(inner: &Inner, device: usize) {
 
 /// The journal tells block by block what came after the pages; what they hold already is known by
 /// chunk only.
-async fn forget_pages(inner: &Inner, device: usize) {
+async fn forget_pages(inner: &GroupInner, device: usize) {
     each_chunk(inner, device, |state, chunk| {
         let entry = state.capacity[device].map[chunk as usize];
         let component = state.components.get_mut(entry.serial);
@@ -133,7 +133,7 @@ async fn forget_pages(inner: &Inner, device: usize) {
 
 /// A chunk behind the end of its component was never written: its number would lead into another
 /// component's part of the chunk map.
-async fn check_map(inner: &Inner, device: usize) -> Result<(), GroupError> {
+async fn check_map(inner: &GroupInner, device: usize) -> Result<(), GroupError> {
     let mut wrong = None;
     each_chunk(inner, device, |state, chunk| {
         let entry = state.capacity[device].map[chunk as usize];
@@ -176,7 +176,7 @@ pub(crate) fn newest_row(
     }
 }
 
-async fn recover_table(inner: &Inner, device: usize) -> Result<(), GroupError> {
+async fn recover_table(inner: &GroupInner, device: usize) -> Result<(), GroupError> {
     let handle = &inner.devices[device];
     let rows = handle.layout.rows;
     let bytes =
@@ -204,7 +204,7 @@ async fn recover_table(inner: &Inner, device: usize) -> Result<(), GroupError> {
     Ok(())
 }
 
-async fn recover_map(inner: &Inner, device: usize) -> Result<(), GroupError> {
+async fn recover_map(inner: &GroupInner, device: usize) -> Result<(), GroupError> {
     let layout = inner.devices[device].layout;
     let pages = layout.map_pages();
     {
@@ -232,7 +232,7 @@ async fn recover_map(inner: &Inner, device: usize) -> Result<(), GroupError> {
 
 /// The newer of a map page's two slots.
 fn recover_map_page(
-    inner: &Inner,
+    inner: &GroupInner,
     device: usize,
     number: u32,
     both: &[u8],
@@ -268,7 +268,7 @@ fn recover_map_page(
 }
 
 /// The last record that is known to have been durable.
-async fn read_head(inner: &Inner, device: usize) -> Option<u64> {
+async fn read_head(inner: &GroupInner, device: usize) -> Option<u64> {
     let handle = &inner.devices[device];
     let mut reached = None;
     for slot in JOURNAL_HEAD_SLOTS {
@@ -282,7 +282,7 @@ async fn read_head(inner: &Inner, device: usize) -> Option<u64> {
 
 /// Replays the journal: records from its start as long as sequence and chain fit.
 async fn recover_journal(
-    inner: &Inner,
+    inner: &GroupInner,
     device: usize,
 ) -> Result<Option<crate::settle::Found>, GroupError> {
     let handle = &inner.devices[device];
@@ -356,7 +356,11 @@ async fn recover_journal(
 /// in a checkpoint that came so far every CRC page of the journal's records holds all of them.
 /// Otherwise the damaged slot may have been the newer one, and chunks given away or taken since
 /// would read as what they were.
-fn check_doubts(inner: &Inner, device: usize, records: &[JournalRecord]) -> Result<(), GroupError> {
+fn check_doubts(
+    inner: &GroupInner,
+    device: usize,
+    records: &[JournalRecord],
+) -> Result<(), GroupError> {
     let mut state = inner.state.borrow_mut();
     let capacity = &mut state.capacity[device];
     let doubts = capacity.map_meta.iter().position(|meta| meta.is_in_doubt);
@@ -397,7 +401,7 @@ fn follow(device: u64, bytes: &[u8], journal: &mut Journal, records: &mut Vec<Jo
 /// durable, so the one at the end was durable once and is damaged, not torn. What a lap before left
 /// there has lower sequences.
 fn find_later(
-    inner: &Inner,
+    inner: &GroupInner,
     device: usize,
     bytes: &[u8],
     end: u64,
@@ -421,7 +425,7 @@ fn find_later(
 }
 
 /// Numbers in items against the device's geometry.
-fn check_items(inner: &Inner, device: usize, items: &[Item]) -> Result<(), GroupError> {
+fn check_items(inner: &GroupInner, device: usize, items: &[Item]) -> Result<(), GroupError> {
     let chunks = inner.devices[device].layout.chunks;
     let is_sound = items.iter().filter_map(Item::chunk).all(|chunk| chunk < chunks);
     match is_sound {

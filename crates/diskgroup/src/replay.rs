@@ -20,7 +20,7 @@ use crate::build::to_usize;
 use crate::devices::device_error;
 use crate::log::{OpenSegment, SegmentInfo};
 use crate::salvage::{Salvaged, UNREADABLE_MAX, is_bad_place, read_or_salvage};
-use crate::state::{Inner, State};
+use crate::state::{GroupInner, GroupState};
 use crate::types::{GroupError, Structure};
 use base::{Incarnation, Map, SECTOR_SIZE, crc32c};
 use env::{Buf, join_all};
@@ -48,7 +48,7 @@ struct Content {
     crcs: Vec<u32>,
 }
 
-pub(crate) async fn replay(inner: &Inner) -> Result<(), GroupError> {
+pub(crate) async fn replay(inner: &GroupInner) -> Result<(), GroupError> {
     let firsts = read_firsts(inner).await?;
     let next = firsts.last_key_value().map_or(0, |(highest, _)| highest + 1);
     check_not_begun(inner, next, &firsts).await?;
@@ -88,7 +88,7 @@ pub(crate) async fn replay(inner: &Inner) -> Result<(), GroupError> {
 }
 
 /// Absolute number and header of the first commit of each segment that has a valid one.
-async fn read_firsts(inner: &Inner) -> Result<Map<u64, Commit>, GroupError> {
+async fn read_firsts(inner: &GroupInner) -> Result<Map<u64, Commit>, GroupError> {
     let (device, segments, header) = {
         let state = inner.state.borrow();
         (state.log.device, u64::from(state.log.layout.segments), state.log.limits.header)
@@ -128,14 +128,14 @@ async fn read_firsts(inner: &Inner) -> Result<Map<u64, Commit>, GroupError> {
     Ok(firsts)
 }
 
-fn corrupt(inner: &Inner, segment: u64, source: FormatError) -> GroupError {
+fn corrupt(inner: &GroupInner, segment: u64, source: FormatError) -> GroupError {
     let device = inner.cache_path.clone();
     GroupError::Corrupt { device, structure: Structure::Segment(segment), source }
 }
 
 /// A closed segment, by its summary or else by its headers.
 async fn load(
-    inner: &Inner,
+    inner: &GroupInner,
     segment: u64,
     firsts: &Map<u64, Commit>,
 ) -> Result<Content, GroupError> {
@@ -202,7 +202,7 @@ async fn load(
 /// summary may be stale: recovery opened the segment again, and when it was closed for the second
 /// time no summary reached the media.
 fn leads_to(
-    inner: &Inner,
+    inner: &GroupInner,
     firsts: &Map<u64, Commit>,
     segment: u64,
     last_sequence: u64,
@@ -217,7 +217,7 @@ fn leads_to(
 /// Reads a segment and follows its headers; `None` where not even the first commit is whole. A
 /// closed one has no commit with the sequence `end` or a later one.
 async fn scan(
-    inner: &Inner,
+    inner: &GroupInner,
     segment: u64,
     end: Option<u64>,
 ) -> Result<Option<Content>, GroupError> {
@@ -265,7 +265,7 @@ async fn scan(
 
 /// The commit at `at`, if it is the one that follows.
 fn fitting(
-    inner: &Inner,
+    inner: &GroupInner,
     segment: u64,
     bytes: &Buf,
     at: usize,
@@ -287,7 +287,7 @@ fn fitting(
 }
 
 /// Whether the commit behind this one chains to it: it was submitted when this one was durable.
-fn is_followed(inner: &Inner, bytes: &Buf, (commit, crc): (&Commit, u32)) -> bool {
+fn is_followed(inner: &GroupInner, bytes: &Buf, (commit, crc): (&Commit, u32)) -> bool {
     let device = inner.state.borrow().log.device;
     let at = (commit.position + commit.length) as usize;
     let next = bytes.get(at..).and_then(|rest| Commit::decode(device, rest).ok());
@@ -349,7 +349,7 @@ fn add(content: &mut Option<Content>, commit: Commit, crc: u32) {
 /// Behind the end of the open segment no later commit may stand: the commit at the end was then
 /// durable once, and the log is damaged, not torn.
 fn find_later(
-    inner: &Inner,
+    inner: &GroupInner,
     device: u64,
     segment: u64,
     bytes: &Buf,
@@ -381,7 +381,7 @@ fn find_later(
 /// summary, its own first header is rotten, and all that it holds was acknowledged. A header of an
 /// earlier lap says that it was not begun: the first commit would have overwritten it.
 async fn check_not_begun(
-    inner: &Inner,
+    inner: &GroupInner,
     next: u64,
     firsts: &Map<u64, Commit>,
 ) -> Result<(), GroupError> {
@@ -416,7 +416,7 @@ async fn check_not_begun(
     }
 }
 
-fn check_chain(inner: &Inner, low: u64, contents: &[Content]) -> Result<(), GroupError> {
+fn check_chain(inner: &GroupInner, low: u64, contents: &[Content]) -> Result<(), GroupError> {
     for (number, pair) in contents.windows(2).enumerate() {
         let [first, second] = pair else { continue };
         let is_chained = second.first_sequence == first.last_sequence + 1
@@ -430,7 +430,7 @@ fn check_chain(inner: &Inner, low: u64, contents: &[Content]) -> Result<(), Grou
 
 /// Puts what was found into the state; appends go on behind it.
 async fn install(
-    inner: &Inner,
+    inner: &GroupInner,
     low: u64,
     highest: u64,
     contents: Vec<Content>,
@@ -488,7 +488,7 @@ async fn install(
     }
 }
 
-impl State {
+impl GroupState {
     /// Puts what a segment holds into the index.
     fn install_segment(&mut self, segment: u64, content: &Content, holds_unknown: bool) {
         let number = to_usize(segment - self.log.tail);

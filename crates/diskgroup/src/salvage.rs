@@ -5,7 +5,7 @@
 //! checksum before anybody uses it. So a block that cannot be read is as good as one that rotted.
 
 use crate::build::to_usize;
-use crate::state::Inner;
+use crate::state::GroupInner;
 use crate::types::GroupError;
 use env::{Buf, IoError};
 
@@ -32,7 +32,7 @@ pub(crate) fn is_bad_place(error: &IoError) -> bool {
 
 /// Reads `length` bytes of the cache device from `start` on, block by block where that fails.
 pub(crate) async fn salvage(
-    inner: &Inner,
+    inner: &GroupInner,
     start: u64,
     length: usize,
 ) -> Result<Salvaged, GroupError> {
@@ -67,7 +67,7 @@ pub(crate) async fn salvage(
 
 /// The same in one read, as long as that goes well.
 pub(crate) async fn read_or_salvage(
-    inner: &Inner,
+    inner: &GroupInner,
     start: u64,
     length: u64,
 ) -> Result<Salvaged, GroupError> {

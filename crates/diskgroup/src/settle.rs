@@ -13,7 +13,7 @@
 
 use crate::capacity::PAGES_IN_FLIGHT;
 use crate::devices::device_error;
-use crate::state::Inner;
+use crate::state::GroupInner;
 use crate::types::GroupError;
 use env::{Disk, Durability, join_all};
 use format::PAGE_SIZE;
@@ -34,7 +34,7 @@ pub(crate) struct Found {
 
 /// Writes again what a capacity device may not have made durable.
 pub(crate) async fn settle_capacity(
-    inner: &Inner,
+    inner: &GroupInner,
     device: usize,
     journal: Option<Found>,
 ) -> Result<(), GroupError> {
@@ -77,7 +77,10 @@ pub(crate) async fn settle_capacity(
 }
 
 /// Writes the log's last commit again.
-pub(crate) async fn settle_log(inner: &Inner, last: Option<Stretch>) -> Result<(), GroupError> {
+pub(crate) async fn settle_log(
+    inner: &GroupInner,
+    last: Option<Stretch>,
+) -> Result<(), GroupError> {
     match last {
         Some(last) if !inner.options.mutations.trust_what_is_read() => {
             write_again(inner, &inner.cache_path, &inner.cache, &[(last, last.0)]).await
@@ -87,7 +90,7 @@ pub(crate) async fn settle_log(inner: &Inner, last: Option<Stretch>) -> Result<(
 }
 
 async fn write_again(
-    inner: &Inner,
+    inner: &GroupInner,
     path: &str,
     disk: &Disk,
     copies: &[Copy],

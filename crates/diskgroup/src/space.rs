@@ -9,7 +9,7 @@
 use crate::capacity::CapacityState;
 use crate::group::DiskGroup;
 use crate::latency::DeviceLatency;
-use crate::state::{Inner, State};
+use crate::state::{GroupInner, GroupState};
 use crate::types::GroupError;
 use base::{CHUNK_SECTORS, CHUNK_SIZE, ComponentId, ObjectId};
 use format::CapacityLayout;
@@ -135,10 +135,14 @@ impl CapacityState {
     }
 }
 
-impl Inner {
+impl GroupInner {
     /// The device on which most is likely to stay free, among those with a free row and less than
     /// so many percent taken, and the row.
-    pub(crate) fn roomiest(&self, state: &State, percent: Option<u8>) -> Option<(usize, usize)> {
+    pub(crate) fn roomiest(
+        &self,
+        state: &GroupState,
+        percent: Option<u8>,
+    ) -> Option<(usize, usize)> {
         let fits = |at: usize, c: &CapacityState| {
             let device = &self.devices[at];
             let taken = c.space(&device.layout, device.disk().info().size).taken_percent();
@@ -152,7 +156,7 @@ impl Inner {
     }
 }
 
-impl State {
+impl GroupState {
     /// Chunks of each device that are likely to stay free: its components are expected to take half
     /// of what they may. By what is free now alone, thin components that are made one after the
     /// other would all go to one device.

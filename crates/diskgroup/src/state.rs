@@ -42,7 +42,7 @@ pub(crate) struct Counters {
 }
 
 /// See the module. Never borrowed across an await.
-pub(crate) struct State {
+pub(crate) struct GroupState {
     pub(crate) index: Index,
     pub(crate) chunks: Chunks,
     pub(crate) components: Components,
@@ -95,7 +95,7 @@ pub(crate) struct CapacityDevice {
 }
 
 /// What the tasks and the public handle share.
-pub(crate) struct Inner {
+pub(crate) struct GroupInner {
     pub(crate) env: Env,
     pub(crate) id: GroupId,
     pub(crate) cache_path: String,
@@ -104,7 +104,7 @@ pub(crate) struct Inner {
     pub(crate) label: RefCell<(Superblock, usize)>,
     pub(crate) devices: Vec<CapacityDevice>,
     pub(crate) options: GroupOptions,
-    pub(crate) state: RefCell<State>,
+    pub(crate) state: RefCell<GroupState>,
     /// For the log's task: something to write, or room.
     pub(crate) log_kick: Notify,
     /// For destage: tokens, K, fill.
@@ -114,7 +114,7 @@ pub(crate) struct Inner {
     /// A commit is durable, chunks came back, or the group is fenced.
     pub(crate) progress: Notify,
     /// Only one device's destage at a time waits for the pace. The flags that say whether and how
-    /// destage waits, such as [`State::is_destage_waiting`], are there once for the whole group.
+    /// destage waits, such as [`GroupState::is_destage_waiting`], are there once for the group.
     pub(crate) pacing: Semaphore,
     /// One writer of table rows at a time.
     pub(crate) table: Semaphore,
@@ -132,7 +132,7 @@ pub(crate) struct Inner {
     pub(crate) latency: RefCell<Vec<Watched>>,
 }
 
-impl Inner {
+impl GroupInner {
     /// A device failed: nothing is written any more, everything that waits fails (store rule 3).
     pub(crate) fn fence(&self, device: &str, error: &impl Display) -> GroupError {
         self.fence_as(device, error, false)
@@ -177,7 +177,7 @@ impl Inner {
 }
 
 /// The log's task: one commit in flight, whatever arrives meanwhile goes into the next.
-pub(crate) async fn write_log(inner: Rc<Inner>) {
+pub(crate) async fn write_log(inner: Rc<GroupInner>) {
     use crate::log::Step;
     use env::Durability;
     loop {
@@ -246,7 +246,7 @@ pub(crate) async fn write_log(inner: Rc<Inner>) {
 
 /// Writes a segment's summary beside the commits, which do not wait for it (store rule 5): it is
 /// only a cache. A device that fails the write is fenced all the same (store rule 3).
-pub(crate) fn write_summary(inner: &Rc<Inner>, at: u64, bytes: env::Slice) {
+pub(crate) fn write_summary(inner: &Rc<GroupInner>, at: u64, bytes: env::Slice) {
     if inner.env.quirk(Quirk::SummarySkipped) {
         return;
     }
@@ -260,7 +260,7 @@ pub(crate) fn write_summary(inner: &Rc<Inner>, at: u64, bytes: env::Slice) {
 }
 
 /// Wakes the appends up to a ticket, in order.
-pub(crate) fn acknowledge(inner: &Inner, ticket: u64) {
+pub(crate) fn acknowledge(inner: &GroupInner, ticket: u64) {
     let wakers = inner.state.borrow_mut().take_waiters(ticket);
     for waker in wakers {
         waker.wake();

@@ -12,7 +12,7 @@
 use crate::chunks::chunk_key;
 use crate::group::DiskGroup;
 use crate::read::{LOOKS_MAX, Run, plan};
-use crate::state::Inner;
+use crate::state::GroupInner;
 use crate::types::{BadCause, BadRange, CapacityStatus, GroupError, Verified};
 use base::{BLOCK_SECTORS, CHUNK_SECTORS, ComponentId, SectorRange, crc32c};
 use std::rc::Rc;
@@ -63,7 +63,11 @@ impl DiskGroup {
     }
 }
 
-async fn verify(inner: &Rc<Inner>, id: ComponentId, from: u64) -> Result<Verified, GroupError> {
+async fn verify(
+    inner: &Rc<GroupInner>,
+    id: ComponentId,
+    from: u64,
+) -> Result<Verified, GroupError> {
     let step = next_step(inner, id, from)?;
     let Some(range) = step.range else { return Ok(step) };
     let looks = if inner.options.mutations.single_look() { 1 } else { LOOKS_MAX };
@@ -100,7 +104,7 @@ async fn verify(inner: &Rc<Inner>, id: ComponentId, from: u64) -> Result<Verifie
 }
 
 /// What is to be looked at next, from sector `from` on, and where the one after it begins.
-fn next_step(inner: &Inner, id: ComponentId, from: u64) -> Result<Verified, GroupError> {
+fn next_step(inner: &GroupInner, id: ComponentId, from: u64) -> Result<Verified, GroupError> {
     let state = inner.state.borrow();
     if state.is_closed {
         return Err(GroupError::Closed);
@@ -128,7 +132,7 @@ fn next_step(inner: &Inner, id: ComponentId, from: u64) -> Result<Verified, Grou
 /// Reads what capacity holds of a range within one chunk, and compares. `None`: its chunk is
 /// somewhere else by now.
 async fn look_at(
-    inner: &Rc<Inner>,
+    inner: &Rc<GroupInner>,
     id: ComponentId,
     range: SectorRange,
 ) -> Result<Option<Look>, GroupError> {
@@ -164,7 +168,7 @@ async fn look_at(
 }
 
 /// The blocks of one device read, each with what is wrong with it.
-async fn compare(inner: &Inner, run: &Run) -> Vec<Suspect> {
+async fn compare(inner: &GroupInner, run: &Run) -> Vec<Suspect> {
     let length = crate::build::to_usize(run.stored.bytes());
     let read = run.disk.read(run.offset, inner.env.buf(length)).await;
     let verdict = |(stored, _, crc): &(SectorRange, SectorRange, u32)| {

@@ -4,7 +4,7 @@
 //! gone with the process: the group stops taking writes while others still have all of it.
 
 use crate::devices::ANSWER_MAX;
-use crate::state::Inner;
+use crate::state::GroupInner;
 use base::format_size;
 use env::{Disk, IoError};
 use std::rc::Rc;
@@ -16,11 +16,11 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Looks at all devices until the group is over: at where they are, and at how they answer.
-pub(crate) async fn watch(inner: Rc<Inner>) {
+pub(crate) async fn watch(inner: Rc<GroupInner>) {
     env::join(look_at_paths(Rc::clone(&inner)), crate::latency::watch(inner)).await;
 }
 
-async fn look_at_paths(inner: Rc<Inner>) {
+async fn look_at_paths(inner: Rc<GroupInner>) {
     loop {
         inner.env.sleep(LOOK_EVERY).await;
         if inner.check_open().is_err() {
@@ -44,7 +44,7 @@ async fn look_at_paths(inner: Rc<Inner>) {
 
 /// A look that does not end, or never begins, says nothing of the path: whether the device answers
 /// its I/O is watched apart.
-async fn look(inner: &Inner, disk: &Disk, path: &str) -> Result<(), IoError> {
+async fn look(inner: &GroupInner, disk: &Disk, path: &str) -> Result<(), IoError> {
     match inner.env.timeout(ANSWER_MAX, disk.look(path)).await {
         Err(_) | Ok(Err(IoError::Overloaded)) => Ok(()),
         Ok(seen) => seen,

@@ -66,9 +66,9 @@ enum NotKept {
 
 /// See the module. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Backups(Rc<Inner>);
+pub(crate) struct Backups(Rc<BackupsInner>);
 
-struct Inner {
+struct BackupsInner {
     env: Env,
     directory: Directory,
     storage: Storage,
@@ -76,11 +76,11 @@ struct Inner {
     cluster: u64,
     /// Zero: none are taken.
     interval: Duration,
-    state: RefCell<State>,
+    state: RefCell<BackupsState>,
 }
 
 #[derive(Default)]
-struct State {
+struct BackupsState {
     /// What the newest one has of [`Content`], once that is known.
     content: Option<Content>,
     /// Since when the directory has another.
@@ -99,7 +99,7 @@ impl Backups {
         view: &View,
         config: &HostConfig,
     ) -> Self {
-        Self(Rc::new(Inner {
+        Self(Rc::new(BackupsInner {
             env: env.clone(),
             directory: directory.clone(),
             storage: storage.clone(),
@@ -145,7 +145,7 @@ impl Backups {
     }
 }
 
-impl Inner {
+impl BackupsInner {
     fn wall(&self) -> u64 {
         self.env.wall().0 / 1_000_000_000
     }
@@ -202,7 +202,7 @@ impl Inner {
             Ok((kept, content)) => {
                 info!(number = kept.generation, bytes = kept.length, "a backup of the directory");
                 let (content, newest) = (Some(content), Some(Some(kept.taken)));
-                let state = State { content, newest, tried, ..State::default() };
+                let state = BackupsState { content, newest, tried, ..BackupsState::default() };
                 self.state.replace(state);
             }
             Err(why) => {

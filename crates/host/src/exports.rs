@@ -14,9 +14,9 @@ use volume::{Device, Extent, Pieces, Volume, VolumeError, VolumeOptions};
 
 /// What this host exports. Cheap to clone.
 #[derive(Clone)]
-pub struct Exports(Rc<Inner>);
+pub struct Exports(Rc<ExportsInner>);
 
-struct Inner {
+struct ExportsInner {
     env: Env,
     objects: Objects,
     view: View,
@@ -29,7 +29,7 @@ struct Opened {
     name: String,
     volume: Volume,
     clients: Rc<Cell<u64>>,
-    inner: Weak<Inner>,
+    inner: Weak<ExportsInner>,
 }
 
 impl Drop for Opened {
@@ -45,7 +45,7 @@ impl Drop for Opened {
 impl Exports {
     pub(crate) fn new(env: &Env, objects: &Objects, view: &View, io_timeout: Duration) -> Self {
         let options = VolumeOptions { io_timeout };
-        Self(Rc::new(Inner {
+        Self(Rc::new(ExportsInner {
             env: env.clone(),
             objects: objects.clone(),
             view: view.clone(),

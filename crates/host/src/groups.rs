@@ -12,7 +12,7 @@ use crate::report::{
     DeviceKind, DeviceReport, GroupDetail, GroupReport, Health, HeldReport, ReadCacheReport, Role,
     SpaceReport,
 };
-use crate::storage::{Closed, Serving, Slot, State, StorageError};
+use crate::storage::{Closed, GroupSlot, Serving, SlotState, StorageError};
 use base::{CHUNK_SIZE, ComponentId, GroupId, Map, ObjectId, SECTOR_SIZE, format_size};
 use directory::ComponentState;
 use diskgroup::{
@@ -33,7 +33,7 @@ impl Operations {
     /// Asks what the devices of all groups are, for what is about to be shown.
     pub(crate) async fn look_at_devices(&self) {
         let slots = self.storage.slots();
-        let paths = |slot: &Slot| {
+        let paths = |slot: &GroupSlot| {
             let GroupSpec { cache, capacity } = &slot.spec;
             std::iter::once(cache).chain(capacity).cloned().collect::<Vec<_>>()
         };
@@ -44,9 +44,9 @@ impl Operations {
 
     /// All groups of this host, those that did not open too.
     pub(crate) fn group_reports(&self) -> Vec<GroupReport> {
-        let report = |slot: &Slot| match &slot.state {
-            State::Open(serving) => self.group_report(serving),
-            State::Closed(why) => self.closed_report(slot, why),
+        let report = |slot: &GroupSlot| match &slot.state {
+            SlotState::Open(serving) => self.group_report(serving),
+            SlotState::Closed(why) => self.closed_report(slot, why),
         };
         self.storage.slots().iter().map(report).collect()
     }
@@ -54,7 +54,7 @@ impl Operations {
     /// One group with its components.
     pub(crate) fn group_show(&self, id: &str) -> Outcome<GroupDetail> {
         let slot = self.storage.find(id).map_err(failed)?;
-        let State::Open(serving) = &slot.state else {
+        let SlotState::Open(serving) = &slot.state else {
             return Err(failed(StorageError::IsClosed { cache: slot.spec.cache }));
         };
         let group = &serving.group;
@@ -143,7 +143,7 @@ impl Operations {
         volumes.filter(|v| v.objects.iter().any(is_here)).map(|v| v.name).collect()
     }
 
-    fn closed_report(&self, slot: &Slot, why: &Closed) -> GroupReport {
+    fn closed_report(&self, slot: &GroupSlot, why: &Closed) -> GroupReport {
         let GroupSpec { cache, capacity } = &slot.spec;
         let next = match why {
             Closed::Asked | Closed::Changing => format!("'gabion group open {cache}'"),
@@ -262,8 +262,8 @@ impl Operations {
 
     /// Refuses where a volume would stop with a group: the only copy of a part that is whole and
     /// can be reached is there.
-    fn check_other_copies(&self, slot: &Slot) -> Outcome<()> {
-        let State::Open(serving) = &slot.state else { return Ok(()) };
+    fn check_other_copies(&self, slot: &GroupSlot) -> Outcome<()> {
+        let SlotState::Open(serving) = &slot.state else { return Ok(()) };
         let here = serving.group.components();
         let mut alone = Vec::new();
         for volume in self.view.volumes() {

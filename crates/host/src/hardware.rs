@@ -30,9 +30,9 @@ pub fn hardware_by_tuning(path: &str, magnetic: &[String]) -> Option<Hardware> {
 
 /// See the module. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Devices(Rc<Inner>);
+pub(crate) struct Devices(Rc<DevicesInner>);
 
-struct Inner {
+struct DevicesInner {
     env: Env,
     magnetic: Vec<String>,
     known: RefCell<Map<String, Rc<Asked>>>,
@@ -63,7 +63,7 @@ impl Devices {
     /// Files named in `magnetic` are what they behave as.
     pub(crate) fn new(env: &Env, magnetic: &[String]) -> Self {
         let (env, magnetic) = (env.clone(), magnetic.to_vec());
-        Self(Rc::new(Inner { env, magnetic, known: RefCell::default() }))
+        Self(Rc::new(DevicesInner { env, magnetic, known: RefCell::default() }))
     }
 
     /// What is known now; it is asked for beside it where that is old. Never waits.

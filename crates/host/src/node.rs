@@ -12,7 +12,7 @@ use crate::hardware::Devices;
 use crate::operations::Operations;
 use crate::scrub::{Marks, ScrubOptions};
 use crate::seen::Seen;
-use crate::storage::{self, Opening, State, Storage, StorageError, StorageOptions};
+use crate::storage::{self, Opening, SlotState, Storage, StorageError, StorageOptions};
 use crate::view::{ObjectChange, View};
 use crate::{alive, describe, latency, membership, orphans, reserves};
 use base::{HostId, Incarnation};
@@ -240,7 +240,7 @@ impl Node {
     #[must_use]
     pub fn closed_groups(&self) -> Vec<String> {
         let slots = self.storage.slots().into_iter();
-        let closed = slots.filter(|slot| matches!(slot.state, State::Closed(_)));
+        let closed = slots.filter(|slot| matches!(slot.state, SlotState::Closed(_)));
         closed.map(|slot| slot.spec.cache).collect()
     }
 

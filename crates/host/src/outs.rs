@@ -21,7 +21,7 @@
 //! starts. A device that went away without an error may come back [`REOPENINGS_MAX`] times an hour,
 //! one that did not answer [`REOPENINGS_AFTER_SILENCE`] times. After that an operator decides.
 
-use crate::storage::{AWAY_RETRY, Closed, Serving, Slot, State, Storage};
+use crate::storage::{AWAY_RETRY, Closed, GroupSlot, Serving, SlotState, Storage};
 use base::{ComponentId, Instant, Map, ObjectId, Set, Version};
 use directory::{ComponentState, Directory, OBJECT_PREFIX, ObjectRecord};
 use diskgroup::{DevicePlace, DiskGroup, Failure, GroupError, OutDevice, Tolerance};
@@ -126,10 +126,10 @@ impl Storage {
             under_way.retain(|_, task| !task.is_finished());
             for slot in self.slots() {
                 let is_due = match &slot.state {
-                    State::Open(Serving { group, .. }) => {
+                    SlotState::Open(Serving { group, .. }) => {
                         group.failure().is_some() || group.is_any_out()
                     }
-                    State::Closed(why) => why.is_rotten_log(),
+                    SlotState::Closed(why) => why.is_rotten_log(),
                 };
                 let cache = slot.spec.cache;
                 if is_due && !under_way.contains_key(&cache) {
@@ -171,9 +171,9 @@ impl Storage {
     }
 
     /// The group as it is now, if it is open.
-    fn open_slot(&self, cache: &str) -> Option<(Slot, DiskGroup)> {
+    fn open_slot(&self, cache: &str) -> Option<(GroupSlot, DiskGroup)> {
         let slot = self.slots().into_iter().find(|slot| slot.spec.cache == cache)?;
-        let State::Open(serving) = &slot.state else { return None };
+        let SlotState::Open(serving) = &slot.state else { return None };
         let group = serving.group.clone();
         Some((slot, group))
     }
@@ -216,7 +216,7 @@ impl Storage {
     }
 
     /// Closes a group and opens it again.
-    async fn reopen(&self, slot: Slot, mut care: Care) {
+    async fn reopen(&self, slot: GroupSlot, mut care: Care) {
         care.reopened.push_back(self.0.env.now());
         care.full_since = None;
         self.care_of(&slot.spec.cache, |own| *own = care);
@@ -290,8 +290,8 @@ impl Storage {
     /// Opens a group without its damaged log, if the other copies have everything. The group knows
     /// which components it holds, and refuses where one is missing from those that may lose it.
     async fn begin_log_or_not(&self, cache: &str, directory: &Directory, owned: &Owned) {
-        let closed = |slot: &Slot| match &slot.state {
-            State::Closed(why) if why.is_rotten_log() => Some(Rc::clone(why)),
+        let closed = |slot: &GroupSlot| match &slot.state {
+            SlotState::Closed(why) if why.is_rotten_log() => Some(Rc::clone(why)),
             _ => None,
         };
         let slot = self.slots().into_iter().find(|slot| slot.spec.cache == cache);

@@ -71,9 +71,9 @@ impl Default for ScrubOptions {
 
 /// The scrubber of one disk group. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Scrubber(Rc<Inner>);
+pub(crate) struct Scrubber(Rc<ScrubberInner>);
 
-struct Inner {
+struct ScrubberInner {
     env: Env,
     group: DiskGroup,
     books: RefCell<Books>,
@@ -102,7 +102,7 @@ impl Scrubber {
         let paths = group.capacity().into_iter().map(|device| device.path).collect();
         let period = options.period.unwrap_or(period);
         let books = Books::new(paths, rate, period, env.now() + options.first_after);
-        Self(Rc::new(Inner {
+        Self(Rc::new(ScrubberInner {
             env: env.clone(),
             group: group.clone(),
             books: RefCell::new(books),
@@ -157,7 +157,7 @@ impl Scrubber {
     }
 }
 
-impl Inner {
+impl ScrubberInner {
     /// Seconds since 1970.
     fn wall(&self) -> u64 {
         self.env.wall().0 / 1_000_000_000

@@ -22,9 +22,9 @@ const LOOK: Duration = Duration::from_millis(250);
 
 /// See the module. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Seen(Rc<Inner>);
+pub(crate) struct Seen(Rc<SeenInner>);
 
-struct Inner {
+struct SeenInner {
     env: Env,
     me: HostId,
     peers: Peers,
@@ -47,7 +47,7 @@ pub(crate) enum Answers {
 
 impl Seen {
     pub(crate) fn new(env: &Env, me: HostId, peers: &Peers, view: &View) -> Self {
-        Self(Rc::new(Inner {
+        Self(Rc::new(SeenInner {
             env: env.clone(),
             me,
             peers: peers.clone(),

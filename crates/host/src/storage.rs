@@ -50,18 +50,18 @@ pub(crate) struct Serving {
 
 /// What becomes of a group.
 #[derive(Clone)]
-pub(crate) enum State {
+pub(crate) enum SlotState {
     Open(Serving),
     Closed(Rc<Closed>),
 }
 
 /// One group of the configuration.
 #[derive(Clone)]
-pub(crate) struct Slot {
+pub(crate) struct GroupSlot {
     pub(crate) spec: GroupSpec,
     /// Known once it was open.
     pub(crate) id: Option<GroupId>,
-    pub(crate) state: State,
+    pub(crate) state: SlotState,
     pub(crate) care: Care,
     /// One change at a time.
     turn: Semaphore,
@@ -84,16 +84,16 @@ pub(crate) struct StorageOptions {
 
 /// See the module. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Storage(pub(crate) Rc<Inner>);
+pub(crate) struct Storage(pub(crate) Rc<StorageInner>);
 
-pub(crate) struct Inner {
+pub(crate) struct StorageInner {
     pub(crate) env: Env,
     pub(crate) objects: Objects,
     pub(crate) view: View,
     options: StorageOptions,
     /// What the directory is told of this host, but for its groups.
     pub(crate) record: HostRecord,
-    pub(crate) slots: RefCell<Vec<Slot>>,
+    pub(crate) slots: RefCell<Vec<GroupSlot>>,
     /// Slots that there were.
     numbers: Cell<u64>,
     claims: Claims,
@@ -129,7 +129,7 @@ impl Storage {
         record: HostRecord,
         opened: Vec<Opened>,
     ) -> Self {
-        let storage = Self(Rc::new(Inner {
+        let storage = Self(Rc::new(StorageInner {
             env: env.clone(),
             objects: objects.clone(),
             view: view.clone(),
@@ -144,11 +144,11 @@ impl Storage {
         for (spec, opening) in opened {
             let (id, state, pending) = match opening {
                 Opening::Done(Ok(group)) => {
-                    (Some(group.id()), State::Open(storage.0.serve(group)), None)
+                    (Some(group.id()), SlotState::Open(storage.0.serve(group)), None)
                 }
-                Opening::Done(Err(error)) => (None, State::closed(Closed::Failed(error)), None),
+                Opening::Done(Err(error)) => (None, SlotState::closed(Closed::Failed(error)), None),
                 Opening::UnderWay(pending) => {
-                    (None, State::closed(Closed::Changing), Some(pending))
+                    (None, SlotState::closed(Closed::Changing), Some(pending))
                 }
             };
             let turn = storage.0.add_slot(&spec, id, state);
@@ -184,7 +184,7 @@ impl Storage {
     }
 
     /// All groups, in the order of the configuration.
-    pub(crate) fn slots(&self) -> Vec<Slot> {
+    pub(crate) fn slots(&self) -> Vec<GroupSlot> {
         self.0.slots.borrow().clone()
     }
 
@@ -192,8 +192,8 @@ impl Storage {
     pub(crate) fn serving(&self) -> Vec<Serving> {
         let slots = self.0.slots.borrow();
         let open = slots.iter().filter_map(|slot| match &slot.state {
-            State::Open(serving) => Some(serving.clone()),
-            State::Closed(_) => None,
+            SlotState::Open(serving) => Some(serving.clone()),
+            SlotState::Closed(_) => None,
         });
         open.collect()
     }
@@ -223,9 +223,9 @@ impl Storage {
     ///
     /// # Errors
     /// [`StorageError::Unknown`], [`StorageError::Ambiguous`].
-    pub(crate) fn find(&self, wanted: &str) -> Result<Slot, StorageError> {
+    pub(crate) fn find(&self, wanted: &str) -> Result<GroupSlot, StorageError> {
         let slots = self.0.slots.borrow();
-        let has = |slot: &&Slot| {
+        let has = |slot: &&GroupSlot| {
             let id = slot.id.map(|id| id.to_string());
             let is_device =
                 slot.spec.cache == wanted || slot.spec.capacity.iter().any(|path| path == wanted);
@@ -246,9 +246,9 @@ impl Storage {
     ///
     /// # Errors
     /// As [`Storage::find`].
-    pub(crate) async fn turn(&self, wanted: &str) -> Result<(Permit, Slot), StorageError> {
+    pub(crate) async fn turn(&self, wanted: &str) -> Result<(Permit, GroupSlot), StorageError> {
         loop {
-            let Slot { turn, number, .. } = self.find(wanted)?;
+            let GroupSlot { turn, number, .. } = self.find(wanted)?;
             let permit = turn.acquire(1).await;
             let slot = self.find(wanted)?;
             if slot.number == number {
@@ -264,8 +264,8 @@ impl Storage {
     /// As [`Storage::find`]. A group that is out of service already is no error.
     pub(crate) async fn close(&self, wanted: &str) -> Result<(), StorageError> {
         let (_turn, slot) = self.turn(wanted).await?;
-        let State::Open(_) = slot.state else {
-            self.0.set(&slot.spec, &slot.spec, State::closed(Closed::Asked));
+        let SlotState::Open(_) = slot.state else {
+            self.0.set(&slot.spec, &slot.spec, SlotState::closed(Closed::Asked));
             return Ok(());
         };
         drop(self.0.stop(&slot, Closed::Asked).await);
@@ -287,7 +287,7 @@ impl Storage {
         spec: Option<GroupSpec>,
     ) -> Result<GroupSpec, StorageError> {
         let (_turn, slot) = self.turn(wanted).await?;
-        if let State::Open(serving) = &slot.state {
+        if let SlotState::Open(serving) = &slot.state {
             if serving.group.failure().is_none() && !serving.group.is_any_out() {
                 return Err(StorageError::IsOpen { cache: slot.spec.cache });
             }
@@ -314,7 +314,7 @@ impl Storage {
         let env = &self.0.env;
         let id = GroupId(env.random());
         DiskGroup::format_with(env, spec, sizes, wipe, id, self.0.options.kind).await?;
-        let turn = self.0.add_slot(spec, None, State::closed(Closed::Changing));
+        let turn = self.0.add_slot(spec, None, SlotState::closed(Closed::Changing));
         let _turn = turn.try_acquire(1);
         self.0.objects.expect_group();
         if let Err(error) = self.0.start(spec, spec).await {
@@ -332,7 +332,7 @@ impl Storage {
     pub(crate) async fn remove(&self, wanted: &str) -> Result<GroupSpec, StorageError> {
         let (_turn, slot) = self.turn(wanted).await?;
         let cache = slot.spec.cache.clone();
-        let State::Open(serving) = &slot.state else {
+        let SlotState::Open(serving) = &slot.state else {
             return Err(StorageError::IsClosed { cache });
         };
         let held = |group: &DiskGroup| match group.components().len() {
@@ -377,7 +377,7 @@ impl Storage {
             let (what, most) = ("a disk group", CAPACITY_DEVICES_MAX);
             return Err(StorageError::TooMany { what, most, things: "capacity devices" });
         }
-        let State::Open(_) = slot.state else {
+        let SlotState::Open(_) = slot.state else {
             return Err(StorageError::IsClosed { cache: slot.spec.cache });
         };
         drop(self.0.stop(&slot, Closed::Changing).await);
@@ -396,7 +396,7 @@ impl Storage {
     fn open_what_came_back(&self, returning: &mut Map<String, Task>) {
         returning.retain(|_, task| !task.is_finished());
         for slot in self.slots() {
-            let State::Closed(why) = &slot.state else { continue };
+            let SlotState::Closed(why) = &slot.state else { continue };
             let cache = slot.spec.cache.clone();
             let is_due = matches!(&**why, Closed::Failed(error) if is_away(error));
             if is_due && !returning.contains_key(&cache) {
@@ -409,26 +409,26 @@ impl Storage {
     async fn come_back(self, cache: String, why: Rc<Closed>) {
         // An operator may have changed the group before this turn came. Then it is left alone.
         let Ok((_turn, slot)) = self.turn(&cache).await else { return };
-        if matches!(&slot.state, State::Closed(now) if Rc::ptr_eq(now, &why)) {
+        if matches!(&slot.state, SlotState::Closed(now) if Rc::ptr_eq(now, &why)) {
             // Not there yet: it says so where it is shown.
             drop(self.0.start(&slot.spec, &slot.spec).await);
         }
     }
 }
 
-impl State {
+impl SlotState {
     fn closed(why: Closed) -> Self {
         Self::Closed(Rc::new(why))
     }
 }
 
-impl Inner {
+impl StorageInner {
     /// One more group; its turn.
-    fn add_slot(&self, spec: &GroupSpec, id: Option<GroupId>, state: State) -> Semaphore {
+    fn add_slot(&self, spec: &GroupSpec, id: Option<GroupId>, state: SlotState) -> Semaphore {
         let (turn, number) = (Semaphore::new(1), self.numbers.get());
         self.numbers.set(number + 1);
         let (spec, care) = (spec.clone(), Care::default());
-        let slot = Slot { spec, id, state, care, turn: turn.clone(), number };
+        let slot = GroupSlot { spec, id, state, care, turn: turn.clone(), number };
         self.slots.borrow_mut().push(slot);
         turn
     }
@@ -457,10 +457,10 @@ impl Inner {
         slot.map_or_else(Tolerance::default, |slot| slot.care.tolerance())
     }
 
-    fn set(&self, old: &GroupSpec, spec: &GroupSpec, state: State) {
+    fn set(&self, old: &GroupSpec, spec: &GroupSpec, state: SlotState) {
         let mut slots = self.slots.borrow_mut();
         let Some(slot) = slots.iter_mut().find(|slot| slot.spec.cache == old.cache) else { return };
-        if let State::Open(serving) = &state {
+        if let SlotState::Open(serving) = &state {
             slot.id = Some(serving.group.id());
         }
         slot.spec = spec.clone();
@@ -468,8 +468,8 @@ impl Inner {
     }
 
     /// Nothing of a group is served any more when this returns.
-    pub(crate) async fn stop(&self, slot: &Slot, why: Closed) -> Option<DiskGroup> {
-        self.set(&slot.spec, &slot.spec, State::closed(why));
+    pub(crate) async fn stop(&self, slot: &GroupSlot, why: Closed) -> Option<DiskGroup> {
+        self.set(&slot.spec, &slot.spec, SlotState::closed(why));
         let group = self.objects.take_group(slot.id?)?;
         // A device that does not answer keeps it busy: opening it says so.
         let _ = self.env.timeout(BUSY_MAX, group.close()).await;
@@ -478,7 +478,7 @@ impl Inner {
 
     /// Waits until the devices of a group that was stopped are free: what was in flight when it was
     /// closed must have ended. One that does not answer is waited for no longer than others.
-    async fn let_go(&self, slot: Slot) -> GroupSpec {
+    async fn let_go(&self, slot: GroupSlot) -> GroupSpec {
         drop(slot.state);
         self.wait_until_free(slot.spec).await
     }
@@ -532,13 +532,13 @@ impl Inner {
             Ok(group) => {
                 self.objects.add_group(group.clone());
                 info!(cache = spec.cache, "a disk group is open");
-                self.set(old, spec, State::Open(self.serve(group)));
+                self.set(old, spec, SlotState::Open(self.serve(group)));
                 Ok(())
             }
             Err(error) => {
                 let error = self.unanswered(old, error);
                 warn!(cache = spec.cache, %error, "a disk group does not open");
-                self.set(old, spec, State::closed(Closed::Failed(error.clone())));
+                self.set(old, spec, SlotState::closed(Closed::Failed(error.clone())));
                 Err(error.into())
             }
         };
@@ -553,8 +553,8 @@ impl Inner {
         let slots = self.slots.borrow();
         let slot = slots.iter().find(|slot| slot.spec.cache == old.cache);
         let before = slot.and_then(|slot| match &slot.state {
-            State::Closed(why) => Some(Rc::clone(why)),
-            State::Open(_) => None,
+            SlotState::Closed(why) => Some(Rc::clone(why)),
+            SlotState::Open(_) => None,
         });
         match before.as_deref() {
             Some(Closed::Failed(GroupError::Device {

@@ -5,7 +5,7 @@
 //! object's record, read after it, is gone. The host takes itself out of the record when it holds
 //! nothing of the volume any more; until then nobody can make the volume again (`adopt`).
 
-use crate::storage::{State, Storage};
+use crate::storage::{SlotState, Storage};
 use base::{HostId, ObjectId, Set, VolumeId};
 use directory::{DELETED_PREFIX, DeletedRecord, Directory, DirectoryError, Expect, Transaction};
 use tracing::{info, warn};
@@ -43,8 +43,8 @@ impl Tombstones {
     /// nobody knows what it holds.
     pub(crate) async fn settle(&self, directory: &Directory, me: HostId, storage: &Storage) {
         let is_whole = storage.slots().iter().all(|slot| match &slot.state {
-            State::Open(serving) => !serving.group.is_any_out(),
-            State::Closed(_) => false,
+            SlotState::Open(serving) => !serving.group.is_any_out(),
+            SlotState::Closed(_) => false,
         });
         if !is_whole {
             return;

@@ -27,10 +27,10 @@ pub enum ObjectChange {
 
 /// The copy. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct View(Rc<Inner>);
+pub struct View(Rc<ViewInner>);
 
 #[derive(Default)]
-struct Inner {
+struct ViewInner {
     hosts: RefCell<Map<HostId, HostRecord>>,
     alive: RefCell<Map<HostId, AliveRecord>>,
     volumes: RefCell<Map<String, VolumeRecord>>,

@@ -8,10 +8,10 @@ use std::rc::Rc;
 
 /// The disk groups of a host. Cheap to clone; all clones see the same.
 #[derive(Clone, Default)]
-pub struct Disks(Rc<Inner>);
+pub struct Disks(Rc<DisksInner>);
 
 #[derive(Default)]
-struct Inner {
+struct DisksInner {
     open: RefCell<Vec<DiskGroup>>,
     /// Groups that are out of service: what is on them is not lost.
     closed: Cell<usize>,
@@ -21,7 +21,7 @@ impl Disks {
     /// Groups that are open, and how many are not.
     #[must_use]
     pub fn new(open: Vec<DiskGroup>, closed: usize) -> Self {
-        Self(Rc::new(Inner { open: RefCell::new(open), closed: Cell::new(closed) }))
+        Self(Rc::new(DisksInner { open: RefCell::new(open), closed: Cell::new(closed) }))
     }
 
     /// The open groups.

@@ -17,9 +17,9 @@ const RETRY: Duration = Duration::from_millis(200);
 
 /// One grant per host that somebody here needs.
 #[derive(Clone)]
-pub(crate) struct HeldGrants(Rc<Inner>);
+pub(crate) struct HeldGrants(Rc<HeldInner>);
 
-struct Inner {
+struct HeldInner {
     env: Env,
     peers: Peers,
     options: ObjectOptions,
@@ -45,7 +45,7 @@ struct Grant {
 
 impl HeldGrants {
     pub(crate) fn new(env: &Env, peers: &Peers, options: &ObjectOptions) -> Self {
-        Self(Rc::new(Inner {
+        Self(Rc::new(HeldInner {
             env: env.clone(),
             peers: peers.clone(),
             options: options.clone(),
@@ -150,7 +150,7 @@ impl HeldGrants {
     }
 }
 
-async fn renew(inner: Weak<Inner>, host: HostId, hurry: Notify) {
+async fn renew(inner: Weak<HeldInner>, host: HostId, hurry: Notify) {
     loop {
         let Some(this) = inner.upgrade() else { return };
         let (env, options) = (this.env.clone(), this.options.clone());

@@ -126,7 +126,7 @@ impl ObjectStatus {
 #[derive(Clone)]
 pub struct Objects(Rc<Handle>);
 
-struct Handle(Rc<Inner>);
+struct Handle(Rc<ObjectsInner>);
 
 impl Drop for Handle {
     fn drop(&mut self) {
@@ -134,10 +134,10 @@ impl Drop for Handle {
     }
 }
 
-pub(crate) struct Inner {
+pub(crate) struct ObjectsInner {
     context: Rc<Context>,
     replicas: Rc<Replicas>,
-    slots: RefCell<Map<ObjectId, Slot>>,
+    slots: RefCell<Map<ObjectId, ObjectSlot>>,
     tasks: TaskSet,
     /// Background take-overs at a time.
     adoptions: Semaphore,
@@ -163,7 +163,7 @@ enum Route {
 
 /// What this host knows of one object.
 #[derive(Default)]
-struct Slot {
+struct ObjectSlot {
     /// The newest record that was seen, with its revision: a hint, never a proof.
     record: Option<(ObjectRecord, u64)>,
     is_attached: bool,
@@ -234,7 +234,7 @@ impl Objects {
             alive: RefCell::default(),
             hosts: RefCell::default(),
         };
-        let inner = Rc::new(Inner {
+        let inner = Rc::new(ObjectsInner {
             context: Rc::new(context),
             replicas,
             slots: RefCell::default(),
@@ -269,7 +269,7 @@ impl Objects {
     /// (rule 23), and components that have it in their books still wait for its consent (rule 52b).
     pub fn record_missing(&self, id: ObjectId) {
         let slot = self.forget(id, "the object's record is missing");
-        let Some(Slot { used, used_at, is_wanted, consented, .. }) = slot else { return };
+        let Some(ObjectSlot { used, used_at, is_wanted, consented, .. }) = slot else { return };
         if used > Term(0) || is_wanted {
             let mut slots = self.0.0.slots.borrow_mut();
             let kept = slots.entry(id).or_default();
@@ -278,7 +278,7 @@ impl Objects {
         }
     }
 
-    fn forget(&self, id: ObjectId, why: &'static str) -> Option<Slot> {
+    fn forget(&self, id: ObjectId, why: &'static str) -> Option<ObjectSlot> {
         let inner = &self.0.0;
         let mut slot = inner.slots.borrow_mut().remove(&id);
         if let Some(requests) = slot.as_ref().and_then(|slot| slot.requests.as_ref()) {
@@ -286,7 +286,7 @@ impl Objects {
             let base = inner.requests_base.get().max(requests.highest());
             inner.requests_base.set(base);
         }
-        if let Some(Slot { route, .. }) = &mut slot
+        if let Some(ObjectSlot { route, .. }) = &mut slot
             && let Route::Local(owner) = std::mem::take(route)
         {
             owner.step_down(why);
@@ -459,7 +459,7 @@ impl Objects {
     }
 }
 
-impl Inner {
+impl ObjectsInner {
     fn env(&self) -> &Env {
         &self.context.env
     }

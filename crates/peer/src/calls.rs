@@ -21,14 +21,14 @@ pub(crate) struct Calls(RefCell<Slab>);
 
 #[derive(Default)]
 struct Slab {
-    slots: Vec<Slot>,
+    slots: Vec<CallSlot>,
     free: Vec<u32>,
 }
 
-struct Slot {
+struct CallSlot {
     generation: u32,
     toll: Toll,
-    state: State,
+    state: CallState,
 }
 
 /// What a call takes of its link until it is answered.
@@ -40,7 +40,7 @@ pub(crate) struct Toll {
     pub(crate) window: u64,
 }
 
-enum State {
+enum CallState {
     Free,
     Waiting(Option<Waker>),
     /// Nobody waits for the answer any more; it still comes.
@@ -49,7 +49,7 @@ enum State {
 }
 
 impl Slab {
-    fn slot(&mut self, id: u64) -> Option<&mut Slot> {
+    fn slot(&mut self, id: u64) -> Option<&mut CallSlot> {
         let index = usize::try_from(id & u64::from(u32::MAX)).ok()?;
         let slot = self.slots.get_mut(index)?;
         (u64::from(slot.generation) == id >> 32).then_some(slot)
@@ -57,7 +57,7 @@ impl Slab {
 
     fn release(&mut self, id: u64) {
         if let Some(slot) = self.slot(id) {
-            slot.state = State::Free;
+            slot.state = CallState::Free;
             slot.generation = slot.generation.wrapping_add(1);
             self.free.push(u32::try_from(id & u64::from(u32::MAX)).unwrap_or(u32::MAX));
         }
@@ -72,13 +72,17 @@ impl Calls {
             Some(index) => index,
             None if slab.slots.len() >= CALLS_MAX => return None,
             None => {
-                slab.slots.push(Slot { generation: 0, toll: Toll::default(), state: State::Free });
+                slab.slots.push(CallSlot {
+                    generation: 0,
+                    toll: Toll::default(),
+                    state: CallState::Free,
+                });
                 u32::try_from(slab.slots.len() - 1).ok()?
             }
         };
         let slot = &mut slab.slots[index as usize];
         slot.toll = Toll::default();
-        slot.state = State::Waiting(None);
+        slot.state = CallState::Waiting(None);
         Some(u64::from(slot.generation) << 32 | u64::from(index))
     }
 
@@ -95,16 +99,16 @@ impl Calls {
         let slot = slab.slot(id)?;
         let toll = slot.toll;
         match &mut slot.state {
-            State::Waiting(waker) => {
+            CallState::Waiting(waker) => {
                 let waker = waker.take();
-                slot.state = State::Done(answer);
+                slot.state = CallState::Done(answer);
                 drop(slab);
                 if let Some(waker) = waker {
                     waker.wake();
                 }
             }
-            State::Abandoned => slab.release(id),
-            State::Free | State::Done(_) => return None,
+            CallState::Abandoned => slab.release(id),
+            CallState::Free | CallState::Done(_) => return None,
         }
         Some(toll)
     }
@@ -114,7 +118,7 @@ impl Calls {
         let ids: Vec<u64> = {
             let slab = self.0.borrow();
             let numbered = slab.slots.iter().zip(0_u64..);
-            let waiting = numbered.filter(|(s, _)| !matches!(s.state, State::Free));
+            let waiting = numbered.filter(|(s, _)| !matches!(s.state, CallState::Free));
             waiting.map(|(slot, index)| u64::from(slot.generation) << 32 | index).collect()
         };
         for id in ids {
@@ -125,14 +129,14 @@ impl Calls {
     fn poll(&self, id: u64, cx: &mut Context<'_>) -> Poll<Answered> {
         let mut slab = self.0.borrow_mut();
         let Some(slot) = slab.slot(id) else { unreachable!("a call polled after its end") };
-        if let State::Waiting(waker) = &mut slot.state {
+        if let CallState::Waiting(waker) = &mut slot.state {
             match waker {
                 Some(waker) => waker.clone_from(cx.waker()),
                 None => *waker = Some(cx.waker().clone()),
             }
             return Poll::Pending;
         }
-        let State::Done(answer) = std::mem::replace(&mut slot.state, State::Free) else {
+        let CallState::Done(answer) = std::mem::replace(&mut slot.state, CallState::Free) else {
             unreachable!("a call polled after its end")
         };
         slab.release(id);
@@ -142,8 +146,8 @@ impl Calls {
     fn abandon(&self, id: u64) {
         let mut slab = self.0.borrow_mut();
         let Some(slot) = slab.slot(id) else { return };
-        let answer = std::mem::replace(&mut slot.state, State::Abandoned);
-        if matches!(answer, State::Done(_)) {
+        let answer = std::mem::replace(&mut slot.state, CallState::Abandoned);
+        if matches!(answer, CallState::Done(_)) {
             slab.release(id);
         }
         // Dropping the answer may give a buffer back to its pool. That must not happen while the

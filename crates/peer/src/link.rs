@@ -4,7 +4,7 @@
 
 use crate::calls::{Call, Calls, Toll};
 use crate::lanes::{Class, Cost, Lanes, Place, Row};
-use crate::peers::{Inner, Remote};
+use crate::peers::{PeersInner, Remote};
 use crate::port::{Fault, Port};
 use crate::reply::Reply;
 use crate::stats::Counters;
@@ -150,7 +150,7 @@ impl Inbound {
     }
 }
 
-fn hello(inner: &Inner) -> Message {
+fn hello(inner: &PeersInner) -> Message {
     let me = Owner { host: inner.me.host, incarnation: inner.me.incarnation };
     Message::Hello(Hello { cluster: inner.cluster, me })
 }
@@ -168,7 +168,7 @@ async fn run(env: &Env, port: &Rc<Port>, read: impl Future<Output = Fault>) -> F
 }
 
 /// Dials `remote` for ever.
-pub(crate) async fn dial_for_ever(inner: Rc<Inner>, remote: Rc<Remote>) {
+pub(crate) async fn dial_for_ever(inner: Rc<PeersInner>, remote: Rc<Remote>) {
     let mut pause = PAUSE_MIN;
     loop {
         let kicked = remote.kick.wait();
@@ -191,7 +191,7 @@ pub(crate) async fn dial_for_ever(inner: Rc<Inner>, remote: Rc<Remote>) {
 }
 
 /// Lives through one link; returns when it became usable.
-async fn dialled(inner: &Rc<Inner>, remote: &Rc<Remote>, link: Link) -> Option<Instant> {
+async fn dialled(inner: &Rc<PeersInner>, remote: &Rc<Remote>, link: Link) -> Option<Instant> {
     let port = Rc::new(Port::new(&inner.env, link, &inner.counters));
     inner.watch(&port);
     let out = Rc::new(Outbound {
@@ -237,7 +237,7 @@ async fn dialled(inner: &Rc<Inner>, remote: &Rc<Remote>, link: Link) -> Option<I
 }
 
 /// Lives through one accepted link.
-pub(crate) async fn accepted(inner: Rc<Inner>, link: Link) {
+pub(crate) async fn accepted(inner: Rc<PeersInner>, link: Link) {
     let port = Rc::new(Port::new(&inner.env, link, &inner.counters));
     inner.watch(&port);
     let inbound = Rc::new(Inbound {
@@ -274,7 +274,7 @@ pub(crate) async fn accepted(inner: Rc<Inner>, link: Link) {
 /// Takes in the introduction of the host that dialled, and answers with ours. A second link from
 /// the same host replaces the first. The first link dies here, so that none of its requests can be
 /// handled behind one of the new link.
-fn greet(inner: &Rc<Inner>, inbound: &Rc<Inbound>, theirs: &Hello) -> Result<(), Fault> {
+fn greet(inner: &Rc<PeersInner>, inbound: &Rc<Inbound>, theirs: &Hello) -> Result<(), Fault> {
     let peer = inner.introduce(theirs, None).ok_or(Fault::Stranger)?;
     inbound.peer.set(Some(peer));
     let remote = inner.remote(peer.host);

@@ -33,9 +33,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 /// The links of one shard to all other hosts. Cheap to clone; lives until its shard stops or
 /// [`Peers::stop`].
 #[derive(Clone)]
-pub struct Peers(Rc<Inner>);
+pub struct Peers(Rc<PeersInner>);
 
-pub(crate) struct Inner {
+pub(crate) struct PeersInner {
     pub(crate) env: Env,
     pub(crate) me: PeerId,
     pub(crate) cluster: u64,
@@ -49,7 +49,7 @@ pub(crate) struct Inner {
     local: Rc<Calls>,
     tasks: TaskSet,
     inbound: TaskSet,
-    /// Requests taken in again later, on purpose (see [`Inner::take_in`]).
+    /// Requests taken in again later, on purpose (see [`PeersInner::take_in`]).
     late: TaskSet,
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct Remote {
     has_dialler: Cell<bool>,
 }
 
-impl Inner {
+impl PeersInner {
     pub(crate) fn remote(&self, host: HostId) -> Rc<Remote> {
         let mut remotes = self.remotes.borrow_mut();
         let remote = remotes.entry(host).or_insert_with(|| {
@@ -238,7 +238,7 @@ impl Peers {
         handler: Rc<dyn Handler>,
         waiting_bytes_max: u64,
     ) -> Self {
-        let inner = Rc::new(Inner {
+        let inner = Rc::new(PeersInner {
             env: env.clone(),
             me,
             cluster,

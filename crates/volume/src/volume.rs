@@ -49,9 +49,9 @@ impl Default for VolumeOptions {
 /// checksums that were computed when it was written. Non-guarantee: order between clients of
 /// several hosts.
 #[derive(Clone)]
-pub struct Volume(Rc<Inner>);
+pub struct Volume(Rc<VolumeInner>);
 
-struct Inner {
+struct VolumeInner {
     id: VolumeId,
     size: u64,
     lock: RangeLock,
@@ -72,7 +72,7 @@ struct Door {
     empty: Slice,
 }
 
-impl Drop for Inner {
+impl Drop for VolumeInner {
     fn drop(&mut self) {
         for number in self.door.openings.touched() {
             self.door.objects.set_attached(self.door.ids[number], false);
@@ -96,7 +96,7 @@ impl Volume {
         let (ids, empty) = (record.objects.clone(), env.buf(0).freeze());
         let openings = Openings::new(ids.len());
         let door = Door { env: env.clone(), objects, ids, openings, empty };
-        Volume(Rc::new(Inner {
+        Volume(Rc::new(VolumeInner {
             id: record.id,
             size: record.size_bytes,
             lock: RangeLock::default(),

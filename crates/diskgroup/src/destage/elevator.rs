@@ -53,7 +53,7 @@ pub(super) struct Spot {
 }
 
 /// One step of the sweep.
-pub(super) async fn sweep(inner: &Rc<Inner>, window: &mut Window) -> Result<(), GroupError> {
+pub(super) async fn sweep(inner: &Rc<GroupInner>, window: &mut Window) -> Result<(), GroupError> {
     let oldest = inner.state.borrow().log.tail;
     if window.segments.front().is_none_or(|segment| segment.number != oldest) {
         let segment = read_back(inner, oldest).await?;
@@ -85,7 +85,7 @@ pub(super) async fn sweep(inner: &Rc<Inner>, window: &mut Window) -> Result<(), 
 }
 
 impl Window {
-    fn take_on(&mut self, inner: &Inner, mut segment: Segment) {
+    fn take_on(&mut self, inner: &GroupInner, mut segment: Segment) {
         let state = inner.state.borrow();
         for (number, found) in segment.found.iter().enumerate() {
             let entry = &found.entry;
@@ -111,7 +111,7 @@ impl Window {
     }
 
     /// The segment behind the window, if it is closed and there is room for it.
-    fn next(&self, inner: &Inner, state: &State) -> Option<u64> {
+    fn next(&self, inner: &GroupInner, state: &GroupState) -> Option<u64> {
         let next = self.segments.back()?.number + 1;
         let staying = self.segments.iter().filter(|segment| !segment.spots.is_empty());
         let (count, bytes) = staying.fold((0, 0), |(n, sum), s| (n + 1, sum + s.bytes.len()));
@@ -122,7 +122,7 @@ impl Window {
     }
 
     /// Takes the next step's spots and plans what can be written of them.
-    fn plan(&mut self, inner: &Inner) -> Batch {
+    fn plan(&mut self, inner: &GroupInner) -> Batch {
         let mut state = inner.state.borrow_mut();
         let mut batch = Batch::new(inner);
         let most = match self.next(inner, &state) {
@@ -173,7 +173,7 @@ impl Window {
 /// yet, and one segment more just before the oldest is freed. A small ring needs that room for
 /// appends. What is written is not counted in the fill here, so that the result does not swing with
 /// what the window itself does.
-fn window_max(inner: &Inner, state: &State) -> usize {
+fn window_max(inner: &GroupInner, state: &GroupState) -> usize {
     let ring = u64::from(state.log.layout.segments);
     let most = to_usize(ring / RING_PART).clamp(1, SEGMENTS_MAX);
     let kept = inner.options.elevator_room * 1000;
@@ -183,7 +183,7 @@ fn window_max(inner: &Inner, state: &State) -> usize {
 
 /// Step 2.
 async fn write_together(
-    inner: &Rc<Inner>,
+    inner: &Rc<GroupInner>,
     segments: &VecDeque<Segment>,
     mut batch: Batch,
 ) -> Result<Vec<usize>, GroupError> {
@@ -198,7 +198,7 @@ async fn write_together(
     Ok(written.iter().map(|write| write.source).collect())
 }
 
-impl State {
+impl GroupState {
     /// Plans the write of a block if it depends on nothing else in the log. Returns false where the
     /// block is left to its segment's own turn.
     fn plan_spot(&mut self, segment: &Segment, spot: &Spot, batch: &mut Batch) -> bool {

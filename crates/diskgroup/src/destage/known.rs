@@ -37,7 +37,7 @@ type Alive = (Place, Entry, Option<u32>);
 /// This looks at all chunks of each component that has entries in the segment, in turns of bounded
 /// length. Nothing is missed between two turns: a closed segment gets no new entries. An entry may
 /// be superseded before it is written. That is found out as for any other segment (store rule 7).
-pub(super) async fn known(inner: &Inner, segment: u64) -> Option<(Vec<Found>, Vec<Entry>)> {
+pub(super) async fn known(inner: &GroupInner, segment: u64) -> Option<(Vec<Found>, Vec<Entry>)> {
     let (serials, first, end) = {
         let state = inner.state.borrow();
         let info = &state.log.infos[to_usize(segment - state.log.tail)];
@@ -74,7 +74,7 @@ pub(super) async fn known(inner: &Inner, segment: u64) -> Option<(Vec<Found>, Ve
     named.map(|named| (found, named))
 }
 
-impl State {
+impl GroupState {
     /// What of a chunk is live at `places` of the log; how many looks that took.
     fn alive_in_chunk(
         &self,
@@ -143,7 +143,7 @@ impl State {
 /// [`GroupError::Corrupt`]: a block cannot be made bad on capacity, or not now. Either the entry is
 /// no plain block of the log, or a discard still hides it, or no chunk is free.
 pub(super) fn condemn(
-    inner: &Inner,
+    inner: &GroupInner,
     segment: u64,
     bytes: &[u8],
     batch: &mut Batch,
@@ -195,7 +195,7 @@ pub(super) fn condemn(
 }
 
 /// What destage can do nothing about.
-fn rotten(inner: &Inner, segment: u64) -> GroupError {
+fn rotten(inner: &GroupInner, segment: u64) -> GroupError {
     GroupError::Corrupt {
         device: inner.cache_path.clone(),
         structure: crate::types::Structure::Segment(segment),
@@ -208,7 +208,7 @@ fn rotten(inner: &Inner, segment: u64) -> GroupError {
 /// # Errors
 /// [`GroupError::Corrupt`]: it did not.
 pub(super) async fn wait_for_k(
-    inner: &Inner,
+    inner: &GroupInner,
     segment: u64,
     until: &mut Option<Instant>,
 ) -> Result<(), GroupError> {

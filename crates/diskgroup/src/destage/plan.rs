@@ -5,7 +5,7 @@ use super::*;
 use crate::index::Piece;
 
 /// Sorts what is live in the segment into writes, map changes, moves and folds.
-pub(super) fn plan(inner: &Inner, segment: u64, found: &[Found], bytes: &[u8]) -> Batch {
+pub(super) fn plan(inner: &GroupInner, segment: u64, found: &[Found], bytes: &[u8]) -> Batch {
     let mut state = inner.state.borrow_mut();
     let mut batch = Batch::new(inner);
     let may_all = inner.options.mutations.destage_uncommitted();
@@ -75,7 +75,7 @@ fn move_of(found: &Found, block: u64, key: u64, place: Place, bytes: &[u8]) -> M
     }
 }
 
-impl State {
+impl GroupState {
     /// Whether the chunk of a block was cleared by an entry of another segment that is still live.
     pub(super) fn is_cleared_elsewhere(&self, serial: u32, block: u64, segment: u64) -> bool {
         let key = chunk_key(serial, block / CHUNK_BLOCKS);
@@ -191,7 +191,7 @@ impl State {
 /// fails its checksum the parts are moved as they are: they stay in the log, lap for lap, until a
 /// repair covers the block; nothing is merged into bad data.
 pub(super) async fn fold(
-    inner: &Rc<Inner>,
+    inner: &Rc<GroupInner>,
     segment: u64,
     found: &[Found],
     bytes: &[u8],
@@ -268,7 +268,7 @@ fn folded(serial: u32, block: u64, lsn: u64, whole: Vec<u8>, pieces: &[Piece]) -
 }
 
 /// Hands entries to the log's task and waits until they are durable at its head.
-pub(super) async fn move_to_head(inner: &Inner, moves: Vec<Move>) -> Result<(), GroupError> {
+pub(super) async fn move_to_head(inner: &GroupInner, moves: Vec<Move>) -> Result<(), GroupError> {
     if moves.is_empty() {
         return Ok(());
     }

@@ -39,7 +39,7 @@ impl Segment {
 /// Reads the segment behind the oldest one while the oldest is destaged, so that destage never
 /// stands still for a read (docs/store.md). Returns nothing if the segment is not closed yet, or if
 /// destage is in no hurry. Nor does it if reading fails: the segment's own turn meets the error.
-pub(super) async fn read_ahead(inner: &Inner, segment: u64) -> Option<Segment> {
+pub(super) async fn read_ahead(inner: &GroupInner, segment: u64) -> Option<Segment> {
     let is_wanted = {
         let state = inner.state.borrow();
         segment < state.log.head && state.pace.is_steady(state.fill())
@@ -48,7 +48,7 @@ pub(super) async fn read_ahead(inner: &Inner, segment: u64) -> Option<Segment> {
 }
 
 /// Reads a closed segment and finds its entries.
-pub(super) async fn read_back(inner: &Inner, segment: u64) -> Result<Segment, GroupError> {
+pub(super) async fn read_back(inner: &GroupInner, segment: u64) -> Result<Segment, GroupError> {
     let (start, used) = {
         let state = inner.state.borrow();
         let info = &state.log.infos[to_usize(segment - state.log.tail)];
@@ -69,7 +69,7 @@ pub(super) async fn read_back(inner: &Inner, segment: u64) -> Result<Segment, Gr
 }
 
 /// The bytes of a segment that are in use; those that the device does not give are zeros.
-async fn read_used(inner: &Inner, start: u64, used: u64) -> Result<Buf, GroupError> {
+async fn read_used(inner: &GroupInner, start: u64, used: u64) -> Result<Buf, GroupError> {
     let mut bytes = inner.env.buf(to_usize(used));
     let mut got = 0;
     while got < used {
@@ -93,7 +93,7 @@ async fn read_used(inner: &Inner, start: u64, used: u64) -> Result<Buf, GroupErr
 }
 
 fn parse(
-    inner: &Inner,
+    inner: &GroupInner,
     segment: u64,
     bytes: &[u8],
 ) -> Result<(Vec<Found>, Vec<Entry>), GroupError> {
@@ -132,7 +132,7 @@ fn parse(
 }
 
 /// Whether an entry is above K.
-pub(super) fn is_open(state: &State, entry: &Entry) -> bool {
+pub(super) fn is_open(state: &GroupState, entry: &Entry) -> bool {
     state.components.get(entry.serial).is_some_and(|c| c.row.commit < entry.lsn)
 }
 
@@ -142,7 +142,7 @@ impl Found {
     }
 
     /// Where a block of the entry is in the log.
-    pub(super) fn place(&self, state: &State, segment: u64, block: u64) -> Place {
+    pub(super) fn place(&self, state: &GroupState, segment: u64, block: u64) -> Place {
         let first = state.log.sector(segment, self.at);
         match self.entry.kind {
             EntryKind::Data => {
@@ -154,7 +154,7 @@ impl Found {
     }
 
     /// Whether any of it is still the newest.
-    pub(super) fn is_live(&self, state: &State, segment: u64) -> bool {
+    pub(super) fn is_live(&self, state: &GroupState, segment: u64) -> bool {
         let serial = self.entry.serial;
         if self.is_clear() {
             let key = chunk_key(serial, self.entry.range.start / CHUNK_SECTORS);
@@ -165,5 +165,16 @@ impl Found {
         self.entry.range.blocks().any(|block| {
             state.index.is_live(block_key(serial, block), self.place(state, segment, block))
         })
+    }
+}
+
+/// The error for a segment whose headers and index disagree: the index needs an entry of it, but
+/// no step follows from the entry as the segment has it. The summary, of which the index was made,
+/// tells something else than the headers.
+pub(super) fn disagreement(inner: &GroupInner, segment: u64) -> GroupError {
+    GroupError::Corrupt {
+        device: inner.cache_path.clone(),
+        structure: crate::types::Structure::Segment(segment),
+        source: format::FormatError::Field { name: "entries" },
     }
 }

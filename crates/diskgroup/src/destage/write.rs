@@ -11,7 +11,7 @@ type Writing = (usize, Pin<Box<dyn Future<Output = Result<(), IoError>>>>);
 /// that were written. A block that was superseded meanwhile is left out, unless it belongs to a new
 /// chunk of a file, which is written in one piece.
 pub(super) async fn write_data(
-    inner: &Rc<Inner>,
+    inner: &Rc<GroupInner>,
     device: usize,
     writes: Vec<BlockWrite>,
     sources: &[Slice],
@@ -73,7 +73,7 @@ pub(super) async fn write_data(
 }
 
 /// Writes that may be in flight now.
-fn depth(inner: &Inner) -> usize {
+fn depth(inner: &GroupInner) -> usize {
     let state = inner.state.borrow();
     match state.drain_all {
         true => inner.options.destage_depth,
@@ -81,7 +81,7 @@ fn depth(inner: &Inner) -> usize {
     }
 }
 
-impl State {
+impl GroupState {
     /// What is on capacity is not needed in the log any more.
     pub(super) fn forget_batch(&mut self, written: Vec<BlockWrite>, batch: Batch) {
         for write in written {
@@ -121,7 +121,7 @@ fn contiguous(run: Vec<BlockWrite>) -> Vec<Vec<BlockWrite>> {
     parts
 }
 
-fn issue(inner: &Rc<Inner>, device: usize, part: &[BlockWrite], sources: &[Slice]) -> Writing {
+fn issue(inner: &Rc<GroupInner>, device: usize, part: &[BlockWrite], sources: &[Slice]) -> Writing {
     let handle = &inner.devices[device];
     let (first, last) = (&part[0], &part[part.len() - 1]);
     let is_whole = first.is_fresh && handle.disk().info().is_file;
@@ -170,7 +170,7 @@ fn in_place(part: &[BlockWrite], sources: &[Slice]) -> Option<Slice> {
 
 /// `count` blocks from `start` of a chunk on; those that are not among the writes are zeros.
 fn gathered(
-    inner: &Inner,
+    inner: &GroupInner,
     part: &[BlockWrite],
     sources: &[Slice],
     (start, count): (u64, u64),
@@ -189,7 +189,7 @@ fn gathered(
 
 /// Waits for one; the blocks of it.
 async fn finish(
-    inner: &Inner,
+    inner: &GroupInner,
     device: usize,
     writing: Option<Writing>,
 ) -> Result<usize, GroupError> {
@@ -199,7 +199,7 @@ async fn finish(
 }
 
 /// Waits for the pace; appends that pause make it free.
-async fn wait_for_tokens(inner: &Inner) -> Result<(), GroupError> {
+async fn wait_for_tokens(inner: &GroupInner) -> Result<(), GroupError> {
     let _turn = inner.pacing.acquire(1).await;
     loop {
         let kick = inner.destage_kick.wait();
@@ -220,7 +220,7 @@ async fn wait_for_tokens(inner: &Inner) -> Result<(), GroupError> {
 
 /// Chunks that lost their last block are freed with this batch.
 pub(super) async fn add_emptied(
-    inner: &Inner,
+    inner: &GroupInner,
     device: usize,
     items: &mut Vec<Item>,
 ) -> Result<(), GroupError> {

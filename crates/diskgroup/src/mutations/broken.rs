@@ -3,7 +3,7 @@
 
 use crate::build::Sealed;
 use crate::log::Step;
-use crate::state::{Inner, acknowledge};
+use crate::state::{GroupInner, acknowledge};
 use base::SectorRange;
 use env::{Durability, IoError, join};
 use std::rc::Rc;
@@ -14,7 +14,7 @@ pub(crate) type Second = (u64, Box<Sealed>);
 
 /// Writes a commit, as far as the rules say that are not removed.
 pub(crate) async fn write_commit(
-    inner: &Rc<Inner>,
+    inner: &Rc<GroupInner>,
     offset: u64,
     sealed: &Sealed,
     write: impl Future<Output = Result<(), IoError>>,
@@ -30,7 +30,7 @@ pub(crate) async fn write_commit(
 /// Submits the next commit while one is in flight, if there is one that fits the segment. Both are
 /// awaited here.
 async fn write_two(
-    inner: &Rc<Inner>,
+    inner: &Rc<GroupInner>,
     first: impl Future<Output = Result<(), IoError>>,
 ) -> (Result<(), IoError>, Option<Second>) {
     let of = Rc::clone(inner);
@@ -64,7 +64,7 @@ async fn write_two(
 }
 
 /// The first of two is complete, so the second is.
-pub(crate) fn complete_second(inner: &Inner, segment: u64, second: Option<Second>) {
+pub(crate) fn complete_second(inner: &GroupInner, segment: u64, second: Option<Second>) {
     if let Some((offset, sealed)) = second {
         inner.state.borrow_mut().complete(segment, offset, &sealed, false);
         acknowledge(inner, sealed.ticket);
@@ -73,7 +73,7 @@ pub(crate) fn complete_second(inner: &Inner, segment: u64, second: Option<Second
 
 /// Writes a commit again until that succeeds, where failures do not fence.
 async fn retry(
-    inner: &Inner,
+    inner: &GroupInner,
     offset: u64,
     sealed: &Sealed,
     written: Result<(), IoError>,
@@ -89,7 +89,7 @@ async fn retry(
 /// A block as its parts say, with zeros where what is below fails its checksum. `None` where the
 /// rule against that is kept.
 pub(crate) async fn merge_blindly(
-    inner: &Rc<Inner>,
+    inner: &Rc<GroupInner>,
     serial: u32,
     block: u64,
     commit: u64,

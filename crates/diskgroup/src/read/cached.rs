@@ -6,7 +6,7 @@ use crate::build::to_usize;
 use crate::capacity::page_of;
 use crate::chunks::chunk_key;
 use crate::readcache::{Fill, Known, Pin, key_of, piece_of, read_ahead, split};
-use crate::state::State;
+use crate::state::GroupState;
 use crate::types::GroupError;
 use base::{
     BLOCK_SECTORS, BLOCK_SIZE, CHUNK_BLOCKS, CHUNK_SECTORS, CHUNK_SIZE, SECTOR_SIZE, SectorRange,
@@ -72,7 +72,7 @@ enum InCache {
     Moved,
 }
 
-impl State {
+impl GroupState {
     /// What a reader gets of capacity, besides fills.
     fn count_capacity(&mut self, runs: &[Run]) {
         let is_read = |run: &&Run| matches!(run.origin, Origin::Device);

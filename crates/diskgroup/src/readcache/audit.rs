@@ -5,7 +5,7 @@ use super::slots::{chunk_of, whole_of};
 use crate::audit::Inconsistency;
 use crate::capacity::page_of;
 use crate::group::DiskGroup;
-use crate::state::State;
+use crate::state::GroupState;
 use base::{BLOCK_SIZE, CHUNK_SIZE, Set, crc32c};
 use format::{CacheLayout, NO_COMPONENT, PIECE_BLOCKS, PIECE_SIZE};
 
@@ -20,7 +20,7 @@ pub struct LineAudit {
     pub rotten: u64,
 }
 
-impl State {
+impl GroupState {
     /// The slot table against the chunk map, and the parts of the device against its size.
     pub(crate) fn audit_cache(&self, log: &CacheLayout, size: u64) -> Result<(), Inconsistency> {
         let Some(cache) = self.read_cache.as_deref() else { return Ok(()) };
@@ -79,7 +79,7 @@ impl DiskGroup {
     }
 }
 
-impl State {
+impl GroupState {
     fn audit_slot(
         &mut self,
         slot: u32,

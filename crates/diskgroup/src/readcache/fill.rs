@@ -6,7 +6,7 @@ use super::{FILLS_MAX, ReadCache, key_of, piece_of, split};
 use crate::build::to_usize;
 use crate::capacity::page_of;
 use crate::chunks::chunk_key;
-use crate::state::Inner;
+use crate::state::GroupInner;
 use base::{BLOCK_SIZE, CHUNK_BLOCKS, CHUNK_SECTORS, CHUNK_SIZE, SectorRange, crc32c};
 use env::{Durability, Slice, join_all};
 use format::{PIECE_BLOCKS, ReadCacheLayout};
@@ -17,7 +17,7 @@ const BLOCK: usize = BLOCK_SIZE as usize;
 /// A read of capacity whose data is to go to slots. While it exists, changes of the chunk are
 /// counted.
 pub(crate) struct Fill {
-    inner: Rc<Inner>,
+    inner: Rc<GroupInner>,
     key: u64,
     seen: Seen,
     /// The block with which `crcs` begins, the first of a piece, and the one with which the data
@@ -57,7 +57,7 @@ struct Part {
 impl Fill {
     /// Made in the step in which the checksums are looked up.
     pub(crate) fn new(
-        inner: &Rc<Inner>,
+        inner: &Rc<GroupInner>,
         cache: &mut ReadCache,
         key: u64,
         (first, crcs): (usize, Vec<Option<u32>>),
@@ -168,7 +168,7 @@ impl Fill {
 }
 
 /// Reads the data of a component's chunk into memory, for a stream that is about to come there.
-pub(crate) fn read_ahead(inner: &Rc<Inner>, serial: u32, device: usize, index: u64) {
+pub(crate) fn read_ahead(inner: &Rc<GroupInner>, serial: u32, device: usize, index: u64) {
     let begun = {
         let mut state = inner.state.borrow_mut();
         let state = &mut *state;
@@ -193,7 +193,7 @@ pub(crate) fn read_ahead(inner: &Rc<Inner>, serial: u32, device: usize, index: u
 }
 
 /// From the first block of a chunk that holds data to the last one.
-async fn read_chunk(inner: &Inner, device: usize, chunk: u32) -> Option<(usize, Slice)> {
+async fn read_chunk(inner: &GroupInner, device: usize, chunk: u32) -> Option<(usize, Slice)> {
     let (number, place) = page_of(chunk);
     inner.load_page(device, number, false).await.ok()?;
     let (first, last) = {

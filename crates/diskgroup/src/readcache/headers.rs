@@ -5,7 +5,7 @@
 use super::key_of;
 use super::slots::{Claims, chunk_of, piece_of, split, whole_of};
 use crate::capacity::page_of;
-use crate::state::{Inner, State};
+use crate::state::{GroupInner, GroupState};
 use crate::types::GroupError;
 use base::Map;
 use env::{Durability, Either, Permit, Slice, join_all, select};
@@ -29,7 +29,7 @@ type Lines = Vec<(u32, Claims)>;
 type Pages = Vec<(u64, Slice)>;
 
 /// The task of a hybrid group: takes over what the slots hold, then writes their headers behind.
-pub(crate) async fn keep(inner: Rc<Inner>) {
+pub(crate) async fn keep(inner: Rc<GroupInner>) {
     if load(&inner).await.is_err() {
         return;
     }
@@ -43,7 +43,7 @@ pub(crate) async fn keep(inner: Rc<Inner>) {
 
 /// Until the next batch: sooner where fills wait for it, but not at once, so that there are many in
 /// it.
-async fn wait_for_batch(inner: &Inner) {
+async fn wait_for_batch(inner: &GroupInner) {
     let every = inner.options.headers_every;
     let until = inner.env.now() + every;
     loop {
@@ -57,19 +57,19 @@ async fn wait_for_batch(inner: &Inner) {
     }
 }
 
-fn is_crowded(inner: &Inner) -> bool {
+fn is_crowded(inner: &GroupInner) -> bool {
     inner.state.borrow().read_cache.as_deref().is_some_and(|cache| cache.slots.is_crowded())
 }
 
 /// When the group is closed in order, all headers are written, but those of lines whose chunk a
 /// record under way may have changed.
-pub(crate) async fn close(inner: &Inner) {
+pub(crate) async fn close(inner: &GroupInner) {
     inner.fills.clear();
     if let Some(cache) = inner.state.borrow_mut().read_cache.as_deref_mut() {
         cache.streams = super::Streams::default();
     }
     inner.cache_kick.notify();
-    let is_whole = |inner: &Inner| {
+    let is_whole = |inner: &GroupInner| {
         let state = inner.state.borrow();
         state.fenced.is_none() && state.read_cache.is_some()
     };
@@ -77,7 +77,7 @@ pub(crate) async fn close(inner: &Inner) {
 }
 
 /// Reads all headers, a megabyte at a time.
-async fn load(inner: &Inner) -> Result<(), GroupError> {
+async fn load(inner: &GroupInner) -> Result<(), GroupError> {
     let layout = match inner.state.borrow().read_cache.as_deref() {
         Some(cache) => cache.layout,
         None => return Ok(()),
@@ -107,13 +107,13 @@ async fn load(inner: &Inner) -> Result<(), GroupError> {
 }
 
 /// Headers that are not believed are remembered until they are overwritten.
-async fn write_if_crowded(inner: &Inner) -> Result<(), GroupError> {
+async fn write_if_crowded(inner: &GroupInner) -> Result<(), GroupError> {
     while is_crowded(inner) && write_batch(inner).await? > 0 {}
     Ok(())
 }
 
 /// A header that cannot be read may be read some day: it is overwritten before its line is used.
-async fn load_each(inner: &Inner, first: u32, count: u32) -> Result<(), GroupError> {
+async fn load_each(inner: &GroupInner, first: u32, count: u32) -> Result<(), GroupError> {
     for line in first..first + count {
         let at = match inner.state.borrow().read_cache.as_deref() {
             Some(cache) => cache.layout.header_at(line),
@@ -131,7 +131,7 @@ async fn load_each(inner: &Inner, first: u32, count: u32) -> Result<(), GroupErr
 }
 
 /// Writes a batch of headers and flushes; how many.
-async fn write_batch(inner: &Inner) -> Result<usize, GroupError> {
+async fn write_batch(inner: &GroupInner) -> Result<usize, GroupError> {
     let _permit = inner.headers.acquire(1).await;
     let (lines, pages) = inner.take_headers();
     if lines.is_empty() {
@@ -170,7 +170,7 @@ impl After {
 }
 
 /// What a record of these items makes of each chunk that it touches; its pages are in memory.
-fn chunks_after(state: &mut State, device: usize, items: &[Item]) -> Map<u32, After> {
+fn chunks_after(state: &mut GroupState, device: usize, items: &[Item]) -> Map<u32, After> {
     let mut all: Map<u32, After> = Map::new();
     for item in items {
         let Some(chunk) = item.chunk() else { continue };
@@ -202,7 +202,7 @@ fn chunks_after(state: &mut State, device: usize, items: &[Item]) -> Map<u32, Af
     all
 }
 
-impl Inner {
+impl GroupInner {
     /// Steps 7 and 8 of the module's argument: before a record whose changes the lsns of their
     /// chunks do not tell. What it returns is held until the record is applied.
     pub(crate) async fn guard_headers(

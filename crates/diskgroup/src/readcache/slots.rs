@@ -56,7 +56,7 @@ fn line_of(slot: u32) -> (u32, usize) {
 }
 
 /// One slot: 80 bytes.
-pub(crate) struct Slot {
+pub(crate) struct CacheSlot {
     crcs: [u32; PIECE_BLOCKS],
     chunk: u32,
     /// One more than the next slot of its bucket, or of those that are free; 0 is none.
@@ -76,7 +76,7 @@ const HELD: u8 = 1;
 /// The header on the device names the piece that the slot holds.
 const STORED: u8 = 2;
 
-impl Slot {
+impl CacheSlot {
     const EMPTY: Self = Self {
         crcs: [0; PIECE_BLOCKS],
         chunk: 0,
@@ -146,7 +146,7 @@ pub(crate) struct Seen(u64);
 /// See the module.
 pub(crate) struct Slots {
     /// So many as are known by now.
-    slots: Vec<Slot>,
+    slots: Vec<CacheSlot>,
     /// One more than the first slot of each bucket; 0 is none.
     heads: Vec<u32>,
     /// One more than the first of the slots that hold nothing.
@@ -212,7 +212,7 @@ impl Slots {
 
     /// Bytes of memory that it takes, but for what is under way.
     pub(crate) fn memory(&self) -> usize {
-        let tables = self.slots.capacity() * size_of::<Slot>() + self.heads.capacity() * 4;
+        let tables = self.slots.capacity() * size_of::<CacheSlot>() + self.heads.capacity() * 4;
         let dirty = self.dirty.capacity() * 4 + self.is_dirty.capacity();
         // A map's nodes are half full at least.
         tables + dirty + self.policy.memory() + self.stale_most * 2 * size_of::<(u32, u64)>()
@@ -235,7 +235,7 @@ impl Slots {
         None
     }
 
-    pub(crate) fn slot(&self, slot: u32) -> &Slot {
+    pub(crate) fn slot(&self, slot: u32) -> &CacheSlot {
         &self.slots[slot as usize]
     }
 
@@ -523,7 +523,7 @@ impl Slots {
     }
 
     /// What every slot holds that knows something, for an audit.
-    pub(crate) fn all(&self) -> impl Iterator<Item = (u32, &Slot)> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = (u32, &CacheSlot)> {
         (0..).zip(&self.slots).filter(|(_, slot)| slot.is(HELD) && slot.known != 0)
     }
 

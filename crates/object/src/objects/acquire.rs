@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Becoming the owner, or finding who is.
 
-use super::{Inner, ObjectError, Route, Slot};
+use super::{ObjectError, ObjectSlot, ObjectsInner, Route};
 use crate::history::is_made_anew;
 use crate::owner::{Owner, Phase};
 use crate::takeover::{Failed, Used, bring_up, check_history, claim};
@@ -29,7 +29,7 @@ pub(super) enum Wish {
     Adopt,
 }
 
-impl Slot {
+impl ObjectSlot {
     fn used(&self) -> Used {
         Used { term: self.used, version: self.used_at }
     }
@@ -40,7 +40,7 @@ impl Slot {
     }
 }
 
-impl Inner {
+impl ObjectsInner {
     /// See [`super::Objects::acquire`]. An attempt under way goes on when the future is dropped.
     pub(super) async fn acquire(self: &Rc<Self>, id: ObjectId) -> Result<(), ObjectError> {
         let deadline = self.env().now() + self.context.options.acquire_wait;
@@ -141,7 +141,10 @@ impl Inner {
             let (used, known) = {
                 let slots = self.slots.borrow();
                 let slot = slots.get(&id);
-                (slot.map_or_else(Used::default, Slot::used), slot.map_or(Version(0), Slot::known))
+                (
+                    slot.map_or_else(Used::default, ObjectSlot::used),
+                    slot.map_or(Version(0), ObjectSlot::known),
+                )
             };
             match claim(&self.context, id, used).await {
                 Ok((record, revision)) => match self.rise(id, record, revision).await {

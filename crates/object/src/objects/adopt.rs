@@ -4,7 +4,7 @@
 //! through an owner elsewhere come here once its own clients have left, as when a guest moved.
 
 use super::acquire::Wish;
-use super::{Inner, Route, Slot};
+use super::{ObjectSlot, ObjectsInner, Route};
 use base::{HostId, Instant, ObjectId};
 use directory::{ComponentState, ObjectRecord};
 use std::rc::{Rc, Weak};
@@ -16,7 +16,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// At every so many looks, owners elsewhere are asked to hand over.
 const LOOKS_PER_ASKING: u32 = 4;
 
-pub(super) async fn run(inner: Weak<Inner>) {
+pub(super) async fn run(inner: Weak<ObjectsInner>) {
     for look in 0_u32.. {
         let env = {
             let Some(this) = inner.upgrade() else { return };
@@ -47,7 +47,7 @@ pub(super) async fn run(inner: Weak<Inner>) {
     }
 }
 
-impl Inner {
+impl ObjectsInner {
     /// An owner with clients of its own refuses (rule 53); else the record's change tells the rest.
     pub(super) fn ask_for_used(self: &Rc<Self>) {
         if self.is_asking.get() {
@@ -100,7 +100,7 @@ impl Inner {
 
     /// How long this host waits before it adopts the object; `None`: its owner lives, or this host
     /// is not the one to do it.
-    fn pause(&self, slot: &Slot) -> Option<Duration> {
+    fn pause(&self, slot: &ObjectSlot) -> Option<Duration> {
         let (record, _) = slot.record.as_ref()?;
         let me = self.context.me;
         let Some(owner) = record.owner else {

@@ -8,7 +8,7 @@
 //! The old owner learns from the record that it was deposed. It has stopped answering before it
 //! says anything to the components.
 
-use super::{Inner, Route};
+use super::{ObjectsInner, Route};
 use base::{ComponentId, HostId, ObjectId, Session, Term, Version};
 use directory::ObjectRecord;
 use std::rc::Rc;
@@ -20,7 +20,7 @@ const RETRY: Duration = Duration::from_millis(300);
 /// Between two attempts while its disk group is out of service: that may be for days.
 const CLOSED_RETRY: Duration = Duration::from_secs(2);
 
-impl Inner {
+impl ObjectsInner {
     /// Called for each newer record: tells the components of an object that this run may have
     /// owned, once per term, whose they are now. "May have": a change of hands whose answer was
     /// lost, or that another host made at this one's wish, is known to the components and perhaps

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Making the components of a new object, and taking them back.
 
-use super::{Inner, ObjectError, Objects, reserve_chunks};
+use super::{ObjectError, Objects, ObjectsInner, reserve_chunks};
 use base::{GroupId, HostId, ObjectId};
 use directory::{ComponentRecord, ObjectRecord};
 use env::join_all;
@@ -65,7 +65,7 @@ impl Objects {
     }
 }
 
-impl Inner {
+impl ObjectsInner {
     /// Has a component made; the disk group that it is on.
     async fn make(
         self: &Rc<Self>,

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! I/O to an owner on another host (rules 43, 44).
 
-use super::{Inner, ObjectError, ReadData, Route};
+use super::{ObjectError, ObjectsInner, ReadData, Route};
 use base::{ObjectId, SectorRange, Term};
 use peer::PeerError;
 use std::rc::Rc;
 use wire::{Failure, Request, Response};
 
-impl Inner {
+impl ObjectsInner {
     pub(super) async fn forward_read(
         self: &Rc<Self>,
         id: ObjectId,

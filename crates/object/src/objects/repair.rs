@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What scrub finds on a component of this host: its owner is told, wherever it lives (rule 13).
 
-use super::{Inner, ObjectError, Objects};
+use super::{ObjectError, Objects, ObjectsInner};
 use base::{ComponentId, ObjectId, SectorRange, Term};
 use peer::{PeerId, Reply};
 use std::rc::Rc;
@@ -36,7 +36,7 @@ impl Objects {
     }
 }
 
-impl Inner {
+impl ObjectsInner {
     async fn repair(
         self: &Rc<Self>,
         object: ObjectId,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Requests of other hosts (and of this one): to the replicas, or to the owner that lives here.
 
-use super::{Forwarded, Inner, ObjectError, Route};
+use super::{Forwarded, ObjectError, ObjectsInner, Route};
 use crate::handover::{consents, hand_over};
 use crate::owner::{Owner, Phase};
 use base::{HostId, ObjectId, Term};
@@ -14,10 +14,10 @@ use wire::{Failure, Refusal, Request, Response};
 const FORWARDED_MAX: usize = 4096;
 
 /// The handler that the peer links know; it does not keep the objects alive.
-pub(super) struct Door(Weak<Inner>);
+pub(super) struct Door(Weak<ObjectsInner>);
 
 impl Door {
-    pub(super) fn new(inner: &Rc<Inner>) -> Self {
+    pub(super) fn new(inner: &Rc<ObjectsInner>) -> Self {
         Self(Rc::downgrade(inner))
     }
 }
@@ -31,7 +31,7 @@ impl Handler for Door {
     }
 }
 
-impl Inner {
+impl ObjectsInner {
     fn handle(self: &Rc<Self>, from: PeerId, request: Request, reply: Reply) {
         let me = self.context.me.host;
         match request {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Compare-and-swap of the object's record, with its unknown outcomes (rules 3, 16, 23).
 
-use super::{Context, Owner, Phase, State};
+use super::{Context, Owner, OwnerState, Phase};
 use base::{ObjectId, Quirk};
 use directory::{DirectoryError, Expect, ObjectRecord, Transaction, object_key};
 use std::rc::Rc;
@@ -120,7 +120,7 @@ impl Owner {
     /// Whoever drops this future half-way must step the owner down: the change stays unresolved.
     pub(crate) async fn change(
         self: &Rc<Self>,
-        compose: impl Fn(&State) -> Option<ObjectRecord>,
+        compose: impl Fn(&OwnerState) -> Option<ObjectRecord>,
     ) -> Result<(), ChangeError> {
         let _turn = self.config.acquire(1).await;
         let (next, revision) = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which new writes go to a component that is being resynced, and which wait for it (rule 32).
 
-use super::{Leg, Mask, Role, State};
+use super::{Leg, Mask, OwnerState, Role};
 use crate::options::ObjectOptions;
 use base::SectorRange;
 
@@ -9,7 +9,7 @@ use base::SectorRange;
 /// those of its copies, so that the clients get two thirds of what it takes.
 const JOIN_WRITES: u64 = 2;
 
-impl State {
+impl OwnerState {
     /// Joining legs that a write to `range` is not sent to: those that take no new writes, and
     /// those where all of `range` is dirty anyway. The range is dirty at these legs from now on. A
     /// later copy of it brings the write along, for the copy has to wait for the write's lock.

@@ -136,7 +136,7 @@ pub(crate) struct Resync {
     pub(crate) copies_bytes: u64,
 }
 
-pub(crate) struct State {
+pub(crate) struct OwnerState {
     pub(crate) phase: Phase,
     /// As last read from the directory, or as learned by a won CAS.
     pub(crate) record: ObjectRecord,
@@ -176,7 +176,7 @@ pub(crate) struct Owner {
     pub(crate) join_turn: Semaphore,
     /// One CAS at a time.
     config: Semaphore,
-    pub(crate) state: RefCell<State>,
+    pub(crate) state: RefCell<OwnerState>,
     /// Returns of components that are not active.
     pub(crate) due: RefCell<Map<ComponentId, Due>>,
     tasks: TaskSet,
@@ -187,7 +187,7 @@ impl Owner {
     /// The owner at `record.term`, not serving yet; `revision` is that of the record.
     pub(crate) fn new(context: &Rc<Context>, record: ObjectRecord, revision: u64) -> Rc<Self> {
         let first = Lsn::new(record.term, 0);
-        let state = State {
+        let state = OwnerState {
             phase: Phase::TakingOver,
             revision,
             pending: None,
@@ -472,7 +472,7 @@ impl Owner {
     }
 }
 
-impl State {
+impl OwnerState {
     /// K (rule 6): during a take-over that of the fence round, never an lsn of this term (17).
     pub(crate) fn commit(&self) -> Lsn {
         if self.phase == Phase::TakingOver { self.fence_commit } else { self.window.commit() }

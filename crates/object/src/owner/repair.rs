@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Bad copies are written again from a good one (rule 13).
 
-use super::{Content, Found, Mask, Mode, Owner, Role, State, Ticket};
+use super::{Content, Found, Mask, Mode, Owner, OwnerState, Role, Ticket};
 use crate::objects::ObjectError;
 use base::{ComponentId, HostId, Quirk, SectorRange};
 use env::channel::oneshot;
@@ -30,7 +30,7 @@ impl Owner {
         range: SectorRange,
     ) -> Result<(), ObjectError> {
         self.check_range(range)?;
-        let leg_of = |state: &State| {
+        let leg_of = |state: &OwnerState| {
             let leg = state.leg(component).filter(|leg| leg.host == host);
             leg.map_or(0, |leg| leg.bit)
         };
@@ -44,7 +44,7 @@ impl Owner {
     async fn repair(
         self: &Rc<Self>,
         range: SectorRange,
-        bad: impl FnOnce(&State) -> Mask,
+        bad: impl FnOnce(&OwnerState) -> Mask,
     ) -> Result<(), ObjectError> {
         let guard = match self.options().mutations.repair_without_lock() {
             true => None,
@@ -80,7 +80,7 @@ impl Owner {
 }
 
 /// Those of the legs in `mask` that are active: others get the data by their resync.
-fn active(state: &State, mask: Mask) -> Mask {
+fn active(state: &OwnerState, mask: Mask) -> Mask {
     let legs = state.legs.iter().filter(|leg| leg.role == Role::Active);
     legs.fold(0, |all, leg| all | leg.bit) & mask
 }

@@ -150,7 +150,7 @@ impl Slots {
     pub(crate) fn install(&mut self, header: Option<(&SlotHeader, u64)>, is_believed: bool) {
         let slot = self.slots.len() as u32;
         assert!((slot as usize) < self.heads.len(), "a slot is known once");
-        self.slots.push(Slot::EMPTY);
+        self.slots.push(CacheSlot::EMPTY);
         self.policy.grow();
         let Some((header, key)) = header else { return self.add_free(slot) };
         if !is_believed || self.find(key).is_some() {
