@@ -9,7 +9,7 @@
 use crate::capacity::CapacityState;
 use crate::chunks::chunk_key;
 use crate::group::DiskGroup;
-use crate::index::Place;
+use crate::index::LogPlace;
 use crate::log::{Log, SegmentInfo};
 use crate::space::Space;
 use crate::state::{CapacityDevice, GroupState};
@@ -450,7 +450,7 @@ impl GroupState {
     }
 
     /// Whether a place lies in what a needed segment uses.
-    fn is_in_log(&self, place: Place) -> bool {
+    fn is_in_log(&self, place: LogPlace) -> bool {
         let log = &self.log;
         let segments = u64::from(log.layout.segments);
         let at = u64::from(place.sector()) * 512;

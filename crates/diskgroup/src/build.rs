@@ -14,14 +14,14 @@ pub(crate) const KNOWN_MAX: usize = 64;
 
 /// What bounds one commit.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct CommitLimits {
     /// Bytes of payload.
     pub(crate) payload: usize,
     /// Bytes of header.
     pub(crate) header: usize,
 }
 
-impl Limits {
+impl CommitLimits {
     /// For segments with `usable` bytes. A chunk fits one commit unless segments are tiny.
     pub(crate) fn new(usable: usize) -> Self {
         let header = COMMIT_HEADER_MAX.min((usable / 4).next_multiple_of(4096));
@@ -51,7 +51,7 @@ pub(crate) struct Part<'a> {
 
 /// See the module.
 pub(crate) struct Build {
-    limits: Limits,
+    limits: CommitLimits,
     buf: Option<Buf>,
     /// Bytes of whole blocks in the buffer, behind the room for the header.
     blocks: usize,
@@ -108,7 +108,7 @@ pub(crate) fn parts(range: SectorRange) -> u16 {
 }
 
 impl Build {
-    pub(crate) fn new(limits: Limits) -> Self {
+    pub(crate) fn new(limits: CommitLimits) -> Self {
         Self {
             limits,
             buf: None,

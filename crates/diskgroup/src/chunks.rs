@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which chunk of a component is where: on capacity, and what the log says about it.
 
-use crate::index::{FixedMap, Place};
+use crate::index::{FixedMap, LogPlace};
 
 /// Chunks of one leaf of [`Bases`].
 const LEAF: usize = 64;
@@ -18,7 +18,7 @@ pub(crate) struct Overlay {
     /// A device chunk is set aside for it.
     pub(crate) is_reserved: bool,
     /// All of it was discarded by this entry; blocks in the index are newer.
-    pub(crate) cleared: Option<(Place, u64)>,
+    pub(crate) cleared: Option<(LogPlace, u64)>,
     /// Highest lsn of an entry.
     pub(crate) lsn: u64,
 }

@@ -25,8 +25,9 @@ pub(crate) struct Deletion {
 }
 
 impl DiskGroup {
-    /// Deletes a component. Durable on return, and its chunks are free but for their discard. It
-    /// goes on where the future is dropped.
+    /// Deletes a component. On return this is durable, and its chunks are free but for their
+    /// discard. Where the group is fenced or closed meanwhile, the chunks are free when it is
+    /// opened again. The deletion goes on where the future is dropped.
     ///
     /// # Errors
     /// [`GroupError::UnknownComponent`], [`GroupError::Fenced`].

@@ -17,7 +17,7 @@
 use crate::build::to_usize;
 use crate::capacity::page_of;
 use crate::chunks::{block_key, chunk_key};
-use crate::index::{Place, View};
+use crate::index::{LogPlace, View};
 use crate::log::{Move, Still};
 use crate::state::{GroupInner, GroupState};
 use crate::types::GroupError;
@@ -61,7 +61,7 @@ struct Found {
 /// One whole block on its way to capacity.
 struct BlockWrite {
     key: u64,
-    place: Place,
+    place: LogPlace,
     /// Where the data is in memory: the number of the segment among those that are destaged
     /// together, and the first byte in it.
     source: usize,
@@ -88,9 +88,9 @@ struct Batch {
     folds: Set<(u32, u64)>,
     fresh: Map<u64, u32>,
     /// Blocks that read as zeros on capacity once the items are journaled.
-    zeros: Vec<(u64, Place, Lsn)>,
+    zeros: Vec<(u64, LogPlace, Lsn)>,
     /// Whole chunks that read as zeros on capacity once the items are journaled.
-    clears: Vec<(u64, usize, Place, Lsn)>,
+    clears: Vec<(u64, usize, LogPlace, Lsn)>,
     /// The segment that is being planned, of those that are destaged together.
     source: usize,
 }
@@ -495,7 +495,7 @@ fn add_watermarks(inner: &GroupInner, device: usize, items: &mut Vec<Item>) {
 
 impl GroupState {
     /// Store rule 11: the block is read from capacity from now on, unless something newer is here.
-    fn forget_block(&mut self, key: u64, place: Place) {
+    fn forget_block(&mut self, key: u64, place: LogPlace) {
         if !self.index.forget(key, place) {
             return;
         }
@@ -520,7 +520,7 @@ impl GroupState {
         }
     }
 
-    fn forget_clear(&mut self, key: u64, device: usize, place: Place) {
+    fn forget_clear(&mut self, key: u64, device: usize, place: LogPlace) {
         if self.chunks.over(key).and_then(|over| over.cleared).is_some_and(|(at, _)| at == place) {
             self.note_erased((key >> 32) as u32, key);
             self.chunks.over_mut(key).cleared = None;

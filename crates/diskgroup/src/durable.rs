@@ -4,7 +4,7 @@
 use crate::build::{Sealed, is_fraction};
 use crate::chunks::{block_key, chunk_key};
 use crate::components::{Component, Tail};
-use crate::index::{Piece, Place};
+use crate::index::{IndexPiece, LogPlace};
 use crate::log::SegmentInfo;
 use crate::state::GroupState;
 use base::{BLOCK_SECTORS, CHUNK_BLOCKS, CHUNK_SECTORS, Mark, SectorRange};
@@ -121,7 +121,7 @@ impl GroupState {
             return;
         }
         if !is_data && entry.range.count == CHUNK_SECTORS {
-            over.cleared = Some((Place::zero(at), lsn));
+            over.cleared = Some((LogPlace::zero(at), lsn));
             if over.live > 0 {
                 for block in chunk * CHUNK_BLOCKS..(chunk + 1) * CHUNK_BLOCKS {
                     if self.index.clear(block_key(entry.serial, block), lsn) {
@@ -133,10 +133,10 @@ impl GroupState {
         }
         for (number, block) in entry.range.blocks().enumerate() {
             let place = match is_data {
-                true => Place::data(at + number as u32 * BLOCK_SECTORS as u32),
-                false => Place::zero(at),
+                true => LogPlace::data(at + number as u32 * BLOCK_SECTORS as u32),
+                false => LogPlace::zero(at),
             };
-            let mut piece = Piece {
+            let mut piece = IndexPiece {
                 start: 0,
                 count: 8,
                 place,

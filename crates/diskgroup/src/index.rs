@@ -44,9 +44,9 @@ const TAG_PARTS: u32 = 2 << 30;
 /// Where an entry is in the log: sectors from the start of segment 0, and whether it has payload.
 /// An entry without payload is named by the place of its commit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Place(u32);
+pub(crate) struct LogPlace(u32);
 
-impl Place {
+impl LogPlace {
     pub(crate) fn data(sector: u32) -> Self {
         assert!(sector & TAG == 0, "a position beyond 512 GiB");
         Self(sector)
@@ -75,12 +75,12 @@ struct IndexSlot {
 
 /// Sectors of one block as one entry of the log holds them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct IndexPiece {
     /// First sector within the block.
     pub(crate) start: u8,
     /// Sectors.
     pub(crate) count: u8,
-    pub(crate) place: Place,
+    pub(crate) place: LogPlace,
     /// CRC32C of exactly these sectors.
     pub(crate) crc: u32,
     pub(crate) lsn: u64,
@@ -91,12 +91,12 @@ const BELOW: u8 = u8::MAX;
 /// A block that the log holds in parts. At most eight pieces: each owns a sector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parts {
-    pub(crate) pieces: Vec<Piece>,
+    pub(crate) pieces: Vec<IndexPiece>,
     owner: [u8; 8],
 }
 
 impl Parts {
-    fn add(&mut self, piece: Piece, ignores_lsn: bool) {
+    fn add(&mut self, piece: IndexPiece, ignores_lsn: bool) {
         let id = self.pieces.len() as u8;
         self.pieces.push(piece);
         for sector in piece.start..piece.start + piece.count {
@@ -137,7 +137,7 @@ impl Parts {
         self.compact();
     }
 
-    fn drop_place(&mut self, place: Place) {
+    fn drop_place(&mut self, place: LogPlace) {
         for owner in &mut self.owner {
             if *owner != BELOW && self.pieces[usize::from(*owner)].place == place {
                 *owner = BELOW;
@@ -147,11 +147,11 @@ impl Parts {
     }
 
     /// The piece that holds a sector of the block; `None`: what is below the log.
-    pub(crate) fn owner(&self, sector: usize) -> Option<&Piece> {
+    pub(crate) fn owner(&self, sector: usize) -> Option<&IndexPiece> {
         self.pieces.get(usize::from(self.owner[sector]))
     }
 
-    fn as_whole(&self) -> Option<Piece> {
+    fn as_whole(&self) -> Option<IndexPiece> {
         match self.pieces.as_slice() {
             [one] if one.count == 8 && self.owner == [0; 8] => Some(*one),
             _ => None,
@@ -163,7 +163,7 @@ impl Parts {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum View<'a> {
     /// All of it, in one entry.
-    Whole(Piece),
+    Whole(IndexPiece),
     /// Parts of it.
     Parts(&'a Parts),
 }
@@ -171,7 +171,7 @@ pub(crate) enum View<'a> {
 /// Where the log has a block.
 pub(crate) struct Places {
     pub(crate) is_parts: bool,
-    pub(crate) all: Vec<Place>,
+    pub(crate) all: Vec<LogPlace>,
 }
 
 /// See the module.
@@ -205,7 +205,7 @@ impl Index {
             return parts.map(View::Parts);
         }
         let IndexSlot { place, crc, lsn } = *slot;
-        Some(View::Whole(Piece { start: 0, count: 8, place: Place(place), crc, lsn }))
+        Some(View::Whole(IndexPiece { start: 0, count: 8, place: LogPlace(place), crc, lsn }))
     }
 
     /// All blocks and where the log has them, for counting: in no order.
@@ -228,7 +228,7 @@ impl Index {
     }
 
     /// Puts a piece of a block; whether the block is new here.
-    pub(crate) fn put(&mut self, key: u64, piece: Piece) -> bool {
+    pub(crate) fn put(&mut self, key: u64, piece: IndexPiece) -> bool {
         let new = IndexSlot { place: piece.place.0, crc: piece.crc, lsn: piece.lsn };
         let Some(slot) = self.map.get_mut(&key) else {
             let slot = if piece.count == 8 {
@@ -261,8 +261,13 @@ impl Index {
             *slot = new;
             return false;
         }
-        let base =
-            Piece { start: 0, count: 8, place: Place(slot.place), crc: slot.crc, lsn: slot.lsn };
+        let base = IndexPiece {
+            start: 0,
+            count: 8,
+            place: LogPlace(slot.place),
+            crc: slot.crc,
+            lsn: slot.lsn,
+        };
         let mut parts = Parts { pieces: vec![base], owner: [0; 8] };
         parts.add(piece, self.mutations.ignore_lsn());
         *slot = Self::store(&mut self.parts, &mut self.unused, parts);
@@ -295,7 +300,7 @@ impl Index {
 
     /// Takes out what one place holds of a block, if it is still the newest of any sector: capacity
     /// has it by now. Whether nothing is left of the block here.
-    pub(crate) fn forget(&mut self, key: u64, place: Place) -> bool {
+    pub(crate) fn forget(&mut self, key: u64, place: LogPlace) -> bool {
         let Some(slot) = self.map.get(&key) else { return false };
         let is_gone = if slot.place & TAG == TAG_PARTS {
             self.parts[(slot.place & !TAG) as usize].as_deref_mut().is_none_or(|parts| {
@@ -330,7 +335,7 @@ impl Index {
     }
 
     /// Whether `place` holds something that is still the newest of its block.
-    pub(crate) fn is_live(&self, key: u64, place: Place) -> bool {
+    pub(crate) fn is_live(&self, key: u64, place: LogPlace) -> bool {
         match self.get(key) {
             None => false,
             Some(View::Whole(piece)) => piece.place == place,
@@ -343,8 +348,8 @@ impl Index {
 mod tests {
     use super::*;
 
-    fn piece(start: u8, count: u8, at: u32, lsn: u64) -> Piece {
-        Piece { start, count, place: Place::data(at), crc: at, lsn }
+    fn piece(start: u8, count: u8, at: u32, lsn: u64) -> IndexPiece {
+        IndexPiece { start, count, place: LogPlace::data(at), crc: at, lsn }
     }
 
     fn owners(index: &Index, key: u64) -> Vec<Option<u32>> {
@@ -396,8 +401,8 @@ mod tests {
         let mut index = Index::new(8);
         assert!(index.put(1, piece(0, 8, 100, 1)));
         assert!(!index.put(1, piece(0, 8, 200, 2)));
-        assert!(!index.forget(1, Place::data(100)));
-        assert!(index.forget(1, Place::data(200)));
+        assert!(!index.forget(1, LogPlace::data(100)));
+        assert!(index.forget(1, LogPlace::data(200)));
         assert_eq!(index.len(), 0);
     }
 }

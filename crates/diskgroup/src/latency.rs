@@ -19,7 +19,7 @@ mod judge;
 #[cfg(test)]
 mod tests;
 
-use self::judge::{Judge, Norm, Sample, Seen};
+use self::judge::{Judge, Norm, Sample, WindowContext};
 use crate::devices::device_error;
 use crate::group::DiskGroup;
 use crate::state::GroupInner;
@@ -175,7 +175,7 @@ impl GroupInner {
                 let peers = (1..watched.len()).filter(|other| at > 0 && *other != at);
                 let peers = median(peers.filter_map(|other| watched[other].judges[class].fresh()));
                 let sample = Sample::new(&meter.take(of));
-                watched[at].judges[class].add(sample, Seen { depth, peers });
+                watched[at].judges[class].add(sample, WindowContext { depth, peers });
             }
             if watched[at].health != DeviceHealth::Stuck {
                 let is_slow = watched[at].judges.iter().any(Judge::is_slow);

@@ -68,7 +68,7 @@ pub use inspect::{
 pub use kept::{KEPT_BYTES_MAX, KEPT_MAX, Kept, KeptError};
 pub use latency::{ClassLatency, DeviceHealth, DeviceLatency};
 pub use mutations::Mutations;
-pub use out::{DevicePlace, Failure, OutDevice, Tolerance};
+pub use out::{DevicePlace, GroupFailure, OutDevice, Tolerance};
 pub use pressure::{Limit, Pressure};
 pub use readcache::LineAudit;
 pub use replace::Replaced;

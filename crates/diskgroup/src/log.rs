@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The log's state: the ring of segments and the queue in front of it.
 
-use crate::build::{Build, Limits, Position, Sealed};
-use crate::index::Place;
+use crate::build::{Build, CommitLimits, Position, Sealed};
+use crate::index::LogPlace;
 use crate::mutations::Mutations;
 use crate::pace::Admission;
 use crate::state::GroupState;
@@ -28,11 +28,11 @@ pub(crate) struct Deferred {
 /// What must still be true when a moved entry is written again.
 pub(crate) enum Still {
     /// This place is the newest of the block.
-    Live(u64, Place),
+    Live(u64, LogPlace),
     /// This place cleared the chunk.
-    Cleared(u64, Place),
+    Cleared(u64, LogPlace),
     /// The pieces up to the lsn are exactly these.
-    Pieces(u64, Vec<Place>),
+    Pieces(u64, Vec<LogPlace>),
     /// It is above K.
     Open,
 }
@@ -97,7 +97,7 @@ pub(crate) struct Log {
     /// Reads of each physical segment that are under way (store rule 11).
     pub(crate) pins: Vec<u32>,
     pub(crate) mutations: Mutations,
-    pub(crate) limits: Limits,
+    pub(crate) limits: CommitLimits,
     pub(crate) build: Build,
     pub(crate) deferred: VecDeque<Deferred>,
     pub(crate) moves: VecDeque<Move>,
@@ -109,7 +109,7 @@ pub(crate) struct Log {
 }
 
 /// What the log's task does next.
-pub(crate) enum Step {
+pub(crate) enum LogStep {
     /// Nothing to write, or no room.
     Idle,
     /// The pace lets nothing be written before that time.
@@ -155,7 +155,7 @@ impl Log {
     }
 
     /// The physical segment of a place.
-    pub(crate) fn physical(&self, place: Place) -> usize {
+    pub(crate) fn physical(&self, place: LogPlace) -> usize {
         (u64::from(place.sector()) * 512 / self.layout.segment_size) as usize
     }
 
@@ -291,16 +291,16 @@ impl GroupState {
     }
 
     /// Decides what to write and takes it out of the queue.
-    pub(crate) fn next_step(&mut self, env: &env::Env) -> Step {
+    pub(crate) fn next_step(&mut self, env: &env::Env) -> LogStep {
         if self.fenced.is_some() || self.log.is_writing {
-            return Step::Idle;
+            return LogStep::Idle;
         }
         let is_move = !self.log.moves.is_empty() || self.stalled_moves.is_some();
         let build = if is_move {
             self.build_moves(env)
         } else {
             if self.log.build.is_empty() {
-                return Step::Idle;
+                return LogStep::Idle;
             }
             // An empty index can make no more room.
             let has_room = self.index.len() == 0
@@ -311,15 +311,15 @@ impl GroupState {
             }
             match admission {
                 Admission::Now if has_room => None,
-                Admission::At(at) if has_room => return Step::Wait(at),
+                Admission::At(at) if has_room => return LogStep::Wait(at),
                 _ => {
                     self.is_pressed = true;
-                    return Step::Idle;
+                    return LogStep::Idle;
                 }
             }
         };
         if is_move && build.is_none() {
-            return Step::Again;
+            return LogStep::Again;
         }
         let length = build.as_ref().unwrap_or(&self.log.build).length() as u64;
         let is_early = !is_move
@@ -332,10 +332,10 @@ impl GroupState {
             if let Some(build) = build {
                 self.stalled_moves = Some(build);
                 if !self.log.is_next_read() {
-                    return Step::DeadEnd;
+                    return LogStep::DeadEnd;
                 }
             }
-            return Step::Idle;
+            return LogStep::Idle;
         }
         let summary = if fits { None } else { self.log.turn_over(env.pool()) };
         let build = build
@@ -348,7 +348,7 @@ impl GroupState {
         let (segment, sealed) = (self.log.head, Box::new(sealed));
         self.log.is_writing = true;
         self.is_moving = is_move;
-        Step::Write { offset, segment, sealed, summary, is_move }
+        LogStep::Write { offset, segment, sealed, summary, is_move }
     }
 
     /// Composes a commit of those moved entries that are still needed. No other commit is in flight

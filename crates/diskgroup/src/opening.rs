@@ -4,7 +4,7 @@
 //! A capacity device that does not open may be left out ([`crate::out`]): what was read of it until
 //! then is forgotten, and the others are read anew.
 
-use crate::build::{Build, Limits};
+use crate::build::{Build, CommitLimits};
 use crate::capacity::{CapacityState, PAGES_IN_FLIGHT};
 use crate::chunks::Chunks;
 use crate::components::Components;
@@ -19,7 +19,7 @@ use crate::readback::hold;
 use crate::readcache::ReadCache;
 use crate::recovery::recover_capacity;
 use crate::replace::{Rows, mark_partial};
-use crate::state::{CapacityDevice, Counters, GroupInner, GroupState};
+use crate::state::{CapacityDevice, GroupCounters, GroupInner, GroupState};
 use crate::types::{GroupError, GroupOptions, GroupSpec, RecoveryReport};
 use base::{ComponentId, Incarnation, Instant};
 use env::{Disk, Durability, Env, IoError, Notify, Semaphore, join_all};
@@ -316,7 +316,7 @@ fn empty_state(
     mutations: crate::Mutations,
 ) -> GroupState {
     let usable = layout.segment_size - layout.summary_size;
-    let limits = Limits::new(usable as usize);
+    let limits = CommitLimits::new(usable as usize);
     let blocks = layout.segment_size * u64::from(layout.segments) / 4096;
     let log = Log {
         device: superblock.device,
@@ -367,7 +367,7 @@ fn empty_state(
         moved_in_row: 0,
         last_append: Instant::default(),
         destage_moved: Instant::default(),
-        counters: Counters::default(),
+        counters: GroupCounters::default(),
         serial_next: 1,
         given_up: 0,
         report: RecoveryReport::default(),

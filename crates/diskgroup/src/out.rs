@@ -52,7 +52,7 @@ pub enum DevicePlace {
 
 /// Why a group takes no more writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct GroupFailure {
     /// The device that failed.
     pub device: DevicePlace,
     /// It went away without an error: if it is back, opening it is enough.
@@ -252,7 +252,7 @@ impl DiskGroup {
 
     /// Why the group takes no more writes, if it does not.
     #[must_use]
-    pub fn failure(&self) -> Option<Failure> {
+    pub fn failure(&self) -> Option<GroupFailure> {
         self.shared().state.borrow().fenced.clone()
     }
 

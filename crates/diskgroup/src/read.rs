@@ -57,7 +57,7 @@ struct Unit {
 }
 
 /// A lookup's result; holds the segments that it points to (store rule 11).
-pub(crate) struct Plan {
+pub(crate) struct ReadPlan {
     inner: Rc<GroupInner>,
     serial: u32,
     device: usize,
@@ -68,13 +68,13 @@ pub(crate) struct Plan {
     pinned: Vec<usize>,
 }
 
-impl Drop for Plan {
+impl Drop for ReadPlan {
     fn drop(&mut self) {
         self.unpin();
     }
 }
 
-impl Plan {
+impl ReadPlan {
     /// Whether a device that it needs answers nothing any more.
     pub(crate) fn is_given_up(&self) -> bool {
         self.inner.is_given_up(self.device)
@@ -105,7 +105,7 @@ struct Fetched {
 }
 
 /// One device read and the blocks in it: what is stored, what is wanted of it, checksum.
-pub(crate) struct Run {
+pub(crate) struct ReadRun {
     pub(crate) disk: Disk,
     pub(crate) offset: u64,
     pub(crate) stored: SectorRange,
@@ -140,7 +140,7 @@ impl GroupState {
             add(range, Source::Below);
             return units;
         }
-        let source = |piece: &crate::index::Piece, block: u64| match piece.place.is_zero() {
+        let source = |piece: &crate::index::IndexPiece, block: u64| match piece.place.is_zero() {
             _ if piece.lsn > limit => Source::Below,
             true => Source::Zero,
             false => {
@@ -181,7 +181,7 @@ pub(crate) fn plan(
     serial: u32,
     range: SectorRange,
     limit: u64,
-) -> Option<Plan> {
+) -> Option<ReadPlan> {
     let mut state = inner.state.borrow_mut();
     let device = state.components.get(serial)?.device;
     let units = state.units(serial, range, limit);
@@ -192,7 +192,7 @@ pub(crate) fn plan(
     let mut pinned = Vec::new();
     for unit in &units {
         if let Source::Log { sector, .. } = unit.source {
-            let segment = state.log.physical(crate::index::Place::data(sector));
+            let segment = state.log.physical(crate::index::LogPlace::data(sector));
             if !pinned.contains(&segment) {
                 state.log.pins[segment] += 1;
                 pinned.push(segment);
@@ -200,19 +200,19 @@ pub(crate) fn plan(
         }
     }
     drop(state);
-    Some(Plan { inner: Rc::clone(inner), serial, device, range, units, chunk, pinned })
+    Some(ReadPlan { inner: Rc::clone(inner), serial, device, range, units, chunk, pinned })
 }
 
-impl Plan {
+impl ReadPlan {
     /// Whether any of it is read from capacity.
     fn is_below(&self) -> bool {
         self.units.iter().any(|unit| matches!(unit.source, Source::Below))
     }
 
     /// Device reads of the log's part, neighbours merged.
-    fn log_runs(&self) -> Vec<Run> {
+    fn log_runs(&self) -> Vec<ReadRun> {
         let start = self.inner.state.borrow().log.layout.start;
-        let mut runs: Vec<Run> = Vec::new();
+        let mut runs: Vec<ReadRun> = Vec::new();
         for unit in &self.units {
             let Source::Log { sector, stored, crc } = unit.source else { continue };
             let offset = start + u64::from(sector) * SECTOR_SIZE;
@@ -226,14 +226,14 @@ impl Plan {
             }
             let checks = vec![(stored, unit.want, crc)];
             let (disk, origin) = (self.inner.cache.clone(), Origin::Device);
-            runs.push(Run { disk, offset, stored, checks, origin });
+            runs.push(ReadRun { disk, offset, stored, checks, origin });
         }
         runs
     }
 
     /// Device reads of capacity's part; what holds no data is left out. `None`: the chunk is
     /// somewhere else by now.
-    pub(crate) async fn capacity_runs(&self) -> Result<Option<Vec<Run>>, GroupError> {
+    pub(crate) async fn capacity_runs(&self) -> Result<Option<Vec<ReadRun>>, GroupError> {
         let Some(chunk) = self.chunk.filter(|_| self.is_below()) else {
             return Ok(Some(Vec::new()));
         };
@@ -256,8 +256,12 @@ impl Plan {
 
     /// Device reads of what is below the log, of blocks whose place and checksum are told, those
     /// that follow one another merged; blocks without are left out.
-    fn runs_below(&self, disk: &Disk, place_of: impl Fn(usize) -> Option<(u64, u32)>) -> Vec<Run> {
-        let mut runs: Vec<Run> = Vec::new();
+    fn runs_below(
+        &self,
+        disk: &Disk,
+        place_of: impl Fn(usize) -> Option<(u64, u32)>,
+    ) -> Vec<ReadRun> {
+        let mut runs: Vec<ReadRun> = Vec::new();
         for unit in self.units.iter().filter(|unit| matches!(unit.source, Source::Below)) {
             for want in unit.want.split_at_multiples(BLOCK_SECTORS) {
                 let block = want.start / BLOCK_SECTORS;
@@ -273,7 +277,7 @@ impl Plan {
                         last.stored.count += BLOCK_SECTORS;
                         last.checks.push((stored, want, crc));
                     }
-                    _ => runs.push(Run {
+                    _ => runs.push(ReadRun {
                         disk: disk.clone(),
                         offset,
                         stored,
@@ -329,7 +333,7 @@ impl Plan {
         Ok(Look::Done(Fetched { bytes: out.freeze(), crcs: None }))
     }
 
-    fn check(&self, run: &Run, read: Result<Slice, IoError>) -> Result<Slice, SectorRange> {
+    fn check(&self, run: &ReadRun, read: Result<Slice, IoError>) -> Result<Slice, SectorRange> {
         let wanted = |stored: SectorRange| {
             let first = stored.start / BLOCK_SECTORS * BLOCK_SECTORS;
             let last = stored.end().next_multiple_of(BLOCK_SECTORS);
@@ -347,7 +351,7 @@ impl Plan {
     }
 
     /// The checksums that are stored, where they are those of the range: one per touched block.
-    fn stored_crcs(&self, run: &Run) -> Option<wire::Crcs> {
+    fn stored_crcs(&self, run: &ReadRun) -> Option<wire::Crcs> {
         let cut = self.range.split_at_multiples(BLOCK_SECTORS);
         let is_same = run.checks.iter().map(|(_, want, _)| *want).eq(cut);
         is_same.then(|| run.checks.iter().map(|(_, _, crc)| *crc).collect())
@@ -356,7 +360,7 @@ impl Plan {
 
 /// Reads a range as of a plan, looking again where a checksum does not match. What fails in the
 /// cache is read from capacity, and takes no look away.
-async fn read_planned(first: Plan, limit: u64, asker: Asker) -> Result<Fetched, GroupError> {
+async fn read_planned(first: ReadPlan, limit: u64, asker: Asker) -> Result<Fetched, GroupError> {
     let mut plan = first;
     let mut bad = plan.range;
     let mut looks = if plan.inner.options.mutations.single_look() { 1 } else { LOOKS_MAX };
@@ -405,7 +409,7 @@ pub(crate) fn read(
     range: SectorRange,
 ) -> impl Future<Output = Result<ReadData, GroupError>> + use<> {
     let planned = look_up(&inner, id, range);
-    let is_stream = planned.as_ref().is_ok_and(Plan::is_stream);
+    let is_stream = planned.as_ref().is_ok_and(ReadPlan::is_stream);
     async move {
         let asker = Asker::Client { is_stream };
         let Fetched { bytes, crcs } = read_planned(planned?, u64::MAX, asker).await?;
@@ -418,7 +422,7 @@ fn look_up(
     inner: &Rc<GroupInner>,
     id: ComponentId,
     range: SectorRange,
-) -> Result<Plan, GroupError> {
+) -> Result<ReadPlan, GroupError> {
     let unknown = GroupError::UnknownComponent { component: id };
     let serial = {
         let state = inner.state.borrow();

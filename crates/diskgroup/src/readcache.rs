@@ -52,7 +52,7 @@ pub use audit::LineAudit;
 pub(crate) use fill::{Fill, read_ahead};
 pub(crate) use headers::{close, keep};
 pub(crate) use slots::{Slots, key_of, piece_of, split};
-pub(crate) use streams::{Known, Streams};
+pub(crate) use streams::{AheadState, Streams};
 
 use crate::state::{GroupInner, GroupState};
 use crate::types::ReadCacheStatus;
@@ -66,7 +66,7 @@ const FILLS_MAX: usize = 16;
 
 /// What is counted since open.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Counters {
+pub(crate) struct CacheCounters {
     pub(crate) hits: u64,
     pub(crate) misses: u64,
     pub(crate) fills: u64,
@@ -90,7 +90,7 @@ pub(crate) struct ReadCache {
     /// Every header on the device was looked at.
     pub(crate) is_loaded: bool,
     pub(crate) fills: usize,
-    pub(crate) counters: Counters,
+    pub(crate) counters: CacheCounters,
 }
 
 impl ReadCache {
@@ -101,7 +101,7 @@ impl ReadCache {
             streams: Streams::default(),
             is_loaded: false,
             fills: 0,
-            counters: Counters::default(),
+            counters: CacheCounters::default(),
         }
     }
 

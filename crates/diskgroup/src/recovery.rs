@@ -284,7 +284,7 @@ async fn read_head(inner: &GroupInner, device: usize) -> Option<u64> {
 async fn recover_journal(
     inner: &GroupInner,
     device: usize,
-) -> Result<Option<crate::settle::Found>, GroupError> {
+) -> Result<Option<crate::settle::JournalEnds>, GroupError> {
     let handle = &inner.devices[device];
     let layout = handle.layout;
     let mut bytes: Vec<u8> = Vec::new();
@@ -347,7 +347,7 @@ async fn recover_journal(
     Ok(records.first().zip(records.last()).map(|(first, last)| {
         let size = JournalRecord::size_of(last.items.len());
         let last = (layout.journal_start + journal.position - size as u64, size);
-        crate::settle::Found { first: first.sequence, last }
+        crate::settle::JournalEnds { first: first.sequence, last }
     }))
 }
 

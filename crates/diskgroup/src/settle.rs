@@ -25,7 +25,7 @@ type Copy = (Stretch, u64);
 
 /// What was found of a capacity device's journal.
 #[derive(Clone, Copy)]
-pub(crate) struct Found {
+pub(crate) struct JournalEnds {
     /// Sequence of its first record.
     pub(crate) first: u64,
     /// Where its last one stands.
@@ -36,7 +36,7 @@ pub(crate) struct Found {
 pub(crate) async fn settle_capacity(
     inner: &GroupInner,
     device: usize,
-    journal: Option<Found>,
+    journal: Option<JournalEnds>,
 ) -> Result<(), GroupError> {
     if inner.options.mutations.trust_what_is_read() {
         return Ok(());

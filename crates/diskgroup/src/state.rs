@@ -11,7 +11,7 @@ use crate::index::Index;
 use crate::latency::Watched;
 use crate::log::Log;
 use crate::mutations::Mutations;
-use crate::out::{DevicePlace, Failure};
+use crate::out::{DevicePlace, GroupFailure};
 use crate::pace::Pace;
 use crate::readcache::ReadCache;
 use crate::types::{GroupError, GroupOptions, RecoveryReport};
@@ -25,7 +25,7 @@ use std::rc::Rc;
 
 /// What is counted.
 #[derive(Default)]
-pub(crate) struct Counters {
+pub(crate) struct GroupCounters {
     pub(crate) commits: u64,
     pub(crate) appends: u64,
     /// Of data, taken in.
@@ -54,7 +54,7 @@ pub(crate) struct GroupState {
     pub(crate) pace: Pace,
     /// In a hybrid group.
     pub(crate) read_cache: Option<Box<ReadCache>>,
-    pub(crate) fenced: Option<Failure>,
+    pub(crate) fenced: Option<GroupFailure>,
     pub(crate) is_closed: bool,
     pub(crate) is_recovering: bool,
     /// The log's task waits for destage.
@@ -77,7 +77,7 @@ pub(crate) struct GroupState {
     pub(crate) last_append: Instant,
     /// Destage last got something done, or had nothing to do.
     pub(crate) destage_moved: Instant,
-    pub(crate) counters: Counters,
+    pub(crate) counters: GroupCounters,
     pub(crate) serial_next: u32,
     /// One bit per device that was out when entries that it needs were dropped, and still is.
     pub(crate) given_up: u16,
@@ -144,7 +144,7 @@ impl GroupInner {
         if state.fenced.is_none() {
             let at = self.devices.iter().position(|device| device.path == path);
             let device = at.map_or(DevicePlace::Cache, DevicePlace::Capacity);
-            state.fenced = Some(Failure { device, is_away, text: format!("{path}: {error}") });
+            state.fenced = Some(GroupFailure { device, is_away, text: format!("{path}: {error}") });
         }
         let last = state.log.ticket_last;
         let done = state.log.ticket_done;
@@ -178,20 +178,20 @@ impl GroupInner {
 
 /// The log's task: one commit in flight, whatever arrives meanwhile goes into the next.
 pub(crate) async fn write_log(inner: Rc<GroupInner>) {
-    use crate::log::Step;
+    use crate::log::LogStep;
     use env::Durability;
     loop {
         let kick = inner.log_kick.wait();
         let step = inner.state.borrow_mut().next_step(&inner.env);
         match step {
-            Step::Again => inner.progress.notify(),
-            Step::DeadEnd => {
+            LogStep::Again => inner.progress.notify(),
+            LogStep::DeadEnd => {
                 // Destage waits for these moves, and nobody else makes room: no log that was
                 // written as it should be comes here.
                 let _ = inner.fence(&inner.cache_path, &"the log has no room for what has to move");
                 return;
             }
-            Step::Idle => {
+            LogStep::Idle => {
                 let wants_destage = {
                     let state = inner.state.borrow();
                     state.is_pressed && state.is_destage_waiting
@@ -201,11 +201,11 @@ pub(crate) async fn write_log(inner: Rc<GroupInner>) {
                 }
                 kick.await;
             }
-            Step::Wait(until) => {
+            LogStep::Wait(until) => {
                 // Destage that gets on faster kicks as well.
                 select(kick, inner.env.sleep_until(until)).await;
             }
-            Step::Write { offset, segment, sealed, summary, is_move } => {
+            LogStep::Write { offset, segment, sealed, summary, is_move } => {
                 if let Some((at, bytes)) = summary {
                     write_summary(&inner, at, bytes);
                 }

@@ -11,7 +11,7 @@
 
 use crate::chunks::chunk_key;
 use crate::group::DiskGroup;
-use crate::read::{LOOKS_MAX, Run, plan};
+use crate::read::{LOOKS_MAX, ReadRun, plan};
 use crate::state::GroupInner;
 use crate::types::{BadCause, BadRange, CapacityStatus, GroupError, Verified};
 use base::{BLOCK_SECTORS, CHUNK_SECTORS, ComponentId, SectorRange, crc32c};
@@ -168,7 +168,7 @@ async fn look_at(
 }
 
 /// The blocks of one device read, each with what is wrong with it.
-async fn compare(inner: &GroupInner, run: &Run) -> Vec<Suspect> {
+async fn compare(inner: &GroupInner, run: &ReadRun) -> Vec<Suspect> {
     let length = crate::build::to_usize(run.stored.bytes());
     let read = run.disk.read(run.offset, inner.env.buf(length)).await;
     let verdict = |(stored, _, crc): &(SectorRange, SectorRange, u32)| {

@@ -169,7 +169,7 @@ pub enum ErrorKind {
 
 /// Why a command failed: one line that says what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
+pub struct CommandFailure {
     /// Whose fault it is.
     pub kind: ErrorKind,
     /// One line for people.
@@ -183,7 +183,7 @@ pub enum Reply {
     /// Done; the value depends on the command.
     Ok(serde_json::Value),
     /// Not done.
-    Error(Failure),
+    Error(CommandFailure),
 }
 
 /// Serves operators until dropped.
@@ -216,7 +216,7 @@ async fn session(env: &Env, link: &Link, operations: &Operations) -> Option<&'st
         };
         let reply = match serde_json::from_slice::<Command>(&line) {
             Ok(command) => operations.carry_out(command).await,
-            Err(error) => Reply::Error(Failure {
+            Err(error) => Reply::Error(CommandFailure {
                 kind: ErrorKind::Usage,
                 message: format!("not a command: {error}"),
             }),

@@ -40,7 +40,7 @@ mod volumes;
 pub use address::{AddressError, format_address, parse_address};
 pub use backup::{RestoreError, Restored, backup, recover, restore};
 pub use config::{ConfigError, GroupConfig, HostConfig, SocketConfig, Tuning};
-pub use control::{Command, ErrorKind, Failure, Reply, call};
+pub use control::{Command, CommandFailure, ErrorKind, Reply, call};
 pub use copies::only_copies;
 pub use devices::{DeviceRefused, check_devices};
 pub use directory::{ClusterKind, Connections};

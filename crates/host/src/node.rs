@@ -10,7 +10,7 @@ use crate::deletions::{Deletions, Fate};
 use crate::exports::Exports;
 use crate::hardware::Devices;
 use crate::operations::Operations;
-use crate::scrub::{Marks, ScrubOptions};
+use crate::scrub::{ScrubMarks, ScrubOptions};
 use crate::seen::Seen;
 use crate::storage::{self, Opening, SlotState, Storage, StorageError, StorageOptions};
 use crate::view::{ObjectChange, View};
@@ -184,7 +184,7 @@ impl Node {
             group: group_options,
             kind: config.group_kind(),
             scrub: options.scrub,
-            marks: Marks { directory: directory.clone(), host: me.host },
+            marks: ScrubMarks { directory: directory.clone(), host: me.host },
             scrub_rate: config.tuning.scrub_bytes_per_second,
             scrub_period: Duration::from_secs(config.tuning.scrub_period_hours * 3600),
         };

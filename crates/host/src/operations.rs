@@ -3,7 +3,7 @@
 
 use crate::backups::Backups;
 use crate::config::{SCRUB_RATES, Tuning};
-use crate::control::{Command, ErrorKind, Failure, Reply};
+use crate::control::{Command, CommandFailure, ErrorKind, Reply};
 use crate::exports::Exports;
 use crate::hardware::Devices;
 use crate::report::{
@@ -40,14 +40,14 @@ pub(crate) struct Operations {
     pub(crate) hardware: Devices,
 }
 
-pub(crate) type Outcome<T> = Result<T, Failure>;
+pub(crate) type Outcome<T> = Result<T, CommandFailure>;
 
-pub(crate) fn usage(message: impl ToString) -> Failure {
-    Failure { kind: ErrorKind::Usage, message: message.to_string() }
+pub(crate) fn usage(message: impl ToString) -> CommandFailure {
+    CommandFailure { kind: ErrorKind::Usage, message: message.to_string() }
 }
 
-pub(crate) fn failed(message: impl ToString) -> Failure {
-    Failure { kind: ErrorKind::Failed, message: message.to_string() }
+pub(crate) fn failed(message: impl ToString) -> CommandFailure {
+    CommandFailure { kind: ErrorKind::Failed, message: message.to_string() }
 }
 
 fn reply<T: Serialize>(outcome: Outcome<T>) -> Reply {
@@ -284,7 +284,7 @@ impl Operations {
     }
 }
 
-pub(crate) fn no_such_volume(name: &str) -> Failure {
+pub(crate) fn no_such_volume(name: &str) -> CommandFailure {
     failed(format!("there is no volume '{name}': see 'gabion volume list'"))
 }
 

@@ -4,7 +4,7 @@
 
 mod rebuild;
 
-use crate::control::Failure;
+use crate::control::CommandFailure;
 use crate::operations::{Operations, Outcome, failed};
 use crate::orphans::guard_key;
 use crate::report::{OrphanReport, VolumeReport};
@@ -369,11 +369,11 @@ fn why(missing: Missing) -> &'static str {
     }
 }
 
-fn away(error: DirectoryError) -> Failure {
+fn away(error: DirectoryError) -> CommandFailure {
     failed(format!("the directory cannot be used ({error}): nothing was changed; try again"))
 }
 
-fn nothing(wanted: &str) -> Failure {
+fn nothing(wanted: &str) -> CommandFailure {
     failed(format!("nothing of '{wanted}' is waiting: see 'gabion orphan list'"))
 }
 

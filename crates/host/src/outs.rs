@@ -24,7 +24,7 @@
 use crate::storage::{AWAY_RETRY, Closed, GroupSlot, Serving, SlotState, Storage};
 use base::{ComponentId, Instant, Map, ObjectId, Set, Version};
 use directory::{ComponentState, Directory, OBJECT_PREFIX, ObjectRecord};
-use diskgroup::{DevicePlace, DiskGroup, Failure, GroupError, OutDevice, Tolerance};
+use diskgroup::{DevicePlace, DiskGroup, GroupError, GroupFailure, OutDevice, Tolerance};
 use env::{IoError, Task, TaskSet};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -180,7 +180,7 @@ impl Storage {
 
     /// A device failed. Where it is a capacity device beside others, the group goes on without it.
     /// Where it did not answer but does now, the group goes on with it.
-    async fn go_on(&self, cache: &str, failure: &Failure) {
+    async fn go_on(&self, cache: &str, failure: &GroupFailure) {
         let Ok((_turn, _)) = self.turn(cache).await else { return };
         let Some((slot, group)) = self.open_slot(cache) else { return };
         let outs = group.out_devices();

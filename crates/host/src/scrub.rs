@@ -26,10 +26,10 @@ use crate::report::ScrubReport;
 use crate::view::View;
 use base::{BLOCK_SECTORS, CHUNK_SECTORS, ComponentId, Instant, ObjectId, SectorRange};
 use books::{Books, blocks};
-use course::{Course, Leg, Place};
+use course::{Course, ScrubLeg, ScrubPlace};
 use diskgroup::{BadCause, BadRange, DiskGroup, GroupError, Verified};
 use env::{Env, Notify, select};
-pub(crate) use mark::Marks;
+pub(crate) use mark::ScrubMarks;
 use object::{ObjectError, Objects};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -84,10 +84,10 @@ struct ScrubberInner {
 }
 
 /// What a repair needs of its surroundings.
-pub(crate) struct Helpers {
+pub(crate) struct RepairHelpers {
     pub(crate) objects: Objects,
     pub(crate) view: View,
-    pub(crate) marks: Marks,
+    pub(crate) marks: ScrubMarks,
 }
 
 impl Scrubber {
@@ -146,7 +146,7 @@ impl Scrubber {
     }
 
     /// Pass after pass, until dropped or the group is closed.
-    pub(crate) async fn run(self, helpers: Helpers) {
+    pub(crate) async fn run(self, helpers: RepairHelpers) {
         self.0.load(&helpers.marks).await;
         loop {
             self.0.wait_until_due().await;
@@ -164,7 +164,7 @@ impl ScrubberInner {
     }
 
     /// Takes up what an earlier run noted, or chooses where passes begin from now on.
-    async fn load(&self, marks: &Marks) {
+    async fn load(&self, marks: &ScrubMarks) {
         let until = self.env.now() + LOAD_MAX;
         let mark = loop {
             match marks.read(self.group.id()).await {
@@ -184,17 +184,17 @@ impl ScrubberInner {
         }
     }
 
-    fn random_place(&self) -> Place {
+    fn random_place(&self) -> ScrubPlace {
         let components = self.components();
         if components.is_empty() {
-            return Place::default();
+            return ScrubPlace::default();
         }
         let below = |count: usize| (self.env.random() % count as u64) as usize;
         let (device, id) = components[below(components.len())];
         let sectors = self.group.component(id).map_or(0, |info| info.sectors);
         let chunks = sectors.div_ceil(CHUNK_SECTORS).max(1);
         let sector = self.env.random() % chunks * CHUNK_SECTORS;
-        Place { device, component: id.0, sector }
+        ScrubPlace { device, component: id.0, sector }
     }
 
     /// By device and id.
@@ -205,7 +205,7 @@ impl ScrubberInner {
         all
     }
 
-    async fn save(&self, marks: &Marks) {
+    async fn save(&self, marks: &ScrubMarks) {
         let mark = self.books.borrow().mark();
         marks.write(self.group.id(), &mark).await;
     }
@@ -226,7 +226,7 @@ impl ScrubberInner {
     }
 
     /// `None`: the group is closed.
-    async fn pass(&self, helpers: &Helpers) -> Option<()> {
+    async fn pass(&self, helpers: &RepairHelpers) -> Option<()> {
         let chunks = self.group.capacity().into_iter().map(|device| device.used_chunks);
         self.books.borrow_mut().begin(self.env.now(), self.wall(), chunks);
         self.logged.set(0);
@@ -250,7 +250,7 @@ impl ScrubberInner {
     }
 
     /// A component from where the pass is to its end. `None`: the group is closed.
-    async fn leg(&self, helpers: &Helpers, leg: Leg, saved: &mut Instant) -> Option<()> {
+    async fn leg(&self, helpers: &RepairHelpers, leg: ScrubLeg, saved: &mut Instant) -> Option<()> {
         let (device, id) = (leg.device, leg.component);
         let passed = |next| self.books.borrow_mut().course.passed(&leg, next);
         let mut from = Some(leg.sector);
@@ -292,7 +292,7 @@ impl ScrubberInner {
     }
 
     /// Waits until `free_at`, and for as long as something holds the pass up.
-    async fn wait_for_turn(&self, free_at: Instant, marks: &Marks) {
+    async fn wait_for_turn(&self, free_at: Instant, marks: &ScrubMarks) {
         loop {
             let changed = self.changed.wait();
             let status = self.group.status();
@@ -319,7 +319,7 @@ impl ScrubberInner {
 
     /// Has the owner write a range again; as a whole, or block by block where not every block has a
     /// good copy on the same host.
-    async fn repair(&self, helpers: &Helpers, device: usize, id: ComponentId, bad: BadRange) {
+    async fn repair(&self, helpers: &RepairHelpers, device: usize, id: ComponentId, bad: BadRange) {
         let Some(object) = self.group.component(id).map(|info| info.object) else { return };
         let whole = match bad.cause {
             // What is written there would be destaged with checksums that cannot be read.
@@ -352,7 +352,7 @@ impl ScrubberInner {
 
     async fn ask(
         &self,
-        helpers: &Helpers,
+        helpers: &RepairHelpers,
         object: ObjectId,
         id: ComponentId,
         range: SectorRange,
@@ -371,7 +371,7 @@ impl ScrubberInner {
 
     fn tell(
         &self,
-        helpers: &Helpers,
+        helpers: &RepairHelpers,
         device: usize,
         (object, component): (ObjectId, ComponentId),
         BadRange { range, cause }: BadRange,

@@ -10,9 +10,9 @@ use crate::alive::Room;
 use crate::config::CAPACITY_DEVICES_MAX;
 use crate::membership;
 use crate::outs::Care;
-use crate::scrub::{Helpers, Marks, ScrubOptions, Scrubber};
-use crate::storage::claims::Claims;
-use crate::storage::opening::{Late, open_group};
+use crate::scrub::{RepairHelpers, ScrubMarks, ScrubOptions, Scrubber};
+use crate::storage::claims::DeviceClaims;
+use crate::storage::opening::{LateOpening, open_group};
 use crate::view::View;
 use base::{CHUNK_SIZE, ComponentId, GroupId, Map};
 use directory::{Directory, GroupRecord, HostRecord};
@@ -76,7 +76,7 @@ pub(crate) struct StorageOptions {
     /// What all groups of the cluster are.
     pub(crate) kind: GroupKind,
     pub(crate) scrub: ScrubOptions,
-    pub(crate) marks: Marks,
+    pub(crate) marks: ScrubMarks,
     /// Most bytes per second of scrub.
     pub(crate) scrub_rate: u64,
     pub(crate) scrub_period: Duration,
@@ -96,9 +96,9 @@ pub(crate) struct StorageInner {
     pub(crate) slots: RefCell<Vec<GroupSlot>>,
     /// Slots that there were.
     numbers: Cell<u64>,
-    claims: Claims,
+    claims: DeviceClaims,
     /// Groups that were not open when the host had waited for them long enough.
-    late: RefCell<Vec<Late>>,
+    late: RefCell<Vec<LateOpening>>,
     /// The host's record is not what the directory has.
     pub(crate) changed: Notify,
 }
@@ -137,7 +137,7 @@ impl Storage {
             record,
             slots: RefCell::default(),
             numbers: Cell::default(),
-            claims: Claims::default(),
+            claims: DeviceClaims::default(),
             late: RefCell::default(),
             changed: Notify::default(),
         }));
@@ -152,7 +152,8 @@ impl Storage {
                 }
             };
             let turn = storage.0.add_slot(&spec, id, state);
-            let late = pending.map(|pending| Late { spec, pending, turn: turn.try_acquire(1) });
+            let late =
+                pending.map(|pending| LateOpening { spec, pending, turn: turn.try_acquire(1) });
             storage.0.late.borrow_mut().extend(late);
         }
         storage
@@ -328,7 +329,9 @@ impl Storage {
     /// Gives up a group that holds nothing.
     ///
     /// # Errors
-    /// [`StorageError::NotEmpty`]: it stays as it is; [`StorageError::IsClosed`].
+    /// [`StorageError::NotEmpty`], [`StorageError::DeviceOut`], [`StorageError::IsClosed`]: the
+    /// group stays as it is. If a copy was made on it at the last moment it is opened again; where
+    /// that fails it is out of service, and the error says why.
     pub(crate) async fn remove(&self, wanted: &str) -> Result<GroupSpec, StorageError> {
         let (_turn, slot) = self.turn(wanted).await?;
         let cache = slot.spec.cache.clone();
@@ -438,7 +441,8 @@ impl StorageInner {
         let StorageOptions { scrub, scrub_rate, scrub_period, .. } = self.options;
         let scrubber = Scrubber::new(&self.env, &group, scrub_rate, scrub_period, scrub);
         let marks = self.options.marks.clone();
-        let helpers = Helpers { objects: self.objects.clone(), view: self.view.clone(), marks };
+        let helpers =
+            RepairHelpers { objects: self.objects.clone(), view: self.view.clone(), marks };
         let run = scrubber.clone().run(helpers);
         let scrub = Rc::new(self.env.spawn("scrub", run));
         Serving { group, scrubber, _scrub: scrub }

@@ -8,7 +8,7 @@
 
 mod change;
 
-use crate::control::Failure;
+use crate::control::CommandFailure;
 use crate::operations::{Operations, Outcome, failed, no_such_volume, usage};
 use crate::orphans::guard_key;
 use crate::report::VolumeReport;
@@ -177,7 +177,7 @@ impl Operations {
     }
 
     /// Why a volume has no place, with what to do.
-    fn no_room(&self, spec: &VolumeSpec, error: &PlacementError) -> Failure {
+    fn no_room(&self, spec: &VolumeSpec, error: &PlacementError) -> CommandFailure {
         let PlacementError::TooFewHosts { without_room, .. } = error;
         if without_room.is_empty() {
             return failed(format!("{error}: start or add hosts, or choose a lower --ftt"));
@@ -515,14 +515,14 @@ async fn decide(
     }
 }
 
-fn unknown(what: &str) -> crate::control::Failure {
+fn unknown(what: &str) -> crate::control::CommandFailure {
     failed(format!(
         "the directory does not answer: it is unknown whether {what}, and it may still happen; \
          see 'gabion volume list' when 'gabion status' shows the directory as reachable"
     ))
 }
 
-fn directory_away(error: DirectoryError) -> crate::control::Failure {
+fn directory_away(error: DirectoryError) -> crate::control::CommandFailure {
     let why = match error {
         DirectoryError::Unavailable => "it does not answer".to_owned(),
         error => error.to_string(),

@@ -9,8 +9,8 @@
 use crate::dirty::DirtySet;
 use crate::history::is_made_anew;
 use crate::owner::{
-    Cas, ChangeError, Content, Context, Fence, FenceAnswer, Found, Owner, Role, Source, Ticket,
-    compare_and_swap,
+    Cas, ChangeError, Context, Fence, FenceAnswer, Owner, ReadSource, Role, SourceAnswer, Ticket,
+    WriteContent, compare_and_swap,
 };
 use crate::record::{self, Leave};
 use base::{
@@ -435,13 +435,13 @@ async fn copy(
             }
         };
         match owner.ask(&source, range).await {
-            Found::Data(data) => break data,
-            Found::Bad => {
+            SourceAnswer::Data(data) => break data,
+            SourceAnswer::Bad => {
                 let state = owner.state.borrow();
                 let other = state.legs.iter().find(|leg| leg.component != chosen);
                 return Err(Failed::Again(other.map(|leg| leg.component)));
             }
-            Found::Again => owner.env().sleep(FENCE_RETRY).await,
+            SourceAnswer::Again => owner.env().sleep(FENCE_RETRY).await,
         }
     };
     let others = {
@@ -456,7 +456,7 @@ async fn copy(
         // Nearly always one copy; more marks than one carries make it several.
         let parts = marks.chunks(MARKS_MAX).chain(marks.is_empty().then_some([].as_slice()));
         for part in parts {
-            let mut content = Content::copy_of(data.clone());
+            let mut content = WriteContent::copy_of(data.clone());
             content.marks = Marks::new(part);
             owner.submit(range, content, Some(others), Ticket::new(None, None));
         }
@@ -464,7 +464,7 @@ async fn copy(
     Ok(())
 }
 
-fn source_of(owner: &Rc<Owner>, chosen: ComponentId) -> Option<Source> {
+fn source_of(owner: &Rc<Owner>, chosen: ComponentId) -> Option<ReadSource> {
     let avoid = {
         let state = owner.state.borrow();
         let others = state.legs.iter().filter(|leg| leg.component != chosen);

@@ -6,8 +6,8 @@
 //!                                            no  -> waits in its lane, first come, first served
 //! ```
 //! Guarantees: no class takes what is another's; what waits is bounded in bytes; requests of one
-//! [`Row`] keep their order, also when their class changes on the way. Pure: the link sends what
-//! it is told to.
+//! [`LaneRow`] keep their order, also when their class changes on the way. Pure: the link sends
+//! what it is told to.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -44,7 +44,7 @@ const FRAME_COST: u64 = 256;
 
 /// Requests that keep their order, and that can be taken back together: the frames of one session.
 #[derive(Default)]
-pub(crate) struct Row {
+pub(crate) struct LaneRow {
     /// How many of them wait.
     waiting: Cell<usize>,
     /// The lane in which they wait.
@@ -91,18 +91,18 @@ pub(crate) fn class_of(request: &Request) -> Class {
 }
 
 /// A request that waits for its share.
-pub(crate) struct Waiting {
+pub(crate) struct WaitingRequest {
     pub(crate) id: u64,
     pub(crate) message: Message,
     pub(crate) cost: Cost,
-    row: Option<Rc<Row>>,
+    row: Option<Rc<LaneRow>>,
 }
 
 #[derive(Default)]
 struct Lane {
     in_flight: u64,
     held: u64,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingRequest>,
 }
 
 /// The lanes of one link.
@@ -120,7 +120,7 @@ impl Lanes {
 
     /// The lane that a request goes into: that of its `class`. While requests of its row still
     /// wait, it is their lane instead, or the request would overtake them.
-    fn lane_of(class: Class, row: Option<&Rc<Row>>) -> usize {
+    fn lane_of(class: Class, row: Option<&Rc<LaneRow>>) -> usize {
         match row {
             Some(row) if row.waiting.get() > 0 => row.lane.get(),
             _ => class as usize,
@@ -128,14 +128,19 @@ impl Lanes {
     }
 
     /// Where a request of `class` goes, if there is room for it: into its share, or behind others.
-    pub(crate) fn admit(&self, class: Class, row: Option<&Rc<Row>>, cost: Cost) -> Option<Place> {
+    pub(crate) fn admit(
+        &self,
+        class: Class,
+        row: Option<&Rc<LaneRow>>,
+        cost: Cost,
+    ) -> Option<LanePlace> {
         let lane = Self::lane_of(class, row);
         let of = &self.lanes[lane];
         if of.waiting.is_empty() && of.has_room(lane, cost) {
-            return Some(Place { lane, is_now: true });
+            return Some(LanePlace { lane, is_now: true });
         }
         let most = self.limit / 8 * EIGHTHS[lane];
-        (of.held + cost.held <= most).then_some(Place { lane, is_now: false })
+        (of.held + cost.held <= most).then_some(LanePlace { lane, is_now: false })
     }
 
     /// Takes of the share of `lane`: the request is sent now.
@@ -150,7 +155,7 @@ impl Lanes {
         id: u64,
         cost: Cost,
         message: Message,
-        row: Option<&Rc<Row>>,
+        row: Option<&Rc<LaneRow>>,
     ) {
         if let Some(row) = row {
             row.lane.set(lane);
@@ -158,7 +163,7 @@ impl Lanes {
         }
         let lane = &mut self.lanes[lane];
         lane.held += cost.held;
-        lane.waiting.push_back(Waiting { id, message, cost, row: row.cloned() });
+        lane.waiting.push_back(WaitingRequest { id, message, cost, row: row.cloned() });
     }
 
     /// An answer has come: what it took of its share is free.
@@ -169,7 +174,7 @@ impl Lanes {
     }
 
     /// The next request of `lane` that has room now; it counts as sent.
-    pub(crate) fn next(&mut self, lane: usize) -> Option<Waiting> {
+    pub(crate) fn next(&mut self, lane: usize) -> Option<WaitingRequest> {
         let of = &mut self.lanes[lane];
         let cost = of.waiting.front()?.cost;
         if !of.has_room(lane, cost) {
@@ -182,12 +187,12 @@ impl Lanes {
     }
 
     /// Takes back what waits of `row`, and says whose calls these were.
-    pub(crate) fn withdraw(&mut self, row: &Rc<Row>) -> Vec<u64> {
+    pub(crate) fn withdraw(&mut self, row: &Rc<LaneRow>) -> Vec<u64> {
         if row.waiting.get() == 0 {
             return Vec::new();
         }
         let lane = &mut self.lanes[row.lane.get()];
-        let is_mine = |one: &Waiting| one.row.as_ref().is_some_and(|of| Rc::ptr_eq(of, row));
+        let is_mine = |one: &WaitingRequest| one.row.as_ref().is_some_and(|of| Rc::ptr_eq(of, row));
         let (mine, others): (VecDeque<_>, VecDeque<_>) =
             std::mem::take(&mut lane.waiting).into_iter().partition(is_mine);
         lane.waiting = others;
@@ -198,7 +203,7 @@ impl Lanes {
 
     /// The link is over: nothing waits any more. What did is for the caller to drop, for it may
     /// hold the last reference to memory of its own.
-    pub(crate) fn clear(&mut self) -> Vec<Waiting> {
+    pub(crate) fn clear(&mut self) -> Vec<WaitingRequest> {
         let mut all = Vec::new();
         for lane in &mut self.lanes {
             while let Some(one) = lane.waiting.pop_front() {
@@ -222,7 +227,7 @@ impl Lane {
         self.in_flight == 0 || self.in_flight + cost.window <= SHARES[lane]
     }
 
-    fn left(&mut self, one: &Waiting) {
+    fn left(&mut self, one: &WaitingRequest) {
         self.held -= one.cost.held;
         if let Some(row) = &one.row {
             row.waiting.set(row.waiting.get() - 1);
@@ -232,7 +237,7 @@ impl Lane {
 
 /// Where a request goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct LanePlace {
     pub(crate) lane: usize,
     /// At once, or behind others.
     pub(crate) is_now: bool,
@@ -253,7 +258,7 @@ mod tests {
     /// What a plain model knows of what was asked: its row, and whether it was sent.
     #[derive(Default)]
     struct Model {
-        rows: Vec<(Rc<Row>, Vec<u64>, Vec<u64>)>,
+        rows: Vec<(Rc<LaneRow>, Vec<u64>, Vec<u64>)>,
         flying: Map<u64, (usize, u64)>,
         held: u64,
         waiting: Map<u64, u64>,

@@ -3,11 +3,11 @@
 //! answer.
 
 use crate::calls::{Call, Calls, Toll};
-use crate::lanes::{Class, Cost, Lanes, Place, Row};
+use crate::lanes::{Class, Cost, LanePlace, LaneRow, Lanes};
 use crate::peers::{PeersInner, Remote};
-use crate::port::{Fault, Port};
+use crate::port::{Port, PortFault};
 use crate::reply::Reply;
-use crate::stats::Counters;
+use crate::stats::PeerCounters;
 use crate::{PeerError, PeerId};
 use base::{Instant, Quirk};
 use env::{Either, Env, Link, select};
@@ -36,12 +36,12 @@ pub(crate) struct Outbound {
     pub(crate) peer: Cell<Option<PeerId>>,
     calls: Rc<Calls>,
     lanes: RefCell<Lanes>,
-    counters: Rc<Counters>,
+    counters: Rc<PeerCounters>,
 }
 
 impl Outbound {
     /// Sends a request, or puts it behind those that wait for room.
-    pub(crate) fn call(&self, class: Class, row: Option<&Rc<Row>>, request: Request) -> Call {
+    pub(crate) fn call(&self, class: Class, row: Option<&Rc<LaneRow>>, request: Request) -> Call {
         let overloaded = || Call::known(Err(PeerError::Overloaded));
         let Some(id) = self.calls.open() else { return overloaded() };
         // Grants and K must not wait for writes. A replica whose log stands still answers no
@@ -61,12 +61,12 @@ impl Outbound {
         }
         let mut lanes = self.lanes.borrow_mut();
         match lanes.admit(class, row, cost) {
-            Some(Place { lane, is_now: true }) => {
+            Some(LanePlace { lane, is_now: true }) => {
                 lanes.depart(lane, cost);
                 self.calls.depart(id, Toll { lane, window: cost.window });
                 self.port.post(id, message);
             }
-            Some(Place { lane, is_now: false }) => {
+            Some(LanePlace { lane, is_now: false }) => {
                 lanes.wait(lane, id, cost, message, row);
                 self.counters.waiting.rise(cost.held);
             }
@@ -79,7 +79,7 @@ impl Outbound {
     }
 
     /// Takes back what waits of `row`: its calls fail.
-    pub(crate) fn withdraw(&self, row: &Rc<Row>) {
+    pub(crate) fn withdraw(&self, row: &Rc<LaneRow>) {
         let ids = {
             let mut lanes = self.lanes.borrow_mut();
             let before = lanes.held();
@@ -93,8 +93,8 @@ impl Outbound {
         }
     }
 
-    fn answered(&self, id: u64, response: Response) -> Result<(), Fault> {
-        let toll = self.calls.finish(id, Ok(response)).ok_or(Fault::Unexpected)?;
+    fn answered(&self, id: u64, response: Response) -> Result<(), PortFault> {
+        let toll = self.calls.finish(id, Ok(response)).ok_or(PortFault::Unexpected)?;
         let Toll { lane, window } = toll;
         let mut lanes = self.lanes.borrow_mut();
         lanes.arrive(lane, window);
@@ -122,18 +122,18 @@ impl Outbound {
 pub(crate) struct Inbound {
     pub(crate) port: Rc<Port>,
     pub(crate) peer: Cell<Option<PeerId>>,
-    counters: Rc<Counters>,
+    counters: Rc<PeerCounters>,
     /// Bytes of requests and their answers under way.
     asked: Cell<u64>,
 }
 
 impl Inbound {
     /// A request has come: the bytes that it takes until its answer.
-    fn take_in(&self, request: &Request) -> Result<u64, Fault> {
+    fn take_in(&self, request: &Request) -> Result<u64, PortFault> {
         let bytes = Cost::of(request).window;
         let asked = self.asked.get() + bytes;
         if asked > INBOUND_BYTES_MAX {
-            return Err(Fault::Overrun);
+            return Err(PortFault::Overrun);
         }
         self.asked.set(asked);
         Ok(bytes)
@@ -156,12 +156,12 @@ fn hello(inner: &PeersInner) -> Message {
 }
 
 /// Runs a link until it ends: a task for the writer, the reader here.
-async fn run(env: &Env, port: &Rc<Port>, read: impl Future<Output = Fault>) -> Fault {
+async fn run(env: &Env, port: &Rc<Port>, read: impl Future<Output = PortFault>) -> PortFault {
     let writer = Rc::clone(port);
     let _writer = env.spawn("peer-write", async move { writer.write().await });
     let fault = match select(read, port.ended()).await {
         Either::First(fault) => fault,
-        Either::Second(()) => Fault::Gone,
+        Either::Second(()) => PortFault::Gone,
     };
     port.die();
     fault
@@ -205,7 +205,7 @@ async fn dialled(inner: &Rc<PeersInner>, remote: &Rc<Remote>, link: Link) -> Opt
     port.post(0, hello(inner));
     let read = port.read(|id, message| match message {
         Message::Hello(hello) if up_at.get().is_none() => {
-            let peer = inner.introduce(&hello, Some(remote.host)).ok_or(Fault::Stranger)?;
+            let peer = inner.introduce(&hello, Some(remote.host)).ok_or(PortFault::Stranger)?;
             up_at.set(Some(inner.env.now()));
             out.peer.set(Some(peer));
             *remote.out.borrow_mut() = Some(Rc::clone(&out));
@@ -214,13 +214,13 @@ async fn dialled(inner: &Rc<PeersInner>, remote: &Rc<Remote>, link: Link) -> Opt
             Ok(())
         }
         Message::Response(response) if up_at.get().is_some() => out.answered(id, response),
-        Message::Ping if inner.env.quirk(Quirk::LinkDropped) => Err(Fault::Gone),
+        Message::Ping if inner.env.quirk(Quirk::LinkDropped) => Err(PortFault::Gone),
         Message::Ping if up_at.get().is_some() => {
             port.post(0, Message::Pong);
             Ok(())
         }
         Message::Pong if up_at.get().is_some() => Ok(()),
-        _ => Err(Fault::Unexpected),
+        _ => Err(PortFault::Unexpected),
     });
     let fault = run(&inner.env, &port, read).await;
     inner.ended(remote.host, &fault);
@@ -257,7 +257,7 @@ pub(crate) async fn accepted(inner: Rc<PeersInner>, link: Link) {
             Ok(())
         }
         (Message::Pong, Some(_)) => Ok(()),
-        _ => Err(Fault::Unexpected),
+        _ => Err(PortFault::Unexpected),
     });
     let fault = run(&inner.env, &port, read).await;
     let Some(peer) = inbound.peer.get() else {
@@ -274,8 +274,8 @@ pub(crate) async fn accepted(inner: Rc<PeersInner>, link: Link) {
 /// Takes in the introduction of the host that dialled, and answers with ours. A second link from
 /// the same host replaces the first. The first link dies here, so that none of its requests can be
 /// handled behind one of the new link.
-fn greet(inner: &Rc<PeersInner>, inbound: &Rc<Inbound>, theirs: &Hello) -> Result<(), Fault> {
-    let peer = inner.introduce(theirs, None).ok_or(Fault::Stranger)?;
+fn greet(inner: &Rc<PeersInner>, inbound: &Rc<Inbound>, theirs: &Hello) -> Result<(), PortFault> {
+    let peer = inner.introduce(theirs, None).ok_or(PortFault::Stranger)?;
     inbound.peer.set(Some(peer));
     let remote = inner.remote(peer.host);
     let old = remote.inbound.borrow_mut().replace(Rc::clone(inbound));

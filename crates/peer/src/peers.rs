@@ -2,11 +2,11 @@
 //! All links of one shard.
 
 use crate::calls::{Call, Calls};
-use crate::lanes::{Class, Row, class_of};
+use crate::lanes::{Class, LaneRow, class_of};
 use crate::link::{Inbound, Outbound, accepted, dial_for_ever};
-use crate::port::{Fault, Port};
+use crate::port::{Port, PortFault};
 use crate::reply::{Handler, Reply};
-use crate::stats::{Counters, PeerStats};
+use crate::stats::{PeerCounters, PeerStats};
 use crate::{PeerError, PeerId};
 use base::{HostId, Incarnation, Instant, Map, Quirk};
 use env::{Address, Env, IoError, Notify, TaskSet};
@@ -41,7 +41,7 @@ pub(crate) struct PeersInner {
     pub(crate) cluster: u64,
     pub(crate) handler: RefCell<Rc<dyn Handler>>,
     pub(crate) changes: Notify,
-    pub(crate) counters: Rc<Counters>,
+    pub(crate) counters: Rc<PeerCounters>,
     /// Bytes of requests that may wait for one link.
     pub(crate) waiting_bytes_max: u64,
     remotes: RefCell<Map<HostId, Rc<Remote>>>,
@@ -123,13 +123,14 @@ impl PeersInner {
     /// only one end knows to be dead. Most of these are handled at once too.
     ///
     /// # Errors
-    /// [`Fault::Gone`], with that quirk only: the write is handled late alone, and the link ends.
+    /// [`PortFault::Gone`], with that quirk only: the write is handled late alone, and the link
+    /// ends.
     pub(crate) fn take_in(
         self: &Rc<Self>,
         from: PeerId,
         request: Request,
         reply: Reply,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), PortFault> {
         let handler = Rc::clone(&*self.handler.borrow());
         let is_write = matches!(request, Request::Write { .. } | Request::ClientWrite { .. });
         if !is_write || self.late.len() >= LATE_MAX || !self.env.quirk(Quirk::LateWrite) {
@@ -146,29 +147,29 @@ impl PeersInner {
             drop(call); // nobody waits for this answer
         });
         if self.env.random().is_multiple_of(16) {
-            return Err(Fault::Gone);
+            return Err(PortFault::Gone);
         }
         handler.handle(from, request, reply);
         Ok(())
     }
 
     /// A link ended: counts why.
-    pub(crate) fn ended(&self, host: HostId, fault: &Fault) {
+    pub(crate) fn ended(&self, host: HostId, fault: &PortFault) {
         match fault {
-            Fault::Gone => tracing::debug!(%host, "link ended"),
-            Fault::Stranger => {
+            PortFault::Gone => tracing::debug!(%host, "link ended"),
+            PortFault::Stranger => {
                 self.counters.strangers.add(1);
                 tracing::warn!(%host, "link dropped: not the host that belongs there");
             }
-            Fault::Malformed(error) => {
+            PortFault::Malformed(error) => {
                 self.counters.malformed.add(1);
                 tracing::warn!(%host, %error, "link dropped: malformed frame");
             }
-            Fault::Unexpected => {
+            PortFault::Unexpected => {
                 self.counters.malformed.add(1);
                 tracing::warn!(%host, "link dropped: frame out of place");
             }
-            Fault::Overrun => {
+            PortFault::Overrun => {
                 self.counters.overrun.add(1);
                 tracing::warn!(%host, "link dropped: more asked at a time than allowed");
             }
@@ -317,7 +318,13 @@ impl Peers {
         Sequence(Rc::new(Ordered { peers, host, row, is_closed: Cell::new(false) }))
     }
 
-    fn call_as(&self, host: HostId, class: Class, row: Option<&Rc<Row>>, request: Request) -> Call {
+    fn call_as(
+        &self,
+        host: HostId,
+        class: Class,
+        row: Option<&Rc<LaneRow>>,
+        request: Request,
+    ) -> Call {
         if host == self.0.me.host {
             return self.call_self(request);
         }
@@ -399,7 +406,7 @@ pub struct Sequence(Rc<Ordered>);
 struct Ordered {
     peers: Peers,
     host: HostId,
-    row: Rc<Row>,
+    row: Rc<LaneRow>,
     is_closed: Cell<bool>,
 }
 

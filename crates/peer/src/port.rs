@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One end of one link: frames out in batches, frames in from bulk receives.
 
-use crate::stats::Counters;
+use crate::stats::PeerCounters;
 use base::Instant;
 use env::{Buf, Env, Link, Notify, Slice};
 use std::cell::{Cell, RefCell};
@@ -28,7 +28,7 @@ const FRAME_COST: u64 = 256;
 
 /// Why reading ended.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(crate) enum PortFault {
     /// Closed or reset, here or there.
     Gone,
     /// Bytes that are no frame.
@@ -45,7 +45,7 @@ pub(crate) enum Fault {
 pub(crate) struct Port {
     env: Env,
     link: Link,
-    counters: Rc<Counters>,
+    counters: Rc<PeerCounters>,
     queue: RefCell<VecDeque<(u64, Message)>>,
     queued: Cell<u64>,
     writer: Cell<Option<Waker>>,
@@ -56,7 +56,7 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    pub(crate) fn new(env: &Env, link: Link, counters: &Rc<Counters>) -> Self {
+    pub(crate) fn new(env: &Env, link: Link, counters: &Rc<PeerCounters>) -> Self {
         let now = env.now();
         Self {
             env: env.clone(),
@@ -200,17 +200,17 @@ impl Port {
     /// fault, or the link is dead.
     pub(crate) async fn read(
         &self,
-        mut take: impl FnMut(u64, Message) -> Result<(), Fault>,
-    ) -> Fault {
+        mut take: impl FnMut(u64, Message) -> Result<(), PortFault>,
+    ) -> PortFault {
         let mut size = RECEIVE_MIN;
         let mut buf = self.env.buf(size);
         let mut filled = 0;
         loop {
             let Ok((received, count)) = self.link.recv(buf, filled).await else {
-                return Fault::Gone;
+                return PortFault::Gone;
             };
             if count == 0 || self.is_dead.get() {
-                return Fault::Gone;
+                return PortFault::Gone;
             }
             self.heard_at.set(self.env.now());
             self.counters.bytes_received.add(count as u64);
@@ -230,9 +230,9 @@ impl Port {
         buf: Buf,
         filled: usize,
         size: usize,
-        take: &mut impl FnMut(u64, Message) -> Result<(), Fault>,
-    ) -> Result<(Buf, usize), Fault> {
-        let (mut wanted, mut header) = look(&buf[..filled]).map_err(Fault::Malformed)?;
+        take: &mut impl FnMut(u64, Message) -> Result<(), PortFault>,
+    ) -> Result<(Buf, usize), PortFault> {
+        let (mut wanted, mut header) = look(&buf[..filled]).map_err(PortFault::Malformed)?;
         if wanted > filled {
             // Nothing is whole yet. A long frame goes on in the same buffer, so that it is not
             // copied again and again.
@@ -246,14 +246,15 @@ impl Port {
         while let Some(whole) = header.filter(|_| at + wanted <= filled) {
             let body = at + HEADER_LEN..at + HEADER_LEN + whole.body_len();
             let payload = bytes.slice(body.end..at + wanted);
-            let message = wire::decode(&whole, &bytes[body], payload).map_err(Fault::Malformed)?;
+            let message =
+                wire::decode(&whole, &bytes[body], payload).map_err(PortFault::Malformed)?;
             self.counters.frames_received.add(1);
             take(whole.id(), message)?;
             if self.is_dead.get() {
-                return Err(Fault::Gone);
+                return Err(PortFault::Gone);
             }
             at += wanted;
-            (wanted, header) = look(&bytes[at..filled]).map_err(Fault::Malformed)?;
+            (wanted, header) = look(&bytes[at..filled]).map_err(PortFault::Malformed)?;
         }
         let rest = filled - at;
         if rest == 0 && bytes.len() == size {

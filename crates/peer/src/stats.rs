@@ -33,7 +33,7 @@ impl Gauge {
 
 /// See [`PeerStats`].
 #[derive(Default)]
-pub(crate) struct Counters {
+pub(crate) struct PeerCounters {
     pub(crate) links: Counter,
     pub(crate) malformed: Counter,
     pub(crate) strangers: Counter,
@@ -81,7 +81,7 @@ pub struct PeerStats {
     pub waiting_bytes_peak: u64,
 }
 
-impl Counters {
+impl PeerCounters {
     pub(crate) fn read(&self) -> PeerStats {
         PeerStats {
             links: self.links.0.get(),

@@ -11,7 +11,7 @@ fn no_seed_loses_or_invents_a_sector() {
     for seed in SEEDS {
         let outcome = run(&Plan::of_seed(seed), None);
         if let Some(violation) = outcome.violation {
-            panic!("seed {seed}: {violation} (gabion-storm replay {seed})");
+            panic!("seed {seed}: {violation} (gabion-storm replay --seed {seed})");
         }
         assert!(
             outcome.compared > 0

@@ -7,7 +7,7 @@ use super::{Finding, Tree};
 
 /// The rooms of the house, lowest first (docs/architecture.md): a crate may depend on crates of a
 /// lower number only.
-const LAYERS: [(&str, u8); 22] = [
+const LAYERS: [(&str, u8); 21] = [
     ("base", 0),
     ("env", 1),
     ("format", 2),
@@ -19,7 +19,6 @@ const LAYERS: [(&str, u8); 22] = [
     ("peer", 3),
     ("placement", 3),
     ("object", 4),
-    ("resync", 4),
     ("volume", 5),
     ("nbd", 6),
     ("control", 7),

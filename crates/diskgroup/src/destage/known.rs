@@ -16,7 +16,7 @@
 //! block, or if no chunk is free.
 
 use super::*;
-use crate::index::Piece;
+use crate::index::IndexPiece;
 use std::ops::Range;
 
 /// How long a segment that holds rotten data above K waits for K. K of an active component rises
@@ -30,7 +30,7 @@ const OPEN_BYTES: u64 = 80;
 const LOOKS: u64 = 768;
 
 /// A live entry, where it stands, and the checksum of its data.
-type Alive = (Place, Entry, Option<u32>);
+type Alive = (LogPlace, Entry, Option<u32>);
 
 /// What is live in a segment by what is in memory, in the order of its places.
 ///
@@ -83,7 +83,7 @@ impl GroupState {
         all: &mut Vec<Alive>,
     ) -> u64 {
         let Some(over) = self.chunks.over(chunk_key(serial, chunk)) else { return 1 };
-        let is_mine = |place: Place| places.contains(&place.sector());
+        let is_mine = |place: LogPlace| places.contains(&place.sector());
         if let Some((place, lsn)) = over.cleared.filter(|(place, _)| is_mine(*place)) {
             let range = SectorRange::new(chunk * CHUNK_SECTORS, CHUNK_SECTORS);
             all.push((place, self.entry(serial, EntryKind::Discard, range, Lsn(lsn)), None));
@@ -92,7 +92,7 @@ impl GroupState {
             return 1;
         }
         for block in chunk * CHUNK_BLOCKS..(chunk + 1) * CHUNK_BLOCKS {
-            let mut add = |piece: &Piece| {
+            let mut add = |piece: &IndexPiece| {
                 if !is_mine(piece.place) {
                     return;
                 }

@@ -2,7 +2,7 @@
 //! What is to be done with each live entry of a segment: write, unset, move or fold.
 
 use super::*;
-use crate::index::Piece;
+use crate::index::IndexPiece;
 
 /// Sorts what is live in the segment into writes, map changes, moves and folds.
 pub(super) fn plan(inner: &GroupInner, segment: u64, found: &[Found], bytes: &[u8]) -> Batch {
@@ -55,7 +55,7 @@ pub(super) fn plan(inner: &GroupInner, segment: u64, found: &[Found], bytes: &[u
 }
 
 /// An entry's part of one block, to be appended again as it is.
-fn move_of(found: &Found, block: u64, key: u64, place: Place, bytes: &[u8]) -> Move {
+fn move_of(found: &Found, block: u64, key: u64, place: LogPlace, bytes: &[u8]) -> Move {
     let whole = SectorRange::new(block * BLOCK_SECTORS, BLOCK_SECTORS);
     let range = found.entry.range.intersect(whole);
     let number = to_usize(block - found.entry.range.start / BLOCK_SECTORS);
@@ -106,7 +106,7 @@ impl GroupState {
         let entry = &found.entry;
         let key = chunk_key(entry.serial, entry.range.start / CHUNK_SECTORS);
         if !is_committed {
-            let place = Place::zero(self.log.sector(segment, found.at));
+            let place = LogPlace::zero(self.log.sector(segment, found.at));
             batch.moves.push(Move {
                 serial: entry.serial,
                 kind: entry.kind,
@@ -120,7 +120,7 @@ impl GroupState {
             });
             return;
         }
-        let place = Place::zero(self.log.sector(segment, found.at));
+        let place = LogPlace::zero(self.log.sector(segment, found.at));
         batch.clears.push((key, device, place, entry.lsn));
         base::hit(base::Probe::DestageCleared);
         let Some(chunk) = self.chunks.base(key) else { return };
@@ -136,7 +136,7 @@ impl GroupState {
         found: &Found,
         device: usize,
         block: u64,
-        place: Place,
+        place: LogPlace,
         bytes: &[u8],
         batch: &mut Batch,
     ) {
@@ -247,7 +247,7 @@ pub(super) async fn fold(
 /// The entry for a block that was merged from these pieces and what is below. A block of zeros
 /// becomes an entry of zeros, not of data. No chunk was set aside for zeros: as data they would
 /// take one that is meant for others, or wait for one in the log for ever.
-fn folded(serial: u32, block: u64, lsn: u64, whole: Vec<u8>, pieces: &[Piece]) -> Move {
+fn folded(serial: u32, block: u64, lsn: u64, whole: Vec<u8>, pieces: &[IndexPiece]) -> Move {
     let places = pieces.iter().map(|piece| piece.place).collect();
     let is_zero = whole.iter().all(|byte| *byte == 0);
     let (kind, crcs, payload) = match is_zero {

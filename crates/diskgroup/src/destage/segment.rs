@@ -142,14 +142,14 @@ impl Found {
     }
 
     /// Where a block of the entry is in the log.
-    pub(super) fn place(&self, state: &GroupState, segment: u64, block: u64) -> Place {
+    pub(super) fn place(&self, state: &GroupState, segment: u64, block: u64) -> LogPlace {
         let first = state.log.sector(segment, self.at);
         match self.entry.kind {
             EntryKind::Data => {
                 let number = block - self.entry.range.start / BLOCK_SECTORS;
-                Place::data(first + (number * BLOCK_SECTORS) as u32)
+                LogPlace::data(first + (number * BLOCK_SECTORS) as u32)
             }
-            _ => Place::zero(first),
+            _ => LogPlace::zero(first),
         }
     }
 
@@ -158,7 +158,7 @@ impl Found {
         let serial = self.entry.serial;
         if self.is_clear() {
             let key = chunk_key(serial, self.entry.range.start / CHUNK_SECTORS);
-            let place = Place::zero(state.log.sector(segment, self.at));
+            let place = LogPlace::zero(state.log.sector(segment, self.at));
             let cleared = state.chunks.over(key).and_then(|over| over.cleared);
             return cleared.is_some_and(|(at, _)| at == place);
         }

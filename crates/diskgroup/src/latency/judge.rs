@@ -69,7 +69,7 @@ impl Sample {
 
 /// What a window is measured by, besides.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct WindowContext {
     /// Operations under way at a time.
     pub(crate) depth: u64,
     /// The median of the others of its kind, where there are some.
@@ -116,7 +116,7 @@ impl Judge {
     }
 
     /// The next window.
-    pub(crate) fn add(&mut self, sample: Sample, seen: Seen) {
+    pub(crate) fn add(&mut self, sample: Sample, seen: WindowContext) {
         let is_above = self.is_above(sample.median, seen, 1);
         let speaks_against = match self.is_slow {
             false => is_above,
@@ -136,7 +136,7 @@ impl Judge {
     }
 
     /// Whether a median is above, where everything is a part of what it is.
-    fn is_above(&self, median: Duration, seen: Seen, part: u32) -> bool {
+    fn is_above(&self, median: Duration, seen: WindowContext, part: u32) -> bool {
         let limit = self.norm.limit(seen.depth) / part;
         let is_outlier = |usual: Duration| median >= usual.saturating_mul(OUTLIER) / part;
         let others = [self.usual(), seen.peers];

@@ -14,7 +14,12 @@ fn sample(median: Duration) -> Sample {
 }
 
 /// So many windows; whether it is slow behind each.
-fn feed(judge: &mut Judge, count: usize, seen: Seen, median: impl Fn() -> Duration) -> Vec<bool> {
+fn feed(
+    judge: &mut Judge,
+    count: usize,
+    seen: WindowContext,
+    median: impl Fn() -> Duration,
+) -> Vec<bool> {
     let add = |_| {
         judge.add(sample(median()), seen);
         judge.is_slow()
@@ -22,8 +27,8 @@ fn feed(judge: &mut Judge, count: usize, seen: Seen, median: impl Fn() -> Durati
     (0..count).map(add).collect()
 }
 
-fn alone(depth: u64) -> Seen {
-    Seen { depth, peers: None }
+fn alone(depth: u64) -> WindowContext {
+    WindowContext { depth, peers: None }
 }
 
 fn changes(seen: &[bool]) -> usize {
@@ -44,7 +49,7 @@ fn a_stationary_load_with_outliers_never_makes_a_device_slow() {
                 _ => base * (80 + rng.below(40)) / 100,
             };
             let peers = (rng.below(2) == 0).then(|| Duration::from_micros(base));
-            judge.add(sample(Duration::from_micros(micros)), Seen { depth: 1, peers });
+            judge.add(sample(Duration::from_micros(micros)), WindowContext { depth: 1, peers });
             assert!(!judge.is_slow(), "seed {seed}, window {window}: {judge:?}");
         }
     }
@@ -105,7 +110,7 @@ fn what_waits_in_a_queue_does_not_make_a_device_slow() {
 
 #[test]
 fn others_of_its_kind_excuse_a_device_unless_it_is_far_beyond() {
-    let with = |peers| Seen { depth: 1, peers: Some(millis(peers)) };
+    let with = |peers| WindowContext { depth: 1, peers: Some(millis(peers)) };
     let begun = || {
         let mut judge = Judge::new(Norm::FLASH[0]);
         feed(&mut judge, 60, with(5), || millis(5));

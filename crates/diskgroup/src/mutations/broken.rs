@@ -2,7 +2,7 @@
 //! What the log and destage do in place of a rule that is removed.
 
 use crate::build::Sealed;
-use crate::log::Step;
+use crate::log::LogStep;
 use crate::state::{GroupInner, acknowledge};
 use base::SectorRange;
 use env::{Durability, IoError, join};
@@ -49,7 +49,7 @@ async fn write_two(
             state.log.is_writing = true;
             step
         };
-        let Step::Write { offset, sealed, .. } = step else { return Ok(None) };
+        let LogStep::Write { offset, sealed, .. } = step else { return Ok(None) };
         of.cache.write(offset, sealed.bytes.clone(), Durability::Durable).await?;
         if of.options.mutations.ack_out_of_order() {
             acknowledge(&of, sealed.ticket);

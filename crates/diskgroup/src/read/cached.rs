@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The part of a read below the log, in a hybrid group: slots, what was read ahead, or capacity.
 
-use super::{Asker, Look, Plan, Run, Source};
+use super::{Asker, Look, ReadPlan, ReadRun, Source};
 use crate::build::to_usize;
 use crate::capacity::page_of;
 use crate::chunks::chunk_key;
-use crate::readcache::{Fill, Known, Pin, key_of, piece_of, read_ahead, split};
+use crate::readcache::{AheadState, Fill, Pin, key_of, piece_of, read_ahead, split};
 use crate::state::GroupState;
 use crate::types::GroupError;
 use base::{
@@ -31,7 +31,7 @@ pub(super) enum Origin {
     Fill(Fill),
 }
 
-impl Run {
+impl ReadRun {
     /// Reads the run's bytes.
     pub(super) fn read(&self, env: &Env) -> impl Future<Output = Result<Slice, IoError>> + use<> {
         let length = to_usize(self.stored.bytes());
@@ -65,7 +65,7 @@ impl Run {
 /// What the cache has of a plan.
 enum InCache {
     /// All of it.
-    Runs(Vec<Run>),
+    Runs(Vec<ReadRun>),
     /// Not all.
     Not,
     /// The chunk is somewhere else by now.
@@ -74,8 +74,8 @@ enum InCache {
 
 impl GroupState {
     /// What a reader gets of capacity, besides fills.
-    fn count_capacity(&mut self, runs: &[Run]) {
-        let is_read = |run: &&Run| matches!(run.origin, Origin::Device);
+    fn count_capacity(&mut self, runs: &[ReadRun]) {
+        let is_read = |run: &&ReadRun| matches!(run.origin, Origin::Device);
         let bytes = runs.iter().filter(is_read).map(|run| run.stored.bytes()).sum::<u64>();
         if let Some(cache) = self.read_cache.as_deref_mut() {
             cache.counters.capacity_bytes += bytes;
@@ -83,7 +83,7 @@ impl GroupState {
     }
 }
 
-impl Plan {
+impl ReadPlan {
     /// Whether the read goes on with others.
     pub(super) fn is_stream(&self) -> bool {
         if !self.inner.is_hybrid {
@@ -100,7 +100,7 @@ impl Plan {
         &self,
         asker: Asker,
         uses_cache: bool,
-    ) -> Result<Option<Vec<Run>>, GroupError> {
+    ) -> Result<Option<Vec<ReadRun>>, GroupError> {
         let Some(chunk) = self.chunk.filter(|_| self.is_below()) else {
             return Ok(Some(Vec::new()));
         };
@@ -176,7 +176,7 @@ impl Plan {
     }
 
     /// Reads that bring whole pieces of what is wanted, as far as there is data, for the cache.
-    async fn filling_runs(&self, chunk: u32) -> Result<Option<Vec<Run>>, GroupError> {
+    async fn filling_runs(&self, chunk: u32) -> Result<Option<Vec<ReadRun>>, GroupError> {
         let (number, place) = page_of(chunk);
         self.inner.load_page(self.device, number, false).await?;
         let handle = &self.inner.devices[self.device];
@@ -197,7 +197,7 @@ impl Plan {
         };
         cache.counters.misses += 1;
         let first = self.range.start / CHUNK_SECTORS * CHUNK_SECTORS;
-        let mut runs: Vec<Run> = Vec::new();
+        let mut runs: Vec<ReadRun> = Vec::new();
         for run in wanted {
             let from = to_usize((run.stored.start - first) / BLOCK_SECTORS);
             let to = to_usize((run.stored.end() - first) / BLOCK_SECTORS);
@@ -214,7 +214,7 @@ impl Plan {
                 (to..high).rev().find(|block| crc_of(*block).is_some()).map_or(to, |b| b + 1);
             let stored =
                 SectorRange::new(first + low as u64 * 8, (high - low) as u64 * BLOCK_SECTORS);
-            runs.push(Run { stored, offset: start + low as u64 * BLOCK_SIZE, ..run });
+            runs.push(ReadRun { stored, offset: start + low as u64 * BLOCK_SIZE, ..run });
         }
         cache.counters.capacity_bytes += runs.iter().map(|run| run.stored.bytes()).sum::<u64>();
         let key = key_of(self.device, chunk);
@@ -239,7 +239,7 @@ impl Plan {
         &self,
         chunk: u32,
         uses_cache: bool,
-    ) -> Result<Option<Vec<Run>>, GroupError> {
+    ) -> Result<Option<Vec<ReadRun>>, GroupError> {
         let index = self.range.start / CHUNK_SECTORS;
         read_ahead(&self.inner, self.serial, self.device, index + 1);
         let key = key_of(self.device, chunk);
@@ -247,11 +247,11 @@ impl Plan {
             let kick = self.inner.cache_kick.wait();
             let known = match self.inner.state.borrow().read_cache.as_deref() {
                 Some(cache) if uses_cache => cache.streams.get(key),
-                _ => Known::Nothing,
+                _ => AheadState::Nothing,
             };
             match known {
                 // It ends with one read of the device, whatever comes of that.
-                Known::Loading => kick.await,
+                AheadState::Loading => kick.await,
                 known => break known,
             }
         };
@@ -260,7 +260,7 @@ impl Plan {
         if let Some(cache) = state.read_cache.as_deref_mut() {
             cache.counters.bypassed_bytes += self.range.bytes();
         }
-        let Known::Data(first, bytes) = known else {
+        let AheadState::Data(first, bytes) = known else {
             state.count_capacity(&runs);
             return Ok(Some(runs));
         };
@@ -277,7 +277,7 @@ impl Plan {
     }
 
     /// A run that failed: of the cache it is no error, but what is wrong there goes.
-    pub(super) fn bad(&self, run: &Run, range: SectorRange) -> Look {
+    pub(super) fn bad(&self, run: &ReadRun, range: SectorRange) -> Look {
         let Some(chunk) = self.chunk else { return Look::Bad(range) };
         let key = key_of(self.device, chunk);
         let mut state = self.inner.state.borrow_mut();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What was read of capacity goes to slots, or, ahead of a stream, into memory.
 
-use super::slots::Seen;
+use super::slots::ChangeCount;
 use super::{FILLS_MAX, ReadCache, key_of, piece_of, split};
 use crate::build::to_usize;
 use crate::capacity::page_of;
@@ -19,7 +19,7 @@ const BLOCK: usize = BLOCK_SIZE as usize;
 pub(crate) struct Fill {
     inner: Rc<GroupInner>,
     key: u64,
-    seen: Seen,
+    seen: ChangeCount,
     /// The block with which `crcs` begins, the first of a piece, and the one with which the data
     /// that is read does.
     first: usize,

@@ -3,7 +3,7 @@
 //! behind, taken back in time.
 
 use super::key_of;
-use super::slots::{Claims, chunk_of, piece_of, split, whole_of};
+use super::slots::{LineKeys, chunk_of, piece_of, split, whole_of};
 use crate::capacity::page_of;
 use crate::state::{GroupInner, GroupState};
 use crate::types::GroupError;
@@ -24,7 +24,7 @@ const STALE_BATCH_MAX: usize = 1024;
 const WRITES_MAX: usize = 32;
 
 /// Lines and what their headers say.
-type Lines = Vec<(u32, Claims)>;
+type Lines = Vec<(u32, LineKeys)>;
 /// Places on the device and what goes there.
 type Pages = Vec<(u64, Slice)>;
 

@@ -90,7 +90,7 @@ impl Ghosts {
 
 /// Where a piece begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
+pub(crate) enum FirstQueue {
     /// In the small queue.
     Small,
     /// Among the others.
@@ -147,15 +147,15 @@ impl Policy {
 
     /// Where a piece begins that was read of capacity while no slot is free; nowhere, if it is not
     /// worth another's slot. It is remembered then.
-    pub(crate) fn place(&mut self, key: u64) -> Option<Place> {
+    pub(crate) fn place(&mut self, key: u64) -> Option<FirstQueue> {
         if self.ghosts.take(key) {
             let is_recent = self.recent.contains(&key);
-            return Some(if is_recent { Place::Small } else { Place::Main });
+            return Some(if is_recent { FirstQueue::Small } else { FirstQueue::Main });
         }
         self.unknown += 1;
         if self.worth >= WORTH_LEAST || self.unknown >= SAMPLE {
             self.unknown = 0;
-            return Some(Place::Small);
+            return Some(FirstQueue::Small);
         }
         self.ghosts.add(key);
         if self.recent.len() == RECENT_MAX {
@@ -166,14 +166,14 @@ impl Policy {
     }
 
     /// A slot got a piece.
-    pub(crate) fn insert(&mut self, slot: u32, place: Place) {
+    pub(crate) fn insert(&mut self, slot: u32, place: FirstQueue) {
         assert!(self.marks[slot as usize] & QUEUE == NONE, "a slot is in one queue");
         self.queued += 1;
         self.marks[slot as usize] = match place {
-            Place::Main => MAIN,
-            Place::Small => SMALL,
+            FirstQueue::Main => MAIN,
+            FirstQueue::Small => SMALL,
         };
-        if place == Place::Small {
+        if place == FirstQueue::Small {
             self.small.push_back(slot);
         }
     }

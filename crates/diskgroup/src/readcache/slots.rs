@@ -10,9 +10,9 @@
 
 mod stored;
 
-pub(crate) use stored::Claims;
+pub(crate) use stored::LineKeys;
 
-use super::policy::{Place, Policy, bucket, mix};
+use super::policy::{FirstQueue, Policy, bucket, mix};
 use crate::index::FixedMap;
 use crate::mutations::Mutations;
 use base::Map;
@@ -141,7 +141,7 @@ struct Watch {
 
 /// How often a watched chunk had changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Seen(u64);
+pub(crate) struct ChangeCount(u64);
 
 /// See the module.
 pub(crate) struct Slots {
@@ -342,7 +342,7 @@ impl Slots {
             }
             free => {
                 self.free = self.slots[free as usize - 1].next;
-                (free - 1, Place::Main)
+                (free - 1, FirstQueue::Main)
             }
         };
         self.link(slot, key);
@@ -369,10 +369,10 @@ impl Slots {
     }
 
     /// From here on it is counted whether the chunk changes.
-    pub(crate) fn watch(&mut self, chunk: u64) -> Seen {
+    pub(crate) fn watch(&mut self, chunk: u64) -> ChangeCount {
         let watch = self.watched.entry(chunk).or_insert(Watch { watchers: 0, changes: 0 });
         watch.watchers += 1;
-        Seen(watch.changes)
+        ChangeCount(watch.changes)
     }
 
     pub(crate) fn unwatch(&mut self, chunk: u64) {
@@ -383,7 +383,7 @@ impl Slots {
         }
     }
 
-    fn has_changed(&self, chunk: u64, seen: Seen) -> bool {
+    fn has_changed(&self, chunk: u64, seen: ChangeCount) -> bool {
         let is_other =
             |watch: &Watch| watch.changes != seen.0 && !self.mutations.fill_over_changes();
         self.watched.get(&chunk).is_none_or(is_other)
@@ -392,7 +392,7 @@ impl Slots {
     /// A slot for a piece that was read of a watched chunk, held until [`Slots::end_fill`]. None
     /// where the chunk has changed since, where something is being written to the slot, as by
     /// another reader of the same, or where no slot is to be had.
-    pub(crate) fn begin_fill(&mut self, key: u64, seen: Seen) -> Option<u32> {
+    pub(crate) fn begin_fill(&mut self, key: u64, seen: ChangeCount) -> Option<u32> {
         let is_busy = |slot: u32| {
             let busy = self.busy.get(&u64::from(slot));
             busy.is_some_and(|busy| busy.is_filling || busy.is_updating)
@@ -411,7 +411,7 @@ impl Slots {
     /// are known now.
     pub(crate) fn end_fill(
         &mut self,
-        (slot, key, seen): (u32, u64, Seen),
+        (slot, key, seen): (u32, u64, ChangeCount),
         blocks: impl Iterator<Item = (usize, Option<u32>)>,
         is_done: bool,
     ) -> bool {

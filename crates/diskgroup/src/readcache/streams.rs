@@ -36,7 +36,7 @@ struct Ahead {
 }
 
 /// What is known of a chunk that may have been read ahead.
-pub(crate) enum Known {
+pub(crate) enum AheadState {
     /// Nothing.
     Nothing,
     /// It is on its way.
@@ -99,12 +99,12 @@ impl Streams {
         }
     }
 
-    pub(crate) fn get(&self, key: u64) -> Known {
+    pub(crate) fn get(&self, key: u64) -> AheadState {
         let found = self.ahead.iter().find(|ahead| ahead.key == key);
         match found.map(|ahead| &ahead.data) {
-            None => Known::Nothing,
-            Some(None) => Known::Loading,
-            Some(Some((first, bytes))) => Known::Data(*first, bytes.clone()),
+            None => AheadState::Nothing,
+            Some(None) => AheadState::Loading,
+            Some(Some((first, bytes))) => AheadState::Data(*first, bytes.clone()),
         }
     }
 

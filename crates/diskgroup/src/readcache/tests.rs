@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The decisions of the read cache against a model that knows what every chunk holds.
 
-use super::slots::{Seen, whole_of};
+use super::slots::{ChangeCount, whole_of};
 use super::*;
 use base::{Map, Rng, Set};
 
@@ -21,7 +21,7 @@ fn place(block: usize) -> (usize, usize, u8) {
 struct Filling {
     slot: u32,
     key: u64,
-    seen: Seen,
+    seen: ChangeCount,
     crcs: Vec<Option<u32>>,
 }
 
@@ -44,7 +44,7 @@ struct Model {
     data: Vec<[u32; PIECE_BLOCKS]>,
     headers: Vec<Option<Header>>,
     /// Reads of capacity that may become fills.
-    looking: Vec<(u64, Seen, Vec<Option<u32>>)>,
+    looking: Vec<(u64, ChangeCount, Vec<Option<u32>>)>,
     filling: Vec<Filling>,
     /// Slots that are read, and their pieces.
     held: Vec<(u32, u64)>,
@@ -382,18 +382,18 @@ fn what_was_read_ahead_is_bounded_and_goes_when_its_chunk_changes() {
     assert_eq!(begun.len(), 4, "so many are on their way at most");
     let bytes = env::Pool::default().zeroed(4096).freeze();
     begun.iter().for_each(|number| streams.end(*number, Some((3, bytes.clone()))));
-    assert!(matches!(streams.get(0), Known::Data(3, _)));
+    assert!(matches!(streams.get(0), AheadState::Data(3, _)));
     streams.forget(0);
-    assert!(matches!(streams.get(0), Known::Nothing));
+    assert!(matches!(streams.get(0), AheadState::Nothing));
     let again = streams.begin(0).expect("a place");
     streams.forget(0);
     streams.end(again, Some((0, bytes.clone())));
-    assert!(matches!(streams.get(0), Known::Nothing), "it changed while it was on its way");
+    assert!(matches!(streams.get(0), AheadState::Nothing), "it changed while it was on its way");
     for key in 100..200 {
         if let Some(number) = streams.begin(key) {
             streams.end(number, Some((0, bytes.clone())));
         }
     }
-    let left = (0..200).filter(|key| matches!(streams.get(*key), Known::Data(..))).count();
+    let left = (0..200).filter(|key| matches!(streams.get(*key), AheadState::Data(..))).count();
     assert_eq!(left, 8);
 }

@@ -2,7 +2,7 @@
 //! What a scrubber knows: its orders, how far its pass is, what it found. No clock, no I/O.
 
 use super::course::Course;
-use super::mark::Mark;
+use super::mark::ScrubMark;
 use crate::report::ScrubReport;
 use base::{CHUNK_SECTORS, Instant};
 use diskgroup::{BadCause, Verified};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Blocks, of one device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(crate) struct ScrubCounts {
     pub(crate) verified: u64,
     /// Found bad, for whatever reason.
     pub(crate) bad: u64,
@@ -20,7 +20,7 @@ pub(crate) struct Counts {
     pub(crate) read_errors: u64,
 }
 
-impl Counts {
+impl ScrubCounts {
     fn add(&mut self, other: Self) {
         self.verified += other.verified;
         self.bad += other.bad;
@@ -33,11 +33,11 @@ impl Counts {
 struct Device {
     path: String,
     /// Since the host's start.
-    total: Counts,
+    total: ScrubCounts,
     /// Of the pass under way.
-    now: Counts,
+    now: ScrubCounts,
     /// Of the last whole pass.
-    last: Counts,
+    last: ScrubCounts,
     chunks: u64,
     chunks_done: u64,
 }
@@ -87,9 +87,9 @@ impl Books {
     pub(crate) fn new(paths: Vec<String>, rate: u64, period: Duration, first_at: Instant) -> Self {
         let device = |path| Device {
             path,
-            total: Counts::default(),
-            now: Counts::default(),
-            last: Counts::default(),
+            total: ScrubCounts::default(),
+            now: ScrubCounts::default(),
+            last: ScrubCounts::default(),
             chunks: 0,
             chunks_done: 0,
         };
@@ -137,7 +137,7 @@ impl Books {
 
     /// Takes up what an earlier run noted. The clock on the wall only says when the next pass
     /// begins: not before that of a host without a note, not later than a period from now.
-    pub(crate) fn resume(&mut self, mark: &Mark, now: Instant, wall: u64) {
+    pub(crate) fn resume(&mut self, mark: &ScrubMark, now: Instant, wall: u64) {
         self.last = mark.last;
         if mark.unrepaired > 0 {
             // What an operator is told comes from memory. So a whole new pass has to find the bad
@@ -158,13 +158,13 @@ impl Books {
     }
 
     /// What a later run has to know.
-    pub(crate) fn mark(&self) -> Mark {
-        Mark {
+    pub(crate) fn mark(&self) -> ScrubMark {
+        ScrubMark {
             began: self.began_wall,
             last: self.last,
             chunks_done: self.devices.iter().map(|device| device.chunks_done).collect(),
             unrepaired: self.unrepaired(),
-            ..Mark::new(self.course)
+            ..ScrubMark::new(self.course)
         }
     }
 
@@ -178,7 +178,7 @@ impl Books {
             self.course = Course::new(self.course.from);
         }
         for (device, chunks) in self.devices.iter_mut().zip(chunks) {
-            (device.now, device.chunks) = (Counts::default(), chunks);
+            (device.now, device.chunks) = (ScrubCounts::default(), chunks);
             device.chunks_done = if is_resumed { device.chunks_done } else { 0 };
         }
     }
@@ -201,7 +201,7 @@ impl Books {
 
     /// One step of the pass.
     pub(crate) fn looked_at(&mut self, device: usize, verified: &Verified) {
-        let mut counts = Counts { verified: verified.blocks, ..Counts::default() };
+        let mut counts = ScrubCounts { verified: verified.blocks, ..ScrubCounts::default() };
         for bad in &verified.bad {
             let blocks = blocks(bad.range);
             counts.bad += blocks;
@@ -220,10 +220,10 @@ impl Books {
 
     /// So many bad blocks were written again, or could not be.
     pub(crate) fn dealt_with(&mut self, device: usize, repaired: u64, unrepaired: u64) {
-        self.count(device, Counts { repaired, unrepaired, ..Counts::default() });
+        self.count(device, ScrubCounts { repaired, unrepaired, ..ScrubCounts::default() });
     }
 
-    fn count(&mut self, device: usize, counts: Counts) {
+    fn count(&mut self, device: usize, counts: ScrubCounts) {
         if let Some(device) = self.devices.get_mut(device) {
             device.total.add(counts);
             device.now.add(counts);
@@ -429,7 +429,7 @@ mod tests {
     fn a_later_run_goes_on_where_an_earlier_one_was() {
         let mut first = books();
         first.course =
-            Course::new(crate::scrub::course::Place { device: 1, component: 7, sector: 2048 });
+            Course::new(crate::scrub::course::ScrubPlace { device: 1, component: 7, sector: 2048 });
         first.begin(at(0), 1000, [4, 4]);
         first.looked_at(1, &found(3));
         first.dealt_with(1, 3, 0);
@@ -457,7 +457,7 @@ mod tests {
     fn what_was_lost_is_looked_for_again_after_a_restart() {
         let mut first = books();
         first.course =
-            Course::new(crate::scrub::course::Place { device: 1, component: 7, sector: 0 });
+            Course::new(crate::scrub::course::ScrubPlace { device: 1, component: 7, sector: 0 });
         first.begin(at(0), 1000, [4, 4]);
         first.looked_at(1, &found(3));
         first.dealt_with(1, 2, 1);

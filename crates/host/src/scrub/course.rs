@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// A place on the way: first by device, then by component, then by sector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct Place {
+pub(crate) struct ScrubPlace {
     pub(crate) device: usize,
     #[serde(with = "hex")]
     pub(crate) component: u64,
@@ -34,16 +34,16 @@ mod hex {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Course {
     /// Where it began, and where it ends.
-    pub(crate) from: Place,
+    pub(crate) from: ScrubPlace,
     /// What comes next.
-    at: Place,
+    at: ScrubPlace,
     /// The end of the last component is behind it.
     has_wrapped: bool,
 }
 
 /// What comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Leg {
+pub(crate) struct ScrubLeg {
     pub(crate) device: usize,
     pub(crate) component: ComponentId,
     pub(crate) sector: u64,
@@ -51,7 +51,7 @@ pub(crate) struct Leg {
     until: Option<u64>,
 }
 
-impl Leg {
+impl ScrubLeg {
     /// Where it goes on, after what was looked at up to `next`; `None`: it is over.
     pub(crate) fn next(&self, next: Option<u64>) -> Option<u64> {
         next.filter(|next| self.until.is_none_or(|until| *next < until))
@@ -59,38 +59,38 @@ impl Leg {
 }
 
 impl Course {
-    pub(crate) fn new(from: Place) -> Self {
+    pub(crate) fn new(from: ScrubPlace) -> Self {
         Self { from, at: from, has_wrapped: false }
     }
 
     /// The next leg over `components`, sorted by device and id; `None`: the pass is over.
-    pub(crate) fn next(&mut self, components: &[(usize, ComponentId)]) -> Option<Leg> {
+    pub(crate) fn next(&mut self, components: &[(usize, ComponentId)]) -> Option<ScrubLeg> {
         let at = (self.at.device, ComponentId(self.at.component));
         let Some((device, component)) = components.iter().find(|place| **place >= at).copied()
         else {
             if self.has_wrapped {
                 return None;
             }
-            (self.at, self.has_wrapped) = (Place::default(), true);
+            (self.at, self.has_wrapped) = (ScrubPlace::default(), true);
             return self.next(components);
         };
         let sector = if (device, component) == at { self.at.sector } else { 0 };
-        self.at = Place { device, component: component.0, sector };
+        self.at = ScrubPlace { device, component: component.0, sector };
         if self.has_wrapped && self.at >= self.from {
             return None;
         }
         let is_last =
             self.has_wrapped && (device, component.0) == (self.from.device, self.from.component);
         let until = is_last.then_some(self.from.sector);
-        Some(Leg { device, component, sector, until })
+        Some(ScrubLeg { device, component, sector, until })
     }
 
     /// A leg was looked at up to `next`, or to the end of its component.
-    pub(crate) fn passed(&mut self, leg: &Leg, next: Option<u64>) {
+    pub(crate) fn passed(&mut self, leg: &ScrubLeg, next: Option<u64>) {
         self.at = match (leg.next(next), leg.component.0.checked_add(1)) {
-            (Some(sector), _) => Place { sector, ..self.at },
-            (None, Some(component)) => Place { component, sector: 0, ..self.at },
-            (None, None) => Place { device: leg.device + 1, ..Place::default() },
+            (Some(sector), _) => ScrubPlace { sector, ..self.at },
+            (None, Some(component)) => ScrubPlace { component, sector: 0, ..self.at },
+            (None, None) => ScrubPlace { device: leg.device + 1, ..ScrubPlace::default() },
         };
     }
 }
@@ -118,7 +118,7 @@ mod tests {
         ) {
             let mut components: Vec<_> =
                 ids.into_iter().map(|(device, id)| (device, ComponentId(id))).collect();
-            let from = Place { device: from.0, component: from.1, sector: from.2 };
+            let from = ScrubPlace { device: from.0, component: from.1, sector: from.2 };
             let mut course = Course::new(from);
             let mut seen = std::collections::BTreeMap::new();
             let mut gone = None;

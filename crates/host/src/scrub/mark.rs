@@ -14,7 +14,7 @@ const FORMAT: u32 = 1;
 /// What is kept of a group's scrub. Times are seconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Mark {
+pub(crate) struct ScrubMark {
     pub(super) format: u32,
     /// The pass under way, or the last one.
     pub(crate) course: Course,
@@ -28,7 +28,7 @@ pub(crate) struct Mark {
     pub(crate) unrepaired: u64,
 }
 
-impl Mark {
+impl ScrubMark {
     pub(crate) fn new(course: Course) -> Self {
         let (began, last, chunks_done) = (None, None, Vec::new());
         Self { format: FORMAT, course, began, last, chunks_done, unrepaired: 0 }
@@ -37,29 +37,29 @@ impl Mark {
 
 /// The place of a group's mark.
 #[derive(Clone)]
-pub(crate) struct Marks {
+pub(crate) struct ScrubMarks {
     pub(crate) directory: Directory,
     pub(crate) host: HostId,
 }
 
-fn decode(value: &[u8]) -> Option<Mark> {
-    let mark: Mark = serde_json::from_slice(value).ok()?;
+fn decode(value: &[u8]) -> Option<ScrubMark> {
+    let mark: ScrubMark = serde_json::from_slice(value).ok()?;
     (mark.format == FORMAT).then_some(mark)
 }
 
-impl Marks {
+impl ScrubMarks {
     fn key(&self, group: GroupId) -> String {
         format!("{}scrub/{}/{group}", directory::PREFIX, self.host)
     }
 
     /// What was kept; none where nothing was, or nothing that this version understands.
-    pub(crate) async fn read(&self, group: GroupId) -> Result<Option<Mark>, DirectoryError> {
+    pub(crate) async fn read(&self, group: GroupId) -> Result<Option<ScrubMark>, DirectoryError> {
         let entry = self.directory.get(&self.key(group)).await?;
         Ok(entry.and_then(|entry| decode(&entry.value)))
     }
 
     /// Keeps it. A directory that is away is no reason to stop: the next one tells more.
-    pub(crate) async fn write(&self, group: GroupId, mark: &Mark) {
+    pub(crate) async fn write(&self, group: GroupId, mark: &ScrubMark) {
         let Ok(value) = serde_json::to_vec(mark) else { return };
         let put = Transaction::new().put(self.key(group), value);
         if let Err(error) = self.directory.transact(put).await {
@@ -70,7 +70,7 @@ impl Marks {
 
 #[cfg(test)]
 mod tests {
-    use super::super::course::Place;
+    use super::super::course::ScrubPlace;
     use super::*;
 
     const STORED: &str = concat!(
@@ -82,13 +82,13 @@ mod tests {
 
     #[test]
     fn the_record_is_as_documented_and_another_form_is_none() {
-        let from = Place { device: 1, component: u64::MAX, sector: 2048 };
-        let mark = Mark {
+        let from = ScrubPlace { device: 1, component: u64::MAX, sector: 2048 };
+        let mark = ScrubMark {
             began: Some(1_795_368_000),
             last: Some((1_795_000_000, 1_795_100_000)),
             chunks_done: vec![0, 7],
             unrepaired: 2,
-            ..Mark::new(Course::new(from))
+            ..ScrubMark::new(Course::new(from))
         };
         assert_eq!(serde_json::to_string(&mark).expect("JSON"), STORED);
         assert_eq!(decode(STORED.as_bytes()), Some(mark));

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 /// What is claimed now.
 #[derive(Clone, Default)]
-pub(crate) struct Claims(Rc<Claimed>);
+pub(crate) struct DeviceClaims(Rc<Claimed>);
 
 #[derive(Default)]
 struct Claimed {
@@ -19,13 +19,13 @@ struct Claimed {
 }
 
 /// Devices, and a group's place, that nobody else takes until this is dropped.
-pub(crate) struct Claim {
-    all: Claims,
+pub(crate) struct DeviceClaim {
+    all: DeviceClaims,
     paths: Vec<String>,
     groups: usize,
 }
 
-impl Drop for Claim {
+impl Drop for DeviceClaim {
     fn drop(&mut self) {
         let Claimed { paths, groups } = &*self.all.0;
         paths.borrow_mut().retain(|path| !self.paths.contains(path));
@@ -38,8 +38,8 @@ impl Storage {
     ///
     /// # Errors
     /// [`StorageError::Taken`].
-    pub(crate) fn claim_device(&self, path: &str) -> Result<Claim, StorageError> {
-        let mut claim = Claim { all: self.0.claims.clone(), paths: Vec::new(), groups: 0 };
+    pub(crate) fn claim_device(&self, path: &str) -> Result<DeviceClaim, StorageError> {
+        let mut claim = DeviceClaim { all: self.0.claims.clone(), paths: Vec::new(), groups: 0 };
         self.add_to(&mut claim, path)?;
         Ok(claim)
     }
@@ -48,21 +48,21 @@ impl Storage {
     ///
     /// # Errors
     /// [`StorageError::TooMany`], [`StorageError::Taken`].
-    pub(crate) fn claim_group(&self, spec: &GroupSpec) -> Result<Claim, StorageError> {
+    pub(crate) fn claim_group(&self, spec: &GroupSpec) -> Result<DeviceClaim, StorageError> {
         let all = self.0.claims.clone();
         if self.0.slots.borrow().len() + all.0.groups.get() >= GROUPS_MAX {
             let (what, things) = ("a host", "disk groups");
             return Err(StorageError::TooMany { what, most: GROUPS_MAX, things });
         }
         all.0.groups.set(all.0.groups.get() + 1);
-        let mut claim = Claim { all, paths: Vec::new(), groups: 1 };
+        let mut claim = DeviceClaim { all, paths: Vec::new(), groups: 1 };
         for path in std::iter::once(&spec.cache).chain(&spec.capacity) {
             self.add_to(&mut claim, path)?;
         }
         Ok(claim)
     }
 
-    fn add_to(&self, claim: &mut Claim, path: &str) -> Result<(), StorageError> {
+    fn add_to(&self, claim: &mut DeviceClaim, path: &str) -> Result<(), StorageError> {
         let slots = self.0.slots.borrow();
         let mut of_groups = slots
             .iter()

@@ -67,7 +67,7 @@ impl Pending {
 }
 
 /// A group that is being opened while its host serves others already, and its turn.
-pub(crate) struct Late {
+pub(crate) struct LateOpening {
     pub(super) spec: GroupSpec,
     pub(super) pending: Pending,
     pub(super) turn: Option<Permit>,
@@ -134,8 +134,8 @@ pub(super) async fn open_group(
 
 impl Storage {
     /// Puts a group into service that was not open when the host was ready.
-    pub(super) async fn finish_late(self, late: Late) {
-        let Late { spec, pending, turn } = late;
+    pub(super) async fn finish_late(self, late: LateOpening) {
+        let LateOpening { spec, pending, turn } = late;
         let opened = pending.result().await;
         // Where it does not open, that is shown.
         drop(self.0.started(&spec, &spec, opened));

@@ -255,7 +255,7 @@ impl Operations {
     }
 }
 
-fn not_changed(name: &str, why: &str) -> crate::control::Failure {
+fn not_changed(name: &str, why: &str) -> crate::control::CommandFailure {
     failed(format!("the reserve of volume '{name}' was not changed: {why}"))
 }
 

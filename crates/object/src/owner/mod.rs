@@ -22,9 +22,9 @@ pub(crate) use fence::{Fence, FenceAnswer};
 pub use leg::FREE_CHUNKS_RESERVE;
 pub(crate) use leg::{FRAME_BYTES, FencedAt, Flow, Frame, Leg, Link, Role, Unacked};
 pub(crate) use range_lock::{Mode, RangeGuard, RangeLock};
-pub(crate) use read::{Found, Source};
+pub(crate) use read::{ReadSource, SourceAnswer};
 pub(crate) use window::{LEGS_MAX, Legs, Mask, Window};
-pub(crate) use write::Content;
+pub(crate) use write::WriteContent;
 
 use crate::dirty::DirtySet;
 use crate::disks::Disks;

@@ -17,7 +17,7 @@ use wire::{Failure, Refusal, Request, Response, Target};
 const RETRY: Duration = Duration::from_millis(20);
 
 /// Whom to ask.
-pub(crate) struct Source {
+pub(crate) struct ReadSource {
     pub(crate) component: ComponentId,
     pub(crate) host: HostId,
     pub(crate) session: Session,
@@ -26,7 +26,7 @@ pub(crate) struct Source {
 }
 
 /// How a source answered.
-pub(crate) enum Found {
+pub(crate) enum SourceAnswer {
     /// Data that matches its checksums.
     Data(ReadData),
     /// Not from this one: its copy is bad or its device fails.
@@ -58,7 +58,7 @@ impl Owner {
                 continue;
             };
             match self.ask(&source, range).await {
-                Found::Data(data) => {
+                SourceAnswer::Data(data) => {
                     if !self.confirm(&source, deadline).await? {
                         continue;
                     }
@@ -68,8 +68,8 @@ impl Owner {
                     }
                     return Ok(data);
                 }
-                Found::Bad => avoid |= source.bit,
-                Found::Again => {
+                SourceAnswer::Bad => avoid |= source.bit,
+                SourceAnswer::Again => {
                     let pause = self.env().sleep(RETRY);
                     self.wait(pause, deadline).await?;
                 }
@@ -113,13 +113,13 @@ impl Owner {
     }
 
     /// An active component to read from (rule 11), not in `avoid`: the local one if it is one.
-    pub(crate) fn source(&self, avoid: Mask) -> Option<Source> {
+    pub(crate) fn source(&self, avoid: Mask) -> Option<ReadSource> {
         self.pick(avoid, None)
     }
 
     /// The same for a client's read of `range`, which lies within one chunk: where the host reads
     /// from chosen copies, the one whose turn it is.
-    fn source_of(&self, range: SectorRange, avoid: Mask) -> Option<Source> {
+    fn source_of(&self, range: SectorRange, avoid: Mask) -> Option<ReadSource> {
         let region = match self.options().read_from {
             ReadFrom::Nearest => None,
             ReadFrom::Chosen => Some(range.start / CHUNK_SECTORS),
@@ -142,7 +142,7 @@ impl Owner {
         slow.fold(0, |mask, leg| mask | leg.bit)
     }
 
-    fn pick(&self, avoid: Mask, region: Option<u64>) -> Option<Source> {
+    fn pick(&self, avoid: Mask, region: Option<u64>) -> Option<ReadSource> {
         let state = self.state.borrow();
         let any = self.options().mutations.joining_serves();
         let usable = |leg: &&super::Leg| {
@@ -157,7 +157,7 @@ impl Owner {
         };
         let target = chosen.target(self.id, self.term);
         let (component, host, session) = (chosen.component, chosen.host, chosen.session);
-        Some(Source { component, host, session, target, bit: chosen.bit })
+        Some(ReadSource { component, host, session, target, bit: chosen.bit })
     }
 
     /// Whether every active component is in `avoid`.
@@ -179,7 +179,11 @@ impl Owner {
     }
 
     /// Asks `source` for `range` and looks at the answer.
-    pub(crate) async fn ask(self: &Rc<Self>, source: &Source, range: SectorRange) -> Found {
+    pub(crate) async fn ask(
+        self: &Rc<Self>,
+        source: &ReadSource,
+        range: SectorRange,
+    ) -> SourceAnswer {
         let (component, session) = (source.component, source.session);
         let context = &self.context;
         let is_here = source.host == context.me.host;
@@ -195,21 +199,21 @@ impl Owner {
             Ok(Response::Data { crcs, payload })
                 if is_here || wire::verify(range, &crcs, &payload) =>
             {
-                Found::Data(ReadData { payload, crcs })
+                SourceAnswer::Data(ReadData { payload, crcs })
             }
-            Ok(Response::Data { .. }) => Found::Bad,
-            Ok(Response::Failed { reason: Failure::BadCrc { .. } }) => Found::Bad,
-            Ok(Response::Failed { reason: Failure::Device | Failure::Io }) => Found::Bad,
+            Ok(Response::Data { .. }) => SourceAnswer::Bad,
+            Ok(Response::Failed { reason: Failure::BadCrc { .. } }) => SourceAnswer::Bad,
+            Ok(Response::Failed { reason: Failure::Device | Failure::Io }) => SourceAnswer::Bad,
             Ok(Response::Refused { reason: Refusal::HigherTerm(term) }) if term > self.term => {
                 self.step_down("a replica refuses this term"); // rules 8, 20
-                Found::Again
+                SourceAnswer::Again
             }
-            Err(PeerError::Overloaded) => Found::Again,
+            Err(PeerError::Overloaded) => SourceAnswer::Again,
             Ok(Response::Refused { .. }) | Err(_) => {
                 self.break_leg(component, session, "a read failed");
-                Found::Again
+                SourceAnswer::Again
             }
-            Ok(_) => Found::Again,
+            Ok(_) => SourceAnswer::Again,
         }
     }
 
@@ -218,7 +222,7 @@ impl Owner {
     /// that is late, and then looks again. False: the source no longer counts, read again.
     async fn confirm(
         self: &Rc<Self>,
-        source: &Source,
+        source: &ReadSource,
         deadline: base::Instant,
     ) -> Result<bool, ObjectError> {
         self.env().linger(Quirk::ReadLingers).await;

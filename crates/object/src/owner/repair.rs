@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Bad copies are written again from a good one (rule 13).
 
-use super::{Content, Found, Mask, Mode, Owner, OwnerState, Role, Ticket};
+use super::{Mask, Mode, Owner, OwnerState, Role, SourceAnswer, Ticket, WriteContent};
 use crate::objects::ObjectError;
 use base::{ComponentId, HostId, Quirk, SectorRange};
 use env::channel::oneshot;
@@ -59,9 +59,9 @@ impl Owner {
                 return Err(if is_lost { ObjectError::Io } else { ObjectError::Inaccessible });
             };
             match self.ask(&source, range).await {
-                Found::Data(data) => break data,
-                Found::Bad => avoid |= source.bit,
-                Found::Again => return Err(ObjectError::Inaccessible),
+                SourceAnswer::Data(data) => break data,
+                SourceAnswer::Bad => avoid |= source.bit,
+                SourceAnswer::Again => return Err(ObjectError::Inaccessible),
             }
         };
         self.env().linger(Quirk::CopyLingers).await;
@@ -74,7 +74,7 @@ impl Owner {
         tracing::warn!(object = %self.id, ?range, "a bad copy is written again");
         let (done, answer) = oneshot();
         // The ticket holds the lock until the copy is durable.
-        self.submit(range, Content::copy_of(data), Some(bad), Ticket::new(guard, Some(done)));
+        self.submit(range, WriteContent::copy_of(data), Some(bad), Ticket::new(guard, Some(done)));
         answer.recv().await.unwrap_or(Err(ObjectError::NotOwner))
     }
 }

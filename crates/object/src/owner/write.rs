@@ -14,7 +14,7 @@ use std::rc::Rc;
 use wire::{Crcs, Failure, Marks, Refusal, Request, Response, WriteKind};
 
 /// What is written, without where.
-pub(crate) struct Content {
+pub(crate) struct WriteContent {
     pub(crate) kind: WriteKind,
     pub(crate) is_copy: bool,
     /// What it says about requests (rule 46).
@@ -63,7 +63,7 @@ impl Owner {
         self.busy_at.set(self.now());
         let (done, answer) = oneshot();
         let marks = id.map(Mark::Done).into_iter().collect();
-        let content = Content { kind, is_copy: false, marks, crcs, payload };
+        let content = WriteContent { kind, is_copy: false, marks, crcs, payload };
         let ticket = Ticket::new(Some(guard), Some(done)).with_room(room);
         self.submit(range, content, None, ticket);
         // No answer: the owner stepped down, the write may survive or not (rule 20).
@@ -141,7 +141,7 @@ impl Owner {
     pub(crate) fn submit(
         self: &Rc<Self>,
         range: SectorRange,
-        content: Content,
+        content: WriteContent,
         only: Option<Mask>,
         ticket: Ticket,
     ) -> Lsn {
@@ -181,7 +181,7 @@ impl Owner {
         self: &Rc<Self>,
         component: ComponentId,
         range: SectorRange,
-        content: &Content,
+        content: &WriteContent,
     ) -> Option<OneReceiver<()>> {
         let now = self.now();
         let (done, answer) = oneshot();
@@ -358,7 +358,7 @@ impl Leg {
     }
 }
 
-impl Content {
+impl WriteContent {
     /// A copy of what was read. Zeros need no space at the target.
     pub(crate) fn copy_of(data: ReadData) -> Self {
         let is_zero = data.payload.iter().all(|byte| *byte == 0);

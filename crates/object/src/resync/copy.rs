@@ -2,7 +2,7 @@
 //! The copy loop of a resync (rules 32, 34).
 
 use super::{Aborted, check_joined};
-use crate::owner::{Content, Flow, Found, Mode, Owner, Role};
+use crate::owner::{Flow, Mode, Owner, Role, SourceAnswer, WriteContent};
 use base::{BLOCK_SIZE, ComponentId, Quirk, SectorRange};
 use std::rc::Rc;
 use std::time::Duration;
@@ -162,7 +162,7 @@ async fn copy(
     owner.env().linger(Quirk::CopyLingers).await;
     check_joined(owner, component)?;
     base::hit(base::Probe::ResyncCopied);
-    let content = Content::copy_of(data);
+    let content = WriteContent::copy_of(data);
     tracing::trace!(object = %owner.id, %component, ?range, "copy");
     let Some(answer) = owner.submit_copy(component, range, &content) else {
         return Err(Aborted::Failed);
@@ -217,9 +217,9 @@ async fn read(
             continue;
         };
         match owner.ask(&source, range).await {
-            Found::Data(data) => return Ok(data),
-            Found::Bad => avoid |= source.bit,
-            Found::Again => owner.env().sleep(RETRY).await,
+            SourceAnswer::Data(data) => return Ok(data),
+            SourceAnswer::Bad => avoid |= source.bit,
+            SourceAnswer::Again => owner.env().sleep(RETRY).await,
         }
     }
     Err(Aborted::Failed)

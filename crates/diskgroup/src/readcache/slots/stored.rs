@@ -4,7 +4,7 @@
 use super::*;
 
 /// What the slots of a line hold, by the keys of their pieces.
-pub(crate) type Claims = [Option<u64>; PIECES];
+pub(crate) type LineKeys = [Option<u64>; PIECES];
 
 impl Slots {
     /// The header of a slot's line is to be written.
@@ -64,7 +64,7 @@ impl Slots {
     }
 
     /// What the slots of a line hold, but for pieces that are to be left out, by their chunks.
-    pub(crate) fn claims(&self, line: u32, without: &Map<u64, u16>) -> Claims {
+    pub(crate) fn claims(&self, line: u32, without: &Map<u64, u16>) -> LineKeys {
         let first = line as usize * PIECES;
         std::array::from_fn(|place| {
             let slot = self.slots.get(first + place)?;
@@ -93,7 +93,7 @@ impl Slots {
     }
 
     /// The header on the device says this of a line, and nothing else can be read there.
-    pub(crate) fn set_stored(&mut self, line: u32, claims: &Claims) {
+    pub(crate) fn set_stored(&mut self, line: u32, claims: &LineKeys) {
         for (slot, claim) in (line * PIECES as u32..).zip(claims) {
             let Some(of) = self.slots.get_mut(slot as usize) else { continue };
             of.flags &= !STORED;
@@ -158,7 +158,7 @@ impl Slots {
             return self.add_free(slot);
         }
         self.link(slot, key);
-        self.policy.insert(slot, Place::Main);
+        self.policy.insert(slot, FirstQueue::Main);
         let of = &mut self.slots[slot as usize];
         of.flags |= STORED;
         (of.known, of.data, of.crcs) = (header.known, header.data, header.crcs);
