@@ -186,11 +186,12 @@ fn check_space(layout: &Layout, cluster: &ClusterFile, up: &UpArgs) -> Result<()
     let free = stat.f_bavail * stat.f_frsize;
     if free < needed {
         return Err(Fail::failed(format!(
-            "the devices need {}, '{}' has {} free: use --sparse, smaller --cache-size and \
+            "the devices need {}, '{}' has {} free: use {}smaller --cache-size and \
              --capacity-size, or another folder with --data",
             format_size(needed >> 20 << 20),
             layout.root().display(),
-            format_size(free >> 20 << 20)
+            format_size(free >> 20 << 20),
+            if up.sparse { "" } else { "--sparse, " }
         ))
         .into());
     }
