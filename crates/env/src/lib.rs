@@ -15,6 +15,7 @@ mod driver;
 mod executor;
 mod io;
 mod meter;
+mod range_lock;
 mod sync;
 mod timer;
 mod turn;
@@ -27,6 +28,7 @@ pub use driver::{
 pub use executor::{Env, Fifo, LONG_TURN, LongTurns, Schedule, Task, TaskSet};
 pub use io::{DISCARD_MAX, Disk, Link, Listener};
 pub use meter::{IoClass, LOOKS_MAX, Latencies, MEASURED, Meter};
+pub use range_lock::{LockMode, LockedRange, RangeLock};
 pub use sync::{Notify, Permit, Semaphore};
 pub use timer::{Either, Elapsed, Sleep, join, join_all, select};
 pub use turn::TURN_STEPS_MAX;

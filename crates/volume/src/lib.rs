@@ -6,7 +6,6 @@
 
 mod device;
 mod error;
-mod lock;
 mod openings;
 mod parallel;
 mod split;
@@ -14,5 +13,4 @@ mod volume;
 
 pub use device::{Device, EXTENTS_SPAN_MAX, Extent, Pieces};
 pub use error::VolumeError;
-pub use lock::{Locked, Mode, RangeLock};
 pub use volume::{Volume, VolumeOptions};

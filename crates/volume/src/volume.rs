@@ -2,14 +2,13 @@
 //! A volume over its objects: splitting, checksums at the door, resending (rules 43 to 46).
 
 use crate::device::{Device, EXTENTS_SPAN_MAX, Extent, Pieces};
-use crate::lock::{Locked, Mode, RangeLock};
 use crate::openings::Openings;
 use crate::parallel::in_parallel;
 use crate::split::{Piece, pieces};
 use crate::{VolumeError, split};
 use base::{Instant, ObjectId, SECTOR_SIZE, SectorRange, VolumeId};
 use directory::{OBJECT_SECTORS_MAX, VolumeRecord};
-use env::{Either, Env, Slice, TaskSet, select};
+use env::{Either, Env, LockMode, LockedRange, RangeLock, Slice, TaskSet, select};
 use object::{ObjectError, Objects, ReadData, WriteRequest};
 use std::future::Future;
 use std::rc::Rc;
@@ -126,9 +125,9 @@ impl Volume {
     async fn lock(
         &self,
         range: SectorRange,
-        mode: Mode,
+        mode: LockMode,
         deadline: Instant,
-    ) -> Result<Locked, VolumeError> {
+    ) -> Result<LockedRange, VolumeError> {
         let locked = self.0.lock.lock(range, mode);
         match select(locked.granted(), self.0.door.env.sleep_until(deadline)).await {
             Either::First(()) => Ok(locked),
@@ -144,7 +143,7 @@ impl Volume {
         payload: Slice,
     ) -> Result<(), VolumeError> {
         let deadline = self.deadline();
-        let locked = self.lock(range, Mode::Exclusive, deadline).await?;
+        let locked = self.lock(range, LockMode::Exclusive, deadline).await?;
         let door = Rc::clone(&self.0.door);
         // A late write outlives this call, and holds the range lock itself: the range must stay
         // locked until what was sent can no longer take effect. Boxed, so that it can be moved to
@@ -190,7 +189,7 @@ impl Device for Volume {
     async fn read(&self, offset: u64, bytes: u64) -> Result<Pieces, VolumeError> {
         let range = split::range(offset, bytes, self.0.size)?;
         let deadline = self.deadline();
-        let _locked = self.lock(range, Mode::Shared, deadline).await?;
+        let _locked = self.lock(range, LockMode::Shared, deadline).await?;
         let read = self.0.door.read(range, deadline);
         match select(read, self.0.door.env.sleep_until(deadline)).await {
             Either::First(done) => done,

@@ -6,22 +6,22 @@
 
 mod change;
 mod choice;
+mod chunk_locks;
 mod fence;
 mod groups;
 mod joining;
 mod keeper;
 mod leg;
-mod range_lock;
 mod read;
 mod repair;
 mod window;
 mod write;
 
 pub(crate) use change::{Cas, ChangeError, compare_and_swap};
+pub(crate) use chunk_locks::{ChunkGuard, ChunkLocks};
 pub(crate) use fence::{Fence, FenceAnswer};
 pub use leg::FREE_CHUNKS_RESERVE;
 pub(crate) use leg::{FRAME_BYTES, FencedAt, Flow, Frame, Leg, Link, Role, Unacked};
-pub(crate) use range_lock::{Mode, RangeGuard, RangeLock};
 pub(crate) use read::{ReadSource, SourceAnswer};
 pub(crate) use window::{LEGS_MAX, Legs, Mask, Window};
 pub(crate) use write::WriteContent;
@@ -115,7 +115,7 @@ pub(crate) enum Phase {
 
 /// A client write in flight: its lock is held until it completes, whoever still waits for it.
 pub(crate) struct Ticket {
-    _guard: Option<RangeGuard>,
+    _guard: Option<ChunkGuard>,
     _room: Option<WriteRoom>,
     done: Option<OneSender<Result<(), ObjectError>>>,
 }
@@ -165,7 +165,7 @@ pub(crate) struct Owner {
     pub(crate) id: ObjectId,
     pub(crate) term: Term,
     pub(crate) sectors: u64,
-    pub(crate) lock: RangeLock,
+    pub(crate) lock: ChunkLocks,
     /// Legs, phase, record or resyncs changed; not told for single writes.
     pub(crate) changed: Notify,
     /// The window became empty, or a leg caught up: for those who wait for that.
@@ -207,7 +207,7 @@ impl Owner {
             id: state.record.id,
             term: state.record.term,
             sectors: state.record.sectors,
-            lock: RangeLock::default(),
+            lock: ChunkLocks::default(),
             changed: Notify::default(),
             drained: Notify::default(),
             write_room: Semaphore::new(context.options.write_bytes / OBJECT_PART),
@@ -522,7 +522,7 @@ impl OwnerState {
 impl Ticket {
     /// `done` is told when the write completes; `guard` is held until then.
     pub(crate) fn new(
-        guard: Option<RangeGuard>,
+        guard: Option<ChunkGuard>,
         done: Option<OneSender<Result<(), ObjectError>>>,
     ) -> Self {
         Self { _guard: guard, _room: None, done }

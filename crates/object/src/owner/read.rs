@@ -2,11 +2,12 @@
 //! Reads: shared lock, an active source, and the lease at the very end (rules 10-13, 52a).
 
 use super::leg::FencedAt;
-use super::{Link, Mask, Mode, Owner, Role, choice};
+use super::{Link, Mask, Owner, Role, choice};
 use crate::objects::ObjectError;
 use crate::objects::ReadData;
 use crate::options::ReadFrom;
 use base::{CHUNK_SECTORS, ComponentId, HostId, Quirk, SectorRange, Session};
+use env::LockMode;
 use peer::PeerError;
 use std::future::Future;
 use std::rc::Rc;
@@ -41,7 +42,7 @@ impl Owner {
         self.check_range(range)?;
         let guard = match self.options().mutations.reads_do_not_wait() {
             true => None,
-            false => Some(self.lock.lock(range, Mode::Shared).await), // rule 10
+            false => Some(self.lock.lock(range, LockMode::Shared).await), // rule 10
         };
         self.check_serving()?;
         self.busy_at.set(self.now());
@@ -93,7 +94,7 @@ impl Owner {
                 break; // may end early
             }
             self.env().spend_steps(1).await; // up to a thousand chunks
-            let _guard = self.lock.lock(piece, Mode::Shared).await; // rule 10
+            let _guard = self.lock.lock(piece, LockMode::Shared).await; // rule 10
             self.check_serving()?;
             let local = self.source(0).filter(|source| source.host == self.context.me.host);
             let group =

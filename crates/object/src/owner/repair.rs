@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Bad copies are written again from a good one (rule 13).
 
-use super::{Mask, Mode, Owner, OwnerState, Role, SourceAnswer, Ticket, WriteContent};
+use super::{Mask, Owner, OwnerState, Role, SourceAnswer, Ticket, WriteContent};
 use crate::objects::ObjectError;
 use base::{ComponentId, HostId, Quirk, SectorRange};
+use env::LockMode;
 use env::channel::oneshot;
 use std::rc::Rc;
 
@@ -48,7 +49,7 @@ impl Owner {
     ) -> Result<(), ObjectError> {
         let guard = match self.options().mutations.repair_without_lock() {
             true => None,
-            false => Some(self.lock.lock(range, Mode::Exclusive).await),
+            false => Some(self.lock.lock(range, LockMode::Exclusive).await),
         };
         self.check_serving()?;
         let bad = bad(&self.state.borrow());

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Writes: lock, lsn, all required legs in parallel, answer when all have it (rules 1-7).
 
-use super::{
-    FRAME_BYTES, Frame, Leg, Legs, Link, Mask, Mode, Owner, Phase, Role, Ticket, WriteRoom,
-};
+use super::{FRAME_BYTES, Frame, Leg, Legs, Link, Mask, Owner, Phase, Role, Ticket, WriteRoom};
 use crate::objects::ObjectError;
 use crate::objects::ReadData;
 use base::{CHUNK_SECTORS, ComponentId, Lsn, Mark, RequestId, SectorRange, Session, Set};
-use env::Slice;
 use env::channel::{OneReceiver, oneshot};
+use env::{LockMode, Slice};
 use peer::{Class, PeerError, Sequence};
 use std::rc::Rc;
 use wire::{Crcs, Failure, Marks, Refusal, Request, Response, WriteKind};
@@ -46,7 +44,7 @@ impl Owner {
             return Err(ObjectError::Io);
         }
         let room = self.write_room(payload.len()).await;
-        let guard = self.lock.lock(range, Mode::Exclusive).await; // rule 1
+        let guard = self.lock.lock(range, LockMode::Exclusive).await; // rule 1
         self.wait_for_turn(range).await;
         self.check_serving()?;
         // Rule 46: an earlier attempt of it was carried out, or nobody waits for it any more. One

@@ -2,8 +2,9 @@
 //! The copy loop of a resync (rules 32, 34).
 
 use super::{Aborted, check_joined};
-use crate::owner::{Flow, Mode, Owner, Role, SourceAnswer, WriteContent};
+use crate::owner::{Flow, Owner, Role, SourceAnswer, WriteContent};
 use base::{BLOCK_SIZE, ComponentId, Quirk, SectorRange};
+use env::LockMode;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -156,7 +157,7 @@ async fn copy(
 ) -> Result<(), Aborted> {
     let guard = match owner.options().mutations.copy_without_lock() {
         true => None,
-        false => Some(owner.lock.lock(range, Mode::Exclusive).await),
+        false => Some(owner.lock.lock(range, LockMode::Exclusive).await),
     };
     let data = read(owner, component, range).await?;
     owner.env().linger(Quirk::CopyLingers).await;

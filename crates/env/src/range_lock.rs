@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The client-side range lock (rule 46): requests that overlap are never under way together, unless
-//! both only read.
+//! The range lock: requests whose ranges overlap never hold them together, unless both only read.
 //!
 //! First come, first served. A request waits for every earlier request that overlaps it, also for
-//! one that still waits itself. So a request that is sent again keeps its place before those that
-//! came later. The lock has no time-out of its own: the caller bounds the wait.
+//! one that still waits itself. So nobody starves, and a request that is sent again keeps its place
+//! before those that came later. The lock has no time-out of its own: the caller bounds the wait.
 
 use base::SectorRange;
 use std::cell::RefCell;
@@ -14,21 +13,21 @@ use std::task::{Poll, Waker};
 
 /// How a range is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum LockMode {
     /// Alongside other readers.
     Shared,
     /// Alone.
     Exclusive,
 }
 
-/// The ranges in use of one volume, in sectors of the volume. Cheap to clone.
+/// The ranges in use of one thing, such as a volume, in its sectors. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct RangeLock(Rc<RefCell<Table>>);
 
 #[derive(Default)]
 struct Table {
-    /// In order of arrival. Scanned from end to end, because it is short: one entry for each
-    /// request that holds or waits for its range.
+    /// In order of arrival. Scanned from end to end: one entry for each request that holds its
+    /// range or waits for it, so whoever has thousands of these keeps several locks.
     entries: Vec<Entry>,
     ticket: u64,
     waiting: usize,
@@ -37,20 +36,21 @@ struct Table {
 struct Entry {
     ticket: u64,
     range: SectorRange,
-    mode: Mode,
+    mode: LockMode,
     is_granted: bool,
     waker: Option<Waker>,
 }
 
 impl Entry {
-    fn conflicts(&self, range: SectorRange, mode: Mode) -> bool {
-        (self.mode == Mode::Exclusive || mode == Mode::Exclusive) && self.range.overlaps(range)
+    fn conflicts(&self, range: SectorRange, mode: LockMode) -> bool {
+        (self.mode == LockMode::Exclusive || mode == LockMode::Exclusive)
+            && self.range.overlaps(range)
     }
 }
 
-/// A request's place in the order of arrival. Once [`Locked::granted`] has resolved, the request
+/// A request's place in the order of arrival. Once [`LockedRange::granted`] has resolved, it
 /// holds the range. Dropping this gives up the place or the range.
-pub struct Locked {
+pub struct LockedRange {
     lock: RangeLock,
     ticket: u64,
 }
@@ -58,14 +58,14 @@ pub struct Locked {
 impl RangeLock {
     /// Takes a place for `range`; the order is fixed at this call.
     #[must_use]
-    pub fn lock(&self, range: SectorRange, mode: Mode) -> Locked {
+    pub fn lock(&self, range: SectorRange, mode: LockMode) -> LockedRange {
         let mut table = self.0.borrow_mut();
         let is_granted = !table.entries.iter().any(|entry| entry.conflicts(range, mode));
         table.ticket += 1;
         let ticket = table.ticket;
         table.waiting += usize::from(!is_granted);
         table.entries.push(Entry { ticket, range, mode, is_granted, waker: None });
-        Locked { lock: self.clone(), ticket }
+        LockedRange { lock: self.clone(), ticket }
     }
 
     /// Ranges held and waited for.
@@ -81,7 +81,7 @@ impl RangeLock {
     }
 }
 
-impl Locked {
+impl LockedRange {
     /// Waits until the range is held.
     pub async fn granted(&self) {
         poll_fn(|cx| {
@@ -98,7 +98,7 @@ impl Locked {
     }
 }
 
-impl Drop for Locked {
+impl Drop for LockedRange {
     fn drop(&mut self) {
         let mut table = self.lock.0.borrow_mut();
         let Some(at) = table.entries.iter().position(|entry| entry.ticket == self.ticket) else {
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn is_granted(locked: &Locked) -> bool {
+    fn is_granted(locked: &LockedRange) -> bool {
         let table = locked.lock.0.borrow();
         table.entries.iter().any(|entry| entry.ticket == locked.ticket && entry.is_granted)
     }
@@ -156,10 +156,10 @@ mod tests {
             steps in prop::collection::vec((0u64..20, 1u64..6, any::<bool>(), 0usize..3), 1..60),
         ) {
             let lock = RangeLock::default();
-            let mut held: Vec<(SectorRange, Mode, Locked)> = Vec::new();
+            let mut held: Vec<(SectorRange, LockMode, LockedRange)> = Vec::new();
             for (start, count, is_write, drops) in steps {
                 let range = SectorRange::new(start, count);
-                let mode = if is_write { Mode::Exclusive } else { Mode::Shared };
+                let mode = if is_write { LockMode::Exclusive } else { LockMode::Shared };
                 held.push((range, mode, lock.lock(range, mode)));
                 for _ in 0..drops {
                     if !held.is_empty() {
@@ -169,7 +169,7 @@ mod tests {
                 for (index, (range, mode, locked)) in held.iter().enumerate() {
                     let kept_out = held[..index].iter().any(|(other, other_mode, _)| {
                         other.overlaps(*range)
-                            && (*mode == Mode::Exclusive || *other_mode == Mode::Exclusive)
+                            && (*mode == LockMode::Exclusive || *other_mode == LockMode::Exclusive)
                     });
                     prop_assert_eq!(is_granted(locked), !kept_out);
                 }
