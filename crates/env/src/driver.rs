@@ -86,6 +86,9 @@ pub struct DiskInfo {
     pub size: u64,
     /// Whether it is a regular file: fresh extents cost a file-system journal commit.
     pub is_file: bool,
+    /// Whether it is a file of which the greater part had no space of its own when it was opened.
+    /// Whoever made such a file wants it to take no more space than what is written.
+    pub is_sparse: bool,
     /// Whether this open created it.
     pub is_new: bool,
 }

@@ -38,7 +38,7 @@ fn open_at(options: &OpenDisk) -> Result<(OwnedFd, Kind, DiskInfo), IoError> {
         Err(Errno::NOENT) => {
             let size = options.create.ok_or(IoError::NotFound)?;
             let fd = create(path, size)?;
-            let info = DiskInfo { size, is_file: true, is_new: true };
+            let info = DiskInfo { size, is_file: true, is_sparse: false, is_new: true };
             return Ok((fd, Kind::RegularFile, info));
         }
         Err(error) => return Err(disk_error(error)),
@@ -58,7 +58,10 @@ fn open_at(options: &OpenDisk) -> Result<(OwnedFd, Kind, DiskInfo), IoError> {
         lock(&fd)?;
     }
     let size = seek(&fd, SeekFrom::End(0)).map_err(disk_error)?;
-    Ok((fd, kind, DiskInfo { size, is_file: !is_block, is_new: false }))
+    // Blocks of 512 bytes, whatever the file system's own are (stat(2)).
+    let taken = u64::try_from(found.st_blocks).unwrap_or(0).saturating_mul(512);
+    let is_sparse = !is_block && taken < size / 2;
+    Ok((fd, kind, DiskInfo { size, is_file: !is_block, is_sparse, is_new: false }))
 }
 
 /// The size now of an open device, if it is still what stands at `path`.

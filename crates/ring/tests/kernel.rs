@@ -104,6 +104,26 @@ fn a_file_that_shrank_brings_a_short_read() {
     fs::remove_dir_all(&folder).unwrap();
 }
 
+/// `gabion up --sparse` makes such files; the operator's own ones have their space from the start.
+#[test]
+fn a_file_without_space_of_its_own_is_sparse() {
+    let folder = folder("sparse");
+    let mut driver = RingDriver::new().unwrap();
+    let found = |driver: &mut RingDriver, name: &str, create: Option<u64>| {
+        let Ok(Done::Disk(disk, info)) = open(driver, &text(&folder.join(name)), create) else {
+            panic!("a disk")
+        };
+        let end = call(driver, Op::CloseDisk { disk });
+        assert!(end.result.is_ok());
+        info.is_sparse
+    };
+    fs::File::create(folder.join("sparse")).unwrap().set_len(8 << 20).unwrap();
+    assert!(found(&mut driver, "sparse", None));
+    assert!(!found(&mut driver, "whole", Some(8 << 20)), "it was just made");
+    assert!(!found(&mut driver, "whole", None));
+    fs::remove_dir_all(&folder).unwrap();
+}
+
 #[test]
 fn another_thread_ends_a_park() {
     let mut driver = RingDriver::new().unwrap();

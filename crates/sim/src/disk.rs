@@ -73,6 +73,7 @@ pub(crate) struct Disk {
     pub(crate) path: String,
     pub(crate) size: u64,
     pub(crate) is_file: bool,
+    pub(crate) is_sparse: bool,
     /// The process that holds the lock.
     pub(crate) owner: Option<u32>,
     /// Closed by its owner while operations are under way: free when they are done.
@@ -161,6 +162,7 @@ impl Disk {
             path: path.to_owned(),
             size,
             is_file,
+            is_sparse: false,
             owner: None,
             is_closing: false,
             in_flight: 0,

@@ -54,7 +54,8 @@ impl Core {
             return Err(IoError::Busy);
         }
         disk.owner = Some(process);
-        let info = DiskInfo { size: disk.size, is_file: disk.is_file, is_new };
+        let (is_file, is_sparse) = (disk.is_file, disk.is_sparse);
+        let info = DiskInfo { size: disk.size, is_file, is_sparse, is_new };
         let opened = &mut self.processes[process as usize].disks;
         opened.push(Some(index));
         Ok(Done::Disk(DiskId(opened.len() as u32 - 1), info))

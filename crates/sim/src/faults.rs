@@ -336,6 +336,13 @@ impl World {
         self.0.core.borrow().disk_names.contains_key(&(host.0, path.to_owned()))
     }
 
+    /// Whoever opens that file from now on finds it sparse.
+    pub fn make_sparse(&self, host: HostKey, path: &str) {
+        let mut core = self.0.core.borrow_mut();
+        let index = core.disk_index(host, path);
+        core.disks[index].is_sparse = true;
+    }
+
     /// The pages of 4 KiB, by number, that a device holds something in: where damage hits.
     #[must_use]
     pub fn written(&self, host: HostKey, path: &str) -> Vec<u64> {

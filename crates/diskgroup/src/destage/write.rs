@@ -35,8 +35,7 @@ pub(super) async fn write_data(
         {
             // Store rule 7: looked at again when the write is issued.
             let state = inner.state.borrow();
-            let is_file = inner.devices[device].disk().info().is_file;
-            let keeps_fresh = is_file && run.first().is_some_and(|write| write.is_fresh);
+            let keeps_fresh = run.first().is_some_and(|write| is_whole(inner, device, write));
             let mutations = inner.options.mutations;
             if !keeps_fresh && !mutations.skip_liveness() && !mutations.skip_recheck() {
                 run.retain(|write| state.index.is_live(write.key, write.place));
@@ -99,8 +98,15 @@ impl GroupState {
     }
 }
 
-/// Cuts a run where blocks are missing. A fresh chunk of a file stays in one piece: it is written
-/// in full, once, so that later writes need no new extents.
+/// Whether the chunk of `first` is written in full, zeros around what is to be written: the first
+/// write to a chunk of a file, so that later writes need no new extents. A sparse file is to take no
+/// more space than what is written.
+fn is_whole(inner: &GroupInner, device: usize, first: &BlockWrite) -> bool {
+    let info = inner.devices[device].disk().info();
+    first.is_fresh && info.is_file && !info.is_sparse
+}
+
+/// Cuts a run where blocks are missing. A fresh chunk stays in one piece.
 fn contiguous(run: Vec<BlockWrite>) -> Vec<Vec<BlockWrite>> {
     if run.len() == 1 {
         return vec![run]; // random load: nearly all of them
@@ -124,8 +130,7 @@ fn contiguous(run: Vec<BlockWrite>) -> Vec<Vec<BlockWrite>> {
 fn issue(inner: &Rc<GroupInner>, device: usize, part: &[BlockWrite], sources: &[Slice]) -> Writing {
     let handle = &inner.devices[device];
     let (first, last) = (&part[0], &part[part.len() - 1]);
-    let is_whole = first.is_fresh && handle.disk().info().is_file;
-    let (start, count) = match is_whole {
+    let (start, count) = match is_whole(inner, device, first) {
         true => (0, CHUNK_BLOCKS),
         false => (u64::from(first.block), u64::from(last.block) - u64::from(first.block) + 1),
     };

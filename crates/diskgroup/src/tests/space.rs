@@ -438,3 +438,31 @@ fn a_device_rests_between_discards_unless_it_is_short_of_space() {
         assert!(first < Duration::from_millis(1), "{first:?}: somebody may wait for it");
     });
 }
+
+/// Pages of the capacity device that one block in a fresh chunk takes.
+fn taken_by_one_block(seed: u64, is_sparse: bool) -> usize {
+    let host = Host::new(seed);
+    host.run(|env| async move { fresh(&env).await.close().await });
+    if is_sparse {
+        host.world.make_sparse(host.key, "capacity0");
+    }
+    let pages = || host.world.written(host.key, "capacity0").len();
+    let before = pages();
+    host.run(|env| async move {
+        let group = open(&env).await.expect("it opens");
+        let writer = Writer::new(&env, &group, 0);
+        writer.touch(ONE, 1).await.expect("room");
+        group.drain_buffer(true);
+        env.sleep(Duration::from_secs(20)).await;
+        assert_eq!(group.audit().expect("sound").pending, 0, "it is on capacity");
+    });
+    pages() - before
+}
+
+/// The journal and the pages of the map take some as well.
+#[test]
+fn a_sparse_file_takes_what_is_written_and_another_one_the_whole_chunk() {
+    let (sparse, whole) = (taken_by_one_block(70, true), taken_by_one_block(70, false));
+    assert!(whole >= 256 && sparse < 32, "{sparse} and {whole} pages");
+    assert_eq!(whole - sparse, 255);
+}

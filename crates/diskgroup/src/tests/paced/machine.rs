@@ -156,7 +156,8 @@ impl Machine {
                 (self.devices.len() - 1, true)
             }
         };
-        let info = DiskInfo { size: self.devices[at].size, is_file: true, is_new };
+        let size = self.devices[at].size;
+        let info = DiskInfo { size, is_file: true, is_sparse: false, is_new };
         Ok(Done::Disk(DiskId(at as u32), info))
     }
 
