@@ -98,9 +98,9 @@ impl GroupState {
     }
 }
 
-/// Whether the chunk of `first` is written in full, zeros around what is to be written: the first
-/// write to a chunk of a file, so that later writes need no new extents. A sparse file is to take no
-/// more space than what is written.
+/// Whether the chunk of `first` is written in full, zeros around what is to be written. That is so
+/// with the first write to a chunk of a file, so that later writes need no new extents. A sparse
+/// file is to take no more space than what is written.
 fn is_whole(inner: &GroupInner, device: usize, first: &BlockWrite) -> bool {
     let info = inner.devices[device].disk().info();
     first.is_fresh && info.is_file && !info.is_sparse
