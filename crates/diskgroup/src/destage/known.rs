@@ -13,7 +13,11 @@
 //! whatever else was moved in it. So the block is made bad on capacity instead. All of it becomes
 //! bad, even if the log held only a part. If the data is above K, its segment waits for K, for a
 //! while. Destage ends if K does not rise in time, if a discard that is still in the log hides the
-//! block, or if no chunk is free.
+//! block, if another segment holds a part of the block, or if no chunk is free.
+//!
+//! That other part may be older and yet stand behind the rotten one, because it was moved. It is
+//! moved whole, with the sectors that the rotten part covers. A recovery would find only the older
+//! part in the log, and take those sectors for the newest.
 
 use super::*;
 use crate::index::IndexPiece;
@@ -113,6 +117,17 @@ impl GroupState {
         CHUNK_BLOCKS
     }
 
+    /// Whether the log holds something of a block outside `segment`.
+    fn has_pieces_elsewhere(&self, key: u64, segment: u64) -> bool {
+        let physical = to_usize(segment % u64::from(self.log.layout.segments));
+        let is_elsewhere = |piece: &IndexPiece| self.log.physical(piece.place) != physical;
+        match self.index.get(key) {
+            None => false,
+            Some(View::Whole(piece)) => is_elsewhere(&piece),
+            Some(View::Parts(parts)) => parts.pieces.iter().any(is_elsewhere),
+        }
+    }
+
     /// An entry as it would be written again.
     fn entry(&self, serial: u32, kind: EntryKind, range: SectorRange, lsn: Lsn) -> Entry {
         // Memory does not tell which entries are copies. If the log holds any copy for the
@@ -141,7 +156,8 @@ impl GroupState {
 ///
 /// # Errors
 /// [`GroupError::Corrupt`]: a block cannot be made bad on capacity, or not now. Either the entry is
-/// no plain block of the log, or a discard still hides it, or no chunk is free.
+/// no plain block of the log, or a discard still hides it, or another segment holds a part of the
+/// block, or no chunk is free.
 pub(super) fn condemn(
     inner: &GroupInner,
     segment: u64,
@@ -169,6 +185,9 @@ pub(super) fn condemn(
             continue;
         }
         if state.is_cleared_elsewhere(moved.serial, block, segment) {
+            return Err(refused());
+        }
+        if state.has_pieces_elsewhere(key, segment) {
             return Err(refused());
         }
         if batch.writes[device].iter().any(|write| write.key == key) {
