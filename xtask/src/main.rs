@@ -2,8 +2,8 @@
 //! The project's own checks: what `./dev lint` runs beside rustfmt and clippy.
 //!
 //! Guarantees: reads only files that git tracks or would track; `tidy` changes nothing without
-//! `--fix`. Non-guarantees: it reads Rust by a small scanner, not by a parser; a macro that hides
-//! a function from the scanner hides it from the limits too.
+//! `--fix`. Non-guarantees: a small scanner reads the Rust code, not a parser. A function that a
+//! macro hides from the scanner is not held to the limits.
 #![forbid(unsafe_code)]
 
 mod rust;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A scanner that knows enough Rust to tell code from comments and strings, and to find where a
-//! function begins and ends. Positions and line breaks are those of the source.
+//! function begins and ends. Positions and line breaks in its views are those of the source.
 
 /// A source split in two views of the same length and the same lines.
 pub struct Views {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The checks of `xtask tidy`. Each takes the tree as text and returns findings, so that each can
-//! be shown to fail on a tree of two lines.
+//! The checks of `xtask tidy`. Each takes the tree as text and returns findings, so that a test can
+//! show it fail on a tree of two lines.
 
 mod citations;
 mod links;
@@ -15,7 +15,7 @@ use std::process::Command;
 
 pub use manifest::sort_manifests;
 
-/// One file that git tracks, or would.
+/// A file that git tracks, or would track once added.
 pub struct File {
     /// Relative to the root, with `/`.
     pub path: String,
@@ -50,7 +50,7 @@ impl Finding {
 }
 
 impl Tree {
-    /// Reads every file that git knows, or that it would add. Errors: git is missing or fails.
+    /// Reads every file that git tracks or would track. Errors: git is missing or fails.
     pub fn load(root: &Path) -> std::io::Result<Tree> {
         let output = Command::new("git")
             .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])

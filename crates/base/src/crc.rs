@@ -3,7 +3,7 @@
 
 use crc_fast::{CrcAlgorithm, Digest, checksum};
 
-/// CRC32C of `data`, by the CPU's instructions where it has them.
+/// CRC32C of `data`, computed by the CPU's instructions for it where there are any.
 #[must_use]
 pub fn crc32c(data: &[u8]) -> u32 {
     narrow(checksum(CrcAlgorithm::Crc32Iscsi, data))

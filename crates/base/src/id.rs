@@ -26,7 +26,8 @@ number!(
     HostId, u32
 );
 number!(
-    /// One run of a host's daemon: a new process is a new owner. Rises with every start, durable.
+    /// One run of a host's daemon: a new process is a new owner. Rises with every start, and is
+    /// durable.
     Incarnation, u64
 );
 number!(
@@ -42,11 +43,12 @@ number!(
     ObjectId, u64
 );
 number!(
-    /// One leaf of an object on one disk group, random, never reused.
+    /// One component: the copy of an object on one disk group. Random, never reused.
     ComponentId, u64
 );
 number!(
-    /// Counts changes of owner of an object; what replicas persist and refuse (rule 8).
+    /// Counts changes of owner of an object. Replicas persist the highest and refuse lower ones
+    /// (rule 8).
     Term, u32
 );
 number!(
@@ -67,15 +69,15 @@ number!(
 pub struct Lsn(pub u64);
 
 impl Lsn {
-    /// Before every write.
+    /// Below the lsn of every write.
     pub const ZERO: Self = Self(0);
-    /// After every write.
+    /// Above the lsn of every write.
     pub const MAX: Self = Self(u64::MAX);
     /// Bits of the counter.
     pub const COUNTER_BITS: u32 = 40;
 
     /// The lsn number `counter` of `term`. Panics when either exceeds its bits: 16 million owner
-    /// changes or 10^12 writes in one term, which the owner refuses long before.
+    /// changes, or 10^12 writes in one term. The owner refuses long before that.
     #[must_use]
     pub fn new(term: Term, counter: u64) -> Self {
         assert!(counter < 1 << Self::COUNTER_BITS, "lsn counter exhausted");

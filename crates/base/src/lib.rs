@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Sizes, identities, checksums, time and randomness: what every other crate speaks in.
+//! Sizes, identities, checksums, time and randomness: the basic types of every other crate.
 //!
 //! Nothing here touches the operating system.
 #![forbid(unsafe_code)]

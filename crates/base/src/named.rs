@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Lists of things that people read the names of.
+//! Enums whose variants have names that people read.
 
 /// Declares an enum whose variants each have a name for people: `ALL` lists them, `name` tells it.
 #[macro_export]

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Places that a campaign must have been at: counters, one per place, for the whole process.
+//! Places in the code that a fault campaign must reach. Each has one counter for the whole process.
 //!
 //! A fault campaign that never reached the repair of a torn commit has shown nothing about it. Code
-//! says `hit(Probe::X)` where something rare happens; `gabion-storm` lists which were reached, and
-//! how often. A count costs one relaxed addition, so that production code carries them too.
+//! calls `hit(Probe::X)` where something rare happens. `gabion-storm` lists which places were
+//! reached, and how often. A count costs one relaxed addition, so production code keeps them too.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,7 +18,8 @@ crate::named! {
         DeviceCameBack = "device-came-back",
         /// Destage stood still for a device that is out.
         DestageHeld = "destage-held",
-        /// A device of a group that was closed was in use for a moment longer.
+        /// A device of a group that was closed was still in use for a moment when it was opened
+        /// again.
         DeviceLetGoLate = "device-let-go-late",
         /// Appends waited for room.
         LogPressed = "log-pressed",
@@ -28,7 +29,7 @@ crate::named! {
         LogMoved = "log-moved",
         /// A block that the log held in parts was merged.
         DestageFolded = "destage-folded",
-        /// A segment with a rotten header was destaged by what is in memory.
+        /// A segment with a rotten header was destaged from what is in memory.
         DestageUnheaded = "destage-unheaded",
         /// Data of the log that rotted was made a bad block of capacity.
         DestageCondemned = "destage-condemned",
@@ -36,7 +37,8 @@ crate::named! {
         DestageCleared = "destage-cleared",
         /// Destage waited for K.
         DestageWaited = "destage-waited",
-        /// A row was written so that what a segment said about requests outlives it.
+        /// A component's row was written, so that what a segment says about requests outlives the
+        /// segment.
         DestageKeptMarks = "destage-kept-marks",
         /// Pages and rows were written and the journal began anew.
         Checkpoint = "checkpoint",
@@ -50,7 +52,7 @@ crate::named! {
         RecoveryUnheaded = "recovery-unheaded",
         /// Data in the middle of the open segment was found rotten.
         RecoveryRotten = "recovery-rotten",
-        /// A damaged log was begun anew, for others had what it held.
+        /// A damaged log was begun anew, because other components had what it held.
         RecoveryLogBegun = "recovery-log-begun",
         /// Records of the journal were replayed.
         RecoveryJournal = "recovery-journal",
@@ -96,7 +98,7 @@ crate::named! {
         AdmittedLoss = "admitted-loss",
         /// An owner stepped down while writes were in flight.
         SteppedDownBusy = "stepped-down-busy",
-        /// An owner ended, for its object's last copy takes only a later term.
+        /// An owner ended, because its object's last copy takes only a later term.
         SteppedDownOutdated = "stepped-down-outdated",
         /// A read waited for a grant.
         ReadWaitedForGrant = "read-waited-for-grant",
@@ -114,17 +116,18 @@ crate::named! {
         LineUpdated = "line-updated",
         /// A line of the read cache outlived the opening of its group.
         LineWarm = "line-warm",
-        /// A header of a line was taken back before a record that its chunk's lsn does not tell.
+        /// A header of a line was taken back before a record that changes its chunk and leaves the
+        /// chunk's lsn as it is.
         LineTakenBack = "line-taken-back",
         /// Several segments were destaged together.
         DestageGathered = "destage-gathered",
         /// A device was called slow.
         DeviceSlow = "device-slow",
-        /// A read went to another copy because of that.
+        /// A read went to another copy because a device was slow.
         ReadMoved = "read-moved",
         /// A device left an operation unanswered, and its group stopped.
         DeviceStuck = "device-stuck",
-        /// It answered after all, and its group was opened again.
+        /// A stuck device answered after all, and its group was opened again.
         DeviceAnswered = "device-answered",
         /// A resync copied a range.
         ResyncCopied = "resync-copied",
@@ -136,7 +139,7 @@ crate::named! {
         ResyncPaced = "resync-paced",
         /// A round of copies left hardly less than it had begun with.
         ResyncInVain = "resync-in-vain",
-        /// The target gave no answer for its patience, and writes went on without it.
+        /// The target did not answer for longer than it is given, and writes went on without it.
         ResyncLagged = "resync-lagged",
         /// A component became active again.
         ResyncJoined = "resync-joined",
@@ -148,7 +151,7 @@ crate::named! {
         RequestKnown = "request-known",
         /// A client's frame of another term was refused.
         ClientOutdated = "client-outdated",
-        /// A reconnecting client waited for requests of before.
+        /// A client that connected again waited for the requests of its earlier connection.
         ClientDrained = "client-drained",
         /// A component that no record accounts for gave up its space.
         OrphanGivenUp = "orphan-given-up",

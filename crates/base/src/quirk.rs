@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rare paths that a campaign makes common (FoundationDB calls it buggify): the code asks at such a
-//! place whether to take it without need. Only the simulated driver ever says yes: it arms some
-//! quirks per world, and an armed one happens now and then.
+//! Rare paths that a fault campaign makes common (FoundationDB calls it buggify). At such a place
+//! the code asks whether to take the rare path without need. Only the simulated driver ever says
+//! yes: it arms some quirks per world, and an armed one happens now and then.
 
 crate::named! {
     /// One rare path.
@@ -44,8 +44,9 @@ crate::named! {
         ReadLingers = "read-lingers",
         /// A host closes a link to a peer without need.
         LinkDropped = "link-dropped",
-        /// A write of another host is taken in late, behind what came after it, and perhaps at once
-        /// too: the protocol rests on terms, sessions and request ids (rules 8, 9, 46), not links.
+        /// A write of another host is handled late, after writes that came later, and perhaps in
+        /// time as well. The protocol must rest on terms, sessions and request ids (rules 8, 9,
+        /// 46), not links.
         LateWrite = "late-write",
     }
 }

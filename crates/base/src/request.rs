@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which requests of which clients a component carries the effect of (rule 46).
+//! The client table: which requests of which clients a component has the effect of (rule 46).
 //!
-//! A client is one run of a host's daemon. It keeps [`CLIENT_SLOTS`] requests to an object under
-//! way at most; each holds a *slot*, and the requests of one slot are counted. A slot's next
-//! request begins when the one before it was answered or given up, so that one number per slot
-//! says everything: a request with that count or a lower one has been carried out or is wanted by
-//! nobody. (NFSv4.1 sessions, RFC 8881 section 2.10.6, keep their replies so; Viewstamped
-//! Replication calls it the client table.)
+//! A client is one run of a host's daemon. It keeps at most [`CLIENT_SLOTS`] requests to an object
+//! under way. Each request holds a *slot*, and the requests of one slot are counted. The next
+//! request of a slot begins only when the one before it was answered or given up. So one number per
+//! slot is enough: a request with that count or a lower one has been carried out, or nobody wants
+//! it any more. (NFSv4.1 sessions keep their replies in the same way, RFC 8881 section 2.10.6.
+//! Viewstamped Replication calls this the client table.)
 
 use crate::{HostId, Incarnation};
 
 /// Requests of one client to one object under way, at most.
 pub const CLIENT_SLOTS: usize = 128;
-/// Bytes of an encoded [`ClientTable`], at most: it lies in one page beside other things. Four
-/// clients with all slots in use fit, and twenty at depth 32. Beyond that the client that has
-/// written least lately is forgotten.
+/// Bytes of an encoded [`ClientTable`], at most: it shares one page with other things. Five clients
+/// with all slots in use fit, or twenty with 32 slots each. Beyond that the client whose last write
+/// is the oldest is forgotten.
 pub const CLIENT_TABLE_MAX: usize = 3584;
 /// Marks that one write carries, at most.
 pub const MARKS_MAX: usize = 512;
@@ -38,7 +38,7 @@ pub struct RequestId {
 }
 
 impl RequestId {
-    /// `None` where a number exceeds its bits: hosts and runs 24, counts 40.
+    /// A request id. `None` where a number exceeds its bits: hosts and runs have 24, counts 40.
     #[must_use]
     pub fn new(client: HostId, run: Incarnation, slot: u8, count: u64) -> Option<Self> {
         let fits = client.0 != 0
@@ -50,13 +50,13 @@ impl RequestId {
         fits.then_some(Self { client, run, slot, count })
     }
 
-    /// As 12 bytes: slot above client, run above count. Never two zeros.
+    /// The id as 12 bytes: slot above client, run above count. The two numbers are never both zero.
     #[must_use]
     pub fn pack(self) -> (u32, u64) {
         (u32::from(self.slot) << HOST_BITS | self.client.0, self.run.0 << COUNT_BITS | self.count)
     }
 
-    /// The reverse of [`RequestId::pack`]; `None` where it is none.
+    /// The reverse of [`RequestId::pack`]. `None` where the numbers are no request id.
     #[must_use]
     pub fn unpack(low: u32, high: u64) -> Option<Self> {
         let client = HostId(low & ((1 << HOST_BITS) - 1));
@@ -65,12 +65,12 @@ impl RequestId {
     }
 }
 
-/// What a write says about requests besides its data.
+/// What a write says about requests, beside its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// The component has this request's effect from here on.
     Done(RequestId),
-    /// It does not have it any more: reconciliation took it back.
+    /// The component does not have it any more: the reconciliation of a take-over took it back.
     Undone(RequestId),
 }
 
@@ -85,7 +85,7 @@ struct Client {
 /// The last request of each slot of each client that a component has the effect of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientTable {
-    /// The one that wrote last is the last one.
+    /// In the order of their last writes: the one that wrote last is at the end.
     clients: Vec<Client>,
     bytes: usize,
 }
@@ -101,7 +101,7 @@ impl ClientTable {
         client.run > id.run || client.run == id.run && count >= id.count
     }
 
-    /// Whether it is the last request of its slot that was carried out.
+    /// Whether this request is the last one of its slot that was carried out.
     #[must_use]
     pub fn is_last(&self, id: RequestId) -> bool {
         let next = RequestId { count: id.count.saturating_add(1), ..id };
@@ -149,7 +149,8 @@ impl ClientTable {
         }
     }
 
-    /// Requests of the slot before this one were answered: nobody sends them again.
+    /// Takes one request back. The requests of the slot before it were answered, so that nobody
+    /// sends them again: the count may go down by one.
     fn remove(&mut self, id: RequestId) {
         let client = self.clients.iter_mut().find(|client| client.host == id.client);
         let Some(client) = client.filter(|client| client.run == id.run) else { return };

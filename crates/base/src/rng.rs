@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A small generator of our own (xoshiro256++), so that a seed means the same for ever.
+//! A small generator of our own (xoshiro256++), so that a seed gives the same numbers for ever.
 //!
 //! Source: Blackman and Vigna, "Scrambled linear pseudorandom number generators", 2021.
 

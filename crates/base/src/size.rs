@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Sizes as people write them: `1GiB`, `1G`, `20g`, `1.5TiB`, `4096`. Powers of 1024, but for `GB`
-//! and its like, which are powers of 1000 as they are on the label of a disk.
+//! Sizes as people write them: `1GiB`, `1G`, `20g`, `1.5TiB`, `4096`. Units are powers of 1024.
+//! Only `KB`, `MB`, `GB` and `TB` are powers of 1000, as on the label of a disk.
 
 use thiserror::Error;
 
@@ -52,8 +52,8 @@ fn factor(unit: &str) -> Option<u64> {
     }
 }
 
-/// Bytes of a written size. A bare number is bytes; a decimal point is fine where the whole is a
-/// whole number of bytes. This is the only reader of sizes: all commands take them alike.
+/// Bytes of a written size. A bare number is bytes. A decimal point is allowed where the result is
+/// a whole number of bytes. This is the only reader of sizes: all commands take them alike.
 ///
 /// # Errors
 /// [`ParseSizeError`] with the text and what to write instead.
@@ -80,7 +80,7 @@ pub fn parse_size(text: &str) -> Result<u64, ParseSizeError> {
     bytes.checked_add(part).ok_or_else(too_large)
 }
 
-/// What is behind the decimal point, in bytes; `None` where that is not a whole number.
+/// The digits behind the decimal point, in bytes. `None` where that is not a whole number.
 fn part(decimals: &str, factor: u64) -> Option<u64> {
     if decimals.is_empty() {
         return Some(0);
@@ -94,7 +94,7 @@ fn part(decimals: &str, factor: u64) -> Option<u64> {
     scaled.is_multiple_of(scale).then(|| u64::try_from(scaled / scale).ok()).flatten()
 }
 
-/// A size for people: the largest unit that leaves it exact to two decimals at most.
+/// A size for people, in the largest unit that is not above it, rounded down to two decimals.
 #[must_use]
 pub fn format_size(bytes: u64) -> String {
     let (unit, factor) =

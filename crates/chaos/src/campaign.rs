@@ -17,11 +17,11 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use storm::Oracle;
 
-/// After its last fault a cluster must be whole within that.
+/// The cluster must be whole within this time after the last fault.
 const GREEN_WITHIN: Duration = Duration::from_secs(120);
-/// An operation must have ended after that: a host answers EIO after 60 seconds.
+/// Every operation must have ended within this time: a host answers EIO after 60 seconds.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(75);
-/// Requests under way per client, in turn.
+/// Requests under way per client. The clients take these numbers in turn.
 const DEPTHS: [usize; 3] = [1, 4, 16];
 const READER_DEPTH: usize = 2;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -31,9 +31,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 pub struct Plan {
     /// The program.
     pub gabion: PathBuf,
-    /// What it is drawn from.
+    /// The seed of all draws.
     pub seed: u64,
-    /// Rounds begin for so long, where the faults are drawn.
+    /// How long new rounds of drawn faults begin.
     pub duration: Duration,
     /// These faults, each once and in this order, instead of drawn ones.
     pub faults: Vec<Kind>,
@@ -55,13 +55,13 @@ pub struct Campaign {
     pub shared: Arc<Shared>,
     /// The volumes.
     pub subjects: Vec<Arc<Subject>>,
-    /// The draws of what is not in the schedule.
+    /// Random numbers for what is not in the schedule.
     pub rng: Rng,
     /// The host whose device was damaged: no other one's ever is.
     pub damaged: Option<usize>,
-    /// What went wrong beside wrong sectors.
+    /// What went wrong, besides wrong sectors.
     pub troubles: Vec<String>,
-    /// What a reader should know.
+    /// Remarks for the report.
     pub notes: Vec<String>,
     /// When it began to load the cluster.
     pub begun: Instant,
@@ -215,7 +215,8 @@ impl Campaign {
         self.wait(time, || false);
     }
 
-    /// Waits until something is so: whether it is. The end of the campaign ends it too.
+    /// Waits until `is_so`, but not longer than `at_most`. False if it was not so by then. True
+    /// also if the campaign is to end.
     pub fn wait(&self, at_most: Duration, mut is_so: impl FnMut() -> bool) -> bool {
         let begun = Instant::now();
         loop {
@@ -262,8 +263,8 @@ impl Campaign {
         }
     }
 
-    /// Waits until the cluster is whole and what had begun before is answered: how long it took to
-    /// be whole, if it came to that.
+    /// Waits until the cluster is whole and every operation that had begun before is answered.
+    /// Returns how long it took to be whole, if it became so.
     pub fn recover(&mut self, label: &str) -> Option<Duration> {
         let (mut trouble, healed) = (None, Instant::now());
         let cluster = &self.cluster;
@@ -343,7 +344,7 @@ impl Campaign {
     /// Ends clients and processes.
     pub fn stop(mut self) {
         self.shared.is_over.store(true, Ordering::SeqCst);
-        // Clients wait for sockets: these end with the processes.
+        // Clients wait for answers on sockets, which end with the hosts' processes.
         self.cluster.kill(&[0, 1, 2]);
         for client in self.clients.drain(..) {
             // A client that panicked was noticed as a request without an answer.

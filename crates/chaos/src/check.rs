@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
-/// What a reading brought.
+/// The result of reading a volume.
 #[derive(Debug, Default)]
 pub struct Reading {
     /// Requests of 1 MiB that ended with an error; the first one ends the reading.
@@ -57,7 +57,7 @@ pub fn read_whole(
         let reply = nbd::receive(&mut stream).context("no answer to a read of the check")?;
         if reply.errno != 0 {
             lock(&subject.oracle).read_failed(id);
-            // An error comes after a minute: one is enough.
+            // An error comes only after a minute, so the first one ends the reading.
             reading.failed += 1;
             reading.how = errno_name(reply.errno);
             break;

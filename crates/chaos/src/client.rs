@@ -4,16 +4,16 @@
 //!
 //! What the oracle is told must be true (`storm::Oracle` says what it concludes):
 //! - The *run* of an author counts the processes of its host. A connection belongs to a run that
-//!   was current before the socket was opened and still was when the handshake had ended: one
-//!   process is dead before the count rises, and the next one starts after that.
-//! - A write whose connection ended is *unanswered* only once a later handshake with that export
-//!   of that host is done: until then the host may still read it from the old socket. Then it is
-//!   finished, or waits in the host's range lock before everything that comes later (rules 46,
-//!   47), or died with the process. So "a later operation of its host on the range was answered"
-//!   holds across connections, because a host opens a volume once for all of them.
+//!   was current before the socket was opened and still was when the handshake had ended. The count
+//!   rises only when the old process is dead, and the next process starts only after that.
+//! - A write whose connection ended is *unanswered* only once a later handshake with that export of
+//!   that host is done. Until then the host may still read the write from the old socket. After
+//!   that the write is finished, or waits in the host's range lock before everything that comes
+//!   later (rules 46, 47), or died with the process. So "a later operation of its host on the range
+//!   was answered" holds across connections, because a host opens a volume once for all of them.
 //! - A request is never given up while its connection lives.
-//! - Terms are not known here: every unanswered write may carry the highest, and nobody is said to
-//!   serve. That leaves more values allowed than in simulation, never fewer.
+//! - Terms are not known here. Every unanswered write may carry the highest term, and no host is
+//!   said to serve. That leaves more values allowed than in simulation, never fewer.
 
 use crate::nbd::{self, Command, Connection};
 use crate::record::{Answered, Record};
@@ -42,7 +42,7 @@ const PAUSE_US_MAX: u64 = 3000;
 /// The longest wait for room before a client looks again whether it is to end.
 const ROOM_LOOK: Duration = Duration::from_millis(50);
 
-/// Locks; a panic of another thread ends the campaign elsewhere.
+/// Locks `mutex`, even after another thread panicked: that ends the campaign elsewhere.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -61,7 +61,7 @@ pub struct Subject {
 pub struct Shared {
     /// Whether clients begin new operations.
     pub is_open: AtomicBool,
-    /// Whether everybody leaves, at once.
+    /// Whether all clients must end, at once.
     pub is_over: AtomicBool,
     /// The current run of each host.
     pub runs: [AtomicU64; crate::fault::HOSTS],
@@ -104,7 +104,7 @@ pub struct Client {
     pub shared: Arc<Shared>,
     /// Requests under way at most.
     pub depth: usize,
-    /// Whether it reads and nothing else: it goes on where writers wait.
+    /// Whether it only reads. Such a client goes on where writers wait.
     pub is_reader: bool,
     /// Its draws.
     pub rng: Rng,
@@ -136,7 +136,7 @@ impl Client {
     pub fn run(mut self) {
         let mut unsettled = Vec::new();
         while !self.shared.is_over.load(Ordering::SeqCst) {
-            // A write that nobody knows the fate of is settled also where nothing new may begin.
+            // A write whose outcome is unknown is settled even where no new operation may begin.
             if !self.shared.admits() && unsettled.is_empty() {
                 thread::sleep(RETRY_PAUSE);
                 continue;
@@ -153,7 +153,7 @@ impl Client {
         self.settle(&mut unsettled);
     }
 
-    /// What older connections had delivered is finished, or died with its process.
+    /// Settles writes of older connections. By now each is finished, or died with its process.
     fn settle(&self, unsettled: &mut Vec<WriteId>) {
         let mut oracle = lock(&self.subject.oracle);
         for id in unsettled.drain(..) {
@@ -194,7 +194,7 @@ impl Client {
         }
     }
 
-    /// Sends until there is a reason not to: whether the client itself broke off.
+    /// Sends until something ends that. True if the client itself broke the connection off.
     fn send_all(&mut self, stream: &mut UnixStream, flights: &Flights, author: Author) -> bool {
         let mut cookie = 0;
         while self.shared.admits() && !flights.is_broken.load(Ordering::SeqCst) {
@@ -210,7 +210,7 @@ impl Client {
             }
             thread::sleep(Duration::from_micros(self.rng.below(PAUSE_US_MAX)));
         }
-        // The rest is waited for, unless everything is at its end.
+        // Waits for the remaining answers, unless the campaign is over.
         let is_over = || self.shared.is_over.load(Ordering::SeqCst);
         while !flights.is_broken.load(Ordering::SeqCst) && !is_over() {
             if self.has_room(flights, 1) {
@@ -334,7 +334,7 @@ impl Receiver<'_> {
         };
         let mut content = Vec::new();
         if command == Command::Read && reply.errno == 0 {
-            // Cut off within the data, it stays a request without an answer.
+            // If the connection ends within the data, the request stays one without an answer.
             content.resize(usize::try_from(range.bytes()).unwrap_or(usize::MAX), 0);
             stream.read_exact(&mut content)?;
         }

@@ -20,11 +20,11 @@ use std::time::{Duration, Instant};
 /// Small, so that segments are reused within a minute.
 const CACHE_BYTES: u64 = 128 << 20;
 const CAPACITY_BYTES: u64 = 512 << 20;
-/// All hosts must be up after that, at the first start.
+/// All hosts must be up within this time after the first start.
 const UP_WITHIN: Duration = Duration::from_secs(40);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// A folder of its own; gone when dropped, unless it is to be kept.
+/// The campaign's folder. It is removed when dropped, unless it is to be kept.
 #[derive(Debug)]
 pub struct Area {
     path: PathBuf,
@@ -33,10 +33,10 @@ pub struct Area {
 }
 
 impl Area {
-    /// Makes it.
+    /// Makes the folder.
     ///
     /// # Errors
-    /// No place.
+    /// The folder cannot be made.
     pub fn create() -> Result<Self> {
         let path = std::env::temp_dir().join(format!("gabion-chaos.{}", std::process::id()));
         fs::create_dir_all(&path).with_context(|| format!("cannot make '{}'", path.display()))?;
@@ -58,7 +58,8 @@ impl Drop for Area {
     }
 }
 
-/// The cluster. Its processes end before the network and the files go: in the order of the fields.
+/// The cluster. Dropping it ends the processes first, then the network, then the files: the order
+/// of the fields.
 pub struct Cluster {
     hosts: Vec<Option<Process>>,
     /// The directory.
@@ -214,7 +215,7 @@ impl Cluster {
         }
     }
 
-    /// Lets a host's process stand still, or go on.
+    /// Stops a host's process with SIGSTOP, or lets it go on.
     ///
     /// # Errors
     /// It is gone.
@@ -258,7 +259,8 @@ impl Cluster {
         self.trouble().is_none()
     }
 
-    /// What is not as it should be, as the first host sees it that sees anything.
+    /// The first trouble that any host sees. `None` where every host sees all hosts up and all
+    /// volumes green.
     pub fn trouble(&self) -> Option<String> {
         for host in 0..HOSTS {
             let volumes = match self.volumes(host) {
@@ -274,7 +276,7 @@ impl Cluster {
     }
 }
 
-/// A device's file: whole, not sparse, for a device has its blocks.
+/// Makes the file of a device. It is not sparse, because a device has all of its blocks.
 fn make_device(path: &Path, bytes: u64) -> Result<()> {
     run(Command::new("fallocate").arg("-l").arg(bytes.to_string()).arg(path)).map(drop)
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The phase in which a device is damaged. One host's only, for the whole campaign: what is not
-//! read is not repaired (no scrub pass comes so soon), so the other copies must stay whole.
+//! The phase in which devices are damaged: those of one host only, for the whole campaign. Data
+//! that nobody reads is not repaired, because no scrub pass comes so soon. So the other copies must
+//! stay whole.
 
 use crate::campaign::Campaign;
 use crate::client::Subject;
@@ -15,18 +16,18 @@ use std::time::{Duration, Instant};
 
 /// Bits flipped at a time.
 const FLIPS: usize = 64;
-/// Ownership follows the only client of a volume within that.
+/// Ownership follows the only client of a volume within this time.
 const OWNER_WITHIN: Duration = Duration::from_secs(8);
 /// How long the load goes on with a device that is damaged.
 const UNDER_LOAD: Duration = Duration::from_secs(4);
 /// What an owner logs when it repairs a copy.
 const REPAIR_LINE: &str = "a bad copy is written again";
-/// A host says within that what is wrong with its disks.
+/// A host must say within this time what is wrong with its disks.
 const SAID_WITHIN: Duration = Duration::from_secs(20);
 
 impl Campaign {
-    /// Flips bits in the data of one host, lets it read all of its data, and then shows that its
-    /// copies are good alone.
+    /// Flips bits in the data of one host and lets that host read all of its data, which repairs
+    /// it. Then shows that its copies alone are good.
     ///
     /// # Errors
     /// A command failed, or a host cannot be reached.
@@ -71,14 +72,14 @@ impl Campaign {
         Ok(())
     }
 
-    /// Reads all volumes with a copy on `host` through it, as their owner, which reads its own
-    /// copy: those volumes, and who has the other copy.
+    /// Reads, through `host`, all volumes with a copy on it, once `host` owns them: an owner reads
+    /// its own copy. Returns these volumes, each with the host of its other copy.
     fn read_by_owner(&mut self, host: usize) -> Result<Vec<(Arc<Subject>, usize)>> {
         let mut repaired = Vec::new();
         for subject in self.subjects.clone() {
             let begun = Instant::now();
             while self.may_go_on() && begun.elapsed() < OWNER_WITHIN {
-                // The first reading brings the owner here, or the next one.
+                // A reading makes this host the owner: the first one, or a later one.
                 self.check_one(&subject, host)?;
                 let Some(volume) = self.volume(&subject.name, host) else { continue };
                 let other = volume.components.iter().map(|part| part.0).find(|at| *at != host);
@@ -116,7 +117,7 @@ impl Campaign {
         Ok(())
     }
 
-    /// What a host says of its disk groups, once there is `wanted` in it.
+    /// Waits until what a host says of its disk groups contains `wanted`. Returns what it says.
     fn hear(&mut self, host: usize, wanted: &str) -> Vec<String> {
         let mut says = Vec::new();
         let cluster = &self.cluster;
@@ -155,7 +156,7 @@ impl Campaign {
     }
 
     /// Copies that were written again because their checksum was wrong, as the hosts' logs say.
-    /// Fewer than the bits: blocks still in a write buffer are read from there.
+    /// Fewer than the flipped bits: blocks still in a write buffer are read from there.
     fn repairs(&self) -> usize {
         let log = |host| std::fs::read_to_string(self.cluster.log(host)).unwrap_or_default();
         (0..HOSTS).map(|host| log(host).matches(REPAIR_LINE).count()).sum()

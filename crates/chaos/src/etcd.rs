@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! An etcd of one member per machine.
+//! An etcd with one member per machine.
 
 use crate::fault::HOSTS;
 use crate::network::{Network, address};
@@ -12,7 +12,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A leader must be there after that.
+/// There must be a leader within this time.
 const LEADER_WITHIN: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -72,7 +72,7 @@ impl Etcd {
         command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
         command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
         command.args(["--initial-cluster", &all.join(",")]);
-        // As Gabion starts its own.
+        // The same timing as that of an etcd that Gabion starts.
         command.args(["--heartbeat-interval=100", "--election-timeout=500"]);
         command.args(["--logger=zap", "--log-outputs=stderr"]);
         let log = self.area.join(format!("etcd{}.log", machine + 1));

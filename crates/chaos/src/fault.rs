@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What goes wrong, when and for how long: drawn from a seed, pure.
+//! What goes wrong, when and for how long: drawn from a seed, without I/O.
 
 use base::{Rng, Set};
 use clap::ValueEnum;
@@ -8,9 +8,9 @@ use std::time::Duration;
 
 /// Hosts of the cluster; each has a member of etcd beside it.
 pub const HOSTS: usize = 3;
-/// A process that was killed and comes back must not be noticed for longer.
+/// When a process is killed and comes back, clients of other hosts must not wait longer.
 const STALL_KILLED: Duration = Duration::from_secs(1);
-/// A host that is silent, or seen by some only, must not be noticed for longer.
+/// When a host is silent, or only some hosts see it, clients of other hosts must not wait longer.
 const STALL_SILENT: Duration = Duration::from_secs(7);
 /// One in so many rounds has two faults at once.
 const PAIR_ONE_IN: u64 = 4;
@@ -166,7 +166,7 @@ pub struct Fault {
     pub kind: Kind,
     /// The host that it meets, from zero.
     pub host: usize,
-    /// The second one, where two are meant.
+    /// The second host, for a fault that hits two.
     pub other: usize,
     /// When it begins, from the begin of the round.
     pub after: Duration,
@@ -183,7 +183,7 @@ impl Fault {
         Self { kind, host, other, after: Duration::ZERO, hold }
     }
 
-    /// The hosts whose own clients it stops, or may stop.
+    /// The hosts whose own clients the fault stops, or may stop.
     pub fn victims(&self) -> Set<usize> {
         match self.kind {
             Kind::Kill
@@ -206,7 +206,7 @@ impl Fault {
     /// Hosts that the policy counts as failed.
     fn failed(&self) -> Set<usize> {
         match self.kind {
-            // Either of the two may be the one that is given up.
+            // The packets of all hosts are late, but no host counts as failed.
             Kind::Netem => Set::new(),
             _ => self.victims(),
         }
@@ -241,10 +241,11 @@ impl Round {
         let failed: Set<_> = self.faults.iter().flat_map(Fault::failed).collect();
         let is_cut = |fault: &Fault| matches!(fault.kind, Kind::Partition | Kind::OneWay);
         let is_one_of_two = self.faults.iter().any(is_cut) && failed.len() == 2;
-        // Who fails while nobody decides waits for the directory.
+        // If a host fails while etcd decides nothing, its objects wait for the directory.
         let is_undecided = self.faults.len() > 1
             && self.faults.iter().any(|f| matches!(f.kind, Kind::EtcdStopped | Kind::EtcdKilled));
-        // A machine that is gone took its member of etcd along: with another one, the majority.
+        // A machine that is silent takes its member of etcd along. Two such machines are a
+        // majority.
         let members = self.faults.iter().filter(|f| {
             f.kind == Kind::Silent
                 || f.kind == Kind::Flapping
@@ -276,7 +277,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Of these kinds.
+    /// A schedule of these kinds.
     pub fn new(seed: u64, kinds: &[Kind]) -> Self {
         assert!(!kinds.is_empty(), "a campaign has faults");
         Self { rng: Rng::stream(seed, 1), kinds: kinds.to_vec(), bag: Vec::new() }

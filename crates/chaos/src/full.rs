@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The phase in which space runs out: a volume is written until a write gets ENOSPC. What has its
-//! space goes on, and what is given back can be used again.
+//! The phase in which space runs out: a volume is written until a write gets ENOSPC. Writes to
+//! space that is there already must go on, and space that is given back must be usable again.
 
 use crate::campaign::Campaign;
 use crate::cluster::host_name;
@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 const FILLER_BYTES: u64 = 8 << 30;
 /// Bytes of one write.
 const PIECE: u32 = 1 << 20;
-/// What must fit again once the filler is gone, pieces.
+/// Pieces that must fit again once the filler is deleted.
 const PIECES_AFTER: u64 = 64;
-/// Space that was given back can be used after that.
+/// Space that was given back must be usable within this time.
 const FREE_WITHIN: Duration = Duration::from_secs(30);
 /// How long the others' load goes on without space.
 const UNDER_LOAD: Duration = Duration::from_secs(4);
@@ -26,8 +26,8 @@ const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
 const ENOSPC: u32 = 28;
 
 impl Campaign {
-    /// Fills the datastore under load, looks whether what is promised then is kept, and gives the
-    /// space back.
+    /// Fills the datastore under load, checks that what is promised for that case is kept, and
+    /// gives the space back.
     ///
     /// # Errors
     /// A command failed, or a host cannot be reached.
@@ -79,7 +79,8 @@ impl Campaign {
         Ok(())
     }
 
-    /// Creates a volume; what keeps it from that for longer than [`FREE_WITHIN`] is the error.
+    /// Creates a volume. Tries again for [`FREE_WITHIN`], then fails with the error of one last
+    /// try.
     fn create_within(&self, name: &str, host: usize) -> Result<()> {
         match self.wait(FREE_WITHIN, || self.create(name, host).is_ok()) {
             true => Ok(()),
@@ -109,7 +110,7 @@ impl Filler {
         Ok(Self { stream: connection.stream()?, payload, cookie: 0 })
     }
 
-    /// Writes pieces one after the other: how many were taken before there was no space.
+    /// Writes pieces one after the other. Returns how many were written before there was no space.
     fn until_refused(&mut self, most: u64, is_over: impl Fn() -> bool) -> Result<u64> {
         for piece in 0..most {
             match self.write(piece)? {

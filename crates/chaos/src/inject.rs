@@ -7,21 +7,21 @@ use anyhow::Result;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A flapping link is down for so long, then up for as long.
+/// A flapping link is down for so long, then up for as long, and so on.
 const FLAP: Duration = Duration::from_millis(150);
 
 /// A fault in force.
 #[derive(Debug)]
 pub struct Active {
     fault: Fault,
-    /// The member of etcd that it met.
+    /// The member of etcd that it hits.
     member: usize,
     is_down: bool,
     turned: Instant,
 }
 
 impl Active {
-    /// Does it.
+    /// Begins the fault.
     ///
     /// # Errors
     /// A command failed.
@@ -56,7 +56,7 @@ impl Active {
         Ok(Self { fault, member, is_down: true, turned: Instant::now() })
     }
 
-    /// What has to be done while it lasts.
+    /// Does what the fault needs while it lasts.
     ///
     /// # Errors
     /// A command failed.
@@ -69,7 +69,7 @@ impl Active {
         Ok(())
     }
 
-    /// Takes it away.
+    /// Ends the fault.
     ///
     /// # Errors
     /// A command failed.
@@ -99,11 +99,11 @@ impl Active {
     }
 }
 
-/// Runs the faults of a round, each at its time; returns when the last one is taken away, or soon
-/// after `is_over` said so.
+/// Runs the faults of a round, each at its time. Returns when the last one has ended, or soon after
+/// `is_over` says that the campaign is.
 ///
 /// # Errors
-/// A command failed; what was done is taken away all the same where that can be.
+/// A command failed. Faults that had begun are ended all the same, where that is possible.
 pub fn run(cluster: &mut Cluster, faults: &[Fault], is_over: &dyn Fn() -> bool) -> Result<()> {
     let begun = Instant::now();
     let mut waiting: Vec<_> = faults.to_vec();

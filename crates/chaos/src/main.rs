@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `gabion-chaos`: the fault campaign in the real world.
 //!
-//! Three hosts in network namespaces and an etcd of three members; verifying clients on every host
-//! at the same volumes; faults of processes, links, etcd and devices. What may be read is decided
-//! by the oracle of the simulated campaign (`storm::Oracle`). What a seed draws is the faults;
-//! the machine decides the rest, so a seed does not repeat a run.
+//! Three hosts in network namespaces and an etcd of three members. On every host clients verify the
+//! same volumes, under faults of processes, links, etcd and devices. The oracle of the simulated
+//! campaign (`storm::Oracle`) decides what may be read. A seed decides the faults only; the machine
+//! decides the rest, so a seed does not repeat a run.
 #![forbid(unsafe_code)]
 
 mod campaign;
@@ -43,10 +43,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
   gabion-chaos --minutes 10 --seed 42
   gabion-chaos --faults kill,partition,all-killed")]
 struct Cli {
-    /// New rounds of faults begin for so long
+    /// How many minutes new rounds of faults begin
     #[arg(long, default_value_t = 3.0, value_name = "M")]
     minutes: f64,
-    /// Draws the faults [default: the clock]
+    /// The seed from which the faults are drawn [default: the clock]
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
     /// These faults once each, in this order, instead of drawn ones
@@ -64,7 +64,7 @@ struct Cli {
     /// The program under test [default: `gabion` beside this one]
     #[arg(long, value_name = "FILE")]
     gabion: Option<PathBuf>,
-    /// Leave logs and devices, and say where
+    /// Keep logs and devices, and say where they are
     #[arg(long)]
     keep: bool,
     /// How to print the result
@@ -112,7 +112,7 @@ fn plan(cli: &Cli) -> Result<Plan> {
     })
 }
 
-/// Runs a campaign and prints its report: whether it was good.
+/// Runs a campaign and prints its report. Returns whether nothing was wrong.
 fn run(cli: &Cli) -> Result<bool> {
     let plan = plan(cli)?;
     etcd::check_programs()?;

@@ -25,14 +25,14 @@ const NO_HOLE: u16 = 2;
 /// Longest answer to an option that makes sense; ours are below a hundred bytes.
 const OPTION_BYTES_MAX: u32 = 64 << 10;
 
-/// What is asked of a volume.
+/// The command of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Command {
-    /// Data is wanted.
+    /// Read the range: the answer brings its data.
     Read,
-    /// Data follows.
+    /// Write the range: the data follows the request.
     Write,
-    /// Goodbye: what was sent before is finished and answered.
+    /// The client goes. What it sent before is finished and answered.
     Disconnect,
     /// The range may lose its space and reads as zeros.
     Trim,
@@ -51,7 +51,7 @@ impl Command {
         }
     }
 
-    /// For people.
+    /// The name, for people.
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -104,7 +104,7 @@ impl Connection {
         self.size
     }
 
-    /// The socket once more: one thread sends, another one receives.
+    /// Another handle on the socket, so that one thread can send while another one receives.
     ///
     /// # Errors
     /// Out of descriptors.

@@ -13,7 +13,7 @@ use std::process::Command;
 /// An Ethernet address that nobody has (locally administered).
 const NOBODY: &str = "02:00:00:00:00:99";
 
-/// The namespaces; gone when dropped.
+/// The network namespaces. They are removed when this is dropped.
 #[derive(Debug)]
 pub struct Network {
     name: String,
@@ -109,7 +109,7 @@ impl Network {
     /// Whether this kernel has what [`Network::disturb`] needs.
     pub fn can_disturb(&self) -> bool {
         let can = self.disturb(true).is_ok();
-        // Where it cannot there is nothing to take away.
+        // Where the kernel cannot do it there is nothing to remove.
         let _ = self.disturb(false);
         can
     }

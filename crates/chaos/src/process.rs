@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longest command: it asks a host that may stand still.
+/// The longest time for a command. It may ask a host that stands still.
 const COMMAND_MAX: Duration = Duration::from_secs(20);
 /// Between two looks whether a command has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(5);

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 const SLOW: Duration = Duration::from_millis(5);
 /// Slow operations that are kept; what comes later is counted only.
 const SLOW_MAX: usize = 4 << 20;
-/// Wrong sectors that are described; the first one ends the campaign, others may be under way.
+/// Most wrong sectors that are described. The first one ends the campaign, but other answers may be
+/// under way then.
 const WRONG_MAX: usize = 16;
 
 /// An operation that was answered, and when.
@@ -53,13 +54,13 @@ pub struct Occurrence {
     pub begun: Instant,
     /// When the last one was taken away.
     pub healed: Instant,
-    /// From then until every volume was green; none where that never came.
+    /// The time from `healed` until every volume was green. `None` where that never came.
     pub green_after: Option<Duration>,
     /// Hosts whose own clients are not counted in its stall.
     pub victims: Set<usize>,
     /// How long I/O may stop, where that was promised.
     pub stall_max: Option<Duration>,
-    /// Whether it is more than the policy survives.
+    /// Whether the round is more than the volumes' failures to tolerate (FTT).
     pub is_beyond: bool,
 }
 
@@ -76,15 +77,15 @@ impl Occurrence {
 pub struct Row {
     /// Its faults by name.
     pub label: String,
-    /// The longest operation of clients on hosts that were not met, per occurrence, sorted.
+    /// For each occurrence, the longest operation of clients on hosts that no fault hit; sorted.
     pub stalls: Vec<Duration>,
-    /// The longest operation of clients on the hosts that were met.
+    /// The longest operation of clients on hosts that a fault hit.
     pub stall_at_victims: Duration,
     /// Times until green, sorted.
     pub green_after: Vec<Duration>,
     /// The promise, where there is one.
     pub stall_max: Option<Duration>,
-    /// Whether it is more than the policy survives.
+    /// Whether it is more than the volumes' failures to tolerate (FTT).
     pub is_beyond: bool,
 }
 
@@ -167,7 +168,7 @@ impl Record {
                 stall_max: round.stall_max,
                 is_beyond: round.is_beyond,
             });
-            // Where every host was met there are no others to speak of.
+            // Where every host was hit, this is the stall of no client at all: zero.
             row.stalls.push(self.stall(round, false));
             row.stall_at_victims = row.stall_at_victims.max(self.stall(round, true));
             row.green_after.extend(round.green_after);

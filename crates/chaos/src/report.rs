@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a campaign tells at its end, for people and for programs.
+//! The report of a campaign, for people and for programs.
 
 use crate::record::{Record, Row, median};
 use serde_json::{Value, json};
@@ -9,17 +9,17 @@ use std::time::Duration;
 /// A campaign that is over.
 #[derive(Debug)]
 pub struct Report<'a> {
-    /// What it was drawn from.
+    /// The seed of its faults.
     pub seed: u64,
     /// How long it had load.
     pub duration: Duration,
     /// What happened.
     pub record: &'a Record,
-    /// What went wrong beside wrong sectors.
+    /// What went wrong, besides wrong sectors.
     pub troubles: &'a [String],
-    /// What a reader should know.
+    /// Remarks.
     pub notes: &'a [String],
-    /// Whether it was ended before its end.
+    /// Whether the operator ended it early.
     pub is_cut_short: bool,
 }
 
@@ -40,7 +40,7 @@ impl Report<'_> {
         }
     }
 
-    /// For people.
+    /// The report as text for people.
     pub fn text(&self) -> String {
         let mut text = String::new();
         let (operations, rounds) = (self.record.operations(), self.record.rounds());
@@ -80,7 +80,7 @@ impl Report<'_> {
         text
     }
 
-    /// For programs.
+    /// The report as JSON for programs.
     pub fn json(&self) -> Value {
         let name = |(command, count): (&crate::nbd::Command, &u64)| {
             (command.name().to_owned(), Value::from(*count))

@@ -60,14 +60,14 @@ pub enum Command {
     Up(UpArgs),
     /// Stop the cluster on this machine; its data stays
     Down,
-    /// How the cluster is
+    /// Show the state of the cluster
     #[command(after_help = "Examples:
   gabion status
   gabion status --watch                    again every second, until Ctrl-C
 A host that has not answered for a second is 'not answering', one whose lease has ended is 'down'.
 A volume is 'reduced' while it has fewer copies that answer than its policy asks for.")]
     Status {
-        /// Again every second, until Ctrl-C; as JSON one line each time
+        /// Show it again every second, until Ctrl-C; with JSON, one line each time
         #[arg(long)]
         watch: bool,
     },
@@ -80,7 +80,7 @@ A volume is 'reduced' while it has fewer copies that answer than its policy asks
     /// Read everything on the capacity devices and repair what is bad
     #[command(subcommand, arg_required_else_help = true)]
     Scrub(ScrubCommand),
-    /// List devices; look at one by itself; replace one
+    /// List, inspect and replace devices
     #[command(subcommand, arg_required_else_help = true)]
     Disk(DiskCommand),
     /// Look at disk groups; make, extend, close, open and remove them while volumes are in use
@@ -89,7 +89,7 @@ A volume is 'reduced' while it has fewer copies that answer than its policy asks
     /// Back up and restore the directory, the cluster's records
     #[command(subcommand, arg_required_else_help = true)]
     Directory(DirectoryCommand),
-    /// What the directory does not account for: kept, not served, not deleted
+    /// Data that the directory does not account for: it is kept, but not served and not deleted
     #[command(subcommand, arg_required_else_help = true)]
     Orphan(OrphanCommand),
     /// Make a cluster of several machines; recover one whose directory was lost
@@ -143,10 +143,10 @@ pub struct UpArgs {
     /// keeps what is read on the cache device too [default: all-flash]
     #[arg(long, value_parser = cluster_kind, value_name = "KIND")]
     pub kind: Option<ClusterKind>,
-    /// Use devices that do not fit by what is known of them
+    /// Use devices even where what is known of them does not fit the kind of the cluster
     #[arg(long)]
     pub ignore_device_kind: bool,
-    /// Part of each cache device of a new hybrid cluster that keeps what is read [default: 70]
+    /// Part of each cache device of a new hybrid cluster that is read cache [default: 70]
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=90), value_name = "PERCENT")]
     pub read_cache_percent: Option<u8>,
     #[command(flatten)]
@@ -167,7 +167,7 @@ pub enum HostCommand {
     /// List the hosts
     #[command(visible_alias = "ls")]
     List,
-    /// One host: its state, its disk groups, and how long its thread was kept from other work
+    /// Show one host: its state, its disk groups, and how long single tasks kept its thread busy
     #[command(after_help = "Examples:
   gabion host show host2
   gabion host show host2 --output json")]
@@ -217,26 +217,26 @@ pub enum VolumeCommand {
         #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
         #[arg(value_name = "PERCENT")]
         reserve: u8,
-        /// Who may use it beside whom through one host: shared (any number of clients; over TCP
-        /// each under a name of its own, nbd://HOST/VOLUME@NAME), or exclusive (one connection)
+        /// How many clients may use it through one host at once: shared (any number; over TCP each
+        /// under a name of its own, nbd://HOST/VOLUME@NAME), or exclusive (one connection)
         #[arg(long, default_value = "shared", value_parser = connections, value_name = "WHO")]
         connections: Connections,
     },
     /// List the volumes
     #[command(visible_alias = "ls")]
     List,
-    /// One volume: health, components, NBD URIs
+    /// Show one volume: health, components, NBD URIs
     #[command(after_help = "Examples:
   gabion volume show web
   gabion volume show archive --all         each component of a volume of many objects")]
     Show {
         /// Its name
         name: String,
-        /// Each component, also where there are many
+        /// Show each component, even where there are many
         #[arg(long)]
         all: bool,
     },
-    /// Change how much of a volume is kept for it, or who may use it, while it is in use
+    /// Change how much space is kept for a volume, or who may use it, while it is in use
     #[command(after_help = "Examples:
   gabion volume change db --reserve 100
   gabion volume change db --reserve 0      other volumes may have the space again
@@ -250,7 +250,7 @@ down takes it when it returns. Run it again after an interruption.")]
         #[arg(long, value_parser = clap::value_parser!(u8).range(0..=100))]
         #[arg(value_name = "PERCENT", required_unless_present = "connections")]
         reserve: Option<u8>,
-        /// Who may use it beside whom: shared or exclusive; see 'gabion volume create --help'
+        /// How many clients may use it at once: shared or exclusive, see 'gabion volume create -h'
         #[arg(long, value_parser = connections, value_name = "WHO")]
         connections: Option<Connections>,
     },
@@ -272,7 +272,7 @@ down takes it when it returns. Run it again after an interruption.")]
 
 #[derive(Debug, Subcommand)]
 pub enum ScrubCommand {
-    /// How far scrub is on each device, and what it found
+    /// Show how far scrub is on each device, and what it found
     #[command(after_help = "Examples:
   gabion scrub status
   gabion scrub status --output json
@@ -287,14 +287,14 @@ lost in the last pass or this one.")]
         /// Bytes per second of each disk group, at most, until the host is started again
         #[arg(long, value_parser = parse_size, value_name = "BYTES_PER_SECOND")]
         rate: Option<u64>,
-        /// This host alone
+        /// Only on this host
         #[arg(long, value_name = "NAME")]
         host: Option<String>,
     },
     /// Stop reading until scrub is started, or the host is started again
     #[command(after_help = "Example:\n  gabion scrub pause --host host2")]
     Pause {
-        /// This host alone
+        /// Only on this host
         #[arg(long, value_name = "NAME")]
         host: Option<String>,
     },
@@ -310,7 +310,7 @@ pub enum GroupCommand {
   gabion group list --output json"
     )]
     List,
-    /// One disk group: devices, where their space is, write buffer, components
+    /// Show one disk group: devices, where their space is, write buffer, components
     #[command(after_help = "Examples:
   gabion group show 1f2e3d4c5b6a7988
   gabion group show 1f2e                   its first digits are enough where no other begins so")]
@@ -337,7 +337,7 @@ Its devices may be looked at and moved then; 'gabion group open' brings it back.
     Close {
         /// Its id, the first digits, or one of its devices
         group: String,
-        /// Also where volumes have no other copy now: they stand still
+        /// Close it even where volumes have no other copy now: their I/O stands still
         #[arg(long)]
         stop_volumes: bool,
     },
@@ -355,26 +355,27 @@ Its devices may be looked at and moved then; 'gabion group open' brings it back.
     },
 }
 
-/// What may be done with devices that come into use.
+/// What may be done with new devices.
 #[derive(Args, Debug)]
 pub struct NewDeviceArgs {
-    /// Size of the device files to create where nothing stands at their paths
+    /// Create device files of this size where there is nothing at their paths
     #[arg(long, value_parser = parse_size, value_name = "SIZE")]
     pub create_files: Option<u64>,
-    /// Use devices that hold other data: it is lost
+    /// Use devices even if they hold other data: it is lost
     #[arg(long)]
     pub wipe: bool,
-    /// Use devices that do not fit by what the system says of them: virtual disks lie
+    /// Use devices even where the system says that they do not fit: it may be wrong of virtual
+    /// disks
     #[arg(long)]
     pub ignore_device_kind: bool,
 }
 
 #[derive(Args, Debug)]
 pub struct GroupCreateArgs {
-    /// The host, where there are several here
+    /// The host, where several run on this machine
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
-    /// Its cache device
+    /// The cache device
     #[arg(long, value_name = "DEVICE")]
     pub cache: String,
     /// A capacity device; one to seven
@@ -424,16 +425,17 @@ on it. Refused where a volume has its only whole copy there. A host that runs go
 pub struct ReplaceArgs {
     /// The device as the host's configuration names it
     pub device: String,
-    /// Another device in its place
+    /// Use this device in its place
     #[arg(long, value_name = "DEVICE")]
     pub with: Option<String>,
-    /// The other device may hold data, which is lost
+    /// Use the other device even if it holds data: it is lost
     #[arg(long, requires = "with")]
     pub wipe: bool,
-    /// Use devices that do not fit by what the system says of them: virtual disks lie
+    /// Use devices even where the system says that they do not fit: it may be wrong of virtual
+    /// disks
     #[arg(long)]
     pub ignore_device_kind: bool,
-    /// Size of the device files to create where nothing stands at their path
+    /// Create device files of this size where there is nothing at their paths
     #[arg(long, value_parser = parse_size, value_name = "SIZE")]
     pub create_files: Option<u64>,
     /// Make the whole disk group anew, not the device alone
@@ -462,7 +464,7 @@ pub enum ClusterCommand {
   systemctl start gabion")]
     Create(Box<CreateArgs>),
     /// Begin the directory anew where it was lost and there is no backup; volumes are then made
-    /// again of what is on the disks
+    /// again from what is on the disks
     #[command(after_help = "Examples:
   gabion cluster recover
   gabion orphan list

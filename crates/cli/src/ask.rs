@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Questions before what cannot be taken back. They are asked on a terminal alone; a script says
+//! Questions before what cannot be undone. They are asked only on a terminal; a script says
 //! `--yes`.
 
 use crate::Fail;
 use anyhow::Result;
 use std::io::{BufRead, IsTerminal, Write};
 
-/// Has the name typed of what is going to be deleted.
+/// Asks the operator to type the name of what is going to be deleted.
 pub fn confirm_name(what: &str, name: &str) -> Result<()> {
     let is_terminal = is_terminal();
     confirm(&mut std::io::stdin().lock(), &mut std::io::stderr(), is_terminal, what, name)
 }
 
-/// Whether there is somebody who sees a question and can answer it.
+/// Whether a person can see a question and answer it.
 fn is_terminal() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
@@ -40,7 +40,7 @@ fn confirm(
     Err(Fail::failed(format!("nothing was deleted: that is not '{name}'")).into())
 }
 
-/// Whether to go on; yes where nobody can be asked.
+/// Asks whether to go on. Yes without a question where nobody can be asked.
 pub fn go_on() -> Result<bool> {
     if !is_terminal() {
         return Ok(true);
@@ -51,7 +51,7 @@ pub fn go_on() -> Result<bool> {
     is_yes(&mut std::io::stdin().lock())
 }
 
-/// An empty line is a yes, the end of the input is not.
+/// An empty line means yes; the end of the input does not.
 fn is_yes(input: &mut impl BufRead) -> Result<bool> {
     let mut line = String::new();
     let read = input.read_line(&mut line)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Asking a host or the supervisor: one JSON line there, one back.
+//! Asks a host or the supervisor: sends one line of JSON and reads one.
 
 use crate::Fail;
 use anyhow::{Context, Result, bail};
@@ -38,7 +38,7 @@ pub fn ask<A: DeserializeOwned>(socket: &Path, command: &Command) -> Result<A> {
     ask_within(socket, command, ANSWER_MAX)
 }
 
-/// Asks a host for something that takes its time.
+/// Asks a host for something that may take longer.
 pub fn ask_within<A: DeserializeOwned>(
     socket: &Path,
     command: &Command,
@@ -54,7 +54,7 @@ pub fn ask_within<A: DeserializeOwned>(
     }
 }
 
-/// What to do about a socket that this user may not use.
+/// The message about a socket that this user may not use. `None` where that is not the problem.
 pub fn refusal(socket: &Path) -> Option<String> {
     let error = UnixStream::connect(socket).err()?;
     (error.kind() == std::io::ErrorKind::PermissionDenied).then(|| {
@@ -66,12 +66,12 @@ pub fn refusal(socket: &Path) -> Option<String> {
     })
 }
 
-/// A host's status, or nothing where it does not answer at once.
+/// A host's status. `None` where it does not answer within two seconds.
 pub fn status(socket: &Path) -> Option<StatusReport> {
     status_within(socket, Duration::from_secs(2))
 }
 
-/// A host's status, or nothing where it does not answer in time.
+/// A host's status. `None` where it does not answer within `patience`.
 pub fn status_within(socket: &Path, patience: Duration) -> Option<StatusReport> {
     let reply: Reply = exchange(socket, &Command::Status, patience).ok()?;
     match reply {

@@ -115,7 +115,7 @@ pub fn volume_table(volumes: &[VolumeReport]) {
     output::table(&heading, rows.collect());
 }
 
-/// Since when a volume has too few copies, and what is left to do about it.
+/// For how long a volume has had too few copies, and how much is left to copy.
 fn redundancy(volume: &VolumeReport, left: u64) -> String {
     let reduced = volume.reduced_seconds.map(|seconds| match volume.health {
         Health::Red => format!("out of service, reduced for {}", time(seconds)),
@@ -176,7 +176,7 @@ pub fn host_show(cli: &Cli, name: &str) -> Result<()> {
     })
 }
 
-/// How long a host's one thread was kept from other work.
+/// How often single tasks of a host kept its one thread busy for too long, and how long at most.
 fn turns_line(turns: &TurnsReport) -> String {
     let Some(task) = &turns.longest_task else {
         return "no turn of its thread took longer than 20 ms since its start".to_owned();

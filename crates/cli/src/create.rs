@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Making the folder and the devices of a new cluster on this machine.
+//! Creates the folder and the devices of a new cluster on this machine.
 
 use crate::args::UpArgs;
 use crate::layout::{ClusterFile, Layout, Mode};
@@ -14,9 +14,10 @@ use std::io::Write;
 use std::net::TcpListener;
 use std::path::Path;
 
-/// Space that must stay free on the file system below, bytes.
+/// Bytes that must stay free on the file system of the folder.
 const FREE_MIN: u64 = 256 << 20;
-/// The part of a sparse capacity file that is written when it is formatted, at most: the map.
+/// At most one part in so many of a sparse capacity file is written when it is formatted: its chunk
+/// map.
 const SPARSE_PART: u64 = 64;
 
 /// Checks that the options of `up` agree with a cluster that exists.
@@ -53,8 +54,8 @@ pub fn check_same(cluster: &ClusterFile, up: &UpArgs, layout: &Layout) -> Result
     }
 }
 
-/// Makes a new cluster in a folder that exists and whose lock is held. What it began is removed
-/// again when it fails.
+/// Creates a new cluster in a folder that exists and whose lock is held. If that fails, what was
+/// begun is removed.
 pub fn create(layout: &Layout, up: &UpArgs) -> Result<ClusterFile> {
     clear_leftovers(layout)?;
     fs::write(layout.creating(), "").with_context(|| {
@@ -67,7 +68,7 @@ pub fn create(layout: &Layout, up: &UpArgs) -> Result<ClusterFile> {
     made
 }
 
-/// Refuses a folder that holds anything but the beginnings of a cluster; removes those.
+/// Removes leftovers of an unfinished creation. Refuses a folder that holds anything else.
 fn clear_leftovers(layout: &Layout) -> Result<()> {
     let root = layout.root();
     let entries = fs::read_dir(root)
@@ -140,12 +141,12 @@ fn make(layout: &Layout, up: &UpArgs) -> Result<ClusterFile> {
     Ok(cluster)
 }
 
-/// What the devices of a new cluster take of the file system below, bytes.
+/// Bytes that the devices of a new cluster take of the file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Demand {
-    /// When they are made.
+    /// When they are created.
     at_once: u64,
-    /// When they are full.
+    /// At most, once they are full.
     at_most: u64,
 }
 
@@ -155,7 +156,7 @@ impl Demand {
         let cache = groups * cluster.cache_size;
         let capacity = groups * u64::from(cluster.capacity_per_group) * cluster.capacity_size;
         let at_most = cache + capacity;
-        // Of a capacity file its metadata is written at once.
+        // The metadata of a capacity file is written at once.
         let metadata = capacity / SPARSE_PART;
         Self { at_once: if is_sparse { cache + metadata } else { at_most }, at_most }
     }
@@ -178,7 +179,7 @@ impl Demand {
     }
 }
 
-/// Refuses what has no room; else says what is going to be taken, and asks where it can.
+/// Refuses what has no room. Otherwise says how much is going to be taken, and asks on a terminal.
 fn check_space(layout: &Layout, cluster: &ClusterFile, up: &UpArgs) -> Result<()> {
     let demand = Demand::of(cluster, up.sparse);
     let needed = demand.at_once + FREE_MIN;
@@ -202,7 +203,7 @@ fn check_space(layout: &Layout, cluster: &ClusterFile, up: &UpArgs) -> Result<()
     Err(Fail::failed("nothing was made").into())
 }
 
-/// A device file without space of its own.
+/// Creates a device file that takes no space until it is written.
 fn make_sparse(path: &str, size: u64) -> Result<()> {
     let made = fs::File::create_new(path).and_then(|file| {
         file.set_len(size)?;
@@ -211,8 +212,8 @@ fn make_sparse(path: &str, size: u64) -> Result<()> {
     made.with_context(|| format!("cannot make '{path}'"))
 }
 
-/// Refuses devices that do not fit by what the system says of them; files named in `magnetic` count
-/// as what they behave as.
+/// Refuses devices whose kind does not fit, as far as the system knows it. Files in `magnetic`
+/// count as magnetic disks.
 pub fn check_devices(kind: ClusterKind, group: &GroupConfig, magnetic: &[String]) -> Result<()> {
     let hardware = |path: &str| {
         let by_tuning = host::hardware_by_tuning(path, magnetic);
@@ -245,7 +246,7 @@ pub fn format_groups(
 /// Writes a host's configuration file.
 pub fn write_config(path: &Path, config: &HostConfig) -> Result<()> {
     let text = toml::to_string_pretty(config)?;
-    // Whole, or as it was.
+    // Either the whole new file is there in the end, or the old one.
     let fresh = path.with_extension("toml.new");
     let write = || {
         let mut file = fs::File::create(&fresh)?;

@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tracing::{error, info};
 
-/// How a host came to its end.
+/// How a host ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// Asked to stop; stopped cleanly.
     Stopped,
-    /// Its leash was cut: everything was dropped where it stood, as by `kill -9`.
+    /// Its leash was cut. It ended at once, as by `kill -9`.
     Cut,
 }
 
@@ -84,7 +84,7 @@ pub fn run_host(config: &HostConfig, leash: Option<&str>) -> Result<End> {
     end
 }
 
-/// Makes the device files behave as `tuning` says.
+/// Makes device files as slow as `tuning` says.
 fn slow_down(driver: &mut ring::RingDriver, config: &HostConfig) -> Result<()> {
     for path in &config.tuning.magnetic {
         if ring::block_device(Path::new(path)).is_some() {
@@ -109,12 +109,12 @@ fn slow_down(driver: &mut ring::RingDriver, config: &HostConfig) -> Result<()> {
     Ok(())
 }
 
-/// The number of a user or group, by name or as it is.
+/// The number of a user or group, which may be given by name or by number.
 fn number_of(database: &str, name: &str) -> Result<String> {
     if name.parse::<u32>().is_ok() {
         return Ok(name.to_owned());
     }
-    // It knows all that the system knows, beside the files.
+    // `getent` knows all that the system knows, not only the files of users and groups.
     let asked = std::process::Command::new("getent").args([database, "--", name]).output();
     let asked = asked.context("cannot run 'getent': name the socket's owner by number")?;
     let line = String::from_utf8_lossy(&asked.stdout).into_owned();
@@ -142,7 +142,7 @@ async fn live(env: &Env, config: &HostConfig, leash: Option<String>) -> Result<E
     }
 }
 
-/// The connection to a supervisor: a byte asks for a clean stop, its end is ours.
+/// The connection to a supervisor. A byte on it asks for a clean stop; when it ends, the host ends.
 struct Leash {
     state: env::Notify,
     end: std::rc::Rc<std::cell::Cell<Option<End>>>,
@@ -184,7 +184,7 @@ pub fn start_log(file: Option<&Path>) -> Result<()> {
     let filter = tracing_subscriber::EnvFilter::try_from_env("GABION_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false);
-    // A log that cannot be written must not end a host: the complaint about it would panic.
+    // A log that cannot be written must not end a host. Reporting that error would panic.
     let builder = builder.log_internal_errors(false);
     let started = match file {
         None => builder.with_writer(std::io::stderr).try_init(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `gabion directory`, `gabion cluster recover`: the cluster's records as a whole. These work
-//! beside the hosts, also where none can start because the directory is lost.
+//! `gabion directory`, `gabion cluster recover`: the cluster's records as a whole. They ask the
+//! directory itself, so they work even where no host can start because the directory is lost.
 
 use crate::Fail;
 use crate::args::{Cli, DirectoryCommand};
@@ -19,7 +19,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Longest wait for a host to put a backup back: thousands of records, in many transactions.
 const RESTORE_MAX: Duration = Duration::from_secs(300);
 
-/// What a directory is reached by; the gateway to etcd ends with it.
+/// How a directory is reached. The gateway to etcd, if there is one, ends when this is dropped.
 struct Door {
     env: Env,
     address: Address,
@@ -87,7 +87,7 @@ fn backup(cli: &Cli, path: &Path) -> Result<()> {
     })
 }
 
-/// Whole and durable under its name, or not there.
+/// Writes a new file that is whole and durable, or not there at all.
 fn write_new(path: &Path, bytes: &[u8]) -> Result<()> {
     if path.exists() {
         return Err(
@@ -126,12 +126,12 @@ fn done(records: usize, volumes: usize) {
     say!("minutes 'gabion orphan adopt --all', also for what is younger; see 'gabion status'");
 }
 
-/// `gabion directory backups`: each host's word of its own disk groups.
+/// `gabion directory backups`: what each host says of its own disk groups.
 fn backups(cli: &Cli) -> Result<()> {
     let target = Target::find(cli)?;
     let (mut all, mut is_any) = (Vec::new(), false);
     for (_, socket) in target.hosts() {
-        // One that does not answer is left out, as where devices are listed.
+        // A host that does not answer is left out, as in lists of devices.
         let said = client::ask::<Vec<BackupReport>>(&socket, &Command::DirectoryBackups);
         is_any |= said.is_ok();
         all.extend(said.unwrap_or_default());
@@ -169,7 +169,7 @@ fn age(taken: u64) -> String {
     }
 }
 
-/// `gabion directory restore --from-host`: the host puts it back, from its own disk groups.
+/// `gabion directory restore --from-host`: the host restores a backup from its own disk groups.
 fn restore_kept(cli: &Cli, name: &str, number: Option<u64>, replace: bool) -> Result<()> {
     let hosts = Target::find(cli)?.hosts();
     let Some((_, socket)) = hosts.iter().find(|(host, _)| host == name) else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `gabion disk`: devices by themselves, without a running host.
+//! `gabion disk`. A device is inspected here by itself, without a running host.
 
 use crate::args::{Cli, DiskCommand, InspectArgs};
 use crate::output::{self, say};
@@ -18,7 +18,8 @@ struct Report<'a> {
     kind: &'static str,
     group: Option<String>,
     size_bytes: u64,
-    /// Of a cache device: capacity devices, from 0, that lack what was dropped while they were out.
+    /// For a cache device: capacity devices, counted from 0, that were given up. They lack data
+    /// that the log no longer holds.
     given_up: Vec<u32>,
     healthy: bool,
     segments: Vec<SegmentLine>,
@@ -91,7 +92,7 @@ fn inspect(cli: &Cli, args: &InspectArgs) -> Result<ExitCode> {
     Ok(ExitCode::from(1))
 }
 
-/// What to say of a device that cannot be used.
+/// The message about a device that cannot be used.
 pub fn fail(error: GroupError) -> Fail {
     match error {
         GroupError::Device { device, source: IoError::Busy } => Fail::failed(format!(

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Options that concern clients: whose a host's NBD socket is, and who may use a volume.
+//! Options about clients: the owner of a host's NBD socket, and how many clients may use a volume.
 
 use clap::Args;
 use host::{Connections, SocketConfig};
 
-/// Whose a host's NBD socket is.
+/// Owner, group and mode of a host's NBD socket.
 #[derive(Args, Clone, Debug, Default)]
 pub struct SocketArgs {
     /// User that owns the NBD socket, by name or number [default: the host's own]
@@ -20,7 +20,7 @@ pub struct SocketArgs {
 }
 
 impl SocketArgs {
-    /// As in `host.toml`; what is not said here is as in `usual`.
+    /// As a part of `host.toml`. Options that are not given are taken from `usual`.
     pub fn over(&self, usual: &SocketConfig) -> SocketConfig {
         let Self { nbd_socket_owner, nbd_socket_group, nbd_socket_mode } = self.clone();
         SocketConfig {
@@ -36,7 +36,7 @@ fn socket_mode(text: &str) -> Result<String, String> {
     socket.access().map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
-/// `--connections`.
+/// Parses the value of `--connections`.
 pub fn connections(text: &str) -> Result<Connections, String> {
     let known = [Connections::Shared, Connections::Exclusive];
     let found = known.into_iter().find(|connections| connections.name() == text);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The answers of all hosts as one picture. All are asked at once, so that one that stands still
-//! costs no more than the second after which it counts as not answering.
+//! The answers of all hosts, merged into one report. All hosts are asked at once. So a host that
+//! stands still costs only the second after which it counts as not answering.
 
 use crate::client;
 use crate::commands::no_host;
@@ -11,9 +11,9 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// Who has not said anything by then does not answer.
+/// A host that has not answered by then counts as not answering.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
-/// Longest wait for the first answer: where all are late, a late answer is better than none.
+/// Longest wait for the first answer. Where all hosts are slow, a late answer is better than none.
 const FIRST_MAX: Duration = Duration::from_secs(5);
 
 /// Statuses of all hosts that answer, merged into one picture.
@@ -24,7 +24,7 @@ pub fn gather(target: &Target) -> Result<StatusReport> {
         let of = |status: &StatusReport| status.hosts.iter().any(|h| is_up(h, name));
         answers.iter().any(of)
     };
-    // What they said is older than the second that was waited for the others.
+    // These answers are older than the second in which the silent hosts did not answer.
     let answers = match silent.iter().any(taken_for_up) {
         true => {
             let again: Vec<_> =
@@ -42,14 +42,15 @@ fn is_up(host: &host::HostReport, name: &str) -> bool {
     host.name == name && host.state == HostState::Up
 }
 
-/// Asks hosts side by side: what they answered in time, in their order, and who did not.
+/// Asks hosts side by side. Returns the answers that came in time, in the order of the hosts, and
+/// the names of the others.
 fn ask(hosts: &[(String, PathBuf)]) -> (Vec<StatusReport>, Vec<String>) {
     let (sender, receiver) = channel();
     for (index, (_, socket)) in hosts.iter().enumerate() {
         let (sender, socket) = (sender.clone(), socket.clone());
         // The thread of a host that never answers ends with its time-out.
         std::thread::spawn(move || {
-            // Nobody listens any more where the answer is too late.
+            // If the answer is too late, nobody waits for it any more.
             let _ = sender.send((index, client::status_within(&socket, FIRST_MAX)));
         });
     }
@@ -74,8 +75,8 @@ fn collect<T>(receiver: &Receiver<(usize, Option<T>)>, begun: Instant) -> Vec<(u
     }
 }
 
-/// The answer of the host that knows most leads; the others add what only they know. Who is in
-/// `silent` did not answer, whatever others say.
+/// Begins with the answer of the host that knows most, and adds what only others know. Hosts in
+/// `silent` did not answer, whatever the others say.
 fn merge(mut statuses: Vec<StatusReport>, silent: &[String]) -> Option<StatusReport> {
     if statuses.is_empty() {
         return None;
@@ -92,7 +93,7 @@ fn merge(mut statuses: Vec<StatusReport>, silent: &[String]) -> Option<StatusRep
                 continue;
             };
             ours.clients += theirs.clients;
-            // A host that was started lately has not seen how it began.
+            // A host that was started lately did not see when the reduction began.
             if ours.reduced_seconds.is_some() {
                 ours.reduced_seconds = ours.reduced_seconds.max(theirs.reduced_seconds);
             }
@@ -102,7 +103,7 @@ fn merge(mut statuses: Vec<StatusReport>, silent: &[String]) -> Option<StatusRep
         }
     }
     merged.groups.sort_by(|a, b| a.host.cmp(&b.host));
-    // All hosts look at one directory: most say the same of it.
+    // All hosts look at one directory, so most alarms are the same.
     merged.alarms.sort();
     merged.alarms.dedup();
     if let Some(line) = &unsaved {
@@ -116,14 +117,15 @@ fn merge(mut statuses: Vec<StatusReport>, silent: &[String]) -> Option<StatusRep
     Some(merged)
 }
 
-/// What is wrong with the backups of the directory where no host that has disk groups is well.
+/// What is wrong with backups of the directory. `None` where at least one host with disk groups has
+/// good ones.
 fn no_backup(statuses: &[StatusReport]) -> Option<String> {
     let with_groups = || statuses.iter().filter(|status| !status.groups.is_empty());
     let all_lack = with_groups().all(|status| status.backups.is_some());
     with_groups().find_map(|status| status.backups.clone()).filter(|_| all_lack)
 }
 
-/// A host that others still take for up has just not answered.
+/// Marks a host that did not answer just now, although others still take it for up.
 fn mark_silent(status: &mut StatusReport, name: &str) {
     let Some(host) = status.hosts.iter_mut().find(|host| is_up(host, name)) else { return };
     (host.state, host.silent_seconds) = (HostState::NotAnswering, Some(0));

@@ -15,7 +15,7 @@ use base::format_size;
 use host::{Command, DeviceKind, DeviceReport, GroupDetail, GroupReport, Role, SpaceReport};
 use serde::Serialize;
 
-/// A device with its place.
+/// A device and where it belongs.
 #[derive(Serialize)]
 struct DiskLine<'a> {
     host: &'a str,
@@ -23,7 +23,7 @@ struct DiskLine<'a> {
     group: &'a str,
     #[serde(flatten)]
     device: &'a DeviceReport,
-    /// Percent of its writes that it has used up, where it tells.
+    /// Percent of its rated writes that are used up, where the device tells.
     wear_percent: Option<u8>,
 }
 
@@ -160,7 +160,7 @@ fn people(detail: &GroupDetail) {
     say_attention(std::slice::from_ref(group));
 }
 
-/// What the read cache of a hybrid group is worth.
+/// Tells how well the read cache of a hybrid group works.
 fn say_read_cache(group: &GroupReport) {
     let Some(cache) = group.read_cache else { return };
     let reads = cache.hits + cache.misses;
@@ -186,7 +186,8 @@ fn say_read_cache(group: &GroupReport) {
     );
 }
 
-/// How much the devices were given to write for each byte of the components: what wears them out.
+/// Tells how much was written to the devices for each byte that components wrote: that wears them
+/// out.
 fn say_written(group: &GroupReport) {
     let appended = group.appended_bytes;
     if appended == 0 {
@@ -243,7 +244,7 @@ pub fn disk_list(cli: &Cli) -> Result<()> {
     })
 }
 
-/// A device, its group, and what it says of its wear.
+/// A device with its group and its wear.
 type Row<'a> = (&'a GroupReport, &'a DeviceReport, Option<u8>);
 
 fn with_wear(group: &GroupReport) -> impl Iterator<Item = Row<'_>> {
@@ -283,7 +284,7 @@ fn disk_table(devices: Vec<Row<'_>>) {
     output::table(&heading, rows.collect());
 }
 
-/// One word for a table; [`say_attention`] tells the rest.
+/// The state in one or two words, for a table. [`say_attention`] tells the rest.
 fn state_of(group: &GroupReport) -> &'static str {
     match (group.state.as_str(), group.is_open) {
         ("ok", _) => "ok",

@@ -7,14 +7,14 @@ use anyhow::Result;
 use control::{DirectoryThread, EtcdProcess};
 use std::time::{Duration, Instant};
 
-/// Pause after the first failed start; doubled with each further one.
+/// Pause after the first failed start. It doubles with each further one.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 /// Longest pause: a disk that has room again is noticed within half a minute.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// A directory that ran this long was well: its end is the first of a new row.
+/// A directory that ran for this long was well. When it ends, the pauses begin at the shortest one.
 const WELL_AFTER: Duration = Duration::from_secs(60);
 
-/// Something that runs until it ends by itself or is dropped.
+/// A directory that runs until it ends by itself or is dropped.
 pub trait Home: Sized {
     /// Whether it still runs.
     fn is_running(&mut self) -> bool;
@@ -22,7 +22,7 @@ pub trait Home: Sized {
     fn why_ended(self) -> String;
 }
 
-/// The directory's home.
+/// How the directory runs.
 pub enum Directory {
     /// A thread of this process.
     Embedded(DirectoryThread),
@@ -31,7 +31,7 @@ pub enum Directory {
 }
 
 impl Directory {
-    /// Starts the one that the cluster has.
+    /// Starts the directory in the way that the cluster's mode asks for.
     pub fn start(layout: &Layout, cluster: &ClusterFile) -> Result<Self> {
         Ok(match cluster.mode {
             Mode::Threads => Self::Embedded(control::start_embedded(
@@ -65,7 +65,7 @@ impl Home for Directory {
     }
 }
 
-/// A [`Home`] and when it may be started again.
+/// A [`Home`], and when it may be started again.
 pub struct Keeper<H> {
     home: Option<H>,
     started: Instant,
@@ -74,13 +74,13 @@ pub struct Keeper<H> {
 }
 
 impl<H: Home> Keeper<H> {
-    /// Of one that was just started.
+    /// A keeper of a home that was just started.
     pub fn new(home: H) -> Self {
         let now = Instant::now();
         Self { home: Some(home), started: now, not_before: now, pause: PAUSE_MIN }
     }
 
-    /// Looks after it: one that has ended is started again, at the earliest after its pause.
+    /// Starts the home again if it has ended, but not before its pause is over.
     pub fn look(&mut self, now: Instant, start: impl FnOnce() -> Result<H>) {
         if let Some(home) = &mut self.home {
             if home.is_running() {
@@ -166,7 +166,8 @@ mod tests {
             || control::start_embedded(&layout.directory_file(), &layout.directory_socket());
         let mut home = Directory::Embedded(start().expect("it starts"));
         assert!(home.is_running());
-        // A second one on the same file cannot run: its error is what a dead one reports.
+        // A second directory on the same file cannot run. So this start fails while the first one
+        // lives.
         assert!(start().is_err());
         assert_eq!(home.why_ended(), "no error");
         std::fs::remove_dir_all(layout.root()).expect("removed");

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How devices answer, for tables.
+//! How fast devices answer, for tables.
 
 use crate::output::{self, say};
 use host::{ClassReport, DeviceReport, GroupReport, LatencyReport};
 
-/// The classes that were measured, slowest first.
+/// The classes of operations that were measured, slowest first.
 fn measured(latency: &LatencyReport) -> Vec<(&'static str, &ClassReport)> {
     let LatencyReport { reads, writes, durable, .. } = latency;
     let all = [("reads", reads), ("writes", writes), ("durable writes, flushes", durable)];
@@ -18,7 +18,7 @@ fn millis(micros: u64) -> String {
     if millis < 10.0 { format!("{millis:.2} ms") } else { format!("{millis:.0} ms") }
 }
 
-/// One figure for a list: the median of what takes longest.
+/// One number for a list: the median of the class of operations that takes longest.
 pub fn median(device: &DeviceReport) -> String {
     let latency = device.latency.as_ref();
     let slowest = latency.and_then(|latency| measured(latency).first().map(|(_, c)| c.median_us));

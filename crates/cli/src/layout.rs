@@ -21,7 +21,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Longest path of a Unix socket, bytes.
+/// Longest path of a Unix socket, in bytes.
 const SOCKET_PATH_MAX: usize = 107;
 
 /// Who runs the hosts.
@@ -38,7 +38,7 @@ pub enum Mode {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClusterFile {
-    /// Version of this file's form: 1.
+    /// Version of this file's format: 1.
     pub version: u32,
     /// The cluster's id.
     pub id: u64,
@@ -58,19 +58,19 @@ pub struct ClusterFile {
     /// What the disk groups are.
     #[serde(default, skip_serializing_if = "is_all_flash")]
     pub kind: ClusterKind,
-    /// Percent of each cache device that a hybrid cluster keeps what is read in, where it was said.
+    /// Percent of each cache device that is read cache in a hybrid cluster, where it was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_cache_percent: Option<u8>,
-    /// Whose the hosts' NBD sockets are.
+    /// Owner, group and mode of the hosts' NBD sockets.
     #[serde(default, skip_serializing_if = "SocketConfig::is_default")]
     pub nbd_socket: SocketConfig,
     /// Who runs the hosts.
     pub mode: Mode,
-    /// TCP ports of etcd for clients and peers; zero where there is none.
+    /// TCP ports of etcd for clients and peers; zero where the cluster has no etcd.
     pub etcd_ports: (u16, u16),
 }
 
-// What an earlier version has to read says nothing of it.
+// The default is left out, so that earlier versions can read the file.
 fn is_all_flash(kind: &ClusterKind) -> bool {
     *kind == ClusterKind::AllFlash
 }
@@ -103,7 +103,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// The longest path of a socket in any cluster here: of the last host's way to etcd.
+    /// The longest path that a socket can have here: that of the last host's gateway to etcd.
     fn longest_socket(&self) -> PathBuf {
         self.host_dir("host16").join("directory.sock")
     }
@@ -184,7 +184,7 @@ impl Layout {
         Ok(Some(cluster))
     }
 
-    /// Writes `cluster.json` so that it is there whole or not at all.
+    /// Writes `cluster.json` so that it is either whole or as it was.
     pub fn write(&self, cluster: &ClusterFile) -> Result<()> {
         let path = self.cluster_file();
         let next = self.root.join("cluster.json.new");
@@ -196,8 +196,8 @@ impl Layout {
             .with_context(|| format!("cannot write '{}'", path.display()))
     }
 
-    /// Whether the folder stands where the cluster was made: the hosts' configurations name their
-    /// devices and sockets by absolute paths.
+    /// Checks that the folder is still where the cluster was made, because the hosts'
+    /// configurations name their devices and sockets by absolute paths.
     pub fn check_place(&self, cluster: &ClusterFile) -> Result<()> {
         for name in cluster.host_names() {
             // A configuration that cannot be read is reported by the host's start.
@@ -216,7 +216,7 @@ impl Layout {
         Ok(())
     }
 
-    /// The configuration of a host of `cluster`.
+    /// The configuration of one host of `cluster`.
     pub fn host_config_of(&self, cluster: &ClusterFile, number: u32) -> HostConfig {
         let name = format!("host{number}");
         let dir = self.host_dir(&name);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The lock of a cluster's folder: whoever reads, makes or runs what lies in it holds the lock.
+//! The lock of a cluster's folder: whoever reads, creates or runs what is in it holds the lock.
 //!
-//! The file may vanish when a creation is undone, so that a lock counts only if the file that was
-//! locked is still the one that stands in the folder.
+//! The file of the lock may be removed when a creation is undone. So a lock counts only if the
+//! locked file is still the one in the folder.
 
 use crate::Fail;
 use crate::layout::Layout;
@@ -12,7 +12,7 @@ use std::io::ErrorKind;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 
-/// Attempts against others that make and remove the folder at the same moment.
+/// Attempts, because others may make and remove the folder at the same moment.
 const ATTEMPTS_MAX: u32 = 100;
 
 /// The lock of a folder, and what had to be made to take it.
@@ -23,7 +23,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Makes the folder where it is missing and takes its lock, before anything in it is looked at.
+    /// Makes the folder if it is missing, and takes its lock before anything in it is looked at.
     pub fn take(layout: &Layout) -> Result<Self> {
         let root = layout.root();
         let is_new_folder = !root.exists();
@@ -38,7 +38,7 @@ impl Claim {
             });
             let file = match opened {
                 Ok(file) => file,
-                // Whoever made it has just given up and removed it.
+                // Its maker has just given up and removed it.
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 Err(error) => return Err(error).with_context(|| cannot_write(layout)),
             };
@@ -50,8 +50,8 @@ impl Claim {
         Err(running(layout))
     }
 
-    /// Takes the lock that `gabion up --detach` holds and hands down as standard input: there is
-    /// no moment in which another could take it.
+    /// Takes over the lock that `gabion up --detach` holds and passes on as standard input. So
+    /// there is no moment in which another process could take it.
     pub fn inherit(layout: &Layout) -> Result<Self> {
         let file = File::from(std::io::stdin().as_fd().try_clone_to_owned()?);
         if is_current(&file, layout) && file.try_lock().is_ok() {
@@ -60,24 +60,24 @@ impl Claim {
         Self::take(layout)
     }
 
-    /// Takes back what [`Claim::take`] made, after nothing came of it.
+    /// Removes what [`Claim::take`] made, after the creation failed.
     pub fn undo(self, layout: &Layout) {
         if self.is_new_file {
             let _ = fs::remove_file(layout.lock());
         }
         if self.is_new_folder {
-            // Only an empty one goes.
+            // Only an empty folder is removed.
             let _ = fs::remove_dir(layout.root());
         }
     }
 
-    /// The lock alone: held until the file is closed everywhere.
+    /// The lock's file. The lock is held until the file is closed in every process.
     pub fn into_file(self) -> File {
         self.file
     }
 }
 
-/// Whether somebody holds the lock of a folder.
+/// Whether any process holds the lock of a folder.
 pub fn is_held(layout: &Layout) -> bool {
     File::options().write(true).open(layout.lock()).is_ok_and(|file| file.try_lock().is_err())
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A cluster of several machines: making it and joining it. Both write this host's configuration;
+//! Creates a cluster of several machines, or joins one. Both only write this host's configuration;
 //! the daemon (`systemctl start gabion`) does the rest.
 
 use crate::Fail;
@@ -96,7 +96,7 @@ fn groups(join: &JoinArgs) -> Result<Vec<GroupConfig>> {
     }
 }
 
-/// What the cluster is, or is to be.
+/// The kind of the cluster: that of the new one, else the one in the directory.
 fn kind(env: &Env, directory: Address, new: Option<ClusterKind>) -> Result<ClusterKind> {
     if let Some(kind) = new {
         return Ok(kind);
@@ -107,7 +107,7 @@ fn kind(env: &Env, directory: Address, new: Option<ClusterKind>) -> Result<Clust
     Ok(found.and_then(|kind| kind.ok_or(RegisterError::NoCluster)).map_err(failed)?)
 }
 
-/// Takes the cluster's id and a host number in the directory.
+/// Registers this host in the directory. Returns the cluster's id and the host's number.
 fn register(
     env: &Env,
     join: &JoinArgs,

@@ -40,8 +40,9 @@ use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// The system's allocator splits its arenas around aligned buffers and keeps what was freed between
-/// them: a process that used 0.3 GiB held 2.6 GiB. See `docs/decisions/2026-11-22-allocator.md`.
+/// jemalloc, because the system's allocator splits its arenas around aligned buffers and keeps
+/// freed memory between them: a process that used 0.3 GiB held 2.6 GiB. See
+/// `docs/decisions/2026-11-22-allocator.md`.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -52,7 +53,7 @@ const _: () = assert!(
      gabion-chaos it would contain the switches that break rules on purpose"
 );
 
-/// A failure that knows whose fault it is.
+/// A failure that knows whether the request was wrong.
 #[derive(Debug)]
 pub struct Fail {
     usage: bool,
@@ -65,7 +66,7 @@ impl Fail {
         Self { usage: true, message: message.into() }
     }
 
-    /// The request is fine, it could not be done.
+    /// The request is right, but it could not be done.
     pub fn failed(message: impl Into<String>) -> Self {
         Self { usage: false, message: message.into() }
     }
@@ -99,12 +100,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// One line on standard error. Who closed it does not want to know.
+/// Writes one line to standard error. If standard error is closed, nobody wants to know.
 fn complain(message: &str) {
     let _ = writeln!(std::io::stderr(), "gabion: {message}");
 }
 
-/// Help and version go out as they are; a mistake becomes one line.
+/// Prints help and version as they are; a mistake becomes one line.
 fn refuse(error: &clap::Error) -> ExitCode {
     use clap::error::ErrorKind;
     let help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
@@ -128,7 +129,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// The subcommand that a command line was meant for, as far as its words name one.
+/// The subcommand that a command line was meant for, as far as its words tell.
 fn meant(words: impl Iterator<Item = String>) -> String {
     let root = Cli::command();
     let takes_value = |word: &str| {
@@ -143,7 +144,7 @@ fn meant(words: impl Iterator<Item = String>) -> String {
             continue;
         }
         if word.starts_with('-') {
-            // Only options of all commands stand in front of a subcommand.
+            // Only options that all commands have can stand before a subcommand.
             is_value = takes_value(&word);
             continue;
         }
@@ -175,7 +176,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Scrub(command) => scrub::scrub(cli, command),
         Command::Daemon(daemon) => daemon::run(cli, daemon),
         Command::Completions { shell } => {
-            // Written at once and by us: the generator panics where its output is closed.
+            // First into a buffer, because the generator panics where its output is closed.
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "gabion", &mut script);
             output::write(&script)

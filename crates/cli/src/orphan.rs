@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `gabion orphan`: what the directory does not account for.
+//! `gabion orphan`: components that the directory does not account for.
 
 use crate::Fail;
 use crate::args::{Cli, OrphanCommand};
@@ -68,13 +68,13 @@ pub fn orphan(cli: &Cli, command: &OrphanCommand) -> Result<()> {
     }
 }
 
-/// What came of one volume.
+/// The result of adopting one volume.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Adoption {
     volume: String,
     volume_id: String,
     adopted: bool,
-    /// Why not.
+    /// Why it was refused, if it was.
     refused: Option<String>,
 }
 
@@ -104,7 +104,7 @@ fn adopt_all(cli: &Cli, socket: &Path) -> Result<()> {
     }
 }
 
-/// One after the other; one that is refused does not keep the others waiting.
+/// Adopts volumes one after the other. It goes on with the next one where one is refused.
 fn each(
     orphans: &[OrphanReport],
     mut adopt: impl FnMut(Command) -> Result<String>,

@@ -7,7 +7,7 @@ use comfy_table::{Table, presets};
 use serde::Serialize;
 use std::io::Write;
 
-/// Prints a line on standard output. A reader that has gone (a closed pipe) is no failure of ours.
+/// Prints a line on standard output. It is no failure if the reader has gone (a closed pipe).
 macro_rules! say {
     ($($arg:tt)*) => {{
         use std::io::Write;
@@ -16,7 +16,7 @@ macro_rules! say {
 }
 pub(crate) use say;
 
-/// Writes `bytes` on standard output; a reader that has gone is no failure of ours, a full disk is.
+/// Writes `bytes` to standard output. It is no failure if the reader has gone, but a full disk is.
 pub fn write(bytes: &[u8]) -> Result<()> {
     let mut out = std::io::stdout();
     match out.write_all(bytes).and_then(|()| out.flush()) {
@@ -27,7 +27,7 @@ pub fn write(bytes: &[u8]) -> Result<()> {
     }
 }
 
-/// Prints `value` as JSON, or what `table` makes of it.
+/// Prints `value`: as JSON, or for people by `table`.
 pub fn print<T: Serialize>(output: Output, value: &T, table: impl FnOnce(&T)) -> Result<()> {
     match output {
         Output::Json => say!("{}", serde_json::to_string_pretty(value)?),

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `gabion disk replace`: a new device in a disk group. A host that runs closes the group for it.
+//! `gabion disk replace`: puts a new device into a disk group. A running host closes the group
+//! meanwhile.
 //!
-//! A new cache device costs what was in the write buffer alone, a new capacity device the
-//! components on it; with `--whole-group` all of the group is made anew. What the host lacks then
-//! it says when it starts, and the owners copy it from elsewhere. So nothing may have its only
-//! whole copy there; the directory knows.
+//! With a new cache device, what only the write buffer held is lost; with a new capacity device,
+//! the components on it. With `--whole-group` all of the group is formatted anew. When the host
+//! starts it tells what it lacks, and the owners copy that from other hosts. So no volume may have
+//! its only whole copy there, which the directory knows.
 
 use crate::Fail;
 use crate::args::{Cli, ReplaceArgs};
@@ -65,7 +66,7 @@ pub fn replace(cli: &Cli, args: &ReplaceArgs) -> Result<()> {
     }
     let said = with_group_closed(is_running.then_some(&socket), &old, || {
         if is_running && !args.lose_data {
-            // Again: now nothing is written here any more that is not elsewhere.
+            // Checked again: the group is closed now, so nothing more is written to it.
             refuse_loss(&env, &config)?;
         }
         let sizes = sizes(args, &target);
@@ -90,8 +91,8 @@ pub fn replace(cli: &Cli, args: &ReplaceArgs) -> Result<()> {
     Ok(())
 }
 
-/// Does something with the devices of a group; a host that runs, at `socket`, closes it before and
-/// opens it afterwards, with the devices that it has then.
+/// Does something with the devices of a group. A running host, at `socket`, closes the group
+/// before, and opens it afterwards with the devices that it then has.
 fn with_group_closed(
     socket: Option<&PathBuf>,
     old: &GroupConfig,
@@ -99,7 +100,7 @@ fn with_group_closed(
 ) -> Result<String> {
     let open = |devices| Command::GroupOpen { group: old.cache.clone(), devices };
     if let Some(socket) = socket {
-        // What would stop was looked at: nothing has its only whole copy on this host.
+        // Volumes that this stops were checked: none has its only whole copy on this host.
         let close = Command::GroupClose { group: old.cache.clone(), stop_volumes: true };
         client::ask::<GroupConfig>(socket, &close)?;
     }
@@ -107,7 +108,8 @@ fn with_group_closed(
     if let Some(socket) = socket {
         let devices = done.as_ref().ok().map(|(_, group)| group.clone());
         let opened = client::ask::<GroupConfig>(socket, &open(devices));
-        // Where nothing was done it is as it was: where it does not open, the host says so.
+        // If nothing was done the group is as before. If it does not open then, the host reports
+        // that.
         if done.is_ok() {
             opened?;
         }
@@ -115,7 +117,7 @@ fn with_group_closed(
     Ok(done?.0)
 }
 
-/// Sizes of files to be made where nothing stands.
+/// Sizes of device files to create where there are none.
 fn sizes(args: &ReplaceArgs, target: &Target) -> Option<CreateSizes> {
     match (args.create_files, target) {
         (Some(size), _) => Some(CreateSizes { cache: size, capacity: size }),
@@ -153,7 +155,7 @@ enum What {
     Capacity(usize),
 }
 
-/// Makes what is new: what the group is then.
+/// Formats what is new. Returns a text about the group as it is then.
 async fn make(
     env: &Env,
     spec: &GroupSpec,
@@ -192,9 +194,9 @@ fn find(cli: &Cli, target: &Target, device: &str) -> Result<(Place, usize)> {
     Err(Fail::failed(format!("no host here has the device '{device}': see its host.toml")).into())
 }
 
-/// Refuses where a volume would be lost with this host's disks.
+/// Refuses if a volume would be lost with this host's disks.
 fn refuse_loss(env: &Env, config: &HostConfig) -> Result<()> {
-    // Where etcd is used, the gateway to it ran in the host's own process.
+    // With etcd, the gateway to it runs in the host's own process. So one is started here.
     let (gateway, address) = if config.etcd.is_empty() {
         (None, parse_address(&config.directory)?)
     } else {

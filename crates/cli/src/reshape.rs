@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `gabion group create|add-disk|close|open|remove`: disk groups that change while their host runs.
 //!
-//! The host does it, and says what its groups are then; its configuration file follows, so that its
-//! next start finds them.
+//! The host makes the change and tells what its groups then are. After that its configuration file
+//! is written, so that its next start finds them.
 
 use crate::Fail;
 use crate::args::{AddDiskArgs, Cli, GroupCreateArgs};
@@ -15,16 +15,16 @@ use host::{Command, GroupConfig, HostConfig};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Longest wait for devices to be formatted: a new file is written whole.
+/// Longest wait for devices to be formatted: a new file is written completely.
 const FORMAT_MAX: Duration = Duration::from_secs(1800);
 
-/// A host of this machine: its configuration, where that stands, and its door.
+/// A host of this machine: its configuration, the file of that, and its control socket.
 pub struct Place {
     /// Its configuration file.
     pub path: PathBuf,
-    /// What stands in it.
+    /// The content of that file.
     pub config: HostConfig,
-    /// Where it answers, if it runs.
+    /// Its control socket. It answers there if it runs.
     pub socket: PathBuf,
 }
 
@@ -46,13 +46,13 @@ pub fn places(cli: &Cli, target: &Target) -> Result<Vec<Place>> {
     paths.into_iter().map(place).collect()
 }
 
-/// Paths of one place, absolute or not.
+/// Whether two paths are the same place, absolute or not.
 pub fn is_same(configured: &str, given: &str) -> bool {
     let absolute = |path: &str| std::path::absolute(path).ok();
     configured == given || absolute(configured) == absolute(given)
 }
 
-/// As the host, which may live in another folder, has to know it.
+/// The absolute path, because the host may run in another folder.
 pub fn absolute(path: &str) -> Result<String> {
     let path = std::path::absolute(path).with_context(|| format!("'{path}' is no path"))?;
     let text = path.to_str().context("the path is not text")?;
@@ -148,7 +148,8 @@ pub fn remove(cli: &Cli, group: &str) -> Result<()> {
     })
 }
 
-/// The host with a group, the group's place in its configuration, and how the host knows it.
+/// The host that has a group, the group's index in its configuration, and the name of the group for
+/// that host.
 fn find(cli: &Cli, wanted: &str) -> Result<(Place, usize, String)> {
     let mut found: Option<(Place, usize, String)> = None;
     let mut silent = Vec::new();
@@ -208,7 +209,7 @@ fn ask(place: &Place, command: &Command) -> Result<GroupConfig> {
     })
 }
 
-/// Writes the configuration behind what the host has done.
+/// Writes the configuration after the host has made the change.
 fn keep(place: &Place) -> Result<()> {
     write_config(&place.path, &place.config).with_context(|| {
         format!(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `gabion scrub`: orders to the hosts' scrubbers, and what they found.
+//! `gabion scrub`: commands for the hosts' scrubs, and what these found.
 
 use crate::Fail;
 use crate::args::{Cli, ScrubCommand};
@@ -26,7 +26,7 @@ pub fn scrub(cli: &Cli, command: &ScrubCommand) -> Result<()> {
     for (name, socket) in hosts {
         match client::ask::<Vec<ScrubReport>>(&socket, &order) {
             Ok(devices) => reports.extend(devices),
-            // What the host refuses, all refuse.
+            // What one host refuses, every host refuses.
             Err(error) if error.is::<Fail>() => return Err(error),
             Err(_) => silent.push(name),
         }
@@ -43,7 +43,7 @@ pub fn scrub(cli: &Cli, command: &ScrubCommand) -> Result<()> {
     })
 }
 
-/// The hosts that an order is for.
+/// The hosts that a command is for.
 fn chosen(
     mut hosts: Vec<(String, PathBuf)>,
     wanted: Option<&str>,
@@ -92,7 +92,7 @@ fn row(report: &ScrubReport) -> Vec<String> {
     ]
 }
 
-/// How old the knowledge is that every byte is good.
+/// How long ago every byte had been verified.
 fn all_verified(oldest_unverified_seconds: Option<u64>) -> String {
     oldest_unverified_seconds
         .map_or_else(|| "not yet".to_owned(), |age| format!("{} ago", time(age)))
@@ -113,7 +113,7 @@ pub fn summary(groups: &[&GroupReport]) -> String {
     }
 }
 
-/// The largest unit that leaves at least one.
+/// A time in the largest unit of which there is at least one.
 pub fn time(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds} s"),

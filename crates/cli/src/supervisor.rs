@@ -2,8 +2,8 @@
 //! The process behind `gabion up`: runs the directory and the hosts of a cluster on one machine,
 //! ends and starts single hosts, and takes everything down with itself.
 //!
-//! Every host hangs on a *leash*, a connection to this process. A byte on it asks for a clean stop;
-//! its end is the host's end, so that no host outlives its supervisor.
+//! Every host has a *leash*: a connection to this process. A byte on it asks for a clean stop. When
+//! the connection ends the host ends too, so that no host outlives its supervisor.
 
 use crate::Fail;
 use crate::client;
@@ -21,7 +21,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Longest clean stop of a host before it is ended the hard way.
+/// Longest clean stop of a host. After that the host is killed.
 const STOP_MAX: Duration = Duration::from_secs(10);
 /// Time between looks at a host that is starting or ending.
 const LOOK: Duration = Duration::from_millis(10);
@@ -48,7 +48,7 @@ pub enum Answer {
     Done,
     /// Not ready yet.
     Waiting,
-    /// It did not work: one line.
+    /// It did not work, for a reason in one line.
     Failed(String),
 }
 
@@ -60,7 +60,7 @@ enum Runner {
 #[derive(Default)]
 struct Slot {
     runner: Option<Runner>,
-    /// Why it ended by itself, if it did.
+    /// Why the host ended by itself, if it did.
     failure: Option<String>,
 }
 
@@ -140,7 +140,7 @@ impl Supervisor {
         let mut text = serde_json::to_string(&answer).unwrap_or_default();
         text.push('\n');
         let mut out = stream;
-        // The asker may have gone; there is nobody else to tell.
+        // If the asker has gone, there is nobody else to tell.
         let _ = out.write_all(text.as_bytes());
     }
 
@@ -184,7 +184,7 @@ impl Supervisor {
         Answer::Done
     }
 
-    /// Looks whether a host runs; takes note of an end.
+    /// Checks whether a host runs, and notes why it ended.
     fn is_running(&self, name: &str) -> bool {
         let mut state = self.state();
         let Some(slot) = state.hosts.get_mut(name) else { return false };
@@ -288,7 +288,7 @@ impl Supervisor {
         {
             let mut state = self.state();
             for leash in state.leashes.values_mut() {
-                // A host that is gone has no leash to pull.
+                // A host that is gone cannot be told, and need not be.
                 let _ = leash.write_all(b"s");
             }
         }
@@ -312,7 +312,7 @@ impl Supervisor {
         }
     }
 
-    /// Waits until somebody took the cluster down; `tick` runs every second.
+    /// Waits until the cluster is taken down. Calls `tick` every second meanwhile.
     pub fn wait_until_down(&self, mut tick: impl FnMut()) {
         let mut state = self.state();
         while !state.is_down {
@@ -355,7 +355,7 @@ fn found(layout: &Layout, cluster: &ClusterFile) -> Result<()> {
 }
 
 fn bind(path: &std::path::Path) -> Result<UnixListener> {
-    // The folder's lock is ours: what lies there is of a supervisor that is dead.
+    // This process holds the folder's lock, so an old socket there is that of a dead supervisor.
     let _ = std::fs::remove_file(path);
     UnixListener::bind(path).with_context(|| format!("cannot listen at '{}'", path.display()))
 }

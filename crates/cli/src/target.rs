@@ -8,9 +8,9 @@ use anyhow::{Context, Result};
 use host::HostConfig;
 use std::path::{Path, PathBuf};
 
-/// Folder of a cluster where nothing else is said.
+/// The folder of a cluster, if no other is named.
 pub const DATA_DEFAULT: &str = "gabion-data";
-/// Configuration of a host where nothing else is said.
+/// The configuration file of a host, if no other is named.
 pub const CONFIG_DEFAULT: &str = "/etc/gabion/host.toml";
 
 /// What a command talks to.
@@ -22,7 +22,8 @@ pub enum Target {
 }
 
 impl Target {
-    /// Finds it: `--config`, `--data`, then the folder `./gabion-data`, then the machine's host.
+    /// Finds it by `--config`, else `--data`, else in the folder `./gabion-data`, else as the
+    /// machine's host.
     pub fn find(cli: &Cli) -> Result<Self> {
         if let Some(config) = &cli.config {
             return Ok(Self::Host(Box::new(read_config(config)?)));
@@ -44,7 +45,7 @@ impl Target {
         .into())
     }
 
-    /// The cluster on this machine; an error where it is not one.
+    /// The cluster on this machine, or an error where there is none.
     pub fn local(cli: &Cli) -> Result<(Layout, ClusterFile)> {
         match Self::find(cli)? {
             Self::Local(layout, cluster) => Ok((layout, cluster)),
@@ -81,7 +82,7 @@ pub fn read_config(path: &Path) -> Result<HostConfig> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("cannot read the configuration '{}'", path.display()))?;
     let config: HostConfig = toml::from_str(&text).map_err(|error| {
-        // The message alone: with its drawing of the line it is not one line.
+        // Only the message: the whole error has several lines.
         let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
         Fail::failed(format!(
             "'{}' is not a configuration: line {line}: {}",

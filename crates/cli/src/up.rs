@@ -18,18 +18,18 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Longest start: etcd's election and the recovery of large write buffers included.
+/// Longest start, with etcd's election and the recovery of large write buffers.
 const READY_MAX: Duration = Duration::from_secs(60);
 /// Time between looks at a cluster that is starting.
 const LOOK: Duration = Duration::from_millis(20);
 /// Longest answer of a supervisor that ends hosts.
 const DOWN_MAX: Duration = Duration::from_secs(40);
 
-/// Starts (after creating it where needed) the cluster on this machine.
+/// Starts the cluster on this machine. Creates it first where needed.
 pub fn up(cli: &Cli, up: &UpArgs) -> Result<()> {
     let folder = cli.data.clone().unwrap_or_else(|| PathBuf::from(DATA_DEFAULT));
     let layout = Layout::new(&folder)?;
-    // For its errors alone: what counts is read under the lock.
+    // Only to report errors early. What counts is read again under the lock.
     layout.read()?;
     let claim = if up.background { Claim::inherit(&layout) } else { Claim::take(&layout) };
     let claim = match (claim, layout.read()?) {
@@ -95,7 +95,7 @@ fn run(
     let target = Target::Local(layout.clone(), cluster.clone());
     supervisor.wait_until_down(|| {
         if live {
-            // A terminal that has gone is no reason to end.
+            // A terminal that was closed is no reason to end.
             let line = format!("\r\x1b[K{}", crate::commands::status_line(&target));
             let _ = crate::output::write(line.as_bytes());
         }
@@ -106,7 +106,7 @@ fn run(
     Ok(())
 }
 
-/// Starts the background half, which inherits the lock, and waits until the cluster is ready.
+/// Starts the background process, which inherits the lock, and waits until the cluster is ready.
 fn detach(cli: &Cli, layout: &Layout, cluster: &ClusterFile, lock: std::fs::File) -> Result<()> {
     use std::os::unix::process::CommandExt;
     let log = std::fs::File::options().create(true).append(true).open(layout.log())?;
@@ -189,7 +189,7 @@ pub fn down(cli: &Cli) -> Result<()> {
     if let Ok(Answer::Failed(message)) = answer {
         return Err(Fail::failed(message).into());
     }
-    // It may end before it has answered: the folder is free when the lock is.
+    // The supervisor may end before it answers. Once the lock is free it is over.
     let until = Instant::now() + DOWN_MAX;
     while is_held(&layout) {
         if Instant::now() > until {

@@ -14,7 +14,7 @@ use placement::VolumeSpec;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Components that are shown one by one: with what stands around them they fit 24 lines.
+/// Components that are shown one by one. With the lines around them they fit into 24 lines.
 const COMPONENTS_SHOWN: usize = 8;
 /// Longest wait for a new volume: the largest has 249 objects, each with a durable write or two on
 /// each of its hosts.
@@ -154,12 +154,12 @@ fn components_table(components: &[&ComponentReport]) {
     output::table(&heading[usize::from(!has_objects)..], rows.collect());
 }
 
-/// What the components on one host come to.
+/// Sums over the components on one host.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Totals {
     components: u64,
     active: u64,
-    /// By their record they are active, and they do not answer.
+    /// Active in the record, but their host does not answer.
     not_answering: u64,
     resync_bytes_left: u64,
 }
@@ -177,8 +177,8 @@ fn totals(components: &[ComponentReport]) -> BTreeMap<&str, Totals> {
     hosts
 }
 
-/// A volume of many objects on one screen: a line for each host, and the first of those that are
-/// not as they should be.
+/// Shows a volume of many objects on one screen: a line for each host, and the first components
+/// that are not as they should be.
 fn components_summary(volume: &VolumeReport) {
     let rows = totals(&volume.components).into_iter().map(|(host, all)| {
         vec![
@@ -221,7 +221,7 @@ fn delete(cli: &Cli, name: &str, yes: bool) -> Result<()> {
         .into());
     }
     let volume = report.volumes.iter().find(|v| v.name == name);
-    // Who deletes what is not there learns that first.
+    // If the volume does not exist, that is said before anything is asked.
     if let (Some(volume), false) = (volume, yes) {
         let what =
             format!("volume '{name}' of {} with all its data", format_size(volume.size_bytes));

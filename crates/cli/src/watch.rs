@@ -12,9 +12,9 @@ use std::io::{IsTerminal, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// Between two looks.
+/// The time between two reports.
 const EVERY: Duration = Duration::from_secs(1);
-/// The cursor to the upper left, and what was below it away.
+/// Puts the cursor to the upper left and clears the screen.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
 /// `gabion status --watch`.
@@ -37,7 +37,7 @@ pub fn status(cli: &Cli) -> Result<()> {
                 let _ = write!(std::io::stdout(), "{head}");
                 show_status(&report);
             }
-            // A program that reads JSON finds no line for a second without an answer.
+            // A program that reads JSON gets no line for a second without an answer.
             (Err(error), Output::Json) => crate::complain(&format!("{error:#}")),
             (Err(error), Output::Table) => say!("{head}{error:#}"),
         }
@@ -47,7 +47,7 @@ pub fn status(cli: &Cli) -> Result<()> {
     }
 }
 
-/// Gets something when the operator has seen enough.
+/// Receives something when the operator interrupts.
 fn interrupted() -> Result<Receiver<()>> {
     let mut signals =
         signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).context("cannot wait for Ctrl-C")?;
@@ -55,7 +55,7 @@ fn interrupted() -> Result<Receiver<()>> {
     std::thread::spawn(move || {
         for _ in signals.forever() {
             if sender.send(()).is_err() {
-                // The first one was not enough: what is under way stands still.
+                // The first signal was not enough: something under way stands still.
                 std::process::exit(130);
             }
         }
@@ -63,13 +63,13 @@ fn interrupted() -> Result<Receiver<()>> {
     Ok(receiver)
 }
 
-/// Waits for the next look; false where it does not come.
+/// Waits until the next report is due. False if the operator interrupted.
 fn is_time_over(end: &Receiver<()>) -> bool {
     matches!(end.recv_timeout(EVERY), Err(RecvTimeoutError::Timeout))
 }
 
-/// Whether the reader of a pipe has gone: lines that it does not take are dropped silently, and it
-/// would be written for ever.
+/// Whether the reader of a pipe has gone. Lines to a closed pipe are dropped silently, so without
+/// this the command would write for ever.
 fn is_reader_gone() -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let stdout = std::io::stdout();

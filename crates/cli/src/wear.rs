@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How much of a device's writes are used up, as SMART tells it (`smartctl` of smartmontools).
+//! How much of a device's rated writes is used up, as SMART tells it (`smartctl` of smartmontools).
 
 use serde_json::Value;
 use std::path::Path;
@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 /// Longest wait for a device that may be busy or broken.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Between two looks at whether it has answered.
+/// The time between two looks whether it has answered.
 const LOOK: Duration = Duration::from_millis(20);
-/// ATA attributes whose value falls from 100 as a flash device wears out.
+/// ATA attributes whose value falls from 100 while a flash device wears out.
 const ATA_WEAR: [u64; 4] = [
     177, // wear levelling count
     202, // percentage of the rated lifetime used
@@ -18,8 +18,8 @@ const ATA_WEAR: [u64; 4] = [
     233, // media wear-out indicator
 ];
 
-/// Percent that are used up of the block device at a path of this machine; `None` where nobody
-/// tells: a file, a virtual or magnetic disk, no smartctl, no permission.
+/// Percent of its writes that the block device at `path` has used up. `None` where nothing tells: a
+/// file, a virtual or magnetic disk, no smartctl, no permission.
 pub fn percent(path: &str) -> Option<u8> {
     ring::block_device(Path::new(path))?;
     let mut smartctl = Command::new("smartctl");
@@ -27,7 +27,7 @@ pub fn percent(path: &str) -> Option<u8> {
     let mut running =
         asked.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
     let begun = Instant::now();
-    // Its answer is a few KiB, less than a pipe holds.
+    // The answer is a few KiB, which fit into the pipe. So nothing needs to be read meanwhile.
     while running.try_wait().ok()?.is_none() {
         if begun.elapsed() > PATIENCE {
             let _ = running.kill();
@@ -39,7 +39,7 @@ pub fn percent(path: &str) -> Option<u8> {
     used(&running.wait_with_output().ok()?.stdout)
 }
 
-/// What an answer of smartctl says.
+/// The percentage in an answer of smartctl.
 fn used(answer: &[u8]) -> Option<u8> {
     let answer: Value = serde_json::from_slice(answer).ok()?;
     let health = &answer["nvme_smart_health_information_log"];

@@ -2,8 +2,8 @@
 //! The embedded directory: the server of `directory` on a thread and an io_uring of its own, its
 //! content in one file.
 //!
-//! Guarantees: what is answered is durable; one process at a time has the file; after a restart
-//! every lease has its full time again, so that its end is only ever late (rule 50).
+//! Guarantees: what is answered is durable; only one process at a time can open the file; after a
+//! restart every lease has its full time again, so that it may end late but never early (rule 50).
 
 use crate::error::{ControlError, StorageError};
 use crate::thread::{DirectoryThread, Started};
@@ -63,7 +63,7 @@ fn run(data_file: &Path, socket: &Path, started: &Started) -> Result<(), Control
                 for_stop.raise();
                 waker.wake();
             };
-            // Nobody waits for the report any more: then nobody wants this thread either.
+            // The caller no longer waits for the report, so nobody wants this thread either.
             if started.send(Ok(Box::new(stop))).is_err() {
                 return Ok(());
             }
@@ -95,7 +95,8 @@ impl StopSignal {
 
     async fn raised(&self) {
         poll_fn(|cx| {
-            // The waker first, then the flag: a raise between the two is seen or wakes.
+            // The waker is stored before the flag is read. A raise in between sees the waker, or is
+            // seen here.
             let mut waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
             *waker = Some(cx.waker().clone());
             drop(waker);
@@ -105,7 +106,7 @@ impl StopSignal {
     }
 }
 
-/// The file.
+/// The directory's file.
 struct Storage(Database);
 
 impl Storage {
@@ -118,7 +119,8 @@ impl Storage {
         )
     }
 
-    /// The database with the format that it says it has; a new one has this program's.
+    /// Opens the database and returns the format it says it has. A new file gets this program's
+    /// format.
     fn try_open(path: &Path) -> Result<(Self, u64), redb::Error> {
         let database = Database::builder().set_cache_size(CACHE_BYTES).create(path)?;
         let write = database.begin_write()?;
@@ -159,7 +161,7 @@ impl Storage {
         Ok(snapshot)
     }
 
-    /// One transaction of the database: durable, with fsync, when it returns.
+    /// Writes `batch` in one transaction of the database, which is durable when this returns.
     fn write(&self, batch: &Batch) -> Result<(), redb::Error> {
         let write = self.0.begin_write()?;
         let mut keys = write.open_table(KEYS)?;

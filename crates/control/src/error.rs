@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What can go wrong with a directory's home.
+//! What can go wrong with the embedded directory, the gateway or etcd.
 
 use std::io;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ pub enum ControlError {
         #[source]
         source: ring::RingError,
     },
-    /// the socket's path cannot be listened at by a shard
+    /// the embedded directory cannot listen at the socket's path
     #[error("cannot listen at {}", path.display())]
     Listen {
         /// The socket.
@@ -33,7 +33,7 @@ pub enum ControlError {
         #[source]
         source: env::IoError,
     },
-    /// the socket's path cannot be listened at by the gateway
+    /// the gateway cannot listen at the socket's path
     #[error("cannot listen at {}", path.display())]
     Bind {
         /// The socket.
@@ -67,7 +67,7 @@ pub enum ControlError {
     /// its thread panicked
     #[error("the directory's thread panicked")]
     Panicked,
-    /// no etcd client can be made, mostly because an endpoint is no URL
+    /// no etcd client can be made, usually because an endpoint is not a URL
     #[error("cannot use the etcd endpoints")]
     Endpoints {
         /// Why.
@@ -104,7 +104,7 @@ pub enum ControlError {
     },
 }
 
-/// Why the embedded directory's file is of no use.
+/// Why the embedded directory's file cannot be used.
 #[derive(Debug, Error)]
 pub enum StorageError {
     /// the database below refuses

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The gateway between one shard and etcd: directory protocol on one side, gRPC on the other.
 //!
-//! Guarantees: reads are linearizable; a transaction whose fate is not certain is answered as
-//! unknown, never repeated; a watch begins with a listing and goes on from its revision, and after
-//! a compaction or a broken stream it begins again. Leases are etcd's own, in whole seconds,
-//! rounded up.
+//! Guarantees: reads are linearizable. A transaction whose outcome is not certain is answered as
+//! unknown, never repeated. A watch begins with a listing and goes on from its revision; after a
+//! compaction or a broken stream it begins again. Leases are etcd's own, in whole seconds, rounded
+//! up.
 
 mod connection;
 mod requests;
@@ -21,15 +21,16 @@ use tokio::net::UnixListener;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-/// A member of etcd that does not take a connection in this time is left out until it does.
+/// A member of etcd that accepts no connection within this time is not used until it does.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often a connection to etcd is tested, also an idle one: a watch must notice a dead member.
 const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(1);
 /// A test not answered in this time ends the connection.
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Connections of shards at once; one is the rule, its successor after a restart another.
+/// Connections of shards at once. Usually there is one; after a restart the old one may still be
+/// open.
 const CONNECTIONS_MAX: usize = 64;
-/// The wait after a failed accept: out of descriptors, mostly.
+/// The wait after a failed accept. The usual cause is that no file descriptor is free.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Serves the directory that the etcd members at `endpoints` (`http://host:port`) keep, at
@@ -74,12 +75,12 @@ async fn run(endpoints: &[String], socket: &Path, started: &Started) -> Result<(
         connections.shutdown().await;
     }
     drop(listener);
-    // Left behind, it would be replaced at the next start.
+    // If the socket's file is left behind, the next start replaces it.
     let _ = std::fs::remove_file(socket);
     Ok(())
 }
 
-/// Listens, in place of a socket on which nobody listens any more.
+/// Listens at `socket`. Replaces the file of a socket at which nobody listens any more.
 fn bind(socket: &Path) -> std::io::Result<UnixListener> {
     let is_socket = std::fs::symlink_metadata(socket).is_ok_and(|m| m.file_type().is_socket());
     if is_socket && std::os::unix::net::UnixStream::connect(socket).is_err() {

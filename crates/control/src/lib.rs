@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What runs beside the shards: the directory's two real homes.
+//! The directory in production: the embedded one, and the gateway to etcd. Both run in threads
+//! beside the shards.
 //!
 //! [`start_embedded`] is a directory in this process, durable in one file, for one-machine
 //! clusters. [`start_etcd_gateway`] stands between one shard and an etcd cluster. Both listen on a
 //! Unix socket and speak the directory protocol; a shard cannot tell them apart. [`start_etcd`]
 //! runs an installed etcd.
 //!
-//! Non-guarantee: nothing here is on the data path, and nothing here is simulated.
+//! Nothing here is on the data path. Non-guarantee: nothing here runs in the simulation.
 #![forbid(unsafe_code)]
 
 mod embedded;

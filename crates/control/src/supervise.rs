@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// How long a started etcd may take until it is healthy.
 const HEALTHY_WITHIN: Duration = Duration::from_secs(10);
-/// Between two looks at it.
+/// The wait between two looks whether it is healthy.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// The longest wait for one answer.
 const ANSWER_WITHIN: Duration = Duration::from_millis(500);
@@ -93,7 +93,8 @@ pub fn start_etcd(
         io::ErrorKind::NotFound => ControlError::EtcdMissing,
         _ => wrap(source),
     })?;
-    // Only for the next start, in case this program is killed: without it etcd is found missing.
+    // Only for the next start, in case this program is killed: it then finds this etcd, which still
+    // holds the ports and the data directory, and ends it.
     let _ = fs::write(data_dir.join(PID_FILE), child.id().to_string());
     let endpoint = format!("http://127.0.0.1:{client_port}");
     let mut process = EtcdProcess { endpoint, pid: child.id(), child: Some(child) };
@@ -101,7 +102,8 @@ pub fn start_etcd(
     Ok(process)
 }
 
-/// Ends an etcd of this directory whose supervisor was killed: it holds the ports and the lock.
+/// Kills an etcd of this directory whose supervisor was killed: it still holds the ports and the
+/// lock.
 fn end_orphan(data_dir: &Path) {
     let Ok(text) = fs::read_to_string(data_dir.join(PID_FILE)) else { return };
     let Some(pid) = text.trim().parse().ok().and_then(Pid::from_raw) else { return };
@@ -133,8 +135,8 @@ fn command(data_dir: &Path, client_port: u16, peer_port: u16) -> Command {
     command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
     command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
     command.args(["--initial-cluster", &format!("gabion={peer}")]);
-    // Alone, it elects itself when the time-out is over: half a second to one after a start. A
-    // shorter interval than this would cost CPU all the time.
+    // Alone, it elects itself half a second to a second after a start, when the election timeout is
+    // over. A heartbeat interval shorter than this would cost CPU all the time.
     command.args(["--heartbeat-interval=100", "--election-timeout=500"]);
     command.arg(format!("--quota-backend-bytes={QUOTA_BYTES}"));
     command.args(["--auto-compaction-mode=periodic", "--auto-compaction-retention=1h"]);
@@ -149,7 +151,7 @@ fn wait_until_healthy(
 ) -> Result<(), ControlError> {
     let begun = Instant::now();
     while begun.elapsed() < HEALTHY_WITHIN {
-        // First whether it lives: another program may answer at its port.
+        // Whether it lives comes first: another program may answer at its port.
         if let Some(child) = &mut process.child
             && let Ok(Some(status)) = child.try_wait()
         {

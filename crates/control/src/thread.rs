@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 /// Asks a thread to end.
 pub type Stop = Box<dyn Fn() + Send>;
-/// How a started thread reports, once: how to stop it, or why it did not start.
+/// How a started thread reports, once: with the way to stop it, or with why it did not start.
 pub type Started = mpsc::SyncSender<Result<Stop, ControlError>>;
 
 /// A directory that serves until it is stopped or dropped.
@@ -31,7 +31,7 @@ impl DirectoryThread {
         match report.recv() {
             Ok(Ok(stop)) => Ok(Self { stop, thread: Some(thread) }),
             Ok(Err(error)) => Err(error),
-            // It ended without a report: its result is the report.
+            // The thread ended without a report, so its result is the report.
             Err(mpsc::RecvError) => match thread.join() {
                 Ok(Err(error)) => Err(error),
                 Ok(Ok(())) => Err(ControlError::Thread { source: io::ErrorKind::Other.into() }),
@@ -63,7 +63,7 @@ impl DirectoryThread {
 
 impl Drop for DirectoryThread {
     fn drop(&mut self) {
-        // Who wants to know how it ended calls `stop`.
+        // A caller who wants to know how it ended calls `stop`.
         let _ = self.end();
     }
 }

@@ -38,7 +38,7 @@ fn conformance_suite_and_failures() {
         let mut watch = directory.watch("/a");
         let WatchEvent::Reset(first) = watch.next().await else { panic!("no reset") };
 
-        // A compaction under a watch that is up to date costs it nothing.
+        // A compaction does not disturb a watch that is up to date.
         let revision = first.revision.to_string();
         let compacted = Command::new("etcdctl")
             .env("ETCDCTL_API", "3")

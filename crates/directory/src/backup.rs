@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A backup of the directory: one file, described in `docs/formats/directory-backup.md`.
 //!
-//! Guarantees: what [`Backup::decode`] returns was written whole by [`Backup::encode`]; anything
-//! else is refused, by name, before anything is changed because of it.
+//! Guarantees: what [`Backup::decode`] returns was written whole by [`Backup::encode`]. Any other
+//! file is refused with a named error, before anything is changed because of it.
 
 use crate::types::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use base::crc32c;
@@ -18,21 +18,21 @@ pub const BACKUP_BYTES_MAX: usize = 1 << 30;
 /// What stood in the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backup {
-    /// Whose.
+    /// The id of the cluster.
     pub cluster: u64,
-    /// When, seconds of the wall clock.
+    /// When it was taken, in seconds of the wall clock.
     pub taken: u64,
-    /// Keys, rising, and values.
+    /// Keys with their values, in rising order of the keys.
     pub entries: Vec<(String, Vec<u8>)>,
 }
 
 /// Why a file is no backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BackupError {
-    /// something else
+    /// no backup at all, or one too short or too long
     #[error("it is not a backup of a directory")]
     Magic,
-    /// a newer program's
+    /// of another version of the format
     #[error("it is of version {found}, this program reads version {BACKUP_VERSION}")]
     Version {
         /// What it says.
@@ -41,10 +41,10 @@ pub enum BackupError {
     /// cut off, or changed
     #[error("it is damaged: its checksum does not match")]
     Checksum,
-    /// whole, and still not what a backup holds
+    /// the checksum is right, but the content is not that of a backup
     #[error("it is damaged: record {number} cannot be")]
     Record {
-        /// Which, from 0.
+        /// The first wrong record, counted from 0.
         number: u32,
     },
 }

@@ -3,8 +3,8 @@
 //!
 //! Guarantees: every call ends within [`CALL_TIMEOUT`]; a transaction that ends with
 //! [`DirectoryError::Unavailable`] was surely not applied, one that ends with
-//! [`DirectoryError::Unknown`] may be applied at any later time (rules 16, 23); a watch tells the
-//! whole truth first and again after each gap. Non-guarantees: two calls under way at once may be
+//! [`DirectoryError::Unknown`] may be applied at any later time (rules 16, 23); a watch begins with
+//! all keys, and begins so again after each gap. Non-guarantees: two calls under way at once may be
 //! applied in either order; a watch is not ordered against calls.
 
 mod connection;
@@ -22,10 +22,11 @@ use std::time::Duration;
 
 /// How long a call takes at most, waiting for a connection included.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(3);
-/// Calls under way at once; beyond it a call fails as unavailable. A host makes a few per object
-/// that changes, each of them bounded by its own batch.
+/// Calls under way at once; beyond it a call fails as unavailable. A host makes only a few for each
+/// object whose record changes.
 pub const CALLS_MAX: usize = 4096;
-/// Bytes of a listing, with its reset: 64 hosts and 12,800 volumes take a quarter of it.
+/// Most bytes of a listing, also of one in a reset. 64 hosts and 12,800 volumes take a quarter of
+/// it.
 pub const LISTING_BYTES_MAX: usize = 64 << 20;
 /// Most events that a watch keeps for a slow reader. When more come, they are dropped. Once the
 /// reader has taken those that were kept, the watch starts again with a reset.
@@ -108,7 +109,8 @@ impl Directory {
     /// end the lease later, never earlier (rule 50).
     ///
     /// # Errors
-    /// [`DirectoryError::Unavailable`]: no lease, or one that nobody knows and that runs out.
+    /// [`DirectoryError::Unavailable`]: there is no lease, or its id was lost and it runs out by
+    /// itself.
     pub async fn lease_grant(&self, ttl: Duration) -> Result<LeaseId, DirectoryError> {
         let ttl_ms = u64::try_from(ttl.as_millis()).map_err(|_| DirectoryError::Malformed)?;
         match self.call(Request::LeaseGrant { ttl_ms }).await? {

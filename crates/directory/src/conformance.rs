@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What every directory must do: one suite, run against the simulated, the embedded and the real
-//! one. Each function panics with a sentence where the directory breaks its contract.
+//! What every directory must do. The same suite runs against the simulated directory, the embedded
+//! one and etcd. Each function panics with a sentence where the directory breaks its contract.
 //!
 //! The directory must be free of faults and empty below [`ROOT`]; nobody else may write there.
 
@@ -22,7 +22,7 @@ const LATE_MAX: Duration = Duration::from_secs(20);
 /// Clients that race for one key.
 const RACERS: usize = 8;
 
-/// Everything.
+/// Runs all parts of the suite.
 pub async fn suite(env: &Env, directory: Directory) {
     let other = Directory::connect(env, directory.address().clone());
     reads(&directory).await;
@@ -205,7 +205,7 @@ async fn watches(env: &Env, directory: &Directory, other: &Directory) {
         [WatchEvent::Put(key("w/b"), entry("3", both)), WatchEvent::Delete(key("w/old"), both)];
     assert_eq!(last, expected, "a transaction's changes, in either order");
 
-    // A second watch of the same prefix has its own truth; dropping one leaves the other.
+    // A second watch of the same prefix is independent: dropping the first leaves it as it was.
     let mut second = directory.watch(&key("w/"));
     assert_eq!(reset(&mut second).await.entries.len(), 2);
     drop(watch);

@@ -47,8 +47,8 @@ impl FrameReader {
         Self { env: env.clone(), link, buf: None, start: 0, filled: 0 }
     }
 
-    /// The next frame, decoded by `decode`. Dropping the future may lose bytes: only to give the
-    /// link up.
+    /// The next frame, decoded by `decode`. Not cancel-safe: dropping the future may lose bytes, so
+    /// it is dropped only when the link is given up.
     ///
     /// # Errors
     /// [`ReadError`]; the link is of no further use.

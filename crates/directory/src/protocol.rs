@@ -3,8 +3,8 @@
 //! `docs/formats/directory-protocol.md`.
 //!
 //! Guarantees: no input makes decoding panic or allocate more than the frame's own length times a
-//! small constant; every decoded message encodes to the same bytes. Non-guarantee: nothing is
-//! authenticated, the socket's file permissions are.
+//! small constant; every decoded message encodes to the same bytes. Non-guarantee: no message is
+//! authenticated. The file permissions of the socket decide who may connect.
 
 mod codec;
 
@@ -91,7 +91,7 @@ pub enum Answer {
     Lease(LeaseId),
     /// Changes that a watch tells, in order; never a reset.
     Events(Vec<WatchEvent>),
-    /// Why not.
+    /// The request was not carried out, for this reason.
     Failed(DirectoryError),
 }
 

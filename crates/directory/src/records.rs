@@ -40,18 +40,18 @@ pub const GROUPS_MAX: usize = 16;
 pub const OBJECTS_MAX: usize = 1024;
 /// Bytes of the longest address or URI in a record.
 pub const ADDRESS_BYTES_MAX: usize = 512;
-/// The format that this program writes and reads.
+/// The first format of each kind of record. What needs no newer field is still written in it.
 pub const FORMAT: u32 = 1;
-/// The format of the volumes with a reserve.
+/// The format of a volume's record with a reserve.
 pub const FORMAT_RESERVE: u32 = 2;
-/// The format of the volumes for one connection at a time, with or without a reserve.
+/// The format of a volume's record that allows one connection at a time, with or without a reserve.
 pub const FORMAT_CONNECTIONS: u32 = 3;
-/// The format of the objects that somebody claimed, and of those that are doubted.
+/// The format of an object's record that has claims or is doubted.
 pub const FORMAT_HISTORY: u32 = 2;
-/// Claims that an object's record remembers: a component that was away for longer is compared by
-/// version and term alone. Hosts of a cluster that are all killed one after the other make fewer.
+/// Claims that an object's record remembers. A component that missed more of them is compared by
+/// version and term alone. Killing all hosts of a cluster one after the other makes fewer claims.
 pub const CLAIMS_MAX: usize = 32;
-/// The format of a cluster of another kind than all-flash.
+/// The format of the record of a cluster that is not all-flash.
 pub const FORMAT_KIND: u32 = 2;
 
 /// Why a value is not the record that its key promises.
@@ -110,7 +110,7 @@ pub struct ClusterRecord {
     pub id: u64,
     /// For people; see [`is_name`].
     pub name: String,
-    /// What its disk groups are; chosen when it is made.
+    /// The kind of all its disk groups, chosen when the cluster is created.
     pub kind: ClusterKind,
 }
 
@@ -134,7 +134,7 @@ pub struct HostRecord {
 pub struct GroupRecord {
     /// The group.
     pub id: GroupId,
-    /// Bytes for components when it is empty.
+    /// Bytes that components can take while the group is empty.
     pub capacity_bytes: u64,
 }
 
@@ -147,7 +147,7 @@ pub struct AliveRecord {
     pub free_bytes: u64,
 }
 
-/// Who may use a volume beside whom, through one host.
+/// How many clients may use a volume through one host at the same time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Connections {
@@ -182,14 +182,15 @@ pub struct VolumeRecord {
     pub ftt: u8,
     /// Part of its size that is kept for it on each of its disk groups, 0 to 100 percent.
     pub reserve_percent: u8,
-    /// Who may use it beside whom.
+    /// How many clients may use it through one host at the same time.
     pub connections: Connections,
     /// Its objects in order: [`OBJECT_SECTORS_MAX`] sectors each, the last one the rest.
     pub objects: Vec<ObjectId>,
 }
 
-/// A volume that was deleted, at [`deleted_key`]: only what a record says is deleted is deleted.
-/// Each of the hosts takes itself out once it holds nothing of it; the last one deletes the record.
+/// A volume that was deleted, at [`deleted_key`]. A volume counts as deleted only where such a
+/// record says so. Each host takes itself out of the record once it holds nothing of the volume;
+/// the last one deletes the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeletedRecord {
     /// The volume.
@@ -224,7 +225,7 @@ pub enum ComponentState {
     Resyncing,
 }
 
-/// One leaf of an object.
+/// One component of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ComponentRecord {
     /// The component.
@@ -241,9 +242,9 @@ pub struct ComponentRecord {
     pub left: Lsn,
 }
 
-/// A change of owner that a record descends from. One run of a host never uses a term of an object
-/// twice, so term and owner name one claim among those of all histories that a directory which is
-/// set back to a backup can have.
+/// A change of owner that a record descends from. A directory that was set back to a backup gives
+/// an object more than one history. Term and owner together name one claim in all of them, because
+/// one run of a host never uses a term of an object twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The term that began.
@@ -269,14 +270,15 @@ pub struct ObjectRecord {
     pub term: Term,
     /// Who serves it at `term`; nobody before the first take-over.
     pub owner: Option<Owner>,
-    /// The last owner left cleanly, everything up to here is on every active component.
+    /// Set where the last owner left cleanly: everything up to here is on every active component.
     pub handover: Option<Lsn>,
     /// 1 to [`COMPONENTS_MAX`], at least one of them active.
     pub components: Vec<ComponentRecord>,
     /// The newest claims that led here, oldest first, at most [`CLAIMS_MAX`] (rule 25).
     pub claims: Vec<Claim>,
-    /// It comes from a backup, or a component knows of another history: which components are
-    /// active is not believed, and nobody claims it, until it is made anew of what they say.
+    /// The record comes from a backup, or a component knows of another history. Nobody believes
+    /// which components it calls active, and nobody claims it, until a new record is made from what
+    /// the components say.
     pub is_doubted: bool,
 }
 

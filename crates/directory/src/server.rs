@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A directory as a server over the links of a shard: the embedded one with a durable backend, the
-//! simulated one with faults.
+//! A directory as a server that listens on links of a shard. The embedded directory is this server
+//! with a durable backend; the simulated one is this server with faults.
 //!
 //! Guarantees: linearizable, since one task of one shard decides at a time; what is answered is
 //! durable in the backend; a lease ends on time or later, never earlier. When the backend fails the
@@ -21,7 +21,7 @@ use thiserror::Error;
 
 /// Clients at once; beyond it a new connection is closed at once and tried again by its client.
 pub const CONNECTIONS_MAX: usize = 256;
-/// The wait after a failed accept: out of descriptors, mostly.
+/// The wait after a failed accept. The usual cause is that no file descriptor is free.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Where the directory's content survives a restart.
@@ -32,8 +32,8 @@ pub trait Backend {
     /// [`BackendError`]: the content cannot be read; the server does not start.
     fn load(&self) -> Result<Snapshot, BackendError>;
 
-    /// Makes all of `batch` durable, or none of it. Called before it is answered; batches come in
-    /// the order of their revisions.
+    /// Makes all of `batch` durable, or none of it. The request is answered only afterwards.
+    /// Batches come in the order of their revisions.
     ///
     /// # Errors
     /// [`BackendError`]: it is unknown whether it is durable; the server ends.
@@ -76,7 +76,7 @@ pub struct MemoryBackend {
 }
 
 impl MemoryBackend {
-    /// Holds something else from the next start of its server on, as after the restore of a backup.
+    /// Replaces the content, as the restore of a backup does. A server sees it when it next starts.
     pub fn replace(&self, snapshot: Snapshot) {
         *self.store.borrow_mut() = Some(Store::restore(snapshot, base::Instant(0)));
     }
@@ -106,7 +106,8 @@ pub struct ServerFaults {
     pub late_ppm: u64,
     /// How late at most.
     pub late_max: Duration,
-    /// After a change, the history is forgotten: watches get a reset.
+    /// Probability that after a change the history is forgotten. Watches that are behind get a
+    /// reset.
     pub compact_ppm: u64,
     /// Leases end later than they should by up to this time; never earlier (rule 50).
     pub expiry_late_max: Duration,
@@ -213,7 +214,7 @@ async fn expire(server: &Rc<Server>) {
 /// Why a request was not carried out.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Failed {
-    /// For a reason that the client is told.
+    /// The request itself was refused. The client is told why.
     Refused(DirectoryError),
     /// Nobody knows what is durable: no answer to anybody any more.
     Backend,
@@ -275,7 +276,8 @@ impl Server {
 
     fn grant(&self, ttl: Duration) -> Result<Answer, Failed> {
         let id = loop {
-            // 63 bits, as etcd's; a restarted server never gives an old one again by accident.
+            // 63 random bits, as etcd has them. So a restarted server does not give out an old id
+            // by accident.
             let id = LeaseId(self.env.random() >> 1);
             if id.0 != 0 && !self.store.borrow().has_lease(id) {
                 break id;
@@ -294,7 +296,7 @@ impl Server {
         self.apply(batch)
     }
 
-    /// Durable first, then in memory, in one step.
+    /// Makes `batch` durable, then applies it in memory, without an await in between.
     fn apply(&self, batch: Batch) -> Result<(), Failed> {
         if batch.is_empty() {
             return Ok(());

@@ -15,7 +15,8 @@ use std::time::Duration;
 
 /// Changes that the history keeps; a watch that is further behind gets a reset.
 pub const HISTORY_MAX: usize = 8192;
-/// Bytes of keys and values that the history keeps, for the same end.
+/// Most bytes of keys and values that the history keeps. Beyond it the oldest changes are
+/// forgotten.
 pub const HISTORY_BYTES_MAX: usize = 64 << 20;
 /// Leases at once: one per host, and those of hosts that restarted lately.
 pub const LEASES_MAX: usize = 4096;
@@ -53,7 +54,7 @@ pub enum LeaseChange {
 /// What happens at once, or not at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
-    /// The directory's revision afterwards; one more than before exactly if a key changes.
+    /// The directory's revision afterwards: one more than before if a key changes, else the same.
     pub revision: u64,
     /// Keys, each at most once.
     pub changes: Vec<Change>,
@@ -254,7 +255,7 @@ impl Store {
         self.leases.values().map(|lease| lease.ends).min()
     }
 
-    /// Makes a prepared batch so. New leases begin at `now`.
+    /// Applies a prepared batch in memory. New leases begin at `now`.
     pub fn commit(&mut self, batch: Batch, now: Instant) {
         let expected = self.revision + u64::from(!batch.changes.is_empty());
         assert_eq!(batch.revision, expected, "a batch is committed before the next is prepared");
@@ -305,7 +306,8 @@ impl Store {
         }
     }
 
-    /// Forgets all of the history but the last `keep` changes, and never a part of a revision.
+    /// Forgets all of the history but the last `keep` changes. Changes of one revision are only
+    /// forgotten together.
     pub fn compact(&mut self, keep: usize) {
         while self.history.len() > keep || self.history_bytes > HISTORY_BYTES_MAX {
             let Some(revision) = self.history.front().map(|(revision, _)| *revision) else {
@@ -319,9 +321,9 @@ impl Store {
         }
     }
 
-    /// Changes of keys with `prefix` after revision `after`, in order; `None` where the history no
-    /// longer holds them all, or was another one: who saw a later revision than there is saw what a
-    /// restored backup does not know.
+    /// Changes of keys with `prefix` after revision `after`, in order. `None` where the history no
+    /// longer holds them all. `None` also where `after` is above the present revision: the caller
+    /// then saw changes that a restored backup does not have.
     #[must_use]
     pub fn changes_since(&self, prefix: &str, after: u64) -> Option<Vec<WatchEvent>> {
         if after < self.history_start || after > self.revision {

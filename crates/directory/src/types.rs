@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What one asks of a directory and what it answers, whoever keeps it.
+//! The requests and answers of a directory, the same for every implementation of it.
 
 use base::Set;
 use std::fmt;
@@ -11,7 +11,8 @@ pub const KEY_BYTES_MAX: usize = 512;
 pub const VALUE_BYTES_MAX: usize = 1 << 20;
 /// Bytes of all keys and values of one transaction, for the same reason.
 pub const TRANSACTION_BYTES_MAX: usize = (1 << 20) + (64 << 10);
-/// Comparisons of one transaction, and also puts and deletes together: etcd's default limit.
+/// Most comparisons in one transaction, and most puts and deletes together. It is etcd's default
+/// limit.
 pub const OPERATIONS_MAX: usize = 128;
 
 /// A lease: keys bound to it vanish when it is not kept for its time to live. Not zero.
@@ -58,7 +59,8 @@ pub enum Expect {
 pub struct Transaction {
     /// What must hold.
     pub compare: Vec<(String, Expect)>,
-    /// Keys to set; one bound to a lease vanishes with it, one put without is bound to none.
+    /// Keys to set. A key with a lease vanishes when the lease ends. A put without a lease also
+    /// unbinds the key from a lease that it had.
     pub puts: Vec<(String, Vec<u8>, Option<LeaseId>)>,
     /// Keys to delete; one that does not exist is no error.
     pub deletes: Vec<String>,
@@ -104,7 +106,7 @@ impl Transaction {
         self
     }
 
-    /// Whether any directory would take it.
+    /// Checks the limits that every directory has.
     ///
     /// # Errors
     /// [`DirectoryError::Malformed`]: an empty or overlong key, or one changed twice;
@@ -157,7 +159,8 @@ pub struct Transacted {
 /// What a watch tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchEvent {
-    /// The whole truth. The first event, and again after any gap: what is not in it does not exist.
+    /// All keys with the prefix: what is not listed does not exist. It is the first event of a
+    /// watch, and comes again after each gap.
     Reset(Listing),
     /// A key was set.
     Put(String, Entry),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The directory in the simulated world: conformance without faults; with faults, nothing that was
-//! said to be refused happens, nothing that was said to be done is lost.
+//! The directory in the simulated world. Without faults it passes the conformance suite. With
+//! faults, no change happens that was said to be refused, and none is lost that was said to be
+//! done.
 
 use base::{Map, Rng};
 use directory::{
@@ -76,7 +77,8 @@ async fn count(env: &Env, directory: &Directory, client: u8, ledger: &Ledger) {
         if let Ok(newer) = directory.get(COUNTER).await {
             found = newer;
         }
-        // Where it was not reachable: an attempt on what is known, which may well be refused.
+        // If the directory did not answer, this is an attempt with an old value, which may be
+        // refused.
         let known = found.as_ref();
         let expect = known.map_or(Expect::Absent, |e: &Entry| Expect::Revision(e.revision));
         let value = known.map_or(0, parse) + 1;
@@ -98,7 +100,7 @@ fn parse(entry: &Entry) -> u64 {
     std::str::from_utf8(&entry.value).ok().and_then(|text| text.parse().ok()).expect("a number")
 }
 
-/// Follows everything; at the end what it has must be what a listing shows.
+/// Follows all changes. At the end its copy must equal a listing.
 async fn follow(env: &Env, directory: &Directory, ledger: &Ledger) {
     let mut watch = directory.watch("/gabion/");
     let mut mirror: Option<Map<String, Entry>> = None;
@@ -122,7 +124,7 @@ async fn follow(env: &Env, directory: &Directory, ledger: &Ledger) {
                 last = revision;
                 mirror.as_mut().expect("a reset first").remove(&key);
             }
-            // Quiet for long: over, and every gap is closed.
+            // No event for a long time: the clients have ended, and every gap is closed.
             Err(_) if ledger.is_over.get() => break,
             Err(_) => {}
         }

@@ -47,7 +47,7 @@ impl Hasher for Lanes {
     }
 }
 
-/// A hasher of fingerprints, which are mixed already: it takes their low half as it is.
+/// A hasher for fingerprints. They are well mixed already, so it takes their low half as it is.
 #[derive(Default)]
 pub(crate) struct Mixed(u64);
 

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Rule 25: a directory that was set back to a backup is not believed.
 //!
-//! A record lists the claims that it descends from; a component knows the record with which it was
-//! last fenced, and the newest that its host saw. Whether a record is of the same history is
-//! decided from these numbers alone. Here every change has an identity of its own besides, which
-//! the hosts do not see, so that the search knows the truth.
+//! A record lists the claims that it descends from. A component knows the record with which it was
+//! last fenced, and the newest one that its host saw. From these numbers alone a host decides
+//! whether a record is of the same history. In the model every change also has an identity of its
+//! own. The hosts do not see it, so only the search knows the truth.
 //!
 //! 1. A component answers no fence of a history other than the one in which it was fenced, as far
-//!    as its host saw that. Of a claim whose owner never reached it nothing was acknowledged for
-//!    which it counts.
+//!    as its host saw that. Claims whose owner never reached the component do not matter: nothing
+//!    was acknowledged in their terms for which the component counts.
 //! 2. A component refuses no record of the history that it knows.
 //! 3. A host that finds a term of its own forgotten is right.
 //!
-//! Data is not modelled, nor adoption, nor a directory that gives one revision to two changes: an
+//! Not modelled are data, adoption, and a directory that gives one revision to two changes. So an
 //! owner changes the record that it read, or nothing.
 
 use crate::mirror::state::{Few, Host, PerHost, Row, Term, Version};
@@ -41,7 +41,7 @@ struct Claim {
     owner: Run,
 }
 
-/// Which change of the directory something is, truly, and which it follows.
+/// The true identity of a change of the directory, and the changes that it follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Truth {
     id: u8,
@@ -82,24 +82,24 @@ pub struct Record {
 /// What a component knows of its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Known {
-    /// Of the last fence that it answered.
+    /// Version and term of the record with which it was last fenced.
     fenced: (Version, Term),
-    /// Its sender.
+    /// The owner that sent that fence.
     owner: Run,
     fenced_truth: Truth,
-    /// Of the newest record that its host saw.
+    /// Version and term of the newest record that its host saw.
     about: (Version, Term),
     about_truth: Truth,
-    /// The newest record that its host ever saw of a term in which it was fenced: it counted for
-    /// what was acknowledged then.
+    /// The newest record that its host ever saw of a term in which the component was fenced. In
+    /// such a term the component counts for what is acknowledged.
     part: Truth,
-    /// Its numbers.
+    /// Version and term of `part`.
     part_numbers: (Version, Term),
 }
 
 impl Known {
-    /// Whether a record of `version` that descends from `claims` does not descend from what the
-    /// component saw: `object::Known::is_other`.
+    /// Whether a record of `version` that descends from `claims` is of another history than what
+    /// the component saw. The same decision as `object::Known::is_other`.
     fn is_other(&self, version: Version, claims: &[Claim]) -> bool {
         let began = |version: Version| claims.iter().rev().find(|c| c.version <= version);
         let had_begun =
@@ -109,14 +109,14 @@ impl Known {
         let of_term = claims.iter().rev().find(|claim| claim.term <= self.fenced.1);
         let is_of_owner =
             of_term.is_none_or(|claim| (claim.term, claim.owner) == (self.fenced.1, self.owner));
-        // News come in any order: what was seen may be newer than the record.
+        // Records are seen in any order: what was seen may be newer than this record.
         let is_known =
             |seen: (Version, Term)| had_begun(seen) && (seen.0 > version || is_same(seen));
         let is_known = is_known(self.about) && is_known(self.part_numbers);
         !(had_begun(self.fenced) && is_of_owner && is_known)
     }
 
-    /// By the numbers, without claims: how it was before.
+    /// Compares versions and terms alone, as before records had claims.
     fn is_lower(&self, version: Version, term: Term) -> bool {
         version < self.fenced.0 || version < self.about.0 || term < self.about.1
     }
@@ -205,7 +205,7 @@ pub struct Budget {
 pub enum Broken {
     /// Components believe every record.
     BelieveAnyRecord,
-    /// Components compare numbers alone.
+    /// Components compare versions and terms alone.
     NumbersAlone,
     /// A run claims a term in which it was the owner before.
     TermUsedTwice,
@@ -213,8 +213,8 @@ pub enum Broken {
     RunNumberedTwice,
     /// What a component says of itself is replaced by a record of another history.
     BelieveWhatIsRead,
-    /// The newest record that a host saw is all that it knows besides the fence: a claim that
-    /// never reached the component takes the place of what it saw of the term before.
+    /// Beside the fence a host keeps only the newest record that it saw. A claim that never reached
+    /// the component then replaces what the host saw of the term before.
     NoteNewestAlone,
 }
 
@@ -478,7 +478,8 @@ impl Moves<'_> {
         }
     }
 
-    /// A component answers the fence of a record that it takes for one of its history.
+    /// A component answers a fence whose record it takes for one of its own history, and refuses
+    /// others.
     fn fence(&mut self, host: Host, owner: &Owner, at: Host) {
         let known = &self.from.components[at];
         let record = &owner.record;
@@ -531,7 +532,8 @@ impl Moves<'_> {
             || known.is_other(record.version, &record.claims);
         let mut next = self.from.clone();
         if is_other && !self.breaks(Broken::BelieveWhatIsRead) {
-            // What the directory has follows all that it ever had, unless it was set back.
+            // Unless the directory was set back, its record follows all earlier ones: refusing it
+            // is wrong.
             if record.truth.follows(known.fenced_truth) && record.truth.follows(known.about_truth) {
                 self.out.push(Next { step: Step::See(host), state: next, broken: Some(REFUSED) });
             }

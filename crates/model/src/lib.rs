@@ -6,9 +6,10 @@
 //! the code against random faults; this runs the rules against every order of a few.
 //!
 //! Guarantees: within the bounds of a setup a search that ends as *complete* has met every state.
-//! Each rule that can be broken here (`mirror::MUTATIONS`) is noticed in a setup that is complete
-//! without it. Non-guarantees: nothing is said of larger clusters, and nothing of the code; what
-//! the model leaves out is listed in `docs/campaign.md`.
+//! Each rule in `mirror::MUTATIONS` is noticed when broken: in a setup whose search ends as
+//! complete with the rules as written, the search then finds a counterexample. Non-guarantees:
+//! nothing is said of larger clusters, and nothing of the code; what the model leaves out is listed
+//! in `docs/campaign.md`.
 #![forbid(unsafe_code)]
 
 mod fingerprint;

@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Between two lines about how far a search is.
+/// The time between two lines that tell how far a search is.
 const REPORT: Duration = Duration::from_secs(2);
 
 /// Looks at every state of the replication protocol's model, in one setup after the other.
@@ -74,7 +74,8 @@ impl Bounds {
         of_mirror.chain(of_histories).collect()
     }
 
-    /// All rules that can be broken and must be noticed: name, number, where that is.
+    /// All rules that can be broken and must be noticed: the name, the rule's number, and the
+    /// bounds in which it is noticed.
     fn broken() -> Vec<(&'static str, &'static str, Bounds)> {
         let of_mirror = mirror::MUTATIONS.iter();
         let of_mirror =
@@ -85,7 +86,8 @@ impl Bounds {
         of_mirror.chain(of_histories).collect()
     }
 
-    /// These bounds with the rule broken that is broken in `other`. `None`: of the other model.
+    /// These bounds, with the rule broken that is broken in `other`. `None` where the two are of
+    /// different models.
     fn with_broken(self, other: Bounds) -> Option<Bounds> {
         match (self, other) {
             (Bounds::Mirror(setup), Bounds::Mirror(mirror::Setup { mutation, .. })) => {
@@ -169,7 +171,7 @@ fn run(arguments: &Arguments, name: &str, bounds: Bounds) -> Outcome {
     }
 }
 
-/// One search, told of on stderr while it runs and on stdout at its end.
+/// Runs one search. It is reported on stderr while it runs and on stdout at its end.
 #[expect(clippy::disallowed_methods, reason = "a tool at work, not a shard: real time")]
 fn report<M: Model>(arguments: &Arguments, name: &str, model: &mut M) -> Outcome {
     let begun = Instant::now();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Exhaustive search, breadth first: every state that a model can come to, each once.
+//! Exhaustive search, breadth first: every state that a model can reach, each once.
 //!
 //! Guarantees: a counterexample is a shortest one; the same model gives the same result each time;
 //! a search that does not end within its limits says which one it met. Non-guarantee: states are
@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 
 /// States between two calls of the observer.
 const LOOK: usize = 1 << 12;
-/// The queue, most of the memory, grows by this part of it.
+/// The queue takes most of the memory, so it grows only by one part in so many of its size.
 const QUEUE_GROWTH: usize = 4;
 /// Bytes that an allocation takes besides what was asked for, about.
 const ALLOCATION_BYTES: usize = 16;
@@ -37,7 +37,7 @@ pub trait Model {
     /// About how much memory a waiting state takes besides its own size.
     fn heap_bytes(state: &Self::State) -> usize;
 
-    /// What to say of the last state of a trace, one line each.
+    /// Describes the last state of a trace, for people, in lines.
     fn describe(&self, state: &Self::State) -> Vec<String>;
 }
 
@@ -54,24 +54,24 @@ pub struct Next<M: Model + ?Sized> {
 /// What a search may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// States that are told apart; the search ends behind them.
+    /// Most different states. The search ends when it has found so many.
     pub states: usize,
-    /// Bytes, about; the search ends before it takes more.
+    /// Most bytes of memory, about. The search ends before it takes more.
     pub bytes: usize,
 }
 
 /// How far a search is, or was at its end.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
-    /// States that were told apart.
+    /// Different states found so far.
     pub states: usize,
     /// Steps that were tried.
     pub steps: u64,
-    /// Steps from the beginning to the state that was looked at last.
+    /// Steps from the beginning to the state whose successors were found last.
     pub depth: usize,
     /// States whose successors are not known yet.
     pub waiting: usize,
-    /// Memory at most until now, about.
+    /// The most memory used so far, about.
     pub bytes: usize,
 }
 
@@ -123,7 +123,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// How a state was come to: from which one, by the how-manieth of its successors.
+/// How a state was reached: the state before it, and which one of that state's successors it is.
 struct Origin {
     from: u32,
     successor: u16,
@@ -241,7 +241,7 @@ impl<M: Model> Search<M> {
         seen + origins + queue + heap + more
     }
 
-    /// The way to the successor `last`, gone once more from the beginning.
+    /// The steps to the successor `last`, repeated from the beginning to put them in words.
     fn trace(&self, model: &mut M, broken: &'static str, last: Origin) -> Counterexample {
         let mut way = vec![last.successor];
         let mut id = last.from;
@@ -263,7 +263,7 @@ impl<M: Model> Search<M> {
     }
 }
 
-/// Memory behind `entries`.
+/// Memory on the heap that `entries` takes.
 pub(crate) fn room<T>(entries: &Vec<T>) -> usize {
     match entries.capacity() {
         0 => 0,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What an operator may ask for, and where the components of a new object go: one per host, and
-//! why not elsewhere. Pure.
+//! What an operator may ask for, and where the components of a new object go: one per host. Where
+//! that is not possible, it says why. Pure functions.
 //!
-//! First form: every host is its own fault domain, the preferred host (where the volume is going to
-//! be used) comes first so that its I/O needs no hop, then the one on which most is likely to stay
-//! free. Volumes are thin: those that are there are expected to take half of what they still may. A
-//! group that is nearly full takes no new component.
+//! Every host is its own fault domain. The preferred host comes first: the volume is going to be
+//! used there, so that its I/O needs no hop. Then comes the host on which most space is likely to
+//! stay free. Volumes are thin: existing ones are expected to take half of what they may still
+//! take. A group that is nearly full takes no new component.
 #![forbid(unsafe_code)]
 
 mod volume_spec;
@@ -16,7 +16,8 @@ use base::{GroupId, HostId};
 use std::cmp::Reverse;
 use thiserror::Error;
 
-/// Free bytes below which a group takes no new component: room for the map and for destage.
+/// A group with fewer free bytes takes no new component. They are for the chunk map and for
+/// destage.
 pub const GROUP_FREE_MIN: u64 = 64 << 20;
 
 /// One disk group that could take a component.
@@ -33,16 +34,15 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Bytes that are likely to stay free; below zero where more was given away than there is. By
-    /// what is free now alone, thin volumes that are made one after the other would all go to the
-    /// same hosts.
+    /// Bytes that are likely to stay free. Below zero where more was promised than there is. Free
+    /// bytes alone would send all thin volumes that are made one after the other to the same hosts.
     fn prospect(&self) -> i128 {
         i128::from(self.free_bytes) - i128::from(self.growth_bytes / 2)
     }
 }
 
-/// From so many times of its capacity on, what is promised on a host is pointed out. Thin volumes
-/// live on promising more than there is; few fill to a tenth.
+/// From so many times the capacity on, the operator is told how much is promised on a host. Thin
+/// volumes live on promising more than there is; few fill to a tenth.
 pub const OVERCOMMIT_MAX: u64 = 10;
 
 /// What is promised on a host, and what it has.
@@ -55,14 +55,14 @@ pub struct Load {
 }
 
 impl Load {
-    /// How often the promise is the capacity, rounded down.
+    /// How many times the capacity is promised, rounded down.
     #[must_use]
     pub fn times(&self) -> u64 {
         self.promised_bytes / self.capacity_bytes.max(1)
     }
 
-    /// Whether who adds a volume of that size should know: it can never be full, or all that is
-    /// promised is [`OVERCOMMIT_MAX`] times the capacity or more.
+    /// Whether the operator who adds a volume of that size should know: the volume can never be
+    /// full, or what is promised is [`OVERCOMMIT_MAX`] times the capacity or more.
     #[must_use]
     pub fn is_overcommitted(&self, size_bytes: u64) -> bool {
         size_bytes > self.capacity_bytes || self.times() >= OVERCOMMIT_MAX
@@ -80,7 +80,7 @@ pub enum PlacementError {
     TooFewHosts {
         /// What the policy asks for.
         ftt: u8,
-        /// Hosts that it takes.
+        /// Hosts that such a policy takes.
         needed: usize,
         /// Hosts that could take a component.
         found: usize,
@@ -89,8 +89,8 @@ pub enum PlacementError {
     },
 }
 
-/// Chooses a group for each of the `ftt + 1` copies, on as many hosts, none of them among those
-/// that `refused`: what a host says about its own room is newer than what a candidate says.
+/// Chooses a group for each of the `ftt + 1` copies, each on another host, none on a host in
+/// `refused`. Those hosts said that they have no room, which is newer than what a candidate says.
 ///
 /// # Errors
 /// [`PlacementError::TooFewHosts`].

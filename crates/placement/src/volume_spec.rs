@@ -6,7 +6,7 @@ use thiserror::Error;
 
 /// Largest volume, bytes.
 pub const VOLUME_SIZE_MAX: u64 = 62 << 40;
-/// Failures to tolerate that mirrors are built for so far.
+/// Most failures to tolerate that mirrors can be built for so far.
 pub const FTT_MAX: u8 = 2;
 /// Longest name, bytes.
 pub const NAME_MAX: usize = 63;
@@ -39,7 +39,7 @@ pub enum SpecError {
     /// a policy that is not built yet
     #[error("--ftt {0} is not supported: use 0 (one copy), 1 (two copies) or 2 (three)")]
     Ftt(u8),
-    /// more than all of it
+    /// above 100 percent
     #[error("--reserve {0} is not possible: it is percent of the volume's size, 0 to 100")]
     Reserve(u8),
 }
@@ -61,7 +61,7 @@ impl VolumeSpec {
         Ok(Self { name: name.to_owned(), size_bytes, ftt, reserve_percent: 0 })
     }
 
-    /// The same with so many percent of its size kept for it.
+    /// The same request with so many percent of the volume's size kept for it.
     ///
     /// # Errors
     /// [`SpecError::Reserve`].

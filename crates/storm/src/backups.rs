@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A directory that is set back to a backup of before, or lost, and what the operator's guide says
-//! then (`docs/operations/directory.md`), without `--force`.
+//! A directory that is set back to an earlier backup, or lost. After that the run does what the
+//! operator's guide says (`docs/operations/directory.md`), without `--force`.
 
 use crate::campaign::{Run, Violation};
 use crate::fault::Fault;
@@ -13,20 +13,21 @@ use std::time::Duration;
 
 /// Attempts of an operator's command while the directory does not answer.
 const TRIES: u32 = 60;
-/// From one loss of the directory to the next: longer than all leaps of runs by restores, each of
-/// which is less than three days of the clock by which `recover` counts.
+/// The time between two losses of the directory. `recover` numbers new runs of hosts by the clock,
+/// and each restore makes these numbers leap by less than three days. So the clock must go further
+/// than all leaps.
 const BETWEEN_LOSSES_SECONDS: i64 = 400 * 86_400;
-/// Adoptions of one volume that are refused before the operator is taken at a loss: by then every
-/// host has said what it holds.
+/// After so many refused adoptions of one volume the operator is at a loss. By then every host has
+/// said what it holds.
 const REFUSED_MAX: u32 = 40;
 
 impl Run {
-    /// A backup, then changes that it does not know of, then the directory as it was.
+    /// Takes a backup, makes changes that it does not have, and then sets the directory back.
     pub(crate) fn old_backup(&mut self, roles: &Roles) -> Result<(), Violation> {
         let Some(file) = self.take_backup()? else { return Ok(()) };
         self.come_and_go(roles)?;
         self.decisive();
-        // All of them, some that are down by now, or one more.
+        // All hosts go down, or only one more, or none beside those that are down by now.
         match self.one_of(3) {
             0 => (0..self.cluster.machines.len()).for_each(|at| self.take_down_somehow(at)),
             1 => {
@@ -39,7 +40,7 @@ impl Run {
         self.log.may_go_back();
         let is_lost = self.one_of(3) == 0;
         self.faults.add(if is_lost { Fault::LostDirectory } else { Fault::OldBackup });
-        // A lost one is begun anew, a backup is put into it, or both.
+        // A lost directory is begun anew, or a backup is restored into it, or both.
         let ways = if is_lost { self.one_of(3) } else { 2 };
         if is_lost {
             self.lose_directory(ways != 2)?;
@@ -65,7 +66,7 @@ impl Run {
         Ok(())
     }
 
-    /// Copies that count and owners change, in ways that what was kept before does not know of.
+    /// Owners and active copies change, so that an older backup or snapshot does not know of it.
     pub(crate) fn come_and_go(&mut self, roles: &Roles) -> Result<(), Violation> {
         for _ in 0..1 + self.one_of(4) {
             match self.one_of(4) {
@@ -84,7 +85,7 @@ impl Run {
         Ok(())
     }
 
-    /// As `gabion directory backup`; nothing where the directory does not answer.
+    /// As `gabion directory backup`. `None` where the directory does not answer.
     fn take_backup(&mut self) -> Result<Option<Vec<u8>>, Violation> {
         for _ in 0..TRIES {
             let taken = self.operate(async |env| {
@@ -116,9 +117,11 @@ impl Run {
         Err(Violation::Stuck("the backup cannot be restored".to_owned()))
     }
 
-    /// Its content is gone; as `gabion cluster recover` where it `is_begun` anew.
+    /// The directory loses its content. Where it `is_begun` anew, that is done as by `gabion
+    /// cluster recover`.
     fn lose_directory(&mut self, is_begun: bool) -> Result<(), Violation> {
-        // Runs are counted on by the clock then: what was restored counted ahead of it by days.
+        // `recover` continues the numbers of runs by the clock. The restored ones are days ahead of
+        // it.
         self.cluster.world.wall_jump(self.cluster.directory, BETWEEN_LOSSES_SECONDS);
         self.cluster.world.kill(self.cluster.directory);
         self.cluster.records.go_back(directory::store::Snapshot::default());
@@ -159,8 +162,8 @@ impl Run {
         done.flatten()
     }
 
-    /// With all hosts up: adopts what the directory does not account for, until it `is_done`. Where
-    /// only the operator's word could decide, the run ends.
+    /// With all hosts up: adopts what the directory does not account for, until it `is_done`. Ends
+    /// the run where only an operator could decide.
     pub(crate) fn adopt_all(&mut self, is_done: impl Fn(&Self) -> bool) -> Result<(), Violation> {
         self.wait("all hosts ready after the restore", |run| run.all_ready())?;
         let mut refused = 0;
@@ -192,13 +195,13 @@ impl Run {
         Ok(())
     }
 
-    /// What the hosts say that the directory does not account for.
+    /// The components that the directory does not account for, as hosts report them.
     pub(crate) fn orphans(&self) -> Option<Vec<OrphanReport>> {
         let Some(Reply::Ok(list)) = self.ask(0, Command::OrphanList) else { return None };
         Some(serde_json::from_value(list).unwrap_or_default())
     }
 
-    /// Whether no volume is missing, or waits because its record is doubted.
+    /// Whether every volume is there and none waits because its record is doubted.
     pub(crate) fn is_accounted_for(&self) -> bool {
         let names = (0..self.plan.volumes.len()).map(VolumePlan::name);
         let mut objects = names.map(|name| self.cluster.records.object(&name));

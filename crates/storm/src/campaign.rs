@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One run: a seed, from an empty cluster over faults under load to the last comparison.
+//! One run of a seed: from an empty cluster, over faults under load, to the last comparison.
 
 use crate::cluster::{Cluster, ask};
 use crate::fault::Counts;
@@ -33,20 +33,20 @@ pub enum Violation {
     },
     /// Two active components differ at rest.
     Mirrors(String),
-    /// It did not come back to serving and redundancy in time.
+    /// The cluster did not serve again, or was not redundant again, in time.
     Stuck(String),
-    /// The directory's record, or a component, went where it may not.
+    /// The directory's record, or a component, changed in a way that it must not.
     Record(String),
     /// Something is kept that nobody needs: space, tasks, a component.
     Leaked(String),
-    /// A line of the log that says that something is wrong, and nobody expects it.
+    /// The log has a line of level ERROR that nobody expects.
     Error(String),
     /// An assertion of the code under test, or of the campaign.
     Panicked(String),
 }
 
 impl Violation {
-    /// Its kind in a word: a smaller run must show the same.
+    /// Its kind in a word. A smaller run must show the same kind.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -80,7 +80,7 @@ impl fmt::Display for Violation {
 pub struct Outcome {
     /// What was wrong, if anything.
     pub violation: Option<Violation>,
-    /// What was lost where nothing was promised.
+    /// What was lost in a story for which nothing is promised.
     pub beyond: Option<Violation>,
     /// Equal for equal seeds.
     pub digest: u64,
@@ -105,14 +105,14 @@ pub struct Outcome {
 pub(crate) struct Run {
     pub(crate) plan: Plan,
     pub(crate) cluster: Cluster,
-    /// By volume.
+    /// One for each volume.
     pub(crate) shared: Vec<Rc<Shared>>,
     pub(crate) rng: Rng,
     /// The volume that the round is about.
     pub(crate) focus: usize,
     /// Whether the load of this round ends with its decisive fault.
     is_quiet: bool,
-    /// The faults of this round are over.
+    /// Whether the faults of this round are over.
     is_healed: bool,
     boots: u64,
     /// The newest run of each host.
@@ -120,14 +120,14 @@ pub(crate) struct Run {
     pub(crate) faults: Counts,
     /// Hosts whose devices had faults in this round: they need a new start to use them again.
     pub(crate) has_failed_devices: Vec<bool>,
-    /// Since when a group of a host lacks a device, after all is well.
+    /// Since when a group of a host lacks a device although the device is well.
     pub(crate) outs_since: Vec<Option<base::Instant>>,
     compared: u64,
     pub(crate) replaced_groups: u64,
     healed_in: Duration,
     rest: rest::Baseline,
     pub(crate) log: Log,
-    /// Only an operator's word could go on.
+    /// Whether the run is over because it could go on only by an operator's decision.
     pub(crate) is_over: bool,
 }
 
@@ -234,7 +234,7 @@ impl Run {
         self.read_everything()?;
         self.run_for(rest::SETTLE)?; // what was found bad is repaired behind the read
         if !self.is_whole() {
-            // Damage that only these reads met has stopped a disk group.
+            // Damage that only these reads found has stopped a disk group.
             self.wait("volumes whole after damage", |run| run.is_whole())?;
             self.read_everything()?;
             self.run_for(rest::SETTLE)?;
@@ -247,14 +247,15 @@ impl Run {
     /// What must be true of a cluster that nobody uses.
     fn check_rest(&mut self) -> Result<(), Violation> {
         if self.rest.check(&self.cluster).is_err() {
-            // A destage that has just begun, or its last read: what is leaked is there for ever.
+            // It may be a destage that has just begun, or its last read. A real leak does not go
+            // away.
             self.run_for(rest::SETTLE)?;
         }
         let found = self.rest.check(&self.cluster);
         found.map_err(Violation::Leaked)
     }
 
-    /// The fault that matters comes now: in a quiet round the load ends before it.
+    /// Marks the moment before the fault that matters. In a quiet round the load ends here.
     pub(crate) fn decisive(&self) {
         if self.is_quiet {
             self.shared.iter().for_each(|shared| shared.is_open.set(false));
@@ -334,7 +335,7 @@ impl Run {
         Err(Violation::Stuck(format!("not '{what}' within {} s", HEAL_MAX.as_secs())))
     }
 
-    /// Everything that can be looked at while the cluster runs.
+    /// Checks everything that can be checked while the cluster runs.
     pub(crate) fn check(&self) -> Result<(), Violation> {
         for shared in &self.shared {
             if let Some((client, wrong)) = shared.wrong.borrow().clone() {
@@ -351,7 +352,7 @@ impl Run {
         }
     }
 
-    /// Asks a host through its control door, in virtual time.
+    /// Asks a host through its control socket, in virtual time.
     pub(crate) fn ask(&self, index: usize, command: Command) -> Option<Reply> {
         let env = self.cluster.world.env(self.cluster.machines[index].key)?;
         let reply = Rc::new(RefCell::new(None));
@@ -379,7 +380,7 @@ impl Run {
             let host = self.any_host();
             match self.ask(host, command.clone()) {
                 Some(Reply::Ok(_)) => return Ok(()),
-                // Asked again after an answer that was lost.
+                // The answer to an earlier attempt was lost.
                 _ if self.cluster.records.id(&VolumePlan::name(volume)).is_some() => return Ok(()),
                 other => last = other,
             }
@@ -388,8 +389,9 @@ impl Run {
         Err(Violation::Stuck(format!("the volume cannot be created: {last:?}")))
     }
 
-    /// Whether every host says that all volumes are whole: one that was cut off a moment ago knows
-    /// no better. A device may stay slow, for nobody uses it any more, and a full one is full.
+    /// Whether every host says that all volumes are whole. Every host, because one that was cut off
+    /// a moment ago may say so wrongly. A device may stay slow, because nobody uses it any more,
+    /// and a full one stays full.
     pub(crate) fn is_whole(&mut self) -> bool {
         let is_slow_or_full =
             |device: &DeviceReport| matches!(device.state.as_str(), "slow" | "full");
@@ -412,7 +414,8 @@ impl Run {
         })
     }
 
-    /// The devices of this host were damaged: it may fall back, or refuse to start.
+    /// The devices of this host were damaged: its components may fall back, or it may refuse to
+    /// start.
     pub(crate) fn excuse(&mut self, host: usize) {
         self.rest.excuse(host);
         // Where a device failed under the damage, its host has to be started again.
@@ -447,8 +450,8 @@ impl Run {
         self.boot_what_is_down(true);
     }
 
-    /// One reader on each host in turn reads every volume: each copy is read by its own host, for
-    /// the owner reads its own and ownership follows the reader.
+    /// One reader on each host in turn reads every volume. So each copy is read by its own host,
+    /// because ownership follows the reader and an owner reads its own copy.
     pub(crate) fn read_everything(&mut self) -> Result<(), Violation> {
         for index in 0..self.cluster.machines.len() {
             let key = self.cluster.machines[index].key;
@@ -499,7 +502,7 @@ async fn read_volume(
     outcome
 }
 
-/// The clients of a host's run.
+/// The author of all operations that clients do in one run of a host.
 fn author(index: usize, run: u64) -> Author {
     Author { host: index as u32, run }
 }

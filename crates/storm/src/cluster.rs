@@ -18,7 +18,7 @@ use std::time::Duration;
 pub(crate) const CLUSTER: u64 = 0x5707;
 /// TCP port of the directory and of the hosts' peers.
 const PORT: u16 = 7000;
-/// Between the failed start of something and the next attempt.
+/// The wait between a failed start and the next attempt.
 const RESTART_PAUSE: Duration = Duration::from_millis(200);
 
 /// One data host: the machine and, while its process runs, its node.
@@ -33,7 +33,7 @@ pub struct Machine {
     boots: Cell<u64>,
     /// The highest number of a run that was ready.
     last_run: Rc<Cell<Incarnation>>,
-    /// What operators do on it.
+    /// Tasks that do what operators would do on it.
     orders: RefCell<TaskSet>,
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn directory_address() -> Address {
 }
 
 impl Cluster {
-    /// Machines, none of them started.
+    /// The machines of a cluster, none of them started.
     #[must_use]
     pub fn new(plan: &Plan, mutation: Option<Mutation>) -> Self {
         let world = World::new(WorldOptions {
@@ -92,7 +92,7 @@ impl Cluster {
         self.boot_directory_with(true);
     }
 
-    /// As [`Self::boot_directory`], where nobody founds a cluster in it.
+    /// As [`Self::boot_directory`], but nobody founds a cluster in it.
     pub fn boot_empty_directory(&self) {
         self.boot_directory_with(false);
     }
@@ -105,7 +105,7 @@ impl Cluster {
                 let Ok(listener) = env.listen(directory_address()).await else { return };
                 let inner = env.clone();
                 let _founding = env.spawn("found", async move {
-                    // Where the answer got lost it is asked again: founding twice changes nothing.
+                    // A lost answer is asked for again: founding twice changes nothing.
                     while is_founded
                         && let Err(error) =
                             host::found(&inner, directory_address(), CLUSTER, kind).await
@@ -157,7 +157,8 @@ impl Cluster {
                 let node = loop {
                     match Node::start(&env, &config, options.clone()).await {
                         Ok(node) => break Rc::new(node),
-                        // As a supervisor does. Who never starts is noticed as stuck.
+                        // Tries again, as a supervisor does. A host that never starts is noticed as
+                        // stuck.
                         Err(error) => tracing::warn!(name = config.name, %error, "does not start"),
                     }
                     env.sleep(RESTART_PAUSE).await;
@@ -225,8 +226,8 @@ impl Cluster {
         drop(node);
     }
 
-    /// Has a disk group of a running host closed, and opened again after `pause`; where it does not
-    /// open, again and again.
+    /// Has a disk group of a running host closed, and opened again after `pause`. Where it does not
+    /// open, tries again and again.
     pub fn reopen(&self, index: usize, group: u32, pause: Duration) {
         let machine = &self.machines[index];
         let (Some(env), Some(node)) = (self.world.env(machine.key), self.node(index)) else {
@@ -249,7 +250,7 @@ impl Cluster {
         });
     }
 
-    /// A device that is away is there again after `pause`, if its machine is up by then.
+    /// Puts a device that is away back after `pause`, if its machine is up by then.
     pub fn put_back(&self, index: usize, device: &str, pause: Duration) {
         let machine = &self.machines[index];
         let Some(env) = self.world.env(machine.key) else { return };
@@ -261,8 +262,8 @@ impl Cluster {
         });
     }
 
-    /// Gives a host new devices in the place of those of some groups, named by their cache device:
-    /// it has to be started again.
+    /// Gives a host new devices in some groups, which are named by their cache devices. The host
+    /// goes down for that and has to be started again.
     pub fn replace_devices(&self, index: usize, caches: Vec<String>, new: New) {
         self.take_down(index, true);
         let caches = caches.into_iter().map(|cache| (cache, new));
@@ -285,9 +286,9 @@ impl Cluster {
 /// Which devices of a group are new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum New {
-    /// All of them: the group is made anew.
+    /// All of them: the group is formatted anew.
     All,
-    /// The cache device: what was in the write buffer alone is lost.
+    /// The cache device. What only the write buffer held is lost.
     Cache,
     /// One capacity device, with the components on it.
     Capacity(usize),
@@ -302,7 +303,7 @@ async fn format_group(
     shape: GroupShape,
 ) {
     let spec = GroupSpec { cache: group.cache.clone(), capacity: group.capacity.clone() };
-    // Where power failed half-way it is begun anew.
+    // Where power failed half-way this is done again.
     loop {
         let made = match new {
             New::All => DiskGroup::format_with(env, &spec, Some(sizes), true, id, shape).await,
@@ -321,7 +322,7 @@ async fn format_group(
     }
 }
 
-/// Asks the host on whose machine this runs, through its control door.
+/// Asks the host on whose machine this runs, through its control socket.
 pub async fn ask(env: &Env, command: Command) -> Option<Reply> {
     let link = env.dial(Address::Unix("/control.sock".to_owned())).await.ok()?;
     host::call(env, &link, &command).await.ok()

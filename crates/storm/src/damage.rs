@@ -2,13 +2,14 @@
 //! Stories about devices: those that fail and come back, those whose content is damaged, those that
 //! lie; and about clocks that are wrong.
 //!
-//! The fault atlas is a rule instead of a map: content is damaged on one host at a time, in a
-//! moment in which every volume is whole, and nothing else goes wrong until every copy was read and
-//! repaired. So each sector has a good copy elsewhere, and whatever is lost all the same is a bug.
+//! Damage needs no map of which sector may be damaged where; one rule is enough. Content is damaged
+//! on one host at a time, at a moment when every volume is whole, and nothing else goes wrong until
+//! every copy was read and repaired. So each sector has a good copy elsewhere, and whatever is lost
+//! all the same is a bug.
 //!
-//! Writes that do nothing, or something elsewhere, are those of capacity devices. A cache device
-//! that lies about the newest commit of its log takes an acknowledged write along, and nobody can
-//! know that it is missing if the owner dies with it.
+//! Only capacity devices lose or misdirect writes. If a cache device lost the newest commit of its
+//! log, an acknowledged write would go with it. Nobody could know that it is missing if the owner
+//! died as well.
 
 use crate::campaign::{Run, Violation};
 use crate::cluster::New;
@@ -19,18 +20,18 @@ use directory::{ComponentRecord, ComponentState};
 use sim::DiskFault;
 use std::time::Duration;
 
-/// A page of a device's content, as damage is placed.
+/// The unit of a device's content in which damage is placed.
 const PAGE: u64 = 4096;
 /// Largest write of a disk group: a misdirected one must fit behind its wrong place.
 const WRITE_MAX: u64 = 4 << 20;
-/// After so long an operator opens a group that lacks a device that is well.
+/// After this time an operator opens a group that lacks a device, if that device is well.
 const OPERATOR_LOOKS: Duration = Duration::from_secs(60);
-/// Parts per million of a clock that keeps no bound at all.
+/// Largest drift of a clock that keeps to no bound, in parts per million.
 const WILD_PPM: u64 = 200_000;
 
 impl Run {
-    /// A device, or all of a host's, fails and works again; its host is started anew sometimes, and
-    /// surely by the heal at the end.
+    /// Devices of one host fail and work again. Sometimes its host is started again in the story;
+    /// the heal at the end always does that.
     pub(crate) fn dying_device(&mut self, roles: &Roles) -> Result<(), Violation> {
         let host = if self.one_of(2) == 0 { roles.owner } else { roles.replica };
         self.has_failed_devices[host] = true;
@@ -50,7 +51,8 @@ impl Run {
         match self.one_of(4) {
             0 => self.take_down_somehow(host),
             1 => {
-                // It works again for those who ask anew; this process must not trust it.
+                // The device works for those who open it anew. This process must not trust it any
+                // more.
                 self.clear_disks(host);
                 self.pass(0, 3000)?;
                 self.take_down_somehow(host);
@@ -85,7 +87,7 @@ impl Run {
                 _ => {}
             }
             self.pass(0, 5000)?;
-            // Whoever starts meanwhile finds the device as it is.
+            // A host that starts meanwhile finds the device in that state.
             self.boot_if_down(host);
             self.pass(0, 4000)?;
             self.disk_fault(host, &device, DiskFault::Clear);
@@ -104,8 +106,8 @@ impl Run {
         self.pass(0, 3000)
     }
 
-    /// A device of the owner, or of the replica, is hundreds of times slower for longer than it
-    /// takes to be called slow, whatever else fails then.
+    /// A device of the owner, or of the replica, is hundreds of times slower. That lasts for longer
+    /// than it takes to be called slow, and something else may fail then.
     pub(crate) fn late_device(&mut self, roles: &Roles) -> Result<(), Violation> {
         let host = if self.one_of(3) > 0 { roles.owner } else { roles.replica };
         let device = self.any_device();
@@ -127,7 +129,7 @@ impl Run {
         self.pass(0, 5000)
     }
 
-    /// Content is damaged, on one host, where it is whole elsewhere.
+    /// Damages content on one host, where others have it whole.
     pub(crate) fn damage(&mut self, roles: &Roles) -> Result<(), Violation> {
         let host = if self.one_of(2) == 0 { roles.owner } else { roles.replica };
         self.wait("whole before damage", Self::is_whole)?;
@@ -148,8 +150,8 @@ impl Run {
         self.pass(0, 4000)
     }
 
-    /// Data of one host's capacity devices rots, and no metadata: it costs these blocks and nothing
-    /// else. Other hosts are slow to read, so that repairs take long.
+    /// Data of one host's capacity devices rots, but no metadata. That may cost these blocks and
+    /// nothing else. Other hosts read slowly, so that repairs take long.
     pub(crate) fn rotten_data(&mut self, roles: &Roles) -> Result<(), Violation> {
         let host = if self.one_of(2) == 0 { roles.owner } else { roles.replica };
         self.pass(100, 8000)?;
@@ -169,7 +171,7 @@ impl Run {
         self.pass(0, 4000)
     }
 
-    /// All other hosts are slow to read from capacity.
+    /// Makes all other hosts read slowly from capacity.
     fn slow_others(&mut self, host: usize) {
         let times = 1 << self.one_of(8);
         for other in (0..self.cluster.machines.len()).filter(|other| *other != host) {
@@ -179,8 +181,8 @@ impl Run {
         }
     }
 
-    /// A host comes back with a new cache device, or a new capacity device, in one of its groups,
-    /// and goes down again while its copies come back. At times it loses another one right after.
+    /// A host comes back with a new cache device, or a new capacity device, in one of its groups.
+    /// It goes down again while its copies come back. At times it then loses another device.
     pub(crate) fn lost_device(&mut self, roles: &Roles) -> Result<(), Violation> {
         let host = if self.one_of(2) == 0 { roles.owner } else { roles.replica };
         for _ in 0..1 + self.one_of(3) {
@@ -207,8 +209,9 @@ impl Run {
         self.pass(0, 3000)
     }
 
-    /// A replica is away while the others go on, and loses a cache device when it has just become
-    /// active again: what it missed came as copies, and those may be in the write buffer alone.
+    /// A replica is away while the others go on, and comes back. Just when it is active again it
+    /// loses a cache device. The data that it missed came as copies, which only the write buffer
+    /// may hold.
     pub(crate) fn loss_after_return(&mut self, roles: &Roles) -> Result<(), Violation> {
         let host = roles.replica;
         for _ in 0..1 + self.one_of(2) {
@@ -329,8 +332,8 @@ impl Run {
     }
 
     /// Whether a page may be the newest record of a journal, or the newest commit of a log, when
-    /// the damage comes: these cannot be told from torn ones (docs/faults.md, "Devices"). A
-    /// misdirected write comes later, when any page of a journal may be the newest.
+    /// the damage comes. Damage to those cannot be told from a torn write (docs/faults.md,
+    /// "Devices"). A misdirected write comes later, when any page of a journal may be the newest.
     fn is_newest(&self, host: usize, device: &str, at: u64, kind: u64) -> bool {
         let size = self.cluster.world.disk_size(self.key(host), device);
         let Some(node) = self.cluster.node(host) else { return true };
@@ -347,8 +350,8 @@ impl Run {
         }
     }
 
-    /// A disk group that does not open, or stops, because its devices were damaged gets new ones:
-    /// everything on it comes back from elsewhere.
+    /// Gives new devices to a disk group that does not open, or stops, because of damage.
+    /// Everything on it comes back from other hosts.
     pub(crate) fn replace_damaged(&mut self) {
         for host in 0..self.cluster.machines.len() {
             let Some(node) = self.cluster.node(host).filter(|_| self.is_excused(host)) else {
@@ -380,7 +383,7 @@ impl Run {
         }
     }
 
-    /// Devices that are well and stay out of their groups are what an operator looks at.
+    /// Does what an operator would: opens groups that lack devices although these are well.
     pub(crate) fn open_what_is_out(&mut self) {
         let now = self.cluster.world.now();
         for host in 0..self.cluster.machines.len() {
@@ -398,7 +401,7 @@ impl Run {
         }
     }
 
-    /// One host's devices keep nothing that they say they keep, and its power fails.
+    /// One host's devices lie about flushes and keep nothing, and then its power fails.
     pub(crate) fn lying_flush(&mut self, roles: &Roles) -> Result<(), Violation> {
         let host = if self.one_of(2) == 0 { roles.owner } else { roles.replica };
         self.excuse(host);
@@ -413,7 +416,7 @@ impl Run {
         self.pass(100, 6000)
     }
 
-    /// The owner's clock loses a fifth of its time, and it is cut off.
+    /// The owner's clock loses up to a fifth of its time, and the owner is cut off.
     pub(crate) fn wild_clock(&mut self, roles: &Roles) -> Result<(), Violation> {
         self.faults.add(Fault::WildClock);
         let ppm = self.one_of(WILD_PPM) as i64;
@@ -427,7 +430,7 @@ impl Run {
 }
 
 impl Roles {
-    /// The other one of owner and replica.
+    /// The replica where `host` is the owner, else the owner.
     fn rest_of(&self, host: usize) -> usize {
         if host == self.owner { self.replica } else { self.owner }
     }

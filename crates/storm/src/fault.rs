@@ -22,19 +22,20 @@ base::named! {
         Isolate = "isolate",
         /// All connections between two hosts are reset.
         Reset = "reset",
-        /// As `Reset`, but one end of each does not learn it: a second connection comes beside it.
+        /// As `Reset`, but one end of each connection does not notice. A second connection comes
+        /// beside it.
         HalfReset = "half-reset",
         /// What two hosts send each other takes up to a second and a half.
         Clog = "clog",
         /// Everybody hears everybody again, at full speed.
         Heal = "heal",
-        /// A process stops, for as long as 20 s, and comes back believing what it believed.
+        /// A process stops for up to 20 s, and goes on with what it believed before.
         Pause = "pause",
         /// A process gets no CPU now and then, for tens of milliseconds each.
         Stutter = "stutter",
         /// The directory's process is killed; it comes back by `Boot`.
         DirectoryAway = "directory-away",
-        /// Nobody reaches the directory, which lives: it lost its majority.
+        /// The directory lives, but nobody reaches it, as if etcd had lost its majority.
         DirectoryCut = "directory-cut",
         /// A host's wall clock is set forward or back, by up to ten years.
         WallJump = "wall-jump",
@@ -48,11 +49,11 @@ base::named! {
         FailWrites = "fail-writes",
         /// A device fails all flushes.
         FailFlushes = "fail-flushes",
-        /// Nothing but time.
+        /// No fault: only time passes.
         Calm = "calm",
-        /// Bits of a device's media flip (by [`crate::Story::Damage`] alone).
+        /// Bits of a device's media flip (only in stories of damage and rot).
         BitRot = "bit-rot",
-        /// A part of a device cannot be read (by `Damage` alone).
+        /// A part of a device cannot be read (only in stories of damage and rot).
         LatentError = "latent-error",
         /// A device says that a write was done, and did nothing (by `Damage` alone).
         LostWrite = "lost-write",
@@ -62,7 +63,8 @@ base::named! {
         LyingFlush = "lying-flush",
         /// A clock that is wrong by more than the protocol allows (by `WildClock` alone).
         WildClock = "wild-clock",
-        /// A device is lost, and a new one takes its place (by `LostDevice` alone).
+        /// A device is lost, and a new one takes its place (only in `LostDevice` and
+        /// `LossAfterReturn`).
         LostDevice = "lost-device",
         /// A disk group of a running host is closed, and opened again after up to 16 s.
         Reopen = "reopen",
@@ -71,7 +73,7 @@ base::named! {
         /// Calls on a device (opening, looking, closing, discards) take up to 64 s each; half of
         /// the time its host is told to close and open a group meanwhile.
         HungCalls = "hung-calls",
-        /// The directory is set back to a backup of before (by [`crate::Story::OldBackup`] alone).
+        /// The directory is set back to an earlier backup (by [`crate::Story::OldBackup`] alone).
         OldBackup = "old-backup",
         /// The directory is lost whole (by `OldBackup` alone).
         LostDirectory = "lost-directory",
@@ -82,14 +84,14 @@ base::named! {
 }
 
 impl Fault {
-    /// Whether it came when seeds had been kept that once found something: drawn apart, and by
-    /// later seeds only, so that the others stay as they were.
+    /// Whether this fault is newer than the oldest seeds that are kept. It is drawn separately and
+    /// only for later seeds, so that older seeds do what they did.
     #[must_use]
     pub fn is_late(self) -> bool {
         self.since().is_some()
     }
 
-    /// The first seed that may have it, of those that came late.
+    /// The first seed that may have it. `None` for faults that every seed may have.
     #[must_use]
     pub fn since(self) -> Option<u64> {
         match self {
@@ -100,8 +102,8 @@ impl Fault {
         }
     }
 
-    /// Whether the random injector may choose it, in every seed: it needs no knowledge of what is
-    /// whole.
+    /// Whether the random injector may choose it in every seed. Such a fault needs no knowledge of
+    /// which copies are whole, and is not one of the newer faults.
     #[must_use]
     pub fn is_random(self) -> bool {
         !matches!(
@@ -149,13 +151,13 @@ impl Counts {
     }
 }
 
-/// Which random faults a run has, and how often: some runs have some kinds and not others, so that
+/// Which random faults a run has, and how often. Some runs have some kinds and not others, so that
 /// rare mixtures are reached (swarm testing).
 #[derive(Clone, Copy, Debug)]
 pub struct Weights([u64; Fault::ALL.len()]);
 
 impl Weights {
-    /// Draws them.
+    /// Draws the weights of the faults that every seed may have.
     #[must_use]
     pub fn draw(rng: &mut base::Rng) -> Self {
         let mut weights = [0; Fault::ALL.len()];
@@ -179,7 +181,7 @@ impl Weights {
         Self(weights)
     }
 
-    /// Also the late ones, by draws of their own.
+    /// Adds the weights of the newer faults that `seed` may have, from random numbers of their own.
     #[must_use]
     pub fn with_late(mut self, rng: &mut base::Rng, seed: u64) -> Self {
         let is_in = |fault: &Fault| fault.since().is_some_and(|first| first <= seed);
@@ -189,7 +191,7 @@ impl Weights {
         self
     }
 
-    /// Never again this one.
+    /// Never chooses this fault again.
     pub fn forget(&mut self, fault: Fault) {
         self.0[fault as usize] = 0;
     }

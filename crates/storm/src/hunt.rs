@@ -64,7 +64,7 @@ impl Hunt {
         if survivors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 
-    /// Seeds until the first that notices, itself included, and what it saw.
+    /// Seeds up to and with the first one that notices, and what it saw.
     fn look(&self, mutation: Mutation, story: Option<Story>, first: u64) -> (u64, Option<String>) {
         let (seeds, jobs) = (self.seeds, self.jobs);
         let job = Job { first, seeds, jobs, is_twice: false, mutation: Some(mutation), story };

@@ -18,7 +18,7 @@ impl Run {
         self.cluster.machines[index].key
     }
 
-    /// The devices of a host are as good as new.
+    /// Makes the devices of a host as good as new.
     pub(crate) fn clear_disks(&self, index: usize) {
         for device in self.cluster.devices() {
             self.disk_fault(index, &device, DiskFault::Clear);
@@ -86,7 +86,7 @@ impl Run {
                 world.wall_jump(key, far);
             }
             Fault::SlowDisk => self.slow_disk(index),
-            // Frozen for long it is one that failed: its group stops.
+            // A device that is frozen for long counts as failed, and its group stops.
             Fault::FreezeDisk => self.failing_disk(index, DiskFault::Freeze(true)),
             Fault::FailReads => self.failing_disk(index, DiskFault::FailReads),
             Fault::FailWrites => self.failing_disk(index, DiskFault::FailWrites),
@@ -108,7 +108,7 @@ impl Run {
         }
     }
 
-    /// A group of a host, drawn, closes for a while.
+    /// One random group of a host closes for a while.
     fn reopen(&mut self, index: usize) {
         let group = self.rng.below(u64::from(self.plan.groups)) as u32;
         let scale = self.rng.below(15);
@@ -116,7 +116,7 @@ impl Run {
         self.cluster.reopen(index, group, pause);
     }
 
-    /// One capacity device of a host, drawn.
+    /// One random capacity device of a host.
     pub(crate) fn any_capacity(&mut self) -> String {
         let devices = self.cluster.devices().into_iter();
         let mut devices: Vec<_> = devices.filter(|name| name.starts_with("capacity")).collect();
@@ -126,7 +126,7 @@ impl Run {
     /// A device goes away for a while.
     fn device_away(&mut self, index: usize) {
         let device = self.any_capacity();
-        // The only one of its group takes that along, and operators open it again.
+        // If it is the only one of its group, the group stops, and operators open it again.
         self.has_failed_devices[index] |= self.plan.devices == 1;
         self.disk_fault(index, &device, DiskFault::Unlink);
         let scale = self.rng.below(16);
@@ -134,9 +134,9 @@ impl Run {
         self.cluster.put_back(index, &device, pause);
     }
 
-    /// Some calls on a device of a host, drawn, take their time until it is healed.
+    /// Some calls on a random device of a host take long, until the device is healed.
     fn hung_calls(&mut self, index: usize) {
-        // Hanging for long, it costs its group, and operators open that again.
+        // A device that hangs for long stops its group, and operators open that again.
         self.has_failed_devices[index] = true;
         let device = self.any_device();
         for call in Call::ALL {
@@ -166,7 +166,7 @@ impl Run {
         self.cut_directory(index, true);
     }
 
-    /// One device of a host, drawn.
+    /// One random device of a host.
     pub(crate) fn any_device(&mut self) -> String {
         let mut devices = self.cluster.devices();
         devices.swap_remove(self.rng.below(devices.len() as u64) as usize)

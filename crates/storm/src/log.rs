@@ -11,9 +11,9 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 
-/// Beginnings of lines that a run may have: what a fault that was injected must say.
+/// Beginnings of ERROR lines that any run may have, because an injected fault must lead to them.
 const EXPECTED: &[&str] = &[];
-/// Those of a run whose directory was set back.
+/// Beginnings of ERROR lines that a run may have whose directory was set back.
 const EXPECTED_BACK: &[&str] = &[
     "a fence is refused: its record does not descend",
     "a replica has seen",
@@ -31,12 +31,12 @@ thread_local! {
 
 static INSTALL: Once = Once::new();
 
-/// The lines of one run.
+/// The unexpected ERROR lines of one run.
 #[derive(Clone, Debug, Default)]
 pub struct Watch(Rc<RefCell<Vec<String>>>, Rc<Cell<bool>>);
 
 impl Watch {
-    /// Keeps the lines of everything that `run` does on this thread.
+    /// Keeps the unexpected ERROR lines of everything that `run` does on this thread.
     pub fn during<T>(&self, run: impl FnOnce() -> T) -> T {
         install(None);
         CURRENT.with(|current| *current.borrow_mut() = Some(self.clone()));
@@ -57,7 +57,7 @@ impl Watch {
     }
 }
 
-/// Prints the log to standard error as well; before the first run.
+/// Prints the log to standard error as well. To be called before the first run.
 pub fn print_log(filter: EnvFilter) {
     install(Some(filter));
 }
@@ -69,7 +69,7 @@ fn install(print: Option<EnvFilter>) {
             layer.without_time().with_ansi(false).with_filter(filter)
         });
         let keeper = Keeper.with_filter(LevelFilter::ERROR);
-        // Where a test has a subscriber of its own, errors are that one's.
+        // A test may have a subscriber of its own. Then that one gets the errors.
         let _ = tracing_subscriber::registry().with(keeper).with(printer).try_init();
     });
 }
@@ -98,7 +98,7 @@ impl<S: Subscriber> Layer<S> for Keeper {
     }
 }
 
-/// The message, and its fields behind it.
+/// The message of an event, and its fields behind it.
 struct Text(String);
 
 impl Visit for Text {

@@ -102,7 +102,7 @@ struct What {
     mutation: Option<Mutation>,
 }
 
-/// What `shrink` says to leave out.
+/// The parts to leave out, as `shrink` prints them.
 #[derive(Args)]
 struct Less {
     /// Hosts at most
@@ -153,7 +153,7 @@ impl Less {
         }
     }
 
-    /// The flags that say so.
+    /// The flags that leave these parts out.
     fn flags(trim: &Trim) -> String {
         let mut flags = Vec::new();
         let mut number = |name: &str, value: Option<u64>| {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether the copies are equal, read from the disk groups behind the protocol's back.
+//! Whether the copies of each object are equal. They are read from the disk groups directly, past
+//! the protocol.
 
 use crate::cluster::Cluster;
 use base::{BLOCK_SECTORS, CHUNK_SECTORS, ComponentId, SECTOR_SIZE, SectorRange};
@@ -15,8 +16,8 @@ const READ_MAX: Duration = Duration::from_secs(60);
 struct Copy {
     object: u64,
     host: usize,
-    /// Its blocks; those are missing that damage made unreadable and nobody has read since. A read
-    /// would say so and repair them.
+    /// Its blocks. `None` for blocks that damage made unreadable and that nobody has read since: a
+    /// read would notice that and repair them.
     blocks: Vec<Option<Vec<u8>>>,
 }
 
@@ -73,7 +74,7 @@ impl Copy {
     }
 }
 
-/// The first word of a sector: which write it is of, for people.
+/// The first word of a sector: the tag of the write that it is from.
 fn tag(sector: &[u8]) -> u64 {
     sector.first_chunk().map_or(0, |word| u64::from_le_bytes(*word))
 }
@@ -111,7 +112,7 @@ fn read_all(
     }
 }
 
-/// Whole if it can be, else block by block.
+/// Reads a chunk at once if possible, else block by block.
 async fn read_chunk(
     group: &DiskGroup,
     component: ComponentId,

@@ -7,11 +7,12 @@ use host::NodeOptions;
 /// One broken rule. The names are those of the command line.
 #[derive(Clone, Copy, Debug)]
 pub struct Mutation {
-    /// What to write behind `--mutation`.
+    /// The name for `--mutation`.
     pub name: &'static str,
-    /// The rule that it removes: of the protocol, or of the store where its name has underscores.
+    /// The rule that it breaks: one of the store where the name has underscores, else one of the
+    /// protocol.
     pub rule: &'static str,
-    /// The scenario that meets it, where any other hardly would.
+    /// The scenario that meets it, where hardly any other would.
     pub scenario: Option<Story>,
     apply: Apply,
 }

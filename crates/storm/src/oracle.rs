@@ -4,7 +4,8 @@
 //!
 //! Every write carries a tag of its own, repeated in each of its sectors, so that a read tells
 //! which write it saw. The oracle hands out ranges for writes, so two writes that somebody waits
-//! for never overlap; reads overlap everything. Each event has a stamp, later ones a higher one.
+//! for never overlap. Reads may overlap everything. Each event has a stamp; later events have
+//! higher stamps.
 //!
 //! A write takes effect once, at a moment in its *window*. The window begins with the call.
 //! It ends
@@ -17,13 +18,13 @@
 //!      run had sent before it let the later one in (rule 45);
 //!    - or its own host had a later operation on the same range answered (rules 45, 46).
 //!
-//! Until then a newer acknowledged write does not end it: nobody waits for it, so it may land late.
-//! This is what a linearizable register allows a client that crashed, and no more.
+//! Until its window ends, even a newer acknowledged write does not exclude an unanswered one: it
+//! may land late. This is what a linearizable register allows a client that crashed, and no more.
 //!
-//! A read is right if its value was there at a moment between its begin and its end. It says of
-//! that moment that every other write which had surely taken effect before, or whose window was
-//! over before, is overwritten: it may not come back. Of writes whose windows reach beyond it says
-//! nothing. The state of a sector is therefore
+//! A read is right if its value was there at a moment between its begin and its end. The read also
+//! tells something about other writes. Those that had surely taken effect before it began, or whose
+//! window was over before, are overwritten and may not come back. It tells nothing of writes whose
+//! windows reach beyond. The state of a sector is therefore
 //! - `now`: values known to have taken effect, of which one is the last (several only while
 //!   concurrent operations leave their order open);
 //! - `open`: writes never seen; each may have taken effect, or still do so within its window;
@@ -61,16 +62,16 @@ struct Write {
     range: SectorRange,
     tag: u64,
     begun: Stamp,
-    /// It ended without an answer: then, and the highest term that its frames can carry.
+    /// Set when it ended without an answer: when that was, and the highest term of its frames.
     ended: Option<(Stamp, u64)>,
-    /// Its window is over.
+    /// When its window was known to be over.
     closed: Option<Stamp>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Known {
     tag: u64,
-    /// It had taken effect by then.
+    /// The write had taken effect by this stamp.
     since: Stamp,
 }
 
@@ -87,7 +88,7 @@ struct Sector {
 pub struct Wrong {
     /// The sector.
     pub sector: u64,
-    /// What was read: a write's tag, or nothing that was ever written there.
+    /// The tag that was read. `None` for what no write ever put there.
     pub found: Option<u64>,
     /// The values that are known to be there, the last one among them.
     pub current: Vec<u64>,
@@ -157,8 +158,8 @@ impl Oracle {
         &mut self.sectors[range.start as usize..range.end() as usize]
     }
 
-    /// Begins a write of data, or of zeros: its name and its tag. `None` where another one that
-    /// somebody waits for has part of the range.
+    /// Begins a write of data, or of zeros, and returns its id and its tag. `None` where another
+    /// write that somebody waits for overlaps the range.
     pub fn begin_write(
         &mut self,
         author: Author,
@@ -200,8 +201,8 @@ impl Oracle {
             if let Some(at) = unseen {
                 sector.open.remove(at);
             }
-            // What had surely taken effect before this write began is overwritten, and so is what
-            // could only take effect before.
+            // Values that had surely taken effect before this write began are overwritten. So are
+            // writes whose windows were over before it began.
             let fresh = sector.now.iter().any(|known| known.since > write.begun);
             if unseen.is_some() || fresh {
                 sector.forget_known(now, |known| known.since <= write.begun);
@@ -214,8 +215,8 @@ impl Oracle {
         }
     }
 
-    /// The write ended without an answer, or with an error: it may be there, or come. None of its
-    /// frames carries a term above `term`.
+    /// The write ended without an answer, or with an error. It may have taken effect, or may still
+    /// do so. None of its frames carries a term above `term`.
     pub fn unanswered(&mut self, id: WriteId, term: u64) {
         let now = self.tick();
         let Some(write) = self.writes.get_mut(&id.0) else { unreachable!("a write ends once") };
@@ -258,7 +259,7 @@ impl Oracle {
         self.reads.remove(&id.0);
     }
 
-    /// The read ended with `bytes`, asked for in the name of `author`.
+    /// The read returned `bytes`. It was done in the name of `author`.
     ///
     /// # Errors
     /// The first sector that holds what it may not.
@@ -296,11 +297,11 @@ fn is_over(write: &Write, at: Stamp) -> bool {
 }
 
 impl Sector {
-    /// A read that began at `begun` and ends `now` saw `tag`: whether it may, and what that tells.
+    /// Notes that a read between `begun` and `now` saw `tag`. Returns whether it may.
     fn saw(&mut self, tag: u64, begun: Stamp, now: Stamp, writes: &Map<u64, Write>) -> bool {
         let known = self.now.iter().any(|known| known.tag == tag);
-        // Of several writes of the same value the one whose window ends first: the others allow
-        // more.
+        // Several unseen writes may have this value. Takes the one whose window ends first, because
+        // the others then allow more.
         let window = |id: &WriteId| writes[&id.0].closed.unwrap_or(Stamp::MAX);
         let of_tag = self.open.iter().filter(|id| writes[&id.0].tag == tag);
         let unseen = of_tag.min_by_key(|id| window(id)).copied();
@@ -312,7 +313,7 @@ impl Sector {
                 self.forget_known(now, |known| known.since <= begun);
                 self.now.push(Known { tag, since: now });
             }
-            // With an answer that fits an older value as well, nothing is concluded from it.
+            // The answer fits an older value as well, so nothing is concluded from it.
             (false, _) => return true,
             (true, _) => self.forget_known(now, |other| other.since <= begun && other.tag != tag),
         }
@@ -346,7 +347,7 @@ impl Sector {
         });
     }
 
-    /// Forgets what no read under way can have seen; the oldest began at `oldest`.
+    /// Forgets values that no read under way can have seen. The oldest such read began at `oldest`.
     fn trim(&mut self, oldest: Option<Stamp>) {
         match oldest {
             Some(oldest) => self.past.retain(|(_, until)| *until > oldest),
@@ -369,12 +370,12 @@ fn word_of(number: u64, tag: u64, word: usize) -> u64 {
     if word.is_multiple_of(2) { tag } else { number ^ (word as u64) << 48 }
 }
 
-/// The tag of a sector's content; `None` where it is no whole sector of one write.
+/// The tag of a sector's content. `None` where it is not one write's sector as a whole.
 fn tag_of(number: u64, content: &[u8]) -> Option<u64> {
     let (words, _) = content.as_chunks::<8>();
     let tag = u64::from_le_bytes(*words.first()?);
-    // All words are looked at, whatever the first ones say: that way the compiler takes many at
-    // once, and this is most of what a campaign computes itself.
+    // Compares all words, even when the first ones differ: so the compiler can compare many at
+    // once. This is most of a campaign's own computing time.
     let differs = |(at, word): (usize, &[u8; 8])| {
         let wanted = if tag == ZERO { ZERO } else { word_of(number, tag, at) };
         u64::from_le_bytes(*word) ^ wanted

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What one seed runs: the cluster, its sizes and limits, load and faults, all drawn from the seed
-//! (swarm testing: limits are small or large, kinds of faults are there or not, so that rare
-//! mixtures are reached).
+//! The plan of one seed: the cluster, its sizes and limits, load and faults, all drawn from the
+//! seed. This is swarm testing: limits are small or large, and kinds of faults are there or not, so
+//! that rare mixtures are reached.
 
 use crate::fault::{Fault, Weights};
 use crate::story::Story;
@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Clients of all volumes together, at most.
 const CLIENTS_MAX: u64 = 12;
 
-/// Seeds below were kept before hosts scrubbed: what they do stays as it was.
+/// Seeds below this one were kept before hosts scrubbed. They do what they did.
 const SCRUB_FROM: u64 = 10_000_000;
 
 /// Everything that a run is made of.
@@ -34,7 +34,7 @@ pub struct Plan {
     pub devices: u32,
     /// The volumes under test.
     pub volumes: Vec<VolumePlan>,
-    /// Load under faults, then healed and checked, one after the other.
+    /// The rounds, one after the other: load under faults, then everything is healed and checked.
     pub rounds: Vec<Round>,
     /// Steps of the random fault injector in one round; each lasts up to `step_max`.
     pub steps: u32,
@@ -42,10 +42,10 @@ pub struct Plan {
     pub step_max: Duration,
     /// Weights of the random faults.
     pub weights: Weights,
-    /// Groups with devices that failed are opened again by their running host, which else is
-    /// started anew.
+    /// Whether a running host opens its groups again whose devices failed. Else the host is started
+    /// anew.
     pub opens_in_place: bool,
-    /// What the cluster's disk groups are.
+    /// The kind of the cluster's disk groups.
     pub kind: ClusterKind,
     /// Percent of the cache devices that keeps what is read, in a hybrid cluster.
     pub read_cache_percent: u8,
@@ -61,7 +61,7 @@ pub struct Plan {
     pub scrub: ScrubOptions,
     /// Clock drift of each host, parts per million, within the protocol's bound.
     pub drift_ppm: Vec<i64>,
-    /// What goes wrong between the directory and those who ask it.
+    /// What goes wrong between the directory and its clients.
     pub directory: ServerFaults,
     /// Rare paths made common.
     pub quirks: QuirkModel,
@@ -82,15 +82,16 @@ pub struct VolumePlan {
     pub clients: Vec<usize>,
 }
 
-/// The first seed with what came when seeds had been kept that once found something.
+/// The first seed with hybrid clusters, with newer faults, and with groups that a running host
+/// opens again.
 const LATE_FIRST: u64 = 160_000_000;
 
-/// The first seed in which groups have several capacity devices as often as not, and devices that
-/// leave their group.
+/// The first seed in which groups have several capacity devices half of the time, and in which
+/// devices leave their group.
 const OUT_FIRST: u64 = 170_000_000;
 
-/// The first seed with resyncs whose target gets new writes near their end only, and with little
-/// room for writes.
+/// The first seed with small budgets of bytes, and with resyncs whose target gets new writes only
+/// near their end.
 const JOIN_FIRST: u64 = 190_000_000;
 
 fn devices(seed: u64) -> Option<u32> {
@@ -135,7 +136,7 @@ pub struct Load {
 pub struct Round {
     /// What goes wrong.
     pub story: Story,
-    /// The volume whose owner and replicas it is about.
+    /// The volume whose owner and replicas are meant.
     pub focus: usize,
     /// Whether the load ends with the decisive fault, so that nothing overwrites its traces.
     pub is_quiet: bool,
@@ -157,7 +158,8 @@ impl Plan {
         let mut room = CLIENTS_MAX;
         let mut volumes: Vec<_> =
             (0..count).map(|_| VolumePlan::draw(&mut rng, hosts, is_slow, &mut room)).collect();
-        // By draws of its own, as below; the last volume, so that it takes no room from the others.
+        // From random numbers of its own, as below. The last volume, so that it takes no room from
+        // others.
         let mut late = Rng::stream(seed, 10);
         if let Some(last) = volumes.last_mut() {
             last.reserve_percent = [0, 0, 50, 100][late.below(4) as usize];
@@ -215,7 +217,7 @@ impl Plan {
         self.rounds.iter().any(|round| round.story.is_beyond())
     }
 
-    /// One story in every round, in every seed.
+    /// Tells this one story in every round.
     pub fn tell_only(&mut self, story: Story) {
         self.rounds.iter_mut().for_each(|round| round.story = story);
         if story.is_damage() {
@@ -228,7 +230,7 @@ impl Plan {
             self.devices = self.devices.max(2);
         }
         if story == Story::LossAfterReturn {
-            // A resync that takes its time: copies linger.
+            // A resync takes long, because copies linger.
             self.quirks = QuirkModel { armed_ppm: 500_000, fire_ppm: 64_000 };
         }
     }
@@ -274,7 +276,7 @@ impl Load {
 }
 
 impl Round {
-    /// One seed in forty goes beyond the contract, and then in its only round.
+    /// One seed in forty goes beyond the contract, and has only that round.
     fn draw_all(rng: &mut Rng, seed: u64, count: u64, volumes: usize) -> Vec<Self> {
         let focus = |rng: &mut Rng| rng.below(volumes as u64) as usize;
         if rng.below(40) == 0 {
@@ -289,7 +291,8 @@ impl Round {
             is_quiet: rng.below(2) == 0,
         };
         let mut rounds: Vec<_> = (0..count).map(draw).collect();
-        // By draws of their own: what other seeds do stays as it was, first those that are kept.
+        // From random numbers of its own, so that older seeds do what they did, above all those
+        // kept.
         let mut rng = Rng::stream(seed, 9);
         let is_known = |story: &&Story| story.since().is_none_or(|first| first <= seed);
         let known: Vec<_> = Story::ALL.iter().filter(is_known).collect();
@@ -339,7 +342,7 @@ fn object_options(rng: &mut Rng) -> ObjectOptions {
     }
 }
 
-/// Small budgets of bytes in two thirds of the runs, drawn apart from all else.
+/// Small budgets of bytes in two thirds of the runs, from random numbers of their own.
 fn budgets(options: ObjectOptions, seed: u64) -> ObjectOptions {
     let mut rng = Rng::stream(seed, 13);
     if seed < JOIN_FIRST || rng.below(3) == 0 {
@@ -349,7 +352,7 @@ fn budgets(options: ObjectOptions, seed: u64) -> ObjectOptions {
     ObjectOptions { join_bytes, write_bytes: 1 << (20 + rng.below(7)), ..options }
 }
 
-/// Pass after pass in a third of the runs.
+/// In a third of the runs, one scrub pass after the other.
 fn scrub_options(seed: u64) -> ScrubOptions {
     let mut rng = Rng::stream(seed, 10);
     if seed < SCRUB_FROM || rng.below(3) > 0 {
@@ -394,16 +397,16 @@ pub struct Trim {
     pub clients: Option<u32>,
     /// One group with one capacity device on each host.
     pub is_plain: bool,
-    /// A directory that answers.
+    /// Whether the directory always answers.
     pub is_calm: bool,
-    /// The limits and time-outs of production, no quirks.
+    /// Whether limits and time-outs are those of production, without quirks.
     pub is_default: bool,
-    /// Another world with the same plan: the same faults meet other moments.
+    /// Another world with the same plan: the same faults come at other moments.
     pub salt: u64,
 }
 
 impl Trim {
-    /// What is left of a plan.
+    /// The plan without what is left out.
     #[must_use]
     pub fn apply(&self, mut plan: Plan) -> Plan {
         plan.seed ^= self.salt << 32;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The directory's content as the campaign sees it: from behind, at once and without asking.
+//! The directory's content as the campaign sees it: directly in the backend, without asking.
 
 use base::{ComponentId, HostId, Map, ObjectId};
 use directory::store::{Batch, Change, Snapshot};
@@ -17,22 +17,23 @@ pub struct Records {
     objects: RefCell<Map<ObjectId, ObjectRecord>>,
     /// The object of each volume; volumes under test are small enough for one.
     volumes: RefCell<Map<String, ObjectId>>,
-    /// The highest term of each, also where the directory went back in time.
+    /// The highest term of each object, kept also when the directory goes back in time.
     highest: RefCell<Map<ObjectId, u32>>,
     changes: Cell<u64>,
     wrong: RefCell<Option<String>>,
-    /// Objects whose newest changes the directory forgot without a word, until they are adopted.
+    /// Objects of a directory that was set back raw and forgot their newest changes, until adopted.
     forks: RefCell<Map<ObjectId, Fork>>,
-    /// How often each went astray and was brought back, together: it is odd while it is astray.
+    /// Counts for each object how often it went astray and was brought back. Odd while it is
+    /// astray.
     turns: RefCell<Map<ObjectId, u64>>,
 }
 
 /// What a directory that was set back raw no longer knows of an object.
 struct Fork {
-    /// Its record as it was.
+    /// Its record before the directory was set back.
     forgotten: ObjectRecord,
-    /// The record that goes on from before counts none of the copies that counted: whoever serves
-    /// by it cannot know what they have.
+    /// The record as it went on from the old one has none of the copies active that were active in
+    /// `forgotten`. An owner that serves by it cannot know what those copies have.
     is_astray: bool,
 }
 
@@ -58,7 +59,7 @@ impl Records {
         self.objects.borrow().get(&self.id(volume)?).cloned()
     }
 
-    /// The highest term of that record: no frame that was sent so far carries a higher one.
+    /// The highest term of that record. No frame that was sent so far carries a higher one.
     #[must_use]
     pub fn term(&self, volume: &str) -> u64 {
         let highest = self.highest.borrow();
@@ -86,7 +87,7 @@ impl Records {
         self.wrong.borrow().clone()
     }
 
-    /// Holds what a backup of before holds, from the next start of the directory on.
+    /// Sets the content back to `backup`, from the next start of the directory on.
     pub fn go_back(&self, backup: Snapshot) {
         let mut objects = self.objects.borrow_mut();
         objects.clear();
@@ -104,13 +105,13 @@ impl Records {
         snapshot
     }
 
-    /// As [`Self::go_back`], where nothing in what comes back says that it is of before.
+    /// As [`Self::go_back`], but nothing in `snapshot` says that it is old.
     pub fn set_back(&self, snapshot: Snapshot) {
         let forgotten = self.objects.borrow().clone();
         self.go_back(snapshot);
         for (id, forgotten) in forgotten {
             let now = self.objects.borrow().get(&id).cloned();
-            // The same version is the same record: nothing of it was forgotten.
+            // With the same version it is the same record, and nothing of it was forgotten.
             let Some(now) = now.filter(|now| now.version != forgotten.version) else { continue };
             let fork = Fork { forgotten, is_astray: false };
             self.forks.borrow_mut().insert(id, fork);
@@ -118,20 +119,20 @@ impl Records {
         }
     }
 
-    /// Objects that the directory forgot something of, and that were not adopted since.
+    /// Objects whose newest changes the directory forgot, and that were not adopted since.
     #[must_use]
     pub fn forked(&self) -> Vec<ObjectRecord> {
         self.forks.borrow().values().map(|fork| fork.forgotten.clone()).collect()
     }
 
-    /// Changes when a volume goes astray, and when it is brought back; odd while it is.
+    /// Counts how often a volume went astray and was brought back. Odd while it is astray.
     #[must_use]
     pub fn turns(&self, volume: &str) -> u64 {
         let turns = self.turns.borrow();
         self.id(volume).and_then(|id| turns.get(&id).copied()).unwrap_or(0)
     }
 
-    /// Whether that owner is the one of the record that the directory forgot, and goes on.
+    /// Whether this is the owner in the record that the directory forgot, still serving by it.
     #[must_use]
     pub fn is_owner_of_before(&self, volume: &str, owner: Option<Owner>, term: base::Term) -> bool {
         let forks = self.forks.borrow();
@@ -146,7 +147,7 @@ impl Records {
         objects.values().flat_map(|record| &record.components).map(|c| c.host).collect()
     }
 
-    /// The record of an object that may have been set back became `next`.
+    /// Notes for a forked object that its record became `next`.
     fn follow_fork(&self, last: Option<&ObjectRecord>, next: &ObjectRecord) {
         let mut forks = self.forks.borrow_mut();
         let Some(fork) = forks.get_mut(&next.id) else { return };
@@ -180,7 +181,7 @@ impl Records {
     }
 }
 
-/// Whether an operator had it made anew.
+/// Whether an operator had the record made anew, by an adoption.
 fn is_made_anew(last: &ObjectRecord, next: &ObjectRecord) -> bool {
     next.version.0 >= last.version.0 + object::ADOPTION_LEAP && next.term > last.term
 }

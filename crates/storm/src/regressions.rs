@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Seeds that once found something. Code moves on, and a seed may tell another story later; it is
+//! Seeds that once found something. Code moves on, and a seed may tell another story later. It is
 //! run all the same.
 
 use crate::story::Story;
@@ -13,11 +13,11 @@ pub struct Regression {
     pub seed: u64,
     /// The story of every round, where one was named.
     pub story: Option<Story>,
-    /// What it was.
+    /// What the finding was.
     pub note: &'static str,
 }
 
-/// The list. Panics where a line makes no sense: it is part of the program.
+/// The list. Panics where a line cannot be parsed, because the list is part of the program.
 #[must_use]
 pub fn regressions() -> Vec<Regression> {
     let lines = LIST.lines().map(str::trim).filter(|line| !line.is_empty());

@@ -7,7 +7,7 @@ use directory::{ComponentRecord, ComponentState};
 use std::cell::RefCell;
 use std::time::Duration;
 
-/// After the last operation: destage of an idle group begins within this time in all plans.
+/// The wait after the last operation. In all plans destage of an idle group begins within it.
 pub const SETTLE: Duration = Duration::from_secs(3);
 /// Tasks of an idle host, at most: some of its own, and some per peer and object.
 const TASKS: usize = 40;
@@ -26,14 +26,14 @@ struct Mark {
     commit: Lsn,
 }
 
-/// Between two of them a component may forget what it had not made durable: its host's start, and
-/// the opening of its group.
+/// One opening of a component's group: the start of its host, and the group's incarnation. From one
+/// opening to the next a component may forget what was not durable.
 type Opening = (u64, Incarnation);
 
-/// The memory of the checks.
+/// What the checks saw last.
 pub struct Baseline {
     marks: RefCell<Map<(usize, ComponentId), (Opening, Mark)>>,
-    /// Hosts whose devices were damaged on purpose: they may fall back.
+    /// Hosts whose devices were damaged on purpose: their components may fall back.
     is_damaged: RefCell<Vec<bool>>,
 }
 
@@ -48,16 +48,16 @@ impl Baseline {
         self.marks.borrow_mut().retain(|(index, _), _| *index != host);
     }
 
-    /// Whether it was excused.
+    /// Whether this host was excused.
     #[must_use]
     pub fn is_excused(&self, host: usize) -> bool {
         self.is_damaged.borrow()[host]
     }
 
-    /// Looks at every component.
+    /// Checks that nothing has fallen at any component.
     ///
     /// # Errors
-    /// What has fallen.
+    /// A text that says what has fallen, and where.
     pub fn watch(&self, cluster: &Cluster) -> Result<(), String> {
         let mut marks = self.marks.borrow_mut();
         for index in 0..cluster.machines.len() {
@@ -90,10 +90,10 @@ impl Baseline {
         Ok(())
     }
 
-    /// Looks at a cluster at rest.
+    /// Checks that a cluster at rest keeps nothing that nobody needs.
     ///
     /// # Errors
-    /// What is there and should not be.
+    /// A text that names what is left and should not be.
     pub fn check(&self, cluster: &Cluster) -> Result<(), String> {
         let hosts = cluster.machines.len();
         for index in 0..hosts {
@@ -126,8 +126,8 @@ impl Baseline {
     }
 }
 
-/// The record of an object that is served here says on which disk groups its components are, and
-/// where one is on this host, that is where it is.
+/// Checks the disk groups in the records of objects that are served here. Where a component is on
+/// this host, it must be on the group that the record says.
 fn check_groups(node: &host::Node) -> Result<(), String> {
     for group in node.groups() {
         for id in group.components() {
@@ -148,7 +148,8 @@ fn check_groups(node: &host::Node) -> Result<(), String> {
     Ok(())
 }
 
-/// A component that comes back partial says itself that it lost what its group dropped.
+/// A component that comes back partial says itself that it lost the data that its group dropped. So
+/// its durable lsn may fall.
 fn fallen(last: &Mark, now: &Mark, same_run: bool, is_partial: bool) -> Option<&'static str> {
     match () {
         () if now.term < last.term => Some("the term"),

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One rotten block in the middle of the log of one host.
 //!
-//! What it held is whole elsewhere, and nothing acknowledged may be lost. A header costs nothing at
-//! all: the group goes on, and opens again as long as the segment's summary is on the media. Data
-//! costs its blocks; a group that stops all the same, for data above K that never came to be, or
-//! that does not open gets new devices, as after any other damage.
+//! Other hosts have whole copies of what it held, and nothing acknowledged may be lost. A rotten
+//! header costs nothing at all: the group goes on, and opens again as long as the segment's summary
+//! is on the media. Rotten data costs the blocks that it held. A group may stop all the same, for
+//! data above K that never came to be, or may not open. It gets new devices then, as after any
+//! other damage.
 
 use crate::campaign::{Run, Violation};
 use crate::fault::Fault;
@@ -15,7 +16,7 @@ use sim::DiskFault;
 
 const PAGE: u64 = PAGE_SIZE as u64;
 
-/// Looks at the log until it has a closed segment: slow clients take long to fill one.
+/// How often the log is looked at for a closed segment: slow clients take long to fill one.
 const LOOKS_MAX: u32 = 40;
 
 /// Where a block rotted.
@@ -26,8 +27,8 @@ struct Rotten {
 }
 
 impl Run {
-    /// A block of a closed segment rots while clients go on; half of the time the host is started
-    /// again after that.
+    /// A block of a closed segment rots while clients go on. Half of the time the host is then
+    /// started again.
     pub(crate) fn rotten_log(&mut self, roles: &Roles) -> Result<(), Violation> {
         let host = if self.one_of(2) == 0 { roles.owner } else { roles.replica };
         self.pass(0, 4000)?;
@@ -99,14 +100,14 @@ impl Run {
             self.disk_fault(host, &cache, DiskFault::BadRange { offset, len: PAGE });
         } else {
             self.faults.add(Fault::BitRot);
-            // In the fixed part of a header.
+            // The bit is in the fixed part, if the page is the first of a header.
             let byte = self.one_of(90);
             world.flip_bits(key, &cache, offset + byte, 1);
         }
         Some(Rotten { cache, segment, is_header })
     }
 
-    /// Whether the segment's summary tells all of it.
+    /// Whether the segment's summary covers all of it.
     fn has_summary(&self, host: usize, rotten: &Rotten) -> bool {
         let (room, device) = (rotten.segment.summary.clone(), rotten.segment.device);
         let length = usize::try_from(room.end - room.start).unwrap_or(0);
@@ -117,7 +118,7 @@ impl Run {
         })
     }
 
-    /// A group that lost no more than a header serves.
+    /// Checks that a group serves if it lost no more than a header.
     fn goes_on(&self, host: usize, rotten: &Rotten) -> Result<(), Violation> {
         let Some(node) = self.cluster.node(host).filter(|_| rotten.is_header) else {
             return Ok(());

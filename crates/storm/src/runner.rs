@@ -28,16 +28,16 @@ pub struct Job {
     pub story: Option<Story>,
 }
 
-/// One seed's end.
+/// The result of one seed.
 #[derive(Clone, Debug)]
 pub struct Done {
     /// The seed.
     pub seed: u64,
     /// How it went.
     pub outcome: Outcome,
-    /// Whether it ran twice, and both gave the same digest.
+    /// Whether both runs gave the same digest. `None` if it ran once.
     pub is_repeatable: Option<bool>,
-    /// Whether it did what nobody promises to survive.
+    /// Whether its plan goes beyond what the system promises.
     pub is_beyond: bool,
 }
 
@@ -51,7 +51,7 @@ pub fn plan_of(seed: u64, story: Option<Story>, trim: Trim) -> Plan {
     plan
 }
 
-/// As [`run`]; a panic is a violation of its own.
+/// As [`run`], but a panic becomes a violation of its own kind.
 #[must_use]
 pub fn run_caught(plan: &Plan, mutation: Option<Mutation>) -> Outcome {
     std::panic::catch_unwind(|| run(plan, mutation)).unwrap_or_else(|panic| {
@@ -63,8 +63,7 @@ pub fn run_caught(plan: &Plan, mutation: Option<Mutation>) -> Outcome {
 }
 
 impl Job {
-    /// Runs all seeds, or until `see` says false. `see` is called for each, in the order in which
-    /// they end.
+    /// Runs all seeds, or until `see` returns false. `see` is called for each seed when it ends.
     pub fn run(&self, mut see: impl FnMut(Done) -> bool) {
         let (next, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
         let (sender, done) = mpsc::sync_channel(self.jobs);

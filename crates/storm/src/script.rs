@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The stories of a round, told in roles: the owner, a replica, the rest. They place their faults
-//! by what happens (a term rises, a component becomes active) and not only by the clock.
+//! by events (a term rises, a component becomes active) and not only by the clock.
 
 use crate::campaign::{Run, Violation};
 use crate::fault::Fault;
@@ -11,20 +11,20 @@ use directory::{ComponentRecord, ComponentState, ObjectRecord};
 use sim::DiskFault;
 use std::time::Duration;
 
-/// Longest wait for something that a story needs; without it the story goes on all the same.
+/// Longest wait for something that a story needs. The story goes on even if it does not come.
 const EVENT_MAX: Duration = Duration::from_secs(25);
 
-/// Who plays what, as indices of machines.
+/// Which machine plays which role, by index.
 pub(crate) struct Roles {
     pub(crate) owner: usize,
     /// Holds an active component and is not the owner.
     pub(crate) replica: usize,
-    /// Neither.
+    /// Neither owner nor replica.
     rest: usize,
 }
 
 impl Run {
-    /// Tells `story`. Faults that stand at its end are healed by the caller.
+    /// Tells `story`. The caller heals faults that are left at its end.
     pub(crate) fn tell(&mut self, story: Story) -> Result<(), Violation> {
         let roles = self.roles();
         let Some(roles) = roles.filter(|_| story != Story::Random) else {
@@ -87,7 +87,7 @@ impl Run {
         self.cluster.records.term(&self.volume())
     }
 
-    /// Lets a time between the two pass, in milliseconds.
+    /// Lets a random time pass, between the two, in milliseconds.
     pub(crate) fn pass(&mut self, least: u64, most: u64) -> Result<(), Violation> {
         let micros = self.rng.between(least * 1000, most * 1000);
         self.run_for(Duration::from_micros(micros))
@@ -97,12 +97,12 @@ impl Run {
         self.rng.below(ways)
     }
 
-    /// Until the record is as wanted, or [`EVENT_MAX`].
+    /// Runs until the record is as wanted, or for [`EVENT_MAX`].
     fn until(&mut self, wanted: impl Fn(&ObjectRecord) -> bool) -> Result<(), Violation> {
         let (records, volume) = (std::rc::Rc::clone(&self.cluster.records), self.volume());
         let mut seen = None;
         self.cluster.world.run_until(EVENT_MAX, || {
-            // Asked after every event of the world: the record is looked at when one changed.
+            // Called after every event of the world, so the record is looked at only after changes.
             let changes = records.changes();
             let is_new = seen.replace(changes) != Some(changes);
             is_new && records.object(&volume).is_some_and(|record| wanted(&record))
@@ -121,7 +121,7 @@ impl Run {
         })
     }
 
-    /// Until the term rises above `term` in the record.
+    /// Runs until the term in the record rises above `term`.
     fn until_term(&mut self, term: u64) -> Result<(), Violation> {
         self.until(move |record| u64::from(record.term.0) > term)
     }
@@ -151,7 +151,7 @@ impl Run {
         let term = self.term();
         self.isolate(roles.owner);
         if self.one_of(2) == 0 {
-            // Its end of what is on its way meets the next owner.
+            // What it still has on its way meets the next owner.
             self.pass(1000, 25_000)?;
         } else {
             self.until_term(term)?;
@@ -166,7 +166,7 @@ impl Run {
         self.cut_directory(owner, true);
         self.pass(3500, 6500)?;
         if self.one_of(2) == 0 {
-            // It does not know in its next run what it granted in this one (rule 52b).
+            // Its next run does not know what this one granted (rule 52b).
             self.take_down(replica, false);
             self.isolate(owner);
             self.boot_if_down(replica);
@@ -193,7 +193,7 @@ impl Run {
     }
 
     fn forgotten_grant(&mut self, roles: &Roles) -> Result<(), Violation> {
-        // The owner keeps the replica alone, so that its grant is fresh when somebody else claims.
+        // The owner keeps only the replica, so that its grant is fresh when another host claims.
         let term = self.term();
         self.isolate(roles.owner);
         self.cut(roles.owner, roles.replica, false);
@@ -216,7 +216,8 @@ impl Run {
         self.pass(500, 4000)
     }
 
-    /// Brings the replica to its return: dead, given up, back, over links that take their time.
+    /// Brings the replica to its return: it dies, is marked absent, and starts again, over slow
+    /// links.
     fn depart(&mut self, roles: &Roles) -> Result<(), Violation> {
         self.take_down_somehow(roles.replica);
         self.until_state(roles.replica, ComponentState::Absent)?;
@@ -232,7 +233,7 @@ impl Run {
     fn join_fault(&mut self, roles: &Roles) -> Result<(), Violation> {
         self.depart(roles)?;
         if self.one_of(2) == 0 {
-            // The answer to the commit point takes its time too.
+            // The directory's answer about the commit point is slow too.
             let delay = Duration::from_micros(self.rng.between(100, 200_000));
             self.cluster.world.clog(self.key(roles.owner), self.cluster.directory, delay);
         }
@@ -241,7 +242,7 @@ impl Run {
             self.pass(0, 100)?;
         }
         self.decisive();
-        // Power loss takes along what it has sent; whoever succeeds it has the replica alone.
+        // Power loss takes along what it has sent. Its successor then has only the replica.
         let is_crash = self.one_of(4) > 0;
         self.take_down(roles.owner, is_crash);
         self.pass(4000, 14_000)
@@ -253,7 +254,8 @@ impl Run {
         }
         self.depart(roles)?;
         if self.one_of(3) == 0 {
-            // No fault: what was in flight in the moment of the return is looked at.
+            // No fault. The load ends early, so that the checks see what was in flight when the
+            // replica returned.
             self.until_state(roles.replica, ComponentState::Resyncing)?;
             self.pass(0, 20)?;
             self.decisive();
@@ -282,8 +284,8 @@ impl Run {
         Ok(())
     }
 
-    /// Its devices are slow, or its process stands still for nine tenths of the time, until it is
-    /// active again, for ten minutes at most.
+    /// The replica's devices are slow, or its process stands still for nine tenths of the time.
+    /// This lasts until the replica is active again, but for ten minutes at most.
     fn slow_joiner(&mut self, roles: &Roles) -> Result<(), Violation> {
         self.depart(roles)?;
         let is_slow = self.one_of(2) == 0;
@@ -337,7 +339,7 @@ impl Run {
         self.until_term(term)?;
         self.pass(7000, 12_000)?;
         self.take_down_somehow(replica);
-        // The successor, where it is not the replica's own host, comes too late.
+        // The successor comes too late, unless it is the replica's own host.
         self.cut(replica, roles.rest, true);
         self.cut(owner, replica, false);
         self.pass(0, 200)?;
@@ -379,7 +381,7 @@ impl Run {
             }
             self.pass(30, 900)?;
             if self.one_of(8) == 0 {
-                // What it sent meets owners that came after its death.
+                // What it sent reaches owners that came after its death.
                 self.take_down_somehow(host);
             }
         }
@@ -392,8 +394,9 @@ impl Run {
         self.pass(0, 9000)
     }
 
-    /// The owner's clients leave while those of a second host have writes under way and those of a
-    /// third come: it hands over. The second host dies, so that nobody sends its writes again.
+    /// The owner's clients leave while clients of a second host have writes under way and those of
+    /// a third host come, so the owner hands over. Then the second host dies: nobody sends its
+    /// writes again.
     fn hand_over_fault(&mut self, roles: &Roles) -> Result<(), Violation> {
         let clients = self.plan.volumes[self.focus].clients.clone();
         let others = clients.into_iter().filter(|host| *host != roles.owner);
@@ -416,7 +419,7 @@ impl Run {
         self.pass(0, 4000)
     }
 
-    /// Clients of these hosts alone, or of all.
+    /// Admits only clients of these hosts, or of all hosts.
     pub(crate) fn admit(&self, hosts: Option<&[usize]>) {
         let hosts = hosts.map(<[usize]>::to_vec);
         for shared in &self.shared {
@@ -475,7 +478,7 @@ impl Run {
         Ok(())
     }
 
-    /// Another delay, up to `most_ms`, for every pair of hosts: none for half of them.
+    /// Gives every pair of hosts another delay, up to `most_ms`; half of them get none.
     fn clog_some(&mut self, most_ms: u64) {
         let count = self.cluster.machines.len();
         for a in 0..count {
@@ -487,7 +490,7 @@ impl Run {
         }
     }
 
-    /// Much slower, so that more writes are in flight.
+    /// Makes a host's cache devices much slower, so that more writes are in flight.
     fn slow_cache(&mut self, host: usize) {
         let times = 10 << self.one_of(7);
         self.all_caches(host, DiskFault::Slow(times));
@@ -503,7 +506,7 @@ impl Run {
         self.plan.volumes[self.focus].load.pause_max >= Duration::from_millis(100)
     }
 
-    /// Nobody reaches the directory for a long time; something else fails meanwhile, or nothing.
+    /// Nobody reaches the directory for a long time. Meanwhile another fault may come.
     fn long_outage(&mut self, roles: &Roles) -> Result<(), Violation> {
         let away = if self.one_of(2) == 0 { Fault::DirectoryAway } else { Fault::DirectoryCut };
         self.inject_at(away, roles.owner);
@@ -518,7 +521,7 @@ impl Run {
         self.pass(100, if self.is_slow() { 60_000 } else { 8000 })
     }
 
-    /// Long enough for what is discarded to leave the log, where nothing tells of it any more.
+    /// Lasts until discards have left the log, after which nothing tells of them any more.
     fn trimmed(&mut self, roles: &Roles) -> Result<(), Violation> {
         self.take_down_somehow(roles.replica);
         self.until_state(roles.replica, ComponentState::Absent)?;
@@ -547,7 +550,7 @@ impl Run {
         let most = if self.is_slow() { 600_000 } else { 30_000 };
         self.pass(5000, most)?;
         if self.one_of(2) == 0 {
-            // The first moments of its return.
+            // A fault in the first moments of its return.
             self.cluster.world.heal_all();
             self.boot_if_down(host);
             self.pass(0, 3000)?;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Less that shows the same: a failing seed with fewer hosts, volumes, rounds, clients and faults.
+//! Finds a smaller run that shows the same as a failing seed: with fewer hosts, volumes, rounds,
+//! clients and faults.
 
 use crate::mutation::Mutation;
 use crate::plan::{Plan, Trim};
 use crate::runner::{plan_of, run_caught};
 use crate::story::Story;
 
-/// Other worlds that each step is tried in: what is left out moves every later draw.
+/// Worlds that each step is tried in. Several, because what is left out moves every later draw.
 const SALTS: u64 = 6;
 
 /// Where a failure was found.
@@ -27,14 +28,14 @@ impl Case {
         plan_of(self.seed, self.story, trim)
     }
 
-    /// What a run of that plan finds.
+    /// The kind of violation that a run of that plan finds.
     fn finds(&self, trim: Trim) -> Option<String> {
         let violation = run_caught(&self.plan(trim), self.mutation).violation?;
         Some(violation.kind().to_owned())
     }
 
-    /// Leaves out more and more for as long as a violation of the same kind is found; `tell` hears
-    /// of each step that was made. `None`: the seed is clean.
+    /// Leaves out more and more for as long as a violation of the same kind is found. `tell` is
+    /// called for each step that was made. `None`: the seed is clean.
     pub fn shrink(&self, mut tell: impl FnMut(&Trim)) -> Option<Trim> {
         let mut best = Trim::default();
         let kind = self.finds(best)?;
@@ -52,7 +53,7 @@ impl Case {
     }
 }
 
-/// What may be left out next, the largest parts first.
+/// What may be left out next, largest parts first.
 fn steps(from: &Trim, plan: &Plan) -> Vec<Trim> {
     let mut steps = Vec::new();
     if plan.rounds.len() > 1 {

@@ -12,20 +12,20 @@ use directory::store::Snapshot;
 use directory::{ComponentState, ObjectRecord};
 use std::time::Duration;
 
-/// Looks whether the copies that count say on disk that they do, and the time between two.
+/// How often it is checked whether the copies that count say so on disk, and the time between two.
 const LOOKS: u32 = 1000;
 const LOOK: Duration = Duration::from_millis(25);
-/// Attempts of that, each with those hosts up that have such a copy.
+/// Attempts to get there, each with those hosts up that have such a copy.
 const TRIES: u32 = 3;
-/// Until hosts have found, and told, what the directory does not account for.
+/// The time in which hosts find, and report, what the directory does not account for.
 const FOUND: Duration = Duration::from_secs(120);
-/// Revisions that a directory leaps over which is set back under running hosts, as `etcdutl
-/// snapshot restore --bump-revision` does: they compare revisions of before.
+/// How far the revision of a directory rises that is set back while hosts run, as with `etcdutl
+/// snapshot restore --bump-revision`. Those hosts compare its revisions with earlier ones.
 const BUMP: u64 = 1_000_000_000;
 
 impl Run {
-    /// A snapshot, then changes that it does not know of, then the directory as it was, whose
-    /// records hosts claim again and again.
+    /// Takes a snapshot, makes changes that it does not have, and sets the directory back to it.
+    /// Then hosts claim its old records again and again.
     pub(crate) fn etcd_snapshot(&mut self, roles: &Roles) -> Result<(), Violation> {
         let snapshot = self.cluster.records.snapshot();
         self.come_and_go(roles)?;
@@ -34,7 +34,7 @@ impl Run {
         if !self.wait_until_described()? {
             return Ok(());
         }
-        // From here to the hosts' end no time passes: nothing changes that no copy knows of.
+        // No time passes from here to the hosts' end, so nothing changes that no copy knows of.
         self.cluster.world.kill(self.cluster.directory);
         match self.one_of(4) {
             0 => {}
@@ -60,8 +60,8 @@ impl Run {
         Ok(())
     }
 
-    /// Every copy that counts says on disk that it does: what a copy is not known to have seen it
-    /// cannot refuse. False: it does not come to that.
+    /// Waits until every copy that counts says so on disk. A copy can refuse an old record only if
+    /// its disk shows that it saw a newer one. False where that does not happen.
     fn wait_until_described(&mut self) -> Result<bool, Violation> {
         for _ in 0..TRIES {
             for _ in 0..LOOKS {
@@ -108,8 +108,9 @@ impl Run {
         if hosts.clone().any(|machine| self.cluster.world.is_up(machine.key)) {
             snapshot.revision = snapshot.revision.max(now.revision) + BUMP;
         }
-        // Nothing but the directory knows how often a host was started that has no copy of
-        // anything: what follows from that is a known limit (rule 46).
+        // How often a host was started that has no copy of anything is known to the directory
+        // alone. What follows from losing that number is a known limit (rule 46), so it is kept
+        // here.
         let with_copies = self.cluster.records.hosts();
         let without = hosts.map(|machine| HostId(machine.number));
         for host in without.filter(|host| !with_copies.contains(host)) {
@@ -123,8 +124,9 @@ impl Run {
         self.cluster.records.set_back(snapshot);
     }
 
-    /// Hosts come up in any order, claim what they find, and die again. In half of the runs one
-    /// whose copy did not count when the directory was set back begins, and comes more often.
+    /// Hosts come up in any order, claim what they find, and die again. In half of the runs the
+    /// first is one whose copy did not count when the directory was set back, and it comes more
+    /// often.
     fn claim_in_turn(&mut self) -> Result<(), Violation> {
         let forgotten = self.cluster.records.forked();
         let copies = forgotten.iter().flat_map(|record| &record.components);
@@ -138,7 +140,7 @@ impl Run {
                 self.any_host()
             };
             self.boot_if_down(host);
-            // To claim takes the life of a grant, and some time for those that do not answer.
+            // A claim takes the life of a grant, and some time for components that do not answer.
             let most = if self.one_of(4) == 0 { 4000 } else { 25_000 };
             self.pass(most / 8, most)?;
             if self.one_of(3) > 0 {
@@ -149,7 +151,7 @@ impl Run {
         Ok(())
     }
 
-    /// Whether the hosts hold nothing that waits to be adopted.
+    /// Whether the hosts hold nothing any more that waits to be adopted.
     fn is_nothing_left(&self) -> bool {
         self.orphans().is_some_and(|orphans| orphans.iter().all(|orphan| orphan.is_empty))
     }

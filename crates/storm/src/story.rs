@@ -9,7 +9,7 @@ base::named! {
     pub enum Story {
         /// Random faults at random moments.
         Random = "random",
-        /// The owner's way to a replica is cut, and it dies before it learns so.
+        /// The owner's link to a replica is cut, and the owner dies before it notices.
         Severed = "severed",
         /// The owner hears nobody while its clients go on, and comes back.
         Isolated = "isolated",
@@ -17,11 +17,12 @@ base::named! {
         LateIsolation = "late-isolation",
         /// The owner loses the directory and one replica, and keeps the other.
         HalfBlind = "half-blind",
-        /// The owner and all others lose a replica that alone keeps the directory.
+        /// A replica loses the owner and all other hosts, and alone keeps the directory.
         LoneReplica = "lone-replica",
-        /// A replica restarts while somebody waits for the end of what it granted the owner.
+        /// A replica restarts while a new owner waits for the end of what that replica granted the
+        /// old one.
         ForgottenGrant = "forgotten-grant",
-        /// An owner that was succeeded meets its replicas again before it can ask the directory.
+        /// An owner that was replaced reaches its replicas again before it can ask the directory.
         BlindReturn = "blind-return",
         /// Something fails in the moment in which a replica becomes active again.
         JoinFault = "join-fault",
@@ -29,9 +30,9 @@ base::named! {
         ResyncFault = "resync-fault",
         /// A replica comes and goes.
         Flaps = "flaps",
-        /// An owner that was succeeded meets a replica that has just restarted.
+        /// An owner that was replaced reaches a replica that has just restarted.
         OldOwner = "old-owner",
-        /// A replica's device holds writes back while its owner is succeeded.
+        /// A replica's device holds writes back while its owner is replaced.
         HeldWrites = "held-writes",
         /// Ownership moves from host to host and back.
         PingPong = "ping-pong",
@@ -47,7 +48,7 @@ base::named! {
         HandOverFault = "hand-over-fault",
         /// A replica is away while the volume is discarded chunk by chunk.
         Trimmed = "trimmed",
-        /// A device fails, or all of a host's, and is well again after a while.
+        /// Devices of one host fail, and work again after a while.
         DyingDevice = "dying-device",
         /// The content of one host's devices is damaged where others hold a whole copy.
         Damage = "damage",
@@ -57,7 +58,8 @@ base::named! {
         RottenLog = "rotten-log",
         /// A host comes back with a new device in the place of one of its own.
         LostDevice = "lost-device",
-        /// A component that has just come back loses its cache device, and with it the copies.
+        /// A component that has just come back loses its cache device, and with it the data it was
+        /// sent.
         LossAfterReturn = "loss-after-return",
         /// One capacity device of a group with several fails or goes away, and comes back.
         DeviceOut = "device-out",
@@ -65,12 +67,12 @@ base::named! {
         LateDevice = "late-device",
         /// A replica that takes a tenth of what the clients write comes back under load.
         SlowJoiner = "slow-joiner",
-        /// The directory is set back to a backup of before, or lost, and the operator adopts.
+        /// The directory is set back to an earlier backup, or lost, and the operator adopts.
         OldBackup = "old-backup",
-        /// The directory is set back raw, as an etcd snapshot is restored, and its records of
-        /// before are claimed until the operator adopts.
+        /// The directory is set back raw, as an etcd snapshot is restored. Hosts claim its old
+        /// records until the operator adopts.
         EtcdSnapshot = "etcd-snapshot",
-        /// Beyond the contract: a device says that it flushed, and did not, and the power fails.
+        /// Beyond the contract: a device says that it flushed and did not, and then power fails.
         LyingFlush = "lying-flush",
         /// Beyond the contract: clocks that are wrong by more than the protocol allows.
         WildClock = "wild-clock",
@@ -78,8 +80,9 @@ base::named! {
 }
 
 impl Story {
-    /// The first seed whose plan may have it, where it came after seeds were kept that once found
-    /// something; see [`crate::Plan`].
+    /// The first seed whose plan may have this story. `None` for the oldest stories. Newer ones are
+    /// drawn separately and mostly for later seeds only, so that seeds that are kept do what they
+    /// did; see [`crate::Plan`].
     #[must_use]
     pub fn since(self) -> Option<u64> {
         match self {
@@ -94,8 +97,8 @@ impl Story {
         }
     }
 
-    /// Whether content is damaged. What was damaged and not read yet would be a second fault in a
-    /// later round.
+    /// Whether content is damaged. Such a story is the last one of its run: damage that nobody has
+    /// read yet would be a second fault in a later round.
     #[must_use]
     pub fn is_damage(self) -> bool {
         matches!(
@@ -108,7 +111,8 @@ impl Story {
         )
     }
 
-    /// Whether the system promises nothing then: what is lost is reported, and no violation.
+    /// Whether the system promises nothing in this story. What is lost then is reported, but is no
+    /// violation.
     #[must_use]
     pub fn is_beyond(self) -> bool {
         matches!(self, Self::LyingFlush | Self::WildClock)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a campaign has come to.
+//! The result of a campaign.
 
 use base::Probe;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    /// Adds one seed; lines for those that found something.
+    /// Adds the outcome of one seed. Returns lines to print if it found something.
     pub(crate) fn add(&mut self, done: &Done) -> Vec<String> {
         let outcome = &done.outcome;
         self.seeds += 1;

@@ -14,14 +14,14 @@ use volume::{Device, VolumeError};
 
 /// Largest operation, sectors: a chunk and a bit, so that operations cross chunk boundaries.
 const COUNT_MAX: u64 = 2200;
-/// The draw of a discard.
+/// The drawn number that means a discard.
 const DISCARD: u64 = 9;
 
 /// What the clients of one volume share with the campaign.
 pub struct Shared {
     /// The volume's name.
     pub volume: String,
-    /// What may be read.
+    /// Decides what may be read.
     pub oracle: RefCell<Oracle>,
     /// The first wrong sector that a client saw, and who saw it.
     pub wrong: RefCell<Option<(String, Wrong)>>,
@@ -29,7 +29,7 @@ pub struct Shared {
     pub is_open: Cell<bool>,
     /// Whether clients discard whole chunks and do not write.
     pub is_trimming: Cell<bool>,
-    /// Only the clients of these hosts, where some are named; the others leave.
+    /// Where some hosts are named, only their clients run; the others leave.
     pub only: RefCell<Option<Vec<usize>>>,
     /// Operations acknowledged.
     pub done: Cell<u64>,
@@ -42,7 +42,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// For a volume of `sectors` sectors.
+    /// What the clients of a volume of `sectors` sectors share.
     #[must_use]
     pub fn new(volume: String, sectors: u64, records: &Rc<Records>) -> Self {
         Self {
@@ -65,7 +65,7 @@ impl Shared {
         self.is_open.get() && is_chosen && self.wrong.borrow().is_none()
     }
 
-    /// Tells the oracle in which term `node` serves, if it does.
+    /// Tells the oracle in which term `node` serves the volume, if it does.
     fn note_service(&self, node: &Node) {
         if !self.oracle.borrow().has_undecided() {
             return;
@@ -77,19 +77,19 @@ impl Shared {
     }
 }
 
-/// Who asks, in one operation.
+/// Who does an operation.
 pub struct Asker<'a> {
-    /// On whose host.
+    /// The host that is asked.
     pub node: &'a Node,
-    /// In whose name.
+    /// The run in whose name it is asked.
     pub author: Author,
-    /// For people.
+    /// The name of the client, for people.
     pub name: &'a str,
 }
 
-/// An operation that may be answered by an owner who cannot know that it serves what is of before:
-/// the directory was set back raw, and no copy that counted is among those that it has. Its answers
-/// say nothing (`docs/campaign.md`).
+/// Marks an operation whose answer may mean nothing. Where the directory was set back raw, an owner
+/// may serve that has none of the copies that counted before. Such an owner cannot know that its
+/// data is old, so what it answers is not checked (`docs/campaign.md`).
 struct Doubts {
     turns: u64,
 }
@@ -99,13 +99,13 @@ impl Doubts {
         Self { turns: shared.records.turns(&shared.volume) }
     }
 
-    /// Whether what was answered on `node` is to be believed.
+    /// Whether an answer of `node` can be believed.
     fn is_credible(&self, shared: &Shared, node: &Node) -> bool {
         let now = shared.records.turns(&shared.volume);
         if now == self.turns && now.is_multiple_of(2) {
             return true;
         }
-        // The owner of before, who goes on, has every copy that counts.
+        // The owner from before the set-back that goes on serving has every copy that counts.
         let status = shared.records.id(&shared.volume).and_then(|id| node.objects().status(id));
         status.is_some_and(|status| {
             let (owner, term) = (status.owner, status.term);
@@ -155,15 +155,15 @@ pub struct Client {
     pub node: Rc<Node>,
     /// What it shares with all others.
     pub shared: Rc<Shared>,
-    /// In whose name it asks.
+    /// The run in whose name it asks.
     pub author: Author,
     /// What it does.
     pub load: Load,
-    /// Whether it reads and nothing else: then a write that waits does not silence it.
+    /// Whether it only reads. Then a write that waits does not stop it.
     pub is_reader: bool,
-    /// Its draws.
+    /// Its random numbers.
     pub rng: Rng,
-    /// For people.
+    /// Its name, for people.
     pub name: String,
 }
 
@@ -249,7 +249,7 @@ impl Client {
         }
     }
 
-    /// One write of data or zeros, or a discard. False: the range is taken.
+    /// One write of data or zeros, or a discard. False where another write has a part of the range.
     async fn write<D: Device>(
         &self,
         device: &D,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Numbers that are cited are there: `rule 9`, `rules 22-29`, `store rules 1, 2`, `trap 14`,
-//! `promise 4` each lead to an anchor of their page. And each rule is cited where it is kept and
-//! where it is tested; those that are not yet stand in `xtask/uncited.txt`, which can only shrink.
+//! Numbers that are cited must exist: `rule 9`, `rules 22-29`, `store rules 1, 2`, `trap 14`,
+//! `promise 4` each lead to an anchor of their page. And product code and tests must cite each
+//! rule. Rules that they do not cite yet stand in `xtask/uncited.txt`, which may only shrink.
 //!
-//! Of a citation in the singular one number counts, in the plural a list: `rule 4, 3 times` cites
-//! one rule.
+//! A citation in the singular has one number, one in the plural a list: `rule 4, 3 times` cites one
+//! rule.
 //! A switch that breaks a rule on purpose is a test of it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,9 +15,9 @@ use super::{Finding, Tree};
 struct Kind {
     name: &'static str,
     page: &'static str,
-    /// Whether product code and tests owe a citation to each.
+    /// Whether product code and tests must each cite every number.
     is_owed: bool,
-    /// While its page is not there nothing of it is checked.
+    /// Whether its page may be missing. While the page is missing nothing of this kind is checked.
     may_be_absent: bool,
 }
 
@@ -31,18 +31,18 @@ const KINDS: [Kind; 4] = [
 const STORE: usize = 0;
 const PROTOCOL: usize = 1;
 
-/// Where citations are looked at.
+/// Folders in which citations are checked.
 const FOLDERS: [&str; 5] = ["crates/", "docs/", "packaging/", "scripts/", "xtask/"];
 /// Crates whose whole purpose is to test the others.
 const TEST_CRATES: [&str; 4] = ["crates/chaos/", "crates/fuzz/", "crates/sim/", "crates/storm/"];
-/// What says something about the rules alone, and neither keeps one nor tests who does.
+/// The model is about the rules themselves. It counts neither as product code nor as a test.
 const MODEL: &str = "crates/model/";
-/// Switches say which rule they break, which keeps none.
+/// The comment of a switch may name the rule that it breaks: that is no citation of product code.
 const SWITCHES: &str = "base::mutations! {";
-/// The switches of the protocol: `name: "N",`.
+/// The switches of the protocol stand here: `name: "N",`.
 const PROTOCOL_SWITCHES: &str = "crates/object/src/mutations.rs";
-/// The switches of the store, alike. Some break a rule of the protocol: numbers that the
-/// store does not have.
+/// The switches of the store stand here, alike. Some break a rule of the protocol: then N is a
+/// number that the store's page does not have.
 const STORE_SWITCHES: &str = "crates/diskgroup/src/mutations.rs";
 
 const LIST: &str = "xtask/uncited.txt";
@@ -175,8 +175,8 @@ fn citations(text: &str) -> Vec<Citation> {
     found
 }
 
-/// The rules that switches break. `store`: the anchors of the store's page; while it is not there
-/// nobody knows whose the store's numbers are.
+/// The rules that switches break. `store`: the anchors of the store's page. Without that page
+/// nobody knows whether a number of a store's switch is the store's.
 fn switches(path: &str, text: &str, store: Option<&Anchors>) -> Vec<Citation> {
     let kind_of = |number: &str| match (path, store) {
         (PROTOCOL_SWITCHES, _) => Some(PROTOCOL),
@@ -197,12 +197,12 @@ fn switches(path: &str, text: &str, store: Option<&Anchors>) -> Vec<Citation> {
     text.lines().enumerate().filter_map(rule).collect()
 }
 
-/// Blanks, line breaks, and what begins a line of a comment.
+/// Blanks, line breaks, and the characters that begin a line of a comment.
 fn is_gap(c: char) -> bool {
     c.is_whitespace() || "/!#".contains(c)
 }
 
-/// The numbers behind a word, if any: one, or in the plural a list with ranges.
+/// The numbers behind a word, if any. In the singular one number, in the plural a list with ranges.
 fn numbers(rest: &str, is_plural: bool) -> Option<Vec<String>> {
     let begin = rest.trim_start_matches(is_gap);
     if begin.len() == rest.len() {
@@ -222,7 +222,7 @@ fn numbers(rest: &str, is_plural: bool) -> Option<Vec<String>> {
     Some(all)
 }
 
-/// A number, with a letter behind it or not, and what follows.
+/// A number, perhaps with a letter behind it, and the rest of the text.
 fn number(text: &str) -> Option<(String, &str)> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     if digits == 0 {
@@ -234,7 +234,7 @@ fn number(text: &str) -> Option<(String, &str)> {
     is_end(&rest[letters..]).then(|| (text[..digits + letters].to_string(), &rest[letters..]))
 }
 
-/// What may stand between two numbers of a list: whether it makes a range, and what follows.
+/// The separator between two numbers of a list: whether it makes a range, and the rest of the text.
 fn separator(text: &str) -> Option<(bool, &str)> {
     if let Some(rest) = text.strip_prefix('-') {
         return Some((true, rest));
@@ -256,7 +256,7 @@ fn separator(text: &str) -> Option<(bool, &str)> {
     has_comma.then_some((false, word))
 }
 
-/// The numbers between two, without them.
+/// The numbers between `first` and `last`, without these two.
 fn between(first: &str, last: &str) -> Vec<String> {
     let (Ok(first), Ok(last)) = (first.parse::<u32>(), last.parse::<u32>()) else {
         return Vec::new();
@@ -265,7 +265,8 @@ fn between(first: &str, last: &str) -> Vec<String> {
     (first.saturating_add(1)..last).map(|number| number.to_string()).collect()
 }
 
-/// Rules that nobody cites, and the list of them.
+/// Reports rules that nobody cites and that the list does not have, and lines of the list that are
+/// outdated.
 fn owed(
     tree: &Tree,
     anchors: &[Option<Anchors>],
@@ -346,8 +347,8 @@ mod tests {
         findings.into_iter().map(|f| f.to_string()).collect()
     }
 
-    /// What is said of `text` in a product file, where rules 1 to 9 and 52a are there and owed
-    /// nothing.
+    /// The messages about `text` in a product file. Rules 1 to 9 and 52a exist, and the list
+    /// excuses that nobody cites them.
     fn said_of(text: &str) -> Vec<String> {
         let numbers = ["1", "2", "3", "4", "5", "6", "7", "8", "9", "52a"];
         let list: String = numbers

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! References to files of the tree lead somewhere: links in Markdown (to a file, and a heading or
-//! an anchor in it), paths in its `code spans`, and pages of `docs/` that comments and scripts
-//! name.
+//! References to files of the tree must lead somewhere. Checked are links in Markdown (to a file,
+//! and to a heading or an anchor in it), paths in its `code spans`, and pages of `docs/` that
+//! comments and scripts name.
 
 use super::citations::ids;
 use super::source::is_source;
 use super::{Finding, Tree};
 use crate::rust::views;
 
-/// Folders of the root by which a path in a code span is known for one.
+/// A code span that begins with one of these folders is taken for a path from the root.
 const FOLDERS: [&str; 5] = ["crates/", "docs/", "packaging/", "scripts/", "xtask/"];
 
-/// Endings by which a path in a code span is known for a file's.
+/// A code span with one of these endings is taken for a file.
 const ENDINGS: [&str; 6] = [".md", ".py", ".rs", ".service", ".sh", ".toml"];
 
 pub fn check(tree: &Tree, path: &str, text: &str, findings: &mut Vec<Finding>) {
@@ -34,7 +34,7 @@ pub fn check(tree: &Tree, path: &str, text: &str, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Whether a code span is a path and leads nowhere. It may leave out where the path begins, as
+/// Whether a code span is a path that leads nowhere. A path may leave out its beginning, as
 /// `owner/read.rs` does.
 fn is_dead(tree: &Tree, span: &str) -> bool {
     let is_path = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
@@ -50,8 +50,8 @@ fn is_dead(tree: &Tree, span: &str) -> bool {
     is_file && !tree.files.iter().any(|file| file.path.ends_with(&ending))
 }
 
-/// Pages of `docs/` that a comment or a script names, with the heading if one is named, and the
-/// line.
+/// The pages of `docs/` that a comment or a script names, with the heading where one is named, each
+/// with its line.
 fn pages(path: &str, text: &str) -> Vec<(usize, String)> {
     let comments = path.ends_with(".rs").then(|| views(text).comments);
     let text = comments.as_deref().unwrap_or(text);

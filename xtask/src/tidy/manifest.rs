@@ -5,8 +5,8 @@ use std::path::Path;
 
 use super::{Finding, Tree};
 
-/// The rooms of the house, lowest first (docs/architecture.md): a crate may depend on crates of a
-/// lower number only.
+/// The layers, lowest first (docs/architecture.md): a crate may depend only on crates of a lower
+/// number.
 const LAYERS: [(&str, u8); 21] = [
     ("base", 0),
     ("env", 1),
@@ -31,14 +31,14 @@ const LAYERS: [(&str, u8); 21] = [
     ("xtask", 9),
 ];
 
-/// The two worlds. Product code sees `Env`, never a driver; below this layer they are for tests.
+/// The two drivers. Product code sees `Env`, never a driver. Below this layer only tests use them.
 const DRIVERS: [&str; 2] = ["ring", "sim"];
 const DRIVER_USER_LAYER: u8 = 7;
 
 struct Dependency {
     name: String,
     line: usize,
-    /// Of `[dependencies]`, not only of the tests.
+    /// It stands in `[dependencies]`, so it is not only for tests.
     is_product: bool,
     /// Dependencies of one block (no blank line, comment or heading between) share a number.
     block: usize,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Line by line: width, licence header, characters, banned words, machine paths.
+//! Checks of single lines: width, licence header, characters, banned words, machine paths.
 
 use super::Finding;
 use crate::rust::views;
@@ -7,7 +7,7 @@ use crate::rust::views;
 /// Columns of a source line, as rustfmt has it.
 const WIDTH_MAX: usize = 100;
 
-/// Columns of a script line: no formatter folds those, and long commands read better whole.
+/// Columns of a script line. No formatter breaks scripts, and long commands read better whole.
 const SCRIPT_WIDTH_MAX: usize = 120;
 
 const LICENCE: &str = "SPDX-License-Identifier: Apache-2.0";
@@ -53,7 +53,7 @@ pub fn check(path: &str, text: &str, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Rust, Python and shell; shell scripts without extension are known by their first line.
+/// Whether a file is Rust, Python or shell. A first line `#!/` marks a script without extension.
 pub fn is_source(path: &str, text: &str) -> bool {
     path.ends_with(".rs")
         || path.ends_with(".py")

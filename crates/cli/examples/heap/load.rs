@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Memory that a process holds against what it uses: the buffers and the small things of a mixed
-//! load, in bursts, under the allocator of the program that this is part of.
+//! How much memory a process holds compared with what it uses, under the allocator of the program
+//! that this is part of. The load is mixed and comes in bursts: buffers and small allocations.
 //!
-//! Buffers come from a shard's pool with sizes of blocks, chunks, segments and pages in between;
-//! the small things are nodes of maps and vectors that live longer. Prints one line of JSON per
-//! step: bytes in use, bytes resident, and how many of the latter come on one of the former.
+//! Buffers come from a shard's pool, with sizes of blocks, chunks, segments and what is between.
+//! The small allocations are nodes of maps and vectors that live longer. Prints one line of JSON
+//! per step: bytes in use, bytes resident, and how many resident bytes there are for each byte in
+//! use.
 
 use base::{Map, Rng};
 use env::{Buf, Pool};
 use std::collections::VecDeque;
 
 const MIB: usize = 1 << 20;
-/// Bytes of buffers in use at the height of a burst and between bursts.
+/// Bytes of buffers in use at the height of a burst, and between bursts.
 const HIGH: usize = 1024 * MIB;
 const LOW: usize = 96 * MIB;
-/// Allocations per step, and steps per burst: a third of them high.
+/// Allocations per step, and steps per burst. In a third of the steps the load is high.
 const PER_STEP: usize = 40_000;
 const STEPS_PER_BURST: usize = 6;
 
@@ -25,7 +26,7 @@ fn resident() -> usize {
     pages.expect("a number") * 4096
 }
 
-/// A size as requests have them: mostly blocks, some of each other kind.
+/// A size as requests have it: mostly blocks, some of each other kind.
 fn size(rng: &mut Rng) -> usize {
     match rng.below(100) {
         0..60 => 4096,
@@ -41,7 +42,7 @@ struct Load {
     pool: Pool,
     buffers: VecDeque<Buf>,
     bytes: usize,
-    /// What stays while buffers come and go: maps, lists of entries, pages of checksums.
+    /// Small allocations that stay while buffers come and go.
     nodes: Map<u64, [u64; 4]>,
     lists: VecDeque<Vec<u64>>,
     pages: VecDeque<Box<[u8; 5000]>>,
@@ -51,13 +52,13 @@ impl Load {
     fn step(&mut self, most: usize) {
         for _ in 0..PER_STEP {
             let mut buf = self.pool.take(size(&mut self.rng));
-            // As a device or a socket would: every page of it.
+            // Touches every page, as a device or a socket would.
             buf.chunks_mut(4096).for_each(|page| page[0] = 1);
             self.bytes += buf.capacity();
             self.buffers.push_back(buf);
             self.small();
             while self.bytes > most {
-                // In the order of arrival, and some long before their turn.
+                // Mostly in the order of arrival, but some long before their turn.
                 let at = if self.rng.below(4) == 0 {
                     self.rng.below(self.buffers.len() as u64) as usize
                 } else {
@@ -92,7 +93,7 @@ impl Load {
     }
 }
 
-/// Runs `bursts` of them under the allocator that the caller calls so.
+/// Runs the load. `allocator` is only the name to print; the number of bursts is an argument.
 pub fn run(allocator: &str) {
     let words: Vec<String> = std::env::args().collect();
     let bursts = words.get(1).map_or(6, |word| word.parse::<usize>().expect("a number of bursts"));

@@ -27,7 +27,7 @@ pub struct JoinArgs {
     pub capacity: Vec<String>,
     #[command(flatten)]
     pub new: NewDeviceArgs,
-    /// Part of the cache device of a hybrid cluster that keeps what is read
+    /// Part of the cache device of a hybrid cluster that is read cache
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=90), value_name = "PERCENT")]
     #[arg(default_value = "70")]
     pub read_cache_percent: u8,
@@ -42,7 +42,7 @@ pub struct JoinArgs {
 pub struct DaemonArgs {
     #[command(flatten)]
     pub socket: SocketArgs,
-    /// Socket of the supervisor that ends this daemon with itself
+    /// Socket of the supervisor: this daemon ends when the supervisor does
     #[arg(long, hide = true)]
     pub leash: Option<String>,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The grammar of what concerns the directory and what it lost.
+//! The grammar of the commands about the directory and about what it lost.
 
 use clap::Subcommand;
 use std::path::PathBuf;
@@ -31,13 +31,13 @@ list' shows it and 'gabion orphan adopt' makes it again. Run it again after an i
         /// The file
         #[arg(required_unless_present = "from_host")]
         file: Option<PathBuf>,
-        /// Of the backups that this host keeps on its disk groups, instead of a file
+        /// Restore a backup that this host keeps on its disk groups, instead of a file
         #[arg(long, value_name = "HOST", conflicts_with = "file")]
         from_host: Option<String>,
-        /// Which of them, as 'gabion directory backups' numbers them; the newest otherwise
+        /// Its number, as 'gabion directory backups' shows it; the newest otherwise
         #[arg(long, value_name = "NUMBER", requires = "from_host", conflicts_with = "file")]
         backup: Option<u64>,
-        /// Also where the directory holds volumes: it holds what the backup holds then
+        /// Restore even where the directory holds volumes: it then holds what the backup holds
         #[arg(long)]
         replace: bool,
     },
@@ -50,13 +50,13 @@ pub enum OrphanCommand {
   gabion orphan list
   gabion orphan list --output json")]
     List,
-    /// All that is known of one volume's or object's components
+    /// Show all that is known of the components of one volume or object
     #[command(after_help = "Example:\n  gabion orphan show web")]
     Show {
         /// The volume's name or id, the object's or the component's id
         volume: String,
     },
-    /// Make a volume again of its components
+    /// Make a volume again from its components
     #[command(after_help = "Examples:
   gabion orphan adopt web
   gabion orphan adopt 1f2e3d4c5b6a7988 --name web-old
@@ -69,10 +69,10 @@ volume; its exit code is 1 if some were refused, and it can be run again.")]
         /// Its name or id, as 'gabion orphan list' shows them
         #[arg(required_unless_present = "all")]
         volume: Option<String>,
-        /// Every volume that can be adopted without --force
+        /// Adopt every volume that can be adopted without --force
         #[arg(long, conflicts_with_all = ["volume", "name", "force"])]
         all: bool,
-        /// Its name from then on, where another volume has that name now
+        /// Its new name, where another volume has its name now
         #[arg(long, value_name = "NAME")]
         name: Option<String>,
         /// Take the best copy where none is surely whole
@@ -84,7 +84,7 @@ volume; its exit code is 1 if some were refused, and it can be run again.")]
     Delete {
         /// The volume's name or id; the object's id where it has no name
         volume: String,
-        /// Yes, its data is not needed any more
+        /// Confirm that its data is not needed any more
         #[arg(long)]
         yes: bool,
     },

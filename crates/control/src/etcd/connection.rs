@@ -20,7 +20,7 @@ const ANSWERS_MAX: usize = 64;
 /// Watches of one connection.
 const WATCHES_MAX: usize = 64;
 
-/// Takes answers for one connection; full, it waits.
+/// Takes the answers for one connection. A sender waits while it is full.
 #[derive(Clone)]
 pub struct Outbox(mpsc::Sender<Vec<u8>>);
 
@@ -35,7 +35,7 @@ impl Outbox {
     }
 }
 
-/// Serves the shard until either side has enough.
+/// Serves the shard until one of the two directions ends.
 pub async fn run(stream: UnixStream, client: Client) {
     let (reader, writer) = stream.into_split();
     let (sender, receiver) = mpsc::channel(ANSWERS_MAX);
@@ -64,7 +64,7 @@ async fn receive(
     let room = Arc::new(Semaphore::new(REQUESTS_MAX));
     let mut watches: BTreeMap<u64, AbortHandle> = BTreeMap::new();
     loop {
-        // Not a request, or the end: the connection is dropped.
+        // Nothing more to read, or not a request: the connection is dropped.
         let Some((number, request)) = next(&mut reader).await else { return };
         while tasks.try_join_next().is_some() {}
         match request {

@@ -11,18 +11,19 @@ use etcd_client::{
 };
 use std::time::Duration;
 
-/// Below the client's own limit, so that it gets a precise answer instead of running into it.
+/// Shorter than the shard's own timeout, so that the shard gets a precise answer instead of none.
 const REQUEST_TIMEOUT: Duration = Duration::from_millis(2500);
 /// Keys that one page of a listing holds.
 const PAGE_KEYS: i64 = 128;
-/// Bytes of one answer of etcd: a page of the largest values, or a watch's catching up.
+/// Bytes of one answer of etcd: a page of the largest values, or all changes that a watch catches
+/// up on.
 pub const RESPONSE_BYTES_MAX: usize = 256 << 20;
 /// Numbers of gRPC's status codes.
 const GRPC_INVALID_ARGUMENT: i32 = 3;
 const GRPC_NOT_FOUND: i32 = 5;
 const GRPC_RESOURCE_EXHAUSTED: i32 = 8;
 
-/// Carries out a request that is no watch; the answers to send, at least one.
+/// Carries out a request that is no watch, and returns the answers to send, at least one.
 pub async fn carry_out(mut client: Client, request: Request) -> Vec<Answer> {
     // What to say where the outcome is not known.
     let unsure = match request {
@@ -60,11 +61,12 @@ pub async fn carry_out(mut client: Client, request: Request) -> Vec<Answer> {
     result.unwrap_or_else(|error| vec![Answer::Failed(error)])
 }
 
-/// What an error of etcd means; `unsure` where it does not tell whether the request had effect.
+/// What an error of etcd means. It is `unsure` where it does not tell whether the request had an
+/// effect.
 fn cause(error: &Error, unsure: DirectoryError) -> DirectoryError {
     match error {
         Error::LeaseKeepAliveError(text) if text == "lease not found" => DirectoryError::LeaseGone,
-        // Only what etcd itself said after it looked at the request.
+        // Believes only what etcd itself said after it looked at the request.
         Error::GRpcStatus(status) if status.message().starts_with("etcdserver: ") => {
             match i32::from(status.code()) {
                 GRPC_NOT_FOUND => DirectoryError::LeaseGone,
@@ -92,12 +94,12 @@ pub fn number(value: i64) -> u64 {
     u64::try_from(value).unwrap_or(0)
 }
 
-/// A lease that etcd cannot have given is its lease 0, which it never has.
+/// A lease's id for etcd. An id that etcd cannot have given becomes 0, which is no lease of etcd.
 fn id_of(lease: LeaseId) -> i64 {
     i64::try_from(lease.0).unwrap_or(0)
 }
 
-/// A key and its entry; nothing where a foreign hand wrote what this protocol cannot carry.
+/// A key and its entry. `None` where another program wrote what this protocol cannot carry.
 pub fn entry_of(pair: &KeyValue) -> Option<(String, Entry)> {
     let key = pair.key_str().ok()?.to_owned();
     let value = pair.value().to_vec();
@@ -147,7 +149,7 @@ pub async fn list(client: &Client, prefix: &str) -> Result<Listing, DirectoryErr
     }
 }
 
-/// The first key behind all keys with `prefix`; etcd's "to the end" where there is none.
+/// The first key behind all keys with `prefix`. Where there is none, etcd's "to the end".
 fn prefix_end(prefix: &[u8]) -> Vec<u8> {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {
@@ -192,7 +194,8 @@ fn compare(key: String, expect: Expect) -> Compare {
     match expect {
         Expect::Absent => Compare::create_revision(key, CompareOp::Equal, 0),
         Expect::Present => Compare::create_revision(key, CompareOp::Greater, 0),
-        // Zero, to etcd, would be the revision of an absent key; to us no key has it.
+        // To etcd, 0 is the revision of an absent key. Here no key has revision 0, so it must not
+        // match.
         Expect::Revision(0) => Compare::mod_revision(key, CompareOp::Equal, i64::MAX),
         Expect::Revision(revision) => {
             let revision = i64::try_from(revision).unwrap_or(i64::MAX);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One watch: a listing, then etcd's watch from the revision behind it, for as long as that lasts.
+//! One watch: a listing, then etcd's watch from the next revision on, for as long as that lasts.
 
 use super::connection::{Gone, Outbox};
 use super::requests::{RESPONSE_BYTES_MAX, entry_of, list, number};
@@ -15,7 +15,7 @@ const BACK_OFF_MAX: Duration = Duration::from_millis(500);
 /// The listing and the begin of etcd's watch take no longer than this.
 const BEGIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Tells everything below `prefix` under `number` until the connection is gone.
+/// Sends all keys below `prefix` and their changes, under `number`, until the connection is gone.
 pub async fn run(client: Client, outbox: Outbox, number: u64, prefix: String) {
     let mut back_off = BACK_OFF_MIN;
     loop {
@@ -28,7 +28,7 @@ pub async fn run(client: Client, outbox: Outbox, number: u64, prefix: String) {
     }
 }
 
-/// How far a watch came before it must begin again.
+/// How far a watch had come when it ended. It begins again.
 enum Ended {
     BeforeReset,
     AfterReset,
@@ -54,7 +54,8 @@ async fn once(
     for answer in split_listing(listing) {
         outbox.send(number_of_watch, &answer).await?;
     }
-    // A dead member is noticed by the keep-alive of its connection, a leaderless one says so.
+    // A member that died is noticed by the keep-alive of the connection. One without a leader says
+    // so.
     while let Ok(Some(response)) = stream.message().await {
         let events = response.events().iter().filter_map(event_of).collect();
         for answer in split_events(events) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What both tests of a directory's home need.
+//! What the tests of the embedded directory and of the gateway share.
 
 use directory::Directory;
 use env::{Address, Env, Fifo};
@@ -7,7 +7,7 @@ use ring::RingDriver;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 
-/// A folder that goes with the test.
+/// A folder that is removed at the end of the test.
 pub struct Folder(pub PathBuf);
 
 impl Folder {

@@ -22,7 +22,7 @@ const DEAD_AFTER: Duration = Duration::from_secs(3);
 /// Bytes of frames in one send; one larger frame goes alone.
 const SEND_BYTES_MAX: usize = 256 << 10;
 
-/// Connects and connects again, for ever.
+/// Connects, and connects again whenever the link is lost, for ever.
 pub async fn keep(shared: Rc<Shared>) {
     let env = shared.env.clone();
     let mut back_off = BACK_OFF_MIN;
@@ -42,7 +42,7 @@ pub async fn keep(shared: Rc<Shared>) {
     }
 }
 
-/// Uses a link until it is of no further use; whether anything was heard on it.
+/// Uses a link until it fails or is silent for too long. True if anything was received on it.
 async fn use_link(shared: &Rc<Shared>, link: &Link) -> bool {
     let heard_at = Cell::new(shared.env.now());
     let heard = Cell::new(false);
@@ -65,7 +65,8 @@ async fn use_link(shared: &Rc<Shared>, link: &Link) -> bool {
     };
     let sender = send(shared, link);
     let silence = silence(&shared.env, shared, &heard_at);
-    // Biased, but each of the three only ends when the link is of no use.
+    // `select` prefers its first argument. That is harmless here: each of the three ends only when
+    // the link is of no use any more.
     select(receiver, select(sender, silence)).await;
     drop(connection);
     heard.get()
@@ -101,7 +102,8 @@ async fn silence(env: &Env, shared: &Shared, heard_at: &Cell<Instant>) {
     }
 }
 
-/// Tells the state that there is a connection, and that there is none, however it ends.
+/// Tells the state that there is a connection. When dropped, it tells the state that there is none,
+/// however the connection ended.
 struct Connected<'a>(&'a Shared);
 
 impl<'a> Connected<'a> {

@@ -28,7 +28,7 @@ pub struct State {
 }
 
 struct Call {
-    /// Kept until it is sent.
+    /// The encoded request. `None` once it was sent.
     frame: Option<Vec<u8>>,
     is_change: bool,
     reply: OneSender<Reply>,
@@ -103,7 +103,7 @@ impl State {
         Ok((number, receiver))
     }
 
-    /// The caller waits no longer: what must it assume?
+    /// Removes a call whose caller waits no longer, and returns what the caller must assume.
     pub fn call_give_up(&mut self, number: u64) -> DirectoryError {
         match self.calls.remove(&number) {
             Some(call) => call.error(),
@@ -214,7 +214,8 @@ impl State {
         self.queue.push_back(Frame::Ready(encode_request(number, &Request::Ping)));
     }
 
-    /// Hands an answer to whom it belongs; one that belongs to nobody was given up.
+    /// Hands an answer to the call or watch of this number. Where neither is known, the caller gave
+    /// it up, and the answer is ignored.
     pub fn answered(&mut self, number: u64, answer: Answer) -> Result<(), Violation> {
         if let Some(watched) = self.watches.get_mut(&number) {
             return watched.answered(answer);

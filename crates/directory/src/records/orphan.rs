@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a host says of a component that the directory does not account for: what is there, and
-//! what it says of itself. Volumes are made again from it.
+//! Orphans: components that the directory does not account for. The host of a component writes what
+//! it found there, and what the component's own description says. Lost volumes are made again from
+//! these records.
 
 use super::stored::{Component, Hex, LsnText, Stored, from_json, to_json};
 use super::{
@@ -47,11 +48,11 @@ pub struct About {
     pub index: u16,
     /// How many it has.
     pub objects: u16,
-    /// The object's record that this is from.
+    /// Version of the object's record that this was copied from.
     pub version: Version,
-    /// Its term.
+    /// Term of that record.
     pub term: Term,
-    /// Its components, as they were then; `left` is zero.
+    /// All components in that record. Their `left` is not kept and is zero here.
     pub siblings: Vec<ComponentRecord>,
 }
 
@@ -70,7 +71,7 @@ pub struct OrphanRecord {
     pub incarnation: Incarnation,
     /// Its disk group.
     pub group: GroupId,
-    /// Why it is here.
+    /// Why the directory does not account for it.
     pub missing: Missing,
     /// Since when, seconds of the host's wall clock.
     pub since: u64,
@@ -89,7 +90,7 @@ pub struct OrphanRecord {
     /// When the host gave the component up for its space, seconds of the host's wall clock. Another
     /// host had everything that this record says. `None`: the component was not given up.
     pub given_up: Option<u64>,
-    /// What it says of itself.
+    /// What the description on the component says, where there is one.
     pub about: Option<About>,
 }
 

@@ -107,10 +107,10 @@ struct Volume {
     name: String,
     size_bytes: u64,
     ftt: u8,
-    /// Only in formats 2 and 3, and never 0; in format 2 always.
+    /// In format 2 always, in format 3 sometimes, else never. Not 0: no reserve means no field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reserve_percent: Option<u8>,
-    /// Only in format 3, and there always; never `shared`.
+    /// In format 3 always, else never. Not `shared`, which means no field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     connections: Option<Connections>,
     objects: Vec<Hex>,
@@ -128,10 +128,10 @@ struct Object {
     owner: Option<StoredOwner>,
     handover: Option<LsnText>,
     components: Vec<Component>,
-    /// Only in format 2, as is the next: term, version, host, incarnation.
+    /// Term, version, host and incarnation of each claim. Only in format 2, as is `doubted`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     claims: Vec<(u32, u64, u32, Hex)>,
-    /// Only in format 2, and there only `true`.
+    /// Only `true` is written. A record that is not doubted does not have the field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     doubted: Option<bool>,
 }
@@ -213,7 +213,7 @@ pub(super) fn from_json<T: Stored>(bytes: &[u8]) -> Result<T, RecordError> {
     Ok(stored)
 }
 
-/// In which formats a record may come.
+/// The formats in which a kind of record may be stored.
 pub(super) trait Stored: DeserializeOwned {
     const FORMATS: &[u32] = &[FORMAT];
 
@@ -312,7 +312,7 @@ codec!(DeletedRecord, Deleted);
 impl From<&ClusterRecord> for Cluster {
     fn from(r: &ClusterRecord) -> Self {
         let kind = Some(r.kind).filter(|kind| *kind != ClusterKind::AllFlash);
-        // Older programs read what needs nothing newer.
+        // The lowest format that holds everything, so that older programs read it where they can.
         let format = if kind.is_some() { FORMAT_KIND } else { FORMAT };
         Self { format, id: Hex(r.id), name: r.name.clone(), kind }
     }
@@ -368,7 +368,7 @@ impl From<&VolumeRecord> for Volume {
     fn from(r: &VolumeRecord) -> Self {
         let has_reserve = r.reserve_percent > 0;
         let connections = Some(r.connections).filter(|c| *c != Connections::Shared);
-        // Older programs read what needs nothing newer.
+        // The lowest format that holds everything, so that older programs read it where they can.
         let format = match (has_reserve, connections) {
             (_, Some(_)) => FORMAT_CONNECTIONS,
             (true, None) => FORMAT_RESERVE,
@@ -428,7 +428,7 @@ impl From<&ObjectRecord> for Object {
     fn from(r: &ObjectRecord) -> Self {
         let owner = |o: Owner| StoredOwner { host: o.host.0, incarnation: Hex(o.incarnation.0) };
         let claim = |c: &Claim| (c.term.0, c.version.0, c.owner.host.0, Hex(c.owner.incarnation.0));
-        // Older programs read what needs nothing newer.
+        // The lowest format that holds everything, so that older programs read it where they can.
         let has_history = r.is_doubted || !r.claims.is_empty();
         Self {
             format: if has_history { FORMAT_HISTORY } else { FORMAT },

@@ -31,7 +31,7 @@ fn object() -> ObjectRecord {
     }
 }
 
-/// As owners leave it, and in doubt.
+/// An object that was claimed twice, and is in doubt.
 fn claimed() -> ObjectRecord {
     let claim = |term, version, host| Claim {
         term: Term(term),

@@ -11,8 +11,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Bytes of answers that wait for a slow client. Beyond it its connection is dropped; it holds the
-/// largest listing twice.
+/// Bytes of answers that wait for a slow client. It has room for the largest listing twice. Beyond
+/// it the connection is dropped.
 const OUTBOX_BYTES_MAX: usize = 128 << 20;
 /// Bytes of answers in one send.
 const SEND_BYTES_MAX: usize = 1 << 20;
@@ -42,11 +42,11 @@ struct OutboxInner {
 
 struct Watched {
     prefix: String,
-    /// Everything up to this revision was told; nothing before the first reset.
+    /// The client was told everything up to this revision. `None` before the first reset.
     told: Option<u64>,
 }
 
-/// The connection must go.
+/// The connection must be closed.
 struct Broken;
 
 impl Outbox {
@@ -81,7 +81,7 @@ impl Connection {
         }
     }
 
-    /// Serves the client until either side has enough.
+    /// Serves the client until one of the two directions ends.
     pub async fn run(self) {
         select(self.receive(), self.send()).await;
         self.link.close();
@@ -166,7 +166,8 @@ impl Connection {
             let filled = self.outbox.0.filled.wait();
             let changed = self.server.changed.wait();
             if self.outbox.0.frames.borrow().is_empty() {
-                // Only now: a slow client's events wait in the history, not in its outbox.
+                // Only when the outbox is empty: a slow client's events wait in the history, not in
+                // its outbox.
                 self.tell_watches();
             }
             let frames = self.outbox.take();

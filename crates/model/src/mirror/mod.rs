@@ -31,7 +31,7 @@ pub struct Mirror {
 }
 
 impl Mirror {
-    /// An object of `setup`, served by its first host.
+    /// The model of `setup`. At first the object is served by its first host.
     #[must_use]
     pub fn new(setup: Setup) -> Self {
         setup.check();

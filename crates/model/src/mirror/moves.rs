@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! All steps out of one state, and what must be true behind each.
+//! All steps that are possible in one state, and what must be true after each.
 
 use super::Mirror;
 use super::mutation::Mutation;
@@ -18,7 +18,7 @@ const LOST: &str = "a completed write is lost, or one that was overwritten is ba
 /// Rule 15: the last active component is never marked absent.
 const NO_MEMBER: &str = "no component is active in the record";
 
-/// The state that is looked at, and where what follows is put.
+/// The state whose successors are wanted, and where they are put.
 pub(super) struct Moves<'a> {
     pub(super) setup: Setup,
     pub(super) from: &'a State,
@@ -44,15 +44,15 @@ impl Moves<'_> {
         self.go_with(step, state, true);
     }
 
-    /// A step behind which `is_possible` says whether the clients' history is.
+    /// A step after which `is_possible` tells whether the clients' history is still linearizable.
     pub(super) fn go_with(&mut self, step: Step, mut state: State, is_possible: bool) {
         self.forget_dead(&mut state);
         let broken = if is_possible { self.broken_at_rest(&state) } else { Some(NOT_LINEARIZABLE) };
         self.out.push(Next { step, state, broken });
     }
 
-    /// Forgets what can never have an effect, for it is as good as lost: a CAS whose version has
-    /// passed, a frame that its component will refuse for ever (rules 8, 9).
+    /// Forgets what can never have an effect, because it is as good as lost: a CAS whose version
+    /// has passed, a frame that its component will refuse for ever (rules 8, 9).
     fn forget_dead(&self, state: &mut State) {
         let version = state.record.version;
         state.attempts.retain(|attempt| attempt.base == version);
@@ -75,7 +75,8 @@ impl Moves<'_> {
         is_old || is_other
     }
 
-    /// What an owner at rest must find: equal components, and on them what clients were told.
+    /// Checks an owner with nothing in flight: its active components must be equal, and must hold
+    /// what clients were told.
     fn broken_at_rest(&self, state: &State) -> Option<&'static str> {
         if state.record.active().is_empty() {
             return Some(NO_MEMBER);
@@ -114,8 +115,8 @@ impl Moves<'_> {
         }
     }
 
-    /// K (rule 6): the one of the fence round until the owner serves, then what is before the
-    /// oldest write in flight.
+    /// K (rule 6). Until the owner serves it is the K of the fence round. After that it is the lsn
+    /// before the oldest write in flight.
     pub(super) fn commit(&self, owner: &Owner) -> Lsn {
         match owner.phase {
             Phase::Serving => {
@@ -146,7 +147,7 @@ impl Moves<'_> {
         active.and(pending)
     }
 
-    /// Puts a frame to each of `to` on its way.
+    /// Sends a frame to each of `to`.
     pub(super) fn send(&self, state: &mut State, host: Host, to: Few, what: Outgoing) {
         let owner = state.owner(host).clone();
         let commit = self.commit(&owner);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rules broken on purpose, one at a time. A search that does not find the damage is too weak, or
-//! the rule is not needed.
+//! Rules broken on purpose, one at a time. Where a search does not find the damage, either it is
+//! too weak or the rule is not needed.
 
 use super::setup::{Commits, Joiner, Lease, Order, Resend, Setup};
 
@@ -55,7 +55,7 @@ pub enum Mutation {
     CopyOverNewer,
     /// Rule 34: a copy carries the lsn that the source has.
     CopyWithOldLsn,
-    /// Rule 34: where lsns are not compared, frames are applied as they arrive.
+    /// Rule 34: where lsns are not compared, frames are applied in the order of their arrival.
     ArrivalOrder,
     /// Rule 35: the target is required only after the CAS was learned.
     RequireAfterActive,
@@ -63,11 +63,11 @@ pub enum Mutation {
     AbsentServes,
     /// Rule 46: a write that was sent again is written again.
     WriteAgain,
-    /// Rule 52a: one grant is enough, whosever.
+    /// Rule 52a: one grant is enough, from whichever host.
     AnyGrant,
     /// Rule 52b: a fence does not wait for the grant to the old owner to run out.
     FenceIgnoresGrants,
-    /// Rule 52b: a restarted host takes what it does not remember for not granted.
+    /// Rule 52b: a restarted host acts as if grants that it does not remember had never been given.
     ForgetGrants,
 }
 
@@ -75,7 +75,8 @@ pub enum Mutation {
 pub struct Known {
     /// The rule that is broken.
     pub mutation: Mutation,
-    /// As it is called on the command line, and in `object::Mutations` where that has it too.
+    /// The name on the command line. It is the same as in `object::Mutations` where that has the
+    /// switch.
     pub name: &'static str,
     /// The number of the rule.
     pub rule: &'static str,
@@ -83,7 +84,7 @@ pub struct Known {
     pub setup: Setup,
 }
 
-/// As implemented, with one write and nothing that goes wrong.
+/// As implemented, with one write and no faults.
 const TINY: Setup = Setup { lease: Lease::Grants, writes: 1, reads: 0, terms: 1, ..Setup::SMALL }
     .faults([0, 0, 0, 0]);
 /// With a second owner.
@@ -195,8 +196,8 @@ pub const MUTATIONS: &[Known] = &[
     known(Mutation::ForgetGrants, "forget-grants", "52b", LEFT_BEHIND.faults([1, 0, 1, 0])),
 ];
 
-/// Rules that nothing was found without, in any setup: they are needed for what the model leaves
-/// out. Rule 1: components keep no lsn per sector after destage.
+/// Rules whose breaking does no damage in any setup. They are needed for what the model leaves out.
+/// Rule 1: after destage a component keeps no lsn per sector.
 pub const NOT_NEEDED: &[Known] = &[known(
     Mutation::OverlappingWrites,
     "overlapping-writes",

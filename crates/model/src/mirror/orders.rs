@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What clients may be told: every order of their reads and writes that is still possible.
+//! The answers that clients may get, as all orders of their reads and writes that are still
+//! possible.
 //!
-//! 1. A write that was sent takes effect at some moment until it is answered; a read, between the
-//!    moment in which it is sent and its answer, sees what is there at one moment.
+//! 1. A write that was sent takes effect at some moment before it is answered. A read sees what is
+//!    there at some moment between its sending and its answer.
 //! 2. An *order* is what one choice of these moments has led to so far. A state names the set of
 //!    all orders that fit the answers given up to now.
 //! 3. An answer takes away the orders that it contradicts. When none is left, the history is not
@@ -90,7 +91,8 @@ impl Orders {
         &self.sets[at]
     }
 
-    /// Puts `orders` and all that they can still lead to in the place of the clients' present set.
+    /// Replaces the clients' present set by `orders` and all that they can still lead to. Returns
+    /// whether any order is left.
     fn replace(&mut self, mut orders: Vec<Order>, clients: &mut Clients, setup: &Setup) -> bool {
         let mut met: HashSet<Order> = orders.iter().copied().collect();
         let mut at = 0;
@@ -122,7 +124,7 @@ impl Orders {
 }
 
 impl Order {
-    /// What one more moment leads to.
+    /// All orders that this one leads to with one more moment.
     fn successors(&self, clients: &Clients, setup: &Setup) -> Vec<Order> {
         let mut next = Vec::new();
         for write in Few::below(setup.writes).each() {

@@ -15,7 +15,7 @@ enum Request {
 }
 
 impl Moves<'_> {
-    /// The next new write can be sent to this owner, and unanswered ones again.
+    /// The next new write can be sent to this owner, and unanswered ones can be sent again.
     pub(super) fn writes(&mut self, host: Host, owner: &Owner) {
         let clients = &self.from.clients;
         let mut all = 0..self.setup.writes;
@@ -48,7 +48,7 @@ impl Moves<'_> {
         self.go_with(Step::KnowsResent(host, write), next, is_possible);
     }
 
-    /// Sends `write` to all that are required (rule 3), and to a component on its way back or not
+    /// Sends `write` to all required components (rule 3). A returning component may get it or not
     /// (rule 32).
     fn issue(&mut self, host: Host, owner: &Owner, write: Write, request: Request) {
         let block = self.setup.block_of(write);
@@ -111,7 +111,8 @@ impl Moves<'_> {
         self.go(step(host, write, lsn), next);
     }
 
-    /// What all required components have is complete (rule 5); a copy, what its target has.
+    /// A write is complete once all required components have it (rule 5), a copy once its target
+    /// has it.
     pub(super) fn completions(&mut self, host: Host, owner: &Owner) {
         for (at, entry) in owner.in_flight.iter().enumerate() {
             if is_copy(entry.load) {
@@ -134,8 +135,8 @@ impl Moves<'_> {
         let mut next = self.from.clone();
         let owner = next.owner(host);
         let entry = owner.in_flight.remove(at);
-        // Rule 32: what completed without the returning component is dirty there. What was kept
-        // from it has been so since it got its lsn.
+        // Rule 32: a write that completed without the returning component makes its block dirty
+        // there. One that was kept from it made the block dirty when it got its lsn.
         if let Some(returning) = &mut owner.returning {
             let is_missing = !entry.answered.has(returning.target) && !entry.is_deferred;
             if is_missing && !self.setup.breaks(Mutation::ForgetMissedWrite) {
@@ -163,7 +164,7 @@ impl Moves<'_> {
         self.go(Step::Complete(host, Load::Copy), next);
     }
 
-    /// The next read can be sent, and be done at any component that counts (rule 11).
+    /// The next read can be sent, and can read any component that counts (rule 11).
     pub(super) fn reads(&mut self, host: Host, owner: &Owner) {
         debug_assert_eq!(owner.phase, Phase::Serving, "a read before the first I/O");
         let mut all = 0..self.setup.reads;

@@ -45,7 +45,7 @@ pub enum Resend {
 pub enum Joiner {
     /// All.
     Sent,
-    /// Those to clean blocks, or none, at any moment: what is implemented.
+    /// At any moment either those to clean blocks, or none. This is what is implemented.
     Deferred,
 }
 

@@ -25,7 +25,7 @@ pub type Block = u8;
 pub type Write = u8;
 /// A read of a client, from 0.
 pub type Read = u8;
-/// What a block holds: 0 at first, else a write's number and 1.
+/// What a block holds: 0 at first, else the number of a write plus 1.
 pub type Value = u8;
 /// Counts changes of owner.
 pub type Term = u8;
@@ -225,9 +225,9 @@ pub struct Component {
     pub commit: Lsn,
     /// What each block holds.
     pub values: PerBlock<Value>,
-    /// The lsn of that.
+    /// The lsn of the write that each block holds.
     pub lsns: PerBlock<Lsn>,
-    /// Writes that it can name (rule 46).
+    /// Writes whose requests it knows to be done (rule 46).
     pub requests: Few,
 }
 
@@ -251,11 +251,11 @@ pub struct Frame {
     pub seat: Seat,
     /// The owner's term.
     pub term: Term,
-    /// Where to.
+    /// The block that is written.
     pub block: Block,
-    /// What.
+    /// The value that is written.
     pub value: Value,
-    /// Its number.
+    /// The lsn of the write.
     pub lsn: Lsn,
     /// K when it was sent.
     pub commit: Lsn,
@@ -265,7 +265,7 @@ pub struct Frame {
     pub kind: Kind,
 }
 
-/// What an owner waits for.
+/// The kinds of entries in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Load {
     /// A client's write.
@@ -279,11 +279,11 @@ pub enum Load {
 /// A write or copy that an owner has sent and not completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct InFlight {
-    /// For whom.
+    /// Its kind.
     pub load: Load,
-    /// Where.
+    /// The block.
     pub block: Block,
-    /// Its number.
+    /// The lsn.
     pub lsn: Lsn,
     /// Components that have it durable.
     pub answered: Few,
@@ -307,7 +307,7 @@ pub enum Phase {
 /// A component on its way back (rules 31-36).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Return {
-    /// Which.
+    /// The component.
     pub target: Host,
     /// Blocks that it lacks.
     pub dirty: Few,
@@ -326,22 +326,23 @@ pub struct Owner {
     pub counter: u8,
     /// K of the fence round, until it serves (rule 26).
     pub fence_commit: Lsn,
-    /// What is not complete, oldest first.
+    /// Writes and copies that are not complete, oldest first.
     pub in_flight: Vec<InFlight>,
     /// The seat of each component, for its frames.
     pub seats: PerHost<Seat>,
-    /// Writes that the chosen component can name (rule 46).
+    /// Writes whose requests the chosen component knows to be done (rule 46).
     pub requests: Few,
     /// Components that answered the fence.
     pub fenced: Few,
-    /// The newest lsn of each block when they answered.
+    /// The newest lsn of each block, from each component that answered the fence.
     pub tails: PerHost<PerBlock<Lsn>>,
-    /// The resync.
+    /// The resync under way.
     pub returning: Option<Return>,
 }
 
 impl Owner {
-    /// What in flight is not a copy to a returning component: K and locks depend on it.
+    /// Entries in flight that are no copies to a returning component. K and the locks of reads and
+    /// writes depend on these alone.
     pub fn writes(&self) -> impl Iterator<Item = &InFlight> {
         self.in_flight.iter().filter(|entry| entry.load != Load::Copy)
     }
@@ -363,7 +364,7 @@ impl Owner {
         self.pending.as_ref().map_or(active, |pending| active.within(pending.active()))
     }
 
-    /// The resync is over, whatever became of it: its copies do not count any more.
+    /// Ends the resync, whatever came of it: its copies do not count any more.
     pub fn end_return(&mut self) {
         self.returning = None;
         self.in_flight.retain(|entry| entry.load != Load::Copy);
@@ -401,7 +402,7 @@ pub enum ReadState {
     Over,
 }
 
-/// The clients, and what they may still be told.
+/// The clients, and the answers that they may still get.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Clients {
     /// Each write.
@@ -410,7 +411,7 @@ pub struct Clients {
     pub resent: Few,
     /// Each read.
     pub reads: Row<ReadState, READS_MAX>,
-    /// All orders of these that are still possible.
+    /// The set of all orders of these requests that are still possible.
     pub orders: OrdersId,
 }
 
@@ -445,7 +446,7 @@ pub struct Budget {
 pub struct State {
     /// The directory's record.
     pub record: Record,
-    /// What is on its way there.
+    /// CASes on their way to the directory.
     pub attempts: Vec<Attempt>,
     /// Hosts whose process runs.
     pub up: Few,
@@ -453,7 +454,7 @@ pub struct State {
     pub leases: Leases,
     /// What is on each host's devices.
     pub components: PerHost<Component>,
-    /// The owner that each host believes to be, or tries to become.
+    /// The owner that each host is, believes to be, or tries to become.
     pub owners: PerHost<Option<Owner>>,
     /// Writes on their way, sorted.
     pub frames: Vec<Frame>,

@@ -33,7 +33,7 @@ pub enum Step {
     Choose(Host, Host),
     /// The first I/O is possible (rule 29).
     Serve(Host),
-    /// The owner finds that it is none (rule 20).
+    /// The owner finds that it is no owner any more (rule 20).
     Resign(Host),
     /// The owner learns that its CAS landed.
     Learn(Host),
@@ -47,7 +47,7 @@ pub enum Step {
     WriteDeferred(Host, Write, Lsn),
     /// A client's second request for the same write (rule 46).
     Resend(Host, Write),
-    /// The owner knows that a write is done that was sent again (rule 46).
+    /// The owner knows that a write that was sent again is already done (rule 46).
     KnowsResent(Host, Write),
     /// A component takes a frame that is not durable yet.
     Accept(Host, Block, Lsn),

@@ -11,7 +11,7 @@ use super::state::{
 };
 use super::step::Step;
 
-/// The owner of `record` before it has heard of anybody.
+/// An owner of `record` that no component has answered yet.
 pub(super) fn new_owner(record: Record, phase: Phase) -> Owner {
     Owner {
         phase,
@@ -28,7 +28,7 @@ pub(super) fn new_owner(record: Record, phase: Phase) -> Owner {
     }
 }
 
-/// From now on the components that answered have to be made equal.
+/// The fence round is over. Next the components that answered have to be made equal.
 fn choose_next(owner: &mut Owner) {
     owner.phase = Phase::Choosing;
     owner.fenced = owner.fenced.within(owner.record.active());
@@ -59,7 +59,8 @@ impl Moves<'_> {
         self.go(Step::TakeOver(host, next.record.term), next);
     }
 
-    /// What the record tells its owner: that it is none any more, or what became of its CAS.
+    /// An owner looks at the record. It learns that it is no owner any more, or what became of its
+    /// CAS.
     pub(super) fn look_at_record(&mut self, host: Host, owner: &Owner) {
         if owner.record.term != self.from.record.term {
             self.step_down(host);
@@ -139,7 +140,8 @@ impl Moves<'_> {
         self.go(Step::Fence(host, at), next);
     }
 
-    /// Those that did not answer leave by CAS with `left` := K, before the first I/O (rule 26).
+    /// Components that did not answer leave by CAS with `left` := K, before the first I/O (rule
+    /// 26).
     fn end_fencing(&mut self, host: Host, owner: &Owner) {
         let unreached = owner.record.active().without(owner.fenced);
         let left = if self.breaks(Mutation::LeftFromNewTerm) {
@@ -168,7 +170,7 @@ impl Moves<'_> {
         self.go(Step::FenceDone(host), next);
     }
 
-    /// Sends a CAS; until its outcome is learned both records count (rules 3, 16).
+    /// Sends a CAS. Until its outcome is known both records count (rules 3, 16).
     pub(super) fn propose(&self, state: &mut State, host: Host, next: Record) {
         let owner = state.owner(host);
         let base = owner.record.version;
@@ -230,7 +232,7 @@ impl Moves<'_> {
         self.send(next, host, others, Outgoing { block, value, lsn, kind: Kind::Write });
     }
 
-    /// The first I/O, once the copies are everywhere (rule 29).
+    /// The first I/O is possible once the copies are everywhere (rule 29).
     pub(super) fn serve(&mut self, host: Host, owner: &Owner) {
         let required = self.required(owner);
         let is_equal = owner.in_flight.iter().all(|entry| entry.answered.covers(required));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rules as written break no promise within these bounds; each rule broken on purpose does.
+//! The rules as written break no promise within these bounds. With a rule broken on purpose one
+//! does break.
 
 use super::*;
 use crate::search::{Limits, Outcome, Progress, search};
@@ -43,7 +44,7 @@ fn every_broken_rule_is_noticed_and_the_rule_holds_unbroken() {
     }
 }
 
-/// When this fails the rule has become needed: it belongs to the others then.
+/// When this fails, the rule has become needed. Then it belongs in `MUTATIONS`.
 #[test]
 fn what_is_not_needed_is_known() {
     for known in NOT_NEEDED {

@@ -8,12 +8,13 @@ use super::state::{Few, Host, Kind, State};
 use super::step::Step;
 
 impl Moves<'_> {
-    /// A host that is down can start; nothing else happens there.
+    /// A host that is down can start. Until then nothing else happens there.
     pub(super) fn restart(&mut self, host: Host) {
         let mut next = self.from.clone();
         next.up.add(host);
         if !self.has_grants() {
-            // The key of its earlier run goes with it: the device lock proves that one dead (22).
+            // The lease key of its earlier run goes away: the device lock proves that run dead
+            // (22).
             next.leases.keys.remove(host);
             next.leases.held.remove(host);
         }
@@ -40,7 +41,7 @@ impl Moves<'_> {
         self.go(Step::Crash(host), next);
     }
 
-    /// Leases of the directory end at their host first, then in the directory (rule 48).
+    /// A lease of the directory ends first at its host, then in the directory (rule 48).
     pub(super) fn lease(&mut self, host: Host) {
         if self.has_grants() {
             return;
@@ -79,7 +80,7 @@ impl Moves<'_> {
         }
     }
 
-    /// Grants to the owner on `host` are given, and run out there first (rule 52a).
+    /// Grants to the owner on `host` are given. They run out at that host first (rule 52a).
     pub(super) fn grants_of_owner(&mut self, host: Host, term: u8) {
         if !self.has_grants() {
             return;
@@ -102,7 +103,7 @@ impl Moves<'_> {
         }
     }
 
-    /// Grants run out at those who gave them once nobody relies on them.
+    /// Grants run out at the hosts that gave them, once no owner relies on them.
     pub(super) fn grants_given(&mut self) {
         if !self.has_grants() {
             return;
@@ -129,7 +130,7 @@ impl Moves<'_> {
         }
     }
 
-    /// Each frame on its way can arrive, and each one taken become durable.
+    /// Each frame on its way can arrive. Each frame that was accepted can become durable.
     pub(super) fn frames(&mut self) {
         for (at, frame) in self.from.frames.iter().enumerate() {
             let component = &self.from.components[frame.to];

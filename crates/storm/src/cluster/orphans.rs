@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whole hosts with a directory that does not say what it said before.
+//! Tests with whole hosts and a directory that was set back or lost its content.
 
 mod kept;
 mod relief;
@@ -11,9 +11,9 @@ use directory::store::Snapshot;
 use host::{Health, OrphanReport};
 use volume::Device;
 
-/// Until everything that cleans up has looked several times.
+/// Time in which everything that cleans up has looked several times.
 const LONG: Duration = Duration::from_secs(400);
-/// Until components say of themselves what their records say.
+/// Time in which components write down on disk what their records say.
 const DESCRIBED: Duration = Duration::from_secs(2);
 
 impl Cluster {
@@ -21,7 +21,7 @@ impl Cluster {
         self.records.load().expect("it is in memory")
     }
 
-    /// The directory is started with what it held before.
+    /// Starts the directory with what it held before.
     fn go_back(&self, backup: Snapshot) {
         self.world.kill(self.directory);
         self.records.go_back(backup);
@@ -183,7 +183,7 @@ fn what_was_adopted_is_not_adopted_again_by_what_was_said_before() {
     cluster.run(LONG);
     cluster.adopt("web").expect("it is made again");
     cluster.write("web", 3);
-    // One copy is left behind, and its host lives: it said before that it is whole.
+    // One copy misses a write while its host lives. Before, it said that it is whole.
     cluster.world.partition(cluster.machines[0].key, cluster.machines[1].key, true);
     cluster.run(Duration::from_secs(10));
     cluster.write("web", 4);

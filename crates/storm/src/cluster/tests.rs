@@ -15,14 +15,14 @@ use std::time::Duration;
 use volume::{Device, VolumeError};
 
 pub(super) const MIB: u64 = 1 << 20;
-/// Until space that was given back can be taken: destage, discards, and what owners are told.
+/// Time for destage, discards, and messages to owners, until freed space can be taken again.
 const SETTLE: Duration = Duration::from_secs(20);
 
 pub(super) fn start(seed: u64) -> Cluster {
     start_with(seed, 1)
 }
 
-/// Each host has so many groups.
+/// A cluster in which each host has so many groups.
 pub(super) fn start_with(seed: u64, groups: u32) -> Cluster {
     let mut plan = Plan::of_seed(seed);
     (plan.hosts, plan.groups, plan.devices, plan.drift_ppm) = (3, groups, 1, Vec::new());
@@ -72,7 +72,7 @@ impl Cluster {
         self.create_on(3, name, mib, reserve_percent).map(drop)
     }
 
-    /// Names of the hosts that got the volume's copies.
+    /// Creates a volume. Returns the names of the hosts that got its copies.
     pub(super) fn create_on(
         &self,
         hosts: u8,
@@ -101,7 +101,7 @@ impl Cluster {
         space
     }
 
-    /// Writes one block of each MiB until there is no space; how many.
+    /// Writes one block of each MiB until there is no space. Returns how many were written.
     pub(super) fn fill(&self, name: &'static str, from: u64, to: u64) -> u64 {
         let node = self.node(0).expect("it runs");
         self.on(0, async move |env| {
@@ -258,7 +258,7 @@ impl Cluster {
         self.ask(index, Command::VolumeChange { name, reserve_percent }).map(drop)
     }
 
-    /// Chunks that a host keeps for its components, those that they have included.
+    /// Chunks that a host reserves for its components, those included that they already have.
     fn kept(&self, index: usize) -> u64 {
         let id = self.status(index).groups[0].id.clone();
         let detail = self.ask(index, Command::GroupShow { id }).expect("a group");
@@ -299,7 +299,7 @@ fn a_reserve_is_changed_on_all_hosts_or_on_none() {
     assert!(refused.contains("capacity0.0"), "its own device has a name: {refused}");
     assert_eq!((cluster.percent("other"), cluster.kept_by_all()), (0, vec![part(64, 100); 3]));
 
-    // Others fill what is left; what was kept is there.
+    // Others fill what is left. The reserved space is still there.
     cluster.fill("other", 0, 1024);
     assert_eq!(cluster.fill("db", 20, 64), 44, "it was kept");
     let refused = cluster.change(0, "other", 100).expect_err("all is taken");
@@ -316,7 +316,7 @@ fn a_reserve_is_changed_on_all_hosts_or_on_none() {
 fn a_reserve_that_one_host_has_no_room_for_is_kept_by_none() {
     let cluster = start(5);
     cluster.create("db", 64, 0).expect("there is room");
-    // Host 3 alone has no room: something that only it holds.
+    // Only host 3 has no room, because of a component that only it holds.
     let node = cluster.node(2).expect("it runs");
     cluster.on(2, async move |_| {
         let group = node.groups().remove(0);
@@ -357,8 +357,8 @@ fn a_host_that_was_away_learns_of_a_changed_reserve() {
     }
 }
 
-/// The host that changes it ends at any moment: the same command again finishes, and without it
-/// nothing is kept that the record does not say.
+/// The host that changes it ends at any moment. The same command again finishes the change. Without
+/// that, nothing is kept that the record does not say.
 #[test]
 fn a_change_that_is_interrupted_is_finished_or_taken_back() {
     for seed in 0..12 {
@@ -396,7 +396,7 @@ impl Cluster {
         device.expect("a device").state.clone()
     }
 
-    /// Seconds until a device is so.
+    /// Runs until a device is in this state. Returns how many seconds that took.
     fn until_device(&self, index: usize, path: &str, state: &str) -> u64 {
         for seconds in 0..300 {
             if self.device_state(index, path) == state {
@@ -407,7 +407,7 @@ impl Cluster {
         panic!("{path} of host{} is {}", index + 1, self.device_state(index, path));
     }
 
-    /// Reads a block of each of some MiB that `fill` wrote, one after the other; the longest, ms.
+    /// Reads a block of each MiB that `fill` wrote, one after the other. The longest read, in ms.
     fn read_filled(&self, name: &'static str, count: u64) -> u128 {
         let node = self.node(0).expect("it runs");
         self.on(0, async move |env| {
@@ -428,7 +428,7 @@ impl Cluster {
         self.world.disk_error(self.machines[index].key, device, fault);
     }
 
-    /// What is written goes to capacity at once, so that reads go there.
+    /// Destages everything that was written, so that reads go to capacity.
     fn settle_on_capacity(&self) {
         for node in (0..3).filter_map(|index| self.node(index)) {
             node.groups().iter().for_each(|group| group.drain_buffer(true));
@@ -534,7 +534,7 @@ fn a_device_that_does_not_answer_stops_its_group_and_opens_it_when_it_has() {
         for round in 0..4 {
             cluster.settle_on_capacity();
             cluster.fault(0, device, DiskFault::Freeze(true));
-            // Everything goes on, if late: with the copies of others.
+            // Everything goes on, if late: the copies of other hosts answer.
             let longest = cluster.read_filled("db", 20);
             assert!(longest < 40_000, "{longest} ms");
             assert_eq!(cluster.fill("db", 0, 20), 20);
@@ -548,7 +548,7 @@ fn a_device_that_does_not_answer_stops_its_group_and_opens_it_when_it_has() {
             let state = cluster.status(0).groups[0].state.clone();
             assert_eq!(state == "ok", round < 3, "round {round}: {state}");
         }
-        // Often enough: from here on a person decides, until the hour is over.
+        // It happened often enough: until the hour is over, only an operator opens the group.
         let id = cluster.status(0).groups[0].id.clone();
         let open = Command::GroupOpen { group: id, devices: None };
         cluster.ask(0, open).expect("it answers");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Histories that a register allows, and their neighbours that it does not.
+//! Histories that a register allows, and similar ones that it does not.
 
 use super::*;
 

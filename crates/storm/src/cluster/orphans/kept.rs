@@ -5,7 +5,7 @@ use super::super::tests::start_with;
 use super::*;
 use host::{BackupReport, RestoreReport};
 
-/// From a change to the backup that knows of it.
+/// Time from a change until there is a backup that has it.
 const TAKEN: Duration = Duration::from_secs(450);
 
 impl Cluster {
@@ -14,7 +14,7 @@ impl Cluster {
         serde_json::from_value(backups).expect("a list")
     }
 
-    /// Of each host's, the newest first: the number, and the volumes in it.
+    /// For each host the number of each of its backups, newest first, and the volumes in it.
     fn numbers(&self) -> Vec<Vec<(u64, usize)>> {
         let of = |backup: BackupReport| (backup.number, backup.volumes.expect("it is whole"));
         (0..3).map(|index| self.backups(index).into_iter().map(of).collect()).collect()
@@ -25,7 +25,7 @@ impl Cluster {
         self.ask(index, restore).map(|done| serde_json::from_value(done).expect("a report"))
     }
 
-    /// At rest every group is what its audit says.
+    /// At rest the audit of every group finds nothing pending.
     fn audit(&self) {
         for group in (0..3).filter_map(|index| self.node(index)).flat_map(|node| node.groups()) {
             let audit = group.audit().expect("sound");
@@ -75,7 +75,7 @@ fn a_lost_directory_comes_back_from_what_a_host_kept() {
     assert_eq!(cluster.numbers(), kept, "nor does one that is in doubt");
     for (count, name) in (1..).zip(["a", "b", "c", "d", "e"]) {
         cluster.adopt(name).expect("it is made again");
-        // Until the other hosts have heard of it.
+        // Gives the other hosts time to hear of it.
         cluster.run(Duration::from_secs(1));
         let byte = if name == "a" { 77 } else { count };
         assert_eq!((cluster.read(0, name), cluster.read(1, name)), (Some(byte), Some(byte)));
@@ -118,7 +118,7 @@ fn power_loss_and_new_devices_cost_a_host_its_own_backups_alone() {
     cluster.create("a", 8, 0).expect("there is room");
     cluster.run(TAKEN);
     cluster.create("b", 8, 0).expect("there is room");
-    // Wherever each of them is with the second one.
+    // Hosts may be at any point of taking the second backup.
     cluster.run(Duration::from_secs(300));
     cluster.restart();
     let newest: Vec<_> = cluster.numbers().into_iter().map(|kept| kept[0]).collect();

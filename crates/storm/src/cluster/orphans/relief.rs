@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Full devices, and components that no record accounts for in the way of writes.
+//! Full devices on which components that no record accounts for leave no room for writes.
 
 use super::*;
 
 /// Longer than the quarantine.
 const QUARANTINE: i64 = 8 * 24 * 3600;
-/// Until what may be given up at once is.
+/// Time in which everything is given up that may be given up at once.
 const SOON: Duration = Duration::from_secs(60);
 
 impl Cluster {
-    /// Makes a volume on so many hosts, the asked one first, with `mib` written, of which the
-    /// directory knows nothing afterwards; their names.
+    /// Makes a volume on so many hosts, the asked one first, and writes `mib` MiB of it. Then sets
+    /// the directory back, so that it knows nothing of the volume. Returns the names of the hosts.
     fn lose(&self, name: &'static str, hosts: u8, mib: u64) -> Vec<String> {
         let backup = self.backup();
         let hosts = self.create_on(hosts, name, mib, 0).expect("there is room");
@@ -27,12 +27,12 @@ impl Cluster {
         }
     }
 
-    /// Which hosts have something of a volume that is in no record.
+    /// Hosts that still have something of a volume that is in no record.
     fn keepers(&self, name: &str) -> Vec<String> {
         self.told(name, false)
     }
 
-    /// Which hosts gave up what they had of it.
+    /// Hosts that gave up what they had of it.
     fn givers(&self, name: &str) -> Vec<String> {
         self.told(name, true)
     }
@@ -133,7 +133,7 @@ fn of_hosts_that_are_all_full_one_keeps_what_the_others_give_up() {
         let mut filled = 0;
         for round in 0..6_u64 {
             filled += cluster.fill("live", filled, 1024);
-            // Wherever they are with it.
+            // Hosts may be at any point of giving up.
             cluster.run(Duration::from_millis(250 * (seed - 53) + 450 * round));
             let index = usize::try_from(round % 3).expect("small");
             cluster.take_down(index, round % 2 == 0);
@@ -141,8 +141,8 @@ fn of_hosts_that_are_all_full_one_keeps_what_the_others_give_up() {
             wait_for_hosts(&cluster);
             cluster.run(SOON);
         }
-        // With all of them there: a fill ends where a host goes away, and who asked while nobody
-        // was there asks again after minutes.
+        // Now with all hosts up: a fill ends where a host goes away, and a host that asked while
+        // others were down asks again only after minutes.
         for _ in 0..3 {
             filled += cluster.fill("live", filled, 1024);
             cluster.run(LONG);
@@ -165,7 +165,7 @@ fn hosts_that_ask_each_other_at_the_same_moment_do_not_both_believe_the_answer()
         cluster.lose("gone", copies, 4);
         cluster.create("live", 1024, 0).expect("there is room");
         cluster.fill("live", 0, 1024);
-        // A question takes as long as hosts wait between two looks.
+        // With these delays a question takes as long as hosts wait between two looks.
         for (a, b) in [(0, 1), (1, 2), (0, 2)] {
             let key = |index: usize| cluster.machines[index].key;
             cluster.world.clog(key(a), key(b), Duration::from_millis(500));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a host says of others that do not answer, and of volumes that have less than they should.
+//! What a host reports of others that do not answer, and of volumes that lack copies.
 
 use super::*;
 use host::{Health, HostState};
@@ -64,8 +64,8 @@ fn a_silent_host_does_not_answer_after_a_second() {
     told_after(true, Duration::from_millis(1300));
 }
 
-/// The owner gives a copy up that did not answer, and does not learn whether the record says so:
-/// the copy is back meanwhile, and takes no part until that is known.
+/// The owner gives up a copy that did not answer, and does not learn whether the record says so.
+/// Meanwhile the copy is back. It takes no part until that is known.
 #[test]
 fn a_copy_that_its_owner_may_have_given_up_is_not_there() {
     let cluster = start(14);

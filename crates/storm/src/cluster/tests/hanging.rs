@@ -6,13 +6,13 @@ use env::{Hardware, Task};
 use sim::Call;
 use std::ops::Range;
 
-/// Far longer than anything waits for.
+/// Far longer than any time-out.
 const LATE: Duration = Duration::from_secs(4000);
 
-/// The longest write and read of a load since it was asked for last.
+/// The longest write or read of a load since this was last read.
 type Longest = Rc<Cell<Duration>>;
 
-/// The groups of host 1 by what is on them: the volume's, and those that hold nothing.
+/// The groups of host 1: the one with the volume's copy, and those that hold nothing.
 fn groups(cluster: &Cluster) -> (u32, Vec<u32>) {
     let node = cluster.node(0).expect("it runs");
     let number = |path: &str| path.trim_start_matches("cache").parse().expect("a number");
@@ -36,7 +36,7 @@ impl Cluster {
         devices.iter().for_each(|device| self.fault(0, device, DiskFault::Clear));
     }
 
-    /// Tells host 1 something that it may take long for.
+    /// Gives host 1 commands that may take it long.
     fn order(&self, commands: Vec<Command>) -> Task {
         let env = self.world.env(self.machines[0].key).expect("it runs");
         let inner = env.clone();
@@ -47,7 +47,7 @@ impl Cluster {
         })
     }
 
-    /// Writes and reads `db` on host 1, on and on.
+    /// Writes and reads `db` on host 1 without end.
     fn load(&self) -> (Task, Longest) {
         let env = self.world.env(self.machines[0].key).expect("it runs");
         let device = self.node(0).expect("it runs").exports().attach("db").expect("a volume");
@@ -67,7 +67,7 @@ impl Cluster {
         (task, longest)
     }
 
-    /// Everything that operators and hosts do with another group goes on, and takes no longer.
+    /// Checks that work with all other groups goes on and takes no longer than usual.
     fn others_go_on(&self, group: u32, longest: &Longest) {
         longest.take();
         let GroupConfig { cache, .. } = self.group(group);
@@ -224,7 +224,7 @@ fn what_a_device_is_is_asked_beside_everything_else() {
     cluster.world.run_for(Duration::from_secs(20));
     assert_eq!(shown().as_deref(), Some("ACME 2"), "another device stands there");
 
-    // What hangs is shown as it was, and holds nobody up for longer than a moment.
+    // While a device hangs, its old description is shown, and nobody waits for it for long.
     cluster.world.set_hardware(key, "capacity0.0", model("ACME 3"));
     cluster.calls_hang(&["cache0".to_owned(), "capacity0.0".to_owned()], &[Call::Look]);
     cluster.world.run_for(Duration::from_secs(20));
@@ -233,7 +233,7 @@ fn what_a_device_is_is_asked_beside_everything_else() {
     let took = cluster.world.now().since(begun);
     assert!(took < Duration::from_millis(200), "the status waited for {took:?}");
 
-    // Whoever refuses a device by what it is waits for the answer.
+    // A command that may refuse a device for what it is does wait for the answer.
     let platters = Hardware { is_rotational: Some(true), model: None };
     cluster.world.set_hardware(key, "capacity0.1", platters);
     cluster.world.call_takes(key, "capacity0.1", Call::Look, Duration::from_secs(1));

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A header of the log's open segment rots while its host is down: nobody knows what it said.
+//! A header in the log's open segment rots while its host is down. Nothing tells what it said.
 
 use super::*;
 use format::Commit;
 
 impl Cluster {
     /// The host goes down in the middle of its clients' writes, and a header that is not the newest
-    /// rots; where the log is, and its bytes then.
+    /// rots. Returns where the segment begins, and its bytes then.
     fn rot_open_header(&self, index: usize, is_error: bool) -> (u64, Vec<u8>) {
         let group = self.node(index).expect("it runs").groups().remove(0);
         let segment = group.open_segment().expect("it is there");
@@ -65,7 +65,7 @@ fn a_group_whose_log_rotted_opens_without_what_others_have() {
         let [line] = group.attention.as_slice() else { panic!("{group:?}") };
         assert!(line.contains("1 block of the write buffer's log on cache0 was rotten"), "{line}");
         assert!(cluster.read_filled("db", 40) < 1000);
-        // It is a copy like any other: alone it has everything.
+        // Its copy is as good as any other: alone it serves everything.
         for other in (0..3).filter(|other| *other != index) {
             cluster.take_down(other, false);
         }
