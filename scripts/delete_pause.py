@@ -6,6 +6,8 @@ Three host processes and etcd. Every chunk of 1 MiB of the large volume is alloc
 sparse, so that it takes little space. The verifier writes and reads the other volume, on the same disk groups, before,
 during and after the deletion, which ends when its space is free and the devices were told. `--devices loop` puts the
 disk groups on block devices with discard (loop devices over sparse files; needs root).
+
+Beside all this one file on the same file system is written, which shows what that file system makes others wait.
 """
 import argparse
 import json
@@ -18,6 +20,7 @@ import sys
 import time
 from dataclasses import asdict
 
+from beside import Beside
 from cluster import Cluster, Failure
 from measure import TARGET, fio, fio_job, say, version
 from timeline import Phase, latencies
@@ -31,6 +34,8 @@ LOAD_SECONDS_MAX = 24 * 3600
 ALLOCATE_SECONDS_MAX = 3600
 DRAIN_SECONDS_MAX = 1800
 DELETE_SECONDS_MAX = 3600
+# What the load's volume may take meanwhile, and what hosts keep for themselves.
+OTHERS_BYTES_MAX = 256 * MIB
 # Of the fullest write buffer: what is left is the load's.
 DRAINED = 0.1
 # The devices' space counts as given back where it did not change for so long.
@@ -115,7 +120,14 @@ def allocate(cluster, folder, size):
     return used(cluster)[0]
 
 
-def delete(cluster, devices, size, result):
+def check_runs(load):
+    """The load is there to the end; where it is not, it says why."""
+    if load.poll() is not None:
+        said, complained = load.communicate()
+        raise Failure(f"the verified load ended: {said.strip()} {complained.strip()}")
+
+
+def delete(cluster, devices, load, size, result):
     """Deletes the volume and waits until its space is free; the steps' seconds go to `result`."""
     begin, before = time.monotonic(), held(cluster)
     cluster.run("volume", "delete", "large", "--yes")
@@ -124,7 +136,8 @@ def delete(cluster, devices, size, result):
     taken, changed = devices.taken(), time.monotonic()
     while time.monotonic() - begin < DELETE_SECONDS_MAX:
         allocated, reserved, freeing = used(cluster)
-        is_free = allocated + reserved <= before - 2 * size and freeing == 0
+        check_runs(load)
+        is_free = allocated + reserved <= before - 2 * size + OTHERS_BYTES_MAX and freeing == 0
         if result["free_seconds"] is None and is_free:
             result["free_seconds"] = round(time.monotonic() - begin, 2)
         now = devices.taken()
@@ -152,6 +165,8 @@ def read_log(path):
 
 def phases_of(cluster, devices, folder, options, result):
     load = start_verifier(cluster, folder)
+    beside = Beside(os.path.join(folder, "beside"))
+    beside.start()
     phases = []
 
     def begin(name):
@@ -166,7 +181,7 @@ def phases_of(cluster, devices, folder, options, result):
         time.sleep(options.seconds)
         result["taken_before"] = devices.taken()
         begin("deleting")
-        delete(cluster, devices, options.size, result)
+        delete(cluster, devices, load, options.size, result)
         result["taken_after"] = devices.taken()
         begin("after")
         time.sleep(options.seconds)
@@ -180,6 +195,10 @@ def phases_of(cluster, devices, folder, options, result):
         if load.poll() is None:
             load.kill()
             load.communicate()
+        others = beside.end()
+    result["beside_max_ms"] = {
+        phase.name: round(seen.max_ms, 1) for phase in phases if (seen := latencies(others, phase)) is not None
+    }
     requests = read_log(os.path.join(folder, "log"))
     return {phase.name: (phase, latencies(requests, phase)) for phase in phases}
 
@@ -199,11 +218,12 @@ def worst_ms(seen):
 
 
 def text_of(phases, result, options):
-    lines = ["| phase | seconds | requests/s | p50, ms | p99, ms | longest request, ms | longest pause, ms |",
-             "|" + "---|" * 7]
+    lines = ["| phase | seconds | requests/s | p50, ms | p99, ms | longest request, ms | longest pause, ms | "
+             "a file beside, longest, ms |", "|" + "---|" * 8]
     for phase, seen in phases.values():
         lines.append(f"| {phase.name} | {phase.end - phase.begin:.1f} | {seen.per_second:,.0f} | {seen.p50_ms:.2f} | "
-                     f"{seen.p99_ms:.1f} | {seen.max_ms:.1f} | {seen.pause_ms:.1f} |")
+                     f"{seen.p99_ms:.1f} | {seen.max_ms:.1f} | {seen.pause_ms:.1f} | "
+                     f"{result['beside_max_ms'].get(phase.name, '-')} |")
     turns = "; ".join(f"{turn['host']} {turn['long']}, longest {turn['longest_ms']:.0f} ms "
                       f"({turn.get('longest_task', 'none')})" for turn in result["turns"])
     verdict = "yes" if result["is_good"] else "NO"

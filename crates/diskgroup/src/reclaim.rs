@@ -16,7 +16,7 @@ const CHUNKS_MAX: usize = 256;
 /// Other I/O of the device waits behind discards.
 const DISCARDS_MAX: usize = 4;
 /// A device rests so many times as long as its discards took ...
-const REST: u32 = 7;
+const REST: u32 = 31;
 /// ... but no longer than this: one whose calls hang gives its space back all the same.
 const REST_MAX: Duration = Duration::from_secs(1);
 
