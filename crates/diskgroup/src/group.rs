@@ -1,38 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The public handle.
 
-use crate::build::{Part, to_usize};
-use crate::capacity::CapacityState;
-use crate::chunks::chunk_key;
-use crate::components::{Component, Tail};
-use crate::describe::WENT_BACK;
-use crate::log::Deferred;
-use crate::out::Tolerance;
+mod describe;
+pub(crate) mod kept;
+
+use crate::devices::out::Tolerance;
+use crate::group::describe::WENT_BACK;
 use crate::readcache::ReadCache;
-use crate::state::GroupInner;
+use crate::state::DiskGroup;
+use crate::store::capacity::CapacityState;
+use crate::store::components::{Component, Tail};
 use crate::types::{
-    Append, AppendKind, ComponentInfo, ComponentMeta, CreateSizes, GroupError, GroupKind,
-    GroupOptions, GroupShape, GroupSpec, GroupStatus, ReadData, RecoveryReport,
+    ComponentInfo, ComponentMeta, CreateSizes, GroupError, GroupKind, GroupOptions, GroupShape,
+    GroupSpec, GroupStatus, ReadData, RecoveryReport,
 };
-use base::{
-    CHUNK_SECTORS, CHUNK_SIZE, ClientTable, ComponentId, GroupId, Lsn, ObjectId, RequestId,
-    SectorRange,
-};
+use base::{CHUNK_SIZE, ClientTable, ComponentId, GroupId, Lsn, ObjectId, RequestId, SectorRange};
 use env::{Env, TaskSet};
-use format::{COMPONENT_SECTORS_MAX, ComponentRow, EntryKind};
+use format::{COMPONENT_SECTORS_MAX, ComponentRow};
 use std::collections::VecDeque;
-use std::future::{Future, poll_fn};
 use std::rc::Rc;
-use std::task::Poll;
-
-/// One disk group. Cheap to clone; the last clone stops its tasks.
-#[derive(Clone)]
-pub struct DiskGroup(Rc<Handle>);
-
-struct Handle {
-    inner: Rc<GroupInner>,
-    tasks: TaskSet,
-}
 
 impl DiskGroup {
     /// Makes an all-flash group of devices. Existing content is never overwritten unless `wipe` is
@@ -47,7 +33,7 @@ impl DiskGroup {
         wipe: bool,
         id: GroupId,
     ) -> Result<(), GroupError> {
-        crate::devices::format(env, spec, sizes, wipe, id, GroupShape::default()).await
+        crate::devices::superblock::format(env, spec, sizes, wipe, id, GroupShape::default()).await
     }
 
     /// As [`DiskGroup::format`], of another kind, or with segments of another size.
@@ -63,7 +49,7 @@ impl DiskGroup {
         id: GroupId,
         shape: impl Into<GroupShape>,
     ) -> Result<(), GroupError> {
-        crate::devices::format(env, spec, sizes, wipe, id, shape.into()).await
+        crate::devices::superblock::format(env, spec, sizes, wipe, id, shape.into()).await
     }
 
     /// Opens a group with exclusive locks and recovers it.
@@ -90,33 +76,29 @@ impl DiskGroup {
         options: GroupOptions,
         tolerance: &Tolerance,
     ) -> Result<Self, GroupError> {
-        let inner = Rc::new(crate::opening::open(env, spec, options, tolerance).await?);
+        let inner = Rc::new(crate::recovery::open(env, spec, options, tolerance).await?);
         inner.state.borrow_mut().begin(env.now());
         let tasks = TaskSet::default();
-        tasks.spawn(env, "log", crate::state::write_log(Rc::clone(&inner)));
+        tasks.spawn(env, "log", crate::commit::write_log(Rc::clone(&inner)));
         tasks.spawn(env, "destage", crate::destage::destage(Rc::clone(&inner)));
-        tasks.spawn(env, "give back", crate::delete::give_back(Rc::clone(&inner)));
-        tasks.spawn(env, "watch devices", crate::watch::watch(Rc::clone(&inner)));
+        tasks.spawn(env, "give back", crate::space::give_back(Rc::clone(&inner)));
+        tasks.spawn(env, "watch devices", crate::devices::watch(Rc::clone(&inner)));
         if inner.is_hybrid {
-            tasks.spawn(env, "read cache", crate::readcache::keep(Rc::clone(&inner)));
+            tasks.spawn(env, "read cache", crate::caching::keep(Rc::clone(&inner)));
         }
-        Ok(Self(Rc::new(Handle { inner, tasks })))
-    }
-
-    pub(crate) fn inner(&self) -> &Rc<GroupInner> {
-        &self.0.inner
+        Ok(Self::of(inner, tasks))
     }
 
     /// The group's id.
     #[must_use]
     pub fn id(&self) -> GroupId {
-        self.inner().id
+        self.shared().id
     }
 
     /// What opening found.
     #[must_use]
     pub fn recovery(&self) -> RecoveryReport {
-        self.inner().state.borrow().report
+        self.shared().state.borrow().report
     }
 
     /// Adds a component, empty: all of it reads as zeros. Durable on return; done already where it
@@ -141,7 +123,7 @@ impl DiskGroup {
         sectors: u64,
         percent: Option<u8>,
     ) -> Result<(), GroupError> {
-        let inner = self.inner();
+        let inner = self.shared();
         let _permit = inner.table.acquire(1).await;
         inner.check_open()?;
         if inner.outs() != 0 {
@@ -195,15 +177,15 @@ impl DiskGroup {
     /// none.
     #[must_use]
     pub fn components(&self) -> Vec<ComponentId> {
-        let mut ids = self.inner().state.borrow().components.ids();
-        ids.retain(|id| *id != crate::kept::KEPT);
+        let mut ids = self.shared().state.borrow().components.ids();
+        ids.retain(|id| *id != crate::store::components::KEPT);
         ids
     }
 
     /// One component.
     #[must_use]
     pub fn component(&self, id: ComponentId) -> Option<ComponentInfo> {
-        let state = self.inner().state.borrow();
+        let state = self.shared().state.borrow();
         let component = state.components.by_id(id)?;
         let row = &component.row;
         Some(ComponentInfo {
@@ -227,7 +209,7 @@ impl DiskGroup {
     /// # Errors
     /// [`GroupError::UnknownComponent`], [`GroupError::Fenced`].
     pub async fn set_meta(&self, id: ComponentId, meta: ComponentMeta) -> Result<(), GroupError> {
-        let inner = self.inner();
+        let inner = self.shared();
         let _permit = inner.table.acquire(1).await;
         inner.check_open()?;
         let (row, device, place) = {
@@ -247,14 +229,14 @@ impl DiskGroup {
     /// The requests whose effect a component has (rule 46).
     #[must_use]
     pub fn clients(&self, id: ComponentId) -> ClientTable {
-        let state = self.inner().state.borrow();
+        let state = self.shared().state.borrow();
         state.components.by_id(id).map(|c| c.row.clients.clone()).unwrap_or_default()
     }
 
     /// Those of them above K that were the last of their slots, and what they wrote.
     #[must_use]
     pub fn open_requests(&self, id: ComponentId) -> Vec<(SectorRange, Lsn, RequestId)> {
-        let state = self.inner().state.borrow();
+        let state = self.shared().state.borrow();
         let Some(component) = state.components.by_id(id) else { return Vec::new() };
         let mut open: Vec<(SectorRange, Lsn, RequestId)> = Vec::new();
         for tail in component.tail.iter().filter(|tail| tail.lsn > component.row.commit) {
@@ -282,7 +264,7 @@ impl DiskGroup {
         id: ComponentId,
         clients: ClientTable,
     ) -> impl Future<Output = Result<(), GroupError>> + use<> {
-        if let Some(component) = self.inner().state.borrow_mut().components.by_id_mut(id) {
+        if let Some(component) = self.shared().state.borrow_mut().components.by_id_mut(id) {
             component.row.clients = clients;
         }
         let group = self.clone();
@@ -290,7 +272,7 @@ impl DiskGroup {
             // The row holds for all entries up to its highest durable lsn: those that were under
             // way must be in it.
             group.drain(id).await;
-            let inner = group.inner();
+            let inner = group.shared();
             let _permit = inner.table.acquire(1).await;
             inner.check_open()?;
             let (row, device, place) = {
@@ -301,57 +283,6 @@ impl DiskGroup {
             };
             inner.write_row(device, place, row).await
         }
-    }
-
-    /// Appends one write. Its place in the order is fixed at this call; it resolves when it and all
-    /// before it are durable. Waits for room, however long; the payload slice is held meanwhile, so
-    /// the caller's own window bounds what waits. Dropping the future leaves the write under way.
-    ///
-    /// # Errors
-    /// [`GroupError::Full`], [`GroupError::UnknownComponent`], [`GroupError::Range`] at once;
-    /// [`GroupError::Fenced`] and [`GroupError::Closed`] at any time: the write may or may not be
-    /// found after a restart.
-    pub fn append(
-        &self,
-        append: Append<'_>,
-    ) -> impl Future<Output = Result<(), GroupError>> + use<> {
-        self.append_as(append, false)
-    }
-
-    /// As [`DiskGroup::append`]; a copy is for this component alone, what it brings has lower lsns
-    /// elsewhere.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn append_as(
-        &self,
-        append: Append<'_>,
-        is_copy: bool,
-    ) -> impl Future<Output = Result<(), GroupError>> + use<> {
-        let inner = Rc::clone(self.inner());
-        let mut ticket = inner.enqueue(append, is_copy);
-        poll_fn(move |cx| {
-            let ticket = match &mut ticket {
-                Ok(ticket) => *ticket,
-                Err(error) => return Poll::Ready(Err(error.clone())),
-            };
-            let mut state = inner.state.borrow_mut();
-            let log = &mut state.log;
-            if ticket <= log.ticket_done {
-                return Poll::Ready(Ok(()));
-            }
-            let at = to_usize(ticket - log.ticket_done - 1);
-            if let Some(place) = log.waiters.get_mut(at)
-                && !place.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()))
-            {
-                *place = Some(cx.waker().clone());
-            }
-            match (&state.fenced, state.is_closed) {
-                (Some(_), _) => Poll::Ready(Err(GroupError::Fenced)),
-                (None, true) => Poll::Ready(Err(GroupError::Closed)),
-                (None, false) => Poll::Pending,
-            }
-        })
     }
 
     /// Reads a range within one chunk. What the log holds of it is decided at this call; what was
@@ -365,15 +296,15 @@ impl DiskGroup {
         id: ComponentId,
         range: SectorRange,
     ) -> impl Future<Output = Result<ReadData, GroupError>> + use<> {
-        crate::read::read(Rc::clone(self.inner()), id, range)
+        crate::read::read(Rc::clone(self.shared()), id, range)
     }
 
     /// Raises K. A lower value, or an unknown component, is ignored.
     pub fn advance_commit(&self, id: ComponentId, commit: Lsn) {
-        let inner = self.inner();
+        let inner = self.shared();
         let mut state = inner.state.borrow_mut();
         let has_risen = state.components.by_id_mut(id).is_some_and(|c| c.advance(commit));
-        let must_kick = has_risen && state.is_waiting_for_commit;
+        let must_kick = has_risen && state.destage.waits_for_commit();
         drop(state);
         if must_kick {
             inner.destage_kick.notify();
@@ -383,7 +314,7 @@ impl DiskGroup {
     /// Ranges with lsn above K, in commit order.
     #[must_use]
     pub fn tail(&self, id: ComponentId) -> Vec<(SectorRange, Lsn)> {
-        let state = self.inner().state.borrow();
+        let state = self.shared().state.borrow();
         let Some(component) = state.components.by_id(id) else { return Vec::new() };
         let commit = component.row.commit;
         let mut tail: Vec<(SectorRange, Lsn)> = Vec::new();
@@ -404,7 +335,7 @@ impl DiskGroup {
     /// Waits until all appends before this call are durable or failed.
     pub async fn drain(&self, id: ComponentId) {
         let _ = id; // the log is one for all components
-        let inner = self.inner();
+        let inner = self.shared();
         let last = inner.state.borrow().log.ticket_last;
         loop {
             let progress = inner.progress.wait();
@@ -422,7 +353,7 @@ impl DiskGroup {
     /// How the group is.
     #[must_use]
     pub fn status(&self) -> GroupStatus {
-        let state = self.inner().state.borrow();
+        let state = self.shared().state.borrow();
         let layout = &state.log.layout;
         let chunks: usize = state.capacity.iter().map(|c| c.map.len()).sum();
         let free: u64 = state.capacity.iter().map(CapacityState::unallocated).sum();
@@ -441,7 +372,7 @@ impl DiskGroup {
             bad_blocks: state.counters.bad_blocks,
             rotten_log_blocks: state.counters.rotten,
             is_pressed: state.pace.is_pressed(state.fill()),
-            pressure: state.pressure(self.inner().env.now()),
+            pressure: state.pressure(self.shared().env.now()),
             kind: match state.read_cache.as_deref() {
                 Some(cache) => GroupKind::Hybrid { read_cache_percent: cache.layout.percent },
                 None => GroupKind::AllFlash,
@@ -453,23 +384,19 @@ impl DiskGroup {
     /// Path of the cache device.
     #[must_use]
     pub fn cache_path(&self) -> &str {
-        &self.inner().cache_path
+        &self.shared().cache_path
     }
 
     /// Destages everything that may be, however little it is; for tests and benchmarks.
     #[doc(hidden)]
     pub fn drain_buffer(&self, is_wanted: bool) {
-        self.inner().state.borrow_mut().drain_all = is_wanted;
-        self.inner().destage_kick.notify();
-    }
-
-    pub(crate) fn shared(&self) -> &Rc<GroupInner> {
-        self.inner()
+        self.shared().state.borrow_mut().destage.drains_all = is_wanted;
+        self.shared().destage_kick.notify();
     }
 
     /// Waits for the commit in flight, then stops: what is not durable by then fails.
     pub async fn close(&self) {
-        let inner = self.inner();
+        let inner = self.shared();
         inner.state.borrow_mut().is_closed = true;
         inner.kick_all();
         loop {
@@ -482,8 +409,8 @@ impl DiskGroup {
             }
             progress.await;
         }
-        self.0.tasks.clear();
-        crate::readcache::close(inner).await;
+        self.end_tasks();
+        crate::caching::close(inner).await;
         let wakers = {
             let mut state = inner.state.borrow_mut();
             let waiting: VecDeque<_> = std::mem::take(&mut state.log.waiters);
@@ -492,74 +419,5 @@ impl DiskGroup {
         for waker in wakers.into_iter().flatten() {
             waker.wake();
         }
-    }
-}
-
-impl GroupInner {
-    /// Checks an append and puts it into the queue; its ticket.
-    fn enqueue(&self, append: Append<'_>, is_copy: bool) -> Result<u64, GroupError> {
-        self.check_open()?;
-        let Append { component: id, lsn, range, crcs, payload, marks, .. } = append;
-        let kind = match append.kind {
-            AppendKind::Data => EntryKind::Data,
-            AppendKind::Zero => EntryKind::Zero,
-            AppendKind::Discard => EntryKind::Discard,
-        };
-        let is_data = kind == EntryKind::Data;
-        let mut state = self.state.borrow_mut();
-        let state = &mut *state;
-        let Some(component) = state.components.by_id(id) else {
-            return Err(GroupError::UnknownComponent { component: id });
-        };
-        let (serial, device) = (component.row.serial, component.device);
-        let blocks = range.blocks();
-        let is_sound = !range.is_empty()
-            && range.end() <= component.row.sectors
-            && range.start % CHUNK_SECTORS + range.count <= CHUNK_SECTORS
-            && (!is_data || payload.len() as u64 == range.bytes())
-            && (!is_data || crcs.len() as u64 == blocks.end - blocks.start)
-            && (!is_data || payload.len() <= state.log.limits.payload - 4096)
-            && state.log.limits.takes(marks.len());
-        if !is_sound {
-            return Err(GroupError::Range { range });
-        }
-        let key = chunk_key(serial, range.start / CHUNK_SECTORS);
-        if is_data && !state.reserve(key, device) {
-            let free = state.capacity[device].available();
-            return Err(GroupError::Full { free });
-        }
-        state.chunks.over_mut(key).queued += crate::build::parts(range);
-        state.last_append = self.env.now();
-        state.log.ticket_last += 1;
-        state.log.waiters.push_back(None);
-        let ticket = state.log.ticket_last;
-        let bytes = if is_data { payload.len() } else { 0 };
-        state.counters.appended_bytes += bytes as u64;
-        let blocks = to_usize(blocks.end - blocks.start);
-        let fits = state.takes(self.env.now(), bytes, blocks, marks.len());
-        if fits && state.log.deferred.is_empty() {
-            let payload = &payload;
-            let is_moved = false;
-            let part = Part { serial, kind, is_moved, is_copy, range, lsn, crcs, payload, marks };
-            state.add_to_build(&self.env, &part, ticket);
-        } else {
-            base::hit(base::Probe::LogDeferred);
-            let crcs = crcs.to_vec();
-            state.log.deferred.push_back(Deferred {
-                serial,
-                kind,
-                is_copy,
-                range,
-                lsn,
-                crcs,
-                payload,
-                marks: marks.to_vec(),
-                ticket,
-            });
-        }
-        if !state.log.is_writing {
-            self.log_kick.notify();
-        }
-        Ok(ticket)
     }
 }

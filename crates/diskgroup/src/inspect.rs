@@ -10,7 +10,7 @@ mod cache;
 mod capacity;
 mod lines;
 
-use crate::devices::device_error;
+use crate::types::device_error;
 use crate::types::{GroupError, Structure};
 use base::{ComponentId, Lsn, ObjectId};
 use env::{Buf, Disk, Env, OpenDisk};

@@ -14,67 +14,76 @@
 //! components; that an append that failed or never resolved is not there.
 //!
 //! The rules of docs/store.md are cited as "store rule N".
+//!
+//! Rooms, from below; each uses those above it in this list only, and methods of the state that all
+//! of them share.
+//!
+//! | room | what it is |
+//! |---|---|
+//! | `types`, `failure`, `pressure`, `mutations` | what callers see; the switches of tests |
+//! | `log` | as data: the commit under composition, the ring of segments, the index over them |
+//! | `store` | as data: chunk map, checksum pages in memory, components, space, what changed last |
+//! | `readcache` | as data: which piece is in which slot, which goes next, streams |
+//! | `pace`, `standing`, `latency` | how fast destage may be; its waits; how devices answer |
+//! | `state` | all of the above in one cell, and what wakes each task |
+//! | `devices` | superblocks; devices late, stuck, away, out, replaced; writes are read back |
+//! | `journal` | changes of the chunk map made durable; checkpoints; rows of the component table |
+//! | `caching` | what goes into the read cache and when it leaves |
+//! | `read` | log, read cache, capacity, every byte checked; what changed since an lsn |
+//! | `commit` | an append's way into the log, and what a durable commit changes |
+//! | `verify` | scrub, and the audit of tests and storms |
+//! | `space` | who may take some; chunks on their way back |
+//! | `destage` | the oldest segment goes to capacity and becomes free |
+//! | `recovery` | opening: chunk map, journal, log, what is in doubt |
+//! | `group` | the handle that callers have; opening starts the tasks |
+//! | `inspect` | devices looked at offline, by their formats alone |
 #![forbid(unsafe_code)]
 
-mod audit;
-mod build;
-mod capacity;
-mod changed;
-mod checkpoint;
-mod chunks;
-mod components;
-mod delete;
-mod describe;
+mod caching;
+mod commit;
 mod destage;
 mod devices;
-mod durable;
+mod failure;
+mod fixed_map;
 mod group;
-mod history;
-mod index;
 mod inspect;
-mod kept;
+mod journal;
 mod latency;
 mod log;
-mod lowest;
 mod mutations;
-mod opening;
-mod out;
 mod pace;
 mod pressure;
 mod read;
-mod readback;
 mod readcache;
-mod reclaim;
 mod recovery;
-mod replace;
-mod replay;
-mod salvage;
-mod settle;
 mod space;
+mod standing;
 mod state;
+mod store;
 #[cfg(test)]
 mod tests;
 mod types;
 mod verify;
-mod watch;
 
-pub use audit::{Audit, Inconsistency, LogSegment};
+pub use devices::out::{OutDevice, Tolerance};
+pub use devices::replace::Replaced;
+pub use failure::{DevicePlace, GroupFailure};
 pub use format::{Description, Sibling, Worth};
-pub use group::DiskGroup;
+pub use group::kept::{KEPT_BYTES_MAX, KEPT_MAX, Kept, KeptError};
 pub use inspect::{
     CacheContent, CapacityContent, ComponentContent, Content, Finding, Inspection,
     ReadCacheContent, SegmentContent, Severity, inspect,
 };
-pub use kept::{KEPT_BYTES_MAX, KEPT_MAX, Kept, KeptError};
 pub use latency::{ClassLatency, DeviceHealth, DeviceLatency};
 pub use mutations::Mutations;
-pub use out::{DevicePlace, GroupFailure, OutDevice, Tolerance};
 pub use pressure::{Limit, Pressure};
-pub use readcache::LineAudit;
-pub use replace::Replaced;
-pub use space::{DeviceRole, DeviceStatus, Reserve, Space};
+pub use space::{DeviceRole, DeviceStatus, Reserve};
+pub use state::DiskGroup;
+pub use store::space::Space;
 pub use types::{
     Append, AppendKind, BadCause, BadRange, CapacityStatus, Changed, ComponentInfo, ComponentMeta,
     CreateSizes, GroupError, GroupKind, GroupOptions, GroupShape, GroupSpec, GroupStatus,
     ReadCacheStatus, ReadData, RecoveryReport, Structure, Verified,
 };
+pub use verify::audit::{Audit, Inconsistency, LogSegment};
+pub use verify::lines::LineAudit;

@@ -7,16 +7,6 @@
 //!
 //! Builds for production contain none of this: see `base::mutations!`.
 
-#[cfg(feature = "mutations")]
-mod broken;
-#[cfg(not(feature = "mutations"))]
-mod intact;
-
-#[cfg(feature = "mutations")]
-pub(crate) use broken::{complete_second, merge_blindly, write_commit};
-#[cfg(not(feature = "mutations"))]
-pub(crate) use intact::{complete_second, merge_blindly, write_commit};
-
 base::mutations! {
     /// Open without a new incarnation.
     skip_incarnation: "1",

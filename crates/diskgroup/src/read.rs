@@ -9,13 +9,15 @@
 //! In a hybrid group slots of the read cache may stand in for capacity, see `readcache`.
 
 mod cached;
+mod changed;
+pub(crate) mod salvage;
 
 use self::cached::Origin;
-use crate::build::to_usize;
-use crate::capacity::page_of;
-use crate::chunks::{block_key, chunk_key};
-use crate::index::View;
+use crate::log::build::to_usize;
+use crate::log::index::View;
 use crate::state::{GroupInner, GroupState};
+use crate::store::capacity::page_of;
+use crate::store::chunks::{block_key, chunk_key};
 use crate::types::{GroupError, ReadData};
 use base::{
     BLOCK_SECTORS, BLOCK_SIZE, CHUNK_BLOCKS, CHUNK_SECTORS, CHUNK_SIZE, ComponentId, SECTOR_SIZE,
@@ -89,7 +91,7 @@ impl ReadPlan {
         for segment in self.pinned.drain(..) {
             state.log.pins[segment] -= 1;
         }
-        let must_kick = std::mem::take(&mut state.is_pressed);
+        let must_kick = std::mem::take(&mut state.log.is_pressed);
         drop(state);
         if must_kick {
             self.inner.log_kick.notify();
@@ -140,7 +142,8 @@ impl GroupState {
             add(range, Source::Below);
             return units;
         }
-        let source = |piece: &crate::index::IndexPiece, block: u64| match piece.place.is_zero() {
+        let source = |piece: &crate::log::index::IndexPiece, block: u64| match piece.place.is_zero()
+        {
             _ if piece.lsn > limit => Source::Below,
             true => Source::Zero,
             false => {
@@ -192,7 +195,7 @@ pub(crate) fn plan(
     let mut pinned = Vec::new();
     for unit in &units {
         if let Source::Log { sector, .. } = unit.source {
-            let segment = state.log.physical(crate::index::LogPlace::data(sector));
+            let segment = state.log.physical(crate::log::index::LogPlace::data(sector));
             if !pinned.contains(&segment) {
                 state.log.pins[segment] += 1;
                 pinned.push(segment);

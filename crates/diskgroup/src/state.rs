@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //! All that a group knows, in one cell, and the shell's handles around it.
 
-use crate::build::Build;
-use crate::capacity::CapacityState;
-use crate::chunks::Chunks;
-use crate::components::Components;
-use crate::delete::Deletion;
-use crate::history::History;
-use crate::index::Index;
+use crate::failure::{DevicePlace, GroupFailure};
 use crate::latency::Watched;
-use crate::log::Log;
+use crate::log::index::Index;
+use crate::log::ring::Log;
 use crate::mutations::Mutations;
-use crate::out::{DevicePlace, GroupFailure};
 use crate::pace::Pace;
 use crate::readcache::ReadCache;
+use crate::standing::DestageState;
+use crate::store::capacity::CapacityState;
+use crate::store::chunks::Chunks;
+use crate::store::components::Components;
+use crate::store::deletion::Deletion;
+use crate::store::history::History;
 use crate::types::{GroupError, GroupOptions, RecoveryReport};
-use base::{GroupId, Instant, Quirk};
-use env::{Disk, Env, Notify, Semaphore, TaskSet, select};
+use base::GroupId;
+use env::{Disk, Env, Notify, Semaphore, TaskSet};
 use format::{CapacityLayout, Superblock};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -52,31 +52,12 @@ pub(crate) struct GroupState {
     pub(crate) log: Log,
     pub(crate) capacity: Vec<CapacityState>,
     pub(crate) pace: Pace,
+    pub(crate) destage: DestageState,
     /// In a hybrid group.
     pub(crate) read_cache: Option<Box<ReadCache>>,
     pub(crate) fenced: Option<GroupFailure>,
     pub(crate) is_closed: bool,
     pub(crate) is_recovering: bool,
-    /// The log's task waits for destage.
-    pub(crate) is_pressed: bool,
-    /// Destage waits for tokens, K or time.
-    pub(crate) is_destage_waiting: bool,
-    /// Destage will look again by itself when appends have paused.
-    pub(crate) is_timer_armed: bool,
-    /// The oldest segment holds entries above K.
-    pub(crate) is_waiting_for_commit: bool,
-    /// The last segment that holds a discard or zeros.
-    pub(crate) last_discard: Option<u64>,
-    /// Drain everything now, however little it is.
-    pub(crate) drain_all: bool,
-    pub(crate) stalled_moves: Option<Build>,
-    /// The commit in flight is one of moved entries.
-    pub(crate) is_moving: bool,
-    /// Segments in a row that were freed by moving; appends and K start it anew.
-    pub(crate) moved_in_row: u64,
-    pub(crate) last_append: Instant,
-    /// Destage last got something done, or had nothing to do.
-    pub(crate) destage_moved: Instant,
     pub(crate) counters: GroupCounters,
     pub(crate) serial_next: u32,
     /// One bit per device that was out when entries that it needs were dropped, and still is.
@@ -92,6 +73,20 @@ pub(crate) struct CapacityDevice {
     pub(crate) layout: CapacityLayout,
     /// Or why it is out of the group.
     pub(crate) opened: Result<Disk, GroupError>,
+}
+
+impl CapacityDevice {
+    /// Its handle: only of a device that is in.
+    pub(crate) fn disk(&self) -> &Disk {
+        match &self.opened {
+            Ok(disk) => disk,
+            Err(_) => unreachable!("nothing is known of what is on a device that is out"),
+        }
+    }
+
+    pub(crate) fn is_out(&self) -> bool {
+        self.opened.is_err()
+    }
 }
 
 /// What the tasks and the public handle share.
@@ -113,8 +108,7 @@ pub(crate) struct GroupInner {
     pub(crate) delete_kick: Notify,
     /// A commit is durable, chunks came back, or the group is fenced.
     pub(crate) progress: Notify,
-    /// Only one device's destage at a time waits for the pace. The flags that say whether and how
-    /// destage waits, such as [`GroupState::is_destage_waiting`], are there once for the group.
+    /// Only one device's destage at a time waits for the pace.
     pub(crate) pacing: Semaphore,
     /// One writer of table rows at a time.
     pub(crate) table: Semaphore,
@@ -176,93 +170,28 @@ impl GroupInner {
     }
 }
 
-/// The log's task: one commit in flight, whatever arrives meanwhile goes into the next.
-pub(crate) async fn write_log(inner: Rc<GroupInner>) {
-    use crate::log::LogStep;
-    use env::Durability;
-    loop {
-        let kick = inner.log_kick.wait();
-        let step = inner.state.borrow_mut().next_step(&inner.env);
-        match step {
-            LogStep::Again => inner.progress.notify(),
-            LogStep::DeadEnd => {
-                // Destage waits for these moves, and nobody else makes room: no log that was
-                // written as it should be comes here.
-                let _ = inner.fence(&inner.cache_path, &"the log has no room for what has to move");
-                return;
-            }
-            LogStep::Idle => {
-                let wants_destage = {
-                    let state = inner.state.borrow();
-                    state.is_pressed && state.is_destage_waiting
-                };
-                if wants_destage {
-                    inner.destage_kick.notify();
-                }
-                kick.await;
-            }
-            LogStep::Wait(until) => {
-                // Destage that gets on faster kicks as well.
-                select(kick, inner.env.sleep_until(until)).await;
-            }
-            LogStep::Write { offset, segment, sealed, summary, is_move } => {
-                if let Some((at, bytes)) = summary {
-                    write_summary(&inner, at, bytes);
-                }
-                let mutations = inner.options.mutations;
-                if mutations.ack_before_durable() && !is_move {
-                    acknowledge(&inner, sealed.ticket);
-                }
-                if mutations.index_before_durable() {
-                    inner.state.borrow_mut().index_commit(segment, offset, &sealed, true);
-                }
-                let bytes = sealed.bytes.clone();
-                inner.env.linger(Quirk::LogLingers).await;
-                let write = inner.cache.write(offset, bytes, Durability::Durable);
-                let (written, second) =
-                    crate::mutations::write_commit(&inner, offset, &sealed, write).await;
-                if let Err(error) = written {
-                    let _ = inner.fence(&inner.cache_path, &error);
-                    return;
-                }
-                let must_kick = {
-                    let mut state = inner.state.borrow_mut();
-                    state.complete(segment, offset, &sealed, is_move);
-                    let may = state.pace.may_destage(state.fill());
-                    state.is_destage_waiting && (may || !state.is_timer_armed)
-                };
-                if !is_move {
-                    acknowledge(&inner, sealed.ticket);
-                }
-                crate::mutations::complete_second(&inner, segment, second);
-                inner.progress.notify();
-                if must_kick {
-                    inner.destage_kick.notify();
-                }
-            }
-        }
-    }
+/// One disk group. Cheap to clone; the last clone stops its tasks.
+#[derive(Clone)]
+pub struct DiskGroup(Rc<Handle>);
+
+struct Handle {
+    inner: Rc<GroupInner>,
+    tasks: TaskSet,
 }
 
-/// Writes a segment's summary beside the commits, which do not wait for it (store rule 5): it is
-/// only a cache. A device that fails the write is fenced all the same (store rule 3).
-pub(crate) fn write_summary(inner: &Rc<GroupInner>, at: u64, bytes: env::Slice) {
-    if inner.env.quirk(Quirk::SummarySkipped) {
-        return;
+impl DiskGroup {
+    /// A group that is open, and its tasks.
+    pub(crate) fn of(inner: Rc<GroupInner>, tasks: TaskSet) -> Self {
+        Self(Rc::new(Handle { inner, tasks }))
     }
-    let write = inner.cache.write(at, bytes, env::Durability::Cached);
-    let of = Rc::clone(inner);
-    inner.summaries.spawn(&inner.env, "summary", async move {
-        if let Err(error) = write.await {
-            let _ = of.fence(&of.cache_path, &error);
-        }
-    });
-}
 
-/// Wakes the appends up to a ticket, in order.
-pub(crate) fn acknowledge(inner: &GroupInner, ticket: u64) {
-    let wakers = inner.state.borrow_mut().take_waiters(ticket);
-    for waker in wakers {
-        waker.wake();
+    /// What the group shares with its tasks.
+    pub(crate) fn shared(&self) -> &Rc<GroupInner> {
+        &self.0.inner
+    }
+
+    /// Ends its tasks.
+    pub(crate) fn end_tasks(&self) {
+        self.0.tasks.clear();
     }
 }

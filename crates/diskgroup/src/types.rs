@@ -504,3 +504,8 @@ impl GroupError {
         matches!(self, Self::Corrupt { structure: Structure::Segment(_), .. })
     }
 }
+
+/// The error of an operation on the device with this path.
+pub(crate) fn device_error(path: &str) -> impl Fn(IoError) -> GroupError + '_ {
+    move |source| GroupError::Device { device: path.to_owned(), source }
+}

@@ -9,10 +9,13 @@
 //! device's read, and the next look then finds the block in the log, or its new checksum. Only what
 //! fails every look is bad. A look that meets a chunk on its way elsewhere says nothing.
 
-use crate::chunks::chunk_key;
-use crate::group::DiskGroup;
+pub(crate) mod audit;
+pub(crate) mod lines;
+
 use crate::read::{LOOKS_MAX, ReadRun, plan};
+use crate::state::DiskGroup;
 use crate::state::GroupInner;
+use crate::store::chunks::chunk_key;
 use crate::types::{BadCause, BadRange, CapacityStatus, GroupError, Verified};
 use base::{BLOCK_SECTORS, CHUNK_SECTORS, ComponentId, SectorRange, crc32c};
 use std::rc::Rc;
@@ -169,12 +172,13 @@ async fn look_at(
 
 /// The blocks of one device read, each with what is wrong with it.
 async fn compare(inner: &GroupInner, run: &ReadRun) -> Vec<Suspect> {
-    let length = crate::build::to_usize(run.stored.bytes());
+    let length = crate::log::build::to_usize(run.stored.bytes());
     let read = run.disk.read(run.offset, inner.env.buf(length)).await;
     let verdict = |(stored, _, crc): &(SectorRange, SectorRange, u32)| {
         let Ok(bytes) = &read else { return (*stored, Some(BadCause::Unreadable)) };
-        let from = crate::build::to_usize((stored.start - run.stored.start) * base::SECTOR_SIZE);
-        let block = &bytes[from..from + crate::build::to_usize(stored.bytes())];
+        let from =
+            crate::log::build::to_usize((stored.start - run.stored.start) * base::SECTOR_SIZE);
+        let block = &bytes[from..from + crate::log::build::to_usize(stored.bytes())];
         (*stored, (crc32c(block) != *crc).then_some(BadCause::Checksum))
     };
     run.checks.iter().map(verdict).collect()

@@ -20,8 +20,21 @@
 //! kept. W rises only when a segment is freed. What step 2 wrote early is above W until then, and
 //! nobody is told that it is on capacity.
 
-use super::*;
+use super::apply::write_batch;
+use super::batch::Batch;
+use super::segment::{Segment, Spot, read_back};
+use super::whole::destage_segment;
+use crate::log::build::to_usize;
+use crate::log::index::View;
 use crate::pace::Part;
+use crate::state::{GroupInner, GroupState};
+use crate::store::chunks::{block_key, chunk_key};
+use crate::types::GroupError;
+use base::{CHUNK_BLOCKS, CHUNK_SECTORS};
+use env::{Slice, join};
+use format::EntryKind;
+use std::collections::VecDeque;
+use std::rc::Rc;
 
 /// The most segments in the window, and the most bytes of them in memory.
 const SEGMENTS_MAX: usize = 8;
@@ -41,15 +54,6 @@ pub(super) struct Window {
     pub(super) segments: VecDeque<Segment>,
     /// Where the sweep is: always at the first block of a chunk.
     cursor: u64,
-}
-
-/// A block of a segment over which the sweep has not gone.
-pub(super) struct Spot {
-    /// Its place in the order of the sweep: that of its chunk when the segment was read.
-    at: u64,
-    /// Index of the entry in the segment.
-    found: usize,
-    block: u64,
 }
 
 /// One step of the sweep.

@@ -19,9 +19,23 @@
 //! moved whole, with the sectors that the rotten part covers. A recovery would find only the older
 //! part in the log, and take those sectors for the newest.
 
-use super::*;
-use crate::index::IndexPiece;
+use super::batch::{Batch, Found};
+use super::wait::wait;
+use crate::log::build::to_usize;
+use crate::log::index::IndexPiece;
+use crate::log::index::{LogPlace, View};
+use crate::log::ring::{Move, Still};
+use crate::standing::WaitsFor;
+use crate::state::{GroupInner, GroupState};
+use crate::store::chunks::{block_key, chunk_key};
+use crate::types::GroupError;
+use base::{
+    BLOCK_SECTORS, BLOCK_SIZE, CHUNK_BLOCKS, CHUNK_SECTORS, Instant, Lsn, SECTOR_SIZE, SectorRange,
+    crc32c,
+};
+use format::{Entry, EntryKind};
 use std::ops::Range;
+use std::time::Duration;
 
 /// How long a segment that holds rotten data above K waits for K. K of an active component rises
 /// within a second. K of a component that is away may stay, and appends need the room.
@@ -238,8 +252,6 @@ pub(super) async fn wait_for_k(
     }
     let kick = inner.destage_kick.wait();
     inner.check_open()?;
-    inner.state.borrow_mut().is_waiting_for_commit = true;
-    wait(inner, kick, Some(until)).await;
-    inner.state.borrow_mut().is_waiting_for_commit = false;
+    wait(inner, kick, WaitsFor::Commit, Some(until)).await;
     Ok(())
 }

@@ -1,8 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is to be done with each live entry of a segment: write, unset, move or fold.
 
-use super::*;
-use crate::index::IndexPiece;
+use super::batch::{Batch, BlockWrite, Found};
+use crate::log::build::to_usize;
+use crate::log::index::IndexPiece;
+use crate::log::index::{LogPlace, View};
+use crate::log::ring::{Move, Still};
+use crate::state::{GroupInner, GroupState};
+use crate::store::chunks::{block_key, chunk_key};
+use crate::types::GroupError;
+use base::{BLOCK_SECTORS, BLOCK_SIZE, CHUNK_BLOCKS, CHUNK_SECTORS, Lsn, SectorRange, crc32c};
+use format::{EntryKind, Item};
+use std::rc::Rc;
 
 /// Sorts what is live in the segment into writes, map changes, moves and folds.
 pub(super) fn plan(inner: &GroupInner, segment: u64, found: &[Found], bytes: &[u8]) -> Batch {
@@ -222,7 +231,8 @@ pub(super) async fn fold(
                 batch.moves.push(merged);
             }
             Err(GroupError::BadCrc { .. }) => {
-                let whole = crate::mutations::merge_blindly(inner, serial, block, commit).await;
+                let whole =
+                    crate::commit::detours::merge_blindly(inner, serial, block, commit).await;
                 if let Some(whole) = whole {
                     batch.moves.push(folded(serial, block, lsn, whole, &pieces));
                     continue;
@@ -279,7 +289,7 @@ pub(super) async fn move_to_head(inner: &GroupInner, moves: Vec<Move>) -> Result
         inner.check_open()?;
         let is_done = {
             let state = inner.state.borrow();
-            state.log.moves.is_empty() && state.stalled_moves.is_none() && !state.is_moving
+            state.log.moves.is_empty() && state.log.stalled.is_none() && !state.log.is_moving
         };
         if is_done {
             return Ok(());

@@ -1,10 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reading a segment back and finding its entries.
 
-use super::*;
+use super::batch::{Found, READ_BACK};
+use super::known::known;
+use crate::log::build::to_usize;
+use crate::log::index::LogPlace;
 use crate::pace::Part;
-use crate::salvage::{Salvaged, is_bad_place, salvage};
+use crate::read::salvage::{Salvaged, is_bad_place, salvage};
+use crate::state::{GroupInner, GroupState};
+use crate::store::chunks::{block_key, chunk_key};
+use crate::types::GroupError;
+use base::{BLOCK_SECTORS, CHUNK_SECTORS, SECTOR_SIZE};
 use env::Buf;
+use env::Slice;
+use format::{Commit, Entry, EntryKind};
+
+/// A block of a segment over which the sweep has not gone.
+pub(super) struct Spot {
+    /// Its place in the order of the sweep: that of its chunk when the segment was read.
+    pub(super) at: u64,
+    /// Index of the entry in the segment.
+    pub(super) found: usize,
+    pub(super) block: u64,
+}
 
 /// A closed segment in memory.
 pub(super) struct Segment {

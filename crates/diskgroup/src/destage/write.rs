@@ -1,8 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Data to capacity, many writes in flight, at the pace that appends allow.
 
-use super::*;
-use crate::readcache::Update;
+use super::batch::{Batch, BlockWrite};
+use super::wait::wait;
+use crate::caching::Update;
+use crate::log::build::to_usize;
+use crate::standing::WaitsFor;
+use crate::state::{GroupInner, GroupState};
+use crate::store::capacity::page_of;
+use crate::store::chunks::chunk_key;
+use crate::types::GroupError;
+use base::{BLOCK_SIZE, CHUNK_BLOCKS, CHUNK_SIZE, Set};
+use env::{Durability, IoError, Slice, join};
+use format::Item;
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::time::Duration;
 
 /// A write in flight, and how many blocks of the batch it carries.
 type Writing = (usize, Pin<Box<dyn Future<Output = Result<(), IoError>>>>);
@@ -57,8 +71,8 @@ pub(super) async fn write_data(
         let now = inner.env.now();
         state.pace.destaged(i64::try_from(blocks).unwrap_or(0));
         state.pace.finished(now, std::mem::take(&mut finished) as u64);
-        state.destage_moved = now;
-        let must_kick = std::mem::take(&mut state.is_pressed);
+        state.destage.progressed_at = now;
+        let must_kick = std::mem::take(&mut state.log.is_pressed);
         drop(state);
         if must_kick {
             inner.log_kick.notify();
@@ -74,7 +88,7 @@ pub(super) async fn write_data(
 /// Writes that may be in flight now.
 fn depth(inner: &GroupInner) -> usize {
     let state = inner.state.borrow();
-    match state.drain_all {
+    match state.destage.drains_all {
         true => inner.options.destage_depth,
         false => state.pace.depth(state.fill(), inner.options.destage_depth),
     }
@@ -211,15 +225,21 @@ async fn wait_for_tokens(inner: &GroupInner) -> Result<(), GroupError> {
         inner.check_open()?;
         let until = {
             let state = inner.state.borrow();
-            let idle_at = state.last_append + inner.options.idle_after;
+            let idle_at = state.log.last_append + inner.options.idle_after;
             let fill = state.fill();
-            let is_now = state.drain_all || state.wants_space();
+            let is_now = state.destage.drains_all || state.wants_space();
             if is_now || state.pace.may_destage(fill) || inner.env.now() >= idle_at {
                 return Ok(());
             }
             idle_at
         };
-        wait(inner, kick, Some(until.max(inner.env.now() + Duration::from_nanos(1)))).await;
+        wait(
+            inner,
+            kick,
+            WaitsFor::Work,
+            Some(until.max(inner.env.now() + Duration::from_nanos(1))),
+        )
+        .await;
     }
 }
 

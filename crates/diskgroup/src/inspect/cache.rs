@@ -2,7 +2,7 @@
 //! The log of a cache device.
 
 use super::{CacheContent, Look, SegmentContent, length};
-use crate::replay::payload_is_whole;
+use crate::recovery::payload_is_whole;
 use crate::types::Structure;
 use base::Map;
 use format::{COMMIT_HEADER_MAX, CacheLayout, Commit, PAGE_SIZE, Summary, looks_like_commit};

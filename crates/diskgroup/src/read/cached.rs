@@ -2,11 +2,12 @@
 //! The part of a read below the log, in a hybrid group: slots, what was read ahead, or capacity.
 
 use super::{Asker, Look, ReadPlan, ReadRun, Source};
-use crate::build::to_usize;
-use crate::capacity::page_of;
-use crate::chunks::chunk_key;
-use crate::readcache::{AheadState, Fill, Pin, key_of, piece_of, read_ahead, split};
+use crate::caching::{Fill, Pin, read_ahead};
+use crate::log::build::to_usize;
+use crate::readcache::{AheadState, key_of, piece_of, split};
 use crate::state::GroupState;
+use crate::store::capacity::page_of;
+use crate::store::chunks::chunk_key;
 use crate::types::GroupError;
 use base::{
     BLOCK_SECTORS, BLOCK_SIZE, CHUNK_BLOCKS, CHUNK_SECTORS, CHUNK_SIZE, SECTOR_SIZE, SectorRange,

@@ -47,14 +47,14 @@ const QUEUE: u8 = 3;
 const USE: u8 = 4;
 
 /// Mixes the bits of a key; not secret, and the same everywhere.
-pub(crate) fn mix(key: u64) -> u64 {
+pub(super) fn mix(key: u64) -> u64 {
     let a = (key ^ key >> 31).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let b = (a ^ a >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     b ^ b >> 32
 }
 
 /// A number below `count`, by the upper half of a mixed key.
-pub(crate) fn bucket(mixed: u64, count: usize) -> usize {
+pub(super) fn bucket(mixed: u64, count: usize) -> usize {
     (((mixed >> 32) * count as u64) >> 32) as usize
 }
 
@@ -130,7 +130,7 @@ impl Policy {
     }
 
     /// One more slot is there, and holds nothing.
-    pub(crate) fn grow(&mut self) {
+    pub(super) fn grow(&mut self) {
         self.marks.push(NONE);
     }
 
@@ -140,7 +140,7 @@ impl Policy {
     }
 
     /// Bytes of memory that it takes.
-    pub(crate) fn memory(&self) -> usize {
+    pub(super) fn memory(&self) -> usize {
         let queues = self.small.capacity() * 4 + self.recent.capacity() * 8;
         self.marks.capacity() + queues + self.ghosts.0.capacity() * 2
     }
@@ -196,7 +196,7 @@ impl Policy {
     }
 
     /// Takes out the slot that goes first; none where all that may go are pinned.
-    pub(crate) fn evict(
+    pub(super) fn evict(
         &mut self,
         is_pinned: impl Fn(u32) -> bool,
         key_of: impl Fn(u32) -> u64,

@@ -13,7 +13,7 @@ mod stored;
 pub(crate) use stored::LineKeys;
 
 use super::policy::{FirstQueue, Policy, bucket, mix};
-use crate::index::FixedMap;
+use crate::fixed_map::FixedMap;
 use crate::mutations::Mutations;
 use base::Map;
 use format::{PIECE_BLOCKS, PIECES, SlotHeader};
@@ -211,7 +211,7 @@ impl Slots {
     }
 
     /// Bytes of memory that it takes, but for what is under way.
-    pub(crate) fn memory(&self) -> usize {
+    pub(super) fn memory(&self) -> usize {
         let tables = self.slots.capacity() * size_of::<CacheSlot>() + self.heads.capacity() * 4;
         let dirty = self.dirty.capacity() * 4 + self.is_dirty.capacity();
         // A map's nodes are half full at least.
@@ -240,7 +240,7 @@ impl Slots {
     }
 
     /// The slots of a chunk's pieces, as far as they have any.
-    pub(crate) fn of_chunk(&self, key: u64) -> impl Iterator<Item = u32> {
+    pub(super) fn of_chunk(&self, key: u64) -> impl Iterator<Item = u32> {
         (0..PIECES).filter_map(move |piece| self.find(piece_of(key, piece)))
     }
 
@@ -474,7 +474,7 @@ impl Slots {
     }
 
     /// A block of the chunk has a new checksum from now on.
-    pub(crate) fn set_block(&mut self, chunk: u64, block: u8, crc: u32) {
+    pub(super) fn set_block(&mut self, chunk: u64, block: u8, crc: u32) {
         self.changed(chunk);
         let (piece, block) = split(usize::from(block));
         let Some(slot) = self.find(piece_of(chunk, piece)) else { return };
@@ -491,7 +491,7 @@ impl Slots {
     }
 
     /// A block of the chunk reads as zeros from now on.
-    pub(crate) fn unset_block(&mut self, chunk: u64, block: u8) {
+    pub(super) fn unset_block(&mut self, chunk: u64, block: u8) {
         self.changed(chunk);
         let (piece, block) = split(usize::from(block));
         let Some(slot) = self.find(piece_of(chunk, piece)) else { return };

@@ -4,6 +4,7 @@
 use super::slots::{ChangeCount, whole_of};
 use super::*;
 use base::{Map, Rng, Set};
+use format::PIECE_BLOCKS;
 
 const LINES: u32 = 2;
 const KEYS: u64 = 30;

@@ -5,7 +5,7 @@ use super::campaign::Case;
 use super::scenarios::{Host, ONE, fresh, fresh_tiny, write, write_to};
 use super::*;
 use crate::BadCause;
-use crate::chunks::chunk_key;
+use crate::store::chunks::chunk_key;
 use base::Set;
 use sim::DiskFault;
 use std::cell::Cell;

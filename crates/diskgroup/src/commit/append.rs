@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//! An append: checked, put into the queue, awaited.
+
+use crate::log::build::{Part, to_usize};
+use crate::log::ring::Deferred;
+use crate::state::{DiskGroup, GroupInner};
+use crate::store::chunks::chunk_key;
+use crate::types::{Append, AppendKind, GroupError};
+use base::CHUNK_SECTORS;
+use format::EntryKind;
+use std::future::{Future, poll_fn};
+use std::rc::Rc;
+use std::task::Poll;
+
+impl DiskGroup {
+    /// Appends one write. Its place in the order is fixed at this call; it resolves when it and all
+    /// before it are durable. Waits for room, however long; the payload slice is held meanwhile, so
+    /// the caller's own window bounds what waits. Dropping the future leaves the write under way.
+    ///
+    /// # Errors
+    /// [`GroupError::Full`], [`GroupError::UnknownComponent`], [`GroupError::Range`] at once;
+    /// [`GroupError::Fenced`] and [`GroupError::Closed`] at any time: the write may or may not be
+    /// found after a restart.
+    pub fn append(
+        &self,
+        append: Append<'_>,
+    ) -> impl Future<Output = Result<(), GroupError>> + use<> {
+        self.append_as(append, false)
+    }
+
+    /// As [`DiskGroup::append`]; a copy is for this component alone, what it brings has lower lsns
+    /// elsewhere.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn append_as(
+        &self,
+        append: Append<'_>,
+        is_copy: bool,
+    ) -> impl Future<Output = Result<(), GroupError>> + use<> {
+        let inner = Rc::clone(self.shared());
+        let mut ticket = inner.enqueue(append, is_copy);
+        poll_fn(move |cx| {
+            let ticket = match &mut ticket {
+                Ok(ticket) => *ticket,
+                Err(error) => return Poll::Ready(Err(error.clone())),
+            };
+            let mut state = inner.state.borrow_mut();
+            let log = &mut state.log;
+            if ticket <= log.ticket_done {
+                return Poll::Ready(Ok(()));
+            }
+            let at = to_usize(ticket - log.ticket_done - 1);
+            if let Some(place) = log.waiters.get_mut(at)
+                && !place.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()))
+            {
+                *place = Some(cx.waker().clone());
+            }
+            match (&state.fenced, state.is_closed) {
+                (Some(_), _) => Poll::Ready(Err(GroupError::Fenced)),
+                (None, true) => Poll::Ready(Err(GroupError::Closed)),
+                (None, false) => Poll::Pending,
+            }
+        })
+    }
+}
+
+impl GroupInner {
+    /// Checks an append and puts it into the queue; its ticket.
+    fn enqueue(&self, append: Append<'_>, is_copy: bool) -> Result<u64, GroupError> {
+        self.check_open()?;
+        let Append { component: id, lsn, range, crcs, payload, marks, .. } = append;
+        let kind = match append.kind {
+            AppendKind::Data => EntryKind::Data,
+            AppendKind::Zero => EntryKind::Zero,
+            AppendKind::Discard => EntryKind::Discard,
+        };
+        let is_data = kind == EntryKind::Data;
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        let Some(component) = state.components.by_id(id) else {
+            return Err(GroupError::UnknownComponent { component: id });
+        };
+        let (serial, device) = (component.row.serial, component.device);
+        let blocks = range.blocks();
+        let is_sound = !range.is_empty()
+            && range.end() <= component.row.sectors
+            && range.start % CHUNK_SECTORS + range.count <= CHUNK_SECTORS
+            && (!is_data || payload.len() as u64 == range.bytes())
+            && (!is_data || crcs.len() as u64 == blocks.end - blocks.start)
+            && (!is_data || payload.len() <= state.log.limits.payload - 4096)
+            && state.log.limits.takes(marks.len());
+        if !is_sound {
+            return Err(GroupError::Range { range });
+        }
+        let key = chunk_key(serial, range.start / CHUNK_SECTORS);
+        if is_data && !state.reserve(key, device) {
+            let free = state.capacity[device].available();
+            return Err(GroupError::Full { free });
+        }
+        state.chunks.over_mut(key).queued += crate::log::build::parts(range);
+        state.log.last_append = self.env.now();
+        state.log.ticket_last += 1;
+        state.log.waiters.push_back(None);
+        let ticket = state.log.ticket_last;
+        let bytes = if is_data { payload.len() } else { 0 };
+        state.counters.appended_bytes += bytes as u64;
+        let blocks = to_usize(blocks.end - blocks.start);
+        let fits = state.takes(self.env.now(), bytes, blocks, marks.len());
+        if fits && state.log.deferred.is_empty() {
+            let payload = &payload;
+            let is_moved = false;
+            let part = Part { serial, kind, is_moved, is_copy, range, lsn, crcs, payload, marks };
+            state.add_to_build(&self.env, &part, ticket);
+        } else {
+            base::hit(base::Probe::LogDeferred);
+            let crcs = crcs.to_vec();
+            state.log.deferred.push_back(Deferred {
+                serial,
+                kind,
+                is_copy,
+                range,
+                lsn,
+                crcs,
+                payload,
+                marks: marks.to_vec(),
+                ticket,
+            });
+        }
+        if !state.log.is_writing {
+            self.log_kick.notify();
+        }
+        Ok(ticket)
+    }
+}

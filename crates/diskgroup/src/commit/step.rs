@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is written to the log next: a commit of appends or of moved entries, and where.
+
+use crate::log::build::{Build, Position, Sealed};
+use crate::log::ring::{Move, Still};
+use crate::pace::Admission;
+use crate::state::GroupState;
+use base::{Instant, Mark, Quirk};
+use env::Slice;
+use format::{Entry, EntryKind, KnownCommit};
+
+/// What the log's task does next.
+pub(crate) enum LogStep {
+    /// Nothing to write, or no room.
+    Idle,
+    /// The pace lets nothing be written before that time.
+    Wait(Instant),
+    /// Moved entries were all outdated; look again.
+    Again,
+    /// There is no room for moved entries, and never will be.
+    DeadEnd,
+    /// This commit, at this byte of the device, after this summary.
+    Write {
+        offset: u64,
+        segment: u64,
+        sealed: Box<Sealed>,
+        summary: Option<(u64, Slice)>,
+        is_move: bool,
+    },
+}
+
+impl GroupState {
+    /// Fills of ring and index, whichever is higher, without what destage has written of segments
+    /// that are not free yet, thousandths.
+    pub(crate) fn fill(&self) -> i64 {
+        let indexed = usize::try_from(self.pace.indexed()).unwrap_or(usize::MAX);
+        self.fill_without(self.pace.done(), indexed)
+    }
+
+    /// With that.
+    pub(crate) fn fill_of_segments(&self) -> i64 {
+        self.fill_without(0, 0)
+    }
+
+    fn fill_without(&self, done: u64, indexed: usize) -> i64 {
+        let index = self.index.len().saturating_sub(indexed) * 1000 / self.index.limit().max(1);
+        self.log.fill(done).max(i64::try_from(index).unwrap_or(1000))
+    }
+
+    /// Copies deferred appends into the commit under composition, in order.
+    pub(super) fn refill(&mut self, env: &env::Env) {
+        while let Some(next) = self.log.deferred.front() {
+            let blocks = next.range.blocks();
+            let data = next.kind == EntryKind::Data;
+            let bytes = if data { next.payload.len() } else { 0 };
+            let blocks = (blocks.end - blocks.start) as usize;
+            if !self.takes(env.now(), bytes, blocks, next.marks.len()) {
+                assert!(!self.log.build.is_empty(), "an append that fits no commit");
+                return;
+            }
+            let Some(next) = self.log.deferred.pop_front() else { return };
+            self.add_to_build(
+                env,
+                &crate::log::build::Part {
+                    serial: next.serial,
+                    kind: next.kind,
+                    is_moved: false,
+                    is_copy: next.is_copy,
+                    range: next.range,
+                    lsn: next.lsn,
+                    crcs: &next.crcs,
+                    payload: &next.payload,
+                    marks: &next.marks,
+                },
+                next.ticket,
+            );
+        }
+    }
+
+    pub(super) fn add_to_build(
+        &mut self,
+        env: &env::Env,
+        part: &crate::log::build::Part<'_>,
+        ticket: u64,
+    ) {
+        self.log.build.add(env, part);
+        self.log.build.ticket = ticket;
+        self.log.build.appends += 1;
+    }
+
+    /// Decides what to write and takes it out of the queue.
+    pub(crate) fn next_step(&mut self, env: &env::Env) -> LogStep {
+        if self.fenced.is_some() || self.log.is_writing {
+            return LogStep::Idle;
+        }
+        let is_move = !self.log.moves.is_empty() || self.log.stalled.is_some();
+        let build = if is_move {
+            self.build_moves(env)
+        } else {
+            if self.log.build.is_empty() {
+                return LogStep::Idle;
+            }
+            // An empty index can make no more room.
+            let has_room = self.index.len() == 0
+                || self.index.len() + self.log.build.index_need <= self.index.limit();
+            let admission = self.pace.admission(env.now(), self.fill());
+            if !has_room || admission != Admission::Now {
+                base::hit(base::Probe::LogPressed);
+            }
+            match admission {
+                Admission::Now if has_room => None,
+                Admission::At(at) if has_room => return LogStep::Wait(at),
+                _ => {
+                    self.log.is_pressed = true;
+                    return LogStep::Idle;
+                }
+            }
+        };
+        if is_move && build.is_none() {
+            return LogStep::Again;
+        }
+        let length = build.as_ref().unwrap_or(&self.log.build).length() as u64;
+        let is_early = !is_move
+            && self.log.offset > 0
+            && self.log.may_open_next(false)
+            && env.quirk(Quirk::LogTurnsEarly);
+        let fits = !is_early && u64::from(self.log.offset) + length <= self.log.usable();
+        if !fits && !self.log.may_open_next(is_move) {
+            self.log.is_pressed = true;
+            if let Some(build) = build {
+                self.log.stalled = Some(build);
+                if !self.log.is_next_read() {
+                    return LogStep::DeadEnd;
+                }
+            }
+            return LogStep::Idle;
+        }
+        let summary = if fits { None } else { self.log.turn_over(env.pool()) };
+        let build = build
+            .unwrap_or_else(|| std::mem::replace(&mut self.log.build, Build::new(self.log.limits)));
+        let (offset, sealed) = self.seal(env, build);
+        if !is_move {
+            self.pace.charge(env.now(), sealed.crcs.len() as u64, self.fill());
+            self.refill(env);
+        }
+        let (segment, sealed) = (self.log.head, Box::new(sealed));
+        self.log.is_writing = true;
+        self.log.is_moving = is_move;
+        LogStep::Write { offset, segment, sealed, summary, is_move }
+    }
+
+    /// Composes a commit of those moved entries that are still needed. No other commit is in flight
+    /// here, so the index knows everything that is durable. What supersedes a moved entry later is
+    /// written behind it in the log, and cannot be destaged and forgotten before it.
+    fn build_moves(&mut self, env: &env::Env) -> Option<Build> {
+        if let Some(stalled) = self.log.stalled.take() {
+            return Some(stalled);
+        }
+        let mut build = Build::new(self.log.limits);
+        while let Some(next) = self.log.moves.front() {
+            let blocks = next.range.blocks();
+            let marks = next.id.map(Mark::Done);
+            if !build.fits(next.payload.len(), (blocks.end - blocks.start) as usize, 0) {
+                break;
+            }
+            // A commit of moves goes no further than the open segment has room, so that none is
+            // wasted: what is moved out of one segment must fit into the spare ones.
+            let room = (self.log.usable() - u64::from(self.log.offset)) as usize;
+            let length = build.length();
+            let is_over = length + next.payload.len().next_multiple_of(4096) + 4096 > room;
+            if is_over && !build.is_empty() && length <= room {
+                break;
+            }
+            let Some(next) = self.log.moves.pop_front() else { break };
+            if !self.is_still(&next) && !self.mutations.move_unchecked() {
+                continue;
+            }
+            build.add(
+                env,
+                &crate::log::build::Part {
+                    serial: next.serial,
+                    kind: next.kind,
+                    is_moved: true,
+                    is_copy: next.is_copy,
+                    range: next.range,
+                    lsn: next.lsn,
+                    crcs: &next.crcs,
+                    payload: &next.payload,
+                    marks: marks.as_slice(),
+                },
+            );
+            base::hit(base::Probe::LogMoved);
+            self.counters.moved_entries += 1;
+        }
+        (!build.is_empty()).then_some(build)
+    }
+
+    fn is_still(&self, moved: &Move) -> bool {
+        if self.components.get(moved.serial).is_none() {
+            return false;
+        }
+        match &moved.still {
+            Still::Live(key, place) => self.index.is_live(*key, *place),
+            Still::Cleared(key, place) => {
+                let cleared = self.chunks.over(*key).and_then(|over| over.cleared);
+                cleared.is_some_and(|(at, _)| at == *place)
+            }
+            Still::Pieces(key, places) => match self.index.get(*key) {
+                Some(crate::log::index::View::Parts(parts)) => {
+                    let old = parts.pieces.iter().filter(|piece| piece.lsn <= moved.lsn.0);
+                    old.map(|piece| piece.place).eq(places.iter().copied())
+                }
+                _ => false,
+            },
+            Still::Open => {
+                self.components.get(moved.serial).is_some_and(|c| c.row.commit < moved.lsn)
+            }
+        }
+    }
+
+    fn seal(&mut self, env: &env::Env, build: Build) -> (u64, Sealed) {
+        let mut known = Vec::new();
+        for serial in build.serials() {
+            if let Some(component) = self.components.get_mut(serial)
+                && component.row.commit > component.commit_logged
+            {
+                component.commit_logged = component.row.commit;
+                known.push(KnownCommit { serial, lsn: component.row.commit });
+            }
+        }
+        let log = &mut self.log;
+        let at = Position {
+            device: log.device,
+            incarnation: log.incarnation,
+            sequence: log.sequence,
+            segment: log.head,
+            position: log.offset,
+            previous: log.previous,
+            oldest: log.tail,
+            mutations: self.mutations,
+        };
+        for new in &known {
+            match log.open.known.iter_mut().find(|known| known.serial == new.serial) {
+                Some(known) => known.lsn = known.lsn.max(new.lsn),
+                None => log.open.known.push(*new),
+            }
+        }
+        let sealed = build.seal(env, at, known);
+        if log.open.commits == 0 {
+            log.open.previous = log.previous;
+        }
+        log.open.commits += 1;
+        let base = log.offset / 512;
+        log.open.crcs.extend_from_slice(&sealed.crcs);
+        log.open.entries.extend(
+            sealed.entries[..sealed.logged]
+                .iter()
+                .map(|entry| Entry { payload: entry.payload + base, ..*entry }),
+        );
+        let offset = log.segment_start(log.head) + u64::from(log.offset);
+        log.offset += u32::try_from(sealed.bytes.len()).unwrap_or(u32::MAX);
+        log.sequence += 1;
+        log.previous = sealed.header_crc;
+        (offset, sealed)
+    }
+}

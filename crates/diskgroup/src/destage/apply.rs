@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A batch is carried out: data and records of all devices side by side.
+
+use super::batch::{Batch, BlockWrite};
+use super::write::{add_emptied, write_data};
+use crate::state::{GroupInner, GroupState};
+use crate::types::GroupError;
+use base::Quirk;
+use env::{Slice, join_all};
+use format::Item;
+use std::rc::Rc;
+
+/// Data, then the journal record, of all devices side by side: none of them waits for another.
+pub(super) async fn write_batch(
+    inner: &Rc<GroupInner>,
+    batch: &mut Batch,
+    sources: &[Slice],
+) -> Result<Vec<BlockWrite>, GroupError> {
+    let parts = std::mem::take(&mut batch.writes).into_iter().zip(std::mem::take(&mut batch.items));
+    let writing = parts.enumerate().map(|(device, part)| write_part(inner, device, part, sources));
+    let written = join_all(writing.collect()).await;
+    let mut all = Vec::new();
+    for written in written {
+        all.append(&mut written?);
+    }
+    inner.end_updates();
+    inner.env.linger(Quirk::DestageLingersOnJournal).await;
+    Ok(all)
+}
+
+/// The part of one device (store rules 7 to 10).
+async fn write_part(
+    inner: &Rc<GroupInner>,
+    device: usize,
+    (writes, mut items): (Vec<BlockWrite>, Vec<Item>),
+    sources: &[Slice],
+) -> Result<Vec<BlockWrite>, GroupError> {
+    if inner.options.mutations.journal_before_data() {
+        items.extend(writes.iter().map(BlockWrite::item));
+        if !items.is_empty() {
+            add_watermarks(inner, device, &mut items);
+            inner.journal(device, &items).await?;
+        }
+        return write_data(inner, device, writes, sources).await;
+    }
+    let done = write_data(inner, device, writes, sources).await?;
+    inner.env.linger(Quirk::DestageLingersOnData).await;
+    add_emptied(inner, device, &mut items).await?;
+    items.extend(done.iter().map(BlockWrite::item));
+    if !items.is_empty() {
+        add_watermarks(inner, device, &mut items);
+        if inner.wants_checkpoint(device) || inner.env.quirk(Quirk::CheckpointEarly) {
+            inner.checkpoint(device).await?;
+        }
+        inner.journal(device, &items).await?;
+    }
+    Ok(done)
+}
+
+/// Adds W to a record, for the components whose W rose since the journal last said it. This W is
+/// that of the batches before this one (store rule 9).
+fn add_watermarks(inner: &GroupInner, device: usize, items: &mut Vec<Item>) {
+    if inner.options.mutations.watermark_ahead() {
+        let mut state = inner.state.borrow_mut();
+        let serials = state.log.infos[0].serials.clone();
+        serials.into_iter().for_each(|serial| state.raise_destaged(serial, 1));
+    }
+    let mut state = inner.state.borrow_mut();
+    let GroupState { components, capacity, .. } = &mut *state;
+    // A component stays in `risen` until the journal has its W: if this record does not come
+    // about, the next one says it.
+    capacity[device].risen.retain(|serial| {
+        let component = components.get(*serial);
+        let risen = component.filter(|c| c.row.destaged > c.destaged_logged);
+        items.extend(risen.map(|c| Item::Watermark { serial: *serial, lsn: c.row.destaged }));
+        risen.is_some()
+    });
+}

@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Recovery: capacity's pages and journal, then the log (docs/store.md).
+//!
+//! The order matters in two places. The component table comes before the log, for entries of
+//! components that no row names are dropped. The new incarnation is durable before the first append
+//! (store rule 1).
+
+use crate::state::{GroupInner, GroupState};
+use crate::store::capacity::{Journal, MapMeta, PAGES_IN_FLIGHT, RowState, pages_touched};
+use crate::store::chunks::chunk_key;
+use crate::store::components::Component;
+use crate::store::rows::newest_row;
+use crate::types::device_error;
+use crate::types::{GroupError, Structure};
+use base::CHUNK_SECTORS;
+use env::join_all;
+use format::{
+    FormatError, Item, JOURNAL_HEAD_SLOTS, JournalHead, JournalRecord, MAP_PAGE_CHUNKS, MapPage,
+    PAGE_SIZE, RECORD_ITEMS_MAX,
+};
+
+/// Bytes of the journal that are read at a time, and that are looked at behind its end: several of
+/// the longest records.
+const LOOK_BEHIND: u64 = 4 << 20;
+const _: () = assert!(LOOK_BEHIND as usize >= 2 * JournalRecord::size_of(RECORD_ITEMS_MAX));
+const PAGE: u64 = PAGE_SIZE as u64;
+/// Map pages that are read and looked at before the next: 4 MiB.
+const MAP_STEP: usize = 512;
+/// What one page counts for that is decoded: 10 us.
+const PAGE_STEPS: u64 = 32;
+/// Chunks of the map that are looked at between two rests.
+const MAP_TURN: u32 = 1024;
+/// Bytes of one read of table, map and journal.
+const READ_STEP: u64 = 1 << 20;
+
+/// Reads `bytes` from `start`, a few large reads at a time.
+async fn read_area(
+    inner: &GroupInner,
+    device: usize,
+    start: u64,
+    bytes: u64,
+) -> Result<Vec<u8>, GroupError> {
+    let handle = &inner.devices[device];
+    let offsets: Vec<u64> = (0..bytes).step_by(READ_STEP as usize).collect();
+    let mut out = Vec::with_capacity(bytes as usize);
+    for some in offsets.chunks(PAGES_IN_FLIGHT / 8) {
+        let reads = some.iter().map(|offset| {
+            let length = READ_STEP.min(bytes - offset);
+            handle.disk().read(start + offset, inner.env.buf(length as usize))
+        });
+        for part in join_all(reads.collect()).await {
+            out.extend_from_slice(&part.map_err(device_error(&handle.path))?);
+        }
+    }
+    Ok(out)
+}
+
+pub(super) async fn recover_capacity(inner: &GroupInner, device: usize) -> Result<(), GroupError> {
+    recover_table(inner, device).await?;
+    recover_map(inner, device).await?;
+    forget_pages(inner, device).await;
+    let journal = recover_journal(inner, device).await?;
+    check_map(inner, device).await?;
+    crate::recovery::settle::settle_capacity(inner, device, journal).await?;
+    give_chunks(inner, device).await;
+    let mut state = inner.state.borrow_mut();
+    let state = &mut *state;
+    let all = state.components.serials().into_iter();
+    let mine = all.filter_map(|s| state.components.get(s)).filter(|c| c.device == device);
+    state.capacity[device].promised = mine.map(Component::promised).sum();
+    for serial in state.components.serials() {
+        if let Some(component) = state.components.get_mut(serial) {
+            // What is on capacity was committed (store rule 6).
+            component.row.commit = component.row.commit.max(component.row.destaged);
+            component.row.durable = component.row.durable.max(component.row.destaged);
+        }
+    }
+    Ok(())
+}
+
+/// Calls `look` with each chunk of the map and what else is known, in turns of bounded length: a
+/// device has millions of them.
+async fn each_chunk(inner: &GroupInner, device: usize, mut look: impl FnMut(&mut GroupState, u32)) {
+    let chunks = u32::try_from(inner.state.borrow().capacity[device].map.len()).unwrap_or(u32::MAX);
+    for first in (0..chunks).step_by(MAP_TURN as usize) {
+        let end = chunks.min(first.saturating_add(MAP_TURN));
+        {
+            let mut state = inner.state.borrow_mut();
+            (first..end).for_each(|chunk| look(&mut state, chunk));
+        }
+        inner.env.spend_steps(u64::from(end - first)).await;
+    }
+}
+
+/// Tells the components which chunks they have, and the device which are free.
+async fn give_chunks(inner: &GroupInner, device: usize) {
+    let mut free = Vec::new();
+    each_chunk(inner, device, |state, chunk| {
+        let entry = &mut state.capacity[device].map[chunk as usize];
+        // A row that is gone may have left chunks: its serial is never given again.
+        state.serial_next = state.serial_next.max(entry.serial.saturating_add(1));
+        let owner = state.components.get_mut(entry.serial);
+        match owner.filter(|component| component.device == device) {
+            Some(component) => {
+                let key = chunk_key(entry.serial, u64::from(entry.index));
+                state.chunks.set_base(key, Some(chunk));
+                component.held += 1;
+                component.row.durable = component.row.durable.max(entry.lsn);
+            }
+            None => {
+                // Free, or of a component that was deleted.
+                *entry = format::ChunkEntry::default();
+                free.push(chunk);
+            }
+        }
+    })
+    .await;
+    free.reverse();
+    inner.state.borrow_mut().capacity[device].free = free;
+}
+
+/// The journal tells block by block what came after the pages; what they hold already is known by
+/// chunk only.
+async fn forget_pages(inner: &GroupInner, device: usize) {
+    each_chunk(inner, device, |state, chunk| {
+        let entry = state.capacity[device].map[chunk as usize];
+        let component = state.components.get_mut(entry.serial);
+        if let Some(component) = component.filter(|component| component.device == device) {
+            component.remembered_from = component.remembered_from.max(entry.lsn);
+        }
+    })
+    .await;
+}
+
+/// A chunk behind the end of its component was never written: its number would lead into another
+/// component's part of the chunk map.
+async fn check_map(inner: &GroupInner, device: usize) -> Result<(), GroupError> {
+    let mut wrong = None;
+    each_chunk(inner, device, |state, chunk| {
+        let entry = state.capacity[device].map[chunk as usize];
+        let owner = state.components.get(entry.serial);
+        let is_sound =
+            owner.is_none_or(|owner| u64::from(entry.index) * CHUNK_SECTORS < owner.row.sectors);
+        if !is_sound {
+            wrong.get_or_insert(chunk as usize);
+        }
+    })
+    .await;
+    wrong.map_or(Ok(()), |chunk| {
+        let page = u32::try_from(chunk / MAP_PAGE_CHUNKS).unwrap_or(u32::MAX);
+        Err(GroupError::Corrupt {
+            device: inner.devices[device].path.clone(),
+            structure: Structure::MapPage(page),
+            source: FormatError::Field { name: "chunk of the component" },
+        })
+    })
+}
+
+async fn recover_table(inner: &GroupInner, device: usize) -> Result<(), GroupError> {
+    let handle = &inner.devices[device];
+    let rows = handle.layout.rows;
+    let bytes =
+        read_area(inner, device, handle.layout.table_start, u64::from(rows) * 2 * PAGE).await?;
+    let mut state = inner.state.borrow_mut();
+    for (place, pages) in bytes.chunks(2 * PAGE_SIZE).enumerate() {
+        let place = u32::try_from(place).unwrap_or(u32::MAX);
+        let found = newest_row(handle.id, place, pages).map_err(|source| GroupError::Corrupt {
+            device: handle.path.clone(),
+            structure: Structure::Row(place),
+            source,
+        })?;
+        let newest = found.as_ref().map_or(1, |(_, newest)| *newest);
+        let mut known = RowState { newest, ..RowState::default() };
+        if let Some((row, _)) = found {
+            known.sequence = row.sequence;
+            state.serial_next = state.serial_next.max(row.serial + 1);
+            if !row.is_deleted {
+                known.serial = row.serial;
+                state.components.insert(Component::new(row, device, place));
+            }
+        }
+        state.capacity[device].rows.push(known);
+    }
+    Ok(())
+}
+
+async fn recover_map(inner: &GroupInner, device: usize) -> Result<(), GroupError> {
+    let layout = inner.devices[device].layout;
+    let pages = layout.map_pages();
+    {
+        let mut state = inner.state.borrow_mut();
+        let capacity = &mut state.capacity[device];
+        capacity.map.reserve_exact(pages as usize * MAP_PAGE_CHUNKS);
+        capacity.map_meta.reserve_exact(pages as usize);
+    }
+    // A part at a time: together the two slots of all pages are twice what is kept in memory.
+    for first in (0..pages).step_by(MAP_STEP) {
+        let count = (pages - first).min(MAP_STEP as u64);
+        let start = layout.map_start + first * 2 * PAGE;
+        let bytes = read_area(inner, device, start, count * 2 * PAGE).await?;
+        for (number, both) in (first..).zip(bytes.chunks(2 * PAGE_SIZE)) {
+            recover_map_page(inner, device, u32::try_from(number).unwrap_or(u32::MAX), both)?;
+            inner.env.spend_steps(PAGE_STEPS).await;
+        }
+    }
+    let mut state = inner.state.borrow_mut();
+    let capacity = &mut state.capacity[device];
+    capacity.map.truncate(layout.chunks as usize);
+    capacity.settled = capacity.map.iter().map(|entry| entry.serial != 0).collect();
+    Ok(())
+}
+
+/// The newer of a map page's two slots.
+fn recover_map_page(
+    inner: &GroupInner,
+    device: usize,
+    number: u32,
+    both: &[u8],
+) -> Result<(), GroupError> {
+    let handle = &inner.devices[device];
+    let slots = [0, 1].map(|slot| {
+        MapPage::decode(handle.id, number, &both[slot * PAGE_SIZE..(slot + 1) * PAGE_SIZE])
+    });
+    let is_alone = slots.iter().any(Result::is_err);
+    let (page, newest) = match slots {
+        [Ok(a), Ok(b)] if b.sequence > a.sequence => (b, 1),
+        [Ok(a), _] => (a, 0),
+        [Err(_), Ok(b)] => (b, 1),
+        [Err(source), Err(_)] => {
+            return Err(GroupError::Corrupt {
+                device: handle.path.clone(),
+                structure: Structure::MapPage(number),
+                source,
+            });
+        }
+    };
+    let (sequence, applied) = (page.sequence, page.applied);
+    // The second slot stays empty until the first checkpoint.
+    let other = &both[(1 - newest) * PAGE_SIZE..(2 - newest) * PAGE_SIZE];
+    let is_in_doubt = is_alone && other.iter().any(|byte| *byte != 0);
+    let meta = MapMeta { sequence, newest, applied, is_dirty: false, is_in_doubt };
+    let mut state = inner.state.borrow_mut();
+    let capacity = &mut state.capacity[device];
+    capacity.map_meta.push(meta);
+    capacity.journal.sequence = capacity.journal.sequence.max(applied + 1);
+    capacity.map.extend(page.chunks.iter().take(MAP_PAGE_CHUNKS));
+    Ok(())
+}
+
+/// The last record that is known to have been durable.
+async fn read_head(inner: &GroupInner, device: usize) -> Option<u64> {
+    let handle = &inner.devices[device];
+    let mut reached = None;
+    for slot in JOURNAL_HEAD_SLOTS {
+        // Never written, torn, not readable: the other one is older by a record.
+        let page = handle.disk().read(slot, inner.env.buf(PAGE_SIZE)).await;
+        let head = page.ok().and_then(|page| JournalHead::decode(handle.id, &page).ok());
+        reached = reached.max(head.map(|head| head.record));
+    }
+    reached
+}
+
+/// Replays the journal: records from its start as long as sequence and chain fit.
+async fn recover_journal(
+    inner: &GroupInner,
+    device: usize,
+) -> Result<Option<crate::recovery::settle::JournalEnds>, GroupError> {
+    let handle = &inner.devices[device];
+    let layout = handle.layout;
+    let mut bytes: Vec<u8> = Vec::new();
+    let mut records: Vec<JournalRecord> = Vec::new();
+    let mut journal = Journal::default();
+    // Only as far as records stand, and a little behind: the journal may be large.
+    while (bytes.len() as u64) < layout.journal_size.min(journal.position + LOOK_BEHIND) {
+        let (at, left) = (bytes.len() as u64, layout.journal_size - bytes.len() as u64);
+        let length = LOOK_BEHIND.min(left);
+        bytes.extend(read_area(inner, device, layout.journal_start + at, length).await?);
+        follow(handle.id, &bytes, &mut journal, &mut records);
+    }
+    let paged = inner.state.borrow().capacity[device].journal.sequence;
+    find_later(inner, device, &bytes, journal.position, journal.sequence.max(paged))?;
+    drop(bytes);
+    for record in &records {
+        check_items(inner, device, &record.items)?;
+        let pages = pages_touched(&record.items);
+        inner.load_pages(device, &pages).await?;
+    }
+    check_doubts(inner, device, &records)?;
+    let head = read_head(inner, device).await;
+    let mut state = inner.state.borrow_mut();
+    state.report.journal_records += records.len() as u64;
+    for record in &records {
+        base::hit(base::Probe::RecoveryJournal);
+        for item in &record.items {
+            if let Item::Allocate { serial, .. } | Item::Watermark { serial, .. } = item {
+                state.serial_next = state.serial_next.max(serial.saturating_add(1));
+            }
+            state.apply_item(device, item, record.sequence);
+        }
+    }
+    let capacity = &mut state.capacity[device];
+    let paged = capacity.journal.sequence.max(1);
+    if journal.sequence >= paged {
+        capacity.journal = journal;
+    } else {
+        // Pages are newer than what is left of the journal: its start was being overwritten.
+        capacity.journal = Journal { position: 0, sequence: paged, previous: 0 };
+    }
+    let ended = capacity.journal.sequence;
+    let reached = head.filter(|_| !inner.options.mutations.ignore_head());
+    if let Some(reached) = reached.filter(|reached| *reached >= ended) {
+        return Err(GroupError::Corrupt {
+            device: handle.path.clone(),
+            structure: Structure::Journal(reached),
+            source: FormatError::Magic,
+        });
+    }
+    // A page holds records that were durable before it was written.
+    let applied = capacity.pages.iter().map(|cached| cached.page.applied).max().unwrap_or(0);
+    if applied >= capacity.journal.sequence {
+        return Err(GroupError::Corrupt {
+            device: handle.path.clone(),
+            structure: Structure::Journal(capacity.journal.sequence),
+            source: FormatError::Checksum,
+        });
+    }
+    Ok(records.first().zip(records.last()).map(|(first, last)| {
+        let size = JournalRecord::size_of(last.items.len());
+        let last = (layout.journal_start + journal.position - size as u64, size);
+        crate::recovery::settle::JournalEnds { first: first.sequence, last }
+    }))
+}
+
+/// A map page with one damaged slot is what the other one says only if a checkpoint tore it: then
+/// the journal was not reused since. Map pages are written when the CRC pages are on the device, so
+/// in a checkpoint that came so far every CRC page of the journal's records holds all of them.
+/// Otherwise the damaged slot may have been the newer one, and chunks given away or taken since
+/// would read as what they were.
+fn check_doubts(
+    inner: &GroupInner,
+    device: usize,
+    records: &[JournalRecord],
+) -> Result<(), GroupError> {
+    let mut state = inner.state.borrow_mut();
+    let capacity = &mut state.capacity[device];
+    let doubts = capacity.map_meta.iter().position(|meta| meta.is_in_doubt);
+    let (Some(number), false) = (doubts, inner.options.mutations.trust_older_map()) else {
+        return Ok(());
+    };
+    let last = records.last().map_or(u64::MAX, |record| record.sequence);
+    let touched = records.iter().flat_map(|record| pages_touched(&record.items));
+    let mut pages = touched.filter_map(|page| capacity.page(page).map(|p| p.page.applied));
+    if !records.is_empty() && pages.all(|applied| applied >= last) {
+        return Ok(());
+    }
+    Err(GroupError::Corrupt {
+        device: inner.devices[device].path.clone(),
+        structure: Structure::MapPage(u32::try_from(number).unwrap_or(u32::MAX)),
+        source: FormatError::Checksum,
+    })
+}
+
+/// Takes the records that follow one another from where the journal stands.
+fn follow(device: u64, bytes: &[u8], journal: &mut Journal, records: &mut Vec<JournalRecord>) {
+    while let Ok((record, size, crc)) =
+        JournalRecord::decode(device, bytes.get(journal.position as usize..).unwrap_or_default())
+    {
+        let is_first = records.is_empty();
+        if !is_first && (record.sequence != journal.sequence || record.previous != journal.previous)
+        {
+            return;
+        }
+        journal.position += size as u64;
+        journal.sequence = record.sequence + 1;
+        journal.previous = crc;
+        records.push(record);
+    }
+}
+
+/// Behind the journal's end no later record may stand: a record is written when the one before is
+/// durable, so the one at the end was durable once and is damaged, not torn. What a lap before left
+/// there has lower sequences.
+fn find_later(
+    inner: &GroupInner,
+    device: usize,
+    bytes: &[u8],
+    end: u64,
+    next: u64,
+) -> Result<(), GroupError> {
+    if inner.options.mutations.truncate_damage() {
+        return Ok(());
+    }
+    let handle = &inner.devices[device];
+    let rest = bytes.get(end as usize..).unwrap_or_default();
+    for at in (0..rest.len()).step_by(PAGE_SIZE) {
+        if JournalRecord::decode(handle.id, &rest[at..]).is_ok_and(|(r, _, _)| r.sequence > next) {
+            return Err(GroupError::Corrupt {
+                device: handle.path.clone(),
+                structure: Structure::Journal(next),
+                source: FormatError::Checksum,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Numbers in items against the device's geometry.
+fn check_items(inner: &GroupInner, device: usize, items: &[Item]) -> Result<(), GroupError> {
+    let chunks = inner.devices[device].layout.chunks;
+    let is_sound = items.iter().filter_map(Item::chunk).all(|chunk| chunk < chunks);
+    match is_sound {
+        true => Ok(()),
+        false => Err(GroupError::Corrupt {
+            device: inner.devices[device].path.clone(),
+            structure: Structure::MapPage(0),
+            source: FormatError::Field { name: "chunk" },
+        }),
+    }
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Freed chunks: their space is given back to the device, then they may be allocated again.
+//!
+//! Nobody waits for it but who is short of space. A device is slower while it discards, and so are
+//! others on the same drive or file system: between two lots it is left alone for longer than a lot
+//! took, so that a large volume that was deleted does not hold up who works.
+
+use crate::state::{GroupInner, GroupState};
+use crate::store::space::SHORT_PART;
+use base::{CHUNK_SIZE, Instant};
+use env::join_all;
+use std::time::Duration;
+
+/// Chunks that are given back at a time, so that a deleted component does not hold destage up.
+const CHUNKS_MAX: usize = 256;
+/// Other I/O of the device waits behind discards.
+const DISCARDS_MAX: usize = 4;
+/// A device rests so many times as long as its discards took ...
+const REST: u32 = 31;
+/// ... but no longer than this: one whose calls hang gives its space back all the same.
+const REST_MAX: Duration = Duration::from_secs(1);
+
+impl GroupState {
+    /// When the next freed chunks of a device may be given back; none: there are none.
+    fn reclaims_at(&self, device: usize) -> Option<Instant> {
+        let capacity = &self.capacity[device];
+        // Freed chunks count as space to give; here only those do that can be allocated at once.
+        let is_short = (capacity.free.len() as u64) < capacity.map.len() as u64 / SHORT_PART;
+        let at = if is_short { Instant::default() } else { capacity.rests_until };
+        (!capacity.freeing.is_empty()).then_some(at)
+    }
+
+    /// The same of the device whose turn comes first.
+    pub(crate) fn reclaims_next(&self) -> Option<Instant> {
+        (0..self.capacity.len()).filter_map(|device| self.reclaims_at(device)).min()
+    }
+}
+
+impl GroupInner {
+    /// Gives some freed chunks of each device back whose turn it is.
+    pub(crate) async fn reclaim_due(&self) {
+        for device in 0..self.devices.len() {
+            let at = self.state.borrow().reclaims_at(device);
+            if at.is_some_and(|at| at <= self.env.now()) {
+                self.reclaim(device).await;
+            }
+        }
+    }
+
+    async fn reclaim(&self, device: usize) {
+        let begun = self.env.now();
+        let handle = &self.devices[device];
+        let mut chunks: Vec<u32> = {
+            let mut state = self.state.borrow_mut();
+            let freeing = &mut state.capacity[device].freeing;
+            let count = freeing.len().min(CHUNKS_MAX);
+            let chunks = freeing.drain(..count).collect();
+            state.capacity[device].discarding += count as u32;
+            chunks
+        };
+        chunks.sort_unstable();
+        let mut runs: Vec<(u32, u64)> = Vec::new();
+        for chunk in &chunks {
+            match runs.last_mut() {
+                Some((start, count)) if u64::from(*start) + *count == u64::from(*chunk) => {
+                    *count += 1
+                }
+                _ => runs.push((*chunk, 1)),
+            }
+        }
+        for some in runs.chunks(DISCARDS_MAX) {
+            let discards = some.iter().map(|(start, count)| {
+                let offset = handle.layout.chunk_start + u64::from(*start) * CHUNK_SIZE;
+                handle.disk().discard(offset, count * CHUNK_SIZE)
+            });
+            // Whether the device could do it does not matter to anybody who reads.
+            drop(join_all(discards.collect()).await);
+        }
+        let now = self.env.now();
+        let mut state = self.state.borrow_mut();
+        let capacity = &mut state.capacity[device];
+        capacity.rests_until = now + (now.since(begun) * REST).min(REST_MAX);
+        capacity.free.extend(chunks.iter().rev());
+        capacity.discarding -= chunks.len() as u32;
+        drop(state);
+        self.log_kick.notify();
+    }
+}

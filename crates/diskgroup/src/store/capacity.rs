@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A capacity device: its chunk map and checksums in memory, its journal, its checkpoints.
+//!
+//! In memory, `map` and the cached CRC pages are exactly what pages on the device plus journal say:
+//! a change is applied when its journal record is durable, not before. So a checkpoint may happen
+//! between any two records.
+
+use crate::fixed_map::FixedMap;
+use base::{Instant, Set};
+use format::{CRC_PAGE_CHUNKS, ChunkEntry, ComponentRow, CrcPage, Item};
+use std::collections::VecDeque;
+
+/// Page writes and reads in flight at a checkpoint and at recovery.
+pub(crate) const PAGES_IN_FLIGHT: usize = 32;
+
+/// A CRC page in memory.
+pub(crate) struct CachedPage {
+    pub(crate) page: Box<CrcPage>,
+    /// Which slot on the device holds the newest image.
+    pub(crate) newest: usize,
+    /// Holds changes that only the journal has, or is about to: never evicted.
+    pub(crate) is_dirty: bool,
+    /// Its image is on the way to the device: evicted now, it would come back as it was before.
+    pub(crate) is_being_written: bool,
+    was_used: bool,
+}
+
+/// State of a map page besides its chunks.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct MapMeta {
+    pub(crate) sequence: u64,
+    pub(crate) newest: usize,
+    pub(crate) applied: u64,
+    pub(crate) is_dirty: bool,
+    /// The other slot is damaged: this one may not be the newer.
+    pub(crate) is_in_doubt: bool,
+}
+
+/// A row of the component table.
+#[derive(Clone, Default)]
+pub(crate) struct RowState {
+    /// Serial of the living component; 0 where the row is free.
+    pub(crate) serial: u32,
+    pub(crate) sequence: u64,
+    pub(crate) newest: usize,
+    /// What this run last made durable in it, with sequence 0.
+    pub(crate) kept: Option<Box<ComponentRow>>,
+    /// The same, of before the write that is under way.
+    pub(crate) before: Option<Box<ComponentRow>>,
+    /// Both of its pages say what is kept.
+    pub(crate) is_twice: bool,
+}
+
+/// Where the journal stands.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Journal {
+    pub(crate) position: u64,
+    /// The next record's.
+    pub(crate) sequence: u64,
+    pub(crate) previous: u32,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct CapacityState {
+    /// What each device chunk holds.
+    pub(crate) map: Vec<ChunkEntry>,
+    pub(crate) map_meta: Vec<MapMeta>,
+    /// Chunks that were allocated at the last checkpoint: their CRC pages must exist.
+    pub(crate) settled: Vec<bool>,
+    /// Free chunks, the next one last.
+    pub(crate) free: Vec<u32>,
+    /// Freed durably; their space is still to be given back.
+    pub(crate) freeing: VecDeque<u32>,
+    /// No discard goes out before that, unless space is short.
+    pub(crate) rests_until: Instant,
+    /// Taken out of `freeing`: their discard is on its way.
+    pub(crate) discarding: u32,
+    /// Taken out of `free` by destage: the record that allocates them is on its way.
+    pub(crate) in_hand: u32,
+    /// Set aside for chunks in the log that have no device chunk yet.
+    pub(crate) reserved: u32,
+    /// Kept for the reserves of components beyond what these have taken.
+    pub(crate) promised: u64,
+    pub(crate) rows: Vec<RowState>,
+    /// Components of which W rose above what the journal says.
+    pub(crate) risen: Set<u32>,
+    pub(crate) journal: Journal,
+    /// The newest journal head was written and not flushed.
+    pub(crate) has_loose_head: bool,
+    /// Chunks that an unset left without data: candidates to be freed.
+    pub(crate) emptied: Set<u32>,
+    pub(crate) pages: Vec<CachedPage>,
+    page_at: FixedMap<usize>,
+    hand: usize,
+    pub(crate) dirty: usize,
+    /// Counts page images that became evictable: a page read across that moment may be stale.
+    pub(crate) epoch: u64,
+}
+
+/// The CRC page of a chunk and its place in it.
+pub(crate) fn page_of(chunk: u32) -> (u32, usize) {
+    let per = CRC_PAGE_CHUNKS as u32;
+    (chunk / per, (chunk % per) as usize)
+}
+
+impl CapacityState {
+    /// Chunks that are not allocated, wherever they are.
+    pub(crate) fn unallocated(&self) -> u64 {
+        let listed = self.free.len() as u64 + self.freeing.len() as u64;
+        listed + u64::from(self.discarding) + u64::from(self.in_hand)
+    }
+
+    /// Chunks that are neither allocated nor set aside. After a restart more may be set aside than
+    /// there are, until destage has come to the discards that gave them back.
+    pub(super) fn unreserved(&self) -> u64 {
+        self.unallocated().saturating_sub(u64::from(self.reserved))
+    }
+
+    /// Chunks that anybody may take.
+    pub(crate) fn available(&self) -> u64 {
+        self.unreserved().saturating_sub(self.promised)
+    }
+
+    /// Chunks that a component may take, of whose reserve so many are left.
+    pub(crate) fn available_to(&self, promised: u64) -> u64 {
+        (self.available() + promised).min(self.unreserved())
+    }
+
+    pub(crate) fn page(&mut self, number: u32) -> Option<&mut CachedPage> {
+        let at = *self.page_at.get(&u64::from(number))?;
+        let cached = &mut self.pages[at];
+        cached.was_used = true;
+        Some(cached)
+    }
+
+    pub(crate) fn hold(&mut self, number: u32) -> bool {
+        let Some(cached) = self.page(number) else { return false };
+        let was_clean = !std::mem::replace(&mut cached.is_dirty, true);
+        self.dirty += usize::from(was_clean);
+        true
+    }
+
+    /// The images of a checkpoint are on the device: their pages may be evicted, and a read of a
+    /// slot that began before must not bring the older image back.
+    pub(crate) fn images_are_written(&mut self) {
+        self.pages.iter_mut().for_each(|cached| cached.is_being_written = false);
+        self.epoch += 1;
+    }
+
+    /// Puts a page in, in the place of one that was not used lately where the budget is spent.
+    pub(crate) fn insert(&mut self, page: Box<CrcPage>, newest: usize, limit: usize) {
+        let number = u64::from(page.number);
+        if self.page_at.contains_key(&number) {
+            return;
+        }
+        let cached =
+            CachedPage { page, newest, is_dirty: false, is_being_written: false, was_used: true };
+        if self.pages.len() >= limit {
+            for _ in 0..2 * self.pages.len() {
+                self.hand = (self.hand + 1) % self.pages.len();
+                let candidate = &mut self.pages[self.hand];
+                let is_clean = !candidate.is_dirty && !candidate.is_being_written;
+                if is_clean && !std::mem::take(&mut candidate.was_used) {
+                    self.page_at.remove(&u64::from(candidate.page.number));
+                    self.page_at.insert(number, self.hand);
+                    self.pages[self.hand] = cached;
+                    return;
+                }
+            }
+        }
+        self.page_at.insert(number, self.pages.len());
+        self.pages.push(cached);
+    }
+}
+
+/// CRC pages that items change, in order.
+pub(crate) fn pages_touched(items: &[Item]) -> Vec<u32> {
+    let mut pages: Vec<u32> = items
+        .iter()
+        .filter(|item| !matches!(item, Item::Free { .. }))
+        .filter_map(|item| Some(page_of(item.chunk()?).0))
+        .collect();
+    pages.sort_unstable();
+    pages.dedup();
+    pages
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which chunk of a component is where: on capacity, and what the log says about it.
+
+use crate::fixed_map::FixedMap;
+use crate::log::index::LogPlace;
+
+/// Chunks of one leaf of [`Bases`].
+const LEAF: usize = 64;
+/// Stands for a chunk that capacity does not hold; no device has so many chunks.
+const NOWHERE: u32 = u32::MAX;
+
+/// What the log and its queue hold of one chunk.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Overlay {
+    /// Blocks of it in the index.
+    pub(crate) live: u16,
+    /// Appends that are not durable yet.
+    pub(crate) queued: u16,
+    /// A device chunk is set aside for it.
+    pub(crate) is_reserved: bool,
+    /// All of it was discarded by this entry; blocks in the index are newer.
+    pub(crate) cleared: Option<(LogPlace, u64)>,
+    /// Highest lsn of an entry.
+    pub(crate) lsn: u64,
+}
+
+impl Overlay {
+    /// Whether nothing needs it any more.
+    fn is_idle(&self) -> bool {
+        self.live == 0 && self.queued == 0 && self.cleared.is_none()
+    }
+}
+
+/// Device chunk of each chunk that capacity holds: per component a table of leaves, made when
+/// something stands in them. Four bytes a chunk where a component is dense; at worst, with one
+/// chunk in each leaf, 270.
+#[derive(Default)]
+struct Bases(FixedMap<Leaves>);
+
+#[derive(Default)]
+struct Leaves {
+    all: Vec<Option<Box<[u32; LEAF]>>>,
+    /// Of them, those that there are.
+    made: usize,
+}
+
+impl Bases {
+    fn get(&self, key: u64) -> Option<u32> {
+        let (serial, leaf, at) = place_of(key);
+        let leaf = self.0.get(&serial)?.all.get(leaf)?.as_ref()?;
+        Some(leaf[at]).filter(|chunk| *chunk != NOWHERE)
+    }
+
+    fn set(&mut self, key: u64, chunk: u32) {
+        assert!(chunk != NOWHERE, "a device chunk has a number");
+        let (serial, leaf, at) = place_of(key);
+        let leaves = self.0.entry(serial).or_default();
+        if leaves.all.len() <= leaf {
+            leaves.all.resize(leaf + 1, None);
+        }
+        let place = &mut leaves.all[leaf];
+        leaves.made += usize::from(place.is_none());
+        place.get_or_insert_with(|| Box::new([NOWHERE; LEAF]))[at] = chunk;
+    }
+
+    fn clear(&mut self, key: u64) {
+        let (serial, leaf, at) = place_of(key);
+        let Some(leaves) = self.0.get_mut(&serial) else { return };
+        let Some(place) = leaves.all.get_mut(leaf) else { return };
+        let Some(chunks) = place else { return };
+        chunks[at] = NOWHERE;
+        if chunks.iter().all(|chunk| *chunk == NOWHERE) {
+            *place = None;
+            leaves.made -= 1;
+            if leaves.made == 0 {
+                self.0.remove(&serial);
+            }
+        }
+    }
+
+    fn keys(&self) -> impl Iterator<Item = u64> {
+        self.0.iter().flat_map(|(serial, leaves)| {
+            let all =
+                leaves.all.iter().enumerate().filter_map(|(at, leaf)| Some((at, leaf.as_ref()?)));
+            all.flat_map(move |(number, leaf)| {
+                let held = leaf.iter().enumerate().filter(|(_, chunk)| **chunk != NOWHERE);
+                held.map(move |(at, _)| serial << 32 | (number * LEAF + at) as u64)
+            })
+        })
+    }
+}
+
+/// The component's serial, the leaf, the place in it.
+fn place_of(key: u64) -> (u64, usize, usize) {
+    let chunk = (key & u64::from(u32::MAX)) as usize;
+    (key >> 32, chunk / LEAF, chunk % LEAF)
+}
+
+/// What capacity holds and what the log says, keyed by [`chunk_key`].
+#[derive(Default)]
+pub(crate) struct Chunks {
+    base: Bases,
+    over: FixedMap<Overlay>,
+}
+
+/// The key of a chunk of a component.
+pub(crate) fn chunk_key(serial: u32, chunk: u64) -> u64 {
+    u64::from(serial) << 32 | chunk
+}
+
+/// The key of a block of a component.
+pub(crate) fn block_key(serial: u32, block: u64) -> u64 {
+    u64::from(serial) << 40 | block
+}
+
+impl Chunks {
+    pub(crate) fn base(&self, key: u64) -> Option<u32> {
+        self.base.get(key)
+    }
+
+    /// All chunks that capacity holds, for counting: in no order.
+    pub(crate) fn bases(&self) -> impl Iterator<Item = u64> {
+        self.base.keys()
+    }
+
+    /// All overlays, for counting: in no order.
+    pub(crate) fn overlays(&self) -> impl Iterator<Item = (u64, &Overlay)> {
+        self.over.iter().map(|(key, over)| (*key, over))
+    }
+
+    pub(crate) fn set_base(&mut self, key: u64, chunk: Option<u32>) {
+        match chunk {
+            Some(chunk) => self.base.set(key, chunk),
+            None => self.base.clear(key),
+        }
+    }
+
+    pub(crate) fn over(&self, key: u64) -> Option<&Overlay> {
+        self.over.get(&key)
+    }
+
+    pub(crate) fn over_mut(&mut self, key: u64) -> &mut Overlay {
+        self.over.entry(key).or_default()
+    }
+
+    /// Drops the overlay if nothing needs it; whether a device chunk set aside came free.
+    pub(crate) fn settle(&mut self, key: u64) -> bool {
+        let Some(over) = self.over.get(&key).filter(|over| over.is_idle()) else { return false };
+        let was_reserved = over.is_reserved;
+        self.over.remove(&key);
+        was_reserved
+    }
+
+    /// Drops the overlay of a chunk of a deleted component; whether a device chunk was set aside.
+    pub(crate) fn drop_over(&mut self, key: u64) -> bool {
+        self.over.remove(&key).is_some_and(|over| over.is_reserved)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::{Map, Rng};
+
+    #[test]
+    fn bases_are_a_map() {
+        let (mut bases, mut model, mut rng) = (Bases::default(), Map::new(), Rng::stream(1, 1));
+        for _ in 0..20_000 {
+            let key = chunk_key(1 + rng.below(3) as u32, rng.below(300));
+            let chunk = rng.below(1 << 20) as u32;
+            if rng.below(2) == 0 {
+                bases.set(key, chunk);
+                model.insert(key, chunk);
+            } else {
+                bases.clear(key);
+                model.remove(&key);
+            }
+            let other = chunk_key(1 + rng.below(4) as u32, rng.below(400));
+            assert_eq!(bases.get(other), model.get(&other).copied());
+            assert!(bases.0.len() <= 3, "components without a chunk take no room");
+        }
+        let mut keys: Vec<u64> = bases.keys().collect();
+        keys.sort_unstable();
+        assert!(keys.iter().eq(model.keys()), "all of them, and nothing else");
+        for key in keys {
+            bases.clear(key);
+        }
+        assert!(bases.0.is_empty());
+    }
+}
