@@ -6,6 +6,8 @@
 //! docs/protocol.md#not-guaranteed.
 #![forbid(unsafe_code)]
 
+mod away;
+mod context;
 mod dirty;
 mod disks;
 mod grants;
@@ -20,15 +22,15 @@ mod record;
 mod replica;
 mod requests;
 mod resync;
+mod status;
 mod takeover;
 
+pub use away::Away;
 pub use disks::Disks;
 pub use history::{ADOPTION_LEAP, Known};
 pub use mutations::Mutations;
-pub use objects::{
-    ComponentStatus, ObjectError, ObjectStatus, Objects, ReadData, Vouched, reserve_chunks,
-};
+pub use objects::{Objects, reserve_chunks};
 pub use options::{ObjectOptions, ReadFrom};
 pub use owner::FREE_CHUNKS_RESERVE;
 pub use requests::WriteRequest;
-pub use resync::Away;
+pub use status::{ComponentStatus, ObjectError, ObjectStatus, ReadData, Vouched};

@@ -13,16 +13,15 @@ mod repair;
 mod reserve;
 mod serve;
 
-pub use give_up::Vouched;
-
+use crate::context::Context;
 use crate::disks::Disks;
 use crate::held::HeldGrants;
 use crate::history::is_made_anew;
 use crate::options::ObjectOptions;
-use crate::owner::{Context, FREE_CHUNKS_RESERVE, Owner, Phase};
+use crate::owner::{FREE_CHUNKS_RESERVE, Owner, Phase};
 use crate::replica::Replicas;
 use crate::requests::{Requests, WriteRequest};
-use crate::resync::Away;
+use crate::status::{ComponentStatus, ObjectError, ObjectStatus, ReadData};
 use base::{
     CHUNK_SECTORS, ComponentId, HostId, Incarnation, Map, ObjectId, SectorRange, Set, Term, Version,
 };
@@ -32,7 +31,6 @@ use peer::{PeerId, Peers};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
-use thiserror::Error;
 use wire::{Crcs, Failure, Request, Response, WriteKind};
 
 /// Resyncs at a time on one host: each copies up to 1 MiB at once, so that a returned host's
@@ -52,74 +50,6 @@ pub fn reserve_chunks(sectors: u64, percent: u8) -> u32 {
     }
     let chunks = (sectors.div_ceil(CHUNK_SECTORS) * u64::from(percent)).div_ceil(100);
     u32::try_from(chunks).unwrap_or(u32::MAX).saturating_add(FREE_CHUNKS_RESERVE - 1)
-}
-
-/// Why an object did not do what was asked.
-#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-pub enum ObjectError {
-    /// the object moved; a write may have happened: acquire it, then ask again
-    #[error("the object is not served where it was; acquire it again")]
-    NotOwner,
-    /// too few components can be reached now; nothing was decided, ask again
-    #[error("not enough components of the object can be reached")]
-    Inaccessible,
-    /// no space on a disk group of the object; nothing was written
-    #[error("a disk group of the object is full")]
-    Full,
-    /// no good copy, a failed device, or a request that makes no sense
-    #[error("no good copy of the data")]
-    Io,
-    /// the object does not exist (any more)
-    #[error("the object is deleted")]
-    Deleted,
-}
-
-/// Data that was read, with its checksums.
-#[derive(Clone, Debug)]
-pub struct ReadData {
-    /// As many bytes as the range has.
-    pub payload: Slice,
-    /// As [`wire::crcs_of`] gives them.
-    pub crcs: Crcs,
-}
-
-/// One component of an object, for people.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ComponentStatus {
-    /// The component.
-    pub id: ComponentId,
-    /// Its host.
-    pub host: HostId,
-    /// What it is worth.
-    pub state: ComponentState,
-    /// Bytes that its resync has still to copy; known at the owner only.
-    pub resync_bytes_left: u64,
-    /// Client writes that wait for their turn at it, while it is being resynced; known at the owner
-    /// only.
-    pub writes_waiting: u64,
-    /// Why it does not take part; known at the owner only.
-    pub away: Option<Away>,
-}
-
-/// One object, for people.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ObjectStatus {
-    /// Who owns it by the record.
-    pub owner: Option<directory::Owner>,
-    /// The term of the record.
-    pub term: Term,
-    /// Whether it is served by this host now.
-    pub is_served_here: bool,
-    /// Its components.
-    pub components: Vec<ComponentStatus>,
-}
-
-impl ObjectStatus {
-    /// One of its components.
-    #[must_use]
-    pub fn component(&self, id: ComponentId) -> Option<&ComponentStatus> {
-        self.components.iter().find(|component| component.id == id)
-    }
 }
 
 /// The objects of one host. Cheap to clone; everything stops with the last clone.

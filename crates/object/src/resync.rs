@@ -4,7 +4,9 @@
 mod copy;
 mod list;
 
-use crate::owner::{ChangeError, FenceAnswer, FencedAt, Link, Owner, Phase, Resync, Role, Run};
+use crate::away::{Aborted, Away, Due};
+use crate::context::Run;
+use crate::owner::{ChangeError, FenceAnswer, FencedAt, Link, Owner, Phase, Resync, Role};
 use crate::record;
 use base::{ComponentId, HostId, Instant, Lsn, Map, Quirk, Seat, Set};
 use directory::ComponentState;
@@ -24,46 +26,6 @@ const FAILED_MAX: Duration = Duration::from_secs(60);
 const DAMPING_FORGET: Duration = Duration::from_secs(3600);
 /// Between two attempts of a CAS that the directory did not take.
 const RETRY: Duration = Duration::from_millis(300);
-
-/// Why a component does not take part, as its owner knows it; a time is that until the next attempt
-/// where nothing else is said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Away {
-    /// The record calls it active, but it has not answered for so long, or a change of the record
-    /// is under way that gives it up. In the directory's outages that can last.
-    Unheard(Duration),
-    /// There is no link to its host.
-    Unreachable,
-    /// It was away several times lately, and waits (rule 18).
-    Paused(Duration),
-    /// Its disk group, or another group or device of its host, is out of service. Tried again at
-    /// once when that changes.
-    GroupClosed(Duration),
-    /// Its return failed otherwise; its host's log says more.
-    Failed(Duration),
-}
-
-/// When the return of a component may begin, and why the last one failed.
-#[derive(Clone, Copy)]
-pub(crate) struct Due {
-    at: Instant,
-    failure: Option<Aborted>,
-}
-
-/// Why a resync did not end with an active component.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Aborted {
-    /// The owner is over.
-    Stopped,
-    /// A disk group of the target's host is out of service.
-    Closed,
-    /// The target or its session failed, or no source was left (rule 36).
-    Failed,
-    /// The target admits to have nothing above this lsn (rule 19).
-    Lost(Lsn),
-    /// The directory is away: nothing begins (rule 51).
-    Unavailable,
-}
 
 /// A return that is over.
 type Ended = (ComponentId, Result<(), Aborted>);

@@ -6,10 +6,11 @@
 //!    first I/O. A crash anywhere before the end leaves a record from which the next one starts
 //!    with 1.
 
+use crate::context::Context;
 use crate::dirty::DirtySet;
 use crate::history::is_made_anew;
 use crate::owner::{
-    Cas, ChangeError, Context, Fence, FenceAnswer, Owner, ReadSource, Role, SourceAnswer, Ticket,
+    Cas, ChangeError, Fence, FenceAnswer, Owner, ReadSource, Role, SourceAnswer, Ticket,
     WriteContent, compare_and_swap,
 };
 use crate::record::{self, Leave};
@@ -203,7 +204,7 @@ pub(crate) async fn bring_up(owner: &Rc<Owner>, prefer: Option<ComponentId>) -> 
     if owner.is_stopped() {
         return Err(again(owner));
     }
-    owner.serve();
+    owner.serve(crate::resync::watch_returns(Rc::clone(owner)));
     Ok(())
 }
 

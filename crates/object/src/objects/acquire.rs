@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Becoming the owner, or finding who is.
 
-use super::{ObjectError, ObjectSlot, ObjectsInner, Route};
+use super::{ObjectSlot, ObjectsInner, Route};
 use crate::history::is_made_anew;
 use crate::owner::{Owner, Phase};
+use crate::status::ObjectError;
 use crate::takeover::{Failed, Used, bring_up, check_history, claim};
 use base::{ObjectId, Term, Version};
 use directory::ObjectRecord;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Making the components of a new object, and taking them back.
 
-use super::{ObjectError, Objects, ObjectsInner, reserve_chunks};
+use super::{Objects, ObjectsInner, reserve_chunks};
+use crate::status::ObjectError;
 use base::{GroupId, HostId, ObjectId};
 use directory::{ComponentRecord, ObjectRecord};
 use env::join_all;

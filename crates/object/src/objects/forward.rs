@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! I/O to an owner on another host (rules 43, 44).
 
-use super::{ObjectError, ObjectsInner, ReadData, Route};
+use super::{ObjectsInner, Route};
+use crate::status::{ObjectError, ReadData};
 use base::{ObjectId, SectorRange, Term};
 use peer::PeerError;
 use std::rc::Rc;

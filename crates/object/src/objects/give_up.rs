@@ -2,6 +2,7 @@
 //! Components that are given up where another host stands for them: see `replica/vouch.rs`.
 
 use super::Objects;
+use crate::status::Vouched;
 use base::{ComponentId, HostId};
 use env::join_all;
 use std::time::Duration;
@@ -9,17 +10,6 @@ use wire::{Holding, Refusal, Request, Response};
 
 /// How long hosts are given to answer.
 const VOUCH_WAIT: Duration = Duration::from_secs(2);
-
-/// What hosts say to a component that one wants to give up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Vouched {
-    /// This one has all of it.
-    By(HostId),
-    /// None of them, but one that has all of it is about to give it up.
-    Busy,
-    /// None of those that answered.
-    ByNobody,
-}
 
 impl Objects {
     /// From now on this host does not stand for `component`: before it asks others to.

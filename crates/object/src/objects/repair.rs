@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What scrub finds on a component of this host: its owner is told, wherever it lives (rule 13).
 
-use super::{ObjectError, Objects, ObjectsInner};
+use super::{Objects, ObjectsInner};
+use crate::status::ObjectError;
 use base::{ComponentId, ObjectId, SectorRange, Term};
 use peer::{PeerId, Reply};
 use std::rc::Rc;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Space that is kept for components that exist.
 
-use super::{ObjectError, Objects};
+use super::Objects;
+use crate::status::ObjectError;
 use base::{ComponentId, HostId};
 use wire::{RESERVE_LIMIT, Request, Response};
 

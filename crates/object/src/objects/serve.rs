@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Requests of other hosts (and of this one): to the replicas, or to the owner that lives here.
 
-use super::{Forwarded, ObjectError, ObjectsInner, Route};
+use super::{Forwarded, ObjectsInner, Route};
 use crate::handover::{consents, hand_over};
 use crate::owner::{Owner, Phase};
+use crate::status::ObjectError;
 use base::{HostId, ObjectId, Term};
 use peer::{Handler, PeerId, Reply};
 use std::rc::{Rc, Weak};

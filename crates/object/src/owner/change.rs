@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Compare-and-swap of the object's record, with its unknown outcomes (rules 3, 16, 23).
 
-use super::{Context, Owner, OwnerState, Phase};
+use super::state::{Owner, OwnerState, Phase};
+use crate::context::Context;
 use base::{ObjectId, Quirk};
 use directory::{DirectoryError, Expect, ObjectRecord, Transaction, object_key};
 use std::rc::Rc;

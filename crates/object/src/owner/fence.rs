@@ -2,7 +2,8 @@
 //! Fencing a component and opening a session with it (rules 14, 19, 24, 25, 31).
 
 use super::leg::FencedAt;
-use super::{Frame, Link, Owner};
+use super::leg::{Frame, Link};
+use super::state::Owner;
 use base::{ClientTable, ComponentId, Lsn, RequestId, Seat, SectorRange, Term};
 use peer::PeerError;
 use std::rc::Rc;

@@ -2,7 +2,8 @@
 //! Which disk group each component is on. Its host chooses, also when it makes a lost one anew; the
 //! record says what the host said last. Only the owner writes it, as all of the record.
 
-use super::{ChangeError, Owner, Phase};
+use super::change::ChangeError;
+use super::state::{Owner, Phase};
 use crate::record;
 use std::rc::Rc;
 use std::time::Duration;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which new writes go to a component that is being resynced, and which wait for it (rule 32).
 
-use super::{Leg, Mask, OwnerState, Role};
+use super::leg::{Leg, Role};
+use super::state::OwnerState;
+use super::window::Mask;
 use crate::options::ObjectOptions;
 use base::SectorRange;
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One task per leg: opens sessions again, and gives a component up when that fails (rules 14-18).
 
-use super::{ChangeError, FenceAnswer, Leg, Link, Owner, Phase, Role};
+use super::change::ChangeError;
+use super::fence::FenceAnswer;
+use super::leg::{Leg, Link, Role};
+use super::state::{Owner, Phase};
 use crate::record::{self, Leave};
 use base::{ComponentId, HostId, Incarnation, Instant, Lsn};
 use std::rc::Rc;
@@ -238,7 +241,7 @@ impl Owner {
             state.window.drain()
         };
         for ticket in tickets {
-            ticket.finish(Err(crate::objects::ObjectError::Io));
+            ticket.finish(Err(crate::status::ObjectError::Io));
         }
         self.step_down("the only component left has failed");
     }

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reads: shared lock, an active source, and the lease at the very end (rules 10-13, 52a).
 
+use super::choice;
 use super::leg::FencedAt;
-use super::{Link, Mask, Owner, Role, choice};
-use crate::objects::ObjectError;
-use crate::objects::ReadData;
+use super::leg::{Link, Role};
+use super::state::Owner;
+use super::window::Mask;
 use crate::options::ReadFrom;
+use crate::status::ObjectError;
+use crate::status::ReadData;
 use base::{CHUNK_SECTORS, ComponentId, HostId, Quirk, SectorRange, Session};
 use env::LockMode;
 use peer::PeerError;
@@ -146,7 +149,7 @@ impl Owner {
     fn pick(&self, avoid: Mask, region: Option<u64>) -> Option<ReadSource> {
         let state = self.state.borrow();
         let any = self.options().mutations.joining_serves();
-        let usable = |leg: &&super::Leg| {
+        let usable = |leg: &&super::leg::Leg| {
             let is_readable = any || state.is_readable(leg.component);
             leg.link == Link::Live && leg.bit & avoid == 0 && is_readable
         };
@@ -253,7 +256,7 @@ impl Owner {
         let mut is_any = false;
         {
             let state = self.state.borrow();
-            let remote = |leg: &&super::Leg| {
+            let remote = |leg: &&super::leg::Leg| {
                 leg.host != self.context.me.host && state.counts_for_lease(leg.component)
             };
             let mut counted = 0;

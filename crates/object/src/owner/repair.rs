@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Bad copies are written again from a good one (rule 13).
 
-use super::{Mask, Owner, OwnerState, Role, SourceAnswer, Ticket, WriteContent};
-use crate::objects::ObjectError;
+use super::leg::Role;
+use super::read::SourceAnswer;
+use super::state::{Owner, OwnerState, Ticket};
+use super::window::Mask;
+use super::write::WriteContent;
+use crate::status::ObjectError;
 use base::{ComponentId, HostId, Quirk, SectorRange};
 use env::LockMode;
 use env::channel::oneshot;

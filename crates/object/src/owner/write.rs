@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Writes: lock, lsn, all required legs in parallel, answer when all have it (rules 1-7).
 
-use super::{FRAME_BYTES, Frame, Leg, Legs, Link, Mask, Owner, Phase, Role, Ticket, WriteRoom};
-use crate::objects::ObjectError;
-use crate::objects::ReadData;
+use super::leg::{FRAME_BYTES, Frame, Leg, Link, Role};
+use super::state::{Owner, Phase, Ticket, WriteRoom};
+use super::window::{Legs, Mask};
+use crate::status::ObjectError;
+use crate::status::ReadData;
 use base::{CHUNK_SECTORS, ComponentId, Lsn, Mark, RequestId, SectorRange, Session, Set};
 use env::channel::{OneReceiver, oneshot};
 use env::{LockMode, Slice};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The copy loop of a resync (rules 32, 34).
 
-use super::{Aborted, check_joined};
+use super::check_joined;
+use crate::away::Aborted;
 use crate::owner::{Flow, Owner, Role, SourceAnswer, WriteContent};
 use base::{BLOCK_SIZE, ComponentId, Quirk, SectorRange};
 use env::LockMode;
@@ -205,7 +206,7 @@ async fn read(
     owner: &Rc<Owner>,
     component: ComponentId,
     range: SectorRange,
-) -> Result<crate::objects::ReadData, Aborted> {
+) -> Result<crate::status::ReadData, Aborted> {
     let mut avoid = 0;
     for _ in 0..TRIES_MAX {
         check_joined(owner, component)?;

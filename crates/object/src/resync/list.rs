@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a returning component has to get (rules 30, 33).
 
-use super::{Aborted, check_joined};
+use super::check_joined;
+use crate::away::Aborted;
 use crate::owner::Owner;
 use base::{CHUNK_SECTORS, ComponentId, HostId, Lsn, SectorRange};
 use std::rc::Rc;

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What all owners of a host share.
+
+use crate::disks::Disks;
+use crate::held::HeldGrants;
+use crate::options::ObjectOptions;
+use crate::replica::Replicas;
+use base::{HostId, Incarnation, Map};
+use directory::Directory;
+use env::{Env, Semaphore};
+use peer::{PeerId, Peers};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// A host as it is for now: where this differs, what failed there before may go well.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Run {
+    /// Its run, as its links show it.
+    pub(crate) incarnation: Option<Incarnation>,
+    /// Revision of its record.
+    pub(crate) record: u64,
+}
+
+/// See the module.
+pub(crate) struct Context {
+    pub(crate) env: Env,
+    pub(crate) me: PeerId,
+    pub(crate) directory: Directory,
+    pub(crate) peers: Peers,
+    pub(crate) leases: HeldGrants,
+    pub(crate) disks: Disks,
+    /// The components of this host, asked without a detour over the links.
+    pub(crate) replicas: Rc<Replicas>,
+    pub(crate) options: ObjectOptions,
+    /// Bytes of client writes that this host's owners have under way.
+    pub(crate) write_room: Semaphore,
+    /// Bytes of client writes on their way to owners on other hosts: a room of its own, or two
+    /// hosts that forward to each other could wait for each other for ever.
+    pub(crate) forward_room: Semaphore,
+    /// Resyncs at a time on this host, so that a returned host does not bring all at once.
+    pub(crate) resync_room: Semaphore,
+    /// Which hosts the directory's lease keys say are alive: a hint only (rule 52d).
+    pub(crate) alive: RefCell<Map<HostId, Incarnation>>,
+    /// Revisions of the hosts' records: a host whose disk groups change writes its record anew.
+    pub(crate) hosts: RefCell<Map<HostId, u64>>,
+}
+
+impl Context {
+    /// The run of `host` as its links show it; my own is known.
+    pub(crate) fn incarnation(&self, host: HostId) -> Option<Incarnation> {
+        if host == self.me.host { Some(self.me.incarnation) } else { self.peers.incarnation(host) }
+    }
+
+    /// How `host` is now.
+    pub(crate) fn run(&self, host: HostId) -> Run {
+        let record = self.hosts.borrow().get(&host).copied().unwrap_or(0);
+        Run { incarnation: self.incarnation(host), record }
+    }
+
+    /// Me, as the directory writes it.
+    pub(crate) fn me_as_owner(&self) -> directory::Owner {
+        directory::Owner { host: self.me.host, incarnation: self.me.incarnation }
+    }
+}

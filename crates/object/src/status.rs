@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What callers see of an object: data, errors, its components.
+
+use crate::away::Away;
+use base::{ComponentId, HostId, Term};
+use directory::ComponentState;
+use env::Slice;
+use thiserror::Error;
+use wire::Crcs;
+
+/// Why an object did not do what was asked.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum ObjectError {
+    /// the object moved; a write may have happened: acquire it, then ask again
+    #[error("the object is not served where it was; acquire it again")]
+    NotOwner,
+    /// too few components can be reached now; nothing was decided, ask again
+    #[error("not enough components of the object can be reached")]
+    Inaccessible,
+    /// no space on a disk group of the object; nothing was written
+    #[error("a disk group of the object is full")]
+    Full,
+    /// no good copy, a failed device, or a request that makes no sense
+    #[error("no good copy of the data")]
+    Io,
+    /// the object does not exist (any more)
+    #[error("the object is deleted")]
+    Deleted,
+}
+
+/// Data that was read, with its checksums.
+#[derive(Clone, Debug)]
+pub struct ReadData {
+    /// As many bytes as the range has.
+    pub payload: Slice,
+    /// As [`wire::crcs_of`] gives them.
+    pub crcs: Crcs,
+}
+
+/// One component of an object, for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ComponentStatus {
+    /// The component.
+    pub id: ComponentId,
+    /// Its host.
+    pub host: HostId,
+    /// What it is worth.
+    pub state: ComponentState,
+    /// Bytes that its resync has still to copy; known at the owner only.
+    pub resync_bytes_left: u64,
+    /// Client writes that wait for their turn at it, while it is being resynced; known at the owner
+    /// only.
+    pub writes_waiting: u64,
+    /// Why it does not take part; known at the owner only.
+    pub away: Option<Away>,
+}
+
+/// One object, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectStatus {
+    /// Who owns it by the record.
+    pub owner: Option<directory::Owner>,
+    /// The term of the record.
+    pub term: Term,
+    /// Whether it is served by this host now.
+    pub is_served_here: bool,
+    /// Its components.
+    pub components: Vec<ComponentStatus>,
+}
+
+impl ObjectStatus {
+    /// One of its components.
+    #[must_use]
+    pub fn component(&self, id: ComponentId) -> Option<&ComponentStatus> {
+        self.components.iter().find(|component| component.id == id)
+    }
+}
+
+/// What hosts say to a component that one wants to give up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vouched {
+    /// This one has all of it.
+    By(HostId),
+    /// None of them, but one that has all of it is about to give it up.
+    Busy,
+    /// None of those that answered.
+    ByNobody,
+}
