@@ -32,6 +32,7 @@ mod scrub;
 mod seen;
 #[cfg(test)]
 mod simulated;
+mod start_error;
 mod storage;
 mod tombstones;
 mod view;
@@ -47,7 +48,7 @@ pub use directory::{ClusterKind, Connections};
 pub use exports::{Attached, Exports};
 pub use hardware::hardware_by_tuning;
 pub use membership::incarnation_key;
-pub use node::{Node, NodeOptions, StartError};
+pub use node::{Node, NodeOptions};
 pub use register::{RegisterError, cluster_kind, found, register};
 pub use report::{
     BackupReport, ClassReport, ComponentReport, DeviceKind, DeviceReport, GroupDetail, GroupReport,
@@ -55,6 +56,7 @@ pub use report::{
     RestoreReport, Role, ScrubReport, SpaceReport, StatusReport, TurnsReport, VolumeReport,
 };
 pub use scrub::ScrubOptions;
+pub use start_error::StartError;
 pub use storage::{Closed, StorageError};
 
 /// Whether this build keeps every rule: the switches of tests and campaigns, which remove rules on

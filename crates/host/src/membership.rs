@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Being a member: the right cluster, a new incarnation at every start, the host's record.
 
-use crate::node::StartError;
+use crate::start_error::StartError;
 use base::{HostId, Incarnation, Map};
 use directory::{
     ClusterKind, ClusterRecord, Directory, DirectoryError, Entry, Expect, HostRecord, Transaction,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One running host.
 
-use crate::address::{AddressError, parse_address};
+use crate::address::parse_address;
 use crate::backups::Backups;
 use crate::cleanup::Cleanup;
-use crate::config::{ConfigError, HostConfig};
+use crate::config::HostConfig;
 use crate::control;
 use crate::deletions::{Deletions, Fate};
 use crate::exports::Exports;
@@ -12,11 +12,12 @@ use crate::hardware::Devices;
 use crate::operations::Operations;
 use crate::scrub::{ScrubMarks, ScrubOptions};
 use crate::seen::Seen;
+use crate::start_error::StartError;
 use crate::storage::{self, Opening, SlotState, Storage, StorageError, StorageOptions};
 use crate::view::{ObjectChange, View};
 use crate::{alive, describe, latency, membership, orphans, reserves};
 use base::{HostId, Incarnation};
-use directory::{ClusterKind, Directory, HostRecord, LeaseId, RecordError, WatchEvent};
+use directory::{ClusterKind, Directory, HostRecord, LeaseId, WatchEvent};
 use diskgroup::{DiskGroup, GroupError, GroupOptions};
 use env::{Access, Address, Env, IoError, Notify, TaskSet};
 use object::{Disks, ObjectOptions, Objects, ReadFrom};
@@ -24,79 +25,7 @@ use peer::{PeerId, Peers};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
-use thiserror::Error;
 use tracing::{info, warn};
-
-/// Why a host could not start.
-#[derive(Debug, Error)]
-pub enum StartError {
-    /// a configured value
-    #[error("host.toml: {0}")]
-    Config(#[from] ConfigError),
-    /// two groups that say they are one
-    #[error("the disk groups make no host record: {0}; is one the copy of another?")]
-    Record(#[source] RecordError),
-    /// a configured address
-    #[error("host.toml: {0}")]
-    Address(#[from] AddressError),
-    /// a listening socket
-    #[error("cannot listen at {address}: {source}")]
-    Listen {
-        /// The address as configured.
-        address: String,
-        /// Why not.
-        source: IoError,
-    },
-    /// a socket file for somebody else
-    #[error(
-        "cannot make the socket {address}: permission denied; only root may give it to another \
-         user (nbd_socket.owner), and to a group (nbd_socket.group) only root or a member may, \
-         and its folder must be writable"
-    )]
-    Give {
-        /// The address as configured.
-        address: String,
-    },
-    /// a disk group
-    #[error("disk group of cache device {cache}: {source}")]
-    Group {
-        /// Path of its cache device.
-        cache: String,
-        /// Why it does not open.
-        source: GroupError,
-    },
-    /// the directory is another cluster's
-    #[error(
-        "the directory belongs to cluster {found:x}, this host to {wanted:x}: check the \
-         directory's address in host.toml"
-    )]
-    OtherCluster {
-        /// In the directory.
-        found: u64,
-        /// In the configuration.
-        wanted: u64,
-    },
-    /// the directory's cluster has other disk groups
-    #[error(
-        "the cluster is {found}, this host's host.toml says kind = \"{wanted}\": make them agree"
-    )]
-    OtherKind {
-        /// In the directory.
-        found: &'static str,
-        /// In the configuration.
-        wanted: &'static str,
-    },
-    /// an empty directory
-    #[error(
-        "the directory holds no cluster: check its address in host.toml; if it was lost, begin it \
-         anew with 'gabion cluster recover', then restore a backup or adopt what the hosts have; \
-         wipe no device"
-    )]
-    DirectoryLost,
-    /// damaged or newer
-    #[error("the directory's cluster record cannot be read: it is damaged or of another version")]
-    ClusterRecord,
-}
 
 /// What a host is not told by its configuration.
 #[derive(Clone, Default)]

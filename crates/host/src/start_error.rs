@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Why a host could not start.
+
+use crate::address::AddressError;
+use crate::config::ConfigError;
+use directory::RecordError;
+use diskgroup::GroupError;
+use env::IoError;
+use thiserror::Error;
+
+/// See the module.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// a configured value
+    #[error("host.toml: {0}")]
+    Config(#[from] ConfigError),
+    /// two groups that say they are one
+    #[error("the disk groups make no host record: {0}; is one the copy of another?")]
+    Record(#[source] RecordError),
+    /// a configured address
+    #[error("host.toml: {0}")]
+    Address(#[from] AddressError),
+    /// a listening socket
+    #[error("cannot listen at {address}: {source}")]
+    Listen {
+        /// The address as configured.
+        address: String,
+        /// Why not.
+        source: IoError,
+    },
+    /// a socket file for somebody else
+    #[error(
+        "cannot make the socket {address}: permission denied; only root may give it to another \
+         user (nbd_socket.owner), and to a group (nbd_socket.group) only root or a member may, \
+         and its folder must be writable"
+    )]
+    Give {
+        /// The address as configured.
+        address: String,
+    },
+    /// a disk group
+    #[error("disk group of cache device {cache}: {source}")]
+    Group {
+        /// Path of its cache device.
+        cache: String,
+        /// Why it does not open.
+        source: GroupError,
+    },
+    /// the directory is another cluster's
+    #[error(
+        "the directory belongs to cluster {found:x}, this host to {wanted:x}: check the \
+         directory's address in host.toml"
+    )]
+    OtherCluster {
+        /// In the directory.
+        found: u64,
+        /// In the configuration.
+        wanted: u64,
+    },
+    /// the directory's cluster has other disk groups
+    #[error(
+        "the cluster is {found}, this host's host.toml says kind = \"{wanted}\": make them agree"
+    )]
+    OtherKind {
+        /// In the directory.
+        found: &'static str,
+        /// In the configuration.
+        wanted: &'static str,
+    },
+    /// an empty directory
+    #[error(
+        "the directory holds no cluster: check its address in host.toml; if it was lost, begin it \
+         anew with 'gabion cluster recover', then restore a backup or adopt what the hosts have; \
+         wipe no device"
+    )]
+    DirectoryLost,
+    /// damaged or newer
+    #[error("the directory's cluster record cannot be read: it is damaged or of another version")]
+    ClusterRecord,
+}
