@@ -7,46 +7,10 @@
 use crate::core::{Core, Kind};
 use crate::host::HostKey;
 use crate::options::nanos;
+use crate::under_way::{Call, LateCall, What};
 use crate::world::World;
 use env::{DiskId, Done, Hardware, IoError, OpenDisk, Token};
 use std::time::Duration;
-
-/// A call that io_uring or a helper thread makes for the shard.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Call {
-    /// Opening what is there.
-    Open,
-    /// Making a file.
-    Create,
-    /// Whether the path still leads to the open device, and what its hardware is.
-    Look,
-    /// Closing: the device is in use until its end.
-    Close,
-    /// Each discard.
-    Discard,
-}
-
-impl Call {
-    /// All of them.
-    pub const ALL: [Self; 5] = [Self::Open, Self::Create, Self::Look, Self::Close, Self::Discard];
-}
-
-/// A call under way.
-pub(crate) struct LateCall {
-    host: u32,
-    process: u32,
-    serial: u64,
-    path: String,
-    what: What,
-}
-
-enum What {
-    Open(Token, OpenDisk),
-    Look(Token, DiskId),
-    Hardware(Token),
-    /// The world's number of the disk.
-    Close(u32),
-}
 
 impl Core {
     /// How much longer such a call takes.

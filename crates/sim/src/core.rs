@@ -2,13 +2,11 @@
 //! The world's state and its queue of events. Nothing here ever turns a host: the callers do, after
 //! they gave their borrow back.
 
-use crate::calls::{Call, LateCall};
-use crate::dial::Dial;
 use crate::disk::Disk;
-use crate::diskops::DiskOp;
+use crate::ends::{EndRef, LinkPair, Path};
 use crate::host::{Host, Process};
-use crate::net::{EndRef, LinkPair, Path};
 use crate::options::{WorldOptions, WorldStats};
+use crate::under_way::{Call, Dial, DiskOp, LateCall};
 use base::{Instant, Quirk, Rng};
 use env::{Completion, Done, Hardware, IoError, Token};
 use std::cmp::Ordering;

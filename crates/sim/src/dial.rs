@@ -2,29 +2,16 @@
 //! How links come about: listeners, dials and accepts.
 
 use crate::core::{Core, Kind};
+use crate::ends::EndRef;
 use crate::host::{Listener, Waiting};
-use crate::net::EndRef;
 use crate::options::nanos;
+use crate::under_way::Dial;
 use env::{Address, Caller, Completion, Done, IoError, ListenerId, Token};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
 /// The first port that port 0 resolves to.
 const PORT_FIRST: u16 = 32_768;
-
-/// One attempt to connect. It always has exactly one event in the queue.
-pub(crate) struct Dial {
-    process: u32,
-    /// `None`: cancelled.
-    token: Option<Token>,
-    /// Where it goes; `None`: no such machine.
-    to: Option<u32>,
-    address: Address,
-    until: u64,
-    /// The machine was found dead: how that ends was decided.
-    hangs: bool,
-    outcome: Result<EndRef, IoError>,
-}
 
 /// Whether a listener at `at` answers calls for `to`, both of one host.
 fn answers(at: &Address, to: &Address) -> bool {

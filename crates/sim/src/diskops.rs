@@ -1,33 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Disk operations from submission to completion.
 
-use crate::calls::Call;
 use crate::core::{Core, Kind};
 use crate::disk::{Body, Disk, Silent, tear};
 use crate::store::{Layer, Piece};
+use crate::under_way::{Call, DiskOp, DiskWork};
 use base::crc32c;
-use env::{
-    Buf, Completion, DiskId, DiskInfo, Done, Durability, IoError, Op, OpenDisk, Slice, Token,
-};
+use env::{Buf, Completion, DiskId, DiskInfo, Done, Durability, IoError, Op, OpenDisk, Token};
 
 /// The kernel's EIO.
 const EIO: i32 = 5;
-
-/// One operation on a device.
-pub(crate) struct DiskOp {
-    process: u32,
-    token: Token,
-    disk: u32,
-    serial: u64,
-    work: Work,
-}
-
-enum Work {
-    Read { offset: u64, into: Buf, at: usize },
-    Write { offset: u64, from: Slice, durability: Durability },
-    Flush { cover: u64 },
-    Discard { offset: u64, bytes: u64 },
-}
 
 impl Core {
     pub(crate) fn try_open(&mut self, process: u32, options: OpenDisk) -> Result<Done, IoError> {
@@ -86,7 +68,7 @@ impl Core {
             Op::Read { offset, into, at, .. } => {
                 let bytes = (into.len() - at) as u64;
                 check(disk, offset, bytes);
-                (model.read, bytes, Work::Read { offset, into, at })
+                (model.read, bytes, DiskWork::Read { offset, into, at })
             }
             Op::Write { offset, from, durability, .. } => {
                 check(disk, offset, from.len() as u64);
@@ -95,21 +77,21 @@ impl Core {
                     Durability::Cached => model.write_cached,
                     Durability::Durable => model.write_durable,
                 };
-                (latency, from.len() as u64, Work::Write { offset, from, durability })
+                (latency, from.len() as u64, DiskWork::Write { offset, from, durability })
             }
             Op::Flush { .. } => {
-                (model.flush, disk.dirty_bytes(), Work::Flush { cover: disk.flush_cover() })
+                (model.flush, disk.dirty_bytes(), DiskWork::Flush { cover: disk.flush_cover() })
             }
             Op::Discard { offset, bytes, .. } => {
                 check(disk, offset, bytes);
-                (model.write_cached, 4096, Work::Discard { offset, bytes })
+                (model.write_cached, 4096, DiskWork::Discard { offset, bytes })
             }
             other => unreachable!("not a disk operation: {other:?}"),
         };
         let service = latency.draw(bytes, &mut self.rng.disk);
         let mut at = disk.occupy(self.now, service, model, &mut self.rng.disk);
         disk.in_flight += 1;
-        if matches!(work, Work::Discard { .. }) {
+        if matches!(work, DiskWork::Discard { .. }) {
             let (host, path) = (disk.host, disk.path.clone());
             at = at.saturating_add(self.lateness(host, &path, Call::Discard));
         }
@@ -142,7 +124,7 @@ impl Core {
         let disk = &mut self.disks[op.disk as usize];
         let failed = Err(IoError::Device { errno: EIO });
         match op.work {
-            Work::Read { offset, mut into, at } => {
+            DiskWork::Read { offset, mut into, at } => {
                 self.stats.reads += 1;
                 if disk.faults.fail_reads || disk.is_bad(offset, (into.len() - at) as u64) {
                     return (failed, Some(into));
@@ -150,7 +132,7 @@ impl Core {
                 disk.store.read(Layer::Current, offset, &mut into[at..]);
                 (Ok(()), Some(into))
             }
-            Work::Write { offset, from, durability } => {
+            DiskWork::Write { offset, from, durability } => {
                 let offset = match disk.faults.take_silent(offset) {
                     Some(Silent::Lost) => return (Ok(()), None),
                     Some(Silent::Elsewhere(other)) => other,
@@ -183,7 +165,7 @@ impl Core {
                 self.mix(mark);
                 (Ok(()), None)
             }
-            Work::Flush { cover } => {
+            DiskWork::Flush { cover } => {
                 self.stats.flushes += 1;
                 if disk.faults.fail_flush {
                     disk.fail_flush(cover);
@@ -194,7 +176,7 @@ impl Core {
                 }
                 (Ok(()), None)
             }
-            Work::Discard { offset, bytes } => {
+            DiskWork::Discard { offset, bytes } => {
                 if disk.faults.fail_writes {
                     return (failed, None);
                 }
@@ -212,7 +194,8 @@ impl Core {
         for slot in 0..self.disk_ops.len() {
             let Some(op) = &self.disk_ops[slot] else { continue };
             let (serial, disk) = (op.serial, &self.disks[op.disk as usize]);
-            if matches!(op.work, Work::Discard { .. }) && disk.host == host && disk.path == path {
+            if matches!(op.work, DiskWork::Discard { .. }) && disk.host == host && disk.path == path
+            {
                 let at = self.now + 1 + self.rng.fault.below(50_000);
                 self.push(at, Kind::Disk { slot: slot as u32, serial });
             }
@@ -226,13 +209,13 @@ impl Core {
             let Some(op) = self.disk_ops[slot].take_if(|op| op.disk == index) else { continue };
             self.disk_ops_free.push(slot as u32);
             match op.work {
-                Work::Write { offset, from, durability } => {
+                DiskWork::Write { offset, from, durability } => {
                     writes.push((Body::Data(Piece::cut(offset, &from)), durability));
                 }
-                Work::Discard { offset, bytes } => {
+                DiskWork::Discard { offset, bytes } => {
                     writes.push((Body::Zero { offset, bytes }, Durability::Cached));
                 }
-                Work::Read { .. } | Work::Flush { .. } => {}
+                DiskWork::Read { .. } | DiskWork::Flush { .. } => {}
             }
         }
         writes

@@ -4,8 +4,8 @@
 
 use crate::core::{Core, Kind};
 use crate::disk::{Faults, Silent};
+use crate::ends::EndRef;
 use crate::host::{Clock, HostKey};
-use crate::net::EndRef;
 use crate::options::nanos;
 use crate::store::Layer;
 use crate::world::World;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Machines and the processes on them.
 
-use crate::net::EndRef;
+use crate::ends::EndRef;
 use base::Instant;
 use env::{Address, Completion, Env, Schedule, Task, Token};
 use std::collections::{BTreeMap, VecDeque};

@@ -14,6 +14,7 @@ mod dial;
 mod disk;
 mod diskops;
 mod driver;
+mod ends;
 mod faults;
 mod host;
 mod net;
@@ -21,11 +22,12 @@ mod options;
 mod store;
 #[cfg(test)]
 mod tests;
+mod under_way;
 mod world;
 
-pub use calls::Call;
 pub use driver::SimDriver;
 pub use faults::DiskFault;
 pub use host::HostKey;
 pub use options::{CrashModel, DiskModel, Latency, NetModel, QuirkModel, WorldOptions, WorldStats};
+pub use under_way::Call;
 pub use world::World;

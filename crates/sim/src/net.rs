@@ -6,147 +6,13 @@
 //! Not modelled: links of one host share no bandwidth, and acknowledgements take no time.
 
 use crate::core::{Core, Kind};
+use crate::ends::{End, EndRef, LinkPair, Payload, Recv, Segment, Send};
 use crate::host::Waiting;
 use base::crc32c;
 use env::{Buf, Completion, Done, IoError, LinkId, Slice, Token};
-use std::collections::VecDeque;
 
 /// The largest piece that travels by itself.
 const SEGMENT_MAX: usize = 64 << 10;
-
-/// How one host reaches another.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Path {
-    pub(crate) is_cut: bool,
-    /// Nanoseconds on top.
-    pub(crate) clog: u64,
-}
-
-/// Names one end of one link; the generation tells a reused place from an old one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct EndRef {
-    pub(crate) link: u32,
-    pub(crate) generation: u32,
-    pub(crate) side: u8,
-}
-
-impl EndRef {
-    pub(crate) fn other(self) -> Self {
-        Self { side: 1 - self.side, ..self }
-    }
-
-    pub(crate) fn number(self) -> u64 {
-        u64::from(self.link) << 1 | u64::from(self.side)
-    }
-}
-
-enum Body {
-    Data(Vec<u8>),
-    /// The peer closed: end of stream.
-    Fin,
-}
-
-struct Segment {
-    at: u64,
-    body: Body,
-}
-
-struct Recv {
-    token: Token,
-    into: Buf,
-    at: usize,
-}
-
-struct Send {
-    token: Token,
-    from: Slice,
-    at: usize,
-}
-
-/// One end: what its owner asked for, and what travels towards it.
-pub(crate) struct End {
-    pub(crate) host: u32,
-    pub(crate) process: u32,
-    /// Closed by its owner, or the owner is dead.
-    pub(crate) is_gone: bool,
-    is_reset: bool,
-    recv: Option<Recv>,
-    send: Option<Send>,
-    arrived: VecDeque<Vec<u8>>,
-    /// Bytes of the first of `arrived` that were received already.
-    arrived_at: usize,
-    arrived_bytes: usize,
-    is_ended: bool,
-    wire: VecDeque<Segment>,
-    /// A `Deliver` event for the first segment is in the queue.
-    is_scheduled: bool,
-    /// Bytes on the wire and arrived.
-    unread: usize,
-    /// When the wire has room for the next segment, and when the last one arrives.
-    busy_until: u64,
-    last_at: u64,
-}
-
-impl End {
-    fn new(host: u32, process: u32) -> Self {
-        Self {
-            host,
-            process,
-            is_gone: false,
-            is_reset: false,
-            recv: None,
-            send: None,
-            arrived: VecDeque::new(),
-            arrived_at: 0,
-            arrived_bytes: 0,
-            is_ended: false,
-            wire: VecDeque::new(),
-            is_scheduled: false,
-            unread: 0,
-            busy_until: 0,
-            last_at: 0,
-        }
-    }
-
-    /// What is still on the wire stays: its arrival tells the sender that nobody is here.
-    fn forget(&mut self) {
-        (self.recv, self.send) = (None, None);
-        self.forget_arrived();
-    }
-
-    fn forget_arrived(&mut self) {
-        self.arrived.clear();
-        (self.arrived_at, self.arrived_bytes) = (0, 0);
-    }
-
-    /// Moves `count` bytes that arrived into `place`.
-    fn take(&mut self, place: &mut [u8]) {
-        let mut filled = 0;
-        while filled < place.len() {
-            let Some(first) = self.arrived.front() else {
-                unreachable!("fewer bytes than counted")
-            };
-            let count = (first.len() - self.arrived_at).min(place.len() - filled);
-            place[filled..filled + count]
-                .copy_from_slice(&first[self.arrived_at..self.arrived_at + count]);
-            filled += count;
-            self.arrived_at += count;
-            if self.arrived_at == first.len() {
-                self.arrived.pop_front();
-                self.arrived_at = 0;
-            }
-        }
-        self.arrived_bytes -= filled;
-        self.unread -= filled;
-    }
-}
-
-/// Two ends and the generation of this place.
-pub(crate) struct LinkPair {
-    pub(crate) generation: u32,
-    pub(crate) is_live: bool,
-    pub(crate) ends: [End; 2],
-}
 
 impl Core {
     /// A new link from the dialler (side 0) to the listener (side 1).
@@ -238,22 +104,22 @@ impl Core {
             let data = send.from[send.at..send.at + count].to_vec();
             send.at += count;
             ends[other].unread += count;
-            self.put_on_wire(mine.other(), Body::Data(data));
+            self.put_on_wire(mine.other(), Payload::Data(data));
         }
     }
 
-    fn put_on_wire(&mut self, to: EndRef, body: Body) {
+    fn put_on_wire(&mut self, to: EndRef, payload: Payload) {
         let (from_host, to_host) = self.route(to);
         let net = &self.options.net;
         let rate = if from_host == to_host { net.local.rate } else { net.remote.rate };
-        let bytes = if let Body::Data(data) = &body { data.len() as u64 } else { 0 };
+        let bytes = if let Payload::Data(data) = &payload { data.len() as u64 } else { 0 };
         let travel = self.travel(from_host, to_host);
         let now = self.now;
         let Some(end) = self.end(to) else { return };
         end.busy_until = end.busy_until.max(now) + bytes * 1_000_000_000 / rate.max(1);
         end.last_at = (end.busy_until + travel).max(end.last_at + 1);
         let at = end.last_at;
-        end.wire.push_back(Segment { at, body });
+        end.wire.push_back(Segment { at, payload });
         if !end.is_scheduled {
             end.is_scheduled = true;
             self.push(at, Kind::Deliver { to });
@@ -272,7 +138,7 @@ impl Core {
         let Some(segment) = end.wire.pop_front() else { return };
         let next = end.wire.front().map(|segment| segment.at);
         if end.is_gone {
-            let is_data = matches!(segment.body, Body::Data(_));
+            let is_data = matches!(segment.payload, Payload::Data(_));
             end.wire.clear();
             if is_data {
                 self.send_reset(to.other(), 0);
@@ -284,12 +150,12 @@ impl Core {
             self.push(at, Kind::Deliver { to });
         }
         let Some(end) = self.end(to) else { return };
-        match segment.body {
-            Body::Data(data) => {
+        match segment.payload {
+            Payload::Data(data) => {
                 end.arrived_bytes += data.len();
                 end.arrived.push_back(data);
             }
-            Body::Fin => end.is_ended = true,
+            Payload::Fin => end.is_ended = true,
         }
         if let Some(completion) = self.try_recv(to) {
             let process = self.links[to.link as usize].ends[to.side as usize].process;
@@ -420,7 +286,7 @@ impl Core {
             (true, _) => {}
             // As TCP: closing over bytes that nobody read breaks the link.
             (false, true) => self.send_reset(mine.other(), 0),
-            (false, false) => self.put_on_wire(mine.other(), Body::Fin),
+            (false, false) => self.put_on_wire(mine.other(), Payload::Fin),
         }
         self.free_if_gone(mine.link);
     }

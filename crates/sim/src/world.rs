@@ -3,8 +3,8 @@
 
 use crate::core::{Core, Kind};
 use crate::driver::SimDriver;
+use crate::ends::Path;
 use crate::host::{Clock, Handle, Host, HostKey, Process, Shuffled};
-use crate::net::Path;
 use crate::options::{WorldOptions, WorldStats, nanos};
 use base::{Instant, Rng};
 use env::Env;
