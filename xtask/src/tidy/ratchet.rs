@@ -22,6 +22,8 @@ const KINDS: &[(&str, usize, &str)] = &[
     ("crate", 5000, "lines of product code"),
     // Whoever reads a larger one must hold all of it in mind at once.
     ("circle", 4, "files that import each other"),
+    // What stands below what can be said, and drawn.
+    ("rooms", 1, "top-level modules that import each other"),
     // One meaning per name.
     ("type", 1, "types of that name that are public or seen in all of their crate"),
     // `try_from` says what happens to what does not fit.

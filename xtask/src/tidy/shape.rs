@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The shape of the crates, measured from their product code: how large they are, which files of a
-//! crate import each other in a circle, which types share a name, how many `as` casts there are.
-//! What is over its limit stands in the ratchet.
+//! crate import each other in a circle, and which of its rooms do, which types share a name, how
+//! many `as` casts there are. What is over its limit stands in the ratchet.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,7 +45,8 @@ pub fn measure(tree: &Tree, measures: &mut Measures) {
         let lines = |room: &&Room<'_>| room.code.lines().filter(|l| !l.trim().is_empty()).count();
         put("crate", rooms.iter().map(lines).sum());
         put("casts", rooms.iter().map(|room| casts(&room.code)).sum());
-        put("circle", largest_circle(&rooms));
+        put("circle", largest_circle(&rooms, usize::MAX));
+        put("rooms", largest_circle(&rooms, 1));
     }
     let mut types: BTreeMap<&str, Vec<(&str, usize)>> = BTreeMap::new();
     for room in &rooms {
@@ -119,15 +120,23 @@ fn wide_types(code: &str) -> Vec<(&str, usize)> {
     found
 }
 
-/// Files of the largest group in which each imports each other, directly or not. 1: no circle.
-fn largest_circle(rooms: &[&Room<'_>]) -> usize {
-    let place = |module: &[&str]| rooms.iter().position(|room| room.module == module);
-    let mut reaches: Vec<BTreeSet<usize>> = Vec::new();
-    for (own, room) in rooms.iter().enumerate() {
+/// The size of the largest group in which each imports each other, directly or not. 1: no circle.
+/// Its members are files, or what lies below so many names of the crate's module tree.
+fn largest_circle(rooms: &[&Room<'_>], depth: usize) -> usize {
+    let module = |at: usize| rooms[at].module.iter().take(depth).copied().collect::<Vec<_>>();
+    let mut members: Vec<Vec<&str>> = (0..rooms.len()).map(module).collect();
+    members.sort_unstable();
+    members.dedup();
+    let place = |path: &[&str]| rooms.iter().position(|room| room.module == path);
+    let member = |at: usize| members.binary_search(&module(at)).ok();
+    let mut reaches: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); members.len()];
+    for (at, room) in rooms.iter().enumerate() {
+        let Some(own) = member(at) else { continue };
         let named = imports(&room.code, &room.module);
         // The longest part of a path that is a file; what follows is an item in it.
         let file = |path: &Vec<&str>| (0..=path.len()).rev().find_map(|n| place(&path[..n]));
-        reaches.push(named.iter().filter_map(file).filter(|to| *to != own).collect());
+        let others = named.iter().filter_map(file).filter_map(member).filter(|to| *to != own);
+        reaches[own].extend(others);
     }
     loop {
         let wider: Vec<BTreeSet<usize>> = reaches
@@ -140,7 +149,7 @@ fn largest_circle(rooms: &[&Room<'_>]) -> usize {
         reaches = wider;
     }
     let circle = |at: usize| reaches[at].iter().filter(|to| reaches[**to].contains(&at)).count();
-    (0..rooms.len()).map(circle).max().unwrap_or(0).max(1)
+    (0..members.len()).map(circle).max().unwrap_or(0).max(1)
 }
 
 /// The paths that begin at the crate, at a module above or at a module below, as modules and items
@@ -262,5 +271,7 @@ mod tests {
         let mut below = line;
         below[2].1 = "mod d;\nuse d::D;\n";
         assert_eq!(measured(&below, "circle a"), 2, "c and d");
+        let rooms = |files: &[(&str, &str)]| measured(files, "rooms a");
+        assert_eq!((rooms(&line), rooms(&round), rooms(&below)), (1, 2, 1), "b and c with its d");
     }
 }
