@@ -10,12 +10,12 @@ use crate::{check, inject};
 use anyhow::{Context, Result};
 use base::{Rng, SECTOR_SIZE};
 use indicatif::ProgressBar;
+use oracle::Oracle;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use storm::Oracle;
 
 /// The cluster must be whole within this time after the last fault.
 const GREEN_WITHIN: Duration = Duration::from_secs(120);

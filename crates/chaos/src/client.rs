@@ -2,7 +2,7 @@
 //! Clients that verify: each has a connection to one volume through one host, with several
 //! requests under way, and tells the volume's oracle what it asked and what it got.
 //!
-//! What the oracle is told must be true (`storm::Oracle` says what it concludes):
+//! What the oracle is told must be true (`oracle::Oracle` says what it concludes):
 //! - The *run* of an author counts the processes of its host. A connection belongs to a run that
 //!   was current before the socket was opened and still was when the handshake had ended. The count
 //!   rises only when the old process is dead, and the next process starts only after that.
@@ -18,6 +18,7 @@
 use crate::nbd::{self, Command, Connection};
 use crate::record::{Answered, Record};
 use base::{Map, Rng, SECTOR_SIZE, SectorRange};
+use oracle::{Author, Oracle, ReadId, WriteId, fill};
 use std::fmt::Write as _;
 use std::io::{Read, Write as _};
 use std::net::Shutdown;
@@ -27,7 +28,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
-use storm::{Author, Oracle, ReadId, WriteId, fill};
 
 /// Largest operation, sectors.
 const COUNT_MAX: u64 = 2048;
@@ -378,7 +378,7 @@ impl Receiver<'_> {
         }
     }
 
-    fn describe(&self, flight: &Flight, wrong: &storm::Wrong) -> String {
+    fn describe(&self, flight: &Flight, wrong: &oracle::Wrong) -> String {
         let (name, host, run) = (&self.subject.name, self.host + 1, self.author.run);
         let mut text = format!("volume {name} through host{host} (run {run}): {wrong}");
         let _ =

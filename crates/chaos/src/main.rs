@@ -3,8 +3,8 @@
 //!
 //! Three hosts in network namespaces and an etcd of three members. On every host clients verify the
 //! same volumes, under faults of processes, links, etcd and devices. The oracle of the simulated
-//! campaign (`storm::Oracle`) decides what may be read. A seed decides the faults only; the machine
-//! decides the rest, so a seed does not repeat a run.
+//! campaign (`oracle::Oracle`) decides what may be read. A seed decides the faults only; the
+//! machine decides the rest, so a seed does not repeat a run.
 #![forbid(unsafe_code)]
 
 mod campaign;

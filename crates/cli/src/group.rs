@@ -199,7 +199,7 @@ fn say_written(group: &GroupReport) {
         format!("{} ({:.2} times as much)", format_size(bytes), bytes as f64 / appended as f64)
     };
     say!(
-        "\nwritten since the host was started: {} by volumes, {} to cache, {} to capacity",
+        "\nwritten since the group was opened: {} by volumes, {} to cache, {} to capacity",
         format_size(appended),
         of(Role::Cache),
         of(Role::Capacity)

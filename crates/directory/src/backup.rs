@@ -29,9 +29,15 @@ pub struct Backup {
 /// Why a file is no backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BackupError {
-    /// no backup at all, or one too short or too long
+    /// no backup at all
     #[error("it is not a backup of a directory")]
     Magic,
+    /// it begins as a backup does, and is shorter or longer than any
+    #[error("it is damaged: it has {bytes} bytes, which no backup has; was it copied whole?")]
+    Size {
+        /// How many it has.
+        bytes: usize,
+    },
     /// of another version of the format
     #[error("it is of version {found}, this program reads version {BACKUP_VERSION}")]
     Version {
@@ -76,8 +82,11 @@ impl Backup {
     /// # Errors
     /// [`BackupError`].
     pub fn decode(file: &[u8]) -> Result<Self, BackupError> {
-        if file.len() < HEAD + 4 || file.len() > BACKUP_BYTES_MAX || !file.starts_with(MAGIC) {
+        if file.is_empty() || !file.starts_with(&MAGIC[..MAGIC.len().min(file.len())]) {
             return Err(BackupError::Magic);
+        }
+        if file.len() < HEAD + 4 || file.len() > BACKUP_BYTES_MAX {
+            return Err(BackupError::Size { bytes: file.len() });
         }
         let found = u16::from_le_bytes([file[4], file[5]]);
         if found != BACKUP_VERSION {
@@ -161,6 +170,8 @@ mod tests {
             assert!(Backup::decode(&bad).is_err(), "byte {at}");
             assert!(Backup::decode(&file[..at]).is_err(), "cut off at {at}");
         }
+        assert_eq!(Backup::decode(&[]), Err(BackupError::Magic));
+        assert_eq!(Backup::decode(&file[..9]), Err(BackupError::Size { bytes: 9 }));
         let mut newer = file.clone();
         newer[4] = 2;
         assert_eq!(Backup::decode(&newer), Err(BackupError::Version { found: 2 }));

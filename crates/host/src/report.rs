@@ -123,7 +123,7 @@ pub struct GroupReport {
     /// Its read cache, where it is a hybrid group.
     #[serde(default)]
     pub read_cache: Option<ReadCacheReport>,
-    /// Bytes that components on it were given to write since its host was started, copies of a
+    /// Bytes that components on it were given to write since its group was opened, copies of a
     /// resync included.
     #[serde(default)]
     pub appended_bytes: u64,
@@ -274,7 +274,7 @@ pub struct DeviceReport {
     /// Cache: bytes of the write buffer in use. Capacity: bytes of chunks with data, or set aside
     /// for what is in the write buffer.
     pub used_bytes: u64,
-    /// Bytes written to it since its host was started.
+    /// Bytes written to it since its group was opened.
     #[serde(default)]
     pub written_bytes: u64,
     /// `ok`, `slow`, `stuck`, `filling up`, `full`, `takes no writes`, `out` (its group serves

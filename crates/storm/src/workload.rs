@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Clients: tasks on the cluster's hosts that write, read and discard at random.
 
-use crate::oracle::{Author, Oracle, WriteId, Wrong, fill};
 use crate::plan::Load;
 use crate::records::Records;
 use base::{CHUNK_SECTORS, Rng, SECTOR_SIZE, SectorRange};
 use env::Env;
 use host::Node;
+use oracle::{Author, Oracle, ReadId, WriteId, Wrong, fill};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
@@ -280,7 +280,7 @@ impl Client {
 /// A read under way; dropped by a crash, it says nothing.
 struct Reading<'a> {
     shared: &'a Shared,
-    id: Option<crate::oracle::ReadId>,
+    id: Option<ReadId>,
 }
 
 impl Drop for Reading<'_> {

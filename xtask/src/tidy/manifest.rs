@@ -7,7 +7,7 @@ use super::{Finding, Tree};
 
 /// The layers, lowest first (docs/architecture.md): a crate may depend only on crates of a lower
 /// number.
-const LAYERS: [(&str, u8); 21] = [
+const LAYERS: [(&str, u8); 22] = [
     ("base", 0),
     ("env", 1),
     ("format", 2),
@@ -17,6 +17,7 @@ const LAYERS: [(&str, u8); 21] = [
     ("directory", 3),
     ("diskgroup", 3),
     ("peer", 3),
+    ("oracle", 3),
     ("placement", 3),
     ("object", 4),
     ("volume", 5),

@@ -29,6 +29,7 @@
 //!   concurrent operations leave their order open);
 //! - `open`: writes never seen; each may have taken effect, or still do so within its window;
 //! - `past`: values that were possible until a stamp, for reads that began before it.
+#![forbid(unsafe_code)]
 
 use base::{Map, SECTOR_SIZE, SectorRange};
 use std::fmt;
