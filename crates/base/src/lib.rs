@@ -22,7 +22,7 @@ pub use id::{
     ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, Seat, Session, Term, Version,
     VolumeId,
 };
-pub use map::{Map, Set};
+pub use map::{FixedMap, Map, Set};
 pub use probe::{Probe, counts as probe_counts, hit};
 pub use quirk::Quirk;
 pub use request::{CLIENT_SLOTS, CLIENT_TABLE_MAX, ClientTable, MARKS_MAX, Mark, RequestId};

@@ -44,7 +44,6 @@ mod commit;
 mod destage;
 mod devices;
 mod failure;
-mod fixed_map;
 mod group;
 mod inspect;
 mod journal;

@@ -6,9 +6,8 @@
 //! lsn wins, the later commit where lsns are equal: so an entry written again at the log's head
 //! (same lsn) takes the place of its first copy, and never that of something newer.
 
-use crate::fixed_map::FixedMap;
 use crate::mutations::Mutations;
-use std::hash::BuildHasherDefault;
+use base::FixedMap;
 
 const TAG: u32 = 3 << 30;
 const TAG_ZERO: u32 = 1 << 30;
@@ -158,7 +157,7 @@ pub(crate) struct Index {
 
 impl Index {
     pub(crate) fn new(limit: usize) -> Self {
-        let map = FixedMap::with_capacity_and_hasher(limit, BuildHasherDefault::default());
+        let map = FixedMap::with_capacity_and_hasher(limit, Default::default());
         Self { map, parts: Vec::new(), unused: Vec::new(), limit, mutations: Mutations::default() }
     }
 

@@ -13,9 +13,8 @@ mod stored;
 pub(crate) use stored::LineKeys;
 
 use super::policy::{FirstQueue, Policy, bucket, mix};
-use crate::fixed_map::FixedMap;
 use crate::mutations::Mutations;
-use base::Map;
+use base::{FixedMap, Map};
 use format::{PIECE_BLOCKS, PIECES, SlotHeader};
 use std::collections::VecDeque;
 

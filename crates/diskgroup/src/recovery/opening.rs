@@ -14,6 +14,7 @@ use crate::latency::Watched;
 use crate::log::build::{Build, CommitLimits};
 use crate::log::index::Index;
 use crate::log::ring::{Log, OpenSegment};
+use crate::mutations::Mutations;
 use crate::pace::Pace;
 use crate::readcache::ReadCache;
 use crate::standing::DestageState;
@@ -316,7 +317,7 @@ fn empty_state(
     superblock: &Superblock,
     layout: CacheLayout,
     devices: usize,
-    mutations: crate::Mutations,
+    mutations: Mutations,
 ) -> GroupState {
     let usable = layout.segment_size - layout.summary_size;
     let limits = CommitLimits::new(usable as usize);

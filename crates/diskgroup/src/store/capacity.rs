@@ -5,8 +5,7 @@
 //! a change is applied when its journal record is durable, not before. So a checkpoint may happen
 //! between any two records.
 
-use crate::fixed_map::FixedMap;
-use base::{Instant, Set};
+use base::{FixedMap, Instant, Set};
 use format::{CRC_PAGE_CHUNKS, ChunkEntry, ComponentRow, CrcPage, Item};
 use std::collections::VecDeque;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which chunk of a component is where: on capacity, and what the log says about it.
 
-use crate::fixed_map::FixedMap;
 use crate::log::index::LogPlace;
+use base::FixedMap;
 
 /// Chunks of one leaf of [`Bases`].
 const LEAF: usize = 64;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The components of a group, as they are in memory.
 
-use crate::fixed_map::FixedMap;
 use crate::log::lowest::Lowest;
-use base::{ComponentId, Lsn, Map, RequestId, SectorRange};
+use base::{ComponentId, FixedMap, Lsn, Map, RequestId, SectorRange};
 use format::ComponentRow;
 use std::collections::VecDeque;
 

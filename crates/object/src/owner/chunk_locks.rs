@@ -5,37 +5,17 @@
 //! One [`RangeLock`] for each chunk of 1 MiB in use, because no request crosses a chunk and
 //! thousands of requests may be under way.
 
-use base::{CHUNK_SECTORS, SectorRange};
+use base::{CHUNK_SECTORS, FixedMap, SectorRange};
 use env::{LockMode, LockedRange, RangeLock};
-use hashbrown::HashMap;
 use std::cell::RefCell;
 use std::future::Future;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::rc::Rc;
 
-type Chunks = HashMap<u64, RangeLock, BuildHasherDefault<ChunkHasher>>;
+type Chunks = FixedMap<RangeLock>;
 
 /// Locks on sector ranges of one object.
 #[derive(Clone, Default)]
 pub(crate) struct ChunkLocks(Rc<RefCell<Chunks>>);
-
-/// Chunk numbers are spread well enough by one multiplication; the map is never iterated.
-#[derive(Default)]
-struct ChunkHasher(u64);
-
-impl Hasher for ChunkHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-    fn write_u64(&mut self, value: u64) {
-        self.0 = (self.0 ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
-    }
-}
 
 impl ChunkLocks {
     /// Takes a place in the queue *now*; the future resolves when the range is held. Dropping the
