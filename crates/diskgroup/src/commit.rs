@@ -94,7 +94,7 @@ pub(crate) fn write_summary(inner: &Rc<GroupInner>, at: u64, bytes: env::Slice) 
 
 /// Wakes the appends up to a ticket, in order.
 pub(crate) fn acknowledge(inner: &GroupInner, ticket: u64) {
-    let wakers = inner.state.borrow_mut().take_waiters(ticket);
+    let wakers = inner.state.borrow_mut().log.take_waiters(ticket);
     for waker in wakers {
         waker.wake();
     }

@@ -142,7 +142,7 @@ impl GroupInner {
         }
         let last = state.log.ticket_last;
         let done = state.log.ticket_done;
-        let wakers = state.take_waiters(last);
+        let wakers = state.log.take_waiters(last);
         state.log.ticket_done = done;
         drop(state);
         for waker in wakers {

@@ -9,7 +9,6 @@ use crate::store::chunks::{block_key, chunk_key};
 use crate::store::components::{Component, Tail};
 use base::{BLOCK_SECTORS, CHUNK_BLOCKS, CHUNK_SECTORS, Mark, SectorRange};
 use format::{Entry, EntryKind};
-use std::task::Waker;
 
 impl GroupState {
     /// A commit is durable: into the index in commit order (store rule 4), then wake in order.
@@ -50,17 +49,6 @@ impl GroupState {
                 self.unqueue(entry);
             }
         }
-    }
-
-    /// Takes all waiters of tickets up to `ticket`, in order.
-    pub(crate) fn take_waiters(&mut self, ticket: u64) -> Vec<Waker> {
-        let log = &mut self.log;
-        let mut wakers = Vec::new();
-        while log.ticket_done < ticket {
-            log.ticket_done += 1;
-            wakers.extend(log.waiters.pop_front().flatten());
-        }
-        wakers
     }
 
     fn unqueue(&mut self, entry: &Entry) {

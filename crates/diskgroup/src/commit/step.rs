@@ -47,6 +47,15 @@ impl GroupState {
         self.log.fill(done).max(i64::try_from(index).unwrap_or(1000))
     }
 
+    /// Whether the commit under composition takes an append of so much: above the gate commits are
+    /// small, so that they come evenly.
+    pub(crate) fn takes(&self, now: Instant, bytes: usize, blocks: usize, marks: usize) -> bool {
+        let build = &self.log.build;
+        let most = self.pace.commit_blocks(now, self.fill());
+        let is_small = build.is_empty() || (build.index_need + blocks) as u64 <= most;
+        is_small && build.fits(bytes, blocks, marks)
+    }
+
     /// Copies deferred appends into the commit under composition, in order.
     pub(super) fn refill(&mut self, env: &env::Env) {
         while let Some(next) = self.log.deferred.front() {

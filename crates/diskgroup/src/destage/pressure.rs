@@ -16,15 +16,6 @@ impl GroupState {
         found.for_each(|info| info.since = Some(now));
     }
 
-    /// Whether the commit under composition takes an append of so much: above the gate commits are
-    /// small, so that they come evenly.
-    pub(crate) fn takes(&self, now: Instant, bytes: usize, blocks: usize, marks: usize) -> bool {
-        let build = &self.log.build;
-        let most = self.pace.commit_blocks(now, self.fill());
-        let is_small = build.is_empty() || (build.index_need + blocks) as u64 <= most;
-        is_small && build.fits(bytes, blocks, marks)
-    }
-
     /// See [`Pressure`].
     pub(crate) fn pressure(&self, now: Instant) -> Pressure {
         let log = &self.log;

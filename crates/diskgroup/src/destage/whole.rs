@@ -15,6 +15,7 @@ use crate::types::GroupError;
 use format::{Entry, EntryKind};
 use std::rc::Rc;
 
+/// Destages one segment that is in memory, and frees it.
 pub(super) async fn destage_segment(
     inner: &Rc<GroupInner>,
     segment: Segment,

@@ -211,6 +211,16 @@ impl Log {
         summary
     }
 
+    /// Takes all waiters of tickets up to `ticket`, in order.
+    pub(crate) fn take_waiters(&mut self, ticket: u64) -> Vec<Waker> {
+        let mut wakers = Vec::new();
+        while self.ticket_done < ticket {
+            self.ticket_done += 1;
+            wakers.extend(self.waiters.pop_front().flatten());
+        }
+        wakers
+    }
+
     /// Closes the open segment early so that it can drain; only while nothing is written.
     pub(crate) fn close_early(&mut self, pool: &env::Pool) -> Option<Option<(u64, Slice)>> {
         let is_quiet = !self.is_writing && self.build.is_empty() && self.moves.is_empty();
