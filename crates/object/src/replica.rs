@@ -6,6 +6,7 @@
 //! order in its synchronous part, so requests take effect in the order in which they arrive; only
 //! answers come later.
 
+mod conversation;
 mod create;
 mod limits;
 mod refusal;
@@ -13,6 +14,7 @@ mod refusal;
 mod tests;
 mod vouch;
 
+use self::conversation::{Conversation, Replica, ReplicaMap};
 use self::create::Admission;
 use crate::disks::Disks;
 use crate::grants::Grants;
@@ -21,24 +23,11 @@ use base::{ComponentId, Lsn, Quirk, Seat, SectorRange, Session, Term, Version};
 use diskgroup::{
     Append, AppendKind, ComponentInfo, ComponentMeta, DiskGroup, GroupError, ReadData,
 };
-use env::{Env, Notify, Semaphore, TaskSet};
+use env::{Env, TaskSet};
 use peer::{PeerId, Peers, Reply};
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 use wire::{Failure, Fenced, Health, Refusal, Request, Response, Target, WriteKind};
-
-/// A session: the conversation with one owner that a Fence began.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Conversation {
-    term: Term,
-    seat: Seat,
-    session: Session,
-    owner: PeerId,
-    /// The last lsn that was accepted: the `prev` that the next frame has to name (rule 4).
-    accepted: Lsn,
-    /// The Fence is not answered yet. Until it is, no frame is accepted.
-    is_fencing: bool,
-}
 
 /// All components of this host.
 pub(crate) struct Replicas {
@@ -47,37 +36,18 @@ pub(crate) struct Replicas {
     disks: Disks,
     grants: Grants,
     options: ObjectOptions,
-    conversations: RefCell<base::Map<ComponentId, Conversation>>,
-    /// One change at a time of a component's durable term; its creation is one, too.
-    turns: RefCell<base::Map<ComponentId, Semaphore>>,
-    /// Components that their records call active, and with which seat.
-    active: RefCell<base::Map<ComponentId, Seat>>,
-    flights: RefCell<base::Map<ComponentId, Rc<Flight>>>,
+    kept: ReplicaMap,
     /// Components that this host may be about to give up. It does not tell another host that it
     /// has them, so that the other may give its own up ([`vouch`]).
     giving_up: RefCell<base::Set<ComponentId>>,
     tasks: TaskSet,
 }
 
-/// The appends of one component that are under way.
-#[derive(Default)]
-struct Flight {
-    count: Cell<u32>,
-    landed: Notify,
-    /// The last term and seat in which one failed.
-    failed: Cell<Option<(Term, Seat, Failure)>>,
-}
-
-impl Flight {
-    async fn drain(&self) {
-        loop {
-            let landed = self.landed.wait();
-            if self.count.get() == 0 {
-                return;
-            }
-            landed.await;
-        }
-    }
+/// A frame of the current session: the group that holds the component, and what stands.
+struct Checked {
+    group: DiskGroup,
+    replica: Rc<Replica>,
+    now: Conversation,
 }
 
 /// What a Fence says.
@@ -108,10 +78,7 @@ impl Replicas {
             disks,
             grants: Grants::new(env, me, options),
             options: options.clone(),
-            conversations: RefCell::default(),
-            active: RefCell::default(),
-            turns: RefCell::default(),
-            flights: RefCell::default(),
+            kept: ReplicaMap::default(),
             giving_up: RefCell::default(),
             tasks: TaskSet::default(),
         })
@@ -131,9 +98,9 @@ impl Replicas {
     /// it by their grants. What is known of failed appends is kept (rule 14): an owner that did not
     /// hear of one must not believe that it is durable.
     pub(crate) fn forget(&self, components: &[ComponentId]) {
-        for component in components {
-            self.conversations.borrow_mut().remove(component);
-            self.active.borrow_mut().remove(component);
+        for replica in components.iter().filter_map(|component| self.kept.get(*component)) {
+            replica.conversation.set(None);
+            replica.active.set(None);
         }
         self.grants.group_closes();
     }
@@ -143,10 +110,7 @@ impl Replicas {
     /// buffer, what it lost has come back.
     pub(crate) fn note_state(&self, component: ComponentId, active: Option<Seat>) {
         let Some(group) = self.disks.holding(component) else { return };
-        match active {
-            Some(seat) => drop(self.active.borrow_mut().insert(component, seat)),
-            None => drop(self.active.borrow_mut().remove(&component)),
-        }
+        self.kept.of(component).active.set(active);
         let info = group.component(component);
         let is_active = active.is_some() && info.as_ref().map(|info| info.meta.seat) == active;
         group.set_active(component, is_active);
@@ -168,7 +132,7 @@ impl Replicas {
                 self.tasks.spawn(&self.env, "read", async move { reply.send(answer.await) });
             }
             Request::CommitInfo { target, commit } => match self.check(from, &target) {
-                Ok((group, _)) => {
+                Ok(Checked { group, .. }) => {
                     group.advance_commit(target.component, commit);
                     let free_chunks = free_chunks(&group, target.component);
                     reply.send(Response::Durable { lsn: commit, free_chunks });
@@ -176,7 +140,7 @@ impl Replicas {
                 Err(reason) => reply.send(Response::Refused { reason }),
             },
             Request::SetClients { target, clients } => match self.check(from, &target) {
-                Ok((group, _)) => {
+                Ok(Checked { group, .. }) => {
                     let done = group.set_clients(target.component, clients);
                     self.tasks.spawn(&self.env, "set clients", async move {
                         reply.send(match done.await {
@@ -193,7 +157,7 @@ impl Replicas {
                 self.fence(FenceRequest { from, target, version, owner, create, claims }, reply);
             }
             Request::ListChanged { target, since, cursor } => match self.check(from, &target) {
-                Ok((group, _)) => {
+                Ok(Checked { group, .. }) => {
                     let changed = group.changed_since(target.component, since, cursor);
                     let ranges = limits::ranges(changed.ranges);
                     let (held, next) = (changed.held, changed.next);
@@ -226,10 +190,11 @@ impl Replicas {
     }
 
     /// Whether a frame of `from` belongs to the current session (rules 8, 9).
-    fn check(&self, from: PeerId, target: &Target) -> Result<(DiskGroup, Conversation), Refusal> {
+    fn check(&self, from: PeerId, target: &Target) -> Result<Checked, Refusal> {
         let group = self.disks.holding(target.component).ok_or(self.not_here())?;
-        let conversations = self.conversations.borrow();
-        let Some(now) = conversations.get(&target.component).copied() else {
+        let replica = self.kept.get(target.component);
+        let now = replica.as_ref().and_then(|replica| replica.conversation.get());
+        let (Some(replica), Some(now)) = (replica, now) else {
             // Nobody was fenced in this run; the term on disk still counts (rule 24).
             let info = group.component(target.component).ok_or(Refusal::UnknownComponent)?;
             let is_old = target.term < info.meta.term;
@@ -255,7 +220,7 @@ impl Replicas {
             base::hit(base::Probe::FrameOfOther);
             return Err(Refusal::Session); // rule 9
         }
-        Ok((group, now))
+        Ok(Checked { group, replica, now })
     }
 
     fn write(self: &Rc<Self>, from: PeerId, request: Request, reply: Reply) {
@@ -274,8 +239,8 @@ impl Replicas {
         else {
             unreachable!("called for a write");
         };
-        let (group, now) = match self.check(from, &target) {
-            Ok(found) => found,
+        let Checked { group, replica, now } = match self.check(from, &target) {
+            Ok(checked) => checked,
             Err(reason) => return reply.send(Response::Refused { reason }),
         };
         let is_current = target.session == now.session && target.seat == now.seat;
@@ -290,9 +255,7 @@ impl Replicas {
         if kind == WriteKind::Data && !wire::verify(range, &crcs, &payload) {
             return reply.send(Response::Failed { reason: Failure::BadCrc { range } });
         }
-        if let Some(now) = self.conversations.borrow_mut().get_mut(&target.component) {
-            now.accepted = now.accepted.max(lsn);
-        }
+        replica.accept(lsn);
         group.advance_commit(target.component, commit);
         let kind = append_kind(kind);
         let (component, term) = (target.component, target.term);
@@ -306,29 +269,22 @@ impl Replicas {
             return;
         }
         let group = group.clone();
-        let flight = self.flight(component);
-        flight.count.set(flight.count.get() + 1);
+        replica.appends.begin();
         self.tasks.spawn(&self.env, "append", async move {
             // Rule 4: the group answers when this and all before it are durable.
-            let response = match appended.await {
+            let (response, failed) = match appended.await {
                 Ok(()) => {
                     let free_chunks = free_chunks(&group, component);
-                    Response::Durable { lsn, free_chunks }
+                    (Response::Durable { lsn, free_chunks }, None)
                 }
                 Err(error) => {
                     let reason = failure(&error);
-                    flight.failed.set(Some((term, target.seat, reason)));
-                    Response::Failed { reason }
+                    (Response::Failed { reason }, Some((term, target.seat, reason)))
                 }
             };
-            flight.count.set(flight.count.get() - 1);
-            flight.landed.notify();
+            replica.appends.end(failed);
             reply.send(response);
         });
-    }
-
-    fn flight(&self, component: ComponentId) -> Rc<Flight> {
-        Rc::clone(self.flights.borrow_mut().entry(component).or_default())
     }
 
     /// Reads from a component of this host; what is read is decided at this call.
@@ -357,7 +313,7 @@ impl Replicas {
         range: SectorRange,
     ) -> Result<impl Future<Output = Result<ReadData, GroupError>> + use<>, Response> {
         let refused = |reason| Response::Refused { reason };
-        let (group, _) = self.check(from, target).map_err(refused)?;
+        let Checked { group, .. } = self.check(from, target).map_err(refused)?;
         let info = group.component(target.component);
         let info = info.ok_or(Response::Refused { reason: Refusal::UnknownComponent })?;
         if range.is_empty() || range.end() > info.sectors {
@@ -427,7 +383,7 @@ impl Replicas {
         {
             group.set_active(target.component, false); // it comes back from an absence
         }
-        self.conversations.borrow_mut().insert(target.component, conversation);
+        self.kept.of(target.component).conversation.set(Some(conversation));
         let replicas = Rc::clone(self);
         self.tasks.spawn(&self.env, "fence", async move {
             reply.send(replicas.settle(conversation, request).await);
@@ -436,8 +392,7 @@ impl Replicas {
 
     /// What is in force for a component: the session of this run, or what its disk says.
     fn standing(&self, component: ComponentId, meta: &ComponentMeta) -> Conversation {
-        let known = self.conversations.borrow().get(&component).copied();
-        known.unwrap_or(Conversation {
+        self.kept.conversation(component).unwrap_or(Conversation {
             term: meta.term,
             seat: meta.seat,
             session: Session(0),
@@ -447,45 +402,28 @@ impl Replicas {
         })
     }
 
-    /// Whether an append failed in this term and seat. Then the highest durable lsn says nothing of
-    /// those below it, and the owner must not take it for their answer (rule 14). It gets no answer
-    /// and marks the component absent or degraded (rules 7, 14). In a later term or seat nobody
-    /// waits for that write any more; the owner of an object without another copy has to hear that
-    /// the group is well again ([`Failure::Io`]).
-    fn failed_before(
-        &self,
-        group: &DiskGroup,
-        component: ComponentId,
-        mine: &Conversation,
-    ) -> Option<Failure> {
-        let (term, seat, reason) = self.flight(component).failed.get()?;
-        let is_well = reason == Failure::Device && group.failure().is_none();
-        let reason = if is_well { Failure::Io } else { reason };
-        ((term, seat) == (mine.term, mine.seat)).then_some(reason)
-    }
-
     /// Drains, makes term and seat durable, and reports (rule 24, in this order).
     async fn settle(&self, mine: Conversation, request: FenceRequest) -> Response {
         let component = request.target.component;
         let gone = || Response::Refused { reason: self.not_here() };
         let is_consent = mine.session == Session(0);
         let overtaken = if is_consent { Refusal::NotReady } else { Refusal::Session };
-        let turn = self.turn(component);
-        let _turn = turn.acquire(1).await;
+        let replica = self.kept.of(component);
+        let _turn = replica.turn.acquire(1).await;
         self.env.linger(Quirk::FenceLingers).await;
         let Some(group) = self.disks.holding(component) else { return gone() };
         if !self.options.mutations.fence_without_drain() {
-            if self.flight(component).count.get() > 0 {
+            if replica.appends.is_any() {
                 base::hit(base::Probe::FenceDrained);
             }
             group.drain(component).await;
-            self.flight(component).drain().await;
+            replica.appends.drain().await;
         }
         let Some(before) = group.component(component) else { return gone() };
-        if self.conversations.borrow().get(&component) != Some(&mine) {
+        if replica.conversation.get() != Some(mine) {
             return Response::Refused { reason: overtaken }; // a later Fence came
         }
-        if let Some(reason) = self.failed_before(&group, component, &mine) {
+        if let Some(reason) = failed_before(&group, &replica, &mine) {
             return Response::Failed { reason };
         }
         let meta = ComponentMeta {
@@ -503,17 +441,14 @@ impl Replicas {
             group.begin_anew(component); // nothing is promised of it: all is copied again
         }
         let Some(info) = group.component(component) else { return gone() };
-        if self.active.borrow().get(&component) == Some(&info.meta.seat) {
+        if replica.active.get() == Some(info.meta.seat) {
             group.set_active(component, true);
         }
-        {
-            let mut conversations = self.conversations.borrow_mut();
-            let Some(now) = conversations.get_mut(&component).filter(|now| **now == mine) else {
-                return Response::Refused { reason: overtaken };
-            };
-            now.accepted = info.durable;
-            now.is_fencing = false;
+        if replica.conversation.get() != Some(mine) {
+            return Response::Refused { reason: overtaken };
         }
+        let begun = Conversation { accepted: info.durable, is_fencing: false, ..mine };
+        replica.conversation.set(Some(begun));
         Response::Fenced(Box::new(Fenced {
             seat: mine.seat,
             version: meta.version,
@@ -529,15 +464,8 @@ impl Replicas {
         }))
     }
 
-    fn turn(&self, component: ComponentId) -> Semaphore {
-        let mut turns = self.turns.borrow_mut();
-        turns.entry(component).or_insert_with(|| Semaphore::new(1)).clone()
-    }
-
     fn delete(self: &Rc<Self>, component: ComponentId, reply: Reply) {
-        self.conversations.borrow_mut().remove(&component);
-        self.turns.borrow_mut().remove(&component);
-        self.flights.borrow_mut().remove(&component);
+        self.kept.remove(component);
         let Some(group) = self.disks.holding(component) else {
             return reply.send(Response::Done);
         };
@@ -548,6 +476,18 @@ impl Replicas {
             });
         });
     }
+}
+
+/// Whether an append failed in this term and seat. Then the highest durable lsn says nothing of
+/// those below it, and the owner must not take it for their answer (rule 14). It gets no answer
+/// and marks the component absent or degraded (rules 7, 14). In a later term or seat nobody
+/// waits for that write any more; the owner of an object without another copy has to hear that
+/// the group is well again ([`Failure::Io`]).
+fn failed_before(group: &DiskGroup, replica: &Replica, mine: &Conversation) -> Option<Failure> {
+    let (term, seat, reason) = replica.appends.failed()?;
+    let is_well = reason == Failure::Device && group.failure().is_none();
+    let reason = if is_well { Failure::Io } else { reason };
+    ((term, seat) == (mine.term, mine.seat)).then_some(reason)
 }
 
 fn free_chunks(group: &DiskGroup, component: ComponentId) -> u32 {

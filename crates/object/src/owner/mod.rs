@@ -3,25 +3,33 @@
 //!
 //! An [`Owner`] lives for one term. It is born by a take-over ([`crate::takeover`]) and ends with
 //! [`Owner::step_down`]; nothing of it outlives the term. All of its state is volatile.
+//!
+//! Its rooms, from below:
+//! - `leg`, `window`, `chunk_locks`: data. What each component has not answered, what each write
+//!   still needs, who holds which range.
+//! - `state`: all that an owner knows, in one cell, and its way through life.
+//! - `change`, `groups`: changes of the object's record.
+//! - `session`: the conversation with each component: Fence, session, K, grants, its end.
+//! - `mirror`: the layout. Which component gets what, which are waited for, which one is read.
+//! - `write`, `read`, `repair`: requests of clients, from the lock to the answer.
 
 mod change;
-mod choice;
 mod chunk_locks;
-mod fence;
 mod groups;
-mod joining;
-mod keeper;
 mod leg;
+mod mirror;
 mod read;
 mod repair;
+mod session;
 mod state;
 mod window;
 mod write;
 
 pub(crate) use change::{Cas, ChangeError, compare_and_swap};
-pub(crate) use fence::{Fence, FenceAnswer};
 pub use leg::FREE_CHUNKS_RESERVE;
 pub(crate) use leg::{FRAME_BYTES, FencedAt, Flow, Leg, Link, Role};
-pub(crate) use read::{ReadSource, SourceAnswer};
+pub(crate) use mirror::ReadSource;
+pub(crate) use read::SourceAnswer;
+pub(crate) use session::{Fence, FenceAnswer};
 pub(crate) use state::{Owner, Phase, Resync, Ticket};
 pub(crate) use write::WriteContent;

@@ -1,33 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reads: shared lock, an active source, and the lease at the very end (rules 10-13, 52a).
 
-use super::choice;
-use super::leg::FencedAt;
-use super::leg::{Link, Role};
+use super::mirror::ReadSource;
 use super::state::Owner;
 use super::window::Mask;
-use crate::options::ReadFrom;
 use crate::status::ObjectError;
 use crate::status::ReadData;
-use base::{CHUNK_SECTORS, ComponentId, HostId, Quirk, SectorRange, Session};
+use base::{CHUNK_SECTORS, Quirk, SectorRange};
 use env::LockMode;
 use peer::PeerError;
 use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
-use wire::{Failure, Refusal, Request, Response, Target};
+use wire::{Failure, Refusal, Request, Response};
 
 /// Before a source is asked again after an answer that said "later".
 const RETRY: Duration = Duration::from_millis(20);
-
-/// Whom to ask.
-pub(crate) struct ReadSource {
-    pub(crate) component: ComponentId,
-    pub(crate) host: HostId,
-    pub(crate) session: Session,
-    pub(crate) target: Target,
-    pub(crate) bit: Mask,
-}
 
 /// How a source answered.
 pub(crate) enum SourceAnswer {
@@ -116,61 +104,6 @@ impl Owner {
         Ok(found)
     }
 
-    /// An active component to read from (rule 11), not in `avoid`: the local one if it is one.
-    pub(crate) fn source(&self, avoid: Mask) -> Option<ReadSource> {
-        self.pick(avoid, None)
-    }
-
-    /// The same for a client's read of `range`, which lies within one chunk: where the host reads
-    /// from chosen copies, the one whose turn it is.
-    fn source_of(&self, range: SectorRange, avoid: Mask) -> Option<ReadSource> {
-        let region = match self.options().read_from {
-            ReadFrom::Nearest => None,
-            ReadFrom::Chosen => Some(range.start / CHUNK_SECTORS),
-        };
-        // Any active component may be asked (rule 11): one on a device that answers late is asked
-        // where no other can be.
-        let slow = self.slow_here();
-        let fast = (slow != 0).then(|| self.pick(avoid | slow, region)).flatten();
-        if fast.is_some() {
-            base::hit(base::Probe::ReadMoved);
-        }
-        fast.or_else(|| self.pick(avoid, region))
-    }
-
-    /// Components of this host that answer late.
-    fn slow_here(&self) -> Mask {
-        let state = self.state.borrow();
-        let mine = state.legs.iter().filter(|leg| leg.host == self.context.me.host);
-        let slow = mine.filter(|leg| self.context.disks.is_slow(leg.component));
-        slow.fold(0, |mask, leg| mask | leg.bit)
-    }
-
-    fn pick(&self, avoid: Mask, region: Option<u64>) -> Option<ReadSource> {
-        let state = self.state.borrow();
-        let any = self.options().mutations.joining_serves();
-        let usable = |leg: &&super::leg::Leg| {
-            let is_readable = any || state.is_readable(leg.component);
-            leg.link == Link::Live && leg.bit & avoid == 0 && is_readable
-        };
-        let mut legs = state.legs.iter().filter(usable);
-        let me = self.context.me.host;
-        let chosen = match region {
-            Some(region) => choice::choose(region, legs, |leg| leg.component)?,
-            None => legs.clone().find(|leg| leg.host == me).or_else(|| legs.next())?,
-        };
-        let target = chosen.target(self.id, self.term);
-        let (component, host, session) = (chosen.component, chosen.host, chosen.session);
-        Some(ReadSource { component, host, session, target, bit: chosen.bit })
-    }
-
-    /// Whether every active component is in `avoid`.
-    pub(super) fn all_tried(&self, avoid: Mask) -> bool {
-        let state = self.state.borrow();
-        let active = state.legs.iter().filter(|leg| leg.role == Role::Active);
-        active.fold(0, |mask, leg| mask | leg.bit) & !avoid == 0
-    }
-
     async fn wait<T>(
         &self,
         event: impl Future<Output = T>,
@@ -245,43 +178,5 @@ impl Owner {
             let event = env::select(changed, granted);
             self.wait(event, deadline).await?;
         }
-    }
-
-    /// Rule 52a. A leg that was fenced before the grants of its host began anew is fenced again:
-    /// the answer tells whether somebody else was there in between (rule 21).
-    fn is_covered(&self) -> bool {
-        let leases = &self.context.leases;
-        let mut stale = Vec::new();
-        let mut is_covered = true;
-        let mut is_any = false;
-        {
-            let state = self.state.borrow();
-            let remote = |leg: &&super::leg::Leg| {
-                leg.host != self.context.me.host && state.counts_for_lease(leg.component)
-            };
-            let mut counted = 0;
-            for leg in state.legs.iter().filter(remote) {
-                counted += 1;
-                let Some(FencedAt { at, incarnation, grant_epoch }) = leg.fenced else {
-                    is_covered = false;
-                    continue;
-                };
-                if leases.covers(leg.host, incarnation, grant_epoch) {
-                    is_any = true;
-                    continue;
-                }
-                is_covered = false;
-                if leases.has_newer(leg.host, at, incarnation, grant_epoch) {
-                    stale.push((leg.component, leg.session));
-                }
-                leases.hurry(leg.host);
-            }
-            // Every component that counts has a leg: without one nothing is known of it.
-            is_covered &= counted == state.remote_for_lease(self.context.me.host);
-        }
-        for (component, session) in stale {
-            self.break_leg(component, session, "its grants began anew");
-        }
-        is_covered || is_any && self.options().mutations.any_grant()
     }
 }

@@ -3,7 +3,7 @@
 
 use super::chunk_locks::{ChunkGuard, ChunkLocks};
 use super::leg::{Flow, Leg, Link, Role, Unacked};
-use super::window::{LEGS_MAX, Mask, Window};
+use super::window::{LEGS_MAX, Window};
 use crate::away::Due;
 use crate::context::Context;
 use crate::dirty::DirtySet;
@@ -349,51 +349,6 @@ impl Owner {
         };
         state.record.components.iter().map(of).collect()
     }
-
-    /// Tells K to the replicas when no frame did for a while, so that they can destage.
-    async fn tell_commit(self: Rc<Self>) {
-        loop {
-            self.env().sleep(self.options().commit_idle).await;
-            self.send_commit();
-        }
-    }
-
-    /// One CommitInfo to every live leg that has not been told the current K, and to those that are
-    /// full: they say when they are not any more.
-    pub(crate) fn send_commit(self: &Rc<Self>) {
-        let (commit, requests): (_, Vec<_>) = {
-            let mut state = self.state.borrow_mut();
-            let commit = state.commit();
-            let stale =
-                |leg: &&mut Leg| leg.link == Link::Live && (leg.told < commit || leg.is_full());
-            let legs = state.legs.iter_mut().filter(stale);
-            let requests = legs.map(|leg| {
-                let before = std::mem::replace(&mut leg.told, commit);
-                let target = leg.target(self.id, self.term);
-                (leg.host, before, target, wire::Request::CommitInfo { target, commit })
-            });
-            (commit, requests.collect())
-        };
-        for (host, before, target, request) in requests {
-            let call = self.context.peers.call(host, request);
-            let owner = Rc::clone(self);
-            self.spawn("commit info", async move {
-                let answer = call.await;
-                let mut state = owner.state.borrow_mut();
-                let leg = state.leg_mut(target.component);
-                let Some(leg) = leg.filter(|leg| leg.session == target.session) else { return };
-                match answer {
-                    Ok(wire::Response::Durable { free_chunks, .. }) => {
-                        leg.free_chunks = free_chunks;
-                    }
-                    // The session may outlive a link that is reset: the next turn tells it again.
-                    Err(_) if leg.told == commit => leg.told = before,
-                    // A later frame told it more, or there is no session any more.
-                    _ => {}
-                }
-            });
-        }
-    }
 }
 
 impl OwnerState {
@@ -408,18 +363,6 @@ impl OwnerState {
 
     pub(crate) fn leg_mut(&mut self, component: ComponentId) -> Option<&mut Leg> {
         self.legs.iter_mut().find(|leg| leg.component == component)
-    }
-
-    /// Legs that a write waits for, where it was sent to them: required ones (rules 3, 35), and a
-    /// joining one that takes part in new writes, so that a resync converges.
-    pub(crate) fn needed(&self, options: &ObjectOptions) -> Mask {
-        let late = options.mutations.require_after_active();
-        let waits = |leg: &&Leg| match leg.role {
-            Role::Active => true,
-            Role::Required => !late,
-            Role::Joining => leg.takes_part(),
-        };
-        self.legs.iter().filter(waits).fold(0, |mask, leg| mask | leg.bit)
     }
 
     /// Rule 11: active in the record and in the unresolved CAS.

@@ -3,10 +3,10 @@
 
 use super::leg::{FRAME_BYTES, Frame, Leg, Link, Role};
 use super::state::{Owner, Phase, Ticket, WriteRoom};
-use super::window::{Legs, Mask};
+use super::window::Mask;
 use crate::status::ObjectError;
 use crate::status::ReadData;
-use base::{CHUNK_SECTORS, ComponentId, Lsn, Mark, RequestId, SectorRange, Session, Set};
+use base::{ComponentId, Lsn, Mark, RequestId, SectorRange, Session, Set};
 use env::channel::{OneReceiver, oneshot};
 use env::{LockMode, Slice};
 use peer::{Class, PeerError, Sequence};
@@ -97,46 +97,6 @@ impl Owner {
         self.join_turn.in_use() + self.join_turn.waiting()
     }
 
-    fn has_full_leg(&self) -> bool {
-        self.state.borrow().legs.iter().any(|leg| leg.is_full() && leg.role != Role::Joining)
-    }
-
-    /// Rule 2: "full" is found out before an lsn is given, never by one replica alone. What is
-    /// allocated already can be written for ever (trap 14): the local component says so, or where
-    /// there is none, those that are full.
-    async fn check_space(self: &Rc<Self>, range: SectorRange) -> Result<(), ObjectError> {
-        let me = self.context.me.host;
-        let chunk = range.start / CHUNK_SECTORS;
-        let (local, full) = {
-            let state = self.state.borrow();
-            let local = state.legs.iter().find(|leg| leg.host == me && leg.role == Role::Active);
-            let full = state.legs.iter().filter(|leg| leg.is_full() && leg.role != Role::Joining);
-            let full: Vec<_> = full.map(|leg| (leg.host, leg.target(self.id, self.term))).collect();
-            (local.map(|leg| leg.component), full)
-        };
-        if let Some((id, group)) = local.and_then(|id| Some((id, self.context.disks.holding(id)?)))
-        {
-            let start = chunk * CHUNK_SECTORS;
-            let whole = SectorRange::new(start, CHUNK_SECTORS.min(self.sectors - start));
-            let extents = group.extents(id, whole);
-            let is_allocated = extents.iter().any(|(_, is_allocated)| *is_allocated);
-            return if is_allocated { Ok(()) } else { Err(ObjectError::Full) };
-        }
-        let since = self.state.borrow().window.given();
-        for (host, target) in full {
-            let request = Request::ListChanged { target, since, cursor: chunk };
-            let call = self.context.peers.call(host, request);
-            let answer = self.env().timeout(self.options().lease_wait, call).await;
-            // One that does not answer is asked with the write itself.
-            if let Ok(Ok(Response::Changed { held, .. })) = answer
-                && held.first().is_none_or(|word| word & 1 == 0)
-            {
-                return Err(ObjectError::Full);
-            }
-        }
-        Ok(())
-    }
-
     /// Gives the next lsn and sends to every leg in `only` (all where `None`), in the same turn.
     pub(crate) fn submit(
         self: &Rc<Self>,
@@ -151,14 +111,11 @@ impl Owner {
             let state = &mut *guard;
             assert!(state.phase != Phase::Stopped, "a write after the end");
             let commit = state.commit();
-            let deferred = if only.is_none() { state.defer(range, self.options()) } else { 0 };
-            let all = state.legs.iter().fold(0, |mask, leg| mask | leg.bit);
-            let meant = only.unwrap_or(Mask::MAX);
-            let sent = all & meant & !deferred;
-            let lsn = state.window.push(range, Legs { sent, meant, deferred }, ticket);
+            let legs = state.share_out(range, only, self.options());
+            let lsn = state.window.push(range, legs, ticket);
             content.marks.iter().for_each(|mark| state.clients.apply(*mark));
             let mut outgoing: Vec<Outgoing> = Vec::with_capacity(state.legs.len());
-            for leg in state.legs.iter_mut().filter(|leg| leg.bit & sent != 0) {
+            for leg in state.legs.iter_mut().filter(|leg| leg.bit & legs.sent != 0) {
                 let frame = content.frame(lsn, range, now);
                 if let Some(way) = leg.way() {
                     let request = leg.request(self.id, self.term, commit, &frame);

@@ -47,8 +47,8 @@ impl Replicas {
         sectors: u64,
         admission: Admission,
     ) -> Result<ComponentInfo, Response> {
-        let turn = self.turn(component);
-        let _turn = turn.acquire(1).await;
+        let replica = self.kept.of(component);
+        let _turn = replica.turn.acquire(1).await;
         let known = self.disks.holding(component).and_then(|group| group.component(component));
         if let Some(info) = known {
             let is_same = info.object == object && info.sectors == sectors;

@@ -2,7 +2,8 @@
 //! Fences that are not taken: something newer stands (rules 8, 9), or their directory went back in
 //! time (rule 25).
 
-use super::{Conversation, FenceRequest, Replicas};
+use super::conversation::Conversation;
+use super::{FenceRequest, Replicas};
 use crate::history::{Known, is_made_anew};
 use base::Session;
 use diskgroup::ComponentInfo;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which new writes go to a component that is being resynced, and which wait for it (rule 32).
 
-use super::leg::{Leg, Role};
-use super::state::OwnerState;
-use super::window::Mask;
 use crate::options::ObjectOptions;
+use crate::owner::leg::{Leg, Role};
+use crate::owner::state::OwnerState;
+use crate::owner::window::Mask;
 use base::SectorRange;
 
 /// Bytes of client writes that a joining component may have to answer, in `join_bytes`: twice

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Fencing a component and opening a session with it (rules 14, 19, 24, 25, 31).
 
-use super::leg::FencedAt;
-use super::leg::{Frame, Link};
-use super::state::Owner;
+use crate::owner::leg::{FencedAt, Frame, Link};
+use crate::owner::state::Owner;
 use base::{ClientTable, ComponentId, Lsn, RequestId, Seat, SectorRange, Term};
 use peer::PeerError;
 use std::rc::Rc;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One task per leg: opens sessions again, and gives a component up when that fails (rules 14-18).
 
-use super::change::ChangeError;
-use super::fence::FenceAnswer;
-use super::leg::{Leg, Link, Role};
-use super::state::{Owner, Phase};
+use super::fence::{Fence, FenceAnswer};
+use crate::owner::change::ChangeError;
+use crate::owner::leg::{Leg, Link, Role};
+use crate::owner::state::{Owner, Phase};
 use crate::record::{self, Leave};
 use base::{ComponentId, HostId, Incarnation, Instant, Lsn};
 use std::rc::Rc;
@@ -141,7 +141,7 @@ impl Owner {
     }
 
     /// Rule 19: damage that it admits, or that shows because less is durable than it had answered.
-    fn worse_than_known(&self, component: ComponentId, fence: &super::Fence) -> Option<Leave> {
+    fn worse_than_known(&self, component: ComponentId, fence: &Fence) -> Option<Leave> {
         let acked = self.state.borrow().leg(component).map_or(Lsn::ZERO, |leg| leg.acked);
         let kept = fence.kept.or((fence.durable < acked).then_some(fence.destaged))?;
         base::hit(base::Probe::AdmittedLoss);
