@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Page-aligned memory for devices and sockets, recycled by a pool, without unsafe code: a buffer
-//! is a vector of 4 KiB pages whose type carries the alignment.
+//! Page-aligned memory for devices and sockets, recycled by a pool.
+//!
+//! A buffer is a vector of 4 KiB pages. The type of the page carries the alignment, so no unsafe
+//! code is needed.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -8,13 +10,14 @@ use std::ops::{Deref, DerefMut, Range};
 use std::rc::{Rc, Weak};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
-/// Alignment and granularity of every buffer, bytes.
+/// Alignment of every buffer, and the unit of its capacity. Bytes.
 pub const PAGE: usize = 4096;
 
-/// Bytes of one size class that a pool keeps for reuse (at least one buffer); what comes back
-/// beyond that is freed. One bound per class, so that no size crowds out another: 44 MiB together.
+/// Bytes of one size class that a pool keeps for reuse, or one buffer if that is more. What comes
+/// back beyond that is freed. Each class has a bound of its own, so that no size crowds out
+/// another. The 11 classes keep at most 44 MiB together.
 const POOL_CLASS_MAX: usize = 4 << 20;
-/// Buffers larger than this are never kept.
+/// Buffers with more memory than this are never kept. Bytes.
 const POOL_BUF_MAX: usize = 4 << 20;
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone)]
@@ -23,7 +26,8 @@ struct Page([u8; PAGE]);
 
 const _: () = assert!(size_of::<Page>() == PAGE && align_of::<Page>() == PAGE);
 
-/// A stock of buffers by size class (powers of two pages). Cheap to clone.
+/// A stock of free buffers, by size class: each class is a power of two of pages. A clone is cheap
+/// and shares the stock.
 #[derive(Clone, Default)]
 pub struct Pool {
     inner: Rc<RefCell<Stock>>,
@@ -40,8 +44,8 @@ fn class_of(pages: usize) -> usize {
 }
 
 impl Pool {
-    /// A buffer of `len` bytes. Its content is *unspecified* (it may be old data of this process):
-    /// use [`Pool::zeroed`] where zeros matter.
+    /// A buffer of `len` bytes. Its content is *unspecified*: it may be old data of this process.
+    /// Where zeros matter, use [`Pool::zeroed`].
     #[must_use]
     pub fn take(&self, len: usize) -> Buf {
         let pages = len.div_ceil(PAGE).max(1);
@@ -77,8 +81,8 @@ fn allocate(pages: usize) -> Vec<Page> {
     }
 }
 
-/// One aligned buffer, uniquely owned. `len` bytes are visible; the capacity is the size class.
-/// Dropping it gives its memory back to its pool.
+/// One aligned buffer with one owner. It shows `len` bytes; its capacity is that of its size class.
+/// A dropped buffer gives its memory back to its pool.
 pub struct Buf {
     memory: Vec<Page>,
     len: usize,
@@ -86,26 +90,26 @@ pub struct Buf {
 }
 
 impl Buf {
-    /// Bytes that the memory holds.
+    /// Bytes that the buffer's memory can hold.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.memory.len() * PAGE
     }
 
-    /// Changes the visible length; panics beyond the capacity.
+    /// Changes the visible length, bytes. Panics if `len` is beyond the capacity.
     pub fn set_len(&mut self, len: usize) {
         assert!(len <= self.capacity(), "buffer length beyond its capacity");
         self.len = len;
     }
 
-    /// Freezes it into a shareable slice of all its bytes.
+    /// Turns the buffer into an immutable slice of all its bytes, which can be shared.
     #[must_use]
     pub fn freeze(self) -> Slice {
         let end = self.len;
         Slice { buf: Rc::new(self), range: 0..end }
     }
 
-    /// Appends bytes; panics beyond the capacity.
+    /// Appends bytes. Panics if they do not fit into the capacity.
     pub fn push(&mut self, bytes: &[u8]) {
         let at = self.len;
         self.set_len(at + bytes.len());
@@ -150,7 +154,8 @@ impl Drop for Buf {
     }
 }
 
-/// An immutable part of a shared buffer: payload travels as slices, never as copies.
+/// An immutable part of a shared buffer. Clones share the memory, so payload travels without being
+/// copied.
 #[derive(Clone)]
 pub struct Slice {
     buf: Rc<Buf>,
@@ -158,7 +163,7 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// The part `range` of this slice; panics beyond its end.
+    /// The part `range` of this slice, counted from its start. Panics if it ends beyond this slice.
     #[must_use]
     pub fn slice(&self, range: Range<usize>) -> Self {
         assert!(range.start <= range.end, "a slice that ends before it starts");
@@ -167,16 +172,17 @@ impl Slice {
         Self { buf: Rc::clone(&self.buf), range }
     }
 
-    /// Where its first byte lies in its buffer's memory: multiple of 512 where it goes to a device.
+    /// Where the slice's first byte lies in the memory of its buffer, bytes. A slice that goes to a
+    /// device needs a multiple of 512 here.
     #[must_use]
     pub fn offset(&self) -> usize {
         self.range.start
     }
 
-    /// Takes the buffer back if nobody else holds a part of it.
+    /// Takes the buffer back, whole, if nobody else holds a part of it.
     ///
     /// # Errors
-    /// The slice itself, where it is shared.
+    /// Gives the slice back if others hold parts of the buffer.
     pub fn try_unfreeze(self) -> Result<Buf, Self> {
         let range = self.range;
         Rc::try_unwrap(self.buf).map_err(|buf| Self { buf, range })

@@ -21,7 +21,8 @@ pub struct Sender<T>(Rc<RefCell<Queue<T>>>);
 /// The receiving end of a bounded queue.
 pub struct Receiver<T>(Rc<RefCell<Queue<T>>>);
 
-/// A queue that holds at most `capacity` items; a full one makes senders wait.
+/// A queue that holds at most `capacity` items, which must not be 0. While it is full, senders
+/// wait.
 #[must_use]
 pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     assert!(capacity > 0, "a queue without room passes nothing");
@@ -37,10 +38,10 @@ pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 }
 
 impl<T> Sender<T> {
-    /// Puts an item in if there is room and a receiver.
+    /// Puts an item into the queue if it has room and the receiver is there.
     ///
     /// # Errors
-    /// The item back.
+    /// Gives the item back otherwise.
     pub fn try_send(&self, item: T) -> Result<(), T> {
         let mut queue = self.0.borrow_mut();
         if queue.receiver_gone || queue.items.len() >= queue.capacity {
@@ -55,10 +56,11 @@ impl<T> Sender<T> {
         Ok(())
     }
 
-    /// Waits for room. Dropping the future loses the item.
+    /// Waits for room, then puts the item into the queue. If the future is dropped before that, the
+    /// item is lost.
     ///
     /// # Errors
-    /// The item back, when the receiver is gone.
+    /// Gives the item back when the receiver is gone.
     pub async fn send(&self, item: T) -> Result<(), T> {
         let mut item = Some(item);
         poll_fn(|cx| {
@@ -76,13 +78,13 @@ impl<T> Sender<T> {
         .await
     }
 
-    /// Items waiting.
+    /// How many items wait in the queue.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.borrow().items.len()
     }
 
-    /// Whether nothing waits.
+    /// Whether the queue is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -109,7 +111,8 @@ impl<T> Drop for Sender<T> {
 }
 
 impl<T> Receiver<T> {
-    /// The next item; `None` when the queue is empty and every sender is gone. Cancel-safe.
+    /// The next item, or `None` when the queue is empty and every sender is gone. If the future is
+    /// dropped, no item is lost.
     pub async fn recv(&mut self) -> Option<T> {
         poll_fn(|cx| {
             if let Some(item) = self.try_recv() {
@@ -125,7 +128,7 @@ impl<T> Receiver<T> {
         .await
     }
 
-    /// The next item if one is there.
+    /// The next item, if one is in the queue now.
     pub fn try_recv(&mut self) -> Option<T> {
         let mut queue = self.0.borrow_mut();
         let item = queue.items.pop_front()?;
@@ -158,9 +161,9 @@ struct Single<T> {
     waker: Option<Waker>,
 }
 
-/// The sending end of a single value.
+/// The sending end of a channel for one value.
 pub struct OneSender<T>(Rc<RefCell<Single<T>>>);
-/// The receiving end of a single value.
+/// The receiving end of a channel for one value.
 pub struct OneReceiver<T>(Rc<RefCell<Single<T>>>);
 
 /// A channel for one value.
@@ -171,7 +174,7 @@ pub fn oneshot<T>() -> (OneSender<T>, OneReceiver<T>) {
 }
 
 impl<T> OneSender<T> {
-    /// Hands the value over; it is dropped where nobody waits any more.
+    /// Hands the value over. If the receiver is gone, the value is dropped.
     pub fn send(self, value: T) {
         self.0.borrow_mut().value = Some(value);
     }
@@ -190,7 +193,7 @@ impl<T> Drop for OneSender<T> {
 }
 
 impl<T> OneReceiver<T> {
-    /// The value; `None` when the sender was dropped without one.
+    /// Waits for the value; `None` if the sender was dropped without sending one.
     pub async fn recv(self) -> Option<T> {
         poll_fn(|cx| {
             let mut single = self.0.borrow_mut();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What every [`Driver`](crate::Driver) must do: one suite, run against each implementation.
 //!
-//! Each function panics with a sentence where the driver breaks its contract. No upper bound on
-//! time is asserted. The network functions expect addresses on which nobody listens yet; the disk
-//! functions a path where nothing stands, and the same path with the suffix `-none`.
+//! Each function panics with a sentence if the driver breaks its contract. How fast the driver is
+//! does not matter. [`network`] needs addresses at which nobody listens yet. [`disk`] needs a path
+//! where nothing stands; nothing may stand there with the suffix `-none` either.
 
 use crate::channel::oneshot;
 use crate::{
@@ -18,12 +18,12 @@ use std::time::Duration;
 
 /// Size of the disk that the suite creates, bytes.
 pub const DISK_SIZE: u64 = 4 << 20;
-/// Bytes that go each way in the stream test: more than any socket buffer.
+/// Bytes that go each way in the stream test: more than a socket buffer holds.
 const STREAM_BYTES: usize = 3 << 20;
-/// The largest piece of the stream test; sends are uneven on purpose.
+/// The largest piece of the stream test. The pieces differ in size on purpose.
 const PIECE_MAX: usize = 300_000;
 
-/// Bytes that tell where they belong and which write brought them.
+/// Bytes that depend on their place and on `seed`, so that misplaced or old data is noticed.
 fn pattern(len: usize, seed: u64) -> impl Iterator<Item = u8> {
     (0..len as u64).map(move |at| (at.wrapping_mul(31) ^ (at >> 9) ^ seed.wrapping_mul(157)) as u8)
 }
@@ -41,7 +41,7 @@ fn assert_filled(bytes: &[u8], seed: u64, what: &str) {
     assert_eq!(wrong, None, "{what}: first wrong byte of {}", bytes.len());
 }
 
-/// Every operation on disks. Leaves a file of [`DISK_SIZE`] at `path`.
+/// Tests every operation on disks. Leaves a file of [`DISK_SIZE`] at `path`.
 pub async fn disk(env: &Env, path: &str) {
     disk_open(env, path).await;
     let disk = open(env, path).await;
@@ -60,7 +60,7 @@ async fn open(env: &Env, path: &str) -> Disk {
     env.open_disk(existing(path)).await.expect("an existing disk that nobody uses opens")
 }
 
-/// Opens as soon as operations that were left under way are done with the disk.
+/// Opens a disk as soon as operations that were left under way have ended.
 async fn open_when_free(env: &Env, path: &str) -> Disk {
     loop {
         match env.open_disk(existing(path)).await {
@@ -125,7 +125,7 @@ async fn disk_transfers(env: &Env, disk: &Disk) {
     assert_eq!(&back[..], &whole[4096..12_288], "the right part was written");
 }
 
-/// Two tasks interleave; operations start when called; many are in flight at once.
+/// Two tasks write in turns, and many operations are in flight at once.
 async fn disk_concurrency(env: &Env, disk: &Disk) {
     let tasks = TaskSet::default();
     let mut ends = Vec::new();
@@ -149,7 +149,7 @@ async fn disk_concurrency(env: &Env, disk: &Disk) {
         assert_eq!(ended.recv().await, Some(()), "a writer finished");
     }
 
-    // More at once than a submission queue holds.
+    // More operations at once than a submission queue holds.
     let writes: Vec<_> = (0..1024_u64)
         .map(|at| disk.write(at * 512, filled(env, 512, at), Durability::Cached))
         .collect();
@@ -189,13 +189,13 @@ async fn disk_discard(env: &Env, disk: &Disk) {
     assert_filled(&back, 9, "rewritten after a discard");
 }
 
-/// Dropped futures leave their operation under way and their memory alone.
+/// A dropped future leaves its operation under way, and the memory of the operation untouched.
 async fn disk_detached(env: &Env, path: &str) {
     let disk = open(env, path).await;
     for at in 0..64_u64 {
         drop(disk.write(at * 4096, filled(env, 4096, 500 + at), Durability::Durable));
         drop(disk.read(at * 4096, env.buf(4096)));
-        // Would be overwritten if the memory of the dropped read came back too early.
+        // If the memory of the dropped read were recycled too early, the read would overwrite this.
         let mut fresh = env.buf(4096);
         fresh.fill(0xEE);
         env.yield_now().await;
@@ -211,7 +211,7 @@ async fn disk_detached(env: &Env, path: &str) {
     }
 }
 
-/// Every operation on connections, over both kinds of address.
+/// Tests every operation on connections, over both kinds of address.
 pub async fn network(env: &Env, unix: Address, tcp: Address) {
     for address in [unix, tcp] {
         listeners(env, &address).await;
@@ -223,14 +223,14 @@ pub async fn network(env: &Env, unix: Address, tcp: Address) {
     }
 }
 
-/// A sleep that begins while the driver waits for a later one ends before that one.
+/// While the driver waits for a long sleep, a shorter one begins. The shorter one must end first.
 async fn sooner_sleeps(env: &Env, address: &Address) {
     let listener = listen(env, address).await;
     let (dialled, accepted) = pair(env, &listener).await;
     for round in 0..3 {
         let later = env.sleep(Duration::from_secs(10));
         let sooner = async {
-            // The driver waits here, and knows of the later one only.
+            // The driver waits here, and knows of the later sleep only.
             let (sent, got) =
                 join(dialled.send(filled(env, 64, round)), accepted.recv(env.buf(64), 0)).await;
             sent.expect("a send");
@@ -268,7 +268,7 @@ async fn listeners(env: &Env, address: &Address) {
     drop(listener);
     assert_nobody(env, &real).await;
 
-    // The same address can be listened at again at once, also with an accept under way.
+    // The same address can be listened at again at once, even after an accept was given up.
     let listener = Rc::new(listen(env, &real).await);
     assert_eq!(listener.address(), &real);
     let waiting = Rc::clone(&listener);
@@ -329,7 +329,7 @@ async fn streams(env: &Env, address: &Address) {
         assert_eq!(ended.recv().await, Some(()), "a stream's end");
     }
 
-    // Receiving into the middle leaves what stands before alone; one byte is enough.
+    // A receive into the middle changes no bytes before or behind. It ends when some bytes came.
     left.send(filled(env, 3, 5)).await.expect("a small send");
     let mut into = env.buf(4096);
     into.fill(0xAB);
@@ -349,7 +349,7 @@ async fn endings(env: &Env, address: &Address) {
     let (_, count) = right.recv(env.buf(100), 0).await.expect("the end of the stream");
     assert_eq!(count, 0, "a closed peer means 0 bytes");
 
-    // Closed here: operations fail, a second close and the close on drop do no harm.
+    // After our own close operations fail. A second close and the close on drop do no harm.
     let sent = left.send(filled(env, 10, 1)).await;
     assert_eq!(sent, Err(IoError::Closed), "sending on a closed link");
     let received = left.recv(env.buf(10), 0).await.map(|(_, count)| count);
@@ -358,12 +358,12 @@ async fn endings(env: &Env, address: &Address) {
     left.close();
     drop((left, right));
 
-    // A new connection is not hit by the double close of an old one.
+    // The double close of an old connection must not hit a new one.
     let (left, right) = pair(env, &listener).await;
     left.send(filled(env, 10, 4)).await.expect("a send");
     assert_filled(&recv_exact(env, &right, 10).await, 4, "a new link after a double close");
 
-    // Sending to a peer that is gone ends in an error sooner or later.
+    // Sending to a peer that is gone fails sooner or later.
     drop(right);
     let gone = async {
         loop {
@@ -388,22 +388,22 @@ async fn endings(env: &Env, address: &Address) {
 async fn cancellations(env: &Env, address: &Address) {
     let listener = listen(env, address).await;
     let (left, right) = pair(env, &listener).await;
-    // A receive given up by time-out, then the link is closed.
+    // A receive is given up by time-out. Then the link is closed.
     let timed = env.timeout(Duration::from_millis(2), right.recv(env.buf(4096), 0)).await;
     assert!(timed.is_err(), "a receive without a sender ended");
     drop(right);
     let (_, count) = left.recv(env.buf(10), 0).await.expect("the end of the stream");
     assert_eq!(count, 0, "closing behind a cancelled receive reaches the peer");
 
-    // An accept given up: the next caller belongs to the next accept.
+    // An accept is given up. The next caller belongs to the next accept.
     let timed = env.timeout(Duration::from_millis(2), listener.accept()).await;
     assert!(timed.is_err(), "an accept without a caller ended");
     let (left, right) = pair(env, &listener).await;
     left.send(filled(env, 10, 6)).await.expect("a send");
     assert_filled(&recv_exact(env, &right, 10).await, 6, "the link after a cancelled accept");
 
-    // A dial that nobody waits for is closed again: its other end sees the end of the stream or,
-    // where the cancellation came first, no caller comes at all.
+    // A dial is given up. If the cancellation comes first, there is no caller. Otherwise the link
+    // is closed again, and its other end sees the end of the stream.
     match select(env.dial(listener.address().clone()), env.yield_now()).await {
         Either::First(result) => drop(result),
         Either::Second(()) => {}
@@ -414,7 +414,7 @@ async fn cancellations(env: &Env, address: &Address) {
         assert!(matches!(end, Ok(0) | Err(IoError::Reset)), "an orphan brought {end:?}");
     }
 
-    // A send whose future is dropped still goes out whole.
+    // A send whose future is dropped still sends everything.
     {
         let mut send = Box::pin(left.send(filled(env, 100_000, 8)));
         let once = poll_fn(|cx| Poll::Ready(send.as_mut().poll(cx)));
@@ -423,7 +423,7 @@ async fn cancellations(env: &Env, address: &Address) {
     assert_filled(&recv_exact(env, &right, 100_000).await, 8, "a detached send");
 }
 
-/// Several callers at once: each gets a link of its own.
+/// Several callers come at once. Each gets a link of its own.
 async fn many_links(env: &Env, address: &Address) {
     const LINKS: u64 = 16;
     let listener = listen(env, address).await;
@@ -456,7 +456,7 @@ async fn many_links(env: &Env, address: &Address) {
     }
 }
 
-/// Time passes at least as far as was asked for, and in order.
+/// Tests that sleeps last at least as long as asked, and end in the order of their times.
 pub async fn timers(env: &Env) {
     let start = env.now();
     assert_eq!(env.now(), start, "time stands still within a turn");

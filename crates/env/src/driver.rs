@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The operating system as one shard sees it: submissions in, completions out.
+//! The operating system as one shard sees it: the shard submits operations, and the [`Driver`]
+//! returns their completions.
 
 use crate::buf::{Buf, Slice};
 use base::{Instant, Quirk, WallTime};
 use std::net::{IpAddr, SocketAddr};
 use thiserror::Error;
 
-/// Names one submitted operation; chosen by the executor, unique among those in flight.
+/// Names one submitted operation. The executor chooses it, unique among the operations in flight.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Token(pub u64);
 
-/// An open device or file; meaningful to the driver that gave it. Never reused by one driver, like
-/// [`LinkId`] and [`ListenerId`]: closing twice is harmless.
+/// An open device or file. The number means something only to the driver that gave it.
+///
+/// One driver never gives a number twice, so closing a device twice is harmless. The same holds for
+/// [`LinkId`] and [`ListenerId`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DiskId(pub u32);
 
@@ -28,24 +31,24 @@ pub struct ListenerId(pub u32);
 pub enum Address {
     /// A Unix stream socket at this path. Listening replaces a dead socket file of that name.
     Unix(String),
-    /// TCP, with TCP_NODELAY on both ends. Port 0 listens on a free port.
+    /// TCP, with TCP_NODELAY on both ends. A listener at port 0 gets a free port.
     Tcp(SocketAddr),
 }
 
-/// Who may call a Unix listener: its socket file's mode, owner and group. From its first moment the
-/// file is no looser than this, whatever the process's umask.
+/// Who may call a Unix listener: the mode, owner and group of its socket file. At no moment does
+/// the file grant more than this, whatever the process's umask.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Access {
-    /// Permission bits; a caller needs the one for writing.
+    /// Permission bits of the file. A caller needs the permission to write.
     pub mode: u32,
-    /// Number of the user that owns it; `None`: the process's own.
+    /// Number of the user that owns the file; `None`: the process's own user.
     pub owner: Option<u32>,
-    /// Number of its group; `None`: the process's own.
+    /// Number of the file's group; `None`: the process's own group.
     pub group: Option<u32>,
 }
 
 impl Default for Access {
-    /// For the process's own user alone.
+    /// Only the process's own user may call.
     fn default() -> Self {
         Self { mode: 0o600, owner: None, group: None }
     }
@@ -54,18 +57,18 @@ impl Default for Access {
 /// Who called a listener.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Caller {
-    /// A process of this machine, over a Unix socket: the number of its user.
+    /// A process of this machine, over a Unix socket. This is the number of its user.
     User(u32),
-    /// Over TCP, from there.
+    /// A caller over TCP, from this address.
     Remote(IpAddr),
 }
 
 /// How safe a write is when it completes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Durability {
-    /// In the device's cache; a later flush makes it durable.
+    /// The data is in the device's cache. A later flush makes it durable.
     Cached,
-    /// On stable media, through the device's own cache (O_DSYNC or FUA).
+    /// The data is on stable media, past the device's own cache (O_DSYNC or FUA).
     Durable,
 }
 
@@ -74,96 +77,103 @@ pub enum Durability {
 pub struct OpenDisk {
     /// Path of a regular file or block device.
     pub path: String,
-    /// Bytes: create a regular file of this size (space allocated, content zero) where nothing
-    /// stands at `path`. `None`: it must exist. Never shrinks, grows or truncates what exists.
+    /// `Some(bytes)`: if nothing stands at `path`, a regular file of this size is created. All its
+    /// space is allocated, and it reads as zeros. What stands at `path` already keeps its size.
+    /// `None`: something must stand at `path`.
     pub create: Option<u64>,
 }
 
 /// What a device says about itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DiskInfo {
-    /// Bytes.
+    /// Size, bytes.
     pub size: u64,
-    /// Whether it is a regular file: fresh extents cost a file-system journal commit.
+    /// Whether it is a regular file. In a file, the first write to a new extent costs a commit of
+    /// the file system's journal.
     pub is_file: bool,
-    /// Whether it is a file of which the greater part had no space of its own when it was opened.
-    /// Whoever made such a file wants it to take no more space than what is written.
+    /// Whether it is a file, and less than half of its size had space allocated when it was
+    /// opened. Whoever made such a file wants it to take only the space that is written.
     pub is_sparse: bool,
     /// Whether this open created it.
     pub is_new: bool,
 }
 
-/// What the operating system says of the hardware below a path; only for people, and for whether a
-/// device is what an operator takes it for.
+/// What the operating system says of the hardware below a path. It is shown to people, and it tells
+/// whether a device is of the kind that an operator takes it for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hardware {
-    /// Whether it has platters; `None`: nobody knows.
+    /// Whether the device is magnetic, with platters that turn; `None`: unknown.
     pub is_rotational: Option<bool>,
-    /// Vendor's name of it.
+    /// The vendor's name of the model; `None`: unknown.
     pub model: Option<String>,
 }
 
-/// One request to the operating system. It owns its buffers until its completion, so dropping a
-/// future never frees memory that the kernel still uses. Offsets and lengths are bytes.
+/// One request to the operating system. Offsets and lengths are bytes.
+///
+/// The operation owns its buffers until its completion. So a dropped future never frees memory that
+/// the kernel still uses.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "the fields are named in each variant's text")]
 pub enum Op {
-    /// Opens with O_DIRECT and an exclusive lock (held until closed or the process ends).
-    /// Completes with [`Done::Disk`].
+    /// Opens a device with O_DIRECT and an exclusive lock. The lock is held until the device is
+    /// closed or the process ends. Completes with [`Done::Disk`].
     OpenDisk(OpenDisk),
-    /// Reads exactly as many bytes as `into[at..]` has, from `offset` on. All three are multiples
-    /// of 512. A short read is [`IoError::Short`].
+    /// Reads from `offset` on until `into[at..]` is full. `offset`, `at` and the number of bytes
+    /// are multiples of 512. A read that brings less fails with [`IoError::Short`].
     Read { disk: DiskId, offset: u64, into: Buf, at: usize },
-    /// Writes all of `from`. Offset, length and memory are multiples of 512.
+    /// Writes all of `from`. The offset, the length, and the place of `from` in its buffer are
+    /// multiples of 512.
     Write { disk: DiskId, offset: u64, from: Slice, durability: Durability },
-    /// Everything completed before this was submitted is on stable media when it completes.
+    /// Makes durable every write that completed before this operation was submitted.
     Flush { disk: DiskId },
-    /// Gives space back (TRIM or hole punching); the range reads as zeros or as before.
+    /// Gives space back to the device (TRIM) or the file system (a hole in a file). Each sector of
+    /// the range then reads as zeros or as before.
     Discard { disk: DiskId, offset: u64, bytes: u64 },
-    /// Whether `path` still leads to the open device: completes with [`Done::Size`], or with
-    /// [`IoError::NotFound`] where something else stands there, or nothing.
+    /// Asks whether `path` still leads to the open device. Completes with [`Done::Size`], or with
+    /// [`IoError::NotFound`] if nothing or something else stands there.
     LookAtDisk { disk: DiskId, path: String },
-    /// What is known of the device at `path`, open or not: completes with [`Done::Hardware`], with
-    /// nothing known where no block device stands there.
+    /// Asks what is known of the device at `path`, which need not be open. Completes with
+    /// [`Done::Hardware`]; if no block device stands there, nothing is known.
     AskHardware { path: String },
-    /// Closes; later operations on it fail with [`IoError::Closed`].
+    /// Closes a device. Later operations on it fail with [`IoError::Closed`].
     CloseDisk { disk: DiskId },
-    /// Completes with [`Done::Listener`]. `access` is for Unix sockets; [`IoError::Denied`] where
-    /// this process may not give the file to that owner or group.
+    /// Listens at `address`. Completes with [`Done::Listener`]. `access` matters for Unix sockets
+    /// only. If this process may not give the socket file to that owner or group, the operation
+    /// fails with [`IoError::Denied`].
     Listen { address: Address, access: Access },
-    /// Completes with [`Done::Caller`] for one caller.
+    /// Waits for one caller. Completes with [`Done::Caller`].
     Accept { listener: ListenerId },
-    /// Completes with [`Done::Link`].
+    /// Connects to `address`. Completes with [`Done::Link`].
     Dial { address: Address },
-    /// Sends all of `from`, in order with other sends of this link. At most one in flight per link.
+    /// Sends all of `from`. A link has at most one send in flight.
     Send { link: LinkId, from: Slice },
-    /// Receives at least one byte into `into[at..]`; 0 bytes means that the peer closed its side.
-    /// At most one in flight per link.
+    /// Receives at least one byte into `into[at..]`. 0 bytes mean that the peer closed its side. A
+    /// link has at most one receive in flight.
     Recv { link: LinkId, into: Buf, at: usize },
-    /// Closes; operations in flight on it complete with an error.
+    /// Closes a link. Its operations in flight complete with an error.
     Close { link: LinkId },
-    /// Stops listening; a Unix socket file is removed.
+    /// Stops listening. A Unix socket file is removed.
     CloseListener { listener: ListenerId },
 }
 
 /// What an operation brought.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Done {
-    /// Nothing but success.
+    /// The operation succeeded and brought nothing.
     Unit,
-    /// Bytes received (0: end of stream).
+    /// Bytes received; 0 means the end of the stream.
     Bytes(usize),
     /// An open device.
     Disk(DiskId, DiskInfo),
-    /// A device's size now, bytes.
+    /// The size that a device has now, bytes.
     Size(u64),
-    /// A device's hardware.
+    /// What is known of a device's hardware.
     Hardware(Hardware),
     /// An open connection.
     Link(LinkId),
-    /// An open connection that somebody made to us, and who.
+    /// An open connection that a caller made to us, and who called.
     Caller(LinkId, Caller),
-    /// A listening socket and where it really listens.
+    /// A listening socket and its address, with the real port where port 0 was asked for.
     Listener(ListenerId, Address),
 }
 
@@ -173,7 +183,7 @@ pub enum IoError {
     /// no such file, device or listening peer
     #[error("not found")]
     NotFound,
-    /// another process holds the exclusive lock
+    /// somebody, perhaps this very process, holds the exclusive lock
     #[error("in use by another process")]
     Busy,
     /// permission denied
@@ -196,7 +206,7 @@ pub enum IoError {
         /// Bytes asked for.
         wanted: u64,
     },
-    /// the connection was reset, refused or broken
+    /// the connection was reset or broken, or nothing answered the dial
     #[error("connection reset")]
     Reset,
     /// nobody listens there
@@ -205,10 +215,10 @@ pub enum IoError {
     /// the disk, link or listener is closed
     #[error("closed")]
     Closed,
-    /// cancelled before it happened
+    /// the operation was cancelled before it happened
     #[error("cancelled")]
     Cancelled,
-    /// the device did not answer, and nobody waits for it any more; it may still happen
+    /// the device did not answer, and nobody waits for it any more; the operation may still happen
     #[error("no answer from the device")]
     NoAnswer,
     /// too many calls wait for devices that do not answer
@@ -222,36 +232,38 @@ pub enum IoError {
 /// The end of one operation. Every submitted token completes exactly once, cancelled or not.
 #[derive(Debug)]
 pub struct Completion {
-    /// The operation's name.
+    /// Which operation has ended.
     pub token: Token,
-    /// What came of it.
+    /// What the operation brought, or why it failed.
     pub result: Result<Done, IoError>,
-    /// The buffer of a `Read` or `Recv`.
+    /// The buffer of a `Read` or `Recv`, given back.
     pub buf: Option<Buf>,
 }
 
-/// The seam between the two worlds. Two implementations: `ring::RingDriver`, `sim::SimDriver`.
+/// What stands below [`crate::Env`]: the kernel (`ring::RingDriver`) or the simulator
+/// (`sim::SimDriver`).
 pub trait Driver {
-    /// Nanoseconds on the host's boot-time clock.
+    /// Nanoseconds on the host's boot-time clock, which never goes back while the host runs.
     fn now(&self) -> Instant;
-    /// A clock that is cheap to read, right to some milliseconds, to measure how long computing
-    /// takes. It has its own beginning.
+    /// A clock to measure how long computing takes: cheap to read, and right to some milliseconds.
+    /// It does not begin where [`Driver::now`] does, so the two must not be compared.
     fn coarse(&self) -> Instant {
         self.now()
     }
-    /// For people and logs; never for decisions.
+    /// The time of day, for people and logs. No decision may rest on it.
     fn wall(&self) -> WallTime;
-    /// Seeds generators, nothing else.
+    /// 64 random bits, only to seed random generators.
     fn entropy(&mut self) -> u64;
-    /// Whether a rare path is taken without need; the real world never does.
+    /// Whether a rare path is to be taken here without need. The real world never says yes.
     fn quirk(&mut self, _quirk: Quirk) -> bool {
         false
     }
-    /// Takes the operation; nothing may reach the kernel before the next `park`.
+    /// Takes an operation in. The driver may hold it back until the next `park`.
     fn submit(&mut self, token: Token, op: Op);
-    /// Asks for an early end; the completion still arrives exactly once.
+    /// Asks for an early end of an operation. Its completion still arrives exactly once.
     fn cancel(&mut self, token: Token);
-    /// Pushes submissions, waits until something completed or `until` has come (`None`: for ever;
-    /// a time in the past: not at all), and appends what completed to `done`.
+    /// Starts what was submitted, waits until something has completed or `until` has come, and
+    /// appends what has completed to `done`. With `None` there is no limit to the wait; with a time
+    /// in the past there is no wait.
     fn park(&mut self, until: Option<Instant>, done: &mut Vec<Completion>);
 }

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The single-threaded executor of one shard.
 //!
-//! Guarantees: tasks run one at a time on one thread; time stands still within a turn; an operation
-//! on an open device or link starts when it is called, in call order, not when it is first awaited
-//! (opening, listening, accepting and dialling start at their first poll); dropping its future
-//! detaches it (its buffer lives until the completion, and whatever it opened is closed again).
+//! Guarantees:
+//! - Tasks run one at a time, on one thread.
+//! - Time stands still within a turn.
+//! - Reads, writes, flushes, discards, sends and receives start when they are called, in the order
+//!   of the calls. All other operations (such as opening or accepting) start at their first poll.
+//! - The buffer of an operation lives until its completion, also if its future is dropped.
+//! - Reads, writes, flushes, discards and sends go on if their future is dropped. All other
+//!   operations are cancelled then, and whatever they opened is closed again.
 
 use crate::buf::{Buf, Pool};
 use crate::driver::{Completion, Done, Driver, IoError, Op, Token};
@@ -20,16 +24,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Polls before the driver is asked again, so that a busy task set cannot starve I/O.
+/// Polls before the driver is asked again, so that many ready tasks cannot hold up I/O.
 const TURN_POLLS_MAX: usize = 4096;
 
-/// Which of the ready tasks runs next.
+/// Decides which of the ready tasks runs next.
 pub trait Schedule {
-    /// An index below `ready`, which is at least 1.
+    /// The place of the next task among `ready` ones, below `ready`. `ready` is at least 1. Place 0
+    /// is the task that was woken first.
     fn pick(&mut self, ready: usize) -> usize;
 }
 
-/// First woken, first run: the real world's order.
+/// Runs first the task that was woken first: the order in the real world.
 #[derive(Debug, Default)]
 pub struct Fifo;
 
@@ -39,7 +44,8 @@ impl Schedule for Fifo {
     }
 }
 
-/// The handle to one shard's world. Cheap to clone, never `Send`.
+/// The handle to one shard: its tasks, timers, buffers and driver. Cheap to clone; it never leaves
+/// the shard's thread.
 #[derive(Clone)]
 pub struct Env(pub(crate) Rc<Shard>);
 
@@ -74,21 +80,21 @@ struct TaskSlot {
 struct OpSlot {
     generation: u32,
     state: OpState,
-    /// Of operations on a device.
+    /// What is measured, for operations on a device.
     metered: Option<Metered>,
 }
 
 enum OpState {
     Free,
     Waiting(Option<Waker>),
-    /// Still with its device; who waits is told that there is no answer.
+    /// The device has not answered, but whoever waits is told that there is no answer.
     GivenUp,
     Done(Completion),
     Abandoned,
 }
 
-/// Wakers must be `Send` by Rust's rules though ours never leave the thread; the lock is never
-/// contended.
+/// The tasks that are ready. Rust's rules demand that wakers can be sent to other threads, hence
+/// the lock. Ours never leave their thread, so nobody ever waits for the lock.
 #[expect(clippy::disallowed_types, reason = "std::task::Waker demands Send + Sync")]
 struct ReadyQueue(std::sync::Mutex<VecDeque<(u32, u32)>>);
 
@@ -120,7 +126,7 @@ impl Wake for TaskWaker {
 }
 
 impl Env {
-    /// A shard over `driver`, its tasks ordered by `schedule`.
+    /// A shard over `driver`. `schedule` decides the order of its tasks.
     #[must_use]
     #[expect(clippy::disallowed_types, reason = "see ReadyQueue")]
     pub fn new(mut driver: Box<dyn Driver>, schedule: Box<dyn Schedule>) -> Self {
@@ -145,25 +151,26 @@ impl Env {
         }))
     }
 
-    /// The time of this turn.
+    /// The time when this turn began. It does not move within the turn.
     #[must_use]
     pub fn now(&self) -> Instant {
         self.0.now.get()
     }
 
-    /// For people and logs; never for decisions.
+    /// The time of day, for people and logs. No decision may rest on it.
     #[must_use]
     pub fn wall(&self) -> WallTime {
         self.0.driver.borrow().wall()
     }
 
-    /// Whether a rare path is to be taken here without need: only in simulation ([`Quirk`]).
+    /// Whether a rare path is to be taken here without need. Only the simulation says yes
+    /// ([`Quirk`]).
     #[must_use]
     pub fn quirk(&self, quirk: Quirk) -> bool {
         self.0.driver.borrow_mut().quirk(quirk)
     }
 
-    /// 64 random bits: identities and jitter.
+    /// 64 random bits, for identities and jitter.
     #[must_use]
     pub fn random(&self) -> u64 {
         self.0.rng.borrow_mut().next_u64()
@@ -181,7 +188,8 @@ impl Env {
         self.0.pool.take(len)
     }
 
-    /// Starts a task. It stops when it ends, when its [`Task`] is dropped, or with the shard.
+    /// Starts a task. It runs until it ends, its [`Task`] is dropped, or the shard stops. After
+    /// [`Env::stop`] nothing is started.
     #[must_use = "a dropped Task stops"]
     pub fn spawn(&self, name: &'static str, future: impl Future<Output = ()> + 'static) -> Task {
         let shard = &self.0;
@@ -214,16 +222,16 @@ impl Env {
         Task { shard: Rc::downgrade(shard), id, generation }
     }
 
-    /// Names of the live tasks, for diagnosis.
+    /// Names of the tasks that have not ended, for diagnosis.
     #[must_use]
     pub fn task_names(&self) -> Vec<&'static str> {
         self.0.tasks.borrow().iter().filter(|slot| slot.live).map(|slot| slot.name).collect()
     }
 
-    /// Runs the real world's loop until `future` is done. Not for simulation, where the world
-    /// turns the shard.
+    /// Runs the shard until `future` is done. For the real world only: in a simulation the world
+    /// calls [`Env::turn`].
     pub fn run<T: 'static>(&self, future: impl Future<Output = T> + 'static) -> T {
-        // Time may have passed since the last run: what begins now counts from now.
+        // Time may have passed since the last run. The future begins in the present.
         self.0.now.set(self.0.driver.borrow().now());
         let result = Rc::new(RefCell::new(None));
         let place = Rc::clone(&result);
@@ -242,8 +250,8 @@ impl Env {
         }
     }
 
-    /// One turn in simulation: takes what completed, runs tasks until none is ready. Returns when
-    /// the next timer is due.
+    /// For simulation: takes in what has completed, and runs tasks until none is ready. Returns
+    /// when the next timer is due, if there is one.
     pub fn turn(&self) -> Option<Instant> {
         let mut done = Vec::new();
         self.park(Some(Instant(0)), &mut done);
@@ -254,7 +262,7 @@ impl Env {
         self.next_deadline()
     }
 
-    /// Drops every task and refuses new ones: a clean end, or in simulation a crash.
+    /// Drops every task and refuses new ones. This is a clean end, or a crash in simulation.
     pub fn stop(&self) {
         self.0.stopped.set(true);
         loop {
@@ -355,7 +363,7 @@ impl Env {
         self.0.timers.borrow_mut().remove(&key);
     }
 
-    /// Submits `op` now; the future brings its completion.
+    /// Submits `op` now. The future resolves to its result and the buffer that comes back.
     pub(crate) fn submit(&self, op: Op) -> OpFuture {
         let cancel_on_drop = matches!(
             op,
@@ -376,7 +384,8 @@ impl Env {
         if self.0.stopped.get() {
             return;
         }
-        // A drop handler may run inside `park`'s completions; never inside the driver itself.
+        // This is called by destructors. They may run while `park` hands out completions, but never
+        // inside the driver, so the driver can be borrowed.
         let token = self.reserve_op(OpState::Abandoned);
         self.0.driver.borrow_mut().submit(token, op);
     }
@@ -426,7 +435,7 @@ impl Env {
         }
     }
 
-    /// A link or disk that was opened for a future that is gone is closed again.
+    /// Closes a link, disk or listener again whose future was dropped before it came.
     fn close_orphan(&self, completion: &Completion) {
         match completion.result {
             Ok(Done::Link(link) | Done::Caller(link, _)) => {
@@ -446,7 +455,8 @@ impl Env {
     }
 }
 
-/// The outcome of one submitted operation. Dropping it detaches the operation.
+/// The outcome of one submitted operation. If it is dropped, some operations are cancelled
+/// (`cancel_on_drop`); the others go on.
 pub(crate) struct OpFuture {
     env: Env,
     token: Token,
@@ -510,7 +520,7 @@ impl Drop for OpFuture {
     }
 }
 
-/// Ownership of a running task; dropping it stops the task at its current await.
+/// Owns a task. If it is dropped, the task stops at the await where it stands.
 #[must_use = "a dropped Task stops"]
 pub struct Task {
     shard: Weak<Shard>,
@@ -539,7 +549,7 @@ impl Drop for Task {
         slot.live = false;
         let future = slot.future.take();
         drop(tasks);
-        // A task that drops its own handle is being polled: `poll_task` frees the slot.
+        // A task that drops its own handle is being polled. `poll_task` then frees the slot.
         if let Some(future) = future {
             drop(future);
             shard.tasks_free.borrow_mut().push(self.id);
@@ -547,7 +557,8 @@ impl Drop for Task {
     }
 }
 
-/// The tasks of one owner: all stop when it is dropped; ended ones are forgotten as new ones come.
+/// The tasks of one owner. All stop when it is dropped. Tasks that ended are swept out now and
+/// then, as new ones are started.
 #[derive(Default)]
 pub struct TaskSet {
     tasks: RefCell<Vec<Task>>,
@@ -566,7 +577,7 @@ impl TaskSet {
         }
     }
 
-    /// Tasks that have not ended.
+    /// How many tasks have not ended.
     #[must_use]
     pub fn len(&self) -> usize {
         self.tasks.borrow().iter().filter(|task| !task.is_finished()).count()
@@ -578,7 +589,7 @@ impl TaskSet {
         self.len() == 0
     }
 
-    /// Stops all.
+    /// Stops all tasks of this set.
     pub fn clear(&self) {
         let tasks = std::mem::take(&mut *self.tasks.borrow_mut());
         drop(tasks);

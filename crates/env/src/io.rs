@@ -13,16 +13,16 @@ use std::fmt;
 use std::future::Future;
 use std::rc::Rc;
 
-/// Most bytes that one discard gives back at once: an SSD takes some 10 ms for it, and a file is
-/// locked for as long as the hole is made.
+/// Most bytes that one discard gives back at once; a larger range goes in several pieces. An SSD
+/// takes some 10 ms for so many, and a file is locked while a hole is made in it.
 pub const DISCARD_MAX: u64 = 64 << 20;
 
 impl Env {
-    /// Opens (or creates) a device with an exclusive lock. No time-out of its own; a future that is
-    /// dropped opens nothing, or what it opened is closed again.
+    /// Opens a device, or creates a file, with an exclusive lock. The call has no time-out of its
+    /// own. If the future is dropped, the device is not opened, or is closed again.
     ///
     /// # Errors
-    /// [`IoError::NotFound`], [`IoError::Busy`] (another process has it), [`IoError::NoSpace`], ...
+    /// [`IoError::NotFound`], [`IoError::Busy`] (it is open already), [`IoError::NoSpace`], ...
     pub async fn open_disk(&self, options: OpenDisk) -> Result<Disk, IoError> {
         match self.submit(Op::OpenDisk(options)).await.0? {
             Done::Disk(id, info) => {
@@ -34,11 +34,11 @@ impl Env {
         }
     }
 
-    /// What the operating system says of the device at `path`. It may take as long as the device
-    /// likes.
+    /// What the operating system says of the device at `path`. The call has no time-out of its own,
+    /// and a device may let it hang.
     ///
     /// # Errors
-    /// [`IoError::Device`]: too many such calls wait.
+    /// [`IoError::Overloaded`]: too many calls wait for devices.
     pub async fn hardware(&self, path: &str) -> Result<Hardware, IoError> {
         match self.submit(Op::AskHardware { path: path.to_owned() }).await.0? {
             Done::Hardware(hardware) => Ok(hardware),
@@ -46,7 +46,7 @@ impl Env {
         }
     }
 
-    /// Listens at `address`; at a Unix socket for this process's own user alone.
+    /// Listens at `address`. A Unix socket is for this process's own user only.
     ///
     /// # Errors
     /// [`IoError::AddressInUse`] and other causes.
@@ -54,10 +54,11 @@ impl Env {
         self.listen_for(address, Access::default()).await
     }
 
-    /// Listens at `address`; at a Unix socket for those whom `access` names.
+    /// Listens at `address`. A Unix socket is for those whom `access` names.
     ///
     /// # Errors
-    /// As [`Env::listen`]; [`IoError::Denied`] where the socket file may not be given to them.
+    /// As [`Env::listen`], and [`IoError::Denied`] if this process may not give the socket file to
+    /// them.
     pub async fn listen_for(&self, address: Address, access: Access) -> Result<Listener, IoError> {
         match self.submit(Op::Listen { address, access }).await.0? {
             Done::Listener(id, address) => Ok(Listener { env: self.clone(), id, address }),
@@ -65,7 +66,7 @@ impl Env {
         }
     }
 
-    /// Connects to `address`. No time-out of its own.
+    /// Connects to `address`. The call has no time-out of its own.
     ///
     /// # Errors
     /// [`IoError::Refused`], [`IoError::NotFound`], [`IoError::Reset`].
@@ -77,7 +78,7 @@ impl Env {
     }
 }
 
-/// An open device; closed when the last clone is dropped.
+/// An open device. It is closed when the last clone is dropped.
 #[derive(Clone)]
 pub struct Disk(Rc<DiskInner>);
 
@@ -90,27 +91,27 @@ struct DiskInner {
 }
 
 impl Disk {
-    /// Size and kind, as found when it was opened.
+    /// Size and kind of the device, as found when it was opened.
     #[must_use]
     pub fn info(&self) -> DiskInfo {
         self.0.info
     }
 
-    /// Bytes that it was asked to write since it was opened.
+    /// Bytes that the device was asked to write since it was opened.
     #[must_use]
     pub fn written(&self) -> u64 {
         self.0.written.get()
     }
 
-    /// How it answers.
+    /// What is measured of the device's answers.
     #[must_use]
     pub fn meter(&self) -> &Meter {
         &self.0.meter
     }
 
-    /// Ends every operation under way, and each one from now on, with [`IoError::NoAnswer`] for
-    /// those who wait. The device may still carry out what it has: its buffers live until then, and
-    /// so does its lock.
+    /// Gives the device up: whoever waits for a read, write, flush or discard gets
+    /// [`IoError::NoAnswer`], now and for every later one. The device may still carry out what it
+    /// was given before. Until then the buffers and the lock stay as they are.
     pub fn give_up(&self) {
         self.0.meter.set_given_up();
         self.0.env.give_up(&self.0.meter);
@@ -121,10 +122,10 @@ impl Disk {
         (!meter.is_given_up()).then(|| env.submit_metered(op, meter.begin(class, env.now())))
     }
 
-    /// Reads into all of `into`. Offset and length in bytes, multiples of 512.
+    /// Fills all of `into` from the device. The offset and the length are bytes, multiples of 512.
     ///
     /// # Errors
-    /// The device's error; the buffer's content is then unspecified and it is dropped.
+    /// The device's error. The buffer is then dropped.
     pub fn read(
         &self,
         offset: u64,
@@ -133,7 +134,8 @@ impl Disk {
         self.read_at(offset, into, 0)
     }
 
-    /// Reads into `into[at..]`, behind what is there already: a long read in several steps.
+    /// Reads into `into[at..]` and leaves what stands before `at`. This is for long reads in
+    /// several steps.
     ///
     /// # Errors
     /// As [`Disk::read`].
@@ -156,10 +158,10 @@ impl Disk {
         }
     }
 
-    /// Writes all of `from`. Dropping the future leaves the write under way.
+    /// Writes all of `from`. If the future is dropped, the write goes on.
     ///
     /// # Errors
-    /// The device's error; what is then on the device is unspecified (trap 1: fence it).
+    /// The device's error. What is then on the device is unspecified (trap 1: fence it).
     pub fn write(
         &self,
         offset: u64,
@@ -180,14 +182,14 @@ impl Disk {
     /// Makes every write that completed before this call durable.
     ///
     /// # Errors
-    /// The device's error; nothing may be assumed durable then (trap 1).
+    /// The device's error. Nothing may be assumed durable then (trap 1).
     pub fn flush(&self) -> impl Future<Output = Result<(), IoError>> + use<> {
         let op = self.submit(IoClass::Durable, Op::Flush { disk: self.0.id });
         async move { op.ok_or(IoError::NoAnswer)?.await.0.map(drop) }
     }
 
-    /// Gives a range back to the device, piece by piece. Its content afterwards is unspecified,
-    /// also where the future is dropped halfway.
+    /// Gives a range back to the device, in pieces of at most [`DISCARD_MAX`] bytes. The content of
+    /// the range is unspecified afterwards. If the future is dropped, later pieces are not begun.
     ///
     /// # Errors
     /// The device's error.
@@ -218,11 +220,12 @@ impl Disk {
         self.submit(IoClass::Discard, Op::Discard { disk: self.0.id, offset, bytes })
     }
 
-    /// Whether the device is still what `path` leads to, and as large as when it was opened. One
-    /// that was deleted or cut off takes reads and writes as if nothing had been.
+    /// Checks that `path` still leads to the device, and that the device is no smaller than when it
+    /// was opened. Reads and writes do not tell: a file that was deleted still takes them.
     ///
     /// # Errors
-    /// [`IoError::NotFound`]; [`IoError::Short`] with the sizes then and now.
+    /// [`IoError::NotFound`] if `path` leads elsewhere. [`IoError::Short`], with the size now and
+    /// the size at opening, if the device is smaller.
     pub async fn look(&self, path: &str) -> Result<(), IoError> {
         let op = Op::LookAtDisk { disk: self.0.id, path: path.to_owned() };
         let wanted = self.0.info.size;
@@ -256,7 +259,7 @@ impl Drop for DiskInner {
     }
 }
 
-/// A listening socket; closed when dropped.
+/// A listening socket. It is closed when dropped.
 pub struct Listener {
     env: Env,
     id: ListenerId,
@@ -264,21 +267,21 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Where it really listens (port 0 resolved).
+    /// Where it listens, with the real port where port 0 was asked for.
     #[must_use]
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    /// The next caller.
+    /// Waits for the next caller and returns the link to it.
     ///
     /// # Errors
-    /// The listener is closed or the system is out of descriptors.
+    /// The listener is closed, or the system is out of descriptors.
     pub async fn accept(&self) -> Result<Link, IoError> {
         self.accept_from().await.map(|(link, _)| link)
     }
 
-    /// The next caller, and who that is.
+    /// Waits for the next caller; returns the link to it and who called.
     ///
     /// # Errors
     /// As [`Listener::accept`].
@@ -296,7 +299,7 @@ impl Drop for Listener {
     }
 }
 
-/// One stream connection; closed when the last clone is dropped or by [`Link::close`].
+/// One stream connection. It is closed by [`Link::close`], or when the last clone is dropped.
 #[derive(Clone)]
 pub struct Link(Rc<LinkInner>);
 
@@ -310,10 +313,12 @@ impl Link {
         Self(Rc::new(LinkInner { env: env.clone(), id }))
     }
 
-    /// Sends all of `from`. One send at a time per link; dropping the future leaves it under way.
+    /// Sends all of `from`. A link has at most one send under way. If the future is dropped, the
+    /// send goes on.
     ///
     /// # Errors
-    /// [`IoError::Reset`] and the like: the peer may have got any prefix.
+    /// [`IoError::Reset`] and the like. The peer may then have got any part from the beginning of
+    /// `from` on, or nothing.
     pub fn send(&self, from: Slice) -> impl Future<Output = Result<(), IoError>> + use<> {
         let keep_open = self.clone();
         let link = self.0.id;
@@ -327,9 +332,10 @@ impl Link {
         }
     }
 
-    /// Receives at least one byte into `into[at..into.len()]`, which must not be empty; returns the
-    /// buffer and how many bytes came (0: the peer closed). One receive at a time per link.
-    /// Dropping the future cancels the receive and may lose bytes: only to give the link up.
+    /// Receives at least one byte into `into[at..]`, which must not be empty. Returns the buffer
+    /// and how many bytes came; 0 means that the peer closed. A link has at most one receive under
+    /// way. If the future is dropped, the receive is cancelled and bytes may be lost: drop it only
+    /// to give up the link.
     ///
     /// # Errors
     /// [`IoError::Reset`], [`IoError::Closed`].
@@ -351,7 +357,7 @@ impl Link {
         }
     }
 
-    /// Closes now, for every clone; operations in flight end with an error.
+    /// Closes the link now, for every clone. Operations in flight end with an error.
     pub fn close(&self) {
         self.0.env.submit_detached(Op::Close { link: self.0.id });
     }

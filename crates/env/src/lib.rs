@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The only road from product code to the outside: executor, timers, channels, buffers, and the
-//! [`Driver`] seam below them.
+//! What product code runs on: an executor, timers, channels and buffers, with the [`Driver`] below
+//! them. Product code reaches the operating system through this crate only.
 //!
-//! One single-threaded executor runs in both worlds. In the real world its driver is
-//! `ring::RingDriver` (io_uring), in the simulated one `sim::SimDriver`; product code sees one
-//! concrete handle, [`Env`], and cannot tell them apart.
+//! The same single-threaded executor runs in both worlds. In the real world its driver is
+//! `ring::RingDriver` (io_uring), in the simulated one `sim::SimDriver`. Product code sees one
+//! concrete handle, [`Env`], and cannot tell which driver is below it.
 #![forbid(unsafe_code)]
 
 mod buf;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How a device answers: what is under way on it, since when, and how long the rest took.
+//! How a device answers: which operations are under way, since when, and how long the others took.
 //!
-//! Counted from submission to completion, whoever still waits for the outcome: a read whose future
-//! was dropped is under way until the device has answered it. Nothing is allocated per operation.
+//! An operation is counted from its submission to its completion, even if nobody waits for it any
+//! more: a read whose future was dropped is under way until the device has answered it. Nothing is
+//! allocated per operation.
 //!
-//! Age is counted in *looks*, which somebody takes at even intervals: while the whole host stands
-//! still nobody looks, so that a device is not blamed for the answers that nobody collected.
+//! The age of an operation is counted in *looks*, which the owner of the device takes at even
+//! intervals. While the whole host stands still, nobody looks. So a device is not blamed for
+//! answers that nobody collected.
 
 use base::Instant;
 use std::cell::{Cell, RefCell};
@@ -13,14 +15,15 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Looks that are told apart; what has waited for longer has waited for so many.
+/// The highest age that is counted, in looks. An operation that waits for longer keeps this age.
 pub const LOOKS_MAX: u32 = 640;
-/// Four for each doubling, from 1 us to 4 minutes.
+/// Buckets of times: one per unit below 4 units, then four for each doubling, up to 9 minutes.
+/// Longer times fall into the last bucket.
 const BUCKETS: usize = 112;
-/// A bucket's unit is 1,024 ns.
+/// The unit of buckets is 1,024 ns.
 const UNIT_BITS: u32 = 10;
 
-/// What is measured together.
+/// Operations that are measured together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoClass {
     /// Reads.
@@ -29,14 +32,14 @@ pub enum IoClass {
     Write,
     /// Durable writes and flushes.
     Durable,
-    /// Discards: only whether they end.
+    /// Discards. They count as under way, but their latencies are not kept.
     Discard,
 }
 
-/// The classes whose latencies are kept, in the order of their numbers.
+/// The classes whose latencies are kept, in the order of [`IoClass`].
 pub const MEASURED: [IoClass; 3] = [IoClass::Read, IoClass::Write, IoClass::Durable];
 
-/// How long operations of one class took; a median is right to an eighth.
+/// How long operations of one class took. The median is right to an eighth of its value.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Latencies {
     buckets: [u32; BUCKETS],
@@ -66,7 +69,7 @@ fn bucket_of(nanos: u64) -> usize {
     usize::try_from(place).unwrap_or(BUCKETS).min(BUCKETS - 1)
 }
 
-/// The middle of a bucket.
+/// The middle of a bucket, nanoseconds.
 fn nanos_of(bucket: usize) -> u64 {
     let bucket = bucket as u64;
     if bucket < 4 {
@@ -78,7 +81,7 @@ fn nanos_of(bucket: usize) -> u64 {
 }
 
 impl Latencies {
-    /// One more.
+    /// Counts one more operation.
     pub fn add(&mut self, took: Duration) {
         let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         let place = &mut self.buckets[bucket_of(nanos)];
@@ -87,19 +90,19 @@ impl Latencies {
         self.max = self.max.max(took);
     }
 
-    /// How many.
+    /// How many operations were counted.
     #[must_use]
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// The longest.
+    /// What the longest of them took.
     #[must_use]
     pub fn max(&self) -> Duration {
         self.max
     }
 
-    /// What half of them took at most; zero where there are none.
+    /// What half of them took at most; zero if there are none.
     #[must_use]
     pub fn median(&self) -> Duration {
         let mut left = self.count.div_ceil(2);
@@ -115,22 +118,24 @@ impl Latencies {
 
 struct Counts {
     classes: [Latencies; MEASURED.len()],
-    /// Operations under way, by the look before they began; a ring.
+    /// A ring: how many operations under way began after which look, for the last
+    /// [`LOOKS_MAX`] looks.
     waiting: Vec<u32>,
-    /// Those that began before the ring does.
+    /// How many operations under way began before the looks of the ring.
     older: u32,
     in_flight: u32,
     looks: u32,
-    /// What began earlier is not measured.
+    /// The latencies of operations that began earlier are not kept.
     since: Instant,
     changed: Instant,
-    /// Nanoseconds with something under way, and the sum of what each operation waited in them.
+    /// Nanoseconds in which something was under way, and the sum of what each operation waited.
+    /// Both count up to `changed`.
     busy: u64,
     waited: u64,
 }
 
 impl Counts {
-    /// Time has passed until `now`.
+    /// Brings `busy` and `waited` up to `now`.
     fn pass(&mut self, now: Instant) {
         if self.in_flight > 0 {
             let nanos = u64::try_from(now.since(self.changed).as_nanos()).unwrap_or(u64::MAX);
@@ -141,7 +146,7 @@ impl Counts {
         self.changed = now;
     }
 
-    /// Where those that began at a look are counted.
+    /// The counter for operations that began after this look.
     fn place(&mut self, look: u32) -> &mut u32 {
         match self.looks - look {
             age if age < LOOKS_MAX => &mut self.waiting[(look % LOOKS_MAX) as usize],
@@ -150,7 +155,7 @@ impl Counts {
     }
 }
 
-/// What is measured of one device since it was opened.
+/// The measurements of one open device.
 pub struct Meter {
     counts: RefCell<Counts>,
     is_given_up: Cell<bool>,
@@ -178,7 +183,7 @@ impl Meter {
         Rc::new(Self { counts: RefCell::new(counts), is_given_up: Cell::new(false) })
     }
 
-    /// An operation begins.
+    /// Counts an operation that begins.
     pub(crate) fn begin(self: &Rc<Self>, class: IoClass, now: Instant) -> Metered {
         let mut counts = self.counts.borrow_mut();
         counts.pass(now);
@@ -188,13 +193,13 @@ impl Meter {
         Metered { meter: Rc::clone(self), class, began: now, look }
     }
 
-    /// Operations that the device has not answered.
+    /// How many operations the device has not answered.
     #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.counts.borrow().in_flight
     }
 
-    /// One look more.
+    /// Takes a look: everything under way ages by one.
     pub fn look(&self) {
         let mut counts = self.counts.borrow_mut();
         counts.looks += 1;
@@ -202,7 +207,8 @@ impl Meter {
         counts.older += std::mem::take(&mut counts.waiting[at]);
     }
 
-    /// Looks since the oldest operation under way began; `None`: there is none.
+    /// Looks since the oldest operation under way began, at most [`LOOKS_MAX`]. `None` if nothing
+    /// is under way.
     #[must_use]
     pub fn looks_waited(&self) -> Option<u32> {
         let counts = self.counts.borrow();
@@ -215,21 +221,21 @@ impl Meter {
         })
     }
 
-    /// What was measured of a class since it was last taken; nothing for discards.
+    /// Takes the latencies of a class out: those since the last call. Empty for discards.
     #[must_use]
     pub fn take(&self, class: IoClass) -> Latencies {
         let mut counts = self.counts.borrow_mut();
         counts.classes.get_mut(class as usize).map(std::mem::take).unwrap_or_default()
     }
 
-    /// How many were measured of a class since it was last taken.
+    /// How many operations of a class were measured since [`Meter::take`] was last called for it.
     #[must_use]
     pub fn measured(&self, class: IoClass) -> u32 {
         self.counts.borrow().classes.get(class as usize).map_or(0, Latencies::count)
     }
 
-    /// How many operations were under way on average while any was, since this was last asked;
-    /// rounded up.
+    /// How many operations were under way on average since the last call, rounded up. Time in which
+    /// none was under way does not count.
     #[must_use]
     pub fn take_depth(&self, now: Instant) -> u64 {
         let mut counts = self.counts.borrow_mut();
@@ -238,7 +244,8 @@ impl Meter {
         waited.div_ceil(busy.max(1))
     }
 
-    /// Begins anew: what was measured is forgotten, and what is under way is not measured.
+    /// Begins anew: forgets all latencies and the average depth. The latencies of operations under
+    /// way will not be kept.
     pub fn restart(&self, now: Instant) {
         let mut counts = self.counts.borrow_mut();
         counts.classes = Default::default();
@@ -266,7 +273,7 @@ pub(crate) struct Metered {
 }
 
 impl Metered {
-    /// The device has answered.
+    /// Counts the end of the operation: the device has answered.
     pub(crate) fn end(self, now: Instant) {
         let mut counts = self.meter.counts.borrow_mut();
         counts.pass(now);

@@ -14,9 +14,9 @@ use std::task::{Poll, Waker};
 /// How a range is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockMode {
-    /// Alongside other readers.
+    /// For a reader: others may hold the range in this mode too.
     Shared,
-    /// Alone.
+    /// For a writer: nobody else holds the range.
     Exclusive,
 }
 
@@ -68,13 +68,13 @@ impl RangeLock {
         LockedRange { lock: self.clone(), ticket }
     }
 
-    /// Ranges held and waited for.
+    /// How many requests hold a range or wait for one.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.borrow().entries.len()
     }
 
-    /// Whether no range is held.
+    /// Whether no range is held or waited for.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -150,7 +150,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes and goes: exactly those hold their range whom no earlier one keeps out.
+        /// Requests come and go at random. A request must hold its range if and only if no earlier
+        /// request conflicts with it.
         #[test]
         fn grants_follow_the_order_of_arrival(
             steps in prop::collection::vec((0u64..20, 1u64..6, any::<bool>(), 0usize..3), 1..60),

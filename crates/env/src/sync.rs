@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Waiting for conditions and for room, between the tasks of one shard.
+//! How the tasks of one shard wait for a condition, or for room.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -7,9 +7,9 @@ use std::future::{Future, poll_fn};
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-/// Wakes whoever waits for a condition. Use, in a loop:
+/// Wakes the tasks that wait for a condition. Use, in a loop:
 /// `let changed = notify.wait(); if !condition { changed.await }`.
-/// A change between `wait()` and `.await` is not lost.
+/// A change between `wait()` and `.await` is not lost. Clones share the waiters.
 #[derive(Clone, Default)]
 pub struct Notify(Rc<NotifyInner>);
 
@@ -20,7 +20,7 @@ struct NotifyInner {
 }
 
 impl Notify {
-    /// Wakes everybody who waits.
+    /// Wakes every task that waits.
     pub fn notify(&self) {
         self.0.epoch.set(self.0.epoch.get() + 1);
         let waiters = std::mem::take(&mut *self.0.waiters.borrow_mut());
@@ -29,7 +29,7 @@ impl Notify {
         }
     }
 
-    /// Resolves at the first [`Notify::notify`] after this *call*.
+    /// Resolves at the first [`Notify::notify`] after this call, even if it comes before the await.
     pub fn wait(&self) -> impl Future<Output = ()> + use<> {
         let inner = Rc::clone(&self.0);
         let epoch = inner.epoch.get();
@@ -46,7 +46,8 @@ impl Notify {
     }
 }
 
-/// A counted, first-come-first-served bound on something: bytes in flight, requests under way.
+/// A bound on something that is counted, such as bytes in flight. First come, first served. Clones
+/// share the room.
 #[derive(Clone)]
 pub struct Semaphore(Rc<RefCell<Room>>);
 
@@ -65,7 +66,8 @@ impl Semaphore {
         Self(Rc::new(RefCell::new(room)))
     }
 
-    /// Waits for `units` of room, at most the total. Dropping the future leaves the queue.
+    /// Waits for `units` of room. Whoever asks for more than the total gets the total. If the
+    /// future is dropped, it leaves the queue.
     pub async fn acquire(&self, units: u64) -> Permit {
         let units = units.min(self.0.borrow().total);
         let mut place = Place { room: &self.0, ticket: None };
@@ -99,7 +101,7 @@ impl Semaphore {
         Permit { room: self.clone(), units }
     }
 
-    /// Room at once, if there is some and nobody waits for it.
+    /// Takes `units` of room at once, if there is so much and nobody waits for room.
     #[must_use]
     pub fn try_acquire(&self, units: u64) -> Option<Permit> {
         let mut room = self.0.borrow_mut();
@@ -116,7 +118,7 @@ impl Semaphore {
         room.total - room.free
     }
 
-    /// How many wait for room.
+    /// How many requests wait for room.
     #[must_use]
     pub fn waiting(&self) -> u64 {
         self.0.borrow().queue.len() as u64
@@ -133,7 +135,7 @@ impl Semaphore {
     }
 }
 
-/// A place in the queue, left when the acquire ends or is dropped.
+/// A place in the queue. It is left when the acquire ends or is dropped.
 struct Place<'a> {
     room: &'a RefCell<Room>,
     ticket: Option<u64>,
@@ -148,7 +150,7 @@ impl Drop for Place<'_> {
     }
 }
 
-/// Room held; given back on drop.
+/// Room that is held. It is given back on drop.
 pub struct Permit {
     room: Semaphore,
     units: u64,

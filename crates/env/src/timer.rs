@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Waiting: for a time, for the first of two, for all.
+//! Waiting for a point in time, for the first of two futures, and for all of several.
 
 use crate::executor::Env;
 use base::{Instant, Quirk};
@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use thiserror::Error;
 
-/// A time-out ran out before its future was done; the future was dropped.
+/// A future was not done within its time-out, and was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("timed out")]
 pub struct Elapsed;
@@ -27,8 +27,9 @@ impl Env {
         self.sleep_until(self.now() + duration)
     }
 
-    /// A pause at a place where a crash or another task might come in between, where the world has
-    /// that quirk: mostly short, sometimes a second.
+    /// Pauses if the simulation says so ([`Quirk`]), for at most a second and mostly much less. It
+    /// stands where a crash or another task might come in between. In the real world it does
+    /// nothing.
     pub async fn linger(&self, quirk: Quirk) {
         if self.quirk(quirk) {
             let most_us = [50, 1000, 20_000, 200_000, 1_000_000][(self.random() % 5) as usize];
@@ -36,10 +37,10 @@ impl Env {
         }
     }
 
-    /// `future`'s result, if it comes within `duration`.
+    /// Waits for `future`, but no longer than `duration`.
     ///
     /// # Errors
-    /// [`Elapsed`]; the future is dropped.
+    /// [`Elapsed`] if time is up. The future is then dropped.
     pub async fn timeout<F: Future>(
         &self,
         duration: Duration,
@@ -52,7 +53,7 @@ impl Env {
     }
 }
 
-/// Resolves at a point in time.
+/// A future that resolves at a point in time.
 pub struct Sleep {
     env: Env,
     at: Instant,
@@ -90,7 +91,7 @@ pub enum Either<A, B> {
     Second(B),
 }
 
-/// The first of two to be done; where both are, `a`. The other is dropped.
+/// The result of the future that is done first, of `a` if both are. The other one is dropped.
 pub async fn select<A: Future, B: Future>(a: A, b: B) -> Either<A::Output, B::Output> {
     let (mut a, mut b) = (pin!(a), pin!(b));
     std::future::poll_fn(|cx| {
@@ -105,7 +106,7 @@ pub async fn select<A: Future, B: Future>(a: A, b: B) -> Either<A::Output, B::Ou
     .await
 }
 
-/// Both results, once both are done.
+/// Waits for both futures and returns both results.
 pub async fn join<A: Future, B: Future>(a: A, b: B) -> (A::Output, B::Output) {
     let (mut a, mut b) = (pin!(a), pin!(b));
     let (mut first, mut second) = (None, None);
@@ -131,7 +132,7 @@ pub async fn join<A: Future, B: Future>(a: A, b: B) -> (A::Output, B::Output) {
     .await
 }
 
-/// All results, in the order of the futures.
+/// Waits for all futures and returns their results, in the order of the futures.
 pub async fn join_all<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
     let mut running: Vec<_> = futures.into_iter().map(|future| Some(Box::pin(future))).collect();
     let mut results: Vec<Option<F::Output>> = running.iter().map(|_| None).collect();

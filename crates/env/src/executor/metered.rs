@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Operations on devices, which are measured and may be given up.
+//! Operations on devices. They are measured, and whoever waits for them may be told to give up.
 
 use super::{Env, OpFuture, OpState};
 use crate::driver::Op;
@@ -7,7 +7,7 @@ use crate::meter::{Meter, Metered};
 use std::rc::Rc;
 
 impl Env {
-    /// As `submit`, of an operation that is measured until its completion.
+    /// As `submit`; the operation is measured until its completion.
     pub(crate) fn submit_metered(&self, op: Op, metered: Metered) -> OpFuture {
         let future = self.submit(op);
         let index = (future.token.0 & u64::from(u32::MAX)) as usize;
@@ -17,8 +17,8 @@ impl Env {
         future
     }
 
-    /// Whoever waits for an operation of this meter's device has waited long enough. The operations
-    /// stay with the driver until they complete.
+    /// Ends the wait for every operation of this meter's device: whoever waits is told that there
+    /// is no answer. The operations stay with the driver until they complete.
     pub(crate) fn give_up(&self, meter: &Rc<Meter>) {
         let mut wakers = Vec::new();
         for slot in self.0.ops.borrow_mut().iter_mut() {

@@ -5,7 +5,7 @@ use super::*;
 use crate::{Either, Notify, Semaphore, TURN_STEPS_MAX, channel, join_all, select};
 use std::time::Duration;
 
-/// A clock that jumps to whatever is waited for; no devices, no network.
+/// A driver without devices and network. Its clock jumps to whatever is waited for.
 struct Clock(Cell<u64>);
 
 impl Driver for Clock {
@@ -24,7 +24,7 @@ impl Driver for Clock {
     fn cancel(&mut self, _token: Token) {}
     fn park(&mut self, until: Option<Instant>, _done: &mut Vec<Completion>) {
         let until = until.expect("a deadlock: nothing ready and no timer");
-        // Something is ready: time goes on while it runs.
+        // A wait until 0 means that some task is ready. Time goes on while it runs.
         let passed = u64::from(until.0 == 0);
         self.0.set((self.0.get() + passed).max(until.0));
     }
@@ -77,7 +77,7 @@ fn a_long_computation_lets_the_driver_in_between_turns() {
         let (waiting, done) = (inner.clone(), Rc::new(Cell::new(0)));
         let (seen, is_over) = (Rc::clone(&done), Rc::new(Cell::new(false)));
         let over = Rc::clone(&is_over);
-        // A timer fires only when the driver was asked.
+        // A timer fires only after the driver was asked.
         let _sleeper = inner.spawn("sleeper", async move {
             while !over.get() {
                 waiting.sleep(Duration::from_nanos(1)).await;
@@ -135,7 +135,7 @@ fn channels_bound_and_semaphores_queue_in_order() {
     });
 }
 
-/// A clock that tasks move on by computing.
+/// A driver whose clock the tasks move forward, as if by computing.
 #[derive(Clone, Default)]
 struct Computing(std::rc::Rc<Cell<u64>>);
 
@@ -169,7 +169,7 @@ fn a_long_poll_is_counted_and_the_longest_has_a_name() {
         env.clone().spawn(name, async move {
             for millis in millis {
                 clock.set(clock.get() + millis * 1_000_000);
-                // Waiting is nobody's computing, however long.
+                // However long a task waits, no computing is counted.
                 env.sleep(Duration::from_secs(7)).await;
             }
         })

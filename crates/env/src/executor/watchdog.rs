@@ -1,53 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which tasks keep the shard's one thread for so long that others feel it.
+//! Notices tasks that keep the shard's one thread for so long that others feel it.
 //!
-//! After each poll the driver's coarse clock is read, which costs some nanoseconds and is right to
-//! a tick of the kernel's (1 to 10 ms): enough to tell 20 ms from none. What a host that gets no
-//! CPU loses counts too, for whichever task was at it.
+//! After each poll the driver's coarse clock is read. That costs some nanoseconds. The clock is
+//! right to a tick of the kernel (1 to 10 ms), which is enough to notice 20 ms. Time in which the
+//! host gets no CPU counts too, against the task that was running.
 
 use super::Env;
 use base::Instant;
 use std::cell::Cell;
 use std::time::Duration;
 
-/// A poll that takes longer is counted: a tenth of the pause that users notice, and a hundredth of
-/// the silence after which hosts give each other up.
+/// A poll that takes longer than this is counted. It is a tenth of the pause that users notice, and
+/// a hundredth of the silence after which hosts give each other up.
 pub const LONG_TURN: Duration = Duration::from_millis(20);
 
-/// Polls of tasks that were long, since the shard began.
+/// Long polls of tasks since the shard began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LongTurns {
-    /// Those longer than [`LONG_TURN`].
+    /// How many polls took longer than [`LONG_TURN`].
     pub count: u64,
-    /// The longest of those.
+    /// How long the longest of them took.
     pub longest: Duration,
-    /// The name of its task.
+    /// The name of the task of the longest one.
     pub task: &'static str,
-    /// When it ended.
+    /// When the longest one ended.
     pub at: Instant,
 }
 
-/// What is known of long polls.
+/// The state of the watchdog.
 #[derive(Default)]
 pub(super) struct Watchdog {
     seen: Cell<LongTurns>,
-    /// The coarse clock when the last poll ended.
+    /// What the coarse clock showed when the last poll ended, or before the first one of a turn.
     last: Cell<Instant>,
 }
 
 impl Env {
-    /// Polls that took long.
+    /// What is known of long polls.
     #[must_use]
     pub fn long_turns(&self) -> LongTurns {
         self.0.watchdog.seen.get()
     }
 
-    /// Polls begin from here on.
+    /// To be called before the first poll of a turn.
     pub(super) fn begin_polls(&self) {
         self.0.watchdog.last.set(self.0.driver.borrow().coarse());
     }
 
-    /// A poll of this task has ended.
+    /// To be called after each poll of a task.
     pub(super) fn end_poll(&self, id: u32) {
         let Watchdog { seen, last } = &self.0.watchdog;
         let now = self.0.driver.borrow().coarse();
