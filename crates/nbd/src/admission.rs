@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The gate of an export: who is let in, and what has to happen to those before (rule 47).
+//! The gate of an export: which newcomers are let in, and what happens to older connections first
+//! (rule 47).
 
 use crate::exports::{Exports, OpenError, Sharing};
 use crate::inbox::Pulse;
@@ -16,39 +17,41 @@ use volume::Device;
 pub(crate) struct Caller<'a> {
     pub(crate) link: &'a Link,
     pub(crate) is_tcp: bool,
-    /// What it calls itself.
+    /// The name that the client gave itself.
     pub(crate) client: Option<&'a str>,
 }
 
-/// The connections of all exports.
+/// The gates of all exports that have connections, by name.
 pub(crate) struct Gates<D>(Rc<RefCell<Map<String, Rc<Gate<D>>>>>);
 
-/// The connections of one export.
+/// The gate of one export, with its connections.
 struct Gate<D> {
     /// Held while one connection drains the older ones.
     turn: Semaphore,
     sessions: RefCell<Vec<Weak<Session<D>>>>,
-    /// Connections here, those that wait included.
+    /// Connections of the export, those that wait included.
     places: Cell<usize>,
     /// A connection has left, or has been closed.
     left: Notify,
 }
 
-/// One connection's place at the gate of an export; the gate goes with the last.
+/// The place of one connection at the gate of an export. The gate is removed together with its last
+/// place.
 struct Place<D> {
     gates: Gates<D>,
     gate: Rc<Gate<D>>,
     name: String,
 }
 
-/// A session with its place. Nothing is taken from its client once this is dropped.
+/// A session with its place. Once this is dropped, nothing more is taken from the client.
 pub(crate) struct Admitted<D: Device> {
     pub(crate) session: Rc<Session<D>>,
     _place: Place<D>,
 }
 
 impl<D: Device> Drop for Admitted<D> {
-    /// A session whose handshake failed has no reader that would find its client gone.
+    /// Closes the session: after a handshake that failed there is no reader that would notice that
+    /// the client is gone.
     fn drop(&mut self) {
         self.session.close();
     }
@@ -78,8 +81,13 @@ impl<D> Drop for Place<D> {
 }
 
 impl<D: Device> Gates<D> {
-    /// Opens export `name` for a connection, after all that older ones had delivered (rule 47). May
-    /// be dropped at any moment.
+    /// Opens export `name` for a connection, once the requests of older ones are finished
+    /// (rule 47). May be dropped at any moment.
+    ///
+    /// # Errors
+    /// [`OpenError::TooMany`]; [`OpenError::InUse`] after [`IN_USE_GRACE`];
+    /// [`OpenError::Unavailable`] where older requests did not finish in time; what
+    /// [`Exports::open`] says.
     pub(crate) async fn admit<E: Exports<Device = D>>(
         &self,
         (env, exports, options): (&Env, &E, ServerOptions),
@@ -140,15 +148,18 @@ impl<D: Device> Gate<D> {
         self.sessions.borrow().iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Whether a client has the export for itself, as far as `caller` is concerned.
+    /// Whether an older connection keeps `caller` out.
     fn is_taken(&self, caller: &Caller<'_>, sharing: Sharing) -> bool {
         let refuses =
             |session: &Rc<Session<D>>| session.precedence(caller, sharing) == Precedence::Refused;
         self.older().iter().any(refuses)
     }
 
-    /// Waits for clients that have the export for themselves to leave. Nobody holds the gate
-    /// meanwhile: others may come in.
+    /// Waits until no older connection keeps `caller` out. The gate is free meanwhile, so others
+    /// may come in.
+    ///
+    /// # Errors
+    /// [`OpenError::InUse`] at `until`.
     async fn until_free(
         &self,
         env: &Env,

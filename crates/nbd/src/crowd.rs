@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who gets a place at the door when many want one. Pure.
+//! Which connections get a place when more clients want one than there is room for. Pure.
 //!
-//! No address can take all places: the last [`CONNECTIONS_RESERVED`] are for addresses that hold
-//! fewer than [`ADDRESS_RESERVED`]. Nobody shuts the door by connecting and saying nothing: while
-//! there is a crowd, who keeps the server waiting in its handshake makes room for newcomers.
+//! - No address can take all places. The last [`CONNECTIONS_RESERVED`] are for addresses that hold
+//!   fewer than [`ADDRESS_RESERVED`].
+//! - Nobody shuts others out by connecting and saying nothing. In a crowd, a client that keeps the
+//!   server waiting in the handshake loses its place to a newcomer.
 
 use crate::options::{
     ADDRESS_RESERVED, CONNECTIONS_MAX, CONNECTIONS_RESERVED, CROWD_IDLE_MAX, HANDSHAKES_CROWD,
@@ -13,14 +14,14 @@ use base::{Instant, Map};
 use env::Caller;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// What a connection is about.
+/// How far a connection has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// In its handshake, waiting for its client since then.
+    /// In the handshake. The server has waited for the client since this moment.
     Owed(Instant),
-    /// In its handshake, its client waiting for us.
+    /// In the handshake. The client waits for the server.
     Owing,
-    /// It uses an export.
+    /// The connection uses an export.
     Open,
 }
 
@@ -36,7 +37,8 @@ pub(crate) struct Crowd {
     next: u64,
 }
 
-/// What counts as one address: a user, a machine, a network of IPv6 as one gets it.
+/// What counts as one address: a local user, an IPv4 address, or an IPv6 network of 64 bits, which
+/// is the least that one customer gets.
 fn address_of(caller: Caller) -> Caller {
     match caller {
         Caller::Remote(IpAddr::V6(ip)) => {
@@ -48,8 +50,9 @@ fn address_of(caller: Caller) -> Caller {
 }
 
 impl Crowd {
-    /// A place for a newcomer, if there is one, and who had to make room for it (or would have in
-    /// vain): those are to be closed and hold no place any more.
+    /// Gives a newcomer a place, if there is room. Returns the number of that place, and the
+    /// numbers of the connections that lost theirs. The caller closes those. Some may have lost
+    /// their place even if the newcomer got none.
     pub(crate) fn enter(&mut self, caller: Caller, now: Instant) -> (Option<u64>, Vec<u64>) {
         let address = address_of(caller);
         let mut evicted = Vec::new();
@@ -80,14 +83,14 @@ impl Crowd {
         (Some(self.next), evicted)
     }
 
-    /// What connection `id` is about from now on, if it still has its place.
+    /// Connection `id` is at `stage` from now on. Nothing happens if it has lost its place.
     pub(crate) fn set(&mut self, id: u64, stage: Stage) {
         if let Some(place) = self.places.get_mut(&id) {
             place.stage = stage;
         }
     }
 
-    /// It has ended.
+    /// Connection `id` has ended.
     pub(crate) fn leave(&mut self, id: u64) {
         self.places.remove(&id);
     }
@@ -108,7 +111,9 @@ impl Crowd {
         !is_scarce || mine < ADDRESS_RESERVED
     }
 
-    /// Who of those addresses has kept us waiting longest, of the address with most handshakes.
+    /// The connection that is to make room. Of the addresses for which `is_meant` holds, it takes
+    /// the one with the most handshakes; of its connections, the one that has kept the server
+    /// waiting longest. `None` where no such connection keeps the server waiting.
     fn longest(&self, is_meant: impl Fn(Caller) -> bool) -> Option<u64> {
         let mut handshakes = Map::new();
         for place in self.places.values().filter(|place| place.stage != Stage::Open) {
@@ -175,8 +180,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes: the bounds hold, only those who keep us waiting are sent away, and
-        /// whoever holds little is let in unless the whole server is in use.
+        /// Whatever happens, the bounds hold, and only connections that keep the server waiting are
+        /// closed. An address that holds few connections gets another one unless the whole server
+        /// is in use.
         #[test]
         fn no_crowd_shuts_the_door(
             steps in prop::collection::vec((0u8..20, 0u8..4, any::<u16>()), 1..3000),

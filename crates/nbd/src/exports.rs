@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a server offers.
+//! What a server offers: exports, and how many clients may use one at a time.
 
 use std::future::Future;
 use thiserror::Error;
@@ -14,14 +14,14 @@ pub enum OpenError {
     /// the export exists and cannot be used now
     #[error("export not available")]
     Unavailable,
-    /// a client has it for itself
+    /// another client uses the export, and this one may not join it
     #[error(
         "in use by another client; see 'gabion volume show'. Over TCP, clients that connect to \
          NAME@CLIENT, each with a CLIENT name of its own, share a volume, and one that comes again \
          under its name takes its older connection over"
     )]
     InUse,
-    /// it has as many connections as an export may have
+    /// the export has as many connections as it may have
     #[error("too many connections to this export")]
     TooMany,
     /// the server is about to stop
@@ -29,25 +29,28 @@ pub enum OpenError {
     ShuttingDown,
 }
 
-/// Who may use an export beside whom, on one server.
+/// Whether several clients may use an export at the same time, through one server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sharing {
-    /// Any number of clients; over TCP each needs a name of its own.
+    /// Several clients. Over TCP each of them needs a name of its own.
     #[default]
     Shared,
-    /// One connection at a time.
+    /// One connection at a time. A client that comes again under its name replaces its older
+    /// connection.
     Exclusive,
 }
 
 /// The exports of a server.
 pub trait Exports: 'static {
-    /// What is served. The connection counts as attached until its last clone is dropped.
+    /// The device behind an export. A client counts as attached until the last clone of the device
+    /// that it opened is dropped.
     type Device: Device;
 
     /// Names of all exports.
     fn list(&self) -> Vec<String>;
 
-    /// Who may use the export `name` beside whom; asked for each newcomer.
+    /// Whether several clients may use the export `name` at the same time. The server asks for each
+    /// newcomer.
     fn sharing(&self, _name: &str) -> Sharing {
         Sharing::Shared
     }
@@ -55,6 +58,6 @@ pub trait Exports: 'static {
     /// Opens the export `name`.
     ///
     /// # Errors
-    /// [`OpenError`]; the client gets to know which.
+    /// [`OpenError`]; the client is told which.
     fn open(&self, name: &str) -> impl Future<Output = Result<Self::Device, OpenError>>;
 }

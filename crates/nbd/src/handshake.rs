@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The handshake: options until GO or EXPORT_NAME opens an export.
+//! The handshake: the client sends options until GO or EXPORT_NAME opens an export.
 
 use crate::admission::{self, Caller};
 use crate::crowd::Stage;
@@ -21,7 +21,7 @@ pub(crate) struct Handshake<'a, E: Exports> {
     server: &'a Inner<E>,
     link: &'a Link,
     is_tcp: bool,
-    /// Its number in the crowd.
+    /// The number of the connection in the crowd.
     id: u64,
     inbox: &'a mut Inbox,
     is_structured: bool,
@@ -39,11 +39,11 @@ struct Asked {
 
 type Admitted<E> = admission::Admitted<<E as Exports>::Device>;
 
-/// Why a connection does not come in.
+/// Why a connection does not get the export that it asked for.
 enum NotIn {
-    /// It gets to know why, and may ask for something else.
+    /// The client is told why, and may ask for something else.
     Refused(OpenError),
-    /// Its client has gone.
+    /// The client has hung up.
     Left,
 }
 
@@ -53,7 +53,7 @@ impl From<OpenError> for NotIn {
     }
 }
 
-/// What a client asks for: an export, and what it calls itself (`NAME@CLIENT`).
+/// What a client asks for: an export, and the name that it gives itself (`NAME@CLIENT`).
 struct Wanted {
     name: String,
     client: Option<String>,
@@ -84,7 +84,7 @@ impl<'a, E: Exports> Handshake<'a, E> {
         }
     }
 
-    /// Up to the transmission phase.
+    /// Runs the handshake up to the transmission phase.
     pub(crate) async fn run(mut self) -> Result<Admitted<E>, End> {
         self.out.extend(MAGIC.to_be_bytes());
         self.out.extend(OPTION_MAGIC.to_be_bytes());
@@ -115,7 +115,7 @@ impl<'a, E: Exports> Handshake<'a, E> {
         Ok(self.link.send(buf.freeze()).await?)
     }
 
-    /// The next option; nothing where it was too long and has been refused.
+    /// The next option. `None` where it was too long: it was skipped and refused.
     async fn next_option(&mut self) -> Result<Option<Asked>, End> {
         let head: [u8; OPTION_SIZE] = self.inbox.take().await?;
         let mut fields = Fields(&head);
@@ -147,7 +147,7 @@ impl<'a, E: Exports> Handshake<'a, E> {
         self.out.extend(data);
     }
 
-    /// Answers one option; brings the session where it ends the handshake.
+    /// Answers one option. Returns the session if this option ends the handshake.
     async fn option(&mut self, asked: &Asked) -> Result<Option<Admitted<E>>, End> {
         let mut session = None;
         match asked.option {
@@ -173,7 +173,8 @@ impl<'a, E: Exports> Handshake<'a, E> {
         Ok(session)
     }
 
-    /// The export of that name; the empty name is the only export where there is only one.
+    /// Splits `NAME@CLIENT`. An empty name stands for the only export, where there is exactly one.
+    /// Whether the export exists is not checked.
     fn resolve(&self, asked: &str) -> Result<Wanted, OpenError> {
         let (name, client) = match asked.split_once('@') {
             None => (asked, None),
@@ -193,7 +194,7 @@ impl<'a, E: Exports> Handshake<'a, E> {
         !self.is_tcp && self.server.exports.sharing(name) == Sharing::Shared
     }
 
-    /// Waits until the export is this connection's, for as long as its client is there.
+    /// Waits until this connection may use the export. Gives up when the client hangs up.
     async fn admit(&mut self, wanted: &Wanted) -> Result<Admitted<E>, NotIn> {
         let Inner { env, exports, options, gates, .. } = self.server;
         let name = wanted.name.as_str();
@@ -290,7 +291,8 @@ impl<'a, E: Exports> Handshake<'a, E> {
         self.reply(option, kind, error.to_string().as_bytes());
     }
 
-    /// The answers of INFO and GO: size, flags and block sizes always, texts where asked for.
+    /// Answers INFO and GO. Size, flags and block sizes are always sent, texts if the client asked
+    /// for them.
     fn describe(&mut self, option: u32, name: &str, size: u64, infos: &[u16]) {
         let flags = transmission::flags(self.is_structured, self.can_multi_conn(name));
         let mut data = info::EXPORT.to_be_bytes().to_vec();
@@ -340,13 +342,15 @@ impl<'a, E: Exports> Handshake<'a, E> {
     }
 }
 
-/// Letters, digits, '.', '_' and '-'.
+/// Whether `text` can be a client's name: 1 to [`CLIENT_NAME_MAX`] letters, digits, '.', '_' and
+/// '-'.
 fn is_client_name(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     (1..=CLIENT_NAME_MAX).contains(&text.len()) && text.chars().all(is_plain)
 }
 
-/// The data of INFO and GO: a name and the numbers of the wanted informations.
+/// The data of INFO and GO: the name of an export, and the numbers of the infos that the client
+/// wants. `None` where the data is malformed.
 fn parse_info(data: &[u8]) -> Option<(&str, Vec<u16>)> {
     let mut fields = Fields(data);
     let name = fields.string()?;
@@ -355,7 +359,8 @@ fn parse_info(data: &[u8]) -> Option<(&str, Vec<u16>)> {
     fields.is_empty().then_some((name, infos))
 }
 
-/// The data of LIST_META_CONTEXT and SET_META_CONTEXT: a name and queries.
+/// The data of LIST_META_CONTEXT and SET_META_CONTEXT: the name of an export, and queries. `None`
+/// where the data is malformed.
 fn parse_queries(data: &[u8]) -> Option<(&str, Vec<&str>)> {
     let mut fields = Fields(data);
     let name = fields.string()?;

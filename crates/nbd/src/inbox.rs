@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Bytes on their way in: large receives, payload handed out as parts of the receive buffer.
+//! What a client sends: received in large pieces, with payload handed out as parts of the receive
+//! buffer.
 
 use crate::options::{PAYLOAD_LARGE, RECEIVE_MAX, RECEIVE_MIN, WATCH_SIZE};
 use env::{Buf, Env, IoError, Link, Slice};
@@ -8,24 +9,26 @@ use std::future::{pending, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
 
-/// Receive memory: ours alone, or shared with payload that was handed out.
+/// The receive buffer: ours alone, or shared with payload that was handed out.
 enum Memory {
     Own(Buf),
     Shared(Slice),
 }
 
-/// What others may know of a reader: whether it waits for its socket, and whether bytes came.
+/// What newcomers to an export may see of the reader of an older connection: whether it waits for
+/// its socket, and what it has received.
 #[derive(Default)]
 pub(crate) struct Pulse {
     /// A receive is under way.
     pub(crate) is_waiting: Cell<bool>,
-    /// Receives that brought something.
+    /// Receives that have ended, with bytes or without.
     pub(crate) received: Cell<u64>,
-    /// Bytes that came.
+    /// Bytes received.
     pub(crate) bytes: Cell<u64>,
 }
 
-/// A receive that outlives whoever waits for it: dropping it would lose what it brings.
+/// A receive that is kept when the future that waits for it is dropped. Dropping the receive would
+/// lose the bytes that it brings.
 type Watch = Pin<Box<dyn Future<Output = Result<(Buf, usize), IoError>>>>;
 
 /// The receiving side of one link.
@@ -35,7 +38,7 @@ pub(crate) struct Inbox {
     memory: Option<Memory>,
     start: usize,
     end: usize,
-    /// Size of the next buffer: follows what the last receive brought.
+    /// Size of the next buffer, bytes. It follows how much the last receive brought.
     size: usize,
     pulse: Rc<Pulse>,
     /// The receive that [`Inbox::until_left`] began, into memory of its own.
@@ -57,15 +60,17 @@ impl Inbox {
         }
     }
 
-    /// The reader's pulse, for others to look at.
+    /// The pulse of this connection's reader.
     pub(crate) fn pulse(&self) -> Rc<Pulse> {
         Rc::clone(&self.pulse)
     }
 
-    /// Resolves when the client has closed its side; what comes before that is kept. For a
-    /// connection that waits for others, not for its client. May be dropped at any moment.
+    /// Resolves when the client has closed its side. Bytes that arrive before that are kept. For a
+    /// connection that waits for older connections, not for its own client. May be dropped at any
+    /// moment.
     pub(crate) async fn until_left(&mut self) -> IoError {
-        // A client that sends so much ahead is not gone; the rest waits in its socket.
+        // A client that sends this much ahead is not gone. What it sends further waits in its
+        // socket.
         while self.len() < RECEIVE_MIN {
             if let Err(error) = self.watched().await {
                 return error;
@@ -74,7 +79,8 @@ impl Inbox {
         pending().await
     }
 
-    /// One receive beside what is held, begun here or before, and its bytes behind the others.
+    /// Waits for one receive into a buffer of its own, then puts its bytes behind those that are
+    /// held. Goes on with a receive that an earlier call began.
     async fn watched(&mut self) -> Result<(), IoError> {
         let (env, link) = (&self.env, &self.link);
         let watch = self.watch.get_or_insert_with(|| Box::pin(link.recv(env.buf(WATCH_SIZE), 0)));
@@ -90,7 +96,7 @@ impl Inbox {
         Ok(())
     }
 
-    /// One receive.
+    /// Receives once into `buf[at..]`. The pulse says so meanwhile.
     async fn receive(&self, buf: Buf, at: usize) -> Result<(Buf, usize), IoError> {
         self.pulse.is_waiting.set(true);
         let received = self.link.recv(buf, at).await;
@@ -98,6 +104,7 @@ impl Inbox {
         self.count(received)
     }
 
+    /// Counts a receive that has ended. One without bytes is the end of the stream.
     fn count(&self, received: Result<(Buf, usize), IoError>) -> Result<(Buf, usize), IoError> {
         self.pulse.received.set(self.pulse.received.get() + 1);
         match received? {
@@ -122,7 +129,7 @@ impl Inbox {
         self.end - self.start
     }
 
-    /// Receives once, so that afterwards up to `wanted` bytes from the front fit the buffer.
+    /// Receives once, into a buffer that has room for `wanted` bytes, those already held included.
     ///
     /// # Errors
     /// The link's error; [`IoError::Closed`] at the end of the stream.
@@ -143,7 +150,8 @@ impl Inbox {
         Ok(())
     }
 
-    /// A buffer with what is held at its front and room for `wanted` bytes and more.
+    /// A buffer that begins with the bytes that are held and has room for `wanted` bytes in all, or
+    /// more.
     fn memory_for(&mut self, wanted: usize) -> Buf {
         let size = self.size.max(wanted + RECEIVE_MIN / 2);
         let range = self.start..self.end;
@@ -180,8 +188,8 @@ impl Inbox {
         Ok(taken)
     }
 
-    /// Takes `len` bytes as a slice: a part of the receive buffer, or where much is missing, memory
-    /// of its own into which the rest is received directly.
+    /// Takes `len` bytes as a slice, normally a part of the receive buffer. A large payload that is
+    /// not all there gets memory of its own, into which the rest is received directly.
     ///
     /// # Errors
     /// The link's error; [`IoError::Closed`] at the end of the stream.

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Replies on their way out: small parts gather in one buffer, large ones go as they are.
+//! Replies that wait to be sent. Small parts are copied into one buffer; large payloads are sent
+//! from the memory that they are in.
 
 use crate::options::{GATHER_SIZE, PAYLOAD_LARGE};
 use env::{Buf, Env, Slice};
 use std::collections::VecDeque;
 
-/// What waits for the writer. Bounded by the requests and bytes that a connection may have under
-/// way, because their room is given back only when the reply is sent.
+/// What waits for the writer. It is bounded by the requests and bytes that a connection may have
+/// under way: a request gives its room back only when its reply is sent.
 #[derive(Default)]
 pub(crate) struct Outbox {
     sealed: VecDeque<Slice>,
@@ -15,7 +16,7 @@ pub(crate) struct Outbox {
     bytes: u64,
 }
 
-/// One turn's harvest: what to send, and the room that it gives back.
+/// Everything that waited when the writer looked, and the room to give back once it is sent.
 pub(crate) struct Batch {
     pub(crate) parts: VecDeque<Slice>,
     pub(crate) requests: usize,
@@ -23,7 +24,7 @@ pub(crate) struct Batch {
 }
 
 impl Outbox {
-    /// Appends bytes.
+    /// Appends a copy of `bytes`.
     pub(crate) fn push(&mut self, env: &Env, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let open = self.open.get_or_insert_with(|| {
@@ -41,7 +42,7 @@ impl Outbox {
         }
     }
 
-    /// Appends payload, by reference where it is large.
+    /// Appends a payload. A large one is not copied.
     pub(crate) fn push_payload(&mut self, env: &Env, payload: &Slice) {
         if payload.len() < PAYLOAD_LARGE {
             return self.push(env, payload);
@@ -50,13 +51,13 @@ impl Outbox {
         self.sealed.push_back(payload.clone());
     }
 
-    /// Ends one reply, whose request held `bytes` of room.
+    /// Counts a reply as complete. Its request held `bytes` of room.
     pub(crate) fn end_reply(&mut self, bytes: u64) {
         self.requests += 1;
         self.bytes += bytes;
     }
 
-    /// Everything, if there is something.
+    /// Takes everything that waits. `None` where nothing does.
     pub(crate) fn take(&mut self) -> Option<Batch> {
         self.seal();
         if self.sealed.is_empty() {

@@ -10,7 +10,7 @@ pub(crate) const REQUEST_MAGIC: u32 = 0x2560_9513;
 pub(crate) const SIMPLE_MAGIC: u32 = 0x6744_6698;
 pub(crate) const CHUNK_MAGIC: u32 = 0x668e_33ef;
 
-/// Handshake flags: fixed newstyle, no zeroes. The same bits both ways.
+/// Handshake flags. Server and client use the same bits.
 pub(crate) const FIXED_NEWSTYLE: u32 = 1;
 pub(crate) const NO_ZEROES: u32 = 2;
 
@@ -58,8 +58,8 @@ pub(crate) mod transmission {
     const SEND_CACHE: u16 = 1 << 10;
     const SEND_FAST_ZERO: u16 = 1 << 11;
 
-    /// What we offer; CAN_MULTI_CONN only where a second path of a client cannot be taken for its
-    /// second life (rule 47).
+    /// The transmission flags of an export. CAN_MULTI_CONN tells a client that it may use several
+    /// connections at once. `can_multi_conn` says whether rule 47 allows that here.
     pub(crate) const fn flags(is_structured: bool, can_multi_conn: bool) -> u16 {
         let always = HAS_FLAGS
             | SEND_FLUSH
@@ -107,7 +107,7 @@ pub(crate) mod chunk {
 pub(crate) enum Errno {
     /// The device failed.
     Io,
-    /// The request makes no sense.
+    /// The request is malformed or out of range.
     Invalid,
     /// The device is full, or a write went beyond its end.
     NoSpace,
@@ -149,7 +149,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// The header, or nothing where the magic is wrong.
+    /// The header. `None` where the magic is wrong.
     pub(crate) fn decode(bytes: &[u8; REQUEST_SIZE]) -> Option<Self> {
         let mut fields = Fields(bytes);
         if fields.u32()? != REQUEST_MAGIC {
@@ -165,7 +165,8 @@ impl Header {
     }
 }
 
-/// Takes fields off the front of bytes; nothing where they are too short.
+/// Takes fields off the front of the bytes. Each method returns `None` where too few bytes are
+/// left.
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -187,7 +188,8 @@ impl<'a> Fields<'a> {
         self.take().map(u64::from_be_bytes)
     }
 
-    /// A string with its length before it; at most [`STRING_MAX`] bytes of UTF-8.
+    /// A string behind its length. `None` where it is longer than [`STRING_MAX`] bytes or not
+    /// UTF-8.
     pub(crate) fn string(&mut self) -> Option<&'a str> {
         let length = self.u32().filter(|length| *length <= STRING_MAX)?;
         let (head, tail) = self.0.split_at_checked(usize::try_from(length).ok()?)?;
@@ -200,7 +202,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A header on its way out; as long as the longest (a chunk with an offset).
+/// The header of a reply. The array has room for the longest one, a chunk with an offset.
 #[derive(Clone, Copy)]
 pub(crate) struct Head {
     bytes: [u8; 28],
@@ -223,7 +225,7 @@ impl Head {
     }
 }
 
-/// A simple reply: `error` 0 is success.
+/// The header of a simple reply. `error` 0 means success.
 pub(crate) fn simple_reply(cookie: u64, error: u32) -> Head {
     Head::new()
         .put(&SIMPLE_MAGIC.to_be_bytes())
@@ -240,22 +242,24 @@ fn chunk_head(cookie: u64, kind: u16, length: u32) -> Head {
         .put(&length.to_be_bytes())
 }
 
-/// The only chunk of a structured reply that brings data.
+/// The header of a structured reply with data. It is one chunk, with `bytes` bytes of data behind
+/// the header.
 pub(crate) fn data_chunk(cookie: u64, offset: u64, bytes: u32) -> Head {
     chunk_head(cookie, chunk::OFFSET_DATA, bytes + 8).put(&offset.to_be_bytes())
 }
 
-/// The only chunk of a structured reply that brings nothing.
+/// A structured reply without data, in one chunk.
 pub(crate) fn none_chunk(cookie: u64) -> Head {
     chunk_head(cookie, chunk::NONE, 0)
 }
 
-/// The only chunk of a structured reply that failed; no text.
+/// A structured reply with an error and no text, in one chunk.
 pub(crate) fn error_chunk(cookie: u64, error: u32) -> Head {
     chunk_head(cookie, chunk::ERROR, 6).put(&error.to_be_bytes()).put(&0u16.to_be_bytes())
 }
 
-/// The head of a block status chunk with `count` descriptors of 8 bytes behind it.
+/// The header of a structured reply with block status. It is one chunk, with `count` descriptors of
+/// 8 bytes behind the header.
 pub(crate) fn status_chunk(cookie: u64, count: u32) -> Head {
     chunk_head(cookie, chunk::BLOCK_STATUS, 4 + count * 8).put(&BASE_ALLOCATION_ID.to_be_bytes())
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which requests make sense. Pure.
+//! Which requests are valid, and what they ask for. Pure.
 
 use crate::options::PAYLOAD_MAX;
 use crate::proto::{Errno, Header, command, flag};
@@ -12,25 +12,25 @@ pub(crate) enum Command {
     Flush,
     Discard,
     WriteZeroes,
-    /// Nothing to do: a cache hint, or an empty range.
+    /// A cache hint or an empty range: there is nothing to do.
     Nothing,
     BlockStatus {
         is_one: bool,
     },
 }
 
-/// What the handshake settled.
+/// What client and server agreed on in the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Agreed {
     /// Size of the export in bytes.
     pub(crate) size: u64,
-    /// Structured replies.
+    /// Whether replies are structured.
     pub(crate) is_structured: bool,
-    /// The context base:allocation was selected.
+    /// Whether the client selected the context base:allocation.
     pub(crate) has_allocation: bool,
 }
 
-/// The command of `header`, or the error to answer with.
+/// The command of `header`, or the error that answers it.
 pub(crate) fn check(header: &Header, agreed: Agreed) -> Result<Command, Errno> {
     let command = command_of(header, agreed)?;
     if command == Command::Flush {

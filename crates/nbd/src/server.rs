@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Listening, and places for those who come.
+//! The server: it listens, gives each caller a place in the crowd, and runs the connections.
 
 use crate::admission::Gates;
 use crate::crowd::{Crowd, Stage};
@@ -45,7 +45,7 @@ pub(crate) struct Inner<E: Exports> {
     pub(crate) options: ServerOptions,
     pub(crate) gates: Gates<E::Device>,
     crowd: RefCell<Crowd>,
-    /// The links of those in the crowd.
+    /// The link of each connection that has a place, by the number of the place.
     links: RefCell<Map<u64, Link>>,
     stats: Cell<ServerStats>,
 }
@@ -64,9 +64,9 @@ impl<E: Exports> Server<E> {
         }))
     }
 
-    /// Serves callers of `listener` until it is closed. Dropping the future ends every connection
-    /// that came through it; requests that the device has begun go on. Several listeners may be
-    /// served at once.
+    /// Serves callers of `listener` until it is closed. Several listeners may be served at once.
+    /// Dropping the future ends every connection that came through it. A write that the device was
+    /// carrying out may still take effect.
     pub async fn serve(&self, listener: Listener) {
         let connections = TaskSet::default();
         let is_tcp = matches!(listener.address(), Address::Tcp(_));
@@ -86,21 +86,22 @@ impl<E: Exports> Server<E> {
         }
     }
 
-    /// Counters.
+    /// The counters as they are now.
     #[must_use]
     pub fn stats(&self) -> ServerStats {
         self.0.stats.get()
     }
 }
 
-/// One connection's place in the crowd, however it ends.
+/// The place of one connection in the crowd. It is given back when this is dropped, however the
+/// connection ended.
 struct Placed<E: Exports> {
     server: Rc<Inner<E>>,
     id: u64,
 }
 
 impl<E: Exports> Placed<E> {
-    /// A place for a caller, if there is one; those who make room for it are closed.
+    /// A place for a caller, if there is one. Connections that make room for it are closed.
     fn new(server: &Rc<Inner<E>>, link: &Link, caller: Caller) -> Option<Self> {
         let (entered, evicted) = server.crowd.borrow_mut().enter(caller, server.env.now());
         for id in evicted {
@@ -134,7 +135,7 @@ impl<E: Exports> Inner<E> {
         self.stats.set(stats);
     }
 
-    /// What connection `id` is about from now on.
+    /// Connection `id` is at `stage` from now on.
     pub(crate) fn is_at(&self, id: u64, stage: Stage) {
         self.crowd.borrow_mut().set(id, stage);
     }

@@ -15,13 +15,13 @@ use std::rc::Rc;
 use std::time::Duration;
 use volume::{Device, VolumeError};
 
-/// A Unix socket out of which nothing came for this long, though a receive was under way, is empty.
-/// The kernel needs one turn, simulated links some 50 us. Short, so that a busy client has such a
+/// A Unix socket is empty if a receive on it brings nothing for this long. The kernel needs one
+/// turn, simulated links need some 50 us. The time is short, so that even a busy client has such a
 /// moment soon.
 const EMPTY_AFTER: Duration = Duration::from_micros(100);
-/// More than a Unix socket and our receive buffer hold together: after so many bytes, whatever lay
-/// in
-/// them before was taken. For clients that always have more under way than we read.
+/// More bytes than a Unix socket and our receive buffer hold together. Once the reader has received
+/// so many, it has taken everything that lay in the socket before. This decides for clients that
+/// always have more under way than the server reads.
 const SOCKET_BYTES_MAX: u64 = 1 << 20;
 
 /// How long a client that has left may take to receive the answers to its last requests.
@@ -43,7 +43,7 @@ pub(crate) struct Session<D> {
     pub(crate) agreed: Agreed,
     link: Link,
     is_tcp: bool,
-    /// What its client calls itself.
+    /// The name that the client gave itself.
     client: Option<String>,
     pulse: Rc<Pulse>,
     pub(crate) outbox: RefCell<Outbox>,
@@ -53,26 +53,27 @@ pub(crate) struct Session<D> {
     room: Notify,
     requests: Cell<usize>,
     bytes: Cell<u64>,
-    /// Requests that the device has not finished, by the parity of the drain that they precede.
+    /// Requests that the device has not finished. Each is counted under the `parity` at which it
+    /// was taken. A drain changes the parity, and so can wait for the older requests alone.
     in_flight: [Cell<usize>; 2],
     parity: Cell<usize>,
     /// One of `in_flight` fell to zero.
     finished: Notify,
     is_closed: Cell<bool>,
-    /// Nothing more comes from its client.
+    /// Nothing more comes from the client.
     has_left: Cell<bool>,
-    /// For newcomers to the export: it has left, or is closed.
+    /// Wakes newcomers to the export when the client has left or the connection is closed.
     left: Notify,
 }
 
 /// What a newcomer has to do with an older connection (rule 47).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Precedence {
-    /// Wait for what it had delivered; it goes on.
+    /// The newcomer waits until the requests of the older one are finished. Both go on.
     Beside,
-    /// Wait for what it had delivered, and end it.
+    /// The older one is closed. The newcomer waits until its requests are finished.
     Replaces,
-    /// Not come in while it lives.
+    /// The newcomer is refused while the older one lives.
     Refused,
 }
 
@@ -116,7 +117,8 @@ impl<D: Device> Session<D> {
             _ => None,
         };
         match (sharing, is_same) {
-            // Over Unix sockets a second path cannot be taken for a second life: read empty.
+            // A Unix connection is read until it is empty. So a newcomer may be the second path of
+            // a client as well as its second life.
             (Sharing::Shared, _) if !self.is_tcp => Precedence::Beside,
             (Sharing::Shared, Some(false)) => Precedence::Beside,
             (_, Some(true)) => Precedence::Replaces,
@@ -124,8 +126,9 @@ impl<D: Device> Session<D> {
         }
     }
 
-    /// Serves until the client leaves; then waits until what it had delivered is finished (bounded
-    /// by the device's own time-out) and answered, if the client still takes answers.
+    /// Serves until the client leaves or the connection is closed. Then waits until the requests
+    /// that were taken are finished, which the time-out of the device bounds. A client that has
+    /// left gets a little time to take the last replies.
     pub(crate) async fn serve(self: &Rc<Self>, inbox: &mut Inbox) -> End {
         let tasks = TaskSet::default();
         let writer = Rc::clone(self);
@@ -138,7 +141,7 @@ impl<D: Device> Session<D> {
             for parity in [0, 1] {
                 self.until_finished(parity).await;
             }
-            // Nothing is lost where a client takes no answers after it has left.
+            // If the client takes no replies any more, nothing is lost: it has left.
             let _ = self.env.timeout(LAST_REPLIES_MAX, self.until_answered()).await;
         }
         self.close();
@@ -251,7 +254,7 @@ impl<D: Device> Session<D> {
         }
     }
 
-    /// Until every reply is sent, or the link is gone.
+    /// Waits until every reply is sent, or the connection is closed.
     async fn until_answered(&self) {
         loop {
             let room = self.room.wait();
@@ -262,6 +265,7 @@ impl<D: Device> Session<D> {
         }
     }
 
+    /// Waits until the device has finished all requests that are counted under `parity`.
     async fn until_finished(&self, parity: usize) {
         loop {
             let finished = self.finished.wait();
@@ -272,7 +276,7 @@ impl<D: Device> Session<D> {
         }
     }
 
-    /// Takes no more requests. What was taken is finished.
+    /// Closes the link. No more requests are taken; those that were taken are finished.
     pub(crate) fn close(&self) {
         if !self.is_closed.replace(true) {
             self.link.close();
@@ -281,27 +285,30 @@ impl<D: Device> Session<D> {
         }
     }
 
-    /// Rule 47, for the sake of a newer connection: resolves when every request that was delivered
-    /// to this one before the call is finished. One caller at a time (the export's gate).
+    /// Prepares for a newer connection (rule 47). Resolves when the device has finished every
+    /// request that was taken from this connection; from a Unix socket, everything that lay in it
+    /// is taken first. One caller at a time: the gate of the export sees to that.
     pub(crate) async fn drain(&self, options: ServerOptions, precedence: Precedence) {
-        // What an ended connection had sent was taken or is lost; a client of another name over TCP
-        // is another client, and orders nothing with the newcomer.
+        // Reads the socket until it is empty, unless the connection has ended or is over TCP. What
+        // the client of an ended connection had sent was taken, or is lost. A TCP connection is
+        // closed below, or belongs to another client, whose requests are not ordered with those of
+        // the newcomer.
         if !self.has_left.get() && !self.is_tcp {
             self.read_empty(options.drain_grace).await;
         }
         if precedence == Precedence::Replaces {
             self.close();
         }
-        // A drain that gave up may have left requests under the other parity.
+        // An earlier drain that was dropped may have left requests under the other parity.
         let parity = self.parity.get();
         self.until_finished(1 - parity).await;
         self.parity.set(1 - parity);
         self.until_finished(parity).await;
     }
 
-    /// Waits until the reader has taken what lay in its socket, or the connection is closed: by its
-    /// client's end, or here, where nothing but a client that takes no replies keeps the reader
-    /// from reading for `grace`.
+    /// Waits until the reader has taken what lay in its socket, or the connection has ended. Closes
+    /// the connection if for `grace` nothing but a client that takes no replies keeps the reader
+    /// from reading.
     async fn read_empty(&self, grace: Duration) {
         let mut stuck_since = None;
         let enough = self.pulse.bytes.get() + SOCKET_BYTES_MAX;
@@ -309,7 +316,7 @@ impl<D: Device> Session<D> {
             let before = (self.pulse.is_waiting.get(), self.pulse.received.get());
             self.env.sleep(EMPTY_AFTER).await;
             let after = (self.pulse.is_waiting.get(), self.pulse.received.get());
-            // One and the same receive was under way from before to after.
+            // The same receive was under way before and after.
             if (before == after && after.0) || self.pulse.bytes.get() >= enough {
                 return;
             }
@@ -325,7 +332,7 @@ impl<D: Device> Session<D> {
         }
     }
 
-    /// Queues an error reply and gives its room back once it is sent.
+    /// Queues an error reply. The `room` of the request is given back once the reply is sent.
     pub(crate) fn reply_error(&self, header: &Header, room: u64, errno: Errno) {
         let is_chunk = matches!(header.command, command::READ | command::BLOCK_STATUS);
         let head = if self.agreed.is_structured && is_chunk {

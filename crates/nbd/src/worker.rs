@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The tasks that run requests on the device: as many as were ever needed at once, at most
-//! [`REQUESTS_MAX`], reused without an allocation per request.
+//! The tasks that run requests on the device. There are as many as were ever needed at once, at
+//! most [`REQUESTS_MAX`]. They are used again and again, so that a request allocates no task.
 
 use crate::options::{EXTENTS_MAX, REQUESTS_MAX};
 use crate::proto::{self, Header, STATE_HOLE_ZERO};
@@ -14,7 +14,8 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 use volume::{Device, Extent, Pieces, VolumeError};
 
-/// One request, checked, counted and with its payload.
+/// One request to run. It was checked, its payload is here, and the session counts it as in flight
+/// under `parity`.
 pub(crate) struct Job {
     pub(crate) header: Header,
     pub(crate) command: Command,
@@ -23,7 +24,7 @@ pub(crate) struct Job {
     pub(crate) parity: usize,
 }
 
-/// What a job brought.
+/// What the reply to a job carries.
 enum Outcome {
     Done,
     Data(Pieces),
@@ -33,13 +34,13 @@ enum Outcome {
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<Job>,
-    /// Wakers by worker; set while it is idle.
+    /// The waker of each worker, by its number. Set while the worker is idle.
     idle: Vec<Option<Waker>>,
     /// Numbers of idle workers, the last one to become idle on top (its memory is warm).
     stack: Vec<usize>,
 }
 
-/// The workers of one connection. All stop when it is dropped.
+/// The workers of one connection. All of them stop when this is dropped.
 pub(crate) struct Workers<D> {
     session: Rc<Session<D>>,
     queue: Rc<RefCell<Queue>>,
@@ -72,7 +73,8 @@ impl<D: Device> Workers<D> {
     }
 }
 
-/// The next job. Bounded by nothing: an idle worker waits until its connection ends.
+/// The next job, for worker `number`. Nothing bounds the wait: an idle worker waits until its
+/// connection ends.
 async fn next(queue: &RefCell<Queue>, number: usize) -> Job {
     poll_fn(|cx| {
         let mut queue = queue.borrow_mut();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A crowd at the door: machines that connect and say nothing, or take all they can get.
+//! A crowd of machines that connect and say nothing, or take all connections that they can get.
 #![allow(clippy::unwrap_used, reason = "a failing step is a failing test")]
 
 mod common;
@@ -30,8 +30,8 @@ async fn serve(env: Env) {
     server.serve(listener).await;
 }
 
-/// Runs a server, machines of a crowd, and one honest client that comes after a second and after a
-/// minute and is served within two seconds.
+/// Runs a server, as many `machines` of a crowd, and one honest client. The client comes after a
+/// second and again a minute later. Each time it must be served within two seconds.
 fn with_crowd<F: Future<Output = ()> + 'static>(
     machines: u8,
     crowd: impl Fn(Env) -> F + Copy + 'static,
@@ -79,7 +79,7 @@ fn one_machine_with_open_connections_to_everything_shuts_nobody_out() {
     with_crowd(1, |env| async move {
         let mut held = Vec::new();
         for number in 0..1100 {
-            // Refused from some number on: closed without a greeting.
+            // From some number on the server refuses: it closes the connection without a greeting.
             let Ok(mut client) = Client::try_connect(&env, &door()).await else { continue };
             client.send(&3u32.to_be_bytes()).await.unwrap();
             client.go(&format!("disk{}@n{number}", number % 39)).await.unwrap();

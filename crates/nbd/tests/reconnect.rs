@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Old and new connections of one export (rule 47), and what is left of a connection that ended.
+//! Old and new connections of one export (rule 47), and what happens to the requests of a
+//! connection that ended.
 #![allow(clippy::unwrap_used, reason = "a failing step is a failing test")]
 
 mod common;
@@ -18,8 +19,8 @@ fn write_request(offset: u64, byte: u8) -> Vec<u8> {
     bytes
 }
 
-/// Blocks that the old client writes: more than a connection may have under way, so that some
-/// still lie in its socket when the new one comes.
+/// Blocks that the old client writes. They are more than a connection may have under way, so some
+/// still lie in its socket when the new client comes.
 const BLOCKS: u64 = 200;
 
 #[test]

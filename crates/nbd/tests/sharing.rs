@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who may use an export beside whom, and those who leave while they wait (rule 47).
+//! Which clients may use an export at the same time, and clients that leave while they wait
+//! (rule 47).
 #![allow(clippy::unwrap_used, reason = "a failing step is a failing test")]
 
 mod common;
@@ -14,7 +15,7 @@ use std::time::Duration;
 const POLICY: u32 = ERR + 2;
 const CAN_MULTI_CONN: u16 = 1 << 8;
 
-/// A connection that asks for `name` and is told yes or no.
+/// A connection that asks for `name`. The error is the number of the refusal.
 async fn ask(world: &World, address: &Address, name: &str) -> Result<Client, u32> {
     let mut client = Client::connect(&world.env, address).await;
     client.send(&3u32.to_be_bytes()).await.unwrap();
@@ -81,7 +82,7 @@ fn an_exclusive_export_has_one_client_until_it_leaves_or_comes_again() {
             let mut again = ask(&world, address, "alone@vm").await.unwrap();
             assert!(first.is_closed().await, "its own older connection");
             assert!(works(&mut again).await);
-            // One that waits comes in as soon as the other leaves.
+            // A client that waits comes in as soon as the other one leaves.
             let (env, waiting) = (world.env.clone(), Rc::clone(&world));
             let _leaves = world.env.spawn("leaves", async move {
                 env.sleep(Duration::from_millis(500)).await;
@@ -93,7 +94,7 @@ fn an_exclusive_export_has_one_client_until_it_leaves_or_comes_again() {
     }
 }
 
-/// A connection that asks for an export and waits no longer.
+/// A client that asks for an export and hangs up without waiting for the answer.
 async fn hurried(world: &World, name: &str) {
     let mut client = Client::connect(&world.env, &world.unix).await;
     client.send(&3u32.to_be_bytes()).await.unwrap();
@@ -120,7 +121,8 @@ fn who_leaves_while_it_waits_is_gone_at_once() {
 
 #[test]
 fn who_leaves_between_its_turn_and_its_answer_costs_nobody_time() {
-    // A socket that does not hold the answer to GO: its client is let in and not told so.
+    // The window is too small for the answer to GO. So the client is let in before it has all of
+    // the answer.
     let mut options = sim::WorldOptions { seed: 1, ..Default::default() };
     options.net.window = 64;
     run_with(options, 1 << 20, |world| async move {

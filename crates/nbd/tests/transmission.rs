@@ -15,7 +15,7 @@ const SIZE: usize = 6 << 20;
 /// Requests that the random client keeps under way.
 const DEPTH: usize = 24;
 
-/// A request under way that nothing else under way overlaps, unless both read.
+/// A request under way. Nothing else under way overlaps it, unless both read.
 struct Asked {
     command: u16,
     start: usize,
@@ -159,7 +159,8 @@ fn a_client_that_takes_no_replies_is_not_read_from() {
             client.send(&request(0, 0, cookie, 0, 4 << 20)).await.unwrap();
         }
         world.env.sleep(Duration::from_millis(50)).await;
-        // 64 MiB have room; what the socket took meanwhile gave none back, it is a whole batch.
+        // There is room for 64 MiB. The socket took some of the replies meanwhile, but a batch
+        // gives its room back only when all of it is sent.
         assert_eq!(world.device.reads(), 16, "room for 16 reads of 4 MiB");
         let mut bytes = 0;
         for _ in 0..60 {
@@ -173,8 +174,8 @@ proptest! {
     #![proptest_config(ProptestConfig {
         cases: 48, failure_persistence: None, ..Default::default()
     })]
-    /// Whatever a client sends, before or after the handshake: the server goes on for others, and
-    /// lets the device go.
+    /// Whatever a client sends, before or after the handshake, the server goes on serving others
+    /// and lets the device go.
     #[test]
     fn malformed_streams_harm_nobody(
         noise in prop::collection::vec(any::<u8>(), 0..400),

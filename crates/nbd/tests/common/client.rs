@@ -10,6 +10,7 @@ pub const SET_META: u32 = 10;
 pub const ACK: u32 = 1;
 pub const ERR: u32 = 1 << 31;
 
+/// One connection to the server.
 pub struct Client {
     pub env: Env,
     pub link: Link,
@@ -30,6 +31,7 @@ pub struct Reply {
     pub extents: Vec<(u32, u32)>,
 }
 
+/// The bytes of a request without payload.
 pub fn request(command: u16, flags: u16, cookie: u64, offset: u64, length: u32) -> Vec<u8> {
     let mut bytes = 0x2560_9513u32.to_be_bytes().to_vec();
     bytes.extend(flags.to_be_bytes());
@@ -40,6 +42,7 @@ pub fn request(command: u16, flags: u16, cookie: u64, offset: u64, length: u32) 
     bytes
 }
 
+/// The bytes of an option.
 pub fn option(option: u32, data: &[u8]) -> Vec<u8> {
     let mut bytes = OPTION_MAGIC.to_be_bytes().to_vec();
     bytes.extend(option.to_be_bytes());
@@ -48,12 +51,14 @@ pub fn option(option: u32, data: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// A string behind its length.
 pub fn string(text: &str) -> Vec<u8> {
     let mut bytes = (text.len() as u32).to_be_bytes().to_vec();
     bytes.extend(text.as_bytes());
     bytes
 }
 
+/// The data of GO and INFO.
 pub fn go_data(name: &str, infos: &[u16]) -> Vec<u8> {
     let mut bytes = string(name);
     bytes.extend((infos.len() as u16).to_be_bytes());
@@ -61,6 +66,7 @@ pub fn go_data(name: &str, infos: &[u16]) -> Vec<u8> {
     bytes
 }
 
+/// The data of LIST_META_CONTEXT and SET_META_CONTEXT.
 pub fn meta_data(name: &str, queries: &[&str]) -> Vec<u8> {
     let mut bytes = string(name);
     bytes.extend((queries.len() as u32).to_be_bytes());
@@ -78,7 +84,7 @@ impl Client {
         Self::try_connect(env, address).await.unwrap()
     }
 
-    /// The same, where the server may close the connection at once.
+    /// As [`Client::connect`], for a server that may close the connection at once.
     pub async fn try_connect(env: &Env, address: &Address) -> Result<Client, IoError> {
         let link = env.dial(address.clone()).await?;
         let mut client = Client {
@@ -111,7 +117,7 @@ impl Client {
         client
     }
 
-    /// GO; the error where it is refused.
+    /// Sends GO. The error is the number of the refusal.
     pub async fn go(&mut self, name: &str) -> Result<(), u32> {
         for (kind, data) in self.ask(GO, &go_data(name, &[])).await {
             match kind {
@@ -127,12 +133,13 @@ impl Client {
         unreachable!("answers end with an acknowledgement or an error")
     }
 
-    /// Sends an option and takes answers up to the last.
+    /// Sends an option and takes its answers, up to the last one.
     pub async fn ask(&mut self, number: u32, data: &[u8]) -> Vec<(u32, Vec<u8>)> {
         self.send(&option(number, data)).await.unwrap();
         self.answers(number).await
     }
 
+    /// Takes the answers to option `number`, each with its kind and data, up to the last one.
     pub async fn answers(&mut self, number: u32) -> Vec<(u32, Vec<u8>)> {
         let mut answers = Vec::new();
         loop {
@@ -176,7 +183,7 @@ impl Client {
         Ok(std::mem::replace(&mut self.held, rest))
     }
 
-    /// The next reply; `data_len` says how much data a simple reply to that cookie brings.
+    /// The next reply. `data_len` says how many bytes of data come with a simple reply to a cookie.
     pub async fn reply(&mut self, data_len: impl Fn(u64) -> usize) -> Result<Reply, IoError> {
         let magic = be32(&self.take(4).await?);
         if magic == 0x6744_6698 {
@@ -223,7 +230,7 @@ impl Client {
         self.reply(|_| 0).await.unwrap()
     }
 
-    /// Whether the server closed the connection, after whatever it still sent.
+    /// Whether the server closes the connection. What it still sends before that is dropped.
     pub async fn is_closed(&mut self) -> bool {
         loop {
             match self.link.recv(self.env.buf(4096), 0).await {

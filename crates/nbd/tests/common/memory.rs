@@ -36,7 +36,7 @@ impl MemoryDevice {
         }))
     }
 
-    /// Delays each later request by up to this.
+    /// Delays each later request by a random time below `delay_max`.
     pub fn set_delay_max(&self, delay_max: Duration) {
         self.0.delay_max.set(delay_max);
     }
@@ -73,7 +73,7 @@ impl MemoryDevice {
         Ok(())
     }
 
-    /// What every byte of a range is, for oracles.
+    /// The bytes of a range, for oracles. Not delayed.
     pub fn peek(&self, offset: u64, bytes: u64) -> Vec<u8> {
         let mut all = vec![0; bytes as usize];
         let mut at = 0;

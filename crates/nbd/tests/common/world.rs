@@ -19,10 +19,11 @@ pub struct World {
     _tasks: TaskSet,
 }
 
-/// Virtual time that a test may take; all take seconds.
+/// Virtual time that a test may take. All tests take seconds.
 const TIME_MAX: Duration = Duration::from_secs(600);
 
-/// Runs `test` in a fresh simulated world; links deliver in parts, tasks run in the seed's order.
+/// Runs `test` in a fresh simulated world. Links deliver in parts, and the seed decides the order
+/// of tasks.
 pub fn run<F: Future<Output = ()> + 'static>(
     seed: u64,
     size: u64,
@@ -31,7 +32,7 @@ pub fn run<F: Future<Output = ()> + 'static>(
     run_with(sim::WorldOptions { seed, ..Default::default() }, size, test);
 }
 
-/// The same in a world of other links or times.
+/// As [`run`], in a world with these options.
 pub fn run_with<F: Future<Output = ()> + 'static>(
     options: sim::WorldOptions,
     size: u64,
