@@ -14,6 +14,7 @@ pub mod conformance;
 mod driver;
 mod executor;
 mod io;
+mod join;
 mod meter;
 mod range_lock;
 mod sync;
@@ -27,8 +28,9 @@ pub use driver::{
 };
 pub use executor::{Env, Fifo, LONG_TURN, LongTurns, Schedule, Task, TaskSet};
 pub use io::{DISCARD_MAX, Disk, Link, Listener};
+pub use join::{Either, join, join_all, select, try_join_at_most};
 pub use meter::{IoClass, LOOKS_MAX, Latencies, MEASURED, Meter};
 pub use range_lock::{LockMode, LockedRange, RangeLock};
 pub use sync::{Notify, Permit, Semaphore};
-pub use timer::{Either, Elapsed, Sleep, join, join_all, select};
+pub use timer::{Elapsed, Sleep};
 pub use turn::TURN_STEPS_MAX;

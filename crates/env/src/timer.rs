@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Waiting for a point in time, for the first of two futures, and for all of several.
+//! Waiting for a point in time.
 
 use crate::executor::Env;
+use crate::join::{Either, select};
 use base::{Instant, Quirk};
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use thiserror::Error;
@@ -80,76 +81,4 @@ impl Drop for Sleep {
             self.env.timer_remove(key);
         }
     }
-}
-
-/// Which of two futures was done first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Either<A, B> {
-    /// The first argument's result.
-    First(A),
-    /// The second argument's result.
-    Second(B),
-}
-
-/// The result of the future that is done first, of `a` if both are. The other one is dropped.
-pub async fn select<A: Future, B: Future>(a: A, b: B) -> Either<A::Output, B::Output> {
-    let (mut a, mut b) = (pin!(a), pin!(b));
-    std::future::poll_fn(|cx| {
-        if let Poll::Ready(value) = a.as_mut().poll(cx) {
-            return Poll::Ready(Either::First(value));
-        }
-        if let Poll::Ready(value) = b.as_mut().poll(cx) {
-            return Poll::Ready(Either::Second(value));
-        }
-        Poll::Pending
-    })
-    .await
-}
-
-/// Waits for both futures and returns both results.
-pub async fn join<A: Future, B: Future>(a: A, b: B) -> (A::Output, B::Output) {
-    let (mut a, mut b) = (pin!(a), pin!(b));
-    let (mut first, mut second) = (None, None);
-    std::future::poll_fn(|cx| {
-        if first.is_none()
-            && let Poll::Ready(value) = a.as_mut().poll(cx)
-        {
-            first = Some(value);
-        }
-        if second.is_none()
-            && let Poll::Ready(value) = b.as_mut().poll(cx)
-        {
-            second = Some(value);
-        }
-        match (first.take(), second.take()) {
-            (Some(first), Some(second)) => Poll::Ready((first, second)),
-            (one, other) => {
-                (first, second) = (one, other);
-                Poll::Pending
-            }
-        }
-    })
-    .await
-}
-
-/// Waits for all futures and returns their results, in the order of the futures.
-pub async fn join_all<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
-    let mut running: Vec<_> = futures.into_iter().map(|future| Some(Box::pin(future))).collect();
-    let mut results: Vec<Option<F::Output>> = running.iter().map(|_| None).collect();
-    std::future::poll_fn(|cx| {
-        let mut pending = false;
-        for (slot, result) in running.iter_mut().zip(&mut results) {
-            let Some(future) = slot else { continue };
-            match future.as_mut().poll(cx) {
-                Poll::Ready(value) => {
-                    *result = Some(value);
-                    *slot = None;
-                }
-                Poll::Pending => pending = true,
-            }
-        }
-        if pending { Poll::Pending } else { Poll::Ready(()) }
-    })
-    .await;
-    results.into_iter().flatten().collect()
 }

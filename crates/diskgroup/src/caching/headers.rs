@@ -8,7 +8,7 @@ use crate::state::{GroupInner, GroupState};
 use crate::store::capacity::page_of;
 use crate::types::GroupError;
 use base::Map;
-use env::{Durability, Either, Permit, Slice, join_all, select};
+use env::{Durability, Either, Permit, Slice, select, try_join_at_most};
 use format::{ChunkEntry, Item, LineHeader, NO_COMPONENT, PAGE_SIZE, SlotHeader};
 use std::rc::Rc;
 
@@ -137,13 +137,10 @@ async fn write_batch(inner: &GroupInner) -> Result<usize, GroupError> {
     if lines.is_empty() {
         return Ok(0);
     }
-    for some in pages.chunks(WRITES_MAX) {
-        let writes =
-            some.iter().map(|(at, page)| inner.cache.write(*at, page.clone(), Durability::Cached));
-        for result in join_all(writes.collect()).await {
-            result.map_err(|error| inner.fence(&inner.cache_path, &error))?;
-        }
-    }
+    let writes =
+        pages.iter().map(|(at, page)| inner.cache.write(*at, page.clone(), Durability::Cached));
+    let written = try_join_at_most(WRITES_MAX, writes).await;
+    written.map_err(|error| inner.fence(&inner.cache_path, &error))?;
     // Until here the headers before may come back when the power fails.
     inner.cache.flush().await.map_err(|error| inner.fence(&inner.cache_path, &error))?;
     inner.read_back_of(&inner.cache_path, &inner.cache, &pages).await?;
@@ -269,9 +266,8 @@ impl GroupInner {
         let (lines, pages) = self.encode_headers(lines, without);
         let writes =
             pages.iter().map(|(at, page)| self.cache.write(*at, page.clone(), Durability::Durable));
-        for result in join_all(writes.collect()).await {
-            result.map_err(|error| self.fence(&self.cache_path, &error))?;
-        }
+        let written = try_join_at_most(WRITES_MAX, writes).await;
+        written.map_err(|error| self.fence(&self.cache_path, &error))?;
         self.read_back_of(&self.cache_path, &self.cache, &pages).await?;
         self.headers_written(&lines);
         Ok(())

@@ -9,7 +9,7 @@
 use crate::state::GroupInner;
 use crate::types::GroupError;
 use crate::types::device_error;
-use env::{Disk, Env, IoError, Slice, join_all};
+use env::{Disk, Env, IoError, Slice, try_join_at_most};
 
 /// Reads under way at a time.
 const READS_IN_FLIGHT: usize = 16;
@@ -36,24 +36,21 @@ impl GroupInner {
         if self.options.mutations.skip_read_back() {
             return Ok(());
         }
-        for some in written.chunks(READS_IN_FLIGHT) {
-            let reads =
-                some.iter().map(|(offset, bytes)| disk.read(*offset, self.env.buf(bytes.len())));
-            let found = join_all(reads.collect()).await;
-            for ((offset, bytes), found) in some.iter().zip(found) {
-                let found = found.map_err(|error| self.fence(path, &error))?;
-                if found[..] != bytes[..] {
-                    base::hit(base::Probe::WriteNotKept);
-                    let what = format!(
-                        "what was written to bytes {offset} to {} is not there: the device \
-                         acknowledges writes that it does not do; replace it",
-                        offset + bytes.len() as u64
-                    );
-                    return Err(self.fence(path, &what));
-                }
+        let looks = written.iter().map(async |(offset, bytes)| {
+            let found = disk.read(*offset, self.env.buf(bytes.len())).await;
+            let found = found.map_err(|error| self.fence(path, &error))?;
+            if found[..] == bytes[..] {
+                return Ok(());
             }
-        }
-        Ok(())
+            base::hit(base::Probe::WriteNotKept);
+            let what = format!(
+                "what was written to bytes {offset} to {} is not there: the device \
+                 acknowledges writes that it does not do; replace it",
+                offset + bytes.len() as u64
+            );
+            Err(self.fence(path, &what))
+        });
+        try_join_at_most(READS_IN_FLIGHT, looks).await.map(drop)
     }
 }
 

@@ -6,7 +6,7 @@ use crate::types::{
     CreateSizes, GroupError, GroupKind, GroupShape, GroupSpec, Structure, device_error,
 };
 use base::{GroupId, Incarnation};
-use env::{Disk, Durability, Env, IoError, OpenDisk, join_all};
+use env::{Disk, Durability, Env, IoError, OpenDisk, try_join_at_most};
 use format::{
     CAPACITY_DEVICES_MAX, CacheLayout, CapacityLayout, DeviceKind, FormatError, MapPage, PAGE_SIZE,
     ReadCacheLayout, SUPERBLOCK_SLOTS, Superblock,
@@ -183,18 +183,13 @@ pub(super) async fn format_capacity(
     // A leftover page with a broken checksum would look like damage: no old page may stay. In a new
     // file it is for speed, as above.
     zero(env, path, disk, 0, layout.chunk_start).await?;
-    for first in (0..layout.map_pages()).step_by(ZEROS_IN_FLIGHT) {
-        let last = (first + ZEROS_IN_FLIGHT as u64).min(layout.map_pages());
-        let writes = (first..last).map(|number| {
-            let mut page = env.buf(PAGE_SIZE);
-            MapPage::empty(u32::try_from(number).unwrap_or(u32::MAX)).encode(device, &mut page);
-            let offset = layout.map_start + number * 2 * PAGE_SIZE as u64;
-            disk.write(offset, page.freeze(), Durability::Cached)
-        });
-        for result in join_all(writes.collect()).await {
-            result.map_err(device_error(path))?;
-        }
-    }
+    let writes = (0..layout.map_pages()).map(|number| {
+        let mut page = env.buf(PAGE_SIZE);
+        MapPage::empty(u32::try_from(number).unwrap_or(u32::MAX)).encode(device, &mut page);
+        let offset = layout.map_start + number * 2 * PAGE_SIZE as u64;
+        disk.write(offset, page.freeze(), Durability::Cached)
+    });
+    try_join_at_most(ZEROS_IN_FLIGHT, writes).await.map_err(device_error(path))?;
     disk.flush().await.map_err(device_error(path))?;
     let superblock = Superblock {
         device,
@@ -212,16 +207,11 @@ pub(super) async fn format_capacity(
 /// Zeros from `start` to `end`, flushed.
 async fn zero(env: &Env, path: &str, disk: &Disk, start: u64, end: u64) -> Result<(), GroupError> {
     let zeros = env.pool().zeroed(ZERO_STEP as usize).freeze();
-    let offsets: Vec<u64> = (start..end).step_by(ZERO_STEP as usize).collect();
-    for some in offsets.chunks(ZEROS_IN_FLIGHT) {
-        let writes = some.iter().map(|offset| {
-            let length = ZERO_STEP.min(end - offset) as usize;
-            disk.write(*offset, zeros.slice(0..length), Durability::Cached)
-        });
-        for result in join_all(writes.collect()).await {
-            result.map_err(device_error(path))?;
-        }
-    }
+    let writes = (start..end).step_by(ZERO_STEP as usize).map(|offset| {
+        let length = ZERO_STEP.min(end - offset) as usize;
+        disk.write(offset, zeros.slice(0..length), Durability::Cached)
+    });
+    try_join_at_most(ZEROS_IN_FLIGHT, writes).await.map_err(device_error(path))?;
     disk.flush().await.map_err(device_error(path))
 }
 

@@ -5,7 +5,7 @@ use crate::state::{GroupInner, GroupState};
 use crate::store::capacity::{CapacityState, PAGES_IN_FLIGHT, RowState};
 use crate::types::GroupError;
 use base::{Lsn, Quirk};
-use env::{Durability, join_all};
+use env::{Durability, try_join_at_most};
 use format::{ChunkEntry, ComponentRow, MAP_PAGE_CHUNKS, MapPage, NO_COMPONENT, PAGE_SIZE};
 
 const PAGE: u64 = PAGE_SIZE as u64;
@@ -55,14 +55,11 @@ impl GroupInner {
         has_flush: bool,
     ) -> Result<(), GroupError> {
         let handle = &self.devices[device];
-        for some in images.chunks(PAGES_IN_FLIGHT) {
-            let writes = some.iter().map(|(offset, bytes)| {
-                handle.disk().write(*offset, bytes.clone(), Durability::Cached)
-            });
-            for result in join_all(writes.collect()).await {
-                result.map_err(|error| self.fence(&handle.path, &error))?;
-            }
-        }
+        let writes = images
+            .iter()
+            .map(|(offset, bytes)| handle.disk().write(*offset, bytes.clone(), Durability::Cached));
+        let written = try_join_at_most(PAGES_IN_FLIGHT, writes).await;
+        written.map_err(|error| self.fence(&handle.path, &error))?;
         if !has_flush || self.options.mutations.early_journal_reuse() {
             return Ok(());
         }
@@ -165,15 +162,10 @@ impl GroupInner {
         if rows.is_empty() {
             return Ok(());
         }
-        let mut images = Vec::new();
-        for some in rows.chunks(PAGES_IN_FLIGHT) {
-            let puts = some
-                .iter()
-                .map(|(place, row)| self.put_row(device, *place, row.clone(), Durability::Cached));
-            for image in join_all(puts.collect()).await {
-                images.push(image?);
-            }
-        }
+        let puts = rows
+            .iter()
+            .map(|(place, row)| self.put_row(device, *place, row.clone(), Durability::Cached));
+        let images = try_join_at_most(PAGES_IN_FLIGHT, puts).await?;
         let handle = &self.devices[device];
         if !self.options.mutations.early_journal_reuse() {
             handle.disk().flush().await.map_err(|error| self.fence(&handle.path, &error))?;

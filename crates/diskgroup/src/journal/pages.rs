@@ -4,7 +4,7 @@
 use crate::state::{GroupInner, GroupState};
 use crate::store::capacity::PAGES_IN_FLIGHT;
 use crate::types::GroupError;
-use env::join_all;
+use env::try_join_at_most;
 use format::{CRC_PAGE_CHUNKS, CrcPage, FormatError, PAGE_SIZE};
 
 const PAGE: u64 = PAGE_SIZE as u64;
@@ -103,10 +103,7 @@ impl GroupInner {
 
     /// Loads pages, many at a time.
     pub(crate) async fn load_pages(&self, device: usize, pages: &[u32]) -> Result<(), GroupError> {
-        for some in pages.chunks(PAGES_IN_FLIGHT) {
-            let loads = some.iter().map(|number| self.load_page(device, *number, true)).collect();
-            join_all(loads).await.into_iter().collect::<Result<Vec<()>, _>>()?;
-        }
-        Ok(())
+        let loads = pages.iter().map(|number| self.load_page(device, *number, true));
+        try_join_at_most(PAGES_IN_FLIGHT, loads).await.map(drop)
     }
 }

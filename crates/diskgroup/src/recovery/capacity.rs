@@ -13,11 +13,12 @@ use crate::store::rows::newest_row;
 use crate::types::device_error;
 use crate::types::{GroupError, Structure};
 use base::CHUNK_SECTORS;
-use env::join_all;
+use env::try_join_at_most;
 use format::{
     FormatError, Item, JOURNAL_HEAD_SLOTS, JournalHead, JournalRecord, MAP_PAGE_CHUNKS, MapPage,
     PAGE_SIZE, RECORD_ITEMS_MAX,
 };
+use std::cell::RefCell;
 
 /// Bytes of the journal that are read at a time, and that are looked at behind its end: several of
 /// the longest records.
@@ -41,18 +42,17 @@ async fn read_area(
     bytes: u64,
 ) -> Result<Vec<u8>, GroupError> {
     let handle = &inner.devices[device];
-    let offsets: Vec<u64> = (0..bytes).step_by(READ_STEP as usize).collect();
-    let mut out = Vec::with_capacity(bytes as usize);
-    for some in offsets.chunks(PAGES_IN_FLIGHT / 8) {
-        let reads = some.iter().map(|offset| {
-            let length = READ_STEP.min(bytes - offset);
-            handle.disk().read(start + offset, inner.env.buf(length as usize))
-        });
-        for part in join_all(reads.collect()).await {
-            out.extend_from_slice(&part.map_err(device_error(&handle.path))?);
-        }
-    }
-    Ok(out)
+    let out = RefCell::new(vec![0; bytes as usize]);
+    let reads = (0..bytes).step_by(READ_STEP as usize).map(async |offset| {
+        let length = READ_STEP.min(bytes - offset) as usize;
+        let part = handle.disk().read(start + offset, inner.env.buf(length)).await?;
+        let at = offset as usize;
+        out.borrow_mut()[at..at + length].copy_from_slice(&part);
+        Ok(())
+    });
+    let done = try_join_at_most(PAGES_IN_FLIGHT / 8, reads).await;
+    done.map_err(device_error(&handle.path))?;
+    Ok(out.into_inner())
 }
 
 pub(super) async fn recover_capacity(inner: &GroupInner, device: usize) -> Result<(), GroupError> {

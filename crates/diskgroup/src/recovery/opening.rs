@@ -26,7 +26,7 @@ use crate::store::history::History;
 use crate::types::device_error;
 use crate::types::{GroupError, GroupOptions, GroupSpec, RecoveryReport};
 use base::{ComponentId, Incarnation, Instant};
-use env::{Disk, Durability, Env, IoError, Notify, Semaphore, join_all};
+use env::{Disk, Durability, Env, IoError, Notify, Semaphore, try_join_at_most};
 use format::{CacheLayout, DeviceKind, ReadCacheLayout, Superblock};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -163,12 +163,8 @@ async fn forget_segments(inner: &GroupInner) -> Result<(), IoError> {
         let log = &inner.state.borrow().log;
         (0..segments).map(|place| log.segment_start(place)).collect()
     };
-    for some in starts.chunks(PAGES_IN_FLIGHT) {
-        let write = |at: &u64| inner.cache.write(*at, zeros.clone(), Durability::Cached);
-        for written in join_all(some.iter().map(write).collect()).await {
-            written?;
-        }
-    }
+    let write = |at| inner.cache.write(at, zeros.clone(), Durability::Cached);
+    try_join_at_most(PAGES_IN_FLIGHT, starts.into_iter().map(write)).await?;
     inner.cache.flush().await
 }
 

@@ -23,10 +23,11 @@ use crate::state::{GroupInner, GroupState};
 use crate::types::device_error;
 use crate::types::{GroupError, Structure};
 use base::{Incarnation, Map, SECTOR_SIZE, crc32c};
-use env::{Buf, join_all};
+use env::{Buf, try_join_at_most};
 use format::{
     Commit, Entry, EntryKind, FormatError, KnownCommit, PAGE_SIZE, Summary, looks_like_commit,
 };
+use std::cell::Cell;
 
 /// Reads in flight.
 const DEPTH: usize = 32;
@@ -73,13 +74,8 @@ pub(super) async fn replay(inner: &GroupInner) -> Result<(), GroupError> {
         // More than the ring holds: no header of ours names such a segment.
         return Err(corrupt(inner, highest, FormatError::Field { name: "oldest" }));
     }
-    let mut contents = Vec::new();
-    for some in (low..highest).collect::<Vec<_>>().chunks(DEPTH) {
-        let loads = some.iter().map(|segment| load(inner, *segment, &firsts));
-        for content in join_all(loads.collect()).await {
-            contents.push(content?);
-        }
-    }
+    let loads = (low..highest).map(|segment| load(inner, segment, &firsts));
+    let mut contents = try_join_at_most(DEPTH, loads).await?;
     let is_open_lost = open.is_none();
     contents.extend(open);
     check_chain(inner, low, &contents)?;
@@ -93,39 +89,34 @@ async fn read_firsts(inner: &GroupInner) -> Result<Map<u64, Commit>, GroupError>
         let state = inner.state.borrow();
         (state.log.device, u64::from(state.log.layout.segments), state.log.limits.header)
     };
-    let mut firsts = Map::new();
-    let mut unreadable = 0;
-    for some in (0..segments).collect::<Vec<_>>().chunks(DEPTH) {
-        let read = |place: u64, bytes: usize| {
-            let start = inner.state.borrow().log.segment_start(place);
-            inner.cache.read(start, inner.env.buf(bytes))
-        };
+    let read = |place: u64, bytes: usize| {
+        let start = inner.state.borrow().log.segment_start(place);
+        inner.cache.read(start, inner.env.buf(bytes))
+    };
+    let unreadable = Cell::new(0);
+    let firsts = (0..segments).map(async |place| {
         // One page holds nearly every header.
-        let reads = some.iter().map(|place| read(*place, PAGE_SIZE));
-        for (place, first) in some.iter().zip(join_all(reads.collect()).await) {
-            let mut bytes = match first {
+        let mut bytes = match read(place, PAGE_SIZE).await {
+            Ok(bytes) => bytes,
+            Err(error) if is_bad_place(&error) && unreadable.get() < UNREADABLE_MAX => {
+                unreadable.set(unreadable.get() + 1);
+                return Ok(None);
+            }
+            Err(error) => return Err(device_error(&inner.cache_path)(error)),
+        };
+        if Commit::decode(device, &bytes).err() == Some(FormatError::Length) {
+            bytes = match read(place, header).await {
                 Ok(bytes) => bytes,
-                Err(error) if is_bad_place(&error) && unreadable < UNREADABLE_MAX => {
-                    unreadable += 1;
-                    continue;
-                }
+                Err(error) if is_bad_place(&error) => return Ok(None),
                 Err(error) => return Err(device_error(&inner.cache_path)(error)),
             };
-            if Commit::decode(device, &bytes).err() == Some(FormatError::Length) {
-                bytes = match read(*place, header).await {
-                    Ok(bytes) => bytes,
-                    Err(error) if is_bad_place(&error) => continue,
-                    Err(error) => return Err(device_error(&inner.cache_path)(error)),
-                };
-            }
-            let Ok((mut commit, _, _)) = Commit::decode(device, &bytes) else { continue };
-            (commit.entries, commit.crcs) = (Vec::new(), Vec::new()); // not looked at again
-            if commit.position == 0 && commit.segment % segments == *place {
-                firsts.insert(commit.segment, commit);
-            }
         }
-    }
-    Ok(firsts)
+        let Ok((mut commit, _, _)) = Commit::decode(device, &bytes) else { return Ok(None) };
+        (commit.entries, commit.crcs) = (Vec::new(), Vec::new()); // not looked at again
+        let is_here = commit.position == 0 && commit.segment % segments == place;
+        Ok(is_here.then_some((commit.segment, commit)))
+    });
+    Ok(try_join_at_most(DEPTH, firsts).await?.into_iter().flatten().collect())
 }
 
 fn corrupt(inner: &GroupInner, segment: u64, source: FormatError) -> GroupError {

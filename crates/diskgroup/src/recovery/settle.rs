@@ -15,7 +15,7 @@ use crate::state::GroupInner;
 use crate::store::capacity::PAGES_IN_FLIGHT;
 use crate::types::GroupError;
 use crate::types::device_error;
-use env::{Disk, Durability, join_all};
+use env::{Disk, Durability, try_join_at_most};
 use format::PAGE_SIZE;
 
 /// Bytes of a device: start and length.
@@ -98,14 +98,10 @@ async fn write_again(
     if copies.is_empty() {
         return Ok(());
     }
-    for some in copies.chunks(PAGES_IN_FLIGHT) {
-        let copies = some.iter().map(|((from, length), to)| async move {
-            let bytes = disk.read(*from, inner.env.buf(*length)).await?;
-            disk.write(*to, bytes.freeze(), Durability::Cached).await
-        });
-        for result in join_all(copies.map(Box::pin).collect()).await {
-            result.map_err(device_error(path))?;
-        }
-    }
+    let copies = copies.iter().map(|((from, length), to)| async move {
+        let bytes = disk.read(*from, inner.env.buf(*length)).await?;
+        disk.write(*to, bytes.freeze(), Durability::Cached).await
+    });
+    try_join_at_most(PAGES_IN_FLIGHT, copies).await.map_err(device_error(path))?;
     disk.flush().await.map_err(device_error(path))
 }

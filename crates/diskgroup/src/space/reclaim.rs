@@ -8,7 +8,8 @@
 use crate::state::{GroupInner, GroupState};
 use crate::store::space::SHORT_PART;
 use base::{CHUNK_SIZE, Instant};
-use env::join_all;
+use env::try_join_at_most;
+use std::convert::Infallible;
 use std::time::Duration;
 
 /// Chunks that are given back at a time, so that a deleted component does not hold destage up.
@@ -68,14 +69,13 @@ impl GroupInner {
                 _ => runs.push((*chunk, 1)),
             }
         }
-        for some in runs.chunks(DISCARDS_MAX) {
-            let discards = some.iter().map(|(start, count)| {
-                let offset = handle.layout.chunk_start + u64::from(*start) * CHUNK_SIZE;
-                handle.disk().discard(offset, count * CHUNK_SIZE)
-            });
+        let discards = runs.iter().map(async |(start, count)| {
+            let offset = handle.layout.chunk_start + u64::from(*start) * CHUNK_SIZE;
             // Whether the device could do it does not matter to anybody who reads.
-            drop(join_all(discards.collect()).await);
-        }
+            drop(handle.disk().discard(offset, count * CHUNK_SIZE).await);
+            Ok::<(), Infallible>(())
+        });
+        let Ok(_) = try_join_at_most(DISCARDS_MAX, discards).await;
         let now = self.env.now();
         let mut state = self.state.borrow_mut();
         let capacity = &mut state.capacity[device];
