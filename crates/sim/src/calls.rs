@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Calls that take their time: opening, making, looking at and closing a device, and discards.
+//! Calls that may be made to take long: opening, making, looking at and closing a device, and
+//! discards.
 //!
-//! What a late call does it does at its end: a device that is being closed is in use until then,
-//! one that is being opened is free until then.
+//! A late call does its work at its end. So a device that is being closed is in use until then, and
+//! a device that is being opened is free until then.
 
 use crate::core::{Core, Kind};
 use crate::host::HostKey;
@@ -13,7 +14,7 @@ use env::{DiskId, Done, Hardware, IoError, OpenDisk, Token};
 use std::time::Duration;
 
 impl Core {
-    /// How much longer such a call takes.
+    /// How much longer such a call takes, nanoseconds.
     pub(crate) fn lateness(&self, host: u32, path: &str, call: Call) -> u64 {
         if self.late.is_empty() {
             return 0;
@@ -34,7 +35,7 @@ impl Core {
         self.push(at, Kind::Call { slot: slot as u32, serial });
     }
 
-    /// Opens; the answer comes a little later.
+    /// Opens a device; the answer comes a little later.
     pub(crate) fn open_disk(&mut self, process: u32, token: Token, options: OpenDisk) {
         let host = self.processes[process as usize].host;
         let is_there = self.disk_names.contains_key(&(host, options.path.clone()));
@@ -68,7 +69,7 @@ impl Core {
         Ok(Done::Hardware(known.unwrap_or_default()))
     }
 
-    /// What was said of the hardware at a path; nothing else is known of it.
+    /// Answers with what [`World::set_hardware`] said of this path, or that nothing is known.
     pub(crate) fn ask_hardware(&mut self, process: u32, token: Token, path: &str) {
         let host = self.processes[process as usize].host;
         match self.lateness(host, path, Call::Look) {
@@ -80,7 +81,8 @@ impl Core {
         }
     }
 
-    /// No operation begins on it any more; free when the last one, and this call, have ended.
+    /// Closes a device: no operation begins on it any more. The device is free when its last
+    /// operation and this call have ended.
     pub(crate) fn close_disk(&mut self, process: u32, token: Token, disk: DiskId) {
         let slot = self.processes[process as usize].disks.get_mut(disk.0 as usize);
         if let Some(index) = slot.and_then(Option::take) {
@@ -99,7 +101,7 @@ impl Core {
     pub(crate) fn call_event(&mut self, slot: u32, serial: u64) {
         let entry = &mut self.calls[slot as usize];
         let Some(call) = entry.take_if(|call| call.serial == serial) else { return };
-        // With its process a call ends, and whatever it opened is closed.
+        // A call ends with its process, and whatever the process opened is closed.
         if !self.processes[call.process as usize].is_live {
             return;
         }
@@ -121,7 +123,7 @@ impl Core {
         }
     }
 
-    /// Calls under way on a device end.
+    /// Lets all late calls on a device end within 50 us.
     fn ends_now(&mut self, host: u32, path: &str) {
         for slot in 0..self.calls.len() {
             let Some(call) = &self.calls[slot] else { continue };
@@ -134,7 +136,7 @@ impl Core {
         self.discards_end_now(host, path);
     }
 
-    /// Calls on this device take no longer than others, also those under way.
+    /// Takes back all lateness of calls on a device. Calls under way end soon.
     pub(crate) fn clear_calls(&mut self, host: u32, path: &str) {
         let before = self.late.len();
         self.late.retain(|(of, at, _), _| *of != host || at != path);
@@ -157,19 +159,19 @@ impl Core {
 }
 
 impl World {
-    /// From now on such a call takes so much longer, on this path of this host; until
-    /// [`crate::DiskFault::Clear`], which also ends what hangs.
+    /// From now on such a call takes longer by `time`, on this path of this host. This lasts until
+    /// [`World::calls_are_well`] or [`crate::DiskFault::Clear`]. Both also end calls under way.
     pub fn call_takes(&self, host: HostKey, path: &str, call: Call, time: Duration) {
         let mut core = self.0.core.borrow_mut();
         core.late.insert((host.0, path.to_owned(), call), nanos(time));
     }
 
-    /// What is known of the hardware at a path of this host.
+    /// Sets what is known of the hardware at a path of this host.
     pub fn set_hardware(&self, host: HostKey, path: &str, hardware: Hardware) {
         self.0.core.borrow_mut().hardware.insert((host.0, path.to_owned()), hardware);
     }
 
-    /// Calls on this path of this host take no longer than others; those that hang end.
+    /// Undoes [`World::call_takes`] for this path of this host. Calls that hang end.
     pub fn calls_are_well(&self, host: HostKey, path: &str) {
         self.0.core.borrow_mut().clear_calls(host.0, path);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The world's state and its queue of events. Nothing here ever turns a host: the callers do, after
-//! they gave their borrow back.
+//! The world's state and its queue of events. Nothing here runs a host's tasks: they borrow this
+//! state, so [`crate::World`] runs them while it holds no borrow.
 
 use crate::disk::Disk;
 use crate::ends::{EndRef, LinkPair, Path};
@@ -12,32 +12,33 @@ use env::{Completion, Done, Hardware, IoError, Token};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// Parks of one process at one instant before the world calls it a livelock. Each follows up to
-/// 4096 polls; nothing completes within an instant, so only a burst of polls needs more than two.
+/// A process that parks more often than this at one point in time is in a livelock: the world
+/// panics. Up to 4096 polls lie between two parks. Hardly anything completes while time stands
+/// still, so only a burst of polls needs more than two parks.
 const PARKS_MAX: u32 = 2000;
 
-/// What happens at some time.
+/// What an event does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
-    /// A host's timer is due.
+    /// The earliest timer of a host is due.
     Timer { host: u32 },
     /// A paused host goes on.
     Wake { host: u32 },
-    /// A completion that was decided earlier arrives.
+    /// A completion arrives whose result is known already.
     Soon { slot: u32 },
-    /// A device is done with an operation.
+    /// A device carries out an operation, which then completes.
     Disk { slot: u32, serial: u64 },
-    /// The first segment on the wire arrives.
+    /// The first segment on the wire towards this end arrives.
     Deliver { to: EndRef },
-    /// A reset arrives.
+    /// A reset arrives at this end.
     Reset { to: EndRef },
-    /// A dial reaches its goal.
+    /// A dial reaches the machine that it goes to.
     Dial { slot: u32 },
     /// The answer to a dial reaches the caller.
     Linked { slot: u32 },
-    /// A call that took its time ends.
+    /// A late call ends.
     Call { slot: u32, serial: u64 },
-    /// A crash or kill that was asked for while its host was turned.
+    /// A host goes down, as one of its own tasks asked.
     Down { host: u32, is_crash: bool },
 }
 
@@ -76,19 +77,19 @@ impl PartialOrd for Event {
     }
 }
 impl Ord for Event {
-    /// The earliest is the greatest: `BinaryHeap` gives the greatest first.
+    /// The earliest event is the greatest, because `BinaryHeap` gives the greatest first.
     fn cmp(&self, other: &Self) -> Ordering {
         (other.at, other.seq).cmp(&(self.at, self.seq))
     }
 }
 
-/// Random streams: draws of one kind leave the others as they were.
+/// Independent streams of random numbers: a draw from one does not change the others.
 pub(crate) struct Streams {
     pub(crate) disk: Rng,
     pub(crate) net: Rng,
     pub(crate) fault: Rng,
     pub(crate) boot: Rng,
-    /// Small delays of the kernel.
+    /// For the small delays of the kernel.
     pub(crate) delay: Rng,
     pub(crate) quirk: Rng,
 }
@@ -99,7 +100,7 @@ pub(crate) struct Core {
     seq: u64,
     pub(crate) events: BinaryHeap<Event>,
     pub(crate) rng: Streams,
-    /// Which quirks this world has.
+    /// Which quirks can happen in this world, by their number.
     armed: Vec<bool>,
     pub(crate) hosts: Vec<Host>,
     pub(crate) runnable: Vec<u32>,
@@ -110,16 +111,16 @@ pub(crate) struct Core {
     pub(crate) disk_names: BTreeMap<(u32, String), u32>,
     pub(crate) disk_ops: Vec<Option<DiskOp>>,
     pub(crate) disk_ops_free: Vec<u32>,
-    /// By host, path and call: nanoseconds that it takes longer.
+    /// By how many nanoseconds a call takes longer, by host, path and kind of call.
     pub(crate) late: BTreeMap<(u32, String, Call), u64>,
-    /// By host and path, where something is known.
+    /// What is known of hardware, by host and path.
     pub(crate) hardware: BTreeMap<(u32, String), Hardware>,
     pub(crate) calls: Vec<Option<LateCall>>,
     pub(crate) links: Vec<LinkPair>,
     pub(crate) links_free: Vec<u32>,
     pub(crate) dials: Vec<Option<Dial>>,
     pub(crate) dials_free: Vec<u32>,
-    /// `paths[from][to]`.
+    /// The way from one host to another: `paths[from][to]`.
     pub(crate) paths: Vec<Vec<Path>>,
     digest: u64,
     pub(crate) stats: WorldStats,
@@ -172,7 +173,7 @@ impl Core {
         self.events.push(Event { at: at.max(self.now), seq: self.seq, kind });
     }
 
-    /// Whether a quirk happens now.
+    /// Draws whether a quirk happens now.
     pub(crate) fn quirk(&mut self, quirk: Quirk) -> bool {
         let fire_ppm = self.options.quirks.fire_ppm;
         self.armed[quirk as usize] && self.rng.quirk.chance_ppm(fire_ppm)
@@ -204,7 +205,7 @@ impl Core {
         }
     }
 
-    /// A completion arrives now, from within an event.
+    /// Delivers a completion now. For use while an event is applied.
     pub(crate) fn complete(&mut self, process: u32, completion: Completion) {
         let state = &mut self.processes[process as usize];
         if !state.is_live {
@@ -215,7 +216,7 @@ impl Core {
         self.mark_runnable(host);
     }
 
-    /// A completion arrives after a small delay: for what is decided within a turn.
+    /// Delivers a completion after a small delay. For what is decided while a host runs.
     pub(crate) fn soon(&mut self, process: u32, completion: Completion) {
         let slot = self.soon_free.pop().unwrap_or_else(|| {
             self.soon.push(None);
@@ -230,7 +231,7 @@ impl Core {
         self.soon(process, Completion { token, result, buf: None });
     }
 
-    /// Takes everything that completed for `process`.
+    /// Moves everything that has completed for `process` to `done`.
     pub(crate) fn harvest(&mut self, process: u32, done: &mut Vec<Completion>) {
         let (now, seed) = (self.now, self.options.seed);
         let state = &mut self.processes[process as usize];
@@ -246,7 +247,7 @@ impl Core {
         done.append(&mut state.queue);
     }
 
-    /// The next event not after `limit`; moves the time there.
+    /// Takes the next event out and moves the time there; `None` if it comes after `limit`.
     pub(crate) fn pop(&mut self, limit: u64) -> Option<Kind> {
         if self.events.peek()?.at > limit {
             return None;
@@ -259,7 +260,7 @@ impl Core {
         Some(event.kind)
     }
 
-    /// Applies an event; `Down` is the world's.
+    /// Applies an event other than `Down`, which [`crate::World`] carries out.
     pub(crate) fn apply(&mut self, kind: Kind) {
         match kind {
             Kind::Timer { host } => {
@@ -287,7 +288,7 @@ impl Core {
         }
     }
 
-    /// After a turn: the event for the host's next timer.
+    /// Queues the event for a host's next timer, after the host has run.
     pub(crate) fn set_timer(&mut self, host: u32, next: Option<Instant>) {
         let Some(next) = next else { return };
         let state = &mut self.hosts[host as usize];

@@ -13,7 +13,7 @@ use std::net::{IpAddr, SocketAddr};
 /// The first port that port 0 resolves to.
 const PORT_FIRST: u16 = 32_768;
 
-/// Whether a listener at `at` answers calls for `to`, both of one host.
+/// Whether a listener at `at` answers calls to `to`. Both addresses are of the same host.
 fn answers(at: &Address, to: &Address) -> bool {
     match (at, to) {
         (Address::Tcp(at), Address::Tcp(to)) => {
@@ -88,7 +88,7 @@ impl Core {
         }
     }
 
-    /// Who is at the other side of `end`. All processes of a host belong to one user.
+    /// Who called: the owner of the other side of `end`. All processes of a host belong to user 0.
     fn caller(&mut self, is_unix: bool, end: EndRef) -> Caller {
         let host = self.end(end.other()).map_or(0, |other| other.host);
         if is_unix { Caller::User(0) } else { Caller::Remote(self.hosts[host as usize].ip) }
@@ -144,7 +144,7 @@ impl Core {
         self.hosts.iter().position(|host| host.ip == ip).map(|index| index as u32)
     }
 
-    /// The call reaches its machine, or nothing.
+    /// A dial reaches its machine. If it cannot, it fails or tries again.
     pub(crate) fn dial_arrives(&mut self, slot: u32) {
         let Some(dial) = &self.dials[slot as usize] else { return };
         let (process, until) = (dial.process, dial.until);
@@ -190,7 +190,7 @@ impl Core {
         self.push(at, Kind::Dial { slot });
     }
 
-    /// At the machine: a link, a refusal, or `None` where the caller must try again.
+    /// What the machine answers: a link or an error, or `None` if the caller must try again.
     fn knock(&mut self, slot: u32, to: u32) -> Option<Result<EndRef, IoError>> {
         let Some(dial) = &self.dials[slot as usize] else { return None };
         let (caller, address) = (dial.process, &dial.address);
@@ -198,7 +198,7 @@ impl Core {
         let server = self.hosts[to as usize].process;
         let found = server.and_then(|p| Some((p, self.has_listener(p, address)?)));
         let Some((server, listener)) = found else {
-            // A socket file may stand there without a process, or not.
+            // The socket file of a dead process may still stand there. Chance decides.
             let is_missing = is_unix && self.rng.net.below(2) == 0;
             return Some(Err(if is_missing { IoError::NotFound } else { IoError::Refused }));
         };
@@ -224,7 +224,7 @@ impl Core {
         Some(Ok(mine))
     }
 
-    /// The answer is back at the caller, unless the way is cut.
+    /// The answer to a dial is back at its caller, or comes later if the way back is cut.
     pub(crate) fn dial_answered(&mut self, slot: u32) {
         let Some(dial) = &self.dials[slot as usize] else { return };
         let process = dial.process;
@@ -254,7 +254,7 @@ impl Core {
         }
     }
 
-    /// Asks for an early end of something that waits.
+    /// Ends an operation early, if it can be cancelled and still waits.
     pub(crate) fn cancel(&mut self, process: u32, token: Token) {
         let Some(what) = self.processes[process as usize].waiting.remove(&token) else { return };
         match what {

@@ -51,7 +51,7 @@ impl Core {
         index
     }
 
-    /// Reads, writes, flushes and discards.
+    /// Starts a read, write, flush or discard: draws how long it takes.
     pub(crate) fn disk_submit(&mut self, process: u32, token: Token, id: DiskId, op: Op) {
         let index = self.processes[process as usize].disks.get(id.0 as usize).copied().flatten();
         let Some(index) = index else {
@@ -189,7 +189,7 @@ impl Core {
         }
     }
 
-    /// Discards of a device that take long end.
+    /// Lets all discards of a device end within 50 us.
     pub(crate) fn discards_end_now(&mut self, host: u32, path: &str) {
         for slot in 0..self.disk_ops.len() {
             let Some(op) = &self.disk_ops[slot] else { continue };
@@ -202,7 +202,8 @@ impl Core {
         }
     }
 
-    /// Takes the unfinished writes of a disk away from it; other operations just end.
+    /// Removes all operations under way on a disk, without completions. Returns the writes and
+    /// discards among them.
     fn take_unfinished(&mut self, index: u32) -> Vec<(Body, Durability)> {
         let mut writes = Vec::new();
         for slot in 0..self.disk_ops.len() {
@@ -221,7 +222,7 @@ impl Core {
         writes
     }
 
-    /// Power loss of a host's devices.
+    /// The devices of a host lose power.
     pub(crate) fn crash_disks(&mut self, host: u32) {
         for index in 0..self.disks.len() as u32 {
             if self.disks[index as usize].host != host {
@@ -234,7 +235,7 @@ impl Core {
         }
     }
 
-    /// The process is gone, the devices live on: what was under way lands, or not.
+    /// A process is gone, its devices live on. Each write under way lands whole, in part, or not.
     pub(crate) fn release_disks(&mut self, process: u32) {
         for index in 0..self.disks.len() as u32 {
             if self.disks[index as usize].owner != Some(process) {
@@ -261,7 +262,7 @@ impl Core {
     }
 }
 
-/// The contract of the seam: a violation is a bug of the caller.
+/// Checks what the contract of [`Op`] demands of callers. A violation is a bug of the caller.
 fn check(disk: &Disk, offset: u64, bytes: u64) {
     let path = &disk.path;
     assert!(offset.is_multiple_of(512), "unaligned device offset {offset} on {path}");

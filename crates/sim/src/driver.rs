@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The seam: one process's view of the world.
+//! The driver below each simulated process: one process's view of the world.
 
 use crate::world::Inner;
 use base::{Instant, Quirk, WallTime};
 use env::{Completion, Driver, Op, Token};
 use std::rc::Weak;
 
-/// 2026-01-01, where every world begins, in nanoseconds since 1970.
+/// 2026-01-01 in nanoseconds since 1970. A host's wall clock shows this plus the time of the host's
+/// own clock, which counts from a while before its boot.
 const EPOCH: u64 = 1_767_225_600 * 1_000_000_000;
 
-/// One boot of one host. After its process died, or without its world, it does nothing.
+/// The driver of one process of one host. It does nothing once its process or its world is gone.
 pub struct SimDriver {
     world: Weak<Inner>,
     host: u32,
@@ -28,7 +29,7 @@ impl Driver for SimDriver {
         world.core.borrow().host_now(self.host)
     }
 
-    /// Computing takes no time here.
+    /// Stands still, because computing takes no time here.
     fn coarse(&self) -> Instant {
         Instant(0)
     }

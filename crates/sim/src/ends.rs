@@ -4,15 +4,15 @@
 use env::{Buf, Slice, Token};
 use std::collections::VecDeque;
 
-/// How one host reaches another.
+/// The way from one host to another.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Path {
     pub(crate) is_cut: bool,
-    /// Nanoseconds on top.
+    /// Nanoseconds by which everything on this way takes longer.
     pub(crate) clog: u64,
 }
 
-/// Names one end of one link; the generation tells a reused place from an old one.
+/// Names one end of one link. Links reuse places in a table; the generation tells them apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct EndRef {
     pub(crate) link: u32,
@@ -32,7 +32,7 @@ impl EndRef {
 
 pub(crate) enum Payload {
     Data(Vec<u8>),
-    /// The peer closed: end of stream.
+    /// The peer has closed: this is the end of the stream.
     Fin,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Send {
     pub(crate) at: usize,
 }
 
-/// One end: what its owner asked for, and what travels towards it.
+/// One end of a link: what its owner asked for, and what travels towards it.
 pub(crate) struct End {
     pub(crate) host: u32,
     pub(crate) process: u32,
@@ -63,16 +63,16 @@ pub(crate) struct End {
     pub(crate) recv: Option<Recv>,
     pub(crate) send: Option<Send>,
     pub(crate) arrived: VecDeque<Vec<u8>>,
-    /// Bytes of the first of `arrived` that were received already.
+    /// How many bytes of the first entry of `arrived` the owner has received already.
     pub(crate) arrived_at: usize,
     pub(crate) arrived_bytes: usize,
     pub(crate) is_ended: bool,
     pub(crate) wire: VecDeque<Segment>,
-    /// A `Deliver` event for the first segment is in the queue.
+    /// Whether a `Deliver` event for the first segment of `wire` is in the queue.
     pub(crate) is_scheduled: bool,
-    /// Bytes on the wire and arrived.
+    /// Bytes that are on the wire, or have arrived and were not received.
     pub(crate) unread: usize,
-    /// When the wire has room for the next segment, and when the last one arrives.
+    /// When the wire has room for the next segment, and when the last one arrives. World time.
     pub(crate) busy_until: u64,
     pub(crate) last_at: u64,
 }
@@ -98,7 +98,8 @@ impl End {
         }
     }
 
-    /// What is still on the wire stays: its arrival tells the sender that nobody is here.
+    /// Forgets what the owner asked for, and what has arrived. The wire stays as it is: when a
+    /// segment arrives, the sender learns that nobody is here.
     pub(crate) fn forget(&mut self) {
         (self.recv, self.send) = (None, None);
         self.forget_arrived();
@@ -109,7 +110,7 @@ impl End {
         (self.arrived_at, self.arrived_bytes) = (0, 0);
     }
 
-    /// Moves `count` bytes that arrived into `place`.
+    /// Moves bytes that have arrived into `place`, until it is full.
     pub(crate) fn take(&mut self, place: &mut [u8]) {
         let mut filled = 0;
         while filled < place.len() {
@@ -131,7 +132,7 @@ impl End {
     }
 }
 
-/// Two ends and the generation of this place.
+/// A place for a link: its two ends, and how often the place was reused.
 pub(crate) struct LinkPair {
     pub(crate) generation: u32,
     pub(crate) is_live: bool,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What goes wrong: processes and machines that end, networks that part, disks that rot, clocks
-//! that drift.
+//! What goes wrong: processes and machines that go down, networks that are cut, disks with faults,
+//! clocks that drift.
 
 use crate::core::{Core, Kind};
 use crate::disk::{Faults, Silent};
@@ -11,16 +11,17 @@ use crate::store::Layer;
 use crate::world::World;
 use std::time::Duration;
 
-/// Something wrong with one device. Faults add up until `Clear`.
+/// A fault of one device. Faults add up until `Clear`. Only one write to be lost or misdirected is
+/// waited for at a time: a later such fault replaces the earlier one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DiskFault {
-    /// Writes and discards end with an error; what they leave is unspecified.
+    /// Writes and discards end with an error. What they leave is unspecified.
     FailWrites,
-    /// Flushes end with an error; what they should have covered may be lost in a crash for ever
-    /// after, also if a later flush succeeds.
+    /// Flushes end with an error. A crash may lose what they should have made durable, even if a
+    /// later flush succeeds.
     FailFlush,
-    /// Flushes and durable writes say that they succeeded; what they should have made durable is
-    /// in the cache only. A device that does so keeps no promise that anything rests on.
+    /// Flushes and durable writes report success, but their data is in the cache only. Nothing can
+    /// be promised on top of such a device.
     LieAboutFlush,
     /// Reads end with an error.
     FailReads,
@@ -31,13 +32,14 @@ pub enum DiskFault {
         /// Bytes.
         len: u64,
     },
-    /// Its path leads to it no more: what has it open goes on as before, nobody else finds it.
+    /// The path leads to the device no more. A process that has it open goes on as before; nobody
+    /// can open it again.
     Unlink,
-    /// The next write says that it succeeded, and nothing happened.
+    /// The next write reports success, but nothing is written.
     LoseNextWrite,
-    /// The next write says that it succeeded, and its bytes stand elsewhere.
+    /// The next write reports success, but its bytes are written elsewhere.
     MisdirectNextWrite {
-        /// Where: bytes, a multiple of 512; the write must fit there.
+        /// Where they are written: bytes, a multiple of 512. The write must fit there.
         offset: u64,
     },
     /// As `LoseNextWrite`, for the next write that begins in this range (bytes).
@@ -53,19 +55,19 @@ pub enum DiskFault {
         offset: u64,
         /// Bytes.
         len: u64,
-        /// Where it lands.
+        /// Where its bytes are written: bytes, a multiple of 512. The write must fit there.
         to: u64,
     },
-    /// Operations from now on take this many times as long.
+    /// Operations that are submitted from now on take this many times as long.
     Slow(u64),
-    /// Whether no operation ends.
+    /// `true`: no operation ends. `false`: those that were held end soon.
     Freeze(bool),
-    /// All is well again; calls that hang end.
+    /// Ends all faults, and [`World::call_takes`] for this device. Calls that hang end.
     Clear,
 }
 
 impl Core {
-    /// A process is about to start on `host`.
+    /// Turns `host` on, if it is off, for a process that is about to start.
     pub(crate) fn power_on(&mut self, host: u32, process: u32) {
         let uptime = 1_000_000_000 * (10 + self.rng.boot.below(1000));
         let now = self.now;
@@ -79,7 +81,7 @@ impl Core {
         }
     }
 
-    /// The process of `host`, if any, is gone; in a crash the machine too.
+    /// Ends the process of `host`, if there is one. In a crash the machine goes off too.
     pub(crate) fn process_ends(&mut self, host: u32, is_crash: bool) {
         self.mix(u64::from(host) << 1 | u64::from(is_crash));
         let state = &mut self.hosts[host as usize];
@@ -174,19 +176,19 @@ impl Core {
 }
 
 impl World {
-    /// Cuts or heals both directions between two hosts. Over a cut nothing arrives; what is held
-    /// comes late after the heal, or the link is reset. Dials hang.
+    /// Cuts or heals both directions between two hosts. While they are cut, nothing arrives and
+    /// dials hang. After the heal, what was held arrives late, or its link is reset.
     pub fn partition(&self, a: HostKey, b: HostKey, cut: bool) {
         self.cut_one_way(a, b, cut);
         self.cut_one_way(b, a, cut);
     }
 
-    /// Cuts or heals one direction.
+    /// Cuts or heals the direction from `from` to `to`.
     pub fn cut_one_way(&self, from: HostKey, to: HostKey, cut: bool) {
         self.0.core.borrow_mut().cut(from.0, to.0, cut);
     }
 
-    /// Breaks every link between two hosts: both ends see a reset at once.
+    /// Breaks every link between two hosts. Both ends see a reset at once.
     pub fn reset_links(&self, a: HostKey, b: HostKey) {
         let mut core = self.0.core.borrow_mut();
         for link in 0..core.links.len() as u32 {
@@ -199,8 +201,8 @@ impl World {
         }
     }
 
-    /// Every link between two hosts ends for one of them, drawn for each link; the other goes on
-    /// believing in it, beside the new link that follows.
+    /// Resets one end of every link between two hosts; chance decides which end. The other end
+    /// still takes the link for open, also beside a new link that follows.
     pub fn half_reset_links(&self, a: HostKey, b: HostKey) {
         let mut core = self.0.core.borrow_mut();
         for link in 0..core.links.len() as u32 {
@@ -213,7 +215,7 @@ impl World {
         }
     }
 
-    /// Ends every partition and clog. Disk faults stay.
+    /// Ends every cut and every clog. Disk faults stay.
     pub fn heal_all(&self) {
         let mut core = self.0.core.borrow_mut();
         for from in 0..core.hosts.len() {
@@ -224,7 +226,8 @@ impl World {
         }
     }
 
-    /// Everything between two hosts takes this much longer, in both directions; zero ends it.
+    /// Everything between two hosts takes longer by `extra_delay`, in both directions. Zero ends
+    /// this.
     pub fn clog(&self, a: HostKey, b: HostKey, extra_delay: Duration) {
         let mut core = self.0.core.borrow_mut();
         let extra = nanos(extra_delay);
@@ -232,7 +235,7 @@ impl World {
         core.paths[b.index()][a.index()].clog = extra;
     }
 
-    /// Sets a fault on a device that exists.
+    /// Sets a fault on a device. Panics if the host has no such device.
     pub fn disk_error(&self, host: HostKey, path: &str, fault: DiskFault) {
         let mut core = self.0.core.borrow_mut();
         let index = core.disk_index(host, path);
@@ -277,7 +280,7 @@ impl World {
         }
     }
 
-    /// Bit rot: flips at least one bit of each byte in the range.
+    /// Bit rot: flips at least one bit of each byte in the range. Offset and length are bytes.
     pub fn flip_bits(&self, host: HostKey, path: &str, offset: u64, len: usize) {
         let mut core = self.0.core.borrow_mut();
         let index = core.disk_index(host, path);
@@ -289,8 +292,9 @@ impl World {
         core.disks[index].store.poke(offset, len, |at, byte| *byte ^= masks[at]);
     }
 
-    /// Bit rot by chance: of so many pages of 4,096 bytes from `offset` on, each gets one flipped
-    /// bit with this probability. Which pages (bytes from the device's start) did.
+    /// Bit rot by chance. The range is `pages` pages of 4,096 bytes from `offset` on. One bit flips
+    /// in each of them with this probability. Returns the pages that were hit, as bytes from the
+    /// start of the device.
     pub fn rot(
         &self,
         host: HostKey,
@@ -313,14 +317,14 @@ impl World {
         hit
     }
 
-    /// Whether a silent fault (a write to be lost or misdirected) still waits for its write.
+    /// Whether a write that is to be lost or misdirected is still waited for.
     #[must_use]
     pub fn is_silent_fault_due(&self, host: HostKey, path: &str) -> bool {
         let core = self.0.core.borrow();
         core.disks[core.disk_index(host, path)].faults.silent.is_some()
     }
 
-    /// Gives a host a new block device with what surely survives a crash of another one.
+    /// Gives a host a new block device. Its content is what surely survives a crash of another one.
     pub fn copy_disk(&self, from: HostKey, path: &str, to: HostKey, as_path: &str) {
         let mut core = self.0.core.borrow_mut();
         let index = core.disk_index(from, path);
@@ -330,20 +334,20 @@ impl World {
         core.disks[copy as usize].store = store;
     }
 
-    /// Whether a device or file stands there.
+    /// Whether there is a device or file of this path, also one that [`DiskFault::Unlink`] hides.
     #[must_use]
     pub fn has_disk(&self, host: HostKey, path: &str) -> bool {
         self.0.core.borrow().disk_names.contains_key(&(host.0, path.to_owned()))
     }
 
-    /// Whoever opens that file from now on finds it sparse.
+    /// Whoever opens this file from now on is told that it is sparse.
     pub fn make_sparse(&self, host: HostKey, path: &str) {
         let mut core = self.0.core.borrow_mut();
         let index = core.disk_index(host, path);
         core.disks[index].is_sparse = true;
     }
 
-    /// The pages of 4 KiB, by number, that a device holds something in: where damage hits.
+    /// The numbers of the 4 KiB pages of a device that hold something: damage there is noticed.
     #[must_use]
     pub fn written(&self, host: HostKey, path: &str) -> Vec<u64> {
         let core = self.0.core.borrow();
@@ -357,13 +361,13 @@ impl World {
         core.disks[core.disk_index(host, path)].size
     }
 
-    /// What reads of a device would see, any alignment: for checkers.
+    /// What reads of a device would see, for checkers. Offset and length need no alignment.
     #[must_use]
     pub fn read_raw(&self, host: HostKey, path: &str, offset: u64, len: usize) -> Vec<u8> {
         self.read_layer(host, path, offset, len, Layer::Current)
     }
 
-    /// What surely survives a crash of a device: for checkers.
+    /// What surely survives a crash of a device, for checkers. Offset and length need no alignment.
     #[must_use]
     pub fn read_stable(&self, host: HostKey, path: &str, offset: u64, len: usize) -> Vec<u8> {
         self.read_layer(host, path, offset, len, Layer::Stable)
@@ -383,7 +387,7 @@ impl World {
         into
     }
 
-    /// Replaces bytes of a device behind its owner's back, also on stable media.
+    /// Replaces bytes of a device, as damage does: in its cache and on its media.
     pub fn write_raw(&self, host: HostKey, path: &str, offset: u64, bytes: &[u8]) {
         let mut core = self.0.core.borrow_mut();
         let index = core.disk_index(host, path);
@@ -391,8 +395,8 @@ impl World {
         store.poke(offset, bytes.len(), |at, byte| *byte = bytes[at]);
     }
 
-    /// From now on the host's clock gains (or loses) this many parts in a million. A reboot after a
-    /// crash begins with an exact clock.
+    /// From now on the host's clock gains this many parts in a million, or loses them if negative.
+    /// It is exact again at the boot after a crash.
     pub fn clock_drift(&self, host: HostKey, ppm: i64) {
         let mut core = self.0.core.borrow_mut();
         let now = core.now;
@@ -402,14 +406,15 @@ impl World {
         core.mark_runnable(host.0); // its timers are due at other times now
     }
 
-    /// Somebody sets the host's wall clock forward or back; its monotonic clock goes on.
+    /// Somebody sets the host's wall clock forward or back. Its monotonic clock does not change.
     pub fn wall_jump(&self, host: HostKey, seconds: i64) {
         let mut core = self.0.core.borrow_mut();
         let offset = &mut core.hosts[host.index()].wall_offset;
         *offset = offset.saturating_add(seconds.saturating_mul(1_000_000_000));
     }
 
-    /// SIGSTOP for `d`: the host isn't turned, its completions queue up, its clock goes on.
+    /// Stops the host's process for `d`, like SIGSTOP. Meanwhile its tasks do not run, its
+    /// completions queue up, and its clock goes on.
     pub fn pause(&self, host: HostKey, d: Duration) {
         let mut core = self.0.core.borrow_mut();
         let until = core.now + nanos(d);

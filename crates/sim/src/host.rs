@@ -7,19 +7,19 @@ use env::{Address, Completion, Env, Schedule, Task, Token};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
-/// Names one machine of a world.
+/// Names one machine (host) of a world.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct HostKey(pub(crate) u32);
 
 impl HostKey {
-    /// Its number, counted from 0 in the order of [`crate::World::add_host`].
+    /// The host's number, counted from 0 in the order of [`crate::World::add_host`].
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// A clock that may run faster or slower than the world's.
+/// A host's clock, which may run faster or slower than the world's.
 #[derive(Clone, Copy)]
 pub(crate) struct Clock {
     base_world: u64,
@@ -47,7 +47,7 @@ impl Clock {
         Instant(self.base_host + u64::try_from(scaled).unwrap_or(u64::MAX / 4))
     }
 
-    /// The first world time at which this clock shows `at` or later; never later than the far end.
+    /// The first world time at which this clock shows `at` or later; at most `u64::MAX`.
     pub(crate) fn when(self, at: Instant) -> u64 {
         let wanted = at.0.saturating_sub(self.base_host);
         if self.ppm == 0 {
@@ -63,7 +63,7 @@ impl Clock {
     }
 }
 
-/// The running program of a host, as the world holds it.
+/// The running process of a host, as the world holds it.
 pub(crate) struct Handle {
     pub(crate) env: Env,
     pub(crate) main: Option<Task>,
@@ -72,7 +72,7 @@ pub(crate) struct Handle {
 pub(crate) struct Host {
     pub(crate) name: String,
     pub(crate) ip: IpAddr,
-    /// Off between a crash and the next boot.
+    /// Off before the first boot, and between a crash and the next boot.
     pub(crate) is_powered: bool,
     pub(crate) process: Option<u32>,
     pub(crate) handle: Option<Handle>,
@@ -80,13 +80,13 @@ pub(crate) struct Host {
     /// Nanoseconds by which somebody has set the wall clock.
     pub(crate) wall_offset: i64,
     pub(crate) paused_until: u64,
-    /// When the earliest timer event of it is due.
+    /// When the host's earliest timer event in the queue is due.
     pub(crate) wake_at: Option<u64>,
     pub(crate) is_runnable: bool,
     pub(crate) port_next: u16,
 }
 
-/// What a token that can be cancelled waits for.
+/// What an operation that can be cancelled waits for.
 #[derive(Clone, Copy)]
 pub(crate) enum Waiting {
     Recv(EndRef),
@@ -106,14 +106,14 @@ pub(crate) struct Process {
     pub(crate) host: u32,
     pub(crate) is_live: bool,
     pub(crate) queue: Vec<Completion>,
-    /// By `LinkId`; `None`: closed.
+    /// The process's end of each link, by `LinkId`; `None`: closed.
     pub(crate) links: Vec<Option<EndRef>>,
-    /// By `DiskId`: index of the world's disk.
+    /// The world's number of each disk, by `DiskId`; `None`: closed.
     pub(crate) disks: Vec<Option<u32>>,
     /// By `ListenerId`.
     pub(crate) listeners: Vec<Listener>,
     pub(crate) waiting: BTreeMap<Token, Waiting>,
-    /// Livelock guard: parks at one and the same time.
+    /// When the process parked last, and how often at that very time: the guard against livelocks.
     pub(crate) parked_at: u64,
     pub(crate) parks: u32,
 }
@@ -134,7 +134,7 @@ impl Process {
     }
 }
 
-/// Any ready task, evenly.
+/// Runs any of the ready tasks next, each with the same probability.
 pub(crate) struct Shuffled(pub(crate) base::Rng);
 
 impl Schedule for Shuffled {

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The simulated world: one thread for a whole cluster, virtual time, modelled disks and links, and
-//! one seed that decides everything.
+//! The simulated world: a whole cluster in one thread, with virtual time and models of disks and
+//! links. One seed decides everything that is left to chance.
 //!
-//! Guarantees: equal seeds and equal calls give equal runs ([`World::digest`]); what a flush or a
-//! durable write completed survives [`World::crash`]; streams stay in order; every operation of a
-//! live process completes exactly once. Not guaranteed: anything that a real machine does not
-//! promise either. Computing takes no virtual time.
+//! Guarantees, unless a [`DiskFault`] breaks them:
+//! - Equal seeds and equal calls give equal runs ([`World::digest`]).
+//! - What a flush or a durable write has made durable survives [`World::crash`].
+//! - Streams keep their order.
+//! - Every operation of a live process completes exactly once.
+//! - Computing takes no virtual time.
+//!
+//! Nothing else is guaranteed that a real machine does not promise either.
 #![forbid(unsafe_code)]
 
 mod calls;

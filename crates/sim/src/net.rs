@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Stream links: two ends, a bounded amount of bytes on the way, order kept, faults.
+//! Stream links: two ends, a bounded number of bytes on the way, and faults. Order is kept.
 //!
 //! A segment that cannot arrive (cut path, dead machine) stays at the head of its wire until the
-//! path heals or the machine is back; a reset that cannot arrive is lost, so half-open links exist.
-//! Not modelled: links of one host share no bandwidth, and acknowledgements take no time.
+//! path heals or the machine is back. A reset that cannot arrive is lost. So half-open links exist.
+//!
+//! Simpler than the real world: each link has a bandwidth of its own, which it does not share with
+//! other links of its host. Acknowledgements take no time.
 
 use crate::core::{Core, Kind};
 use crate::ends::{End, EndRef, LinkPair, Payload, Recv, Segment, Send};
@@ -11,7 +13,7 @@ use crate::host::Waiting;
 use base::crc32c;
 use env::{Buf, Completion, Done, IoError, LinkId, Slice, Token};
 
-/// The largest piece that travels by itself.
+/// The most bytes of one segment.
 const SEGMENT_MAX: usize = 64 << 10;
 
 impl Core {
@@ -34,7 +36,7 @@ impl Core {
         EndRef { link, generation, side: 0 }
     }
 
-    /// Makes an end known to its process.
+    /// Names an end for its process.
     pub(crate) fn adopt(&mut self, process: u32, end: EndRef) -> LinkId {
         let links = &mut self.processes[process as usize].links;
         links.push(Some(end));
@@ -50,7 +52,7 @@ impl Core {
         (pair.is_live && pair.generation == of.generation).then(|| &mut pair.ends[of.side as usize])
     }
 
-    /// The hosts that something for `to` travels between.
+    /// The hosts from which and to which something for `to` travels.
     fn route(&self, to: EndRef) -> (u32, u32) {
         let ends = &self.links[to.link as usize].ends;
         (ends[1 - to.side as usize].host, ends[to.side as usize].host)
@@ -60,7 +62,8 @@ impl Core {
         !self.paths[from as usize][to as usize].is_cut && self.hosts[to as usize].is_powered
     }
 
-    /// Nanoseconds from one host to another for a segment, without its bytes.
+    /// Draws how long a segment travels between two hosts, without the time for its bytes.
+    /// Nanoseconds.
     pub(crate) fn travel(&mut self, from: u32, to: u32) -> u64 {
         let net = &self.options.net;
         let latency = if from == to { net.local } else { net.remote };
@@ -83,7 +86,7 @@ impl Core {
         self.pump(mine);
     }
 
-    /// Puts on the wire what has room there.
+    /// Puts as much of the send under way on the wire as has room there.
     fn pump(&mut self, mine: EndRef) {
         let window = self.options.net.window.max(1);
         let (side, other) = (mine.side as usize, 1 - mine.side as usize);
@@ -163,7 +166,7 @@ impl Core {
         }
     }
 
-    /// The completion of the receive that waits at `at`, if there is something for it.
+    /// The completion of the receive that waits at this end, if there is something for it.
     fn try_recv(&mut self, mine: EndRef) -> Option<Completion> {
         let partial_ppm = self.options.net.partial_ppm;
         let end = &mut self.links[mine.link as usize].ends[mine.side as usize];
@@ -216,7 +219,7 @@ impl Core {
         self.soon(process, Completion { token, result: Err(IoError::Cancelled), buf });
     }
 
-    /// A reset starts towards `to` and arrives after the way and `delay` more nanoseconds.
+    /// Sends a reset towards `to`. It starts after `delay` nanoseconds.
     pub(crate) fn send_reset(&mut self, to: EndRef, delay: u64) {
         let (from_host, to_host) = self.route(to);
         let at = self.now + delay + self.travel(from_host, to_host);
@@ -233,7 +236,7 @@ impl Core {
         }
     }
 
-    /// The end learns that its link is broken.
+    /// Tells an end that its link is broken. By chance it may still read what has arrived.
     pub(crate) fn reset_end(&mut self, to: EndRef) {
         let drop_arrived = self.rng.net.below(2) == 0;
         let Some(end) = self.end(to) else { return };
@@ -256,7 +259,7 @@ impl Core {
         }
     }
 
-    /// Its owner closes a link.
+    /// A process closes its end of a link.
     pub(crate) fn close(&mut self, process: u32, token: Token, id: LinkId) {
         let slot = self.processes[process as usize].links.get_mut(id.0 as usize);
         if let Some(mine) = slot.and_then(Option::take) {
@@ -284,14 +287,15 @@ impl Core {
         }
         match (was_reset, has_unread) {
             (true, _) => {}
-            // As TCP: closing over bytes that nobody read breaks the link.
+            // As in TCP, a close while bytes are unread resets the link.
             (false, true) => self.send_reset(mine.other(), 0),
             (false, false) => self.put_on_wire(mine.other(), Payload::Fin),
         }
         self.free_if_gone(mine.link);
     }
 
-    /// Its owner is dead: nothing completes any more. The caller decides what the peer sees.
+    /// The owner of an end is dead, so nothing completes here any more. The caller decides what the
+    /// peer sees.
     pub(crate) fn kill_end(&mut self, mine: EndRef) {
         let Some(end) = self.end(mine) else { return };
         end.is_gone = true;
@@ -299,7 +303,8 @@ impl Core {
         self.free_if_gone(mine.link);
     }
 
-    /// Drops a part of what is on the way to `to`, as a dying machine does.
+    /// Drops the last part of what is on the way to `to`, as a dying machine does. Chance decides
+    /// how much.
     pub(crate) fn lose_tail(&mut self, to: EndRef) {
         let Some(end) = self.end(to) else { return };
         let keep = end.wire.len();
@@ -317,7 +322,8 @@ impl Core {
         }
     }
 
-    /// A sender that waits for room at an end that is gone learns so: as TCP's window probes do.
+    /// If the end `to` is gone and its peer waits for room to send, the peer gets a reset. In TCP
+    /// the peer learns this by window probes.
     pub(crate) fn probe(&mut self, to: EndRef) {
         let is_gone = self.end(to).is_some_and(|end| end.is_gone && end.wire.is_empty());
         if is_gone && self.end(to.other()).is_some_and(|end| end.send.is_some()) {
@@ -325,7 +331,8 @@ impl Core {
         }
     }
 
-    /// The way is free again: what was held goes on after a while, or the link breaks.
+    /// The way to `to` is free again. What was held there arrives after a while, or the link is
+    /// reset.
     pub(crate) fn resume(&mut self, to: EndRef) {
         let (ppm, delay) = (self.options.net.heal_reset_ppm, self.options.net.heal_delay);
         let Some(end) = self.end(to) else { return };

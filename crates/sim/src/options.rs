@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What can be chosen about a world, and what it counts.
+//! What can be chosen about a world, and what a world counts.
 
 use base::Rng;
 use std::time::Duration;
 
-/// How long one kind of operation takes: `base + bytes / rate`, plus up to `jitter`.
+/// How long one kind of operation takes: `base + bytes / rate`, and up to `jitter` more.
 #[derive(Clone, Copy, Debug)]
 pub struct Latency {
-    /// The least time of any operation.
+    /// The least time that an operation takes.
     pub base: Duration,
-    /// Evenly distributed on top.
+    /// The most that chance adds. Each amount up to it is equally likely.
     pub jitter: Duration,
-    /// Bytes per second of one channel; not zero.
+    /// Bytes per second of one channel. Not zero.
     pub rate: u64,
 }
 
@@ -22,7 +22,7 @@ impl Latency {
         Self { base: Duration::from_micros(base), jitter: Duration::from_micros(jitter), rate }
     }
 
-    /// Nanoseconds for `bytes`; at least 1.
+    /// Draws the time for `bytes`, in nanoseconds; at least 1.
     pub(crate) fn draw(&self, bytes: u64, rng: &mut Rng) -> u64 {
         let transfer = u128::from(bytes) * 1_000_000_000 / u128::from(self.rate.max(1));
         let jitter = rng.below(nanos(self.jitter) + 1);
@@ -39,21 +39,22 @@ pub(crate) fn nanos(duration: Duration) -> u64 {
 pub struct DiskModel {
     /// Reads.
     pub read: Latency,
-    /// Writes into the device's cache.
+    /// Writes into the device's cache. A discard takes as long as such a write of 4 KiB.
     pub write_cached: Latency,
-    /// Writes through the cache.
+    /// Durable writes, past the device's cache.
     pub write_durable: Latency,
-    /// Flushes; the bytes are those in the cache.
+    /// Flushes. They take time for every byte in the cache.
     pub flush: Latency,
-    /// Operations that one device works on at once; more wait. At least 1.
+    /// Operations that one device works on at once; further ones wait. At least 1.
     pub channels: usize,
-    /// Bytes that the cache holds; beyond, its older half moves to the media.
+    /// Bytes that the cache holds. When there are more, the older half of the writes in the cache
+    /// moves to the media.
     pub cache_bytes: u64,
     /// Operations in a million that take `tail_factor` times as long.
     pub tail_ppm: u64,
-    /// See `tail_ppm`.
+    /// How many times as long those operations take.
     pub tail_factor: u64,
-    /// Bytes that created files may take on one host; `None`: no limit.
+    /// Bytes that all created files of one host may take together; `None`: no limit.
     pub disk_space: Option<u64>,
 }
 
@@ -77,23 +78,23 @@ impl Default for DiskModel {
 /// How links behave.
 #[derive(Clone, Debug)]
 pub struct NetModel {
-    /// One way between two hosts, per segment.
+    /// The way of a segment from one host to another.
     pub remote: Latency,
-    /// One way within a host.
+    /// The way of a segment within a host.
     pub local: Latency,
-    /// Bytes that a link holds before its sender waits. At least 1.
+    /// Bytes that a link holds in one direction before its sender waits. At least 1.
     pub window: usize,
-    /// Receives in a million that bring fewer bytes than there are.
+    /// Receives in a million that may bring fewer bytes than have arrived.
     pub partial_ppm: u64,
-    /// Links in a million that are reset when the network heals under waiting data.
+    /// Of the links on which data waits when the network heals, how many in a million are reset.
     pub heal_reset_ppm: u64,
-    /// Waiting data comes this long after the network healed, at most.
+    /// On the other links the waiting data arrives at most this long after the network healed.
     pub heal_delay: Duration,
-    /// Pause between two attempts of a dial that nothing answers.
+    /// The pause between two attempts of a dial that nothing answers, and up to a quarter more.
     pub dial_retry: Duration,
-    /// A dial that nothing answered for so long ends with `IoError::Reset`.
+    /// A dial that nothing answers for so long ends with `IoError::Reset`.
     pub dial_timeout: Duration,
-    /// Callers that one listener lets wait; further ones try again.
+    /// Callers that wait for one listener's accepts. Further ones dial again. At least 1.
     pub backlog_max: usize,
 }
 
@@ -114,7 +115,7 @@ impl Default for NetModel {
     }
 }
 
-/// What a crash does.
+/// What a power loss does.
 #[derive(Clone, Debug)]
 pub struct CrashModel {
     /// Unflushed writes in a million that are lost.
@@ -125,9 +126,9 @@ pub struct CrashModel {
     pub uniform_ppm: u64,
     /// Links in a million whose peer sees a reset after a crash; the others go silent.
     pub reset_ppm: u64,
-    /// That reset comes within this time.
+    /// The peer sees that reset within this time, and the time of the way.
     pub reset_delay: Duration,
-    /// Dials to a dead machine, in a million, that end with an error soon instead of hanging.
+    /// Dials in a million that find a dead machine and end with an error soon. The others hang.
     pub dial_error_ppm: u64,
 }
 
@@ -144,12 +145,12 @@ impl Default for CrashModel {
     }
 }
 
-/// How often the code under test turns a [`base::Quirk`] on itself.
+/// How often the code under test is told to take a rare path ([`base::Quirk`]).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct QuirkModel {
-    /// Quirks in a million that this world has at all.
+    /// Quirks in a million that are armed: that can happen in this world at all.
     pub armed_ppm: u64,
-    /// Of the times an armed one is asked for, how many in a million it happens.
+    /// When the code asks for an armed quirk, it happens so many times in a million.
     pub fire_ppm: u64,
 }
 
@@ -158,38 +159,38 @@ pub struct QuirkModel {
 pub struct WorldOptions {
     /// Decides everything that is left to chance.
     pub seed: u64,
-    /// Devices.
+    /// How devices behave.
     pub disk: DiskModel,
-    /// Links.
+    /// How links behave.
     pub net: NetModel,
-    /// Power loss.
+    /// What a power loss does.
     pub crash: CrashModel,
-    /// Rare paths made common.
+    /// How often rare paths are taken without need.
     pub quirks: QuirkModel,
 }
 
-/// What happened so far.
+/// How often what happened in a world so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorldStats {
-    /// Events of the world's queue.
+    /// Events of the world's queue that came.
     pub events: u64,
-    /// Turns of any host.
+    /// Turns of all hosts.
     pub turns: u64,
-    /// Disk reads completed.
+    /// Disk reads that ended, with or without success.
     pub reads: u64,
-    /// Disk writes completed.
+    /// Disk writes that succeeded and were not silently lost.
     pub writes: u64,
-    /// Flushes completed.
+    /// Flushes that ended, with or without success.
     pub flushes: u64,
-    /// Calls that ended late.
+    /// Late calls that ended, other than discards.
     pub late_calls: u64,
-    /// Bytes written to disks.
+    /// Bytes of those writes.
     pub bytes_written: u64,
-    /// Sends accepted.
+    /// Sends that were submitted on open links.
     pub sends: u64,
-    /// Bytes of those.
+    /// Bytes of those sends.
     pub bytes_sent: u64,
-    /// Links that came about.
+    /// Links that were connected.
     pub links: u64,
     /// Link ends that saw a reset.
     pub resets: u64,

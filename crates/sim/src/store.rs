@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Sparse content of one device in two layers: what reads see, and what survives power loss.
-//!
-//! Pages are shared between the layers, so a durable write costs one copy.
+//! The content of one device in two layers: what reads see, and what survives power loss. Pages
+//! that were never written need no memory. Both layers share pages, so a durable write is copied
+//! once.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ const CHUNK_PAGES: usize = 256;
 
 pub(crate) type Page = Rc<[u8; PAGE]>;
 
-/// The part of one write that falls on one page: sectors `sectors` of `data`.
+/// The part of a write that falls on one page: the sectors `sectors` of `data`.
 #[derive(Clone)]
 pub(crate) struct Piece {
     page: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// The pieces of a write of whole sectors.
+    /// Cuts a write into its pieces. Offset and length are multiples of a sector.
     pub(crate) fn cut(offset: u64, bytes: &[u8]) -> Vec<Self> {
         let mut pieces = Vec::with_capacity(bytes.len() / PAGE + 1);
         let (mut offset, mut rest) = (offset, bytes);
@@ -45,7 +45,7 @@ impl Piece {
         self.sectors.len()
     }
 
-    /// The same with only the sectors for which `keep` says so; may come out in several pieces.
+    /// Asks `keep` for each sector, and adds a piece to `out` for each sector that is kept.
     pub(crate) fn sift(&self, mut keep: impl FnMut() -> bool, out: &mut Vec<Self>) {
         for sector in self.sectors.clone() {
             if keep() {
@@ -60,7 +60,7 @@ impl Piece {
 struct Entry {
     current: Option<Page>,
     stable: Option<Page>,
-    /// Which write each stable sector came from: an older one never replaces a newer one.
+    /// Which write each stable sector came from. An older write never replaces a newer one.
     seqs: [u64; PAGE_SECTORS],
 }
 
@@ -87,7 +87,7 @@ impl Entry {
     }
 }
 
-/// See the module.
+/// The content of one device.
 #[derive(Clone, Default)]
 pub(crate) struct Store {
     chunks: Vec<Option<Vec<Entry>>>,
@@ -96,7 +96,7 @@ pub(crate) struct Store {
 /// Which of the two layers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layer {
-    /// With the device's cache.
+    /// What reads see: the media and the device's cache.
     Current,
     /// What survives power loss.
     Stable,
@@ -118,7 +118,8 @@ impl Store {
         chunk.get(page as usize % CHUNK_PAGES)
     }
 
-    /// The pages that hold something.
+    /// The numbers of the pages that hold something in the current layer. Zeros that were written
+    /// count as something.
     pub(crate) fn written(&self) -> Vec<u64> {
         let mut pages = Vec::new();
         for (number, chunk) in self.chunks.iter().enumerate() {
@@ -141,7 +142,7 @@ impl Store {
         &mut chunk[page as usize % CHUNK_PAGES]
     }
 
-    /// Copies what `layer` holds at `offset`, any alignment.
+    /// Copies what `layer` holds at `offset`. Offset and length need no alignment.
     pub(crate) fn read(&self, layer: Layer, offset: u64, into: &mut [u8]) {
         let (mut offset, mut rest) = (offset, into);
         while !rest.is_empty() {
@@ -168,7 +169,7 @@ impl Store {
         }
     }
 
-    /// Sectors that a newer write reached already stay as they are.
+    /// Writes to the stable layer. Sectors that hold a newer write than `seq` stay as they are.
     pub(crate) fn write_stable(&mut self, pieces: &[Piece], seq: u64) {
         for piece in pieces {
             let entry = self.entry_mut(piece.page);
@@ -187,8 +188,8 @@ impl Store {
         }
     }
 
-    /// Zeroes whole sectors of one layer, where no write newer than `seq` is stable; costs by what
-    /// is stored there, not by `bytes`.
+    /// Zeroes whole sectors of one layer. In the stable layer, sectors that hold a newer write than
+    /// `seq` stay as they are. The cost depends on what is stored there, not on `bytes`.
     pub(crate) fn zero(&mut self, layer: Layer, offset: u64, bytes: u64, seq: u64) {
         let (from, to) = (offset / SECTOR as u64, (offset + bytes) / SECTOR as u64);
         let chunk_sectors = (CHUNK_PAGES * PAGE_SECTORS) as u64;
@@ -205,14 +206,15 @@ impl Store {
         }
     }
 
-    /// Power loss: what reads see is what was stable.
+    /// Power loss: from now on reads see what was stable.
     pub(crate) fn revert(&mut self) {
         for entry in self.chunks.iter_mut().flatten().flatten() {
             entry.current.clone_from(&entry.stable);
         }
     }
 
-    /// Changes bytes in both layers behind everybody's back.
+    /// Changes bytes in both layers, as damage does. `change` gets each byte, and its place counted
+    /// from `offset`.
     pub(crate) fn poke(&mut self, offset: u64, len: usize, mut change: impl FnMut(usize, &mut u8)) {
         for at in 0..len {
             let position = offset + at as u64;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The world keeps its own promises.
+//! Tests that the world behaves as its documentation says.
 
 mod calls;
 mod disk;
@@ -57,7 +57,7 @@ fn filled(env: &Env, len: usize, byte: u8) -> Slice {
     buf.freeze()
 }
 
-/// Slow and narrow where it can be.
+/// A world with slow disks and links, little room on links, and many partial receives.
 fn hostile() -> WorldOptions {
     WorldOptions {
         disk: DiskModel {
@@ -108,7 +108,7 @@ async fn echo(env: Env, port: u16) {
     }
 }
 
-/// Sends `bytes` and gets them back.
+/// Sends `len` bytes and waits until all of them have come back.
 async fn ask(env: &Env, link: &Link, len: usize) -> Result<(), IoError> {
     link.send(filled(env, len, 5)).await?;
     let (mut into, mut done) = (env.buf(len), 0);
@@ -123,11 +123,12 @@ async fn ask(env: &Env, link: &Link, len: usize) -> Result<(), IoError> {
     Ok(())
 }
 
-/// What a question brought, and when, if it ended.
+/// What a question brought, and when; `None` if it has not ended.
 type Outcome = Option<(Result<(), IoError>, Duration)>;
 
-/// A server on host 1, a client on host 2 that asks once and then tells what its second question,
-/// asked at 1 s, brought, and when.
+/// Runs a server on the first host and a client on the second. The client asks a first question at
+/// once, and a second one after 1 s. `between` acts after 0.5 s, `after` 10 s later. Returns what
+/// the second question brought.
 fn second_question(
     seed: u64,
     between: impl FnOnce(&World, &[HostKey]),
@@ -279,7 +280,7 @@ fn clocks_drift_and_pauses_stop_a_host_but_not_its_clock() {
     assert!(ticks[1].get() > before, "it goes on");
 }
 
-/// Much of everything, with a crash and a partition; the digest of it all.
+/// Runs writes, flushes and questions, with crashes and a partition. Returns the digest of it all.
 fn campaign(seed: u64) -> (u64, crate::WorldStats, Instant) {
     let world = world(seed);
     let hosts = hosts(&world, 3);

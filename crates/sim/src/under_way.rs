@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a process asked for and has no answer to: calls, dials, operations on devices.
+//! What a process asked for and still waits for: calls, dials, operations on devices.
 
 use crate::ends::EndRef;
 use env::{Address, Buf, DiskId, Durability, IoError, OpenDisk, Slice, Token};
 
-/// A call that io_uring or a helper thread makes for the shard.
+/// A call that may hang. In the real world io_uring or a helper thread makes it for the shard.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Call {
-    /// Opening what is there.
+    /// Opening a device or file that exists.
     Open,
-    /// Making a file.
+    /// Creating a file.
     Create,
-    /// Whether the path still leads to the open device, and what its hardware is.
+    /// Asking whether a path still leads to the open device, or what hardware is at a path.
     Look,
-    /// Closing: the device is in use until its end.
+    /// Closing a device. The device is in use until this ends.
     Close,
-    /// Each discard.
+    /// One discard.
     Discard,
 }
 
 impl Call {
-    /// All of them.
+    /// Every kind of call.
     pub const ALL: [Self; 5] = [Self::Open, Self::Create, Self::Look, Self::Close, Self::Discard];
 }
 
-/// A call under way.
+/// A late call under way.
 pub(crate) struct LateCall {
     pub(crate) host: u32,
     pub(crate) process: u32,
@@ -44,13 +44,13 @@ pub(crate) enum What {
 /// One attempt to connect. It always has exactly one event in the queue.
 pub(crate) struct Dial {
     pub(crate) process: u32,
-    /// `None`: cancelled.
+    /// Who waits; `None`: the dial was cancelled.
     pub(crate) token: Option<Token>,
-    /// Where it goes; `None`: no such machine.
+    /// The host that it goes to; `None`: there is no such machine.
     pub(crate) to: Option<u32>,
     pub(crate) address: Address,
     pub(crate) until: u64,
-    /// The machine was found dead: how that ends was decided.
+    /// The machine was found dead, and it was drawn that this dial gets no error for it.
     pub(crate) hangs: bool,
     pub(crate) outcome: Result<EndRef, IoError>,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The world as tests see it: machines, their lives and deaths, and the loop that turns them.
+//! The world as tests see it: its hosts, how they start and end, and the loop that lets them run.
 
 use crate::core::{Core, Kind};
 use crate::driver::SimDriver;
@@ -15,9 +15,9 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// A cluster in one thread. Cheap to clone; the last clone stops every process.
+/// A cluster in one thread. Cheap to clone. When the last clone is dropped, every process stops.
 ///
-/// Tasks may hold a clone to orchestrate faults, but a clone inside a task keeps the world alive.
+/// Tasks may hold a clone to cause faults. Such a clone keeps the world alive.
 #[derive(Clone)]
 pub struct World(pub(crate) Rc<Inner>);
 
@@ -55,14 +55,14 @@ impl World {
         self.0.core.borrow().options.seed
     }
 
-    /// World time, from zero. Hosts have clocks of their own.
+    /// The time of the world, which begins at zero. Hosts have clocks of their own.
     #[must_use]
     pub fn now(&self) -> Instant {
         Instant(self.0.core.borrow().now)
     }
 
-    /// A machine that is off. Its disks outlive crashes; `ip` is where others reach it by TCP,
-    /// unique in this world. Unix addresses are local to a host.
+    /// Adds a machine, which is off at first. Others reach it by TCP at `ip`, which must be unique
+    /// in this world. Unix addresses are local to a host. The host's disks outlive crashes.
     #[must_use]
     pub fn add_host(&self, name: &str, ip: IpAddr) -> HostKey {
         let mut core = self.0.core.borrow_mut();
@@ -89,13 +89,14 @@ impl World {
         HostKey(key)
     }
 
-    /// Gives a host a block device of `size` bytes (content zero), as if it had always been there.
+    /// Gives a host a block device of `size` bytes, all zeros. Nothing may stand at `path` yet.
     pub fn add_disk(&self, host: HostKey, path: &str, size: u64) {
         let _ = self.0.core.borrow_mut().add_disk(host.0, path, size, false);
     }
 
-    /// Starts a process on a host that has none: a new [`SimDriver`] and [`Env`], and `main` as its
-    /// first task. The process lives on when `main` ends ([`World::is_finished`]).
+    /// Starts a process on a host that has none, and turns the machine on if it is off. The process
+    /// has a [`SimDriver`] and an [`Env`] of its own, and `main` is its first task. It lives on
+    /// when `main` ends ([`World::is_finished`]).
     pub fn boot(&self, host: HostKey, main: impl FnOnce(Env) -> Pin<Box<dyn Future<Output = ()>>>) {
         let (process, schedule) = {
             let mut core = self.0.core.borrow_mut();
@@ -113,21 +114,22 @@ impl World {
         core.mark_runnable(host.0);
     }
 
-    /// Power loss: the process is gone at once; each unflushed write is kept, lost or torn; links
-    /// are reset at their peers after a while or go silent. Nothing happens where the power is off.
+    /// The host loses power. Its process is gone at once. Each unflushed write is kept, lost or
+    /// torn. The peers of its links see a reset after a while, or nothing more. If the power is off
+    /// already, nothing happens.
     pub fn crash(&self, host: HostKey) {
         self.take_down(host.0, true);
     }
 
-    /// The process is gone (kill -9), the machine lives on: what writes completed stays, those
-    /// under way each land, tear or not; links are reset.
+    /// The process is gone (kill -9), the machine lives on. Writes that completed stay. Each write
+    /// under way lands whole, in part, or not. Links are reset.
     pub fn kill(&self, host: HostKey) {
         self.take_down(host.0, false);
     }
 
     fn take_down(&self, host: u32, is_crash: bool) {
         if self.0.turning.get() == Some(host) {
-            // A host that ends itself does so after this turn.
+            // A task of this host asked for it. The host goes down after this turn.
             let mut core = self.0.core.borrow_mut();
             let now = core.now;
             return core.push(now, Kind::Down { host, is_crash });
@@ -146,13 +148,13 @@ impl World {
         }
     }
 
-    /// Whether a process runs there.
+    /// Whether a process runs on the host.
     #[must_use]
     pub fn is_up(&self, host: HostKey) -> bool {
         self.0.core.borrow().hosts[host.index()].process.is_some()
     }
 
-    /// Whether the host's `main` came to its end in the life that it has.
+    /// Whether a process runs on the host and its `main` has ended.
     #[must_use]
     pub fn is_finished(&self, host: HostKey) -> bool {
         let core = self.0.core.borrow();
@@ -160,8 +162,8 @@ impl World {
         handle.as_ref().and_then(|h| h.main.as_ref()).is_some_and(env::Task::is_finished)
     }
 
-    /// The running process's handle. Whoever spawns through it from outside lets the world run
-    /// afterwards.
+    /// The handle of the process that runs on the host. Tasks that are spawned through it begin
+    /// when the world runs next.
     #[must_use]
     pub fn env(&self, host: HostKey) -> Option<Env> {
         let mut core = self.0.core.borrow_mut();
@@ -170,13 +172,13 @@ impl World {
         Some(env)
     }
 
-    /// Lets `d` pass.
+    /// Runs the world for the time `d`.
     pub fn run_for(&self, d: Duration) {
         let _ = self.run_until(d, || false);
     }
 
-    /// Runs until `pred` holds (asked before and after every event), at most for `max`; whether it
-    /// held.
+    /// Runs the world until `pred` holds, for at most `max`. `pred` is asked at the start and after
+    /// every event. Returns whether it held.
     pub fn run_until(&self, max: Duration, mut pred: impl FnMut() -> bool) -> bool {
         assert!(self.0.turning.get().is_none(), "the world cannot be run from inside a task");
         let limit = self.now().0.saturating_add(nanos(max));
@@ -196,7 +198,7 @@ impl World {
         false
     }
 
-    /// Turns every host that has something to do.
+    /// Lets every host run that has something to do, until none has.
     fn settle(&self) {
         loop {
             let next = {
@@ -221,13 +223,14 @@ impl World {
         }
     }
 
-    /// A hash over everything that happened: equal for equal seeds and equal calls.
+    /// A hash over what happened: all events, and the data that was sent and written. It is equal
+    /// for equal seeds and equal calls.
     #[must_use]
     pub fn digest(&self) -> u64 {
         self.0.core.borrow().digest()
     }
 
-    /// What happened so far.
+    /// How often what happened so far.
     #[must_use]
     pub fn stats(&self) -> WorldStats {
         self.0.core.borrow().stats

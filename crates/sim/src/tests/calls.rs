@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Calls that take their time hold up nothing but themselves.
+//! Late calls hold up nothing but themselves.
 
 use super::{PATH, filled, finish, hosts, open, world};
 use crate::{Call, DiskFault, World};
@@ -15,8 +15,8 @@ fn existing(path: &str) -> OpenDisk {
     OpenDisk { path: path.to_owned(), create: None }
 }
 
-/// Runs `call` beside reads and writes of another device; how long it took, and the longest of
-/// those.
+/// Runs `call` while rounds of one write and one look go to another device. Returns what `call`
+/// brought, how long it took, and how long the longest of those rounds took.
 async fn beside<T>(env: &Env, call: impl Future<Output = T>) -> (T, Duration, Duration) {
     let options = OpenDisk { path: "other".to_owned(), create: Some(1 << 20) };
     let other = env.open_disk(options).await.expect("the other device opens");
@@ -38,7 +38,7 @@ async fn beside<T>(env: &Env, call: impl Future<Output = T>) -> (T, Duration, Du
     (result, took, longest.get())
 }
 
-/// In a world in which such a call takes [`LATE`].
+/// Runs `act` in a world in which such a call takes [`LATE`].
 fn late<F: Future<Output = ()> + 'static>(call: Call, act: impl FnOnce(World, Env) -> F + 'static) {
     let world = world(call as u64);
     let host = hosts(&world, 1)[0];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What disks keep.
+//! What simulated disks keep, after crashes, kills and faults.
 
 use super::{PATH, filled, finish, hosts, is_all, open, world};
 use crate::{DiskFault, DiskModel, HostKey, World, WorldOptions};
@@ -9,7 +9,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Writes 16 flushed, 8 cached and 1 half-done 4 KiB blocks, then the power goes or the process.
+/// Writes blocks of 4 KiB: 16 that are flushed, 8 that are cached, and 1 that is still under way.
+/// Then the power goes, or only the process.
 fn after_the_end(seed: u64, is_crash: bool) -> (World, Vec<Vec<u8>>) {
     let world = world(seed);
     let host = hosts(&world, 1)[0];
@@ -238,10 +239,10 @@ fn space_is_limited_and_a_full_cache_spills() {
     assert!((8..16).contains(&spilled), "{spilled} blocks of 16 left the cache");
 }
 
-/// Sectors that the oracle below plays with.
+/// Sectors that the oracle below writes to.
 const SECTORS: usize = 64;
 
-/// Per sector: what a crash may leave, the last being what reads see now.
+/// What a crash may leave in each sector. The last entry is what reads see now.
 type Oracle = Rc<RefCell<Vec<Vec<u8>>>>;
 
 async fn play(env: Env, disk: Disk, oracle: Oracle, seed: u64) {
