@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Measures durable 4 KiB writes at several depths: `probe FILE [SECONDS]`. The file is created
-//! (256 MiB) if it is missing, and filled once so that later writes only overwrite.
+//! Measures durable 4 KiB writes at several depths: `probe FILE [SECONDS]`, the seconds for each
+//! depth. If the file is missing, it is created with 256 MiB. It is filled first, so that the
+//! writes that are measured only overwrite.
 
 use env::{Durability, Env, Fifo, OpenDisk, join_all};
 use ring::RingDriver;

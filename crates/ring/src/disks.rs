@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Opening devices and files, and what io_uring has no operation for: calls that may hang, made by
-//! helper threads alone.
+//! Calls on devices and files that may hang: opening, looking, and discarding on block devices.
+//! Only helper threads make them.
 
 use crate::errors::disk_error;
 use crate::files::{Kind, Shared};
@@ -16,7 +16,7 @@ use std::path::Path;
 const FLAGS: OFlags = OFlags::RDWR.union(OFlags::DIRECT).union(OFlags::CLOEXEC);
 const BLKDISCARD: rustix::ioctl::Opcode = 0x1277;
 
-/// A device that was opened.
+/// A device or file that was opened.
 pub(crate) struct Opened {
     pub(crate) fd: OwnedFd,
     pub(crate) kind: Kind,
@@ -24,7 +24,7 @@ pub(crate) struct Opened {
     pub(crate) path: String,
 }
 
-/// Opens as [`env::Op::OpenDisk`] says. It may take as long as the device likes.
+/// Opens a device or file, as [`env::Op::OpenDisk`] says. The call may hang.
 pub(crate) fn open(options: OpenDisk) -> Result<Opened, IoError> {
     let (fd, kind, info) = open_at(&options)?;
     Ok(Opened { fd, kind, info, path: options.path })
@@ -32,7 +32,7 @@ pub(crate) fn open(options: OpenDisk) -> Result<Opened, IoError> {
 
 fn open_at(options: &OpenDisk) -> Result<(OwnedFd, Kind, DiskInfo), IoError> {
     let path = options.path.as_str();
-    // Looked at first: opening some other special file could already do something.
+    // Look before opening: to open a special file of another kind could have an effect.
     let kind = match stat(path) {
         Ok(found) => kind_of(FileType::from_raw_mode(found.st_mode))?,
         Err(Errno::NOENT) => {
@@ -43,8 +43,8 @@ fn open_at(options: &OpenDisk) -> Result<(OwnedFd, Kind, DiskInfo), IoError> {
         }
         Err(error) => return Err(disk_error(error)),
     };
-    // O_EXCL without O_CREAT: the kernel's exclusive claim on a block device, which mounts and
-    // other claimants respect. A lock as well would collide with the one udev takes for probing.
+    // O_EXCL without O_CREAT is the kernel's exclusive claim on a block device. Mounts and other
+    // claimants respect it. A lock would collide with the one that udev takes to probe the device.
     let is_block = matches!(kind, Kind::BlockDevice);
     let flags = if is_block { FLAGS | OFlags::EXCL } else { FLAGS };
     let fd = openat(CWD, path, flags, Mode::empty()).map_err(disk_error)?;
@@ -58,13 +58,13 @@ fn open_at(options: &OpenDisk) -> Result<(OwnedFd, Kind, DiskInfo), IoError> {
         lock(&fd)?;
     }
     let size = seek(&fd, SeekFrom::End(0)).map_err(disk_error)?;
-    // Blocks of 512 bytes, whatever the file system's own are (stat(2)).
+    // These blocks have 512 bytes, whatever the size of the file system's own (stat(2)).
     let taken = u64::try_from(found.st_blocks).unwrap_or(0).saturating_mul(512);
     let is_sparse = !is_block && taken < size / 2;
     Ok((fd, kind, DiskInfo { size, is_file: !is_block, is_sparse, is_new: false }))
 }
 
-/// The size now of an open device, if it is still what stands at `path`.
+/// The present size of an open device, if `path` still leads to it. The call may hang.
 pub(crate) fn look(fd: &Shared, path: &str) -> Result<u64, IoError> {
     let (mine, there) = (fstat(fd).map_err(disk_error)?, stat(path).map_err(disk_error)?);
     let is_same = match kind_of(FileType::from_raw_mode(mine.st_mode))? {
@@ -96,7 +96,8 @@ fn lock(fd: &OwnedFd) -> Result<(), IoError> {
     }
 }
 
-/// A new file with all its space, durable itself before anything durable is written into it.
+/// Creates a file with all its space. File and directory entry are durable before anything is
+/// written.
 fn create(path: &str, size: u64) -> Result<OwnedFd, IoError> {
     let flags = FLAGS | OFlags::CREATE | OFlags::EXCL;
     let fd = openat(CWD, path, flags, Mode::RUSR | Mode::WUSR).map_err(disk_error)?;
@@ -107,7 +108,7 @@ fn create(path: &str, size: u64) -> Result<OwnedFd, IoError> {
     match filled {
         Ok(()) => Ok(fd),
         Err(error) => {
-            // Nothing was promised yet; what cannot be removed is found as a file of wrong size.
+            // Nothing was promised yet. A file that cannot be removed is seen later by its size.
             let _ = unlink(path);
             Err(disk_error(error))
         }
@@ -121,7 +122,7 @@ fn sync_parent(path: &str) -> Result<(), Errno> {
     fsync(openat(CWD, parent, flags, Mode::empty())?)
 }
 
-/// TRIM on a block device (some 100 us per MiB).
+/// Discards a range of a block device (TRIM). This takes some 100 us per MiB, and may hang.
 pub(crate) fn discard_device(fd: &Shared, offset: u64, bytes: u64) -> Result<(), IoError> {
     // SAFETY: BLKDISCARD takes a pointer to two u64, start and length in bytes, and only reads it;
     // the setter holds exactly that for the duration of the call. The descriptor is a block device.
@@ -132,7 +133,7 @@ pub(crate) fn discard_device(fd: &Shared, offset: u64, bytes: u64) -> Result<(),
         )
     };
     match result {
-        // A device that cannot: "as before" is a legal outcome of a discard.
+        // Some devices cannot discard. To leave the content as before is allowed.
         Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
         Err(error) => Err(disk_error(error)),
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The kernel's error numbers as [`IoError`]s: the one place where they are translated.
+//! Translates the kernel's error numbers to [`IoError`]s.
 
 use env::IoError;
 use rustix::io::Errno;
@@ -42,7 +42,7 @@ pub(crate) fn socket_error(error: Errno) -> IoError {
     }
 }
 
-/// Whether the kernel only asks to try again.
+/// Whether the kernel only asks us to try again.
 pub(crate) fn is_transient(error: Errno) -> bool {
     matches!(error, Errno::INTR | Errno::AGAIN)
 }

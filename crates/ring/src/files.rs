@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The open descriptors of one driver, by identities that are never given twice.
+//! The open descriptors of one driver. Each has an identity that is never given twice.
 //!
-//! A descriptor is closed only when no operation on it is in flight: the kernel could otherwise
-//! hand its number out again while a queued operation still names it.
+//! A descriptor is closed only when no operation on it is in flight. Otherwise the kernel could
+//! give its number to another file while a queued operation still names it.
 
 use env::IoError;
 use rustix::fs::{FlockOperation, Stat, flock, stat, unlink};
@@ -10,10 +10,11 @@ use rustix::net::{Shutdown, shutdown};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
-/// Open at once: what 16 bits of an identity can name. More fails with EMFILE, as the kernel does.
+/// Descriptors that can be open at once: as many as 16 bits of an identity can name. With more,
+/// opening fails with EMFILE, as in the kernel.
 const OPEN_MAX: usize = 1 << 16;
 
-/// What a descriptor is, and what its closing takes.
+/// What a descriptor is. This decides how it is closed.
 pub(crate) enum Kind {
     /// A regular file with a lock on it.
     RegularFile,
@@ -21,11 +22,11 @@ pub(crate) enum Kind {
     BlockDevice,
     /// A connection.
     Link,
-    /// A listening socket, with its file where it is a Unix socket.
+    /// A listening socket. A Unix socket has a file.
     Listener(Option<SocketFile>),
 }
 
-/// The file of a Unix socket, remembered by its inode: only our own is removed.
+/// The file of a Unix socket. Its inode is remembered, so that only our own file is removed.
 pub(crate) struct SocketFile {
     path: String,
     inode: (u64, u64),
@@ -37,7 +38,7 @@ impl SocketFile {
         Ok(Self { path: path.to_owned(), inode: inode_of(&stat(path)?) })
     }
 
-    /// Removes it, where it still is what it was.
+    /// Removes the file, unless another file stands there by now.
     pub(crate) fn remove(&self) {
         if stat(self.path.as_str()).is_ok_and(|found| inode_of(&found) == self.inode) {
             // A failure leaves a dead file, which the next listener replaces.
@@ -50,7 +51,7 @@ fn inode_of(stat: &Stat) -> (u64, u64) {
     (stat.st_dev, stat.st_ino)
 }
 
-/// A descriptor that calls in other threads share: it is closed when the last one lets go of it.
+/// A descriptor that calls in other threads may share. It is closed when the last of them drops it.
 pub(crate) struct Shared {
     fd: OwnedFd,
     is_locked: bool,
@@ -62,8 +63,8 @@ impl AsFd for Shared {
     }
 }
 
-/// Releases what the kernel would release only some time after the close: a finished operation's
-/// worker may hold the file a moment longer, and the lock with it.
+/// Releases the lock before the close. A worker of the kernel may hold the file a moment longer
+/// than its operation lasts, and the lock would stay as long.
 impl Drop for Shared {
     fn drop(&mut self) {
         if self.is_locked {
@@ -75,13 +76,13 @@ impl Drop for Shared {
 struct File {
     fd: Arc<Shared>,
     kind: Kind,
-    /// Where it was opened; of devices.
+    /// The path by which a device was opened; `None` for sockets.
     path: Option<Arc<str>>,
     in_flight: u32,
     is_closing: bool,
 }
 
-/// A device whose descriptor is to be closed, which may take its time.
+/// A device whose descriptor is to be closed by a helper thread, because that may hang.
 pub(crate) struct Retired {
     pub(crate) path: Arc<str>,
     pub(crate) fd: Arc<Shared>,
@@ -93,8 +94,8 @@ struct Place {
     file: Option<File>,
 }
 
-/// All open descriptors. An identity is a place (low 16 bits) and its generation; a place whose
-/// generations are used up is retired.
+/// All open descriptors. An identity is a place (the low 16 bits) and its generation. A place whose
+/// generations are used up is not used again.
 #[derive(Default)]
 pub(crate) struct Files {
     places: Vec<Place>,
@@ -107,12 +108,12 @@ fn place_of(id: u32) -> usize {
 }
 
 impl Files {
-    /// Takes a socket in and names it.
+    /// Takes in a socket and returns its identity.
     pub(crate) fn insert(&mut self, fd: OwnedFd, kind: Kind) -> Result<u32, IoError> {
         self.insert_at(fd, kind, None)
     }
 
-    /// Takes a device in and names it.
+    /// Takes in a device and returns its identity.
     pub(crate) fn insert_disk(
         &mut self,
         fd: OwnedFd,
@@ -153,7 +154,7 @@ impl Files {
         place.file.as_mut()
     }
 
-    /// The descriptor for one more operation, which [`Files::leave`] ends.
+    /// Counts one more operation on a file, until [`Files::leave`]. Returns the descriptor.
     pub(crate) fn enter(&mut self, id: u32) -> Result<RawFd, IoError> {
         match self.get(id) {
             Some(file) if !file.is_closing => {
@@ -164,7 +165,7 @@ impl Files {
         }
     }
 
-    /// Ends one operation; says whether the descriptor was closed meanwhile.
+    /// Counts the end of one operation. Returns whether the file was closed meanwhile.
     pub(crate) fn leave(&mut self, id: u32) -> bool {
         let Some(file) = self.get(id) else { unreachable!("closed with an operation in flight") };
         file.in_flight -= 1;
@@ -175,7 +176,7 @@ impl Files {
         is_closing
     }
 
-    /// The device's descriptor and path, to be used by a call in another thread.
+    /// A device's descriptor and path, for a call in another thread.
     pub(crate) fn share(&mut self, id: u32) -> Result<(Arc<Shared>, Arc<str>), IoError> {
         let file = self.get(id).filter(|file| !file.is_closing).ok_or(IoError::Closed)?;
         match &file.path {
@@ -184,17 +185,18 @@ impl Files {
         }
     }
 
-    /// Whether it is a block device.
+    /// Whether the file is a block device.
     pub(crate) fn is_block_device(&mut self, id: u32) -> bool {
         self.get(id).is_some_and(|file| matches!(file.kind, Kind::BlockDevice))
     }
 
-    /// A device that nothing names any more, to be closed.
+    /// The next device to be closed. No operation names it any more.
     pub(crate) fn next_retired(&mut self) -> Option<Retired> {
         self.retired.pop()
     }
 
-    /// Refuses new operations, makes a socket's pending ones fail, closes when none is left.
+    /// Refuses new operations on a file, and makes those of a socket fail. The descriptor is closed
+    /// when no operation is left.
     pub(crate) fn close(&mut self, id: u32) {
         let Some(file) = self.get(id) else { return };
         if file.is_closing {
@@ -203,7 +205,7 @@ impl Files {
         file.is_closing = true;
         match &file.kind {
             Kind::RegularFile | Kind::BlockDevice => {}
-            // It fails where the peer is gone already: nothing is left to be made fail.
+            // This fails if the peer is gone already. Then the operations fail anyway.
             Kind::Link => _ = shutdown(&file.fd.fd, Shutdown::Both),
             Kind::Listener(socket_file) => {
                 _ = shutdown(&file.fd.fd, Shutdown::Both);
@@ -217,7 +219,7 @@ impl Files {
         }
     }
 
-    /// Closes everything.
+    /// Closes all files.
     pub(crate) fn close_all(&mut self) {
         for index in 0..self.places.len() {
             let id = u32::from(self.places[index].generation) << 16 | index as u32;

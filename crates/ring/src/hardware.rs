@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the kernel says of a block device in sysfs. Only for people: no data depends on it.
+//! What the kernel says of a block device in sysfs. It is told to people and compared with what an
+//! operator declared. No data depends on it.
 
 use crate::helpers::Answer;
 use crate::{RingDriver, disks};
@@ -8,11 +9,11 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Longest model name that is taken, bytes.
+/// The longest model name that is kept, characters. The rest is cut off.
 const MODEL_MAX: usize = 64;
 
 impl RingDriver {
-    /// Whether a path still leads to an open device.
+    /// Lets a helper thread look whether a path still leads to an open device.
     pub(crate) fn look(&mut self, token: Token, disk: u32, path: String) {
         match self.files.share(disk) {
             Ok((fd, lane)) => {
@@ -23,12 +24,13 @@ impl RingDriver {
     }
 }
 
-/// The call of a lane.
+/// Reads what is known of the device at `path`. For helper threads: it may hang.
 pub(crate) fn ask(path: &str) -> Answer {
     Answer::Hardware(block_device(Path::new(path)).unwrap_or_default())
 }
 
-/// What is known of the block device at `path`; `None` where no block device stands there.
+/// What is known of the block device at `path`; `None` if no block device stands there. The call
+/// may block, so a shard must not make it.
 #[must_use]
 pub fn block_device(path: &Path) -> Option<Hardware> {
     let metadata = fs::metadata(path).ok()?;
@@ -36,7 +38,7 @@ pub fn block_device(path: &Path) -> Option<Hardware> {
     metadata.file_type().is_block_device().then(|| look(Path::new("/sys"), major, minor))
 }
 
-/// Major and minor number of a device, as Linux packs them.
+/// Unpacks the major and minor number of a device.
 fn numbers(device: u64) -> (u64, u64) {
     let major = device >> 8 & 0xFFF | device >> 32 & !0xFFF;
     let minor = device & 0xFF | device >> 12 & !0xFF;
@@ -46,7 +48,7 @@ fn numbers(device: u64) -> (u64, u64) {
 fn look(sys: &Path, major: u64, minor: u64) -> Hardware {
     let node = sys.join(format!("dev/block/{major}:{minor}"));
     let Ok(node) = fs::canonicalize(node) else { return Hardware::default() };
-    // A partition has neither queue nor model: its disk does.
+    // A partition has neither queue nor model. Its disk, one folder up, has them.
     let disk: PathBuf = match (node.join("partition").exists(), node.parent()) {
         (true, Some(disk)) => disk.to_owned(),
         _ => node,
@@ -60,7 +62,7 @@ fn look(sys: &Path, major: u64, minor: u64) -> Hardware {
     Hardware { is_rotational, model: read("device/model").and_then(|text| plain(&text)) }
 }
 
-/// A name that can stand in a table.
+/// A name that fits into a table: single spaces, no control characters, not too long.
 fn plain(text: &str) -> Option<String> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let name: String =

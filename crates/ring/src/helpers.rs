@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Threads for the calls that io_uring cannot make without standing still: opening and closing
-//! devices, looking at them, asking what they are, discarding on block devices.
+//! Threads for the calls that would hold up the shard: opening and closing devices, looking at
+//! them, asking what they are, and discarding on block devices.
 //!
-//! Each device (by its path) is a lane: its calls run one after the other, in order. So a device
-//! that hangs keeps one thread, and everybody else has the others. Bounded: [`THREADS_MAX`] threads
-//! and [`WAITING_MAX`] calls that wait; threads are made as they are needed and end with the
-//! driver. A call owns what it works on (its descriptor is shared with it), also where the driver
-//! ends first. Its answer comes exactly once, or none where it was cancelled before it began.
+//! Each device has a lane, named by its path. The calls of a lane run one after the other, in
+//! order. So a device that hangs takes one thread, and the others have the rest.
+//!
+//! There are at most [`THREADS_MAX`] threads and [`WAITING_MAX`] calls that wait. Threads are made
+//! as they are needed and end with the driver. A call shares the descriptor that it works on, so
+//! the descriptor stays open until the call ends, even if the driver ends first. A call brings one
+//! answer, or none if it was cancelled before it began.
 
 use crate::RingWaker;
 use crate::disks::Opened;
@@ -17,12 +19,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Threads: each device that hangs takes one; a host has 5 groups of 8 devices at most.
+/// Threads of one driver. Each device that hangs takes one. So many are enough for 8 groups of 8
+/// devices to hang at once; with more, calls wait for a thread.
 const THREADS_MAX: usize = 64;
-/// Calls that wait for their turn, closings aside (there are no more of those than devices): 16
-/// for each device of a host that is full of them.
+/// Calls that may wait: 16 for each thread. A further call fails with [`IoError::Overloaded`],
+/// unless it closes a device: there are no more of those than open devices.
 const WAITING_MAX: usize = 1024;
-/// Of a thread: its calls are system calls and nothing else.
+/// The stack of a thread, bytes. The calls are little more than system calls.
 const STACK: usize = 128 << 10;
 
 /// What a call brought.
@@ -33,20 +36,21 @@ pub(crate) enum Answer {
     Unit(Result<(), IoError>),
 }
 
-/// The call itself.
+/// A call that a helper thread makes.
 pub(crate) type Call = Box<dyn FnOnce() -> Answer + Send>;
 
 struct Job {
     name: u64,
-    /// `None`: nobody waits for the answer.
+    /// Who waits for the answer; `None`: nobody.
     token: Option<Token>,
     call: Call,
 }
 
-/// The calls of one device that wait, while one is under way or waits for a thread.
+/// The calls of one device that have not begun. A lane exists while it has such calls, or one under
+/// way.
 type Lane = VecDeque<Job>;
 
-/// A call on its way to a thread, or its answer on its way back.
+/// A call on its way to a thread.
 struct Begun {
     name: u64,
     call: Call,
@@ -59,7 +63,7 @@ pub(crate) struct Helpers {
     to_driver: Sender<(u64, Answer)>,
     answers: Receiver<(u64, Answer)>,
     lanes: Map<String, Lane>,
-    /// Lane and token of each call under way.
+    /// Lane and token of each call that was given to the threads, by the call's name.
     running: Map<u64, (String, Option<Token>)>,
     /// Lanes whose next call waits for a thread.
     ready: VecDeque<String>,
@@ -88,7 +92,7 @@ impl Default for Helpers {
 }
 
 impl Helpers {
-    /// Takes a call that somebody waits for; false: too many wait already.
+    /// Takes in a call that somebody waits for. False if too many calls wait already.
     pub(crate) fn submit(
         &mut self,
         lane: &str,
@@ -103,7 +107,7 @@ impl Helpers {
         has_room
     }
 
-    /// Takes a call that nobody waits for.
+    /// Takes in a call that nobody waits for.
     pub(crate) fn submit_detached(&mut self, lane: &str, waker: &RingWaker, call: Call) {
         self.enqueue(lane, None, waker, call);
     }
@@ -122,7 +126,7 @@ impl Helpers {
         self.begin(waker);
     }
 
-    /// Gives calls to threads, as long as there are some.
+    /// Gives calls to threads, as long as there are calls and idle threads.
     fn begin(&mut self, waker: &RingWaker) {
         while !self.ready.is_empty() && self.has_thread(waker) {
             let Some(path) = self.ready.pop_front() else { return };
@@ -133,12 +137,12 @@ impl Helpers {
             };
             self.waiting -= 1;
             self.running.insert(name, (path, token));
-            // The receiver is ours: it is there.
+            // This cannot fail: we hold the receiver ourselves.
             let _ = self.to_threads.send(Begun { name, call });
         }
     }
 
-    /// Whether a thread is idle; makes one if there may be more.
+    /// Whether a thread is idle. Makes a new one if none is and there may be more.
     fn has_thread(&mut self, waker: &RingWaker) -> bool {
         if self.running.len() < self.threads {
             return true;
@@ -150,12 +154,12 @@ impl Helpers {
         let waker = waker.clone();
         let builder = std::thread::Builder::new().name("device calls".to_owned());
         let made = builder.stack_size(STACK).spawn(move || serve(&begun, &answers, &waker));
-        // Without a thread it waits for one that is made or idle later.
+        // If no thread can be made, the call waits for one that is made or idle later.
         self.threads += usize::from(made.is_ok());
         made.is_ok()
     }
 
-    /// Takes a call back that has not begun; false where it has, or is not known.
+    /// Takes a call back that has not begun. False if it has begun, or is not known.
     pub(crate) fn cancel(&mut self, token: Token) -> bool {
         for lane in self.lanes.values_mut() {
             let Some(at) = lane.iter().position(|job| job.token == Some(token)) else { continue };
@@ -166,7 +170,7 @@ impl Helpers {
         false
     }
 
-    /// Whether nothing is under way or waits.
+    /// Whether no call is under way or waits.
     pub(crate) fn is_idle(&self) -> bool {
         self.running.is_empty() && self.waiting == 0
     }
@@ -193,8 +197,8 @@ impl Helpers {
         token
     }
 
-    /// Forgets what has not begun and somebody waited for, and gives the rest some time to end. A
-    /// call that hangs keeps its thread and what it owns.
+    /// Forgets the calls that have not begun and that somebody waits for. Waits at most `most` for
+    /// the others to end. A call that hangs longer keeps its thread and what it owns.
     pub(crate) fn drain(&mut self, waker: &RingWaker, most: Duration) {
         for lane in self.lanes.values_mut() {
             let before = lane.len();
@@ -215,7 +219,7 @@ impl Helpers {
     }
 }
 
-/// A thread: call after call until the driver is gone.
+/// The loop of a thread: makes call after call until the driver is gone.
 fn serve(begun: &Mutex<Receiver<Begun>>, answers: &Sender<(u64, Answer)>, waker: &RingWaker) {
     loop {
         let next = begun.lock().unwrap_or_else(PoisonError::into_inner).recv();

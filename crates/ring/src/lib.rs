@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The real world's [`Driver`]: io_uring for devices and sockets, the machine's clock.
+//! The real world's [`Driver`]: io_uring for devices and sockets, and the machine's clocks.
 //!
-//! Guarantees: no allocation and no system call per read, write, send or receive in steady state;
-//! one `io_uring_enter` per park carries all submissions and waits for completions. Every buffer
-//! belongs to its operation until the kernel has completed it, also when the driver is dropped. A
-//! descriptor is closed only when nothing in flight names it. What may hang and io_uring has no
-//! operation for (opening, closing and looking at devices, discarding on block devices) is done by
-//! helper threads: a device that hangs keeps its own calls waiting and nobody else.
+//! Guarantees:
+//! - In steady state a read, write, send or receive costs no allocation and no system call of its
+//!   own. One `io_uring_enter` per park carries all submissions and waits for completions.
+//! - Every buffer belongs to its operation until the kernel has completed it, also when the driver
+//!   is dropped.
+//! - A descriptor is closed only when no operation in flight names it.
+//! - Helper threads make the calls that may hang: opening, closing and looking at devices, and
+//!   discarding on block devices. So a device that hangs holds up its own calls only.
 //!
-//! Non-guarantees: listening, making and closing sockets are synchronous system calls. A driver
-//! belongs to the thread that made it. Linux 6.1 or later.
+//! Limits: listening, and making and closing sockets, are synchronous system calls. A driver
+//! belongs to the thread that made it. It needs Linux 6.1 or later.
 #![deny(unsafe_op_in_unsafe_fn)]
 #![allow(unsafe_code)]
 
@@ -49,24 +51,26 @@ pub use hardware::block_device;
 pub use slowed::DeviceModel;
 pub use waker::RingWaker;
 
-/// Submissions that one `io_uring_enter` can carry; more wait in the backlog for the next one.
+/// Submissions that one `io_uring_enter` can carry. Further ones wait in the backlog for the next.
 const SUBMISSIONS_MAX: u32 = 512;
-/// Completions that the shared queue holds; the kernel keeps what does not fit.
+/// Completions that the shared queue holds. The kernel keeps those that do not fit.
 const COMPLETIONS_MAX: u32 = 4 * SUBMISSIONS_MAX;
-/// The wait between two attempts to end what is in flight when the driver is dropped.
+/// When the driver is dropped, it asks the kernel to end what is in flight, again and again. This
+/// is the wait in between.
 const DRAIN_WAIT: Duration = Duration::from_millis(100);
-/// The longest wait for helper threads when the driver is dropped: what hangs keeps what it has.
+/// The longest wait for helper threads when the driver is dropped. A call that still hangs then
+/// keeps its thread and its device.
 const HELPERS_WAIT: Duration = Duration::from_secs(5);
-/// Threads of the kernel that carry out what would block (flushes, holes in files): at most so
-/// many, so that a file system that hangs leaves some for the others. Its own limit is four per
-/// CPU, of which one disk group can take all.
+/// The most threads that the kernel uses for operations that would block, such as flushes and holes
+/// in files. The kernel's own limit is four per CPU. One disk group on a file system that hangs
+/// could take all of those; of so many, some are left for the others.
 const WORKERS_MAX: u32 = 128;
-/// Names cancel requests, whose own completions mean nothing. No flight has this name or the next
-/// two: their places would be the last of 2^32.
+/// The name of cancel requests, whose own completions mean nothing. No flight is named like this,
+/// [`ALARM`] or [`ALARM_MOVED`]: its place would be one of the last of 2^32.
 const IGNORED: u64 = u64::MAX;
-/// Names the alarm, whose completion means that it has rung.
+/// The name of the alarm. Its completion means that the alarm has rung.
 const ALARM: u64 = u64::MAX - 1;
-/// Names the request that moves the alarm.
+/// The name of the request that moves the alarm to another time.
 const ALARM_MOVED: u64 = u64::MAX - 2;
 
 /// Why a driver cannot be made.
@@ -79,7 +83,7 @@ pub enum RingError {
         #[source]
         source: io::Error,
     },
-    /// no eventfd for wake-ups
+    /// the kernel gives no eventfd for wake-ups
     #[error("no eventfd")]
     Event {
         /// The kernel's answer.
@@ -89,9 +93,9 @@ pub enum RingError {
 }
 
 enum Queued {
-    /// A flight, by its name.
+    /// Start the flight of this name.
     Start(u64),
-    /// A request to end a flight early.
+    /// Ask for an early end of the flight of this name.
     Cancel(u64),
 }
 
@@ -101,16 +105,16 @@ enum Wait {
     For(Duration),
 }
 
-/// The one timer in the kernel: it rings once, at an absolute time, and stays set from park to
-/// park, so that a wait costs no timer of its own. Ringing early is harmless.
+/// The one timer in the kernel. It rings once, at an absolute time, and stays set from park to
+/// park. So a park needs no timer of its own. It does no harm if the alarm rings too early.
 struct Alarm {
-    /// When it rings, if it is set.
+    /// When the alarm rings; `None` if it is not set.
     at: Option<Instant>,
-    /// What the kernel reads when the queue entry is submitted.
+    /// The time in the form that the kernel reads when it takes the queue entry.
     time: Box<types::Timespec>,
 }
 
-/// One shard's io_uring.
+/// The driver of one shard, with its io_uring.
 pub struct RingDriver {
     ring: IoUring,
     flights: Flights,
@@ -129,7 +133,7 @@ impl RingDriver {
     /// A driver for the calling thread.
     ///
     /// # Errors
-    /// [`RingError`]: the kernel gives no ring.
+    /// [`RingError`] if the kernel gives no ring or no eventfd.
     pub fn new() -> Result<Self, RingError> {
         let ring = IoUring::builder()
             .dontfork()
@@ -145,7 +149,7 @@ impl RingDriver {
             let source = io::Error::from_raw_os_error(libc::ENOSYS);
             return Err(RingError::Setup { source });
         }
-        // Refused, the kernel's own limit stays.
+        // If the kernel refuses, its own limit stays.
         let _ = ring.submitter().register_iowq_max_workers(&mut [WORKERS_MAX, 0]);
         let event = eventfd(0, EventfdFlags::CLOEXEC)
             .map_err(|error| RingError::Event { source: error.into() })?;
@@ -164,7 +168,7 @@ impl RingDriver {
         })
     }
 
-    /// A handle with which another thread ends this driver's parks.
+    /// A handle by which another thread ends this driver's parks.
     pub fn waker(&mut self) -> RingWaker {
         if !self.is_event_armed {
             self.is_event_armed = true;
@@ -173,9 +177,9 @@ impl RingDriver {
         RingWaker(Arc::clone(&self.event))
     }
 
-    /// A file that is opened by this path from now on answers as late as such a device would, never
-    /// sooner than it does by itself. For tests and benchmarks: what stands there stays as it is.
-    /// A block device does not open by such a path ([`IoError::Denied`]).
+    /// A file that is opened by this path from now on answers as late as such a device would, or
+    /// later if the file itself does. Its content is not touched. For tests and benchmarks. A block
+    /// device cannot be opened by such a path ([`IoError::Denied`]).
     pub fn behave_as(&mut self, path: &str, model: DeviceModel) {
         self.slowed.behave_as(path, model);
     }
@@ -190,7 +194,7 @@ impl RingDriver {
         name
     }
 
-    /// Launches work on an open file, or fails it where the file is closed.
+    /// Starts work on an open file, or fails it if the file is closed.
     fn launch_on_file(&mut self, token: Token, work: Work) {
         let Some(file) = work.file() else { unreachable!("work on a file names it") };
         match self.files.enter(file) {
@@ -207,7 +211,7 @@ impl RingDriver {
         }
     }
 
-    /// To the submission queue, behind whatever waits already.
+    /// Puts an item on the submission queue, behind whatever waits already.
     fn enqueue(&mut self, item: Queued) {
         if !self.backlog.is_empty() || !self.push(&item) {
             self.backlog.push_back(item);
@@ -243,7 +247,7 @@ impl RingDriver {
         }
     }
 
-    /// Has a helper thread make a call that somebody waits for.
+    /// Lets a helper thread make a call that somebody waits for.
     fn call(&mut self, token: Token, path: &str, call: Call) {
         let waker = self.waker();
         if !self.helpers.submit(path, token, &waker, call) {
@@ -251,7 +255,7 @@ impl RingDriver {
         }
     }
 
-    /// Has helper threads close the devices that nothing names any more.
+    /// Lets helper threads close the devices that no operation names any more.
     fn retire(&mut self) {
         while let Some(retired) = self.files.next_retired() {
             self.close_aside(&retired.path, retired.fd);
@@ -278,7 +282,7 @@ impl RingDriver {
         Ok(Done::Disk(DiskId(id), info))
     }
 
-    /// Takes in what helper threads have brought.
+    /// Takes in the answers of helper threads.
     fn take_answers(&mut self, done: &mut Vec<Completion>) {
         if self.helpers.is_idle() {
             return;
@@ -337,8 +341,8 @@ impl RingDriver {
         };
         let Err(error) = result else { return };
         match error.raw_os_error() {
-            // Time is up, a signal came, or the kernel wants completions taken or memory freed
-            // first: what was not submitted stays in the queue for the next call.
+            // Time is up, a signal came, or the kernel wants us to take completions first, or has
+            // no memory. What was not submitted stays in the queue for the next call.
             Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => {}
             _ => unreachable!("the kernel refuses the ring: {error}"),
         }
@@ -350,7 +354,8 @@ impl RingDriver {
         for (name, result) in harvest.drain(..) {
             match name {
                 IGNORED => {}
-                // Moving succeeds in silence: an answer means that there is none to move.
+                // The alarm has rung, or could not be moved because it has. If it could be moved,
+                // there is no completion.
                 ALARM | ALARM_MOVED => self.alarm.at = None,
                 _ => self.complete(name, result, done),
             }
@@ -397,7 +402,7 @@ impl RingDriver {
         }
     }
 
-    /// Gives out what was held back; when the next one of those is due.
+    /// Gives out the completions of slowed files that are due. Returns when the next one is due.
     fn release(&mut self, done: &mut Vec<Completion>) -> Option<Instant> {
         if self.slowed.is_empty() {
             return None;
@@ -418,7 +423,8 @@ impl RingDriver {
         }
     }
 
-    /// Makes sure that a wait ends by `until`, a time to come; false where the queue has no room.
+    /// Sets the alarm so that a wait ends by `until`, a time to come. False if the queue has no
+    /// room for the request.
     fn set_alarm(&mut self, until: Instant) -> bool {
         if self.alarm.at.is_some_and(|at| at <= until) {
             return true;
@@ -428,9 +434,10 @@ impl RingDriver {
         let flags = types::TimeoutFlags::ABS | types::TimeoutFlags::BOOTTIME;
         let entry = match self.alarm.at {
             None => opcode::Timeout::new(time).flags(flags).build().user_data(ALARM),
-            // One that has just rung is not there to be changed: its completion ends the wait.
+            // If the alarm has just rung, it cannot be moved. Its completion ends the wait then.
             Some(_) => {
-                // It stays on the clock that it was set by; the kernel refuses to hear it again.
+                // The alarm keeps the clock that it was set by. The kernel refuses a request that
+                // names the clock again.
                 let flags = types::TimeoutFlags::ABS;
                 let entry = opcode::TimeoutUpdate::new(ALARM, time).flags(flags).build();
                 entry.flags(squeue::Flags::SKIP_SUCCESS).user_data(ALARM_MOVED)
@@ -448,7 +455,7 @@ impl RingDriver {
         !queue.is_empty() || queue.taskrun() || queue.cq_overflow()
     }
 
-    /// Ends everything in flight. Disk transfers cannot be recalled: they are waited for.
+    /// Ends everything in flight. Disk transfers cannot be cancelled, so this waits for them.
     fn drain(&mut self) {
         self.backlog.retain(|item| match item {
             Queued::Start(name) => {
@@ -499,7 +506,7 @@ impl Driver for RingDriver {
         let mut bytes = [0_u8; 8];
         match getrandom(&mut bytes, GetRandomFlags::empty()) {
             Ok(count) if count == bytes.len() => u64::from_le_bytes(bytes),
-            // The kernel has had it since 3.17; only a filter can refuse it.
+            // The kernel has this call since 3.17. Only a filter can refuse it.
             other => unreachable!("getrandom refused: {other:?}"),
         }
     }
@@ -586,7 +593,8 @@ impl Driver for RingDriver {
 impl Drop for RingDriver {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // No waiting on the way down. The kernel may still write into what is in flight.
+            // A panic does not wait. The kernel may still write into buffers in flight, so they
+            // must not be freed.
             self.flights.leak();
             return;
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Making sockets: everything about them that happens once per socket.
+//! Making sockets: everything that happens once per socket.
 
 use crate::errors::socket_error;
 use crate::files::SocketFile;
@@ -14,20 +14,21 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// A caller's machine that says nothing is asked after this, then each second, [`KEEP_PROBES`]
-/// times. Its connection ends after 10 s: a volume that it had in use alone is free again, and it
-/// holds no place of a listener's.
+/// If a caller's machine is silent for so long, the kernel begins to probe it. The connection of a
+/// machine that does not answer ends after [`UNNOTICED_MS_MAX`]. Then the volume that only this
+/// caller used is free again, and so is the caller's place at the listener.
 const KEEP_IDLE: Duration = Duration::from_secs(5);
-/// See [`KEEP_IDLE`].
+/// The time between two probes, see [`KEEP_IDLE`].
 const KEEP_INTERVAL: Duration = Duration::from_secs(1);
-/// See [`KEEP_IDLE`].
+/// How many probes may stay without an answer. Linux ignores this where [`UNNOTICED_MS_MAX`] is
+/// set, as it is here.
 const KEEP_PROBES: u32 = 5;
-/// Milliseconds after which a connection ends on which something sent was not taken notice of; the
-/// kernel tries for a quarter of an hour otherwise.
+/// A connection ends when its peer has not acknowledged data or answered a probe for so many
+/// milliseconds. By itself the kernel would go on for a quarter of an hour.
 const UNNOTICED_MS_MAX: u32 = 15_000;
 
-/// Callers that the kernel holds until they are accepted; more wait in their dial. The kernel
-/// clamps it to net.core.somaxconn.
+/// Callers that the kernel holds until they are accepted. Further ones wait in their dial. The
+/// kernel lowers this to net.core.somaxconn.
 const BACKLOG_MAX: i32 = 1024;
 
 fn family(address: &Address) -> AddressFamily {
@@ -45,7 +46,8 @@ fn kernel_address(address: &Address) -> Result<SocketAddrAny, Errno> {
     }
 }
 
-/// A blocking socket: io_uring waits for it itself, and would hand EAGAIN to us otherwise.
+/// Makes a blocking socket. With a non-blocking one, io_uring would give us EAGAIN instead of
+/// waiting.
 fn socket(address: &Address) -> Result<OwnedFd, Errno> {
     let fd = socket_with(family(address), SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     if let Address::Tcp(_) = address {
@@ -54,13 +56,13 @@ fn socket(address: &Address) -> Result<OwnedFd, Errno> {
     Ok(fd)
 }
 
-/// A socket to connect, and where to.
+/// Makes a socket, and returns it with the address that it is to connect to.
 pub(crate) fn dialler(address: &Address) -> Result<(OwnedFd, SocketAddrAny), IoError> {
     let to = kernel_address(address).map_err(socket_error)?;
     Ok((socket(address).map_err(socket_error)?, to))
 }
 
-/// A listening socket, its real address, and its file if it has one.
+/// Makes a listening socket. Returns it with its real address, and its file if it has one.
 pub(crate) fn listen(address: &Address, access: Access) -> Result<Listening, IoError> {
     listen_errno(address, access).map_err(socket_error)
 }
@@ -72,7 +74,7 @@ fn listen_errno(address: &Address, access: Access) -> Result<Listening, Errno> {
     let at = kernel_address(address)?;
     match address {
         Address::Unix(path) => {
-            // The file is made with these bits at most; nobody is let in before `listen` anyhow.
+            // `bind` gives the file these permissions at most. Nobody can connect before `listen`.
             fchmod(&fd, Mode::RUSR | Mode::WUSR)?;
             match bind(&fd, &at) {
                 Err(Errno::ADDRINUSE) if is_dead_socket(path, &at)? => {
@@ -97,8 +99,8 @@ fn listen_errno(address: &Address, access: Access) -> Result<Listening, Errno> {
     }
 }
 
-/// Gives the socket file to whom it is for; the owner first, or the old one would have a moment of
-/// the new one's rights.
+/// Sets owner, group and mode of a socket file. The mode comes last: otherwise the old owner and
+/// group would have the new permissions for a moment.
 fn give(path: &str, access: Access) -> Result<(), Errno> {
     if access.owner.is_some() || access.group.is_some() {
         chown(path, access.owner.map(Uid::from_raw), access.group.map(Gid::from_raw))?;
@@ -106,7 +108,7 @@ fn give(path: &str, access: Access) -> Result<(), Errno> {
     chmod(path, Mode::from_raw_mode(access.mode & 0o777))
 }
 
-/// Accepted sockets inherit it from their listener.
+/// Lets the kernel probe silent peers. Accepted sockets inherit this from their listener.
 fn keep_alive(fd: &OwnedFd) -> Result<(), Errno> {
     sockopt::set_tcp_keepidle(fd, KEEP_IDLE)?;
     sockopt::set_tcp_keepintvl(fd, KEEP_INTERVAL)?;
@@ -115,7 +117,7 @@ fn keep_alive(fd: &OwnedFd) -> Result<(), Errno> {
     sockopt::set_socket_keepalive(fd, true)
 }
 
-/// Who is at the other end. A connection that is broken already tells nobody.
+/// Who is at the other end. If the connection is broken already, this is unknown: 0.0.0.0.
 pub(crate) fn caller(fd: &OwnedFd) -> Caller {
     let unknown = Caller::Remote(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
     let Ok(Some(peer)) = getpeername(fd) else { return unknown };
@@ -128,8 +130,9 @@ pub(crate) fn caller(fd: &OwnedFd) -> Caller {
     }
 }
 
-/// Whether a socket file stands there that nobody listens at. Two starters may both find it dead;
-/// the later one then takes the address over, and the lock on the disks decides who is right.
+/// Whether a socket file stands at `path` at which nobody listens. Two processes that start may
+/// both find it so. Then the later one takes the address over, and the lock on the disks decides
+/// which of them may run.
 fn is_dead_socket(path: &str, at: &SocketAddrAny) -> Result<bool, Errno> {
     if FileType::from_raw_mode(stat(path)?.st_mode) != FileType::Socket {
         return Ok(false);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Operations in flight: what the kernel still uses, how each becomes a queue entry, and what its
-//! result means.
+//! Operations in flight: what each one owns while the kernel uses it, how it becomes a queue entry,
+//! and what the kernel's result means.
 
 use crate::errors::{disk_error, is_transient, socket_error};
 use env::{Buf, Done, Durability, IoError, Slice, Token};
@@ -9,13 +9,13 @@ use rustix::io::Errno;
 use rustix::net::SocketAddrAny;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
-/// Bytes per queue entry; the rest of a larger transfer follows in further entries.
+/// The most bytes of one queue entry. The rest of a larger transfer follows in further entries.
 const PIECE_MAX: usize = 1 << 30;
-/// Times that one operation is tried again because the kernel asked for it; then it fails.
+/// How often an operation is tried again because the kernel asks for it. After that it fails.
 const RETRIES_MAX: u8 = 16;
 
-/// One operation with everything that it owns. Numbers named `disk`, `link` and `listener` are
-/// identities in [`crate::files::Files`].
+/// One operation with everything that it owns. `disk`, `link` and `listener` are identities in
+/// [`crate::files::Files`].
 pub(crate) enum Work {
     Read {
         disk: u32,
@@ -34,7 +34,7 @@ pub(crate) enum Work {
     Flush {
         disk: u32,
     },
-    /// On a file: a hole is punched.
+    /// Makes a hole in a file. On block devices, helper threads discard.
     Discard {
         disk: u32,
         offset: u64,
@@ -65,18 +65,18 @@ pub(crate) enum Work {
 
 /// What to do after a completion.
 pub(crate) enum Step {
-    /// Submit the (rest of the) operation again.
+    /// Submit the operation again, or what is left of it.
     Again,
     /// A socket was connected.
     Connected(OwnedFd),
     /// A caller was accepted.
     Accepted(OwnedFd),
-    /// It is over.
+    /// The operation is over.
     Over(Result<Done, IoError>),
 }
 
 impl Work {
-    /// The open file that it is counted at.
+    /// The open file that counts this operation.
     pub(crate) fn file(&self) -> Option<u32> {
         match self {
             Self::Read { disk, .. }
@@ -89,12 +89,12 @@ impl Work {
         }
     }
 
-    /// Whether it fails when its file is closed under it. Disk operations run to their end.
+    /// Whether the operation fails if its file is closed meanwhile. Disk operations do not.
     pub(crate) fn ends_with_file(&self) -> bool {
         matches!(self, Self::Accept { .. } | Self::Send { .. } | Self::Recv { .. })
     }
 
-    /// The buffer to give back.
+    /// The buffer to give back to the caller, if it gave one.
     pub(crate) fn into_buf(self) -> Option<Buf> {
         match self {
             Self::Read { into, .. } | Self::Recv { into, .. } => Some(into),
@@ -102,8 +102,8 @@ impl Work {
         }
     }
 
-    /// The queue entry for what is left of it. The pointers in it stay valid for as long as this
-    /// value lives, wherever it moves: all memory that they name is behind a `Vec`, `Rc` or `Box`.
+    /// The queue entry for what is left of the operation. Its pointers stay valid while this value
+    /// lives, even if it moves: the memory that they name is behind a `Vec`, `Rc` or `Box`.
     pub(crate) fn entry(&mut self, fd: RawFd) -> squeue::Entry {
         let fd = types::Fd(fd);
         match self {
@@ -154,7 +154,7 @@ impl Work {
         }
     }
 
-    /// Takes the kernel's result in.
+    /// Takes in the kernel's result.
     fn advance(&mut self, result: i32) -> Step {
         let Ok(count) = usize::try_from(result) else {
             let error = Errno::from_raw_os_error(-result);
@@ -192,7 +192,8 @@ impl Work {
         }
     }
 
-    /// Whether trying again cannot hide a failure: a flush that failed must be seen to fail.
+    /// Whether the operation may be tried again. A flush may not, because a second one could
+    /// succeed and hide that the first one failed.
     fn may_retry(&self) -> bool {
         !matches!(self, Self::Flush { .. } | Self::Dial { .. })
     }
@@ -202,7 +203,7 @@ fn piece(len: usize) -> u32 {
     len.min(PIECE_MAX) as u32
 }
 
-/// A disk transfer moved `count` bytes more: on, while it moves and stays aligned.
+/// A disk transfer has moved `count` bytes more. It goes on while it moves and stays aligned.
 fn transferred(done: &mut usize, count: usize, wanted: usize) -> Step {
     *done += count;
     assert!(*done <= wanted, "the kernel moved more than it was given");
@@ -215,7 +216,7 @@ fn transferred(done: &mut usize, count: usize, wanted: usize) -> Step {
     Step::Over(Err(IoError::Short { done: *done as u64, wanted: wanted as u64 }))
 }
 
-/// One submitted operation.
+/// One submitted operation and what is known of its fate.
 pub(crate) struct Flight {
     pub(crate) token: Token,
     pub(crate) fd: RawFd,
@@ -229,7 +230,7 @@ impl Flight {
         Self { token, fd, work, is_cancelled: false, retries: 0 }
     }
 
-    /// What the kernel's result means for it.
+    /// What to do after this result of the kernel.
     pub(crate) fn step(&mut self, result: i32) -> Step {
         let is_transient = result < 0 && is_transient(Errno::from_raw_os_error(-result));
         let step = if is_transient && self.is_cancelled {
@@ -247,8 +248,8 @@ impl Flight {
     }
 }
 
-/// All operations in flight. Places are reused, so that a steady load allocates nothing; the name
-/// of a flight (the kernel's user data) carries a generation and is not reused with its place.
+/// All operations in flight. Places are reused, so that a steady load allocates nothing. The name
+/// of a flight (the kernel's user data) is its place and a generation, so names are not reused.
 #[derive(Default)]
 pub(crate) struct Flights {
     places: Vec<(u32, Option<Flight>)>,
@@ -260,7 +261,7 @@ impl Flights {
         self.places.len() - self.free.len()
     }
 
-    /// Names a new flight.
+    /// Takes in a flight and returns its name.
     pub(crate) fn insert(&mut self, flight: Flight) -> u64 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.places.push((0, None));
@@ -287,7 +288,7 @@ impl Flights {
         }
     }
 
-    /// Ends a flight.
+    /// Takes out a flight that is over.
     pub(crate) fn remove(&mut self, name: u64) -> Flight {
         let Some(flight) = self.place(name).1.take() else {
             unreachable!("a flight ends once");
@@ -296,8 +297,8 @@ impl Flights {
         flight
     }
 
-    /// The name of a token's flight. Linear: cancelling is rare (a caller that gave up), while a
-    /// map would be paid for by every operation.
+    /// The name of a token's flight. This looks at all flights: a map would cost something for each
+    /// operation, and cancelling is rare.
     pub(crate) fn find(&self, token: Token) -> Option<u64> {
         let flying =
             |flight: &Flight| flight.token == token && !matches!(flight.work, Work::Wake { .. });
@@ -305,7 +306,7 @@ impl Flights {
         Some(u64::from(self.places[index].0) << 32 | index as u64)
     }
 
-    /// Gives every buffer away unfreed, where the kernel may still use them.
+    /// Forgets all flights without freeing their buffers, which the kernel may still use.
     pub(crate) fn leak(&mut self) {
         std::mem::forget(std::mem::take(&mut self.places));
         self.free.clear();

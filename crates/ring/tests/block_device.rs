@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A real block device: a loop device over a sparse file, which gives back what is discarded.
-//! Skipped, with a word, where none can be made: that takes root and the kernel's loop driver.
+//! A real block device: a loop device over a sparse file. What is discarded on the device gives its
+//! space back in the file. To make one takes root and the kernel's loop driver. Where none can be
+//! made, the test says so and is skipped.
 
 use env::{
     Completion, DiskId, Done, Driver, Durability, IoError, Op, OpenDisk, Pool, Slice, Token,
@@ -14,7 +15,7 @@ use std::process::Command;
 const MIB: u64 = 1 << 20;
 const SIZE: u64 = 256 * MIB;
 
-/// A loop device, gone at the end of the test.
+/// A loop device. It is removed at the end of the test.
 struct Loop {
     path: String,
     file: PathBuf,
@@ -39,7 +40,7 @@ impl Loop {
         None
     }
 
-    /// Bytes of the file that take space.
+    /// Bytes of space that the file takes.
     fn taken(&self) -> u64 {
         fs::metadata(&self.file).expect("the file is there").blocks() * 512
     }
@@ -56,7 +57,7 @@ impl Drop for Loop {
     }
 }
 
-/// Submits operations, by their number, and parks until all have ended.
+/// Submits operations, with the tokens 1, 2 and so on, and parks until all have ended.
 fn all(driver: &mut RingDriver, ops: Vec<Op>) -> Vec<Completion> {
     let count = ops.len();
     (1..).zip(ops).for_each(|(token, op)| driver.submit(Token(token), op));
@@ -97,7 +98,7 @@ fn what_is_discarded_takes_no_space_and_its_neighbours_stay() {
     let mut driver = RingDriver::new().expect("a ring");
     let Ok(Done::Disk(disk, info)) = open(&mut driver, &device.path) else { panic!("a disk") };
     assert_eq!((info.size, info.is_file), (SIZE, false));
-    // A block device is claimed by one.
+    // Only one driver can have a block device open.
     let mut second = RingDriver::new().expect("a ring");
     assert_eq!(open(&mut second, &device.path), Err(IoError::Busy));
 
@@ -111,7 +112,7 @@ fn what_is_discarded_takes_no_space_and_its_neighbours_stay() {
     let full = device.taken();
     assert!(full >= 128 * MIB, "{full}");
 
-    // Reads and writes beside it go on; two discards of one device come one after the other.
+    // Reads and writes go on beside a discard. Two discards of one device run one after the other.
     let from = filled(200);
     let beside = vec![
         Op::Discard { disk, offset: 16 * MIB, bytes: 64 * MIB },
@@ -130,10 +131,10 @@ fn what_is_discarded_takes_no_space_and_its_neighbours_stay() {
     let partly = read(&mut driver, disk, 100 * MIB);
     assert!(partly[..4096].iter().all(|it| *it == 0) && partly[4096..].iter().all(|it| *it == 101));
 
-    // Beyond the end it is an error with a number, and no more than that.
+    // A discard beyond the end fails with the kernel's error number, and does nothing else.
     let beyond = one(&mut driver, Op::Discard { disk, offset: SIZE, bytes: MIB }).result;
     assert!(matches!(beyond, Err(IoError::Device { .. })), "{beyond:?}");
-    // Closed while one is under way: it ends, and the device is free afterwards.
+    // The device is closed while a discard is under way. The discard ends, then the device is free.
     driver.submit(Token(50), Op::Discard { disk, offset: 0, bytes: 64 * MIB });
     driver.submit(Token(51), Op::CloseDisk { disk });
     let mut done = Vec::new();

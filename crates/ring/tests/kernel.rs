@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What only the real kernel can show: other processes' leftovers, wake-ups from other threads,
-//! the end of a driver with operations in flight, hostile paths.
+//! What only the real kernel can show: what other processes left behind, wake-ups from other
+//! threads, the end of a driver with operations in flight, hostile paths.
 
 use base::Instant;
 use env::{
@@ -104,7 +104,8 @@ fn a_file_that_shrank_brings_a_short_read() {
     fs::remove_dir_all(&folder).unwrap();
 }
 
-/// `gabion up --sparse` makes such files; the operator's own ones have their space from the start.
+/// `gabion up --sparse` makes sparse files. Files that an operator asks for have all their space
+/// from the start.
 #[test]
 fn a_file_without_space_of_its_own_is_sparse() {
     let folder = folder("sparse");
@@ -135,7 +136,7 @@ fn another_thread_ends_a_park() {
         assert!(done.is_empty(), "a wake-up completes nothing");
         thread.join().unwrap();
     }
-    // One that came before the park is not lost, and the time-out works beside it.
+    // A wake-up before the park is not lost. Time-outs still work.
     driver.waker().wake();
     driver.park(None, &mut Vec::new());
     let until = driver.now() + Duration::from_millis(3);
@@ -152,7 +153,8 @@ fn every_token_completes_once_whatever_is_cancelled_or_closed() {
     let Ok(Done::Listener(listener, address)) = call(&mut driver, listen).result else {
         panic!("a listener")
     };
-    // More accepts than the submission queue holds; some dials; most accepts cancelled, some twice.
+    // Submits more accepts than the submission queue holds, and some dials. Most accepts are
+    // cancelled, some of them twice.
     const ACCEPTS: u64 = 1500;
     const DIALS: u64 = 20;
     for token in 0..ACCEPTS {
@@ -215,7 +217,7 @@ fn a_driver_ends_with_operations_in_flight() {
     drop(driver);
     assert!(from.try_unfreeze().is_ok(), "every operation gave its memory back");
 
-    // The lock went with the driver.
+    // The lock ended with the driver.
     let mut driver = RingDriver::new().unwrap();
     assert!(open(&mut driver, &path, None).is_ok());
     fs::remove_dir_all(&folder).unwrap();
@@ -241,7 +243,7 @@ fn a_file_that_was_deleted_replaced_or_cut_off_is_noticed() {
     fs::remove_dir_all(&folder).unwrap();
 }
 
-/// A lease on a file: opening it hangs in the kernel until the lease is given back.
+/// A lease on a file. Whoever opens the file hangs in the kernel until the lease is given back.
 struct Lease(fs::File);
 
 impl Lease {
@@ -253,8 +255,8 @@ impl Lease {
     }
 
     fn set(file: &fs::File, kind: i32) -> bool {
-        // SAFETY: two calls with plain numbers on a descriptor that is open; ignoring SIGIO, by
-        // which the kernel asks for the lease back, concerns nobody else in this process.
+        // SAFETY: both calls take plain numbers and a descriptor that is open. The kernel asks for
+        // the lease back by SIGIO; nobody else in this process uses that signal.
         unsafe {
             libc::signal(libc::SIGIO, libc::SIG_IGN);
             libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, kind) == 0
@@ -266,7 +268,7 @@ impl Lease {
     }
 }
 
-/// Parks until `token` completes; what else completed goes to `done` too.
+/// Parks until `token` has completed. Everything that completes goes to `done`.
 fn until(driver: &mut RingDriver, token: u64, done: &mut Vec<Completion>) {
     while !done.iter().any(|end| end.token == Token(token)) {
         driver.park(None, done);
@@ -285,7 +287,8 @@ fn an_open_that_hangs_in_the_kernel_holds_up_its_own_device_alone() {
         call(&mut driver, Op::CloseDisk { disk }).result.unwrap();
     }
     let options = |path: &PathBuf| OpenDisk { path: text(path), create: None };
-    // Only once the driver has really closed it: a lease is for the only one who has it open.
+    // A lease is given only if nobody else has the file open. So wait until the driver has really
+    // closed it.
     let Ok(Done::Disk(disk, _)) = open(&mut driver, &text(&hung), None) else { panic!("a file") };
     call(&mut driver, Op::CloseDisk { disk }).result.unwrap();
     assert!(open(&mut driver, &text(&hung.join("behind")), None).is_err());
@@ -298,7 +301,7 @@ fn an_open_that_hangs_in_the_kernel_holds_up_its_own_device_alone() {
         driver.submit(Token(token), Op::OpenDisk(options(&hung)));
     }
     driver.submit(Token(4), Op::AskHardware { path: text(&hung) });
-    // Everything else goes on: another device is opened, written, looked at and closed.
+    // Meanwhile everything else goes on: another device is opened, written, looked at and closed.
     driver.submit(Token(10), Op::OpenDisk(options(&well)));
     until(&mut driver, 10, &mut done);
     let Ok(Done::Disk(disk, _)) = done[0].result else { panic!("the other device opens") };
@@ -312,7 +315,7 @@ fn an_open_that_hangs_in_the_kernel_holds_up_its_own_device_alone() {
     assert!(done.iter().all(|end| end.result.is_ok()), "{done:?}");
     assert_eq!(done.len(), 6, "what hangs has not completed");
 
-    // What has not begun is called off at once; what has begun brings its device late.
+    // A call that has not begun is cancelled at once. One that has begun brings its device late.
     driver.cancel(Token(1));
     driver.cancel(Token(2));
     until(&mut driver, 2, &mut done);
@@ -339,7 +342,7 @@ fn a_driver_ends_while_an_open_hangs_and_nobody_gets_the_device() {
     driver.park(Some(Instant(0)), &mut Vec::new());
     drop(driver);
     lease.give_back();
-    // The thread closes what it opened for nobody.
+    // The thread closes the device, as nobody waits for it any more.
     let mut driver = RingDriver::new().unwrap();
     while open(&mut driver, &text(&path), None) == Err(IoError::Busy) {}
     assert!(matches!(open(&mut driver, &text(&path), None), Err(IoError::Busy)), "we have it");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A file that behaves as a magnetic or another slow disk: late enough, whole, and gone with its
-//! driver.
+//! A file that behaves as a magnetic or another slow disk. It must be late enough, keep its
+//! content, and be free when its driver is gone.
 
 use base::{Instant, Rng};
 use env::{
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 const SIZE: u64 = 64 << 20;
-/// So many writes of 1 MiB keep a magnetic disk busy for half a minute at least.
+/// So many writes of 1 MiB keep a magnetic disk busy for at least half a minute.
 const WRITES_MAX: u32 = 2_500;
 
 struct Slow {
@@ -39,7 +39,7 @@ impl Slow {
         slow
     }
 
-    /// At least so many ends, in order.
+    /// Waits for at least `count` completions. Returns them in their order.
     fn wait(&mut self, count: usize) -> Vec<Completion> {
         let (mut done, mut some) = (Vec::new(), Vec::new());
         while done.len() < count {
@@ -76,7 +76,7 @@ fn random_reads_are_late_one_by_one_and_together() {
         slow.wait(1);
     }
     let single = slow.driver.now().since(begin);
-    // 8 ms each are expected; a busy machine only adds to that.
+    // The model takes 8 ms for each. A busy machine only adds to that.
     assert!(single > Duration::from_millis(64 * 6), "{single:?}");
 
     let begin = slow.driver.now();
@@ -98,7 +98,7 @@ fn a_late_device_is_late_by_its_bytes_and_by_its_latency() {
     slow.driver.submit(Token(99), Op::Flush { disk: slow.disk });
     let ends = slow.wait(5);
     let took = slow.driver.now().since(begin);
-    // Exactly these 290 ms by the model; a busy machine only adds to that.
+    // The model takes exactly 290 ms. A busy machine only adds to that.
     assert!(took >= Duration::from_millis(250) + latency, "{took:?}");
     assert!(ends.iter().all(|end| end.result == Ok(Done::Unit)));
     assert_eq!(ends.last().map(|end| end.token), Some(Token(99)));
@@ -117,7 +117,7 @@ fn a_flush_waits_for_what_was_written_and_other_disks_do_not() {
     assert_eq!(ends.last().map(|end| end.token), Some(Token(99)));
     assert!(ends.iter().all(|end| end.result == Ok(Done::Unit)));
 
-    // The disk never rests from here on: whoever waited for it would wait for ever.
+    // From here on the disk always has work. Whoever waits for it to rest waits for ever.
     let path = slow.folder.join("other").to_str().expect("a UTF-8 path").to_owned();
     for token in 0..16 {
         slow.write(token, (16 - token) << 20, from.clone());

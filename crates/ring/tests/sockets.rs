@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Socket files: who may call, and who called.
+//! Socket files: who may call, and what is told of the caller.
 
 use env::{Access, Address, Caller, Env, Fifo, IoError, join};
 use ring::RingDriver;
@@ -13,10 +13,10 @@ fn run<F: Future<Output = ()> + 'static>(test: impl FnOnce(Env) -> F) {
     env.run(test(env.clone()));
 }
 
-/// Numbers of users and groups that nobody has here; only root can give files away.
+/// A user and a group that nobody has here. Only root can give files to them.
 const OTHERS: (u32, u32) = (64_055, 64_056);
 
-/// One test, as the umask belongs to the whole process.
+/// This is one test, because the umask belongs to the whole process.
 #[test]
 fn a_socket_file_is_as_open_as_asked_whatever_the_umask() {
     let folder = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR"))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Calls that hang for as long as the test likes.
+//! Tests with calls that hang for as long as the test likes.
 
 use super::*;
 use rustix::event::{EventfdFlags, eventfd};
@@ -9,7 +9,7 @@ fn waker() -> RingWaker {
     RingWaker(Arc::new(eventfd(0, EventfdFlags::CLOEXEC).unwrap()))
 }
 
-/// A call that ends when something is sent, or its gate is dropped.
+/// A call that ends when something is sent to its gate, or the gate is dropped.
 fn gated(number: u64) -> (SyncSender<()>, Call) {
     let (gate, closed) = std::sync::mpsc::sync_channel(1);
     let call = move || {
