@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Writes the fixtures into the directory named by the argument. Run only for a new protocol
-//! version; the old ones are kept.
+//! Writes the fixtures into the directory that the argument names. Run it only when a message is
+//! new or the format changes: the fixtures that are there are overwritten.
 
 #[expect(clippy::disallowed_methods, reason = "a tool for developers, not product code")]
 fn main() -> std::io::Result<()> {

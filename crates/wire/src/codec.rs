@@ -15,8 +15,9 @@ use fields::put_owner;
 const HELLO: u8 = 1;
 const PING: u8 = 2;
 const PONG: u8 = 3;
-/// Requests and responses have kinds of their own from here.
+/// The first kind of a request.
 const REQUESTS: u8 = 16;
+/// The first kind of a response.
 const RESPONSES: u8 = 128;
 
 pub(crate) fn kind_of(message: &Message) -> u8 {

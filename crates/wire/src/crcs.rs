@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The checksums of data: one CRC32C per 4 KiB block that a range touches, from the client's edge
-//! to the device and back.
+//! The checksums of data: one CRC32C per 4 KiB block that a range touches. They are computed where
+//! a client's data comes in. They go with the data to the device and back.
 
 use crate::few::Few;
 use base::{BLOCK_SECTORS, SECTOR_SIZE, SectorRange, crc32c};
@@ -8,8 +8,8 @@ use base::{BLOCK_SECTORS, SECTOR_SIZE, SectorRange, crc32c};
 /// The checksums of a write or of what was read.
 pub type Crcs = Few<u32>;
 
-/// The bytes of `payload` per block that `range` touches, in order. The first and the last block
-/// may be there in part only; a checksum covers the part.
+/// Cuts `payload`, the data of `range`, where a block ends. The first and the last part may be less
+/// than a block. Their checksums cover only what is there.
 fn fractions(range: SectorRange, payload: &[u8]) -> impl Iterator<Item = &[u8]> {
     range.split_at_multiples(BLOCK_SECTORS).scan(payload, |rest, piece| {
         let length = usize::try_from(piece.count * SECTOR_SIZE).unwrap_or(usize::MAX);
@@ -19,15 +19,15 @@ fn fractions(range: SectorRange, payload: &[u8]) -> impl Iterator<Item = &[u8]> 
     })
 }
 
-/// The checksums of `payload`, the data of `range`: one per touched block. Panics where the payload
-/// is not as long as the range.
+/// The checksums of `payload`, the data of `range`: one per block that the range touches. Panics
+/// where the payload is not as long as the range.
 #[must_use]
 pub fn crcs_of(range: SectorRange, payload: &[u8]) -> Crcs {
     assert_eq!(payload.len() as u64, range.bytes(), "data of another length than its range");
     fractions(range, payload).map(crc32c).collect()
 }
 
-/// Whether `payload` has the length of `range` and is what the checksums say. Never panics.
+/// Whether `payload` is as long as `range` and matches the checksums. Never panics.
 #[must_use]
 pub fn verify(range: SectorRange, crcs: &[u32], payload: &[u8]) -> bool {
     payload.len() as u64 == range.bytes()

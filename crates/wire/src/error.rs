@@ -3,8 +3,8 @@
 
 use thiserror::Error;
 
-/// Why bytes are not a frame. Each means that the peer or the network is broken: the connection
-/// is dropped, because where the next frame begins is no longer known.
+/// Why bytes are not a frame. Each of these means that the peer or the network is broken. The
+/// connection is dropped, because nobody knows where the next frame begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum WireError {
     /// the header does not begin as ours does

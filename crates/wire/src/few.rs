@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Lists that nearly always have one element.
+//! Lists that nearly always have no element or one.
 
 use std::fmt;
 use std::ops::Deref;
 use std::rc::Rc;
 
-/// A short list, cheap to clone: nothing, one in place, or shared.
+/// A short list, cheap to clone. A single element is stored in place; more of them are shared.
 #[derive(Clone)]
 pub struct Few<T>(List<T>);
 
@@ -17,10 +17,10 @@ enum List<T> {
 }
 
 impl<T: Clone> Few<T> {
-    /// None.
+    /// The empty list.
     pub const NONE: Self = Self(List::None);
 
-    /// The elements in their order.
+    /// A list of these elements, in their order.
     #[must_use]
     pub fn new(elements: &[T]) -> Self {
         match elements {

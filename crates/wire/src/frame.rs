@@ -10,7 +10,7 @@ use env::Slice;
 
 /// Bytes of the header.
 pub const HEADER_LEN: usize = 64;
-/// The version of everything in this crate; hosts of another one are not talked to.
+/// The version of all layouts in this crate. Hosts of another version are not talked to.
 pub const VERSION: u8 = 4;
 const MAGIC: u32 = u32::from_le_bytes(*b"GBNW");
 const ZEROS: [u8; 32] = [0; 32];
@@ -33,7 +33,7 @@ impl Header {
     /// Reads a header.
     ///
     /// # Errors
-    /// [`WireError`]: what follows cannot be understood any more.
+    /// [`WireError`]. The stream cannot be read any further: nobody knows where the next frame is.
     pub fn decode(bytes: &[u8; HEADER_LEN]) -> Result<Self, WireError> {
         let mut fields = Fields::new(0, bytes);
         let magic = fields.u32()?;
@@ -63,7 +63,7 @@ impl Header {
         Ok(Self { kind, id, body_len, payload_len, body_crc })
     }
 
-    /// The number that binds an answer to its question; chosen by the asker.
+    /// The number that binds an answer to its request. The asker chooses it.
     #[must_use]
     pub fn id(&self) -> u64 {
         self.id
@@ -88,8 +88,8 @@ impl Header {
     }
 }
 
-/// Reads a frame whose header is `header`. The payload is kept as it is, not copied and not
-/// compared with its checksums.
+/// Decodes the frame of `header`. The payload is kept as it is. It is not copied and not compared
+/// with its checksums.
 ///
 /// # Errors
 /// [`WireError`]. Panics only where `body` or `payload` is not as long as the header says.
@@ -105,9 +105,11 @@ pub fn decode(header: &Header, body: &[u8], payload: Slice) -> Result<Message, W
     Ok(message)
 }
 
-/// Appends header and body of `message` to `out`. The caller sends [`Message::payload`] behind it.
+/// Appends header and body of `message` to `out`. The caller sends [`Message::payload`] behind
+/// them.
 ///
-/// Panics where the message is one that [`decode`] would refuse: that is an error of ours.
+/// Panics where a length is beyond its limit, or a range, its checksums and its data do not fit
+/// each other. That is an error of ours.
 pub fn encode(message: &Message, id: u64, out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(&MAGIC.to_le_bytes());
@@ -136,7 +138,7 @@ fn u32_of(length: usize) -> u32 {
 }
 
 impl Message {
-    /// The data that travels behind header and body.
+    /// The data that travels behind header and body. `None` where there is none.
     #[must_use]
     pub fn payload(&self) -> Option<&Slice> {
         let payload = match self {

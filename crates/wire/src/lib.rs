@@ -3,11 +3,14 @@
 //!
 //! The layout is described in `docs/formats/wire.md`.
 //!
-//! Guarantees: encoding and decoding are inverse; bytes from outside never panic, they are a
-//! [`WireError`]; what was decoded keeps the limits below, its ranges do not overflow, and its
-//! checksum list has the length that its range demands. Non-guarantees: the payload's bytes are
-//! *not* compared with their checksums here ([`verify`] does that, where the data is used), and
-//! nothing is authenticated.
+//! Guarantees:
+//! - Decoding gives back what was encoded.
+//! - Bytes from outside never panic: they are a message or a [`WireError`].
+//! - A message that was decoded keeps the limits below. Its ranges do not overflow. Each list of
+//!   checksums has a length that fits its data.
+//!
+//! Non-guarantees: the bytes of the payload are *not* compared with their checksums here.
+//! [`verify`] does that where the data is used. Nothing is authenticated.
 #![forbid(unsafe_code)]
 
 mod codec;
@@ -30,14 +33,15 @@ pub use message::{
     Refusal, Request, Response, Target, WriteKind,
 };
 
-/// Bytes of the largest body (everything but data); larger ones are refused.
+/// Bytes of the largest body, which is all of a frame but header and payload. A larger one is
+/// refused.
 pub const BODY_MAX: usize = 1 << 20;
-/// Bytes of the largest payload: one chunk.
+/// Bytes of the largest payload: one chunk. A larger one is refused.
 pub const PAYLOAD_MAX: usize = 1 << 20;
-/// Entries of the longest list in a body: what fits [`BODY_MAX`] at 24 bytes each, with room.
-/// Senders merge or cut their lists to this.
+/// Entries of the longest list in a body. So many of 24 bytes each fit [`BODY_MAX`], with room to
+/// spare. Senders merge or cut their lists to this length.
 pub const LIST_MAX: usize = 32_768;
-/// Claims that come with a `Fence`: those that an object's record has.
+/// Most claims in a `Fence`: those that the record of an object lists.
 pub const CLAIMS_MAX: usize = 32;
-/// Requests of a component's tail in the answer to a `Fence`: more than a client table holds.
+/// Most requests of the tail in the answer to a `Fence`: more than a client table holds.
 pub const OPEN_MAX: usize = 1024;

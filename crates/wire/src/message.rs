@@ -9,9 +9,9 @@ use base::{
 };
 use env::Slice;
 
-/// Which component a frame is for, and on whose behalf: what the receiver does not know exactly so
-/// is refused (rules 8, 9). Answers need not repeat it: they are bound to their request by its
-/// number on one link between two incarnations.
+/// The component that a frame is for, and on whose behalf it comes. The receiver refuses a frame if
+/// any of this differs from what it knows (rules 8, 9). Answers do not repeat it: their number
+/// binds them to their request, on one link between two incarnations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
     /// The object.
@@ -20,24 +20,25 @@ pub struct Target {
     pub component: ComponentId,
     /// The sender's term.
     pub term: Term,
-    /// The component's seat as in the record.
+    /// The component's seat, as the record says.
     pub seat: Seat,
-    /// The conversation, numbered by the owner; begun with a `Fence`.
+    /// The conversation that a `Fence` began. The owner numbers it. 0 in the `Fence` by which an
+    /// old owner consents to a new one (rule 52b).
     pub session: Session,
 }
 
-/// A change of owner that a record descends from.
+/// A change of owner in the past of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The term that began.
     pub term: Term,
-    /// The record's version then.
+    /// The version of the record after the change.
     pub version: Version,
-    /// Whose term it is.
+    /// The owner in that term.
     pub owner: Owner,
 }
 
-/// Some of them, cheap to clone; at most [`CLAIMS_MAX`](crate::CLAIMS_MAX).
+/// A list of claims, cheap to clone. At most [`CLAIMS_MAX`](crate::CLAIMS_MAX) in a message.
 pub type Claims = Few<Claim>;
 
 /// A host in one run of its daemon.
@@ -49,18 +50,20 @@ pub struct Owner {
     pub incarnation: Incarnation,
 }
 
-/// What a component has, as its host tells it: what another one must have in order to stand for it.
+/// What a component holds, as its host says. Another component can stand for this one only if it
+/// surely has as much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holding {
     /// The object.
     pub object: ObjectId,
     /// The component.
     pub component: ComponentId,
-    /// Its size.
+    /// Its size, in sectors.
     pub sectors: u64,
     /// The term in which it was fenced last.
     pub term: Term,
-    /// Whose term it is: with it the history that it belongs to (rule 25).
+    /// The owner in that term. Term and owner together tell which history of the record the
+    /// component belongs to (rule 25).
     pub owner: Owner,
     /// The highest version of the record that it or its host saw.
     pub version: Version,
@@ -68,7 +71,7 @@ pub struct Holding {
     pub durable: Lsn,
 }
 
-/// What a write says about requests of clients (rule 46).
+/// What a write says about requests of clients (rule 46). At most [`base::MARKS_MAX`] in a message.
 pub type Marks = Few<Mark>;
 
 /// What a write does to its range.
@@ -78,16 +81,16 @@ pub enum WriteKind {
     Data,
     /// The range reads as zeros; nothing is allocated for it.
     Zero,
-    /// The range is given up: it reads as zeros.
+    /// The range reads as zeros, and its space may be given back.
     Discard,
 }
 
-/// First frame in both directions of a link.
+/// The first frame of a link, in each direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// The cluster's identity: another one's hosts are not talked to.
+    /// The identity of the cluster. Hosts of another cluster are not talked to.
     pub cluster: u64,
-    /// Who speaks.
+    /// The host that sends this.
     pub me: Owner,
 }
 
@@ -100,7 +103,7 @@ pub enum Message {
     Ping,
     /// "I am."
     Pong,
-    /// A question; its number is in the header.
+    /// A question. Its number is in the header.
     Request(Request),
     /// The answer to the question of the same number.
     Response(Response),
@@ -109,35 +112,39 @@ pub enum Message {
 /// What one host asks of another.
 #[derive(Clone, Debug)]
 pub enum Request {
-    /// Please grant reads for all objects of this pair of hosts (rule 52). Answer: `Granted`.
+    /// Asks for a grant: the permission to answer reads, for all objects of this pair of hosts
+    /// (rule 52). Answer: `Granted`.
     Renew {
-        /// The asking host's clock when it asked (rule 48); comes back.
+        /// The clock of the asking host before it asked (rule 48). The answer repeats it.
         sent: Instant,
     },
-    /// "I use no grant of yours any more" (rule 52b). Answer: `Done`.
+    /// The sender uses no grant of the receiver any more (rule 52b). Answer: `Done`.
     Release,
     /// Begins a session at this term and seat, and stops every older one (rules 14, 24). Answer:
-    /// `Fenced`, when nothing older is in flight any more.
+    /// `Fenced`, once nothing older is in flight.
     Fence {
-        /// The component, and the session that begins.
+        /// The component, and the session that begins. Session 0 is the consent of an old owner
+        /// (rule 52b).
         target: Target,
-        /// Of the record that the sender read.
+        /// The version of the record that the sender knows.
         version: Version,
-        /// Who owns the object at this term; the sender.
+        /// The owner of the object at this term. It is the sender, except in the consent of an old
+        /// owner (rule 52b).
         owner: Owner,
-        /// Create the component with so many sectors where it is missing.
+        /// `Some` where all data of the component is going to be copied to it: its size in sectors.
+        /// A component that is missing is created; one that is damaged begins anew.
         create: Option<u64>,
         /// The newest claims that the record descends from, oldest first (rule 25).
         claims: Claims,
     },
-    /// A write, or a copy (resync, reconciliation, repair). Answer: `Durable`.
+    /// A write, or a copy by a resync, a repair or a take-over. Answer: `Durable`.
     Write {
         /// The component.
         target: Target,
-        /// Its number.
+        /// The number of the write.
         lsn: Lsn,
-        /// The number sent before it in this session; for the first one the `durable` of the
-        /// answer that began the session.
+        /// The lsn that was sent before this one in the session. For the first write it is the
+        /// `durable` of the answer that began the session.
         prev: Lsn,
         /// K: see docs/protocol.md#words-and-numbers.
         commit: Lsn,
@@ -145,89 +152,92 @@ pub enum Request {
         range: SectorRange,
         /// What it does.
         kind: WriteKind,
-        /// Whether it is a copy.
+        /// Whether this is a copy.
         is_copy: bool,
-        /// The request that it carries out; those that a copy brings along or takes back. At most
-        /// [`base::MARKS_MAX`].
+        /// Which requests of clients this carries out, or brings along or takes back as a copy
+        /// (rule 46). At most [`base::MARKS_MAX`].
         marks: Marks,
-        /// Of the payload; none but for `Data`.
+        /// Checksums of the payload; empty unless the kind is `Data`.
         crcs: Crcs,
         /// `range.bytes()` for `Data`, else empty.
         payload: Slice,
     },
-    /// Data of a component. Answer: `Data`.
+    /// Reads data of a component. Answer: `Data`.
     Read {
         /// The component.
         target: Target,
         /// Within one chunk, not empty.
         range: SectorRange,
     },
-    /// What changed on a component (rules 30, 33). Answer: `Changed`.
+    /// Asks what changed on a component (rules 30, 33). Answer: `Changed`, a part at a time.
     ListChanged {
         /// The component.
         target: Target,
-        /// Changes with a higher lsn are wanted.
+        /// Only changes with a higher lsn are wanted.
         since: Lsn,
-        /// 0 first, then `next` of the last answer.
+        /// The chunk to begin at: 0 first, then `next` of the last answer.
         cursor: u64,
     },
-    /// K, when no write carries it. Answer: `Durable` with K and what the component could take.
+    /// Tells K when no write carries it. Answer: `Durable` with K as its lsn.
     CommitInfo {
         /// The component.
         target: Target,
         /// K.
         commit: Lsn,
     },
-    /// The requests whose effect a component has got by copies; in the place of what it knows
-    /// (rule 46). Answer: `Done`, when that is durable.
+    /// Replaces the client table of a component, which got the effect of these requests by copies
+    /// (rule 46). Answer: `Done`, when the table is durable.
     SetClients {
         /// The component.
         target: Target,
         /// The table.
         clients: ClientTable,
     },
-    /// Make a component for an object that is being created, on the disk group that suits best.
-    /// Answer: `Created`, also when it exists.
+    /// Makes a component for an object that is being created, on the disk group that suits best.
+    /// Answer: `Created`, also when the component exists.
     CreateComponent {
         /// The object.
         object: ObjectId,
         /// The component.
         component: ComponentId,
-        /// Its size.
+        /// Its size, in sectors.
         sectors: u64,
     },
-    /// Delete a component that no record names (rule 40 is the sender's duty). Answer: `Done`, also
-    /// when it is not there.
+    /// Deletes a component. The receiver does not ask why: to keep rule 40 is the sender's duty.
+    /// Answer: `Done`, also when the component is not there.
     DeleteComponent {
         /// The object.
         object: ObjectId,
         /// The component.
         component: ComponentId,
     },
-    /// Keep space for a component, what it has included. Answer: `Done`; `Failed` with `Full` where
-    /// not all of it is free and kept for nobody else. With [`RESERVE_LIMIT`] only a question, how
-    /// much it could be: `Durable` with lsn 0 and these chunks.
+    /// Keeps space for a component. What the component has already counts as a part of it. Answer:
+    /// `Done`; `Failed` with `Full` where too little is free and not kept for others. With
+    /// [`RESERVE_LIMIT`] this is only a question: how much could be kept? Answer then: `Durable`
+    /// with lsn 0 and that many chunks.
     ReserveSpace {
         /// The component.
         component: ComponentId,
-        /// Chunks of 1 MiB; 0 ends it.
+        /// Chunks of 1 MiB. 0 keeps nothing any more.
         chunks: u32,
     },
-    /// Does the receiver hold a component that surely has all that this one of the sender has? Then
-    /// the sender may give its own up. Answer: `Done`, or `Refused`: `NotReady` where the receiver
-    /// is about to give up what it has.
+    /// Asks whether the receiver has a component that surely has all that this one of the sender
+    /// has. Then the sender may give its own up. Answer: `Done` if so, else `Refused`; with
+    /// `NotReady` where the receiver may be about to give up what it has.
     Vouch {
-        /// What there is to stand for.
+        /// What the component of the sender holds.
         holding: Holding,
     },
-    /// Please hand the object over (rule 53). Answer: `Done` or `Moved` or `Refused`.
+    /// Asks the owner to hand the object over (rule 53). Answer: `Done`; `Moved` where the receiver
+    /// does not do it, or is not the owner.
     HandOver {
         /// The object.
         object: ObjectId,
-        /// To whom.
+        /// The new owner: the host that asks.
         to: Owner,
     },
-    /// A client's host wants to use the object through its owner (rule 45).
+    /// Says that a host with clients uses the object through its owner. Answer: `Done`, once no
+    /// earlier request of that host is under way (rule 45), or `Moved`.
     ClientOpen {
         /// The volume.
         volume: VolumeId,
@@ -236,7 +246,7 @@ pub enum Request {
         /// The term at which the sender believes the receiver to be the owner.
         term: Term,
     },
-    /// A client's read. Answer: `Data`.
+    /// A client's read. Answer: `Data`, `Moved` or `Failed`.
     ClientRead {
         /// The object.
         object: ObjectId,
@@ -245,27 +255,27 @@ pub enum Request {
         /// Within one chunk, not empty.
         range: SectorRange,
     },
-    /// A client's write. Answer: `Done`.
+    /// A client's write. Answer: `Done`, `Moved` or `Failed`.
     ClientWrite {
         /// The object.
         object: ObjectId,
         /// The owner's term (rule 43).
         term: Term,
-        /// The request, the same in every attempt (rule 46); without one it may be carried out
+        /// The request, the same in every attempt (rule 46). A write without one may be carried out
         /// twice.
         id: Option<RequestId>,
         /// Within one chunk, not empty.
         range: SectorRange,
         /// What it does.
         kind: WriteKind,
-        /// Of the payload; none but for `Data`.
+        /// Checksums of the payload; empty unless the kind is `Data`.
         crcs: Crcs,
         /// `range.bytes()` for `Data`, else empty.
         payload: Slice,
     },
-    /// A component of the sender holds data that is not what was written (rule 13). Answer: `Done`
-    /// when it was written again from another active component, `Moved`, or `Failed`: `Io` where no
-    /// active component has a good copy.
+    /// Says that a component of the sender holds data that is not what was written (rule 13).
+    /// Answer: `Done` when it was written again from another active component; `Moved`; or
+    /// `Failed`, with `Io` where no active component has a good copy.
     Repair {
         /// The object.
         object: ObjectId,
@@ -276,29 +286,30 @@ pub enum Request {
         /// Within one chunk, not empty.
         range: SectorRange,
     },
-    /// Where data is. Answer: `Extents`.
+    /// Asks where data is. Answer: `Extents`, `Moved` or `Failed`.
     ClientExtents {
         /// The object.
         object: ObjectId,
         /// The owner's term (rule 43).
         term: Term,
-        /// Not empty.
+        /// May span chunks. Senders ask for no empty range; nothing here checks that.
         range: SectorRange,
     },
 }
 
-/// What a component says about itself (rule 19: believed when it is bad news).
+/// What a component says about its data. Bad news is believed (rule 19).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
     /// It has all that it ever acknowledged.
     Good,
-    /// It lost what was above `destaged` (W): its `left` is W.
+    /// It lost its write buffer: all that was above `destaged` (W). Its `left` in the record
+    /// becomes W.
     Partial,
-    /// It lost anything: its `left` is zero.
+    /// It may have lost anything. Its `left` in the record becomes zero.
     Lost,
 }
 
-/// The answer to a `Fence`: what a component is, above all its tail.
+/// The answer to a `Fence`: what a component says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fenced {
     /// The component's seat.
@@ -309,123 +320,133 @@ pub struct Fenced {
     pub durable: Lsn,
     /// K, as far as it knows.
     pub commit: Lsn,
-    /// W: everything up to here is on the capacity devices.
+    /// W: everything up to it is on the capacity devices.
     pub destaged: Lsn,
-    /// See `Granted`.
+    /// The number that grants to the new owner have now: see [`Response::Granted`].
     pub grant_epoch: u64,
-    /// The disk group that it is on: what the record is to say.
+    /// The disk group that holds the component. The owner writes it into the record.
     pub group: GroupId,
-    /// Ranges with lsn > K. Neighbours may be merged: then the lsn is the highest of them.
+    /// Ranges with lsn > K. Several may be merged into one that covers them, with the highest of
+    /// their lsns.
     pub tail: Vec<(SectorRange, Lsn)>,
-    /// Requests whose effect it has.
+    /// The table of requests whose effect the component has (rule 46).
     pub clients: ClientTable,
-    /// Those of them with lsn > K: what they wrote. At most [`crate::OPEN_MAX`].
+    /// The requests with lsn > K: what each wrote, and its lsn. At most [`crate::OPEN_MAX`].
     pub open: Vec<(SectorRange, Lsn, RequestId)>,
-    /// Whether it lost something.
+    /// Whether the component lost something.
     pub health: Health,
 }
 
-/// What comes back.
+/// What comes back for a [`Request`].
 #[derive(Clone, Debug)]
 pub enum Response {
-    /// The receiver will not serve another owner before `ttl_ms` have gone by (rule 52).
+    /// A grant: before `ttl_ms` have gone by, the answering host accepts no other owner for what
+    /// the asking host owns, unless that host consents (rule 52).
     Granted {
         /// The `sent` of the `Renew`.
         sent: Instant,
-        /// How long, from the arrival of the `Renew`; milliseconds.
+        /// Milliseconds from the arrival of the `Renew`.
         ttl_ms: u32,
-        /// Counts how often a component of the asking host's went to another owner; a grant covers
-        /// only components that were fenced at the same number.
+        /// The epoch (rule 52a). It rises when a component of the asking host goes to another
+        /// owner, and when a disk group of the answering host closes. A grant covers only
+        /// components that were fenced at the same epoch.
         grant_epoch: u64,
     },
-    /// It is so.
+    /// It was done. To a `Vouch`: yes.
     Done,
     /// The component is there.
     Created {
-        /// On this disk group.
+        /// The disk group that holds it.
         group: GroupId,
     },
     /// The session has begun (rule 24).
     Fenced(Box<Fenced>),
     /// The write and all before it in the session are durable (rule 4).
     Durable {
-        /// The write's lsn.
+        /// The lsn of the write. To a `CommitInfo`: K.
         lsn: Lsn,
-        /// Chunks that the disk group can still allocate (rule 2).
+        /// Chunks that the component can still take on its device, its own reserve included
+        /// (rule 2).
         free_chunks: u32,
     },
     /// Data.
     Data {
-        /// One per touched block.
+        /// Checksums, one for each block that the range touches.
         crcs: Crcs,
-        /// As long as the range that was asked for: the asker checks that, with [`crate::verify`].
+        /// The data, as long as the range that was asked for. The asker checks that with
+        /// [`crate::verify`].
         payload: Slice,
     },
     /// A part of what changed.
     Changed {
         /// What changed since, whether it holds data or not.
         ranges: Vec<SectorRange>,
-        /// One bit per chunk from the cursor, lowest first: whether the component holds data there.
+        /// One bit per chunk from the cursor on, lowest bit first: whether the component holds data
+        /// there.
         held: Vec<u64>,
-        /// Where to go on, chunk number; `None`: this was the end.
+        /// The chunk to go on at. `None`: this was the last part.
         next: Option<u64>,
     },
-    /// Where data is: consecutive ranges from the start of what was asked for; may end early.
+    /// Where data is, in consecutive ranges from the start of what was asked for. They may end
+    /// early.
     Extents {
-        /// Each with: is there data?
+        /// Each range, and whether there is data.
         ranges: Vec<(SectorRange, bool)>,
     },
     /// The receiver does not own the object.
     Moved {
-        /// Who does, as far as it knows.
+        /// The host that owns it, as far as the receiver knows.
         owner: Option<Owner>,
-        /// At which term.
+        /// The term of that owner.
         term: Term,
     },
-    /// Not done, for a reason in the protocol; nothing changed.
+    /// Not done, because a rule of the protocol forbids it.
     Refused {
         /// Why.
         reason: Refusal,
     },
-    /// Tried and failed.
+    /// Tried, and failed.
     Failed {
         /// Why.
         reason: Failure,
     },
 }
 
-/// More chunks than any component has: see [`Request::ReserveSpace`].
+/// More chunks than any component has. See [`Request::ReserveSpace`].
 pub const RESERVE_LIMIT: u32 = u32::MAX;
 
-/// Why a frame was refused.
+/// Why a request was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The component knows this higher term, or the same term with another owner.
     HigherTerm(Term),
-    /// The component has this other seat (rule 9).
+    /// The component has this later seat (rule 9).
     Seat(Seat),
-    /// No such session (any more); `Fence` again.
+    /// There is no such session, or a later one has begun. `Fence` again.
     Session,
-    /// No such component here.
+    /// No such component is here, or one of another object or size.
     UnknownComponent,
-    /// Another owner may still serve reads by a grant of this host (rule 52b); nothing was changed.
+    /// The old owner may still answer reads by a grant of this host (rule 52b). Nothing was
+    /// changed.
     GrantedToOther {
-        /// Ask again after so many milliseconds.
+        /// Milliseconds after which to ask again.
         wait_ms: u32,
     },
-    /// `prev` is not the last lsn of this session: something was lost between. `Fence` again.
+    /// `prev` is not the last lsn that was taken in this session: something was lost in between.
+    /// `Fence` again.
     OutOfOrder {
         /// The highest lsn that is durable.
         durable: Lsn,
     },
-    /// Not able to answer yet; ask again.
+    /// The receiver cannot answer yet. Ask again.
     NotReady,
-    /// A disk group of this host did not open, and the component is on no other: it may come back.
+    /// No open disk group of this host has the component, but one is closed. The component may be
+    /// there and come back.
     GroupClosed,
-    /// The component knows of a history of its record that the sender's does not descend from, as
-    /// after the restore of an older directory (rule 25). Nothing was changed.
+    /// The record of the sender does not descend from the one that the component knows (rule 25):
+    /// perhaps an older directory was restored. Nothing was changed.
     OtherHistory {
-        /// The highest version that it saw.
+        /// The highest version of the record that the component saw.
         version: Version,
     },
 }
@@ -435,17 +456,19 @@ pub enum Refusal {
 pub enum Failure {
     /// No room on the disk group.
     Full,
-    /// A device failed; the component is out of service.
+    /// A device failed, and the component is out of service.
     Device,
     /// Data does not match its checksums.
     BadCrc {
         /// Where.
         range: SectorRange,
     },
-    /// Too much to do.
+    /// Too many requests of this kind are under way.
     Busy,
-    /// Not enough components can be reached.
+    /// Too few components can be reached.
     Inaccessible,
-    /// No good copy could be read.
+    /// No good copy could be read, or the range is not within the component. To a `Fence`: a write
+    /// of this term and seat failed, and although the disk group is well again, only a later term
+    /// or seat is taken (rule 14).
     Io,
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One message of each kind with every field different: what the fixtures hold.
+//! At least one message of each kind, with a different value in every field. The fixtures hold
+//! these messages.
 
 use crate::{
     Claim, Claims, Failure, Fenced, Health, Hello, Holding, Marks, Message, Owner, Refusal,
@@ -11,7 +12,7 @@ use base::{
 };
 use env::{Pool, Slice};
 
-/// The number that frame `index` of [`messages`] has in the fixtures.
+/// The number in the header of frame `index` of [`messages`], as in the fixtures.
 #[must_use]
 pub fn id(index: usize) -> u64 {
     0x1122_3344_5566_7700 + index as u64
@@ -23,7 +24,7 @@ fn slice(bytes: &[u8]) -> Slice {
     buf.freeze()
 }
 
-/// Every kind, with the name of its fixture.
+/// The messages, each with the name of its fixture.
 #[must_use]
 pub fn messages() -> Vec<(&'static str, Message)> {
     let hello = Hello { cluster: 0x0123_4567_89ab_cdef, me: owner() };
@@ -33,7 +34,7 @@ pub fn messages() -> Vec<(&'static str, Message)> {
     all.extend(client_requests().into_iter().map(|(n, r)| (n, Message::Request(r))));
     all.extend(responses().into_iter().map(|(n, r)| (n, Message::Response(r))));
     all.extend(refusals().into_iter().map(|(n, r)| (n, Message::Response(r))));
-    // Behind the others: the numbers of those stay as they are.
+    // New messages come last, so that the numbers of the others stay as they are.
     all.push(("repair", Message::Request(repair())));
     let reserve = Request::ReserveSpace { component: ComponentId(0xb1b2_b3b4), chunks: 0xd1d2 };
     all.push(("reserve-space", Message::Request(reserve)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Fixtures, round trips, and bytes that mean harm.
+//! Fixtures, round trips, and malformed frames.
 
 use crate::{
     BODY_MAX, HEADER_LEN, Header, Message, PAYLOAD_MAX, Request, Response, WireError, WriteKind,
@@ -22,7 +22,7 @@ fn frame(message: &Message, id: u64) -> Vec<u8> {
     out
 }
 
-/// Reads one frame that must be all of `bytes`.
+/// Reads one frame, which must take up all of `bytes`.
 fn read(bytes: &[u8]) -> Result<(u64, Message), WireError> {
     let Some((header, rest)) = bytes.split_first_chunk::<HEADER_LEN>() else {
         return Err(WireError::Short { kind: 0 });
@@ -119,7 +119,7 @@ fn every_changed_byte_of_header_and_body_is_noticed() {
     }
 }
 
-/// Where the fields of a `Write` body lie that the tests below falsify.
+/// Offsets of fields of a `Write` that the tests below falsify.
 const MARKS_AT: usize = HEADER_LEN + 28 + 24 + 1;
 const START_AT: usize = MARKS_AT + 2 + 2 * 13;
 const CRCS_AT: usize = START_AT + 16 + 1;
@@ -209,8 +209,8 @@ proptest! {
         prop_assert_eq!(format!("{got:?}"), format!("{message:?}"));
     }
 
-    /// Well-sealed nonsense of every kind: refused or understood, never a panic; and whatever is
-    /// understood encodes to the same bytes again.
+    /// Random bodies of every kind, with right checksums. They are refused or understood and never
+    /// panic. What is understood encodes to the same bytes again.
     #[test]
     fn arbitrary_bytes_never_panic(
         kind: u8,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Fields that many bodies share.
+//! Fields that several kinds of bodies have.
 
 use crate::crcs::{Crcs, crcs_count};
 use crate::error::WireError;
@@ -11,7 +11,8 @@ use base::{
 };
 use env::Slice;
 
-/// What is left of a body. Every method takes a field from its front or says what is wrong.
+/// What is left of a body. Each method takes a field from its front. The error says what is wrong
+/// with the field.
 pub(crate) struct Fields<'a> {
     kind: u8,
     rest: &'a [u8],
@@ -30,7 +31,7 @@ impl<'a> Fields<'a> {
         WireError::Value { kind: self.kind, field }
     }
 
-    /// Nothing may be left.
+    /// Checks that nothing is left.
     pub(crate) fn end(&self) -> Result<(), WireError> {
         if self.rest.is_empty() {
             return Ok(());
@@ -81,7 +82,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A length in front of a list.
+    /// The length in front of a list, at most [`LIST_MAX`].
     pub(crate) fn count(&mut self, field: &'static str) -> Result<u32, WireError> {
         let count = self.u32()?;
         if count as usize > LIST_MAX {
@@ -90,7 +91,7 @@ impl<'a> Fields<'a> {
         Ok(count)
     }
 
-    /// An optional field: a flag and 8 bytes that are zero where there is none.
+    /// An optional field: a flag and 8 bytes, which are zero where there is no value.
     pub(crate) fn option(&mut self, field: &'static str) -> Result<Option<u64>, WireError> {
         let is_some = self.flag(field)?;
         let value = self.u64()?;
@@ -123,13 +124,13 @@ impl<'a> Fields<'a> {
         Ok(Term(term))
     }
 
-    /// Any range that does not overflow.
+    /// Any range whose end does not overflow, in bytes neither.
     pub(crate) fn range(&mut self) -> Result<SectorRange, WireError> {
         let (start, count) = (self.u64()?, self.u64()?);
         SectorRange::checked(start, count).ok_or_else(|| self.invalid("range"))
     }
 
-    /// A range with at least one sector, all in one chunk: what one read or write may touch.
+    /// A range of at least one sector that lies within one chunk, as a read or write must.
     pub(crate) fn range_of_chunk(&mut self) -> Result<SectorRange, WireError> {
         let range = self.range()?;
         if !is_in_one_chunk(range) {
@@ -138,7 +139,7 @@ impl<'a> Fields<'a> {
         Ok(range)
     }
 
-    /// A list of checksums.
+    /// A list of checksums, at most [`CRCS_MAX`].
     pub(crate) fn crcs(&mut self) -> Result<Crcs, WireError> {
         let count = self.u32()? as usize;
         if count > CRCS_MAX {
@@ -149,7 +150,7 @@ impl<'a> Fields<'a> {
         Ok(crcs.iter().map(|crc| u32::from_le_bytes(*crc)).collect())
     }
 
-    /// A request's id; 12 zeros where there is none.
+    /// The id of a request. `None` where its 12 bytes are zero.
     pub(crate) fn request_id(&mut self) -> Result<Option<RequestId>, WireError> {
         match (self.u32()?, self.u64()?) {
             (0, 0) => Ok(None),
@@ -179,7 +180,7 @@ impl<'a> Fields<'a> {
         table.ok_or_else(|| self.invalid("clients"))
     }
 
-    /// What is common to writes of owners and of clients.
+    /// What the writes of owners and of clients have in common. It is checked against `payload`.
     pub(crate) fn data(&mut self, payload: &Slice) -> Result<WriteFields, WireError> {
         let range = self.range_of_chunk()?;
         let kind = match self.u8()? {
@@ -196,10 +197,10 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Blocks that a range within one chunk touches, at most.
+/// Most blocks that a range within one chunk touches.
 const CRCS_MAX: usize = PAYLOAD_MAX / 4096;
 
-/// See [`Fields::data`].
+/// What [`Fields::data`] reads.
 pub(crate) struct WriteFields {
     pub(crate) range: SectorRange,
     pub(crate) kind: WriteKind,
@@ -210,7 +211,7 @@ fn is_in_one_chunk(range: SectorRange) -> bool {
     !range.is_empty() && range.start / CHUNK_SECTORS == (range.end() - 1) / CHUNK_SECTORS
 }
 
-/// Whether checksums and payload fit the range; the field that does not.
+/// Checks that checksums and payload fit range and kind. The error names the field that does not.
 fn check_data(
     range: SectorRange,
     kind: WriteKind,

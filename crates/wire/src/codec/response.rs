@@ -274,8 +274,8 @@ fn take_failure(fields: &mut Fields<'_>) -> Result<Failure, WireError> {
     }
 }
 
-/// Whether data and checksums can belong together: with `n` full blocks' worth of data a range
-/// touches `n` blocks, or one more where it begins within a block.
+/// Whether so much data can have so many checksums. Its range is not known here. Data as long as
+/// `n` blocks touches `n` of them, or one more where it begins within a block.
 fn is_data(crcs: &Crcs, payload: &[u8]) -> bool {
     let bytes = payload.len() as u64;
     let least = bytes.div_ceil(BLOCK_SIZE);
