@@ -3,28 +3,28 @@
 //! docs/protocol.md#not-guaranteed).
 //!
 //! Every write carries a tag of its own, repeated in each of its sectors, so that a read tells
-//! which write it saw. The oracle hands out ranges for writes, so two writes that somebody waits
-//! for never overlap. Reads may overlap everything. Each event has a stamp; later events have
-//! higher stamps.
+//! which write it saw. A write does not begin while it overlaps another one that somebody waits
+//! for. Reads may overlap everything. Each event has a stamp; later events have higher stamps.
 //!
 //! A write takes effect once, at a moment in its *window*. The window begins with the call.
 //! It ends
 //! 1. with the answer, where there is one;
-//! 2. for a write that ended without an answer or with an error, when what is left of it on its
-//!    way can no longer be applied. That is *known* when
+//! 2. for a write that ended without an answer or with an error, when no message of it that is
+//!    still on its way can be applied any more. That is *known* when
 //!    - somebody serves in a term above every term that its frames can carry: then all components
 //!      are fenced and a forwarded request is refused (rules 8, 24, 43);
 //!    - or a later run of its host had an operation answered: the owner drained what the earlier
 //!      run had sent before it let the later one in (rule 45);
-//!    - or its own host had a later operation on the same range answered (rules 45, 46).
+//!    - or its own host had an operation answered that began later and overlaps its range
+//!      (rules 45, 46).
 //!
-//! Until its window ends, even a newer acknowledged write does not exclude an unanswered one: it
-//! may land late. This is what a linearizable register allows a client that crashed, and no more.
+//! Until its window ends, an unanswered write may land late, even after a newer write was
+//! acknowledged. This is what a linearizable register allows a client that crashed, and no more.
 //!
 //! A read is right if its value was there at a moment between its begin and its end. The read also
 //! tells something about other writes. Those that had surely taken effect before it began, or whose
 //! window was over before, are overwritten and may not come back. It tells nothing of writes whose
-//! windows reach beyond. The state of a sector is therefore
+//! windows were still open when it began. The state of a sector is therefore
 //! - `now`: values known to have taken effect, of which one is the last (several only while
 //!   concurrent operations leave their order open);
 //! - `open`: writes never seen; each may have taken effect, or still do so within its window;
@@ -357,7 +357,8 @@ impl Sector {
     }
 }
 
-/// Fills a range's bytes with a tag.
+/// Fills `bytes` with what a write of `range` with this tag holds. Not for [`ZERO`]: a write of
+/// zeros holds zeros.
 pub fn fill(range: SectorRange, tag: u64, bytes: &mut [u8]) {
     for (index, sector) in bytes.chunks_mut(SECTOR_SIZE as usize).enumerate() {
         let number = range.start + index as u64;
@@ -367,11 +368,13 @@ pub fn fill(range: SectorRange, tag: u64, bytes: &mut [u8]) {
     }
 }
 
+/// Word number `word` of a sector. Every other word is the tag. The others tell sector and place,
+/// so that a torn or misplaced sector is noticed.
 fn word_of(number: u64, tag: u64, word: usize) -> u64 {
     if word.is_multiple_of(2) { tag } else { number ^ (word as u64) << 48 }
 }
 
-/// The tag of a sector's content. `None` where it is not one write's sector as a whole.
+/// The tag of a sector's content. `None` where the content is not one whole sector of one write.
 fn tag_of(number: u64, content: &[u8]) -> Option<u64> {
     let (words, _) = content.as_chunks::<8>();
     let tag = u64::from_le_bytes(*words.first()?);

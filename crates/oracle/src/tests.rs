@@ -27,7 +27,7 @@ impl Oracle {
         tag
     }
 
-    /// A write whose client dies, in term 1.
+    /// A write that ends without an answer in term 1.
     fn lost(&mut self, author: Author) -> u64 {
         let (id, tag) = self.begin(author);
         self.unanswered(id, 1);
