@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What an operator may ask for, and where the components of a new object go: one per host. Where
-//! that is not possible, it says why. Pure functions.
+//! that is not possible, the error says why. Pure functions.
 //!
 //! Every host is its own fault domain. The preferred host comes first: the volume is going to be
-//! used there, so that its I/O needs no hop. Then comes the host on which most space is likely to
-//! stay free. Volumes are thin: existing ones are expected to take half of what they may still
-//! take. A group that is nearly full takes no new component.
+//! used there, and I/O on the same host needs no hop. Then come the hosts on which most space is
+//! likely to stay free. Volumes are thin: existing ones are expected to take half of what they may
+//! still take. A group that is nearly full takes no new component.
 #![forbid(unsafe_code)]
 
 mod volume_spec;
@@ -23,26 +23,27 @@ pub const GROUP_FREE_MIN: u64 = 64 << 20;
 /// One disk group that could take a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Its host; a live one.
+    /// The host of the group. It is alive.
     pub host: HostId,
     /// The group.
     pub group: GroupId,
     /// Unallocated capacity, bytes.
     pub free_bytes: u64,
-    /// What the components there may still take, bytes; may be more than is free.
+    /// What the components there may still take, bytes. May be more than is free.
     pub growth_bytes: u64,
 }
 
 impl Candidate {
-    /// Bytes that are likely to stay free. Below zero where more was promised than there is. Free
-    /// bytes alone would send all thin volumes that are made one after the other to the same hosts.
+    /// Bytes that are likely to stay free. Below zero where the components are likely to want more
+    /// than there is. Free bytes alone would not do: they would send all thin volumes that are made
+    /// one after the other to the same hosts.
     fn prospect(&self) -> i128 {
         i128::from(self.free_bytes) - i128::from(self.growth_bytes / 2)
     }
 }
 
-/// From so many times the capacity on, the operator is told how much is promised on a host. Thin
-/// volumes live on promising more than there is; few fill to a tenth.
+/// If this many times the capacity of a host is promised there, or more, the operator is told. Thin
+/// volumes are made to promise more than there is; few of them fill to a tenth.
 pub const OVERCOMMIT_MAX: u64 = 10;
 
 /// What is promised on a host, and what it has.
@@ -50,7 +51,7 @@ pub const OVERCOMMIT_MAX: u64 = 10;
 pub struct Load {
     /// What the components there may grow to, bytes.
     pub promised_bytes: u64,
-    /// All of its disk groups, bytes.
+    /// Capacity of all its disk groups, bytes.
     pub capacity_bytes: u64,
 }
 
@@ -61,8 +62,9 @@ impl Load {
         self.promised_bytes / self.capacity_bytes.max(1)
     }
 
-    /// Whether the operator who adds a volume of that size should know: the volume can never be
-    /// full, or what is promised is [`OVERCOMMIT_MAX`] times the capacity or more.
+    /// Whether the operator should be told when a volume of this size is added. That is so if the
+    /// volume could never be filled, or if what is promised is [`OVERCOMMIT_MAX`] times the
+    /// capacity or more.
     #[must_use]
     pub fn is_overcommitted(&self, size_bytes: u64) -> bool {
         size_bytes > self.capacity_bytes || self.times() >= OVERCOMMIT_MAX
@@ -78,13 +80,13 @@ pub enum PlacementError {
          are {found}"
     )]
     TooFewHosts {
-        /// What the policy asks for.
+        /// The failures to tolerate that were asked for.
         ftt: u8,
-        /// Hosts that such a policy takes.
+        /// Hosts that are needed: one for each copy.
         needed: usize,
         /// Hosts that could take a component.
         found: usize,
-        /// Live hosts with disk groups, and no room on them.
+        /// Live hosts that have disk groups, but no room on them.
         without_room: Vec<HostId>,
     },
 }

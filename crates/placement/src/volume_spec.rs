@@ -6,12 +6,12 @@ use thiserror::Error;
 
 /// Largest volume, bytes.
 pub const VOLUME_SIZE_MAX: u64 = 62 << 40;
-/// Most failures to tolerate that mirrors can be built for so far.
+/// Most failures to tolerate: the most for which mirrors can be built so far.
 pub const FTT_MAX: u8 = 2;
 /// Longest name, bytes.
 pub const NAME_MAX: usize = 63;
 
-/// A volume as asked for; valid by construction.
+/// A volume that an operator asks for. Its fields were checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeSpec {
     name: String,
@@ -30,7 +30,7 @@ pub enum SpecError {
         .0.escape_debug()
     )]
     Name(String),
-    /// zero, odd or too large
+    /// zero, no multiple of 512, or too large
     #[error(
         "a volume of {0} bytes is not possible: the size is a multiple of 512 bytes, from 512B to \
          62TiB"
@@ -61,7 +61,8 @@ impl VolumeSpec {
         Ok(Self { name: name.to_owned(), size_bytes, ftt, reserve_percent: 0 })
     }
 
-    /// The same request with so many percent of the volume's size kept for it.
+    /// The same request, with this many percent of the size kept for the volume on each of its disk
+    /// groups.
     ///
     /// # Errors
     /// [`SpecError::Reserve`].
@@ -72,19 +73,19 @@ impl VolumeSpec {
         }
     }
 
-    /// The name.
+    /// The name, as [`check_name`] allows it.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Bytes, a multiple of 512, at most [`VOLUME_SIZE_MAX`].
+    /// Size in bytes: a multiple of 512, from 512 to [`VOLUME_SIZE_MAX`].
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
 
-    /// Part of the size that is kept for it on each of its disk groups, percent.
+    /// Percent of the size that is kept for the volume on each of its disk groups, 0 to 100.
     #[must_use]
     pub fn reserve_percent(&self) -> u8 {
         self.reserve_percent
