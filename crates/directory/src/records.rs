@@ -205,7 +205,7 @@ pub struct DeletedRecord {
 
 /// Who serves an object: a host in one run of its daemon. A new process is a new owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Owner {
+pub struct OwnerRecord {
     /// The host.
     pub host: HostId,
     /// Its run.
@@ -252,7 +252,7 @@ pub struct Claim {
     /// The record's version then.
     pub version: Version,
     /// Whose term it is.
-    pub owner: Owner,
+    pub owner: OwnerRecord,
 }
 
 /// One object, at [`object_key`]: the truth about who serves it and which copies count.
@@ -269,7 +269,7 @@ pub struct ObjectRecord {
     /// Rises with every change of owner; below 2^24.
     pub term: Term,
     /// Who serves it at `term`; nobody before the first take-over.
-    pub owner: Option<Owner>,
+    pub owner: Option<OwnerRecord>,
     /// Set where the last owner left cleanly: everything up to here is on every active component.
     pub handover: Option<Lsn>,
     /// 1 to [`COMPONENTS_MAX`], at least one of them active.

@@ -24,7 +24,7 @@ use diskgroup::{ComponentInfo, Description};
 use object::{FREE_CHUNKS_RESERVE, Vouched};
 use std::time::Duration;
 use tracing::{info, warn};
-use wire::{Holding, Owner};
+use wire::{Holding, OwnerId};
 
 /// Most components of one group that are tried in one look, one after the other. The others wait
 /// for the next look, a second later.
@@ -226,7 +226,7 @@ impl Cleanup {
             component,
             sectors: info.sectors,
             term: meta.term,
-            owner: Owner { host: meta.owner_host, incarnation: meta.owner_incarnation },
+            owner: OwnerId { host: meta.owner_host, incarnation: meta.owner_incarnation },
             version: meta.version.max(about.version),
             durable: info.durable,
         };

@@ -93,7 +93,7 @@ impl Operations {
             let capacity = host.groups.iter().map(|group| group.capacity_bytes);
             let capacity_bytes = capacity.fold(0, u64::saturating_add);
             let promised_bytes = placed.get(&host.id).copied().unwrap_or(0).max(volume.size_bytes);
-            (host.name, placement::Load { promised_bytes, capacity_bytes })
+            (host.name, placement::Promised { promised_bytes, capacity_bytes })
         });
         let (host, load) = loads.max_by_key(|(_, load)| load.times())?;
         if !load.is_overcommitted(volume.size_bytes) {

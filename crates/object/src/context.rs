@@ -14,7 +14,7 @@ use std::rc::Rc;
 
 /// A host as it is for now: where this differs, what failed there before may go well.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Run {
+pub(crate) struct HostRun {
     /// Its run, as its links show it.
     pub(crate) incarnation: Option<Incarnation>,
     /// Revision of its record.
@@ -52,13 +52,13 @@ impl Context {
     }
 
     /// How `host` is now.
-    pub(crate) fn run(&self, host: HostId) -> Run {
+    pub(crate) fn run(&self, host: HostId) -> HostRun {
         let record = self.hosts.borrow().get(&host).copied().unwrap_or(0);
-        Run { incarnation: self.incarnation(host), record }
+        HostRun { incarnation: self.incarnation(host), record }
     }
 
     /// Me, as the directory writes it.
-    pub(crate) fn me_as_owner(&self) -> directory::Owner {
-        directory::Owner { host: self.me.host, incarnation: self.me.incarnation }
+    pub(crate) fn me_as_owner(&self) -> directory::OwnerRecord {
+        directory::OwnerRecord { host: self.me.host, incarnation: self.me.incarnation }
     }
 }

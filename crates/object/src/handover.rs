@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The giving side of a hand-over (rule 53).
 
-use crate::owner::{ChangeError, Leg, Link, Owner, Phase};
+use crate::owner::{ChangeError, Leg, LegState, Owner, Phase};
 use crate::record;
 use base::{HostId, Quirk, Session, Term, Version};
 use env::join_all;
@@ -22,7 +22,7 @@ const DIRECTORY_MAX: Duration = Duration::from_millis(500);
 ///
 /// True once the CAS is known to have landed: this owner is over then. False where nothing was
 /// handed over: this owner goes on serving, or is over for another reason.
-pub(crate) async fn hand_over(owner: &Rc<Owner>, to: directory::Owner) -> bool {
+pub(crate) async fn hand_over(owner: &Rc<Owner>, to: directory::OwnerRecord) -> bool {
     // Without the directory the CAS below cannot land. So it is asked first, before I/O stops for
     // nothing.
     let key = directory::object_key(owner.id);
@@ -70,7 +70,7 @@ pub(crate) async fn hand_over(owner: &Rc<Owner>, to: directory::Owner) -> bool {
 }
 
 /// Tells every component whose it is now ([`consents`]).
-async fn consent(owner: &Rc<Owner>, to: directory::Owner) {
+async fn consent(owner: &Rc<Owner>, to: directory::OwnerRecord) {
     if owner.env().quirk(Quirk::ConsentSkipped) {
         return;
     }
@@ -79,7 +79,7 @@ async fn consent(owner: &Rc<Owner>, to: directory::Owner) {
         assert!(state.phase != Phase::Serving, "consent of an owner that still answers");
         (state.record.version, state.record.term, crate::record::claims(&state.record))
     };
-    let to = wire::Owner { host: to.host, incarnation: to.incarnation };
+    let to = wire::OwnerId { host: to.host, incarnation: to.incarnation };
     let peers = &owner.context.peers;
     let requests = consents(owner, version, term, to, &claims).into_iter();
     let calls = requests.map(|(host, request)| peers.call(host, request)).collect();
@@ -98,11 +98,11 @@ pub(crate) fn consents(
     owner: &Owner,
     version: Version,
     term: Term,
-    to: wire::Owner,
+    to: wire::OwnerId,
     claims: &wire::Claims,
 ) -> Vec<(HostId, Request)> {
     let state = owner.state.borrow();
-    let live = state.legs.iter().filter(|leg| leg.link == Link::Live);
+    let live = state.legs.iter().filter(|leg| leg.link == LegState::Live);
     let fence = |leg: &Leg| {
         let target = Target { term, session: Session(0), ..leg.target(owner.id, term) };
         let claims = claims.clone();

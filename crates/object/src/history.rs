@@ -7,7 +7,7 @@
 //! knows one of them by its term and owner, and how far the record had come in it.
 
 use base::{Term, Version};
-use directory::{Claim, ObjectRecord, Owner};
+use directory::{Claim, ObjectRecord, OwnerRecord};
 use diskgroup::{ComponentInfo, ComponentMeta, Description};
 use std::cmp::Ordering;
 
@@ -79,7 +79,8 @@ impl Known {
     /// component saw. `version` may be behind what its host saw: news come in any order.
     pub(crate) fn is_other(&self, version: Version, claims: &[Claim]) -> bool {
         let fenced = (self.meta.version, self.meta.term);
-        let owner = Owner { host: self.meta.owner_host, incarnation: self.meta.owner_incarnation };
+        let owner =
+            OwnerRecord { host: self.meta.owner_host, incarnation: self.meta.owner_incarnation };
         let is_fenced = self.meta.term > Term(0);
         let had_begun =
             |seen: (Version, Term)| began(claims, seen.0).is_none_or(|c| c.term <= seen.1);

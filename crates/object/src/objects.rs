@@ -88,7 +88,7 @@ enum Route {
     /// To the owner that lives here (serving or not yet).
     Local(Rc<Owner>),
     /// To the owner on another host, at that term (rule 43).
-    Remote(directory::Owner, Term),
+    Remote(directory::OwnerRecord, Term),
 }
 
 /// What this host knows of one object.

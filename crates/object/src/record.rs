@@ -15,7 +15,7 @@
 //! ```
 
 use base::{ComponentId, GroupId, Lsn, Map, Term, Version};
-use directory::{CLAIMS_MAX, Claim, ComponentRecord, ComponentState, ObjectRecord, Owner};
+use directory::{CLAIMS_MAX, Claim, ComponentRecord, ComponentState, ObjectRecord, OwnerRecord};
 
 /// Why a component leaves the active ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,10 +30,10 @@ pub(crate) enum Leave {
 
 /// The claims that `record` descends from, as a Fence carries them.
 pub(crate) fn claims(record: &ObjectRecord) -> wire::Claims {
-    let claim = |claim: &Claim| wire::Claim {
+    let claim = |claim: &Claim| wire::WireClaim {
         term: claim.term,
         version: claim.version,
-        owner: wire::Owner { host: claim.owner.host, incarnation: claim.owner.incarnation },
+        owner: wire::OwnerId { host: claim.owner.host, incarnation: claim.owner.incarnation },
     };
     wire::Claims::new(&record.claims.iter().map(claim).collect::<Vec<_>>())
 }
@@ -55,7 +55,7 @@ pub(crate) fn active_count(record: &ObjectRecord) -> usize {
 }
 
 /// Take-over (rule 22): `me` becomes the owner in a new term, which is above `used` too.
-pub(crate) fn take_over(record: &ObjectRecord, used: Term, me: Owner) -> ObjectRecord {
+pub(crate) fn take_over(record: &ObjectRecord, used: Term, me: OwnerRecord) -> ObjectRecord {
     let mut next = record.clone();
     next.handover = None;
     next.term = record.term.max(used);
@@ -64,14 +64,14 @@ pub(crate) fn take_over(record: &ObjectRecord, used: Term, me: Owner) -> ObjectR
 
 /// Hand-over (rule 53): `to` becomes the owner in a new term, and everything up to `commit` is
 /// everywhere.
-pub(crate) fn hand_over(record: &ObjectRecord, to: Owner, commit: Lsn) -> ObjectRecord {
+pub(crate) fn hand_over(record: &ObjectRecord, to: OwnerRecord, commit: Lsn) -> ObjectRecord {
     let mut next = record.clone();
     next.handover = Some(commit);
     claimed(record, next, to)
 }
 
 /// A new owner in a new term, which the record remembers (rule 25).
-fn claimed(before: &ObjectRecord, mut next: ObjectRecord, owner: Owner) -> ObjectRecord {
+fn claimed(before: &ObjectRecord, mut next: ObjectRecord, owner: OwnerRecord) -> ObjectRecord {
     next.owner = Some(owner);
     next.term = Term(next.term.0 + 1);
     let mut next = checked(before, next);
@@ -227,7 +227,7 @@ mod tests {
     fn any_sequence_of_changes_keeps_the_invariants() {
         for seed in 0..300 {
             let mut rng = Rng::new(seed);
-            let me = Owner { host: HostId(1), incarnation: Incarnation(1) };
+            let me = OwnerRecord { host: HostId(1), incarnation: Incarnation(1) };
             let mut record = take_over(&fresh(3), Term(0), me);
             for step in 0..60_u64 {
                 let id = ComponentId(rng.between(1, 3));
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn the_last_active_one_is_never_marked() {
-        let me = Owner { host: HostId(1), incarnation: Incarnation(1) };
+        let me = OwnerRecord { host: HostId(1), incarnation: Incarnation(1) };
         let record = take_over(&fresh(2), Term(0), me);
         let both = [(ComponentId(1), Leave::Absent), (ComponentId(2), Leave::Degraded)];
         assert!(mark(&record, &both, Lsn::ZERO).is_none());

@@ -27,7 +27,7 @@ use env::{Env, TaskSet};
 use peer::{PeerId, Peers, Reply};
 use std::cell::RefCell;
 use std::rc::Rc;
-use wire::{Failure, Fenced, Health, Refusal, Request, Response, Target, WriteKind};
+use wire::{CopyHealth, Failure, Fenced, Refusal, Request, Response, Target, WriteKind};
 
 /// All components of this host.
 pub(crate) struct Replicas {
@@ -510,10 +510,10 @@ fn append_kind(kind: WriteKind) -> AppendKind {
     }
 }
 
-fn health(info: &ComponentInfo, hides_loss: bool) -> Health {
+fn health(info: &ComponentInfo, hides_loss: bool) -> CopyHealth {
     match (info.damaged, info.partial && !hides_loss) {
-        (true, _) => Health::Lost,
-        (false, true) => Health::Partial,
-        (false, false) => Health::Good,
+        (true, _) => CopyHealth::Lost,
+        (false, true) => CopyHealth::Partial,
+        (false, false) => CopyHealth::Good,
     }
 }

@@ -5,8 +5,8 @@ mod copy;
 mod list;
 
 use crate::away::{Aborted, Away, Due};
-use crate::context::Run;
-use crate::owner::{ChangeError, FenceAnswer, FencedAt, Link, Owner, Phase, Resync, Role};
+use crate::context::HostRun;
+use crate::owner::{ChangeError, FenceAnswer, FencedAt, LegRole, LegState, Owner, Phase, Resync};
 use crate::record;
 use base::{ComponentId, HostId, Instant, Lsn, Map, Quirk, Seat, Set};
 use directory::ComponentState;
@@ -36,7 +36,7 @@ type Ended = (ComponentId, Result<(), Aborted>);
 #[derive(Default)]
 struct Damping {
     absences: Map<ComponentId, (u32, Instant)>,
-    failures: Map<ComponentId, (u32, Run)>,
+    failures: Map<ComponentId, (u32, HostRun)>,
 }
 
 impl Damping {
@@ -54,7 +54,7 @@ impl Damping {
 
     /// Counts a return that failed, with the component's host as it is, and says when the next may
     /// begin.
-    fn failed(&mut self, id: ComponentId, run: Run, now: Instant, step: Duration) -> Instant {
+    fn failed(&mut self, id: ComponentId, run: HostRun, now: Instant, step: Duration) -> Instant {
         let (count, of) = self.failures.entry(id).or_insert((0, run));
         let pause = step.saturating_mul(1 << (*count).min(16)).min(FAILED_MAX);
         *count += 1;
@@ -63,7 +63,7 @@ impl Damping {
     }
 
     /// Whether returns failed, and the component's host changed since: they are forgotten then.
-    fn is_past(&mut self, id: ComponentId, run: Run) -> bool {
+    fn is_past(&mut self, id: ComponentId, run: HostRun) -> bool {
         let is_other = self.failures.get(&id).is_some_and(|(_, of)| *of != run);
         if is_other {
             self.failures.remove(&id);
@@ -165,8 +165,8 @@ impl Owner {
         let is_leaving = pending.is_some_and(|next| !record::is_active(next, component));
         match state.leg(component)?.link {
             _ if state.phase != Phase::Serving => None,
-            Link::Broken(since) => Some(Away::Unheard(self.now().since(since))),
-            Link::Live => is_leaving.then_some(Away::Unheard(Duration::ZERO)),
+            LegState::Broken(since) => Some(Away::Unheard(self.now().since(since))),
+            LegState::Live => is_leaving.then_some(Away::Unheard(Duration::ZERO)),
         }
     }
 }
@@ -265,7 +265,7 @@ async fn open(
     if owner.is_stopped() {
         return Err(Aborted::Stopped);
     }
-    owner.add_leg(component, Role::Joining);
+    owner.add_leg(component, LegRole::Joining);
     {
         let mut state = owner.state.borrow_mut();
         let mut dirty = crate::dirty::DirtySet::new(owner.sectors);
@@ -289,7 +289,7 @@ fn check_joined(owner: &Owner, component: ComponentId) -> Result<(), Aborted> {
         return Err(Aborted::Stopped);
     }
     match state.leg(component) {
-        Some(leg) if leg.link == Link::Live => Ok(()),
+        Some(leg) if leg.link == LegState::Live => Ok(()),
         _ => Err(Aborted::Failed),
     }
 }
@@ -306,7 +306,7 @@ async fn finish(owner: &Rc<Owner>, component: ComponentId) -> Result<(), Aborted
             return Err(Aborted::Failed);
         };
         assert!(state.window.all_sent_to(leg.bit), "a write in flight does not know the target");
-        leg.role = Role::Required;
+        leg.role = LegRole::Required;
         state.window.given()
     };
     // What was sent up to the switch is answered by the target; what comes later requires it.
@@ -338,7 +338,7 @@ async fn finish(owner: &Rc<Owner>, component: ComponentId) -> Result<(), Aborted
         let mut state = owner.state.borrow_mut();
         state.resyncs.remove(&component);
         let Some(leg) = state.leg_mut(component) else { return Err(Aborted::Stopped) };
-        leg.role = Role::Active;
+        leg.role = LegRole::Active;
     }
     owner.changed.notify();
     Ok(())
@@ -419,7 +419,7 @@ mod tests {
     fn a_return_that_failed_waits_up_to_a_minute_or_until_its_host_changes() {
         let mut damping = Damping::default();
         let (id, step, now) = (ComponentId(1), Duration::from_secs(1), Instant(1));
-        let run = |number| Run { incarnation: Some(Incarnation(number)), record: 7 };
+        let run = |number| HostRun { incarnation: Some(Incarnation(number)), record: 7 };
         let failed = |damping: &mut Damping, number| {
             damping.failed(id, run(number), now, step).since(now).as_secs()
         };
@@ -429,7 +429,7 @@ mod tests {
         assert!(!damping.is_past(id, run(1)));
         assert!(damping.is_past(id, run(2)), "somebody did something");
         assert_eq!(failed(&mut damping, 2), 1);
-        assert!(damping.is_past(id, Run { record: 8, ..run(2) }), "it has other disk groups");
+        assert!(damping.is_past(id, HostRun { record: 8, ..run(2) }), "it has other disk groups");
         damping.returned(id);
         assert_eq!(failed(&mut damping, 2), 1);
         assert_eq!(damping.absent(id, now, step).since(now).as_secs(), 1, "no absence so far");

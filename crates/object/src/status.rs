@@ -4,9 +4,8 @@
 use crate::away::Away;
 use base::{ComponentId, HostId, Term};
 use directory::ComponentState;
-use env::Slice;
+pub use diskgroup::ReadData;
 use thiserror::Error;
-use wire::Crcs;
 
 /// Why an object did not do what was asked.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
@@ -26,15 +25,6 @@ pub enum ObjectError {
     /// the object does not exist (any more)
     #[error("the object is deleted")]
     Deleted,
-}
-
-/// Data that was read, with its checksums.
-#[derive(Clone, Debug)]
-pub struct ReadData {
-    /// As many bytes as the range has.
-    pub payload: Slice,
-    /// As [`wire::crcs_of`] gives them.
-    pub crcs: Crcs,
 }
 
 /// One component of an object, for people.
@@ -59,7 +49,7 @@ pub struct ComponentStatus {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectStatus {
     /// Who owns it by the record.
-    pub owner: Option<directory::Owner>,
+    pub owner: Option<directory::OwnerRecord>,
     /// The term of the record.
     pub term: Term,
     /// Whether it is served by this host now.

@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::dirty::DirtySet;
 use crate::history::is_made_anew;
 use crate::owner::{
-    Cas, ChangeError, Fence, FenceAnswer, Owner, ReadSource, Role, SourceAnswer, Ticket,
+    Cas, ChangeError, Fence, FenceAnswer, LegRole, Owner, ReadSource, SourceAnswer, Ticket,
     WriteContent, compare_and_swap,
 };
 use crate::record::{self, Leave};
@@ -39,7 +39,7 @@ const COPIES_MAX: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failed {
     /// Another owner lives.
-    Alive(directory::Owner, Term),
+    Alive(directory::OwnerRecord, Term),
     /// The object is gone.
     Deleted,
     /// The directory does not answer, or its record makes no sense.
@@ -190,7 +190,7 @@ pub(crate) async fn bring_up(owner: &Rc<Owner>, prefer: Option<ComponentId>) -> 
         return Err(again(owner)); // legs of an owner that is over would never be given up
     }
     for (component, fence) in &reached {
-        owner.add_leg(*component, Role::Active);
+        owner.add_leg(*component, LegRole::Active);
         if !owner.open_session(*component, fence) {
             return Err(Failed::Again(None));
         }

@@ -14,7 +14,7 @@ use env::{Either, Env, Link, select};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
-use wire::{Hello, Message, Owner, Request, Response};
+use wire::{Hello, Message, OwnerId, Request, Response};
 
 /// Bytes of requests and their answers that one host may have under way on one link. The [`Lanes`]
 /// of an honest host stay below it, also with the small requests that never wait for a share. The
@@ -151,7 +151,7 @@ impl Inbound {
 }
 
 fn hello(inner: &PeersInner) -> Message {
-    let me = Owner { host: inner.me.host, incarnation: inner.me.incarnation };
+    let me = OwnerId { host: inner.me.host, incarnation: inner.me.incarnation };
     Message::Hello(Hello { cluster: inner.cluster, me })
 }
 

@@ -12,7 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 use wire::{
-    HEADER_LEN, Header, Hello, Message, Owner, Request, Response, Target, WriteKind, crcs_of,
+    HEADER_LEN, Header, Hello, Message, OwnerId, Request, Response, Target, WriteKind, crcs_of,
     verify,
 };
 
@@ -503,7 +503,7 @@ fn frame(message: &Message) -> Vec<u8> {
 }
 
 fn hello(cluster: u64, host: u32, incarnation: u64) -> Vec<u8> {
-    let me = Owner { host: HostId(host), incarnation: Incarnation(incarnation) };
+    let me = OwnerId { host: HostId(host), incarnation: Incarnation(incarnation) };
     frame(&Message::Hello(Hello { cluster, me }))
 }
 

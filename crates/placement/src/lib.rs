@@ -48,14 +48,14 @@ pub const OVERCOMMIT_MAX: u64 = 10;
 
 /// What is promised on a host, and what it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Load {
+pub struct Promised {
     /// What the components there may grow to, bytes.
     pub promised_bytes: u64,
     /// Capacity of all its disk groups, bytes.
     pub capacity_bytes: u64,
 }
 
-impl Load {
+impl Promised {
     /// How many times the capacity is promised, rounded down.
     #[must_use]
     pub fn times(&self) -> u64 {
@@ -151,13 +151,13 @@ mod tests {
 
     #[test]
     fn an_overcommitment_is_one_that_cannot_end_well() {
-        let load = |promised_bytes| Load { promised_bytes, capacity_bytes: 4 << 30 };
+        let load = |promised_bytes| Promised { promised_bytes, capacity_bytes: 4 << 30 };
         assert!(!load(4 << 30).is_overcommitted(4 << 30));
         assert!(load(5 << 30).is_overcommitted(5 << 30), "it can never be full");
         assert!(!load((40 << 30) - 1).is_overcommitted(1 << 30));
         assert!(load(40 << 30).is_overcommitted(1 << 30));
         assert_eq!(load(62 << 40).times(), 15_872);
-        assert!(Load { promised_bytes: 1, capacity_bytes: 0 }.is_overcommitted(1));
+        assert!(Promised { promised_bytes: 1, capacity_bytes: 0 }.is_overcommitted(1));
     }
 
     #[test]

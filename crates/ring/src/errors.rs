@@ -1,8 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Translates the kernel's error numbers to [`IoError`]s.
+//! Why a driver cannot be made, and what the kernel's error numbers mean as [`IoError`]s.
 
 use env::IoError;
 use rustix::io::Errno;
+use std::io;
+use thiserror::Error;
+
+/// Why a driver cannot be made.
+#[derive(Debug, Error)]
+pub enum RingError {
+    /// io_uring is missing, forbidden (seccomp, sysctl) or older than Linux 6.1
+    #[error("io_uring is not available")]
+    Setup {
+        /// The kernel's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// the kernel gives no eventfd for wake-ups
+    #[error("no eventfd")]
+    Event {
+        /// The kernel's answer.
+        #[source]
+        source: io::Error,
+    },
+}
 
 /// What an error of a device or of its file system means.
 pub(crate) fn disk_error(error: Errno) -> IoError {

@@ -45,8 +45,8 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
-use thiserror::Error;
 
+pub use errors::RingError;
 pub use hardware::block_device;
 pub use slowed::DeviceModel;
 pub use waker::RingWaker;
@@ -72,25 +72,6 @@ const IGNORED: u64 = u64::MAX;
 const ALARM: u64 = u64::MAX - 1;
 /// The name of the request that moves the alarm to another time.
 const ALARM_MOVED: u64 = u64::MAX - 2;
-
-/// Why a driver cannot be made.
-#[derive(Debug, Error)]
-pub enum RingError {
-    /// io_uring is missing, forbidden (seccomp, sysctl) or older than Linux 6.1
-    #[error("io_uring is not available")]
-    Setup {
-        /// The kernel's answer.
-        #[source]
-        source: io::Error,
-    },
-    /// the kernel gives no eventfd for wake-ups
-    #[error("no eventfd")]
-    Event {
-        /// The kernel's answer.
-        #[source]
-        source: io::Error,
-    },
-}
 
 enum Queued {
     /// Start the flight of this name.

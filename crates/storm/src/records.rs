@@ -4,7 +4,7 @@
 use base::{ComponentId, HostId, Map, ObjectId};
 use directory::store::{Batch, Change, Snapshot};
 use directory::{
-    Backend, BackendError, ComponentState, MemoryBackend, OBJECT_PREFIX, ObjectRecord, Owner,
+    Backend, BackendError, ComponentState, MemoryBackend, OBJECT_PREFIX, ObjectRecord, OwnerRecord,
     VOLUME_PREFIX, VolumeRecord,
 };
 use std::cell::{Cell, RefCell};
@@ -134,7 +134,12 @@ impl Records {
 
     /// Whether this is the owner in the record that the directory forgot, still serving by it.
     #[must_use]
-    pub fn is_owner_of_before(&self, volume: &str, owner: Option<Owner>, term: base::Term) -> bool {
+    pub fn is_owner_of_before(
+        &self,
+        volume: &str,
+        owner: Option<OwnerRecord>,
+        term: base::Term,
+    ) -> bool {
         let forks = self.forks.borrow();
         let fork = self.id(volume).and_then(|id| forks.get(&id));
         fork.is_some_and(|fork| (fork.forgotten.owner, fork.forgotten.term) == (owner, term))

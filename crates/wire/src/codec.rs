@@ -8,7 +8,7 @@ mod response;
 pub(crate) use fields::Fields;
 
 use crate::error::WireError;
-use crate::message::{Hello, Message, Owner};
+use crate::message::{Hello, Message, OwnerId};
 use env::Slice;
 use fields::put_owner;
 
@@ -51,7 +51,7 @@ pub(crate) fn message_from(fields: &mut Fields<'_>, payload: Slice) -> Result<Me
     match kind {
         HELLO => {
             let cluster = fields.u64()?;
-            let me: Owner = fields.owner()?;
+            let me: OwnerId = fields.owner()?;
             Ok(Message::Hello(Hello { cluster, me }))
         }
         PING => Ok(Message::Ping),

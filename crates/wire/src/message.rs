@@ -29,21 +29,21 @@ pub struct Target {
 
 /// A change of owner in the past of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Claim {
+pub struct WireClaim {
     /// The term that began.
     pub term: Term,
     /// The version of the record after the change.
     pub version: Version,
     /// The owner in that term.
-    pub owner: Owner,
+    pub owner: OwnerId,
 }
 
 /// A list of claims, cheap to clone. At most [`CLAIMS_MAX`](crate::CLAIMS_MAX) in a message.
-pub type Claims = Few<Claim>;
+pub type Claims = Few<WireClaim>;
 
 /// A host in one run of its daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Owner {
+pub struct OwnerId {
     /// The host.
     pub host: HostId,
     /// Its run.
@@ -64,7 +64,7 @@ pub struct Holding {
     pub term: Term,
     /// The owner in that term. Term and owner together tell which history of the record the
     /// component belongs to (rule 25).
-    pub owner: Owner,
+    pub owner: OwnerId,
     /// The highest version of the record that it or its host saw.
     pub version: Version,
     /// The highest lsn that is durable.
@@ -91,7 +91,7 @@ pub struct Hello {
     /// The identity of the cluster. Hosts of another cluster are not talked to.
     pub cluster: u64,
     /// The host that sends this.
-    pub me: Owner,
+    pub me: OwnerId,
 }
 
 /// One frame.
@@ -130,7 +130,7 @@ pub enum Request {
         version: Version,
         /// The owner of the object at this term. It is the sender, except in the consent of an old
         /// owner (rule 52b).
-        owner: Owner,
+        owner: OwnerId,
         /// `Some` where all data of the component is going to be copied to it: its size in sectors.
         /// A component that is missing is created; one that is damaged begins anew.
         create: Option<u64>,
@@ -234,7 +234,7 @@ pub enum Request {
         /// The object.
         object: ObjectId,
         /// The new owner: the host that asks.
-        to: Owner,
+        to: OwnerId,
     },
     /// Says that a host with clients uses the object through its owner. Answer: `Done`, once no
     /// earlier request of that host is under way (rule 45), or `Moved`.
@@ -299,7 +299,7 @@ pub enum Request {
 
 /// What a component says about its data. Bad news is believed (rule 19).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Health {
+pub enum CopyHealth {
     /// It has all that it ever acknowledged.
     Good,
     /// It lost its write buffer: all that was above `destaged` (W). Its `left` in the record
@@ -334,7 +334,7 @@ pub struct Fenced {
     /// The requests with lsn > K: what each wrote, and its lsn. At most [`crate::OPEN_MAX`].
     pub open: Vec<(SectorRange, Lsn, RequestId)>,
     /// Whether the component lost something.
-    pub health: Health,
+    pub health: CopyHealth,
 }
 
 /// What comes back for a [`Request`].
@@ -396,7 +396,7 @@ pub enum Response {
     /// The receiver does not own the object.
     Moved {
         /// The host that owns it, as far as the receiver knows.
-        owner: Option<Owner>,
+        owner: Option<OwnerId>,
         /// The term of that owner.
         term: Term,
     },

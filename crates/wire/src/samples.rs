@@ -3,8 +3,8 @@
 //! these messages.
 
 use crate::{
-    Claim, Claims, Failure, Fenced, Health, Hello, Holding, Marks, Message, Owner, Refusal,
-    Request, Response, Target, WriteKind, crcs_of,
+    Claims, CopyHealth, Failure, Fenced, Hello, Holding, Marks, Message, OwnerId, Refusal, Request,
+    Response, Target, WireClaim, WriteKind, crcs_of,
 };
 use base::{
     ClientTable, ComponentId, GroupId, HostId, Incarnation, Instant, Lsn, Mark, ObjectId,
@@ -44,8 +44,8 @@ pub fn messages() -> Vec<(&'static str, Message)> {
     all
 }
 
-fn owner() -> Owner {
-    Owner { host: HostId(7), incarnation: Incarnation(0x1_0000_0009) }
+fn owner() -> OwnerId {
+    OwnerId { host: HostId(7), incarnation: Incarnation(0x1_0000_0009) }
 }
 
 fn request(count: u64) -> RequestId {
@@ -77,8 +77,8 @@ fn component_requests() -> Vec<(&'static str, Request)> {
                 owner: owner(),
                 create: Some(4096),
                 claims: Claims::new(&[
-                    Claim { term: Term(3), version: Version(29), owner: owner() },
-                    Claim { term: Term(7), version: Version(30), owner: owner() },
+                    WireClaim { term: Term(3), version: Version(29), owner: owner() },
+                    WireClaim { term: Term(7), version: Version(30), owner: owner() },
                 ]),
             },
         ),
@@ -169,7 +169,7 @@ fn responses() -> Vec<(&'static str, Response)> {
                 tail: vec![(range, lsn(29)), (SectorRange::new(0, 8), lsn(30))],
                 clients: clients(),
                 open: vec![(range, lsn(29), request(73))],
-                health: Health::Partial,
+                health: CopyHealth::Partial,
             })),
         ),
         ("durable", Response::Durable { lsn: lsn(40), free_chunks: 1234 }),

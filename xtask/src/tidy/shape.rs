@@ -49,7 +49,8 @@ pub fn measure(tree: &Tree, measures: &mut Measures) {
         put("rooms", largest_circle(&rooms, 1));
     }
     let mut types: BTreeMap<&str, Vec<(&str, usize)>> = BTreeMap::new();
-    for room in &rooms {
+    // The protocol's model names what it models: its types have the names of the product's.
+    for room in rooms.iter().filter(|room| room.crate_name != "model") {
         for (name, line) in wide_types(&room.code) {
             types.entry(name).or_default().push((room.path, line));
         }
@@ -251,6 +252,7 @@ mod tests {
         let files = [
             ("crates/a/src/f.rs", "pub struct One;\npub(crate) enum Two {}\nstruct Three;\n"),
             ("crates/b/src/f.rs", "pub(crate) type One<T> = T;\npub trait Three {}\n"),
+            ("crates/model/src/f.rs", "pub struct One;\npub struct Two;\n"),
         ];
         assert_eq!(measured(&files, "type One"), 2);
         assert_eq!((measured(&files, "type Two"), measured(&files, "type Three")), (1, 1));

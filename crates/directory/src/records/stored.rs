@@ -6,7 +6,7 @@ use super::keys::parse_hex;
 use super::{
     AliveRecord, Claim, ClusterKind, ClusterRecord, ComponentRecord, ComponentState, Connections,
     DeletedRecord, FORMAT, FORMAT_CONNECTIONS, FORMAT_HISTORY, FORMAT_KIND, FORMAT_RESERVE,
-    GroupRecord, HostRecord, ObjectRecord, Owner, RecordError, VolumeRecord,
+    GroupRecord, HostRecord, ObjectRecord, OwnerRecord, RecordError, VolumeRecord,
 };
 use base::{
     ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, Seat, Term, Version, VolumeId,
@@ -426,7 +426,8 @@ impl From<Deleted> for DeletedRecord {
 
 impl From<&ObjectRecord> for Object {
     fn from(r: &ObjectRecord) -> Self {
-        let owner = |o: Owner| StoredOwner { host: o.host.0, incarnation: Hex(o.incarnation.0) };
+        let owner =
+            |o: OwnerRecord| StoredOwner { host: o.host.0, incarnation: Hex(o.incarnation.0) };
         let claim = |c: &Claim| (c.term.0, c.version.0, c.owner.host.0, Hex(c.owner.incarnation.0));
         // The lowest format that holds everything, so that older programs read it where they can.
         let has_history = r.is_doubted || !r.claims.is_empty();
@@ -448,14 +449,14 @@ impl From<&ObjectRecord> for Object {
 
 impl From<Object> for ObjectRecord {
     fn from(s: Object) -> Self {
-        let owner = |o: StoredOwner| Owner {
+        let owner = |o: StoredOwner| OwnerRecord {
             host: HostId(o.host),
             incarnation: Incarnation(o.incarnation.0),
         };
         let claim = |(term, version, host, incarnation): (u32, u64, u32, Hex)| Claim {
             term: Term(term),
             version: Version(version),
-            owner: Owner { host: HostId(host), incarnation: Incarnation(incarnation.0) },
+            owner: OwnerRecord { host: HostId(host), incarnation: Incarnation(incarnation.0) },
         };
         Self {
             id: ObjectId(s.id.0),

@@ -20,7 +20,7 @@ fn object() -> ObjectRecord {
         sectors: OBJECT_SECTORS_MAX,
         version: Version(12),
         term: Term(6),
-        owner: Some(Owner { host: HostId(1), incarnation: Incarnation(9) }),
+        owner: Some(OwnerRecord { host: HostId(1), incarnation: Incarnation(9) }),
         handover: None,
         components: vec![
             component(1, ComponentState::Active),
@@ -36,7 +36,7 @@ fn claimed() -> ObjectRecord {
     let claim = |term, version, host| Claim {
         term: Term(term),
         version: Version(version),
-        owner: Owner { host: HostId(host), incarnation: Incarnation(0x1F) },
+        owner: OwnerRecord { host: HostId(host), incarnation: Incarnation(0x1F) },
     };
     ObjectRecord { claims: vec![claim(4, 9, 2), claim(6, 11, 1)], is_doubted: true, ..object() }
 }
@@ -167,7 +167,7 @@ fn claims_rise_and_belong_to_format_2() {
     let many = (1..=CLAIMS_MAX as u64 + 1).map(|n| Claim {
         term: Term(n as u32),
         version: Version(n),
-        owner: Owner { host: HostId(1), incarnation: Incarnation(1) },
+        owner: OwnerRecord { host: HostId(1), incarnation: Incarnation(1) },
     });
     let (version, term) = (Version(90), Term(90));
     let full = ObjectRecord { version, term, claims: many.collect(), ..object() };

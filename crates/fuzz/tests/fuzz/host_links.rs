@@ -23,7 +23,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 use wire::{
-    Fenced, HEADER_LEN, Header, Health, Message, Owner, Request, Response, Target, WriteKind,
+    CopyHealth, Fenced, HEADER_LEN, Header, Message, OwnerId, Request, Response, Target, WriteKind,
     crcs_of,
 };
 
@@ -160,7 +160,7 @@ fn request(from: &mut Source<'_>, step: u64) -> Request {
         2..=4 => Request::Fence {
             target,
             version: base::Version(from.edge()),
-            owner: Owner { host: HostId(2), incarnation: Incarnation(1) },
+            owner: OwnerId { host: HostId(2), incarnation: Incarnation(1) },
             create: from.flag().then_some(4096),
             claims: wire::Claims::NONE,
         },
@@ -226,7 +226,7 @@ fn answer(request: &Request, from: &mut Source<'_>) -> Response {
             tail: Vec::new(),
             clients: base::ClientTable::default(),
             open: Vec::new(),
-            health: [Health::Good, Health::Partial, Health::Lost][from.index(3)],
+            health: [CopyHealth::Good, CopyHealth::Partial, CopyHealth::Lost][from.index(3)],
         })),
         Request::Write { lsn, .. } => Response::Durable { lsn: *lsn, free_chunks: from.u32() },
         Request::CreateComponent { .. } => {

@@ -9,7 +9,7 @@ use fuzz::Source;
 use peer::{NotReady, PeerId, Peers};
 use std::rc::Rc;
 use std::time::Duration;
-use wire::{Hello, Message, Owner, Request};
+use wire::{Hello, Message, OwnerId, Request};
 
 pub(crate) const CLUSTER: u64 = 77;
 
@@ -20,7 +20,7 @@ fuzz::targets! {
 
 /// Introductions of the other host.
 pub(crate) fn hello(incarnation: u64) -> Vec<u8> {
-    let me = Owner { host: HostId(2), incarnation: Incarnation(incarnation) };
+    let me = OwnerId { host: HostId(2), incarnation: Incarnation(incarnation) };
     frame(&Message::Hello(Hello { cluster: CLUSTER, me }), 0)
 }
 

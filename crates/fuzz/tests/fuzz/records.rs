@@ -80,7 +80,7 @@ fn object(from: &mut Source<'_>) -> ObjectRecord {
         seat: Seat(from.u32()),
         left: lsn(from),
     };
-    let owner = |from: &mut Source<'_>| Owner {
+    let owner = |from: &mut Source<'_>| OwnerRecord {
         host: HostId(from.u32()),
         incarnation: Incarnation(from.edge()),
     };

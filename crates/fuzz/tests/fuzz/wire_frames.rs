@@ -9,7 +9,7 @@ use base::{
 use env::{Pool, Slice};
 use fuzz::{Source, bounded};
 use wire::{
-    Crcs, Failure, Fenced, HEADER_LEN, Header, Health, Hello, Holding, Marks, Message, Owner,
+    CopyHealth, Crcs, Failure, Fenced, HEADER_LEN, Header, Hello, Holding, Marks, Message, OwnerId,
     PAYLOAD_MAX, Refusal, Request, Response, Target, VERSION, WireError, WriteKind, crcs_of,
     decode, encode, verify,
 };
@@ -125,8 +125,8 @@ fn lsn(from: &mut Source<'_>) -> Lsn {
     Lsn(from.edge())
 }
 
-fn owner(from: &mut Source<'_>) -> Owner {
-    Owner { host: HostId(from.u32()), incarnation: Incarnation(from.edge()) }
+fn owner(from: &mut Source<'_>) -> OwnerId {
+    OwnerId { host: HostId(from.u32()), incarnation: Incarnation(from.edge()) }
 }
 
 fn target(from: &mut Source<'_>) -> Target {
@@ -172,7 +172,7 @@ pub(crate) fn message(from: &mut Source<'_>) -> Message {
 }
 
 fn claims(from: &mut Source<'_>) -> wire::Claims {
-    let claim = |from: &mut Source<'_>| wire::Claim {
+    let claim = |from: &mut Source<'_>| wire::WireClaim {
         term: base::Term(from.u32()),
         version: Version(from.edge()),
         owner: owner(from),
@@ -296,7 +296,7 @@ fn fenced(from: &mut Source<'_>) -> Fenced {
         tail: (0..from.below(9)).map(|_| (any_range(from), lsn(from))).collect(),
         clients: marked(from.bytes(60)),
         open: (0..from.below(9)).map(|_| (any_range(from), lsn(from), request(from))).collect(),
-        health: [Health::Good, Health::Partial, Health::Lost][from.index(3)],
+        health: [CopyHealth::Good, CopyHealth::Partial, CopyHealth::Lost][from.index(3)],
     }
 }
 

@@ -20,7 +20,7 @@ fn versions_and_terms_of_one_history_rise_together() {
 /// A component that is absent is not fenced; its host sees what the others go on with.
 #[test]
 fn what_a_host_saw_in_later_terms_counts_beside_what_its_component_was_fenced_in() {
-    let owner = |host| Owner { host: HostId(host), incarnation: Incarnation(1) };
+    let owner = |host| OwnerRecord { host: HostId(host), incarnation: Incarnation(1) };
     let claim = |term, version, host| Claim {
         term: Term(term),
         version: Version(version),
@@ -48,13 +48,13 @@ fn what_a_host_saw_in_later_terms_counts_beside_what_its_component_was_fenced_in
 struct Line {
     version: Version,
     term: Term,
-    owner: Owner,
+    owner: OwnerRecord,
     claims: Vec<Claim>,
 }
 
 impl Line {
     /// A claim by a run that has not used this term before, or another change.
-    fn step(&mut self, rng: &mut Rng, used: &mut base::Map<Owner, Term>) {
+    fn step(&mut self, rng: &mut Rng, used: &mut base::Map<OwnerRecord, Term>) {
         if rng.below(2) == 0 {
             self.version.0 += 1;
         } else {
@@ -62,12 +62,12 @@ impl Line {
         }
     }
 
-    fn claim(&mut self, rng: &mut Rng, used: &mut base::Map<Owner, Term>) {
+    fn claim(&mut self, rng: &mut Rng, used: &mut base::Map<OwnerRecord, Term>) {
         self.version.0 += 1;
         let term = Term(self.term.0 + 1);
         let owner = loop {
             let host = HostId(1 + rng.below(3) as u32);
-            let owner = Owner { host, incarnation: Incarnation(1 + rng.below(6)) };
+            let owner = OwnerRecord { host, incarnation: Incarnation(1 + rng.below(6)) };
             if used.get(&owner).is_none_or(|last| *last < term) {
                 break owner;
             }
@@ -118,7 +118,7 @@ fn a_record_descends_from_what_was_seen_or_is_refused() {
     for seed in 0..2000 {
         let mut rng = Rng::new(seed);
         let mut used = base::Map::new();
-        let owner = Owner { host: HostId(1), incarnation: Incarnation(1) };
+        let owner = OwnerRecord { host: HostId(1), incarnation: Incarnation(1) };
         let mut line = Line { version: Version(1), term: Term(0), owner, claims: Vec::new() };
         let mut all = Vec::new();
         line.claim(&mut rng, &mut used); // nothing changes before

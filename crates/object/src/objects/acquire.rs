@@ -217,14 +217,14 @@ impl ObjectsInner {
     async fn approach(
         self: &Rc<Self>,
         id: ObjectId,
-        owner: directory::Owner,
+        owner: directory::OwnerRecord,
         term: Term,
     ) -> Option<Result<(), ObjectError>> {
         let me = self.context.me;
         if owner.host == me.host {
             return Some(Err(ObjectError::Inaccessible)); // a newer run of my own host
         }
-        let to = wire::Owner { host: me.host, incarnation: me.incarnation };
+        let to = wire::OwnerId { host: me.host, incarnation: me.incarnation };
         let call = self.context.peers.call(owner.host, Request::HandOver { object: id, to });
         match self.env().timeout(REMOTE_WAIT, call).await {
             Ok(Ok(Response::Done)) => None,
@@ -237,7 +237,7 @@ impl ObjectsInner {
     async fn open_remote(
         self: &Rc<Self>,
         id: ObjectId,
-        owner: directory::Owner,
+        owner: directory::OwnerRecord,
         term: Term,
     ) -> Result<(), ObjectError> {
         let volume = {

@@ -56,7 +56,7 @@ impl ObjectsInner {
         let mut asked = Vec::new();
         for (id, slot) in self.slots.borrow().iter().filter(|(_, slot)| slot.is_attached) {
             if let Route::Remote(owner, _) = &slot.route {
-                let to = wire::Owner {
+                let to = wire::OwnerId {
                     host: self.context.me.host,
                     incarnation: self.context.me.incarnation,
                 };

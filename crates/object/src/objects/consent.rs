@@ -93,7 +93,7 @@ impl ObjectsInner {
     ) -> Option<(HostId, Request, Term)> {
         let record = self.newest(object)?;
         let to = record.owner.filter(|owner| *owner != self.context.me_as_owner())?;
-        let owner = wire::Owner { host: to.host, incarnation: to.incarnation };
+        let owner = wire::OwnerId { host: to.host, incarnation: to.incarnation };
         let of = record.components.iter().find(|c| c.id == component)?;
         let (term, seat) = (record.term, of.seat);
         // The session is below every one that the new owner uses.

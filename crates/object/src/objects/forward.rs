@@ -12,7 +12,7 @@ impl ObjectsInner {
     pub(super) async fn forward_read(
         self: &Rc<Self>,
         id: ObjectId,
-        to: directory::Owner,
+        to: directory::OwnerRecord,
         term: Term,
         range: SectorRange,
     ) -> Result<ReadData, ObjectError> {
@@ -30,7 +30,7 @@ impl ObjectsInner {
     pub(super) async fn forward_write(
         self: &Rc<Self>,
         id: ObjectId,
-        to: directory::Owner,
+        to: directory::OwnerRecord,
         request: Request,
     ) -> Result<(), ObjectError> {
         match self.context.peers.call(to.host, request).await {
@@ -42,7 +42,7 @@ impl ObjectsInner {
     pub(super) async fn forward_extents(
         self: &Rc<Self>,
         id: ObjectId,
-        to: directory::Owner,
+        to: directory::OwnerRecord,
         term: Term,
         range: SectorRange,
     ) -> Result<Vec<(SectorRange, bool)>, ObjectError> {
@@ -57,7 +57,7 @@ impl ObjectsInner {
     fn failed(
         &self,
         id: ObjectId,
-        to: directory::Owner,
+        to: directory::OwnerRecord,
         answer: Result<Response, PeerError>,
     ) -> ObjectError {
         match answer {

@@ -95,7 +95,7 @@ impl ObjectsInner {
         let record = slots.get(&object).and_then(|slot| slot.record.as_ref());
         let owner = record.and_then(|(record, _)| record.owner);
         let owner =
-            owner.map(|owner| wire::Owner { host: owner.host, incarnation: owner.incarnation });
+            owner.map(|owner| wire::OwnerId { host: owner.host, incarnation: owner.incarnation });
         let term = record.map_or(Term(0), |(record, _)| record.term);
         Response::Moved { owner, term }
     }
@@ -162,7 +162,7 @@ impl ObjectsInner {
         self: &Rc<Self>,
         from: PeerId,
         object: ObjectId,
-        to: wire::Owner,
+        to: wire::OwnerId,
         reply: Reply,
     ) {
         let is_attached = {
@@ -179,7 +179,7 @@ impl ObjectsInner {
         }
         let inner = Rc::clone(self);
         self.spawn("hand over", async move {
-            let to = directory::Owner { host: to.host, incarnation: to.incarnation };
+            let to = directory::OwnerRecord { host: to.host, incarnation: to.incarnation };
             if hand_over(&owner, to).await {
                 base::hit(base::Probe::HandedOver);
                 reply.send(Response::Done);

@@ -23,7 +23,7 @@ pub(crate) const FRAME_BYTES: u64 = 512;
 
 /// Whether frames can be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Link {
+pub(crate) enum LegState {
     /// A session stands.
     Live,
     /// No session since then: its keeper works on a new one.
@@ -32,7 +32,7 @@ pub(crate) enum Link {
 
 /// What the component is worth to the owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Role {
+pub(crate) enum LegRole {
     /// Active in the record or in an unresolved CAS: required (rule 3).
     Active,
     /// Being resynced: gets what its [`Flow`] lets it have; writes may complete without it (rule
@@ -143,8 +143,8 @@ pub(crate) struct Leg {
     pub(crate) seat: Seat,
     pub(crate) session: Session,
     pub(crate) bit: Mask,
-    pub(crate) link: Link,
-    pub(crate) role: Role,
+    pub(crate) link: LegState,
+    pub(crate) role: LegRole,
     /// Counts while it joins.
     pub(crate) flow: Flow,
     /// The frames of its session: they stay in order, and leave the queues when it ends.
@@ -173,7 +173,7 @@ impl Leg {
 
     /// Whether a joining leg takes part in new writes.
     pub(crate) fn takes_part(&self) -> bool {
-        self.link == Link::Live && self.flow == Flow::Live
+        self.link == LegState::Live && self.flow == Flow::Live
     }
 
     /// Whether new writes may go to this leg again: it gets none, and has answered something since
@@ -215,8 +215,8 @@ impl Leg {
     /// The share of its link that its frames have.
     pub(crate) fn class(&self) -> Class {
         match self.role {
-            Role::Joining => Class::Resync,
-            Role::Active | Role::Required => Class::Write,
+            LegRole::Joining => Class::Resync,
+            LegRole::Active | LegRole::Required => Class::Write,
         }
     }
 

@@ -13,7 +13,7 @@ mod space;
 
 pub(crate) use source::ReadSource;
 
-use super::leg::{Leg, Role};
+use super::leg::{Leg, LegRole};
 use super::state::OwnerState;
 use super::window::{Legs, Mask};
 use crate::options::ObjectOptions;
@@ -39,9 +39,9 @@ impl OwnerState {
     pub(crate) fn needed(&self, options: &ObjectOptions) -> Mask {
         let late = options.mutations.require_after_active();
         let waits = |leg: &&Leg| match leg.role {
-            Role::Active => true,
-            Role::Required => !late,
-            Role::Joining => leg.takes_part(),
+            LegRole::Active => true,
+            LegRole::Required => !late,
+            LegRole::Joining => leg.takes_part(),
         };
         self.legs.iter().filter(waits).fold(0, |mask, leg| mask | leg.bit)
     }

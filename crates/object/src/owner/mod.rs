@@ -27,7 +27,7 @@ mod write;
 
 pub(crate) use change::{Cas, ChangeError, compare_and_swap};
 pub use leg::FREE_CHUNKS_RESERVE;
-pub(crate) use leg::{FRAME_BYTES, FencedAt, Flow, Leg, Link, Role};
+pub(crate) use leg::{FRAME_BYTES, FencedAt, Flow, Leg, LegRole, LegState};
 pub(crate) use mirror::ReadSource;
 pub(crate) use read::SourceAnswer;
 pub(crate) use session::{Fence, FenceAnswer};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Bad copies are written again from a good one (rule 13).
 
-use super::leg::Role;
+use super::leg::LegRole;
 use super::read::SourceAnswer;
 use super::state::{Owner, OwnerState, Ticket};
 use super::window::Mask;
@@ -86,6 +86,6 @@ impl Owner {
 
 /// Those of the legs in `mask` that are active: others get the data by their resync.
 fn active(state: &OwnerState, mask: Mask) -> Mask {
-    let legs = state.legs.iter().filter(|leg| leg.role == Role::Active);
+    let legs = state.legs.iter().filter(|leg| leg.role == LegRole::Active);
     legs.fold(0, |all, leg| all | leg.bit) & mask
 }

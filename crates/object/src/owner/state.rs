@@ -2,7 +2,7 @@
 //! An owner and all that it knows, and its way through life: it serves, loses and gets legs, ends.
 
 use super::chunk_locks::{ChunkGuard, ChunkLocks};
-use super::leg::{Flow, Leg, Link, Role, Unacked};
+use super::leg::{Flow, Leg, LegRole, LegState, Unacked};
 use super::window::{LEGS_MAX, Window};
 use crate::away::Due;
 use crate::context::Context;
@@ -246,7 +246,7 @@ impl Owner {
     }
 
     /// Adds the leg of `component`, broken: its keeper (or the take-over) fences it.
-    pub(crate) fn add_leg(&self, component: ComponentId, role: Role) {
+    pub(crate) fn add_leg(&self, component: ComponentId, role: LegRole) {
         let now = self.now();
         let host = {
             let mut state = self.state.borrow_mut();
@@ -267,7 +267,7 @@ impl Owner {
                 seat,
                 session: Session(0),
                 bit,
-                link: Link::Broken(now),
+                link: LegState::Broken(now),
                 role,
                 flow: Flow::Deferred(now),
                 sequence: None,

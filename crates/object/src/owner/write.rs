@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Writes: lock, lsn, all required legs in parallel, answer when all have it (rules 1-7).
 
-use super::leg::{FRAME_BYTES, Frame, Leg, Link, Role};
+use super::leg::{FRAME_BYTES, Frame, Leg, LegRole, LegState};
 use super::state::{Owner, Phase, Ticket, WriteRoom};
 use super::window::Mask;
 use crate::status::ObjectError;
@@ -149,7 +149,10 @@ impl Owner {
             let at = state.legs.iter().position(|leg| leg.component == component)?;
             let (leg, window) = (&mut state.legs[at], &mut state.window);
             let way = leg.way()?;
-            assert!(leg.role != Role::Active, "an active component is written through the window");
+            assert!(
+                leg.role != LegRole::Active,
+                "an active component is written through the window"
+            );
             let lsn = window.give();
             let mut frame = content.frame(lsn, range, now);
             let request = leg.request(self.id, self.term, commit, &frame);
@@ -205,7 +208,7 @@ impl Owner {
             let Some(leg) = state.legs.iter_mut().find(|leg| leg.component == component) else {
                 return;
             };
-            if leg.session != session || leg.link != Link::Live {
+            if leg.session != session || leg.link != LegState::Live {
                 return; // rule 9
             }
             leg.free_chunks = free_chunks;
@@ -213,7 +216,7 @@ impl Owner {
             let Some(frame) = leg.unacked.take(lsn) else { return };
             leg.acked = leg.acked.max(lsn);
             // Its copies go on, and whoever waits for a turn.
-            let is_joining = leg.role != Role::Active;
+            let is_joining = leg.role != LegRole::Active;
             state.window.answer(lsn, leg.bit);
             let needed = if any { 0 } else { needed };
             let completed = state.window.settle_one(lsn, needed);
@@ -243,7 +246,7 @@ impl Owner {
         let role = {
             let state = self.state.borrow();
             let leg = state.leg(component);
-            let current = leg.filter(|leg| leg.session == session && leg.link == Link::Live);
+            let current = leg.filter(|leg| leg.session == session && leg.link == LegState::Live);
             current.map(|leg| leg.role)
         };
         let Some(role) = role else { return }; // rule 9
@@ -254,7 +257,7 @@ impl Owner {
             Ok(Response::Moved { term, .. }) if term > self.term => {
                 self.step_down("a replica knows another owner");
             }
-            Ok(Response::Failed { reason: Failure::Full }) if role == Role::Active => {
+            Ok(Response::Failed { reason: Failure::Full }) if role == LegRole::Active => {
                 // Rule 7, second half: the replicas differ now. The way out that is always right
                 // is a take-over by myself, which makes the tails equal; the full component is its
                 // source, so that nothing has to be allocated.
@@ -282,10 +285,10 @@ impl Owner {
             let now = self.now();
             let mut state = self.state.borrow_mut();
             let Some(leg) = state.leg_mut(component) else { return };
-            if leg.session != session || leg.link != Link::Live {
+            if leg.session != session || leg.link != LegState::Live {
                 return;
             }
-            leg.link = Link::Broken(now);
+            leg.link = LegState::Broken(now);
             leg.end_session();
         }
         tracing::debug!(object = %self.id, %component, why, "session ended");
@@ -310,7 +313,7 @@ impl Owner {
 impl Leg {
     /// How its frames go; `None` where no session stands.
     pub(crate) fn way(&self) -> Option<Way> {
-        let sequence = self.sequence.clone().filter(|_| self.link == Link::Live)?;
+        let sequence = self.sequence.clone().filter(|_| self.link == LegState::Live)?;
         Some((sequence, self.class()))
     }
 }

@@ -76,7 +76,8 @@ fn stands(old: &Conversation, request: &FenceRequest) -> Option<Refusal> {
     is_old.then_some(Refusal::Session)
 }
 
-pub(super) fn claim(claim: &wire::Claim) -> directory::Claim {
-    let owner = directory::Owner { host: claim.owner.host, incarnation: claim.owner.incarnation };
+pub(super) fn claim(claim: &wire::WireClaim) -> directory::Claim {
+    let owner =
+        directory::OwnerRecord { host: claim.owner.host, incarnation: claim.owner.incarnation };
     directory::Claim { term: claim.term, version: claim.version, owner }
 }

@@ -168,7 +168,7 @@ fn target(term: u32, seat: u32, session: u32) -> Target {
 }
 
 fn fence(owner: PeerId, target: Target) -> Request {
-    let owner = wire::Owner { host: owner.host, incarnation: owner.incarnation };
+    let owner = wire::OwnerId { host: owner.host, incarnation: owner.incarnation };
     let (version, claims) = (Version(1), wire::Claims::NONE);
     Request::Fence { target, version, owner, create: None, claims }
 }
@@ -447,7 +447,7 @@ fn components_come_and_go_once() {
     let bench = Bench::new(9);
     let component = ComponentId(0x99);
     let here = Target { component, ..target(1, 0, 1) };
-    let owner = wire::Owner { host: A.host, incarnation: A.incarnation };
+    let owner = wire::OwnerId { host: A.host, incarnation: A.incarnation };
     let (version, claims) = (Version(1), wire::Claims::NONE);
     let make = Request::Fence { target: here, version, owner, create: Some(SECTORS), claims };
     // Several at once, as when a request is sent again over a new link.

@@ -21,7 +21,7 @@
 use super::Replicas;
 use base::{ComponentId, Term};
 use diskgroup::{ComponentInfo, Description, Worth};
-use wire::{Holding, Owner, Refusal, Response};
+use wire::{Holding, OwnerId, Refusal, Response};
 
 impl Replicas {
     /// From now on this host does not stand for `component`.
@@ -71,7 +71,7 @@ fn can_stand_for(
     about: &Description,
     other: &Holding,
 ) -> bool {
-    let owner = Owner { host: info.meta.owner_host, incarnation: info.meta.owner_incarnation };
+    let owner = OwnerId { host: info.meta.owner_host, incarnation: info.meta.owner_incarnation };
     let is_copy =
         id != other.component && info.object == other.object && info.sectors == other.sectors;
     let is_of_claim =
@@ -95,8 +95,8 @@ mod tests {
         Lsn::new(Term(3), counter)
     }
 
-    fn owner() -> Owner {
-        Owner { host: HostId(2), incarnation: Incarnation(9) }
+    fn owner() -> OwnerId {
+        OwnerId { host: HostId(2), incarnation: Incarnation(9) }
     }
 
     fn info() -> ComponentInfo {
@@ -171,7 +171,7 @@ mod tests {
             (Holding { term: Term(2), ..other() }, "of another term: perhaps another history"),
             (Holding { term: Term(4), durable: Lsn::ZERO, ..other() }, "of a later term"),
             (
-                Holding { owner: Owner { incarnation: Incarnation(8), ..owner() }, ..other() },
+                Holding { owner: OwnerId { incarnation: Incarnation(8), ..owner() }, ..other() },
                 "the same term in another history",
             ),
         ] {

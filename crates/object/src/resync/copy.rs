@@ -3,7 +3,7 @@
 
 use super::check_joined;
 use crate::away::Aborted;
-use crate::owner::{Flow, Owner, Role, SourceAnswer, WriteContent};
+use crate::owner::{Flow, LegRole, Owner, SourceAnswer, WriteContent};
 use base::{BLOCK_SIZE, ComponentId, Quirk, SectorRange};
 use env::LockMode;
 use std::rc::Rc;
@@ -238,7 +238,7 @@ async fn watch_lag(owner: &Rc<Owner>, component: ComponentId) {
         {
             let mut state = owner.state.borrow_mut();
             let Some(leg) = state.leg_mut(component) else { return };
-            if leg.role != Role::Joining {
+            if leg.role != LegRole::Joining {
                 return;
             }
             let is_silent = leg.waiting_since().is_some_and(|since| now.since(since) > patience);

@@ -222,7 +222,7 @@ impl Cluster {
         let env = self.world.env(self.hosts[0].key).unwrap();
         let host = &self.hosts[at];
         let incarnation = Incarnation(host.incarnation.get());
-        let to = directory::Owner { host: host.id, incarnation };
+        let to = directory::OwnerRecord { host: host.id, incarnation };
         let done = self.on(0, Duration::from_secs(5), async move {
             let directory = Directory::connect(&env, address(9, 2379));
             let entry = directory.get(&object_key(OBJECT)).await.unwrap().expect("a record");

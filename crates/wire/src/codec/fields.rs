@@ -3,7 +3,7 @@
 
 use crate::crcs::{Crcs, crcs_count};
 use crate::error::WireError;
-use crate::message::{Marks, Owner, Target, WriteKind};
+use crate::message::{Marks, OwnerId, Target, WriteKind};
 use crate::{LIST_MAX, PAYLOAD_MAX};
 use base::{
     CHUNK_SECTORS, ClientTable, ComponentId, HostId, Incarnation, Lsn, MARKS_MAX, Mark, ObjectId,
@@ -101,8 +101,8 @@ impl<'a> Fields<'a> {
         Ok(is_some.then_some(value))
     }
 
-    pub(crate) fn owner(&mut self) -> Result<Owner, WireError> {
-        Ok(Owner { host: HostId(self.u32()?), incarnation: Incarnation(self.u64()?) })
+    pub(crate) fn owner(&mut self) -> Result<OwnerId, WireError> {
+        Ok(OwnerId { host: HostId(self.u32()?), incarnation: Incarnation(self.u64()?) })
     }
 
     pub(crate) fn target(&mut self) -> Result<Target, WireError> {
@@ -249,7 +249,7 @@ pub(crate) fn put_count(out: &mut Vec<u8>, count: usize) {
     put_u32(out, u32::try_from(count).unwrap_or(u32::MAX));
 }
 
-pub(crate) fn put_owner(out: &mut Vec<u8>, owner: Owner) {
+pub(crate) fn put_owner(out: &mut Vec<u8>, owner: OwnerId) {
     put_u32(out, owner.host.0);
     put_u64(out, owner.incarnation.0);
 }

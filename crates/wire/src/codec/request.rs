@@ -8,7 +8,7 @@ use super::fields::{
 };
 use crate::CLAIMS_MAX;
 use crate::error::WireError;
-use crate::message::{Claim, Claims, Holding, Request};
+use crate::message::{Claims, Holding, Request, WireClaim};
 use base::{ComponentId, Instant, ObjectId, Term, Version, VolumeId};
 use env::Slice;
 
@@ -281,7 +281,7 @@ fn take_claims(fields: &mut Fields<'_>) -> Result<Claims, WireError> {
     let mut claims = Vec::new();
     for _ in 0..count {
         let (term, version) = (Term(fields.u32()?), Version(fields.u64()?));
-        claims.push(Claim { term, version, owner: fields.owner()? });
+        claims.push(WireClaim { term, version, owner: fields.owner()? });
     }
     Ok(Claims::new(&claims))
 }

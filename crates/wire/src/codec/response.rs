@@ -9,7 +9,7 @@ use super::fields::{
 use crate::OPEN_MAX;
 use crate::crcs::Crcs;
 use crate::error::WireError;
-use crate::message::{Failure, Fenced, Health, Refusal, Response};
+use crate::message::{CopyHealth, Failure, Fenced, Refusal, Response};
 use base::{BLOCK_SIZE, GroupId, Instant, SECTOR_SIZE, Seat, Term, Version};
 use env::Slice;
 
@@ -111,9 +111,9 @@ fn put_fenced(fenced: &Fenced, out: &mut Vec<u8>) {
     put_u64(out, *grant_epoch);
     put_u64(out, group.0);
     out.push(match health {
-        Health::Good => 0,
-        Health::Partial => 1,
-        Health::Lost => 2,
+        CopyHealth::Good => 0,
+        CopyHealth::Partial => 1,
+        CopyHealth::Lost => 2,
     });
     put_count(out, tail.len());
     for (range, lsn) in tail {
@@ -208,9 +208,9 @@ fn take_fenced(fields: &mut Fields<'_>) -> Result<Response, WireError> {
     let (durable, commit, destaged) = (fields.lsn()?, fields.lsn()?, fields.lsn()?);
     let (grant_epoch, group) = (fields.u64()?, GroupId(fields.u64()?));
     let health = match fields.u8()? {
-        0 => Health::Good,
-        1 => Health::Partial,
-        2 => Health::Lost,
+        0 => CopyHealth::Good,
+        1 => CopyHealth::Partial,
+        2 => CopyHealth::Lost,
         _ => return Err(fields.invalid("health")),
     };
     let count = fields.count("tail")?;

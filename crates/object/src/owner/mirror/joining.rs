@@ -2,7 +2,7 @@
 //! Which new writes go to a component that is being resynced, and which wait for it (rule 32).
 
 use crate::options::ObjectOptions;
-use crate::owner::leg::{Leg, Role};
+use crate::owner::leg::{Leg, LegRole};
 use crate::owner::state::OwnerState;
 use crate::owner::window::Mask;
 use base::SectorRange;
@@ -20,7 +20,7 @@ impl OwnerState {
             return 0;
         }
         let mut deferred = 0;
-        for leg in self.legs.iter().filter(|leg| leg.role == Role::Joining) {
+        for leg in self.legs.iter().filter(|leg| leg.role == LegRole::Joining) {
             let Some(resync) = self.resyncs.get_mut(&leg.component) else { continue };
             if leg.takes_part() && !resync.dirty.covers(range) {
                 continue;
@@ -49,7 +49,7 @@ impl OwnerState {
 
     /// Whether a joining leg takes part in new writes and no copy will bring all of `range`.
     fn is_clean_at(&self, leg: &Leg, range: SectorRange) -> bool {
-        leg.role == Role::Joining
+        leg.role == LegRole::Joining
             && leg.takes_part()
             && self.resyncs.get(&leg.component).is_some_and(|r| !r.dirty.covers(range))
     }
@@ -64,12 +64,12 @@ impl OwnerState {
         if self.resyncs.is_empty() || options.mutations.forget_missed_write() {
             return;
         }
-        for leg in self.legs.iter().filter(|leg| leg.role != Role::Active) {
+        for leg in self.legs.iter().filter(|leg| leg.role != LegRole::Active) {
             if leg.bit & missing == 0 {
                 continue;
             }
             assert!(
-                leg.role == Role::Joining || options.mutations.require_after_active(),
+                leg.role == LegRole::Joining || options.mutations.require_after_active(),
                 "a write completed without a required component (rule 35)"
             );
             if let Some(resync) = self.resyncs.get_mut(&leg.component) {

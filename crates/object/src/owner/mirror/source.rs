@@ -3,7 +3,7 @@
 
 use super::choice;
 use crate::options::ReadFrom;
-use crate::owner::leg::{Leg, Link, Role};
+use crate::owner::leg::{Leg, LegRole, LegState};
 use crate::owner::state::Owner;
 use crate::owner::window::Mask;
 use base::{CHUNK_SECTORS, ComponentId, HostId, SectorRange, Session};
@@ -58,7 +58,7 @@ impl Owner {
         let any = self.options().mutations.joining_serves();
         let usable = |leg: &&Leg| {
             let is_readable = any || state.is_readable(leg.component);
-            leg.link == Link::Live && leg.bit & avoid == 0 && is_readable
+            leg.link == LegState::Live && leg.bit & avoid == 0 && is_readable
         };
         let mut legs = state.legs.iter().filter(usable);
         let me = self.context.me.host;
@@ -74,7 +74,7 @@ impl Owner {
     /// Whether every active component is in `avoid`.
     pub(in crate::owner) fn all_tried(&self, avoid: Mask) -> bool {
         let state = self.state.borrow();
-        let active = state.legs.iter().filter(|leg| leg.role == Role::Active);
+        let active = state.legs.iter().filter(|leg| leg.role == LegRole::Active);
         active.fold(0, |mask, leg| mask | leg.bit) & !avoid == 0
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whether there is space for a write on every copy, before it has an lsn (rule 2).
 
-use crate::owner::leg::Role;
+use crate::owner::leg::LegRole;
 use crate::owner::state::Owner;
 use crate::status::ObjectError;
 use base::{CHUNK_SECTORS, SectorRange};
@@ -10,7 +10,7 @@ use wire::{Request, Response};
 
 impl Owner {
     pub(in crate::owner) fn has_full_leg(&self) -> bool {
-        self.state.borrow().legs.iter().any(|leg| leg.is_full() && leg.role != Role::Joining)
+        self.state.borrow().legs.iter().any(|leg| leg.is_full() && leg.role != LegRole::Joining)
     }
 
     /// Rule 2: "full" is found out before an lsn is given, never by one replica alone. What is
@@ -24,8 +24,9 @@ impl Owner {
         let chunk = range.start / CHUNK_SECTORS;
         let (local, full) = {
             let state = self.state.borrow();
-            let local = state.legs.iter().find(|leg| leg.host == me && leg.role == Role::Active);
-            let full = state.legs.iter().filter(|leg| leg.is_full() && leg.role != Role::Joining);
+            let local = state.legs.iter().find(|leg| leg.host == me && leg.role == LegRole::Active);
+            let full =
+                state.legs.iter().filter(|leg| leg.is_full() && leg.role != LegRole::Joining);
             let full: Vec<_> = full.map(|leg| (leg.host, leg.target(self.id, self.term))).collect();
             (local.map(|leg| leg.component), full)
         };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! K for replicas that no frame tells it (rules 6, 17).
 
-use crate::owner::leg::{Leg, Link};
+use crate::owner::leg::{Leg, LegState};
 use crate::owner::state::Owner;
 use std::rc::Rc;
 
@@ -21,7 +21,7 @@ impl Owner {
             let mut state = self.state.borrow_mut();
             let commit = state.commit();
             let stale =
-                |leg: &&mut Leg| leg.link == Link::Live && (leg.told < commit || leg.is_full());
+                |leg: &&mut Leg| leg.link == LegState::Live && (leg.told < commit || leg.is_full());
             let legs = state.legs.iter_mut().filter(stale);
             let requests = legs.map(|leg| {
                 let before = std::mem::replace(&mut leg.told, commit);

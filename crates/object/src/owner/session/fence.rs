@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Fencing a component and opening a session with it (rules 14, 19, 24, 25, 31).
 
-use crate::owner::leg::{FencedAt, Frame, Link};
+use crate::owner::leg::{FencedAt, Frame, LegState};
 use crate::owner::state::Owner;
 use base::{ClientTable, ComponentId, Lsn, RequestId, Seat, SectorRange, Term};
 use peer::PeerError;
 use std::rc::Rc;
 use std::time::Duration;
-use wire::{Failure, Fenced, Health, Refusal, Request, Response, Target};
+use wire::{CopyHealth, Failure, Fenced, Refusal, Request, Response, Target};
 
 /// What a component said about itself in its Fence answer.
 #[derive(Clone, Debug)]
@@ -76,7 +76,7 @@ impl Owner {
         };
         let me = self.context.me;
         let target = Target { object: self.id, component, term: self.term, seat, session };
-        let owner = wire::Owner { host: me.host, incarnation: me.incarnation };
+        let owner = wire::OwnerId { host: me.host, incarnation: me.incarnation };
         let create = create.then_some(self.sectors);
         let at = self.now();
         let call = self
@@ -182,10 +182,10 @@ impl Owner {
             let Some(leg) = state.legs.iter_mut().find(|leg| leg.component == component) else {
                 return false;
             };
-            if leg.link == Link::Live {
+            if leg.link == LegState::Live {
                 return false;
             }
-            leg.link = Link::Live;
+            leg.link = LegState::Live;
             leg.end_session();
             let sequence = self.context.peers.sequence(leg.host);
             leg.sequence = Some(sequence.clone());
@@ -229,10 +229,10 @@ impl Owner {
 }
 
 /// Rule 19: a claim to be worse than the record says is believed at once.
-fn kept(health: Health, destaged: Lsn) -> Option<Lsn> {
+fn kept(health: CopyHealth, destaged: Lsn) -> Option<Lsn> {
     match health {
-        Health::Good => None,
-        Health::Partial => Some(destaged),
-        Health::Lost => Some(Lsn::ZERO),
+        CopyHealth::Good => None,
+        CopyHealth::Partial => Some(destaged),
+        CopyHealth::Lost => Some(Lsn::ZERO),
     }
 }

@@ -3,7 +3,7 @@
 
 use super::fence::{Fence, FenceAnswer};
 use crate::owner::change::ChangeError;
-use crate::owner::leg::{Leg, Link, Role};
+use crate::owner::leg::{Leg, LegRole, LegState};
 use crate::owner::state::{Owner, Phase};
 use crate::record::{self, Leave};
 use base::{ComponentId, HostId, Incarnation, Instant, Lsn};
@@ -17,8 +17,8 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// What a keeper has to know about its leg.
 struct View {
-    link: Link,
-    role: Role,
+    link: LegState,
+    role: LegRole,
     seat: base::Seat,
     session: base::Session,
     waiting_since: Option<Instant>,
@@ -51,7 +51,7 @@ impl Owner {
             let changed = self.changed.wait();
             let Some(view) = self.view(component) else { return };
             match view.link {
-                Link::Live => {
+                LegState::Live => {
                     let late = view
                         .waiting_since
                         .is_some_and(|since| self.now().since(since) >= self.options().progress);
@@ -82,9 +82,9 @@ impl Owner {
                     }
                     env::select(changed, self.env().sleep(LOOK)).await;
                 }
-                Link::Broken(_) if view.role == Role::Active => self.revive(component).await,
+                LegState::Broken(_) if view.role == LegRole::Active => self.revive(component).await,
                 // A leg on its way back belongs to its resync, which gives up and begins again.
-                Link::Broken(_) => changed.await,
+                LegState::Broken(_) => changed.await,
             }
         }
     }
@@ -97,7 +97,7 @@ impl Owner {
         let mut no_link_since: Option<Instant> = None;
         loop {
             let Some(view) = self.view(component) else { return };
-            let Link::Broken(since) = view.link else { return };
+            let LegState::Broken(since) = view.link else { return };
             let limit = self.options().stall;
             let answer = self.fence(component, view.seat, false, limit).await;
             let now = self.now();
@@ -209,7 +209,7 @@ impl Owner {
     /// Rule 7: a device failed. The last active one cannot leave: its writes fail.
     pub(crate) async fn degrade(self: Rc<Self>, component: ComponentId) {
         let role = self.state.borrow().leg(component).map(|leg| leg.role);
-        if role != Some(Role::Active) {
+        if role != Some(LegRole::Active) {
             return; // its resync notices the broken leg
         }
         loop {
@@ -219,7 +219,7 @@ impl Owner {
                 Err(ChangeError::Nothing) => return self.fail_writes(component),
                 Err(ChangeError::Unavailable) => self.env().sleep(RETRY).await,
             }
-            if self.view(component).is_none_or(|view| view.link == Link::Live) {
+            if self.view(component).is_none_or(|view| view.link == LegState::Live) {
                 return;
             }
         }
@@ -230,7 +230,7 @@ impl Owner {
     fn fail_writes(&self, component: ComponentId) {
         let tickets = {
             let mut state = self.state.borrow_mut();
-            let active = |leg: &&Leg| leg.role != Role::Joining;
+            let active = |leg: &&Leg| leg.role != LegRole::Joining;
             if state.legs.iter().filter(active).any(|leg| leg.component != component) {
                 return;
             }
