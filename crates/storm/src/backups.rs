@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A directory that is set back to an earlier backup, or lost. After that the run does what the
-//! operator's guide says (`docs/operations/directory.md`), without `--force`.
+//! The story of a directory that is set back to an earlier backup, or lost. After that the run does
+//! what the operator's guide says (`docs/operations/directory.md`), but never uses `--force`.
 
 use crate::campaign::{Run, Violation};
 use crate::fault::Fault;
@@ -11,23 +11,24 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Attempts of an operator's command while the directory does not answer.
+/// How often an operator's command is tried while the directory does not answer.
 const TRIES: u32 = 60;
 /// The time between two losses of the directory. `recover` numbers new runs of hosts by the clock,
 /// and each restore makes these numbers leap by less than three days. So the clock must go further
 /// than all leaps.
 const BETWEEN_LOSSES_SECONDS: i64 = 400 * 86_400;
-/// After so many refused adoptions of one volume the operator is at a loss. By then every host has
-/// said what it holds.
+/// After so many refused adoptions the run ends, because an operator would have to decide. By then
+/// every host has said what it holds.
 const REFUSED_MAX: u32 = 40;
 
 impl Run {
-    /// Takes a backup, makes changes that it does not have, and then sets the directory back.
+    /// Takes a backup, makes changes that the backup does not have, and sets the directory back to
+    /// it, or loses the directory. Then volumes are adopted.
     pub(crate) fn old_backup(&mut self, roles: &Roles) -> Result<(), Violation> {
         let Some(file) = self.take_backup()? else { return Ok(()) };
         self.come_and_go(roles)?;
         self.decisive();
-        // All hosts go down, or only one more, or none beside those that are down by now.
+        // Hosts go down, beside those that are down by now: all, or one, or none.
         match self.one_of(3) {
             0 => (0..self.cluster.machines.len()).for_each(|at| self.take_down_somehow(at)),
             1 => {
@@ -49,7 +50,7 @@ impl Run {
             self.restore(&file)?;
         }
         self.pass(0, 20_000)?;
-        // Hosts come back one after the other, and die again, while nothing is believed yet.
+        // Hosts die and come back in any order, while no record is believed yet.
         for _ in 0..self.one_of(4) {
             let host = self.any_host();
             self.take_down_somehow(host);
@@ -66,7 +67,7 @@ impl Run {
         Ok(())
     }
 
-    /// Owners and active copies change, so that an older backup or snapshot does not know of it.
+    /// Makes owners and active copies change, so that an older backup or snapshot is out of date.
     pub(crate) fn come_and_go(&mut self, roles: &Roles) -> Result<(), Violation> {
         for _ in 0..1 + self.one_of(4) {
             match self.one_of(4) {
@@ -85,7 +86,7 @@ impl Run {
         Ok(())
     }
 
-    /// As `gabion directory backup`. `None` where the directory does not answer.
+    /// Takes a backup, as `gabion directory backup` does. `None` if the directory does not answer.
     fn take_backup(&mut self) -> Result<Option<Vec<u8>>, Violation> {
         for _ in 0..TRIES {
             let taken = self.operate(async |env| {
@@ -100,7 +101,7 @@ impl Run {
         Ok(None)
     }
 
-    /// As `gabion directory restore --replace`, until it is done.
+    /// Restores a backup, as `gabion directory restore --replace` does, until it is done.
     fn restore(&mut self, file: &[u8]) -> Result<(), Violation> {
         for _ in 0..TRIES {
             let file = file.to_vec();
@@ -117,11 +118,11 @@ impl Run {
         Err(Violation::Stuck("the backup cannot be restored".to_owned()))
     }
 
-    /// The directory loses its content. Where it `is_begun` anew, that is done as by `gabion
-    /// cluster recover`.
+    /// Makes the directory lose its content. If `is_begun`, it is then begun anew, as `gabion
+    /// cluster recover` does.
     fn lose_directory(&mut self, is_begun: bool) -> Result<(), Violation> {
-        // `recover` continues the numbers of runs by the clock. The restored ones are days ahead of
-        // it.
+        // `recover` numbers new runs by the clock. The numbers of an earlier restore are days ahead
+        // of the clock, so set the clock further.
         self.cluster.world.wall_jump(self.cluster.directory, BETWEEN_LOSSES_SECONDS);
         self.cluster.world.kill(self.cluster.directory);
         self.cluster.records.go_back(directory::store::Snapshot::default());
@@ -162,8 +163,8 @@ impl Run {
         done.flatten()
     }
 
-    /// With all hosts up: adopts what the directory does not account for, until it `is_done`. Ends
-    /// the run where only an operator could decide.
+    /// Waits for all hosts, then adopts what the directory does not account for, until `is_done`.
+    /// If only an operator could decide, the run ends.
     pub(crate) fn adopt_all(&mut self, is_done: impl Fn(&Self) -> bool) -> Result<(), Violation> {
         self.wait("all hosts ready after the restore", |run| run.all_ready())?;
         let mut refused = 0;
@@ -195,13 +196,14 @@ impl Run {
         Ok(())
     }
 
-    /// The components that the directory does not account for, as hosts report them.
+    /// The components that the directory does not account for, as hosts report them. `None` if the
+    /// first host does not answer.
     pub(crate) fn orphans(&self) -> Option<Vec<OrphanReport>> {
         let Some(Reply::Ok(list)) = self.ask(0, Command::OrphanList) else { return None };
         Some(serde_json::from_value(list).unwrap_or_default())
     }
 
-    /// Whether every volume is there and none waits because its record is doubted.
+    /// Whether every volume has a record that is not in doubt.
     pub(crate) fn is_accounted_for(&self) -> bool {
         let names = (0..self.plan.volumes.len()).map(VolumePlan::name);
         let mut objects = names.map(|name| self.cluster.records.object(&name));

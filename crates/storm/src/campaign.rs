@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One run of a seed: from an empty cluster, over faults under load, to the last comparison.
+//! One run of a seed: it founds a cluster, brings faults while clients are at work, heals them, and
+//! checks everything.
 
 use crate::cluster::{Cluster, ask};
 use crate::fault::Counts;
@@ -17,8 +18,8 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Virtual time to get ready, and to become redundant again after the last fault. The longest part
-/// of it is damping (rule 18): ten minutes for a component that came and went ten times.
+/// Virtual time in which a cluster must get ready, or become redundant again after the last fault.
+/// Most of it is for damping (rule 18): ten minutes for a component that came and went ten times.
 const HEAL_MAX: Duration = Duration::from_secs(900);
 
 /// What a run found to be wrong.
@@ -26,16 +27,16 @@ const HEAL_MAX: Duration = Duration::from_secs(900);
 pub enum Violation {
     /// A client read what it may not.
     Read {
-        /// Which client, or the last check.
+        /// Which client read, or that the last check did.
         client: String,
-        /// What it saw.
+        /// What was wrong in what it read.
         wrong: Wrong,
     },
     /// Two active components differ at rest.
     Mirrors(String),
-    /// The cluster did not serve again, or was not redundant again, in time.
+    /// The cluster took too long to serve again, or to be redundant again.
     Stuck(String),
-    /// The directory's record, or a component, changed in a way that it must not.
+    /// A record of the directory, or a component, changed in a way that is forbidden.
     Record(String),
     /// Something is kept that nobody needs: space, tasks, a component.
     Leaked(String),
@@ -46,7 +47,7 @@ pub enum Violation {
 }
 
 impl Violation {
-    /// Its kind in a word. A smaller run must show the same kind.
+    /// The kind of the violation, in a word. A smaller run counts only if it shows the same kind.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -75,20 +76,20 @@ impl fmt::Display for Violation {
     }
 }
 
-/// The end of a run.
+/// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// What was wrong, if anything.
     pub violation: Option<Violation>,
     /// What was lost in a story for which nothing is promised.
     pub beyond: Option<Violation>,
-    /// Equal for equal seeds.
+    /// A hash over everything that happened. Equal for equal seeds.
     pub digest: u64,
-    /// Virtual time.
+    /// Virtual time that the run took.
     pub elapsed: Duration,
     /// The longest time from the end of all faults to full redundancy.
     pub healed_in: Duration,
-    /// Events of the world.
+    /// Events of the simulated world.
     pub events: u64,
     /// Operations acknowledged.
     pub operations: u64,
@@ -105,7 +106,7 @@ pub struct Outcome {
 pub(crate) struct Run {
     pub(crate) plan: Plan,
     pub(crate) cluster: Cluster,
-    /// One for each volume.
+    /// What the clients of each volume share.
     pub(crate) shared: Vec<Rc<Shared>>,
     pub(crate) rng: Rng,
     /// The volume that the round is about.
@@ -115,12 +116,13 @@ pub(crate) struct Run {
     /// Whether the faults of this round are over.
     is_healed: bool,
     boots: u64,
-    /// The newest run of each host.
+    /// The number of the newest start of each host.
     runs: Vec<u64>,
     pub(crate) faults: Counts,
-    /// Hosts whose devices had faults in this round: they need a new start to use them again.
+    /// Hosts whose devices had faults in this round. Their groups must be opened anew at its end,
+    /// or the hosts started anew.
     pub(crate) has_failed_devices: Vec<bool>,
-    /// Since when a group of a host lacks a device although the device is well.
+    /// For each host: since when one of its groups serves without a device.
     pub(crate) outs_since: Vec<Option<base::Instant>>,
     compared: u64,
     pub(crate) replaced_groups: u64,
@@ -207,7 +209,7 @@ impl Run {
         Ok(())
     }
 
-    /// Load under faults, then everything healed and everything checked.
+    /// Runs load under faults, then heals and checks everything.
     fn round(&mut self, round: Round) -> Result<(), Violation> {
         tracing::info!(?round, "a round begins");
         (self.is_quiet, self.is_healed, self.focus) = (round.is_quiet, false, round.focus);
@@ -234,7 +236,7 @@ impl Run {
         self.read_everything()?;
         self.run_for(rest::SETTLE)?; // what was found bad is repaired behind the read
         if !self.is_whole() {
-            // Damage that only these reads found has stopped a disk group.
+            // The reads found damage that nobody had met before, and it stopped a disk group.
             self.wait("volumes whole after damage", |run| run.is_whole())?;
             self.read_everything()?;
             self.run_for(rest::SETTLE)?;
@@ -244,25 +246,25 @@ impl Run {
         self.check_rest()
     }
 
-    /// What must be true of a cluster that nobody uses.
+    /// Checks what must be true of a cluster that nobody uses.
     fn check_rest(&mut self) -> Result<(), Violation> {
         if self.rest.check(&self.cluster).is_err() {
-            // It may be a destage that has just begun, or its last read. A real leak does not go
-            // away.
+            // A destage that has just begun, or a last read, looks like a leak. A real leak stays.
             self.run_for(rest::SETTLE)?;
         }
         let found = self.rest.check(&self.cluster);
         found.map_err(Violation::Leaked)
     }
 
-    /// Marks the moment before the fault that matters. In a quiet round the load ends here.
+    /// Marks the moment before the fault that matters. In a quiet round, clients begin no new
+    /// operations from here on.
     pub(crate) fn decisive(&self) {
         if self.is_quiet {
             self.shared.iter().for_each(|shared| shared.is_open.set(false));
         }
     }
 
-    /// Lets `d` pass and looks at what the clients saw.
+    /// Lets `d` pass, then checks what can be checked under load.
     pub(crate) fn run_for(&self, d: Duration) -> Result<(), Violation> {
         self.cluster.world.run_for(d);
         self.check()
@@ -389,9 +391,9 @@ impl Run {
         Err(Violation::Stuck(format!("the volume cannot be created: {last:?}")))
     }
 
-    /// Whether every host says that all volumes are whole. Every host, because one that was cut off
-    /// a moment ago may say so wrongly. A device may stay slow, because nobody uses it any more,
-    /// and a full one stays full.
+    /// Whether every host says that all volumes are whole. One host is not enough: it may have been
+    /// cut off a moment ago and not know better. A device may still be called slow, because nobody
+    /// uses it now, and a full one stays full.
     pub(crate) fn is_whole(&mut self) -> bool {
         let is_slow_or_full =
             |device: &DeviceReport| matches!(device.state.as_str(), "slow" | "full");
@@ -414,11 +416,11 @@ impl Run {
         })
     }
 
-    /// The devices of this host were damaged: its components may fall back, or it may refuse to
-    /// start.
+    /// Notes that the devices of this host were damaged. From now on its components may fall back,
+    /// and its groups may refuse to open.
     pub(crate) fn excuse(&mut self, host: usize) {
         self.rest.excuse(host);
-        // Where a device failed under the damage, its host has to be started again.
+        // A device may have failed because of the damage. Its group must be opened anew.
         self.has_failed_devices[host] = true;
     }
 
@@ -437,7 +439,7 @@ impl Run {
                 self.clear_disks(index); // sectors that cannot be read stay so until written
             }
             if std::mem::take(&mut self.has_failed_devices[index]) {
-                // A device that failed is used again only once its group was opened anew.
+                // A device that failed is used again only after its group was opened anew.
                 if self.plan.opens_in_place && self.is_ready(index) {
                     let groups = 0..self.plan.groups;
                     groups.for_each(|group| self.cluster.reopen(index, group, Duration::ZERO));
@@ -450,8 +452,8 @@ impl Run {
         self.boot_what_is_down(true);
     }
 
-    /// One reader on each host in turn reads every volume. So each copy is read by its own host,
-    /// because ownership follows the reader and an owner reads its own copy.
+    /// On each host in turn, one reader reads every volume. Ownership follows the reader. So in an
+    /// all-flash cluster each copy is read, because an owner reads its own copy.
     pub(crate) fn read_everything(&mut self) -> Result<(), Violation> {
         for index in 0..self.cluster.machines.len() {
             let key = self.cluster.machines[index].key;
@@ -502,7 +504,7 @@ async fn read_volume(
     outcome
 }
 
-/// The author of all operations that clients do in one run of a host.
+/// The author, in the oracle, of all operations of clients between a host's start and its end.
 fn author(index: usize, run: u64) -> Author {
     Author { host: index as u32, run }
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// The cluster's id.
 pub(crate) const CLUSTER: u64 = 0x5707;
-/// TCP port of the directory and of the hosts' peers.
+/// The TCP port at which the directory listens, and each host for other hosts.
 const PORT: u16 = 7000;
 /// The wait between a failed start and the next attempt.
 const RESTART_PAUSE: Duration = Duration::from_millis(200);
@@ -25,27 +25,27 @@ const RESTART_PAUSE: Duration = Duration::from_millis(200);
 pub struct Machine {
     /// The machine in the world.
     pub key: HostKey,
-    /// Its id as a host.
+    /// The host's id in the cluster.
     pub number: u32,
     node: Rc<RefCell<Option<Rc<Node>>>>,
-    /// Cache devices of groups that are formatted before the next start.
+    /// Groups that get new devices before the next start, named by their cache devices.
     unformatted: Rc<RefCell<Map<String, New>>>,
     boots: Cell<u64>,
-    /// The highest number of a run that was ready.
+    /// The highest incarnation of the host that was ready.
     last_run: Rc<Cell<Incarnation>>,
-    /// Tasks that do what operators would do on it.
+    /// Tasks that do what an operator would do on this machine.
     orders: RefCell<TaskSet>,
 }
 
 /// The cluster under test.
 pub struct Cluster {
-    /// The world it lives in.
+    /// The simulated world.
     pub world: World,
     /// The data hosts, host 1 first.
     pub machines: Vec<Machine>,
     /// The machine of the directory.
     pub directory: HostKey,
-    /// What the directory holds.
+    /// The content of the directory.
     pub records: Rc<Records>,
     plan: Plan,
     mutation: Option<Mutation>,
@@ -60,7 +60,7 @@ pub(crate) fn directory_address() -> Address {
 }
 
 impl Cluster {
-    /// The machines of a cluster, none of them started.
+    /// A cluster of machines of which none is started yet.
     #[must_use]
     pub fn new(plan: &Plan, mutation: Option<Mutation>) -> Self {
         let world = World::new(WorldOptions {
@@ -87,7 +87,7 @@ impl Cluster {
         Self { world, machines, directory, records: Rc::default(), plan: plan.clone(), mutation }
     }
 
-    /// Starts the directory's process; its content outlives it.
+    /// Starts the directory's process. The directory's content outlives the process.
     pub fn boot_directory(&self) {
         self.boot_directory_with(true);
     }
@@ -105,7 +105,7 @@ impl Cluster {
                 let Ok(listener) = env.listen(directory_address()).await else { return };
                 let inner = env.clone();
                 let _founding = env.spawn("found", async move {
-                    // A lost answer is asked for again: founding twice changes nothing.
+                    // If an answer is lost, try again: founding twice changes nothing.
                     while is_founded
                         && let Err(error) =
                             host::found(&inner, directory_address(), CLUSTER, kind).await
@@ -121,7 +121,7 @@ impl Cluster {
         });
     }
 
-    /// Starts a host; `then` runs on it once it is ready.
+    /// Starts a host. `then` runs on it when it is ready.
     pub fn boot<F>(&self, index: usize, then: impl FnOnce(Env, Rc<Node>) -> F + 'static)
     where
         F: Future<Output = ()> + 'static,
@@ -157,7 +157,7 @@ impl Cluster {
                 let node = loop {
                     match Node::start(&env, &config, options.clone()).await {
                         Ok(node) => break Rc::new(node),
-                        // Tries again, as a supervisor does. A host that never starts is noticed as
+                        // Try again, as a supervisor does. A host that never starts is noticed as
                         // stuck.
                         Err(error) => tracing::warn!(name = config.name, %error, "does not start"),
                     }
@@ -169,7 +169,7 @@ impl Cluster {
                 then(env, node).await;
             })
         });
-        // Power loss resets a machine's clock.
+        // The clock of a machine that was off is exact again, so set its drift.
         self.world.clock_drift(machine.key, drift);
     }
 
@@ -212,7 +212,7 @@ impl Cluster {
         groups.flat_map(|group| std::iter::once(group.cache).chain(group.capacity)).collect()
     }
 
-    /// Power loss (`is_crash`) or the end of the process.
+    /// Ends a host: by power loss if `is_crash`, else by the end of its process.
     pub fn take_down(&self, index: usize, is_crash: bool) {
         let machine = &self.machines[index];
         if is_crash {
@@ -226,8 +226,8 @@ impl Cluster {
         drop(node);
     }
 
-    /// Has a disk group of a running host closed, and opened again after `pause`. Where it does not
-    /// open, tries again and again.
+    /// Closes a disk group of a running host, and opens it again after `pause`. If it does not
+    /// open, that is tried again and again.
     pub fn reopen(&self, index: usize, group: u32, pause: Duration) {
         let machine = &self.machines[index];
         let (Some(env), Some(node)) = (self.world.env(machine.key), self.node(index)) else {
@@ -250,7 +250,7 @@ impl Cluster {
         });
     }
 
-    /// Puts a device that is away back after `pause`, if its machine is up by then.
+    /// Puts a device that is away back after `pause`, unless the host's process ends before.
     pub fn put_back(&self, index: usize, device: &str, pause: Duration) {
         let machine = &self.machines[index];
         let Some(env) = self.world.env(machine.key) else { return };
@@ -276,7 +276,7 @@ impl Cluster {
         self.machines[index].boots.get()
     }
 
-    /// The node of a host that is ready.
+    /// The node of a host; `None` until the host is ready.
     #[must_use]
     pub fn node(&self, index: usize) -> Option<Rc<Node>> {
         self.machines[index].node.borrow().clone()
@@ -286,7 +286,7 @@ impl Cluster {
 /// Which devices of a group are new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum New {
-    /// All of them: the group is formatted anew.
+    /// All devices: the group is formatted anew.
     All,
     /// The cache device. What only the write buffer held is lost.
     Cache,
@@ -303,7 +303,7 @@ async fn format_group(
     shape: GroupShape,
 ) {
     let spec = GroupSpec { cache: group.cache.clone(), capacity: group.capacity.clone() };
-    // Where power failed half-way this is done again.
+    // If it fails, it is done again. If power fails meanwhile, the next start begins it again.
     loop {
         let made = match new {
             New::All => DiskGroup::format_with(env, &spec, Some(sizes), true, id, shape).await,
@@ -322,7 +322,7 @@ async fn format_group(
     }
 }
 
-/// Asks the host on whose machine this runs, through its control socket.
+/// Asks a host through its control socket. `env` must be of a process on the host's machine.
 pub async fn ask(env: &Env, command: Command) -> Option<Reply> {
     let link = env.dial(Address::Unix("/control.sock".to_owned())).await.ok()?;
     host::call(env, &link, &command).await.ok()

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Stories about devices: those that fail and come back, those whose content is damaged, those that
-//! lie; and about clocks that are wrong.
+//! Stories about devices that fail and come back, devices whose content is damaged, devices that
+//! lie, and clocks that are wrong.
 //!
-//! Damage needs no map of which sector may be damaged where; one rule is enough. Content is damaged
-//! on one host at a time, at a moment when every volume is whole, and nothing else goes wrong until
-//! every copy was read and repaired. So each sector has a good copy elsewhere, and whatever is lost
-//! all the same is a bug.
+//! Content is damaged on one host at a time, at a moment when every volume is whole. Nothing else
+//! is damaged until every copy was read and repaired. So each sector has a good copy elsewhere, and
+//! whatever is lost all the same is a bug. No map of the damaged sectors is needed.
 //!
 //! Only capacity devices lose or misdirect writes. If a cache device lost the newest commit of its
 //! log, an acknowledged write would go with it. Nobody could know that it is missing if the owner
@@ -22,16 +21,16 @@ use std::time::Duration;
 
 /// The unit of a device's content in which damage is placed.
 const PAGE: u64 = 4096;
-/// Largest write of a disk group: a misdirected one must fit behind its wrong place.
+/// Largest write of a disk group, bytes. A misdirected write must fit behind its wrong place.
 const WRITE_MAX: u64 = 4 << 20;
 /// After this time an operator opens a group that lacks a device, if that device is well.
 const OPERATOR_LOOKS: Duration = Duration::from_secs(60);
-/// Largest drift of a clock that keeps to no bound, in parts per million.
+/// Largest drift of a clock in a story beyond the contract, in parts per million.
 const WILD_PPM: u64 = 200_000;
 
 impl Run {
-    /// Devices of one host fail and work again. Sometimes its host is started again in the story;
-    /// the heal at the end always does that.
+    /// Devices of one host fail and work again. Sometimes the host is started again meanwhile. The
+    /// heal at the end opens its groups anew in any case, or starts the host anew.
     pub(crate) fn dying_device(&mut self, roles: &Roles) -> Result<(), Violation> {
         let host = if self.one_of(2) == 0 { roles.owner } else { roles.replica };
         self.has_failed_devices[host] = true;
@@ -51,8 +50,8 @@ impl Run {
         match self.one_of(4) {
             0 => self.take_down_somehow(host),
             1 => {
-                // The device works for those who open it anew. This process must not trust it any
-                // more.
+                // The devices work again. But this process must not use those that failed before
+                // their group is opened anew.
                 self.clear_disks(host);
                 self.pass(0, 3000)?;
                 self.take_down_somehow(host);
@@ -65,8 +64,8 @@ impl Run {
         self.pass(0, 6000)
     }
 
-    /// One capacity device of a host leaves its group, by an error or without one, and comes back:
-    /// by itself, by an operator, or with the next start of its host.
+    /// One capacity device of a host leaves its group, with or without an error. It comes back by
+    /// itself, by an operator, or with the next start of its host.
     pub(crate) fn device_out(&mut self, roles: &Roles) -> Result<(), Violation> {
         let host = if self.one_of(2) == 0 { roles.owner } else { roles.replica };
         for _ in 0..1 + self.one_of(3) {
@@ -106,8 +105,8 @@ impl Run {
         self.pass(0, 3000)
     }
 
-    /// A device of the owner, or of the replica, is hundreds of times slower. That lasts for longer
-    /// than it takes to be called slow, and something else may fail then.
+    /// A device of the owner, or of the replica, becomes hundreds of times slower. This lasts long
+    /// enough for the device to be called slow. Then a host may fail as well.
     pub(crate) fn late_device(&mut self, roles: &Roles) -> Result<(), Violation> {
         let host = if self.one_of(3) > 0 { roles.owner } else { roles.replica };
         let device = self.any_device();
@@ -129,7 +128,7 @@ impl Run {
         self.pass(0, 5000)
     }
 
-    /// Damages content on one host, where others have it whole.
+    /// Damages the content of one host's devices, while other hosts have it whole.
     pub(crate) fn damage(&mut self, roles: &Roles) -> Result<(), Violation> {
         let host = if self.one_of(2) == 0 { roles.owner } else { roles.replica };
         self.wait("whole before damage", Self::is_whole)?;
@@ -171,7 +170,7 @@ impl Run {
         self.pass(0, 4000)
     }
 
-    /// Makes all other hosts read slowly from capacity.
+    /// Makes the capacity devices of all other hosts slow, up to 128 times.
     fn slow_others(&mut self, host: usize) {
         let times = 1 << self.one_of(8);
         for other in (0..self.cluster.machines.len()).filter(|other| *other != host) {
@@ -182,7 +181,7 @@ impl Run {
     }
 
     /// A host comes back with a new cache device, or a new capacity device, in one of its groups.
-    /// It goes down again while its copies come back. At times it then loses another device.
+    /// It may go down again while its copies come back. Then it may lose another device.
     pub(crate) fn lost_device(&mut self, roles: &Roles) -> Result<(), Violation> {
         let host = if self.one_of(2) == 0 { roles.owner } else { roles.replica };
         for _ in 0..1 + self.one_of(3) {
@@ -209,14 +208,15 @@ impl Run {
         self.pass(0, 3000)
     }
 
-    /// A replica is away while the others go on, and comes back. Just when it is active again it
-    /// loses a cache device. The data that it missed came as copies, which only the write buffer
-    /// may hold.
+    /// A replica is away while the others go on, and comes back. When it has just become active
+    /// again, it loses a cache device. The data that it missed came as copies, and it may be that
+    /// only the write buffer held those.
     pub(crate) fn loss_after_return(&mut self, roles: &Roles) -> Result<(), Violation> {
         let host = roles.replica;
         for _ in 0..1 + self.one_of(2) {
             self.wait("whole before damage", Self::is_whole)?;
-            // Destage goes on while copies are still to come, and between two attempts to return.
+            // With slow sources, destage goes on while copies are still to come, and between two
+            // attempts to return.
             self.slow_others(host);
             self.take_down_somehow(host);
             self.pass(500, 8000)?;
@@ -248,7 +248,7 @@ impl Run {
         New::Capacity(usize::try_from(at).unwrap_or(0))
     }
 
-    /// A host's process ends, and a device of one of its groups is new when it starts again.
+    /// Takes a host down. When it starts again, a device of one of its groups is new.
     fn lose_device(&mut self, host: usize, new: New) {
         self.excuse(host);
         self.faults.add(Fault::LostDevice);
@@ -331,9 +331,10 @@ impl Run {
         }
     }
 
-    /// Whether a page may be the newest record of a journal, or the newest commit of a log, when
-    /// the damage comes. Damage to those cannot be told from a torn write (docs/faults.md,
-    /// "Devices"). A misdirected write comes later, when any page of a journal may be the newest.
+    /// Whether a page may hold the newest record of a journal, or the newest commit of a log, when
+    /// the damage comes. Damage there looks like a torn write, and nobody can tell them apart
+    /// (docs/faults.md, "Devices"). A misdirected write comes later. By then any page of a journal
+    /// may be the newest.
     fn is_newest(&self, host: usize, device: &str, at: u64, kind: u64) -> bool {
         let size = self.cluster.world.disk_size(self.key(host), device);
         let Some(node) = self.cluster.node(host) else { return true };
@@ -350,8 +351,8 @@ impl Run {
         }
     }
 
-    /// Gives new devices to a disk group that does not open, or stops, because of damage.
-    /// Everything on it comes back from other hosts.
+    /// Gives new devices to disk groups that do not open, or have stopped, because of damage. Their
+    /// content comes back from other hosts.
     pub(crate) fn replace_damaged(&mut self) {
         for host in 0..self.cluster.machines.len() {
             let Some(node) = self.cluster.node(host).filter(|_| self.is_excused(host)) else {
@@ -383,7 +384,7 @@ impl Run {
         }
     }
 
-    /// Does what an operator would: opens groups that lack devices although these are well.
+    /// Does what an operator would: opens the groups anew of a host that lacks a device for long.
     pub(crate) fn open_what_is_out(&mut self) {
         let now = self.cluster.world.now();
         for host in 0..self.cluster.machines.len() {
@@ -401,7 +402,7 @@ impl Run {
         }
     }
 
-    /// One host's devices lie about flushes and keep nothing, and then its power fails.
+    /// One host's devices report flushes that they do not do. Then its power fails.
     pub(crate) fn lying_flush(&mut self, roles: &Roles) -> Result<(), Violation> {
         let host = if self.one_of(2) == 0 { roles.owner } else { roles.replica };
         self.excuse(host);
@@ -430,7 +431,7 @@ impl Run {
 }
 
 impl Roles {
-    /// The replica where `host` is the owner, else the owner.
+    /// The replica if `host` is the owner, else the owner.
     fn rest_of(&self, host: usize) -> usize {
         if host == self.owner { self.replica } else { self.owner }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What may go wrong at any moment, drawn by weight.
+//! The kinds of faults, and how random ones are drawn, by weight.
 
 base::named! {
     /// One kind of fault.
@@ -22,10 +22,10 @@ base::named! {
         Isolate = "isolate",
         /// All connections between two hosts are reset.
         Reset = "reset",
-        /// As `Reset`, but one end of each connection does not notice. A second connection comes
-        /// beside it.
+        /// As `Reset`, but one end of each connection does not notice. The other end connects
+        /// again, so there are two connections for a while.
         HalfReset = "half-reset",
-        /// What two hosts send each other takes up to a second and a half.
+        /// What two hosts send each other takes longer, by up to a second and a half.
         Clog = "clog",
         /// Everybody hears everybody again, at full speed.
         Heal = "heal",
@@ -41,7 +41,7 @@ base::named! {
         WallJump = "wall-jump",
         /// A device becomes slower, up to 256 times.
         SlowDisk = "slow-disk",
-        /// A device answers nothing.
+        /// A device does not answer.
         FreezeDisk = "freeze-disk",
         /// A device fails all reads.
         FailReads = "fail-reads",
@@ -51,17 +51,18 @@ base::named! {
         FailFlushes = "fail-flushes",
         /// No fault: only time passes.
         Calm = "calm",
-        /// Bits of a device's media flip (only in stories of damage and rot).
+        /// Bits on the media of a device flip (only in stories of damage and rot).
         BitRot = "bit-rot",
         /// A part of a device cannot be read (only in stories of damage and rot).
         LatentError = "latent-error",
-        /// A device says that a write was done, and did nothing (by `Damage` alone).
+        /// A device reports success for a write that it did not do (by `Damage` alone).
         LostWrite = "lost-write",
-        /// A device puts a write elsewhere (by `Damage` alone).
+        /// A device reports success for a write that it did in another place (by `Damage` alone).
         MisdirectedWrite = "misdirected-write",
-        /// A device says that it flushed, and did not (by [`crate::Story::LyingFlush`] alone).
+        /// A device reports success for flushes that it did not do (by [`crate::Story::LyingFlush`]
+        /// alone).
         LyingFlush = "lying-flush",
-        /// A clock that is wrong by more than the protocol allows (by `WildClock` alone).
+        /// A clock runs wrong by more than the protocol allows (by `WildClock` alone).
         WildClock = "wild-clock",
         /// A device is lost, and a new one takes its place (only in `LostDevice` and
         /// `LossAfterReturn`).
@@ -75,7 +76,7 @@ base::named! {
         HungCalls = "hung-calls",
         /// The directory is set back to an earlier backup (by [`crate::Story::OldBackup`] alone).
         OldBackup = "old-backup",
-        /// The directory is lost whole (by `OldBackup` alone).
+        /// The directory loses all its content (by `OldBackup` alone).
         LostDirectory = "lost-directory",
         /// The directory holds again what it held before, byte for byte (by
         /// [`crate::Story::EtcdSnapshot`] alone).
@@ -84,14 +85,14 @@ base::named! {
 }
 
 impl Fault {
-    /// Whether this fault is newer than the oldest seeds that are kept. It is drawn separately and
-    /// only for later seeds, so that older seeds do what they did.
+    /// Whether this fault is newer than the oldest seeds that are kept. Such a fault is drawn
+    /// separately, and only for later seeds. So older seeds run as before.
     #[must_use]
     pub fn is_late(self) -> bool {
         self.since().is_some()
     }
 
-    /// The first seed that may have it. `None` for faults that every seed may have.
+    /// The first seed that may have this fault. `None` for faults that every seed may have.
     #[must_use]
     pub fn since(self) -> Option<u64> {
         match self {
@@ -102,8 +103,8 @@ impl Fault {
         }
     }
 
-    /// Whether the random injector may choose it in every seed. Such a fault needs no knowledge of
-    /// which copies are whole, and is not one of the newer faults.
+    /// Whether the random injector may choose this fault in every seed. It may not choose the newer
+    /// faults, nor those that only certain stories may bring.
     #[must_use]
     pub fn is_random(self) -> bool {
         !matches!(
@@ -133,19 +134,19 @@ impl Default for Counts {
 }
 
 impl Counts {
-    /// One more.
+    /// Counts one more fault.
     pub fn add(&mut self, fault: Fault) {
         self.0[fault as usize] += 1;
     }
 
-    /// Sums two.
+    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: &Self) {
         for (sum, count) in self.0.iter_mut().zip(other.0) {
             *sum += count;
         }
     }
 
-    /// Each kind with its count.
+    /// Every kind of fault with its count, also zero.
     pub fn iter(&self) -> impl Iterator<Item = (Fault, u64)> + '_ {
         Fault::ALL.iter().copied().map(|fault| (fault, self.0[fault as usize]))
     }
@@ -196,7 +197,7 @@ impl Weights {
         self.0[fault as usize] = 0;
     }
 
-    /// The next random fault.
+    /// Draws the next random fault.
     #[must_use]
     pub fn next(&self, rng: &mut base::Rng) -> Fault {
         let mut at = rng.below(self.0.iter().sum::<u64>().max(1));

@@ -64,13 +64,13 @@ impl Hunt {
         if survivors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 
-    /// Seeds up to and with the first one that notices, and what it saw.
+    /// How many seeds it took to notice, the noticing one included, and what that one saw.
     fn look(&self, mutation: Mutation, story: Option<Story>, first: u64) -> (u64, Option<String>) {
         let (seeds, jobs) = (self.seeds, self.jobs);
         let job = Job { first, seeds, jobs, is_twice: false, mutation: Some(mutation), story };
         let mut found: Option<(u64, String)> = None;
         job.run(|done| {
-            // A broken rule may trip an assertion of the code itself: that counts as noticed.
+            // A broken rule may make an assertion of the code fail. That counts as noticed.
             if let Some(violation) = done.outcome.violation
                 && found.as_ref().is_none_or(|(seed, _)| done.seed < *seed)
             {
@@ -85,7 +85,7 @@ impl Hunt {
     }
 }
 
-/// The first words of what was seen, fit for a table.
+/// The beginning of a text, short enough for a table.
 fn brief(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default().replace('|', "/");
     let short: String = line.chars().take(70).collect();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Faults as single steps.
+//! Injects single faults into the simulated world.
 
 use crate::campaign::Run;
 use crate::fault::Fault;
 use sim::{Call, DiskFault, HostKey};
 use std::time::Duration;
 
-/// Longest pause of a process: beyond every lease.
+/// Longest pause of a process, longer than every lease.
 const PAUSE_MAX_MS: u64 = 20_000;
 /// Longest of the many short pauses of a process that gets too little CPU.
 const STUTTER_MAX_MS: u64 = 80;
@@ -18,7 +18,7 @@ impl Run {
         self.cluster.machines[index].key
     }
 
-    /// Makes the devices of a host as good as new.
+    /// Ends all faults of a host's devices.
     pub(crate) fn clear_disks(&self, index: usize) {
         for device in self.cluster.devices() {
             self.disk_fault(index, &device, DiskFault::Clear);
@@ -31,7 +31,7 @@ impl Run {
         }
     }
 
-    /// A random fault on a random host.
+    /// Injects a fault at a random host.
     pub(crate) fn inject(&mut self, fault: Fault) {
         let index = self.any_host();
         self.inject_at(fault, index);
@@ -108,7 +108,7 @@ impl Run {
         }
     }
 
-    /// One random group of a host closes for a while.
+    /// Closes a random group of a host for a while.
     fn reopen(&mut self, index: usize) {
         let group = self.rng.below(u64::from(self.plan.groups)) as u32;
         let scale = self.rng.below(15);
@@ -116,17 +116,17 @@ impl Run {
         self.cluster.reopen(index, group, pause);
     }
 
-    /// One random capacity device of a host.
+    /// The path of a random capacity device. All hosts have the same paths.
     pub(crate) fn any_capacity(&mut self) -> String {
         let devices = self.cluster.devices().into_iter();
         let mut devices: Vec<_> = devices.filter(|name| name.starts_with("capacity")).collect();
         devices.swap_remove(self.rng.below(devices.len() as u64) as usize)
     }
 
-    /// A device goes away for a while.
+    /// Takes a random capacity device of a host away for a while.
     fn device_away(&mut self, index: usize) {
         let device = self.any_capacity();
-        // If it is the only one of its group, the group stops, and operators open it again.
+        // If it is the only one of its group, the group stops. An operator must open it again.
         self.has_failed_devices[index] |= self.plan.devices == 1;
         self.disk_fault(index, &device, DiskFault::Unlink);
         let scale = self.rng.below(16);
@@ -134,9 +134,9 @@ impl Run {
         self.cluster.put_back(index, &device, pause);
     }
 
-    /// Some calls on a random device of a host take long, until the device is healed.
+    /// Makes some calls on a random device of a host take long, until the device is healed.
     fn hung_calls(&mut self, index: usize) {
-        // A device that hangs for long stops its group, and operators open that again.
+        // A device that hangs for long stops its group. An operator must open it again.
         self.has_failed_devices[index] = true;
         let device = self.any_device();
         for call in Call::ALL {
@@ -166,7 +166,7 @@ impl Run {
         self.cut_directory(index, true);
     }
 
-    /// One random device of a host.
+    /// The path of a random device. All hosts have the same paths.
     pub(crate) fn any_device(&mut self) -> String {
         let mut devices = self.cluster.devices();
         devices.swap_remove(self.rng.below(devices.len() as u64) as usize)
@@ -187,7 +187,7 @@ impl Run {
         self.some_disk(index, fault);
     }
 
-    /// Power loss, or the end of the process.
+    /// Ends a host that is up: by power loss if `is_crash`, else by the end of its process.
     pub(crate) fn take_down(&mut self, index: usize, is_crash: bool) {
         if self.cluster.world.is_up(self.key(index)) {
             self.cluster.take_down(index, is_crash);

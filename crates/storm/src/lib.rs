@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Fault campaigns in simulation: a whole cluster of production code on modelled disks and links,
-//! clients that write and read at random, faults at random moments, and checkers that know what may
-//! be read. One seed decides everything; a failing seed is a complete bug report.
+//! Fault campaigns in simulation. A whole cluster of production code runs on modelled disks and
+//! links. Clients write and read at random, and faults come at random moments. Checkers know what
+//! each read may return. One seed decides everything, so a failing seed is a complete bug report.
 #![forbid(unsafe_code)]
 
 mod backups;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The log of the code under test: a line of level ERROR that nobody expects is a finding.
+//! Watches the log of the code under test. A line of level ERROR that nobody expects is a
+//! violation.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -11,9 +12,9 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 
-/// Beginnings of ERROR lines that any run may have, because an injected fault must lead to them.
+/// How ERROR lines begin that any run may have, because an injected fault must lead to them.
 const EXPECTED: &[&str] = &[];
-/// Beginnings of ERROR lines that a run may have whose directory was set back.
+/// How ERROR lines begin that a run may have after its directory was set back or lost.
 const EXPECTED_BACK: &[&str] = &[
     "a fence is refused: its record does not descend",
     "a replica has seen",
@@ -25,18 +26,18 @@ const EXPECTED_BACK: &[&str] = &[
 ];
 
 thread_local! {
-    /// Where the run on this thread keeps its lines.
+    /// Where the lines of the run on this thread are kept.
     static CURRENT: RefCell<Option<Watch>> = const { RefCell::new(None) };
 }
 
 static INSTALL: Once = Once::new();
 
-/// The unexpected ERROR lines of one run.
+/// The unexpected ERROR lines of one run, and whether its directory was set back.
 #[derive(Clone, Debug, Default)]
 pub struct Watch(Rc<RefCell<Vec<String>>>, Rc<Cell<bool>>);
 
 impl Watch {
-    /// Keeps the unexpected ERROR lines of everything that `run` does on this thread.
+    /// Calls `run`, and keeps the unexpected ERROR lines that it logs on this thread.
     pub fn during<T>(&self, run: impl FnOnce() -> T) -> T {
         install(None);
         CURRENT.with(|current| *current.borrow_mut() = Some(self.clone()));
@@ -98,7 +99,7 @@ impl<S: Subscriber> Layer<S> for Keeper {
     }
 }
 
-/// The message of an event, and its fields behind it.
+/// The message of an event, followed by its fields.
 struct Text(String);
 
 impl Visit for Text {

@@ -211,7 +211,7 @@ fn verdict(is_good: bool) -> ExitCode {
     if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Runs a job, for `minutes` at most where that is given.
+/// Runs a job. If `minutes` is given, no seed begins after that time.
 fn campaign(job: &Job, minutes: Option<f64>) -> ExitCode {
     let begun = clock();
     let (bar, style) = match minutes {

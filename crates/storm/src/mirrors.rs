@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether the copies of each object are equal. They are read from the disk groups directly, past
-//! the protocol.
+//! Checks that the copies of each object are equal. It reads them from the disk groups directly,
+//! past the protocol.
 
 use crate::cluster::Cluster;
 use base::{BLOCK_SECTORS, CHUNK_SECTORS, ComponentId, SECTOR_SIZE, SectorRange};
@@ -9,20 +9,20 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Time to read one component, virtual.
+/// The most virtual time that reading one component may take.
 const READ_MAX: Duration = Duration::from_secs(60);
 
-/// One copy.
+/// What was read of one copy.
 struct Copy {
     object: u64,
     host: usize,
-    /// Its blocks. `None` for blocks that damage made unreadable and that nobody has read since: a
-    /// read would notice that and repair them.
+    /// The copy's blocks. `None` for blocks that damage made unreadable. No client has read such a
+    /// block since, because a client's read would have repaired it.
     blocks: Vec<Option<Vec<u8>>>,
 }
 
-/// Compares every active component of the cluster with the others of its object. Blocks of the
-/// hosts in `damaged` may be unreadable, but not wrong.
+/// Compares every active component of the cluster with the others of its object. On hosts that
+/// `damaged` names, blocks may be unreadable, but not wrong. Returns how many pairs it compared.
 ///
 /// # Errors
 /// One line that names the first difference, or a component that cannot be read.
@@ -74,7 +74,7 @@ impl Copy {
     }
 }
 
-/// The first word of a sector: the tag of the write that it is from.
+/// The first word of a sector, which is the tag of the write that brought it.
 fn tag(sector: &[u8]) -> u64 {
     sector.first_chunk().map_or(0, |word| u64::from_le_bytes(*word))
 }
@@ -112,7 +112,7 @@ fn read_all(
     }
 }
 
-/// Reads a chunk at once if possible, else block by block.
+/// Reads a chunk at once. If it has bad blocks and may have them, reads block by block.
 async fn read_chunk(
     group: &DiskGroup,
     component: ComponentId,

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rules that can be broken on purpose, to show that the campaign would find it.
+//! Rules that can be broken on purpose, to show that the campaign would notice.
 
 use crate::story::Story;
 use host::NodeOptions;
 
-/// One broken rule. The names are those of the command line.
+/// A way to break a rule.
 #[derive(Clone, Copy, Debug)]
 pub struct Mutation {
     /// The name for `--mutation`.
     pub name: &'static str,
-    /// The rule that it breaks: one of the store where the name has underscores, else one of the
-    /// protocol.
+    /// The rule that it breaks: of the store if the name has underscores, else of the protocol.
     pub rule: &'static str,
-    /// The scenario that meets it, where hardly any other would.
+    /// The scenario that meets it, if hardly any other would.
     pub scenario: Option<Story>,
     apply: Apply,
 }
@@ -24,7 +23,7 @@ enum Apply {
 }
 
 impl Mutation {
-    /// The protocol's, and the scenario of each that few others meet.
+    /// Ways to break the protocol's rules, with [`Mutation::scenario`].
     const OBJECT: &[(&str, Option<Story>)] = &[
         ("answer-before-all", None),
         ("answer-when-received", None),
@@ -62,7 +61,7 @@ impl Mutation {
         ("forget-grants", Some(Story::ForgottenGrant)),
     ];
 
-    /// All of them: the protocol's, then the disk group's.
+    /// All ways to break a rule: first the protocol's rules, then the store's.
     #[must_use]
     pub fn all() -> Vec<Self> {
         let object = Self::OBJECT.iter().filter_map(|&(name, scenario)| {
@@ -91,7 +90,7 @@ impl Mutation {
         Self::all().into_iter().find(|mutation| mutation.name == name)
     }
 
-    /// Breaks the rule.
+    /// Turns the switch on that breaks the rule.
     pub fn apply(self, options: &mut NodeOptions) {
         match self.apply {
             Apply::Object(switch) => switch(&mut options.object.mutations),

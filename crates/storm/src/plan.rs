@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The plan of one seed: the cluster, its sizes and limits, load and faults, all drawn from the
-//! seed. This is swarm testing: limits are small or large, and kinds of faults are there or not, so
-//! that rare mixtures are reached.
+//! The plan of one seed: the cluster, its sizes and limits, load and faults. All of it is drawn
+//! from the seed. In some plans limits are small, in some large, and each plan has only some kinds
+//! of faults. So rare mixtures are reached ("swarm testing").
+//!
+//! Seeds that once found something are kept, and must run as before. So what is new is drawn from a
+//! stream of random numbers of its own, or only for seeds above a first one.
 
 use crate::fault::{Fault, Weights};
 use crate::story::Story;
@@ -16,17 +19,17 @@ use std::time::Duration;
 /// Clients of all volumes together, at most.
 const CLIENTS_MAX: u64 = 12;
 
-/// Seeds below this one were kept before hosts scrubbed. They do what they did.
+/// The first seed in which hosts may scrub all the time.
 const SCRUB_FROM: u64 = 10_000_000;
 
-/// Everything that a run is made of.
+/// Everything that decides a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The seed that decides all.
+    /// The seed of all that is left to chance while the plan runs.
     pub seed: u64,
     /// Data hosts.
     pub hosts: u32,
-    /// Racks that they stand in, one after the other.
+    /// Racks. Hosts are assigned to them in turn.
     pub racks: u32,
     /// Disk groups of each host.
     pub groups: u32,
@@ -36,20 +39,20 @@ pub struct Plan {
     pub volumes: Vec<VolumePlan>,
     /// The rounds, one after the other: load under faults, then everything is healed and checked.
     pub rounds: Vec<Round>,
-    /// Steps of the random fault injector in one round; each lasts up to `step_max`.
+    /// Random faults in one round of random faults.
     pub steps: u32,
     /// Longest time between two random faults.
     pub step_max: Duration,
     /// Weights of the random faults.
     pub weights: Weights,
-    /// Whether a running host opens its groups again whose devices failed. Else the host is started
-    /// anew.
+    /// What happens at the end of a round to a group whose device failed: whether a running host
+    /// opens it again, or the host is started anew.
     pub opens_in_place: bool,
     /// The kind of the cluster's disk groups.
     pub kind: ClusterKind,
-    /// Percent of the cache devices that keeps what is read, in a hybrid cluster.
+    /// Percent of the cache devices that is read cache, in a hybrid cluster.
     pub read_cache_percent: u8,
-    /// Size of a segment of the write buffer, bytes: holds the largest append.
+    /// Size of a segment of the write buffer, bytes. The largest append fits into it.
     pub segment_size: u64,
     /// Sizes of the devices.
     pub sizes: CreateSizes,
@@ -63,7 +66,7 @@ pub struct Plan {
     pub drift_ppm: Vec<i64>,
     /// What goes wrong between the directory and its clients.
     pub directory: ServerFaults,
-    /// Rare paths made common.
+    /// How often rare paths are taken without need.
     pub quirks: QuirkModel,
 }
 
@@ -74,7 +77,7 @@ pub struct VolumePlan {
     pub sectors: u64,
     /// Failures to tolerate.
     pub ftt: u8,
-    /// Part of its size that is kept for it, percent.
+    /// The reserve: the part of its size that is kept for it, percent.
     pub reserve_percent: u8,
     /// What its clients do.
     pub load: Load,
@@ -136,7 +139,7 @@ pub struct Load {
 pub struct Round {
     /// What goes wrong.
     pub story: Story,
-    /// The volume whose owner and replicas are meant.
+    /// The volume whose owner and replicas the story is about, as an index.
     pub focus: usize,
     /// Whether the load ends with the decisive fault, so that nothing overwrites its traces.
     pub is_quiet: bool,
@@ -158,8 +161,8 @@ impl Plan {
         let mut room = CLIENTS_MAX;
         let mut volumes: Vec<_> =
             (0..count).map(|_| VolumePlan::draw(&mut rng, hosts, is_slow, &mut room)).collect();
-        // From random numbers of its own, as below. The last volume, so that it takes no room from
-        // others.
+        // A later stream of random numbers. The last volume gets a reserve, because an earlier one
+        // would leave less room for the others.
         let mut late = Rng::stream(seed, 10);
         if let Some(last) = volumes.last_mut() {
             last.reserve_percent = [0, 0, 50, 100][late.below(4) as usize];
@@ -217,7 +220,7 @@ impl Plan {
         self.rounds.iter().any(|round| round.story.is_beyond())
     }
 
-    /// Tells this one story in every round.
+    /// Makes this the story of every round, and changes what else it needs.
     pub fn tell_only(&mut self, story: Story) {
         self.rounds.iter_mut().for_each(|round| round.story = story);
         if story.is_damage() {
@@ -230,7 +233,7 @@ impl Plan {
             self.devices = self.devices.max(2);
         }
         if story == Story::LossAfterReturn {
-            // A resync takes long, because copies linger.
+            // Many copies linger, so that a resync takes long.
             self.quirks = QuirkModel { armed_ppm: 500_000, fire_ppm: 64_000 };
         }
     }
@@ -276,7 +279,7 @@ impl Load {
 }
 
 impl Round {
-    /// One seed in forty goes beyond the contract, and has only that round.
+    /// Draws the rounds. One seed in forty goes beyond the contract, and has only that round.
     fn draw_all(rng: &mut Rng, seed: u64, count: u64, volumes: usize) -> Vec<Self> {
         let focus = |rng: &mut Rng| rng.below(volumes as u64) as usize;
         if rng.below(40) == 0 {
@@ -291,8 +294,7 @@ impl Round {
             is_quiet: rng.below(2) == 0,
         };
         let mut rounds: Vec<_> = (0..count).map(draw).collect();
-        // From random numbers of its own, so that older seeds do what they did, above all those
-        // kept.
+        // A stream of its own, so that the draws above stay as they were.
         let mut rng = Rng::stream(seed, 9);
         let is_known = |story: &&Story| story.since().is_none_or(|first| first <= seed);
         let known: Vec<_> = Story::ALL.iter().filter(is_known).collect();
@@ -308,7 +310,7 @@ impl Round {
     }
 }
 
-/// Small limits in half of the runs.
+/// Other limits of the disk groups, mostly small ones, in half of the runs.
 fn group_options(rng: &mut Rng) -> GroupOptions {
     let production = GroupOptions::default();
     if rng.below(2) == 0 {
@@ -322,7 +324,7 @@ fn group_options(rng: &mut Rng) -> GroupOptions {
     }
 }
 
-/// Other time-outs in half of the runs, the same ones on all hosts.
+/// Other time-outs of the protocol in half of the runs. They are the same on all hosts.
 fn object_options(rng: &mut Rng) -> ObjectOptions {
     let production = ObjectOptions::default();
     if rng.below(2) == 0 {
@@ -342,7 +344,7 @@ fn object_options(rng: &mut Rng) -> ObjectOptions {
     }
 }
 
-/// Small budgets of bytes in two thirds of the runs, from random numbers of their own.
+/// Small budgets of bytes in two thirds of the later seeds.
 fn budgets(options: ObjectOptions, seed: u64) -> ObjectOptions {
     let mut rng = Rng::stream(seed, 13);
     if seed < JOIN_FIRST || rng.below(3) == 0 {
@@ -352,7 +354,7 @@ fn budgets(options: ObjectOptions, seed: u64) -> ObjectOptions {
     ObjectOptions { join_bytes, write_bytes: 1 << (20 + rng.below(7)), ..options }
 }
 
-/// In a third of the runs, one scrub pass after the other.
+/// In a third of the later seeds, hosts begin one scrub pass soon after the other.
 fn scrub_options(seed: u64) -> ScrubOptions {
     let mut rng = Rng::stream(seed, 10);
     if seed < SCRUB_FROM || rng.below(3) > 0 {
@@ -364,7 +366,8 @@ fn scrub_options(seed: u64) -> ScrubOptions {
     }
 }
 
-/// Answers that get lost or come late, in one of three runs.
+/// In a third of the runs, requests and answers of the directory get lost or come late, and it
+/// loses leases and history.
 fn directory_faults(rng: &mut Rng) -> ServerFaults {
     if rng.below(3) > 0 {
         return ServerFaults::default();
@@ -380,7 +383,7 @@ fn directory_faults(rng: &mut Rng) -> ServerFaults {
     }
 }
 
-/// What is left out of a plan, to see whether less shows the same.
+/// What is left out of a plan, to see whether a smaller run shows the same violation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trim {
     /// Volumes at most.
@@ -395,18 +398,19 @@ pub struct Trim {
     pub steps: Option<u32>,
     /// Writers and readers on each host at most.
     pub clients: Option<u32>,
-    /// One group with one capacity device on each host.
+    /// Whether each host has one group with one capacity device.
     pub is_plain: bool,
     /// Whether the directory always answers.
     pub is_calm: bool,
     /// Whether limits and time-outs are those of production, without quirks.
     pub is_default: bool,
-    /// Another world with the same plan: the same faults come at other moments.
+    /// Changes the seed of the world, but not the plan. The same kinds of faults then come at other
+    /// moments. 0 changes nothing.
     pub salt: u64,
 }
 
 impl Trim {
-    /// The plan without what is left out.
+    /// The plan without the parts that are left out.
     #[must_use]
     pub fn apply(&self, mut plan: Plan) -> Plan {
         plan.seed ^= self.salt << 32;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The directory's content as the campaign sees it: directly in the backend, without asking.
+//! The directory's content as the campaign sees it: in the backend, without asking the directory.
 
 use base::{ComponentId, HostId, Map, ObjectId};
 use directory::store::{Batch, Change, Snapshot};
@@ -9,31 +9,32 @@ use directory::{
 };
 use std::cell::{Cell, RefCell};
 
-/// A backend in memory that knows the newest record of each object under test, and whether records
-/// changed as they may.
+/// A backend in memory. It knows the newest record of each object under test, and notes the first
+/// change of a record that is forbidden.
 #[derive(Default)]
 pub struct Records {
     inner: MemoryBackend,
     objects: RefCell<Map<ObjectId, ObjectRecord>>,
-    /// The object of each volume; volumes under test are small enough for one.
+    /// The object of each volume. Volumes under test are so small that each has one object.
     volumes: RefCell<Map<String, ObjectId>>,
-    /// The highest term of each object, kept also when the directory goes back in time.
+    /// The highest term of each object. It stays when the directory goes back in time.
     highest: RefCell<Map<ObjectId, u32>>,
     changes: Cell<u64>,
     wrong: RefCell<Option<String>>,
-    /// Objects of a directory that was set back raw and forgot their newest changes, until adopted.
+    /// Objects whose newest changes the directory forgot when it was set back raw. Each stays here
+    /// until it is adopted.
     forks: RefCell<Map<ObjectId, Fork>>,
-    /// Counts for each object how often it went astray and was brought back. Odd while it is
+    /// For each object: how often it went astray (see `Fork`) or was brought back. Odd while it is
     /// astray.
     turns: RefCell<Map<ObjectId, u64>>,
 }
 
 /// What a directory that was set back raw no longer knows of an object.
 struct Fork {
-    /// Its record before the directory was set back.
+    /// The object's record before the directory was set back.
     forgotten: ObjectRecord,
-    /// The record as it went on from the old one has none of the copies active that were active in
-    /// `forgotten`. An owner that serves by it cannot know what those copies have.
+    /// Whether the present record has as active none of the copies that were active in `forgotten`.
+    /// An owner that serves by such a record cannot know what those copies have.
     is_astray: bool,
 }
 
@@ -53,13 +54,14 @@ impl Records {
         self.volumes.borrow().get(volume).copied()
     }
 
-    /// The record of a volume's object as it stands.
+    /// The present record of a volume's object.
     #[must_use]
     pub fn object(&self, volume: &str) -> Option<ObjectRecord> {
         self.objects.borrow().get(&self.id(volume)?).cloned()
     }
 
-    /// The highest term of that record. No frame that was sent so far carries a higher one.
+    /// The highest term that the record of a volume's object ever had. No frame that was sent so
+    /// far carries a higher one.
     #[must_use]
     pub fn term(&self, volume: &str) -> u64 {
         let highest = self.highest.borrow();
@@ -74,7 +76,7 @@ impl Records {
         components.any(|c| c.id == id && c.state == directory::ComponentState::Active)
     }
 
-    /// Rises with every change of any object.
+    /// Counts the changes of all records of objects.
     #[must_use]
     pub fn changes(&self) -> u64 {
         self.changes.get()
@@ -87,7 +89,7 @@ impl Records {
         self.wrong.borrow().clone()
     }
 
-    /// Sets the content back to `backup`, from the next start of the directory on.
+    /// Sets the content back to `backup`. The directory holds it from its next start on.
     pub fn go_back(&self, backup: Snapshot) {
         let mut objects = self.objects.borrow_mut();
         objects.clear();
@@ -98,20 +100,21 @@ impl Records {
         self.inner.replace(backup);
     }
 
-    /// All that it holds, byte for byte.
+    /// All content, byte for byte.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let Ok(snapshot) = self.inner.load() else { unreachable!("it is in memory") };
         snapshot
     }
 
-    /// As [`Self::go_back`], but nothing in `snapshot` says that it is old.
+    /// As [`Self::go_back`], for content that does not say that it is old. Notes the objects whose
+    /// newest changes are forgotten by that.
     pub fn set_back(&self, snapshot: Snapshot) {
         let forgotten = self.objects.borrow().clone();
         self.go_back(snapshot);
         for (id, forgotten) in forgotten {
             let now = self.objects.borrow().get(&id).cloned();
-            // With the same version it is the same record, and nothing of it was forgotten.
+            // A record with the same version is the same record: nothing of it was forgotten.
             let Some(now) = now.filter(|now| now.version != forgotten.version) else { continue };
             let fork = Fork { forgotten, is_astray: false };
             self.forks.borrow_mut().insert(id, fork);
@@ -119,20 +122,22 @@ impl Records {
         }
     }
 
-    /// Objects whose newest changes the directory forgot, and that were not adopted since.
+    /// The objects whose newest changes the directory forgot and that were not adopted since, with
+    /// the records from before.
     #[must_use]
     pub fn forked(&self) -> Vec<ObjectRecord> {
         self.forks.borrow().values().map(|fork| fork.forgotten.clone()).collect()
     }
 
-    /// Counts how often a volume went astray and was brought back. Odd while it is astray.
+    /// How often a volume went astray or was brought back. Odd while it is astray: its owner has
+    /// none of the copies that counted before the directory was set back.
     #[must_use]
     pub fn turns(&self, volume: &str) -> u64 {
         let turns = self.turns.borrow();
         self.id(volume).and_then(|id| turns.get(&id).copied()).unwrap_or(0)
     }
 
-    /// Whether this is the owner in the record that the directory forgot, still serving by it.
+    /// Whether the record that the directory forgot names this owner and this term.
     #[must_use]
     pub fn is_owner_of_before(
         &self,
@@ -152,7 +157,7 @@ impl Records {
         objects.values().flat_map(|record| &record.components).map(|c| c.host).collect()
     }
 
-    /// Notes for a forked object that its record became `next`.
+    /// Updates what is known of a forked object whose record becomes `next`.
     fn follow_fork(&self, last: Option<&ObjectRecord>, next: &ObjectRecord) {
         let mut forks = self.forks.borrow_mut();
         let Some(fork) = forks.get_mut(&next.id) else { return };
@@ -186,12 +191,12 @@ impl Records {
     }
 }
 
-/// Whether an operator had the record made anew, by an adoption.
+/// Whether an operator's adoption made the record anew.
 fn is_made_anew(last: &ObjectRecord, next: &ObjectRecord) -> bool {
     next.version.0 >= last.version.0 + object::ADOPTION_LEAP && next.term > last.term
 }
 
-/// What makes `next` an impossible successor of `last`, if anything.
+/// Why the record may not change from `last` to `next`; `None` if it may.
 fn forbidden(last: &ObjectRecord, next: &ObjectRecord) -> Option<&'static str> {
     use ComponentState::{Absent, Active, Resyncing};
     if is_made_anew(last, next) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Seeds that once found something. Code moves on, and a seed may tell another story later. It is
+//! Seeds that once found something. When the code changes, a seed may lead to another run. It is
 //! run all the same.
 
 use crate::story::Story;
@@ -11,13 +11,14 @@ const LIST: &str = include_str!("../regressions.txt");
 pub struct Regression {
     /// The seed.
     pub seed: u64,
-    /// The story of every round, where one was named.
+    /// The story of every round; `None` for those that the seed draws.
     pub story: Option<Story>,
-    /// What the finding was.
+    /// What the seed found.
     pub note: &'static str,
 }
 
-/// The list. Panics where a line cannot be parsed, because the list is part of the program.
+/// The list of such seeds. Panics if a line cannot be parsed, because the list is part of the
+/// program.
 #[must_use]
 pub fn regressions() -> Vec<Regression> {
     let lines = LIST.lines().map(str::trim).filter(|line| !line.is_empty());

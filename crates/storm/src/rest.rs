@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What must be true of every component at any moment, and of a cluster at rest.
+//! Checks what must be true of every component at any moment, and of a cluster at rest.
 
 use crate::cluster::Cluster;
 use base::{ComponentId, Incarnation, Lsn, Map};
@@ -7,33 +7,34 @@ use directory::{ComponentRecord, ComponentState};
 use std::cell::RefCell;
 use std::time::Duration;
 
-/// The wait after the last operation. In all plans destage of an idle group begins within it.
+/// The wait after the last operation, before the cluster counts as at rest. In all plans an idle
+/// group begins to destage within this time.
 pub const SETTLE: Duration = Duration::from_secs(3);
-/// Tasks of an idle host, at most: some of its own, and some per peer and object.
+/// The most tasks that an idle host may have: so many of its own, and more per peer and per object.
 const TASKS: usize = 40;
 const TASKS_PER_PEER: usize = 8;
 const TASKS_PER_OBJECT: usize = 24;
 
-/// What may never fall, as last seen (docs/protocol.md#asserted-at-run-time).
+/// Numbers of a component that may never fall (docs/protocol.md#asserted-at-run-time).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark {
     term: u32,
     seat: u32,
     version: u64,
     durable: Lsn,
-    /// W within one run of the host; after a restart it may lag.
+    /// W. It may fall when the group is opened anew.
     destaged: Lsn,
     commit: Lsn,
 }
 
-/// One opening of a component's group: the start of its host, and the group's incarnation. From one
-/// opening to the next a component may forget what was not durable.
+/// Names one opening of a component's group: the number of the host's start, and the group's
+/// incarnation. From one opening to the next a component may forget what was not durable.
 type Opening = (u64, Incarnation);
 
-/// What the checks saw last.
+/// What the checks saw last, to compare with what they see next.
 pub struct Baseline {
     marks: RefCell<Map<(usize, ComponentId), (Opening, Mark)>>,
-    /// Hosts whose devices were damaged on purpose: their components may fall back.
+    /// For each host: whether its devices were damaged on purpose. Its components may fall back.
     is_damaged: RefCell<Vec<bool>>,
 }
 
@@ -42,7 +43,7 @@ impl Baseline {
         Self { marks: RefCell::default(), is_damaged: RefCell::new(vec![false; hosts]) }
     }
 
-    /// From now on the devices of this host may have forgotten what they had.
+    /// Stops checking the components of this host: its devices may have forgotten what they had.
     pub fn excuse(&self, host: usize) {
         self.is_damaged.borrow_mut()[host] = true;
         self.marks.borrow_mut().retain(|(index, _), _| *index != host);
@@ -126,8 +127,8 @@ impl Baseline {
     }
 }
 
-/// Checks the disk groups in the records of objects that are served here. Where a component is on
-/// this host, it must be on the group that the record says.
+/// Checks that each active component on this host is on the disk group that its record names. Only
+/// the records of objects with an owner are checked.
 fn check_groups(node: &host::Node) -> Result<(), String> {
     for group in node.groups() {
         for id in group.components() {
@@ -148,8 +149,8 @@ fn check_groups(node: &host::Node) -> Result<(), String> {
     Ok(())
 }
 
-/// A component that comes back partial says itself that it lost the data that its group dropped. So
-/// its durable lsn may fall.
+/// Names what has fallen, if anything. A component may come back partial: it says itself that it
+/// lost data that its group dropped. Then its durable lsn may fall.
 fn fallen(last: &Mark, now: &Mark, same_run: bool, is_partial: bool) -> Option<&'static str> {
     match () {
         () if now.term < last.term => Some("the term"),

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One rotten block in the middle of the log of one host.
+//! The story of a rotten block in the middle of the log of one host.
 //!
-//! Other hosts have whole copies of what it held, and nothing acknowledged may be lost. A rotten
-//! header costs nothing at all: the group goes on, and opens again as long as the segment's summary
-//! is on the media. Rotten data costs the blocks that it held. A group may stop all the same, for
-//! data above K that never came to be, or may not open. It gets new devices then, as after any
-//! other damage.
+//! Other hosts have whole copies of what the block held, and nothing acknowledged may be lost. If
+//! the block is of a header, that must cost nothing: the group goes on, and opens again if the
+//! segment's summary is on the media. If the block is data, it costs what it held. The group may
+//! then stop, or not open. Such a group gets new devices, as after any other damage.
 
 use crate::campaign::{Run, Violation};
 use crate::fault::Fault;
@@ -16,10 +15,10 @@ use sim::DiskFault;
 
 const PAGE: u64 = PAGE_SIZE as u64;
 
-/// How often the log is looked at for a closed segment: slow clients take long to fill one.
+/// How often the log is searched for a closed segment. Slow clients take long to fill one.
 const LOOKS_MAX: u32 = 40;
 
-/// Where a block rotted.
+/// Which block rots.
 struct Rotten {
     cache: String,
     segment: LogSegment,
@@ -28,7 +27,7 @@ struct Rotten {
 
 impl Run {
     /// A block of a closed segment rots while clients go on. Half of the time the host is then
-    /// started again.
+    /// started again. A group that lost only a header must go on.
     pub(crate) fn rotten_log(&mut self, roles: &Roles) -> Result<(), Violation> {
         let host = if self.one_of(2) == 0 { roles.owner } else { roles.replica };
         self.pass(0, 4000)?;
@@ -62,7 +61,7 @@ impl Run {
         self.pass(0, 4000)
     }
 
-    /// Rots a block of some closed segment.
+    /// Rots a random block of a random closed segment. `None` if there is no such block.
     fn rot_log(&mut self, host: usize) -> Option<Rotten> {
         let node = self.cluster.node(host)?;
         let mut all = Vec::new();
@@ -100,14 +99,14 @@ impl Run {
             self.disk_fault(host, &cache, DiskFault::BadRange { offset, len: PAGE });
         } else {
             self.faults.add(Fault::BitRot);
-            // The bit is in the fixed part, if the page is the first of a header.
+            // If the page is the first one of a header, the bit is in the header's fixed part.
             let byte = self.one_of(90);
             world.flip_bits(key, &cache, offset + byte, 1);
         }
         Some(Rotten { cache, segment, is_header })
     }
 
-    /// Whether the segment's summary covers all of it.
+    /// Whether the media hold a summary of the whole segment.
     fn has_summary(&self, host: usize, rotten: &Rotten) -> bool {
         let (room, device) = (rotten.segment.summary.clone(), rotten.segment.device);
         let length = usize::try_from(room.end - room.start).unwrap_or(0);
@@ -118,7 +117,7 @@ impl Run {
         })
     }
 
-    /// Checks that a group serves if it lost no more than a header.
+    /// Checks that the group serves, if it lost no more than a header.
     fn goes_on(&self, host: usize, rotten: &Rotten) -> Result<(), Violation> {
         let Some(node) = self.cluster.node(host).filter(|_| rotten.is_header) else {
             return Ok(());

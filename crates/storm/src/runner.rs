@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Many seeds on several threads, each run in a world of its own.
+//! Runs many seeds on several threads. Each seed has a world of its own.
 
 use crate::campaign::{Outcome, Violation, run};
 use crate::mutation::Mutation;
@@ -16,13 +16,13 @@ const TWICE_EVERY: u64 = 20;
 pub struct Job {
     /// The first seed.
     pub first: u64,
-    /// How many.
+    /// How many seeds, at most.
     pub seeds: u64,
-    /// Threads.
+    /// How many threads; at least one is used.
     pub jobs: usize,
     /// Run every seed twice, not one in twenty.
     pub is_twice: bool,
-    /// The rule to break.
+    /// The rule to break; `None` for none.
     pub mutation: Option<Mutation>,
     /// The story of every round, instead of those that the seed draws.
     pub story: Option<Story>,
@@ -33,15 +33,15 @@ pub struct Job {
 pub struct Done {
     /// The seed.
     pub seed: u64,
-    /// How it went.
+    /// What the run found.
     pub outcome: Outcome,
     /// Whether both runs gave the same digest. `None` if it ran once.
     pub is_repeatable: Option<bool>,
-    /// Whether its plan goes beyond what the system promises.
+    /// Whether the seed's plan goes beyond what the system promises.
     pub is_beyond: bool,
 }
 
-/// The plan of a seed, with one story in every round where one is named.
+/// The plan of a seed without what `trim` leaves out. If a story is named, every round tells it.
 #[must_use]
 pub fn plan_of(seed: u64, story: Option<Story>, trim: Trim) -> Plan {
     let mut plan = trim.apply(Plan::of_seed(seed));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The stories of a round, told in roles: the owner, a replica, the rest. They place their faults
-//! by events (a term rises, a component becomes active) and not only by the clock.
+//! Tells the stories of a round. A story gives roles to the hosts: the owner, a replica, the rest.
+//! Many faults come at an event (a term rises, a component becomes active), not at a random time.
 
 use crate::campaign::{Run, Violation};
 use crate::fault::Fault;
@@ -11,10 +11,10 @@ use directory::{ComponentRecord, ComponentState, ObjectRecord};
 use sim::DiskFault;
 use std::time::Duration;
 
-/// Longest wait for something that a story needs. The story goes on even if it does not come.
+/// Longest wait for an event that a story needs. The story goes on even if the event does not come.
 const EVENT_MAX: Duration = Duration::from_secs(25);
 
-/// Which machine plays which role, by index.
+/// Which machine has which role, by index.
 pub(crate) struct Roles {
     pub(crate) owner: usize,
     /// Holds an active component and is not the owner.
@@ -24,7 +24,8 @@ pub(crate) struct Roles {
 }
 
 impl Run {
-    /// Tells `story`. The caller heals faults that are left at its end.
+    /// Tells `story`, or random faults if no host has the roles. The caller heals the faults that
+    /// are left at its end.
     pub(crate) fn tell(&mut self, story: Story) -> Result<(), Violation> {
         let roles = self.roles();
         let Some(roles) = roles.filter(|_| story != Story::Random) else {
@@ -87,7 +88,7 @@ impl Run {
         self.cluster.records.term(&self.volume())
     }
 
-    /// Lets a random time pass, between the two, in milliseconds.
+    /// Lets a random time pass, between `least` and `most` milliseconds.
     pub(crate) fn pass(&mut self, least: u64, most: u64) -> Result<(), Violation> {
         let micros = self.rng.between(least * 1000, most * 1000);
         self.run_for(Duration::from_micros(micros))
@@ -102,7 +103,7 @@ impl Run {
         let (records, volume) = (std::rc::Rc::clone(&self.cluster.records), self.volume());
         let mut seen = None;
         self.cluster.world.run_until(EVENT_MAX, || {
-            // Called after every event of the world, so the record is looked at only after changes.
+            // The world asks after every event. Look at the record only if some record has changed.
             let changes = records.changes();
             let is_new = seen.replace(changes) != Some(changes);
             is_new && records.object(&volume).is_some_and(|record| wanted(&record))
@@ -151,7 +152,7 @@ impl Run {
         let term = self.term();
         self.isolate(roles.owner);
         if self.one_of(2) == 0 {
-            // What it still has on its way meets the next owner.
+            // What the owner has sent may arrive when there is another owner.
             self.pass(1000, 25_000)?;
         } else {
             self.until_term(term)?;
@@ -166,7 +167,7 @@ impl Run {
         self.cut_directory(owner, true);
         self.pass(3500, 6500)?;
         if self.one_of(2) == 0 {
-            // Its next run does not know what this one granted (rule 52b).
+            // The replica forgets what it granted when it starts again (rule 52b).
             self.take_down(replica, false);
             self.isolate(owner);
             self.boot_if_down(replica);
@@ -216,8 +217,7 @@ impl Run {
         self.pass(500, 4000)
     }
 
-    /// Brings the replica to its return: it dies, is marked absent, and starts again, over slow
-    /// links.
+    /// Lets the replica die, be marked absent, and start again, mostly over slow links.
     fn depart(&mut self, roles: &Roles) -> Result<(), Violation> {
         self.take_down_somehow(roles.replica);
         self.until_state(roles.replica, ComponentState::Absent)?;
@@ -242,7 +242,8 @@ impl Run {
             self.pass(0, 100)?;
         }
         self.decisive();
-        // Power loss takes along what it has sent. Its successor then has only the replica.
+        // Power loss also loses what the owner has sent. Its successor then learns from the replica
+        // alone.
         let is_crash = self.one_of(4) > 0;
         self.take_down(roles.owner, is_crash);
         self.pass(4000, 14_000)
@@ -254,8 +255,8 @@ impl Run {
         }
         self.depart(roles)?;
         if self.one_of(3) == 0 {
-            // No fault. The load ends early, so that the checks see what was in flight when the
-            // replica returned.
+            // There is no fault. The load ends early, so that later writes do not cover what was in
+            // flight when the replica returned.
             self.until_state(roles.replica, ComponentState::Resyncing)?;
             self.pass(0, 20)?;
             self.decisive();
@@ -339,7 +340,7 @@ impl Run {
         self.until_term(term)?;
         self.pass(7000, 12_000)?;
         self.take_down_somehow(replica);
-        // The successor comes too late, unless it is the replica's own host.
+        // The successor cannot reach the replica in time, unless the replica's own host is it.
         self.cut(replica, roles.rest, true);
         self.cut(owner, replica, false);
         self.pass(0, 200)?;
@@ -381,7 +382,7 @@ impl Run {
             }
             self.pass(30, 900)?;
             if self.one_of(8) == 0 {
-                // What it sent reaches owners that came after its death.
+                // What this host has sent may reach owners that came after its death.
                 self.take_down_somehow(host);
             }
         }
@@ -394,8 +395,8 @@ impl Run {
         self.pass(0, 9000)
     }
 
-    /// The owner's clients leave while clients of a second host have writes under way and those of
-    /// a third host come, so the owner hands over. Then the second host dies: nobody sends its
+    /// The owner's clients leave, clients of a second host have writes under way, and clients of a
+    /// third host come. So the owner hands over. Then the second host dies, and nobody sends its
     /// writes again.
     fn hand_over_fault(&mut self, roles: &Roles) -> Result<(), Violation> {
         let clients = self.plan.volumes[self.focus].clients.clone();
@@ -419,7 +420,7 @@ impl Run {
         self.pass(0, 4000)
     }
 
-    /// Admits only clients of these hosts, or of all hosts.
+    /// From now on only clients of these hosts work; `None`: of all hosts.
     pub(crate) fn admit(&self, hosts: Option<&[usize]>) {
         let hosts = hosts.map(<[usize]>::to_vec);
         for shared in &self.shared {
@@ -457,7 +458,7 @@ impl Run {
         self.pass(0, 12_000)
     }
 
-    /// Random faults at random moments; `is_slow`: with links and devices that are slow but alive.
+    /// Injects random faults at random moments. If `is_slow`, links and devices are slow as well.
     fn random(&mut self, is_slow: bool) -> Result<(), Violation> {
         for _ in 0..self.plan.steps {
             if is_slow && self.one_of(2) == 0 {
@@ -506,7 +507,7 @@ impl Run {
         self.plan.volumes[self.focus].load.pause_max >= Duration::from_millis(100)
     }
 
-    /// Nobody reaches the directory for a long time. Meanwhile another fault may come.
+    /// Nobody reaches the directory for up to minutes. Meanwhile another fault may come.
     fn long_outage(&mut self, roles: &Roles) -> Result<(), Violation> {
         let away = if self.one_of(2) == 0 { Fault::DirectoryAway } else { Fault::DirectoryCut };
         self.inject_at(away, roles.owner);
@@ -521,7 +522,8 @@ impl Run {
         self.pass(100, if self.is_slow() { 60_000 } else { 8000 })
     }
 
-    /// Lasts until discards have left the log, after which nothing tells of them any more.
+    /// While the replica is away, clients discard whole chunks. The replica stays away until the
+    /// discards may have left the log; then the log does not tell of them any more.
     fn trimmed(&mut self, roles: &Roles) -> Result<(), Violation> {
         self.take_down_somehow(roles.replica);
         self.until_state(roles.replica, ComponentState::Absent)?;
@@ -540,7 +542,7 @@ impl Run {
         self.shared.iter().for_each(|shared| shared.is_trimming.set(is_trimming));
     }
 
-    /// One host is away for longer than any time-out.
+    /// One host is away, mostly for longer than any time-out.
     fn long_absence(&mut self, roles: &Roles) -> Result<(), Violation> {
         let host = if self.one_of(3) == 0 { roles.owner } else { roles.replica };
         match self.one_of(3) {
@@ -550,7 +552,7 @@ impl Run {
         let most = if self.is_slow() { 600_000 } else { 30_000 };
         self.pass(5000, most)?;
         if self.one_of(2) == 0 {
-            // A fault in the first moments of its return.
+            // Another fault comes in the first moments of the host's return.
             self.cluster.world.heal_all();
             self.boot_if_down(host);
             self.pass(0, 3000)?;

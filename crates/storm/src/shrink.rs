@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Finds a smaller run that shows the same as a failing seed: with fewer hosts, volumes, rounds,
-//! clients and faults.
+//! Finds a smaller run that shows the same violation as a failing seed, with fewer hosts, volumes,
+//! rounds, clients and faults.
 
 use crate::mutation::Mutation;
 use crate::plan::{Plan, Trim};
 use crate::runner::{plan_of, run_caught};
 use crate::story::Story;
 
-/// Worlds that each step is tried in. Several, because what is left out moves every later draw.
+/// In how many worlds each step is tried. One is not enough: what is left out changes every later
+/// draw, so the violation may need other draws to come.
 const SALTS: u64 = 6;
 
 /// Where a failure was found.
@@ -15,27 +16,27 @@ const SALTS: u64 = 6;
 pub struct Case {
     /// The seed.
     pub seed: u64,
-    /// The story of every round, where one was named.
+    /// The story of every round; `None` for those that the seed draws.
     pub story: Option<Story>,
-    /// The rule that was broken.
+    /// The rule that was broken on purpose, if any.
     pub mutation: Option<Mutation>,
 }
 
 impl Case {
-    /// The plan with a part left out.
+    /// The plan without what `trim` leaves out.
     #[must_use]
     pub fn plan(&self, trim: Trim) -> Plan {
         plan_of(self.seed, self.story, trim)
     }
 
-    /// The kind of violation that a run of that plan finds.
+    /// The kind of violation that a run without these parts finds.
     fn finds(&self, trim: Trim) -> Option<String> {
         let violation = run_caught(&self.plan(trim), self.mutation).violation?;
         Some(violation.kind().to_owned())
     }
 
-    /// Leaves out more and more for as long as a violation of the same kind is found. `tell` is
-    /// called for each step that was made. `None`: the seed is clean.
+    /// Leaves out more and more, for as long as a violation of the same kind is found. `tell` is
+    /// called after each step. Returns what can be left out; `None` if the seed is clean.
     pub fn shrink(&self, mut tell: impl FnMut(&Trim)) -> Option<Trim> {
         let mut best = Trim::default();
         let kind = self.finds(best)?;
@@ -53,7 +54,7 @@ impl Case {
     }
 }
 
-/// What may be left out next, largest parts first.
+/// What may be left out next. The largest parts come first.
 fn steps(from: &Trim, plan: &Plan) -> Vec<Trim> {
     let mut steps = Vec::new();
     if plan.rounds.len() > 1 {

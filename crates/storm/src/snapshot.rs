@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A directory that is set back raw, as an etcd snapshot is restored: every key is byte for byte
-//! what it was, and nothing says so (rule 25; `docs/operations/directory.md`). What is excused
-//! until its volumes are adopted, and why, is in `docs/campaign.md`.
+//! A directory that is set back raw, as when an etcd snapshot is restored. Every key is byte for
+//! byte what it was, and nothing says that it is old (rule 25; `docs/operations/directory.md`).
+//! What is excused until its volumes are adopted, and why, is in `docs/campaign.md`.
 
 use crate::campaign::{Run, Violation};
 use crate::fault::Fault;
@@ -12,20 +12,20 @@ use directory::store::Snapshot;
 use directory::{ComponentState, ObjectRecord};
 use std::time::Duration;
 
-/// How often it is checked whether the copies that count say so on disk, and the time between two.
+/// How often it is checked whether the copies that count say so on disk, and the time in between.
 const LOOKS: u32 = 1000;
 const LOOK: Duration = Duration::from_millis(25);
-/// Attempts to get there, each with those hosts up that have such a copy.
+/// How many such waits there are. Before each further one, the hosts with such copies are started.
 const TRIES: u32 = 3;
-/// The time in which hosts find, and report, what the directory does not account for.
+/// The time in which hosts find and report the components that the directory does not account for.
 const FOUND: Duration = Duration::from_secs(120);
-/// How far the revision of a directory rises that is set back while hosts run, as with `etcdutl
-/// snapshot restore --bump-revision`. Those hosts compare its revisions with earlier ones.
+/// If hosts run while the directory is set back, its revision rises by so much, as with `etcdutl
+/// snapshot restore --bump-revision`. For those hosts compare its revisions with earlier ones.
 const BUMP: u64 = 1_000_000_000;
 
 impl Run {
-    /// Takes a snapshot, makes changes that it does not have, and sets the directory back to it.
-    /// Then hosts claim its old records again and again.
+    /// Takes a snapshot, makes changes that the snapshot does not have, and sets the directory back
+    /// to it. Then hosts claim the old records again and again, until the operator adopts.
     pub(crate) fn etcd_snapshot(&mut self, roles: &Roles) -> Result<(), Violation> {
         let snapshot = self.cluster.records.snapshot();
         self.come_and_go(roles)?;
@@ -34,7 +34,8 @@ impl Run {
         if !self.wait_until_described()? {
             return Ok(());
         }
-        // No time passes from here to the hosts' end, so nothing changes that no copy knows of.
+        // From here to the end of the hosts no time passes. So no record changes without its copies
+        // knowing.
         self.cluster.world.kill(self.cluster.directory);
         match self.one_of(4) {
             0 => {}
@@ -60,8 +61,8 @@ impl Run {
         Ok(())
     }
 
-    /// Waits until every copy that counts says so on disk. A copy can refuse an old record only if
-    /// its disk shows that it saw a newer one. False where that does not happen.
+    /// Waits until every copy that counts says so on disk: a copy can refuse an old record only if
+    /// its disk shows that it saw a newer one. Returns whether that happened.
     fn wait_until_described(&mut self) -> Result<bool, Violation> {
         for _ in 0..TRIES {
             for _ in 0..LOOKS {
@@ -101,16 +102,15 @@ impl Run {
         })
     }
 
-    /// The directory holds `snapshot` from its next start on.
+    /// Sets the directory back to `snapshot`, from its next start on.
     fn set_back(&self, mut snapshot: Snapshot) {
         let now = self.cluster.records.snapshot();
         let hosts = self.cluster.machines.iter();
         if hosts.clone().any(|machine| self.cluster.world.is_up(machine.key)) {
             snapshot.revision = snapshot.revision.max(now.revision) + BUMP;
         }
-        // How often a host was started that has no copy of anything is known to the directory
-        // alone. What follows from losing that number is a known limit (rule 46), so it is kept
-        // here.
+        // If a host has no copies, only the directory knows how often the host was started. What
+        // follows if that number is lost is a known limit (rule 46). So the number is kept here.
         let with_copies = self.cluster.records.hosts();
         let without = hosts.map(|machine| HostId(machine.number));
         for host in without.filter(|host| !with_copies.contains(host)) {
@@ -124,8 +124,8 @@ impl Run {
         self.cluster.records.set_back(snapshot);
     }
 
-    /// Hosts come up in any order, claim what they find, and die again. In half of the runs the
-    /// first is one whose copy did not count when the directory was set back, and it comes more
+    /// Hosts come up in any order, claim what they find, and die again. In some runs the first one
+    /// is a host whose copy did not count when the directory was set back, and such hosts come more
     /// often.
     fn claim_in_turn(&mut self) -> Result<(), Violation> {
         let forgotten = self.cluster.records.forked();
@@ -140,7 +140,8 @@ impl Run {
                 self.any_host()
             };
             self.boot_if_down(host);
-            // A claim takes the life of a grant, and some time for components that do not answer.
+            // A claim takes as long as a grant lives, and some time for components that do not
+            // answer.
             let most = if self.one_of(4) == 0 { 4000 } else { 25_000 };
             self.pass(most / 8, most)?;
             if self.one_of(3) > 0 {
@@ -151,7 +152,7 @@ impl Run {
         Ok(())
     }
 
-    /// Whether the hosts hold nothing any more that waits to be adopted.
+    /// Whether the hosts hold no data any more that waits to be adopted.
     fn is_nothing_left(&self) -> bool {
         self.orphans().is_some_and(|orphans| orphans.iter().all(|orphan| orphan.is_empty))
     }

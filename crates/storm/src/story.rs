@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The stories that a round may tell; `script.rs` and `damage.rs` tell them.
+//! The stories that a round may tell. Most are told in `script.rs` and `damage.rs`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,24 +11,25 @@ base::named! {
         Random = "random",
         /// The owner's link to a replica is cut, and the owner dies before it notices.
         Severed = "severed",
-        /// The owner hears nobody while its clients go on, and comes back.
+        /// The owner hears nobody for a while. Its clients go on.
         Isolated = "isolated",
-        /// The owner loses the directory first and everybody else later.
+        /// The owner loses contact with the directory first, and with everybody else later.
         LateIsolation = "late-isolation",
-        /// The owner loses the directory and one replica, and keeps the other.
+        /// The owner loses contact with the directory and with one other host.
         HalfBlind = "half-blind",
-        /// A replica loses the owner and all other hosts, and alone keeps the directory.
+        /// The owner loses contact with the directory, and a replica with all other hosts. The
+        /// replica still reaches the directory.
         LoneReplica = "lone-replica",
-        /// A replica restarts while a new owner waits for the end of what that replica granted the
-        /// old one.
+        /// A replica has granted the old owner a lease. While a new owner waits for its end, the
+        /// replica restarts.
         ForgottenGrant = "forgotten-grant",
-        /// An owner that was replaced reaches its replicas again before it can ask the directory.
+        /// An owner that was replaced reaches its replicas again, but not yet the directory.
         BlindReturn = "blind-return",
-        /// Something fails in the moment in which a replica becomes active again.
+        /// The owner fails just when a replica has become active again.
         JoinFault = "join-fault",
         /// Something fails in the middle of a resync.
         ResyncFault = "resync-fault",
-        /// A replica comes and goes.
+        /// A replica goes away and comes back again and again.
         Flaps = "flaps",
         /// An owner that was replaced reaches a replica that has just restarted.
         OldOwner = "old-owner",
@@ -40,11 +41,11 @@ base::named! {
         TakeOverFault = "take-over-fault",
         /// Links and devices that are slow but alive, under random faults.
         Slow = "slow",
-        /// The directory is gone for minutes, with and without another fault meanwhile.
+        /// The directory is out of reach, at times for minutes. Another fault may come meanwhile.
         LongOutage = "long-outage",
-        /// A host is away for minutes while the others go on.
+        /// A host is away for up to ten minutes while the others go on.
         LongAbsence = "long-absence",
-        /// Something fails in the moment of a hand-over.
+        /// A host with writes under way fails just after a hand-over.
         HandOverFault = "hand-over-fault",
         /// A replica is away while the volume is discarded chunk by chunk.
         Trimmed = "trimmed",
@@ -52,37 +53,37 @@ base::named! {
         DyingDevice = "dying-device",
         /// The content of one host's devices is damaged where others hold a whole copy.
         Damage = "damage",
-        /// Data of one host's devices rots, and no metadata, while it is used.
+        /// Data of one host's capacity devices rots while it is used. Metadata does not.
         RottenData = "rotten-data",
         /// One block in the middle of the log of one host's group rots, while it is used.
         RottenLog = "rotten-log",
         /// A host comes back with a new device in the place of one of its own.
         LostDevice = "lost-device",
-        /// A component that has just come back loses its cache device, and with it the data it was
-        /// sent.
+        /// A component that has just become active again loses its cache device, and with it copies
+        /// that it got on its return.
         LossAfterReturn = "loss-after-return",
         /// One capacity device of a group with several fails or goes away, and comes back.
         DeviceOut = "device-out",
-        /// One device answers late for minutes: reads go elsewhere meanwhile.
+        /// One device answers late for minutes. Reads should go elsewhere meanwhile.
         LateDevice = "late-device",
-        /// A replica that takes a tenth of what the clients write comes back under load.
+        /// A replica comes back under load, but its devices are slow, or its process hardly runs.
         SlowJoiner = "slow-joiner",
-        /// The directory is set back to an earlier backup, or lost, and the operator adopts.
+        /// The directory is set back to an earlier backup, or lost. An operator adopts the volumes.
         OldBackup = "old-backup",
         /// The directory is set back raw, as an etcd snapshot is restored. Hosts claim its old
         /// records until the operator adopts.
         EtcdSnapshot = "etcd-snapshot",
-        /// Beyond the contract: a device says that it flushed and did not, and then power fails.
+        /// Beyond the contract: devices report flushes that they do not do, and then power fails.
         LyingFlush = "lying-flush",
-        /// Beyond the contract: clocks that are wrong by more than the protocol allows.
+        /// Beyond the contract: a clock runs wrong by more than the protocol allows.
         WildClock = "wild-clock",
     }
 }
 
 impl Story {
-    /// The first seed whose plan may have this story. `None` for the oldest stories. Newer ones are
-    /// drawn separately and mostly for later seeds only, so that seeds that are kept do what they
-    /// did; see [`crate::Plan`].
+    /// The first seed whose plan may have this story. `None` for the oldest stories. Newer stories
+    /// are drawn separately, and mostly for later seeds only, so that seeds that are kept run as
+    /// before.
     #[must_use]
     pub fn since(self) -> Option<u64> {
         match self {
@@ -97,8 +98,8 @@ impl Story {
         }
     }
 
-    /// Whether content is damaged. Such a story is the last one of its run: damage that nobody has
-    /// read yet would be a second fault in a later round.
+    /// Whether the story damages content. Such a story is the last one of its run, because damage
+    /// that nobody has read yet would be a second fault in a later round.
     #[must_use]
     pub fn is_damage(self) -> bool {
         matches!(

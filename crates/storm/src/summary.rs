@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The result of a campaign.
+//! The result of a campaign, summed up for people.
 
 use base::Probe;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use storm::{Counts, Done};
 /// Sums over all seeds.
 #[derive(Default)]
 pub(crate) struct Summary {
-    /// Seeds that found something.
+    /// Seeds that found a violation, or gave two digests.
     pub(crate) bad: Vec<u64>,
     seeds: u64,
     twice: u64,

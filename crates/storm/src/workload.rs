@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use volume::{Device, VolumeError};
 
-/// Largest operation, sectors: a chunk and a bit, so that operations cross chunk boundaries.
+/// Largest operation, sectors. It is larger than a chunk, so that operations cross chunk borders.
 const COUNT_MAX: u64 = 2200;
 /// The drawn number that means a discard.
 const DISCARD: u64 = 9;
@@ -29,7 +29,7 @@ pub struct Shared {
     pub is_open: Cell<bool>,
     /// Whether clients discard whole chunks and do not write.
     pub is_trimming: Cell<bool>,
-    /// Where some hosts are named, only their clients run; the others leave.
+    /// The hosts whose clients work; the others detach. `None`: all hosts.
     pub only: RefCell<Option<Vec<usize>>>,
     /// Operations acknowledged.
     pub done: Cell<u64>,
@@ -42,7 +42,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// What the clients of a volume of `sectors` sectors share.
+    /// The shared state for a volume of `sectors` sectors.
     #[must_use]
     pub fn new(volume: String, sectors: u64, records: &Rc<Records>) -> Self {
         Self {
@@ -65,7 +65,8 @@ impl Shared {
         self.is_open.get() && is_chosen && self.wrong.borrow().is_none()
     }
 
-    /// Tells the oracle in which term `node` serves the volume, if it does.
+    /// Tells the oracle in which term `node` serves the volume, if it does, and if some write is
+    /// undecided.
     fn note_service(&self, node: &Node) {
         if !self.oracle.borrow().has_undecided() {
             return;
@@ -81,15 +82,15 @@ impl Shared {
 pub struct Asker<'a> {
     /// The host that is asked.
     pub node: &'a Node,
-    /// The run in whose name it is asked.
+    /// The host, and the run of that host, in whose name the operation is asked.
     pub author: Author,
     /// The name of the client, for people.
     pub name: &'a str,
 }
 
-/// Marks an operation whose answer may mean nothing. Where the directory was set back raw, an owner
-/// may serve that has none of the copies that counted before. Such an owner cannot know that its
-/// data is old, so what it answers is not checked (`docs/campaign.md`).
+/// Finds out whether the answer to an operation may be checked. If the directory was set back raw,
+/// an owner may serve that has none of the copies that counted before. Such an owner cannot know
+/// that its data is old, so its answers are not checked (`docs/campaign.md`).
 struct Doubts {
     turns: u64,
 }
@@ -105,7 +106,7 @@ impl Doubts {
         if now == self.turns && now.is_multiple_of(2) {
             return true;
         }
-        // The owner from before the set-back that goes on serving has every copy that counts.
+        // An owner from before the set-back may go on serving. It has every copy that counts.
         let status = shared.records.id(&shared.volume).and_then(|id| node.objects().status(id));
         status.is_some_and(|status| {
             let (owner, term) = (status.owner, status.term);
@@ -114,7 +115,7 @@ impl Doubts {
     }
 }
 
-/// Counts an operation under way, also when a crash drops it.
+/// Counts an operation under way, until it ends or a crash drops it.
 struct Running<'a>(&'a Shared);
 
 impl<'a> Running<'a> {
@@ -130,7 +131,8 @@ impl Drop for Running<'_> {
     }
 }
 
-/// A write under way; dropped by a crash or ended by an error, it leaves its range undecided.
+/// A write under way. If it ends with an error, or a crash drops it, the content of its range is
+/// undecided.
 struct Writing<'a> {
     shared: &'a Shared,
     id: WriteId,
@@ -155,11 +157,11 @@ pub struct Client {
     pub node: Rc<Node>,
     /// What it shares with all others.
     pub shared: Rc<Shared>,
-    /// The run in whose name it asks.
+    /// The host, and the run of that host, in whose name it asks.
     pub author: Author,
     /// What it does.
     pub load: Load,
-    /// Whether it only reads. Then a write that waits does not stop it.
+    /// Whether it only reads. Such a client goes on when writes have to wait.
     pub is_reader: bool,
     /// Its random numbers.
     pub rng: Rng,
@@ -168,7 +170,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Runs until its host ends.
+    /// Does one operation after the other, until its host ends.
     pub async fn run(mut self) {
         let mut device = None;
         loop {
@@ -207,7 +209,7 @@ impl Client {
             _ => (1, 1 + self.rng.below(COUNT_MAX)),
         };
         let count = count.min(sectors);
-        // Operations meet in a small region, where they collide.
+        // Many operations go to a small region, so that they collide.
         let span = if is_hot { sectors.min(self.load.hot_sectors.max(count)) } else { sectors };
         let start = self.rng.below(span - count + 1) / unit * unit;
         SectorRange::new(start, count)
@@ -249,7 +251,8 @@ impl Client {
         }
     }
 
-    /// One write of data or zeros, or a discard. False where another write has a part of the range.
+    /// Writes data or zeros, or discards. Returns false, and does nothing, if another write under
+    /// way has a part of the range.
     async fn write<D: Device>(
         &self,
         device: &D,
@@ -277,7 +280,7 @@ impl Client {
     }
 }
 
-/// A read under way; dropped by a crash, it says nothing.
+/// A read under way. If it fails, or a crash drops it, the oracle forgets it.
 struct Reading<'a> {
     shared: &'a Shared,
     id: Option<ReadId>,
@@ -291,10 +294,10 @@ impl Drop for Reading<'_> {
     }
 }
 
-/// Reads and checks; the first wrong sector ends the campaign.
+/// Reads a range and checks it. The first wrong sector is kept in `shared` and ends the run.
 ///
 /// # Errors
-/// As the device's.
+/// The error of the device, if it cannot be read.
 pub async fn read<D: Device>(
     device: &D,
     range: SectorRange,

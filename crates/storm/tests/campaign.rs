@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A short campaign in every test run. More seeds: `gabion-storm run --seeds 1000`.
+//! A short campaign in every test run. `gabion-storm run --seeds 1000` runs more seeds.
 
 use storm::{Mutation, Plan, run};
 

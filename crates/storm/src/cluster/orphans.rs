@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tests with whole hosts and a directory that was set back or lost its content.
+//! Tests with whole hosts, and a directory that was set back or lost its content. Components that
+//! it then does not account for are orphans.
 
 mod kept;
 mod relief;
@@ -11,9 +12,9 @@ use directory::store::Snapshot;
 use host::{Health, OrphanReport};
 use volume::Device;
 
-/// Time in which everything that cleans up has looked several times.
+/// Time in which every task that cleans up has looked several times.
 const LONG: Duration = Duration::from_secs(400);
-/// Time in which components write down on disk what their records say.
+/// Time in which hosts write what the records say to the disks of the components.
 const DESCRIBED: Duration = Duration::from_secs(2);
 
 impl Cluster {
@@ -21,7 +22,7 @@ impl Cluster {
         self.records.load().expect("it is in memory")
     }
 
-    /// Starts the directory with what it held before.
+    /// Kills the directory and starts it again with what it held before.
     fn go_back(&self, backup: Snapshot) {
         self.world.kill(self.directory);
         self.records.go_back(backup);
@@ -33,7 +34,7 @@ impl Cluster {
         assert!(!never, "it is never true");
     }
 
-    /// Components on all hosts that run.
+    /// How many components all running hosts hold.
     fn held(&self) -> usize {
         let nodes = (0..self.machines.len()).filter_map(|index| self.node(index));
         let groups = nodes.flat_map(|node| node.groups());
@@ -60,7 +61,7 @@ impl Cluster {
         self.ask(0, Command::OrphanAdopt { volume, name, force }).map(drop)
     }
 
-    /// The first byte of the volume's second MiB.
+    /// The first byte of the volume's second MiB, as host `index` reads it. `None` if it cannot.
     fn read(&self, index: usize, name: &'static str) -> Option<u8> {
         let node = self.node(index).expect("it runs");
         self.on(index, async move |_| {
@@ -183,7 +184,7 @@ fn what_was_adopted_is_not_adopted_again_by_what_was_said_before() {
     cluster.run(LONG);
     cluster.adopt("web").expect("it is made again");
     cluster.write("web", 3);
-    // One copy misses a write while its host lives. Before, it said that it is whole.
+    // One copy misses a write while its host lives. Before that, it had said that it is whole.
     cluster.world.partition(cluster.machines[0].key, cluster.machines[1].key, true);
     cluster.run(Duration::from_secs(10));
     cluster.write("web", 4);

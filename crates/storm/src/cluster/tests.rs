@@ -22,7 +22,7 @@ pub(super) fn start(seed: u64) -> Cluster {
     start_with(seed, 1)
 }
 
-/// A cluster in which each host has so many groups.
+/// A cluster of three hosts, each with so many groups.
 pub(super) fn start_with(seed: u64, groups: u32) -> Cluster {
     let mut plan = Plan::of_seed(seed);
     (plan.hosts, plan.groups, plan.devices, plan.drift_ppm) = (3, groups, 1, Vec::new());
@@ -357,8 +357,8 @@ fn a_host_that_was_away_learns_of_a_changed_reserve() {
     }
 }
 
-/// The host that changes it ends at any moment. The same command again finishes the change. Without
-/// that, nothing is kept that the record does not say.
+/// The host that changes a reserve ends at any moment. If the command is given again, the change is
+/// finished. If it is not, no host keeps more space than the record says.
 #[test]
 fn a_change_that_is_interrupted_is_finished_or_taken_back() {
     for seed in 0..12 {
@@ -407,7 +407,8 @@ impl Cluster {
         panic!("{path} of host{} is {}", index + 1, self.device_state(index, path));
     }
 
-    /// Reads a block of each MiB that `fill` wrote, one after the other. The longest read, in ms.
+    /// Reads the blocks that `fill` wrote, one after the other. Returns how long the longest read
+    /// took, in milliseconds.
     fn read_filled(&self, name: &'static str, count: u64) -> u128 {
         let node = self.node(0).expect("it runs");
         self.on(0, async move |env| {
@@ -534,7 +535,7 @@ fn a_device_that_does_not_answer_stops_its_group_and_opens_it_when_it_has() {
         for round in 0..4 {
             cluster.settle_on_capacity();
             cluster.fault(0, device, DiskFault::Freeze(true));
-            // Everything goes on, if late: the copies of other hosts answer.
+            // Everything goes on, though late, because the copies of other hosts answer.
             let longest = cluster.read_filled("db", 20);
             assert!(longest < 40_000, "{longest} ms");
             assert_eq!(cluster.fill("db", 0, 20), 20);
@@ -548,7 +549,7 @@ fn a_device_that_does_not_answer_stops_its_group_and_opens_it_when_it_has() {
             let state = cluster.status(0).groups[0].state.clone();
             assert_eq!(state == "ok", round < 3, "round {round}: {state}");
         }
-        // It happened often enough: until the hour is over, only an operator opens the group.
+        // The group stopped too often within an hour. Now only an operator can open it.
         let id = cluster.status(0).groups[0].id.clone();
         let open = Command::GroupOpen { group: id, devices: None };
         cluster.ask(0, open).expect("it answers");

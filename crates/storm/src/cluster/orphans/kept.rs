@@ -5,7 +5,7 @@ use super::super::tests::start_with;
 use super::*;
 use host::{BackupReport, RestoreReport};
 
-/// Time from a change until there is a backup that has it.
+/// Time after a change until hosts have a backup with the change.
 const TAKEN: Duration = Duration::from_secs(450);
 
 impl Cluster {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Full devices on which components that no record accounts for leave no room for writes.
+//! Full devices: components that no record accounts for take the room that writes need. Hosts give
+//! up some of them, but never the last copy.
 
 use super::*;
 
-/// Longer than the quarantine.
+/// Seconds, longer than the quarantine in which no orphan is given up.
 const QUARANTINE: i64 = 8 * 24 * 3600;
-/// Time in which everything is given up that may be given up at once.
+/// Time in which hosts give up everything that they may give up at once.
 const SOON: Duration = Duration::from_secs(60);
 
 impl Cluster {
@@ -32,7 +33,7 @@ impl Cluster {
         self.told(name, false)
     }
 
-    /// Hosts that gave up what they had of it.
+    /// Hosts that gave up what they had of such a volume.
     fn givers(&self, name: &str) -> Vec<String> {
         self.told(name, true)
     }
@@ -46,7 +47,7 @@ impl Cluster {
         hosts
     }
 
-    /// Components on one host.
+    /// How many components one host holds.
     fn held_on(&self, index: usize) -> usize {
         let node = self.node(index).expect("it runs");
         node.groups().iter().map(|group| group.components().len()).sum()

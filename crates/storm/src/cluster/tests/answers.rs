@@ -8,7 +8,7 @@ fn pass(cluster: &Cluster, time: Duration) {
     cluster.on(0, async move |env| env.sleep(time).await);
 }
 
-/// Host 3 as host 1 sees it, and the volume `v`.
+/// What host 1 reports of host 3, of the volume `v`, and of the cluster's health.
 fn seen(cluster: &Cluster) -> (HostState, Option<u64>, VolumeReport, Health) {
     let status = cluster.status(0);
     let host = status.hosts.iter().find(|host| host.name == "host3").expect("it is known");
@@ -64,8 +64,8 @@ fn a_silent_host_does_not_answer_after_a_second() {
     told_after(true, Duration::from_millis(1300));
 }
 
-/// The owner gives up a copy that did not answer, and does not learn whether the record says so.
-/// Meanwhile the copy is back. It takes no part until that is known.
+/// The owner marks a copy absent that did not answer, but does not learn whether the record was
+/// changed. Meanwhile the copy is back. It takes no part until the owner knows.
 #[test]
 fn a_copy_that_its_owner_may_have_given_up_is_not_there() {
     let cluster = start(14);

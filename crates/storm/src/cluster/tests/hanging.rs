@@ -36,7 +36,7 @@ impl Cluster {
         devices.iter().for_each(|device| self.fault(0, device, DiskFault::Clear));
     }
 
-    /// Gives host 1 commands that may take it long.
+    /// Gives commands to host 1, one after the other, and does not wait for their end.
     fn order(&self, commands: Vec<Command>) -> Task {
         let env = self.world.env(self.machines[0].key).expect("it runs");
         let inner = env.clone();
@@ -67,7 +67,7 @@ impl Cluster {
         (task, longest)
     }
 
-    /// Checks that work with all other groups goes on and takes no longer than usual.
+    /// Checks that everything on all other groups goes on and takes no longer than usual.
     fn others_go_on(&self, group: u32, longest: &Longest) {
         longest.take();
         let GroupConfig { cache, .. } = self.group(group);
@@ -224,7 +224,7 @@ fn what_a_device_is_is_asked_beside_everything_else() {
     cluster.world.run_for(Duration::from_secs(20));
     assert_eq!(shown().as_deref(), Some("ACME 2"), "another device stands there");
 
-    // While a device hangs, its old description is shown, and nobody waits for it for long.
+    // While a device hangs, its old description is shown, and nobody waits long for a new one.
     cluster.world.set_hardware(key, "capacity0.0", model("ACME 3"));
     cluster.calls_hang(&["cache0".to_owned(), "capacity0.0".to_owned()], &[Call::Look]);
     cluster.world.run_for(Duration::from_secs(20));
@@ -233,7 +233,7 @@ fn what_a_device_is_is_asked_beside_everything_else() {
     let took = cluster.world.now().since(begun);
     assert!(took < Duration::from_millis(200), "the status waited for {took:?}");
 
-    // A command that may refuse a device for what it is does wait for the answer.
+    // A command that may refuse a device because of its kind does wait for the answer.
     let platters = Hardware { is_rotational: Some(true), model: None };
     cluster.world.set_hardware(key, "capacity0.1", platters);
     cluster.world.call_takes(key, "capacity0.1", Call::Look, Duration::from_secs(1));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Records must say on which disk group of its host each component is.
+//! Records must say on which disk group each component is.
 
 use super::*;
 
 impl Cluster {
-    /// Components that are on other disk groups than the directory's records say. Also how many are
-    /// where the records say.
+    /// The components that are not on the disk group that the directory's record names, and how
+    /// many are.
     fn misplaced(&self) -> (Vec<String>, usize) {
         let (mut wrong, mut right) = (Vec::new(), 0);
         let records = self.node(0).expect("it runs").objects().records();
@@ -56,8 +56,8 @@ fn a_component_made_anew_on_another_group_has_its_record_corrected() {
     assert_ne!(first, second);
     cluster.ask(0, Command::VolumeDelete { name: "first".to_owned() }).expect("deleted");
     assert!(!cluster.world.run_until(SETTLE, || false));
-    // The group with the remaining volume gets new devices. Its host's other group is the first
-    // choice.
+    // The group with the remaining volume gets new devices. Placement would now choose the other
+    // group of this host first.
     let groups = cluster.node(1).expect("it runs").groups();
     let at = groups.iter().position(|group| group.id().to_string() == second).expect("there");
     drop(groups);

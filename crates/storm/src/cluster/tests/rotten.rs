@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A header in the log's open segment rots while its host is down. Nothing tells what it said.
+//! A header in the log's open segment rots while its host is down. Nothing else on the host tells
+//! what the header said.
 
 use super::*;
 use format::Commit;
@@ -65,7 +66,7 @@ fn a_group_whose_log_rotted_opens_without_what_others_have() {
         let [line] = group.attention.as_slice() else { panic!("{group:?}") };
         assert!(line.contains("1 block of the write buffer's log on cache0 was rotten"), "{line}");
         assert!(cluster.read_filled("db", 40) < 1000);
-        // Its copy is as good as any other: alone it serves everything.
+        // This host's copy is as good as any other: alone it serves everything.
         for other in (0..3).filter(|other| *other != index) {
             cluster.take_down(other, false);
         }
