@@ -8,7 +8,7 @@
 //!   of the calls. All other operations (such as opening or accepting) start at their first poll.
 //! - The buffer of an operation lives until its completion, also if its future is dropped.
 //! - Reads, writes, flushes, discards and sends go on if their future is dropped. All other
-//!   operations are cancelled then, and whatever they opened is closed again.
+//!   operations are cancelled then if possible, and whatever they opened is closed again.
 
 use crate::buf::{Buf, Pool};
 use crate::driver::{Completion, Done, Driver, IoError, Op, Token};

@@ -169,7 +169,7 @@ pub struct WorldOptions {
     pub quirks: QuirkModel,
 }
 
-/// How often what happened in a world so far.
+/// Counts of what happened in a world so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorldStats {
     /// Events of the world's queue that came.
@@ -184,11 +184,11 @@ pub struct WorldStats {
     pub flushes: u64,
     /// Late calls that ended, other than discards.
     pub late_calls: u64,
-    /// Bytes of those writes.
+    /// Bytes of the disk writes that are counted.
     pub bytes_written: u64,
     /// Sends that were submitted on open links.
     pub sends: u64,
-    /// Bytes of those sends.
+    /// Bytes of the sends that are counted.
     pub bytes_sent: u64,
     /// Links that were connected.
     pub links: u64,

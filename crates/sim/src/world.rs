@@ -230,7 +230,7 @@ impl World {
         self.0.core.borrow().digest()
     }
 
-    /// How often what happened so far.
+    /// Counts of what happened so far.
     #[must_use]
     pub fn stats(&self) -> WorldStats {
         self.0.core.borrow().stats

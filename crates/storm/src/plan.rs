@@ -16,7 +16,7 @@ use object::ObjectOptions;
 use sim::QuirkModel;
 use std::time::Duration;
 
-/// Clients of all volumes together, at most.
+/// Clients of all volumes together, at most. Every volume has at least one host with clients.
 const CLIENTS_MAX: u64 = 12;
 
 /// The first seed in which hosts may scrub all the time.
