@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The face of a block device: what a protocol server needs and a volume gives.
+//! A block device: what a protocol server needs and a volume gives.
 
 use crate::VolumeError;
 use env::Slice;
 use std::future::Future;
 
-/// Bytes that one [`Device::extents`] answers for at most: bounds the answer (a thousand chunks).
+/// Most bytes for which one call of [`Device::extents`] answers: about a thousand chunks, so that
+/// the answer stays short.
 pub const EXTENTS_SPAN_MAX: u64 = 1 << 30;
 
 /// A block device of 512-byte sectors. Offsets and lengths are bytes, multiples of 512, within the
-/// size; others are refused with [`VolumeError::Unaligned`] and [`VolumeError::OutOfRange`].
+/// size. Others are refused with [`VolumeError::Unaligned`] and [`VolumeError::OutOfRange`].
 ///
 /// A completed write is durable. Requests run concurrently. Those that overlap take effect one
 /// after the other, in some order; a long zeroing or discarding does so step by step. A write whose
 /// future is dropped may still take effect.
 pub trait Device: Clone + 'static {
-    /// Size in bytes, a multiple of 512; does not change while open.
+    /// Size in bytes, a multiple of 512. It does not change while the device is open.
     fn size(&self) -> u64;
 
-    /// `bytes` bytes from `offset`, in order, as one or more verified pieces.
+    /// Reads `bytes` bytes from `offset`. They come in order, in pieces that were verified.
     fn read(&self, offset: u64, bytes: u64) -> impl Future<Output = Result<Pieces, VolumeError>>;
 
     /// Writes all of `payload` at `offset`.
     fn write(&self, offset: u64, payload: Slice) -> impl Future<Output = Result<(), VolumeError>>;
 
-    /// Makes the range read as zeros, without giving up that it is allocated.
+    /// Makes the range read as zeros. Space that is allocated for it stays allocated.
     fn write_zeroes(
         &self,
         offset: u64,
@@ -34,11 +35,11 @@ pub trait Device: Clone + 'static {
     /// Makes the range read as zeros and gives its space back where that is possible.
     fn discard(&self, offset: u64, bytes: u64) -> impl Future<Output = Result<(), VolumeError>>;
 
-    /// Every write that completed before this call is durable when it completes.
+    /// Returns when every write that had completed before the call is durable.
     fn flush(&self) -> impl Future<Output = Result<(), VolumeError>>;
 
-    /// What is allocated, in order from `offset`, without gaps; at least one extent. May end before
-    /// `offset + bytes` ([`EXTENTS_SPAN_MAX`]), never behind it.
+    /// What is allocated: extents in order from `offset`, without gaps, at least one unless `bytes`
+    /// is 0. They may end before `offset + bytes` (see [`EXTENTS_SPAN_MAX`]), never behind it.
     fn extents(
         &self,
         offset: u64,
@@ -51,7 +52,7 @@ pub trait Device: Clone + 'static {
 pub struct Extent {
     /// Length in bytes, a multiple of 512, at least 512.
     pub bytes: u64,
-    /// Whether space is allocated; where not, it reads as zeros.
+    /// Whether space is allocated. Bytes without it read as zeros.
     pub is_allocated: bool,
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Volumes: what a client sees as one disk, cut into mirrored objects.
 //!
-//! [`Device`] is the face that protocols serve. This crate knows no protocol.
+//! [`Device`] is what protocol servers serve. This crate knows no protocol.
 #![forbid(unsafe_code)]
 
 mod device;

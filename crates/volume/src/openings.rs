@@ -35,12 +35,12 @@ impl Openings {
         Self { gates: (0..objects).map(gate).collect(), room: Semaphore::new(OPENINGS_MAX) }
     }
 
-    /// Somebody uses an object; whether it is the first time.
+    /// Notes that an object is used. Returns whether this is the first time.
     pub(crate) fn touch(&self, object: usize) -> bool {
         !self.gates[object].is_touched.replace(true)
     }
 
-    /// Those that were used.
+    /// The numbers of the objects that were used.
     pub(crate) fn touched(&self) -> impl Iterator<Item = usize> {
         let all = self.gates.iter().enumerate();
         all.filter(|(_, gate)| gate.is_touched.get()).map(|(number, _)| number)

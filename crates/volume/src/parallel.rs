@@ -6,7 +6,8 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
 
-/// Pieces of one request under way: 16 MiB, more fills no link better.
+/// Most pieces of one request that are under way. They are 16 MiB at most; more would fill no link
+/// better.
 const PARALLEL_MAX: usize = 16;
 
 enum Slot<F: Future> {

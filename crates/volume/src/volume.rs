@@ -105,7 +105,7 @@ impl Volume {
         }))
     }
 
-    /// Its identity.
+    /// The identity of the volume.
     #[must_use]
     pub fn id(&self) -> VolumeId {
         self.0.id
