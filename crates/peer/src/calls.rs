@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Questions under way, by number: a slab, so that a call allocates nothing.
+//! Requests under way, by number. They are kept in a slab, so that a call allocates nothing.
 
 use crate::PeerError;
 use std::cell::RefCell;
@@ -65,7 +65,7 @@ impl Slab {
 }
 
 impl Calls {
-    /// A new call, which takes nothing of the link so far; `None`: too many.
+    /// A new call. It takes nothing of the link so far. `None` where there are too many.
     pub(crate) fn open(&self) -> Option<u64> {
         let mut slab = self.0.borrow_mut();
         let index = match slab.free.pop() {
@@ -86,14 +86,15 @@ impl Calls {
         Some(u64::from(slot.generation) << 32 | u64::from(index))
     }
 
-    /// Its request is sent: what it takes from now on.
+    /// The request of call `id` is sent. It takes `toll` from now on.
     pub(crate) fn depart(&self, id: u64, toll: Toll) {
         if let Some(slot) = self.0.borrow_mut().slot(id) {
             slot.toll = toll;
         }
     }
 
-    /// The answer has come: what the call took, or `None` where there is no such call.
+    /// The answer to call `id` has come. Returns what the call took, or `None` where no such call
+    /// is open.
     pub(crate) fn finish(&self, id: u64, answer: Answered) -> Option<Toll> {
         let mut slab = self.0.borrow_mut();
         let slot = slab.slot(id)?;
@@ -157,8 +158,8 @@ impl Calls {
     }
 }
 
-/// The answer to one call. The request is on its way since the call; dropping this only means that
-/// nobody waits for the answer.
+/// The answer to one call. The request is sent, or waits for its share of the link, whether or not
+/// this is polled. Dropping this only means that nobody waits for the answer.
 #[must_use = "the answer says whether it was done"]
 pub struct Call(Stage);
 

@@ -127,7 +127,8 @@ impl Lanes {
         }
     }
 
-    /// Where a request of `class` goes, if there is room for it: into its share, or behind others.
+    /// Where a request of `class` goes: into its share, or behind others. `None` where there is no
+    /// room.
     pub(crate) fn admit(
         &self,
         class: Class,
@@ -201,8 +202,8 @@ impl Lanes {
         mine.into_iter().map(|one| one.id).collect()
     }
 
-    /// The link is over: nothing waits any more. What did is for the caller to drop, for it may
-    /// hold the last reference to memory of its own.
+    /// The link is over: nothing waits any more. The caller gets what did, and drops it once
+    /// nothing is borrowed: it may hold the last reference to other memory.
     pub(crate) fn clear(&mut self) -> Vec<WaitingRequest> {
         let mut all = Vec::new();
         for lane in &mut self.lanes {
@@ -239,7 +240,7 @@ impl Lane {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LanePlace {
     pub(crate) lane: usize,
-    /// At once, or behind others.
+    /// Whether it is sent at once, or waits behind others.
     pub(crate) is_now: bool,
 }
 

@@ -16,7 +16,7 @@
 //!   [`Class`] outside of sequences. Grants and K are an exception: they never wait for a share, so
 //!   they overtake requests that do.
 //! - Each request is handled at most once. When a link broke, none of its requests is handled
-//!   behind one of the next link.
+//!   after one of the next link.
 //! - Every call ends: with the answer, or with an error when its link ends. Only [`Peers::stop`]
 //!   leaves calls without an end.
 //! - A host that is silent for 2 s is taken for gone.

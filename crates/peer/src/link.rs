@@ -20,13 +20,14 @@ use wire::{Hello, Message, OwnerId, Request, Response};
 /// of an honest host stay below it, also with the small requests that never wait for a share. The
 /// link of a host that exceeds it ends.
 const INBOUND_BYTES_MAX: u64 = 64 << 20;
-/// First and longest pause between two attempts to dial.
+/// The first pause between two attempts to dial. It doubles up to [`PAUSE_MAX`].
 const PAUSE_MIN: Duration = Duration::from_millis(10);
+/// The longest pause between two attempts to dial.
 const PAUSE_MAX: Duration = Duration::from_millis(500);
-/// An attempt that takes longer is given up.
+/// An attempt to dial that takes longer is given up.
 const DIAL_WAIT: Duration = Duration::from_secs(1);
-/// A link that lived so long is redialled at once when it ends; others wait their turn, so that two
-/// hosts that cannot agree do not spin.
+/// A link that lived this long is dialled again at once when it ends. Other links are dialled after
+/// a pause, so that two hosts that cannot agree do not spin.
 const PROVEN: Duration = Duration::from_secs(1);
 
 /// A link that we dialled.
@@ -78,7 +79,7 @@ impl Outbound {
         call
     }
 
-    /// Takes back what waits of `row`: its calls fail.
+    /// Takes back the requests of `row` that still wait. Their calls fail.
     pub(crate) fn withdraw(&self, row: &Rc<LaneRow>) {
         let ids = {
             let mut lanes = self.lanes.borrow_mut();
@@ -128,7 +129,7 @@ pub(crate) struct Inbound {
 }
 
 impl Inbound {
-    /// A request has come: the bytes that it takes until its answer.
+    /// A request has come. Returns the bytes that it takes until its answer.
     fn take_in(&self, request: &Request) -> Result<u64, PortFault> {
         let bytes = Cost::of(request).window;
         let asked = self.asked.get() + bytes;

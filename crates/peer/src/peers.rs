@@ -23,11 +23,11 @@ const PING_AFTER: Duration = Duration::from_millis(500);
 const SILENCE_MAX: Duration = Duration::from_secs(2);
 /// Accepted links at one time; further callers are turned away. Two for each of 512 hosts.
 const INBOUND_MAX: usize = 1024;
-/// Writes that wait to be taken in again.
+/// Most writes that [`PeersInner::take_in`] has wait to be taken in late, in simulation.
 const LATE_MAX: usize = 8;
-/// Bytes of requests that may wait for one link, where nothing else is said.
+/// Bytes of requests that may wait for one link, unless [`Peers::with_limit`] says otherwise.
 pub const WAITING_BYTES_DEFAULT: u64 = 256 << 20;
-/// After a failed accept (out of descriptors).
+/// Pause after a failed accept (out of descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
 /// The links of one shard to all other hosts. Cheap to clone; lives until its shard stops or
@@ -49,7 +49,7 @@ pub(crate) struct PeersInner {
     local: Rc<Calls>,
     tasks: TaskSet,
     inbound: TaskSet,
-    /// Requests taken in again later, on purpose (see [`PeersInner::take_in`]).
+    /// Writes that are taken in late on purpose, in simulation (see [`PeersInner::take_in`]).
     late: TaskSet,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct Remote {
     pub(crate) out: RefCell<Option<Rc<Outbound>>>,
     /// The link that it dialled, once introduced.
     pub(crate) inbound: RefCell<Option<Rc<Inbound>>>,
-    /// It is there: dial at once.
+    /// Wakes the dialler: the host may be there, so it is dialled at once.
     pub(crate) kick: Notify,
     newest: Cell<Option<Incarnation>>,
     has_dialler: Cell<bool>,
@@ -92,7 +92,8 @@ impl PeersInner {
         self.ports.borrow_mut().push(Rc::downgrade(port));
     }
 
-    /// Checks an introduction. A later run of a host than known ends the links to earlier ones.
+    /// Checks an introduction. `None` where the other end does not belong here. If it is a later
+    /// run of its host than was known, the links to earlier runs end.
     pub(crate) fn introduce(&self, hello: &Hello, dialled: Option<HostId>) -> Option<PeerId> {
         let peer = PeerId { host: hello.me.host, incarnation: hello.me.incarnation };
         let is_expected = dialled.is_none_or(|host| host == peer.host);
@@ -264,8 +265,8 @@ impl Peers {
         self.0.me
     }
 
-    /// Replaces the handler. It should know its owner weakly where the owner holds these `Peers`,
-    /// or neither is ever freed.
+    /// Replaces the handler. If the handler belongs to something that holds these `Peers`, it
+    /// should refer to that weakly, or neither is ever freed.
     pub fn set_handler(&self, handler: Rc<dyn Handler>) {
         let old = self.0.handler.replace(handler);
         drop(old);
@@ -282,8 +283,8 @@ impl Peers {
         Ok(address)
     }
 
-    /// Where `host` listens: it is dialled from now on, for ever. Another address than before
-    /// counts from the next attempt. Nothing happens for the own host.
+    /// Says where `host` listens. It is dialled from now on, for ever. If it was dialled at another
+    /// address before, the next attempt goes to the new one. Nothing happens for the own host.
     pub fn set_address(&self, host: HostId, address: Address) {
         if host == self.0.me.host {
             return;
@@ -369,7 +370,7 @@ impl Peers {
         self.0.changes.clone()
     }
 
-    /// How long nothing was heard from `host`, on any live link; [`Duration::MAX`] where there is
+    /// How long nothing was heard from `host`, on any live link. [`Duration::MAX`] where there is
     /// no link, zero for the own host.
     #[must_use]
     pub fn silent_for(&self, host: HostId) -> Duration {
@@ -383,7 +384,7 @@ impl Peers {
         heard.map_or(Duration::MAX, |at| self.0.env.now().since(at))
     }
 
-    /// What was counted.
+    /// The counters as they are now.
     #[must_use]
     pub fn stats(&self) -> PeerStats {
         self.0.counters.read()

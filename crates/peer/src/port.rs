@@ -23,7 +23,7 @@ const RECEIVE_MAX: usize = 256 << 10;
 /// Bytes that may wait to be sent on one link. All shares together are far below this. So the queue
 /// gets so long only when the other end goes on asking and takes no answers. The link ends then.
 const QUEUE_BYTES_MAX: u64 = 128 << 20;
-/// What a frame counts beside its payload.
+/// Bytes that a frame counts in addition to its payload.
 const FRAME_COST: u64 = 256;
 
 /// Why reading ended.
@@ -35,13 +35,13 @@ pub(crate) enum PortFault {
     Malformed(WireError),
     /// A frame that has no place here.
     Unexpected,
-    /// An introduction that does not fit.
+    /// An introduction of a host that does not belong here.
     Stranger,
     /// More asked at a time than the shares of a link allow.
     Overrun,
 }
 
-/// One end of a link. Cleanup is its task's: see `link.rs`.
+/// One end of a link. The task that runs the link cleans up after it: see `link.rs`.
 pub(crate) struct Port {
     env: Env,
     link: Link,
@@ -72,7 +72,8 @@ impl Port {
         }
     }
 
-    /// Puts a frame behind those that wait; nothing where the link is dead.
+    /// Puts a frame behind those that wait. A queue beyond [`QUEUE_BYTES_MAX`] ends the link.
+    /// Nothing happens where the link is dead.
     pub(crate) fn post(&self, id: u64, message: Message) {
         if self.is_dead.get() {
             return;
@@ -125,7 +126,7 @@ impl Port {
         self.heard_at.set(at);
     }
 
-    /// When something was sent last, if nothing waits to be sent.
+    /// When something was sent last. `None` where something waits to be sent.
     pub(crate) fn idle_since(&self) -> Option<Instant> {
         self.queue.borrow().is_empty().then(|| self.sent_at.get())
     }
@@ -276,12 +277,12 @@ impl Port {
     }
 }
 
-/// Frames being gathered; kept for its memory.
+/// Frames that are being gathered. Kept from batch to batch, so that the memory is used again.
 #[derive(Default)]
 struct Batch {
     /// Headers and bodies.
     frames: Vec<u8>,
-    /// Payloads, each with where in `frames` it belongs.
+    /// Payloads, each with the place in `frames` behind which it belongs.
     payloads: Vec<(usize, Slice)>,
 }
 
@@ -289,7 +290,8 @@ fn bytes_of(message: &Message) -> u64 {
     FRAME_COST + message.payload().map_or(0, |payload| payload.len() as u64)
 }
 
-/// How long the first frame in `bytes` is, as far as is known, and its header if that is there.
+/// The length of the first frame in `bytes`, as far as it is known, and its header if that is
+/// there.
 fn look(bytes: &[u8]) -> Result<(usize, Option<Header>), WireError> {
     match bytes.first_chunk::<HEADER_LEN>() {
         None => Ok((HEADER_LEN, None)),
@@ -300,7 +302,8 @@ fn look(bytes: &[u8]) -> Result<(usize, Option<Header>), WireError> {
     }
 }
 
-/// Busy links get larger buffers; a quiet one shrinks with each ping until it holds next to none.
+/// The size of the next receive buffer. Busy links get larger ones. The buffer of a quiet link
+/// shrinks with each ping, down to [`RECEIVE_MIN`].
 fn next_size(size: usize, count: usize, was_full: bool) -> usize {
     if was_full {
         (size * 4).min(RECEIVE_MAX)

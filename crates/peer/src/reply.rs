@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Answering.
+//! How requests are answered.
 
 use crate::calls::{Call, Calls};
 use crate::link::Inbound;
@@ -7,17 +7,17 @@ use crate::{PeerError, PeerId};
 use std::rc::Rc;
 use wire::{Refusal, Request, Response};
 
-/// What answers requests, of other hosts and of the own one.
+/// What answers requests, those of other hosts and those of the own one.
 pub trait Handler {
-    /// Takes a request. Called in the order in which the requests of one host were called, from
-    /// whatever stack is running: a handler holds no borrow while it calls [`crate::Peers::call`],
-    /// because a call to the own host comes back here at once, before `call` returns.
+    /// Takes a request. Requests of one host come in the order that [`crate::Peers::call`]
+    /// promises. A call to the own host comes here at once, before `call` returns. So a handler
+    /// holds no borrow while it calls.
     ///
-    /// What must happen in order happens before this returns; the answer may be sent at any time.
+    /// What must happen in order happens before this returns. The answer may be sent at any time.
     fn handle(&self, from: PeerId, request: Request, reply: Reply);
 }
 
-/// A handler for the time before the real one is there.
+/// A handler for the time before the real one is there. It refuses every request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NotReady;
 
@@ -27,8 +27,9 @@ impl Handler for NotReady {
     }
 }
 
-/// The right and the duty to answer one request once. Dropped without an answer it leaves a remote
-/// caller waiting until the link ends (and is counted).
+/// The right and the duty to answer one request once. If it is dropped without an answer, a caller
+/// on another host waits until the link ends, and that is counted; a caller on this host gets
+/// [`PeerError::Reset`].
 #[must_use = "every request is answered"]
 pub struct Reply(Option<To>);
 
@@ -42,20 +43,21 @@ impl Reply {
         Self(Some(To::Here { calls: Rc::clone(calls), id }))
     }
 
-    /// To a request that takes `bytes` of what its link may ask at a time.
+    /// The reply to a request of another host. The request takes `bytes` of what may be under way
+    /// on its link until it is answered.
     pub(crate) fn there(inbound: &Rc<Inbound>, id: u64, bytes: u64) -> Self {
         Self(Some(To::There { inbound: Rc::clone(inbound), id, bytes }))
     }
 
-    /// A reply and the call that it answers, without any link: to hand a request to a handler by
-    /// hand.
+    /// A reply and the call that it answers, without any link. For whoever hands a request to a
+    /// handler directly.
     pub fn pair() -> (Self, Call) {
         let calls = Rc::new(Calls::default());
         let Some(id) = calls.open() else { unreachable!("an empty table has room") };
         (Self::here(&calls, id), Call::under(calls, id))
     }
 
-    /// Answers. Nothing happens where the asker is gone.
+    /// Sends the answer. Nothing happens where the asker is gone.
     pub fn send(mut self, response: Response) {
         match self.0.take() {
             Some(To::Here { calls, id }) => drop(calls.finish(id, Ok(response))),

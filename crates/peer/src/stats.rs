@@ -31,7 +31,7 @@ impl Gauge {
     }
 }
 
-/// See [`PeerStats`].
+/// What [`PeerStats`] reports.
 #[derive(Default)]
 pub(crate) struct PeerCounters {
     pub(crate) links: Counter,
@@ -51,17 +51,17 @@ pub(crate) struct PeerCounters {
 /// What happened on the links of one shard since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PeerStats {
-    /// Links that were introduced, dialled or accepted; each beyond the first per pair is a
-    /// reconnect.
+    /// Links that were introduced, dialled or accepted. Two per other host are normal, one of each
+    /// kind; each further one is a reconnect.
     pub links: u64,
-    /// Links dropped for bytes or frames that cannot be.
+    /// Links dropped for bytes that are no frame, or for frames out of place.
     pub malformed: u64,
     /// Links dropped because the other end is of another cluster, another host than was dialled,
     /// or an earlier run of its host.
     pub strangers: u64,
     /// Links dropped because nothing was heard any more.
     pub silent: u64,
-    /// Sends; `frames_sent / sends` is the batching.
+    /// Batches sent. `frames_sent / sends` is how many frames a batch has on average.
     pub sends: u64,
     /// Frames sent.
     pub frames_sent: u64,
@@ -77,7 +77,7 @@ pub struct PeerStats {
     pub withdrawn: u64,
     /// Bytes of requests that wait for room on their links, now.
     pub waiting_bytes: u64,
-    /// The most that it ever was.
+    /// The highest value that `waiting_bytes` ever had.
     pub waiting_bytes_peak: u64,
 }
 

@@ -28,7 +28,7 @@ fn address(host: u32) -> Address {
     Address::Tcp(SocketAddr::new(ip(host), 7000))
 }
 
-/// Answers every write with its lsn, at once, late, or never; keeps what came in its order.
+/// Answers every write with its lsn: at once, late, or never. Keeps what came, in its order.
 struct Recorder {
     env: Env,
     seen: Rc<RefCell<Vec<(PeerId, Lsn)>>>,
@@ -378,7 +378,7 @@ fn a_sequence_keeps_its_order_and_leaves_the_queue_when_it_ends() {
         (number, follow(&env, &tasks, call))
     };
     let mut outcomes: Vec<_> = (1..=8).map(|n| ask(&joining, Class::Resync, n)).collect();
-    // From here on it is required: its frames are writes, and come behind its copies all the same.
+    // From here on the joiner is required. Its frames are writes, and still come behind its copies.
     outcomes.extend((9..=10).map(|n| ask(&joining, Class::Write, n)));
     let others: Vec<_> = (11..=13).map(|n| ask(&other, Class::Resync, n)).collect();
     world.run_for(Duration::from_secs(1));
