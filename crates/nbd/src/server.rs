@@ -26,7 +26,8 @@ pub struct ServerStats {
     pub malformed: u64,
     /// Callers closed because there were too many connections.
     pub refused: u64,
-    /// Connections closed in a crowd because their clients said nothing in the handshake.
+    /// Connections closed in a crowd because their clients kept the server waiting in the
+    /// handshake.
     pub evicted: u64,
 }
 

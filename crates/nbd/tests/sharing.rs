@@ -11,7 +11,7 @@ use env::Address;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// ERR_POLICY.
+/// The answer `ERR_POLICY`.
 const POLICY: u32 = ERR + 2;
 const CAN_MULTI_CONN: u16 = 1 << 8;
 

@@ -18,7 +18,7 @@ pub struct Target {
     pub object: ObjectId,
     /// Its component on the receiving host.
     pub component: ComponentId,
-    /// The sender's term.
+    /// The term of the owner for whom the frame is sent.
     pub term: Term,
     /// The component's seat, as the record says.
     pub seat: Seat,

@@ -36,7 +36,7 @@ impl MemoryDevice {
         }))
     }
 
-    /// Delays each later request by a random time below `delay_max`.
+    /// Delays each later read, write, zeroing and discard by a random time below `delay_max`.
     pub fn set_delay_max(&self, delay_max: Duration) {
         self.0.delay_max.set(delay_max);
     }
