@@ -22,7 +22,7 @@ macro_rules! number {
 }
 
 number!(
-    /// One server of the cluster; 1 and up, given at join, never reused.
+    /// One server of the cluster. Numbers begin at 1, are given at join and never used again.
     HostId, u32
 );
 number!(
@@ -56,7 +56,8 @@ number!(
     Seat, u32
 );
 number!(
-    /// Counts changes of an object's directory record; the compare value of each CAS.
+    /// Counts changes of an object's record, within the record. A CAS does not compare it, but the
+    /// revision that the directory gives each value.
     Version, u64
 );
 number!(

@@ -70,7 +70,8 @@ impl RequestId {
 pub enum Mark {
     /// The component has this request's effect from here on.
     Done(RequestId),
-    /// The component does not have it any more: the reconciliation of a take-over took it back.
+    /// The component does not have this effect any more: a take-over that made copies equal took it
+    /// back.
     Undone(RequestId),
 }
 
@@ -177,7 +178,7 @@ impl ClientTable {
         out
     }
 
-    /// Reads what [`ClientTable::encode`] made; `None` where it makes no sense.
+    /// Reads what [`ClientTable::encode`] made. `None` where the bytes are no client table.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         if bytes.len() > CLIENT_TABLE_MAX {

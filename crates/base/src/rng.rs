@@ -52,7 +52,7 @@ impl Rng {
         u64::try_from((u128::from(self.next_u64()) * u128::from(bound)) >> 64).unwrap_or(0)
     }
 
-    /// A number in `low..=high`.
+    /// A number in `low..=high`, which must not be empty nor all numbers of 64 bits.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         assert!(low <= high, "an empty range has no number");
         low + self.below(high - low + 1)
@@ -63,7 +63,7 @@ impl Rng {
         self.below(1_000_000) < parts
     }
 
-    /// Fills `bytes`.
+    /// Fills `bytes` with random ones.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         for part in bytes.chunks_mut(8) {
             let word = self.next_u64().to_le_bytes();

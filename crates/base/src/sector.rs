@@ -37,7 +37,8 @@ impl SectorRange {
         Self { start, count }
     }
 
-    /// The range, or nothing where it would overflow or its byte offsets would.
+    /// The range of `count` sectors from `start`. `None` where its end overflows, in sectors or in
+    /// bytes.
     #[must_use]
     pub fn checked(start: u64, count: u64) -> Option<Self> {
         let end = start.checked_add(count)?;
@@ -63,7 +64,8 @@ impl SectorRange {
         self.count == 0
     }
 
-    /// Whether a sector is in both.
+    /// Whether a sector is in both. For ranges that are not empty: an empty one inside the other
+    /// counts too.
     #[must_use]
     pub fn overlaps(self, other: Self) -> bool {
         self.start < other.end() && other.start < self.end()

@@ -31,7 +31,7 @@ pub enum ParseSizeError {
     /// a part of a byte is left
     #[error("'{}' is not a whole number of bytes", .0.escape_debug())]
     NotWhole(String),
-    /// above 2^64 bytes
+    /// 2^64 bytes or more
     #[error("'{}' is larger than any size", .0.escape_debug())]
     TooLarge(String),
 }
