@@ -7,7 +7,7 @@
 
 use crate::error::{ControlError, StorageError};
 use crate::thread::{DirectoryThread, Started};
-use directory::store::{Batch, Change, LeaseChange, Snapshot};
+use directory::store::{Change, EventBatch, LeaseChange, Snapshot};
 use directory::{Backend, BackendError, Entry, LeaseId, serve};
 use env::{Address, Either, Env, Fifo, select};
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
@@ -162,7 +162,7 @@ impl Storage {
     }
 
     /// Writes `batch` in one transaction of the database, which is durable when this returns.
-    fn write(&self, batch: &Batch) -> Result<(), redb::Error> {
+    fn write(&self, batch: &EventBatch) -> Result<(), redb::Error> {
         let write = self.0.begin_write()?;
         let mut keys = write.open_table(KEYS)?;
         for change in &batch.changes {
@@ -198,7 +198,7 @@ impl Backend for Storage {
         self.read().map_err(|error| BackendError { source: Box::new(error) })
     }
 
-    fn persist(&self, batch: &Batch) -> Result<(), BackendError> {
+    fn persist(&self, batch: &EventBatch) -> Result<(), BackendError> {
         self.write(batch).map_err(|error| BackendError { source: Box::new(error) })
     }
 }

@@ -15,7 +15,7 @@ use crate::types::{
     DirectoryError, Entry, LeaseId, Listing, Transacted, Transaction, WatchEvent, check_key,
 };
 use env::{Address, Env, Task};
-use state::State;
+use state::ClientState;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
@@ -36,14 +36,14 @@ pub const WATCH_EVENTS_MAX: usize = 4096;
 /// by itself, for as long as a clone or a watch lives.
 #[derive(Clone)]
 pub struct Directory {
-    shared: Rc<Shared>,
+    shared: Rc<ClientShared>,
     _task: Rc<Task>,
 }
 
-pub(crate) struct Shared {
+pub(crate) struct ClientShared {
     pub(crate) env: Env,
     pub(crate) address: Address,
-    pub(crate) state: RefCell<State>,
+    pub(crate) state: RefCell<ClientState>,
     /// Wakes the sender of the connection.
     pub(crate) outgoing: env::Notify,
     pub(crate) malformed: Cell<u64>,
@@ -53,7 +53,7 @@ impl Directory {
     /// A handle on the directory that listens at `address`; connects in the background.
     #[must_use]
     pub fn connect(env: &Env, address: Address) -> Self {
-        let shared = Rc::new(Shared {
+        let shared = Rc::new(ClientShared {
             env: env.clone(),
             address,
             state: RefCell::default(),
@@ -189,7 +189,7 @@ impl Directory {
 
 /// Forgets a call when its caller goes away. A call that was not sent by then is never sent.
 struct CallGuard<'a> {
-    shared: &'a Shared,
+    shared: &'a ClientShared,
     number: u64,
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Frames from a link: used by the client and by the server.
 
-use crate::protocol::{BODY_BYTES_MAX, FrameError, HEADER_BYTES, Header};
+use crate::protocol::{BODY_BYTES_MAX, FrameError, HEADER_BYTES, ServerHeader};
 use env::{Buf, Env, IoError, Link};
 use thiserror::Error;
 
@@ -54,7 +54,7 @@ impl FrameReader {
     /// [`ReadError`]; the link is of no further use.
     pub async fn next<T>(
         &mut self,
-        decode: impl Fn(&Header, &[u8]) -> Result<T, FrameError>,
+        decode: impl Fn(&ServerHeader, &[u8]) -> Result<T, FrameError>,
     ) -> Result<T, ReadError> {
         loop {
             let wanted = match self.header()? {
@@ -75,12 +75,12 @@ impl FrameReader {
         }
     }
 
-    fn header(&self) -> Result<Option<Header>, ReadError> {
+    fn header(&self) -> Result<Option<ServerHeader>, ReadError> {
         let Some(buf) = &self.buf else { return Ok(None) };
         let Some(bytes) = buf[self.start..self.filled].first_chunk::<HEADER_BYTES>() else {
             return Ok(None);
         };
-        Header::decode(bytes).map(Some).map_err(|source| ReadError::Frame { source })
+        ServerHeader::decode(bytes).map(Some).map_err(|source| ReadError::Frame { source })
     }
 
     /// Receives at least a byte, into a buffer in which `wanted` bytes from `start` have room.

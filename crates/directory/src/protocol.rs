@@ -97,13 +97,13 @@ pub enum Answer {
 
 /// What a header promises of the body behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct ServerHeader {
     /// Bytes of the body.
     pub body_bytes: usize,
     crc: u32,
 }
 
-impl Header {
+impl ServerHeader {
     /// Reads a header.
     ///
     /// # Errors

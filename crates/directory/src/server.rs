@@ -9,7 +9,7 @@
 mod connection;
 
 use crate::protocol::{Answer, Request};
-use crate::store::{Batch, Snapshot, Store};
+use crate::store::{EventBatch, Snapshot, Store};
 use crate::types::{DirectoryError, LeaseId, check_key};
 use connection::Connection;
 use env::{Either, Env, IoError, Listener, Notify, TaskSet, select};
@@ -37,7 +37,7 @@ pub trait Backend {
     ///
     /// # Errors
     /// [`BackendError`]: it is unknown whether it is durable; the server ends.
-    fn persist(&self, batch: &Batch) -> Result<(), BackendError>;
+    fn persist(&self, batch: &EventBatch) -> Result<(), BackendError>;
 }
 
 /// A backend cannot read or write.
@@ -87,7 +87,7 @@ impl Backend for MemoryBackend {
         Ok(self.store.borrow().as_ref().map(Store::snapshot).unwrap_or_default())
     }
 
-    fn persist(&self, batch: &Batch) -> Result<(), BackendError> {
+    fn persist(&self, batch: &EventBatch) -> Result<(), BackendError> {
         let mut store = self.store.borrow_mut();
         let empty = || Store::restore(Snapshot::default(), base::Instant(0));
         store.get_or_insert_with(empty).commit(batch.clone(), base::Instant(0));
@@ -297,7 +297,7 @@ impl Server {
     }
 
     /// Makes `batch` durable, then applies it in memory, without an await in between.
-    fn apply(&self, batch: Batch) -> Result<(), Failed> {
+    fn apply(&self, batch: EventBatch) -> Result<(), Failed> {
         if batch.is_empty() {
             return Ok(());
         }

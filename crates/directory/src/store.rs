@@ -2,9 +2,9 @@
 //! The directory itself, without I/O and without a clock: revisioned keys, transactions, leases
 //! that end at a given time, and the history that watches read.
 //!
-//! A change happens in two steps. [`Store::prepare`] (or one of its siblings) computes a [`Batch`]
-//! and changes nothing. The caller makes the batch durable. Then [`Store::commit`] applies it in
-//! memory. Between the two steps no other change may be prepared.
+//! A change happens in two steps. [`Store::prepare`] (or one of its siblings) computes a
+//! [`EventBatch`] and changes nothing. The caller makes the batch durable. Then [`Store::commit`]
+//! applies it in memory. Between the two steps no other change may be prepared.
 
 use crate::types::{
     DirectoryError, Entry, Expect, LeaseId, Listing, Transacted, Transaction, WatchEvent,
@@ -23,7 +23,7 @@ pub const LEASES_MAX: usize = 4096;
 /// The longest time to live of a lease.
 pub const TTL_MAX: Duration = Duration::from_secs(3600);
 
-/// One key's change. All changes of one [`Batch`] have its revision.
+/// One key's change. All changes of one [`EventBatch`] have its revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// A key was set.
@@ -53,7 +53,7 @@ pub enum LeaseChange {
 
 /// What happens at once, or not at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Batch {
+pub struct EventBatch {
     /// The directory's revision afterwards: one more than before if a key changes, else the same.
     pub revision: u64,
     /// Keys, each at most once.
@@ -62,7 +62,7 @@ pub struct Batch {
     pub leases: Vec<LeaseChange>,
 }
 
-impl Batch {
+impl EventBatch {
     /// Whether it changes nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -165,10 +165,13 @@ impl Store {
     ///
     /// # Errors
     /// As [`Transaction::check`]; [`DirectoryError::LeaseGone`].
-    pub fn prepare(&self, transaction: Transaction) -> Result<(Transacted, Batch), DirectoryError> {
+    pub fn prepare(
+        &self,
+        transaction: Transaction,
+    ) -> Result<(Transacted, EventBatch), DirectoryError> {
         transaction.check()?;
         let succeeded = transaction.compare.iter().all(|(key, expect)| self.holds(key, *expect));
-        let mut batch = Batch { revision: self.revision, ..Batch::default() };
+        let mut batch = EventBatch { revision: self.revision, ..EventBatch::default() };
         if succeeded {
             let mut leases = transaction.puts.iter().filter_map(|(_, _, lease)| *lease);
             if !leases.all(|lease| self.leases.contains_key(&lease)) {
@@ -197,7 +200,7 @@ impl Store {
     /// # Errors
     /// [`DirectoryError::Malformed`]: a time to live of zero or above [`TTL_MAX`];
     /// [`DirectoryError::Unavailable`]: too many leases.
-    pub fn prepare_grant(&self, id: LeaseId, ttl: Duration) -> Result<Batch, DirectoryError> {
+    pub fn prepare_grant(&self, id: LeaseId, ttl: Duration) -> Result<EventBatch, DirectoryError> {
         assert!(id.0 != 0, "zero is no lease");
         assert!(!self.leases.contains_key(&id), "a lease's id is given once");
         if ttl.is_zero() || ttl > TTL_MAX {
@@ -207,19 +210,19 @@ impl Store {
             return Err(DirectoryError::Unavailable);
         }
         let leases = vec![LeaseChange::Granted(id, ttl)];
-        Ok(Batch { revision: self.revision, leases, ..Batch::default() })
+        Ok(EventBatch { revision: self.revision, leases, ..EventBatch::default() })
     }
 
     /// The end of a lease with the keys that are bound to it.
     ///
     /// # Errors
     /// [`DirectoryError::LeaseGone`].
-    pub fn prepare_end(&self, id: LeaseId) -> Result<Batch, DirectoryError> {
+    pub fn prepare_end(&self, id: LeaseId) -> Result<EventBatch, DirectoryError> {
         let lease = self.leases.get(&id).ok_or(DirectoryError::LeaseGone)?;
         let delete = |key: &String| Change::Delete { key: key.clone() };
         let changes: Vec<_> = lease.keys.iter().map(delete).collect();
         let revision = self.revision + u64::from(!changes.is_empty());
-        Ok(Batch { revision, changes, leases: vec![LeaseChange::Gone(id)] })
+        Ok(EventBatch { revision, changes, leases: vec![LeaseChange::Gone(id)] })
     }
 
     /// Whether there is such a lease.
@@ -256,7 +259,7 @@ impl Store {
     }
 
     /// Applies a prepared batch in memory. New leases begin at `now`.
-    pub fn commit(&mut self, batch: Batch, now: Instant) {
+    pub fn commit(&mut self, batch: EventBatch, now: Instant) {
         let expected = self.revision + u64::from(!batch.changes.is_empty());
         assert_eq!(batch.revision, expected, "a batch is committed before the next is prepared");
         self.revision = batch.revision;

@@ -62,7 +62,7 @@ const HORIZON_NS: u64 = 10_000_000_000;
 
 /// A part of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct BufferPart {
     /// Of the ring.
     pub(crate) bytes: u64,
     /// Blocks of data in it, superseded ones too.
@@ -72,7 +72,7 @@ pub(crate) struct Part {
 /// What destage is about.
 #[derive(Debug, Default)]
 struct Work {
-    all: Part,
+    all: BufferPart,
     /// To be written for that, and what of it is.
     writes: u64,
     written: u64,
@@ -80,12 +80,12 @@ struct Work {
 
 impl Work {
     /// What is done.
-    fn done(&self) -> Part {
+    fn done(&self) -> BufferPart {
         let part = |all: u64| {
             let part = u128::from(all) * u128::from(self.written) / u128::from(self.writes.max(1));
             u64::try_from(part).unwrap_or(all)
         };
-        Part { bytes: part(self.all.bytes), data: part(self.all.data) }
+        BufferPart { bytes: part(self.all.bytes), data: part(self.all.data) }
     }
 }
 
@@ -239,7 +239,7 @@ impl Pace {
     }
 
     /// Destage begins with a part of the log, of which it has to write so many blocks.
-    pub(crate) fn begin(&mut self, now: Instant, all: Part, writes: u64) {
+    pub(crate) fn begin(&mut self, now: Instant, all: BufferPart, writes: u64) {
         self.complete(now);
         self.work = Work { all, writes, written: 0 };
         if writes == 0 {

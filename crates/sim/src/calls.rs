@@ -5,17 +5,17 @@
 //! A late call does its work at its end. So a device that is being closed is in use until then, and
 //! a device that is being opened is free until then.
 
-use crate::core::{Core, Kind};
+use crate::core::{Core, EventKind};
 use crate::host::HostKey;
 use crate::options::nanos;
-use crate::under_way::{Call, LateCall, What};
+use crate::under_way::{DeviceCall, LateCall, What};
 use crate::world::World;
 use env::{DiskId, Done, Hardware, IoError, OpenDisk, Token};
 use std::time::Duration;
 
 impl Core {
     /// How much longer such a call takes, nanoseconds.
-    pub(crate) fn lateness(&self, host: u32, path: &str, call: Call) -> u64 {
+    pub(crate) fn lateness(&self, host: u32, path: &str, call: DeviceCall) -> u64 {
         if self.late.is_empty() {
             return 0;
         }
@@ -32,14 +32,18 @@ impl Core {
         let path = path.to_owned();
         self.calls[slot] = Some(LateCall { host, process, serial, path, what });
         let at = self.now.saturating_add(by);
-        self.push(at, Kind::Call { slot: slot as u32, serial });
+        self.push(at, EventKind::Call { slot: slot as u32, serial });
     }
 
     /// Opens a device; the answer comes a little later.
     pub(crate) fn open_disk(&mut self, process: u32, token: Token, options: OpenDisk) {
         let host = self.processes[process as usize].host;
         let is_there = self.disk_names.contains_key(&(host, options.path.clone()));
-        let call = if is_there || options.create.is_none() { Call::Open } else { Call::Create };
+        let call = if is_there || options.create.is_none() {
+            DeviceCall::Open
+        } else {
+            DeviceCall::Create
+        };
         match self.lateness(host, &options.path, call) {
             0 => {
                 let result = self.try_open(process, options);
@@ -54,7 +58,7 @@ impl Core {
 
     pub(crate) fn look_at_disk(&mut self, process: u32, token: Token, disk: DiskId, path: &str) {
         let host = self.processes[process as usize].host;
-        match self.lateness(host, path, Call::Look) {
+        match self.lateness(host, path, DeviceCall::Look) {
             0 => {
                 let result = self.try_look(process, disk, path);
                 self.answer(process, token, result);
@@ -72,7 +76,7 @@ impl Core {
     /// Answers with what [`World::set_hardware`] said of this path, or that nothing is known.
     pub(crate) fn ask_hardware(&mut self, process: u32, token: Token, path: &str) {
         let host = self.processes[process as usize].host;
-        match self.lateness(host, path, Call::Look) {
+        match self.lateness(host, path, DeviceCall::Look) {
             0 => {
                 let known = self.hardware_at(process, path);
                 self.answer(process, token, known);
@@ -90,7 +94,7 @@ impl Core {
             let (host, path) = (disk.host, disk.path.clone());
             disk.is_closing = true;
             disk.in_flight += 1;
-            match self.lateness(host, &path, Call::Close) {
+            match self.lateness(host, &path, DeviceCall::Close) {
                 0 => self.disks[index as usize].leave(),
                 by => self.begin_late(process, &path, by, What::Close(index)),
             }
@@ -130,7 +134,7 @@ impl Core {
             if call.host == host && call.path == path {
                 let serial = call.serial;
                 let at = self.now + 1 + self.rng.fault.below(50_000);
-                self.push(at, Kind::Call { slot: slot as u32, serial });
+                self.push(at, EventKind::Call { slot: slot as u32, serial });
             }
         }
         self.discards_end_now(host, path);
@@ -161,7 +165,7 @@ impl Core {
 impl World {
     /// From now on such a call takes longer by `time`, on this path of this host. This lasts until
     /// [`World::calls_are_well`] or [`crate::DiskFault::Clear`]. Both also end calls under way.
-    pub fn call_takes(&self, host: HostKey, path: &str, call: Call, time: Duration) {
+    pub fn call_takes(&self, host: HostKey, path: &str, call: DeviceCall, time: Duration) {
         let mut core = self.0.core.borrow_mut();
         core.late.insert((host.0, path.to_owned(), call), nanos(time));
     }

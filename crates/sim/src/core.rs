@@ -4,9 +4,9 @@
 
 use crate::disk::Disk;
 use crate::ends::{EndRef, LinkPair, Path};
-use crate::host::{Host, Process};
+use crate::host::{SimHost, SimProcess};
 use crate::options::{WorldOptions, WorldStats};
-use crate::under_way::{Call, Dial, DiskOp, LateCall};
+use crate::under_way::{DeviceCall, Dial, DiskOp, LateCall};
 use base::{Instant, Quirk, Rng};
 use env::{Completion, Done, Hardware, IoError, Token};
 use std::cmp::Ordering;
@@ -19,7 +19,7 @@ const PARKS_MAX: u32 = 2000;
 
 /// What an event does.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum EventKind {
     /// The earliest timer of a host is due.
     Timer { host: u32 },
     /// A paused host goes on.
@@ -42,7 +42,7 @@ pub(crate) enum Kind {
     Down { host: u32, is_crash: bool },
 }
 
-impl Kind {
+impl EventKind {
     fn number(&self) -> u64 {
         match *self {
             Self::Timer { host } => 1 | u64::from(host) << 8,
@@ -62,7 +62,7 @@ impl Kind {
 pub(crate) struct Event {
     pub(crate) at: u64,
     seq: u64,
-    pub(crate) kind: Kind,
+    pub(crate) kind: EventKind,
 }
 
 impl PartialEq for Event {
@@ -84,7 +84,7 @@ impl Ord for Event {
 }
 
 /// Independent streams of random numbers: a draw from one does not change the others.
-pub(crate) struct Streams {
+pub(crate) struct RandomStreams {
     pub(crate) disk: Rng,
     pub(crate) net: Rng,
     pub(crate) fault: Rng,
@@ -99,12 +99,12 @@ pub(crate) struct Core {
     pub(crate) now: u64,
     seq: u64,
     pub(crate) events: BinaryHeap<Event>,
-    pub(crate) rng: Streams,
+    pub(crate) rng: RandomStreams,
     /// Which quirks can happen in this world, by their number.
     armed: Vec<bool>,
-    pub(crate) hosts: Vec<Host>,
+    pub(crate) hosts: Vec<SimHost>,
     pub(crate) runnable: Vec<u32>,
-    pub(crate) processes: Vec<Process>,
+    pub(crate) processes: Vec<SimProcess>,
     soon: Vec<Option<(u32, Completion)>>,
     soon_free: Vec<u32>,
     pub(crate) disks: Vec<Disk>,
@@ -112,7 +112,7 @@ pub(crate) struct Core {
     pub(crate) disk_ops: Vec<Option<DiskOp>>,
     pub(crate) disk_ops_free: Vec<u32>,
     /// By how many nanoseconds a call takes longer, by host, path and kind of call.
-    pub(crate) late: BTreeMap<(u32, String, Call), u64>,
+    pub(crate) late: BTreeMap<(u32, String, DeviceCall), u64>,
     /// What is known of hardware, by host and path.
     pub(crate) hardware: BTreeMap<(u32, String), Hardware>,
     pub(crate) calls: Vec<Option<LateCall>>,
@@ -129,7 +129,7 @@ pub(crate) struct Core {
 impl Core {
     pub(crate) fn new(options: WorldOptions) -> Self {
         let stream = |salt| Rng::stream(options.seed, salt);
-        let mut rng = Streams {
+        let mut rng = RandomStreams {
             disk: stream(1),
             net: stream(2),
             fault: stream(3),
@@ -168,7 +168,7 @@ impl Core {
         }
     }
 
-    pub(crate) fn push(&mut self, at: u64, kind: Kind) {
+    pub(crate) fn push(&mut self, at: u64, kind: EventKind) {
         self.seq += 1;
         self.events.push(Event { at: at.max(self.now), seq: self.seq, kind });
     }
@@ -224,7 +224,7 @@ impl Core {
         });
         self.soon[slot as usize] = Some((process, completion));
         let at = self.now + 300 + self.rng.delay.below(2000);
-        self.push(at, Kind::Soon { slot });
+        self.push(at, EventKind::Soon { slot });
     }
 
     pub(crate) fn answer(&mut self, process: u32, token: Token, result: Result<Done, IoError>) {
@@ -248,7 +248,7 @@ impl Core {
     }
 
     /// Takes the next event out and moves the time there; `None` if it comes after `limit`.
-    pub(crate) fn pop(&mut self, limit: u64) -> Option<Kind> {
+    pub(crate) fn pop(&mut self, limit: u64) -> Option<EventKind> {
         if self.events.peek()?.at > limit {
             return None;
         }
@@ -261,30 +261,30 @@ impl Core {
     }
 
     /// Applies an event other than `Down`, which [`crate::World`] carries out.
-    pub(crate) fn apply(&mut self, kind: Kind) {
+    pub(crate) fn apply(&mut self, kind: EventKind) {
         match kind {
-            Kind::Timer { host } => {
+            EventKind::Timer { host } => {
                 let state = &mut self.hosts[host as usize];
                 if state.wake_at == Some(self.now) {
                     state.wake_at = None;
                     self.mark_runnable(host);
                 }
             }
-            Kind::Wake { host } => self.mark_runnable(host),
-            Kind::Soon { slot } => {
+            EventKind::Wake { host } => self.mark_runnable(host),
+            EventKind::Soon { slot } => {
                 let entry = self.soon[slot as usize].take();
                 self.soon_free.push(slot);
                 if let Some((process, completion)) = entry {
                     self.complete(process, completion);
                 }
             }
-            Kind::Disk { slot, serial } => self.disk_event(slot, serial),
-            Kind::Call { slot, serial } => self.call_event(slot, serial),
-            Kind::Deliver { to } => self.deliver(to),
-            Kind::Reset { to } => self.reset_arrives(to),
-            Kind::Dial { slot } => self.dial_arrives(slot),
-            Kind::Linked { slot } => self.dial_answered(slot),
-            Kind::Down { .. } => unreachable!("the world takes a host down itself"),
+            EventKind::Disk { slot, serial } => self.disk_event(slot, serial),
+            EventKind::Call { slot, serial } => self.call_event(slot, serial),
+            EventKind::Deliver { to } => self.deliver(to),
+            EventKind::Reset { to } => self.reset_arrives(to),
+            EventKind::Dial { slot } => self.dial_arrives(slot),
+            EventKind::Linked { slot } => self.dial_answered(slot),
+            EventKind::Down { .. } => unreachable!("the world takes a host down itself"),
         }
     }
 
@@ -297,6 +297,6 @@ impl Core {
             return;
         }
         state.wake_at = Some(at);
-        self.push(at, Kind::Timer { host });
+        self.push(at, EventKind::Timer { host });
     }
 }

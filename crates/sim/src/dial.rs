@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How links come about: listeners, dials and accepts.
 
-use crate::core::{Core, Kind};
+use crate::core::{Core, EventKind};
 use crate::ends::EndRef;
-use crate::host::{Listener, Waiting};
+use crate::host::{SimListener, Waiting};
 use crate::options::nanos;
 use crate::under_way::Dial;
 use env::{Address, Caller, Completion, Done, IoError, ListenerId, Token};
@@ -60,7 +60,7 @@ impl Core {
             return Err(IoError::AddressInUse);
         }
         let listeners = &mut self.processes[process as usize].listeners;
-        listeners.push(Listener {
+        listeners.push(SimListener {
             address: address.clone(),
             is_open: true,
             backlog: VecDeque::new(),
@@ -134,7 +134,7 @@ impl Core {
         }
         self.dials[slot as usize] = Some(dial);
         let travel = self.travel(host, to.unwrap_or(host));
-        self.push(self.now + travel, Kind::Dial { slot });
+        self.push(self.now + travel, EventKind::Dial { slot });
     }
 
     fn machine(&self, from: u32, ip: IpAddr) -> Option<u32> {
@@ -181,13 +181,13 @@ impl Core {
             dial.outcome = outcome;
         }
         let travel = self.travel(target.unwrap_or(from), from);
-        self.push(self.now + travel, Kind::Linked { slot });
+        self.push(self.now + travel, EventKind::Linked { slot });
     }
 
     fn dial_again(&mut self, slot: u32) {
         let pause = nanos(self.options.net.dial_retry);
         let at = self.now + pause + self.rng.net.below(pause / 4 + 1);
-        self.push(at, Kind::Dial { slot });
+        self.push(at, EventKind::Dial { slot });
     }
 
     /// What the machine answers: a link or an error, or `None` if the caller must try again.
@@ -233,7 +233,7 @@ impl Core {
         let is_cut = dial.to.is_some_and(|to| self.paths[to as usize][from as usize].is_cut);
         if is_live && is_cut && self.now < dial.until {
             let again = self.now + nanos(self.options.net.dial_retry);
-            return self.push(again, Kind::Linked { slot });
+            return self.push(again, EventKind::Linked { slot });
         }
         let Some(dial) = self.dials[slot as usize].take() else { return };
         self.dials_free.push(slot);

@@ -6,13 +6,13 @@
 //! its sectors reach the media; a sector is never torn.
 
 use crate::options::{CrashModel, DiskModel, WorldStats};
-use crate::store::{Layer, Piece, Store};
+use crate::store::{ContentStore, Layer, StoredPiece};
 use base::Rng;
 
 /// What a write or discard puts on the device.
 #[derive(Clone)]
 pub(crate) enum Body {
-    Data(Vec<Piece>),
+    Data(Vec<StoredPiece>),
     Zero { offset: u64, bytes: u64 },
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct Disk {
     pub(crate) faults: Faults,
     /// Operations whose time came while the device was frozen: slot and serial.
     pub(crate) held: Vec<(u32, u64)>,
-    pub(crate) store: Store,
+    pub(crate) store: ContentStore,
     /// Ranges (start, end) that cannot be read until they are written again.
     pub(crate) bad: Vec<(u64, u64)>,
     channels: Vec<u64>,
@@ -128,8 +128,8 @@ impl Mood {
 }
 
 /// Some sectors of a write, at least one and not all; `None` where it has only one.
-pub(crate) fn tear(pieces: &[Piece], rng: &mut Rng) -> Option<Vec<Piece>> {
-    let sectors: usize = pieces.iter().map(Piece::sector_count).sum();
+pub(crate) fn tear(pieces: &[StoredPiece], rng: &mut Rng) -> Option<Vec<StoredPiece>> {
+    let sectors: usize = pieces.iter().map(StoredPiece::sector_count).sum();
     if sectors < 2 {
         return None;
     }
@@ -168,7 +168,7 @@ impl Disk {
             in_flight: 0,
             faults: Faults::default(),
             held: Vec::new(),
-            store: Store::default(),
+            store: ContentStore::default(),
             bad: Vec::new(),
             channels: vec![0; model.channels.max(1)],
             dirty: Vec::new(),
@@ -251,13 +251,13 @@ impl Disk {
     }
 
     /// A write through the cache completed.
-    pub(crate) fn commit_durable(&mut self, pieces: &[Piece]) {
+    pub(crate) fn commit_durable(&mut self, pieces: &[StoredPiece]) {
         self.seq += 1;
         self.store.write_current(pieces);
         self.store.write_stable(pieces, self.seq);
     }
 
-    fn settle(store: &mut Store, body: &Body, seq: u64) {
+    fn settle(store: &mut ContentStore, body: &Body, seq: u64) {
         match body {
             Body::Data(pieces) => store.write_stable(pieces, seq),
             Body::Zero { offset, bytes } => store.zero(Layer::Stable, *offset, *bytes, seq),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Disk operations from submission to completion.
 
-use crate::core::{Core, Kind};
+use crate::core::{Core, EventKind};
 use crate::disk::{Body, Disk, Silent, tear};
-use crate::store::{Layer, Piece};
-use crate::under_way::{Call, DiskOp, DiskWork};
+use crate::store::{Layer, StoredPiece};
+use crate::under_way::{DeviceCall, DiskOp, DiskWork};
 use base::crc32c;
 use env::{Buf, Completion, DiskId, DiskInfo, Done, Durability, IoError, Op, OpenDisk, Token};
 
@@ -93,7 +93,7 @@ impl Core {
         disk.in_flight += 1;
         if matches!(work, DiskWork::Discard { .. }) {
             let (host, path) = (disk.host, disk.path.clone());
-            at = at.saturating_add(self.lateness(host, &path, Call::Discard));
+            at = at.saturating_add(self.lateness(host, &path, DeviceCall::Discard));
         }
         let serial = self.serial();
         let slot = self.disk_ops_free.pop().unwrap_or_else(|| {
@@ -101,7 +101,7 @@ impl Core {
             self.disk_ops.len() as u32 - 1
         });
         self.disk_ops[slot as usize] = Some(DiskOp { process, token, disk: index, serial, work });
-        self.push(at, Kind::Disk { slot, serial });
+        self.push(at, EventKind::Disk { slot, serial });
     }
 
     pub(crate) fn disk_event(&mut self, slot: u32, serial: u64) {
@@ -138,7 +138,7 @@ impl Core {
                     Some(Silent::Elsewhere(other)) => other,
                     None => offset,
                 };
-                let pieces = Piece::cut(offset, &from);
+                let pieces = StoredPiece::cut(offset, &from);
                 let mark = u64::from(crc32c(&from)) << 32 | u64::from(op.disk);
                 let len = from.len() as u64;
                 if disk.faults.fail_writes {
@@ -197,7 +197,7 @@ impl Core {
             if matches!(op.work, DiskWork::Discard { .. }) && disk.host == host && disk.path == path
             {
                 let at = self.now + 1 + self.rng.fault.below(50_000);
-                self.push(at, Kind::Disk { slot: slot as u32, serial });
+                self.push(at, EventKind::Disk { slot: slot as u32, serial });
             }
         }
     }
@@ -211,7 +211,7 @@ impl Core {
             self.disk_ops_free.push(slot as u32);
             match op.work {
                 DiskWork::Write { offset, from, durability } => {
-                    writes.push((Body::Data(Piece::cut(offset, &from)), durability));
+                    writes.push((Body::Data(StoredPiece::cut(offset, &from)), durability));
                 }
                 DiskWork::Discard { offset, bytes } => {
                     writes.push((Body::Zero { offset, bytes }, Durability::Cached));

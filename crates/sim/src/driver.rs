@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The driver below each simulated process: one process's view of the world.
 
-use crate::world::Inner;
+use crate::world::WorldInner;
 use base::{Instant, Quirk, WallTime};
 use env::{Completion, Driver, Op, Token};
 use std::rc::Weak;
@@ -12,13 +12,13 @@ const EPOCH: u64 = 1_767_225_600 * 1_000_000_000;
 
 /// The driver of one process of one host. It does nothing once its process or its world is gone.
 pub struct SimDriver {
-    world: Weak<Inner>,
+    world: Weak<WorldInner>,
     host: u32,
     process: u32,
 }
 
 impl SimDriver {
-    pub(crate) fn new(world: Weak<Inner>, host: u32, process: u32) -> Self {
+    pub(crate) fn new(world: Weak<WorldInner>, host: u32, process: u32) -> Self {
         Self { world, host, process }
     }
 }

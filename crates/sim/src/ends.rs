@@ -54,7 +54,7 @@ pub(crate) struct Send {
 }
 
 /// One end of a link: what its owner asked for, and what travels towards it.
-pub(crate) struct End {
+pub(crate) struct LinkEnd {
     pub(crate) host: u32,
     pub(crate) process: u32,
     /// Closed by its owner, or the owner is dead.
@@ -77,7 +77,7 @@ pub(crate) struct End {
     pub(crate) last_at: u64,
 }
 
-impl End {
+impl LinkEnd {
     pub(crate) fn new(host: u32, process: u32) -> Self {
         Self {
             host,
@@ -136,5 +136,5 @@ impl End {
 pub(crate) struct LinkPair {
     pub(crate) generation: u32,
     pub(crate) is_live: bool,
-    pub(crate) ends: [End; 2],
+    pub(crate) ends: [LinkEnd; 2],
 }

@@ -2,7 +2,7 @@
 //! What goes wrong: processes and machines that go down, networks that are cut, disks with faults,
 //! clocks that drift.
 
-use crate::core::{Core, Kind};
+use crate::core::{Core, EventKind};
 use crate::disk::{Faults, Silent};
 use crate::ends::EndRef;
 use crate::host::{Clock, HostKey};
@@ -275,7 +275,7 @@ impl World {
             let held = std::mem::take(&mut disk.held);
             for (slot, serial) in held {
                 let at = core.now + 1 + core.rng.disk.below(50_000);
-                core.push(at, Kind::Disk { slot, serial });
+                core.push(at, EventKind::Disk { slot, serial });
             }
         }
     }
@@ -420,6 +420,6 @@ impl World {
         let until = core.now + nanos(d);
         let state = &mut core.hosts[host.index()];
         state.paused_until = state.paused_until.max(until);
-        core.push(until, Kind::Wake { host: host.0 });
+        core.push(until, EventKind::Wake { host: host.0 });
     }
 }

@@ -69,7 +69,7 @@ pub(crate) struct Handle {
     pub(crate) main: Option<Task>,
 }
 
-pub(crate) struct Host {
+pub(crate) struct SimHost {
     pub(crate) name: String,
     pub(crate) ip: IpAddr,
     /// Off before the first boot, and between a crash and the next boot.
@@ -94,7 +94,7 @@ pub(crate) enum Waiting {
     Dial(u32),
 }
 
-pub(crate) struct Listener {
+pub(crate) struct SimListener {
     pub(crate) address: Address,
     pub(crate) is_open: bool,
     pub(crate) backlog: VecDeque<EndRef>,
@@ -102,7 +102,7 @@ pub(crate) struct Listener {
 }
 
 /// Everything that ends with a process.
-pub(crate) struct Process {
+pub(crate) struct SimProcess {
     pub(crate) host: u32,
     pub(crate) is_live: bool,
     pub(crate) queue: Vec<Completion>,
@@ -111,14 +111,14 @@ pub(crate) struct Process {
     /// The world's number of each disk, by `DiskId`; `None`: closed.
     pub(crate) disks: Vec<Option<u32>>,
     /// By `ListenerId`.
-    pub(crate) listeners: Vec<Listener>,
+    pub(crate) listeners: Vec<SimListener>,
     pub(crate) waiting: BTreeMap<Token, Waiting>,
     /// When the process parked last, and how often at that very time: the guard against livelocks.
     pub(crate) parked_at: u64,
     pub(crate) parks: u32,
 }
 
-impl Process {
+impl SimProcess {
     pub(crate) fn new(host: u32) -> Self {
         Self {
             host,

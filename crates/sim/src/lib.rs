@@ -33,5 +33,5 @@ pub use driver::SimDriver;
 pub use faults::DiskFault;
 pub use host::HostKey;
 pub use options::{CrashModel, DiskModel, Latency, NetModel, QuirkModel, WorldOptions, WorldStats};
-pub use under_way::Call;
+pub use under_way::DeviceCall;
 pub use world::World;

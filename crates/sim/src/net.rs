@@ -7,8 +7,8 @@
 //! Simpler than the real world: each link has a bandwidth of its own, which it does not share with
 //! other links of its host. Acknowledgements take no time.
 
-use crate::core::{Core, Kind};
-use crate::ends::{End, EndRef, LinkPair, Payload, Recv, Segment, Send};
+use crate::core::{Core, EventKind};
+use crate::ends::{EndRef, LinkEnd, LinkPair, Payload, Recv, Segment, Send};
 use crate::host::Waiting;
 use base::crc32c;
 use env::{Buf, Completion, Done, IoError, LinkId, Slice, Token};
@@ -20,7 +20,7 @@ impl Core {
     /// A new link from the dialler (side 0) to the listener (side 1).
     pub(crate) fn new_link(&mut self, dialler: (u32, u32), listener: (u32, u32)) -> EndRef {
         self.stats.links += 1;
-        let ends = [End::new(dialler.0, dialler.1), End::new(listener.0, listener.1)];
+        let ends = [LinkEnd::new(dialler.0, dialler.1), LinkEnd::new(listener.0, listener.1)];
         let link = self.links_free.pop().unwrap_or(self.links.len() as u32);
         let generation = match self.links.get_mut(link as usize) {
             Some(pair) => {
@@ -47,7 +47,7 @@ impl Core {
         self.processes[process as usize].links.get(id.0 as usize).copied().flatten()
     }
 
-    pub(crate) fn end(&mut self, of: EndRef) -> Option<&mut End> {
+    pub(crate) fn end(&mut self, of: EndRef) -> Option<&mut LinkEnd> {
         let pair = &mut self.links[of.link as usize];
         (pair.is_live && pair.generation == of.generation).then(|| &mut pair.ends[of.side as usize])
     }
@@ -125,7 +125,7 @@ impl Core {
         end.wire.push_back(Segment { at, payload });
         if !end.is_scheduled {
             end.is_scheduled = true;
-            self.push(at, Kind::Deliver { to });
+            self.push(at, EventKind::Deliver { to });
         }
     }
 
@@ -150,7 +150,7 @@ impl Core {
         }
         if let Some(at) = next {
             end.is_scheduled = true;
-            self.push(at, Kind::Deliver { to });
+            self.push(at, EventKind::Deliver { to });
         }
         let Some(end) = self.end(to) else { return };
         match segment.payload {
@@ -223,7 +223,7 @@ impl Core {
     pub(crate) fn send_reset(&mut self, to: EndRef, delay: u64) {
         let (from_host, to_host) = self.route(to);
         let at = self.now + delay + self.travel(from_host, to_host);
-        self.push(at, Kind::Reset { to });
+        self.push(at, EventKind::Reset { to });
     }
 
     pub(crate) fn reset_arrives(&mut self, to: EndRef) {
@@ -351,6 +351,6 @@ impl Core {
             end.last_at = end.last_at.max(segment.at);
         }
         end.is_scheduled = true;
-        self.push(at, Kind::Deliver { to });
+        self.push(at, EventKind::Deliver { to });
     }
 }

@@ -15,13 +15,13 @@ pub(crate) type Page = Rc<[u8; PAGE]>;
 
 /// The part of a write that falls on one page: the sectors `sectors` of `data`.
 #[derive(Clone)]
-pub(crate) struct Piece {
+pub(crate) struct StoredPiece {
     page: u64,
     sectors: Range<usize>,
     data: Page,
 }
 
-impl Piece {
+impl StoredPiece {
     /// Cuts a write into its pieces. Offset and length are multiples of a sector.
     pub(crate) fn cut(offset: u64, bytes: &[u8]) -> Vec<Self> {
         let mut pieces = Vec::with_capacity(bytes.len() / PAGE + 1);
@@ -89,7 +89,7 @@ impl Entry {
 
 /// The content of one device.
 #[derive(Clone, Default)]
-pub(crate) struct Store {
+pub(crate) struct ContentStore {
     chunks: Vec<Option<Vec<Entry>>>,
 }
 
@@ -102,7 +102,7 @@ pub(crate) enum Layer {
     Stable,
 }
 
-fn place(slot: &mut Option<Page>, piece: &Piece, sectors: Range<usize>) {
+fn place(slot: &mut Option<Page>, piece: &StoredPiece, sectors: Range<usize>) {
     if sectors == (0..PAGE_SECTORS) {
         *slot = Some(Rc::clone(&piece.data));
         return;
@@ -112,7 +112,7 @@ fn place(slot: &mut Option<Page>, piece: &Piece, sectors: Range<usize>) {
     Rc::make_mut(page)[bytes.clone()].copy_from_slice(&piece.data[bytes]);
 }
 
-impl Store {
+impl ContentStore {
     fn entry(&self, page: u64) -> Option<&Entry> {
         let chunk = self.chunks.get(page as usize / CHUNK_PAGES)?.as_ref()?;
         chunk.get(page as usize % CHUNK_PAGES)
@@ -163,14 +163,14 @@ impl Store {
         }
     }
 
-    pub(crate) fn write_current(&mut self, pieces: &[Piece]) {
+    pub(crate) fn write_current(&mut self, pieces: &[StoredPiece]) {
         for piece in pieces {
             place(&mut self.entry_mut(piece.page).current, piece, piece.sectors.clone());
         }
     }
 
     /// Writes to the stable layer. Sectors that hold a newer write than `seq` stay as they are.
-    pub(crate) fn write_stable(&mut self, pieces: &[Piece], seq: u64) {
+    pub(crate) fn write_stable(&mut self, pieces: &[StoredPiece], seq: u64) {
         for piece in pieces {
             let entry = self.entry_mut(piece.page);
             let seqs = &mut entry.seqs[piece.sectors.clone()];

@@ -6,7 +6,7 @@ use env::{Address, Buf, DiskId, Durability, IoError, OpenDisk, Slice, Token};
 
 /// A call that may hang. In the real world io_uring or a helper thread makes it for the shard.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Call {
+pub enum DeviceCall {
     /// Opening a device or file that exists.
     Open,
     /// Creating a file.
@@ -19,7 +19,7 @@ pub enum Call {
     Discard,
 }
 
-impl Call {
+impl DeviceCall {
     /// Every kind of call.
     pub const ALL: [Self; 5] = [Self::Open, Self::Create, Self::Look, Self::Close, Self::Discard];
 }

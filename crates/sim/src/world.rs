@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The world as tests see it: its hosts, how they start and end, and the loop that lets them run.
 
-use crate::core::{Core, Kind};
+use crate::core::{Core, EventKind};
 use crate::driver::SimDriver;
 use crate::ends::Path;
-use crate::host::{Clock, Handle, Host, HostKey, Process, Shuffled};
+use crate::host::{Clock, Handle, HostKey, Shuffled, SimHost, SimProcess};
 use crate::options::{WorldOptions, WorldStats, nanos};
 use base::{Instant, Rng};
 use env::Env;
@@ -19,14 +19,14 @@ use std::time::Duration;
 ///
 /// Tasks may hold a clone to cause faults. Such a clone keeps the world alive.
 #[derive(Clone)]
-pub struct World(pub(crate) Rc<Inner>);
+pub struct World(pub(crate) Rc<WorldInner>);
 
-pub(crate) struct Inner {
+pub(crate) struct WorldInner {
     pub(crate) core: RefCell<Core>,
     turning: Cell<Option<u32>>,
 }
 
-impl Drop for Inner {
+impl Drop for WorldInner {
     fn drop(&mut self) {
         let core = self.core.get_mut();
         let handles: Vec<_> = core.hosts.iter_mut().filter_map(|h| h.handle.take()).collect();
@@ -46,7 +46,10 @@ impl World {
     /// An empty world at time zero.
     #[must_use]
     pub fn new(options: WorldOptions) -> Self {
-        Self(Rc::new(Inner { core: RefCell::new(Core::new(options)), turning: Cell::new(None) }))
+        Self(Rc::new(WorldInner {
+            core: RefCell::new(Core::new(options)),
+            turning: Cell::new(None),
+        }))
     }
 
     /// The seed that decides everything.
@@ -69,7 +72,7 @@ impl World {
         assert!(core.hosts.iter().all(|host| host.ip != ip), "two hosts at {ip}");
         let key = core.hosts.len() as u32;
         let now = core.now;
-        core.hosts.push(Host {
+        core.hosts.push(SimHost {
             name: name.to_owned(),
             ip,
             is_powered: false,
@@ -101,7 +104,7 @@ impl World {
         let (process, schedule) = {
             let mut core = self.0.core.borrow_mut();
             let process = core.processes.len() as u32;
-            core.processes.push(Process::new(host.0));
+            core.processes.push(SimProcess::new(host.0));
             let schedule = Rng::new(core.rng.boot.next_u64());
             core.power_on(host.0, process);
             (process, schedule)
@@ -132,7 +135,7 @@ impl World {
             // A task of this host asked for it. The host goes down after this turn.
             let mut core = self.0.core.borrow_mut();
             let now = core.now;
-            return core.push(now, Kind::Down { host, is_crash });
+            return core.push(now, EventKind::Down { host, is_crash });
         }
         let handle = self.0.core.borrow_mut().hosts[host as usize].handle.take();
         {
@@ -189,7 +192,7 @@ impl World {
             }
             let next = self.0.core.borrow_mut().pop(limit);
             match next {
-                Some(Kind::Down { host, is_crash }) => self.take_down(host, is_crash),
+                Some(EventKind::Down { host, is_crash }) => self.take_down(host, is_crash),
                 Some(kind) => self.0.core.borrow_mut().apply(kind),
                 None => break,
             }

@@ -2,7 +2,7 @@
 //! The story of a directory that is set back to an earlier backup, or lost. After that the run does
 //! what the operator's guide says (`docs/operations/directory.md`), but never uses `--force`.
 
-use crate::campaign::{Run, Violation};
+use crate::campaign::{SeedRun, Violation};
 use crate::fault::Fault;
 use crate::plan::VolumePlan;
 use crate::script::Roles;
@@ -21,7 +21,7 @@ const BETWEEN_LOSSES_SECONDS: i64 = 400 * 86_400;
 /// every host has said what it holds.
 const REFUSED_MAX: u32 = 40;
 
-impl Run {
+impl SeedRun {
     /// Takes a backup, makes changes that the backup does not have, and sets the directory back to
     /// it, or loses the directory. Then volumes are adopted.
     pub(crate) fn old_backup(&mut self, roles: &Roles) -> Result<(), Violation> {

@@ -4,12 +4,12 @@
 
 use crate::cluster::{Cluster, ask};
 use crate::fault::Counts;
-use crate::log::Watch as Log;
+use crate::log::LogWatch as Log;
 use crate::mirrors;
 use crate::mutation::Mutation;
 use crate::plan::{Plan, Round, VolumePlan};
 use crate::rest;
-use crate::workload::{self, Client, Shared};
+use crate::workload::{self, Client, VolumeLoad};
 use base::{CHUNK_SECTORS, Rng, SECTOR_SIZE, SectorRange};
 use host::{Command, DeviceReport, GroupReport, Health, HostState, Node, Reply, StatusReport};
 use oracle::{Author, Wrong};
@@ -78,7 +78,7 @@ impl fmt::Display for Violation {
 
 /// The result of a run.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// What was wrong, if anything.
     pub violation: Option<Violation>,
     /// What was lost in a story for which nothing is promised.
@@ -103,11 +103,11 @@ pub struct Outcome {
     pub replaced_groups: u64,
 }
 
-pub(crate) struct Run {
+pub(crate) struct SeedRun {
     pub(crate) plan: Plan,
     pub(crate) cluster: Cluster,
     /// What the clients of each volume share.
-    pub(crate) shared: Vec<Rc<Shared>>,
+    pub(crate) shared: Vec<Rc<VolumeLoad>>,
     pub(crate) rng: Rng,
     /// The volume that the round is about.
     pub(crate) focus: usize,
@@ -135,19 +135,19 @@ pub(crate) struct Run {
 
 /// Runs a plan.
 #[must_use]
-pub fn run(plan: &Plan, mutation: Option<Mutation>) -> Outcome {
+pub fn run(plan: &Plan, mutation: Option<Mutation>) -> RunOutcome {
     let log = Log::default();
     let (inner, plan) = (log.clone(), plan.clone());
     log.during(move || run_watched(plan, mutation, inner))
 }
 
-fn run_watched(plan: Plan, mutation: Option<Mutation>, log: Log) -> Outcome {
+fn run_watched(plan: Plan, mutation: Option<Mutation>, log: Log) -> RunOutcome {
     let cluster = Cluster::new(&plan, mutation);
     let hosts = plan.hosts as usize;
     let shared = (0..).zip(&plan.volumes).map(|(index, volume)| {
-        Rc::new(Shared::new(VolumePlan::name(index), volume.sectors, &cluster.records))
+        Rc::new(VolumeLoad::new(VolumePlan::name(index), volume.sectors, &cluster.records))
     });
-    let mut run = Run {
+    let mut run = SeedRun {
         shared: shared.collect(),
         rng: Rng::stream(plan.seed, 2),
         cluster,
@@ -171,7 +171,7 @@ fn run_watched(plan: Plan, mutation: Option<Mutation>, log: Log) -> Outcome {
     let (violation, beyond) =
         if run.plan.is_beyond() { (None, violation) } else { (violation, None) };
     let stats = run.cluster.world.stats();
-    let outcome = Outcome {
+    let outcome = RunOutcome {
         violation,
         beyond,
         digest: run.cluster.world.digest(),
@@ -190,7 +190,7 @@ fn run_watched(plan: Plan, mutation: Option<Mutation>, log: Log) -> Outcome {
     outcome
 }
 
-impl Run {
+impl SeedRun {
     fn phases(&mut self) -> Result<(), Violation> {
         self.cluster.boot_directory();
         for index in 0..self.cluster.machines.len() {
@@ -489,7 +489,7 @@ impl Run {
 
 async fn read_volume(
     node: &Node,
-    shared: &Shared,
+    shared: &VolumeLoad,
     author: Author,
     name: &str,
 ) -> Result<(), String> {

@@ -10,7 +10,7 @@
 //! log, an acknowledged write would go with it. Nobody could know that it is missing if the owner
 //! died as well.
 
-use crate::campaign::{Run, Violation};
+use crate::campaign::{SeedRun, Violation};
 use crate::cluster::New;
 use crate::fault::Fault;
 use crate::plan::VolumePlan;
@@ -28,7 +28,7 @@ const OPERATOR_LOOKS: Duration = Duration::from_secs(60);
 /// Largest drift of a clock in a story beyond the contract, in parts per million.
 const WILD_PPM: u64 = 200_000;
 
-impl Run {
+impl SeedRun {
     /// Devices of one host fail and work again. Sometimes the host is started again meanwhile. The
     /// heal at the end opens its groups anew in any case, or starts the host anew.
     pub(crate) fn dying_device(&mut self, roles: &Roles) -> Result<(), Violation> {

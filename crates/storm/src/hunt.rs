@@ -3,7 +3,7 @@
 
 use clap::Args;
 use std::process::ExitCode;
-use storm::{Job, Mutation, Story};
+use storm::{Mutation, SeedJob, Story};
 
 /// Which rules to break, and how long to look.
 #[derive(Args)]
@@ -67,7 +67,7 @@ impl Hunt {
     /// How many seeds it took to notice, the noticing one included, and what that one saw.
     fn look(&self, mutation: Mutation, story: Option<Story>, first: u64) -> (u64, Option<String>) {
         let (seeds, jobs) = (self.seeds, self.jobs);
-        let job = Job { first, seeds, jobs, is_twice: false, mutation: Some(mutation), story };
+        let job = SeedJob { first, seeds, jobs, is_twice: false, mutation: Some(mutation), story };
         let mut found: Option<(u64, String)> = None;
         job.run(|done| {
             // A broken rule may make an assertion of the code fail. That counts as noticed.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Injects single faults into the simulated world.
 
-use crate::campaign::Run;
+use crate::campaign::SeedRun;
 use crate::fault::Fault;
-use sim::{Call, DiskFault, HostKey};
+use sim::{DeviceCall, DiskFault, HostKey};
 use std::time::Duration;
 
 /// Longest pause of a process, longer than every lease.
@@ -13,7 +13,7 @@ const STUTTER_MAX_MS: u64 = 80;
 /// How far a wall clock may be set, seconds: ten years.
 const WALL_JUMP_MAX: u64 = 10 * 365 * 86_400;
 
-impl Run {
+impl SeedRun {
     pub(crate) fn key(&self, index: usize) -> HostKey {
         self.cluster.machines[index].key
     }
@@ -139,7 +139,7 @@ impl Run {
         // A device that hangs for long stops its group. An operator must open it again.
         self.has_failed_devices[index] = true;
         let device = self.any_device();
-        for call in Call::ALL {
+        for call in DeviceCall::ALL {
             let scale = self.rng.below(17);
             let time = Duration::from_millis(self.rng.below(1 << scale));
             if self.rng.below(2) == 0 {

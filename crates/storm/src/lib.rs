@@ -25,12 +25,12 @@ mod snapshot;
 mod story;
 mod workload;
 
-pub use campaign::{Outcome, Violation, run};
+pub use campaign::{RunOutcome, Violation, run};
 pub use fault::{Counts, Fault};
 pub use log::print_log;
 pub use mutation::Mutation;
 pub use plan::{Plan, Trim};
 pub use regressions::{Regression, regressions};
-pub use runner::{Done, Job, plan_of, run_caught};
+pub use runner::{SeedDone, SeedJob, plan_of, run_caught};
 pub use shrink::Case;
 pub use story::Story;

@@ -27,16 +27,16 @@ const EXPECTED_BACK: &[&str] = &[
 
 thread_local! {
     /// Where the lines of the run on this thread are kept.
-    static CURRENT: RefCell<Option<Watch>> = const { RefCell::new(None) };
+    static CURRENT: RefCell<Option<LogWatch>> = const { RefCell::new(None) };
 }
 
 static INSTALL: Once = Once::new();
 
 /// The unexpected ERROR lines of one run, and whether its directory was set back.
 #[derive(Clone, Debug, Default)]
-pub struct Watch(Rc<RefCell<Vec<String>>>, Rc<Cell<bool>>);
+pub struct LogWatch(Rc<RefCell<Vec<String>>>, Rc<Cell<bool>>);
 
-impl Watch {
+impl LogWatch {
     /// Calls `run`, and keeps the unexpected ERROR lines that it logs on this thread.
     pub fn during<T>(&self, run: impl FnOnce() -> T) -> T {
         install(None);
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn errors_are_kept_and_warnings_are_not() {
-        let watch = Watch::default();
+        let watch = LogWatch::default();
         watch.during(|| {
             tracing::warn!("a warning");
             tracing::error!(device = "cache", "on fire");

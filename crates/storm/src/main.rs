@@ -8,8 +8,8 @@ mod summary;
 
 use clap::{Args, Parser, Subcommand};
 use std::process::ExitCode;
-use storm::{Case, Job, Mutation, Outcome, Story, Trim, plan_of, run, run_caught};
-use summary::Summary;
+use storm::{Case, Mutation, RunOutcome, SeedJob, Story, Trim, plan_of, run, run_caught};
+use summary::RunSummary;
 
 /// Fault campaigns in simulation.
 #[derive(Parser)]
@@ -183,7 +183,7 @@ fn main() -> ExitCode {
             let limit = minutes.or(hours.map(|hours| hours * 60.0));
             let seeds = if limit.is_some() { u64::MAX - first } else { seeds };
             let (mutation, story) = (what.mutation, what.scenario);
-            campaign(&Job { first, seeds, jobs, is_twice, mutation, story }, limit)
+            campaign(&SeedJob { first, seeds, jobs, is_twice, mutation, story }, limit)
         }
         Command::Replay { seed, what, less } => replay(case(&seed, &what), less.trim()),
         Command::Shrink { seed, what } => shrink(case(&seed, &what)),
@@ -212,7 +212,7 @@ fn verdict(is_good: bool) -> ExitCode {
 }
 
 /// Runs a job. If `minutes` is given, no seed begins after that time.
-fn campaign(job: &Job, minutes: Option<f64>) -> ExitCode {
+fn campaign(job: &SeedJob, minutes: Option<f64>) -> ExitCode {
     let begun = clock();
     let (bar, style) = match minutes {
         Some(_) => (indicatif::ProgressBar::no_length(), "{spinner} {pos} seeds, {msg}, {elapsed}"),
@@ -224,7 +224,7 @@ fn campaign(job: &Job, minutes: Option<f64>) -> ExitCode {
     if let Ok(style) = indicatif::ProgressStyle::with_template(style) {
         bar.set_style(style);
     }
-    let mut summary = Summary::default();
+    let mut summary = RunSummary::default();
     job.run(|done| {
         for line in summary.add(&done) {
             bar.suspend(|| println!("{line}"));
@@ -274,7 +274,7 @@ fn replay(case: Case, trim: Trim) -> ExitCode {
     storm::print_log(filter);
     let plan = case.plan(trim);
     println!("{plan:#?}");
-    let outcome: Outcome = run(&plan, case.mutation);
+    let outcome: RunOutcome = run(&plan, case.mutation);
     println!("{outcome:#?}");
     verdict(outcome.violation.is_none())
 }

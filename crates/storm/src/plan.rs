@@ -80,7 +80,7 @@ pub struct VolumePlan {
     /// The reserve: the part of its size that is kept for it, percent.
     pub reserve_percent: u8,
     /// What its clients do.
-    pub load: Load,
+    pub load: ClientLoad,
     /// Where its clients are: indices of hosts.
     pub clients: Vec<usize>,
 }
@@ -120,7 +120,7 @@ impl VolumePlan {
 
 /// What the clients of a volume do, on each host that has some.
 #[derive(Clone, Copy, Debug)]
-pub struct Load {
+pub struct ClientLoad {
     /// Clients that write and read.
     pub writers: u32,
     /// Clients that only read.
@@ -241,7 +241,7 @@ impl Plan {
 
 impl VolumePlan {
     fn draw(rng: &mut Rng, hosts: u32, is_slow: bool, room: &mut u64) -> Self {
-        let load = Load::draw(rng, is_slow);
+        let load = ClientLoad::draw(rng, is_slow);
         let each = u64::from(load.writers + load.readers);
         let wanted = if rng.below(2) == 0 { 3 } else { 1 + rng.below(3) };
         let count = wanted.min((*room / each).max(1)).min(u64::from(hosts));
@@ -262,7 +262,7 @@ impl VolumePlan {
     }
 }
 
-impl Load {
+impl ClientLoad {
     fn draw(rng: &mut Rng, is_slow: bool) -> Self {
         let pauses: [u64; 7] = match is_slow {
             true => [100, 250, 250, 500, 500, 1000, 4000],

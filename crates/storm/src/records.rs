@@ -2,7 +2,7 @@
 //! The directory's content as the campaign sees it: in the backend, without asking the directory.
 
 use base::{ComponentId, HostId, Map, ObjectId};
-use directory::store::{Batch, Change, Snapshot};
+use directory::store::{Change, EventBatch, Snapshot};
 use directory::{
     Backend, BackendError, ComponentState, MemoryBackend, OBJECT_PREFIX, ObjectRecord, OwnerRecord,
     VOLUME_PREFIX, VolumeRecord,
@@ -242,7 +242,7 @@ impl Backend for Records {
         self.inner.load()
     }
 
-    fn persist(&self, batch: &Batch) -> Result<(), BackendError> {
+    fn persist(&self, batch: &EventBatch) -> Result<(), BackendError> {
         self.inner.persist(batch)?;
         for change in &batch.changes {
             let Change::Put { key, value, .. } = change else { continue };

@@ -6,7 +6,7 @@
 //! segment's summary is on the media. If the block is data, it costs what it held. The group may
 //! then stop, or not open. Such a group gets new devices, as after any other damage.
 
-use crate::campaign::{Run, Violation};
+use crate::campaign::{SeedRun, Violation};
 use crate::fault::Fault;
 use crate::script::Roles;
 use diskgroup::LogSegment;
@@ -25,7 +25,7 @@ struct Rotten {
     is_header: bool,
 }
 
-impl Run {
+impl SeedRun {
     /// A block of a closed segment rots while clients go on. Half of the time the host is then
     /// started again. A group that lost only a header must go on.
     pub(crate) fn rotten_log(&mut self, roles: &Roles) -> Result<(), Violation> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Runs many seeds on several threads. Each seed has a world of its own.
 
-use crate::campaign::{Outcome, Violation, run};
+use crate::campaign::{RunOutcome, Violation, run};
 use crate::mutation::Mutation;
 use crate::plan::{Plan, Trim};
 use crate::story::Story;
@@ -13,7 +13,7 @@ const TWICE_EVERY: u64 = 20;
 
 /// What to run.
 #[derive(Clone, Copy, Debug)]
-pub struct Job {
+pub struct SeedJob {
     /// The first seed.
     pub first: u64,
     /// How many seeds, at most.
@@ -30,11 +30,11 @@ pub struct Job {
 
 /// The result of one seed.
 #[derive(Clone, Debug)]
-pub struct Done {
+pub struct SeedDone {
     /// The seed.
     pub seed: u64,
     /// What the run found.
-    pub outcome: Outcome,
+    pub outcome: RunOutcome,
     /// Whether both runs gave the same digest. `None` if it ran once.
     pub is_repeatable: Option<bool>,
     /// Whether the seed's plan goes beyond what the system promises.
@@ -53,18 +53,18 @@ pub fn plan_of(seed: u64, story: Option<Story>, trim: Trim) -> Plan {
 
 /// As [`run`], but a panic becomes a violation of its own kind.
 #[must_use]
-pub fn run_caught(plan: &Plan, mutation: Option<Mutation>) -> Outcome {
+pub fn run_caught(plan: &Plan, mutation: Option<Mutation>) -> RunOutcome {
     std::panic::catch_unwind(|| run(plan, mutation)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
         let violation = Violation::Panicked(text.unwrap_or_else(|| "no message".to_owned()));
-        Outcome { violation: Some(violation), ..Outcome::default() }
+        RunOutcome { violation: Some(violation), ..RunOutcome::default() }
     })
 }
 
-impl Job {
+impl SeedJob {
     /// Runs all seeds, or until `see` returns false. `see` is called for each seed when it ends.
-    pub fn run(&self, mut see: impl FnMut(Done) -> bool) {
+    pub fn run(&self, mut see: impl FnMut(SeedDone) -> bool) {
         let (next, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
         let (sender, done) = mpsc::sync_channel(self.jobs);
         std::thread::scope(|scope| {
@@ -89,13 +89,13 @@ impl Job {
         });
     }
 
-    fn one(&self, seed: u64) -> Done {
+    fn one(&self, seed: u64) -> SeedDone {
         let plan = plan_of(seed, self.story, Trim::default());
         let outcome = run_caught(&plan, self.mutation);
         let is_due = self.mutation.is_none() && seed.is_multiple_of(TWICE_EVERY);
         let again = self.is_twice || is_due;
         let is_repeatable =
             again.then(|| run_caught(&plan, self.mutation).digest == outcome.digest);
-        Done { seed, outcome, is_repeatable, is_beyond: plan.is_beyond() }
+        SeedDone { seed, outcome, is_repeatable, is_beyond: plan.is_beyond() }
     }
 }

@@ -2,7 +2,7 @@
 //! Tells the stories of a round. A story gives roles to the hosts: the owner, a replica, the rest.
 //! Many faults come at an event (a term rises, a component becomes active), not at a random time.
 
-use crate::campaign::{Run, Violation};
+use crate::campaign::{SeedRun, Violation};
 use crate::fault::Fault;
 use crate::plan::VolumePlan;
 use crate::story::Story;
@@ -23,7 +23,7 @@ pub(crate) struct Roles {
     rest: usize,
 }
 
-impl Run {
+impl SeedRun {
     /// Tells `story`, or random faults if no host has the roles. The caller heals the faults that
     /// are left at its end.
     pub(crate) fn tell(&mut self, story: Story) -> Result<(), Violation> {

@@ -3,7 +3,7 @@
 //! byte what it was, and nothing says that it is old (rule 25; `docs/operations/directory.md`).
 //! What is excused until its volumes are adopted, and why, is in `docs/campaign.md`.
 
-use crate::campaign::{Run, Violation};
+use crate::campaign::{SeedRun, Violation};
 use crate::fault::Fault;
 use crate::plan::VolumePlan;
 use crate::script::Roles;
@@ -23,7 +23,7 @@ const FOUND: Duration = Duration::from_secs(120);
 /// snapshot restore --bump-revision`. For those hosts compare its revisions with earlier ones.
 const BUMP: u64 = 1_000_000_000;
 
-impl Run {
+impl SeedRun {
     /// Takes a snapshot, makes changes that the snapshot does not have, and sets the directory back
     /// to it. Then hosts claim the old records again and again, until the operator adopts.
     pub(crate) fn etcd_snapshot(&mut self, roles: &Roles) -> Result<(), Violation> {

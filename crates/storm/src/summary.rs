@@ -3,11 +3,11 @@
 
 use base::Probe;
 use std::time::Duration;
-use storm::{Counts, Done};
+use storm::{Counts, SeedDone};
 
 /// Sums over all seeds.
 #[derive(Default)]
-pub(crate) struct Summary {
+pub(crate) struct RunSummary {
     /// Seeds that found a violation, or gave two digests.
     pub(crate) bad: Vec<u64>,
     seeds: u64,
@@ -25,9 +25,9 @@ pub(crate) struct Summary {
     beyond_example: Option<String>,
 }
 
-impl Summary {
+impl RunSummary {
     /// Adds the outcome of one seed. Returns lines to print if it found something.
-    pub(crate) fn add(&mut self, done: &Done) -> Vec<String> {
+    pub(crate) fn add(&mut self, done: &SeedDone) -> Vec<String> {
         let outcome = &done.outcome;
         self.seeds += 1;
         self.twice += u64::from(done.is_repeatable.is_some());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Clients: tasks on the cluster's hosts that write, read and discard at random.
 
-use crate::plan::Load;
+use crate::plan::ClientLoad;
 use crate::records::Records;
 use base::{CHUNK_SECTORS, Rng, SECTOR_SIZE, SectorRange};
 use env::Env;
@@ -18,7 +18,7 @@ const COUNT_MAX: u64 = 2200;
 const DISCARD: u64 = 9;
 
 /// What the clients of one volume share with the campaign.
-pub struct Shared {
+pub struct VolumeLoad {
     /// The volume's name.
     pub volume: String,
     /// Decides what may be read.
@@ -41,7 +41,7 @@ pub struct Shared {
     pub records: Rc<Records>,
 }
 
-impl Shared {
+impl VolumeLoad {
     /// The shared state for a volume of `sectors` sectors.
     #[must_use]
     pub fn new(volume: String, sectors: u64, records: &Rc<Records>) -> Self {
@@ -96,12 +96,12 @@ struct Doubts {
 }
 
 impl Doubts {
-    fn begin(shared: &Shared) -> Self {
+    fn begin(shared: &VolumeLoad) -> Self {
         Self { turns: shared.records.turns(&shared.volume) }
     }
 
     /// Whether an answer of `node` can be believed.
-    fn is_credible(&self, shared: &Shared, node: &Node) -> bool {
+    fn is_credible(&self, shared: &VolumeLoad, node: &Node) -> bool {
         let now = shared.records.turns(&shared.volume);
         if now == self.turns && now.is_multiple_of(2) {
             return true;
@@ -116,10 +116,10 @@ impl Doubts {
 }
 
 /// Counts an operation under way, until it ends or a crash drops it.
-struct Running<'a>(&'a Shared);
+struct Running<'a>(&'a VolumeLoad);
 
 impl<'a> Running<'a> {
-    fn new(shared: &'a Shared) -> Self {
+    fn new(shared: &'a VolumeLoad) -> Self {
         shared.running.set(shared.running.get() + 1);
         Self(shared)
     }
@@ -134,7 +134,7 @@ impl Drop for Running<'_> {
 /// A write under way. If it ends with an error, or a crash drops it, the content of its range is
 /// undecided.
 struct Writing<'a> {
-    shared: &'a Shared,
+    shared: &'a VolumeLoad,
     id: WriteId,
     is_answered: bool,
 }
@@ -156,11 +156,11 @@ pub struct Client {
     /// Its host.
     pub node: Rc<Node>,
     /// What it shares with all others.
-    pub shared: Rc<Shared>,
+    pub shared: Rc<VolumeLoad>,
     /// The host, and the run of that host, in whose name it asks.
     pub author: Author,
     /// What it does.
-    pub load: Load,
+    pub load: ClientLoad,
     /// Whether it only reads. Such a client goes on when writes have to wait.
     pub is_reader: bool,
     /// Its random numbers.
@@ -282,7 +282,7 @@ impl Client {
 
 /// A read under way. If it fails, or a crash drops it, the oracle forgets it.
 struct Reading<'a> {
-    shared: &'a Shared,
+    shared: &'a VolumeLoad,
     id: Option<ReadId>,
 }
 
@@ -301,7 +301,7 @@ impl Drop for Reading<'_> {
 pub async fn read<D: Device>(
     device: &D,
     range: SectorRange,
-    shared: &Shared,
+    shared: &VolumeLoad,
     asker: &Asker<'_>,
 ) -> Result<(), VolumeError> {
     let doubts = Doubts::begin(shared);

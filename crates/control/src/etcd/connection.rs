@@ -3,7 +3,7 @@
 
 use super::{requests, watch};
 use directory::check_key;
-use directory::protocol::{Answer, HEADER_BYTES, Header, Request, encode_answer};
+use directory::protocol::{Answer, HEADER_BYTES, Request, ServerHeader, encode_answer};
 use etcd_client::Client;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ const WATCHES_MAX: usize = 64;
 
 /// Takes the answers for one connection. A sender waits while it is full.
 #[derive(Clone)]
-pub struct Outbox(mpsc::Sender<Vec<u8>>);
+pub struct EtcdOutbox(mpsc::Sender<Vec<u8>>);
 
 /// The connection is gone.
 #[derive(Debug)]
 pub struct Gone;
 
-impl Outbox {
+impl EtcdOutbox {
     /// Sends an answer to request `number`.
     pub async fn send(&self, number: u64, answer: &Answer) -> Result<(), Gone> {
         self.0.send(encode_answer(number, answer)).await.map_err(|_| Gone)
@@ -41,7 +41,7 @@ pub async fn run(stream: UnixStream, client: Client) {
     let (sender, receiver) = mpsc::channel(ANSWERS_MAX);
     let tasks = JoinSet::new();
     tokio::select! {
-        () = receive(reader, Outbox(sender), client, tasks) => {}
+        () = receive(reader, EtcdOutbox(sender), client, tasks) => {}
         () = send(writer, receiver) => {}
     }
 }
@@ -57,7 +57,7 @@ async fn send(mut writer: OwnedWriteHalf, mut answers: mpsc::Receiver<Vec<u8>>) 
 /// Reads requests and starts a task for each; the tasks end with the connection.
 async fn receive(
     mut reader: OwnedReadHalf,
-    outbox: Outbox,
+    outbox: EtcdOutbox,
     client: Client,
     mut tasks: JoinSet<()>,
 ) {
@@ -100,7 +100,7 @@ async fn receive(
 async fn next(reader: &mut OwnedReadHalf) -> Option<(u64, Request)> {
     let mut head = [0; HEADER_BYTES];
     reader.read_exact(&mut head).await.ok()?;
-    let header = Header::decode(&head).ok()?;
+    let header = ServerHeader::decode(&head).ok()?;
     let mut body = vec![0; header.body_bytes];
     reader.read_exact(&mut body).await.ok()?;
     header.decode_request(&body).ok()

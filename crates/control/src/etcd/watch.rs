@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One watch: a listing, then etcd's watch from the next revision on, for as long as that lasts.
 
-use super::connection::{Gone, Outbox};
+use super::connection::{EtcdOutbox, Gone};
 use super::requests::{RESPONSE_BYTES_MAX, entry_of, list, number};
 use directory::WatchEvent;
 use directory::protocol::{split_events, split_listing};
@@ -16,7 +16,7 @@ const BACK_OFF_MAX: Duration = Duration::from_millis(500);
 const BEGIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Sends all keys below `prefix` and their changes, under `number`, until the connection is gone.
-pub async fn run(client: Client, outbox: Outbox, number: u64, prefix: String) {
+pub async fn run(client: Client, outbox: EtcdOutbox, number: u64, prefix: String) {
     let mut back_off = BACK_OFF_MIN;
     loop {
         match once(&client, &outbox, number, &prefix).await {
@@ -36,7 +36,7 @@ enum Ended {
 
 async fn once(
     client: &Client,
-    outbox: &Outbox,
+    outbox: &EtcdOutbox,
     number_of_watch: u64,
     prefix: &str,
 ) -> Result<Ended, Gone> {

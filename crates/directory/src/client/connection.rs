@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The task that keeps the client's connection: dials, sends, receives, notices silence.
 
-use super::Shared;
+use super::ClientShared;
 use crate::frames::{FrameReader, ReadError, join};
 use base::Instant;
 use env::{Env, Link, select};
@@ -23,7 +23,7 @@ const DEAD_AFTER: Duration = Duration::from_secs(3);
 const SEND_BYTES_MAX: usize = 256 << 10;
 
 /// Connects, and connects again whenever the link is lost, for ever.
-pub async fn keep(shared: Rc<Shared>) {
+pub async fn keep(shared: Rc<ClientShared>) {
     let env = shared.env.clone();
     let mut back_off = BACK_OFF_MIN;
     loop {
@@ -43,7 +43,7 @@ pub async fn keep(shared: Rc<Shared>) {
 }
 
 /// Uses a link until it fails or is silent for too long. True if anything was received on it.
-async fn use_link(shared: &Rc<Shared>, link: &Link) -> bool {
+async fn use_link(shared: &Rc<ClientShared>, link: &Link) -> bool {
     let heard_at = Cell::new(shared.env.now());
     let heard = Cell::new(false);
     let connection = Connected::new(shared);
@@ -72,11 +72,11 @@ async fn use_link(shared: &Rc<Shared>, link: &Link) -> bool {
     heard.get()
 }
 
-fn count_malformed(shared: &Shared) {
+fn count_malformed(shared: &ClientShared) {
     shared.malformed.set(shared.malformed.get() + 1);
 }
 
-async fn send(shared: &Shared, link: &Link) {
+async fn send(shared: &ClientShared, link: &Link) {
     loop {
         let changed = shared.outgoing.wait();
         let frames = shared.state.borrow_mut().take_outgoing(SEND_BYTES_MAX);
@@ -88,7 +88,7 @@ async fn send(shared: &Shared, link: &Link) {
     }
 }
 
-async fn silence(env: &Env, shared: &Shared, heard_at: &Cell<Instant>) {
+async fn silence(env: &Env, shared: &ClientShared, heard_at: &Cell<Instant>) {
     loop {
         let silent = env.now().since(heard_at.get());
         if silent >= DEAD_AFTER {
@@ -104,10 +104,10 @@ async fn silence(env: &Env, shared: &Shared, heard_at: &Cell<Instant>) {
 
 /// Tells the state that there is a connection. When dropped, it tells the state that there is none,
 /// however the connection ended.
-struct Connected<'a>(&'a Shared);
+struct Connected<'a>(&'a ClientShared);
 
 impl<'a> Connected<'a> {
-    fn new(shared: &'a Shared) -> Self {
+    fn new(shared: &'a ClientShared) -> Self {
         shared.state.borrow_mut().connected();
         Self(shared)
     }

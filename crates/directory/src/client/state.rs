@@ -11,14 +11,14 @@ use std::collections::VecDeque;
 use std::future::Future;
 
 /// What a caller gets.
-pub type Reply = Result<Answer, DirectoryError>;
+pub type AnswerSender = Result<Answer, DirectoryError>;
 
 /// Something that the directory must not say; the connection is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Violation;
+pub struct ServerViolation;
 
 #[derive(Default)]
-pub struct State {
+pub struct ClientState {
     is_connected: bool,
     number_last: u64,
     calls: Map<u64, Call>,
@@ -31,7 +31,7 @@ struct Call {
     /// The encoded request. `None` once it was sent.
     frame: Option<Vec<u8>>,
     is_change: bool,
-    reply: OneSender<Reply>,
+    reply: OneSender<AnswerSender>,
     parts: Parts,
 }
 
@@ -59,11 +59,11 @@ struct Parts {
 }
 
 impl Parts {
-    fn add(&mut self, part: Listing) -> Result<(), Violation> {
+    fn add(&mut self, part: Listing) -> Result<(), ServerViolation> {
         let size = |(key, entry): &(String, crate::Entry)| key.len() + entry.value.len();
         self.bytes += part.entries.iter().map(size).sum::<usize>();
         if self.bytes > LISTING_BYTES_MAX {
-            return Err(Violation);
+            return Err(ServerViolation);
         }
         self.listing.revision = part.revision;
         self.listing.entries.extend(part.entries);
@@ -75,7 +75,7 @@ impl Parts {
     }
 }
 
-impl State {
+impl ClientState {
     pub fn is_connected(&self) -> bool {
         self.is_connected
     }
@@ -89,7 +89,7 @@ impl State {
         &mut self,
         request: &Request,
         is_change: bool,
-    ) -> Result<(u64, OneReceiver<Reply>), DirectoryError> {
+    ) -> Result<(u64, OneReceiver<AnswerSender>), DirectoryError> {
         if self.calls.len() >= CALLS_MAX {
             return Err(DirectoryError::Unavailable);
         }
@@ -216,16 +216,16 @@ impl State {
 
     /// Hands an answer to the call or watch of this number. Where neither is known, the caller gave
     /// it up, and the answer is ignored.
-    pub fn answered(&mut self, number: u64, answer: Answer) -> Result<(), Violation> {
+    pub fn answered(&mut self, number: u64, answer: Answer) -> Result<(), ServerViolation> {
         if let Some(watched) = self.watches.get_mut(&number) {
             return watched.answered(answer);
         }
         let Some(call) = self.calls.get_mut(&number) else { return Ok(()) };
         if call.frame.is_some() {
-            return Err(Violation); // answers what was not asked yet
+            return Err(ServerViolation); // answers what was not asked yet
         }
         let answer = match answer {
-            Answer::Events(_) => return Err(Violation),
+            Answer::Events(_) => return Err(ServerViolation),
             Answer::Part { listing, has_more } => {
                 call.parts.add(listing)?;
                 if has_more {
@@ -258,7 +258,7 @@ impl Watched {
         Frame::Ready(encode_request(id, &Request::Watch { prefix: self.prefix.clone() }))
     }
 
-    fn answered(&mut self, answer: Answer) -> Result<(), Violation> {
+    fn answered(&mut self, answer: Answer) -> Result<(), ServerViolation> {
         match answer {
             Answer::Part { listing, has_more } => {
                 self.parts.add(listing)?;
@@ -273,14 +273,14 @@ impl Watched {
             }
             Answer::Events(events) => {
                 if !self.is_started {
-                    return Err(Violation);
+                    return Err(ServerViolation);
                 }
                 self.is_overflown |= self.events.len() + events.len() > WATCH_EVENTS_MAX;
                 if !self.is_overflown {
                     self.events.extend(events);
                 }
             }
-            _ => return Err(Violation),
+            _ => return Err(ServerViolation),
         }
         self.changed.notify();
         Ok(())

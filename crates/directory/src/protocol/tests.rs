@@ -58,9 +58,9 @@ fn answers() -> Vec<Answer> {
     answers
 }
 
-fn split(frame: &[u8]) -> (Result<Header, FrameError>, &[u8]) {
+fn split(frame: &[u8]) -> (Result<ServerHeader, FrameError>, &[u8]) {
     let (head, body) = frame.split_first_chunk::<HEADER_BYTES>().unwrap();
-    (Header::decode(head), body)
+    (ServerHeader::decode(head), body)
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_damaged_frame_is_refused_whatever_is_damaged() {
 fn a_hostile_body_is_refused_without_panic() {
     let sealed = |body: &[u8]| {
         let length = u32::try_from(body.len()).unwrap();
-        Header { body_bytes: body.len(), crc: checksum(length, body) }
+        ServerHeader { body_bytes: body.len(), crc: checksum(length, body) }
     };
     for request in requests() {
         let mut body = encode_request(1, &request)[HEADER_BYTES..].to_vec();

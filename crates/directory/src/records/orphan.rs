@@ -3,7 +3,7 @@
 //! it found there, and what the component's own description says. Lost volumes are made again from
 //! these records.
 
-use super::stored::{Component, Hex, LsnText, Stored, from_json, to_json};
+use super::stored::{Hex, LsnText, Stored, StoredComponent, from_json, to_json};
 use super::{
     COMPONENTS_MAX, ComponentRecord, FORMAT, FTT_MAX, NAME_RULE, OBJECT_SECTORS_MAX, OBJECTS_MAX,
     RecordError, ensure, is_name,
@@ -183,7 +183,7 @@ struct StoredAbout {
     objects: u16,
     version: u64,
     term: u32,
-    siblings: Vec<Component>,
+    siblings: Vec<StoredComponent>,
 }
 
 impl Stored for Orphan {
@@ -254,7 +254,7 @@ impl From<&About> for StoredAbout {
             objects: a.objects,
             version: a.version.0,
             term: a.term.0,
-            siblings: a.siblings.iter().map(Component::from).collect(),
+            siblings: a.siblings.iter().map(StoredComponent::from).collect(),
         }
     }
 }

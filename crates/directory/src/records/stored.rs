@@ -127,7 +127,7 @@ struct Object {
     term: u32,
     owner: Option<StoredOwner>,
     handover: Option<LsnText>,
-    components: Vec<Component>,
+    components: Vec<StoredComponent>,
     /// Term, version, host and incarnation of each claim. Only in format 2, as is `doubted`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     claims: Vec<(u32, u64, u32, Hex)>,
@@ -155,7 +155,7 @@ struct StoredOwner {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Component {
+pub(super) struct StoredComponent {
     id: Hex,
     host: u32,
     group: Hex,
@@ -440,7 +440,7 @@ impl From<&ObjectRecord> for Object {
             term: r.term.0,
             owner: r.owner.map(owner),
             handover: r.handover.map(LsnText),
-            components: r.components.iter().map(Component::from).collect(),
+            components: r.components.iter().map(StoredComponent::from).collect(),
             claims: r.claims.iter().map(claim).collect(),
             doubted: r.is_doubted.then_some(true),
         }
@@ -473,7 +473,7 @@ impl From<Object> for ObjectRecord {
     }
 }
 
-impl From<&ComponentRecord> for Component {
+impl From<&ComponentRecord> for StoredComponent {
     fn from(r: &ComponentRecord) -> Self {
         Self {
             id: Hex(r.id.0),
@@ -486,8 +486,8 @@ impl From<&ComponentRecord> for Component {
     }
 }
 
-impl From<Component> for ComponentRecord {
-    fn from(s: Component) -> Self {
+impl From<StoredComponent> for ComponentRecord {
+    fn from(s: StoredComponent) -> Self {
         Self {
             id: ComponentId(s.id.0),
             host: HostId(s.host),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A batch is carried out: data and records of all devices side by side.
 
-use super::batch::{Batch, BlockWrite};
+use super::batch::{BlockWrite, DestageBatch};
 use super::write::{add_emptied, write_data};
 use crate::state::{GroupInner, GroupState};
 use crate::types::GroupError;
@@ -13,7 +13,7 @@ use std::rc::Rc;
 /// Data, then the journal record, of all devices side by side: none of them waits for another.
 pub(super) async fn write_batch(
     inner: &Rc<GroupInner>,
-    batch: &mut Batch,
+    batch: &mut DestageBatch,
     sources: &[Slice],
 ) -> Result<Vec<BlockWrite>, GroupError> {
     let parts = std::mem::take(&mut batch.writes).into_iter().zip(std::mem::take(&mut batch.items));

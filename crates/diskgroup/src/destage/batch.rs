@@ -41,7 +41,7 @@ impl BlockWrite {
 
 /// What is to be done with a segment.
 #[derive(Default)]
-pub(super) struct Batch {
+pub(super) struct DestageBatch {
     pub(super) writes: Vec<Vec<BlockWrite>>,
     pub(super) items: Vec<Vec<Item>>,
     pub(super) moves: Vec<Move>,
@@ -55,7 +55,7 @@ pub(super) struct Batch {
     pub(super) source: usize,
 }
 
-impl Batch {
+impl DestageBatch {
     pub(super) fn new(inner: &GroupInner) -> Self {
         let mut batch = Self::default();
         batch.writes.resize_with(inner.devices.len(), Vec::new);

@@ -21,12 +21,12 @@
 //! nobody is told that it is on capacity.
 
 use super::apply::write_batch;
-use super::batch::Batch;
+use super::batch::DestageBatch;
 use super::segment::{Segment, Spot, read_back};
 use super::whole::destage_segment;
 use crate::log::build::to_usize;
 use crate::log::index::View;
-use crate::pace::Part;
+use crate::pace::BufferPart;
 use crate::state::{GroupInner, GroupState};
 use crate::store::chunks::{block_key, chunk_key};
 use crate::types::GroupError;
@@ -126,15 +126,15 @@ impl Window {
     }
 
     /// Takes the next step's spots and plans what can be written of them.
-    fn plan(&mut self, inner: &GroupInner) -> Batch {
+    fn plan(&mut self, inner: &GroupInner) -> DestageBatch {
         let mut state = inner.state.borrow_mut();
-        let mut batch = Batch::new(inner);
+        let mut batch = DestageBatch::new(inner);
         let most = match self.next(inner, &state) {
             Some(_) => window_max(inner, &state).min(to_usize(state.log.head - state.log.tail)),
             None => 1,
         };
         let last = self.step_end(most);
-        let (size, mut part) = (state.log.layout.segment_size, Part::default());
+        let (size, mut part) = (state.log.layout.segment_size, BufferPart::default());
         for (source, segment) in self.segments.iter_mut().enumerate() {
             batch.source = source;
             let cursor = self.cursor;
@@ -189,7 +189,7 @@ fn window_max(inner: &GroupInner, state: &GroupState) -> usize {
 async fn write_together(
     inner: &Rc<GroupInner>,
     segments: &VecDeque<Segment>,
-    mut batch: Batch,
+    mut batch: DestageBatch,
 ) -> Result<Vec<usize>, GroupError> {
     let sources: Vec<Slice> = segments.iter().map(|segment| segment.bytes.clone()).collect();
     let written = write_batch(inner, &mut batch, &sources).await?;
@@ -205,7 +205,7 @@ async fn write_together(
 impl GroupState {
     /// Plans the write of a block if it depends on nothing else in the log. Returns false where the
     /// block is left to its segment's own turn.
-    fn plan_spot(&mut self, segment: &Segment, spot: &Spot, batch: &mut Batch) -> bool {
+    fn plan_spot(&mut self, segment: &Segment, spot: &Spot, batch: &mut DestageBatch) -> bool {
         let found = &segment.found[spot.found];
         let entry = &found.entry;
         let Some(component) = self.components.get(entry.serial) else { return true };

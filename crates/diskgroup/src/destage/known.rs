@@ -19,7 +19,7 @@
 //! moved whole, with the sectors that the rotten part covers. A recovery would find only the older
 //! part in the log, and take those sectors for the newest.
 
-use super::batch::{Batch, Found};
+use super::batch::{DestageBatch, Found};
 use super::wait::wait;
 use crate::log::build::to_usize;
 use crate::log::index::IndexPiece;
@@ -176,7 +176,7 @@ pub(super) fn condemn(
     inner: &GroupInner,
     segment: u64,
     bytes: &[u8],
-    batch: &mut Batch,
+    batch: &mut DestageBatch,
 ) -> Result<bool, GroupError> {
     let refused = || rotten(inner, segment);
     let is_rotten = |moved: &mut Move| {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is to be done with each live entry of a segment: write, unset, move or fold.
 
-use super::batch::{Batch, BlockWrite, Found};
+use super::batch::{BlockWrite, DestageBatch, Found};
 use crate::log::build::to_usize;
 use crate::log::index::IndexPiece;
 use crate::log::index::{LogPlace, View};
@@ -14,9 +14,14 @@ use format::{EntryKind, Item};
 use std::rc::Rc;
 
 /// Sorts what is live in the segment into writes, map changes, moves and folds.
-pub(super) fn plan(inner: &GroupInner, segment: u64, found: &[Found], bytes: &[u8]) -> Batch {
+pub(super) fn plan(
+    inner: &GroupInner,
+    segment: u64,
+    found: &[Found],
+    bytes: &[u8],
+) -> DestageBatch {
     let mut state = inner.state.borrow_mut();
-    let mut batch = Batch::new(inner);
+    let mut batch = DestageBatch::new(inner);
     let may_all = inner.options.mutations.destage_uncommitted();
     let folds_max = state.log.folds_max();
     for found in found {
@@ -110,7 +115,7 @@ impl GroupState {
         found: &Found,
         device: usize,
         is_committed: bool,
-        batch: &mut Batch,
+        batch: &mut DestageBatch,
     ) {
         let entry = &found.entry;
         let key = chunk_key(entry.serial, entry.range.start / CHUNK_SECTORS);
@@ -147,7 +152,7 @@ impl GroupState {
         block: u64,
         place: LogPlace,
         bytes: &[u8],
-        batch: &mut Batch,
+        batch: &mut DestageBatch,
     ) {
         let entry = &found.entry;
         let chunk_at = block / CHUNK_BLOCKS;
@@ -204,7 +209,7 @@ pub(super) async fn fold(
     segment: u64,
     found: &[Found],
     bytes: &[u8],
-    batch: &mut Batch,
+    batch: &mut DestageBatch,
 ) -> Result<(), GroupError> {
     let folds = std::mem::take(&mut batch.folds);
     for (serial, block) in folds {

@@ -5,7 +5,7 @@ use super::batch::{Found, READ_BACK};
 use super::known::known;
 use crate::log::build::to_usize;
 use crate::log::index::LogPlace;
-use crate::pace::Part;
+use crate::pace::BufferPart;
 use crate::read::salvage::{Salvaged, is_bad_place, salvage};
 use crate::state::{GroupInner, GroupState};
 use crate::store::chunks::{block_key, chunk_key};
@@ -48,9 +48,12 @@ impl Segment {
     }
 
     /// What is left of it for its own turn; it has so many bytes of the ring.
-    pub(super) fn rest(&self, size: u64) -> Part {
+    pub(super) fn rest(&self, size: u64) -> BufferPart {
         let data: u64 = self.found.iter().map(|found| found.crcs.len() as u64).sum();
-        Part { bytes: size - self.part(size, self.dealt), data: data.saturating_sub(self.dealt) }
+        BufferPart {
+            bytes: size - self.part(size, self.dealt),
+            data: data.saturating_sub(self.dealt),
+        }
     }
 }
 

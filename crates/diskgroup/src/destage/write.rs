@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Data to capacity, many writes in flight, at the pace that appends allow.
 
-use super::batch::{Batch, BlockWrite};
+use super::batch::{BlockWrite, DestageBatch};
 use super::wait::wait;
 use crate::caching::Update;
 use crate::log::build::to_usize;
@@ -96,7 +96,7 @@ fn depth(inner: &GroupInner) -> usize {
 
 impl GroupState {
     /// What is on capacity is not needed in the log any more.
-    pub(super) fn forget_batch(&mut self, written: Vec<BlockWrite>, batch: Batch) {
+    pub(super) fn forget_batch(&mut self, written: Vec<BlockWrite>, batch: DestageBatch) {
         for write in written {
             self.forget_block(write.key, write.place);
         }

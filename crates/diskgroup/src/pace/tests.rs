@@ -81,7 +81,7 @@ impl Model {
         }
         let mut end = self.now + self.block_ns;
         if self.written == 0 {
-            let part = Part { bytes: SEGMENT, data: BLOCKS };
+            let part = BufferPart { bytes: SEGMENT, data: BLOCKS };
             self.pace.begin(self.instant(), part, BLOCKS);
             end += self.pause_ns;
         }
@@ -236,7 +236,7 @@ fn no_commit_holds_the_next_one_up_for_long() {
     let mut pace = Pace::new(64);
     let mut now = Instant(SECOND);
     pace.go_on(now);
-    pace.begin(now, Part { bytes: SEGMENT, data: BLOCKS }, BLOCKS);
+    pace.begin(now, BufferPart { bytes: SEGMENT, data: BLOCKS }, BLOCKS);
     for _ in 0..BLOCKS {
         now = now + Duration::from_millis(50);
         pace.finished(now, 1);
@@ -254,7 +254,7 @@ fn no_commit_holds_the_next_one_up_for_long() {
 fn what_is_written_counts_as_free_block_by_block() {
     let mut pace = Pace::new(64);
     let now = Instant(SECOND);
-    pace.begin(now, Part { bytes: SEGMENT, data: 700 }, 7);
+    pace.begin(now, BufferPart { bytes: SEGMENT, data: 700 }, 7);
     let seen: Vec<u64> = (0..7)
         .map(|_| {
             pace.finished(now, 1);
@@ -264,7 +264,7 @@ fn what_is_written_counts_as_free_block_by_block() {
     assert!(seen.is_sorted_by(|a, b| a < b), "{seen:?}");
     assert_eq!((seen[6], pace.indexed()), (SEGMENT, 7));
     // The next one is begun before the first is free; nothing of it is to be written.
-    pace.begin(now, Part { bytes: SEGMENT, data: 700 }, 0);
+    pace.begin(now, BufferPart { bytes: SEGMENT, data: 700 }, 0);
     assert_eq!(pace.done(), 2 * SEGMENT);
     pace.freed(now, SEGMENT);
     pace.freed(now, SEGMENT);

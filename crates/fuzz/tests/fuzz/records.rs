@@ -6,7 +6,7 @@ use base::{
     VolumeId, crc32c_append,
 };
 use directory::protocol::{
-    Answer, FrameError, HEADER_BYTES, Header, Request, encode_answer, encode_request,
+    Answer, FrameError, HEADER_BYTES, Request, ServerHeader, encode_answer, encode_request,
 };
 use directory::*;
 use fuzz::{Source, bounded};
@@ -176,9 +176,9 @@ pub(crate) fn resealed(input: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn body(bytes: &[u8]) -> Result<(Header, &[u8]), FrameError> {
+fn body(bytes: &[u8]) -> Result<(ServerHeader, &[u8]), FrameError> {
     let (header, body) = bytes.split_first_chunk::<HEADER_BYTES>().ok_or(FrameError::Magic)?;
-    Ok((Header::decode(header)?, body))
+    Ok((ServerHeader::decode(header)?, body))
 }
 
 fn frame_of(input: &[u8]) {

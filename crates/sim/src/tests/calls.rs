@@ -2,7 +2,7 @@
 //! Late calls hold up nothing but themselves.
 
 use super::{PATH, filled, finish, hosts, open, world};
-use crate::{Call, DiskFault, World};
+use crate::{DeviceCall, DiskFault, World};
 use env::{Durability, Env, IoError, OpenDisk, Task};
 use std::cell::Cell;
 use std::future::Future;
@@ -39,13 +39,16 @@ async fn beside<T>(env: &Env, call: impl Future<Output = T>) -> (T, Duration, Du
 }
 
 /// Runs `act` in a world in which such a call takes [`LATE`].
-fn late<F: Future<Output = ()> + 'static>(call: Call, act: impl FnOnce(World, Env) -> F + 'static) {
+fn late<F: Future<Output = ()> + 'static>(
+    call: DeviceCall,
+    act: impl FnOnce(World, Env) -> F + 'static,
+) {
     let world = world(call as u64);
     let host = hosts(&world, 1)[0];
     world.call_takes(host, PATH, call, LATE);
     let own = world.clone();
     finish(&world, host, move |env| act(own, env));
-    assert!(world.stats().late_calls > 0 || call == Call::Discard, "{call:?}");
+    assert!(world.stats().late_calls > 0 || call == DeviceCall::Discard, "{call:?}");
 }
 
 fn check<T>((result, took, longest): (T, Duration, Duration)) -> T {
@@ -56,24 +59,24 @@ fn check<T>((result, took, longest): (T, Duration, Duration)) -> T {
 
 #[test]
 fn each_call_takes_its_time_and_nothing_else_does() {
-    late(Call::Create, |_, env| async move {
+    late(DeviceCall::Create, |_, env| async move {
         let create = OpenDisk { path: PATH.to_owned(), create: Some(1 << 20) };
         check(beside(&env, env.open_disk(create)).await).expect("a new file");
     });
-    late(Call::Open, |_, env| async move {
+    late(DeviceCall::Open, |_, env| async move {
         drop(open(&env).await);
         check(beside(&env, env.open_disk(existing(PATH))).await).expect("it opens late");
     });
-    late(Call::Look, |_, env| async move {
+    late(DeviceCall::Look, |_, env| async move {
         let disk = open(&env).await;
         check(beside(&env, disk.look(PATH)).await).expect("it is there");
     });
-    late(Call::Discard, |_, env| async move {
+    late(DeviceCall::Discard, |_, env| async move {
         let disk = open(&env).await;
         check(beside(&env, disk.discard(0, 4096)).await).expect("a discard");
         disk.read(0, env.buf(512)).await.expect("a read");
     });
-    late(Call::Close, |_, env| async move {
+    late(DeviceCall::Close, |_, env| async move {
         drop(open(&env).await);
         let again = async {
             while let Err(error) = env.open_disk(existing(PATH)).await {
@@ -87,7 +90,7 @@ fn each_call_takes_its_time_and_nothing_else_does() {
 
 #[test]
 fn an_open_that_nobody_waits_for_leaves_the_device_free() {
-    late(Call::Open, |world, env| async move {
+    late(DeviceCall::Open, |world, env| async move {
         drop(open(&env).await);
         let short = env.timeout(Duration::from_secs(1), env.open_disk(existing(PATH))).await;
         assert!(short.is_err(), "it hangs");
@@ -109,7 +112,7 @@ fn a_cleared_device_ends_what_hangs_and_a_crash_forgets_it() {
         })
     });
     world.run_for(Duration::from_millis(500));
-    for call in Call::ALL {
+    for call in DeviceCall::ALL {
         world.call_takes(host, PATH, call, Duration::from_secs(100_000));
     }
     world.run_for(Duration::from_secs(10));
@@ -119,7 +122,7 @@ fn a_cleared_device_ends_what_hangs_and_a_crash_forgets_it() {
     assert!(world.is_finished(host));
 
     world.crash(host);
-    world.call_takes(host, PATH, Call::Close, LATE);
+    world.call_takes(host, PATH, DeviceCall::Close, LATE);
     finish(&world, host, |env| async move { drop(open(&env).await) });
     world.crash(host);
     finish(&world, host, |env| async move {

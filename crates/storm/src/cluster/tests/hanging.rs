@@ -3,7 +3,7 @@
 
 use super::*;
 use env::{Hardware, Task};
-use sim::Call;
+use sim::DeviceCall;
 use std::ops::Range;
 
 /// Far longer than any time-out.
@@ -24,7 +24,7 @@ fn groups(cluster: &Cluster) -> (u32, Vec<u32>) {
 }
 
 impl Cluster {
-    fn calls_hang(&self, devices: &[String], calls: &[Call]) {
+    fn calls_hang(&self, devices: &[String], calls: &[DeviceCall]) {
         for device in devices {
             for call in calls {
                 self.world.call_takes(self.machines[0].key, device, *call, LATE);
@@ -109,7 +109,9 @@ fn close_and_open(cluster: &Cluster, group: u32) -> Vec<Command> {
 
 #[test]
 fn a_group_that_hangs_while_it_closes_or_opens_holds_up_itself_alone() {
-    for (seed, calls) in [(20, [Call::Open]), (21, [Call::Close]), (22, [Call::Look])] {
+    for (seed, calls) in
+        [(20, [DeviceCall::Open]), (21, [DeviceCall::Close]), (22, [DeviceCall::Look])]
+    {
         let cluster = start_with(seed, 3);
         cluster.create("db", 64, 0).expect("there is room");
         let (_load, longest) = cluster.load();
@@ -125,8 +127,8 @@ fn a_group_that_hangs_while_it_closes_or_opens_holds_up_itself_alone() {
         }
         let state = cluster.state_of(hangs);
         let said = match calls {
-            [Call::Open] => "no answer from the device",
-            [Call::Close] => "in use",
+            [DeviceCall::Open] => "no answer from the device",
+            [DeviceCall::Close] => "in use",
             _ => "ok",
         };
         assert!(state.contains(said), "{calls:?}: {state}");
@@ -167,7 +169,7 @@ fn a_host_starts_without_the_group_that_hangs_and_gets_it_when_it_answers() {
     let devices = [cluster.group(hangs).cache];
     for answers_after in [5, 20, 200] {
         cluster.take_down(0, false);
-        cluster.calls_hang(&devices, &[Call::Open]);
+        cluster.calls_hang(&devices, &[DeviceCall::Open]);
         cluster.boot(0, |_, _| async {});
         cluster.world.run_for(Duration::from_secs(15));
         cluster.node(0).expect("it serves the others");
@@ -198,7 +200,7 @@ fn discards_that_hang_hold_up_their_device_alone() {
     cluster.world.call_takes(
         cluster.machines[0].key,
         &capacity[0],
-        Call::Discard,
+        DeviceCall::Discard,
         Duration::from_secs(20),
     );
     let (_load, longest) = cluster.load();
@@ -226,7 +228,7 @@ fn what_a_device_is_is_asked_beside_everything_else() {
 
     // While a device hangs, its old description is shown, and nobody waits long for a new one.
     cluster.world.set_hardware(key, "capacity0.0", model("ACME 3"));
-    cluster.calls_hang(&["cache0".to_owned(), "capacity0.0".to_owned()], &[Call::Look]);
+    cluster.calls_hang(&["cache0".to_owned(), "capacity0.0".to_owned()], &[DeviceCall::Look]);
     cluster.world.run_for(Duration::from_secs(20));
     let begun = cluster.world.now();
     assert_eq!(shown().as_deref(), Some("ACME 2"));
@@ -236,7 +238,7 @@ fn what_a_device_is_is_asked_beside_everything_else() {
     // A command that may refuse a device because of its kind does wait for the answer.
     let platters = Hardware { is_rotational: Some(true), model: None };
     cluster.world.set_hardware(key, "capacity0.1", platters);
-    cluster.world.call_takes(key, "capacity0.1", Call::Look, Duration::from_secs(1));
+    cluster.world.call_takes(key, "capacity0.1", DeviceCall::Look, Duration::from_secs(1));
     let (group, device) = ("cache0".to_owned(), "capacity0.1".to_owned());
     let (create_bytes, wipe, ignore_device_kind) = (Some(64 * MIB), false, false);
     let extend = Command::GroupExtend { group, device, create_bytes, wipe, ignore_device_kind };
