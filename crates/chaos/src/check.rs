@@ -2,9 +2,10 @@
 //! Reading a volume wholly through one host.
 
 use crate::client::{Shared, Subject, connect, errno_name, lock};
-use crate::nbd::{self, Command};
+use crate::command::Command;
 use anyhow::{Context, Result, bail};
 use base::{CHUNK_SECTORS, SECTOR_SIZE, SectorRange};
+use nbdclient::socket::receive;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -52,9 +53,9 @@ pub fn read_whole(
     for range in SectorRange::new(0, sectors).split_at_multiples(CHUNK_SECTORS) {
         let id = lock(&subject.oracle).begin_read(range);
         let length = u32::try_from(range.bytes())?;
-        let request = nbd::request(Command::Read, range.start, range.start * SECTOR_SIZE, length);
+        let request = Command::Read.request(range.start, range.start * SECTOR_SIZE, length);
         stream.write_all(&request)?;
-        let reply = nbd::receive(&mut stream).context("no answer to a read of the check")?;
+        let reply = receive(&mut stream).context("no answer to a read of the check")?;
         if reply.errno != 0 {
             lock(&subject.oracle).read_failed(id);
             // An error comes only after a minute, so the first one ends the reading.
@@ -71,6 +72,6 @@ pub fn read_whole(
             return Ok(reading);
         }
     }
-    let _ = stream.write_all(&nbd::request(Command::Disconnect, 0, 0, 0));
+    let _ = stream.write_all(&Command::Disconnect.request(0, 0, 0));
     Ok(reading)
 }

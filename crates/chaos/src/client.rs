@@ -15,9 +15,10 @@
 //! - Terms are not known here. Every unanswered write may carry the highest term, and no host is
 //!   said to serve. That leaves more values allowed than in simulation, never fewer.
 
-use crate::nbd::{self, Command, Connection};
+use crate::command::Command;
 use crate::record::{Answered, Record};
 use base::{Map, Rng, SECTOR_SIZE, SectorRange};
+use nbdclient::socket::{self, Connection};
 use oracle::{Author, Oracle, ReadId, WriteId, fill};
 use std::fmt::Write as _;
 use std::io::{Read, Write as _};
@@ -218,7 +219,7 @@ impl Client {
             }
         }
         if lock(&flights.map).is_empty() {
-            let _ = stream.write_all(&nbd::request(Command::Disconnect, 0, 0, 0));
+            let _ = stream.write_all(&Command::Disconnect.request(0, 0, 0));
         }
         false
     }
@@ -256,7 +257,7 @@ impl Client {
         lock(&self.shared.under_way).insert((self.number, cookie), begun);
         lock(&flights.map).insert(cookie, Flight { known, command, range, begun });
         let length = u32::try_from(range.bytes()).unwrap_or(u32::MAX);
-        let mut bytes = nbd::request(command, cookie, range.start * SECTOR_SIZE, length).to_vec();
+        let mut bytes = command.request(cookie, range.start * SECTOR_SIZE, length).to_vec();
         if command == Command::Write {
             let head = bytes.len();
             bytes.resize(head + usize::try_from(range.bytes()).unwrap_or(usize::MAX), 0);
@@ -326,7 +327,7 @@ impl Receiver<'_> {
     }
 
     fn receive(&self, stream: &mut UnixStream) -> std::io::Result<()> {
-        let reply = nbd::receive(stream)?;
+        let reply = socket::receive(stream)?;
         let found = lock(&self.flights.map).get(&reply.cookie).map(|f| (f.command, f.range));
         let Some((command, range)) = found else {
             self.shared.is_wrong(format!("an answer to no request: {reply:?}"));

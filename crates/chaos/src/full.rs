@@ -4,11 +4,12 @@
 
 use crate::campaign::Campaign;
 use crate::cluster::host_name;
+use crate::command::Command;
 use crate::fault::{HOSTS, Kind, draw_index};
-use crate::nbd::{self, Command, Connection};
 use crate::record::Occurrence;
 use anyhow::{Context, Result, bail};
 use base::Set;
+use nbdclient::socket::{Connection, receive};
 use std::io::Write;
 use std::time::{Duration, Instant};
 
@@ -125,10 +126,10 @@ impl Filler {
 
     fn write(&mut self, piece: u64) -> Result<u32> {
         self.cookie += 1;
-        let head = nbd::request(Command::Write, self.cookie, piece * u64::from(PIECE), PIECE);
+        let head = Command::Write.request(self.cookie, piece * u64::from(PIECE), PIECE);
         self.stream.write_all(&head)?;
         self.stream.write_all(&self.payload)?;
-        let reply = nbd::receive(&mut self.stream)?;
+        let reply = receive(&mut self.stream)?;
         if reply.cookie != self.cookie {
             bail!("an answer to request {}, not {}", reply.cookie, self.cookie);
         }

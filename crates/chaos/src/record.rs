@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What clients and faults leave behind: counts, slow operations, errors, wrong sectors.
 
-use crate::nbd::Command;
+use crate::command::Command;
 use base::{Map, Set};
 use std::time::{Duration, Instant};
 

@@ -82,7 +82,7 @@ impl Report<'_> {
 
     /// The report as JSON for programs.
     pub fn json(&self) -> Value {
-        let name = |(command, count): (&crate::nbd::Command, &u64)| {
+        let name = |(command, count): (&crate::command::Command, &u64)| {
             (command.name().to_owned(), Value::from(*count))
         };
         let done: serde_json::Map<_, _> = self.record.done.iter().map(name).collect();
@@ -158,7 +158,7 @@ fn seconds_text(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nbd::Command;
+    use crate::command::Command;
     use crate::record::{Answered, Occurrence};
     use base::Set;
     use std::time::Instant;

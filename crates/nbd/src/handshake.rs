@@ -5,11 +5,12 @@ use crate::admission::{self, Caller};
 use crate::crowd::Stage;
 use crate::exports::{Exports, OpenError, Sharing};
 use crate::inbox::Inbox;
-use crate::options::{CLIENT_NAME_MAX, OPTION_MAX, OPTION_SKIP_MAX, OPTIONS_MAX, PAYLOAD_MAX};
-use crate::proto::{
-    BASE_ALLOCATION, BASE_ALLOCATION_ID, FIXED_NEWSTYLE, Fields, MAGIC, NO_ZEROES, OPTION_MAGIC,
+use crate::numbers::{
+    BASE_ALLOCATION, BASE_ALLOCATION_ID, FIXED_NEWSTYLE, MAGIC, NO_ZEROES, OPTION_MAGIC,
     OPTION_REPLY_MAGIC, OPTION_SIZE, info, option, reply, transmission,
 };
+use crate::options::{CLIENT_NAME_MAX, OPTION_MAX, OPTION_SKIP_MAX, OPTIONS_MAX, PAYLOAD_MAX};
+use crate::proto::Fields;
 use crate::request::Agreed;
 use crate::server::Inner;
 use crate::session::End;
@@ -222,7 +223,7 @@ impl<'a, E: Exports> Handshake<'a, E> {
         // This option has no error reply: closing is the answer.
         let wanted = self.resolve(name).map_err(|_| End::Left)?;
         let admitted = self.admit(&wanted).await.map_err(|_| End::Left)?;
-        let flags = transmission::flags(self.is_structured, self.can_multi_conn(&wanted.name));
+        let flags = transmission_flags(self.is_structured, self.can_multi_conn(&wanted.name));
         self.out.extend(admitted.session.agreed.size.to_be_bytes());
         self.out.extend(flags.to_be_bytes());
         if self.has_zeroes {
@@ -294,7 +295,7 @@ impl<'a, E: Exports> Handshake<'a, E> {
     /// Answers INFO and GO. Size, flags and block sizes are always sent, texts if the client asked
     /// for them.
     fn describe(&mut self, option: u32, name: &str, size: u64, infos: &[u16]) {
-        let flags = transmission::flags(self.is_structured, self.can_multi_conn(name));
+        let flags = transmission_flags(self.is_structured, self.can_multi_conn(name));
         let mut data = info::EXPORT.to_be_bytes().to_vec();
         data.extend(size.to_be_bytes());
         data.extend(flags.to_be_bytes());
@@ -340,6 +341,21 @@ impl<'a, E: Exports> Handshake<'a, E> {
         }
         self.reply(asked.option, reply::ACK, &[]);
     }
+}
+
+/// The transmission flags of an export. CAN_MULTI_CONN tells a client that it may use several
+/// connections at once. `can_multi_conn` says whether rule 47 allows that here.
+fn transmission_flags(is_structured: bool, can_multi_conn: bool) -> u16 {
+    let always = transmission::HAS_FLAGS
+        | transmission::SEND_FLUSH
+        | transmission::SEND_FUA
+        | transmission::SEND_TRIM
+        | transmission::SEND_WRITE_ZEROES
+        | transmission::SEND_CACHE
+        | transmission::SEND_FAST_ZERO;
+    let multi = if can_multi_conn { transmission::CAN_MULTI_CONN } else { 0 };
+    let whole = if is_structured { transmission::SEND_DF } else { 0 };
+    always | multi | whole
 }
 
 /// Whether `text` can be a client's name: 1 to [`CLIENT_NAME_MAX`] letters, digits, '.', '_' and

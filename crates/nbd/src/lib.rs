@@ -58,6 +58,7 @@ mod crowd;
 mod exports;
 mod handshake;
 mod inbox;
+pub mod numbers;
 mod options;
 mod outbox;
 mod proto;

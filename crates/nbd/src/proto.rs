@@ -1,106 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Numbers and layouts of the protocol. All integers are big-endian. Pure.
+//! Layouts of the protocol, and its error numbers. All integers are big-endian. Pure.
 
+use crate::numbers::{
+    BASE_ALLOCATION_ID, CHUNK_MAGIC, REQUEST_MAGIC, REQUEST_SIZE, SIMPLE_MAGIC, chunk,
+};
 use crate::options::STRING_MAX;
-
-pub(crate) const MAGIC: u64 = 0x4e42_444d_4147_4943;
-pub(crate) const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
-pub(crate) const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
-pub(crate) const REQUEST_MAGIC: u32 = 0x2560_9513;
-pub(crate) const SIMPLE_MAGIC: u32 = 0x6744_6698;
-pub(crate) const CHUNK_MAGIC: u32 = 0x668e_33ef;
-
-/// Handshake flags. Server and client use the same bits.
-pub(crate) const FIXED_NEWSTYLE: u32 = 1;
-pub(crate) const NO_ZEROES: u32 = 2;
-
-pub(crate) mod option {
-    pub(crate) const EXPORT_NAME: u32 = 1;
-    pub(crate) const ABORT: u32 = 2;
-    pub(crate) const LIST: u32 = 3;
-    pub(crate) const INFO: u32 = 6;
-    pub(crate) const GO: u32 = 7;
-    pub(crate) const STRUCTURED_REPLY: u32 = 8;
-    pub(crate) const LIST_META_CONTEXT: u32 = 9;
-    pub(crate) const SET_META_CONTEXT: u32 = 10;
-}
-
-pub(crate) mod reply {
-    pub(crate) const ACK: u32 = 1;
-    pub(crate) const SERVER: u32 = 2;
-    pub(crate) const INFO: u32 = 3;
-    pub(crate) const META_CONTEXT: u32 = 4;
-    const ERR: u32 = 1 << 31;
-    pub(crate) const ERR_UNSUP: u32 = ERR + 1;
-    pub(crate) const ERR_POLICY: u32 = ERR + 2;
-    pub(crate) const ERR_INVALID: u32 = ERR + 3;
-    pub(crate) const ERR_UNKNOWN: u32 = ERR + 6;
-    pub(crate) const ERR_SHUTDOWN: u32 = ERR + 7;
-    pub(crate) const ERR_TOO_BIG: u32 = ERR + 9;
-}
-
-pub(crate) mod info {
-    pub(crate) const EXPORT: u16 = 0;
-    pub(crate) const NAME: u16 = 1;
-    pub(crate) const DESCRIPTION: u16 = 2;
-    pub(crate) const BLOCK_SIZE: u16 = 3;
-}
-
-/// Transmission flags.
-pub(crate) mod transmission {
-    const HAS_FLAGS: u16 = 1;
-    const SEND_FLUSH: u16 = 1 << 2;
-    const SEND_FUA: u16 = 1 << 3;
-    const SEND_TRIM: u16 = 1 << 5;
-    const SEND_WRITE_ZEROES: u16 = 1 << 6;
-    const SEND_DF: u16 = 1 << 7;
-    const CAN_MULTI_CONN: u16 = 1 << 8;
-    const SEND_CACHE: u16 = 1 << 10;
-    const SEND_FAST_ZERO: u16 = 1 << 11;
-
-    /// The transmission flags of an export. CAN_MULTI_CONN tells a client that it may use several
-    /// connections at once. `can_multi_conn` says whether rule 47 allows that here.
-    pub(crate) const fn flags(is_structured: bool, can_multi_conn: bool) -> u16 {
-        let always = HAS_FLAGS
-            | SEND_FLUSH
-            | SEND_FUA
-            | SEND_TRIM
-            | SEND_WRITE_ZEROES
-            | SEND_CACHE
-            | SEND_FAST_ZERO;
-        let multi = if can_multi_conn { CAN_MULTI_CONN } else { 0 };
-        let whole = if is_structured { SEND_DF } else { 0 };
-        always | multi | whole
-    }
-}
-
-pub(crate) mod command {
-    pub(crate) const READ: u16 = 0;
-    pub(crate) const WRITE: u16 = 1;
-    pub(crate) const DISC: u16 = 2;
-    pub(crate) const FLUSH: u16 = 3;
-    pub(crate) const TRIM: u16 = 4;
-    pub(crate) const CACHE: u16 = 5;
-    pub(crate) const WRITE_ZEROES: u16 = 6;
-    pub(crate) const BLOCK_STATUS: u16 = 7;
-}
-
-/// Command flags.
-pub(crate) mod flag {
-    pub(crate) const FUA: u16 = 1;
-    pub(crate) const NO_HOLE: u16 = 2;
-    pub(crate) const DF: u16 = 4;
-    pub(crate) const REQ_ONE: u16 = 8;
-    pub(crate) const FAST_ZERO: u16 = 16;
-}
-
-pub(crate) mod chunk {
-    pub(crate) const DONE: u16 = 1;
-    pub(crate) const NONE: u16 = 0;
-    pub(crate) const OFFSET_DATA: u16 = 1;
-    pub(crate) const BLOCK_STATUS: u16 = 5;
-    pub(crate) const ERROR: u16 = (1 << 15) + 1;
-}
 
 /// Error numbers on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,15 +32,6 @@ impl Errno {
         }
     }
 }
-
-/// The one metadata context that we know, and its number.
-pub(crate) const BASE_ALLOCATION: &str = "base:allocation";
-pub(crate) const BASE_ALLOCATION_ID: u32 = 1;
-/// Block status flags of base:allocation: a hole that reads as zeros.
-pub(crate) const STATE_HOLE_ZERO: u32 = 3;
-
-pub(crate) const REQUEST_SIZE: usize = 28;
-pub(crate) const OPTION_SIZE: usize = 16;
 
 /// The header of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

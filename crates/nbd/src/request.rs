@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which requests are valid, and what they ask for. Pure.
 
+use crate::numbers::{command, flag};
 use crate::options::PAYLOAD_MAX;
-use crate::proto::{Errno, Header, command, flag};
+use crate::proto::{Errno, Header};
 
 /// What a request asks for, checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

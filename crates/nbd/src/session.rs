@@ -4,9 +4,10 @@
 use crate::admission::Caller;
 use crate::exports::Sharing;
 use crate::inbox::{Inbox, Pulse};
+use crate::numbers::command;
 use crate::options::{BYTES_MAX, REQUESTS_MAX, ServerOptions};
 use crate::outbox::{Batch, Outbox};
-use crate::proto::{self, Errno, Header, command};
+use crate::proto::{self, Errno, Header};
 use crate::request::{Agreed, Command, check};
 use crate::worker::{Job, Workers};
 use env::{Env, IoError, Link, Notify, TaskSet};

@@ -2,8 +2,9 @@
 //! The tasks that run requests on the device. There are as many as were ever needed at once, at
 //! most [`REQUESTS_MAX`]. They are used again and again, so that a request allocates no task.
 
+use crate::numbers::{STATE_HOLE_ZERO, command};
 use crate::options::{EXTENTS_MAX, REQUESTS_MAX};
-use crate::proto::{self, Header, STATE_HOLE_ZERO};
+use crate::proto::{self, Header};
 use crate::request::Command;
 use crate::session::{Session, errno_of};
 use env::{Slice, TaskSet};
@@ -138,7 +139,7 @@ fn answer<D: Device>(session: &Session<D>, job: &Job, outcome: Result<Outcome, V
     let (env, is_structured) = (&session.env, session.agreed.is_structured);
     let mut outbox = session.outbox.borrow_mut();
     match outcome {
-        Outcome::Done if is_structured && job.header.command == proto::command::READ => {
+        Outcome::Done if is_structured && job.header.command == command::READ => {
             outbox.push(env, proto::none_chunk(cookie).as_bytes());
         }
         Outcome::Done => outbox.push(env, proto::simple_reply(cookie, 0).as_bytes()),

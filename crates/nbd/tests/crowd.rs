@@ -4,10 +4,10 @@
 
 mod common;
 
-use common::client::Client;
 use common::memory::{MemoryDevice, MemoryExports};
 use env::{Address, Env};
 use nbd::{Server, ServerOptions};
+use nbdclient::LinkClient;
 use std::cell::Cell;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
@@ -51,8 +51,8 @@ fn with_crowd<F: Future<Output = ()> + 'static>(
             for after in [1, 60] {
                 env.sleep(Duration::from_secs(after)).await;
                 let honest = async {
-                    let mut client = Client::open(&env, &door(), "disk39", true).await;
-                    assert_eq!(client.write(0, 0, &[1; 512]).await.error, 0);
+                    let mut client = LinkClient::open(&env, &door(), "disk39", true).await;
+                    assert_eq!(client.write(0, 0, &[1; 512]).await.errno, 0);
                 };
                 let timed = env.timeout(Duration::from_secs(2), honest).await;
                 assert!(timed.is_ok(), "not served within two seconds");
@@ -80,7 +80,7 @@ fn one_machine_with_open_connections_to_everything_shuts_nobody_out() {
         let mut held = Vec::new();
         for number in 0..1100 {
             // From some number on the server refuses: it closes the connection without a greeting.
-            let Ok(mut client) = Client::try_connect(&env, &door()).await else { continue };
+            let Ok(mut client) = LinkClient::try_connect(&env, &door()).await else { continue };
             client.send(&3u32.to_be_bytes()).await.unwrap();
             client.go(&format!("disk{}@n{number}", number % 39)).await.unwrap();
             held.push(client);

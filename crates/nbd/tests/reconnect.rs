@@ -5,8 +5,10 @@
 
 mod common;
 
-use common::client::{Client, request};
 use common::world::run;
+use nbd::numbers::command;
+use nbdclient::LinkClient;
+use nbdclient::frames::request;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -14,7 +16,7 @@ use std::time::Duration;
 const SLOW: Duration = Duration::from_millis(60);
 
 fn write_request(offset: u64, byte: u8) -> Vec<u8> {
-    let mut bytes = request(1, 0, u64::from(byte), offset, 4096);
+    let mut bytes = request(command::WRITE, 0, u64::from(byte), offset, 4096).to_vec();
     bytes.extend([byte; 4096]);
     bytes
 }
@@ -33,7 +35,7 @@ fn nothing_of_an_old_client_acts_after_the_next_one_is_in() {
                 if is_tcp { (&world.tcp, "disk@vm") } else { (&world.unix, "disk") };
             let mut living = Vec::new();
             for round in 1..4u8 {
-                let mut old = Client::open(&world.env, address, name, true).await;
+                let mut old = LinkClient::open(&world.env, address, name, true).await;
                 world.device.set_delay_max(SLOW);
                 for block in 0..BLOCKS {
                     old.send(&write_request(block * 4096, 100 + round)).await.unwrap();
@@ -41,7 +43,7 @@ fn nothing_of_an_old_client_acts_after_the_next_one_is_in() {
                 if lives_on {
                     living.push(old);
                 }
-                let mut new = Client::open(&world.env, address, name, true).await;
+                let mut new = LinkClient::open(&world.env, address, name, true).await;
                 assert_eq!(world.device.under_way(), 0, "drained, seed {seed} round {round}");
                 let before = world.device.peek(0, BLOCKS * 4096);
                 if lives_on && !is_tcp {
@@ -51,7 +53,7 @@ fn nothing_of_an_old_client_acts_after_the_next_one_is_in() {
                     );
                 }
                 world.device.set_delay_max(Duration::ZERO);
-                assert_eq!(new.write(0, 0, &[round; 4096]).await.error, 0);
+                assert_eq!(new.write(0, 0, &[round; 4096]).await.errno, 0);
                 world.env.sleep(SLOW * 4).await;
                 let after = world.device.peek(0, BLOCKS * 4096);
                 assert_eq!(after[..4096], [round; 4096]);
@@ -64,35 +66,35 @@ fn nothing_of_an_old_client_acts_after_the_next_one_is_in() {
 #[test]
 fn a_busy_client_keeps_nobody_out_and_a_stuck_one_is_closed() {
     run(1, 1 << 20, |world| async move {
-        let mut busy = Client::open(&world.env, &world.unix, "disk", true).await;
+        let mut busy = LinkClient::open(&world.env, &world.unix, "disk", true).await;
         world.device.set_delay_max(Duration::from_micros(500));
         let (env, unix) = (world.env.clone(), world.unix.clone());
         let newcomer = Rc::new(Cell::new(false));
         let is_in = Rc::clone(&newcomer);
         let _task = world.env.spawn("newcomer", async move {
             env.sleep(Duration::from_millis(20)).await;
-            let mut new = Client::open(&env, &unix, "disk", true).await;
-            assert_eq!(new.call(0, 0, 0, 512).await.error, 0);
+            let mut new = LinkClient::open(&env, &unix, "disk", true).await;
+            assert_eq!(new.call(command::READ, 0, 0, 512).await.errno, 0);
             is_in.set(true);
         });
         let begin = world.env.now();
         for _ in 0..200 {
-            busy.send(&request(0, 0, 1, 0, 4096)).await.unwrap();
+            busy.send(&request(command::READ, 0, 1, 0, 4096)).await.unwrap();
         }
         while !newcomer.get() {
             assert!(world.env.now().since(begin) < Duration::from_secs(5), "kept out");
-            assert_eq!(busy.reply(|_| 0).await.unwrap().error, 0);
-            busy.send(&request(0, 0, 1, 0, 4096)).await.unwrap();
+            assert_eq!(busy.reply(|_| 0).await.unwrap().errno, 0);
+            busy.send(&request(command::READ, 0, 1, 0, 4096)).await.unwrap();
         }
-        assert_eq!(busy.reply(|_| 0).await.unwrap().error, 0, "the busy one stays");
+        assert_eq!(busy.reply(|_| 0).await.unwrap().errno, 0, "the busy one stays");
         drop(busy);
 
-        let mut stuck = Client::open(&world.env, &world.unix, "disk", true).await;
+        let mut stuck = LinkClient::open(&world.env, &world.unix, "disk", true).await;
         for _ in 0..200 {
-            stuck.send(&request(0, 0, 1, 0, 1 << 20)).await.unwrap();
+            stuck.send(&request(command::READ, 0, 1, 0, 1 << 20)).await.unwrap();
         }
-        let mut new = Client::open(&world.env, &world.unix, "disk", true).await;
-        assert_eq!(new.call(0, 0, 0, 512).await.error, 0);
+        let mut new = LinkClient::open(&world.env, &world.unix, "disk", true).await;
+        assert_eq!(new.call(command::READ, 0, 0, 512).await.errno, 0);
         assert!(stuck.is_closed().await);
     });
 }
@@ -101,14 +103,14 @@ fn a_busy_client_keeps_nobody_out_and_a_stuck_one_is_closed() {
 fn an_orderly_end_still_brings_the_replies() {
     run(1, 1 << 20, |world| async move {
         world.device.set_delay_max(SLOW);
-        let mut client = Client::open(&world.env, &world.unix, "disk", true).await;
+        let mut client = LinkClient::open(&world.env, &world.unix, "disk", true).await;
         for sector in 0..32 {
             client.send(&write_request(sector * 4096, 7)).await.unwrap();
         }
-        client.send(&request(2, 0, 0, 0, 0)).await.unwrap();
+        client.send(&request(command::DISC, 0, 0, 0, 0)).await.unwrap();
         for _ in 0..32 {
             let reply = client.reply(|_| 0).await.expect("requests before the end are answered");
-            assert_eq!(reply.error, 0);
+            assert_eq!(reply.errno, 0);
         }
         assert!(client.is_closed().await);
     });
@@ -119,13 +121,13 @@ fn what_was_delivered_before_the_end_is_done_and_the_device_let_go() {
     run(1, 1 << 20, |world| async move {
         for is_orderly in [false, true] {
             world.device.set_delay_max(SLOW);
-            let mut client = Client::open(&world.env, &world.unix, "disk", true).await;
+            let mut client = LinkClient::open(&world.env, &world.unix, "disk", true).await;
             let byte = 5 + u8::from(is_orderly);
             for sector in 0..32 {
                 client.send(&write_request(sector * 4096, byte)).await.unwrap();
             }
             if is_orderly {
-                client.send(&request(2, 0, 0, 0, 0)).await.unwrap();
+                client.send(&request(command::DISC, 0, 0, 0, 0)).await.unwrap();
             }
             drop(client);
             world.env.sleep(Duration::from_millis(5)).await;

@@ -5,25 +5,23 @@
 
 mod common;
 
-use common::client::{Client, ERR, GO, go_data, option, request};
 use common::world::{World, run, run_with};
 use env::Address;
+use nbd::numbers::{command, option as options, reply, transmission};
+use nbdclient::LinkClient;
+use nbdclient::frames::{go_data, option, request};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// The answer `ERR_POLICY`.
-const POLICY: u32 = ERR + 2;
-const CAN_MULTI_CONN: u16 = 1 << 8;
-
 /// A connection that asks for `name`. The error is the number of the refusal.
-async fn ask(world: &World, address: &Address, name: &str) -> Result<Client, u32> {
-    let mut client = Client::connect(&world.env, address).await;
-    client.send(&3u32.to_be_bytes()).await.unwrap();
+async fn ask(world: &World, address: &Address, name: &str) -> Result<LinkClient, u32> {
+    let mut client = LinkClient::greeted(&world.env, address).await;
     client.go(name).await.map(|()| client)
 }
 
-async fn works(client: &mut Client) -> bool {
-    client.send(&request(0, 0, 9, 0, 512)).await.is_ok() && client.reply(|_| 512).await.is_ok()
+async fn works(client: &mut LinkClient) -> bool {
+    client.send(&request(command::READ, 0, 9, 0, 512)).await.is_ok()
+        && client.reply(|_| 512).await.is_ok()
 }
 
 #[test]
@@ -31,9 +29,9 @@ fn over_tcp_a_newcomer_throws_nobody_out_who_is_not_itself() {
     run(1, 1 << 20, |world| async move {
         let (tcp, unix) = (&world.tcp, &world.unix);
         let mut nameless = ask(&world, tcp, "disk").await.unwrap();
-        assert_eq!(nameless.flags & CAN_MULTI_CONN, 0);
+        assert_eq!(nameless.flags & transmission::CAN_MULTI_CONN, 0);
         for (address, name) in [(tcp, "disk"), (tcp, "disk@vm"), (unix, "disk")] {
-            assert_eq!(ask(&world, address, name).await.err(), Some(POLICY), "{name}");
+            assert_eq!(ask(&world, address, name).await.err(), Some(reply::ERR_POLICY), "{name}");
             assert!(works(&mut nameless).await, "it stays");
         }
         let mut elsewhere = ask(&world, tcp, "other").await.unwrap();
@@ -42,9 +40,9 @@ fn over_tcp_a_newcomer_throws_nobody_out_who_is_not_itself() {
         let mut vm = ask(&world, tcp, "disk@vm").await.unwrap();
         let mut backup = ask(&world, tcp, "disk@backup").await.unwrap();
         let mut local = ask(&world, unix, "disk").await.err();
-        assert_eq!(local.take(), Some(POLICY), "it may be either of them");
+        assert_eq!(local.take(), Some(reply::ERR_POLICY), "it may be either of them");
         let mut local = ask(&world, unix, "disk@local").await.unwrap();
-        assert_ne!(local.flags & CAN_MULTI_CONN, 0);
+        assert_ne!(local.flags & transmission::CAN_MULTI_CONN, 0);
         let mut again = ask(&world, tcp, "disk@vm").await.unwrap();
         assert!(vm.is_closed().await, "its own older connection");
         for client in [&mut backup, &mut local, &mut again, &mut elsewhere] {
@@ -72,10 +70,10 @@ fn an_exclusive_export_has_one_client_until_it_leaves_or_comes_again() {
         run(1, 1 << 20, move |world| async move {
             let address = if is_tcp { &world.tcp } else { &world.unix };
             let mut first = ask(&world, address, "alone@vm").await.unwrap();
-            assert_eq!(first.flags & CAN_MULTI_CONN, 0);
+            assert_eq!(first.flags & transmission::CAN_MULTI_CONN, 0);
             for name in ["alone", "alone@other"] {
                 let began = world.env.now();
-                assert_eq!(ask(&world, &world.unix, name).await.err(), Some(POLICY));
+                assert_eq!(ask(&world, &world.unix, name).await.err(), Some(reply::ERR_POLICY));
                 assert!(world.env.now().since(began) < Duration::from_secs(3), "at once or so");
                 assert!(works(&mut first).await, "it stays");
             }
@@ -96,9 +94,8 @@ fn an_exclusive_export_has_one_client_until_it_leaves_or_comes_again() {
 
 /// A client that asks for an export and hangs up without waiting for the answer.
 async fn hurried(world: &World, name: &str) {
-    let mut client = Client::connect(&world.env, &world.unix).await;
-    client.send(&3u32.to_be_bytes()).await.unwrap();
-    client.send(&option(GO, &go_data(name, &[]))).await.unwrap();
+    let mut client = LinkClient::greeted(&world.env, &world.unix).await;
+    client.send(&option(options::GO, &go_data(name, &[]))).await.unwrap();
 }
 
 #[test]
@@ -107,7 +104,7 @@ fn who_leaves_while_it_waits_is_gone_at_once() {
         let mut old = ask(&world, &world.unix, "disk").await.unwrap();
         world.device.set_delay_max(Duration::from_secs(60));
         for block in 0..64 {
-            old.send(&request(0, 0, block, block * 4096, 4096)).await.unwrap();
+            old.send(&request(command::READ, 0, block, block * 4096, 4096)).await.unwrap();
         }
         for _ in 0..30 {
             hurried(&world, "disk").await;
@@ -126,9 +123,9 @@ fn who_leaves_between_its_turn_and_its_answer_costs_nobody_time() {
     let mut options = sim::WorldOptions { seed: 1, ..Default::default() };
     options.net.window = 64;
     run_with(options, 1 << 20, |world| async move {
-        let mut gone = Client::connect(&world.env, &world.unix).await;
+        let mut gone = LinkClient::connect(&world.env, &world.unix).await;
         gone.send(&3u32.to_be_bytes()).await.unwrap();
-        gone.send(&option(GO, &go_data("disk", &[]))).await.unwrap();
+        gone.send(&option(options::GO, &go_data("disk", &[]))).await.unwrap();
         world.env.sleep(Duration::from_millis(10)).await;
         assert_eq!(world.device.held(), 3, "it is in");
         let began = world.env.now();
@@ -151,22 +148,28 @@ fn what_a_client_sends_ahead_while_it_waits_is_served() {
             let mut old = ask(&world, &world.unix, "disk").await.unwrap();
             world.device.set_delay_max(Duration::from_millis(20));
             for block in 0..64 {
-                old.send(&request(0, 0, block, block * 4096, 4096)).await.unwrap();
+                old.send(&request(command::READ, 0, block, block * 4096, 4096)).await.unwrap();
             }
-            let mut eager = Client::connect(&world.env, &world.unix).await;
+            let mut eager = LinkClient::connect(&world.env, &world.unix).await;
             eager.is_choppy = true;
             let mut bytes = 3u32.to_be_bytes().to_vec();
-            bytes.extend(option(GO, &go_data("disk", &[])));
+            bytes.extend(option(options::GO, &go_data("disk", &[])));
             for block in 0..16u8 {
-                bytes.extend(request(1, 0, u64::from(block), u64::from(block) * 4096, 4096));
+                bytes.extend(request(
+                    command::WRITE,
+                    0,
+                    u64::from(block),
+                    u64::from(block) * 4096,
+                    4096,
+                ));
                 bytes.extend([block + 1; 4096]);
             }
             let (head, tail) = bytes.split_at(8000);
             eager.send(head).await.unwrap();
-            eager.answers(GO).await;
+            eager.answers(options::GO).await;
             eager.send(tail).await.unwrap();
             for _ in 0..16 {
-                assert_eq!(eager.reply(|_| 0).await.unwrap().error, 0);
+                assert_eq!(eager.reply(|_| 0).await.unwrap().errno, 0);
             }
             for block in 0..16 {
                 assert_eq!(world.device.peek(block * 4096, 4096), [block as u8 + 1; 4096]);
@@ -182,7 +185,7 @@ fn an_export_has_so_many_connections_and_others_are_not_concerned() {
         for _ in 0..64 {
             clients.push(ask(&world, &world.unix, "disk").await.unwrap());
         }
-        assert_eq!(ask(&world, &world.unix, "disk").await.err(), Some(POLICY));
+        assert_eq!(ask(&world, &world.unix, "disk").await.err(), Some(reply::ERR_POLICY));
         assert!(ask(&world, &world.unix, "other").await.is_ok());
         clients.pop();
         world.env.sleep(Duration::from_millis(10)).await;

@@ -5,8 +5,11 @@
 mod common;
 
 use base::{Map, Rng};
-use common::client::{Client, request};
+
 use common::world::{World, run};
+use nbd::numbers::{command, flag};
+use nbdclient::LinkClient;
+use nbdclient::frames::{Reply, option, request};
 use proptest::prelude::*;
 use std::rc::Rc;
 use std::time::Duration;
@@ -38,12 +41,12 @@ impl Oracle {
         let start = 512 * self.rng.below((SIZE / 512 - sectors + 1) as u64) as usize;
         let end = start + 512 * sectors;
         let is_free = |other: &Asked| {
-            let both_read = command == 0 && other.command == 0;
+            let both_read = command == command::READ && other.command == command::READ;
             both_read || end <= other.start || other.end <= start
         };
         let flags = match command {
-            1 => self.rng.below(2) as u16,
-            6 => [0, 2, 16, 18][self.rng.below(4) as usize],
+            command::WRITE => self.rng.below(2) as u16,
+            command::WRITE_ZEROES => [0, 2, 16, 18][self.rng.below(4) as usize],
             _ => 0,
         };
         let asked = Asked { command, start, end };
@@ -56,15 +59,15 @@ impl Oracle {
         self.next += 1;
         let length = (asked.end - asked.start) as u32;
         let offset = asked.start as u64;
-        let mut bytes = request(asked.command, flags, self.next, offset, length);
+        let mut bytes = request(asked.command, flags, self.next, offset, length).to_vec();
         let range = asked.start..asked.end;
         match asked.command {
-            1 => {
+            command::WRITE => {
                 self.rng.fill(&mut self.model[range.clone()]);
                 bytes.extend(&self.model[range]);
             }
-            4 | 6 => self.model[range].fill(0),
-            3 => bytes = request(3, 0, self.next, 0, 0),
+            command::TRIM | command::WRITE_ZEROES => self.model[range].fill(0),
+            command::FLUSH => bytes = request(command::FLUSH, 0, self.next, 0, 0).to_vec(),
             _ => {}
         }
         self.asked.insert(self.next, asked);
@@ -73,19 +76,21 @@ impl Oracle {
 
     fn data_len(&self, cookie: u64) -> usize {
         let asked = &self.asked[&cookie];
-        if asked.command == 0 { asked.end - asked.start } else { 0 }
+        if asked.command == command::READ { asked.end - asked.start } else { 0 }
     }
 
-    fn check(&mut self, reply: &common::client::Reply, is_structured: bool) {
+    fn check(&mut self, reply: &Reply, is_structured: bool) {
         let asked = self.asked.remove(&reply.cookie).expect("a reply to what was asked");
-        if asked.command == 7 && !is_structured {
-            assert_eq!(reply.error, 22);
+        if asked.command == command::BLOCK_STATUS && !is_structured {
+            assert_eq!(reply.errno, 22);
             return;
         }
-        assert_eq!(reply.error, 0, "command {}", asked.command);
+        assert_eq!(reply.errno, 0, "command {}", asked.command);
         match asked.command {
-            0 => assert!(reply.data == self.model[asked.start..asked.end], "wrong bytes"),
-            7 => {
+            command::READ => {
+                assert!(reply.data == self.model[asked.start..asked.end], "wrong bytes")
+            }
+            command::BLOCK_STATUS => {
                 let mut at = asked.start;
                 for (bytes, state) in &reply.extents {
                     let range = at..at + *bytes as usize;
@@ -100,7 +105,7 @@ impl Oracle {
 }
 
 async fn random_requests(world: Rc<World>, seed: u64, is_structured: bool, count: u64) {
-    let mut client = Client::open(&world.env, &world.unix, "disk", is_structured).await;
+    let mut client = LinkClient::open(&world.env, &world.unix, "disk", is_structured).await;
     client.is_choppy = true;
     world.device.set_delay_max(Duration::from_micros(300));
     let (rng, model) = (Rng::new(seed), vec![0; SIZE]);
@@ -131,22 +136,30 @@ fn every_sector_reads_as_last_written() {
 #[test]
 fn errors_leave_the_connection_usable() {
     run(1, 1 << 30, |world| async move {
-        let mut client = Client::open(&world.env, &world.unix, "disk", true).await;
-        assert_eq!(client.call(0, 0, 1 << 30, 512).await.error, 22, "read behind the end");
-        assert_eq!(client.call(0, 4, 0, (32 << 20) + 512).await.error, 75, "too long for DF");
-        assert_eq!(client.write(0, 1 << 30, &[1; 512]).await.error, 28, "write behind the end");
-        assert_eq!(client.write(0, 100, &[1; 300]).await.error, 22, "unaligned");
-        assert_eq!(client.write(8, 0, &[1; 512]).await.error, 22, "unknown flag");
-        assert_eq!(client.write(0, 0, &vec![1; (32 << 20) + 512]).await.error, 22, "too long");
-        assert_eq!(client.write(0, 0, &[]).await.error, 0, "an empty write");
-        assert_eq!(client.call(42, 0, 0, 512).await.error, 22, "unknown command");
-        assert_eq!(client.call(4, 0, 0, 1 << 30).await.error, 0, "trim of all");
+        let mut client = LinkClient::open(&world.env, &world.unix, "disk", true).await;
+        assert_eq!(
+            client.call(command::READ, 0, 1 << 30, 512).await.errno,
+            22,
+            "read behind the end"
+        );
+        assert_eq!(
+            client.call(command::READ, flag::DF, 0, (32 << 20) + 512).await.errno,
+            75,
+            "too long for DF"
+        );
+        assert_eq!(client.write(0, 1 << 30, &[1; 512]).await.errno, 28, "write behind the end");
+        assert_eq!(client.write(0, 100, &[1; 300]).await.errno, 22, "unaligned");
+        assert_eq!(client.write(8, 0, &[1; 512]).await.errno, 22, "unknown flag");
+        assert_eq!(client.write(0, 0, &vec![1; (32 << 20) + 512]).await.errno, 22, "too long");
+        assert_eq!(client.write(0, 0, &[]).await.errno, 0, "an empty write");
+        assert_eq!(client.call(42, 0, 0, 512).await.errno, 22, "unknown command");
+        assert_eq!(client.call(command::TRIM, 0, 0, 1 << 30).await.errno, 0, "trim of all");
         let data: Vec<u8> = (0..8 << 20).map(|at: u32| (at >> 9) as u8).collect();
-        assert_eq!(client.write(1, 1 << 20, &data).await.error, 0);
-        assert!(client.call(0, 4, 1 << 20, 8 << 20).await.data == data);
-        let status = client.call(7, 0, 0, 16 << 20).await.extents;
+        assert_eq!(client.write(flag::FUA, 1 << 20, &data).await.errno, 0);
+        assert!(client.call(command::READ, flag::DF, 1 << 20, 8 << 20).await.data == data);
+        let status = client.call(command::BLOCK_STATUS, 0, 0, 16 << 20).await.extents;
         assert_eq!(status, [(1 << 20, 3), (8 << 20, 0), (7 << 20, 3)]);
-        let status = client.call(7, 8, 0, 16 << 20).await.extents;
+        let status = client.call(command::BLOCK_STATUS, flag::REQ_ONE, 0, 16 << 20).await.extents;
         assert_eq!(status, [(1 << 20, 3)], "REQ_ONE");
     });
 }
@@ -154,9 +167,9 @@ fn errors_leave_the_connection_usable() {
 #[test]
 fn a_client_that_takes_no_replies_is_not_read_from() {
     run(1, 1 << 30, |world| async move {
-        let mut client = Client::open(&world.env, &world.unix, "disk", true).await;
+        let mut client = LinkClient::open(&world.env, &world.unix, "disk", true).await;
         for cookie in 0..60 {
-            client.send(&request(0, 0, cookie, 0, 4 << 20)).await.unwrap();
+            client.send(&request(command::READ, 0, cookie, 0, 4 << 20)).await.unwrap();
         }
         world.env.sleep(Duration::from_millis(50)).await;
         // There is room for 64 MiB. The socket took some of the replies meanwhile, but a batch
@@ -185,15 +198,15 @@ proptest! {
     ) {
         run(seed, 1 << 20, move |world| async move {
             let mut client = match shape {
-                0 => Client::connect(&world.env, &world.unix).await,
+                0 => LinkClient::connect(&world.env, &world.unix).await,
                 1 => {
-                    let mut client = Client::connect(&world.env, &world.unix).await;
+                    let mut client = LinkClient::connect(&world.env, &world.unix).await;
                     client.send(&3u32.to_be_bytes()).await.unwrap();
                     let number = u32::from(fields.0 % 12);
-                    client.send(&common::client::option(number, &noise)).await.unwrap();
+                    client.send(&option(number, &noise)).await.unwrap();
                     client
                 }
-                _ => Client::open(&world.env, &world.unix, "disk", shape == 2).await,
+                _ => LinkClient::open(&world.env, &world.unix, "disk", shape == 2).await,
             };
             if shape >= 3 {
                 let (command, flags, offset, length) = fields;
@@ -203,9 +216,9 @@ proptest! {
             }
             let _ = client.send(&noise).await;
             drop(client);
-            let mut other = Client::open(&world.env, &world.unix, "disk", true).await;
-            assert_eq!(other.write(0, 4096, &[3; 4096]).await.error, 0);
-            assert_eq!(other.call(0, 0, 4096, 4096).await.data, [3; 4096]);
+            let mut other = LinkClient::open(&world.env, &world.unix, "disk", true).await;
+            assert_eq!(other.write(0, 4096, &[3; 4096]).await.errno, 0);
+            assert_eq!(other.call(command::READ, 0, 4096, 4096).await.data, [3; 4096]);
             drop(other);
             while world.server.stats().connections > 0 {
                 world.env.sleep(Duration::from_millis(1)).await;
