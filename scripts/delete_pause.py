@@ -152,7 +152,7 @@ def delete(cluster, devices, load, size, result):
 
 
 def start_verifier(cluster, folder):
-    command = [sys.executable, os.path.join(SCRIPTS, "verifier.py"), "load", "--uri", cluster.uris("steady")[0]]
+    command = [os.path.join(SCRIPTS, "verifier.py"), "load", "--uri", cluster.uris("steady")[0]]
     command += ["--state", os.path.join(folder, "state"), "--log", os.path.join(folder, "log")]
     command += ["--seconds", str(LOAD_SECONDS_MAX), "--depth", "4"]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -205,7 +205,7 @@ def phases_of(cluster, devices, folder, options, result):
 
 def check(cluster, folder):
     """The load's volume, whole, at another host."""
-    command = [sys.executable, os.path.join(SCRIPTS, "verifier.py"), "check", "--uri", cluster.uris("steady")[1]]
+    command = [os.path.join(SCRIPTS, "verifier.py"), "check", "--uri", cluster.uris("steady")[1]]
     command += ["--state", os.path.join(folder, "state")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:

@@ -11,7 +11,8 @@ export GABION GABION_DATA="$area/data"
 failures=0
 
 cluster() { python3 "$here/cluster.py" "$@"; }
-verifier() { python3 "$here/verifier.py" "$@"; }
+# Debian's libnbd is for Debian's python3.
+verifier() { /usr/bin/python3 "$here/verifier.py" "$@"; }
 gabion() { "$GABION" "$@" </dev/null; }
 # field EXPRESSION: of JSON on standard input, as `it`
 field() { cluster field "$1"; }

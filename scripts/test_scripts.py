@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the scripts conclude from what they read: `python3 -m unittest discover -s scripts`."""
+"""What the scripts conclude from what they read: `/usr/bin/python3 -m unittest discover -s scripts`."""
 import argparse
 import contextlib
 import os
@@ -13,7 +13,6 @@ import bench
 import cluster
 import delete_pause
 import measure
-import nbd_client
 import plot
 import slow_joiner
 import tiers
@@ -58,12 +57,6 @@ class Parsing(unittest.TestCase):
         self.assertEqual(bench.judge(case, good, None, good.iops)[1], "yes")
         self.assertEqual(bench.judge(case, good, None, good.iops + 1)[1], "no")
         self.assertEqual(bench.judge(case, good, None)[1], "-")
-
-    def test_nbd_uris(self):
-        self.assertEqual(nbd_client.parse("nbd+unix:///a.b?socket=/x/y.sock")[1:], ("/x/y.sock", "a.b"))
-        self.assertEqual(nbd_client.parse("nbd://10.0.0.1:10810/v")[1:], (("10.0.0.1", 10810), "v"))
-        with self.assertRaises(ValueError):
-            nbd_client.parse("http://x/y")
 
 
 class Tiers(unittest.TestCase):

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes that are remembered: a load that knows what must be there afterwards, and the check.
 
@@ -13,29 +13,39 @@ writes at once is torn, and reported: a write of one aligned block is atomic.
 
 SIGTERM ends a load as its time does. The log has a line for each request: second of its end, milliseconds, bytes.
 
+libnbd speaks to the server. It sends each request once, in order, and keeps nothing, so what it calls answered was
+answered before the connection broke. It is there for Debian's python3 only.
+
 One JSON line on standard output; exit code 1 for a lost, torn or foreign block or an I/O error.
 """
 import argparse
 import array
+import errno
 import json
 import os
 import random
 import signal
 import struct
 import sys
-import threading
 import time
 
-from nbd_client import READ, WRITE, Broken, Client, Refused
+import nbd
 
 BLOCK = 4096
 RECORD = struct.Struct("<8sQQQ")
 MAGIC = b"GABIONVF"
 # Blocks of one write: mostly small, as virtual machines write, sometimes up to 64 KiB.
 LENGTHS = [1, 1, 1, 1, 2, 4, 16]
+READ, WRITE = "a read", "a write"
 READ_SHARE = 0.25
 CHECK_BLOCKS = 64
 CONNECT_SECONDS_MAX = 30
+# A host that stands still does not answer a handshake.
+HANDSHAKE_SECONDS_MAX = 10
+ANSWER_SECONDS_MAX = 90
+CLOSE_SECONDS_MAX = 10
+# The longest wait for one event: so soon a load sees that its time is over.
+POLL_MS_MAX = 100
 REPORTED_MAX = 10
 
 
@@ -78,13 +88,78 @@ class State:
         os.replace(self.path + ".new", self.path)
 
 
-def connect(uri, on_done):
+class Broken(Exception):
+    """The connection ended: requests without an answer may or may not have happened."""
+
+
+class Client:
+    """One connection, many requests under way. Answers arrive in `poll` and nowhere else."""
+
+    def __init__(self, uri):
+        self.handle = nbd.NBD()
+        self.handle.set_request_structured_replies(False)
+        self.call(self.handle.aio_connect_uri, uri)
+        self.wait(self.handle.aio_is_ready, HANDSHAKE_SECONDS_MAX)
+        if not self.handle.aio_is_ready():
+            raise Broken(f"no handshake within {HANDSHAKE_SECONDS_MAX} s")
+        self.size = self.handle.get_size()
+
+    def call(self, function, *arguments, **named):
+        try:
+            return function(*arguments, **named)
+        except nbd.Error as error:
+            raise Broken(error.string) from error
+
+    def read(self, offset, length, on_done):
+        """`on_done(errno, content)` once there is an answer: errno 0 is success."""
+        buffer = nbd.Buffer(length)
+        completed = self.completion(lambda number: on_done(number, b"" if number else bytes(buffer.to_bytearray())))
+        self.call(self.handle.aio_pread, buffer, offset, completion=completed)
+
+    def write(self, offset, payload, on_done):
+        """`on_done(errno)` once there is an answer."""
+        buffer = nbd.Buffer.from_bytearray(bytearray(payload))
+        self.call(self.handle.aio_pwrite, buffer, offset, completion=self.completion(on_done))
+
+    @staticmethod
+    def completion(on_answer):
+        def completed(error):
+            # What the end of a connection leaves without an answer; no server sends this number.
+            number = getattr(error, "value", error)
+            if number != errno.ENOTCONN:
+                on_answer(number)
+            return 1
+
+        return completed
+
+    def poll(self, milliseconds=POLL_MS_MAX):
+        """Waits for one event, at most so long, and tells of the answers in it."""
+        self.call(self.handle.poll, milliseconds)
+        if self.handle.aio_is_dead() or self.handle.aio_is_closed():
+            raise Broken("connection closed")
+
+    def wait(self, is_done, seconds):
+        """Polls until `is_done`, at most so long."""
+        end = time.monotonic() + seconds
+        while not is_done() and time.monotonic() < end:
+            self.poll()
+
+    def close(self):
+        """Says goodbye; what is still under way is completed by the server first."""
+        try:
+            self.call(self.handle.aio_disconnect)
+            self.wait(lambda: False, CLOSE_SECONDS_MAX)
+        except Broken:
+            pass
+
+
+def connect(uri):
     """A host that has just started may need a moment; how long it took is reported."""
     begin = time.monotonic()
     while True:
         try:
-            return Client(uri, on_done), time.monotonic() - begin
-        except (Broken, Refused) as error:
+            return Client(uri), time.monotonic() - begin
+        except Broken as error:
             if time.monotonic() - begin > CONNECT_SECONDS_MAX:
                 sys.exit(f"verifier: cannot connect to {uri}: {error}")
             time.sleep(0.05)
@@ -97,12 +172,9 @@ class Load:
         self.state = State(arguments.state, arguments.mib * 256)
         self.random = random.Random(arguments.seed)
         self.depth = arguments.depth
-        self.changed = threading.Condition()
-        self.flying = {}
+        self.under_way = 0
         self.busy = set()
-        self.early = {}
-        self.is_broken = False
-        self.is_closing = False
+        self.broken = None
         self.faults = []
         self.latencies = array.array("d")
         # Of each request: second of its end, milliseconds, bytes. Numbers alone: a list of tuples grows, and Python's
@@ -112,24 +184,14 @@ class Load:
         self.writes = 0
         self.last_done = time.monotonic()
         self.stall = 0.0
-        self.client, self.connect_seconds = connect(arguments.uri, self.done)
+        self.client, self.connect_seconds = connect(arguments.uri)
         if self.client.size < len(self.state.allowed) * BLOCK:
             sys.exit("verifier: the volume is smaller than --mib")
 
-    def done(self, token, error, payload):
-        with self.changed:
-            if token is None:
-                self.is_broken = self.is_broken or not self.is_closing
-            elif token in self.flying:
-                self.settle(token, error, payload)
-            else:
-                # The answer was faster than the thread that notes the question.
-                self.early[token] = (error, payload)
-            self.changed.notify()
-
-    def settle(self, token, error, payload):
+    def answered(self, request, error, payload=b""):
         now = time.monotonic()
-        kind, first, count, sequence, begin = self.flying.pop(token)
+        kind, first, count, sequence, begin = request
+        self.under_way -= 1
         self.stall = max(self.stall, now - max(self.last_done, begin))
         self.last_done = now
         self.latencies.append(now - begin)
@@ -137,7 +199,7 @@ class Load:
         blocks = range(first, first + count)
         self.busy.difference_update(blocks)
         if error:
-            self.faults.append(f"errno {error} for {'a write' if kind == WRITE else 'a read'} at block {first}")
+            self.faults.append(f"errno {error} for {kind} at block {first}")
             return
         for index, block in enumerate(blocks):
             if kind == WRITE:
@@ -157,48 +219,39 @@ class Load:
                 return first, count
 
     def start_one(self):
-        with self.changed:
-            first, count = self.choose()
-            kind = READ if self.random.random() < READ_SHARE else WRITE
-            blocks = range(first, first + count)
-            self.busy.update(blocks)
-            payload = b""
-            if kind == WRITE:
-                self.state.sequence += 1
-                # From now on either may be found, until the answer decides.
-                for block in blocks:
-                    self.state.allowed[block] = [*self.state.allowed[block], self.state.sequence]
-                payload = b"".join(content(block, self.state.sequence) for block in blocks)
-            entry = (kind, first, count, self.state.sequence, time.monotonic())
-        token = self.client.submit(kind, first * BLOCK, count * BLOCK, payload)
-        with self.changed:
-            self.flying[token] = entry
-            if token in self.early:
-                self.settle(token, *self.early.pop(token))
+        first, count = self.choose()
+        kind = READ if self.random.random() < READ_SHARE else WRITE
+        blocks = range(first, first + count)
+        self.busy.update(blocks)
+        self.under_way += 1
+        if kind == READ:
+            request = (kind, first, count, 0, time.monotonic())
+            self.client.read(first * BLOCK, count * BLOCK, lambda *answer: self.answered(request, *answer))
+            return
+        self.state.sequence += 1
+        # From now on either may be found, until the answer decides.
+        for block in blocks:
+            self.state.allowed[block] = [*self.state.allowed[block], self.state.sequence]
+        payload = b"".join(content(block, self.state.sequence) for block in blocks)
+        request = (kind, first, count, self.state.sequence, time.monotonic())
+        self.client.write(first * BLOCK, payload, lambda *answer: self.answered(request, *answer))
 
     def run(self, seconds):
         self.end = time.monotonic() + seconds
         signal.signal(signal.SIGTERM, lambda *_: setattr(self, "end", 0.0))
         try:
-            while time.monotonic() < self.end and not self.is_broken and not self.faults:
-                with self.changed:
-                    while len(self.flying) >= self.depth and not self.is_broken:
-                        self.changed.wait(timeout=1.0)
-                    if self.is_broken:
-                        break
-                self.start_one()
-            with self.changed:
-                drained = time.monotonic() + 90
-                while self.flying and not self.is_broken and time.monotonic() < drained:
-                    self.changed.wait(timeout=1.0)
-        except Broken:
-            self.is_broken = True
-        if self.is_broken:
-            self.client.receiver.join(timeout=5)
-        elif self.flying:
-            self.faults.append(f"{len(self.flying)} requests without an answer for 90 s")
+            while time.monotonic() < self.end and not self.faults:
+                if self.under_way < self.depth:
+                    self.start_one()
+                # With room for another request, what is there already is enough.
+                self.client.poll(0 if self.under_way < self.depth else POLL_MS_MAX)
+            self.client.wait(lambda: not self.under_way, ANSWER_SECONDS_MAX)
+        except Broken as error:
+            self.broken = str(error)
+            return
+        if self.under_way:
+            self.faults.append(f"{self.under_way} requests without an answer for {ANSWER_SECONDS_MAX} s")
         else:
-            self.is_closing = True
             self.client.close()
 
 
@@ -206,8 +259,8 @@ def load(arguments):
     run = Load(arguments)
     run.run(arguments.seconds)
     run.state.save()
-    if run.is_broken and not arguments.may_break:
-        run.faults.append(f"connection broke: {run.client.error}")
+    if run.broken and not arguments.may_break:
+        run.faults.append(f"connection broke: {run.broken}")
     if arguments.log:
         with open(arguments.log, "w", encoding="ascii") as file:
             fields = iter(run.log)
@@ -217,7 +270,7 @@ def load(arguments):
         "requests": len(run.latencies),
         "writes_acknowledged": run.writes,
         "undecided_blocks": sum(len(allowed) > 1 for allowed in run.state.allowed),
-        "broke": run.is_broken,
+        "broke": run.broken is not None,
         "connect_ms": round(run.connect_seconds * 1e3, 1),
         "p99_ms": round(ordered[int(len(ordered) * 0.99)] * 1e3, 2),
         "longest_stall_ms": round(run.stall * 1e3, 1),
@@ -226,27 +279,21 @@ def load(arguments):
 
 def check(arguments):
     state = State(arguments.state, arguments.mib * 256)
-    answers = {}
-    changed = threading.Condition()
-
-    def done(token, error, payload):
-        with changed:
-            answers[token] = (error, payload)
-            changed.notify()
-
     begin = time.monotonic()
-    client, seconds = connect(arguments.uri, done)
+    client, seconds = connect(arguments.uri)
     faults = []
     first_io = None
     for first in range(0, len(state.allowed), CHECK_BLOCKS):
         count = min(CHECK_BLOCKS, len(state.allowed) - first)
-        token = client.submit(READ, first * BLOCK, count * BLOCK)
-        with changed:
-            if not changed.wait_for(lambda: token in answers or None in answers, timeout=90):
-                sys.exit("verifier: no answer to a read for 90 s")
-        if token not in answers:
-            sys.exit(f"verifier: connection broke during the check: {client.error}")
-        error, payload = answers.pop(token)
+        answers = []
+        try:
+            client.read(first * BLOCK, count * BLOCK, lambda *answer: answers.append(answer))
+            client.wait(lambda: answers, ANSWER_SECONDS_MAX)
+        except Broken as broken:
+            sys.exit(f"verifier: connection broke during the check: {broken}")
+        if not answers:
+            sys.exit(f"verifier: no answer to a read for {ANSWER_SECONDS_MAX} s")
+        error, payload = answers.pop()
         first_io = first_io or time.monotonic() - begin
         if error:
             faults.append(f"errno {error} for a read at block {first}")
