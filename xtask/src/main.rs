@@ -15,7 +15,7 @@ use std::process::ExitCode;
 const USAGE: &str = "usage: xtask tidy [--fix]
 
 tidy    check line width, file and function length, licence headers, banned words, links,
-        citations of rules, manifests and the direction of dependencies
+        citations of rules, manifests, the direction of dependencies and their licences
 --fix   sort the dependency lists that are not sorted, then check
 ";
 

@@ -3,6 +3,7 @@
 //! show it fail on a tree of two lines.
 
 mod citations;
+mod licences;
 mod links;
 mod manifest;
 mod ratchet;
@@ -27,6 +28,8 @@ pub struct File {
 pub struct Tree {
     /// Sorted by path.
     pub files: Vec<File>,
+    /// Everything that any crate of the workspace is built of.
+    packages: Vec<licences::Package>,
 }
 
 /// Something that must change before the tree is tidy.
@@ -50,7 +53,8 @@ impl Finding {
 }
 
 impl Tree {
-    /// Reads every file that git tracks or would track. Errors: git is missing or fails.
+    /// Reads every file that git tracks or would track, and asks cargo for the dependencies.
+    /// Errors: git or cargo is missing or fails.
     pub fn load(root: &Path) -> std::io::Result<Tree> {
         let output = Command::new("git")
             .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -68,7 +72,7 @@ impl Tree {
         }
         files.sort_by(|a, b| a.path.cmp(&b.path));
         files.dedup_by(|a, b| a.path == b.path);
-        Ok(Tree { files })
+        Ok(Tree { files, packages: licences::packages(root)? })
     }
 
     /// The text files with their paths.
@@ -89,7 +93,7 @@ impl Tree {
     fn of(files: &[(&str, &str)]) -> Tree {
         let file =
             |&(path, text): &(&str, &str)| File { path: path.into(), text: Some(text.into()) };
-        Tree { files: files.iter().map(file).collect() }
+        Tree { files: files.iter().map(file).collect(), packages: Vec::new() }
     }
 }
 
@@ -103,6 +107,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     }
     ratchet::check(tree, &mut findings);
     citations::check(tree, &mut findings);
+    licences::check(tree, &mut findings);
     findings.sort();
     findings
 }
