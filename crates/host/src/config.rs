@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What one host is told at start: the content of its `host.toml`.
 
-use crate::address::{AddressError, parse_address};
+pub(crate) mod address;
+
+use address::{AddressError, parse_address};
 use directory::{ClusterKind, GROUPS_MAX};
 use diskgroup::{GroupKind, GroupSpec};
 use env::{Access, Address};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The volumes of the cluster, as the exports of this host's NBD door.
 
-use crate::view::View;
+use crate::cluster::view::View;
 use base::Map;
 use directory::Connections;
 use env::{Env, Slice};

@@ -1,62 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The composition root of one host: opens its disk groups, joins the cluster, serves volumes and
-//! answers the operator. It wires the other crates together and decides nothing about data.
+//! One host put together: it opens its disk groups, joins the cluster, serves volumes and answers
+//! the operator. It wires the other crates together and decides nothing about data.
+//!
+//! Rooms, from below; each uses those above it in this list only.
+//!
+//! | room | what it is |
+//! |---|---|
+//! | `config`, `start_error` | what a host is told at start, and why it could not start |
+//! | `report` | what a host tells its operator, as data |
+//! | `cluster` | entering the cluster and staying in it; what is known of the other hosts |
+//! | `storage` | the disk groups: opened, closed, changed; which devices there are |
+//! | `care` | what a host does by itself: scrub, devices that fail, what no record accounts for |
+//! | `exports` | the volumes, as the NBD door serves them |
+//! | `operations` | what an operator asks, and the answers |
+//! | `node` | the root: starts all of this in order, and ends it |
 #![forbid(unsafe_code)]
 
-mod address;
-mod alive;
-mod backup;
-mod backups;
-mod cleanup;
+mod care;
+mod cluster;
 mod config;
-mod control;
-mod copies;
-mod deletions;
-mod describe;
-mod devices;
 mod exports;
-mod groups;
-mod hardware;
-mod latency;
-mod membership;
 mod node;
 mod operations;
-mod orphan;
-mod orphans;
-mod outs;
-mod register;
-mod relief;
 mod report;
-mod reserves;
-mod scrub;
-mod seen;
 #[cfg(test)]
 mod simulated;
 mod start_error;
 mod storage;
-mod tombstones;
-mod view;
-mod volumes;
 
-pub use address::{AddressError, format_address, parse_address};
-pub use backup::{RestoreError, Restored, backup, recover, restore};
+pub use care::scrub::ScrubOptions;
+pub use cluster::backup::{RestoreError, Restored, backup, recover, restore};
+pub use cluster::copies::only_copies;
+pub use cluster::membership::incarnation_key;
+pub use cluster::register::{RegisterError, cluster_kind, found, register};
+pub use config::address::{AddressError, format_address, parse_address};
 pub use config::{ConfigError, GroupConfig, HostConfig, SocketConfig, Tuning};
-pub use control::{Command, CommandFailure, ErrorKind, Reply, call};
-pub use copies::only_copies;
-pub use devices::{DeviceRefused, check_devices};
 pub use directory::{ClusterKind, Connections};
 pub use exports::{Attached, Exports};
-pub use hardware::hardware_by_tuning;
-pub use membership::incarnation_key;
 pub use node::{Node, NodeOptions};
-pub use register::{RegisterError, cluster_kind, found, register};
+pub use operations::command::{Command, CommandFailure, ErrorKind, Reply};
+pub use operations::control::call;
 pub use report::{
     BackupReport, ClassReport, ComponentReport, DeviceKind, DeviceReport, GroupDetail, GroupReport,
     Health, HeldReport, HostReport, HostState, LatencyReport, OrphanReport, ReadCacheReport,
     RestoreReport, Role, ScrubReport, SpaceReport, StatusReport, TurnsReport, VolumeReport,
 };
-pub use scrub::ScrubOptions;
 pub use start_error::StartError;
+pub use storage::devices::{DeviceRefused, check_devices};
+pub use storage::hardware::hardware_by_tuning;
 pub use storage::{Closed, StorageError};
 
 /// Whether this build keeps every rule: the switches of tests and campaigns, which remove rules on

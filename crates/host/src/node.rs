@@ -1,25 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One running host.
+//! One running host: everything that it is made of, put together in this order, and ended.
 
-use crate::address::parse_address;
-use crate::backups::Backups;
-use crate::cleanup::Cleanup;
+mod follow;
+
+use crate::care::backups::Backups;
+use crate::care::cleanup::Cleanup;
+use crate::care::deletions::{Deletions, Fate};
+use crate::care::outs::Outs;
+use crate::care::scrub::{RepairHelpers, ScrubMarks, ScrubOptions, Scrubbers};
+use crate::care::{describe, latency, orphans, reserves};
+use crate::cluster::seen::Seen;
+use crate::cluster::view::View;
+use crate::cluster::{alive, membership};
 use crate::config::HostConfig;
-use crate::control;
-use crate::deletions::{Deletions, Fate};
+use crate::config::address::parse_address;
 use crate::exports::Exports;
-use crate::hardware::Devices;
-use crate::operations::Operations;
-use crate::scrub::{ScrubMarks, ScrubOptions};
-use crate::seen::Seen;
+use crate::operations::{Operations, control};
 use crate::start_error::StartError;
+use crate::storage::hardware::Devices;
 use crate::storage::{self, Opening, SlotState, Storage, StorageError, StorageOptions};
-use crate::view::{ObjectChange, View};
-use crate::{alive, describe, latency, membership, orphans, reserves};
 use base::{HostId, Incarnation};
-use directory::{ClusterKind, Directory, HostRecord, LeaseId, WatchEvent};
+use directory::{ClusterKind, Directory, HostRecord, LeaseId};
 use diskgroup::{DiskGroup, GroupError, GroupOptions};
 use env::{Access, Address, Env, IoError, Notify, TaskSet};
+use follow::Followers;
 use object::{Disks, ObjectOptions, Objects, ReadFrom};
 use peer::{PeerId, Peers};
 use std::cell::Cell;
@@ -109,16 +113,15 @@ impl Node {
         let view = View::default();
         let io_timeout = Duration::from_secs(config.tuning.io_timeout_seconds);
         let exports = Exports::new(env, &objects, &view, io_timeout);
-        let storage_options = StorageOptions {
-            group: group_options,
-            kind: config.group_kind(),
-            scrub: options.scrub,
-            marks: ScrubMarks { directory: directory.clone(), host: me.host },
-            scrub_rate: config.tuning.scrub_bytes_per_second,
-            scrub_period: Duration::from_secs(config.tuning.scrub_period_hours * 3600),
+        let scrubbers = scrubbers(env, config, &objects, &view, &directory, options.scrub);
+        let attend = {
+            let scrubbers = scrubbers.clone();
+            Rc::new(move |group: &DiskGroup| scrubbers.attend(group))
         };
+        let storage_options =
+            StorageOptions { group: group_options, kind: config.group_kind(), attend };
         membership::publish(env, &directory, &record).await;
-        let storage = Storage::new(env, &objects, &view, storage_options, record, opened);
+        let storage = Storage::new(env, &objects, storage_options, record, opened);
         let seen = Seen::new(env, me.host, &peers, &view);
         let backups = Backups::new(env, &directory, &storage, &view, config);
         let node = Self {
@@ -137,7 +140,7 @@ impl Node {
             keep: Duration::from_secs(config.tuning.orphan_keep_hours * 3600),
         };
         node.run_background(me, config.cluster, &peers);
-        node.open_doors(config, me.host).await?;
+        node.open_doors(config, me.host, scrubbers).await?;
         info!(name = config.name, %incarnation, "host is ready");
         Ok(node)
     }
@@ -263,8 +266,8 @@ impl Node {
         self.tasks.spawn(env, "cleanup", cleanup);
         let storage = self.storage.clone().run(directory.clone());
         self.tasks.spawn(env, "disk groups", storage);
-        let care = self.storage.clone().care(directory.clone());
-        self.tasks.spawn(env, "devices", care);
+        let outs = Outs::new(env, me.host, directory, &self.objects, view, &self.storage);
+        self.tasks.spawn(env, "devices", outs.run());
         let reserves =
             reserves::run(env.clone(), directory.clone(), view.clone(), self.storage.clone());
         self.tasks.spawn(env, "reserves", reserves);
@@ -278,7 +281,12 @@ impl Node {
         self.tasks.spawn(env, "directory backups", self.backups.clone().run());
     }
 
-    async fn open_doors(&self, config: &HostConfig, me: HostId) -> Result<(), StartError> {
+    async fn open_doors(
+        &self,
+        config: &HostConfig,
+        me: HostId,
+        scrubbers: Scrubbers,
+    ) -> Result<(), StartError> {
         let hardware = Devices::new(&self.env, &config.tuning.magnetic);
         while !self.view.is_complete() || self.view.alive(me).is_none() {
             let changed = self.view.changed().wait();
@@ -300,6 +308,7 @@ impl Node {
             directory: self.directory.clone(),
             objects: self.objects.clone(),
             storage: self.storage.clone(),
+            scrubbers,
             view: self.view.clone(),
             seen: self.seen.clone(),
             exports: self.exports.clone(),
@@ -359,52 +368,17 @@ fn disks(opened: &[storage::Opened]) -> Result<Disks, StartError> {
     Ok(Disks::new(open, closed))
 }
 
-/// Who is told of what changes in the directory.
-struct Followers {
-    objects: Objects,
-    peers: Peers,
-    deletions: Deletions,
-}
-
-impl Followers {
-    /// Copies the directory into the view and passes on what concerns objects and peers.
-    async fn follow(self, directory: Directory, view: View, seen: Seen, me: HostId) {
-        let mut watch = directory.watch(directory::PREFIX);
-        loop {
-            let changes = match watch.next().await {
-                WatchEvent::Reset(listing) => view.reset(&listing.entries),
-                WatchEvent::Put(key, entry) => view.put(&key, &entry).into_iter().collect(),
-                WatchEvent::Delete(key, _) => view.delete(&key).into_iter().collect(),
-            };
-            for change in changes {
-                self.pass_on(change, &seen, me);
-            }
-        }
-    }
-
-    fn pass_on(&self, change: ObjectChange, seen: &Seen, me: HostId) {
-        let Self { objects, peers, deletions } = self;
-        match change {
-            ObjectChange::Put(record, revision) => {
-                seen.record_changed(&record);
-                objects.record_changed(record, revision);
-            }
-            ObjectChange::Deleted(id) => {
-                seen.record_deleted(id);
-                deletions.add(id);
-            }
-            ObjectChange::Alive(host, alive) => {
-                objects.host_alive(host, alive.map(|record| record.incarnation));
-            }
-            ObjectChange::Host(record, revision) => {
-                objects.host_changed(record.id, revision);
-                match parse_address(&record.peer_address) {
-                    _ if record.id == me => {}
-                    Ok(address) => peers.set_address(record.id, address),
-                    Err(error) => warn!(host = record.name, %error, "unusable host record"),
-                }
-            }
-            ObjectChange::Malformed(key) => warn!(key, "undecodable directory record"),
-        }
-    }
+/// What scrubs the disk groups, each while it serves.
+fn scrubbers(
+    env: &Env,
+    config: &HostConfig,
+    objects: &Objects,
+    view: &View,
+    directory: &Directory,
+    options: ScrubOptions,
+) -> Scrubbers {
+    let marks = ScrubMarks { directory: directory.clone(), host: HostId(config.id) };
+    let helpers = RepairHelpers { objects: objects.clone(), view: view.clone(), marks };
+    let period = Duration::from_secs(config.tuning.scrub_period_hours * 3600);
+    Scrubbers::new(env, helpers, config.tuning.scrub_bytes_per_second, period, options)
 }

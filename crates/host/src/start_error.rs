@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Why a host could not start.
 
-use crate::address::AddressError;
 use crate::config::ConfigError;
+use crate::config::address::AddressError;
 use directory::RecordError;
 use diskgroup::GroupError;
 use env::IoError;

@@ -6,14 +6,9 @@
 //! what is on it is served by other copies and is neither given up nor made anew. One whose device
 //! was not there is tried again now and then, for devices come back.
 
-use crate::alive::Room;
+use crate::cluster::alive::Room;
+use crate::cluster::membership;
 use crate::config::CAPACITY_DEVICES_MAX;
-use crate::membership;
-use crate::outs::Care;
-use crate::scrub::{RepairHelpers, ScrubMarks, ScrubOptions, Scrubber};
-use crate::storage::claims::DeviceClaims;
-use crate::storage::opening::{LateOpening, open_group};
-use crate::view::View;
 use base::{CHUNK_SIZE, ComponentId, GroupId, Map};
 use directory::{Directory, GroupRecord, HostRecord};
 use diskgroup::{
@@ -28,11 +23,17 @@ use std::time::Duration;
 use tracing::{info, warn};
 
 mod claims;
+pub(crate) mod devices;
 mod error;
+pub(crate) mod hardware;
 mod opening;
+mod past;
 
+use claims::DeviceClaims;
 pub use error::{Closed, StorageError};
+use opening::{LateOpening, open_group};
 pub(crate) use opening::{Opened, Opening, open_all};
+pub(crate) use past::Past;
 
 /// Longest wait for devices that somebody has open, and between two attempts.
 const BUSY_MAX: Duration = Duration::from_secs(5);
@@ -40,12 +41,11 @@ const BUSY_RETRY: Duration = Duration::from_millis(50);
 /// Between two attempts to open groups whose devices are away.
 pub(crate) const AWAY_RETRY: Duration = Duration::from_secs(10);
 
-/// A group that serves, and who scrubs it.
+/// A group that serves, and the task that attends to it for as long as it does.
 #[derive(Clone)]
 pub(crate) struct Serving {
     pub(crate) group: DiskGroup,
-    pub(crate) scrubber: Scrubber,
-    _scrub: Rc<Task>,
+    _attendant: Rc<Task>,
 }
 
 /// What becomes of a group.
@@ -62,50 +62,47 @@ pub(crate) struct GroupSlot {
     /// Known once it was open.
     pub(crate) id: Option<GroupId>,
     pub(crate) state: SlotState,
-    pub(crate) care: Care,
+    pub(crate) past: Past,
     /// One change at a time.
     turn: Semaphore,
     /// No other slot has it.
     number: u64,
 }
 
-/// How groups are opened and scrubbed.
+/// How groups are opened, and what goes with an open one.
 #[derive(Clone)]
 pub(crate) struct StorageOptions {
     pub(crate) group: GroupOptions,
     /// What all groups of the cluster are.
     pub(crate) kind: GroupKind,
-    pub(crate) scrub: ScrubOptions,
-    pub(crate) marks: ScrubMarks,
-    /// Most bytes per second of scrub.
-    pub(crate) scrub_rate: u64,
-    pub(crate) scrub_period: Duration,
+    /// Starts the task that attends to a group that opened.
+    pub(crate) attend: Rc<dyn Fn(&DiskGroup) -> Task>,
 }
 
 /// See the module. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Storage(pub(crate) Rc<StorageInner>);
+pub(crate) struct Storage(Rc<StorageInner>);
 
-pub(crate) struct StorageInner {
-    pub(crate) env: Env,
-    pub(crate) objects: Objects,
-    pub(crate) view: View,
+struct StorageInner {
+    env: Env,
+    objects: Objects,
     options: StorageOptions,
     /// What the directory is told of this host, but for its groups.
-    pub(crate) record: HostRecord,
-    pub(crate) slots: RefCell<Vec<GroupSlot>>,
+    record: HostRecord,
+    slots: RefCell<Vec<GroupSlot>>,
     /// Slots that there were.
     numbers: Cell<u64>,
     claims: DeviceClaims,
     /// Groups that were not open when the host had waited for them long enough.
     late: RefCell<Vec<LateOpening>>,
     /// The host's record is not what the directory has.
-    pub(crate) changed: Notify,
+    changed: Notify,
 }
 
-/// Whether a device was not there, did not answer or was in use. Each of these may pass, so the
-/// group is tried again. A device is also in use while an earlier call of this host hangs on it.
-fn is_away(error: &GroupError) -> bool {
+/// Whether a device was not there, did not answer or was in use. Each of these may pass without an
+/// operator's doing, so the group is tried again. A device is also in use while an earlier call of
+/// this host hangs on it.
+pub(crate) fn is_away(error: &GroupError) -> bool {
     let GroupError::Device { source, .. } = error else { return false };
     matches!(source, IoError::NotFound | IoError::NoAnswer | IoError::Busy)
 }
@@ -124,7 +121,6 @@ impl Storage {
     pub(crate) fn new(
         env: &Env,
         objects: &Objects,
-        view: &View,
         options: StorageOptions,
         record: HostRecord,
         opened: Vec<Opened>,
@@ -132,7 +128,6 @@ impl Storage {
         let storage = Self(Rc::new(StorageInner {
             env: env.clone(),
             objects: objects.clone(),
-            view: view.clone(),
             options,
             record,
             slots: RefCell::default(),
@@ -269,7 +264,7 @@ impl Storage {
             self.0.set(&slot.spec, &slot.spec, SlotState::closed(Closed::Asked));
             return Ok(());
         };
-        drop(self.0.stop(&slot, Closed::Asked).await);
+        drop(self.stop(&slot, Closed::Asked).await);
         let spec = self.0.let_go(slot).await;
         info!(cache = spec.cache, "a disk group was closed");
         self.0.changed.notify();
@@ -292,12 +287,12 @@ impl Storage {
             if serving.group.failure().is_none() && !serving.group.is_any_out() {
                 return Err(StorageError::IsOpen { cache: slot.spec.cache });
             }
-            self.0.stop(&slot, Closed::Changing).await;
+            self.stop(&slot, Closed::Changing).await;
         }
         let spec = spec.unwrap_or_else(|| slot.spec.clone());
         drop(slot.state);
-        self.0.forget_care(&slot.spec);
-        self.0.start(&slot.spec, &spec).await?;
+        self.0.forget_past(&slot.spec);
+        self.start(&slot.spec, &spec).await?;
         Ok(spec)
     }
 
@@ -318,7 +313,7 @@ impl Storage {
         let turn = self.0.add_slot(spec, None, SlotState::closed(Closed::Changing));
         let _turn = turn.try_acquire(1);
         self.0.objects.expect_group();
-        if let Err(error) = self.0.start(spec, spec).await {
+        if let Err(error) = self.start(spec, spec).await {
             self.0.slots.borrow_mut().retain(|slot| slot.spec.cache != spec.cache);
             self.0.objects.forget_group();
             return Err(error);
@@ -347,11 +342,11 @@ impl Storage {
         }
         held(&serving.group)?;
         // What was being made there when it was asked for is made by now, or never will be.
-        let group = self.0.stop(&slot, Closed::Changing).await;
+        let group = self.stop(&slot, Closed::Changing).await;
         let empty = group.as_ref().map_or(Ok(()), held);
         drop((group, slot.state));
         if let Err(error) = empty {
-            self.0.start(&slot.spec, &slot.spec).await?;
+            self.start(&slot.spec, &slot.spec).await?;
             return Err(error);
         }
         let spec = self.0.wait_until_free(slot.spec).await;
@@ -383,16 +378,53 @@ impl Storage {
         let SlotState::Open(_) = slot.state else {
             return Err(StorageError::IsClosed { cache: slot.spec.cache });
         };
-        drop(self.0.stop(&slot, Closed::Changing).await);
+        drop(self.stop(&slot, Closed::Changing).await);
         let old = self.0.let_go(slot).await;
         let mut spec = old.clone();
         spec.capacity.push(path.to_owned());
         if let Err(error) = DiskGroup::add_capacity(&self.0.env, &spec, size, wipe).await {
-            self.0.start(&old, &old).await?;
+            self.start(&old, &old).await?;
             return Err(error.into());
         }
-        self.0.start(&old, &spec).await?;
+        self.start(&old, &spec).await?;
         Ok(spec)
+    }
+
+    /// Nothing of a group is served any more when this returns.
+    pub(crate) async fn stop(&self, slot: &GroupSlot, why: Closed) -> Option<DiskGroup> {
+        self.0.set(&slot.spec, &slot.spec, SlotState::closed(why));
+        let group = self.0.objects.take_group(slot.id?)?;
+        // A device that does not answer keeps it busy: opening it says so.
+        let _ = self.0.env.timeout(BUSY_MAX, group.close()).await;
+        Some(group)
+    }
+
+    /// Opens a group that is out of service.
+    pub(crate) async fn start(
+        &self,
+        old: &GroupSpec,
+        spec: &GroupSpec,
+    ) -> Result<(), StorageError> {
+        self.start_with(old, spec, self.0.tolerance(old)).await
+    }
+
+    /// The same, with what it does about devices and a log that are damaged.
+    pub(crate) async fn start_with(
+        &self,
+        old: &GroupSpec,
+        spec: &GroupSpec,
+        tolerance: Tolerance,
+    ) -> Result<(), StorageError> {
+        let options = &self.0.options;
+        let opening = open_group(&self.0.env, spec, &options.group, options.kind, tolerance);
+        let opened = opening.await;
+        self.0.started(old, spec, opened)
+    }
+
+    /// Reads or changes what is remembered of a group.
+    pub(crate) fn past_of<T>(&self, cache: &str, act: impl FnOnce(&mut Past) -> T) -> Option<T> {
+        let mut slots = self.0.slots.borrow_mut();
+        slots.iter_mut().find(|slot| slot.spec.cache == cache).map(|slot| act(&mut slot.past))
     }
 
     /// Tries groups whose devices were away, each in a task of its own.
@@ -414,7 +446,7 @@ impl Storage {
         let Ok((_turn, slot)) = self.turn(&cache).await else { return };
         if matches!(&slot.state, SlotState::Closed(now) if Rc::ptr_eq(now, &why)) {
             // Not there yet: it says so where it is shown.
-            drop(self.0.start(&slot.spec, &slot.spec).await);
+            drop(self.start(&slot.spec, &slot.spec).await);
         }
     }
 }
@@ -430,35 +462,29 @@ impl StorageInner {
     fn add_slot(&self, spec: &GroupSpec, id: Option<GroupId>, state: SlotState) -> Semaphore {
         let (turn, number) = (Semaphore::new(1), self.numbers.get());
         self.numbers.set(number + 1);
-        let (spec, care) = (spec.clone(), Care::default());
-        let slot = GroupSlot { spec, id, state, care, turn: turn.clone(), number };
+        let (spec, past) = (spec.clone(), Past::default());
+        let slot = GroupSlot { spec, id, state, past, turn: turn.clone(), number };
         self.slots.borrow_mut().push(slot);
         turn
     }
 
-    /// A scrubber for a group that opened.
+    /// A group that opened, with its attendant.
     fn serve(&self, group: DiskGroup) -> Serving {
-        let StorageOptions { scrub, scrub_rate, scrub_period, .. } = self.options;
-        let scrubber = Scrubber::new(&self.env, &group, scrub_rate, scrub_period, scrub);
-        let marks = self.options.marks.clone();
-        let helpers =
-            RepairHelpers { objects: self.objects.clone(), view: self.view.clone(), marks };
-        let run = scrubber.clone().run(helpers);
-        let scrub = Rc::new(self.env.spawn("scrub", run));
-        Serving { group, scrubber, _scrub: scrub }
+        let attendant = Rc::new((self.options.attend)(&group));
+        Serving { group, _attendant: attendant }
     }
 
     /// An operator had his say: every device is tried again.
-    fn forget_care(&self, spec: &GroupSpec) {
+    fn forget_past(&self, spec: &GroupSpec) {
         let mut slots = self.slots.borrow_mut();
         let slot = slots.iter_mut().find(|slot| slot.spec.cache == spec.cache);
-        slot.into_iter().for_each(|slot| slot.care = Care::default());
+        slot.into_iter().for_each(|slot| slot.past = Past::default());
     }
 
     fn tolerance(&self, spec: &GroupSpec) -> Tolerance {
         let slots = self.slots.borrow();
         let slot = slots.iter().find(|slot| slot.spec.cache == spec.cache);
-        slot.map_or_else(Tolerance::default, |slot| slot.care.tolerance())
+        slot.map_or_else(Tolerance::default, |slot| slot.past.tolerance())
     }
 
     fn set(&self, old: &GroupSpec, spec: &GroupSpec, state: SlotState) {
@@ -469,15 +495,6 @@ impl StorageInner {
         }
         slot.spec = spec.clone();
         slot.state = state;
-    }
-
-    /// Nothing of a group is served any more when this returns.
-    pub(crate) async fn stop(&self, slot: &GroupSlot, why: Closed) -> Option<DiskGroup> {
-        self.set(&slot.spec, &slot.spec, SlotState::closed(why));
-        let group = self.objects.take_group(slot.id?)?;
-        // A device that does not answer keeps it busy: opening it says so.
-        let _ = self.env.timeout(BUSY_MAX, group.close()).await;
-        Some(group)
     }
 
     /// Waits until the devices of a group that was stopped are free: what was in flight when it was
@@ -501,28 +518,6 @@ impl StorageInner {
             }
         }
         spec
-    }
-
-    /// Opens a group that is out of service.
-    pub(crate) async fn start(
-        &self,
-        old: &GroupSpec,
-        spec: &GroupSpec,
-    ) -> Result<(), StorageError> {
-        self.start_with(old, spec, self.tolerance(old)).await
-    }
-
-    /// The same, with what it does about devices and a log that are damaged.
-    pub(crate) async fn start_with(
-        &self,
-        old: &GroupSpec,
-        spec: &GroupSpec,
-        tolerance: Tolerance,
-    ) -> Result<(), StorageError> {
-        let options = &self.options;
-        let opening = open_group(&self.env, spec, &options.group, options.kind, tolerance);
-        let opened = opening.await;
-        self.started(old, spec, opened)
     }
 
     /// What came of opening a group.

@@ -12,10 +12,11 @@
 //! owner ever took it (the rest of a creation that failed), goes after the quarantine. One that is
 //! in the way of writes gives up its space where another host has all of it (`relief`).
 
+use crate::care::tombstones::Tombstones;
+use crate::care::{describe, relief};
+use crate::cluster::membership;
+use crate::cluster::view::View;
 use crate::storage::Storage;
-use crate::tombstones::Tombstones;
-use crate::view::View;
-use crate::{describe, membership, relief};
 use base::{ComponentId, Instant, Lsn, Map, ObjectId, Set};
 use directory::{
     Directory, Entry, Missing, ORPHAN_PREFIX, ObjectRecord, OrphanRecord, Transaction, orphan_key,

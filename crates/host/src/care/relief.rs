@@ -16,8 +16,8 @@
 //! A crash before step 4 changed nothing; one between 4 and 5 leaves a component that its host
 //! tells of again. What stays is asked for again after a while.
 
-use crate::cleanup::{Cleanup, Known, is_empty};
-use crate::membership;
+use crate::care::cleanup::{Cleanup, Known, is_empty};
+use crate::cluster::membership;
 use base::{CHUNK_SIZE, ComponentId, GroupId, HostId, Instant, Map, Set};
 use directory::{Expect, Missing, OrphanRecord, Transaction, orphan_key};
 use diskgroup::{ComponentInfo, Description};

@@ -6,7 +6,7 @@
 //! things keep that from making a live host look dead for ever: every put expects the revision that
 //! was read before it, and every round reads the key back.
 
-use crate::membership;
+use crate::cluster::membership;
 use base::{HostId, Incarnation, Instant};
 use directory::{AliveRecord, Directory, DirectoryError, Entry, Expect, LeaseId, Transaction};
 use env::Env;

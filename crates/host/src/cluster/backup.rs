@@ -5,7 +5,8 @@
 //! record accounts for, creations under way. Putting one back is several transactions; whatever a
 //! host sees in between, it deletes nothing for want of a record.
 
-use crate::membership::{incarnation_key, raise_runs};
+use crate::cluster::guard::GUARD_PREFIX;
+use crate::cluster::membership::{INCARNATION_PREFIX, incarnation_key, raise_runs};
 use base::{HostId, Map};
 use directory::{
     ALIVE_PREFIX, Backup, BackupError, ClusterKind, ClusterRecord, DELETED_PREFIX, Directory,
@@ -106,7 +107,7 @@ pub(crate) async fn take(
 }
 
 fn is_kept(key: &str) -> bool {
-    let volatile = [ALIVE_PREFIX, ORPHAN_PREFIX, crate::orphans::GUARD_PREFIX];
+    let volatile = [ALIVE_PREFIX, ORPHAN_PREFIX, GUARD_PREFIX];
     !volatile.iter().any(|prefix| key.starts_with(prefix))
 }
 
@@ -209,7 +210,7 @@ fn order(key: &str) -> u8 {
 }
 
 fn is_run(key: &str) -> bool {
-    key.starts_with(crate::membership::INCARNATION_PREFIX)
+    key.starts_with(INCARNATION_PREFIX)
 }
 
 fn number(value: &[u8]) -> Option<u64> {

@@ -6,9 +6,9 @@
 //! names (`tombstones`). The directory is asked until it answers: a notice that was dropped would
 //! leave the object's components for the slow cleanup and its owner serving.
 
-use crate::membership;
-use crate::tombstones::Tombstones;
-use crate::view::View;
+use crate::care::tombstones::Tombstones;
+use crate::cluster::membership;
+use crate::cluster::view::View;
 use base::{HostId, ObjectId, Set};
 use directory::Directory;
 use env::{Env, Notify};

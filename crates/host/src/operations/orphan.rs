@@ -4,11 +4,11 @@
 
 mod rebuild;
 
-use crate::control::CommandFailure;
-use crate::operations::{Operations, Outcome, failed};
-use crate::orphans::guard_key;
+use super::command::CommandFailure;
+use super::{Operations, Outcome, failed, usage};
+use crate::care::tombstones::Tombstones;
+use crate::cluster::guard::guard_key;
 use crate::report::{OrphanReport, VolumeReport};
-use crate::tombstones::Tombstones;
 use base::{ComponentId, HostId, Map, ObjectId, Set, VolumeId};
 use directory::{
     About, DeletedRecord, DirectoryError, Expect, Missing, ORPHAN_PREFIX, ObjectRecord,
@@ -161,7 +161,7 @@ impl Operations {
         is_forced: bool,
     ) -> Outcome<VolumeReport> {
         if name.is_some_and(|name| !is_name(name)) {
-            return Err(crate::operations::usage("that is not a name for a volume"));
+            return Err(usage("that is not a name for a volume"));
         }
         let tombstones = Tombstones::read(&self.directory).await.map_err(away)?;
         let (records, revisions) = self.orphan_records().await?;

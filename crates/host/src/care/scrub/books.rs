@@ -327,6 +327,7 @@ pub(crate) fn blocks(range: base::SectorRange) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::course::ScrubPlace;
     use super::*;
     use base::SectorRange;
     use diskgroup::BadRange;
@@ -428,8 +429,7 @@ mod tests {
     #[test]
     fn a_later_run_goes_on_where_an_earlier_one_was() {
         let mut first = books();
-        first.course =
-            Course::new(crate::scrub::course::ScrubPlace { device: 1, component: 7, sector: 2048 });
+        first.course = Course::new(ScrubPlace { device: 1, component: 7, sector: 2048 });
         first.begin(at(0), 1000, [4, 4]);
         first.looked_at(1, &found(3));
         first.dealt_with(1, 3, 0);
@@ -456,8 +456,7 @@ mod tests {
     #[test]
     fn what_was_lost_is_looked_for_again_after_a_restart() {
         let mut first = books();
-        first.course =
-            Course::new(crate::scrub::course::ScrubPlace { device: 1, component: 7, sector: 0 });
+        first.course = Course::new(ScrubPlace { device: 1, component: 7, sector: 0 });
         first.begin(at(0), 1000, [4, 4]);
         first.looked_at(1, &found(3));
         first.dealt_with(1, 2, 1);

@@ -2,7 +2,7 @@
 //! Backups that are put back into directories of all kinds.
 
 use super::*;
-use crate::membership::next_incarnation;
+use crate::cluster::membership::next_incarnation;
 use crate::simulated::{address, with_directory};
 use base::Incarnation;
 use directory::{Listing, volume_key};

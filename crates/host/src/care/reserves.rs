@@ -5,8 +5,8 @@
 //! this adds: a component that was made anew, or was away during a change, keeps what its volume
 //! was given; and what a change that failed half-way had it keep is given back.
 
+use crate::cluster::view::View;
 use crate::storage::Storage;
-use crate::view::View;
 use base::{ComponentId, Map, ObjectId};
 use directory::Directory;
 use diskgroup::{DiskGroup, Reserve};

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a host tells of its disk groups and their devices.
 
+use super::command::Command;
+use super::{Operations, Outcome, failed, usage};
+use crate::care::latency;
+use crate::care::scrub::Scrubber;
 use crate::config::{GroupConfig, Tuning};
-use crate::control::Command;
-use crate::devices::check_devices;
-use crate::hardware::{LOOK_MAX, NEED_MAX};
-use crate::latency;
-use crate::operations::{Operations, Outcome, failed, usage};
-use crate::outs::may_return;
 use crate::report::{
     DeviceKind, DeviceReport, GroupDetail, GroupReport, Health, HeldReport, ReadCacheReport, Role,
     SpaceReport,
 };
-use crate::storage::{Closed, GroupSlot, Serving, SlotState, StorageError};
+use crate::storage::devices::check_devices;
+use crate::storage::hardware::{LOOK_MAX, NEED_MAX};
+use crate::storage::{Closed, GroupSlot, Serving, SlotState, StorageError, is_away};
 use base::{CHUNK_SIZE, ComponentId, GroupId, Map, ObjectId, SECTOR_SIZE, format_size};
 use directory::ComponentState;
 use diskgroup::{
@@ -74,16 +74,20 @@ impl Operations {
     }
 
     fn group_report(&self, serving: &Serving) -> GroupReport {
-        let Serving { group, scrubber, .. } = serving;
+        let group = &serving.group;
+        let scrubber = self.scrubbers.of(group);
         let status = group.status();
         let is_fenced = status.fenced.is_some();
         let (host, id) = (self.view.host_name(self.me), group.id());
         let pressure = status.pressure;
-        let (scrub_progress, oldest_unverified_seconds) = scrubber.progress();
+        let (scrub_progress, oldest_unverified_seconds) =
+            scrubber.as_ref().map(Scrubber::progress).unwrap_or_default();
         let mut lines: Vec<String> = stuck(id, &status).into_iter().collect();
-        let mut is_well = lines.is_empty() && !scrubber.has_lost() && !group.is_any_out();
+        let mut is_well = lines.is_empty()
+            && !scrubber.as_ref().is_some_and(Scrubber::has_lost)
+            && !group.is_any_out();
         lines.extend(rotten_log(group.cache_path(), &status));
-        lines.extend(scrubber.attention());
+        lines.extend(scrubber.iter().flat_map(Scrubber::attention));
         let mut devices = Vec::new();
         for device in group.devices() {
             if let DeviceRole::Capacity(space) = device.role
@@ -299,7 +303,7 @@ fn without(group: &DiskGroup) -> Option<String> {
     let first = outs.first()?;
     let causes: Vec<String> = outs.iter().map(|out| out.cause.to_string()).collect();
     let id = group.id();
-    let next = match outs.iter().all(|out| may_return(&out.cause)) {
+    let next = match outs.iter().all(|out| is_away(&out.cause)) {
         true => format!(
             "put it back, and it serves some seconds later, or give the group a new one with \
              'gabion disk replace {}'",

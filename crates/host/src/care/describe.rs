@@ -5,8 +5,8 @@
 //! What a component says never goes back: a record that is older than what stands there comes from
 //! a directory that was restored from a backup of before.
 
+use crate::cluster::view::View;
 use crate::storage::Storage;
-use crate::view::View;
 use base::{ComponentId, Incarnation, Lsn, Map, ObjectId, VolumeId};
 use directory::{
     About, ComponentRecord, ComponentState, Directory, OBJECT_PREFIX, ObjectRecord, VolumeRecord,

@@ -8,9 +8,9 @@
 
 mod change;
 
-use crate::control::CommandFailure;
-use crate::operations::{Operations, Outcome, failed, no_such_volume, usage};
-use crate::orphans::guard_key;
+use super::command::CommandFailure;
+use super::{Operations, Outcome, failed, no_such_volume, usage};
+use crate::cluster::guard::guard_key;
 use crate::report::VolumeReport;
 use base::{
     ComponentId, HostId, Incarnation, Instant, Lsn, ObjectId, SECTOR_SIZE, Seat, Set, Term,
@@ -515,14 +515,14 @@ async fn decide(
     }
 }
 
-fn unknown(what: &str) -> crate::control::CommandFailure {
+fn unknown(what: &str) -> CommandFailure {
     failed(format!(
         "the directory does not answer: it is unknown whether {what}, and it may still happen; \
          see 'gabion volume list' when 'gabion status' shows the directory as reachable"
     ))
 }
 
-fn directory_away(error: DirectoryError) -> crate::control::CommandFailure {
+fn directory_away(error: DirectoryError) -> CommandFailure {
     let why = match error {
         DirectoryError::Unavailable => "it does not answer".to_owned(),
         error => error.to_string(),

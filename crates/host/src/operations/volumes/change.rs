@@ -9,7 +9,8 @@
 //! it returns, whether the room is there or not.
 
 use super::{Undecided, decide, directory_away, unknown};
-use crate::groups::device_of;
+use crate::operations::command::CommandFailure;
+use crate::operations::groups::device_of;
 use crate::operations::{Operations, Outcome, failed, no_such_volume, usage};
 use crate::report::VolumeReport;
 use base::{CHUNK_SIZE, ComponentId, HostId, format_size};
@@ -255,7 +256,7 @@ impl Operations {
     }
 }
 
-fn not_changed(name: &str, why: &str) -> crate::control::CommandFailure {
+fn not_changed(name: &str, why: &str) -> CommandFailure {
     failed(format!("the reserve of volume '{name}' was not changed: {why}"))
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Devices that answer late or not at all: what is told of them. When a group that stopped because
-//! of one is opened again is for [`crate::outs`] to say.
+//! of one is opened again is for [`super::outs`] to say.
 
 use crate::report::{ClassReport, LatencyReport};
 use crate::storage::Storage;

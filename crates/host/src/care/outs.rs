@@ -21,13 +21,14 @@
 //! starts. A device that went away without an error may come back [`REOPENINGS_MAX`] times an hour,
 //! one that did not answer [`REOPENINGS_AFTER_SILENCE`] times. After that an operator decides.
 
-use crate::storage::{AWAY_RETRY, Closed, GroupSlot, Serving, SlotState, Storage};
-use base::{ComponentId, Instant, Map, ObjectId, Set, Version};
+use crate::cluster::view::View;
+use crate::storage::{AWAY_RETRY, Closed, GroupSlot, Past, Serving, SlotState, Storage, is_away};
+use base::{ComponentId, HostId, Instant, Map, ObjectId, Set, Version};
 use directory::{ComponentState, Directory, OBJECT_PREFIX, ObjectRecord};
 use diskgroup::{DevicePlace, DiskGroup, GroupError, GroupFailure, OutDevice, Tolerance};
-use env::{IoError, Task, TaskSet};
+use env::{Env, Task, TaskSet};
+use object::Objects;
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 use tracing::{info, warn};
@@ -36,7 +37,6 @@ use tracing::{info, warn};
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How many times an hour a host closes a group and opens it again by itself.
 const REOPENINGS_MAX: usize = 8;
-const REOPENINGS_IN: Duration = Duration::from_secs(3600);
 /// The same after a device that did not answer. It is fewer, because each time makes users wait for
 /// half a minute. A path that fails over or a controller that is reset explains one or two; a
 /// device that does it more often is dying.
@@ -62,37 +62,16 @@ struct Owning {
     asked: RefCell<Map<ObjectId, Instant>>,
 }
 
-/// What is remembered of a group's devices until an operator opens it.
-#[derive(Clone, Default)]
-pub(crate) struct Care {
-    /// Devices that failed, and how. They stay out.
-    left_out: Vec<(usize, GroupError)>,
-    /// The group is opened with all of its devices or not at all.
-    is_strict: bool,
-    /// When the host closed and opened it by itself.
-    reopened: VecDeque<Instant>,
-    full_since: Option<Instant>,
-    looked_at: Instant,
-    /// The last attempt to open it without its damaged log: when, and for which components that was
-    /// allowed.
-    begun_anew: Option<(Instant, Map<ComponentId, Version>)>,
-}
-
-impl Care {
-    /// What the next opening does about devices that do not open.
-    pub(crate) fn tolerance(&self) -> Tolerance {
-        match self.is_strict {
-            true => Tolerance::default(),
-            false => Tolerance { left_out: self.left_out.clone(), ..Tolerance::whatever_opens() },
-        }
-    }
-
-    fn may_reopen(&mut self, now: Instant, most: usize) -> bool {
-        while self.reopened.front().is_some_and(|at| now.since(*at) > REOPENINGS_IN) {
-            self.reopened.pop_front();
-        }
-        self.reopened.len() < most
-    }
+/// See the module. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Outs {
+    env: Env,
+    me: HostId,
+    directory: Directory,
+    objects: Objects,
+    view: View,
+    storage: Storage,
+    owned: Owned,
 }
 
 /// What a look at a group that lacks a device finds.
@@ -109,22 +88,34 @@ fn counts(state: ComponentState) -> bool {
     matches!(state, ComponentState::Active | ComponentState::Resyncing)
 }
 
-/// Whether a device may come back without an operator's doing.
-pub(crate) fn may_return(error: &GroupError) -> bool {
-    let GroupError::Device { source, .. } = error else { return false };
-    matches!(source, IoError::NotFound | IoError::Busy | IoError::NoAnswer)
-}
+impl Outs {
+    pub(crate) fn new(
+        env: &Env,
+        me: HostId,
+        directory: &Directory,
+        objects: &Objects,
+        view: &View,
+        storage: &Storage,
+    ) -> Self {
+        Self {
+            env: env.clone(),
+            me,
+            directory: directory.clone(),
+            objects: objects.clone(),
+            view: view.clone(),
+            storage: storage.clone(),
+            owned: Owned::default(),
+        }
+    }
 
-impl Storage {
     /// Looks after all groups, for ever. Each has a task of its own, so that a device that hangs
     /// holds up its own group only.
-    pub(crate) async fn care(self, directory: Directory) {
-        let owned = Owned::default();
+    pub(crate) async fn run(self) {
         let mut under_way: Map<String, Task> = Map::new();
         loop {
-            self.0.env.sleep(LOOK_EVERY).await;
+            self.env.sleep(LOOK_EVERY).await;
             under_way.retain(|_, task| !task.is_finished());
-            for slot in self.slots() {
+            for slot in self.storage.slots() {
                 let is_due = match &slot.state {
                     SlotState::Open(Serving { group, .. }) => {
                         group.failure().is_some() || group.is_any_out()
@@ -133,9 +124,8 @@ impl Storage {
                 };
                 let cache = slot.spec.cache;
                 if is_due && !under_way.contains_key(&cache) {
-                    let step =
-                        self.clone().care_for(cache.clone(), directory.clone(), owned.clone());
-                    under_way.insert(cache, self.0.env.spawn("care for a group", step));
+                    let step = self.clone().care_for(cache.clone());
+                    under_way.insert(cache, self.env.spawn("care for a group", step));
                 }
             }
         }
@@ -143,17 +133,17 @@ impl Storage {
 
     /// One step for one group. It keeps no [`DiskGroup`] across a wait: the devices of a group can
     /// be opened again only when nobody holds it any more.
-    async fn care_for(self, cache: String, directory: Directory, owned: Owned) {
+    async fn care_for(self, cache: String) {
         let Some((_, group)) = self.open_slot(&cache) else {
-            return self.begin_log_or_not(&cache, &directory, &owned).await;
+            return self.begin_log_or_not(&cache).await;
         };
         let (failure, is_any_out) = (group.failure(), group.is_any_out());
         drop(group);
         match failure {
             Some(failure) => self.go_on(&cache, &failure).await,
             None if is_any_out => {
-                if let Some(active) = self.give_up_or_not(&cache, &directory).await {
-                    self.have_owned(&owned, active);
+                if let Some(active) = self.give_up_or_not(&cache).await {
+                    self.have_owned(active);
                 }
                 match self.look_at(&cache).await {
                     Sight::Full => self.close_full(&cache).await,
@@ -165,14 +155,9 @@ impl Storage {
         }
     }
 
-    fn care_of<T>(&self, cache: &str, act: impl FnOnce(&mut Care) -> T) -> Option<T> {
-        let mut slots = self.0.slots.borrow_mut();
-        slots.iter_mut().find(|slot| slot.spec.cache == cache).map(|slot| act(&mut slot.care))
-    }
-
     /// The group as it is now, if it is open.
     fn open_slot(&self, cache: &str) -> Option<(GroupSlot, DiskGroup)> {
-        let slot = self.slots().into_iter().find(|slot| slot.spec.cache == cache)?;
+        let slot = self.storage.slots().into_iter().find(|slot| slot.spec.cache == cache)?;
         let SlotState::Open(serving) = &slot.state else { return None };
         let group = serving.group.clone();
         Some((slot, group))
@@ -181,29 +166,29 @@ impl Storage {
     /// A device failed. Where it is a capacity device beside others, the group goes on without it.
     /// Where it did not answer but does now, the group goes on with it.
     async fn go_on(&self, cache: &str, failure: &GroupFailure) {
-        let Ok((_turn, _)) = self.turn(cache).await else { return };
+        let Ok((_turn, _)) = self.storage.turn(cache).await else { return };
         let Some((slot, group)) = self.open_slot(cache) else { return };
         let outs = group.out_devices();
         let is_same = group.failure().as_ref() == Some(failure);
         let has_answered = group.has_answered();
         drop(group);
-        let now = self.0.env.now();
+        let now = self.env.now();
         let others = slot.spec.capacity.len().saturating_sub(outs.len() + 1);
-        let mut care = slot.care.clone();
-        if !is_same || !care.may_reopen(now, REOPENINGS_MAX) {
+        let mut past = slot.past.clone();
+        if !is_same || !past.may_reopen(now, REOPENINGS_MAX) {
             return;
         }
         match failure.device {
-            DevicePlace::Capacity(at) if others > 0 && !care.is_strict => {
+            DevicePlace::Capacity(at) if others > 0 && !past.is_strict => {
                 if !failure.is_away {
                     let device = slot.spec.capacity.get(at).cloned().unwrap_or_default();
                     let text = failure.text.clone();
-                    care.left_out.push((at, GroupError::Failed { device, text }));
+                    past.left_out.push((at, GroupError::Failed { device, text }));
                 }
                 let what = &failure.text;
                 warn!(cache, what, "a capacity device failed: the group goes on without it");
             }
-            _ if has_answered && care.may_reopen(now, REOPENINGS_AFTER_SILENCE) => {
+            _ if has_answered && past.may_reopen(now, REOPENINGS_AFTER_SILENCE) => {
                 info!(
                     cache,
                     "a device that did not answer has answered: its group is opened again"
@@ -212,28 +197,24 @@ impl Storage {
             }
             _ => return,
         }
-        self.reopen(slot, care).await;
+        self.reopen(slot, past).await;
     }
 
     /// Closes a group and opens it again.
-    async fn reopen(&self, slot: GroupSlot, mut care: Care) {
-        care.reopened.push_back(self.0.env.now());
-        care.full_since = None;
-        self.care_of(&slot.spec.cache, |own| *own = care);
-        drop(self.0.stop(&slot, Closed::Changing).await);
+    async fn reopen(&self, slot: GroupSlot, mut past: Past) {
+        past.reopened.push_back(self.env.now());
+        past.full_since = None;
+        self.storage.past_of(&slot.spec.cache, |own| *own = past);
+        drop(self.storage.stop(&slot, Closed::Changing).await);
         let spec = slot.spec.clone();
         drop(slot);
         // If it does not open, `gabion status` shows why.
-        drop(self.0.start(&spec, &spec).await);
+        drop(self.storage.start(&spec, &spec).await);
     }
 
     /// Drops the writes that the log holds for devices that are out, if the other copies have them.
     /// If not, returns the objects that still count on a component there.
-    async fn give_up_or_not(
-        &self,
-        cache: &str,
-        directory: &Directory,
-    ) -> Option<Vec<ObjectRecord>> {
+    async fn give_up_or_not(&self, cache: &str) -> Option<Vec<ObjectRecord>> {
         let opening = |group: &DiskGroup| group.recovery().incarnation;
         let was = {
             let (_, group) = self.open_slot(cache)?;
@@ -245,7 +226,7 @@ impl Storage {
         if !seen.is_empty() {
             return Some(seen);
         }
-        if self.listed(directory).await?.iter().any(|record| self.needs_gone(record)) {
+        if self.listed().await?.iter().any(|record| self.needs_gone(record)) {
             return None;
         }
         // The listing speaks of these devices only if they were out before it was made, and still
@@ -259,8 +240,8 @@ impl Storage {
     }
 
     /// All objects, as the directory has them now. `None` where it does not answer.
-    async fn listed(&self, directory: &Directory) -> Option<Vec<ObjectRecord>> {
-        let listing = self.0.env.timeout(WAIT_MAX, directory.list(OBJECT_PREFIX)).await;
+    async fn listed(&self) -> Option<Vec<ObjectRecord>> {
+        let listing = self.env.timeout(WAIT_MAX, self.directory.list(OBJECT_PREFIX)).await;
         let entries = listing.ok()?.ok()?.entries;
         entries.iter().map(|(_, entry)| ObjectRecord::decode(&entry.value).ok()).collect()
     }
@@ -268,14 +249,14 @@ impl Storage {
     /// Objects that count on a component of this host which is not found here, by the host's own
     /// view of the directory.
     fn needed_gone(&self) -> Vec<ObjectRecord> {
-        self.0.view.objects().into_iter().filter(|record| self.needs_gone(record)).collect()
+        self.view.objects().into_iter().filter(|record| self.needs_gone(record)).collect()
     }
 
     /// Components of this host that may lose what the log held, by these records. Either they are
     /// not active, so that the others have everything and only a resync makes them active again; or
     /// nothing was ever written to the object, and it has other components.
     fn spared(&self, records: &[ObjectRecord]) -> Map<ComponentId, Version> {
-        let me = self.0.record.id;
+        let me = self.me;
         let mut spared = Map::new();
         for record in records {
             let all = &record.components;
@@ -289,37 +270,37 @@ impl Storage {
 
     /// Opens a group without its damaged log, if the other copies have everything. The group knows
     /// which components it holds, and refuses where one is missing from those that may lose it.
-    async fn begin_log_or_not(&self, cache: &str, directory: &Directory, owned: &Owned) {
+    async fn begin_log_or_not(&self, cache: &str) {
         let closed = |slot: &GroupSlot| match &slot.state {
             SlotState::Closed(why) if why.is_rotten_log() => Some(Rc::clone(why)),
             _ => None,
         };
-        let slot = self.slots().into_iter().find(|slot| slot.spec.cache == cache);
+        let slot = self.storage.slots().into_iter().find(|slot| slot.spec.cache == cache);
         let Some(was) = slot.as_ref().and_then(closed) else { return };
-        let now = self.0.env.now();
-        let tried = slot.and_then(|slot| slot.care.begun_anew);
+        let now = self.env.now();
+        let tried = slot.and_then(|slot| slot.past.begun_anew);
         if tried.as_ref().is_some_and(|(at, _)| now.since(*at) < AWAY_RETRY) {
             return;
         }
-        self.have_owned(owned, self.needed_gone());
+        self.have_owned(self.needed_gone());
         // A listing is dear, and so is an attempt: only when the host's own view has changed.
-        let seen = self.spared(&self.0.view.objects());
+        let seen = self.spared(&self.view.objects());
         if seen.is_empty() || tried.is_some_and(|(_, spared)| spared == seen) {
             return;
         }
-        let Some(records) = self.listed(directory).await else { return };
+        let Some(records) = self.listed().await else { return };
         let spared = self.spared(&records);
-        let Ok((_turn, slot)) = self.turn(cache).await else { return };
+        let Ok((_turn, slot)) = self.storage.turn(cache).await else { return };
         // The listing speaks of this group only if it was closed before it was made, and still is.
         if !closed(&slot).is_some_and(|why| Rc::ptr_eq(&why, &was)) {
             return;
         }
-        self.care_of(cache, |care| care.begun_anew = Some((now, spared.clone())));
-        let tolerance = Tolerance { may_lose_log: spared, ..slot.care.tolerance() };
+        self.storage.past_of(cache, |past| past.begun_anew = Some((now, spared.clone())));
+        let tolerance = Tolerance { may_lose_log: spared, ..slot.past.tolerance() };
         let spec = slot.spec.clone();
         drop(slot);
         // If a component is still needed the group stays closed, and `gabion status` shows why.
-        if self.0.start_with(&spec, &spec, tolerance).await.is_ok() {
+        if self.storage.start_with(&spec, &spec, tolerance).await.is_ok() {
             warn!(cache, "a damaged log was begun anew: what it held comes back from other copies");
         }
     }
@@ -331,20 +312,20 @@ impl Storage {
         is_used
             && record.components.iter().any(|component| {
                 counts(component.state)
-                    && component.host == self.0.record.id
-                    && self.holding(component.id).is_none()
+                    && component.host == self.me
+                    && self.storage.holding(component.id).is_none()
             })
     }
 
     /// Takes objects over that have no owner: only an owner can say that a component is gone.
-    fn have_owned(&self, owned: &Owned, records: Vec<ObjectRecord>) {
-        let mut asked = owned.0.asked.borrow_mut();
-        let now = self.0.env.now();
+    fn have_owned(&self, records: Vec<ObjectRecord>) {
+        let mut asked = self.owned.0.asked.borrow_mut();
+        let now = self.env.now();
         let ids: Set<ObjectId> = records.iter().map(|record| record.id).collect();
         asked.retain(|id, _| ids.contains(id));
         for record in records {
             let is_owned = record.owner.is_some_and(|owner| {
-                let alive = self.0.view.alive(owner.host);
+                let alive = self.view.alive(owner.host);
                 alive.is_some_and(|alive| alive.incarnation == owner.incarnation)
             });
             let last = asked.entry(record.id).or_insert(now);
@@ -352,8 +333,8 @@ impl Storage {
                 continue;
             }
             *last = now;
-            let (env, objects) = (self.0.env.clone(), self.0.objects.clone());
-            owned.0.tasks.spawn(&self.0.env, "own what lost a device", async move {
+            let (env, objects) = (self.env.clone(), self.objects.clone());
+            self.owned.0.tasks.spawn(&self.env, "own what lost a device", async move {
                 let _ = env.timeout(WAIT_MAX, objects.acquire(record.id)).await;
             });
         }
@@ -362,25 +343,25 @@ impl Storage {
     /// Looks at a group that lacks a device.
     async fn look_at(&self, cache: &str) -> Sight {
         let Some((_, group)) = self.open_slot(cache) else { return Sight::Same };
-        let now = self.0.env.now();
+        let now = self.env.now();
         let is_full = group.is_held() && group.status().is_pressed;
-        let since = self.care_of(cache, |care| {
-            care.full_since = if is_full { care.full_since.or(Some(now)) } else { None };
-            care.full_since
+        let since = self.storage.past_of(cache, |past| {
+            past.full_since = if is_full { past.full_since.or(Some(now)) } else { None };
+            past.full_since
         });
         if since.flatten().is_some_and(|since| now.since(since) >= FULL_MAX) {
             return Sight::Full;
         }
-        let is_due = self.care_of(cache, |care| {
-            let is_due = now.since(care.looked_at) >= AWAY_RETRY;
-            let is_due = is_due && care.may_reopen(now, REOPENINGS_MAX);
-            care.looked_at = if is_due { now } else { care.looked_at };
+        let is_due = self.storage.past_of(cache, |past| {
+            let is_due = now.since(past.looked_at) >= AWAY_RETRY;
+            let is_due = is_due && past.may_reopen(now, REOPENINGS_MAX);
+            past.looked_at = if is_due { now } else { past.looked_at };
             is_due
         });
         if is_due == Some(true) {
-            for out in group.out_devices().into_iter().filter(|out| may_return(&out.cause)) {
+            for out in group.out_devices().into_iter().filter(|out| is_away(&out.cause)) {
                 // A device that does not answer this look is not back.
-                let is_back = self.0.env.timeout(BACK_MAX, group.is_back(out.at)).await;
+                let is_back = self.env.timeout(BACK_MAX, group.is_back(out.at)).await;
                 if is_back == Ok(true) {
                     return Sight::Back;
                 }
@@ -392,24 +373,24 @@ impl Storage {
     /// Closes a group that cannot destage any more: its log is full of writes that only the missing
     /// device can take and no other copy has. An operator decides.
     async fn close_full(&self, cache: &str) {
-        let Ok((_turn, _)) = self.turn(cache).await else { return };
+        let Ok((_turn, _)) = self.storage.turn(cache).await else { return };
         let Some((slot, group)) = self.open_slot(cache) else { return };
         let first = group.out_devices().into_iter().next();
         drop(group);
         let Some(OutDevice { cause, .. }) = first else { return };
         warn!(cache, %cause, "the write buffer is full of what only a device that is out takes");
-        self.care_of(cache, |care| care.is_strict = true);
-        drop(self.0.stop(&slot, Closed::Failed(cause)).await);
-        self.0.changed.notify();
+        self.storage.past_of(cache, |past| past.is_strict = true);
+        drop(self.storage.stop(&slot, Closed::Failed(cause)).await);
+        self.storage.publish();
     }
 
     /// Opens a group again with a device that is back.
     async fn take_in(&self, cache: &str) {
-        let Ok((_turn, _)) = self.turn(cache).await else { return };
+        let Ok((_turn, _)) = self.storage.turn(cache).await else { return };
         let Some((slot, group)) = self.open_slot(cache) else { return };
         drop(group);
         info!(cache, "a capacity device is back");
-        let care = slot.care.clone();
-        self.reopen(slot, care).await;
+        let past = slot.past.clone();
+        self.reopen(slot, past).await;
     }
 }

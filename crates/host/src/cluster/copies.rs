@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whether anything would be lost with a host's disks.
 
-use crate::register::RegisterError;
+use crate::cluster::register::RegisterError;
 use base::{HostId, Set, Term};
 use directory::{
     ALIVE_PREFIX, ComponentState, Directory, DirectoryError, OBJECT_PREFIX, ObjectRecord,

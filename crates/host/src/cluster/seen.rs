@@ -5,7 +5,7 @@
 //! say what is true now. All are for people alone: what may be done without a host is decided by
 //! rule 52. Times are as this host saw them: what began before its own start counts from there.
 
-use crate::view::View;
+use crate::cluster::view::View;
 use base::{HostId, Instant, Map, ObjectId};
 use directory::{ComponentRecord, ComponentState, ObjectRecord};
 use env::{Env, select};

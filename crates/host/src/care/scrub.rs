@@ -22,17 +22,17 @@ mod mark;
 #[cfg(test)]
 mod tests;
 
+use crate::cluster::view::View;
 use crate::report::ScrubReport;
-use crate::view::View;
-use base::{BLOCK_SECTORS, CHUNK_SECTORS, ComponentId, Instant, ObjectId, SectorRange};
+use base::{BLOCK_SECTORS, CHUNK_SECTORS, ComponentId, Instant, Map, ObjectId, SectorRange};
 use books::{Books, blocks};
 use course::{Course, ScrubLeg, ScrubPlace};
 use diskgroup::{BadCause, BadRange, DiskGroup, GroupError, Verified};
-use env::{Env, Notify, select};
+use env::{Env, Notify, Task, select};
 pub(crate) use mark::ScrubMarks;
 use object::{ObjectError, Objects};
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::time::Duration;
 use tracing::{error, info, warn};
 
@@ -84,10 +84,56 @@ struct ScrubberInner {
 }
 
 /// What a repair needs of its surroundings.
+#[derive(Clone)]
 pub(crate) struct RepairHelpers {
     pub(crate) objects: Objects,
     pub(crate) view: View,
     pub(crate) marks: ScrubMarks,
+}
+
+/// The scrubbers of all groups that serve. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Scrubbers(Rc<ScrubbersInner>);
+
+struct ScrubbersInner {
+    env: Env,
+    helpers: RepairHelpers,
+    /// Most bytes per second of each group.
+    rate: u64,
+    period: Duration,
+    options: ScrubOptions,
+    /// By cache device. Each lives in its task.
+    all: RefCell<Map<String, Weak<ScrubberInner>>>,
+}
+
+impl Scrubbers {
+    /// `rate` in bytes per second of each group.
+    pub(crate) fn new(
+        env: &Env,
+        helpers: RepairHelpers,
+        rate: u64,
+        period: Duration,
+        options: ScrubOptions,
+    ) -> Self {
+        let (env, all) = (env.clone(), RefCell::default());
+        Self(Rc::new(ScrubbersInner { env, helpers, rate, period, options, all }))
+    }
+
+    /// Scrubs a group that opened, until the task is dropped or the group is closed.
+    pub(crate) fn attend(&self, group: &DiskGroup) -> Task {
+        let ScrubbersInner { env, helpers, rate, period, options, all } = &*self.0;
+        let scrubber = Scrubber::new(env, group, *rate, *period, *options);
+        let mut all = all.borrow_mut();
+        all.retain(|_, scrubber| scrubber.strong_count() > 0);
+        all.insert(group.cache_path().to_owned(), Rc::downgrade(&scrubber.0));
+        env.spawn("scrub", scrubber.run(helpers.clone()))
+    }
+
+    /// The scrubber of a group that serves. A caller must not keep it across a wait: it holds the
+    /// group.
+    pub(crate) fn of(&self, group: &DiskGroup) -> Option<Scrubber> {
+        self.0.all.borrow().get(group.cache_path())?.upgrade().map(Scrubber)
+    }
 }
 
 impl Scrubber {

@@ -12,8 +12,9 @@
 //!    finds a guard, and the volumes were read later: the volume never comes.
 //! 4. A directory that was lost or that holds an undecodable volume record deletes nothing.
 
-use crate::membership;
-use crate::view::View;
+use crate::cluster::guard::guard_key;
+use crate::cluster::membership;
+use crate::cluster::view::View;
 use base::{Instant, Map, VolumeId};
 use directory::{
     Directory, DirectoryError, Expect, OBJECT_PREFIX, ObjectRecord, Transaction, VOLUME_PREFIX,
@@ -29,14 +30,6 @@ const ROUND: Duration = Duration::from_secs(30);
 const PENDING: Duration = Duration::from_secs(120);
 /// Objects deleted in one transaction: each also takes a comparison, and etcd takes 128.
 const OBJECTS_MAX: usize = 96;
-
-/// Keys of creations under way.
-pub(crate) const GUARD_PREFIX: &str = "/gabion/creating/";
-
-/// The key that stands while a volume is created in several transactions.
-pub(crate) fn guard_key(volume: VolumeId) -> String {
-    format!("{GUARD_PREFIX}{volume}")
-}
 
 /// Runs for ever.
 pub(crate) async fn run(env: Env, directory: Directory, cluster: u64, view: View) {
