@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The answers of all hosts, merged into one report. All hosts are asked at once. So a host that
-//! stands still costs only the second after which it counts as not answering.
+//! The answers of all hosts; `host::merge` makes one report of them. All hosts are asked at once.
+//! So a host that stands still costs only the second after which it counts as not answering.
 
 use crate::client;
 use crate::commands::no_host;
 use crate::target::Target;
 use anyhow::Result;
-use host::{Health, HostState, StatusReport, VolumeReport};
+use host::StatusReport;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -20,12 +20,8 @@ const FIRST_MAX: Duration = Duration::from_secs(5);
 pub fn gather(target: &Target) -> Result<StatusReport> {
     let hosts = target.hosts();
     let (answers, mut silent) = ask(&hosts);
-    let taken_for_up = |name: &String| {
-        let of = |status: &StatusReport| status.hosts.iter().any(|h| is_up(h, name));
-        answers.iter().any(of)
-    };
-    // These answers are older than the second in which the silent hosts did not answer.
-    let answers = match silent.iter().any(taken_for_up) {
+    let answers = match host::is_silent_taken_for_up(&answers, &silent) {
+        // These answers are older than the second in which the silent hosts did not answer.
         true => {
             let again: Vec<_> =
                 hosts.into_iter().filter(|(name, _)| !silent.contains(name)).collect();
@@ -35,11 +31,7 @@ pub fn gather(target: &Target) -> Result<StatusReport> {
         }
         false => answers,
     };
-    merge(answers, &silent).ok_or_else(|| no_host(target))
-}
-
-fn is_up(host: &host::HostReport, name: &str) -> bool {
-    host.name == name && host.state == HostState::Up
+    host::merge(answers, &silent).ok_or_else(|| no_host(target))
 }
 
 /// Asks hosts side by side. Returns the answers that came in time, in the order of the hosts, and
@@ -75,208 +67,9 @@ fn collect<T>(receiver: &Receiver<(usize, Option<T>)>, begun: Instant) -> Vec<(u
     }
 }
 
-/// Begins with the answer of the host that knows most, and adds what only others know. Hosts in
-/// `silent` did not answer, whatever the others say.
-fn merge(mut statuses: Vec<StatusReport>, silent: &[String]) -> Option<StatusReport> {
-    if statuses.is_empty() {
-        return None;
-    }
-    let unsaved = no_backup(&statuses);
-    let lead = statuses.iter().position(|s| s.directory).unwrap_or(0);
-    let mut merged = statuses.remove(lead);
-    for status in statuses {
-        merged.groups.extend(status.groups);
-        merged.turns.extend(status.turns);
-        merged.alarms.extend(status.alarms);
-        for theirs in status.volumes {
-            let Some(ours) = merged.volumes.iter_mut().find(|v| v.name == theirs.name) else {
-                continue;
-            };
-            ours.clients += theirs.clients;
-            // A host that was started lately did not see when the reduction began.
-            if ours.reduced_seconds.is_some() {
-                ours.reduced_seconds = ours.reduced_seconds.max(theirs.reduced_seconds);
-            }
-            if ours.owner.as_deref() == Some(status.host.as_str()) {
-                ours.components = theirs.components;
-            }
-        }
-    }
-    merged.groups.sort_by(|a, b| a.host.cmp(&b.host));
-    // All hosts look at one directory, so most alarms are the same.
-    merged.alarms.sort();
-    merged.alarms.dedup();
-    if let Some(line) = &unsaved {
-        merged.alarms.push(format!("{line}; see 'gabion directory backups'"));
-        merged.health = merged.health.max(Health::Yellow);
-    }
-    merged.backups = unsaved;
-    for name in silent {
-        mark_silent(&mut merged, name);
-    }
-    Some(merged)
-}
-
-/// What is wrong with backups of the directory. `None` where at least one host with disk groups has
-/// good ones.
-fn no_backup(statuses: &[StatusReport]) -> Option<String> {
-    let with_groups = || statuses.iter().filter(|status| !status.groups.is_empty());
-    let all_lack = with_groups().all(|status| status.backups.is_some());
-    with_groups().find_map(|status| status.backups.clone()).filter(|_| all_lack)
-}
-
-/// Marks a host that did not answer just now, although others still take it for up.
-fn mark_silent(status: &mut StatusReport, name: &str) {
-    let Some(host) = status.hosts.iter_mut().find(|host| is_up(host, name)) else { return };
-    (host.state, host.silent_seconds) = (HostState::NotAnswering, Some(0));
-    status.health = status.health.max(Health::Yellow);
-    for volume in &mut status.volumes {
-        let mut parts = volume.components.iter_mut();
-        let is_concerned = parts.any(|part| part.host == name && part.state == "active");
-        if is_concerned {
-            let parts = volume.components.iter_mut().filter(|part| part.host == name);
-            parts.for_each(|part| part.why = Some(format!("{name} does not answer")));
-            volume.reduced_seconds.get_or_insert(0);
-            volume.health = volume.health.max(Health::Yellow);
-        }
-    }
-    let away: Vec<&str> =
-        status.hosts.iter().filter(|h| h.state != HostState::Up).map(|h| h.name.as_str()).collect();
-    for volume in &mut status.volumes {
-        if has_none_left(volume, &away) {
-            volume.health = Health::Red;
-            status.health = Health::Red;
-        }
-    }
-}
-
-/// Whether an object of the volume has no active component on a host that answers.
-fn has_none_left(volume: &VolumeReport, away: &[&str]) -> bool {
-    let objects = volume.components.iter().map(|part| part.object).max().map_or(0, |last| last + 1);
-    let mut has_one = vec![false; usize::try_from(objects).unwrap_or(0)];
-    for part in &volume.components {
-        if part.state == "active" && !away.contains(&part.host.as_str()) {
-            has_one[usize::try_from(part.object).unwrap_or(0)] = true;
-        }
-    }
-    has_one.contains(&false)
-}
-
 #[cfg(test)]
-pub mod tests {
+mod tests {
     use super::*;
-    use host::{ComponentReport, HostReport};
-
-    pub fn volume(name: &str, components: &[(u64, &str, &str)]) -> VolumeReport {
-        let component = |(object, host, state): &(u64, &str, &str)| ComponentReport {
-            object: *object,
-            host: (*host).to_owned(),
-            group: "1".to_owned(),
-            state: (*state).to_owned(),
-            resync_bytes_left: 0,
-            writes_waiting: 0,
-            why: None,
-        };
-        VolumeReport {
-            name: name.to_owned(),
-            size_bytes: 1 << 30,
-            ftt: 1,
-            reserve_percent: 0,
-            connections: host::Connections::Shared,
-            health: Health::Green,
-            reduced_seconds: None,
-            owner: Some("a".to_owned()),
-            term: 1,
-            nbd: Vec::new(),
-            components: components.iter().map(component).collect(),
-            clients: 1,
-            note: None,
-        }
-    }
-
-    fn status(host: &str, volumes: Vec<VolumeReport>) -> StatusReport {
-        let up = |name: &str| HostReport {
-            name: name.to_owned(),
-            state: HostState::Up,
-            peer: String::new(),
-            silent_seconds: None,
-        };
-        StatusReport {
-            turns: Vec::new(),
-            alarms: Vec::new(),
-            backups: None,
-            host: host.to_owned(),
-            health: Health::Green,
-            directory: true,
-            hosts: ["a", "b", "c"].map(up).into(),
-            volumes,
-            groups: Vec::new(),
-        }
-    }
-
-    fn volumes() -> Vec<VolumeReport> {
-        vec![
-            volume("mirror", &[(0, "a", "active"), (0, "b", "active")]),
-            volume("other", &[(0, "a", "active"), (0, "c", "active")]),
-            volume("single", &[(0, "a", "active"), (1, "b", "active")]),
-            volume("away", &[(0, "a", "active"), (0, "b", "absent")]),
-        ]
-    }
-
-    #[test]
-    fn a_host_that_did_not_answer_is_told_of_before_others_know() {
-        let merged = merge(vec![status("a", volumes()), status("c", volumes())], &[]).expect("two");
-        assert_eq!((merged.health, merged.volumes[0].clients), (Health::Green, 2));
-        let silent = ["b".to_owned()];
-        let merged = merge(vec![status("a", volumes()), status("c", volumes())], &silent);
-        let merged = merged.expect("two");
-        assert_eq!(merged.hosts[1].state, HostState::NotAnswering);
-        let healths: Vec<_> =
-            merged.volumes.iter().map(|v| (v.health, v.reduced_seconds)).collect();
-        let green = (Health::Green, None);
-        let expected = [(Health::Yellow, Some(0)), green, (Health::Red, Some(0)), green];
-        assert_eq!(healths, expected);
-        assert_eq!(merged.health, Health::Red);
-        let why = merged.volumes[0].components[1].why.as_deref();
-        assert_eq!(why, Some("b does not answer"));
-    }
-
-    #[test]
-    fn who_saw_a_volume_reduced_for_longest_is_believed() {
-        let since = |host: &str, seconds| {
-            let mut status = status(host, volumes());
-            status.volumes[3].reduced_seconds = seconds;
-            status
-        };
-        let told = |a, c| {
-            let merged = merge(vec![since("a", a), since("c", c)], &[]).expect("two");
-            merged.volumes[3].reduced_seconds
-        };
-        assert_eq!(told(Some(3), Some(70)), Some(70));
-        assert_eq!(told(Some(70), None), Some(70));
-        assert_eq!(told(None, Some(70)), None, "the lead knows that it is over");
-    }
-
-    #[test]
-    fn backups_are_missed_where_no_host_with_disks_has_a_good_one() {
-        let group = r#"{"host": "a", "id": "1", "is_open": true, "buffer_fill": 0.0,
-            "used_bytes": 0, "capacity_bytes": 1, "state": "online", "recovery_ms": 1.0}"#;
-        let with = |host: &str, said: Option<&str>| StatusReport {
-            groups: vec![serde_json::from_str(group).expect("a group")],
-            backups: said.map(str::to_owned),
-            ..status(host, Vec::new())
-        };
-        let told = |statuses| {
-            let merged = merge(statuses, &[]).expect("some");
-            (merged.health, merged.backups, merged.alarms)
-        };
-        let well = (Health::Green, None, Vec::new());
-        assert_eq!(told(vec![with("a", Some("old")), with("b", None)]), well);
-        assert_eq!(told(vec![status("a", Vec::new())]), well, "it has no disks to keep one on");
-        let bad = told(vec![status("a", Vec::new()), with("b", Some("old"))]);
-        let line = "old; see 'gabion directory backups'".to_owned();
-        assert_eq!(bad, (Health::Yellow, Some("old".to_owned()), vec![line]));
-    }
 
     #[test]
     fn a_late_answer_counts_where_there_is_no_other() {

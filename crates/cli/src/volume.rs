@@ -11,7 +11,6 @@ use anyhow::{Context, Result};
 use base::format_size;
 use host::{Command, ComponentReport, Connections, VolumeReport};
 use placement::VolumeSpec;
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Components that are shown one by one. With the lines around them they fit into 24 lines.
@@ -154,33 +153,10 @@ fn components_table(components: &[&ComponentReport]) {
     output::table(&heading[usize::from(!has_objects)..], rows.collect());
 }
 
-/// Sums over the components on one host.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Totals {
-    components: u64,
-    active: u64,
-    /// Active in the record, but their host does not answer.
-    not_answering: u64,
-    resync_bytes_left: u64,
-}
-
-fn totals(components: &[ComponentReport]) -> BTreeMap<&str, Totals> {
-    let mut hosts: BTreeMap<&str, Totals> = BTreeMap::new();
-    for part in components {
-        let host = hosts.entry(&part.host).or_default();
-        let is_active = part.state == "active";
-        host.components += 1;
-        host.active += u64::from(is_active && part.why.is_none());
-        host.not_answering += u64::from(is_active && part.why.is_some());
-        host.resync_bytes_left += part.resync_bytes_left;
-    }
-    hosts
-}
-
 /// Shows a volume of many objects on one screen: a line for each host, and the first components
 /// that are not as they should be.
 fn components_summary(volume: &VolumeReport) {
-    let rows = totals(&volume.components).into_iter().map(|(host, all)| {
+    let rows = host::totals(&volume.components).into_iter().map(|(host, all)| {
         vec![
             host.to_owned(),
             all.components.to_string(),
@@ -232,23 +208,4 @@ fn delete(cli: &Cli, name: &str, yes: bool) -> Result<()> {
     output::print(cli.output, &serde_json::json!({"name": name, "deleted": true}), |_| {
         say!("volume {name} deleted");
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn many_components_come_to_a_line_for_each_host() {
-        let mut parts = Vec::new();
-        (0..249).for_each(|at| parts.extend([(at, "a", "active"), (at, "b", "active")]));
-        (parts[3].2, parts[5].2) = ("resyncing", "absent");
-        let mut volume = crate::gather::tests::volume("archive", &parts);
-        volume.components[3].resync_bytes_left = 7;
-        volume.components[7].why = Some("b does not answer".to_owned());
-        let all = totals(&volume.components);
-        let a = Totals { components: 249, active: 249, not_answering: 0, resync_bytes_left: 0 };
-        let b = Totals { components: 249, active: 246, not_answering: 1, resync_bytes_left: 7 };
-        assert_eq!(all.into_iter().collect::<Vec<_>>(), [("a", a), ("b", b)]);
-    }
 }

@@ -40,6 +40,7 @@ pub use exports::{Attached, Exports};
 pub use node::{Node, NodeOptions};
 pub use operations::command::{Command, CommandFailure, ErrorKind, Reply};
 pub use operations::control::call;
+pub use operations::merge::{Totals, is_silent_taken_for_up, merge, totals};
 pub use report::{
     BackupReport, ClassReport, ComponentReport, DeviceKind, DeviceReport, GroupDetail, GroupReport,
     Health, HeldReport, HostReport, HostState, LatencyReport, OrphanReport, ReadCacheReport,

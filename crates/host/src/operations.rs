@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What an operator asks of a host: carried out with what the host is made of.
+//! What an operator asks of a host, carried out with what the host is made of; and what the answers
+//! of several hosts say together.
 //!
 //! | file | what it is |
 //! |---|---|
@@ -11,11 +12,13 @@
 //! | `scrub` | orders for scrub, and what it found |
 //! | `orphan` | what the directory does not account for: shown, adopted, given up |
 //! | `backups` | the directory's backups on this host: shown, put back |
+//! | `merge` | the answers of several hosts, merged into one report |
 
 mod backups;
 pub(crate) mod command;
 pub(crate) mod control;
 mod groups;
+pub(crate) mod merge;
 mod orphan;
 mod scrub;
 mod status;
