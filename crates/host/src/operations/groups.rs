@@ -1,30 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a host tells of its disk groups and their devices.
 
-use super::command::Command;
-use super::{Operations, Outcome, failed, usage};
+mod attention;
+mod change;
+
+use super::{Operations, Outcome, failed};
 use crate::care::latency;
 use crate::care::scrub::Scrubber;
-use crate::config::{GroupConfig, Tuning};
+use crate::config::Tuning;
 use crate::report::{
     DeviceKind, DeviceReport, GroupDetail, GroupReport, Health, HeldReport, ReadCacheReport, Role,
     SpaceReport,
 };
-use crate::storage::devices::check_devices;
-use crate::storage::hardware::{LOOK_MAX, NEED_MAX};
-use crate::storage::{Closed, GroupSlot, Serving, SlotState, StorageError, is_away};
-use base::{CHUNK_SIZE, ComponentId, GroupId, Map, ObjectId, SECTOR_SIZE, format_size};
-use directory::ComponentState;
+use crate::storage::hardware::LOOK_MAX;
+use crate::storage::{Closed, GroupSlot, Serving, SlotState, StorageError};
+use attention::{filling_up, limited_by, rotten_log, stuck, without};
+use base::{CHUNK_SIZE, ComponentId, Map, ObjectId, SECTOR_SIZE};
 use diskgroup::{
-    ComponentInfo, CreateSizes, DeviceHealth, DeviceRole, DeviceStatus, DiskGroup, GroupKind,
-    GroupSpec, GroupStatus, Limit, Space,
+    ComponentInfo, DeviceHealth, DeviceRole, DeviceStatus, DiskGroup, GroupKind, GroupSpec,
+    GroupStatus, Space,
 };
 use env::Hardware;
-use std::time::Duration;
 
-/// Destage that has work and gets nothing done for so long is told of: the slowest device that
-/// works destages a segment in less.
-const STUCK_AFTER: Duration = Duration::from_secs(30);
 /// States of a device that does all of its work.
 const OK: &str = "ok";
 const FILLING_UP: &str = "filling up";
@@ -91,7 +88,7 @@ impl Operations {
         let mut devices = Vec::new();
         for device in group.devices() {
             if let DeviceRole::Capacity(space) = device.role
-                && let Some(what) = attention(&self.tuning, &space).filter(|_| !is_fenced)
+                && let Some(what) = filling_up(&self.tuning, &space).filter(|_| !is_fenced)
             {
                 lines.push(format!(
                     "capacity device {} {what} ('gabion group show {id}')",
@@ -206,129 +203,6 @@ impl Operations {
     }
 }
 
-impl Operations {
-    /// Carries out a command that changes a group: its devices then, as the configuration names
-    /// them.
-    pub(crate) async fn change_group(&self, command: Command) -> Outcome<GroupConfig> {
-        let sizes = |bytes: u64| CreateSizes { cache: bytes, capacity: bytes };
-        let spec = match command {
-            Command::GroupCreate { cache, capacity, create_bytes, wipe, ignore_device_kind } => {
-                let group = GroupConfig { cache, capacity };
-                group.check().map_err(usage)?;
-                self.check_devices(&group, ignore_device_kind).await?;
-                let spec = GroupSpec::from(group);
-                let made = self.storage.create(&spec, create_bytes.map(sizes), wipe).await;
-                made.map_err(failed)?;
-                spec
-            }
-            Command::GroupExtend {
-                group: wanted,
-                device,
-                create_bytes,
-                wipe,
-                ignore_device_kind,
-            } => {
-                let cache = self.storage.find(&wanted).map_err(failed)?.spec.cache;
-                let capacity = vec![device.clone()];
-                let group = GroupConfig { cache, capacity };
-                self.check_devices(&group, ignore_device_kind).await?;
-                let extended = self.storage.extend(&wanted, &device, create_bytes, wipe).await;
-                extended.map_err(failed)?
-            }
-            Command::GroupClose { group, stop_volumes } => {
-                let spec = {
-                    let slot = self.storage.find(&group).map_err(failed)?;
-                    if !stop_volumes {
-                        self.check_other_copies(&slot)?;
-                    }
-                    slot.spec
-                };
-                self.storage.close(&spec.cache).await.map_err(failed)?;
-                spec
-            }
-            Command::GroupOpen { group, devices } => {
-                let spec = devices.map(GroupSpec::from);
-                self.storage.open(&group, spec).await.map_err(failed)?
-            }
-            Command::GroupRemove { group } => self.storage.remove(&group).await.map_err(failed)?,
-            _ => return Err(failed("not a command about disk groups")),
-        };
-        Ok(GroupConfig { cache: spec.cache, capacity: spec.capacity })
-    }
-
-    async fn check_devices(&self, group: &GroupConfig, is_ignored: bool) -> Outcome<()> {
-        if is_ignored {
-            return Ok(());
-        }
-        self.hardware.wait_for(group.devices(), NEED_MAX).await;
-        check_devices(self.kind, group, |path| self.hardware.of(path)).map_err(failed)
-    }
-
-    /// Refuses where a volume would stop with a group: the only copy of a part that is whole and
-    /// can be reached is there.
-    fn check_other_copies(&self, slot: &GroupSlot) -> Outcome<()> {
-        let SlotState::Open(serving) = &slot.state else { return Ok(()) };
-        let here = serving.group.components();
-        let mut alone = Vec::new();
-        for volume in self.view.volumes() {
-            let objects = volume.objects.iter().filter_map(|id| self.view.object(*id));
-            let is_alone = |object: &directory::ObjectRecord| {
-                let is_here = object.components.iter().any(|c| here.contains(&c.id));
-                let is_elsewhere = object.components.iter().any(|c| {
-                    c.state == ComponentState::Active
-                        && !here.contains(&c.id)
-                        && self.view.alive(c.host).is_some()
-                });
-                is_here && !is_elsewhere
-            };
-            if objects.into_iter().any(|object| is_alone(&object)) {
-                alone.push(volume.name);
-            }
-        }
-        if alone.is_empty() {
-            return Ok(());
-        }
-        Err(failed(format!(
-            "the only copy of {} that is whole and can be reached is on the disk group of {}: wait \
-             for the others ('gabion volume list'), or say --stop-volumes",
-            alone.join(", "),
-            slot.spec.cache
-        )))
-    }
-}
-
-/// What a person should know of a group that lacks capacity devices.
-fn without(group: &DiskGroup) -> Option<String> {
-    let outs = group.out_devices();
-    let first = outs.first()?;
-    let causes: Vec<String> = outs.iter().map(|out| out.cause.to_string()).collect();
-    let id = group.id();
-    let next = match outs.iter().all(|out| is_away(&out.cause)) {
-        true => format!(
-            "put it back, and it serves some seconds later, or give the group a new one with \
-             'gabion disk replace {}'",
-            first.path
-        ),
-        false => format!(
-            "look at the device, then 'gabion group open {id}' to try it again, or 'gabion disk \
-             replace {}'",
-            first.path
-        ),
-    };
-    let held = match group.holds_for_out() {
-        true => "; its write buffer keeps what only this device has until the other copies have it",
-        false => "",
-    };
-    Some(format!(
-        "capacity device {} is out of the disk group of {}: {}; the group's other devices serve, \
-         what is on this one is served by its other copies, and this host makes no new copies\
-         {held}; next: {next}",
-        first.path,
-        group.cache_path(),
-        causes.join("; ")
-    ))
-}
-
 /// Path of the capacity device that holds a component.
 pub(crate) fn device_of(group: &DiskGroup, id: ComponentId) -> Option<String> {
     let at = group.device_of(id)?;
@@ -393,7 +267,6 @@ fn kind(hardware: &Hardware, is_file: bool) -> DeviceKind {
     }
 }
 
-/// What limits the writes of a group, in a word or two.
 fn read_cache(status: &GroupStatus) -> Option<ReadCacheReport> {
     let cache = &status.read_cache;
     (status.kind != GroupKind::AllFlash).then_some(ReadCacheReport {
@@ -410,78 +283,6 @@ fn read_cache(status: &GroupStatus) -> Option<ReadCacheReport> {
         header_bytes: cache.header_bytes,
         written_per_read: cache.written_per_read(),
     })
-}
-
-fn limited_by(status: &GroupStatus) -> String {
-    match status.pressure.limit {
-        Limit::Nothing => "nothing".to_owned(),
-        Limit::Destage => format!("destage (buffer {:.0} % full)", status.buffer_fill * 100.0),
-        Limit::CacheDevice => "cache device".to_owned(),
-    }
-}
-
-/// A cache device that does not keep what its log holds.
-fn rotten_log(cache: &str, status: &GroupStatus) -> Option<String> {
-    let (count, are) = match status.rotten_log_blocks {
-        0 => return None,
-        1 => ("1 block".to_owned(), "was"),
-        count => (format!("{count} blocks"), "were"),
-    };
-    Some(format!(
-        "{count} of the write buffer's log on {cache} {are} rotten or unreadable; what it held was \
-         known or comes from other copies, and nothing is to be done for it; next: look at the \
-         device (the kernel's log, smartctl -a), and if this comes again, 'gabion disk replace \
-         {cache}'"
-    ))
-}
-
-/// What a person should know of a destage that stands still, and what to do.
-fn stuck(id: GroupId, status: &GroupStatus) -> Option<String> {
-    let pressure = status.pressure;
-    let since = pressure.stuck.filter(|since| *since >= STUCK_AFTER)?;
-    let (cause, next) = match pressure.waits_for_copies {
-        true => (
-            "it waits until the other copies of a volume have what is in it",
-            "see 'gabion volume list' for copies that do not come back",
-        ),
-        false => (
-            "a capacity device does not answer",
-            "look at the group's devices (kernel log, iostat), and replace the one that hangs \
-             with 'gabion disk replace'",
-        ),
-    };
-    Some(format!(
-        "nothing was destaged from the write buffer of disk group {id} for {} s: it is {:.0} % \
-         full, its oldest entry {} s old; {cause}, and writes stop when it is full; next: {next} \
-         ('gabion group show {id}')",
-        since.as_secs(),
-        status.buffer_fill * 100.0,
-        pressure.oldest.unwrap_or_default().as_secs()
-    ))
-}
-
-/// What a person should know of a device that fills up, and what to do.
-fn attention(tuning: &Tuning, space: &Space) -> Option<String> {
-    let percent = space.taken_percent();
-    if percent < u64::from(tuning.space_warn_percent) {
-        return None;
-    }
-    let (taken, all) = (format_size(space.taken_bytes()), format_size(space.chunk_bytes()));
-    let kept = match space.promised_bytes {
-        0 => String::new(),
-        promised => format!(", {} of it kept for volumes with a reserve", format_size(promised)),
-    };
-    let full = tuning.space_full_percent;
-    let effect = match percent >= u64::from(full) {
-        true => "it takes no new volumes",
-        false => "from there on it takes no new volumes",
-    };
-    let limit =
-        if percent >= u64::from(full) { String::new() } else { format!(", the limit is {full} %") };
-    Some(format!(
-        "is {percent} % taken ({taken} of {all}{kept}){limit}: {effect}; next: delete volumes or \
-         discard what they do not need (fstrim), or add a host; see what takes the space"
-    ))
 }
 
 impl From<Space> for SpaceReport {
@@ -501,7 +302,7 @@ impl From<Space> for SpaceReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use diskgroup::{DeviceLatency, Pressure};
+    use diskgroup::DeviceLatency;
 
     /// A device of 100 chunks of which so many are taken.
     fn taken(chunks: u64) -> Space {
@@ -521,7 +322,7 @@ mod tests {
             latency: DeviceLatency::default(),
         };
         let report = device_report(status, Hardware::default(), false, &tuning);
-        (report.state, attention(&tuning, &space))
+        (report.state, filling_up(&tuning, &space))
     }
 
     #[test]
@@ -535,55 +336,6 @@ mod tests {
         let attention = attention.expect("at 90 %");
         assert_eq!(state, "full");
         assert!(attention.contains("it takes no new volumes") && !attention.contains('\n'));
-    }
-
-    fn pressed(pressure: Pressure) -> GroupStatus {
-        GroupStatus { buffer_fill: 0.97, pressure, ..GroupStatus::default() }
-    }
-
-    #[test]
-    fn a_destage_that_stands_still_is_told_of_after_half_a_minute() {
-        let seconds = |n| Some(Duration::from_secs(n));
-        let of = |since, waits_for_copies| {
-            let pressure =
-                Pressure { stuck: since, waits_for_copies, oldest: seconds(75), ..<_>::default() };
-            stuck(GroupId(0xABC), &pressed(pressure))
-        };
-        assert_eq!(of(None, false), None);
-        assert_eq!(of(seconds(29), false), None);
-        let line = of(seconds(30), false).expect("at 30 s");
-        let id = GroupId(0xABC).to_string();
-        for part in
-            [id.as_str(), "30 s", "97 %", "75 s", "does not answer", "next: ", "disk replace"]
-        {
-            assert!(line.contains(part), "{part}: {line}");
-        }
-        assert!(!line.contains('\n'), "{line}");
-        assert!(of(seconds(99), true).expect("at 99 s").contains("other copies"));
-    }
-
-    #[test]
-    fn rotten_blocks_of_the_log_are_told_of() {
-        let of = |rotten_log_blocks| {
-            rotten_log("/dev/x", &GroupStatus { rotten_log_blocks, ..GroupStatus::default() })
-        };
-        assert_eq!(of(0), None);
-        for (count, begin) in [(1, "1 block of"), (3, "3 blocks of")] {
-            let line = of(count).expect("above zero");
-            assert!(line.starts_with(begin) && line.contains("next: look at"), "{line}");
-            assert!(
-                line.contains("'gabion disk replace /dev/x'") && !line.contains('\n'),
-                "{line}"
-            );
-        }
-    }
-
-    #[test]
-    fn what_limits_writes_has_a_name() {
-        let of = |limit| limited_by(&pressed(Pressure { limit, ..Pressure::default() }));
-        assert_eq!(of(Limit::Nothing), "nothing");
-        assert_eq!(of(Limit::Destage), "destage (buffer 97 % full)");
-        assert_eq!(of(Limit::CacheDevice), "cache device");
     }
 
     #[test]

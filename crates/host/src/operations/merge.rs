@@ -16,10 +16,6 @@ pub fn is_silent_taken_for_up(answers: &[StatusReport], silent: &[String]) -> bo
     silent.iter().any(taken_for_up)
 }
 
-fn is_up(host: &HostReport, name: &str) -> bool {
-    host.name == name && host.state == HostState::Up
-}
-
 /// Begins with the answer of the host that knows most, and adds what only others know. Hosts in
 /// `silent` did not answer, whatever the others say. `None` where nobody answered.
 #[must_use]
@@ -61,6 +57,10 @@ pub fn merge(mut statuses: Vec<StatusReport>, silent: &[String]) -> Option<Statu
         mark_silent(&mut merged, name);
     }
     Some(merged)
+}
+
+fn is_up(host: &HostReport, name: &str) -> bool {
+    host.name == name && host.state == HostState::Up
 }
 
 /// What is wrong with backups of the directory. `None` where at least one host with disk groups has

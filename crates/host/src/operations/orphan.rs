@@ -176,13 +176,7 @@ impl Operations {
             Some(record) => self.adopt_into(record, &lost, is_forced).await?,
             None => self.adopt_whole(&lost, name, is_forced).await?,
         };
-        for _ in 0..100 {
-            if self.view.volume(&volume.name).is_some_and(|v| v.id == volume.id) {
-                break;
-            }
-            let changed = self.view.changed().wait();
-            env::select(changed, self.env.sleep(std::time::Duration::from_millis(20))).await;
-        }
+        self.until_seen(&volume, |_| true).await;
         Ok(self.report(&volume))
     }
 

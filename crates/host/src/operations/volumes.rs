@@ -7,36 +7,24 @@
 //! twice.
 
 mod change;
+mod create;
+mod delete;
 
 use super::command::CommandFailure;
-use super::{Operations, Outcome, failed, no_such_volume, usage};
-use crate::cluster::guard::guard_key;
-use crate::report::VolumeReport;
-use base::{
-    ComponentId, HostId, Incarnation, Instant, Lsn, ObjectId, SECTOR_SIZE, Seat, Set, Term,
-    Version, VolumeId, format_size,
-};
+use super::{Operations, failed};
+use base::{HostId, Instant, ObjectId, Set};
 use directory::{
-    AliveRecord, ComponentRecord, ComponentState, Connections, DeletedRecord, Directory,
-    DirectoryError, Entry, Expect, OBJECT_SECTORS_MAX, ObjectRecord, Transaction, VolumeRecord,
+    DeletedRecord, Directory, DirectoryError, Entry, ObjectRecord, Transaction, VolumeRecord,
 };
 use env::Env;
-use object::ObjectError;
-use placement::{Candidate, PlacementError, VolumeSpec};
 use std::time::Duration;
-use tracing::warn;
 
 /// Objects in one transaction at most: etcd takes 128 operations.
 const TRANSACTION_OBJECTS_MAX: usize = 96;
-/// Objects whose components are made side by side. Those do not know of each other when they choose
-/// among the groups of a host, so that not more may be on one group than would be fair.
-const OBJECTS_AT_ONCE: usize = 4;
 /// Longest time until a command's transactions are decided; the command line waits for 30 s.
 const DECIDE_MAX: Duration = Duration::from_secs(15);
 /// Time between attempts.
 const RETRY: Duration = Duration::from_millis(300);
-/// Attempts of a creation whose hosts only told how much room they have meanwhile.
-const ROOM_RACES_MAX: u32 = 10;
 
 /// Why a transaction has no outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,386 +35,21 @@ enum Undecided {
     Unknown,
 }
 
-/// A live host as its lease key was when its component was about to be made.
-struct Witness {
-    host: HostId,
-    incarnation: Incarnation,
-    revision: u64,
-}
-
 impl Operations {
-    /// Creates a volume.
-    pub(crate) async fn create(
+    /// Waits a moment until this host's view of a volume is what was recorded.
+    pub(super) async fn until_seen(
         &self,
-        name: &str,
-        size_bytes: u64,
-        ftt: u8,
-        reserve_percent: u8,
-    ) -> Outcome<VolumeReport> {
-        let spec = VolumeSpec::new(name, size_bytes, ftt).map_err(usage)?;
-        let spec = spec.with_reserve(reserve_percent).map_err(usage)?;
-        let key = directory::volume_key(name);
-        if self.directory.get(&key).await.map_err(directory_away)?.is_some() {
-            return Err(failed(format!("a volume '{name}' exists already: choose another name")));
-        }
-        let (volume, objects, witnesses) = self.make_components(&spec).await?;
-        self.record(&volume, &objects, witnesses).await?;
+        volume: &VolumeRecord,
+        is_it: impl Fn(&VolumeRecord) -> bool,
+    ) {
         for _ in 0..100 {
-            if self.view.volume(name).is_some_and(|v| v.id == volume.id) {
+            let now = self.view.volume(&volume.name);
+            if now.is_some_and(|now| now.id == volume.id && is_it(&now)) {
                 break;
             }
             let changed = self.view.changed().wait();
             env::select(changed, self.env.sleep(Duration::from_millis(20))).await;
         }
-        let note = self.overcommitment(&volume, &objects);
-        Ok(VolumeReport { note, ..self.report(&volume) })
-    }
-
-    /// Whether what is promised on a host of the volume is far more than it has, for people.
-    fn overcommitment(&self, volume: &VolumeRecord, objects: &[ObjectRecord]) -> Option<String> {
-        let placed = self.view.placed_bytes();
-        let hosts = self.view.hosts().into_iter();
-        let mine = hosts.filter(|host| {
-            objects.iter().flat_map(|object| &object.components).any(|c| c.host == host.id)
-        });
-        let loads = mine.map(|host| {
-            let capacity = host.groups.iter().map(|group| group.capacity_bytes);
-            let capacity_bytes = capacity.fold(0, u64::saturating_add);
-            let promised_bytes = placed.get(&host.id).copied().unwrap_or(0).max(volume.size_bytes);
-            (host.name, placement::Promised { promised_bytes, capacity_bytes })
-        });
-        let (host, load) = loads.max_by_key(|(_, load)| load.times())?;
-        if !load.is_overcommitted(volume.size_bytes) {
-            return None;
-        }
-        let times = match load.times() {
-            0 | 1 => "more than".to_owned(),
-            times => format!("{times} times"),
-        };
-        Some(format!(
-            "the volumes with a copy on {host} may grow to {} together, {times} the {} that it \
-             has: writes fail once that is full; see 'gabion group list', and create volumes that \
-             must not run out of space with --reserve",
-            format_size(load.promised_bytes),
-            format_size(load.capacity_bytes)
-        ))
-    }
-
-    /// Places the volume and makes its components. A host that says that it has no room, or that a
-    /// disk group or device of it is out, is left out of the next attempt, so that there are not
-    /// more of these than hosts.
-    async fn make_components(
-        &self,
-        spec: &VolumeSpec,
-    ) -> Outcome<(VolumeRecord, Vec<ObjectRecord>, Vec<Witness>)> {
-        let mut refused: Vec<HostId> = Vec::new();
-        loop {
-            let candidates = self.candidates();
-            let places = placement::place(spec.ftt(), Some(self.me), &candidates, &refused);
-            let places = places.map_err(|error| self.no_room(spec, &error))?;
-            let (volume, objects) = self.compose(spec, &places);
-            let hosts: Vec<HostId> = places.iter().map(|place| place.host).collect();
-            let witnesses = self.witnesses(&hosts).await?;
-            let failures = match self.make_all(&objects, spec.reserve_percent()).await {
-                Ok(made) => return Ok((volume, made, witnesses)),
-                Err(failures) => failures,
-            };
-            self.discard(&volume, &objects).await;
-            let is_answer = |error| matches!(error, ObjectError::Full | ObjectError::Io);
-            if let Some((host, error)) = failures.iter().find(|(_, error)| !is_answer(*error)) {
-                let (name, host) = (spec.name(), self.view.host_name(*host));
-                return Err(failed(format!(
-                    "volume '{name}' was not created: {host}: {error}; try again"
-                )));
-            }
-            refused.extend(failures.iter().map(|(host, _)| *host));
-        }
-    }
-
-    /// Takes back the components of a creation that surely never comes to be. Hosts that are not
-    /// reached find them in a record of what is deleted; where that cannot be written either, they
-    /// keep them in quarantine, empty as they are.
-    async fn discard(&self, volume: &VolumeRecord, objects: &[ObjectRecord]) {
-        let mut is_done = true;
-        for object in objects {
-            is_done &= self.objects.discard(object).await;
-        }
-        if is_done {
-            return;
-        }
-        let record = deleted_record(volume, objects.iter());
-        let put = Transaction::new().put(directory::deleted_key(volume.id), record.encode());
-        if let Err(error) = self.directory.transact(put).await {
-            warn!(volume = volume.name, %error, "components of a failed creation stay for now");
-        }
-    }
-
-    /// The records, with the disk groups that the hosts chose.
-    async fn make_all(
-        &self,
-        objects: &[ObjectRecord],
-        reserve_percent: u8,
-    ) -> Result<Vec<ObjectRecord>, Vec<(HostId, ObjectError)>> {
-        let mut all = Vec::with_capacity(objects.len());
-        for objects in objects.chunks(OBJECTS_AT_ONCE) {
-            let making = objects.iter().map(|o| self.objects.create(o.clone(), reserve_percent));
-            let made = env::join_all(making.collect()).await;
-            all.extend(made.into_iter().collect::<Result<Vec<_>, _>>()?);
-        }
-        Ok(all)
-    }
-
-    /// Why a volume has no place, with what to do.
-    fn no_room(&self, spec: &VolumeSpec, error: &PlacementError) -> CommandFailure {
-        let PlacementError::TooFewHosts { without_room, .. } = error;
-        if without_room.is_empty() {
-            return failed(format!("{error}: start or add hosts, or choose a lower --ftt"));
-        }
-        let names = without_room.iter().map(|host| self.view.host_name(*host));
-        let names = names.collect::<Vec<_>>().join(", ");
-        let full = self.tuning.space_full_percent;
-        let reserve = match spec.reserve_percent() {
-            0 => String::new(),
-            percent => {
-                let bytes = u128::from(spec.size_bytes()) * u128::from(percent) / 100;
-                let bytes = format_size(u64::try_from(bytes).unwrap_or(u64::MAX));
-                format!(", or less than the reserve of {bytes} is free on them")
-            }
-        };
-        failed(format!(
-            "{error}; none on {names} (every device is {full} % taken or more{reserve}, or has as \
-             many components as it can have: 128 below 4 GiB, else 1,024; or a disk group or \
-             device is out of service); see 'gabion status' and 'gabion group list', \
-             delete volumes or discard what they do not need, add a host, or choose a lower --ftt"
-        ))
-    }
-
-    /// The groups of live hosts. What a host has free it tells from time to time; what is placed on
-    /// it is known at once, so that volumes made in a row spread.
-    fn candidates(&self) -> Vec<Candidate> {
-        let hosts = self.view.hosts();
-        let placed = self.view.placed_bytes();
-        let live = hosts.iter().filter_map(|host| Some((host, self.view.alive(host.id)?)));
-        live.flat_map(|(host, alive)| {
-            let share = host.groups.len().max(1) as u64;
-            let sizes = host.groups.iter().map(|group| group.capacity_bytes);
-            let capacity = sizes.fold(0, u64::saturating_add);
-            let used = capacity.saturating_sub(alive.free_bytes);
-            let placed = placed.get(&host.id).copied().unwrap_or(0);
-            host.groups.iter().map(move |group| Candidate {
-                host: host.id,
-                group: group.id,
-                free_bytes: alive.free_bytes / share,
-                growth_bytes: placed.saturating_sub(used) / share,
-            })
-        })
-        .collect()
-    }
-
-    fn compose(
-        &self,
-        spec: &VolumeSpec,
-        places: &[Candidate],
-    ) -> (VolumeRecord, Vec<ObjectRecord>) {
-        let volume_id = VolumeId(self.env.random());
-        let whole = base::SectorRange::new(0, spec.size_bytes() / SECTOR_SIZE);
-        let objects: Vec<_> = whole
-            .split_at_multiples(OBJECT_SECTORS_MAX)
-            .map(|piece| ObjectRecord {
-                id: ObjectId(self.env.random()),
-                volume: volume_id,
-                sectors: piece.count,
-                version: Version(1),
-                term: Term(0),
-                owner: None,
-                handover: None,
-                components: places.iter().map(|place| self.component(place)).collect(),
-                claims: Vec::new(),
-                is_doubted: false,
-            })
-            .collect();
-        let volume = VolumeRecord {
-            id: volume_id,
-            name: spec.name().to_owned(),
-            size_bytes: spec.size_bytes(),
-            ftt: spec.ftt(),
-            reserve_percent: spec.reserve_percent(),
-            connections: Connections::Shared,
-            objects: objects.iter().map(|object| object.id).collect(),
-        };
-        (volume, objects)
-    }
-
-    fn component(&self, place: &Candidate) -> ComponentRecord {
-        ComponentRecord {
-            id: ComponentId(self.env.random()),
-            host: place.host,
-            group: place.group,
-            state: ComponentState::Active,
-            seat: Seat(1),
-            left: Lsn::ZERO,
-        }
-    }
-
-    /// The lease keys of the hosts concerned: a host that restarts meanwhile may already have
-    /// cleaned up the component made for us, so the transaction must then fail (see `cleanup`).
-    async fn witnesses(&self, hosts: &[HostId]) -> Outcome<Vec<Witness>> {
-        let mut witnesses = Vec::new();
-        for host in hosts {
-            let key = directory::alive_key(*host);
-            let entry = self.directory.get(&key).await.map_err(directory_away)?;
-            let alive = entry.as_ref().map(|entry| AliveRecord::decode(&entry.value));
-            let (Some(entry), Some(Ok(alive))) = (&entry, alive) else {
-                let name = self.view.host_name(*host);
-                return Err(failed(format!("{name} has just gone down: try again")));
-            };
-            let (incarnation, revision) = (alive.incarnation, entry.revision);
-            witnesses.push(Witness { host: *host, incarnation, revision });
-        }
-        Ok(witnesses)
-    }
-
-    /// Writes the objects' records and, last, the volume's: what has no volume record is nothing.
-    /// What it wrote before it failed is deleted again, here or by `orphans`.
-    async fn record(
-        &self,
-        volume: &VolumeRecord,
-        objects: &[ObjectRecord],
-        mut witnesses: Vec<Witness>,
-    ) -> Outcome<()> {
-        let until = self.env.now() + DECIDE_MAX;
-        let parts: Vec<_> = objects.chunks(TRANSACTION_OBJECTS_MAX).collect();
-        let mut races = 0;
-        let mut index = 0;
-        while index < parts.len() {
-            let (transaction, probe) = creation(volume, &parts, index, &witnesses);
-            let landed = |entry: Option<&Entry>| entry.is_some();
-            let decided =
-                decide(&self.env, &self.directory, &transaction, &probe, landed, until).await;
-            let is_last = index + 1 == parts.len();
-            match decided {
-                Ok(true) => index += 1,
-                Ok(false) if races < ROOM_RACES_MAX && self.is_only_room(&mut witnesses).await => {
-                    races += 1;
-                }
-                Err(Undecided::Unknown) if is_last => {
-                    return Err(unknown(&format!("volume '{}' was created", volume.name)));
-                }
-                Ok(false) => {
-                    self.undo(volume, &parts).await;
-                    self.discard(volume, objects).await;
-                    return Err(failed(format!(
-                        "volume '{}' was not created: its name was taken or the cluster changed \
-                         meanwhile; try again",
-                        volume.name
-                    )));
-                }
-                Err(Undecided::Away(error)) if index == 0 => {
-                    self.discard(volume, objects).await;
-                    return Err(directory_away(error));
-                }
-                Err(_) => {
-                    self.undo(volume, &parts).await;
-                    return Err(failed(format!(
-                        "volume '{}' was not created: the directory does not answer; try again",
-                        volume.name
-                    )));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether all hosts are in the same run as before, so that only what they tell of their room
-    /// has changed; takes the new revisions.
-    async fn is_only_room(&self, witnesses: &mut Vec<Witness>) -> bool {
-        let hosts: Vec<HostId> = witnesses.iter().map(|witness| witness.host).collect();
-        let Ok(now) = self.witnesses(&hosts).await else { return false };
-        let mut pairs = now.iter().zip(witnesses.iter());
-        let is_same_run = pairs.all(|(now, then)| now.incarnation == then.incarnation);
-        let mut pairs = now.iter().zip(witnesses.iter());
-        let is_changed = pairs.any(|(now, then)| now.revision != then.revision);
-        *witnesses = now;
-        is_same_run && is_changed
-    }
-
-    /// Takes back a creation in several transactions. The guard goes first: nothing of the creation
-    /// can land after it. What is not reached here is left to `orphans`.
-    async fn undo(&self, volume: &VolumeRecord, parts: &[&[ObjectRecord]]) {
-        if parts.len() < 2 {
-            return;
-        }
-        let guard = Transaction::new().delete(guard_key(volume.id));
-        let mut undone = self.directory.transact(guard).await.map(drop);
-        for part in parts {
-            if undone.is_ok() {
-                let ids = part.iter().map(|object| object.id);
-                undone = self.directory.transact(deletion(ids)).await.map(drop);
-            }
-        }
-        if let Err(error) = undone {
-            warn!(volume = volume.name, %error, "objects of a failed creation go later");
-        }
-    }
-
-    /// What a volume's deletion leaves in the directory; `None` where no host has anything of it.
-    fn deletion_record(&self, volume: &VolumeRecord) -> Option<DeletedRecord> {
-        let known: Vec<_> = volume.objects.iter().filter_map(|id| self.view.object(*id)).collect();
-        let mut record = deleted_record(volume, known.iter());
-        if known.len() < volume.objects.len() {
-            record.hosts = self.view.hosts().iter().map(|host| host.id).collect();
-        }
-        (!record.hosts.is_empty()).then_some(record)
-    }
-
-    /// Deletes a volume and its data.
-    pub(crate) async fn delete(&self, name: &str) -> Outcome<()> {
-        placement::check_name(name).map_err(usage)?;
-        let key = directory::volume_key(name);
-        let entry = self.directory.get(&key).await.map_err(directory_away)?;
-        let Some(entry) = entry else { return Err(no_such_volume(name)) };
-        let volume = VolumeRecord::decode(&entry.value).map_err(|error| {
-            failed(format!("the record of volume '{name}' is damaged: {error}"))
-        })?;
-        let clients = self.exports.clients(name);
-        if clients > 0 {
-            return Err(failed(format!(
-                "volume '{name}' is in use by {clients} client(s) of this host: disconnect them \
-                 first"
-            )));
-        }
-        let until = self.env.now() + DECIDE_MAX;
-        let mut parts = volume.objects.chunks(TRANSACTION_OBJECTS_MAX);
-        let first = deletion(parts.next().unwrap_or_default().iter().copied());
-        let first = first.expect(key.clone(), Expect::Revision(entry.revision)).delete(key.clone());
-        // Hosts delete what this record names, and nothing else.
-        let first = match self.deletion_record(&volume) {
-            Some(record) => first.put(directory::deleted_key(volume.id), record.encode()),
-            None => first,
-        };
-        // A volume of that name that is another one was made after this one went.
-        let landed = |entry: Option<&Entry>| {
-            let there = entry.map(|entry| VolumeRecord::decode(&entry.value));
-            there.is_none_or(|there| there.is_ok_and(|there| there.id != volume.id))
-        };
-        match decide(&self.env, &self.directory, &first, &key, landed, until).await {
-            Ok(true) => {}
-            Ok(false) => {
-                return Err(failed(format!("volume '{name}' changed meanwhile: try again")));
-            }
-            Err(Undecided::Away(error)) => return Err(directory_away(error)),
-            Err(Undecided::Unknown) => {
-                return Err(unknown(&format!("volume '{name}' was deleted")));
-            }
-        }
-        // The volume is gone from here on; objects that cannot be deleted now go later (`orphans`).
-        for part in parts {
-            let rest = deletion(part.iter().copied());
-            if let Err(error) = self.directory.transact(rest).await {
-                warn!(volume = name, %error, "objects of a deleted volume go later");
-            }
-        }
-        Ok(())
     }
 }
 
@@ -443,40 +66,6 @@ fn deleted_record<'a>(
         hosts: hosts.into_iter().collect(),
         objects: volume.objects.clone(),
     }
-}
-
-/// The transaction number `index` of a creation, and a key that exists when it was applied.
-fn creation(
-    volume: &VolumeRecord,
-    parts: &[&[ObjectRecord]],
-    index: usize,
-    witnesses: &[Witness],
-) -> (Transaction, String) {
-    let part = parts[index];
-    let probe = directory::object_key(part[0].id);
-    let key = directory::volume_key(&volume.name);
-    let mut transaction = Transaction::new()
-        .expect(key.clone(), Expect::Absent)
-        .expect(probe.clone(), Expect::Absent);
-    for witness in witnesses {
-        let alive = directory::alive_key(witness.host);
-        transaction = transaction.expect(alive, Expect::Revision(witness.revision));
-    }
-    for object in part {
-        transaction = transaction.put(directory::object_key(object.id), object.encode());
-    }
-    let guard = guard_key(volume.id);
-    let (is_first, is_last) = (index == 0, index + 1 == parts.len());
-    transaction = match (is_first, is_last) {
-        (true, true) => transaction, // one transaction needs no guard
-        (true, false) => transaction.put(guard, ""),
-        (false, true) => transaction.expect(guard.clone(), Expect::Present).delete(guard),
-        (false, false) => transaction.expect(guard, Expect::Present),
-    };
-    if is_last {
-        transaction = transaction.put(key, volume.encode());
-    }
-    (transaction, probe)
 }
 
 fn deletion(objects: impl Iterator<Item = ObjectId>) -> Transaction {

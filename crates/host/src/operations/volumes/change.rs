@@ -103,18 +103,6 @@ impl Operations {
         Ok(self.report(&record))
     }
 
-    /// Waits a moment until this host's view of a volume is what was recorded.
-    async fn until_seen(&self, volume: &VolumeRecord, is_it: impl Fn(&VolumeRecord) -> bool) {
-        for _ in 0..100 {
-            let now = self.view.volume(&volume.name);
-            if now.is_some_and(|now| now.id == volume.id && is_it(&now)) {
-                break;
-            }
-            let changed = self.view.changed().wait();
-            env::select(changed, self.env.sleep(Duration::from_millis(20))).await;
-        }
-    }
-
     /// A volume's record as the directory has it now.
     async fn volume_entry(&self, name: &str) -> Outcome<(VolumeRecord, u64)> {
         let entry = self.directory.get(&directory::volume_key(name)).await;

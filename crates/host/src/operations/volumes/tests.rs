@@ -2,10 +2,12 @@
 //! Transactions whose outcome is unknown (trap 7), against directories that lose requests and
 //! answers.
 
+use super::create::creation;
 use super::*;
+use crate::cluster::guard::guard_key;
 use crate::simulated::{with_directory, with_faults};
-use base::GroupId;
-use directory::ServerFaults;
+use base::{ComponentId, GroupId, Lsn, SECTOR_SIZE, Seat, Term, Version, VolumeId};
+use directory::{ComponentRecord, ComponentState, Expect, OBJECT_SECTORS_MAX, ServerFaults};
 
 const UNTIL: Instant = Instant(u64::MAX);
 
