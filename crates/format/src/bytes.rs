@@ -1,109 +1,98 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Little-endian fields written and read in order, and pages that carry their own checksum.
+//! What the structures on devices have in common.
+//!
+//! Each is a `#[repr(C)]` struct whose name begins with `Raw`, made of little-endian numbers and
+//! bytes alone. So it has no padding, it may lie anywhere, and any bytes of its size are one: it is
+//! read and written where it lies. What its numbers say is checked afterwards, by whoever makes
+//! the type of the same name without `Raw` from it.
 
 use crate::{FORMAT_VERSION, FormatError, PAGE_SIZE};
 use base::crc32c;
+use zerocopy::little_endian::{U16, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Sequences, incarnations and segments stay below it: a million a second last 146,000 years.
 const COUNTER_END: u64 = 1 << 62;
 
-/// Writes fields one after the other; panics beyond the end, which is our own bug.
-pub(crate) struct Writer<'a> {
-    out: &'a mut [u8],
-    at: usize,
+/// Asserts the bytes of a structure, and at which of them its fields begin, as docs/formats says.
+macro_rules! layout {
+    ($raw:ty, $size:literal: $($field:ident $offset:literal),*) => {
+        const _: () = {
+            assert!(size_of::<$raw>() == $size);
+            $(assert!(std::mem::offset_of!($raw, $field) == $offset);)*
+        };
+    };
+}
+pub(crate) use layout;
+
+/// A structure as it stands on a device.
+pub(crate) trait Raw: FromBytes + IntoBytes + Immutable + KnownLayout + Unaligned {}
+
+impl<T: FromBytes + IntoBytes + Immutable + KnownLayout + Unaligned> Raw for T {}
+
+/// How every structure begins.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct RawTag {
+    pub(crate) magic: [u8; 4],
+    version: U16,
+    /// The kind of a superblock, the state of a row; 0 in all others, where nobody reads it.
+    pub(crate) kind: U16,
 }
 
-impl<'a> Writer<'a> {
-    pub(crate) fn new(out: &'a mut [u8]) -> Self {
-        Self { out, at: 0 }
+layout!(RawTag, 8: magic 0, version 4, kind 6);
+
+impl RawTag {
+    pub(crate) fn new(magic: [u8; 4], kind: u16) -> Self {
+        Self { magic, version: FORMAT_VERSION.into(), kind: kind.into() }
     }
 
-    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
-        self.out[self.at..self.at + bytes.len()].copy_from_slice(bytes);
-        self.at += bytes.len();
-    }
-
-    pub(crate) fn u8(&mut self, value: u8) {
-        self.bytes(&[value]);
-    }
-
-    pub(crate) fn u16(&mut self, value: u16) {
-        self.bytes(&value.to_le_bytes());
-    }
-
-    pub(crate) fn u32(&mut self, value: u32) {
-        self.bytes(&value.to_le_bytes());
-    }
-
-    pub(crate) fn u64(&mut self, value: u64) {
-        self.bytes(&value.to_le_bytes());
-    }
-
-    pub(crate) fn at(&self) -> usize {
-        self.at
-    }
-
-    /// Zeros from here to the end.
-    pub(crate) fn pad(&mut self) {
-        self.out[self.at..].fill(0);
-        self.at = self.out.len();
-    }
-}
-
-/// Reads fields one after the other; beyond the end is an error.
-pub(crate) struct Reader<'a> {
-    from: &'a [u8],
-}
-
-impl<'a> Reader<'a> {
-    pub(crate) fn new(from: &'a [u8]) -> Self {
-        Self { from }
-    }
-
-    pub(crate) fn bytes(&mut self, count: usize) -> Result<&'a [u8], FormatError> {
-        let (head, rest) = self.from.split_at_checked(count).ok_or(FormatError::Length)?;
-        self.from = rest;
-        Ok(head)
-    }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], FormatError> {
-        let (head, rest) = self.from.split_first_chunk().ok_or(FormatError::Length)?;
-        self.from = rest;
-        Ok(*head)
-    }
-
-    pub(crate) fn u8(&mut self) -> Result<u8, FormatError> {
-        Ok(u8::from_le_bytes(self.array()?))
-    }
-
-    pub(crate) fn u16(&mut self) -> Result<u16, FormatError> {
-        Ok(u16::from_le_bytes(self.array()?))
-    }
-
-    pub(crate) fn u32(&mut self) -> Result<u32, FormatError> {
-        Ok(u32::from_le_bytes(self.array()?))
-    }
-
-    pub(crate) fn u64(&mut self) -> Result<u64, FormatError> {
-        Ok(u64::from_le_bytes(self.array()?))
-    }
-
-    /// A number that rises by one for ever. Readers add to it: one near the end was never written.
-    pub(crate) fn counter(&mut self, name: &'static str) -> Result<u64, FormatError> {
-        let number = self.u64()?;
-        if number >= COUNTER_END { Err(FormatError::Field { name }) } else { Ok(number) }
-    }
-
-    /// Checks a magic number and the format version, in this order.
-    pub(crate) fn magic(&mut self, magic: u32) -> Result<(), FormatError> {
-        if self.u32()? != magic {
+    /// Checks that `bytes` begin with a magic number and the format version, in this order.
+    pub(crate) fn check(bytes: &[u8], magic: [u8; 4]) -> Result<(), FormatError> {
+        let (found, rest) = prefix::<[u8; 4]>(bytes)?;
+        if *found != magic {
             return Err(FormatError::Magic);
         }
-        match self.u16()? {
+        match prefix::<U16>(rest)?.0.get() {
             FORMAT_VERSION => Ok(()),
             found => Err(FormatError::Version { found }),
         }
     }
+}
+
+/// A number that rises by one for ever. Readers add to it: one near the end was never written.
+pub(crate) fn counter(number: U64, name: &'static str) -> Result<u64, FormatError> {
+    let number = number.get();
+    if number >= COUNTER_END { Err(FormatError::Field { name }) } else { Ok(number) }
+}
+
+/// The structure at the start of `bytes`, and what is behind it.
+pub(crate) fn prefix<T: Raw>(bytes: &[u8]) -> Result<(&T, &[u8]), FormatError> {
+    T::ref_from_prefix(bytes).map_err(|_| FormatError::Length)
+}
+
+/// So many structures at the start of `bytes`, and what is behind them.
+pub(crate) fn prefix_of<T: Raw>(bytes: &[u8], count: usize) -> Result<(&[T], &[u8]), FormatError> {
+    <[T]>::ref_from_prefix_with_elems(bytes, count).map_err(|_| FormatError::Length)
+}
+
+/// As [`prefix`], to be filled. Panics where there is no room, which is our own bug.
+pub(crate) fn prefix_mut<T: Raw>(bytes: &mut [u8]) -> (&mut T, &mut [u8]) {
+    T::mut_from_prefix(bytes).unwrap_or_else(|_| panic!("no room for a structure"))
+}
+
+/// As [`prefix_of`], to be filled. Panics where there is no room, which is our own bug.
+pub(crate) fn prefix_of_mut<T: Raw>(bytes: &mut [u8], count: usize) -> (&mut [T], &mut [u8]) {
+    <[T]>::mut_from_prefix_with_elems(bytes, count)
+        .unwrap_or_else(|_| panic!("no room for {count} structures"))
+}
+
+/// A page of zeros as the structure that fills it; [`seal`] ends it.
+pub(crate) fn blank<T: Raw>(page: &mut [u8]) -> &mut T {
+    const { assert!(size_of::<T>() == PAGE_SIZE) }
+    assert!(page.len() == PAGE_SIZE, "the structure is a page");
+    page.fill(0);
+    prefix_mut(page).0
 }
 
 /// Puts the checksum of all before it into the last four bytes of a page.
@@ -113,8 +102,10 @@ pub(crate) fn seal(page: &mut [u8]) {
     page[at..].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// The page without its checksum, if that is right.
-pub(crate) fn unseal(page: &[u8]) -> Result<&[u8], FormatError> {
+/// The structure that fills a page, if the page begins with `magic` and its checksum is right.
+pub(crate) fn unseal<T: Raw>(page: &[u8], magic: [u8; 4]) -> Result<&T, FormatError> {
+    const { assert!(size_of::<T>() == PAGE_SIZE) }
+    RawTag::check(page, magic)?;
     if page.len() != PAGE_SIZE {
         return Err(FormatError::Length);
     }
@@ -122,5 +113,5 @@ pub(crate) fn unseal(page: &[u8]) -> Result<&[u8], FormatError> {
     if crc32c(body).to_le_bytes() != crc {
         return Err(FormatError::Checksum);
     }
-    Ok(body)
+    Ok(prefix(page)?.0)
 }

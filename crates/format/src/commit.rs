@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The log: headers of commits and summaries of segments.
 
-use crate::bytes::{Reader, Writer};
+use crate::bytes::{RawTag, counter, layout, prefix, prefix_mut, prefix_of, prefix_of_mut};
 use crate::{COMPONENT_SECTORS_MAX, FormatError, PAGE_SIZE};
 use base::{BLOCK_SECTORS, CHUNK_SECTORS, Incarnation, Lsn, RequestId, SectorRange, crc32c_append};
+use std::mem::offset_of;
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-const COMMIT_MAGIC: u32 = u32::from_le_bytes(*b"GBCH");
-const SUMMARY_MAGIC: u32 = u32::from_le_bytes(*b"GBSS");
-const HEAD: usize = 96;
-const CRC_AT: usize = 92;
-const KNOWN: usize = 16;
-const ENTRY: usize = 40;
+const COMMIT_MAGIC: [u8; 4] = *b"GBCH";
+const SUMMARY_MAGIC: [u8; 4] = *b"GBSS";
 /// Bytes of the largest commit header: 250 entries of one block, with room.
 pub const COMMIT_HEADER_MAX: usize = 32 << 10;
 
@@ -132,211 +131,275 @@ pub struct Summary {
     pub crcs: Vec<u32>,
 }
 
-fn size_of(known: usize, entries: usize, crcs: usize) -> usize {
-    (HEAD + known * KNOWN + entries * ENTRY + crcs * 4).next_multiple_of(PAGE_SIZE)
+/// The fixed part of a commit's header and of a summary: known Ks, entries and checksums follow.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawHead {
+    tag: RawTag,
+    device: U64,
+    incarnation: U64,
+    sequence: U64,
+    segment: U64,
+    oldest: U64,
+    /// In a summary the bytes of the segment that are used.
+    position: U32,
+    /// 0 in a summary.
+    length: U32,
+    previous: U32,
+    /// 0 in a commit.
+    last: U32,
+    /// 1 in a commit.
+    commits: U32,
+    known: U32,
+    entries: U32,
+    crcs: U32,
+    zeros: [u8; 12],
+    crc: U32,
 }
 
-/// The fixed part of both structures.
-struct Head {
-    magic: u32,
-    incarnation: Incarnation,
-    sequence: u64,
-    segment: u64,
-    position: u32,
-    length: u32,
-    previous: u32,
-    last: u32,
-    oldest: u64,
-    commits: u32,
+layout!(RawHead, 96:
+    tag 0, device 8, incarnation 16, sequence 24, segment 32, oldest 40, position 48, length 52,
+    previous 56, last 60, commits 64, known 68, entries 72, crcs 76, zeros 80, crc 92);
+const HEAD: usize = size_of::<RawHead>();
+const CRC: usize = offset_of!(RawHead, crc);
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawKnown {
+    serial: U32,
+    zero: U32,
+    lsn: U64,
 }
 
+layout!(RawKnown, 16: serial 0, zero 4, lsn 8);
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawEntry {
+    serial: U32,
+    kind: u8,
+    flags: u8,
+    count: U16,
+    start: U64,
+    lsn: U64,
+    payload: U32,
+    /// The request as [`RequestId::pack`] makes it; both zero where there is none.
+    id_low: U32,
+    id_high: U64,
+}
+
+layout!(RawEntry, 40:
+    serial 0, kind 4, flags 5, count 6, start 8, lsn 16, payload 24, id_low 28, id_high 32);
+
+const MOVED: u8 = 1;
+const COPY: u8 = 2;
+
+fn size_of_parts(known: usize, entries: usize, crcs: usize) -> usize {
+    let parts = known * size_of::<RawKnown>() + entries * size_of::<RawEntry>() + crcs * 4;
+    (HEAD + parts).next_multiple_of(PAGE_SIZE)
+}
+
+fn count_of<T>(parts: &[T]) -> U32 {
+    u32::try_from(parts.len()).unwrap_or(u32::MAX).into()
+}
+
+/// The checksum of a header or summary, over all but the field that it stands in.
+fn crc_of(header: &[u8]) -> u32 {
+    crc32c_append(&[&header[..CRC], &header[HEAD..]])
+}
+
+/// Fills `out`; returns the checksum, which `head` does not have yet.
 fn encode(
-    head: &Head,
-    device: u64,
+    head: RawHead,
     known: &[KnownCommit],
     entries: &[Entry],
     crcs: &[u32],
     out: &mut [u8],
 ) -> u32 {
-    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    let mut to = Writer::new(out);
-    to.u32(head.magic);
-    to.u16(crate::FORMAT_VERSION);
-    to.u16(0);
-    to.u64(device);
-    to.u64(head.incarnation.0);
-    to.u64(head.sequence);
-    to.u64(head.segment);
-    to.u64(head.oldest);
-    to.u32(head.position);
-    to.u32(head.length);
-    to.u32(head.previous);
-    to.u32(head.last);
-    to.u32(head.commits);
-    to.u32(count(known.len()));
-    to.u32(count(entries.len()));
-    to.u32(count(crcs.len()));
-    to.bytes(&[0; HEAD - 80]);
-    assert!(to.at() == HEAD, "the fixed part has a fixed length");
-    for known in known {
-        to.u32(known.serial);
-        to.u32(0);
-        to.u64(known.lsn.0);
+    let (to_head, rest) = prefix_mut(out);
+    *to_head = head;
+    let (to_known, rest) = prefix_of_mut(rest, known.len());
+    for (raw, known) in to_known.iter_mut().zip(known) {
+        let (serial, lsn) = (known.serial.into(), known.lsn.0.into());
+        *raw = RawKnown { serial, zero: U32::ZERO, lsn };
     }
-    for entry in entries {
-        to.u32(entry.serial);
-        to.u8(match entry.kind {
-            EntryKind::Data => 0,
-            EntryKind::Zero => 1,
-            EntryKind::Discard => 2,
-            EntryKind::Done => 3,
-            EntryKind::Undone => 4,
-        });
-        to.u8(u8::from(entry.is_moved) | u8::from(entry.is_copy) << 1);
-        to.u16(u16::try_from(entry.range.count).unwrap_or(u16::MAX));
-        to.u64(entry.range.start);
-        to.u64(entry.lsn.0);
-        to.u32(entry.payload);
-        let (low, high) = entry.id.map_or((0, 0), RequestId::pack);
-        to.u32(low);
-        to.u64(high);
+    let (to_entries, rest) = prefix_of_mut::<RawEntry>(rest, entries.len());
+    for (raw, entry) in to_entries.iter_mut().zip(entries) {
+        *raw = entry.into();
     }
-    crcs.iter().for_each(|crc| to.u32(*crc));
-    to.pad();
-    let crc = crc32c_append(&[&out[..CRC_AT], &out[HEAD..]]);
-    out[CRC_AT..HEAD].copy_from_slice(&crc.to_le_bytes());
+    let (to_crcs, rest) = prefix_of_mut::<U32>(rest, crcs.len());
+    for (raw, crc) in to_crcs.iter_mut().zip(crcs) {
+        *raw = (*crc).into();
+    }
+    rest.fill(0);
+    let crc = crc_of(out);
+    prefix_mut::<RawHead>(out).0.crc = crc.into();
     crc
 }
 
-struct Decoded {
-    head: Head,
+struct Decoded<'a> {
+    head: &'a RawHead,
+    incarnation: Incarnation,
+    sequence: u64,
+    segment: u64,
+    oldest: u64,
     known: Vec<KnownCommit>,
     entries: Vec<Entry>,
     crcs: Vec<u32>,
     size: usize,
-    crc: u32,
 }
 
-fn decode(magic: u32, device: u64, bytes: &[u8]) -> Result<Decoded, FormatError> {
-    let mut from = Reader::new(bytes);
-    from.magic(magic)?;
-    let _ = from.u16()?;
-    if from.u64()? != device {
+fn decode(magic: [u8; 4], device: u64, bytes: &[u8]) -> Result<Decoded<'_>, FormatError> {
+    RawTag::check(bytes, magic)?;
+    let (head, _) = prefix::<RawHead>(bytes)?;
+    if head.device.get() != device {
         return Err(FormatError::Magic);
     }
-    let incarnation = Incarnation(from.counter("incarnation")?);
-    let sequence = from.counter("sequence")?;
-    let (segment, oldest) = (from.counter("segment")?, from.counter("oldest")?);
-    let (position, length, previous) = (from.u32()?, from.u32()?, from.u32()?);
-    let (last, commits) = (from.u32()?, from.u32()?);
-    let (known_count, entry_count, crc_count) = (from.u32()?, from.u32()?, from.u32()?);
-    let _ = from.bytes(CRC_AT - 80)?;
-    let crc = from.u32()?;
-    let counts = [known_count, entry_count, crc_count].map(|n| usize::try_from(n).ok());
+    let incarnation = Incarnation(counter(head.incarnation, "incarnation")?);
+    let sequence = counter(head.sequence, "sequence")?;
+    let segment = counter(head.segment, "segment")?;
+    let oldest = counter(head.oldest, "oldest")?;
+    let counts = [head.known, head.entries, head.crcs].map(|n| usize::try_from(n.get()).ok());
     let [Some(known_count), Some(entry_count), Some(crc_count)] = counts else {
         return Err(FormatError::Length);
     };
     if known_count.max(entry_count).max(crc_count) > bytes.len() {
         return Err(FormatError::Length);
     }
-    let size = size_of(known_count, entry_count, crc_count);
+    let size = size_of_parts(known_count, entry_count, crc_count);
     let all = bytes.get(..size).ok_or(FormatError::Length)?;
-    if crc32c_append(&[&all[..CRC_AT], &all[HEAD..]]) != crc {
+    if crc_of(all) != head.crc.get() {
         return Err(FormatError::Checksum);
     }
-    let mut from = Reader::new(&all[HEAD..]);
-    let mut known = Vec::with_capacity(known_count);
-    for _ in 0..known_count {
-        let (serial, _, lsn) = (from.u32()?, from.u32()?, Lsn(from.u64()?));
-        known.push(KnownCommit { serial, lsn });
-    }
+    let (known, rest) = prefix_of::<RawKnown>(&all[HEAD..], known_count)?;
+    let known = known.iter().map(KnownCommit::from).collect();
+    let (raw_entries, rest) = prefix_of::<RawEntry>(rest, entry_count)?;
     let mut entries = Vec::with_capacity(entry_count);
     let mut crcs_wanted = 0;
-    for _ in 0..entry_count {
-        let entry = decode_entry(&mut from)?;
+    for raw in raw_entries {
+        let entry = raw.decode()?;
         crcs_wanted += entry.crc_count();
         entries.push(entry);
     }
     if crcs_wanted != crc_count {
         return Err(FormatError::Field { name: "checksum count" });
     }
-    let crcs = (0..crc_count).map(|_| from.u32()).collect::<Result<_, _>>()?;
-    let head = Head {
-        magic,
-        incarnation,
-        sequence,
-        segment,
-        position,
-        length,
-        previous,
-        last,
-        oldest,
-        commits,
-    };
-    Ok(Decoded { head, known, entries, crcs, size, crc })
+    let (crcs, _) = prefix_of::<U32>(rest, crc_count)?;
+    let crcs = crcs.iter().map(|crc| crc.get()).collect();
+    Ok(Decoded { head, incarnation, sequence, segment, oldest, known, entries, crcs, size })
 }
 
-fn decode_entry(from: &mut Reader<'_>) -> Result<Entry, FormatError> {
-    let serial = from.u32()?;
-    let kind = match from.u8()? {
-        0 => EntryKind::Data,
-        1 => EntryKind::Zero,
-        2 => EntryKind::Discard,
-        3 => EntryKind::Done,
-        4 => EntryKind::Undone,
-        _ => return Err(FormatError::Field { name: "entry kind" }),
-    };
-    let flags = from.u8()?;
-    if flags > 3 {
-        return Err(FormatError::Field { name: "entry flags" });
+impl From<&RawKnown> for KnownCommit {
+    fn from(raw: &RawKnown) -> Self {
+        Self { serial: raw.serial.get(), lsn: Lsn(raw.lsn.get()) }
     }
-    let (is_moved, is_copy) = (flags & 1 != 0, flags & 2 != 0);
-    let (count, start) = (u64::from(from.u16()?), from.u64()?);
-    let (lsn, payload) = (Lsn(from.u64()?), from.u32()?);
-    let id = match (from.u32()?, from.u64()?) {
-        (0, 0) if !kind.is_mark() => None,
-        (low, high) => {
-            let id = RequestId::unpack(low, high);
-            Some(id.ok_or(FormatError::Field { name: "request" })?)
+}
+
+impl From<&Entry> for RawEntry {
+    fn from(entry: &Entry) -> Self {
+        let moved = if entry.is_moved { MOVED } else { 0 };
+        let copy = if entry.is_copy { COPY } else { 0 };
+        let (id_low, id_high) = entry.id.map_or((0, 0), RequestId::pack);
+        Self {
+            serial: entry.serial.into(),
+            kind: match entry.kind {
+                EntryKind::Data => 0,
+                EntryKind::Zero => 1,
+                EntryKind::Discard => 2,
+                EntryKind::Done => 3,
+                EntryKind::Undone => 4,
+            },
+            flags: moved | copy,
+            count: u16::try_from(entry.range.count).unwrap_or(u16::MAX).into(),
+            start: entry.range.start.into(),
+            lsn: entry.lsn.0.into(),
+            payload: entry.payload.into(),
+            id_low: id_low.into(),
+            id_high: id_high.into(),
         }
-    };
-    let range = SectorRange::checked(start, count).ok_or(FormatError::Field { name: "range" })?;
-    let in_chunk = start % CHUNK_SECTORS + count <= CHUNK_SECTORS;
-    let whole = start.is_multiple_of(BLOCK_SECTORS) && count.is_multiple_of(BLOCK_SECTORS);
-    let blocks = range.blocks();
-    if count == 0 || !in_chunk || start >= COMPONENT_SECTORS_MAX {
-        return Err(FormatError::Field { name: "range" });
     }
-    if !whole && blocks.end - blocks.start != 1 {
-        return Err(FormatError::Field { name: "fraction" });
+}
+
+impl RawEntry {
+    fn decode(&self) -> Result<Entry, FormatError> {
+        let kind = match self.kind {
+            0 => EntryKind::Data,
+            1 => EntryKind::Zero,
+            2 => EntryKind::Discard,
+            3 => EntryKind::Done,
+            4 => EntryKind::Undone,
+            _ => return Err(FormatError::Field { name: "entry kind" }),
+        };
+        if self.flags & !(MOVED | COPY) != 0 {
+            return Err(FormatError::Field { name: "entry flags" });
+        }
+        let id = match (self.id_low.get(), self.id_high.get()) {
+            (0, 0) if !kind.is_mark() => None,
+            (low, high) => {
+                let id = RequestId::unpack(low, high);
+                Some(id.ok_or(FormatError::Field { name: "request" })?)
+            }
+        };
+        Ok(Entry {
+            serial: self.serial.get(),
+            kind,
+            is_moved: self.flags & MOVED != 0,
+            is_copy: self.flags & COPY != 0,
+            range: self.decode_range()?,
+            lsn: Lsn(self.lsn.get()),
+            payload: self.payload.get(),
+            id,
+        })
     }
-    Ok(Entry { serial, kind, is_moved, is_copy, range, lsn, payload, id })
+
+    /// Whole blocks or a part of one, all within one chunk.
+    fn decode_range(&self) -> Result<SectorRange, FormatError> {
+        let (start, count) = (self.start.get(), u64::from(self.count.get()));
+        let out = FormatError::Field { name: "range" };
+        let range = SectorRange::checked(start, count).ok_or(out)?;
+        let in_chunk = start % CHUNK_SECTORS + count <= CHUNK_SECTORS;
+        if count == 0 || !in_chunk || start >= COMPONENT_SECTORS_MAX {
+            return Err(out);
+        }
+        let whole = start.is_multiple_of(BLOCK_SECTORS) && count.is_multiple_of(BLOCK_SECTORS);
+        let blocks = range.blocks();
+        if !whole && blocks.end - blocks.start != 1 {
+            return Err(FormatError::Field { name: "fraction" });
+        }
+        Ok(range)
+    }
 }
 
 impl Commit {
     /// Bytes of a header with so many parts.
     #[must_use]
     pub fn header_size(known: usize, entries: usize, crcs: usize) -> usize {
-        size_of(known, entries, crcs)
+        size_of_parts(known, entries, crcs)
     }
 
     /// Fills `out`, exactly [`Commit::header_size`] bytes; returns the header's checksum.
     pub fn encode(&self, device: u64, out: &mut [u8]) -> u32 {
-        let size = size_of(self.known.len(), self.entries.len(), self.crcs.len());
+        let size = size_of_parts(self.known.len(), self.entries.len(), self.crcs.len());
         assert!(out.len() == size, "a header of another length");
-        let head = Head {
-            magic: COMMIT_MAGIC,
-            incarnation: self.incarnation,
-            sequence: self.sequence,
-            segment: self.segment,
-            position: self.position,
-            length: self.length,
-            previous: self.previous,
-            last: 0,
-            oldest: self.oldest,
-            commits: 1,
+        let head = RawHead {
+            tag: RawTag::new(COMMIT_MAGIC, 0),
+            device: device.into(),
+            incarnation: self.incarnation.0.into(),
+            sequence: self.sequence.into(),
+            segment: self.segment.into(),
+            oldest: self.oldest.into(),
+            position: self.position.into(),
+            length: self.length.into(),
+            previous: self.previous.into(),
+            last: U32::ZERO,
+            commits: 1.into(),
+            known: count_of(&self.known),
+            entries: count_of(&self.entries),
+            crcs: count_of(&self.crcs),
+            zeros: [0; 12],
+            crc: U32::ZERO,
         };
-        encode(&head, device, &self.known, &self.entries, &self.crcs, out)
+        encode(head, &self.known, &self.entries, &self.crcs, out)
     }
 
     /// Reads the header at the start of `from`: itself, its bytes, its checksum. Payload positions
@@ -345,15 +408,17 @@ impl Commit {
     /// # Errors
     /// [`FormatError`]: the log ends here, or damage.
     pub fn decode(device: u64, from: &[u8]) -> Result<(Self, usize, u32), FormatError> {
-        let Decoded { head, known, entries, crcs, size, crc } = decode(COMMIT_MAGIC, device, from)?;
-        let length = usize::try_from(head.length).unwrap_or(usize::MAX);
-        if length < size || !length.is_multiple_of(PAGE_SIZE) {
+        let Decoded { head, incarnation, sequence, segment, oldest, known, entries, crcs, size } =
+            decode(COMMIT_MAGIC, device, from)?;
+        let length = head.length.get();
+        let bytes = usize::try_from(length).unwrap_or(usize::MAX);
+        if bytes < size || !bytes.is_multiple_of(PAGE_SIZE) {
             return Err(FormatError::Field { name: "length" });
         }
         for entry in &entries {
             let start = u64::from(entry.payload) * 512;
             let is_inside =
-                start >= size as u64 && start + entry.range.bytes() <= u64::from(head.length);
+                start >= size as u64 && start + entry.range.bytes() <= u64::from(length);
             let is_right = match entry.kind {
                 EntryKind::Data => is_inside,
                 _ => entry.payload == 0,
@@ -363,54 +428,59 @@ impl Commit {
             }
         }
         let commit = Self {
-            sequence: head.sequence,
-            incarnation: head.incarnation,
-            segment: head.segment,
-            position: head.position,
-            length: head.length,
-            previous: head.previous,
-            oldest: head.oldest,
+            sequence,
+            incarnation,
+            segment,
+            position: head.position.get(),
+            length,
+            previous: head.previous.get(),
+            oldest,
             known,
             entries,
             crcs,
         };
-        Ok((commit, size, crc))
+        Ok((commit, size, head.crc.get()))
     }
 }
 
 /// Whether a commit header of `device` may start here: cheap, before a full decode.
 #[must_use]
 pub fn looks_like_commit(device: u64, from: &[u8]) -> bool {
-    from.get(..16).is_some_and(|head| {
-        head[..4] == COMMIT_MAGIC.to_le_bytes() && head[8..16] == device.to_le_bytes()
-    })
+    prefix::<RawHead>(from)
+        .is_ok_and(|(head, _)| head.tag.magic == COMMIT_MAGIC && head.device.get() == device)
 }
 
 impl Summary {
     /// Bytes of a summary with so many parts.
     #[must_use]
     pub fn size_of(known: usize, entries: usize, crcs: usize) -> usize {
-        size_of(known, entries, crcs)
+        size_of_parts(known, entries, crcs)
     }
 
     /// Fills the start of `out`, the rest with zeros. Panics where it does not fit.
     pub fn encode(&self, device: u64, out: &mut [u8]) {
-        let size = size_of(self.known.len(), self.entries.len(), self.crcs.len());
+        let size = size_of_parts(self.known.len(), self.entries.len(), self.crcs.len());
         let (body, rest) = out.split_at_mut(size);
         rest.fill(0);
-        let head = Head {
-            magic: SUMMARY_MAGIC,
-            incarnation: self.incarnation,
-            sequence: self.last_sequence,
-            segment: self.segment,
-            position: self.used,
-            length: 0,
-            previous: self.previous,
-            last: self.last,
-            oldest: self.oldest,
-            commits: self.commits,
+        let head = RawHead {
+            tag: RawTag::new(SUMMARY_MAGIC, 0),
+            device: device.into(),
+            incarnation: self.incarnation.0.into(),
+            sequence: self.last_sequence.into(),
+            segment: self.segment.into(),
+            oldest: self.oldest.into(),
+            position: self.used.into(),
+            length: U32::ZERO,
+            previous: self.previous.into(),
+            last: self.last.into(),
+            commits: self.commits.into(),
+            known: count_of(&self.known),
+            entries: count_of(&self.entries),
+            crcs: count_of(&self.crcs),
+            zeros: [0; 12],
+            crc: U32::ZERO,
         };
-        let _ = encode(&head, device, &self.known, &self.entries, &self.crcs, body);
+        let _ = encode(head, &self.known, &self.entries, &self.crcs, body);
     }
 
     /// Reads a summary.
@@ -418,25 +488,27 @@ impl Summary {
     /// # Errors
     /// [`FormatError`]: the segment must be scanned.
     pub fn decode(device: u64, from: &[u8]) -> Result<Self, FormatError> {
-        let Decoded { head, known, entries, crcs, .. } = decode(SUMMARY_MAGIC, device, from)?;
-        if head.position == 0 || !head.position.is_multiple_of(PAGE_SIZE as u32) {
+        let Decoded { head, incarnation, sequence, segment, oldest, known, entries, crcs, .. } =
+            decode(SUMMARY_MAGIC, device, from)?;
+        let used = head.position.get();
+        if used == 0 || !used.is_multiple_of(PAGE_SIZE as u32) {
             return Err(FormatError::Field { name: "bytes in use" });
         }
         for entry in &entries {
             let bytes = if entry.kind == EntryKind::Data { entry.range.bytes() } else { 0 };
-            if u64::from(entry.payload) * 512 + bytes > u64::from(head.position) {
+            if u64::from(entry.payload) * 512 + bytes > u64::from(used) {
                 return Err(FormatError::Field { name: "payload position" });
             }
         }
         Ok(Self {
-            segment: head.segment,
-            incarnation: head.incarnation,
-            last_sequence: head.sequence,
-            commits: head.commits,
-            previous: head.previous,
-            last: head.last,
-            used: head.position,
-            oldest: head.oldest,
+            segment,
+            incarnation,
+            last_sequence: sequence,
+            commits: head.commits.get(),
+            previous: head.previous.get(),
+            last: head.last.get(),
+            used,
+            oldest,
             known,
             entries,
             crcs,

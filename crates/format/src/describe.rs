@@ -3,8 +3,10 @@
 //! the directory lost them. It stands in its row, where rows had zeros before.
 
 use crate::FormatError;
-use crate::bytes::{Reader, Writer};
+use crate::bytes::{layout, prefix, prefix_mut, prefix_of, prefix_of_mut};
 use base::{ComponentId, GroupId, HostId, Incarnation, Seat, Term, Version, VolumeId};
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Bytes of the longest volume name.
 pub const VOLUME_NAME_MAX: usize = 64;
@@ -14,11 +16,6 @@ pub const PEERS_MAX: usize = 8;
 const LAYOUT: u8 = 1;
 /// The same with [`Description::part`] at its end.
 const LAYOUT_WITH_PART: u8 = 2;
-const HEAD: usize = 45;
-const PART: usize = 12;
-const PEER: usize = 25;
-/// Bytes of the longest description.
-pub(crate) const DESCRIPTION_MAX: usize = HEAD + VOLUME_NAME_MAX + PEERS_MAX * PEER + PART;
 
 /// What a component was worth, by the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,101 +75,172 @@ pub struct Description {
     pub siblings: Vec<Sibling>,
 }
 
+/// The fixed part; the name, the siblings and, in [`LAYOUT_WITH_PART`], a [`RawPart`] follow.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawHead {
+    layout: u8,
+    name_length: u8,
+    ftt: u8,
+    reserve_percent: u8,
+    volume: U64,
+    size_bytes: U64,
+    index: U16,
+    objects: U16,
+    version: U64,
+    term: U32,
+    incarnation: U64,
+    siblings: u8,
+}
+
+layout!(RawHead, 45:
+    layout 0, name_length 1, ftt 2, reserve_percent 3, volume 4, size_bytes 12, index 20,
+    objects 22, version 24, term 32, incarnation 36, siblings 44);
+const HEAD: usize = size_of::<RawHead>();
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawSibling {
+    id: U64,
+    host: U32,
+    group: U64,
+    seat: U32,
+    worth: u8,
+}
+
+layout!(RawSibling, 25: id 0, host 8, group 12, seat 20, worth 24);
+const SIBLING: usize = size_of::<RawSibling>();
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawPart {
+    version: U64,
+    term: U32,
+}
+
+layout!(RawPart, 12: version 0, term 8);
+const PART: usize = size_of::<RawPart>();
+
+/// Bytes of the longest description.
+pub(crate) const DESCRIPTION_MAX: usize = HEAD + VOLUME_NAME_MAX + PEERS_MAX * SIBLING + PART;
+const _: () = assert!(DESCRIPTION_MAX == 321);
+
 impl Description {
     /// Bytes that it takes.
     pub(crate) fn size(&self) -> usize {
         let part = if self.part.is_some() { PART } else { 0 };
-        HEAD + self.name.len() + self.siblings.len() * PEER + part
+        HEAD + self.name.len() + self.siblings.len() * SIBLING + part
     }
 
-    pub(crate) fn encode(&self, out: &mut Writer<'_>) {
+    /// Fills `out`, exactly [`Description::size`] bytes.
+    pub(crate) fn encode(&self, out: &mut [u8]) {
         assert!(self.name.len() <= VOLUME_NAME_MAX, "a name beyond its bound");
         assert!(self.siblings.len() <= PEERS_MAX, "more components than an object has");
         let short = |count: usize| u8::try_from(count).unwrap_or(u8::MAX);
-        out.u8(if self.part.is_some() { LAYOUT_WITH_PART } else { LAYOUT });
-        out.u8(short(self.name.len()));
-        out.u8(self.ftt);
-        out.u8(self.reserve_percent);
-        out.u64(self.volume.0);
-        out.u64(self.size_bytes);
-        out.u16(self.index);
-        out.u16(self.objects);
-        out.u64(self.version.0);
-        out.u32(self.term.0);
-        out.u64(self.incarnation.0);
-        out.u8(short(self.siblings.len()));
-        out.bytes(self.name.as_bytes());
-        for sibling in &self.siblings {
-            out.u64(sibling.id.0);
-            out.u32(sibling.host.0);
-            out.u64(sibling.group.0);
-            out.u32(sibling.seat.0);
-            out.u8(match sibling.worth {
-                Worth::Active => 0,
-                Worth::Absent => 1,
-                Worth::Degraded => 2,
-                Worth::Resyncing => 3,
-            });
+        let (head, rest) = prefix_mut(out);
+        *head = RawHead {
+            layout: if self.part.is_some() { LAYOUT_WITH_PART } else { LAYOUT },
+            name_length: short(self.name.len()),
+            ftt: self.ftt,
+            reserve_percent: self.reserve_percent,
+            volume: self.volume.0.into(),
+            size_bytes: self.size_bytes.into(),
+            index: self.index.into(),
+            objects: self.objects.into(),
+            version: self.version.0.into(),
+            term: self.term.0.into(),
+            incarnation: self.incarnation.0.into(),
+            siblings: short(self.siblings.len()),
+        };
+        let (name, rest) = rest.split_at_mut(self.name.len());
+        name.copy_from_slice(self.name.as_bytes());
+        let (siblings, rest) = prefix_of_mut::<RawSibling>(rest, self.siblings.len());
+        for (raw, sibling) in siblings.iter_mut().zip(&self.siblings) {
+            *raw = sibling.into();
         }
         if let Some((version, term)) = self.part {
-            out.u64(version.0);
-            out.u32(term.0);
+            *prefix_mut(rest).0 = RawPart { version: version.0.into(), term: term.0.into() };
         }
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
         let bad = FormatError::Field { name: "description" };
-        let mut from = Reader::new(bytes);
-        let has_part = match from.u8()? {
+        let (head, rest) = prefix::<RawHead>(bytes)?;
+        let has_part = match head.layout {
             LAYOUT => false,
             LAYOUT_WITH_PART => true,
             _ => return Err(bad),
         };
-        let (name_length, ftt, reserve_percent) = (from.u8()?, from.u8()?, from.u8()?);
-        let (volume, size_bytes) = (VolumeId(from.u64()?), from.u64()?);
-        let (index, objects) = (from.u16()?, from.u16()?);
-        let (version, term) = (Version(from.u64()?), Term(from.u32()?));
-        let (incarnation, count) = (Incarnation(from.u64()?), usize::from(from.u8()?));
-        if usize::from(name_length) > VOLUME_NAME_MAX || count > PEERS_MAX || index >= objects {
+        let (index, objects) = (head.index.get(), head.objects.get());
+        let (name_length, count) = (usize::from(head.name_length), usize::from(head.siblings));
+        if name_length > VOLUME_NAME_MAX || count > PEERS_MAX || index >= objects {
             return Err(bad);
         }
-        let name = from.bytes(usize::from(name_length))?;
+        let (name, rest) = rest.split_at_checked(name_length).ok_or(FormatError::Length)?;
         let name = std::str::from_utf8(name).map_err(|_| bad)?.to_owned();
-        let siblings = (0..count).map(|_| sibling(&mut from)).collect::<Result<_, _>>()?;
+        let (siblings, rest) = prefix_of::<RawSibling>(rest, count)?;
+        let siblings = siblings.iter().map(RawSibling::decode).collect::<Result<_, _>>()?;
+        let version = Version(head.version.get());
         let part = match has_part {
-            true => Some((Version(from.u64()?), Term(from.u32()?))),
+            true => {
+                let (part, _) = prefix::<RawPart>(rest)?;
+                Some((Version(part.version.get()), Term(part.term.get())))
+            }
             false => None,
         };
         if part.is_some_and(|(before, _)| before >= version) {
             return Err(bad);
         }
         let read = Self {
-            volume,
+            volume: VolumeId(head.volume.get()),
             name,
-            size_bytes,
-            ftt,
-            reserve_percent,
+            size_bytes: head.size_bytes.get(),
+            ftt: head.ftt,
+            reserve_percent: head.reserve_percent,
             index,
             objects,
             version,
-            term,
+            term: Term(head.term.get()),
             part,
-            incarnation,
+            incarnation: Incarnation(head.incarnation.get()),
             siblings,
         };
         if read.size() == bytes.len() { Ok(read) } else { Err(FormatError::Length) }
     }
 }
 
-fn sibling(from: &mut Reader<'_>) -> Result<Sibling, FormatError> {
-    let (id, host) = (ComponentId(from.u64()?), HostId(from.u32()?));
-    let (group, seat) = (GroupId(from.u64()?), Seat(from.u32()?));
-    let worth = match from.u8()? {
-        0 => Worth::Active,
-        1 => Worth::Absent,
-        2 => Worth::Degraded,
-        3 => Worth::Resyncing,
-        _ => return Err(FormatError::Field { name: "worth" }),
-    };
-    Ok(Sibling { id, host, group, seat, worth })
+impl From<&Sibling> for RawSibling {
+    fn from(sibling: &Sibling) -> Self {
+        Self {
+            id: sibling.id.0.into(),
+            host: sibling.host.0.into(),
+            group: sibling.group.0.into(),
+            seat: sibling.seat.0.into(),
+            worth: match sibling.worth {
+                Worth::Active => 0,
+                Worth::Absent => 1,
+                Worth::Degraded => 2,
+                Worth::Resyncing => 3,
+            },
+        }
+    }
+}
+
+impl RawSibling {
+    fn decode(&self) -> Result<Sibling, FormatError> {
+        let worth = match self.worth {
+            0 => Worth::Active,
+            1 => Worth::Absent,
+            2 => Worth::Degraded,
+            3 => Worth::Resyncing,
+            _ => return Err(FormatError::Field { name: "worth" }),
+        };
+        Ok(Sibling {
+            id: ComponentId(self.id.get()),
+            host: HostId(self.host.get()),
+            group: GroupId(self.group.get()),
+            seat: Seat(self.seat.get()),
+            worth,
+        })
+    }
 }

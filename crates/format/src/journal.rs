@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Records of a capacity device's journal (store rule 9).
 
-use crate::bytes::{Reader, Writer};
+use crate::bytes::{RawTag, counter, layout, prefix, prefix_mut, prefix_of, prefix_of_mut};
 use crate::{ChunkEntry, CrcPage, FormatError, PAGE_SIZE};
 use base::{Lsn, crc32c_append};
+use std::mem::offset_of;
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-const MAGIC: u32 = u32::from_le_bytes(*b"GBJR");
-const HEAD: usize = 48;
-const ITEM: usize = 24;
+const MAGIC: [u8; 4] = *b"GBJR";
 /// Items of one record: it stays below 1 MiB, one device write.
 pub const RECORD_ITEMS_MAX: usize = 40_000;
 
@@ -116,32 +117,66 @@ pub struct JournalRecord {
     pub items: Vec<Item>,
 }
 
+/// The fixed part of a record; its items follow.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawHead {
+    tag: RawTag,
+    device: U64,
+    sequence: U64,
+    items: U32,
+    previous: U32,
+    crc: U32,
+    zeros: [u8; 12],
+}
+
+layout!(RawHead, 48: tag 0, device 8, sequence 16, items 24, previous 28, crc 32, zeros 36);
+const HEAD: usize = size_of::<RawHead>();
+const CRC: usize = offset_of!(RawHead, crc);
+
+/// What `a` and `b` are depends on the kind.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawItem {
+    kind: u8,
+    block: u8,
+    zero: U16,
+    chunk: U32,
+    a: U32,
+    b: U32,
+    lsn: U64,
+}
+
+layout!(RawItem, 24: kind 0, block 1, zero 2, chunk 4, a 8, b 12, lsn 16);
+
 impl JournalRecord {
     /// Bytes of a record of `items` items.
     #[must_use]
     pub const fn size_of(items: usize) -> usize {
-        (HEAD + items * ITEM).next_multiple_of(PAGE_SIZE)
+        (HEAD + items * size_of::<RawItem>()).next_multiple_of(PAGE_SIZE)
     }
 
     /// Fills `out`, which has [`JournalRecord::size_of`] bytes, and returns the record's checksum.
     pub fn encode(&self, device: u64, out: &mut [u8]) -> u32 {
         assert!(out.len() == Self::size_of(self.items.len()), "a record of another length");
         assert!(self.items.len() <= RECORD_ITEMS_MAX, "a record beyond its bound");
-        let mut to = Writer::new(out);
-        to.u32(MAGIC);
-        to.u16(crate::FORMAT_VERSION);
-        to.u16(0);
-        to.u64(device);
-        to.u64(self.sequence);
-        to.u32(u32::try_from(self.items.len()).unwrap_or(u32::MAX));
-        to.u32(self.previous);
-        to.bytes(&[0; HEAD - 32]); // the checksum and room
-        for item in &self.items {
-            encode_item(item, &mut to);
+        let (head, rest) = prefix_mut(out);
+        *head = RawHead {
+            tag: RawTag::new(MAGIC, 0),
+            device: device.into(),
+            sequence: self.sequence.into(),
+            items: u32::try_from(self.items.len()).unwrap_or(u32::MAX).into(),
+            previous: self.previous.into(),
+            crc: U32::ZERO, // it is of what stands here in the end
+            zeros: [0; 12],
+        };
+        let (items, rest) = prefix_of_mut::<RawItem>(rest, self.items.len());
+        for (raw, item) in items.iter_mut().zip(&self.items) {
+            *raw = item.into();
         }
-        to.pad();
-        let crc = crc32c_append(&[&out[..32], &out[36..]]);
-        out[32..36].copy_from_slice(&crc.to_le_bytes());
+        rest.fill(0);
+        let crc = crc_of(out);
+        prefix_mut::<RawHead>(out).0.crc = crc.into();
         crc
     }
 
@@ -150,58 +185,60 @@ impl JournalRecord {
     /// # Errors
     /// [`FormatError`]: where the journal ends, or damage.
     pub fn decode(device: u64, from: &[u8]) -> Result<(Self, usize, u32), FormatError> {
-        let mut head = Reader::new(from);
-        head.magic(MAGIC)?;
-        let _ = head.u16()?;
-        if head.u64()? != device {
+        RawTag::check(from, MAGIC)?;
+        let (head, _) = prefix::<RawHead>(from)?;
+        if head.device.get() != device {
             return Err(FormatError::Magic);
         }
-        let (sequence, count, previous) = (head.counter("sequence")?, head.u32()?, head.u32()?);
-        let crc = head.u32()?;
-        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        let sequence = counter(head.sequence, "sequence")?;
+        let count = usize::try_from(head.items.get()).unwrap_or(usize::MAX);
         if count > RECORD_ITEMS_MAX {
             return Err(FormatError::Field { name: "item count" });
         }
         let size = Self::size_of(count);
         let record = from.get(..size).ok_or(FormatError::Length)?;
-        if crc32c_append(&[&record[..32], &record[36..]]) != crc {
+        let crc = head.crc.get();
+        if crc_of(record) != crc {
             return Err(FormatError::Checksum);
         }
-        let mut body = Reader::new(&record[HEAD..]);
-        let items = (0..count).map(|_| decode_item(&mut body)).collect::<Result<_, _>>()?;
-        Ok((Self { sequence, previous, items }, size, crc))
+        let (items, _) = prefix_of::<RawItem>(&record[HEAD..], count)?;
+        let items = items.iter().map(RawItem::decode).collect::<Result<_, _>>()?;
+        Ok((Self { sequence, previous: head.previous.get(), items }, size, crc))
     }
 }
 
-fn encode_item(item: &Item, out: &mut Writer<'_>) {
-    let (kind, block, chunk, a, b, lsn) = match *item {
-        Item::Allocate { chunk, serial, index, lsn } => (1, 0, chunk, serial, index, lsn),
-        Item::Free { chunk } => (2, 0, chunk, 0, 0, Lsn::ZERO),
-        Item::Clear { chunk, lsn } => (3, 0, chunk, 0, 0, lsn),
-        Item::Block { chunk, block, crc, lsn } => (4, block, chunk, crc, 0, lsn),
-        Item::Unset { chunk, block, lsn } => (5, block, chunk, 0, 0, lsn),
-        Item::Watermark { serial, lsn } => (6, 0, 0, serial, 0, lsn),
-    };
-    out.u8(kind);
-    out.u8(block);
-    out.u16(0);
-    out.u32(chunk);
-    out.u32(a);
-    out.u32(b);
-    out.u64(lsn.0);
+/// The checksum of a record, over all but the field that it stands in.
+fn crc_of(record: &[u8]) -> u32 {
+    crc32c_append(&[&record[..CRC], &record[CRC + 4..]])
 }
 
-fn decode_item(from: &mut Reader<'_>) -> Result<Item, FormatError> {
-    let (kind, block, _) = (from.u8()?, from.u8()?, from.u16()?);
-    let (chunk, a, b) = (from.u32()?, from.u32()?, from.u32()?);
-    let lsn = Lsn(from.u64()?);
-    match kind {
-        1 => Ok(Item::Allocate { chunk, serial: a, index: b, lsn }),
-        2 => Ok(Item::Free { chunk }),
-        3 => Ok(Item::Clear { chunk, lsn }),
-        4 => Ok(Item::Block { chunk, block, crc: a, lsn }),
-        5 => Ok(Item::Unset { chunk, block, lsn }),
-        6 => Ok(Item::Watermark { serial: a, lsn }),
-        _ => Err(FormatError::Field { name: "item kind" }),
+impl From<&Item> for RawItem {
+    fn from(item: &Item) -> Self {
+        let (kind, block, chunk, a, b, lsn) = match *item {
+            Item::Allocate { chunk, serial, index, lsn } => (1, 0, chunk, serial, index, lsn),
+            Item::Free { chunk } => (2, 0, chunk, 0, 0, Lsn::ZERO),
+            Item::Clear { chunk, lsn } => (3, 0, chunk, 0, 0, lsn),
+            Item::Block { chunk, block, crc, lsn } => (4, block, chunk, crc, 0, lsn),
+            Item::Unset { chunk, block, lsn } => (5, block, chunk, 0, 0, lsn),
+            Item::Watermark { serial, lsn } => (6, 0, 0, serial, 0, lsn),
+        };
+        let (chunk, a, b, lsn) = (chunk.into(), a.into(), b.into(), lsn.0.into());
+        Self { kind, block, zero: U16::ZERO, chunk, a, b, lsn }
+    }
+}
+
+impl RawItem {
+    fn decode(&self) -> Result<Item, FormatError> {
+        let (chunk, block, lsn) = (self.chunk.get(), self.block, Lsn(self.lsn.get()));
+        let (a, b) = (self.a.get(), self.b.get());
+        match self.kind {
+            1 => Ok(Item::Allocate { chunk, serial: a, index: b, lsn }),
+            2 => Ok(Item::Free { chunk }),
+            3 => Ok(Item::Clear { chunk, lsn }),
+            4 => Ok(Item::Block { chunk, block, crc: a, lsn }),
+            5 => Ok(Item::Unset { chunk, block, lsn }),
+            6 => Ok(Item::Watermark { serial: a, lsn }),
+            _ => Err(FormatError::Field { name: "item kind" }),
+        }
     }
 }

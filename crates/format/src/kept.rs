@@ -2,10 +2,12 @@
 //! The first block of a slot in which a disk group keeps something of the host's, beside the
 //! components of volumes (`docs/formats/directory-backup.md`).
 
-use crate::bytes::{Reader, Writer, seal, unseal};
-use crate::{FormatError, PAGE_SIZE};
+use crate::FormatError;
+use crate::bytes::{RawTag, blank, counter, layout, seal, unseal};
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-const MAGIC: u32 = u32::from_le_bytes(*b"GBKH");
+const MAGIC: [u8; 4] = *b"GBKH";
 
 /// What a slot says of the bytes behind its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,19 +22,30 @@ pub struct KeptHeader {
     pub crc: u32,
 }
 
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawKeptHeader {
+    tag: RawTag,
+    generation: U64,
+    taken: U64,
+    length: U64,
+    kept_crc: U32,
+    zeros: [u8; 4056],
+    crc: U32,
+}
+
+layout!(RawKeptHeader, 4096:
+    tag 0, generation 8, taken 16, length 24, kept_crc 32, zeros 36, crc 4092);
+
 impl KeptHeader {
     /// Fills one page.
     pub fn encode(&self, page: &mut [u8]) {
-        assert_eq!(page.len(), PAGE_SIZE, "a header is one page");
-        let mut out = Writer::new(page);
-        out.u32(MAGIC);
-        out.u16(crate::FORMAT_VERSION);
-        out.u16(0);
-        out.u64(self.generation);
-        out.u64(self.taken);
-        out.u64(self.length);
-        out.u32(self.crc);
-        out.pad();
+        let raw: &mut RawKeptHeader = blank(page);
+        raw.tag = RawTag::new(MAGIC, 0);
+        raw.generation = self.generation.into();
+        raw.taken = self.taken.into();
+        raw.length = self.length.into();
+        raw.kept_crc = self.crc.into();
         seal(page);
     }
 
@@ -41,11 +54,12 @@ impl KeptHeader {
     /// # Errors
     /// [`FormatError::Magic`] where nothing was kept, others where it is damaged.
     pub fn decode(page: &[u8]) -> Result<Self, FormatError> {
-        Reader::new(page).magic(MAGIC)?;
-        let mut from = Reader::new(unseal(page)?);
-        from.magic(MAGIC)?;
-        let _ = from.u16()?;
-        let (generation, taken) = (from.counter("generation")?, from.u64()?);
-        Ok(Self { generation, taken, length: from.u64()?, crc: from.u32()? })
+        let raw: &RawKeptHeader = unseal(page, MAGIC)?;
+        Ok(Self {
+            generation: counter(raw.generation, "generation")?,
+            taken: raw.taken.get(),
+            length: raw.length.get(),
+            crc: raw.kept_crc.get(),
+        })
     }
 }

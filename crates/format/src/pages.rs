@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Pages of the chunk map and of block checksums, each kept in two slots (store rule 10).
 
-use crate::bytes::{Reader, Writer, seal, unseal};
-use crate::{FormatError, PAGE_SIZE};
+use crate::FormatError;
+use crate::bytes::{RawTag, blank, counter, layout, seal, unseal};
 use base::{CHUNK_BLOCKS, Lsn};
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Device chunks that one map page describes.
 pub const MAP_PAGE_CHUNKS: usize = 252;
@@ -11,9 +13,9 @@ pub const MAP_PAGE_CHUNKS: usize = 252;
 pub const CRC_PAGE_CHUNKS: usize = 3;
 /// The component serial of a free chunk.
 pub const NO_COMPONENT: u32 = 0;
-const MAP_MAGIC: u32 = u32::from_le_bytes(*b"GBMP");
-const CRC_MAGIC: u32 = u32::from_le_bytes(*b"GBCP");
-const HEAD_MAGIC: u32 = u32::from_le_bytes(*b"GBJH");
+const MAP_MAGIC: [u8; 4] = *b"GBMP";
+const CRC_MAGIC: [u8; 4] = *b"GBCP";
+const HEAD_MAGIC: [u8; 4] = *b"GBJH";
 /// Where a capacity device's journal heads stand: record n's in slot n modulo two.
 pub const JOURNAL_HEAD_SLOTS: [u64; 2] = [128 << 10, 192 << 10];
 const BLOCKS: usize = CHUNK_BLOCKS as usize;
@@ -42,37 +44,110 @@ pub struct MapPage {
     pub chunks: Vec<ChunkEntry>,
 }
 
-fn head(out: &mut Writer<'_>, magic: u32, device: u64, number: u32, sequence: u64, applied: u64) {
-    out.u32(magic);
-    out.u16(crate::FORMAT_VERSION);
-    out.u16(0);
-    out.u64(device);
-    out.u64(sequence);
-    out.u64(applied);
-    out.u32(number);
-    out.u32(0);
+/// How all pages here begin.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawHead {
+    tag: RawTag,
+    device: U64,
+    sequence: U64,
+    applied: U64,
+    number: U32,
+    zero: U32,
 }
 
-fn open<'a>(
-    page: &'a [u8],
-    magic: u32,
-    device: u64,
-    number: u32,
-) -> Result<(Reader<'a>, u64, u64), FormatError> {
-    Reader::new(page).magic(magic)?;
-    let mut from = Reader::new(unseal(page)?);
-    from.magic(magic)?;
-    let _ = from.u16()?;
-    if from.u64()? != device {
-        return Err(FormatError::Magic);
+layout!(RawHead, 40: tag 0, device 8, sequence 16, applied 24, number 32, zero 36);
+
+impl RawHead {
+    fn new(magic: [u8; 4], device: u64, number: u32, sequence: u64, applied: u64) -> Self {
+        Self {
+            tag: RawTag::new(magic, 0),
+            device: device.into(),
+            sequence: sequence.into(),
+            applied: applied.into(),
+            number: number.into(),
+            zero: U32::ZERO,
+        }
     }
-    let (sequence, applied) = (from.counter("sequence")?, from.counter("applied")?);
-    if from.u32()? != number {
-        return Err(FormatError::Field { name: "page number" });
+
+    /// `sequence` and `applied` of page `number` of `device`.
+    fn decode(&self, device: u64, number: u32) -> Result<(u64, u64), FormatError> {
+        if self.device.get() != device {
+            return Err(FormatError::Magic);
+        }
+        let sequence = counter(self.sequence, "sequence")?;
+        let applied = counter(self.applied, "applied")?;
+        if self.number.get() != number {
+            return Err(FormatError::Field { name: "page number" });
+        }
+        Ok((sequence, applied))
     }
-    let _ = from.u32()?;
-    Ok((from, sequence, applied))
 }
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawJournalHead {
+    head: RawHead,
+    zeros: [u8; 4052],
+    crc: U32,
+}
+
+layout!(RawJournalHead, 4096: head 0, zeros 40, crc 4092);
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawMapPage {
+    head: RawHead,
+    chunks: [RawChunkEntry; MAP_PAGE_CHUNKS],
+    zeros: [u8; 20],
+    crc: U32,
+}
+
+layout!(RawMapPage, 4096: head 0, chunks 40, zeros 4072, crc 4092);
+
+/// The serial is 0 where the chunk is free.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct RawChunkEntry {
+    serial: U32,
+    index: U32,
+    lsn: U64,
+}
+
+layout!(RawChunkEntry, 16: serial 0, index 4, lsn 8);
+
+impl From<ChunkEntry> for RawChunkEntry {
+    fn from(entry: ChunkEntry) -> Self {
+        Self { serial: entry.serial.into(), index: entry.index.into(), lsn: entry.lsn.0.into() }
+    }
+}
+
+impl From<RawChunkEntry> for ChunkEntry {
+    fn from(raw: RawChunkEntry) -> Self {
+        Self { serial: raw.serial.get(), index: raw.index.get(), lsn: Lsn(raw.lsn.get()) }
+    }
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawCrcPage {
+    head: RawHead,
+    chunks: [RawCrcs; CRC_PAGE_CHUNKS],
+    zeros: [u8; 884],
+    crc: U32,
+}
+
+layout!(RawCrcPage, 4096: head 0, chunks 40, zeros 3208, crc 4092);
+
+/// The blocks of one chunk.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawCrcs {
+    present: [U64; BLOCKS / 64],
+    crcs: [U32; BLOCKS],
+}
+
+layout!(RawCrcs, 1056: present 0, crcs 32);
 
 /// How far the journal had come. Written once a record is durable, it tells a journal whose end
 /// was lost from one that ends there.
@@ -85,10 +160,8 @@ pub struct JournalHead {
 impl JournalHead {
     /// Fills one page.
     pub fn encode(&self, device: u64, page: &mut [u8]) {
-        assert!(page.len() == PAGE_SIZE, "a journal head is a page");
-        let mut out = Writer::new(page);
-        head(&mut out, HEAD_MAGIC, device, 0, self.record, 0);
-        out.pad();
+        let raw: &mut RawJournalHead = blank(page);
+        raw.head = RawHead::new(HEAD_MAGIC, device, 0, self.record, 0);
         seal(page);
     }
 
@@ -97,7 +170,8 @@ impl JournalHead {
     /// # Errors
     /// [`FormatError`].
     pub fn decode(device: u64, page: &[u8]) -> Result<Self, FormatError> {
-        let (_, record, _) = open(page, HEAD_MAGIC, device, 0)?;
+        let raw: &RawJournalHead = unseal(page, HEAD_MAGIC)?;
+        let (record, _) = raw.head.decode(device, 0)?;
         Ok(Self { record })
     }
 }
@@ -112,16 +186,12 @@ impl MapPage {
 
     /// Fills one page.
     pub fn encode(&self, device: u64, page: &mut [u8]) {
-        assert!(page.len() == PAGE_SIZE, "a map page is a page");
         assert!(self.chunks.len() == MAP_PAGE_CHUNKS, "a map page has a fixed length");
-        let mut out = Writer::new(page);
-        head(&mut out, MAP_MAGIC, device, self.number, self.sequence, self.applied);
-        for chunk in &self.chunks {
-            out.u32(chunk.serial);
-            out.u32(chunk.index);
-            out.u64(chunk.lsn.0);
+        let raw: &mut RawMapPage = blank(page);
+        raw.head = RawHead::new(MAP_MAGIC, device, self.number, self.sequence, self.applied);
+        for (raw, chunk) in raw.chunks.iter_mut().zip(&self.chunks) {
+            *raw = (*chunk).into();
         }
-        out.pad();
         seal(page);
     }
 
@@ -130,12 +200,9 @@ impl MapPage {
     /// # Errors
     /// [`FormatError`].
     pub fn decode(device: u64, number: u32, page: &[u8]) -> Result<Self, FormatError> {
-        let (mut from, sequence, applied) = open(page, MAP_MAGIC, device, number)?;
-        let mut chunks = Vec::with_capacity(MAP_PAGE_CHUNKS);
-        for _ in 0..MAP_PAGE_CHUNKS {
-            let (serial, index, lsn) = (from.u32()?, from.u32()?, Lsn(from.u64()?));
-            chunks.push(ChunkEntry { serial, index, lsn });
-        }
+        let raw: &RawMapPage = unseal(page, MAP_MAGIC)?;
+        let (sequence, applied) = raw.head.decode(device, number)?;
+        let chunks = raw.chunks.iter().map(|chunk| (*chunk).into()).collect();
         Ok(Self { number, sequence, applied, chunks })
     }
 }
@@ -195,14 +262,13 @@ impl CrcPage {
 
     /// Fills one page.
     pub fn encode(&self, device: u64, page: &mut [u8]) {
-        assert!(page.len() == PAGE_SIZE, "a CRC page is a page");
-        let mut out = Writer::new(page);
-        head(&mut out, CRC_MAGIC, device, self.number, self.sequence, self.applied);
-        for (present, crcs) in self.present.iter().zip(&self.crcs) {
-            present.iter().for_each(|word| out.u64(*word));
-            crcs.iter().for_each(|crc| out.u32(*crc));
+        let raw: &mut RawCrcPage = blank(page);
+        raw.head = RawHead::new(CRC_MAGIC, device, self.number, self.sequence, self.applied);
+        for (raw, (present, crcs)) in raw.chunks.iter_mut().zip(self.present.iter().zip(&self.crcs))
+        {
+            raw.present = present.map(U64::new);
+            raw.crcs = crcs.map(U32::new);
         }
-        out.pad();
         seal(page);
     }
 
@@ -211,14 +277,13 @@ impl CrcPage {
     /// # Errors
     /// [`FormatError`].
     pub fn decode(device: u64, number: u32, page: &[u8]) -> Result<Self, FormatError> {
-        let (mut from, sequence, applied) = open(page, CRC_MAGIC, device, number)?;
+        let raw: &RawCrcPage = unseal(page, CRC_MAGIC)?;
+        let (sequence, applied) = raw.head.decode(device, number)?;
         let mut decoded = Self { sequence, applied, ..Self::empty(number) };
-        for (present, crcs) in decoded.present.iter_mut().zip(&mut decoded.crcs) {
-            for word in present {
-                *word = from.u64()?;
-            }
-            for crc in crcs {
-                *crc = from.u32()?;
+        for (place, chunk) in raw.chunks.iter().enumerate() {
+            decoded.present[place] = chunk.present.map(U64::get);
+            for (crc, raw) in decoded.crcs[place].iter_mut().zip(&chunk.crcs) {
+                *crc = raw.get();
             }
         }
         Ok(decoded)

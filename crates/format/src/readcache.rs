@@ -2,10 +2,13 @@
 //! The read cache of a hybrid group, behind the log on its cache device: where it is, and the
 //! header that says what the slots of a line of it hold.
 
-use crate::bytes::{Reader, Writer, seal, unseal};
+use crate::bytes::{RawTag, blank, layout, seal, unseal};
+use crate::pages::RawChunkEntry;
 use crate::superblock::fits;
 use crate::{CacheLayout, ChunkEntry, FormatError, NO_COMPONENT, PAGE_SIZE};
-use base::{BLOCK_SIZE, CHUNK_BLOCKS, CHUNK_SIZE, Lsn};
+use base::{BLOCK_SIZE, CHUNK_BLOCKS, CHUNK_SIZE};
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Blocks of a piece, the unit of the read cache: 64 KiB, which a magnetic device reads in hardly
 /// more time than one block.
@@ -18,7 +21,7 @@ pub const PIECE_SIZE: u64 = PIECE_BLOCKS as u64 * BLOCK_SIZE;
 pub const LINES_MAX: u32 = 1 << 21;
 /// The largest part of a cache device that can be read cache, percent.
 pub const READ_CACHE_PERCENT_MAX: u8 = 90;
-const MAGIC: u32 = u32::from_le_bytes(*b"GBRS");
+const MAGIC: [u8; 4] = *b"GBRS";
 const PAGE: u64 = PAGE_SIZE as u64;
 
 /// Where the read cache is on a cache device, bytes.
@@ -34,10 +37,53 @@ pub struct ReadCacheLayout {
     pub percent: u8,
 }
 
-impl ReadCacheLayout {
-    /// Bytes of it in a superblock.
-    pub(crate) const SIZE: usize = 24;
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct RawReadCache {
+    headers_start: U64,
+    data_start: U64,
+    lines: U32,
+    percent: U32,
+}
 
+layout!(RawReadCache, 24: headers_start 0, data_start 8, lines 16, percent 20);
+
+impl From<&ReadCacheLayout> for RawReadCache {
+    fn from(layout: &ReadCacheLayout) -> Self {
+        Self {
+            headers_start: layout.headers_start.into(),
+            data_start: layout.data_start.into(),
+            lines: layout.lines.into(),
+            percent: u32::from(layout.percent).into(),
+        }
+    }
+}
+
+impl RawReadCache {
+    /// The layout behind the log `log` on a device of `size` bytes.
+    pub(crate) fn decode(
+        &self,
+        log: &CacheLayout,
+        size: u64,
+    ) -> Result<ReadCacheLayout, FormatError> {
+        let (headers_start, data_start) = (self.headers_start.get(), self.data_start.get());
+        let (lines, percent) = (self.lines.get(), self.percent.get());
+        let percent = u8::try_from(percent).unwrap_or(u8::MAX);
+        let is_sound = (1..=LINES_MAX).contains(&lines)
+            && (1..=READ_CACHE_PERCENT_MAX).contains(&percent)
+            && headers_start.is_multiple_of(PAGE)
+            && data_start.is_multiple_of(CHUNK_SIZE)
+            && log.end() <= headers_start
+            && fits(headers_start, PAGE, u64::from(lines), data_start)
+            && fits(data_start, CHUNK_SIZE, u64::from(lines), size);
+        match is_sound {
+            true => Ok(ReadCacheLayout { headers_start, data_start, lines, percent }),
+            false => Err(FormatError::Field { name: "read cache layout" }),
+        }
+    }
+}
+
+impl ReadCacheLayout {
     /// The layouts of log and read cache on a device of `size` bytes, of which the read cache gets
     /// at most so many percent; `None` where there is no room for 6 segments and a line.
     #[must_use]
@@ -93,34 +139,6 @@ impl ReadCacheLayout {
     pub fn header_at(&self, line: u32) -> u64 {
         self.headers_start + u64::from(line) * PAGE
     }
-
-    pub(crate) fn encode(&self, out: &mut Writer<'_>) {
-        out.u64(self.headers_start);
-        out.u64(self.data_start);
-        out.u32(self.lines);
-        out.u32(u32::from(self.percent));
-    }
-
-    /// Reads the layout behind the log `log` on a device of `size` bytes.
-    pub(crate) fn decode(
-        from: &mut Reader<'_>,
-        log: &CacheLayout,
-        size: u64,
-    ) -> Result<Self, FormatError> {
-        let (headers_start, data_start, lines) = (from.u64()?, from.u64()?, from.u32()?);
-        let percent = u8::try_from(from.u32()?).unwrap_or(u8::MAX);
-        let is_sound = (1..=LINES_MAX).contains(&lines)
-            && (1..=READ_CACHE_PERCENT_MAX).contains(&percent)
-            && headers_start.is_multiple_of(PAGE)
-            && data_start.is_multiple_of(CHUNK_SIZE)
-            && log.end() <= headers_start
-            && fits(headers_start, PAGE, u64::from(lines), data_start)
-            && fits(data_start, CHUNK_SIZE, u64::from(lines), size);
-        match is_sound {
-            true => Ok(Self { headers_start, data_start, lines, percent }),
-            false => Err(FormatError::Field { name: "read cache layout" }),
-        }
-    }
 }
 
 /// What one slot of a line holds: a piece of a chunk of a capacity device.
@@ -167,28 +185,15 @@ impl LineHeader {
 
     /// Fills one page of cache device `device`.
     pub fn encode(&self, device: u64, page: &mut [u8]) {
-        assert!(page.len() == PAGE_SIZE, "a line header is a page");
-        let mut out = Writer::new(page);
-        out.u32(MAGIC);
-        out.u16(crate::FORMAT_VERSION);
-        out.u16(0);
-        out.u64(device);
-        out.u32(self.line);
-        out.u32(0);
-        for slot in &self.slots {
-            let slot = slot.unwrap_or_default();
-            out.u64(slot.capacity);
-            out.u32(slot.chunk);
-            out.u32(u32::from(slot.piece));
-            out.u32(slot.entry.serial);
-            out.u32(slot.entry.index);
-            out.u64(slot.entry.lsn.0);
-            out.u16(slot.known);
-            out.u16(slot.data);
-            out.u32(0);
-            slot.crcs.iter().for_each(|crc| out.u32(*crc));
+        let raw: &mut RawLineHeader = blank(page);
+        raw.tag = RawTag::new(MAGIC, 0);
+        raw.device = device.into();
+        raw.line = self.line.into();
+        for (raw, slot) in raw.slots.iter_mut().zip(&self.slots) {
+            if let Some(slot) = slot {
+                *raw = slot.into();
+            }
         }
-        out.pad();
         seal(page);
     }
 
@@ -197,40 +202,82 @@ impl LineHeader {
     /// # Errors
     /// [`FormatError::Magic`] where no header of this device stands; other errors for damage.
     pub fn decode(device: u64, line: u32, page: &[u8]) -> Result<Self, FormatError> {
-        Reader::new(page).magic(MAGIC)?;
-        let mut from = Reader::new(unseal(page)?);
-        from.magic(MAGIC)?;
-        let _ = from.u16()?;
-        if from.u64()? != device {
+        let raw: &RawLineHeader = unseal(page, MAGIC)?;
+        if raw.device.get() != device {
             return Err(FormatError::Magic);
         }
-        if (from.u32()?, from.u32()?) != (line, 0) {
+        if (raw.line.get(), raw.zero.get()) != (line, 0) {
             return Err(FormatError::Field { name: "line" });
         }
         let mut header = Self::empty(line);
-        for slot in &mut header.slots {
-            *slot = Self::decode_slot(&mut from)?;
+        for (slot, raw) in header.slots.iter_mut().zip(&raw.slots) {
+            *slot = raw.decode()?;
         }
         Ok(header)
     }
+}
 
-    fn decode_slot(from: &mut Reader<'_>) -> Result<Option<SlotHeader>, FormatError> {
-        let (capacity, chunk, piece) = (from.u64()?, from.u32()?, from.u32()?);
-        let (serial, index, lsn) = (from.u32()?, from.u32()?, Lsn(from.u64()?));
-        let entry = ChunkEntry { serial, index, lsn };
-        let (known, data, zero) = (from.u16()?, from.u16()?, from.u32()?);
-        let mut crcs = [0; PIECE_BLOCKS];
-        for crc in &mut crcs {
-            *crc = from.u32()?;
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawLineHeader {
+    tag: RawTag,
+    device: U64,
+    line: U32,
+    zero: U32,
+    slots: [RawSlotHeader; PIECES],
+    zeros: [u8; 2404],
+    crc: U32,
+}
+
+layout!(RawLineHeader, 4096: tag 0, device 8, line 16, zero 20, slots 24, zeros 1688, crc 4092);
+
+/// All zeros where the slot is empty.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawSlotHeader {
+    capacity: U64,
+    chunk: U32,
+    piece: U32,
+    entry: RawChunkEntry,
+    known: U16,
+    data: U16,
+    zero: U32,
+    crcs: [U32; PIECE_BLOCKS],
+}
+
+layout!(RawSlotHeader, 104:
+    capacity 0, chunk 8, piece 12, entry 16, known 32, data 34, zero 36, crcs 40);
+
+impl From<&SlotHeader> for RawSlotHeader {
+    fn from(slot: &SlotHeader) -> Self {
+        Self {
+            capacity: slot.capacity.into(),
+            chunk: slot.chunk.into(),
+            piece: u32::from(slot.piece).into(),
+            entry: slot.entry.into(),
+            known: slot.known.into(),
+            data: slot.data.into(),
+            zero: U32::ZERO,
+            crcs: slot.crcs.map(U32::new),
         }
-        let piece = u8::try_from(piece).ok().filter(|piece| usize::from(*piece) < PIECES);
-        let piece = piece.ok_or(FormatError::Field { name: "piece of the slot" })?;
-        if (capacity == 0) != (serial == NO_COMPONENT) {
+    }
+}
+
+impl RawSlotHeader {
+    fn decode(&self) -> Result<Option<SlotHeader>, FormatError> {
+        let (capacity, entry) = (self.capacity.get(), ChunkEntry::from(self.entry));
+        let (known, data) = (self.known.get(), self.data.get());
+        let piece = u8::try_from(self.piece.get()).ok();
+        let piece = piece
+            .filter(|piece| usize::from(*piece) < PIECES)
+            .ok_or(FormatError::Field { name: "piece of the slot" })?;
+        if (capacity == 0) != (entry.serial == NO_COMPONENT) {
             return Err(FormatError::Field { name: "chunk of the slot" });
         }
-        if data & !known != 0 || zero != 0 {
+        if data & !known != 0 || self.zero != U32::ZERO {
             return Err(FormatError::Field { name: "blocks of the slot" });
         }
+        let (chunk, crcs) = (self.chunk.get(), self.crcs.map(U32::get));
         let slot = SlotHeader { capacity, chunk, piece, entry, known, data, crcs };
         match capacity {
             0 if slot == SlotHeader::default() => Ok(None),

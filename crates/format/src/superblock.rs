@@ -4,9 +4,13 @@
 //! Two slots at fixed places; the valid one with the higher sequence counts, so that a torn update
 //! leaves the older.
 
-use crate::bytes::{Reader, Writer, seal, unseal};
+use crate::bytes::{RawTag, blank, counter, layout, prefix, prefix_mut, seal, unseal};
+use crate::readcache::RawReadCache;
 use crate::{FormatError, PAGE_SIZE, ReadCacheLayout};
 use base::{GroupId, Incarnation};
+use std::mem::offset_of;
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Where the two slots stand, bytes from the device's start.
 pub const SUPERBLOCK_SLOTS: [u64; 2] = [0, 64 << 10];
@@ -16,7 +20,7 @@ pub const CAPACITY_DEVICES_MAX: usize = 16;
 const LABELS_END: u64 = SUPERBLOCK_SLOTS[1] + PAGE_SIZE as u64;
 /// The ring keeps three segments free and needs some to write.
 pub(crate) const SEGMENTS_MIN: u32 = 6;
-const MAGIC: u32 = u32::from_le_bytes(*b"GBSB");
+const MAGIC: [u8; 4] = *b"GBSB";
 // Kinds, as they stand in the superblock. A build that does not know one refuses the device.
 const CACHE: u16 = 1;
 const CAPACITY: u16 = 2;
@@ -104,51 +108,114 @@ pub struct Superblock {
     pub kind: DeviceKind,
 }
 
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawSuperblock {
+    tag: RawTag,
+    device: U64,
+    group: U64,
+    sequence: U64,
+    incarnation: U64,
+    size: U64,
+    /// By kind a [`RawCacheLayout`] or a [`RawCapacityLayout`], and zeros.
+    layout: [u8; 4044],
+    crc: U32,
+}
+
+layout!(RawSuperblock, 4096:
+    tag 0, device 8, group 16, sequence 24, incarnation 32, size 40, layout 48, crc 4092);
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawCacheLayout {
+    start: U64,
+    segment_size: U64,
+    summary_size: U64,
+    segments: U32,
+    count: U32,
+    capacity: [U64; CAPACITY_DEVICES_MAX],
+    /// Zeros where the kind says that there is none.
+    read_cache: RawReadCache,
+    given_up: U16,
+}
+
+const _: () = {
+    const AT: usize = offset_of!(RawSuperblock, layout);
+    assert!(AT + offset_of!(RawCacheLayout, segments) == 72);
+    assert!(AT + offset_of!(RawCacheLayout, capacity) == 80);
+    assert!(AT + offset_of!(RawCacheLayout, read_cache) == 208);
+    assert!(AT + offset_of!(RawCacheLayout, given_up) == 232);
+    assert!(AT + size_of::<RawCacheLayout>() == 234);
+};
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawCapacityLayout {
+    table_start: U64,
+    journal_start: U64,
+    journal_size: U64,
+    map_start: U64,
+    crc_start: U64,
+    chunk_start: U64,
+    rows: U32,
+    chunks: U32,
+}
+
+layout!(RawCapacityLayout, 56:
+    table_start 0, journal_start 8, journal_size 16, map_start 24, crc_start 32, chunk_start 40,
+    rows 48, chunks 52);
+
+impl DeviceKind {
+    /// The number of the kind that is written.
+    fn number(&self) -> u16 {
+        match self {
+            Self::Capacity(_) => CAPACITY,
+            Self::Cache { read_cache: None, given_up: 0, .. } => CACHE,
+            Self::Cache { read_cache: None, .. } => CACHE_WITHOUT,
+            Self::Cache { read_cache: Some(_), given_up: 0, .. } => SLOT_CACHE,
+            Self::Cache { read_cache: Some(_), .. } => SLOT_CACHE_WITHOUT,
+        }
+    }
+}
+
 impl Superblock {
     /// Fills one page.
     pub fn encode(&self, page: &mut [u8]) {
-        assert!(page.len() == PAGE_SIZE, "a superblock is a page");
-        let mut out = Writer::new(page);
-        out.u32(MAGIC);
-        out.u16(crate::FORMAT_VERSION);
-        out.u16(match self.kind {
-            DeviceKind::Capacity(_) => CAPACITY,
-            DeviceKind::Cache { read_cache: None, given_up: 0, .. } => CACHE,
-            DeviceKind::Cache { read_cache: None, .. } => CACHE_WITHOUT,
-            DeviceKind::Cache { read_cache: Some(_), given_up: 0, .. } => SLOT_CACHE,
-            DeviceKind::Cache { read_cache: Some(_), .. } => SLOT_CACHE_WITHOUT,
-        });
-        out.u64(self.device);
-        out.u64(self.group.0);
-        out.u64(self.sequence);
-        out.u64(self.incarnation.0);
-        out.u64(self.size);
+        let raw: &mut RawSuperblock = blank(page);
+        raw.tag = RawTag::new(MAGIC, self.kind.number());
+        raw.device = self.device.into();
+        raw.group = self.group.0.into();
+        raw.sequence = self.sequence.into();
+        raw.incarnation = self.incarnation.0.into();
+        raw.size = self.size.into();
         match &self.kind {
             DeviceKind::Cache { layout, read_cache, capacity, count, given_up } => {
-                out.u64(layout.start);
-                out.u64(layout.segment_size);
-                out.u64(layout.summary_size);
-                out.u32(layout.segments);
-                out.u32(*count);
-                capacity.iter().for_each(|id| out.u64(*id));
-                match read_cache {
-                    Some(read_cache) => read_cache.encode(&mut out),
-                    None => out.bytes(&[0; ReadCacheLayout::SIZE]),
-                }
-                out.u16(*given_up);
+                *prefix_mut(&mut raw.layout).0 = RawCacheLayout {
+                    start: layout.start.into(),
+                    segment_size: layout.segment_size.into(),
+                    summary_size: layout.summary_size.into(),
+                    segments: layout.segments.into(),
+                    count: (*count).into(),
+                    capacity: capacity.map(U64::new),
+                    read_cache: read_cache
+                        .as_ref()
+                        .map_or_else(RawReadCache::new_zeroed, RawReadCache::from),
+                    given_up: (*given_up).into(),
+                };
             }
             DeviceKind::Capacity(layout) => {
-                out.u64(layout.table_start);
-                out.u64(layout.journal_start);
-                out.u64(layout.journal_size);
-                out.u64(layout.map_start);
-                out.u64(layout.crc_start);
-                out.u64(layout.chunk_start);
-                out.u32(layout.rows);
-                out.u32(layout.chunks);
+                *prefix_mut(&mut raw.layout).0 = RawCapacityLayout {
+                    table_start: layout.table_start.into(),
+                    journal_start: layout.journal_start.into(),
+                    journal_size: layout.journal_size.into(),
+                    map_start: layout.map_start.into(),
+                    crc_start: layout.crc_start.into(),
+                    chunk_start: layout.chunk_start.into(),
+                    rows: layout.rows.into(),
+                    chunks: layout.chunks.into(),
+                };
             }
         }
-        out.pad();
         seal(page);
     }
 
@@ -157,27 +224,23 @@ impl Superblock {
     /// # Errors
     /// [`FormatError`]: [`FormatError::Magic`] where nothing of ours stands.
     pub fn decode(page: &[u8]) -> Result<Self, FormatError> {
-        let mut head = Reader::new(page);
-        head.magic(MAGIC)?;
-        let mut from = Reader::new(unseal(page)?);
-        from.magic(MAGIC)?;
-        let kind = from.u16()?;
-        let device = from.u64()?;
-        let group = GroupId(from.u64()?);
-        let sequence = from.counter("sequence")?;
-        let incarnation = Incarnation(from.counter("incarnation")?);
-        let size = from.u64()?;
-        let kind = match kind {
-            CACHE | CACHE_WITHOUT => {
-                Self::decode_cache(&mut from, size, (false, kind == CACHE_WITHOUT))?
+        let raw: &RawSuperblock = unseal(page, MAGIC)?;
+        let sequence = counter(raw.sequence, "sequence")?;
+        let incarnation = Incarnation(counter(raw.incarnation, "incarnation")?);
+        let size = raw.size.get();
+        let cache = prefix::<RawCacheLayout>(&raw.layout)?.0;
+        let kind = match raw.tag.kind.get() {
+            CACHE => cache.decode(size, (false, false))?,
+            CACHE_WITHOUT => cache.decode(size, (false, true))?,
+            HYBRID_CACHE | SLOT_CACHE => cache.decode(size, (true, false))?,
+            HYBRID_CACHE_WITHOUT | SLOT_CACHE_WITHOUT => cache.decode(size, (true, true))?,
+            CAPACITY => {
+                let (layout, _) = prefix::<RawCapacityLayout>(&raw.layout)?;
+                DeviceKind::Capacity(layout.decode(size)?)
             }
-            HYBRID_CACHE | SLOT_CACHE => Self::decode_cache(&mut from, size, (true, false))?,
-            HYBRID_CACHE_WITHOUT | SLOT_CACHE_WITHOUT => {
-                Self::decode_cache(&mut from, size, (true, true))?
-            }
-            CAPACITY => DeviceKind::Capacity(Self::decode_capacity(&mut from, size)?),
             _ => return Err(FormatError::Field { name: "kind" }),
         };
+        let (device, group) = (raw.device.get(), GroupId(raw.group.get()));
         Ok(Self { device, group, sequence, incarnation, size, kind })
     }
 
@@ -185,100 +248,69 @@ impl Superblock {
     /// open the group by it.
     #[must_use]
     pub fn is_before_slots(page: &[u8]) -> bool {
-        let kind = page.get(6..8).map(|kind| u16::from_le_bytes([kind[0], kind[1]]));
-        let is_older = matches!(kind, Some(HYBRID_CACHE | HYBRID_CACHE_WITHOUT));
+        let kind = prefix::<RawTag>(page).map(|(tag, _)| tag.kind.get());
+        let is_older = matches!(kind, Ok(HYBRID_CACHE | HYBRID_CACHE_WITHOUT));
         is_older && Self::decode(page).is_ok()
     }
+}
 
-    fn decode_cache(
-        from: &mut Reader<'_>,
+impl RawCacheLayout {
+    /// What it says of a device of `size` bytes, by whose kind there is a read cache and devices
+    /// are given up, or not.
+    fn decode(
+        &self,
         size: u64,
         (is_hybrid, is_without): (bool, bool),
     ) -> Result<DeviceKind, FormatError> {
-        let (start, segment_size, summary_size) = (from.u64()?, from.u64()?, from.u64()?);
-        let (segments, count) = (from.u32()?, from.u32()?);
-        let mut capacity = [0; CAPACITY_DEVICES_MAX];
-        for id in &mut capacity {
-            *id = from.u64()?;
-        }
-        let page = PAGE_SIZE as u64;
-        let aligned = [start, segment_size, summary_size].iter().all(|n| n.is_multiple_of(page));
-        let usable = segment_size.checked_sub(summary_size);
-        let is_sound = aligned
-            && start >= LABELS_END
-            && summary_size >= page
-            && usable.is_some_and(|usable| usable > 2 * page)
-            && segment_size <= 64 << 20
-            && segments >= SEGMENTS_MIN
-            && fits(0, segment_size, u64::from(segments), POSITIONS_MAX)
-            && fits(start, segment_size, u64::from(segments), size);
-        if !is_sound {
+        let layout = CacheLayout {
+            start: self.start.get(),
+            segment_size: self.segment_size.get(),
+            summary_size: self.summary_size.get(),
+            segments: self.segments.get(),
+        };
+        if !layout.is_sound(size) {
             return Err(FormatError::Field { name: "cache layout" });
         }
+        let count = self.count.get();
         if count == 0 || count > CAPACITY_DEVICES_MAX as u32 {
             return Err(FormatError::Field { name: "capacity devices" });
         }
-        let layout = CacheLayout { start, segment_size, summary_size, segments };
         let read_cache = match is_hybrid {
-            true => Some(ReadCacheLayout::decode(from, &layout, size)?),
+            true => Some(self.read_cache.decode(&layout, size)?),
             false => None,
         };
         let given_up = match is_without {
-            true => Self::decode_given_up(from, is_hybrid, count)?,
+            true => self.decode_given_up(count)?,
             false => 0,
         };
+        let capacity = self.capacity.map(U64::get);
         Ok(DeviceKind::Cache { layout, read_cache, capacity, count, given_up })
     }
 
     /// Some of the group's devices, and not all: one at least was in it when this was written.
-    fn decode_given_up(
-        from: &mut Reader<'_>,
-        is_hybrid: bool,
-        count: u32,
-    ) -> Result<u16, FormatError> {
-        if !is_hybrid {
-            from.bytes(ReadCacheLayout::SIZE)?;
-        }
-        let given_up = from.u16()?;
+    fn decode_given_up(&self, count: u32) -> Result<u16, FormatError> {
+        let given_up = self.given_up.get();
         let all = u16::try_from((1_u32 << count) - 1).unwrap_or(u16::MAX);
         match given_up != 0 && given_up & !all == 0 && given_up != all {
             true => Ok(given_up),
             false => Err(FormatError::Field { name: "given up devices" }),
         }
     }
+}
 
-    fn decode_capacity(from: &mut Reader<'_>, size: u64) -> Result<CapacityLayout, FormatError> {
+impl RawCapacityLayout {
+    fn decode(&self, size: u64) -> Result<CapacityLayout, FormatError> {
         let layout = CapacityLayout {
-            table_start: from.u64()?,
-            journal_start: from.u64()?,
-            journal_size: from.u64()?,
-            map_start: from.u64()?,
-            crc_start: from.u64()?,
-            chunk_start: from.u64()?,
-            rows: from.u32()?,
-            chunks: from.u32()?,
+            table_start: self.table_start.get(),
+            rows: self.rows.get(),
+            journal_start: self.journal_start.get(),
+            journal_size: self.journal_size.get(),
+            map_start: self.map_start.get(),
+            crc_start: self.crc_start.get(),
+            chunk_start: self.chunk_start.get(),
+            chunks: self.chunks.get(),
         };
-        let page = PAGE_SIZE as u64;
-        let l = &layout;
-        let starts = [
-            l.table_start,
-            l.journal_start,
-            l.journal_size,
-            l.map_start,
-            l.crc_start,
-            l.chunk_start,
-        ];
-        let is_sound = starts.iter().all(|n| n.is_multiple_of(page))
-            && l.table_start >= LABELS_END
-            && l.rows > 0
-            && l.chunks > 0
-            && l.journal_size >= 64 * page
-            && fits(l.table_start, 2 * page, u64::from(l.rows), l.journal_start)
-            && fits(l.journal_start, l.journal_size, 1, l.map_start)
-            && fits(l.map_start, 2 * page, l.map_pages(), l.crc_start)
-            && fits(l.crc_start, 2 * page, l.crc_pages(), l.chunk_start)
-            && fits(l.chunk_start, base::CHUNK_SIZE, u64::from(l.chunks), size);
-        match is_sound {
+        match layout.is_sound(size) {
             true => Ok(layout),
             false => Err(FormatError::Field { name: "capacity layout" }),
         }
@@ -304,6 +336,21 @@ impl CacheLayout {
         let usable = size.min(POSITIONS_MAX).checked_sub(start)?;
         let segments = u32::try_from(usable / segment_size).ok()?;
         (segments >= SEGMENTS_MIN).then_some(Self { start, segment_size, summary_size, segments })
+    }
+
+    /// Whether everything is where it may be on a device of `size` bytes.
+    fn is_sound(&self, size: u64) -> bool {
+        let page = PAGE_SIZE as u64;
+        let Self { start, segment_size, summary_size, segments } = *self;
+        let usable = segment_size.checked_sub(summary_size);
+        [start, segment_size, summary_size].iter().all(|n| n.is_multiple_of(page))
+            && start >= LABELS_END
+            && summary_size >= page
+            && usable.is_some_and(|usable| usable > 2 * page)
+            && segment_size <= 64 << 20
+            && segments >= SEGMENTS_MIN
+            && fits(0, segment_size, u64::from(segments), POSITIONS_MAX)
+            && fits(start, segment_size, u64::from(segments), size)
     }
 
     /// The first byte behind the last segment.
@@ -348,6 +395,29 @@ impl CapacityLayout {
             let excess = (wanted - size).div_ceil(base::CHUNK_SIZE);
             chunks = chunks.saturating_sub(u32::try_from(excess).ok()?);
         }
+    }
+
+    /// Whether everything is where it may be on a device of `size` bytes.
+    fn is_sound(&self, size: u64) -> bool {
+        let page = PAGE_SIZE as u64;
+        let starts = [
+            self.table_start,
+            self.journal_start,
+            self.journal_size,
+            self.map_start,
+            self.crc_start,
+            self.chunk_start,
+        ];
+        starts.iter().all(|n| n.is_multiple_of(page))
+            && self.table_start >= LABELS_END
+            && self.rows > 0
+            && self.chunks > 0
+            && self.journal_size >= 64 * page
+            && fits(self.table_start, 2 * page, u64::from(self.rows), self.journal_start)
+            && fits(self.journal_start, self.journal_size, 1, self.map_start)
+            && fits(self.map_start, 2 * page, self.map_pages(), self.crc_start)
+            && fits(self.crc_start, 2 * page, self.crc_pages(), self.chunk_start)
+            && fits(self.chunk_start, base::CHUNK_SIZE, u64::from(self.chunks), size)
     }
 
     /// Pages of the chunk map.

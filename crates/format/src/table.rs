@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One row of a capacity device's component table: two pages, the newer valid one counts.
 
-use crate::bytes::{Reader, Writer, seal, unseal};
+use crate::FormatError;
+use crate::bytes::{RawTag, blank, counter, layout, prefix, prefix_mut, seal, unseal};
 use crate::describe::{DESCRIPTION_MAX, Description};
-use crate::{FormatError, PAGE_SIZE};
 use base::{
-    ClientTable, ComponentId, HostId, Incarnation, Lsn, ObjectId, SECTOR_SIZE, Seat, Term, Version,
+    CLIENT_TABLE_MAX, ClientTable, ComponentId, HostId, Incarnation, Lsn, ObjectId, SECTOR_SIZE,
+    Seat, Term, Version,
 };
+use std::mem::offset_of;
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-const MAGIC: u32 = u32::from_le_bytes(*b"GBCT");
+const MAGIC: [u8; 4] = *b"GBCT";
 
 /// Sectors of the largest component, 255 GiB: what is done chunk by chunk stays short.
 pub const COMPONENT_SECTORS_MAX: u64 = (255 << 30) / SECTOR_SIZE;
@@ -70,46 +74,95 @@ const LIVING: u16 = 0;
 const DELETED: u16 = 1;
 const PARTIAL: u16 = 2;
 
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawRow {
+    tag: RawTag,
+    device: U64,
+    sequence: U64,
+    serial: U32,
+    term: U32,
+    owner_host: U32,
+    seat: U32,
+    owner_incarnation: U64,
+    version: U64,
+    id: U64,
+    object: U64,
+    sectors: U64,
+    destaged: U64,
+    commit: U64,
+    durable: U64,
+    clients_length: U32,
+    place: U32,
+    lost_at: U32,
+    reserve: U32,
+    /// The client table, a [`RawMore`], the description, and zeros.
+    rest: [u8; 3972],
+    crc: U32,
+}
+
+layout!(RawRow, 4096:
+    tag 0, device 8, sequence 16, serial 24, term 28, owner_host 32, seat 36, owner_incarnation 40,
+    version 48, id 56, object 64, sectors 72, destaged 80, commit 88, durable 96,
+    clients_length 104, place 108, lost_at 112, reserve 116, rest 120, crc 4092);
+
+/// What stands behind the client table: zeros where an older program wrote the row.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawMore {
+    /// 0: a record of the directory accounts for it.
+    orphaned: U64,
+    /// 0: there is no description.
+    description_length: U16,
+}
+
+layout!(RawMore, 10: orphaned 0, description_length 8);
+const _: () = assert!(
+    offset_of!(RawRow, rest) + CLIENT_TABLE_MAX + size_of::<RawMore>() + DESCRIPTION_MAX
+        <= offset_of!(RawRow, crc)
+);
+
 impl ComponentRow {
-    /// Fills one page of row `place`.
-    pub fn encode(&self, device: u64, place: u32, page: &mut [u8]) {
-        assert!(page.len() == PAGE_SIZE, "a row is a page");
-        let mut out = Writer::new(page);
-        out.u32(MAGIC);
-        out.u16(crate::FORMAT_VERSION);
-        out.u16(match (self.is_deleted, self.lost_at) {
+    fn state(&self) -> u16 {
+        match (self.is_deleted, self.lost_at) {
             (true, _) => DELETED,
             (false, None) => LIVING,
             (false, Some(_)) => PARTIAL,
-        });
-        out.u64(device);
-        out.u64(self.sequence);
-        out.u32(self.serial);
-        out.u32(self.meta.term.0);
-        out.u32(self.meta.owner_host.0);
-        out.u32(self.meta.seat.0);
-        out.u64(self.meta.owner_incarnation.0);
-        out.u64(self.meta.version.0);
-        out.u64(self.id.0);
-        out.u64(self.object.0);
-        out.u64(self.sectors);
-        out.u64(self.destaged.0);
-        out.u64(self.commit.0);
-        out.u64(self.durable.0);
-        let clients = self.clients.encode();
-        out.u32(u32::try_from(clients.len()).unwrap_or(u32::MAX));
-        out.u32(place);
-        out.u32(self.lost_at.map_or(0, |seat| seat.0));
-        out.u32(self.reserve);
-        out.bytes(&clients);
-        out.u64(self.orphaned.unwrap_or(0));
-        let description = self.description.as_deref();
-        let size = description.map_or(0, Description::size);
-        out.u16(u16::try_from(size).unwrap_or(u16::MAX));
-        if let Some(description) = description {
-            description.encode(&mut out);
         }
-        out.pad();
+    }
+
+    /// Fills one page of row `place`.
+    pub fn encode(&self, device: u64, place: u32, page: &mut [u8]) {
+        let raw: &mut RawRow = blank(page);
+        let clients = self.clients.encode();
+        raw.tag = RawTag::new(MAGIC, self.state());
+        raw.device = device.into();
+        raw.sequence = self.sequence.into();
+        raw.serial = self.serial.into();
+        raw.term = self.meta.term.0.into();
+        raw.owner_host = self.meta.owner_host.0.into();
+        raw.seat = self.meta.seat.0.into();
+        raw.owner_incarnation = self.meta.owner_incarnation.0.into();
+        raw.version = self.meta.version.0.into();
+        raw.id = self.id.0.into();
+        raw.object = self.object.0.into();
+        raw.sectors = self.sectors.into();
+        raw.destaged = self.destaged.0.into();
+        raw.commit = self.commit.0.into();
+        raw.durable = self.durable.0.into();
+        raw.clients_length = u32::try_from(clients.len()).unwrap_or(u32::MAX).into();
+        raw.place = place.into();
+        raw.lost_at = self.lost_at.map_or(0, |seat| seat.0).into();
+        raw.reserve = self.reserve.into();
+        let (to_clients, rest) = raw.rest.split_at_mut(clients.len());
+        to_clients.copy_from_slice(&clients);
+        let (more, rest) = prefix_mut::<RawMore>(rest);
+        more.orphaned = self.orphaned.unwrap_or(0).into();
+        if let Some(description) = &self.description {
+            let size = description.size();
+            more.description_length = u16::try_from(size).unwrap_or(u16::MAX).into();
+            description.encode(&mut rest[..size]);
+        }
         seal(page);
     }
 
@@ -118,33 +171,23 @@ impl ComponentRow {
     /// # Errors
     /// [`FormatError::Magic`] where nothing was ever written; other errors for damage.
     pub fn decode(device: u64, place: u32, page: &[u8]) -> Result<Self, FormatError> {
-        Reader::new(page).magic(MAGIC)?;
-        let mut from = Reader::new(unseal(page)?);
-        from.magic(MAGIC)?;
-        let state = from.u16()?;
+        let raw: &RawRow = unseal(page, MAGIC)?;
+        let state = raw.tag.kind.get();
         if state > PARTIAL {
             return Err(FormatError::Field { name: "state" });
         }
-        if from.u64()? != device {
+        if raw.device.get() != device {
             return Err(FormatError::Magic);
         }
-        let sequence = from.counter("sequence")?;
-        let serial = from.u32()?;
-        let (term, owner_host, seat) = (Term(from.u32()?), HostId(from.u32()?), Seat(from.u32()?));
-        let (owner_incarnation, version) = (Incarnation(from.u64()?), Version(from.u64()?));
-        let meta = OwnerMeta { term, owner_host, owner_incarnation, seat, version };
-        let (id, object) = (ComponentId(from.u64()?), ObjectId(from.u64()?));
-        let sectors = from.u64()?;
-        let (destaged, commit, durable) = (Lsn(from.u64()?), Lsn(from.u64()?), Lsn(from.u64()?));
-        let (length, written_for) = (from.u32()?, from.u32()?);
-        if written_for != place {
+        let sequence = counter(raw.sequence, "sequence")?;
+        if raw.place.get() != place {
             return Err(FormatError::Field { name: "row" });
         }
-        let (lost_at, reserve) = (Seat(from.u32()?), from.u32()?);
-        let length = usize::try_from(length).map_err(|_| FormatError::Length)?;
-        let clients = ClientTable::decode(from.bytes(length)?)
-            .ok_or(FormatError::Field { name: "clients" })?;
-        let (orphaned, description) = decode_rest(&mut from)?;
+        let length = usize::try_from(raw.clients_length.get()).map_err(|_| FormatError::Length)?;
+        let (clients, rest) = raw.rest.split_at_checked(length).ok_or(FormatError::Length)?;
+        let clients = ClientTable::decode(clients).ok_or(FormatError::Field { name: "clients" })?;
+        let (orphaned, description) = decode_rest(rest)?;
+        let (serial, sectors) = (raw.serial.get(), raw.sectors.get());
         if serial == 0 || serial >= 1 << 24 {
             return Err(FormatError::Field { name: "serial" });
         }
@@ -154,16 +197,22 @@ impl ComponentRow {
         Ok(Self {
             serial,
             is_deleted: state == DELETED,
-            lost_at: (state == PARTIAL).then_some(lost_at),
+            lost_at: (state == PARTIAL).then_some(Seat(raw.lost_at.get())),
             sequence,
-            id,
-            object,
+            id: ComponentId(raw.id.get()),
+            object: ObjectId(raw.object.get()),
             sectors,
-            meta,
-            destaged,
-            commit,
-            durable,
-            reserve,
+            meta: OwnerMeta {
+                term: Term(raw.term.get()),
+                owner_host: HostId(raw.owner_host.get()),
+                owner_incarnation: Incarnation(raw.owner_incarnation.get()),
+                seat: Seat(raw.seat.get()),
+                version: Version(raw.version.get()),
+            },
+            destaged: Lsn(raw.destaged.get()),
+            commit: Lsn(raw.commit.get()),
+            durable: Lsn(raw.durable.get()),
+            reserve: raw.reserve.get(),
             clients,
             orphaned,
             description,
@@ -173,15 +222,18 @@ impl ComponentRow {
 
 type Rest = (Option<u64>, Option<Box<Description>>);
 
-/// What stands behind the client table: zeros where an older program wrote the row.
-fn decode_rest(from: &mut Reader<'_>) -> Result<Rest, FormatError> {
-    let (orphaned, size) = (from.u64()?, usize::from(from.u16()?));
+fn decode_rest(bytes: &[u8]) -> Result<Rest, FormatError> {
+    let (more, rest) = prefix::<RawMore>(bytes)?;
+    let (orphaned, size) = (more.orphaned.get(), usize::from(more.description_length.get()));
     if size > DESCRIPTION_MAX {
         return Err(FormatError::Field { name: "description" });
     }
     let description = match size {
         0 => None,
-        size => Some(Box::new(Description::decode(from.bytes(size)?)?)),
+        size => {
+            let bytes = rest.get(..size).ok_or(FormatError::Length)?;
+            Some(Box::new(Description::decode(bytes)?))
+        }
     };
     Ok(((orphaned != 0).then_some(orphaned), description))
 }
