@@ -7,17 +7,46 @@ use crate::message::{Message, Request, Response};
 use crate::{BODY_MAX, PAYLOAD_MAX};
 use base::crc32c;
 use env::Slice;
+use std::mem::offset_of;
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, transmute_ref};
 
 /// Bytes of the header.
 pub const HEADER_LEN: usize = 64;
 /// The version of all layouts in this crate. Hosts of another version are not talked to.
 pub const VERSION: u8 = 4;
 const MAGIC: u32 = u32::from_le_bytes(*b"GBNW");
-const ZEROS: [u8; 32] = [0; 32];
 
-const KIND_AT: usize = 5;
-const LENGTHS_AT: usize = 8;
-const CRC_AT: usize = 60;
+/// A header as it travels: numbers and bytes without padding, so that any 64 bytes are one.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawHeader {
+    magic: U32,
+    version: u8,
+    kind: u8,
+    flags: U16,
+    body_len: U32,
+    payload_len: U32,
+    id: U64,
+    body_crc: U32,
+    reserved: [u8; 32],
+    /// Of all before it.
+    crc: U32,
+}
+
+const CRC_AT: usize = offset_of!(RawHeader, crc);
+const _: () = {
+    assert!(size_of::<RawHeader>() == HEADER_LEN);
+    assert!(offset_of!(RawHeader, version) == 4);
+    assert!(offset_of!(RawHeader, kind) == 5);
+    assert!(offset_of!(RawHeader, flags) == 6);
+    assert!(offset_of!(RawHeader, body_len) == 8);
+    assert!(offset_of!(RawHeader, payload_len) == 12);
+    assert!(offset_of!(RawHeader, id) == 16);
+    assert!(offset_of!(RawHeader, body_crc) == 24);
+    assert!(offset_of!(RawHeader, reserved) == 28);
+    assert!(CRC_AT == 60);
+};
 
 /// The first [`HEADER_LEN`] bytes of a frame, checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,31 +64,25 @@ impl Header {
     /// # Errors
     /// [`WireError`]. The stream cannot be read any further: nobody knows where the next frame is.
     pub fn decode(bytes: &[u8; HEADER_LEN]) -> Result<Self, WireError> {
-        let mut fields = Fields::new(0, bytes);
-        let magic = fields.u32()?;
-        if magic != MAGIC {
-            return Err(WireError::Magic { found: magic });
+        let raw: &RawHeader = transmute_ref!(bytes);
+        if raw.magic.get() != MAGIC {
+            return Err(WireError::Magic { found: raw.magic.get() });
         }
-        let version = fields.u8()?;
-        if version != VERSION {
-            return Err(WireError::Version { found: version });
+        if raw.version != VERSION {
+            return Err(WireError::Version { found: raw.version });
         }
-        let kind = fields.u8()?;
-        let flags = fields.u16()?;
-        let body_len = fields.u32()?;
-        let payload_len = fields.u32()?;
-        let id = fields.u64()?;
-        let body_crc = fields.u32()?;
-        let reserved = fields.take(ZEROS.len())?;
-        if crc32c(&bytes[..CRC_AT]) != fields.u32()? {
+        if crc32c(&bytes[..CRC_AT]) != raw.crc.get() {
             return Err(WireError::HeaderCrc);
         }
-        if flags != 0 || reserved != ZEROS {
+        let kind = raw.kind;
+        if raw.flags.get() != 0 || raw.reserved != [0; 32] {
             return Err(WireError::Value { kind, field: "reserved" });
         }
+        let (body_len, payload_len) = (raw.body_len.get(), raw.payload_len.get());
         if body_len as usize > BODY_MAX || payload_len as usize > PAYLOAD_MAX {
             return Err(WireError::TooLong { body: body_len, payload: payload_len });
         }
+        let (id, body_crc) = (raw.id.get(), raw.body_crc.get());
         Ok(Self { kind, id, body_len, payload_len, body_crc })
     }
 
@@ -112,25 +135,26 @@ pub fn decode(header: &Header, body: &[u8], payload: Slice) -> Result<Message, W
 /// each other. That is an error of ours.
 pub fn encode(message: &Message, id: u64, out: &mut Vec<u8>) {
     let start = out.len();
-    out.extend_from_slice(&MAGIC.to_le_bytes());
-    out.extend_from_slice(&[VERSION, kind_of(message), 0, 0]);
-    out.extend_from_slice(&ZEROS[..8]);
-    out.extend_from_slice(&id.to_le_bytes());
     out.resize(start + HEADER_LEN, 0);
     body_of(message, out);
-    let (header, body) = out[start..].split_at_mut(HEADER_LEN);
+    let (to_header, body) = out[start..].split_at_mut(HEADER_LEN);
     let payload_len = message.payload().map_or(0, |payload| payload.len());
     assert!(body.len() <= BODY_MAX, "a body beyond its limit");
     assert!(payload_len <= PAYLOAD_MAX, "a payload beyond its limit");
-    let mut put = |at: usize, value: u32| {
-        header[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    let mut header = RawHeader {
+        magic: MAGIC.into(),
+        version: VERSION,
+        kind: kind_of(message),
+        flags: 0.into(),
+        body_len: u32_of(body.len()).into(),
+        payload_len: u32_of(payload_len).into(),
+        id: id.into(),
+        body_crc: crc32c(body).into(),
+        reserved: [0; 32],
+        crc: 0.into(),
     };
-    put(LENGTHS_AT, u32_of(body.len()));
-    put(LENGTHS_AT + 4, u32_of(payload_len));
-    put(LENGTHS_AT + 16, crc32c(body));
-    let crc = crc32c(&header[..CRC_AT]);
-    header[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
-    debug_assert_eq!(header[KIND_AT], kind_of(message));
+    header.crc = crc32c(&header.as_bytes()[..CRC_AT]).into();
+    to_header.copy_from_slice(header.as_bytes());
 }
 
 fn u32_of(length: usize) -> u32 {
