@@ -6,16 +6,17 @@ use crate::crowd::Stage;
 use crate::exports::{Exports, OpenError, Sharing};
 use crate::inbox::Inbox;
 use crate::numbers::{
-    BASE_ALLOCATION, BASE_ALLOCATION_ID, FIXED_NEWSTYLE, MAGIC, NO_ZEROES, OPTION_MAGIC,
-    OPTION_REPLY_MAGIC, OPTION_SIZE, info, option, reply, transmission,
+    BASE_ALLOCATION, BASE_ALLOCATION_ID, FIXED_NEWSTYLE, NO_ZEROES, info, option, reply,
+    transmission,
 };
-use crate::options::{CLIENT_NAME_MAX, OPTION_MAX, OPTION_SKIP_MAX, OPTIONS_MAX, PAYLOAD_MAX};
-use crate::proto::Fields;
+use crate::options::{CLIENT_NAME_MAX, OPTION_MAX, OPTION_SKIP_MAX, OPTIONS_MAX};
+use crate::proto::{self, Fields};
 use crate::request::Agreed;
 use crate::server::Inner;
 use crate::session::End;
 use env::{Either, IoError, Link, select};
 use volume::Device;
+use zerocopy::IntoBytes;
 
 /// One handshake under way.
 pub(crate) struct Handshake<'a, E: Exports> {
@@ -87,9 +88,7 @@ impl<'a, E: Exports> Handshake<'a, E> {
 
     /// Runs the handshake up to the transmission phase.
     pub(crate) async fn run(mut self) -> Result<Admitted<E>, End> {
-        self.out.extend(MAGIC.to_be_bytes());
-        self.out.extend(OPTION_MAGIC.to_be_bytes());
-        self.out.extend([0, 3]); // FIXED_NEWSTYLE and NO_ZEROES
+        self.out.extend(proto::greeting().as_bytes());
         self.send().await?;
         let flags = u32::from_be_bytes(self.inbox.take().await?);
         if flags & !(FIXED_NEWSTYLE | NO_ZEROES) != 0 {
@@ -118,13 +117,8 @@ impl<'a, E: Exports> Handshake<'a, E> {
 
     /// The next option. `None` where it was too long: it was skipped and refused.
     async fn next_option(&mut self) -> Result<Option<Asked>, End> {
-        let head: [u8; OPTION_SIZE] = self.inbox.take().await?;
-        let mut fields = Fields(&head);
-        let (Some(OPTION_MAGIC), Some(option), Some(length)) =
-            (fields.u64(), fields.u32(), fields.u32())
-        else {
-            return Err(End::Malformed);
-        };
+        let head = self.inbox.take().await?;
+        let (option, length) = proto::option_of(&head).ok_or(End::Malformed)?;
         if length > OPTION_MAX {
             if length > OPTION_SKIP_MAX || option == option::EXPORT_NAME {
                 return Err(End::Malformed);
@@ -141,10 +135,8 @@ impl<'a, E: Exports> Handshake<'a, E> {
     }
 
     fn reply(&mut self, option: u32, kind: u32, data: &[u8]) {
-        self.out.extend(OPTION_REPLY_MAGIC.to_be_bytes());
-        self.out.extend(option.to_be_bytes());
-        self.out.extend(kind.to_be_bytes());
-        self.out.extend(u32::try_from(data.len()).unwrap_or(u32::MAX).to_be_bytes());
+        let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
+        self.out.extend(proto::option_reply(option, kind, length).as_bytes());
         self.out.extend(data);
     }
 
@@ -224,8 +216,7 @@ impl<'a, E: Exports> Handshake<'a, E> {
         let wanted = self.resolve(name).map_err(|_| End::Left)?;
         let admitted = self.admit(&wanted).await.map_err(|_| End::Left)?;
         let flags = transmission_flags(self.is_structured, self.can_multi_conn(&wanted.name));
-        self.out.extend(admitted.session.agreed.size.to_be_bytes());
-        self.out.extend(flags.to_be_bytes());
+        self.out.extend(proto::export(admitted.session.agreed.size, flags).as_bytes());
         if self.has_zeroes {
             self.out.extend([0; 124]);
         }
@@ -296,15 +287,8 @@ impl<'a, E: Exports> Handshake<'a, E> {
     /// for them.
     fn describe(&mut self, option: u32, name: &str, size: u64, infos: &[u16]) {
         let flags = transmission_flags(self.is_structured, self.can_multi_conn(name));
-        let mut data = info::EXPORT.to_be_bytes().to_vec();
-        data.extend(size.to_be_bytes());
-        data.extend(flags.to_be_bytes());
-        self.reply(option, reply::INFO, &data);
-        let mut data = info::BLOCK_SIZE.to_be_bytes().to_vec();
-        for bytes in [512, 4096, PAYLOAD_MAX] {
-            data.extend(bytes.to_be_bytes());
-        }
-        self.reply(option, reply::INFO, &data);
+        self.reply(option, reply::INFO, proto::export_info(size, flags).as_bytes());
+        self.reply(option, reply::INFO, proto::block_sizes().as_bytes());
         for (kind, text) in [(info::NAME, name), (info::DESCRIPTION, "Gabion volume")] {
             if infos.contains(&kind) {
                 let mut data = kind.to_be_bytes().to_vec();

@@ -2,16 +2,19 @@
 //! Layouts of the protocol, and its error numbers. All integers are big-endian. Pure.
 
 use crate::numbers::{
-    BASE_ALLOCATION_ID, CHUNK_MAGIC, REQUEST_MAGIC, REQUEST_SIZE, SIMPLE_MAGIC, chunk,
+    BASE_ALLOCATION_ID, CHUNK_MAGIC, MAGIC, OPTION_MAGIC, OPTION_REPLY_MAGIC, OPTION_SIZE,
+    REQUEST_MAGIC, REQUEST_SIZE, SIMPLE_MAGIC, chunk, info,
 };
-use crate::options::STRING_MAX;
+use crate::options::{PAYLOAD_MAX, STRING_MAX};
+use zerocopy::big_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, transmute_ref};
 
 /// Error numbers on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Errno {
     /// The device failed.
     Io,
-    /// The request is malformed or out of range.
+    /// The request makes no sense.
     Invalid,
     /// The device is full, or a write went beyond its end.
     NoSpace,
@@ -33,6 +36,126 @@ impl Errno {
     }
 }
 
+// What travels is made of the structs named `Raw`, big-endian numbers without padding. Strings and
+// what follows them are read by `Fields`.
+
+/// How the server begins.
+#[derive(IntoBytes, Immutable, Unaligned)]
+#[repr(C)]
+struct RawGreeting {
+    magic: U64,
+    option_magic: U64,
+    flags: U16,
+}
+
+const _: () = assert!(size_of::<RawGreeting>() == 18);
+
+pub(crate) fn greeting() -> impl IntoBytes + Immutable {
+    const FLAGS: u16 = 3; // FIXED_NEWSTYLE and NO_ZEROES
+    RawGreeting { magic: MAGIC.into(), option_magic: OPTION_MAGIC.into(), flags: FLAGS.into() }
+}
+
+#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawOption {
+    magic: U64,
+    option: U32,
+    length: U32,
+}
+
+const _: () = assert!(size_of::<RawOption>() == OPTION_SIZE);
+
+/// An option and the length of its data, or nothing where the magic is wrong.
+pub(crate) fn option_of(bytes: &[u8; OPTION_SIZE]) -> Option<(u32, u32)> {
+    let raw: &RawOption = transmute_ref!(bytes);
+    (raw.magic.get() == OPTION_MAGIC).then(|| (raw.option.get(), raw.length.get()))
+}
+
+#[derive(IntoBytes, Immutable, Unaligned)]
+#[repr(C)]
+struct RawOptionReply {
+    magic: U64,
+    option: U32,
+    kind: U32,
+    length: U32,
+}
+
+const _: () = assert!(size_of::<RawOptionReply>() == 20);
+
+/// The head of an answer to an option, with `length` bytes behind it.
+pub(crate) fn option_reply(option: u32, kind: u32, length: u32) -> impl IntoBytes + Immutable {
+    RawOptionReply {
+        magic: OPTION_REPLY_MAGIC.into(),
+        option: option.into(),
+        kind: kind.into(),
+        length: length.into(),
+    }
+}
+
+/// An export as the answer to EXPORT_NAME describes it.
+#[derive(IntoBytes, Immutable, Unaligned)]
+#[repr(C)]
+struct RawExport {
+    size: U64,
+    flags: U16,
+}
+
+const _: () = assert!(size_of::<RawExport>() == 10);
+
+#[derive(IntoBytes, Immutable, Unaligned)]
+#[repr(C)]
+struct RawExportInfo {
+    kind: U16,
+    export: RawExport,
+}
+
+const _: () = assert!(size_of::<RawExportInfo>() == 12);
+
+/// The answer to EXPORT_NAME.
+pub(crate) fn export(size: u64, flags: u16) -> impl IntoBytes + Immutable {
+    RawExport { size: size.into(), flags: flags.into() }
+}
+
+/// The same in an answer to INFO and GO.
+pub(crate) fn export_info(size: u64, flags: u16) -> impl IntoBytes + Immutable {
+    let export = RawExport { size: size.into(), flags: flags.into() };
+    RawExportInfo { kind: info::EXPORT.into(), export }
+}
+
+#[derive(IntoBytes, Immutable, Unaligned)]
+#[repr(C)]
+struct RawBlockSizes {
+    kind: U16,
+    minimum: U32,
+    preferred: U32,
+    maximum: U32,
+}
+
+const _: () = assert!(size_of::<RawBlockSizes>() == 14);
+
+/// The block sizes in an answer to INFO and GO.
+pub(crate) fn block_sizes() -> impl IntoBytes + Immutable {
+    RawBlockSizes {
+        kind: info::BLOCK_SIZE.into(),
+        minimum: 512.into(),
+        preferred: 4096.into(),
+        maximum: PAYLOAD_MAX.into(),
+    }
+}
+
+#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawRequest {
+    magic: U32,
+    flags: U16,
+    command: U16,
+    cookie: U64,
+    offset: U64,
+    length: U32,
+}
+
+const _: () = assert!(size_of::<RawRequest>() == REQUEST_SIZE);
+
 /// The header of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
@@ -44,24 +167,20 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// The header. `None` where the magic is wrong.
+    /// The header, or nothing where the magic is wrong.
     pub(crate) fn decode(bytes: &[u8; REQUEST_SIZE]) -> Option<Self> {
-        let mut fields = Fields(bytes);
-        if fields.u32()? != REQUEST_MAGIC {
-            return None;
-        }
-        Some(Self {
-            flags: fields.u16()?,
-            command: fields.u16()?,
-            cookie: fields.u64()?,
-            offset: fields.u64()?,
-            length: fields.u32()?,
+        let raw: &RawRequest = transmute_ref!(bytes);
+        (raw.magic.get() == REQUEST_MAGIC).then(|| Self {
+            flags: raw.flags.get(),
+            command: raw.command.get(),
+            cookie: raw.cookie.get(),
+            offset: raw.offset.get(),
+            length: raw.length.get(),
         })
     }
 }
 
-/// Takes fields off the front of the bytes. Each method returns `None` where too few bytes are
-/// left.
+/// Takes fields off the front of bytes; nothing where they are too short.
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -79,12 +198,7 @@ impl<'a> Fields<'a> {
         self.take().map(u32::from_be_bytes)
     }
 
-    pub(crate) fn u64(&mut self) -> Option<u64> {
-        self.take().map(u64::from_be_bytes)
-    }
-
-    /// A string behind its length. `None` where it is longer than [`STRING_MAX`] bytes or not
-    /// UTF-8.
+    /// A string with its length before it; at most [`STRING_MAX`] bytes of UTF-8.
     pub(crate) fn string(&mut self) -> Option<&'a str> {
         let length = self.u32().filter(|length| *length <= STRING_MAX)?;
         let (head, tail) = self.0.split_at_checked(usize::try_from(length).ok()?)?;
@@ -97,64 +211,105 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The header of a reply. The array has room for the longest one, a chunk with an offset.
-#[derive(Clone, Copy)]
-pub(crate) struct Head {
-    bytes: [u8; 28],
-    len: usize,
+#[derive(IntoBytes, Immutable, Unaligned)]
+#[repr(C)]
+struct RawSimpleReply {
+    magic: U32,
+    error: U32,
+    cookie: U64,
 }
 
-impl Head {
-    fn new() -> Self {
-        Self { bytes: [0; 28], len: 0 }
+const _: () = assert!(size_of::<RawSimpleReply>() == 16);
+
+/// A simple reply: `error` 0 is success.
+pub(crate) fn simple_reply(cookie: u64, error: u32) -> impl IntoBytes + Immutable {
+    RawSimpleReply { magic: SIMPLE_MAGIC.into(), error: error.into(), cookie: cookie.into() }
+}
+
+/// How the chunks of a structured reply begin.
+#[derive(IntoBytes, Immutable, Unaligned)]
+#[repr(C)]
+struct RawChunk {
+    magic: U32,
+    flags: U16,
+    kind: U16,
+    cookie: U64,
+    length: U32,
+}
+
+const _: () = assert!(size_of::<RawChunk>() == 20);
+
+fn chunk_head(cookie: u64, kind: u16, length: u32) -> RawChunk {
+    RawChunk {
+        magic: CHUNK_MAGIC.into(),
+        flags: chunk::DONE.into(),
+        kind: kind.into(),
+        cookie: cookie.into(),
+        length: length.into(),
     }
-
-    fn put(mut self, field: &[u8]) -> Self {
-        self.bytes[self.len..self.len + field.len()].copy_from_slice(field);
-        self.len += field.len();
-        self
-    }
-
-    pub(crate) fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
 }
 
-/// The header of a simple reply. `error` 0 means success.
-pub(crate) fn simple_reply(cookie: u64, error: u32) -> Head {
-    Head::new()
-        .put(&SIMPLE_MAGIC.to_be_bytes())
-        .put(&error.to_be_bytes())
-        .put(&cookie.to_be_bytes())
+#[derive(IntoBytes, Immutable, Unaligned)]
+#[repr(C)]
+struct RawDataChunk {
+    head: RawChunk,
+    offset: U64,
 }
 
-fn chunk_head(cookie: u64, kind: u16, length: u32) -> Head {
-    Head::new()
-        .put(&CHUNK_MAGIC.to_be_bytes())
-        .put(&chunk::DONE.to_be_bytes())
-        .put(&kind.to_be_bytes())
-        .put(&cookie.to_be_bytes())
-        .put(&length.to_be_bytes())
+const _: () = assert!(size_of::<RawDataChunk>() == 28);
+
+/// The only chunk of a structured reply that brings data.
+pub(crate) fn data_chunk(cookie: u64, offset: u64, bytes: u32) -> impl IntoBytes + Immutable {
+    let head = chunk_head(cookie, chunk::OFFSET_DATA, bytes + 8);
+    RawDataChunk { head, offset: offset.into() }
 }
 
-/// The header of a structured reply with data. It is one chunk, with `bytes` bytes of data behind
-/// the header.
-pub(crate) fn data_chunk(cookie: u64, offset: u64, bytes: u32) -> Head {
-    chunk_head(cookie, chunk::OFFSET_DATA, bytes + 8).put(&offset.to_be_bytes())
-}
-
-/// A structured reply without data, in one chunk.
-pub(crate) fn none_chunk(cookie: u64) -> Head {
+/// The only chunk of a structured reply that brings nothing.
+pub(crate) fn none_chunk(cookie: u64) -> impl IntoBytes + Immutable {
     chunk_head(cookie, chunk::NONE, 0)
 }
 
-/// A structured reply with an error and no text, in one chunk.
-pub(crate) fn error_chunk(cookie: u64, error: u32) -> Head {
-    chunk_head(cookie, chunk::ERROR, 6).put(&error.to_be_bytes()).put(&0u16.to_be_bytes())
+#[derive(IntoBytes, Immutable, Unaligned)]
+#[repr(C)]
+struct RawErrorChunk {
+    head: RawChunk,
+    error: U32,
+    text_length: U16,
 }
 
-/// The header of a structured reply with block status. It is one chunk, with `count` descriptors of
-/// 8 bytes behind the header.
-pub(crate) fn status_chunk(cookie: u64, count: u32) -> Head {
-    chunk_head(cookie, chunk::BLOCK_STATUS, 4 + count * 8).put(&BASE_ALLOCATION_ID.to_be_bytes())
+const _: () = assert!(size_of::<RawErrorChunk>() == 26);
+
+/// The only chunk of a structured reply that failed; no text.
+pub(crate) fn error_chunk(cookie: u64, error: u32) -> impl IntoBytes + Immutable {
+    let head = chunk_head(cookie, chunk::ERROR, 6);
+    RawErrorChunk { head, error: error.into(), text_length: U16::ZERO }
+}
+
+#[derive(IntoBytes, Immutable, Unaligned)]
+#[repr(C)]
+struct RawStatusChunk {
+    head: RawChunk,
+    context: U32,
+}
+
+const _: () = assert!(size_of::<RawStatusChunk>() == 24);
+
+#[derive(IntoBytes, Immutable, Unaligned)]
+#[repr(C)]
+struct RawStatus {
+    bytes: U32,
+    state: U32,
+}
+
+const _: () = assert!(size_of::<RawStatus>() == 8);
+
+/// The head of a block status chunk with `count` descriptors, each a [`status`], behind it.
+pub(crate) fn status_chunk(cookie: u64, count: u32) -> impl IntoBytes + Immutable {
+    let head = chunk_head(cookie, chunk::BLOCK_STATUS, 4 + count * 8);
+    RawStatusChunk { head, context: BASE_ALLOCATION_ID.into() }
+}
+
+/// The state of so many bytes.
+pub(crate) fn status(bytes: u32, state: u32) -> impl IntoBytes + Immutable {
+    RawStatus { bytes: bytes.into(), state: state.into() }
 }

@@ -15,6 +15,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 use volume::{Device, VolumeError};
+use zerocopy::IntoBytes;
 
 /// A Unix socket is empty if a receive on it brings nothing for this long. The kernel needs one
 /// turn, simulated links need some 50 us. The time is short, so that even a busy client has such a
@@ -336,13 +337,13 @@ impl<D: Device> Session<D> {
     /// Queues an error reply. The `room` of the request is given back once the reply is sent.
     pub(crate) fn reply_error(&self, header: &Header, room: u64, errno: Errno) {
         let is_chunk = matches!(header.command, command::READ | command::BLOCK_STATUS);
-        let head = if self.agreed.is_structured && is_chunk {
-            proto::error_chunk(header.cookie, errno.number())
-        } else {
-            proto::simple_reply(header.cookie, errno.number())
-        };
+        let (cookie, error) = (header.cookie, errno.number());
         let mut outbox = self.outbox.borrow_mut();
-        outbox.push(&self.env, head.as_bytes());
+        if self.agreed.is_structured && is_chunk {
+            outbox.push(&self.env, proto::error_chunk(cookie, error).as_bytes());
+        } else {
+            outbox.push(&self.env, proto::simple_reply(cookie, error).as_bytes());
+        }
         outbox.end_reply(room);
         drop(outbox);
         self.queued.notify();

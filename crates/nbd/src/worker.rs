@@ -14,6 +14,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 use volume::{Device, Extent, Pieces, VolumeError};
+use zerocopy::IntoBytes;
 
 /// One request to run. It was checked, its payload is here, and the session counts it as in flight
 /// under `parity`.
@@ -145,12 +146,12 @@ fn answer<D: Device>(session: &Session<D>, job: &Job, outcome: Result<Outcome, V
         Outcome::Done => outbox.push(env, proto::simple_reply(cookie, 0).as_bytes()),
         Outcome::Data(pieces) => {
             assert_eq!(pieces.bytes(), u64::from(job.header.length), "a read of another length");
-            let head = if is_structured {
-                proto::data_chunk(cookie, job.header.offset, job.header.length)
+            if is_structured {
+                let head = proto::data_chunk(cookie, job.header.offset, job.header.length);
+                outbox.push(env, head.as_bytes());
             } else {
-                proto::simple_reply(cookie, 0)
-            };
-            outbox.push(env, head.as_bytes());
+                outbox.push(env, proto::simple_reply(cookie, 0).as_bytes());
+            }
             for piece in pieces.iter() {
                 outbox.push_payload(env, piece);
             }
@@ -162,8 +163,7 @@ fn answer<D: Device>(session: &Session<D>, job: &Job, outcome: Result<Outcome, V
             for extent in extents {
                 let bytes = u32::try_from(extent.bytes).unwrap_or(u32::MAX);
                 let state = if extent.is_allocated { 0 } else { STATE_HOLE_ZERO };
-                outbox.push(env, &bytes.to_be_bytes());
-                outbox.push(env, &state.to_be_bytes());
+                outbox.push(env, proto::status(bytes, state).as_bytes());
             }
         }
     }
