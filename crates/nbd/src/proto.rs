@@ -14,7 +14,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, transmut
 pub(crate) enum Errno {
     /// The device failed.
     Io,
-    /// The request makes no sense.
+    /// The request is malformed or out of range.
     Invalid,
     /// The device is full, or a write went beyond its end.
     NoSpace,
@@ -65,7 +65,7 @@ struct RawOption {
 
 const _: () = assert!(size_of::<RawOption>() == OPTION_SIZE);
 
-/// An option and the length of its data, or nothing where the magic is wrong.
+/// An option and the length of its data. `None` where the magic is wrong.
 pub(crate) fn option_of(bytes: &[u8; OPTION_SIZE]) -> Option<(u32, u32)> {
     let raw: &RawOption = transmute_ref!(bytes);
     (raw.magic.get() == OPTION_MAGIC).then(|| (raw.option.get(), raw.length.get()))
@@ -167,7 +167,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// The header, or nothing where the magic is wrong.
+    /// The header. `None` where the magic is wrong.
     pub(crate) fn decode(bytes: &[u8; REQUEST_SIZE]) -> Option<Self> {
         let raw: &RawRequest = transmute_ref!(bytes);
         (raw.magic.get() == REQUEST_MAGIC).then(|| Self {
@@ -180,7 +180,8 @@ impl Header {
     }
 }
 
-/// Takes fields off the front of bytes; nothing where they are too short.
+/// Takes fields off the front of the bytes. Each method returns `None` where too few bytes are
+/// left.
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -198,7 +199,8 @@ impl<'a> Fields<'a> {
         self.take().map(u32::from_be_bytes)
     }
 
-    /// A string with its length before it; at most [`STRING_MAX`] bytes of UTF-8.
+    /// A string behind its length. `None` where it is longer than [`STRING_MAX`] bytes or not
+    /// UTF-8.
     pub(crate) fn string(&mut self) -> Option<&'a str> {
         let length = self.u32().filter(|length| *length <= STRING_MAX)?;
         let (head, tail) = self.0.split_at_checked(usize::try_from(length).ok()?)?;
