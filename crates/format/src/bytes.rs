@@ -66,6 +66,12 @@ pub(crate) fn counter(number: U64, name: &'static str) -> Result<u64, FormatErro
     if number >= COUNTER_END { Err(FormatError::Field { name }) } else { Ok(number) }
 }
 
+/// Whether `count` pieces of `each` bytes from `start` end at or before `end`.
+pub(crate) fn fits(start: u64, each: u64, count: u64, end: u64) -> bool {
+    let length = each.checked_mul(count);
+    length.and_then(|length| start.checked_add(length)).is_some_and(|behind| behind <= end)
+}
+
 /// The structure at the start of `bytes`, and what is behind it.
 pub(crate) fn prefix<T: Raw>(bytes: &[u8]) -> Result<(&T, &[u8]), FormatError> {
     T::ref_from_prefix(bytes).map_err(|_| FormatError::Length)

@@ -2,9 +2,8 @@
 //! The read cache of a hybrid group, behind the log on its cache device: where it is, and the
 //! header that says what the slots of a line of it hold.
 
-use crate::bytes::{RawTag, blank, layout, seal, unseal};
+use crate::bytes::{RawTag, blank, fits, layout, seal, unseal};
 use crate::pages::RawChunkEntry;
-use crate::superblock::fits;
 use crate::{CacheLayout, ChunkEntry, FormatError, NO_COMPONENT, PAGE_SIZE};
 use base::{BLOCK_SIZE, CHUNK_BLOCKS, CHUNK_SIZE};
 use zerocopy::little_endian::{U16, U32, U64};

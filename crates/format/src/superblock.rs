@@ -4,7 +4,7 @@
 //! Two slots at fixed places; the valid one with the higher sequence counts, so that a torn update
 //! leaves the older.
 
-use crate::bytes::{RawTag, blank, counter, layout, prefix, prefix_mut, seal, unseal};
+use crate::bytes::{RawTag, blank, counter, fits, layout, prefix, prefix_mut, seal, unseal};
 use crate::readcache::RawReadCache;
 use crate::{FormatError, PAGE_SIZE, ReadCacheLayout};
 use base::{GroupId, Incarnation};
@@ -315,12 +315,6 @@ impl RawCapacityLayout {
             false => Err(FormatError::Field { name: "capacity layout" }),
         }
     }
-}
-
-/// Whether `count` pieces of `each` bytes from `start` end at or before `end`.
-pub(crate) fn fits(start: u64, each: u64, count: u64, end: u64) -> bool {
-    let length = each.checked_mul(count);
-    length.and_then(|length| start.checked_add(length)).is_some_and(|behind| behind <= end)
 }
 
 /// Positions in the log are 30 bits of sectors: all segments together have 512 GiB at most.
