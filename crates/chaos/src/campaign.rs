@@ -2,9 +2,9 @@
 //! A campaign: load without end, rounds of faults with healthy times between them, damage to
 //! devices last, and at the end every sector of every volume through every host.
 
-use crate::client::{Client, Shared, Subject, lock};
-use crate::cluster::Cluster;
-use crate::fault::{HOSTS, Kind, Round, Schedule};
+use crate::client::{LoadClient, LoadShared, Subject, lock};
+use crate::cluster::RealCluster;
+use crate::fault::{FaultKind, FaultRound, FaultSchedule, HOSTS};
 use crate::record::Occurrence;
 use crate::{check, inject};
 use anyhow::{Context, Result};
@@ -28,7 +28,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// What is asked of a campaign.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct ChaosPlan {
     /// The program.
     pub gabion: PathBuf,
     /// The seed of all draws.
@@ -36,7 +36,7 @@ pub struct Plan {
     /// How long new rounds of drawn faults begin.
     pub duration: Duration,
     /// These faults, each once and in this order, instead of drawn ones.
-    pub faults: Vec<Kind>,
+    pub faults: Vec<FaultKind>,
     /// Whether devices are damaged at the end of drawn faults.
     pub has_devices: bool,
     /// Volumes.
@@ -50,9 +50,9 @@ pub struct Plan {
 /// A campaign under way. Its processes end before its clients are waited for.
 pub struct Campaign {
     /// The cluster.
-    pub cluster: Cluster,
+    pub cluster: RealCluster,
     /// What clients share.
-    pub shared: Arc<Shared>,
+    pub shared: Arc<LoadShared>,
     /// The volumes.
     pub subjects: Vec<Arc<Subject>>,
     /// Random numbers for what is not in the schedule.
@@ -75,10 +75,14 @@ impl Campaign {
     ///
     /// # Errors
     /// Whatever step failed; what was made is gone.
-    pub fn start(plan: &Plan, interrupted: &Arc<AtomicBool>, bar: ProgressBar) -> Result<Self> {
-        let shared = Arc::new(Shared::default());
+    pub fn start(
+        plan: &ChaosPlan,
+        interrupted: &Arc<AtomicBool>,
+        bar: ProgressBar,
+    ) -> Result<Self> {
+        let shared = Arc::new(LoadShared::default());
         bar.set_message("makes three machines, etcd and a cluster");
-        let mut cluster = Cluster::create(&plan.gabion, &shared)?;
+        let mut cluster = RealCluster::create(&plan.gabion, &shared)?;
         cluster.area.is_kept = plan.is_kept;
         let mut subjects = Vec::new();
         for number in 0..plan.volumes {
@@ -112,7 +116,7 @@ impl Campaign {
                 let host = if is_reader { (volume + 1) % HOSTS } else { place };
                 let number = self.clients.len();
                 let depth = if is_reader { READER_DEPTH } else { DEPTHS[(place + volume) % 3] };
-                let client = Client {
+                let client = LoadClient {
                     number,
                     host,
                     socket: self.cluster.socket(host),
@@ -134,7 +138,7 @@ impl Campaign {
     ///
     /// # Errors
     /// The campaign itself could not go on: a command failed.
-    pub fn run(&mut self, plan: &Plan) -> Result<()> {
+    pub fn run(&mut self, plan: &ChaosPlan) -> Result<()> {
         self.open();
         self.rest(Duration::from_secs(2));
         if plan.faults.is_empty() {
@@ -151,42 +155,42 @@ impl Campaign {
         Ok(())
     }
 
-    fn run_drawn(&mut self, plan: &Plan) -> Result<()> {
-        let mut kinds = Kind::DRAWN.to_vec();
+    fn run_drawn(&mut self, plan: &ChaosPlan) -> Result<()> {
+        let mut kinds = FaultKind::DRAWN.to_vec();
         if !self.cluster.network.can_disturb() {
-            kinds.retain(|kind| *kind != Kind::Netem);
+            kinds.retain(|kind| *kind != FaultKind::Netem);
             self.notes.push("this kernel has no netem: no late and lost packets".to_owned());
         }
-        let mut schedule = Schedule::new(plan.seed, &kinds);
+        let mut schedule = FaultSchedule::new(plan.seed, &kinds);
         while self.may_go_on() && self.begun.elapsed() < plan.duration {
             let round = schedule.next_round();
             self.round(&round)?;
         }
         if plan.has_devices {
             let mut rng = Rng::stream(plan.seed, 3);
-            self.one(Kind::Full, &mut rng)?;
-            for kind in [Kind::Unlink, Kind::FlipUp, Kind::FlipDown] {
+            self.one(FaultKind::Full, &mut rng)?;
+            for kind in [FaultKind::Unlink, FaultKind::FlipUp, FaultKind::FlipDown] {
                 self.one(kind, &mut rng)?;
             }
             if self.may_go_on() {
                 self.check_all()?;
                 self.open();
             }
-            self.one(Kind::Truncate, &mut rng)?;
+            self.one(FaultKind::Truncate, &mut rng)?;
         }
         Ok(())
     }
 
-    fn one(&mut self, kind: Kind, rng: &mut Rng) -> Result<()> {
+    fn one(&mut self, kind: FaultKind, rng: &mut Rng) -> Result<()> {
         if !self.may_go_on() {
             return Ok(());
         }
         match kind {
-            Kind::FlipUp | Kind::FlipDown => self.flip(kind),
-            Kind::Unlink => self.unlink(),
-            Kind::Truncate => self.truncate(),
-            Kind::Full => self.fill_up(),
-            _ => self.round(&Round::single(kind, rng)),
+            FaultKind::FlipUp | FaultKind::FlipDown => self.flip(kind),
+            FaultKind::Unlink => self.unlink(),
+            FaultKind::Truncate => self.truncate(),
+            FaultKind::Full => self.fill_up(),
+            _ => self.round(&FaultRound::single(kind, rng)),
         }
     }
 
@@ -232,7 +236,7 @@ impl Campaign {
         }
     }
 
-    fn round(&mut self, round: &Round) -> Result<()> {
+    fn round(&mut self, round: &FaultRound) -> Result<()> {
         self.rest(round.gap);
         let begun = Instant::now();
         let interrupted = Arc::clone(&self.interrupted);
@@ -254,7 +258,7 @@ impl Campaign {
         Ok(())
     }
 
-    fn note_round_begins(&self, round: &Round) {
+    fn note_round_begins(&self, round: &FaultRound) {
         for fault in &round.faults {
             let at = (self.begun.elapsed() + fault.after).as_secs_f64();
             let (kind, hold) = (fault.kind, fault.hold.as_secs_f64());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reading a volume wholly through one host.
 
-use crate::client::{Shared, Subject, connect, errno_name, lock};
-use crate::command::Command;
+use crate::client::{LoadShared, Subject, connect, errno_name, lock};
+use crate::command::ClientCommand;
 use anyhow::{Context, Result, bail};
 use base::{CHUNK_SECTORS, SECTOR_SIZE, SectorRange};
 use nbdclient::socket::receive;
@@ -29,7 +29,7 @@ pub struct Reading {
 /// # Errors
 /// The host cannot be reached, or an answer takes longer than `patience`.
 pub fn read_whole(
-    shared: &Shared,
+    shared: &LoadShared,
     subject: &Subject,
     host: usize,
     socket: &Path,
@@ -53,7 +53,7 @@ pub fn read_whole(
     for range in SectorRange::new(0, sectors).split_at_multiples(CHUNK_SECTORS) {
         let id = lock(&subject.oracle).begin_read(range);
         let length = u32::try_from(range.bytes())?;
-        let request = Command::Read.request(range.start, range.start * SECTOR_SIZE, length);
+        let request = ClientCommand::Read.request(range.start, range.start * SECTOR_SIZE, length);
         stream.write_all(&request)?;
         let reply = receive(&mut stream).context("no answer to a read of the check")?;
         if reply.errno != 0 {
@@ -72,6 +72,6 @@ pub fn read_whole(
             return Ok(reading);
         }
     }
-    let _ = stream.write_all(&Command::Disconnect.request(0, 0, 0));
+    let _ = stream.write_all(&ClientCommand::Disconnect.request(0, 0, 0));
     Ok(reading)
 }

@@ -15,7 +15,7 @@
 //! - Terms are not known here. Every unanswered write may carry the highest term, and no host is
 //!   said to serve. That leaves more values allowed than in simulation, never fewer.
 
-use crate::command::Command;
+use crate::command::ClientCommand;
 use crate::record::{Answered, Record};
 use base::{Map, Rng, SECTOR_SIZE, SectorRange};
 use nbdclient::socket::{self, Connection};
@@ -59,7 +59,7 @@ pub struct Subject {
 
 /// What the clients share with the campaign.
 #[derive(Debug, Default)]
-pub struct Shared {
+pub struct LoadShared {
     /// Whether clients begin new operations.
     pub is_open: AtomicBool,
     /// Whether all clients must end, at once.
@@ -74,7 +74,7 @@ pub struct Shared {
     under_way: Mutex<Map<(usize, u64), Instant>>,
 }
 
-impl Shared {
+impl LoadShared {
     /// When the oldest operation under way began.
     pub fn oldest(&self) -> Option<Instant> {
         lock(&self.under_way).values().min().copied()
@@ -92,7 +92,7 @@ impl Shared {
 }
 
 /// One client.
-pub struct Client {
+pub struct LoadClient {
     /// A number of its own.
     pub number: usize,
     /// The host that it uses, from zero.
@@ -102,7 +102,7 @@ pub struct Client {
     /// The volume.
     pub subject: Arc<Subject>,
     /// What all share.
-    pub shared: Arc<Shared>,
+    pub shared: Arc<LoadShared>,
     /// Requests under way at most.
     pub depth: usize,
     /// Whether it only reads. Such a client goes on where writers wait.
@@ -119,7 +119,7 @@ enum Known {
 
 struct Flight {
     known: Known,
-    command: Command,
+    command: ClientCommand,
     range: SectorRange,
     begun: Instant,
 }
@@ -132,7 +132,7 @@ struct Flights {
     is_broken: AtomicBool,
 }
 
-impl Client {
+impl LoadClient {
     /// Runs until the campaign is over.
     pub fn run(mut self) {
         let mut unsettled = Vec::new();
@@ -219,7 +219,7 @@ impl Client {
             }
         }
         if lock(&flights.map).is_empty() {
-            let _ = stream.write_all(&Command::Disconnect.request(0, 0, 0));
+            let _ = stream.write_all(&ClientCommand::Disconnect.request(0, 0, 0));
         }
         false
     }
@@ -243,10 +243,10 @@ impl Client {
         let command = self.command();
         let (known, tag) = {
             let mut oracle = lock(&self.subject.oracle);
-            if command == Command::Read {
+            if command == ClientCommand::Read {
                 (Known::Read(oracle.begin_read(range)), 0)
             } else {
-                let is_zero = command != Command::Write;
+                let is_zero = command != ClientCommand::Write;
                 match oracle.begin_write(author, range, is_zero) {
                     Some((id, tag)) => (Known::Write(id), tag),
                     None => return Ok(()), // somebody else writes there
@@ -258,7 +258,7 @@ impl Client {
         lock(&flights.map).insert(cookie, Flight { known, command, range, begun });
         let length = u32::try_from(range.bytes()).unwrap_or(u32::MAX);
         let mut bytes = command.request(cookie, range.start * SECTOR_SIZE, length).to_vec();
-        if command == Command::Write {
+        if command == ClientCommand::Write {
             let head = bytes.len();
             bytes.resize(head + usize::try_from(range.bytes()).unwrap_or(usize::MAX), 0);
             fill(range, tag, &mut bytes[head..]);
@@ -266,15 +266,15 @@ impl Client {
         stream.write_all(&bytes)
     }
 
-    fn command(&mut self) -> Command {
+    fn command(&mut self) -> ClientCommand {
         if self.is_reader {
-            return Command::Read;
+            return ClientCommand::Read;
         }
         match self.rng.below(20) {
-            0..9 => Command::Write,
-            9 => Command::Trim,
-            10 => Command::Zeroes,
-            _ => Command::Read,
+            0..9 => ClientCommand::Write,
+            9 => ClientCommand::Trim,
+            10 => ClientCommand::Zeroes,
+            _ => ClientCommand::Read,
         }
     }
 
@@ -297,7 +297,7 @@ impl Client {
 
 /// A connection to the export of a host and the run that serves it, or nothing.
 pub fn connect(
-    shared: &Shared,
+    shared: &LoadShared,
     host: usize,
     socket: &std::path::Path,
     export: &str,
@@ -312,7 +312,7 @@ pub fn connect(
 /// The half of a client that waits for answers.
 struct Receiver<'a> {
     subject: Arc<Subject>,
-    shared: Arc<Shared>,
+    shared: Arc<LoadShared>,
     flights: &'a Flights,
     number: usize,
     host: usize,
@@ -334,7 +334,7 @@ impl Receiver<'_> {
             return Err(std::io::ErrorKind::InvalidData.into());
         };
         let mut content = Vec::new();
-        if command == Command::Read && reply.errno == 0 {
+        if command == ClientCommand::Read && reply.errno == 0 {
             // If the connection ends within the data, the request stays one without an answer.
             content.resize(usize::try_from(range.bytes()).unwrap_or(usize::MAX), 0);
             stream.read_exact(&mut content)?;
@@ -407,7 +407,7 @@ mod tests {
     fn operations_stay_within_the_volume_and_have_every_size() {
         let oracle = Mutex::new(Oracle::new(4096));
         let subject = Arc::new(Subject { name: "v".to_owned(), oracle });
-        let mut client = Client {
+        let mut client = LoadClient {
             number: 0,
             host: 0,
             socket: PathBuf::new(),
@@ -424,12 +424,12 @@ mod tests {
         let commands: base::Set<_> = (0..400).map(|_| client.command()).collect();
         assert_eq!(commands.len(), 4, "{commands:?}");
         client.is_reader = true;
-        assert!((0..400).all(|_| client.command() == Command::Read));
+        assert!((0..400).all(|_| client.command() == ClientCommand::Read));
     }
 
     #[test]
     fn the_oldest_operation_is_known() {
-        let shared = Shared::default();
+        let shared = LoadShared::default();
         assert_eq!(shared.oldest(), None);
         let now = Instant::now();
         lock(&shared.under_way).insert((1, 1), now);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The cluster under test: three machines with a host process and a member of etcd each.
 
-use crate::client::Shared;
+use crate::client::LoadShared;
 use crate::etcd::{Etcd, endpoint};
 use crate::fault::HOSTS;
 use crate::network::{Network, address};
@@ -60,7 +60,7 @@ impl Drop for Area {
 
 /// The cluster. Dropping it ends the processes first, then the network, then the files: the order
 /// of the fields.
-pub struct Cluster {
+pub struct RealCluster {
     hosts: Vec<Option<Process>>,
     /// The directory.
     pub etcd: Etcd,
@@ -69,12 +69,12 @@ pub struct Cluster {
     /// Its files.
     pub area: Area,
     gabion: PathBuf,
-    shared: Arc<Shared>,
+    shared: Arc<LoadShared>,
 }
 
 /// A volume's state, as one host sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Volume {
+pub struct TestVolume {
     /// Its name.
     pub name: String,
     /// Whether every copy is active.
@@ -94,12 +94,12 @@ fn host_number(name: &str) -> Option<usize> {
     name.strip_prefix("host")?.parse::<usize>().ok()?.checked_sub(1)
 }
 
-impl Cluster {
+impl RealCluster {
     /// Makes machines, etcd and cluster, and starts the hosts.
     ///
     /// # Errors
     /// Whatever step failed.
-    pub fn create(gabion: &Path, shared: &Arc<Shared>) -> Result<Self> {
+    pub fn create(gabion: &Path, shared: &Arc<LoadShared>) -> Result<Self> {
         let area = Area::create()?;
         let network = Network::create()?;
         let etcd = Etcd::start(&network, area.path())?;
@@ -244,7 +244,7 @@ impl Cluster {
     ///
     /// # Errors
     /// It does not answer, or misses the directory or another host.
-    pub fn volumes(&self, host: usize) -> Result<Vec<Volume>> {
+    pub fn volumes(&self, host: usize) -> Result<Vec<TestVolume>> {
         let status = self.ask(host, &["status"])?;
         let hosts = status["hosts"].as_array().map(Vec::as_slice).unwrap_or_default();
         let up = hosts.iter().filter(|host| host["state"] == "up").count();
@@ -281,7 +281,7 @@ fn make_device(path: &Path, bytes: u64) -> Result<()> {
     run(Command::new("fallocate").arg("-l").arg(bytes.to_string()).arg(path)).map(drop)
 }
 
-fn volumes_of(status: &Value) -> Vec<Volume> {
+fn volumes_of(status: &Value) -> Vec<TestVolume> {
     let all = status["volumes"].as_array().map(Vec::as_slice).unwrap_or_default();
     let volume = |volume: &Value| {
         let parts = volume["components"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -289,7 +289,7 @@ fn volumes_of(status: &Value) -> Vec<Volume> {
             let host = host_number(part["host"].as_str()?)?;
             Some((host, part["state"].as_str()?.to_owned()))
         };
-        Some(Volume {
+        Some(TestVolume {
             name: volume["name"].as_str()?.to_owned(),
             is_green: volume["health"] == "green",
             owner: volume["owner"].as_str().and_then(host_number),
@@ -313,7 +313,8 @@ mod tests {
             ],
         }]});
         let components = vec![(0, "active".to_owned()), (2, "absent".to_owned())];
-        let volume = Volume { name: "web".to_owned(), is_green: false, owner: Some(1), components };
+        let volume =
+            TestVolume { name: "web".to_owned(), is_green: false, owner: Some(1), components };
         assert_eq!(volumes_of(&status), [volume]);
     }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 
 /// The command of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Command {
+pub enum ClientCommand {
     /// Read the range: the answer brings its data.
     Read,
     /// Write the range: the data follows the request.
@@ -19,7 +19,7 @@ pub enum Command {
     Zeroes,
 }
 
-impl Command {
+impl ClientCommand {
     /// One request as it goes over the wire; the payload of a write follows.
     pub fn request(self, cookie: u64, offset: u64, length: u32) -> [u8; REQUEST_SIZE] {
         let (number, flags) = match self {
@@ -44,7 +44,7 @@ impl Command {
     }
 }
 
-impl fmt::Display for Command {
+impl fmt::Display for ClientCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }

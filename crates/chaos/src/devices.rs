@@ -5,9 +5,9 @@
 
 use crate::campaign::Campaign;
 use crate::client::Subject;
-use crate::cluster::{Volume, host_name};
+use crate::cluster::{TestVolume, host_name};
 use crate::device;
-use crate::fault::{HOSTS, Kind, draw_index};
+use crate::fault::{FaultKind, HOSTS, draw_index};
 use crate::record::Occurrence;
 use anyhow::{Context, Result};
 use base::Set;
@@ -31,10 +31,10 @@ impl Campaign {
     ///
     /// # Errors
     /// A command failed, or a host cannot be reached.
-    pub fn flip(&mut self, kind: Kind) -> Result<()> {
+    pub fn flip(&mut self, kind: FaultKind) -> Result<()> {
         let host = self.damaged_host()?;
         let begun = Instant::now();
-        if kind == Kind::FlipDown {
+        if kind == FaultKind::FlipDown {
             self.cluster.kill(&[host]);
         }
         let path = self.cluster.capacity(host);
@@ -113,7 +113,7 @@ impl Campaign {
         self.cluster.kill(&[host]);
         std::fs::rename(&away, &path).context("cannot move a cache file back")?;
         self.cluster.start(host)?;
-        self.conclude(occurrence(Kind::Unlink, host, begun));
+        self.conclude(occurrence(FaultKind::Unlink, host, begun));
         Ok(())
     }
 
@@ -151,7 +151,7 @@ impl Campaign {
         self.cluster.replace(host)?;
         self.say(&format!("{:7.1} s    {} gets a new device", self.at(), host_name(host)));
         self.cluster.start(host)?;
-        self.conclude(occurrence(Kind::Truncate, host, begun));
+        self.conclude(occurrence(FaultKind::Truncate, host, begun));
         Ok(())
     }
 
@@ -166,7 +166,7 @@ impl Campaign {
         self.begun.elapsed().as_secs_f64()
     }
 
-    fn volume(&self, name: &str, asked: usize) -> Option<Volume> {
+    fn volume(&self, name: &str, asked: usize) -> Option<TestVolume> {
         self.cluster.volumes(asked).ok()?.into_iter().find(|volume| volume.name == name)
     }
 
@@ -186,7 +186,7 @@ impl Campaign {
     }
 }
 
-fn occurrence(kind: Kind, host: usize, begun: Instant) -> Occurrence {
+fn occurrence(kind: FaultKind, host: usize, begun: Instant) -> Occurrence {
     Occurrence {
         label: kind.to_string(),
         begun,

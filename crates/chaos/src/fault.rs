@@ -17,7 +17,7 @@ const PAIR_ONE_IN: u64 = 4;
 
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-pub enum Kind {
+pub enum FaultKind {
     /// A host's process dies by SIGKILL and is started again at once, as its supervisor does
     Kill,
     /// A host's process dies by SIGKILL and stays dead for longer than its leases
@@ -73,7 +73,7 @@ pub enum Resource {
     Device,
 }
 
-impl Kind {
+impl FaultKind {
     /// Kinds that a campaign draws. Those of devices come at its end: what they leave is healed by
     /// reading only, or not at all.
     pub const DRAWN: [Self; 15] = [
@@ -150,7 +150,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for FaultKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.to_possible_value() {
             Some(value) => f.write_str(value.get_name()),
@@ -161,9 +161,9 @@ impl fmt::Display for Kind {
 
 /// One fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct DueFault {
     /// Of which kind.
-    pub kind: Kind,
+    pub kind: FaultKind,
     /// The host that it meets, from zero.
     pub host: usize,
     /// The second host, for a fault that hits two.
@@ -174,8 +174,8 @@ pub struct Fault {
     pub hold: Duration,
 }
 
-impl Fault {
-    fn draw(kind: Kind, rng: &mut Rng) -> Self {
+impl DueFault {
+    fn draw(kind: FaultKind, rng: &mut Rng) -> Self {
         let host = draw_index(rng, HOSTS);
         let other = (host + 1 + draw_index(rng, HOSTS - 1)) % HOSTS;
         let (least, most) = kind.hold_ms();
@@ -186,17 +186,17 @@ impl Fault {
     /// The hosts whose own clients the fault stops, or may stop.
     pub fn victims(&self) -> Set<usize> {
         match self.kind {
-            Kind::Kill
-            | Kind::Gone
-            | Kind::Stop
-            | Kind::LongStop
-            | Kind::Silent
-            | Kind::Flapping => Set::from_iter([self.host]),
-            Kind::Partition | Kind::OneWay | Kind::TwoKilled => {
+            FaultKind::Kill
+            | FaultKind::Gone
+            | FaultKind::Stop
+            | FaultKind::LongStop
+            | FaultKind::Silent
+            | FaultKind::Flapping => Set::from_iter([self.host]),
+            FaultKind::Partition | FaultKind::OneWay | FaultKind::TwoKilled => {
                 Set::from_iter([self.host, self.other])
             }
-            Kind::AllKilled => (0..HOSTS).collect(),
-            Kind::FlipUp | Kind::FlipDown | Kind::Unlink | Kind::Truncate => {
+            FaultKind::AllKilled => (0..HOSTS).collect(),
+            FaultKind::FlipUp | FaultKind::FlipDown | FaultKind::Unlink | FaultKind::Truncate => {
                 Set::from_iter([self.host])
             }
             _ => Set::new(),
@@ -207,7 +207,7 @@ impl Fault {
     fn failed(&self) -> Set<usize> {
         match self.kind {
             // The packets of all hosts are late, but no host counts as failed.
-            Kind::Netem => Set::new(),
+            FaultKind::Netem => Set::new(),
             _ => self.victims(),
         }
     }
@@ -215,18 +215,18 @@ impl Fault {
 
 /// Faults that overlap, followed by a healthy time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Round {
+pub struct FaultRound {
     /// One or two.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<DueFault>,
     /// The healthy time before it.
     pub gap: Duration,
 }
 
-impl Round {
+impl FaultRound {
     /// One fault of `kind`.
-    pub fn single(kind: Kind, rng: &mut Rng) -> Self {
+    pub fn single(kind: FaultKind, rng: &mut Rng) -> Self {
         let gap = Duration::from_millis(rng.between(1000, 3000));
-        Self { faults: vec![Fault::draw(kind, rng)], gap }
+        Self { faults: vec![DueFault::draw(kind, rng)], gap }
     }
 
     /// Its faults by name.
@@ -238,17 +238,21 @@ impl Round {
     /// Whether it is more than an FTT of 1 survives: then I/O may wait and fail, but nothing may
     /// be lost.
     pub fn is_beyond(&self) -> bool {
-        let failed: Set<_> = self.faults.iter().flat_map(Fault::failed).collect();
-        let is_cut = |fault: &Fault| matches!(fault.kind, Kind::Partition | Kind::OneWay);
+        let failed: Set<_> = self.faults.iter().flat_map(DueFault::failed).collect();
+        let is_cut =
+            |fault: &DueFault| matches!(fault.kind, FaultKind::Partition | FaultKind::OneWay);
         let is_one_of_two = self.faults.iter().any(is_cut) && failed.len() == 2;
         // If a host fails while etcd decides nothing, its objects wait for the directory.
         let is_undecided = self.faults.len() > 1
-            && self.faults.iter().any(|f| matches!(f.kind, Kind::EtcdStopped | Kind::EtcdKilled));
+            && self
+                .faults
+                .iter()
+                .any(|f| matches!(f.kind, FaultKind::EtcdStopped | FaultKind::EtcdKilled));
         // A machine that is silent takes its member of etcd along. Two such machines are a
         // majority.
         let members = self.faults.iter().filter(|f| {
-            f.kind == Kind::Silent
-                || f.kind == Kind::Flapping
+            f.kind == FaultKind::Silent
+                || f.kind == FaultKind::Flapping
                 || f.kind.resource() == Resource::Etcd
         });
         is_undecided || members.count() > 1 || failed.len() > 1 && !is_one_of_two
@@ -264,47 +268,47 @@ impl Round {
 
     /// The hosts whose own clients it stops.
     pub fn victims(&self) -> Set<usize> {
-        self.faults.iter().flat_map(Fault::victims).collect()
+        self.faults.iter().flat_map(DueFault::victims).collect()
     }
 }
 
 /// Rounds without end: every kind once in an order of the seed's, then again in another one.
 #[derive(Debug)]
-pub struct Schedule {
+pub struct FaultSchedule {
     rng: Rng,
-    kinds: Vec<Kind>,
-    bag: Vec<Kind>,
+    kinds: Vec<FaultKind>,
+    bag: Vec<FaultKind>,
 }
 
-impl Schedule {
+impl FaultSchedule {
     /// A schedule of these kinds.
-    pub fn new(seed: u64, kinds: &[Kind]) -> Self {
+    pub fn new(seed: u64, kinds: &[FaultKind]) -> Self {
         assert!(!kinds.is_empty(), "a campaign has faults");
         Self { rng: Rng::stream(seed, 1), kinds: kinds.to_vec(), bag: Vec::new() }
     }
 
     /// The next round.
-    pub fn next_round(&mut self) -> Round {
+    pub fn next_round(&mut self) -> FaultRound {
         if self.bag.is_empty() {
             self.bag.clone_from(&self.kinds);
         }
         let at = draw_index(&mut self.rng, self.bag.len());
-        let mut round = Round::single(self.bag.swap_remove(at), &mut self.rng);
+        let mut round = FaultRound::single(self.bag.swap_remove(at), &mut self.rng);
         if self.rng.below(PAIR_ONE_IN) == 0 {
             self.add_second(&mut round);
         }
         round
     }
 
-    fn add_second(&mut self, round: &mut Round) {
+    fn add_second(&mut self, round: &mut FaultRound) {
         let Some(first) = round.faults.first().copied() else { return };
-        let fits = |kind: &&Kind| kind.resource() != first.kind.resource();
+        let fits = |kind: &&FaultKind| kind.resource() != first.kind.resource();
         let others: Vec<_> = self.kinds.iter().filter(fits).copied().collect();
         if others.is_empty() {
             return;
         }
         let mut second =
-            Fault::draw(others[draw_index(&mut self.rng, others.len())], &mut self.rng);
+            DueFault::draw(others[draw_index(&mut self.rng, others.len())], &mut self.rng);
         second.after = Duration::from_millis(self.rng.below(3000)).min(first.hold);
         round.faults.push(second);
     }
@@ -322,17 +326,17 @@ mod tests {
 
     #[test]
     fn a_seed_gives_the_same_rounds_and_every_kind_comes_once_before_one_comes_twice() {
-        let mut rounds = Schedule::new(7, &Kind::DRAWN);
-        let mut again = Schedule::new(7, &Kind::DRAWN);
-        let first: Vec<_> = Kind::DRAWN.iter().map(|_| rounds.next_round()).collect();
+        let mut rounds = FaultSchedule::new(7, &FaultKind::DRAWN);
+        let mut again = FaultSchedule::new(7, &FaultKind::DRAWN);
+        let first: Vec<_> = FaultKind::DRAWN.iter().map(|_| rounds.next_round()).collect();
         assert!(first.iter().all(|round| *round == again.next_round()));
         let kinds: Set<_> = first.iter().map(|round| round.faults[0].kind).collect();
-        assert_eq!(kinds.len(), Kind::DRAWN.len());
+        assert_eq!(kinds.len(), FaultKind::DRAWN.len());
     }
 
     #[test]
     fn two_faults_at_once_take_different_things_and_meet_hosts_that_exist() {
-        let mut rounds = Schedule::new(3, &Kind::DRAWN);
+        let mut rounds = FaultSchedule::new(3, &FaultKind::DRAWN);
         let mut pairs = 0;
         for _ in 0..500 {
             let round = rounds.next_round();
@@ -349,36 +353,42 @@ mod tests {
         assert!(pairs > 50, "{pairs}");
     }
 
-    fn round(kinds: &[(Kind, usize)]) -> Round {
-        let fault = |&(kind, host): &(Kind, usize)| Fault {
+    fn round(kinds: &[(FaultKind, usize)]) -> FaultRound {
+        let fault = |&(kind, host): &(FaultKind, usize)| DueFault {
             kind,
             host,
             other: (host + 1) % HOSTS,
             after: Duration::ZERO,
             hold: Duration::ZERO,
         };
-        Round { faults: kinds.iter().map(fault).collect(), gap: Duration::ZERO }
+        FaultRound { faults: kinds.iter().map(fault).collect(), gap: Duration::ZERO }
     }
 
     #[test]
     fn more_than_one_failure_is_beyond() {
-        assert!(!round(&[(Kind::Kill, 0)]).is_beyond());
-        assert!(!round(&[(Kind::Partition, 0)]).is_beyond(), "one of the two is given up");
-        assert!(!round(&[(Kind::Kill, 0), (Kind::EtcdLeader, 1)]).is_beyond());
-        assert!(!round(&[(Kind::Kill, 0), (Kind::Silent, 0)]).is_beyond(), "the same machine");
-        assert!(!round(&[(Kind::EtcdStopped, 0)]).is_beyond(), "nothing else changes");
-        assert!(round(&[(Kind::TwoKilled, 0)]).is_beyond());
-        assert!(round(&[(Kind::Kill, 2), (Kind::Partition, 0)]).is_beyond());
-        assert!(round(&[(Kind::Kill, 0), (Kind::Silent, 1)]).is_beyond());
-        assert!(round(&[(Kind::Kill, 0), (Kind::EtcdKilled, 1)]).is_beyond());
-        assert!(round(&[(Kind::Silent, 0), (Kind::EtcdLeader, 1)]).is_beyond(), "the majority");
+        assert!(!round(&[(FaultKind::Kill, 0)]).is_beyond());
+        assert!(!round(&[(FaultKind::Partition, 0)]).is_beyond(), "one of the two is given up");
+        assert!(!round(&[(FaultKind::Kill, 0), (FaultKind::EtcdLeader, 1)]).is_beyond());
+        assert!(
+            !round(&[(FaultKind::Kill, 0), (FaultKind::Silent, 0)]).is_beyond(),
+            "the same machine"
+        );
+        assert!(!round(&[(FaultKind::EtcdStopped, 0)]).is_beyond(), "nothing else changes");
+        assert!(round(&[(FaultKind::TwoKilled, 0)]).is_beyond());
+        assert!(round(&[(FaultKind::Kill, 2), (FaultKind::Partition, 0)]).is_beyond());
+        assert!(round(&[(FaultKind::Kill, 0), (FaultKind::Silent, 1)]).is_beyond());
+        assert!(round(&[(FaultKind::Kill, 0), (FaultKind::EtcdKilled, 1)]).is_beyond());
+        assert!(
+            round(&[(FaultKind::Silent, 0), (FaultKind::EtcdLeader, 1)]).is_beyond(),
+            "the majority"
+        );
     }
 
     #[test]
     fn targets_are_those_of_the_kind() {
-        assert_eq!(round(&[(Kind::Kill, 0)]).stall_max(), Some(STALL_KILLED));
-        assert_eq!(round(&[(Kind::Silent, 0)]).stall_max(), Some(STALL_SILENT));
-        assert_eq!(round(&[(Kind::AllKilled, 0)]).stall_max(), None);
-        assert_eq!(round(&[(Kind::Kill, 0)]).label(), "kill");
+        assert_eq!(round(&[(FaultKind::Kill, 0)]).stall_max(), Some(STALL_KILLED));
+        assert_eq!(round(&[(FaultKind::Silent, 0)]).stall_max(), Some(STALL_SILENT));
+        assert_eq!(round(&[(FaultKind::AllKilled, 0)]).stall_max(), None);
+        assert_eq!(round(&[(FaultKind::Kill, 0)]).label(), "kill");
     }
 }

@@ -4,8 +4,8 @@
 
 use crate::campaign::Campaign;
 use crate::cluster::host_name;
-use crate::command::Command;
-use crate::fault::{HOSTS, Kind, draw_index};
+use crate::command::ClientCommand;
+use crate::fault::{FaultKind, HOSTS, draw_index};
 use crate::record::Occurrence;
 use anyhow::{Context, Result, bail};
 use base::Set;
@@ -69,7 +69,7 @@ impl Campaign {
         drop(after);
         self.cluster.ask(host, &["volume", "delete", "--yes", "after"])?;
         self.conclude(Occurrence {
-            label: Kind::Full.to_string(),
+            label: FaultKind::Full.to_string(),
             begun,
             healed: Instant::now(),
             green_after: None,
@@ -126,7 +126,7 @@ impl Filler {
 
     fn write(&mut self, piece: u64) -> Result<u32> {
         self.cookie += 1;
-        let head = Command::Write.request(self.cookie, piece * u64::from(PIECE), PIECE);
+        let head = ClientCommand::Write.request(self.cookie, piece * u64::from(PIECE), PIECE);
         self.stream.write_all(&head)?;
         self.stream.write_all(&self.payload)?;
         let reply = receive(&mut self.stream)?;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Faults done to the cluster and taken away again.
 
-use crate::cluster::Cluster;
-use crate::fault::{Fault, HOSTS, Kind};
+use crate::cluster::RealCluster;
+use crate::fault::{DueFault, FaultKind, HOSTS};
 use anyhow::Result;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ const FLAP: Duration = Duration::from_millis(150);
 /// A fault in force.
 #[derive(Debug)]
 pub struct Active {
-    fault: Fault,
+    fault: DueFault,
     /// The member of etcd that it hits.
     member: usize,
     is_down: bool,
@@ -25,31 +25,35 @@ impl Active {
     ///
     /// # Errors
     /// A command failed.
-    pub fn begin(cluster: &mut Cluster, fault: Fault) -> Result<Self> {
+    pub fn begin(cluster: &mut RealCluster, fault: DueFault) -> Result<Self> {
         let (host, other) = (fault.host, fault.other);
         // Without a leader any member will do.
         let leader = || cluster.etcd.leader(&cluster.network).unwrap_or(host);
         let member = match fault.kind {
-            Kind::EtcdLeader => leader(),
-            Kind::EtcdMember => (leader() + 1) % HOSTS,
+            FaultKind::EtcdLeader => leader(),
+            FaultKind::EtcdMember => (leader() + 1) % HOSTS,
             _ => host,
         };
         match fault.kind {
-            Kind::Kill | Kind::Gone => cluster.kill(&[host]),
-            Kind::TwoKilled => cluster.kill(&[host, other]),
-            Kind::AllKilled => cluster.kill(&[0, 1, 2]),
-            Kind::Stop | Kind::LongStop => cluster.stand_still(host, true)?,
-            Kind::Silent | Kind::Flapping => cluster.network.set_link(host, false)?,
-            Kind::Partition => {
+            FaultKind::Kill | FaultKind::Gone => cluster.kill(&[host]),
+            FaultKind::TwoKilled => cluster.kill(&[host, other]),
+            FaultKind::AllKilled => cluster.kill(&[0, 1, 2]),
+            FaultKind::Stop | FaultKind::LongStop => cluster.stand_still(host, true)?,
+            FaultKind::Silent | FaultKind::Flapping => cluster.network.set_link(host, false)?,
+            FaultKind::Partition => {
                 cluster.network.cut(host, other)?;
                 cluster.network.cut(other, host)?;
             }
-            Kind::OneWay => cluster.network.cut(host, other)?,
-            Kind::Netem => cluster.network.disturb(true)?,
-            Kind::EtcdLeader | Kind::EtcdMember => cluster.etcd.kill(member),
-            Kind::EtcdStopped => cluster.etcd.stand_still(true)?,
-            Kind::EtcdKilled => (0..HOSTS).for_each(|member| cluster.etcd.kill(member)),
-            Kind::FlipUp | Kind::FlipDown | Kind::Unlink | Kind::Truncate | Kind::Full => {
+            FaultKind::OneWay => cluster.network.cut(host, other)?,
+            FaultKind::Netem => cluster.network.disturb(true)?,
+            FaultKind::EtcdLeader | FaultKind::EtcdMember => cluster.etcd.kill(member),
+            FaultKind::EtcdStopped => cluster.etcd.stand_still(true)?,
+            FaultKind::EtcdKilled => (0..HOSTS).for_each(|member| cluster.etcd.kill(member)),
+            FaultKind::FlipUp
+            | FaultKind::FlipDown
+            | FaultKind::Unlink
+            | FaultKind::Truncate
+            | FaultKind::Full => {
                 unreachable!("devices have a phase of their own")
             }
         }
@@ -60,8 +64,8 @@ impl Active {
     ///
     /// # Errors
     /// A command failed.
-    pub fn turn(&mut self, cluster: &Cluster) -> Result<()> {
-        if self.fault.kind == Kind::Flapping && self.turned.elapsed() >= FLAP {
+    pub fn turn(&mut self, cluster: &RealCluster) -> Result<()> {
+        if self.fault.kind == FaultKind::Flapping && self.turned.elapsed() >= FLAP {
             cluster.network.set_link(self.fault.host, self.is_down)?;
             self.is_down = !self.is_down;
             self.turned = Instant::now();
@@ -73,28 +77,32 @@ impl Active {
     ///
     /// # Errors
     /// A command failed.
-    pub fn end(self, cluster: &mut Cluster) -> Result<()> {
+    pub fn end(self, cluster: &mut RealCluster) -> Result<()> {
         let (host, other) = (self.fault.host, self.fault.other);
         match self.fault.kind {
-            Kind::Kill | Kind::Gone => cluster.start(host),
-            Kind::TwoKilled => cluster.start(host).and_then(|()| cluster.start(other)),
-            Kind::AllKilled => (0..HOSTS).try_for_each(|host| cluster.start(host)),
-            Kind::Stop | Kind::LongStop => cluster.stand_still(host, false),
-            Kind::Silent | Kind::Flapping => cluster.network.set_link(host, true),
-            Kind::Partition => {
+            FaultKind::Kill | FaultKind::Gone => cluster.start(host),
+            FaultKind::TwoKilled => cluster.start(host).and_then(|()| cluster.start(other)),
+            FaultKind::AllKilled => (0..HOSTS).try_for_each(|host| cluster.start(host)),
+            FaultKind::Stop | FaultKind::LongStop => cluster.stand_still(host, false),
+            FaultKind::Silent | FaultKind::Flapping => cluster.network.set_link(host, true),
+            FaultKind::Partition => {
                 cluster.network.join(host, other)?;
                 cluster.network.join(other, host)
             }
-            Kind::OneWay => cluster.network.join(host, other),
-            Kind::Netem => cluster.network.disturb(false),
-            Kind::EtcdLeader | Kind::EtcdMember => {
+            FaultKind::OneWay => cluster.network.join(host, other),
+            FaultKind::Netem => cluster.network.disturb(false),
+            FaultKind::EtcdLeader | FaultKind::EtcdMember => {
                 cluster.etcd.start_member(&cluster.network, self.member)
             }
-            Kind::EtcdStopped => cluster.etcd.stand_still(false),
-            Kind::EtcdKilled => {
+            FaultKind::EtcdStopped => cluster.etcd.stand_still(false),
+            FaultKind::EtcdKilled => {
                 (0..HOSTS).try_for_each(|m| cluster.etcd.start_member(&cluster.network, m))
             }
-            Kind::FlipUp | Kind::FlipDown | Kind::Unlink | Kind::Truncate | Kind::Full => Ok(()),
+            FaultKind::FlipUp
+            | FaultKind::FlipDown
+            | FaultKind::Unlink
+            | FaultKind::Truncate
+            | FaultKind::Full => Ok(()),
         }
     }
 }
@@ -104,7 +112,11 @@ impl Active {
 ///
 /// # Errors
 /// A command failed. Faults that had begun are ended all the same, where that is possible.
-pub fn run(cluster: &mut Cluster, faults: &[Fault], is_over: &dyn Fn() -> bool) -> Result<()> {
+pub fn run(
+    cluster: &mut RealCluster,
+    faults: &[DueFault],
+    is_over: &dyn Fn() -> bool,
+) -> Result<()> {
     let begun = Instant::now();
     let mut waiting: Vec<_> = faults.to_vec();
     let mut active: Vec<Active> = Vec::new();

@@ -24,9 +24,9 @@ mod record;
 mod report;
 
 use anyhow::{Context, Result};
-use campaign::{Campaign, Plan};
+use campaign::{Campaign, ChaosPlan};
 use clap::{Parser, ValueEnum};
-use fault::Kind;
+use fault::FaultKind;
 use report::Report;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -51,7 +51,7 @@ struct Cli {
     seed: Option<u64>,
     /// These faults once each, in this order, instead of drawn ones
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
-    faults: Vec<Kind>,
+    faults: Vec<FaultKind>,
     /// Damage no device at the end of drawn faults
     #[arg(long)]
     spare_devices: bool,
@@ -96,11 +96,11 @@ fn main() -> ExitCode {
     }
 }
 
-fn plan(cli: &Cli) -> Result<Plan> {
+fn plan(cli: &Cli) -> Result<ChaosPlan> {
     let beside = || Ok::<_, anyhow::Error>(std::env::current_exe()?.with_file_name("gabion"));
     let gabion = cli.gabion.clone().map_or_else(beside, Ok)?;
     let clock = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-    Ok(Plan {
+    Ok(ChaosPlan {
         gabion: gabion.canonicalize().with_context(|| format!("no '{}'", gabion.display()))?,
         seed: cli.seed.unwrap_or_else(clock),
         duration: Duration::try_from_secs_f64(cli.minutes * 60.0).context("no such time")?,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What clients and faults leave behind: counts, slow operations, errors, wrong sectors.
 
-use crate::command::Command;
+use crate::command::ClientCommand;
 use base::{Map, Set};
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ pub struct Answered {
     /// The host that its client used.
     pub host: usize,
     /// What was asked.
-    pub command: Command,
+    pub command: ClientCommand,
     /// When it was sent.
     pub begun: Instant,
     /// When the answer was there.
@@ -36,7 +36,7 @@ impl Answered {
 #[derive(Debug, Default)]
 pub struct Record {
     /// Operations answered without an error, by command.
-    pub done: Map<Command, u64>,
+    pub done: Map<ClientCommand, u64>,
     /// Operations that ended otherwise, by what the client saw.
     pub errors: Map<String, u64>,
     /// Descriptions of wrong sectors.
@@ -202,7 +202,7 @@ mod tests {
     }
 
     fn answered(host: usize, begun: Instant, took: Duration) -> Answered {
-        Answered { host, command: Command::Read, begun, ended: begun + took }
+        Answered { host, command: ClientCommand::Read, begun, ended: begun + took }
     }
 
     #[test]

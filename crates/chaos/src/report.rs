@@ -82,7 +82,7 @@ impl Report<'_> {
 
     /// The report as JSON for programs.
     pub fn json(&self) -> Value {
-        let name = |(command, count): (&crate::command::Command, &u64)| {
+        let name = |(command, count): (&crate::command::ClientCommand, &u64)| {
             (command.name().to_owned(), Value::from(*count))
         };
         let done: serde_json::Map<_, _> = self.record.done.iter().map(name).collect();
@@ -158,7 +158,7 @@ fn seconds_text(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::Command;
+    use crate::command::ClientCommand;
     use crate::record::{Answered, Occurrence};
     use base::Set;
     use std::time::Instant;
@@ -176,7 +176,7 @@ mod tests {
             is_beyond: false,
         });
         let ended = begun + Duration::from_millis(1500);
-        record.answered(Answered { host: 0, command: Command::Write, begun, ended });
+        record.answered(Answered { host: 0, command: ClientCommand::Write, begun, ended });
         record.failed("connection lost", 3);
         record
     }

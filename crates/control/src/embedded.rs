@@ -5,7 +5,7 @@
 //! Guarantees: what is answered is durable; only one process at a time can open the file; after a
 //! restart every lease has its full time again, so that it may end late but never early (rule 50).
 
-use crate::error::{ControlError, StorageError};
+use crate::error::{ControlError, DatabaseError};
 use crate::thread::{DirectoryThread, Started};
 use directory::store::{Change, EventBatch, LeaseChange, Snapshot};
 use directory::{Backend, BackendError, Entry, LeaseId, serve};
@@ -110,11 +110,11 @@ impl StopSignal {
 struct Storage(Database);
 
 impl Storage {
-    fn open(path: &Path) -> Result<Self, StorageError> {
-        Self::try_open(path).map_err(|source| StorageError::Database { source }).and_then(
+    fn open(path: &Path) -> Result<Self, DatabaseError> {
+        Self::try_open(path).map_err(|source| DatabaseError::Database { source }).and_then(
             |(storage, found)| match found {
                 FORMAT => Ok(storage),
-                found => Err(StorageError::Format { found, wanted: FORMAT }),
+                found => Err(DatabaseError::Format { found, wanted: FORMAT }),
             },
         )
     }

@@ -55,7 +55,7 @@ pub enum ControlError {
         path: PathBuf,
         /// Why.
         #[source]
-        source: StorageError,
+        source: DatabaseError,
     },
     /// the directory ended by itself
     #[error("the directory ended")]
@@ -106,7 +106,7 @@ pub enum ControlError {
 
 /// Why the embedded directory's file cannot be used.
 #[derive(Debug, Error)]
-pub enum StorageError {
+pub enum DatabaseError {
     /// the database below refuses
     #[error("the database failed")]
     Database {

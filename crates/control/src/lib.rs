@@ -17,7 +17,7 @@ mod supervise;
 mod thread;
 
 pub use embedded::start_embedded;
-pub use error::{ControlError, StorageError};
+pub use error::{ControlError, DatabaseError};
 pub use etcd::start_etcd_gateway;
 pub use supervise::{EtcdProcess, start_etcd};
 pub use thread::DirectoryThread;

@@ -138,7 +138,7 @@ pub async fn serve_with(
     faults: ServerFaults,
 ) -> Result<(), ServeError> {
     let snapshot = backend.load().map_err(|source| ServeError::Backend { source })?;
-    let server = Rc::new(Server {
+    let server = Rc::new(DirectoryServer {
         env: env.clone(),
         store: RefCell::new(Store::restore(snapshot, env.now())),
         backend,
@@ -161,7 +161,7 @@ pub async fn serve_with(
     }
 }
 
-pub(crate) struct Server {
+pub(crate) struct DirectoryServer {
     env: Env,
     store: RefCell<Store>,
     backend: Rc<dyn Backend>,
@@ -175,7 +175,7 @@ pub(crate) struct Server {
     malformed: Cell<u64>,
 }
 
-async fn accept(server: &Rc<Server>, listener: &Listener) -> IoError {
+async fn accept(server: &Rc<DirectoryServer>, listener: &Listener) -> IoError {
     let connections = TaskSet::default();
     loop {
         match listener.accept().await {
@@ -191,7 +191,7 @@ async fn accept(server: &Rc<Server>, listener: &Listener) -> IoError {
 }
 
 /// Ends leases that ran out; ends itself only when the backend fails.
-async fn expire(server: &Rc<Server>) {
+async fn expire(server: &Rc<DirectoryServer>) {
     loop {
         let changed = server.leases_changed.wait();
         let (expired, next) = {
@@ -226,7 +226,7 @@ impl From<DirectoryError> for Failed {
     }
 }
 
-impl Server {
+impl DirectoryServer {
     fn chance(&self, ppm: u64) -> bool {
         ppm > 0 && self.env.random() % 1_000_000 < ppm
     }

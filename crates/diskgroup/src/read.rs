@@ -14,7 +14,7 @@ pub(crate) mod salvage;
 
 use self::cached::Origin;
 use crate::log::build::to_usize;
-use crate::log::index::View;
+use crate::log::index::LogView;
 use crate::state::{GroupInner, GroupState};
 use crate::store::capacity::page_of;
 use crate::store::chunks::{block_key, chunk_key};
@@ -156,8 +156,8 @@ impl GroupState {
             let block = want.start / BLOCK_SECTORS;
             match self.index.get(block_key(serial, block)) {
                 None => add(want, Source::Below),
-                Some(View::Whole(piece)) => add(want, source(&piece, block)),
-                Some(View::Parts(parts)) => {
+                Some(LogView::Whole(piece)) => add(want, source(&piece, block)),
+                Some(LogView::Parts(parts)) => {
                     let mut at = want.start;
                     while at < want.end() {
                         let owner = parts.owner((at % BLOCK_SECTORS) as usize);

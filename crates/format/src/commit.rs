@@ -38,7 +38,7 @@ impl EntryKind {
 
 /// One entry. A data entry covers whole blocks, or a part of one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct LogEntry {
     /// Component serial.
     pub serial: u32,
     /// What it does.
@@ -58,7 +58,7 @@ pub struct Entry {
     pub id: Option<RequestId>,
 }
 
-impl Entry {
+impl LogEntry {
     /// How many checksums it has.
     #[must_use]
     pub fn crc_count(&self) -> usize {
@@ -99,7 +99,7 @@ pub struct Commit {
     /// Ks that changed.
     pub known: Vec<KnownCommit>,
     /// Entries in commit order.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<LogEntry>,
     /// Checksums of the data entries, in their order.
     pub crcs: Vec<u32>,
 }
@@ -126,7 +126,7 @@ pub struct Summary {
     /// Highest K of each component that the segment names.
     pub known: Vec<KnownCommit>,
     /// All entries.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<LogEntry>,
     /// All checksums.
     pub crcs: Vec<u32>,
 }
@@ -212,7 +212,7 @@ fn crc_of(header: &[u8]) -> u32 {
 fn encode(
     head: RawHead,
     known: &[KnownCommit],
-    entries: &[Entry],
+    entries: &[LogEntry],
     crcs: &[u32],
     out: &mut [u8],
 ) -> u32 {
@@ -244,7 +244,7 @@ struct Decoded<'a> {
     segment: u64,
     oldest: u64,
     known: Vec<KnownCommit>,
-    entries: Vec<Entry>,
+    entries: Vec<LogEntry>,
     crcs: Vec<u32>,
     size: usize,
 }
@@ -295,8 +295,8 @@ impl From<&RawKnown> for KnownCommit {
     }
 }
 
-impl From<&Entry> for RawEntry {
-    fn from(entry: &Entry) -> Self {
+impl From<&LogEntry> for RawEntry {
+    fn from(entry: &LogEntry) -> Self {
         let moved = if entry.is_moved { MOVED } else { 0 };
         let copy = if entry.is_copy { COPY } else { 0 };
         let (id_low, id_high) = entry.id.map_or((0, 0), RequestId::pack);
@@ -321,7 +321,7 @@ impl From<&Entry> for RawEntry {
 }
 
 impl RawEntry {
-    fn decode(&self) -> Result<Entry, FormatError> {
+    fn decode(&self) -> Result<LogEntry, FormatError> {
         let kind = match self.kind {
             0 => EntryKind::Data,
             1 => EntryKind::Zero,
@@ -340,7 +340,7 @@ impl RawEntry {
                 Some(id.ok_or(FormatError::Field { name: "request" })?)
             }
         };
-        Ok(Entry {
+        Ok(LogEntry {
             serial: self.serial.get(),
             kind,
             is_moved: self.flags & MOVED != 0,

@@ -18,7 +18,7 @@ mod superblock;
 mod table;
 
 pub use commit::{
-    COMMIT_HEADER_MAX, Commit, Entry, EntryKind, KnownCommit, Summary, looks_like_commit,
+    COMMIT_HEADER_MAX, Commit, EntryKind, KnownCommit, LogEntry, Summary, looks_like_commit,
 };
 pub use describe::{Description, PEERS_MAX, Sibling, VOLUME_NAME_MAX, Worth};
 pub use journal::{Item, JournalRecord, RECORD_ITEMS_MAX};

@@ -63,12 +63,12 @@ fn row() -> ComponentRow {
     }
 }
 
-fn entries() -> Vec<Entry> {
+fn entries() -> Vec<LogEntry> {
     let entry = |kind, start, count, payload| {
         let range = SectorRange::new(start, count);
         let id = (start != 0).then(|| request(start));
         let lsn = Lsn(1 << 40 | start);
-        Entry {
+        LogEntry {
             serial: 3,
             kind,
             is_moved: start == 0,

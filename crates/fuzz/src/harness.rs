@@ -23,7 +23,7 @@ const ALLOCATED_MIN: u64 = 64 << 10;
 const ALLOCATED_PER_BYTE: u64 = 48;
 
 /// Something that reads bytes from outside.
-pub struct Target {
+pub struct FuzzTarget {
     /// Its name, and that of its folder in the corpus.
     pub name: &'static str,
     /// Fresh inputs in `cargo test`, at most.
@@ -63,8 +63,8 @@ pub fn within<T>(limit: u64, work: impl FnOnce() -> T) -> T {
 type Running = Arc<Mutex<Option<(Instant, Vec<u8>)>>>;
 
 /// One run of a target.
-pub struct Session {
-    target: Target,
+pub struct FuzzSession {
+    target: FuzzTarget,
     inputs: usize,
     time: Duration,
     began: Instant,
@@ -86,7 +86,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Session {
+impl FuzzSession {
     fn run(&self, input: &[u8]) {
         *lock(&self.running) = Some((Instant::now(), input.to_vec()));
         let trace = Path::new(self.target.keep).join(format!("running-{}", self.target.name));
@@ -148,12 +148,12 @@ fn watch(name: &'static str, folder: PathBuf, running: &Running) {
     });
 }
 
-impl Session {
+impl FuzzSession {
     /// Runs the corpus and the seeds of a target; fresh inputs are to follow.
     ///
     /// Panics where one fails. Use [`crate::targets`].
     #[must_use]
-    pub fn open(mut target: Target) -> Self {
+    pub fn open(mut target: FuzzTarget) -> Self {
         let name = target.name;
         let folder = corpus(name);
         let seconds = std::env::var(SECONDS).ok().map(|text| text.parse().expect("seconds"));
@@ -222,7 +222,7 @@ macro_rules! targets {
     ($($name:ident: $inputs:expr, $seeds:expr, $run:expr;)*) => {$(
         #[test]
         fn $name() {
-            let session = $crate::Session::open($crate::Target {
+            let session = $crate::FuzzSession::open($crate::FuzzTarget {
                 name: stringify!($name),
                 inputs: $inputs,
                 seeds: $seeds,

@@ -18,6 +18,6 @@ mod source;
 
 #[doc(hidden)]
 pub use bolero;
-pub use harness::{HANG_AFTER, Session, Target, bounded, within};
+pub use harness::{FuzzSession, FuzzTarget, HANG_AFTER, bounded, within};
 pub use mutate::derive;
 pub use source::Source;

@@ -293,7 +293,7 @@ impl Node {
             env::select(changed, self.env.sleep(Duration::from_millis(100))).await;
         }
         let server =
-            nbd::Server::new(&self.env, self.exports.clone(), nbd::ServerOptions::default());
+            nbd::NbdServer::new(&self.env, self.exports.clone(), nbd::ServerOptions::default());
         let access = config.nbd_socket.access()?;
         for text in &config.nbd {
             let listener = self.listen(text, access).await?;
@@ -346,7 +346,7 @@ fn host_record(config: &HostConfig, groups: &[DiskGroup]) -> HostRecord {
 }
 
 /// What the object layer works with. A group that another process has open ends the start.
-fn disks(opened: &[storage::Opened]) -> Result<Disks, StartError> {
+fn disks(opened: &[storage::GroupOpening]) -> Result<Disks, StartError> {
     let (mut open, mut closed) = (Vec::new(), 0);
     for (spec, opened) in opened {
         match opened {

@@ -30,8 +30,8 @@ mod past;
 
 use claims::DeviceClaims;
 pub use error::{Closed, StorageError};
+pub(crate) use opening::{GroupOpening, Opening, open_all};
 use opening::{LateOpening, open_group};
-pub(crate) use opening::{Opened, Opening, open_all};
 pub(crate) use past::Past;
 
 /// Longest wait for devices that somebody has open, and between two attempts.
@@ -122,7 +122,7 @@ impl Storage {
         objects: &Objects,
         options: StorageOptions,
         record: HostRecord,
-        opened: Vec<Opened>,
+        opened: Vec<GroupOpening>,
     ) -> Self {
         let storage = Self(Rc::new(StorageInner {
             env: env.clone(),

@@ -8,7 +8,7 @@ mod memory;
 
 use env::{Address, Env, Fifo};
 use memory::{MemoryDevice, MemoryExports};
-use nbd::{Server, ServerOptions};
+use nbd::{NbdServer, ServerOptions};
 use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let device = MemoryDevice::new(&inner, size);
         let exports = MemoryExports(vec![("memory".to_owned(), device)]);
         let listener = inner.listen(address).await?;
-        Server::new(&inner, exports, ServerOptions::default()).serve(listener).await;
+        NbdServer::new(&inner, exports, ServerOptions::default()).serve(listener).await;
         Ok(())
     })
 }

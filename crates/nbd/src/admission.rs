@@ -14,7 +14,7 @@ use std::rc::{Rc, Weak};
 use volume::Device;
 
 /// Who asks for an export.
-pub(crate) struct Caller<'a> {
+pub(crate) struct ExportAsker<'a> {
     pub(crate) link: &'a Link,
     pub(crate) is_tcp: bool,
     /// The name that the client gave itself.
@@ -92,7 +92,7 @@ impl<D: Device> Gates<D> {
         &self,
         (env, exports, options): (&Env, &E, ServerOptions),
         name: &str,
-        caller: &Caller<'_>,
+        caller: &ExportAsker<'_>,
         pulse: Rc<Pulse>,
         agreed: Agreed,
     ) -> Result<Admitted<D>, OpenError> {
@@ -149,7 +149,7 @@ impl<D: Device> Gate<D> {
     }
 
     /// Whether an older connection keeps `caller` out.
-    fn is_taken(&self, caller: &Caller<'_>, sharing: Sharing) -> bool {
+    fn is_taken(&self, caller: &ExportAsker<'_>, sharing: Sharing) -> bool {
         let refuses =
             |session: &Rc<Session<D>>| session.precedence(caller, sharing) == Precedence::Refused;
         self.older().iter().any(refuses)
@@ -163,7 +163,7 @@ impl<D: Device> Gate<D> {
     async fn until_free(
         &self,
         env: &Env,
-        caller: &Caller<'_>,
+        caller: &ExportAsker<'_>,
         sharing: impl Fn() -> Sharing,
         until: Instant,
     ) -> Result<(), OpenError> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The handshake: the client sends options until GO or EXPORT_NAME opens an export.
 
-use crate::admission::{self, Caller};
+use crate::admission::{self, ExportAsker};
 use crate::crowd::Stage;
 use crate::exports::{Exports, OpenError, Sharing};
 use crate::inbox::Inbox;
@@ -10,10 +10,10 @@ use crate::numbers::{
     transmission,
 };
 use crate::options::{CLIENT_NAME_MAX, OPTION_MAX, OPTION_SKIP_MAX, OPTIONS_MAX};
-use crate::proto::{self, Fields};
+use crate::proto::{self, OptionFields};
 use crate::request::Agreed;
 use crate::server::Inner;
-use crate::session::End;
+use crate::session::SessionEnd;
 use env::{Either, IoError, Link, select};
 use volume::Device;
 use zerocopy::IntoBytes;
@@ -61,7 +61,7 @@ struct Wanted {
     client: Option<String>,
 }
 
-impl From<IoError> for End {
+impl From<IoError> for SessionEnd {
     fn from(_: IoError) -> Self {
         Self::Left
     }
@@ -87,12 +87,12 @@ impl<'a, E: Exports> Handshake<'a, E> {
     }
 
     /// Runs the handshake up to the transmission phase.
-    pub(crate) async fn run(mut self) -> Result<Admitted<E>, End> {
+    pub(crate) async fn run(mut self) -> Result<Admitted<E>, SessionEnd> {
         self.out.extend(proto::greeting().as_bytes());
         self.send().await?;
         let flags = u32::from_be_bytes(self.inbox.take().await?);
         if flags & !(FIXED_NEWSTYLE | NO_ZEROES) != 0 {
-            return Err(End::Malformed);
+            return Err(SessionEnd::Malformed);
         }
         self.has_zeroes = flags & NO_ZEROES == 0;
         for _ in 0..OPTIONS_MAX {
@@ -102,10 +102,10 @@ impl<'a, E: Exports> Handshake<'a, E> {
                 return Ok(session);
             }
         }
-        Err(End::Malformed)
+        Err(SessionEnd::Malformed)
     }
 
-    async fn send(&mut self) -> Result<(), End> {
+    async fn send(&mut self) -> Result<(), SessionEnd> {
         if self.out.is_empty() {
             return Ok(());
         }
@@ -116,12 +116,12 @@ impl<'a, E: Exports> Handshake<'a, E> {
     }
 
     /// The next option. `None` where it was too long: it was skipped and refused.
-    async fn next_option(&mut self) -> Result<Option<Asked>, End> {
+    async fn next_option(&mut self) -> Result<Option<Asked>, SessionEnd> {
         let head = self.inbox.take().await?;
-        let (option, length) = proto::option_of(&head).ok_or(End::Malformed)?;
+        let (option, length) = proto::option_of(&head).ok_or(SessionEnd::Malformed)?;
         if length > OPTION_MAX {
             if length > OPTION_SKIP_MAX || option == option::EXPORT_NAME {
-                return Err(End::Malformed);
+                return Err(SessionEnd::Malformed);
             }
             self.inbox.skip(u64::from(length)).await?;
             self.reply(option, reply::ERR_TOO_BIG, &[]);
@@ -141,14 +141,14 @@ impl<'a, E: Exports> Handshake<'a, E> {
     }
 
     /// Answers one option. Returns the session if this option ends the handshake.
-    async fn option(&mut self, asked: &Asked) -> Result<Option<Admitted<E>>, End> {
+    async fn option(&mut self, asked: &Asked) -> Result<Option<Admitted<E>>, SessionEnd> {
         let mut session = None;
         match asked.option {
             option::EXPORT_NAME => session = Some(self.export_name(asked).await?),
             option::ABORT => {
                 self.reply(asked.option, reply::ACK, &[]);
                 self.send().await?;
-                return Err(End::Left);
+                return Err(SessionEnd::Left);
             }
             option::LIST => self.list(asked),
             option::INFO => self.info(asked).await,
@@ -198,7 +198,7 @@ impl<'a, E: Exports> Handshake<'a, E> {
             has_allocation: self.is_structured && is_selected,
         };
         let client = wanted.client.as_deref();
-        let caller = Caller { link: self.link, is_tcp: self.is_tcp, client };
+        let caller = ExportAsker { link: self.link, is_tcp: self.is_tcp, client };
         let pulse = self.inbox.pulse();
         self.server.is_at(self.id, Stage::Owing);
         let admitted = gates.admit((env, exports, *options), name, &caller, pulse, agreed);
@@ -210,11 +210,11 @@ impl<'a, E: Exports> Handshake<'a, E> {
         Ok(admitted)
     }
 
-    async fn export_name(&mut self, asked: &Asked) -> Result<Admitted<E>, End> {
-        let name = std::str::from_utf8(&asked.data).map_err(|_| End::Malformed)?;
+    async fn export_name(&mut self, asked: &Asked) -> Result<Admitted<E>, SessionEnd> {
+        let name = std::str::from_utf8(&asked.data).map_err(|_| SessionEnd::Malformed)?;
         // This option has no error reply: closing is the answer.
-        let wanted = self.resolve(name).map_err(|_| End::Left)?;
-        let admitted = self.admit(&wanted).await.map_err(|_| End::Left)?;
+        let wanted = self.resolve(name).map_err(|_| SessionEnd::Left)?;
+        let admitted = self.admit(&wanted).await.map_err(|_| SessionEnd::Left)?;
         let flags = transmission_flags(self.is_structured, self.can_multi_conn(&wanted.name));
         self.out.extend(proto::export(admitted.session.agreed.size, flags).as_bytes());
         if self.has_zeroes {
@@ -251,7 +251,7 @@ impl<'a, E: Exports> Handshake<'a, E> {
         Ok((name, device.size()))
     }
 
-    async fn go(&mut self, asked: &Asked) -> Result<Option<Admitted<E>>, End> {
+    async fn go(&mut self, asked: &Asked) -> Result<Option<Admitted<E>>, SessionEnd> {
         let Some((name, infos)) = parse_info(&asked.data) else {
             self.reply(asked.option, reply::ERR_INVALID, &[]);
             return Ok(None);
@@ -270,7 +270,7 @@ impl<'a, E: Exports> Handshake<'a, E> {
                 self.refuse(asked.option, error);
                 Ok(None)
             }
-            Err(NotIn::Left) => Err(End::Left),
+            Err(NotIn::Left) => Err(SessionEnd::Left),
         }
     }
 
@@ -352,7 +352,7 @@ fn is_client_name(text: &str) -> bool {
 /// The data of INFO and GO: the name of an export, and the numbers of the infos that the client
 /// wants. `None` where the data is malformed.
 fn parse_info(data: &[u8]) -> Option<(&str, Vec<u16>)> {
-    let mut fields = Fields(data);
+    let mut fields = OptionFields(data);
     let name = fields.string()?;
     let count = fields.u16()?;
     let infos = (0..count).map(|_| fields.u16()).collect::<Option<Vec<_>>>()?;
@@ -362,7 +362,7 @@ fn parse_info(data: &[u8]) -> Option<(&str, Vec<u16>)> {
 /// The data of LIST_META_CONTEXT and SET_META_CONTEXT: the name of an export, and queries. `None`
 /// where the data is malformed.
 fn parse_queries(data: &[u8]) -> Option<(&str, Vec<&str>)> {
-    let mut fields = Fields(data);
+    let mut fields = OptionFields(data);
     let name = fields.string()?;
     let count = fields.u32()?;
     let mut queries = Vec::new();

@@ -69,4 +69,4 @@ mod worker;
 
 pub use exports::{Exports, OpenError, Sharing};
 pub use options::ServerOptions;
-pub use server::{Server, ServerStats};
+pub use server::{NbdServer, ServerStats};

@@ -37,7 +37,7 @@ impl Errno {
 }
 
 // What travels is made of the structs named `Raw`, big-endian numbers without padding. Strings and
-// what follows them are read by `Fields`.
+// what follows them are read by `OptionFields`.
 
 /// How the server begins.
 #[derive(IntoBytes, Immutable, Unaligned)]
@@ -158,7 +158,7 @@ const _: () = assert!(size_of::<RawRequest>() == REQUEST_SIZE);
 
 /// The header of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Header {
+pub(crate) struct RequestHeader {
     pub(crate) flags: u16,
     pub(crate) command: u16,
     pub(crate) cookie: u64,
@@ -166,7 +166,7 @@ pub(crate) struct Header {
     pub(crate) length: u32,
 }
 
-impl Header {
+impl RequestHeader {
     /// The header. `None` where the magic is wrong.
     pub(crate) fn decode(bytes: &[u8; REQUEST_SIZE]) -> Option<Self> {
         let raw: &RawRequest = transmute_ref!(bytes);
@@ -182,9 +182,9 @@ impl Header {
 
 /// Takes fields off the front of the bytes. Each method returns `None` where too few bytes are
 /// left.
-pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
+pub(crate) struct OptionFields<'a>(pub(crate) &'a [u8]);
 
-impl<'a> Fields<'a> {
+impl<'a> OptionFields<'a> {
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (head, tail) = self.0.split_first_chunk::<N>()?;
         self.0 = tail;

@@ -3,11 +3,11 @@
 
 use crate::numbers::{command, flag};
 use crate::options::PAYLOAD_MAX;
-use crate::proto::{Errno, Header};
+use crate::proto::{Errno, RequestHeader};
 
 /// What a request asks for, checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Command {
+pub(crate) enum DeviceCommand {
     Read,
     Write,
     Flush,
@@ -32,9 +32,9 @@ pub(crate) struct Agreed {
 }
 
 /// The command of `header`, or the error that answers it.
-pub(crate) fn check(header: &Header, agreed: Agreed) -> Result<Command, Errno> {
+pub(crate) fn check(header: &RequestHeader, agreed: Agreed) -> Result<DeviceCommand, Errno> {
     let command = command_of(header, agreed)?;
-    if command == Command::Flush {
+    if command == DeviceCommand::Flush {
         return Ok(command);
     }
     if !header.offset.is_multiple_of(512) || !header.length.is_multiple_of(512) {
@@ -45,32 +45,33 @@ pub(crate) fn check(header: &Header, agreed: Agreed) -> Result<Command, Errno> {
         let is_write = matches!(header.command, command::WRITE | command::WRITE_ZEROES);
         return Err(if is_write { Errno::NoSpace } else { Errno::Invalid });
     }
-    if matches!(command, Command::Read | Command::Write) && header.length > PAYLOAD_MAX {
+    if matches!(command, DeviceCommand::Read | DeviceCommand::Write) && header.length > PAYLOAD_MAX
+    {
         let is_whole = header.flags & flag::DF != 0;
         return Err(if is_whole { Errno::Overflow } else { Errno::Invalid });
     }
     match command {
-        Command::BlockStatus { .. } if header.length == 0 => Err(Errno::Invalid),
-        _ if header.length == 0 => Ok(Command::Nothing),
+        DeviceCommand::BlockStatus { .. } if header.length == 0 => Err(Errno::Invalid),
+        _ if header.length == 0 => Ok(DeviceCommand::Nothing),
         _ => Ok(command),
     }
 }
 
-fn command_of(header: &Header, agreed: Agreed) -> Result<Command, Errno> {
+fn command_of(header: &RequestHeader, agreed: Agreed) -> Result<DeviceCommand, Errno> {
     let whole = if agreed.is_structured { flag::DF } else { 0 };
     let (command, flags) = match header.command {
-        command::READ => (Command::Read, whole),
-        command::WRITE => (Command::Write, 0),
-        command::FLUSH => (Command::Flush, 0),
-        command::TRIM => (Command::Discard, 0),
-        command::CACHE => (Command::Nothing, 0),
+        command::READ => (DeviceCommand::Read, whole),
+        command::WRITE => (DeviceCommand::Write, 0),
+        command::FLUSH => (DeviceCommand::Flush, 0),
+        command::TRIM => (DeviceCommand::Discard, 0),
+        command::CACHE => (DeviceCommand::Nothing, 0),
         command::WRITE_ZEROES if header.flags & flag::NO_HOLE == 0 => {
-            (Command::Discard, flag::FAST_ZERO)
+            (DeviceCommand::Discard, flag::FAST_ZERO)
         }
-        command::WRITE_ZEROES => (Command::WriteZeroes, flag::NO_HOLE | flag::FAST_ZERO),
+        command::WRITE_ZEROES => (DeviceCommand::WriteZeroes, flag::NO_HOLE | flag::FAST_ZERO),
         command::BLOCK_STATUS if agreed.has_allocation => {
             let is_one = header.flags & flag::REQ_ONE != 0;
-            (Command::BlockStatus { is_one }, flag::REQ_ONE)
+            (DeviceCommand::BlockStatus { is_one }, flag::REQ_ONE)
         }
         _ => return Err(Errno::Invalid),
     };
@@ -86,27 +87,34 @@ mod tests {
     fn senseless_requests_get_the_error_that_the_protocol_names() {
         let agreed = Agreed { size: 1 << 30, is_structured: true, has_allocation: true };
         let ask = |command, flags, offset, length| {
-            check(&Header { flags, command, cookie: 0, offset, length }, agreed)
+            check(&RequestHeader { flags, command, cookie: 0, offset, length }, agreed)
         };
-        assert_eq!(ask(command::READ, flag::DF, 0, 4096), Ok(Command::Read));
+        assert_eq!(ask(command::READ, flag::DF, 0, 4096), Ok(DeviceCommand::Read));
         assert_eq!(ask(command::READ, 0, 1, 512), Err(Errno::Invalid));
         assert_eq!(ask(command::READ, 0, 0, 100), Err(Errno::Invalid));
         assert_eq!(ask(command::READ, 0, 1 << 30, 512), Err(Errno::Invalid));
         assert_eq!(ask(command::WRITE, 0, 1 << 30, 512), Err(Errno::NoSpace));
-        assert_eq!(ask(command::WRITE, flag::FUA, (1 << 30) - 512, 512), Ok(Command::Write));
+        assert_eq!(ask(command::WRITE, flag::FUA, (1 << 30) - 512, 512), Ok(DeviceCommand::Write));
         assert_eq!(ask(command::WRITE, flag::DF, 0, 512), Err(Errno::Invalid));
         assert_eq!(ask(command::WRITE_ZEROES, 0, u64::MAX - 511, 512), Err(Errno::NoSpace));
-        assert_eq!(ask(command::WRITE_ZEROES, flag::NO_HOLE, 0, 512), Ok(Command::WriteZeroes));
-        assert_eq!(ask(command::WRITE_ZEROES, flag::FAST_ZERO, 0, 1 << 30), Ok(Command::Discard));
+        assert_eq!(
+            ask(command::WRITE_ZEROES, flag::NO_HOLE, 0, 512),
+            Ok(DeviceCommand::WriteZeroes)
+        );
+        assert_eq!(
+            ask(command::WRITE_ZEROES, flag::FAST_ZERO, 0, 1 << 30),
+            Ok(DeviceCommand::Discard)
+        );
         assert_eq!(ask(command::READ, 0, 0, (32 << 20) + 512), Err(Errno::Invalid));
         assert_eq!(ask(command::READ, flag::DF, 0, (32 << 20) + 512), Err(Errno::Overflow));
         assert_eq!(ask(command::BLOCK_STATUS, 0, 0, 0), Err(Errno::Invalid));
         assert_eq!(ask(command::TRIM, 0, 1 << 30, 512), Err(Errno::Invalid));
         assert_eq!(ask(99, 0, 0, 512), Err(Errno::Invalid));
         let plain = Agreed { is_structured: false, has_allocation: false, ..agreed };
-        let header = Header { flags: flag::DF, command: 0, cookie: 0, offset: 0, length: 512 };
+        let header =
+            RequestHeader { flags: flag::DF, command: 0, cookie: 0, offset: 0, length: 512 };
         assert_eq!(check(&header, plain), Err(Errno::Invalid));
-        let header = Header { flags: 0, command: command::BLOCK_STATUS, ..header };
+        let header = RequestHeader { flags: 0, command: command::BLOCK_STATUS, ..header };
         assert_eq!(check(&header, plain), Err(Errno::Invalid));
     }
 }

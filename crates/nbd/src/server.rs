@@ -7,7 +7,7 @@ use crate::exports::Exports;
 use crate::handshake::Handshake;
 use crate::inbox::Inbox;
 use crate::options::ServerOptions;
-use crate::session::End;
+use crate::session::SessionEnd;
 use base::Map;
 use env::{Address, Caller, Env, IoError, Link, Listener, TaskSet};
 use std::cell::{Cell, RefCell};
@@ -32,9 +32,9 @@ pub struct ServerStats {
 }
 
 /// An NBD server over any exports. Cheap to clone.
-pub struct Server<E: Exports>(Rc<Inner<E>>);
+pub struct NbdServer<E: Exports>(Rc<Inner<E>>);
 
-impl<E: Exports> Clone for Server<E> {
+impl<E: Exports> Clone for NbdServer<E> {
     fn clone(&self) -> Self {
         Self(Rc::clone(&self.0))
     }
@@ -51,7 +51,7 @@ pub(crate) struct Inner<E: Exports> {
     stats: Cell<ServerStats>,
 }
 
-impl<E: Exports> Server<E> {
+impl<E: Exports> NbdServer<E> {
     /// A server that listens nowhere yet.
     pub fn new(env: &Env, exports: E, options: ServerOptions) -> Self {
         Self(Rc::new(Inner {
@@ -150,9 +150,9 @@ impl<E: Exports> Inner<E> {
                 admitted.session.serve(&mut inbox).await
             }
             Ok(Err(end)) => end,
-            Err(_) => End::Left,
+            Err(_) => SessionEnd::Left,
         };
-        if end == End::Malformed {
+        if end == SessionEnd::Malformed {
             self.count(|stats| stats.malformed += 1);
         }
     }

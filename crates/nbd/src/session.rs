@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One connection in the transmission phase: the reader, the writer, and what they share.
 
-use crate::admission::Caller;
+use crate::admission::ExportAsker;
 use crate::exports::Sharing;
 use crate::inbox::{Inbox, Pulse};
 use crate::numbers::command;
 use crate::options::{BYTES_MAX, REQUESTS_MAX, ServerOptions};
 use crate::outbox::{Batch, Outbox};
-use crate::proto::{self, Errno, Header};
-use crate::request::{Agreed, Command, check};
+use crate::proto::{self, Errno, RequestHeader};
+use crate::request::{Agreed, DeviceCommand, check};
 use crate::worker::{Job, Workers};
 use env::{Env, IoError, Link, Notify, TaskSet};
 use std::cell::{Cell, RefCell};
@@ -31,7 +31,7 @@ const LAST_REPLIES_MAX: Duration = Duration::from_secs(2);
 
 /// How a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum SessionEnd {
     /// The client left, orderly or not, or we closed the connection.
     Left,
     /// The stream was no NBD.
@@ -82,7 +82,7 @@ pub(crate) enum Precedence {
 impl<D: Device> Session<D> {
     pub(crate) fn new(
         env: &Env,
-        caller: &Caller<'_>,
+        caller: &ExportAsker<'_>,
         (pulse, left): (Rc<Pulse>, Notify),
         device: D,
         agreed: Agreed,
@@ -110,7 +110,7 @@ impl<D: Device> Session<D> {
     }
 
     /// What `newcomer` has to do with this connection.
-    pub(crate) fn precedence(&self, newcomer: &Caller<'_>, sharing: Sharing) -> Precedence {
+    pub(crate) fn precedence(&self, newcomer: &ExportAsker<'_>, sharing: Sharing) -> Precedence {
         if self.has_left.get() || self.is_closed.get() {
             return Precedence::Beside;
         }
@@ -131,7 +131,7 @@ impl<D: Device> Session<D> {
     /// Serves until the client leaves or the connection is closed. Then waits until the requests
     /// that were taken are finished, which the time-out of the device bounds. A client that has
     /// left gets a little time to take the last replies.
-    pub(crate) async fn serve(self: &Rc<Self>, inbox: &mut Inbox) -> End {
+    pub(crate) async fn serve(self: &Rc<Self>, inbox: &mut Inbox) -> SessionEnd {
         let tasks = TaskSet::default();
         let writer = Rc::clone(self);
         tasks.spawn(&self.env, "nbd writer", async move { writer.write_replies().await });
@@ -139,7 +139,7 @@ impl<D: Device> Session<D> {
         let end = self.read_requests(inbox, &workers).await;
         self.has_left.set(true);
         self.left.notify();
-        if end == End::Left {
+        if end == SessionEnd::Left {
             for parity in [0, 1] {
                 self.until_finished(parity).await;
             }
@@ -153,31 +153,31 @@ impl<D: Device> Session<D> {
         end
     }
 
-    async fn read_requests(&self, inbox: &mut Inbox, workers: &Workers<D>) -> End {
+    async fn read_requests(&self, inbox: &mut Inbox, workers: &Workers<D>) -> SessionEnd {
         while !self.is_closed.get() {
-            let Ok(bytes) = inbox.take().await else { return End::Left };
-            let Some(header) = Header::decode(&bytes) else { return End::Malformed };
+            let Ok(bytes) = inbox.take().await else { return SessionEnd::Left };
+            let Some(header) = RequestHeader::decode(&bytes) else { return SessionEnd::Malformed };
             if header.command == command::DISC {
-                return End::Left;
+                return SessionEnd::Left;
             }
             if self.take_request(inbox, &header, workers).await.is_err() {
                 self.close(); // cut off within a request: nobody is there any more
-                return End::Left;
+                return SessionEnd::Left;
             }
         }
-        End::Left
+        SessionEnd::Left
     }
 
     async fn take_request(
         &self,
         inbox: &mut Inbox,
-        header: &Header,
+        header: &RequestHeader,
         workers: &Workers<D>,
     ) -> Result<(), IoError> {
         let has_payload = header.command == command::WRITE;
         let checked = check(header, self.agreed);
         let room = match checked {
-            Ok(Command::Read | Command::Write) => u64::from(header.length),
+            Ok(DeviceCommand::Read | DeviceCommand::Write) => u64::from(header.length),
             _ => 0,
         };
         self.take_room(room).await?;
@@ -192,7 +192,7 @@ impl<D: Device> Session<D> {
             }
         };
         let payload = match command {
-            Command::Write => {
+            DeviceCommand::Write => {
                 let len = usize::try_from(header.length).unwrap_or(usize::MAX);
                 Some(inbox.take_slice(len).await?)
             }
@@ -335,7 +335,7 @@ impl<D: Device> Session<D> {
     }
 
     /// Queues an error reply. The `room` of the request is given back once the reply is sent.
-    pub(crate) fn reply_error(&self, header: &Header, room: u64, errno: Errno) {
+    pub(crate) fn reply_error(&self, header: &RequestHeader, room: u64, errno: Errno) {
         let is_chunk = matches!(header.command, command::READ | command::BLOCK_STATUS);
         let (cookie, error) = (header.cookie, errno.number());
         let mut outbox = self.outbox.borrow_mut();

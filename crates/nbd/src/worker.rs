@@ -4,8 +4,8 @@
 
 use crate::numbers::{STATE_HOLE_ZERO, command};
 use crate::options::{EXTENTS_MAX, REQUESTS_MAX};
-use crate::proto::{self, Header};
-use crate::request::Command;
+use crate::proto::{self, RequestHeader};
+use crate::request::DeviceCommand;
 use crate::session::{Session, errno_of};
 use env::{Slice, TaskSet};
 use std::cell::RefCell;
@@ -19,8 +19,8 @@ use zerocopy::IntoBytes;
 /// One request to run. It was checked, its payload is here, and the session counts it as in flight
 /// under `parity`.
 pub(crate) struct Job {
-    pub(crate) header: Header,
-    pub(crate) command: Command,
+    pub(crate) header: RequestHeader,
+    pub(crate) command: DeviceCommand,
     pub(crate) payload: Option<Slice>,
     pub(crate) room: u64,
     pub(crate) parity: usize,
@@ -114,16 +114,18 @@ async fn run<D: Device>(
 ) -> Result<Outcome, VolumeError> {
     let (offset, bytes) = (job.header.offset, u64::from(job.header.length));
     match job.command {
-        Command::Read => device.read(offset, bytes).await.map(Outcome::Data),
-        Command::Write => {
+        DeviceCommand::Read => device.read(offset, bytes).await.map(Outcome::Data),
+        DeviceCommand::Write => {
             let Some(payload) = payload else { unreachable!("a write has a payload") };
             device.write(offset, payload).await.map(|()| Outcome::Done)
         }
-        Command::Flush => device.flush().await.map(|()| Outcome::Done),
-        Command::Discard => device.discard(offset, bytes).await.map(|()| Outcome::Done),
-        Command::WriteZeroes => device.write_zeroes(offset, bytes).await.map(|()| Outcome::Done),
-        Command::Nothing => Ok(Outcome::Done),
-        Command::BlockStatus { is_one } => {
+        DeviceCommand::Flush => device.flush().await.map(|()| Outcome::Done),
+        DeviceCommand::Discard => device.discard(offset, bytes).await.map(|()| Outcome::Done),
+        DeviceCommand::WriteZeroes => {
+            device.write_zeroes(offset, bytes).await.map(|()| Outcome::Done)
+        }
+        DeviceCommand::Nothing => Ok(Outcome::Done),
+        DeviceCommand::BlockStatus { is_one } => {
             let mut extents = device.extents(offset, bytes).await?;
             extents.truncate(if is_one { 1 } else { EXTENTS_MAX });
             Ok(Outcome::Extents(extents))

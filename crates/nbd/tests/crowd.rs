@@ -6,7 +6,7 @@ mod common;
 
 use common::memory::{MemoryDevice, MemoryExports};
 use env::{Address, Env};
-use nbd::{Server, ServerOptions};
+use nbd::{NbdServer, ServerOptions};
 use nbdclient::LinkClient;
 use std::cell::Cell;
 use std::net::Ipv4Addr;
@@ -25,7 +25,7 @@ fn door() -> Address {
 
 async fn serve(env: Env) {
     let disks = (0..40).map(|n| (format!("disk{n}"), MemoryDevice::new(&env, 1 << 20)));
-    let server = Server::new(&env, MemoryExports(disks.collect()), ServerOptions::default());
+    let server = NbdServer::new(&env, MemoryExports(disks.collect()), ServerOptions::default());
     let listener = env.listen(door()).await.unwrap();
     server.serve(listener).await;
 }

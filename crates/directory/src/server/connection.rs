@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One client's connection: requests in, answers and the events of its watches out.
 
-use super::Server;
+use super::DirectoryServer;
 use crate::frames::{FrameReader, ReadError, join};
 use crate::protocol::{Answer, Request, encode_answer, split_events, split_listing};
 use crate::types::{DirectoryError, check_key};
@@ -23,7 +23,7 @@ const LATE_MAX: usize = 1024;
 
 /// What both directions of the connection share.
 pub struct Connection {
-    server: Rc<Server>,
+    server: Rc<DirectoryServer>,
     link: Link,
     outbox: Outbox,
     watches: RefCell<Map<u64, Watched>>,
@@ -71,7 +71,7 @@ impl Outbox {
 }
 
 impl Connection {
-    pub fn new(server: Rc<Server>, link: Link) -> Self {
+    pub fn new(server: Rc<DirectoryServer>, link: Link) -> Self {
         Self {
             server,
             link,

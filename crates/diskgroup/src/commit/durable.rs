@@ -8,7 +8,7 @@ use crate::state::GroupState;
 use crate::store::chunks::{block_key, chunk_key};
 use crate::store::components::{Component, Tail};
 use base::{BLOCK_SECTORS, CHUNK_BLOCKS, CHUNK_SECTORS, Mark, SectorRange};
-use format::{Entry, EntryKind};
+use format::{EntryKind, LogEntry};
 
 impl GroupState {
     /// A commit is durable: into the index in commit order (store rule 4), then wake in order.
@@ -51,7 +51,7 @@ impl GroupState {
         }
     }
 
-    fn unqueue(&mut self, entry: &Entry) {
+    fn unqueue(&mut self, entry: &LogEntry) {
         if entry.is_moved || entry.kind.is_mark() {
             return;
         }
@@ -74,7 +74,7 @@ impl GroupState {
 
     /// Puts an entry into the index: at durability, and again at recovery. `at` is its payload's
     /// sector in the log, or its commit's where it has none.
-    pub(crate) fn apply(&mut self, segment: u64, entry: &Entry, crcs: &[u32], at: u32) {
+    pub(crate) fn apply(&mut self, segment: u64, entry: &LogEntry, crcs: &[u32], at: u32) {
         let Some(component) = self.components.get_mut(entry.serial) else { return };
         // A folded entry is a whole block. If the component ends within its last block, a fold of
         // that block reaches beyond the end, so the bound is rounded up.
@@ -169,7 +169,7 @@ impl GroupState {
 fn note_mark(
     component: &mut Component,
     (segment, info): (u64, &mut SegmentInfo),
-    entry: &Entry,
+    entry: &LogEntry,
     is_recovering: bool,
 ) {
     let Some(id) = entry.id.filter(|_| !entry.is_moved) else { return };

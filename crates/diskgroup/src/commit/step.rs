@@ -7,7 +7,7 @@ use crate::pace::Admission;
 use crate::state::GroupState;
 use base::{Instant, Mark, Quirk};
 use env::Slice;
-use format::{Entry, EntryKind, KnownCommit};
+use format::{EntryKind, KnownCommit, LogEntry};
 
 /// What the log's task does next.
 pub(crate) enum LogStep {
@@ -215,7 +215,7 @@ impl GroupState {
                 cleared.is_some_and(|(at, _)| at == *place)
             }
             Still::Pieces(key, places) => match self.index.get(*key) {
-                Some(crate::log::index::View::Parts(parts)) => {
+                Some(crate::log::index::LogView::Parts(parts)) => {
                     let old = parts.pieces.iter().filter(|piece| piece.lsn <= moved.lsn.0);
                     old.map(|piece| piece.place).eq(places.iter().copied())
                 }
@@ -264,7 +264,7 @@ impl GroupState {
         log.open.entries.extend(
             sealed.entries[..sealed.logged]
                 .iter()
-                .map(|entry| Entry { payload: entry.payload + base, ..*entry }),
+                .map(|entry| LogEntry { payload: entry.payload + base, ..*entry }),
         );
         let offset = log.segment_start(log.head) + u64::from(log.offset);
         log.offset += u32::try_from(sealed.bytes.len()).unwrap_or(u32::MAX);

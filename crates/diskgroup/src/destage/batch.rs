@@ -5,14 +5,14 @@ use crate::log::index::LogPlace;
 use crate::log::ring::Move;
 use crate::state::GroupInner;
 use base::{Lsn, Map, Set};
-use format::{Entry, Item};
+use format::{Item, LogEntry};
 
 /// Bytes of one read-back, one after the other: larger ones delay the log's writes (docs/store.md,
 /// "Destage and pace").
 pub(super) const READ_BACK: u64 = 128 << 10;
 /// An entry of the segment, its payload's place in it, its checksums.
 pub(super) struct Found {
-    pub(super) entry: Entry,
+    pub(super) entry: LogEntry,
     /// Bytes from the segment's start; for entries without payload: of their commit.
     pub(super) at: u64,
     pub(super) crcs: wire::Crcs,

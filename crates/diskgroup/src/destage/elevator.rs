@@ -25,7 +25,7 @@ use super::batch::DestageBatch;
 use super::segment::{Segment, Spot, read_back};
 use super::whole::destage_segment;
 use crate::log::build::to_usize;
-use crate::log::index::View;
+use crate::log::index::LogView;
 use crate::pace::BufferPart;
 use crate::state::{GroupInner, GroupState};
 use crate::store::chunks::{block_key, chunk_key};
@@ -217,7 +217,7 @@ impl GroupState {
         }
         let chunk = chunk_key(entry.serial, entry.range.start / CHUNK_SECTORS);
         let is_cleared = self.chunks.over(chunk).is_some_and(|over| over.cleared.is_some());
-        let is_whole = matches!(self.index.get(key), Some(View::Whole(_)));
+        let is_whole = matches!(self.index.get(key), Some(LogView::Whole(_)));
         if !is_whole || is_cleared || entry.lsn > commit {
             return false;
         }

@@ -23,7 +23,7 @@ use super::batch::{DestageBatch, Found};
 use super::wait::wait;
 use crate::log::build::to_usize;
 use crate::log::index::IndexPiece;
-use crate::log::index::{LogPlace, View};
+use crate::log::index::{LogPlace, LogView};
 use crate::log::ring::{Move, Still};
 use crate::standing::WaitsFor;
 use crate::state::{GroupInner, GroupState};
@@ -33,7 +33,7 @@ use base::{
     BLOCK_SECTORS, BLOCK_SIZE, CHUNK_BLOCKS, CHUNK_SECTORS, Instant, Lsn, SECTOR_SIZE, SectorRange,
     crc32c,
 };
-use format::{Entry, EntryKind};
+use format::{EntryKind, LogEntry};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -48,14 +48,14 @@ const OPEN_BYTES: u64 = 80;
 const LOOKS: u64 = 768;
 
 /// A live entry, where it stands, and the checksum of its data.
-type Alive = (LogPlace, Entry, Option<u32>);
+type Alive = (LogPlace, LogEntry, Option<u32>);
 
 /// What is live in a segment by what is in memory, in the order of its places.
 ///
 /// This looks at all chunks of each component that has entries in the segment, in turns of bounded
 /// length. Nothing is missed between two turns: a closed segment gets no new entries. An entry may
 /// be superseded before it is written. That is found out as for any other segment (store rule 7).
-pub(super) async fn known(inner: &GroupInner, segment: u64) -> Option<(Vec<Found>, Vec<Entry>)> {
+pub(super) async fn known(inner: &GroupInner, segment: u64) -> Option<(Vec<Found>, Vec<LogEntry>)> {
     let (serials, first, end) = {
         let state = inner.state.borrow();
         let info = &state.log.infos[to_usize(segment - state.log.tail)];
@@ -124,8 +124,8 @@ impl GroupState {
             };
             match self.index.get(block_key(serial, block)) {
                 None => {}
-                Some(View::Whole(piece)) => add(&piece),
-                Some(View::Parts(parts)) => parts.pieces.iter().for_each(add),
+                Some(LogView::Whole(piece)) => add(&piece),
+                Some(LogView::Parts(parts)) => parts.pieces.iter().for_each(add),
             }
         }
         CHUNK_BLOCKS
@@ -137,28 +137,28 @@ impl GroupState {
         let is_elsewhere = |piece: &IndexPiece| self.log.physical(piece.place) != physical;
         match self.index.get(key) {
             None => false,
-            Some(View::Whole(piece)) => is_elsewhere(&piece),
-            Some(View::Parts(parts)) => parts.pieces.iter().any(is_elsewhere),
+            Some(LogView::Whole(piece)) => is_elsewhere(&piece),
+            Some(LogView::Parts(parts)) => parts.pieces.iter().any(is_elsewhere),
         }
     }
 
     /// An entry as it would be written again.
-    fn entry(&self, serial: u32, kind: EntryKind, range: SectorRange, lsn: Lsn) -> Entry {
+    fn entry(&self, serial: u32, kind: EntryKind, range: SectorRange, lsn: Lsn) -> LogEntry {
         // Memory does not tell which entries are copies. If the log holds any copy for the
         // component, each entry counts as one.
         let is_copy = self.has_copies(serial, 0);
-        Entry { serial, kind, is_moved: false, is_copy, range, lsn, payload: 0, id: None }
+        LogEntry { serial, kind, is_moved: false, is_copy, range, lsn, payload: 0, id: None }
     }
 
     /// Requests above K, in whatever segment they are; `None` where they are too many.
-    fn all_open(&self) -> Option<Vec<Entry>> {
+    fn all_open(&self) -> Option<Vec<LogEntry>> {
         let mut open = Vec::new();
         for serial in self.components.serials() {
             let Some(component) = self.components.get(serial) else { continue };
             let named = component.tail.iter().filter(|tail| tail.id.is_some());
             open.extend(named.map(|tail| {
                 let entry = self.entry(serial, EntryKind::Done, tail.range, tail.lsn);
-                Entry { id: tail.id, ..entry }
+                LogEntry { id: tail.id, ..entry }
             }));
         }
         (open.len() as u64 <= self.log.usable() / OPEN_BYTES).then_some(open)

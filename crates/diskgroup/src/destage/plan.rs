@@ -4,7 +4,7 @@
 use super::batch::{BlockWrite, DestageBatch, Found};
 use crate::log::build::to_usize;
 use crate::log::index::IndexPiece;
-use crate::log::index::{LogPlace, View};
+use crate::log::index::{LogPlace, LogView};
 use crate::log::ring::{Move, Still};
 use crate::state::{GroupInner, GroupState};
 use crate::store::chunks::{block_key, chunk_key};
@@ -49,7 +49,7 @@ pub(super) fn plan(
                 continue;
             }
             match state.index.get(key) {
-                Some(View::Parts(_)) => {
+                Some(LogView::Parts(_)) => {
                     let fold = (entry.serial, block);
                     if batch.folds.len() < folds_max || batch.folds.contains(&fold) {
                         batch.folds.insert(fold);
@@ -218,7 +218,7 @@ pub(super) async fn fold(
             let state = inner.state.borrow();
             let Some(component) = state.components.get(serial) else { continue };
             let commit = component.row.commit.0;
-            let Some(View::Parts(parts)) = state.index.get(key) else {
+            let Some(LogView::Parts(parts)) = state.index.get(key) else {
                 // Covered meanwhile by a newer whole block.
                 continue;
             };

@@ -13,7 +13,7 @@ use crate::types::GroupError;
 use base::{BLOCK_SECTORS, CHUNK_SECTORS, SECTOR_SIZE};
 use env::Buf;
 use env::Slice;
-use format::{Commit, Entry, EntryKind};
+use format::{Commit, EntryKind, LogEntry};
 
 /// A block of a segment over which the sweep has not gone.
 pub(super) struct Spot {
@@ -31,7 +31,7 @@ pub(super) struct Segment {
     pub(super) bytes: Slice,
     pub(super) found: Vec<Found>,
     /// Entries above K that name the request that they, or other entries with their lsn, carry out.
-    pub(super) named: Vec<Entry>,
+    pub(super) named: Vec<LogEntry>,
     /// Blocks of the segment that the sweep wrote.
     pub(super) written: i64,
     /// The spots that the sweep of a hybrid group has not come to yet.
@@ -117,7 +117,7 @@ fn parse(
     inner: &GroupInner,
     segment: u64,
     bytes: &[u8],
-) -> Result<(Vec<Found>, Vec<Entry>), GroupError> {
+) -> Result<(Vec<Found>, Vec<LogEntry>), GroupError> {
     let state = inner.state.borrow();
     let device = state.log.device;
     let (mut found, mut named, mut at) = (Vec::new(), Vec::new(), 0);
@@ -153,7 +153,7 @@ fn parse(
 }
 
 /// Whether an entry is above K.
-pub(super) fn is_open(state: &GroupState, entry: &Entry) -> bool {
+pub(super) fn is_open(state: &GroupState, entry: &LogEntry) -> bool {
     state.components.get(entry.serial).is_some_and(|c| c.row.commit < entry.lsn)
 }
 

@@ -12,7 +12,7 @@ use super::wait::wait_for_commit;
 use crate::log::ring::{Move, Still};
 use crate::state::GroupInner;
 use crate::types::GroupError;
-use format::{Entry, EntryKind};
+use format::{EntryKind, LogEntry};
 use std::rc::Rc;
 
 /// Destages one segment that is in memory, and frees it.
@@ -86,12 +86,12 @@ pub(super) async fn destage_segment(
 /// Marks that say which requests the entries above K carry out. They go to the log's head before
 /// their segment is freed: the next owner may have to undo these entries, and names them by their
 /// requests (rule 46).
-fn still_open(inner: &GroupInner, named: &[Entry]) -> Vec<Move> {
+fn still_open(inner: &GroupInner, named: &[LogEntry]) -> Vec<Move> {
     if inner.options.mutations.forget_open() {
         return Vec::new();
     }
     let state = inner.state.borrow();
-    let move_of = |entry: &Entry| Move {
+    let move_of = |entry: &LogEntry| Move {
         serial: entry.serial,
         kind: EntryKind::Done,
         is_copy: false,

@@ -4,7 +4,7 @@
 use crate::mutations::Mutations;
 use base::{BLOCK_SECTORS, CHUNK_SECTORS, Mark, SECTOR_SIZE, SectorRange};
 use env::{Buf, Env, Slice};
-use format::{COMMIT_HEADER_MAX, Commit, Entry, EntryKind, KnownCommit};
+use format::{COMMIT_HEADER_MAX, Commit, EntryKind, KnownCommit, LogEntry};
 
 /// Blocks of the index that one commit may need: far below the index's limit, which is 4,096 at
 /// least, so that a commit never waits for more room than there will ever be.
@@ -57,7 +57,7 @@ pub(crate) struct Build {
     blocks: usize,
     /// Parts of blocks; they follow the blocks.
     fractions: Vec<u8>,
-    entries: Vec<Entry>,
+    entries: Vec<LogEntry>,
     crcs: Vec<u32>,
     /// Blocks of the index that it needs at most.
     pub(crate) index_need: usize,
@@ -69,7 +69,7 @@ pub(crate) struct Build {
 /// A finished commit.
 pub(crate) struct Sealed {
     pub(crate) bytes: Slice,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<LogEntry>,
     /// So many of them are in the header: all, unless a rule is broken on purpose.
     pub(crate) logged: usize,
     pub(crate) crcs: Vec<u32>,
@@ -166,7 +166,7 @@ impl Build {
             if range.is_empty() {
                 continue;
             }
-            let mut entry = Entry {
+            let mut entry = LogEntry {
                 serial: part.serial,
                 kind: part.kind,
                 is_moved: part.is_moved,
@@ -192,7 +192,7 @@ impl Build {
                 Mark::Done(id) => (EntryKind::Done, *id),
                 Mark::Undone(id) => (EntryKind::Undone, *id),
             };
-            Entry {
+            LogEntry {
                 serial: part.serial,
                 kind,
                 is_moved: false,

@@ -133,7 +133,7 @@ impl Parts {
 
 /// What the log holds of a block.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum View<'a> {
+pub(crate) enum LogView<'a> {
     /// All of it, in one entry.
     Whole(IndexPiece),
     /// Parts of it.
@@ -170,22 +170,22 @@ impl Index {
         self.limit
     }
 
-    pub(crate) fn get(&self, key: u64) -> Option<View<'_>> {
+    pub(crate) fn get(&self, key: u64) -> Option<LogView<'_>> {
         let slot = self.map.get(&key)?;
         if slot.place & TAG == TAG_PARTS {
             let parts = self.parts[(slot.place & !TAG) as usize].as_deref();
-            return parts.map(View::Parts);
+            return parts.map(LogView::Parts);
         }
         let IndexSlot { place, crc, lsn } = *slot;
-        Some(View::Whole(IndexPiece { start: 0, count: 8, place: LogPlace(place), crc, lsn }))
+        Some(LogView::Whole(IndexPiece { start: 0, count: 8, place: LogPlace(place), crc, lsn }))
     }
 
     /// All blocks and where the log has them, for counting: in no order.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (u64, Places)> {
         self.map.keys().filter_map(|key| {
             let places = match self.get(*key)? {
-                View::Whole(piece) => Places { is_parts: false, all: vec![piece.place] },
-                View::Parts(parts) => {
+                LogView::Whole(piece) => Places { is_parts: false, all: vec![piece.place] },
+                LogView::Parts(parts) => {
                     let all = parts.pieces.iter().map(|piece| piece.place).collect();
                     Places { is_parts: true, all }
                 }
@@ -310,8 +310,8 @@ impl Index {
     pub(crate) fn is_live(&self, key: u64, place: LogPlace) -> bool {
         match self.get(key) {
             None => false,
-            Some(View::Whole(piece)) => piece.place == place,
-            Some(View::Parts(parts)) => parts.pieces.iter().any(|piece| piece.place == place),
+            Some(LogView::Whole(piece)) => piece.place == place,
+            Some(LogView::Parts(parts)) => parts.pieces.iter().any(|piece| piece.place == place),
         }
     }
 }
@@ -328,8 +328,8 @@ mod tests {
         (0..8)
             .map(|sector| match index.get(key) {
                 None => None,
-                Some(View::Whole(piece)) => Some(piece.place.sector()),
-                Some(View::Parts(parts)) => parts.owner(sector).map(|p| p.place.sector()),
+                Some(LogView::Whole(piece)) => Some(piece.place.sector()),
+                Some(LogView::Parts(parts)) => parts.owner(sector).map(|p| p.place.sector()),
             })
             .collect()
     }

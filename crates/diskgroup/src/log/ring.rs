@@ -6,7 +6,7 @@ use crate::log::index::LogPlace;
 use crate::mutations::Mutations;
 use base::{Incarnation, Instant, Lsn, Mark, RequestId, SectorRange};
 use env::Slice;
-use format::{CacheLayout, Entry, EntryKind, KnownCommit, Summary};
+use format::{CacheLayout, EntryKind, KnownCommit, LogEntry, Summary};
 use std::collections::VecDeque;
 use std::task::Waker;
 
@@ -68,7 +68,7 @@ pub(crate) struct SegmentInfo {
 /// What the summary of the open segment will say.
 #[derive(Default)]
 pub(crate) struct OpenSegment {
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<LogEntry>,
     pub(crate) crcs: Vec<u32>,
     pub(crate) known: Vec<KnownCommit>,
     pub(crate) commits: u32,

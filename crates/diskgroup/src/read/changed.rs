@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What changed since an lsn, and what is allocated (rules 30 and 33).
 
-use crate::log::index::View;
+use crate::log::index::LogView;
 use crate::state::DiskGroup;
 use crate::state::GroupState;
 use crate::store::chunks::{block_key, chunk_key};
@@ -78,8 +78,8 @@ impl DiskGroup {
                     piece,
                     match view {
                         None => below,
-                        Some(View::Whole(piece)) => !piece.place.is_zero(),
-                        Some(View::Parts(_)) => true,
+                        Some(LogView::Whole(piece)) => !piece.place.is_zero(),
+                        Some(LogView::Parts(_)) => true,
                     },
                 );
             }
@@ -146,8 +146,8 @@ impl GroupState {
     fn logged_at(&self, serial: u32, block: u64) -> u64 {
         match self.index.get(block_key(serial, block)) {
             None => 0,
-            Some(View::Whole(piece)) => piece.lsn,
-            Some(View::Parts(parts)) => {
+            Some(LogView::Whole(piece)) => piece.lsn,
+            Some(LogView::Parts(parts)) => {
                 parts.pieces.iter().map(|piece| piece.lsn).max().unwrap_or(0)
             }
         }

@@ -25,7 +25,7 @@ use crate::types::{GroupError, Structure};
 use base::{Incarnation, Map, SECTOR_SIZE, crc32c};
 use env::{Buf, try_join_at_most};
 use format::{
-    Commit, Entry, EntryKind, FormatError, KnownCommit, PAGE_SIZE, Summary, looks_like_commit,
+    Commit, EntryKind, FormatError, KnownCommit, LogEntry, PAGE_SIZE, Summary, looks_like_commit,
 };
 use std::cell::Cell;
 
@@ -45,7 +45,7 @@ struct Content {
     oldest: u64,
     known: Vec<KnownCommit>,
     /// Payload positions from the segment's start.
-    entries: Vec<Entry>,
+    entries: Vec<LogEntry>,
     crcs: Vec<u32>,
 }
 
@@ -321,7 +321,7 @@ fn add(content: &mut Option<Content>, commit: Commit, crc: u32) {
     });
     let base = commit.position / SECTOR_SIZE as u32;
     let entries = commit.entries.into_iter();
-    content.entries.extend(entries.map(|e| Entry { payload: e.payload + base, ..e }));
+    content.entries.extend(entries.map(|e| LogEntry { payload: e.payload + base, ..e }));
     content.crcs.extend(commit.crcs);
     for new in commit.known {
         match content.known.iter_mut().find(|known| known.serial == new.serial) {

@@ -13,7 +13,7 @@ use nbd::numbers::{
     BASE_ALLOCATION, FIXED_NEWSTYLE, NO_ZEROES, chunk, command, flag, info, option as options,
     reply,
 };
-use nbd::{Server, ServerOptions};
+use nbd::{NbdServer, ServerOptions};
 use nbdclient::frames::{
     GREETING_SIZE, OPTION_REPLY_SIZE, OptionReply, Reply, ReplyHead, ReplyKind, go_data, meta_data,
     option, request,
@@ -77,7 +77,7 @@ fn sessions() -> Vec<Vec<u8>> {
 async fn serve(env: Env) {
     let export = |name: &str, size| (name.to_owned(), MemoryDevice::new(&env, size));
     let exports = MemoryExports(vec![export("disk", SIZE), export("other", 1 << 20)]);
-    let server = Server::new(&env, exports, ServerOptions::default());
+    let server = NbdServer::new(&env, exports, ServerOptions::default());
     let listener = env.listen(address()).await.expect("a listener");
     server.serve(listener).await;
 }

@@ -266,7 +266,7 @@ fn description(from: &mut Source<'_>) -> Description {
 }
 
 /// An entry whose payload, if any, is at a sector that the caller knows.
-fn entry(from: &mut Source<'_>, payload: u32) -> Entry {
+fn entry(from: &mut Source<'_>, payload: u32) -> LogEntry {
     let kinds =
         [EntryKind::Data, EntryKind::Zero, EntryKind::Discard, EntryKind::Done, EntryKind::Undone];
     let kind = kinds[from.index(5)];
@@ -284,7 +284,7 @@ fn entry(from: &mut Source<'_>, payload: u32) -> Entry {
     let id = (kind.is_mark() || from.flag()).then(|| request(from));
     let payload = if kind == EntryKind::Data { payload } else { 0 };
     let (serial, is_moved, lsn) = (from.u32(), from.flag(), Lsn(from.edge()));
-    Entry { serial, kind, is_moved, is_copy: from.flag(), range, lsn, payload, id }
+    LogEntry { serial, kind, is_moved, is_copy: from.flag(), range, lsn, payload, id }
 }
 
 fn commit_of(input: &[u8]) {
@@ -300,17 +300,17 @@ fn commit_of(input: &[u8]) {
     assert!(looks_like_commit(DEVICE, &bytes));
     if let Some(commit) = again(&bytes, decode, encode) {
         let sectors = u64::from(commit.length) / 512;
-        let is_inside = |entry: &Entry| u64::from(entry.payload) + entry.range.count <= sectors;
+        let is_inside = |entry: &LogEntry| u64::from(entry.payload) + entry.range.count <= sectors;
         let data = || commit.entries.iter().filter(|entry| entry.kind == EntryKind::Data);
         assert!(data().all(is_inside), "payload beyond its commit");
-        assert_eq!(data().map(Entry::crc_count).sum::<usize>(), commit.crcs.len());
+        assert_eq!(data().map(LogEntry::crc_count).sum::<usize>(), commit.crcs.len());
     }
     let mut from = Source::new(input);
     let known = (0..from.below(20)).map(|_| known(&mut from)).collect();
     let count = from.below(30);
     let payload = 64 * 8; // behind every header of so many entries
-    let entries: Vec<Entry> = (0..count).map(|_| entry(&mut from, payload)).collect();
-    let crcs = entries.iter().map(Entry::crc_count).sum::<usize>();
+    let entries: Vec<LogEntry> = (0..count).map(|_| entry(&mut from, payload)).collect();
+    let crcs = entries.iter().map(LogEntry::crc_count).sum::<usize>();
     let made = Commit {
         sequence: counter(&mut from),
         incarnation: Incarnation(counter(&mut from)),
@@ -342,8 +342,8 @@ fn summary_of(input: &[u8]) {
     let _ = again(&sealed_log(input, b"GBSS", DEVICE), decode, encode);
     let mut from = Source::new(input);
     let known = (0..from.below(20)).map(|_| known(&mut from)).collect();
-    let entries: Vec<Entry> = (0..from.below(30)).map(|_| entry(&mut from, 8)).collect();
-    let crcs = entries.iter().map(Entry::crc_count).sum::<usize>();
+    let entries: Vec<LogEntry> = (0..from.below(30)).map(|_| entry(&mut from, 8)).collect();
+    let crcs = entries.iter().map(LogEntry::crc_count).sum::<usize>();
     let made = Summary {
         segment: counter(&mut from),
         incarnation: Incarnation(counter(&mut from)),

@@ -100,7 +100,7 @@ impl Cleanup {
         for (component, info) in components {
             let Some(group) = self.storage.holding(component) else { continue };
             let about = group.description(component);
-            let known = Known { component, info: &info, about: about.as_ref() };
+            let known = ComponentBook { component, info: &info, about: about.as_ref() };
             let why = known.missing(&self.directory).await.ok()?;
             let Some(why) = why else {
                 seen.since.remove(&component);
@@ -252,13 +252,13 @@ async fn mark(group: &DiskGroup, component: ComponentId, since: Option<u64>, wen
 }
 
 /// What a component knows of its record.
-pub(crate) struct Known<'a> {
+pub(crate) struct ComponentBook<'a> {
     pub(crate) component: ComponentId,
     pub(crate) info: &'a ComponentInfo,
     pub(crate) about: Option<&'a Description>,
 }
 
-impl Known<'_> {
+impl ComponentBook<'_> {
     /// Why the directory does not account for a component, by a linearizable read; an error: the
     /// directory is away.
     async fn missing(&self, directory: &Directory) -> Result<Option<Missing>, ()> {

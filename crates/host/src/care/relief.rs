@@ -16,7 +16,7 @@
 //! A crash before step 4 changed nothing; one between 4 and 5 leaves a component that its host
 //! tells of again. What stays is asked for again after a while.
 
-use crate::care::cleanup::{Cleanup, Known, is_empty};
+use crate::care::cleanup::{Cleanup, ComponentBook, is_empty};
 use crate::cluster::membership;
 use base::{CHUNK_SIZE, ComponentId, GroupId, HostId, Instant, Map, Set};
 use directory::{Expect, Missing, OrphanRecord, Transaction, orphan_key};
@@ -158,7 +158,7 @@ impl Cleanup {
         let object_key = directory::object_key(info.object);
         let read = async |key: &str| self.directory.get(key).await.map_err(|_| Kept::Unsettled);
         let entry = read(&object_key).await?;
-        let known = Known { component, info: &info, about: Some(&about) };
+        let known = ComponentBook { component, info: &info, about: Some(&about) };
         let missing = known.missing_in(entry.as_ref()).ok_or(Kept::Unsettled)?;
         if !matches!(missing, Missing::Object | Missing::Component) {
             return Err(Kept::Unsettled);

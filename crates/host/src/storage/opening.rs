@@ -15,7 +15,7 @@ use std::time::Duration;
 const START_MAX: Duration = Duration::from_secs(10);
 
 /// A group of the configuration, opened or not.
-pub(crate) type Opened = (GroupSpec, Opening);
+pub(crate) type GroupOpening = (GroupSpec, Opening);
 
 /// How far opening a group has come.
 pub(crate) enum Opening {
@@ -78,7 +78,7 @@ pub(crate) async fn open_all(
     env: &Env,
     config: &HostConfig,
     options: &GroupOptions,
-) -> Vec<Opened> {
+) -> Vec<GroupOpening> {
     let kind = config.group_kind();
     let begin = |group: &crate::config::GroupConfig| {
         let spec = GroupSpec::from(group.clone());

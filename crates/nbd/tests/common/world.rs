@@ -3,7 +3,7 @@
 
 use super::memory::{MemoryDevice, MemoryExports};
 use env::{Address, Env, TaskSet};
-use nbd::{Server, ServerOptions};
+use nbd::{NbdServer, ServerOptions};
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use std::time::Duration;
 pub struct World {
     pub env: Env,
     pub device: MemoryDevice,
-    pub server: Server<MemoryExports>,
+    pub server: NbdServer<MemoryExports>,
     pub unix: Address,
     pub tcp: Address,
     _tasks: TaskSet,
@@ -53,7 +53,7 @@ async fn world(env: Env, size: u64, unix: Address) -> World {
     let device = MemoryDevice::new(&env, size);
     let small = |name: &str| (name.to_owned(), MemoryDevice::new(&env, 1 << 20));
     let exports = vec![("disk".to_owned(), device.clone()), small("other"), small("alone")];
-    let server = Server::new(&env, MemoryExports(exports), ServerOptions::default());
+    let server = NbdServer::new(&env, MemoryExports(exports), ServerOptions::default());
     let tasks = TaskSet::default();
     let mut addresses = Vec::new();
     for address in [unix, Address::Tcp(([127, 0, 0, 1], 0).into())] {
