@@ -6,6 +6,7 @@ use crate::args::{Cli, DaemonArgs};
 use crate::client;
 use crate::target::{CONFIG_DEFAULT, read_config};
 use anyhow::{Context, Result, bail};
+use devicemodel::DeviceModel;
 use env::{Address, Either, Env, Fifo};
 use host::{HostConfig, Node, NodeOptions, SocketConfig};
 use std::path::{Path, PathBuf};
@@ -93,7 +94,7 @@ fn slow_down(driver: &mut ring::RingDriver, config: &HostConfig) -> Result<()> {
                  made to behave as a magnetic disk"
             );
         }
-        driver.behave_as(path, ring::DeviceModel::Magnetic);
+        driver.behave_as(path, DeviceModel::Magnetic);
     }
     let Some(late) = config.tuning.late else { return Ok(()) };
     let latency = Duration::from_micros(late.latency_us);
@@ -104,7 +105,7 @@ fn slow_down(driver: &mut ring::RingDriver, config: &HostConfig) -> Result<()> {
         if ring::block_device(Path::new(path)).is_some() {
             bail!("host.toml: tuning.late slows down files alone, and '{path}' is a block device");
         }
-        driver.behave_as(path, ring::DeviceModel::Late { latency, bytes_per_second });
+        driver.behave_as(path, DeviceModel::Late { latency, bytes_per_second });
     }
     Ok(())
 }

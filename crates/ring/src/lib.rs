@@ -20,8 +20,6 @@ mod errors;
 mod files;
 mod hardware;
 mod helpers;
-mod late;
-mod magnetic;
 mod slowed;
 mod sockets;
 mod waker;
@@ -33,6 +31,7 @@ use crate::helpers::{Answer, Call, Helpers};
 use crate::slowed::Slowed;
 use crate::work::{Flight, Flights, Step, Work};
 use base::{Instant, WallTime};
+use devicemodel::DeviceModel;
 use env::{
     Access, Address, Completion, DiskId, Done, Driver, IoError, LinkId, ListenerId, Op, Token,
 };
@@ -48,7 +47,6 @@ use std::time::Duration;
 
 pub use errors::RingError;
 pub use hardware::block_device;
-pub use slowed::DeviceModel;
 pub use waker::RingWaker;
 
 /// Submissions that one `io_uring_enter` can carry. Further ones wait in the backlog for the next.
@@ -180,10 +178,10 @@ impl RingDriver {
         let Some(file) = work.file() else { unreachable!("work on a file names it") };
         match self.files.enter(file) {
             Ok(fd) => {
-                let access = self.slowed.access(&work);
+                let op = self.slowed.op(&work);
                 let name = self.launch(token, fd, work);
-                if let Some(access) = access {
-                    self.slowed.submit(self.now(), name, access);
+                if let Some(op) = op {
+                    self.slowed.submit(self.now(), name, op);
                 }
             }
             Err(error) => {
@@ -375,7 +373,7 @@ impl RingDriver {
             Step::Over(result) => result,
             Step::Again => unreachable!("handled above"),
         };
-        let slowed = self.slowed.access(&flight.work);
+        let slowed = self.slowed.op(&flight.work);
         let end = Completion { token: flight.token, result, buf: flight.work.into_buf() };
         match slowed {
             Some((disk, _)) => done.extend(self.slowed.hold(disk, name, end)),

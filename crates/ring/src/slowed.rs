@@ -5,86 +5,14 @@
 //! that the disk of that kind would have answered. An operation that really takes longer than that
 //! ends when it ends. What is read and written, errors and order of durability are the real disk's.
 
-use crate::late::Late;
-use crate::magnetic::Magnetic;
 use crate::work::Work;
 use base::{Instant, Map, Set};
+use devicemodel::{DeviceModel, DeviceOp, RunningModel};
 use env::Completion;
-use std::time::Duration;
-
-/// What a file can be made to behave as; see [`crate::RingDriver::behave_as`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DeviceModel {
-    /// A magnetic disk of 7200 rpm: 8 ms to reach a random place, 150 MB/s, 32 requests to choose
-    /// from, no volatile cache.
-    Magnetic,
-    /// A device that is slow by two figures: bytes pass one after the other, and each request ends
-    /// so long after its last byte has passed.
-    Late {
-        /// What each request takes beside its bytes, however many are under way.
-        latency: Duration,
-        /// What passes in a second.
-        bytes_per_second: u64,
-    },
-}
-
-/// What is asked of the disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
-    /// A read or a write.
-    Transfer { offset: u64, bytes: u64 },
-    /// Everything submitted before.
-    Flush,
-}
-
-/// How long a disk takes: what ends when.
-enum Model {
-    Magnetic(Magnetic),
-    Late(Late),
-}
-
-impl Model {
-    fn new(model: DeviceModel, size: u64) -> Self {
-        match model {
-            DeviceModel::Magnetic => Self::Magnetic(Magnetic::new(size)),
-            DeviceModel::Late { latency, bytes_per_second } => {
-                Self::Late(Late::new(latency, bytes_per_second))
-            }
-        }
-    }
-
-    fn submit(&mut self, now: Instant, name: u64, access: Access) {
-        match self {
-            Self::Magnetic(model) => model.submit(now, name, access),
-            Self::Late(model) => model.submit(now, name, access),
-        }
-    }
-
-    fn end(&mut self, now: Instant) -> Option<(u64, Instant)> {
-        match self {
-            Self::Magnetic(model) => model.end(now),
-            Self::Late(model) => model.end(now),
-        }
-    }
-
-    fn next_end(&self) -> Option<Instant> {
-        match self {
-            Self::Magnetic(model) => model.next_end(),
-            Self::Late(model) => model.next_end(),
-        }
-    }
-
-    fn is_idle(&self) -> bool {
-        match self {
-            Self::Magnetic(model) => model.is_idle(),
-            Self::Late(model) => model.is_idle(),
-        }
-    }
-}
 
 /// A disk that is open, or was when its last operations were submitted.
 struct Disk {
-    model: Model,
+    model: RunningModel,
     is_closed: bool,
     /// Operations that the model has ended and the kernel has not.
     over: Set<u64>,
@@ -112,7 +40,7 @@ impl Slowed {
 
     pub(crate) fn opened(&mut self, path: &str, id: u32, size: u64) {
         if let Some(model) = self.paths.get(path) {
-            let model = Model::new(*model, size);
+            let model = model.start(size);
             let (over, held) = (Set::new(), Map::new());
             self.disks.insert(id, Disk { model, is_closed: false, over, held });
         }
@@ -127,26 +55,26 @@ impl Slowed {
     }
 
     /// What the work asks of a disk that follows a model.
-    pub(crate) fn access(&self, work: &Work) -> Option<(u32, Access)> {
+    pub(crate) fn op(&self, work: &Work) -> Option<(u32, DeviceOp)> {
         if self.disks.is_empty() {
             return None;
         }
-        let (disk, access) = match work {
+        let (disk, op) = match work {
             Work::Read { disk, offset, into, at, .. } => {
                 (disk, transfer(*offset, into.len() - *at))
             }
             Work::Write { disk, offset, from, .. } => (disk, transfer(*offset, from.len())),
-            Work::Flush { disk } => (disk, Access::Flush),
+            Work::Flush { disk } => (disk, DeviceOp::Flush),
             // Discards cost nothing: magnetic disks have none, others do them beside.
             _ => return None,
         };
-        self.disks.contains_key(disk).then_some((*disk, access))
+        self.disks.contains_key(disk).then_some((*disk, op))
     }
 
     /// A flight of this name sets out.
-    pub(crate) fn submit(&mut self, now: Instant, name: u64, (disk, access): (u32, Access)) {
+    pub(crate) fn submit(&mut self, now: Instant, name: u64, (disk, op): (u32, DeviceOp)) {
         if let Some(disk) = self.disks.get_mut(&disk) {
-            disk.model.submit(now, name, access);
+            disk.model.submit(now, name, op);
         }
     }
 
@@ -193,6 +121,6 @@ impl Disk {
     }
 }
 
-fn transfer(offset: u64, length: usize) -> Access {
-    Access::Transfer { offset, bytes: length as u64 }
+fn transfer(offset: u64, length: usize) -> DeviceOp {
+    DeviceOp::Transfer { offset, bytes: length as u64 }
 }

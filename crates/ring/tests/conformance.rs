@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The driver conformance suite, on the real kernel: a file, Unix sockets, TCP on loopback.
 
+use devicemodel::DeviceModel;
 use env::{Address, Env, Fifo, conformance};
-use ring::{DeviceModel, RingDriver};
+use ring::RingDriver;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;

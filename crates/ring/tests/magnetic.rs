@@ -3,10 +3,11 @@
 //! content, and be free when its driver is gone.
 
 use base::{Instant, Rng};
+use devicemodel::DeviceModel;
 use env::{
     Completion, DiskId, Done, Driver, Durability, IoError, Op, OpenDisk, Pool, Slice, Token,
 };
-use ring::{DeviceModel, RingDriver};
+use ring::RingDriver;
 use std::path::PathBuf;
 use std::time::Duration;
 

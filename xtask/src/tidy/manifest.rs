@@ -9,6 +9,7 @@ use super::{Finding, Tree};
 /// number.
 const LAYERS: [(&str, u8); 23] = [
     ("base", 0),
+    ("devicemodel", 1),
     ("env", 1),
     ("format", 2),
     ("ring", 2),

@@ -6,7 +6,7 @@
 //! - **A flush** ends that latency after everything that was submitted before it has passed, and so
 //!   never before one of those.
 
-use crate::slowed::Access;
+use crate::op::DeviceOp;
 use base::Instant;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -35,10 +35,10 @@ impl Late {
     }
 
     /// Takes a request in.
-    pub(crate) fn submit(&mut self, now: Instant, name: u64, access: Access) {
-        let bytes = match access {
-            Access::Transfer { bytes, .. } => bytes,
-            Access::Flush => 0,
+    pub(crate) fn submit(&mut self, now: Instant, name: u64, op: DeviceOp) {
+        let bytes = match op {
+            DeviceOp::Transfer { bytes, .. } => bytes,
+            DeviceOp::Flush => 0,
         };
         let ns = u128::from(bytes) * SECOND_NS / u128::from(self.bytes_per_second);
         let passing = Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX));
@@ -63,8 +63,8 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    fn transfer(bytes: u64) -> Access {
-        Access::Transfer { offset: 0, bytes }
+    fn transfer(bytes: u64) -> DeviceOp {
+        DeviceOp::Transfer { offset: 0, bytes }
     }
 
     fn ms(ms: u64) -> Instant {
@@ -77,7 +77,7 @@ mod tests {
         for name in 0..10 {
             device.submit(ms(100), name, transfer(MIB)); // 10 ms each
         }
-        device.submit(ms(100), 10, Access::Flush);
+        device.submit(ms(100), 10, DeviceOp::Flush);
         for name in 0..10 {
             let end = ms(100 + (name + 1) * 10 + 5);
             assert_eq!(device.next_end(), Some(end));
@@ -86,7 +86,7 @@ mod tests {
         }
         assert_eq!(device.end(ms(1000)), Some((10, ms(205))), "with what went before it");
         assert!(device.is_idle());
-        device.submit(ms(2000), 11, Access::Flush);
+        device.submit(ms(2000), 11, DeviceOp::Flush);
         device.submit(ms(2000), 12, transfer(0));
         assert_eq!(device.end(ms(2004)), None);
         assert_eq!(device.end(ms(2005)), Some((11, ms(2005))), "rest costs nothing");

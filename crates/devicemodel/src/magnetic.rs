@@ -15,7 +15,7 @@
 //! that the wait needs no random numbers. The head moves over all of the device, however small the
 //! file is.
 
-use crate::slowed::Access;
+use crate::op::DeviceOp;
 use base::Instant;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -41,7 +41,7 @@ struct Request {
     name: u64,
     serial: u64,
     submitted: Instant,
-    access: Access,
+    op: DeviceOp,
 }
 
 struct Serving {
@@ -86,10 +86,10 @@ impl Magnetic {
     }
 
     /// Takes a request in.
-    pub(crate) fn submit(&mut self, now: Instant, name: u64, access: Access) {
+    pub(crate) fn submit(&mut self, now: Instant, name: u64, op: DeviceOp) {
         debug_assert!(self.queue.back().is_none_or(|last| last.submitted <= now), "time went back");
         self.serial += 1;
-        self.queue.push_back(Request { name, serial: self.serial, submitted: now, access });
+        self.queue.push_back(Request { name, serial: self.serial, submitted: now, op });
     }
 
     /// The next request that has ended by `now`, and when; to be called until there is none.
@@ -115,7 +115,7 @@ impl Magnetic {
     fn take_flush(&mut self) -> Option<Request> {
         let serving = self.serving.as_ref().map(|serving| serving.serial);
         let is_over = |request: &Request| {
-            request.access == Access::Flush && serving.is_none_or(|it| it > request.serial)
+            request.op == DeviceOp::Flush && serving.is_none_or(|it| it > request.serial)
         };
         if self.queue.front().is_some_and(is_over) { self.queue.pop_front() } else { None }
     }
@@ -124,9 +124,9 @@ impl Magnetic {
     fn serve(&mut self) {
         let Some(oldest) = self.queue.front() else { return };
         let begin = self.free.max(oldest.submitted);
-        let transfer = |request: &Request| match request.access {
-            Access::Transfer { offset, bytes } => Some((offset, bytes)),
-            Access::Flush => None,
+        let transfer = |request: &Request| match request.op {
+            DeviceOp::Transfer { offset, bytes } => Some((offset, bytes)),
+            DeviceOp::Flush => None,
         };
         let waiting = self.queue.iter().enumerate();
         let waiting = waiting.take_while(|(_, request)| request.submitted <= begin);

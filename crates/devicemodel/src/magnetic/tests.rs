@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 const SIZE: u64 = 4 << 30;
 const BLOCK: u64 = 4096;
 
-fn at(offset: u64, bytes: u64) -> Access {
-    Access::Transfer { offset, bytes }
+fn at(offset: u64, bytes: u64) -> DeviceOp {
+    DeviceOp::Transfer { offset, bytes }
 }
 
-fn some_block(rng: &mut Rng) -> Access {
+fn some_block(rng: &mut Rng) -> DeviceOp {
     at(rng.below(SIZE / BLOCK) * BLOCK, BLOCK)
 }
 
@@ -90,12 +90,12 @@ fn a_farther_seek_takes_longer() {
 fn a_flush_ends_with_what_was_before_it_and_waits_for_nothing_else() {
     let mut disk = Magnetic::new(SIZE);
     let now = Instant(1);
-    disk.submit(now, 0, Access::Flush);
+    disk.submit(now, 0, DeviceOp::Flush);
     assert_eq!(disk.end(now), Some((0, now)), "nothing to wait for");
     disk.submit(now, 1, at(SIZE / 2, BLOCK));
-    disk.submit(now, 2, Access::Flush);
+    disk.submit(now, 2, DeviceOp::Flush);
     disk.submit(now, 3, at(0, BLOCK));
-    disk.submit(now, 4, Access::Flush);
+    disk.submit(now, 4, DeviceOp::Flush);
     let ended = run_out(&mut disk);
     let when: BTreeMap<u64, Instant> = ended.iter().copied().collect();
     assert_eq!(ended.first().map(|one| one.0), Some(3), "the head is there already");
@@ -116,13 +116,13 @@ fn drawn_loads_keep_the_rules() {
             let under_way = submitted.len() - ended.len();
             if (under_way as u64) < most && rng.below(3) > 0 {
                 let bytes = 512 << rng.below(12);
-                let access = match rng.below(8) {
-                    0 => Access::Flush,
+                let op = match rng.below(8) {
+                    0 => DeviceOp::Flush,
                     1..=3 => at(rng.below(64) * BLOCK, bytes),
                     _ => at(rng.below((SIZE - bytes) / 512) * 512, bytes),
                 };
-                disk.submit(now, submitted.len() as u64, access);
-                submitted.push((now, access));
+                disk.submit(now, submitted.len() as u64, op);
+                submitted.push((now, op));
             } else {
                 let bits = rng.between(1, 26);
                 now = now + Duration::from_nanos(rng.below(1 << bits));
@@ -138,15 +138,15 @@ fn drawn_loads_keep_the_rules() {
     }
 }
 
-fn check(seed: u64, submitted: &[(Instant, Access)], ended: &[(u64, Instant)]) {
+fn check(seed: u64, submitted: &[(Instant, DeviceOp)], ended: &[(u64, Instant)]) {
     let when: BTreeMap<u64, Instant> = ended.iter().copied().collect();
     assert_eq!((when.len(), ended.len()), (submitted.len(), submitted.len()), "seed {seed}: once");
     assert!(ended.is_sorted_by_key(|one| one.1), "seed {seed}: in order of time");
     let mut free = Instant::default();
     for (name, end) in ended {
-        let (begin, access) = submitted[*name as usize];
-        match access {
-            Access::Transfer { bytes, .. } => {
+        let (begin, op) = submitted[*name as usize];
+        match op {
+            DeviceOp::Transfer { bytes, .. } => {
                 let least = begin.max(free) + Duration::from_nanos(transfer_ns(bytes));
                 assert!(*end >= least, "seed {seed}: {name} was too fast");
                 let most = least + Duration::from_nanos(SETTLE_NS + STROKE_NS + TURN_NS);
@@ -154,8 +154,8 @@ fn check(seed: u64, submitted: &[(Instant, Access)], ended: &[(u64, Instant)]) {
                 assert!(*end <= begin + waited, "seed {seed}: {name} waited too long");
                 free = *end;
             }
-            Access::Flush => {
-                let covered = (0..*name).filter(|n| submitted[*n as usize].1 != Access::Flush);
+            DeviceOp::Flush => {
+                let covered = (0..*name).filter(|n| submitted[*n as usize].1 != DeviceOp::Flush);
                 let last = covered.map(|n| when[&n]).max().unwrap_or_default();
                 assert_eq!(*end, begin.max(last), "seed {seed}: flush {name}");
             }
