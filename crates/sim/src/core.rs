@@ -6,15 +6,28 @@ use crate::disk::Disk;
 use crate::ends::{EndRef, LinkPair, Path};
 use crate::host::{SimHost, SimProcess};
 use crate::options::{WorldOptions, WorldStats};
+<<<<<<< HEAD
 use crate::under_way::{DeviceCall, Dial, DiskOp, LateCall};
+=======
+use crate::store::{Page, ZEROS};
+use crate::under_way::{Call, Dial, DiskOp, LateCall};
+>>>>>>> d1c031e (sim: a disk can end its operations exactly when a device model says)
 use base::{Instant, Quirk, Rng};
+use devicemodel::DeviceModel;
 use env::{Completion, Done, Hardware, IoError, Token};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::rc::Rc;
 
+<<<<<<< HEAD
 /// A process that parks more often than this at one point in time is in a livelock: the world
 /// panics. Up to 4096 polls lie between two parks. Hardly anything completes while time stands
 /// still, so only a burst of polls needs more than two parks.
+=======
+/// Parks of one process at one instant before the world calls it a livelock. Each follows up to
+/// 4096 polls; nothing but a flush on an idle magnetic disk
+/// completes within an instant, so only a burst of polls needs more than two.
+>>>>>>> d1c031e (sim: a disk can end its operations exactly when a device model says)
 const PARKS_MAX: u32 = 2000;
 
 /// What an event does.
@@ -38,7 +51,13 @@ pub(crate) enum EventKind {
     Linked { slot: u32 },
     /// A late call ends.
     Call { slot: u32, serial: u64 },
+<<<<<<< HEAD
     /// A host goes down, as one of its own tasks asked.
+=======
+    /// A device that follows a model may be done with something.
+    Modelled { disk: u32 },
+    /// A crash or kill that was asked for while its host was turned.
+>>>>>>> d1c031e (sim: a disk can end its operations exactly when a device model says)
     Down { host: u32, is_crash: bool },
 }
 
@@ -54,6 +73,7 @@ impl EventKind {
             Self::Dial { slot } => 7 | u64::from(slot) << 8,
             Self::Linked { slot } => 8 | u64::from(slot) << 8,
             Self::Call { slot, .. } => 11 | u64::from(slot) << 8,
+            Self::Modelled { disk } => 12 | u64::from(disk) << 8,
             Self::Down { host, is_crash } => (9 + u64::from(is_crash)) | u64::from(host) << 8,
         }
     }
@@ -109,6 +129,10 @@ pub(crate) struct Core {
     soon_free: Vec<u32>,
     pub(crate) disks: Vec<Disk>,
     pub(crate) disk_names: BTreeMap<(u32, String), u32>,
+    /// By host and path: devices that follow a model.
+    pub(crate) models: BTreeMap<(u32, String), DeviceModel>,
+    /// A page of zeros, for all that disks hold of those.
+    pub(crate) zeros: Page,
     pub(crate) disk_ops: Vec<Option<DiskOp>>,
     pub(crate) disk_ops_free: Vec<u32>,
     /// By how many nanoseconds a call takes longer, by host, path and kind of call.
@@ -153,6 +177,8 @@ impl Core {
             soon_free: Vec::new(),
             disks: Vec::new(),
             disk_names: BTreeMap::new(),
+            models: BTreeMap::new(),
+            zeros: Rc::new(ZEROS),
             disk_ops: Vec::new(),
             disk_ops_free: Vec::new(),
             late: BTreeMap::new(),
@@ -278,6 +304,7 @@ impl Core {
                     self.complete(process, completion);
                 }
             }
+<<<<<<< HEAD
             EventKind::Disk { slot, serial } => self.disk_event(slot, serial),
             EventKind::Call { slot, serial } => self.call_event(slot, serial),
             EventKind::Deliver { to } => self.deliver(to),
@@ -285,6 +312,16 @@ impl Core {
             EventKind::Dial { slot } => self.dial_arrives(slot),
             EventKind::Linked { slot } => self.dial_answered(slot),
             EventKind::Down { .. } => unreachable!("the world takes a host down itself"),
+=======
+            Kind::Disk { slot, serial } => self.disk_event(slot, serial),
+            Kind::Modelled { disk } => self.modelled_event(disk),
+            Kind::Call { slot, serial } => self.call_event(slot, serial),
+            Kind::Deliver { to } => self.deliver(to),
+            Kind::Reset { to } => self.reset_arrives(to),
+            Kind::Dial { slot } => self.dial_arrives(slot),
+            Kind::Linked { slot } => self.dial_answered(slot),
+            Kind::Down { .. } => unreachable!("the world takes a host down itself"),
+>>>>>>> d1c031e (sim: a disk can end its operations exactly when a device model says)
         }
     }
 

@@ -5,6 +5,7 @@
 //! completes. Power loss decides for each dirty or unfinished write whether all, none or some of
 //! its sectors reach the media; a sector is never torn.
 
+use crate::modelled::Modelled;
 use crate::options::{CrashModel, DiskModel, WorldStats};
 use crate::store::{ContentStore, Layer, StoredPiece};
 use base::Rng;
@@ -85,6 +86,8 @@ pub(crate) struct Disk {
     pub(crate) store: ContentStore,
     /// Ranges (start, end) that cannot be read until they are written again.
     pub(crate) bad: Vec<(u64, u64)>,
+    /// Says when operations end, instead of the world's latencies.
+    pub(crate) modelled: Option<Modelled>,
     channels: Vec<u64>,
     dirty: Vec<Dirty>,
     dirty_bytes: u64,
@@ -170,6 +173,7 @@ impl Disk {
             held: Vec::new(),
             store: ContentStore::default(),
             bad: Vec::new(),
+            modelled: None,
             channels: vec![0; model.channels.max(1)],
             dirty: Vec::new(),
             dirty_bytes: 0,
@@ -344,5 +348,8 @@ impl Disk {
         self.in_flight = 0;
         self.held.clear();
         self.channels.fill(0);
+        if let Some(modelled) = &mut self.modelled {
+            modelled.stop();
+        }
     }
 }

@@ -3,8 +3,14 @@
 
 use crate::core::{Core, EventKind};
 use crate::disk::{Body, Disk, Silent, tear};
+<<<<<<< HEAD
 use crate::store::{Layer, StoredPiece};
 use crate::under_way::{DeviceCall, DiskOp, DiskWork};
+=======
+use crate::modelled::Modelled;
+use crate::store::{Layer, Piece};
+use crate::under_way::{Call, DiskOp, DiskWork};
+>>>>>>> d1c031e (sim: a disk can end its operations exactly when a device model says)
 use base::crc32c;
 use env::{Buf, Completion, DiskId, DiskInfo, Done, Durability, IoError, Op, OpenDisk, Token};
 
@@ -28,7 +34,7 @@ impl Core {
                 (self.add_disk(host, &options.path, size, true), true)
             }
         };
-        let disk = &mut self.disks[index as usize];
+        let disk = self.disk_mut(index);
         if disk.faults.is_unlinked {
             return Err(IoError::NotFound);
         }
@@ -45,13 +51,24 @@ impl Core {
 
     pub(crate) fn add_disk(&mut self, host: u32, path: &str, size: u64, is_file: bool) -> u32 {
         let index = self.disks.len() as u32;
-        self.disks.push(Disk::new(host, path, size, is_file, &self.options.disk));
+        let mut disk = Disk::new(host, path, size, is_file, &self.options.disk);
+        let model = self.models.get(&(host, path.to_owned()));
+        disk.modelled = model.map(|model| Modelled::new(*model, size));
+        self.disks.push(disk);
         let before = self.disk_names.insert((host, path.to_owned()), index);
         assert!(before.is_none(), "two disks at {path}");
         index
     }
 
+<<<<<<< HEAD
     /// Starts a read, write, flush or discard: draws how long it takes.
+=======
+    pub(crate) fn disk_mut(&mut self, index: u32) -> &mut Disk {
+        &mut self.disks[index as usize]
+    }
+
+    /// Reads, writes, flushes and discards.
+>>>>>>> d1c031e (sim: a disk can end its operations exactly when a device model says)
     pub(crate) fn disk_submit(&mut self, process: u32, token: Token, id: DiskId, op: Op) {
         let index = self.processes[process as usize].disks.get(id.0 as usize).copied().flatten();
         let Some(index) = index else {
@@ -62,7 +79,7 @@ impl Core {
             self.soon(process, Completion { token, result: Err(IoError::Closed), buf });
             return;
         };
-        let model = &self.options.disk;
+        let (now, model) = (self.now, &self.options.disk);
         let disk = &mut self.disks[index as usize];
         let (latency, bytes, work) = match op {
             Op::Read { offset, into, at, .. } => {
@@ -88,8 +105,14 @@ impl Core {
             }
             other => unreachable!("not a disk operation: {other:?}"),
         };
-        let service = latency.draw(bytes, &mut self.rng.disk);
-        let mut at = disk.occupy(self.now, service, model, &mut self.rng.disk);
+        let device_op = work.device_op();
+        let mut at = match disk.modelled {
+            None => {
+                let service = latency.draw(bytes, &mut self.rng.disk);
+                disk.occupy(now, service, model, &mut self.rng.disk)
+            }
+            Some(_) => now + 1, // a discard; the model says when all else ends
+        };
         disk.in_flight += 1;
         if matches!(work, DiskWork::Discard { .. }) {
             let (host, path) = (disk.host, disk.path.clone());
@@ -101,7 +124,41 @@ impl Core {
             self.disk_ops.len() as u32 - 1
         });
         self.disk_ops[slot as usize] = Some(DiskOp { process, token, disk: index, serial, work });
+<<<<<<< HEAD
         self.push(at, EventKind::Disk { slot, serial });
+=======
+        match (&mut self.disk_mut(index).modelled, device_op) {
+            (Some(modelled), Some(op)) => {
+                modelled.submit(now, slot, op);
+                self.plan_look(index, now);
+            }
+            _ => self.push(at, Kind::Disk { slot, serial }),
+        }
+    }
+
+    fn plan_look(&mut self, index: u32, at: u64) {
+        let modelled = self.disk_mut(index).modelled.as_mut();
+        if modelled.is_some_and(|modelled| modelled.plan_look(at)) {
+            self.push(at, Kind::Modelled { disk: index });
+        }
+    }
+
+    /// Ends what the model of a device has ended. The look at the time of a submission comes after
+    /// the turn that submitted, so that the model chooses from all that the turn asked for.
+    pub(crate) fn modelled_event(&mut self, index: u32) {
+        let now = self.now;
+        let Some(modelled) = &mut self.disk_mut(index).modelled else { return };
+        let (ended, next) = modelled.look(now);
+        if let Some(next) = next {
+            self.plan_look(index, next);
+        }
+        for slot in ended {
+            let op = self.disk_ops[slot as usize].as_ref();
+            if let Some(serial) = op.map(|op| op.serial) {
+                self.disk_event(slot, serial);
+            }
+        }
+>>>>>>> d1c031e (sim: a disk can end its operations exactly when a device model says)
     }
 
     pub(crate) fn disk_event(&mut self, slot: u32, serial: u64) {
@@ -138,7 +195,11 @@ impl Core {
                     Some(Silent::Elsewhere(other)) => other,
                     None => offset,
                 };
+<<<<<<< HEAD
                 let pieces = StoredPiece::cut(offset, &from);
+=======
+                let pieces = Piece::cut(offset, &from, &self.zeros);
+>>>>>>> d1c031e (sim: a disk can end its operations exactly when a device model says)
                 let mark = u64::from(crc32c(&from)) << 32 | u64::from(op.disk);
                 let len = from.len() as u64;
                 if disk.faults.fail_writes {
@@ -211,7 +272,11 @@ impl Core {
             self.disk_ops_free.push(slot as u32);
             match op.work {
                 DiskWork::Write { offset, from, durability } => {
+<<<<<<< HEAD
                     writes.push((Body::Data(StoredPiece::cut(offset, &from)), durability));
+=======
+                    writes.push((Body::Data(Piece::cut(offset, &from, &self.zeros)), durability));
+>>>>>>> d1c031e (sim: a disk can end its operations exactly when a device model says)
                 }
                 DiskWork::Discard { offset, bytes } => {
                     writes.push((Body::Zero { offset, bytes }, Durability::Cached));
@@ -257,7 +322,7 @@ impl Core {
                     (body, _) => disk.commit_cached(body, false),
                 }
             }
-            self.disks[index as usize].seize();
+            self.disk_mut(index).seize();
         }
     }
 }

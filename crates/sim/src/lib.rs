@@ -21,6 +21,7 @@ mod driver;
 mod ends;
 mod faults;
 mod host;
+mod modelled;
 mod net;
 mod options;
 mod store;

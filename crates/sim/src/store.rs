@@ -13,7 +13,13 @@ const CHUNK_PAGES: usize = 256;
 
 pub(crate) type Page = Rc<[u8; PAGE]>;
 
+<<<<<<< HEAD
 /// The part of a write that falls on one page: the sectors `sectors` of `data`.
+=======
+pub(crate) const ZEROS: [u8; PAGE] = [0; PAGE];
+
+/// The part of one write that falls on one page: sectors `sectors` of `data`.
+>>>>>>> d1c031e (sim: a disk can end its operations exactly when a device model says)
 #[derive(Clone)]
 pub(crate) struct StoredPiece {
     page: u64,
@@ -21,18 +27,28 @@ pub(crate) struct StoredPiece {
     data: Page,
 }
 
+<<<<<<< HEAD
 impl StoredPiece {
     /// Cuts a write into its pieces. Offset and length are multiples of a sector.
     pub(crate) fn cut(offset: u64, bytes: &[u8]) -> Vec<Self> {
+=======
+impl Piece {
+    /// The pieces of a write of whole sectors. All pages of zeros share the memory of `zeros`.
+    pub(crate) fn cut(offset: u64, bytes: &[u8], zeros: &Page) -> Vec<Self> {
+>>>>>>> d1c031e (sim: a disk can end its operations exactly when a device model says)
         let mut pieces = Vec::with_capacity(bytes.len() / PAGE + 1);
         let (mut offset, mut rest) = (offset, bytes);
         while !rest.is_empty() {
             let from = (offset % PAGE as u64) as usize;
             let (now, later) = rest.split_at(rest.len().min(PAGE - from));
-            let mut data = Rc::new([0; PAGE]);
-            if let Some(memory) = Rc::get_mut(&mut data) {
-                memory[from..from + now.len()].copy_from_slice(now);
-            }
+            let data = match now == ZEROS {
+                true => Rc::clone(zeros),
+                false => {
+                    let mut page = ZEROS;
+                    page[from..from + now.len()].copy_from_slice(now);
+                    Rc::new(page)
+                }
+            };
             let sectors = from / SECTOR..(from + now.len()) / SECTOR;
             pieces.push(Self { page: offset / PAGE as u64, sectors, data });
             offset += now.len() as u64;

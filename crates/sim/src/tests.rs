@@ -3,6 +3,7 @@
 
 mod calls;
 mod disk;
+mod modelled;
 
 use crate::{DiskModel, HostKey, Latency, NetModel, World, WorldOptions};
 use base::Instant;

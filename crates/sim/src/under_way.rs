@@ -2,6 +2,7 @@
 //! What a process asked for and still waits for: calls, dials, operations on devices.
 
 use crate::ends::EndRef;
+use devicemodel::DeviceOp;
 use env::{Address, Buf, DiskId, Durability, IoError, OpenDisk, Slice, Token};
 
 /// A call that may hang. In the real world io_uring or a helper thread makes it for the shard.
@@ -69,4 +70,17 @@ pub(crate) enum DiskWork {
     Write { offset: u64, from: Slice, durability: Durability },
     Flush { cover: u64 },
     Discard { offset: u64, bytes: u64 },
+}
+
+impl DiskWork {
+    /// What a device's model is asked. Discards are beyond the models, and cost nothing there.
+    pub(crate) fn device_op(&self) -> Option<DeviceOp> {
+        let (offset, bytes) = match self {
+            Self::Read { offset, into, at } => (*offset, into.len() - at),
+            Self::Write { offset, from, .. } => (*offset, from.len()),
+            Self::Flush { .. } => return Some(DeviceOp::Flush),
+            Self::Discard { .. } => return None,
+        };
+        Some(DeviceOp::Transfer { offset, bytes: u64::try_from(bytes).unwrap_or(u64::MAX) })
+    }
 }
