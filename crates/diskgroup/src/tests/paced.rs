@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Latency and fill under a steady load before magnetic capacity, in virtual time.
 
+use super::scenarios::Host;
 use super::*;
 use crate::CreateSizes;
-use env::{Fifo, Semaphore, TaskSet};
-use machine::Machine;
+use devicemodel::DeviceModel;
+use env::{Semaphore, TaskSet};
 
-mod machine;
-
+/// The cache device: 300 us and 800 MB/s.
+const FLASH: DeviceModel =
+    DeviceModel::Late { latency: Duration::from_micros(300), bytes_per_second: 800_000_000 };
 /// Milliseconds, as asked.
 const PAUSE_MAX_MS: f64 = 200.0;
 /// Requests under way at once where more is offered than is taken.
@@ -230,12 +232,30 @@ struct Runs {
     empty: Outcome,
 }
 
+/// What a story on a host with magnetic capacity devices ends with. Nothing fails there, and every
+/// device takes exactly as long as it does.
+fn told<T: 'static, F: Future<Output = T> + 'static>(
+    devices: usize,
+    story: impl FnOnce(Env) -> F + 'static,
+) -> T {
+    let host = Host::new(7);
+    let Host { world, key } = &host;
+    let GroupSpec { cache, capacity } = spec(devices);
+    world.behave_as(*key, &cache, FLASH);
+    capacity.iter().for_each(|path| world.behave_as(*key, path, DeviceModel::Magnetic));
+    let end = Rc::new(RefCell::new(None));
+    let told = Rc::clone(&end);
+    host.run(|env| async move {
+        let outcome = story(env).await;
+        *told.borrow_mut() = Some(outcome);
+    });
+    end.take().expect("the story came to its end")
+}
+
 /// Runs before a cache device of so many bytes, of which the write buffer is 30 %.
 fn runs(cache: u64, seconds: u64) -> Runs {
-    let env = Env::new(Box::new(Machine::default()), Box::new(Fifo));
-    let inner = env.clone();
-    env.run(async move {
-        let bench = Bench::new(&inner, cache, 1).await;
+    told(1, move |env| async move {
+        let bench = Bench::new(&env, cache, 1).await;
         let over = bench.offer(Offer { rate: 3000, seconds, window: WINDOW }).await;
         over.print("3000 writes/s offered");
         let rate = (over.steady_rate() * 0.6) as u64;
@@ -290,10 +310,8 @@ fn latency_goes_by_the_offered_load_and_not_by_the_fill_of_a_larger_buffer() {
 #[test]
 fn magnetic_devices_do_not_wait_for_each_other() {
     let rate = |devices: usize| {
-        let env = Env::new(Box::new(Machine::default()), Box::new(Fifo));
-        let inner = env.clone();
-        env.run(async move {
-            let bench = Bench::new(&inner, 256 << 20, devices).await;
+        told(devices, move |env| async move {
+            let bench = Bench::new(&env, 256 << 20, devices).await;
             let over = bench.offer(Offer { rate: 6000, seconds: 60, window: WINDOW }).await;
             over.print(&format!("6000 writes/s offered to {devices}"));
             assert!(over.pause_ms() < PAUSE_MAX_MS, "a pause of {} ms", over.pause_ms());
