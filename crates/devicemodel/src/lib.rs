@@ -13,7 +13,7 @@
 //! the depth of NCQ. No single product was measured. A late device has the two figures that its
 //! user gives.
 //!
-//! **Left out**: caches, zones, errors and retries, wear, the garbage collection of flash, discards,
+//! **Left out**: caches, zones, errors and retries, wear, garbage collection of flash, discards,
 //! and the time that opening and closing take.
 #![forbid(unsafe_code)]
 

@@ -94,13 +94,8 @@ impl Core {
             let (host, path) = (disk.host, disk.path.clone());
             disk.is_closing = true;
             disk.in_flight += 1;
-<<<<<<< HEAD
             match self.lateness(host, &path, DeviceCall::Close) {
-                0 => self.disks[index as usize].leave(),
-=======
-            match self.lateness(host, &path, Call::Close) {
                 0 => self.disk_mut(index).leave(),
->>>>>>> d1c031e (sim: a disk can end its operations exactly when a device model says)
                 by => self.begin_late(process, &path, by, What::Close(index)),
             }
         }

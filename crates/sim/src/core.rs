@@ -6,12 +6,8 @@ use crate::disk::Disk;
 use crate::ends::{EndRef, LinkPair, Path};
 use crate::host::{SimHost, SimProcess};
 use crate::options::{WorldOptions, WorldStats};
-<<<<<<< HEAD
-use crate::under_way::{DeviceCall, Dial, DiskOp, LateCall};
-=======
 use crate::store::{Page, ZEROS};
-use crate::under_way::{Call, Dial, DiskOp, LateCall};
->>>>>>> d1c031e (sim: a disk can end its operations exactly when a device model says)
+use crate::under_way::{DeviceCall, Dial, DiskOp, LateCall};
 use base::{Instant, Quirk, Rng};
 use devicemodel::DeviceModel;
 use env::{Completion, Done, Hardware, IoError, Token};
@@ -19,15 +15,9 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::rc::Rc;
 
-<<<<<<< HEAD
 /// A process that parks more often than this at one point in time is in a livelock: the world
-/// panics. Up to 4096 polls lie between two parks. Hardly anything completes while time stands
-/// still, so only a burst of polls needs more than two parks.
-=======
-/// Parks of one process at one instant before the world calls it a livelock. Each follows up to
-/// 4096 polls; nothing but a flush on an idle magnetic disk
-/// completes within an instant, so only a burst of polls needs more than two.
->>>>>>> d1c031e (sim: a disk can end its operations exactly when a device model says)
+/// panics. Up to 4096 polls lie between two parks. While time stands still, nothing completes but
+/// the flush of an idle magnetic disk, so only a burst of polls needs more than two parks.
 const PARKS_MAX: u32 = 2000;
 
 /// What an event does.
@@ -51,13 +41,9 @@ pub(crate) enum EventKind {
     Linked { slot: u32 },
     /// A late call ends.
     Call { slot: u32, serial: u64 },
-<<<<<<< HEAD
-    /// A host goes down, as one of its own tasks asked.
-=======
     /// A device that follows a model may be done with something.
     Modelled { disk: u32 },
-    /// A crash or kill that was asked for while its host was turned.
->>>>>>> d1c031e (sim: a disk can end its operations exactly when a device model says)
+    /// A host goes down, as one of its own tasks asked.
     Down { host: u32, is_crash: bool },
 }
 
@@ -304,24 +290,14 @@ impl Core {
                     self.complete(process, completion);
                 }
             }
-<<<<<<< HEAD
             EventKind::Disk { slot, serial } => self.disk_event(slot, serial),
+            EventKind::Modelled { disk } => self.modelled_event(disk),
             EventKind::Call { slot, serial } => self.call_event(slot, serial),
             EventKind::Deliver { to } => self.deliver(to),
             EventKind::Reset { to } => self.reset_arrives(to),
             EventKind::Dial { slot } => self.dial_arrives(slot),
             EventKind::Linked { slot } => self.dial_answered(slot),
             EventKind::Down { .. } => unreachable!("the world takes a host down itself"),
-=======
-            Kind::Disk { slot, serial } => self.disk_event(slot, serial),
-            Kind::Modelled { disk } => self.modelled_event(disk),
-            Kind::Call { slot, serial } => self.call_event(slot, serial),
-            Kind::Deliver { to } => self.deliver(to),
-            Kind::Reset { to } => self.reset_arrives(to),
-            Kind::Dial { slot } => self.dial_arrives(slot),
-            Kind::Linked { slot } => self.dial_answered(slot),
-            Kind::Down { .. } => unreachable!("the world takes a host down itself"),
->>>>>>> d1c031e (sim: a disk can end its operations exactly when a device model says)
         }
     }
 

@@ -3,14 +3,9 @@
 
 use crate::core::{Core, EventKind};
 use crate::disk::{Body, Disk, Silent, tear};
-<<<<<<< HEAD
+use crate::modelled::Modelled;
 use crate::store::{Layer, StoredPiece};
 use crate::under_way::{DeviceCall, DiskOp, DiskWork};
-=======
-use crate::modelled::Modelled;
-use crate::store::{Layer, Piece};
-use crate::under_way::{Call, DiskOp, DiskWork};
->>>>>>> d1c031e (sim: a disk can end its operations exactly when a device model says)
 use base::crc32c;
 use env::{Buf, Completion, DiskId, DiskInfo, Done, Durability, IoError, Op, OpenDisk, Token};
 
@@ -60,15 +55,11 @@ impl Core {
         index
     }
 
-<<<<<<< HEAD
-    /// Starts a read, write, flush or discard: draws how long it takes.
-=======
     pub(crate) fn disk_mut(&mut self, index: u32) -> &mut Disk {
         &mut self.disks[index as usize]
     }
 
-    /// Reads, writes, flushes and discards.
->>>>>>> d1c031e (sim: a disk can end its operations exactly when a device model says)
+    /// Starts a read, write, flush or discard: draws how long it takes.
     pub(crate) fn disk_submit(&mut self, process: u32, token: Token, id: DiskId, op: Op) {
         let index = self.processes[process as usize].disks.get(id.0 as usize).copied().flatten();
         let Some(index) = index else {
@@ -124,22 +115,19 @@ impl Core {
             self.disk_ops.len() as u32 - 1
         });
         self.disk_ops[slot as usize] = Some(DiskOp { process, token, disk: index, serial, work });
-<<<<<<< HEAD
-        self.push(at, EventKind::Disk { slot, serial });
-=======
         match (&mut self.disk_mut(index).modelled, device_op) {
             (Some(modelled), Some(op)) => {
                 modelled.submit(now, slot, op);
                 self.plan_look(index, now);
             }
-            _ => self.push(at, Kind::Disk { slot, serial }),
+            _ => self.push(at, EventKind::Disk { slot, serial }),
         }
     }
 
     fn plan_look(&mut self, index: u32, at: u64) {
         let modelled = self.disk_mut(index).modelled.as_mut();
         if modelled.is_some_and(|modelled| modelled.plan_look(at)) {
-            self.push(at, Kind::Modelled { disk: index });
+            self.push(at, EventKind::Modelled { disk: index });
         }
     }
 
@@ -158,7 +146,6 @@ impl Core {
                 self.disk_event(slot, serial);
             }
         }
->>>>>>> d1c031e (sim: a disk can end its operations exactly when a device model says)
     }
 
     pub(crate) fn disk_event(&mut self, slot: u32, serial: u64) {
@@ -195,11 +182,7 @@ impl Core {
                     Some(Silent::Elsewhere(other)) => other,
                     None => offset,
                 };
-<<<<<<< HEAD
-                let pieces = StoredPiece::cut(offset, &from);
-=======
-                let pieces = Piece::cut(offset, &from, &self.zeros);
->>>>>>> d1c031e (sim: a disk can end its operations exactly when a device model says)
+                let pieces = StoredPiece::cut(offset, &from, &self.zeros);
                 let mark = u64::from(crc32c(&from)) << 32 | u64::from(op.disk);
                 let len = from.len() as u64;
                 if disk.faults.fail_writes {
@@ -272,11 +255,10 @@ impl Core {
             self.disk_ops_free.push(slot as u32);
             match op.work {
                 DiskWork::Write { offset, from, durability } => {
-<<<<<<< HEAD
-                    writes.push((Body::Data(StoredPiece::cut(offset, &from)), durability));
-=======
-                    writes.push((Body::Data(Piece::cut(offset, &from, &self.zeros)), durability));
->>>>>>> d1c031e (sim: a disk can end its operations exactly when a device model says)
+                    writes.push((
+                        Body::Data(StoredPiece::cut(offset, &from, &self.zeros)),
+                        durability,
+                    ));
                 }
                 DiskWork::Discard { offset, bytes } => {
                     writes.push((Body::Zero { offset, bytes }, Durability::Cached));

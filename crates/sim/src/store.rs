@@ -13,13 +13,9 @@ const CHUNK_PAGES: usize = 256;
 
 pub(crate) type Page = Rc<[u8; PAGE]>;
 
-<<<<<<< HEAD
-/// The part of a write that falls on one page: the sectors `sectors` of `data`.
-=======
 pub(crate) const ZEROS: [u8; PAGE] = [0; PAGE];
 
-/// The part of one write that falls on one page: sectors `sectors` of `data`.
->>>>>>> d1c031e (sim: a disk can end its operations exactly when a device model says)
+/// The part of a write that falls on one page: the sectors `sectors` of `data`.
 #[derive(Clone)]
 pub(crate) struct StoredPiece {
     page: u64,
@@ -27,15 +23,10 @@ pub(crate) struct StoredPiece {
     data: Page,
 }
 
-<<<<<<< HEAD
 impl StoredPiece {
     /// Cuts a write into its pieces. Offset and length are multiples of a sector.
-    pub(crate) fn cut(offset: u64, bytes: &[u8]) -> Vec<Self> {
-=======
-impl Piece {
-    /// The pieces of a write of whole sectors. All pages of zeros share the memory of `zeros`.
+    /// All pages of zeros share the memory of `zeros`.
     pub(crate) fn cut(offset: u64, bytes: &[u8], zeros: &Page) -> Vec<Self> {
->>>>>>> d1c031e (sim: a disk can end its operations exactly when a device model says)
         let mut pieces = Vec::with_capacity(bytes.len() / PAGE + 1);
         let (mut offset, mut rest) = (offset, bytes);
         while !rest.is_empty() {

@@ -4,12 +4,8 @@
 use crate::core::{Core, EventKind};
 use crate::driver::SimDriver;
 use crate::ends::Path;
-<<<<<<< HEAD
 use crate::host::{Clock, Handle, HostKey, Shuffled, SimHost, SimProcess};
-=======
-use crate::host::{Clock, Handle, Host, HostKey, Process, Shuffled};
 use crate::modelled::Modelled;
->>>>>>> d1c031e (sim: a disk can end its operations exactly when a device model says)
 use crate::options::{WorldOptions, WorldStats, nanos};
 use base::{Instant, Rng};
 use devicemodel::DeviceModel;
@@ -103,11 +99,6 @@ impl World {
         let _ = self.0.core.borrow_mut().add_disk(host.0, path, size, false);
     }
 
-<<<<<<< HEAD
-    /// Starts a process on a host that has none, and turns the machine on if it is off. The process
-    /// has a [`SimDriver`] and an [`Env`] of its own, and `main` is its first task. It lives on
-    /// when `main` ends ([`World::is_finished`]).
-=======
     /// Reads, writes and flushes of this device end exactly when such a device would end them, with
     /// no draw: of the device that is there, or of the file that will be created by this path.
     /// Discards cost nothing. [`crate::DiskFault::Slow`] does nothing to it; all other faults do.
@@ -124,9 +115,9 @@ impl World {
         }
     }
 
-    /// Starts a process on a host that has none: a new [`SimDriver`] and [`Env`], and `main` as its
-    /// first task. The process lives on when `main` ends ([`World::is_finished`]).
->>>>>>> d1c031e (sim: a disk can end its operations exactly when a device model says)
+    /// Starts a process on a host that has none, and turns the machine on if it is off. The process
+    /// has a [`SimDriver`] and an [`Env`] of its own, and `main` is its first task. It lives on
+    /// when `main` ends ([`World::is_finished`]).
     pub fn boot(&self, host: HostKey, main: impl FnOnce(Env) -> Pin<Box<dyn Future<Output = ()>>>) {
         let (process, schedule) = {
             let mut core = self.0.core.borrow_mut();
