@@ -5,20 +5,16 @@
 //! and no other. A group that does not open, or that an operator closed, is out of service:
 //! what is on it is served by other copies and is neither given up nor made anew. One whose device
 //! was not there is tried again now and then, for devices come back.
-
-use crate::cluster::alive::Room;
-use crate::cluster::membership;
-use base::{CHUNK_SIZE, ComponentId, GroupId, Map};
-use directory::{Directory, GroupRecord, HostRecord};
-use diskgroup::{
-    ComponentInfo, DiskGroup, GroupError, GroupKind, GroupOptions, GroupSpec, Tolerance,
-};
-use env::{Env, IoError, Notify, OpenDisk, Permit, Semaphore, Task, TaskSet};
-use object::Objects;
-use std::cell::{Cell, RefCell};
-use std::rc::Rc;
-use std::time::Duration;
-use tracing::{info, warn};
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `opening` | opening groups; those of a host that starts, side by side |
+//! | `change` | what an operator changes |
+//! | `claims` | devices that changes under way are about to take |
+//! | `past` | what is remembered of a group's devices until an operator opens it |
+//! | `error` | why a group is out of service, or did not do what was asked |
+//! | `hardware` | what the operating system says of devices |
+//! | `devices` | which devices fit a group by that |
 
 mod change;
 mod claims;
@@ -28,11 +24,24 @@ pub(crate) mod hardware;
 mod opening;
 mod past;
 
+use crate::cluster::alive::Room;
+use crate::cluster::membership;
+use base::{CHUNK_SIZE, ComponentId, GroupId, Map};
 use claims::DeviceClaims;
+use directory::{Directory, GroupRecord, HostRecord};
+use diskgroup::{
+    ComponentInfo, DiskGroup, GroupError, GroupKind, GroupOptions, GroupSpec, Tolerance,
+};
+use env::{Env, IoError, Notify, OpenDisk, Permit, Semaphore, Task, TaskSet};
 pub use error::{Closed, StorageError};
+use object::Objects;
 pub(crate) use opening::{GroupOpening, Opening, open_all};
 use opening::{LateOpening, open_group};
 pub(crate) use past::Past;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+use tracing::{info, warn};
 
 /// Longest wait for devices that somebody has open, and between two attempts.
 const BUSY_MAX: Duration = Duration::from_secs(5);
