@@ -3,36 +3,15 @@
 
 use crate::Fail;
 use crate::args::Cli;
-use crate::client::{self, exchange};
-pub use crate::gather::gather;
+use crate::gather::gather;
 use crate::group::say_attention;
 use crate::output;
 use crate::output::say;
 use crate::scrub::{self, time};
-use crate::supervisor::{Answer, Question};
 use crate::target::Target;
 use anyhow::Result;
 use base::format_size;
 use host::{Health, HostReport, HostState, StatusReport, TurnsReport, VolumeReport};
-use std::path::PathBuf;
-use std::time::Duration;
-
-/// Longest wait for a host to end or to be started.
-const HOST_MAX: Duration = Duration::from_secs(20);
-
-pub fn no_host(target: &Target) -> anyhow::Error {
-    if let Some(why) = target.control_sockets().iter().find_map(|socket| client::refusal(socket)) {
-        return Fail::failed(why).into();
-    }
-    Fail::failed("no host answers: start the cluster with 'gabion up'").into()
-}
-
-/// The control socket of the first host that answers.
-pub fn any_host(target: &Target) -> Result<PathBuf> {
-    let sockets = target.control_sockets();
-    let live = sockets.into_iter().find(|socket| client::status(socket).is_some());
-    live.ok_or_else(|| no_host(target))
-}
 
 fn health(health: Health) -> &'static str {
     match health {
@@ -188,43 +167,4 @@ fn turns_line(turns: &TurnsReport) -> String {
         "{count} {things} of its thread took longer than 20 ms since its start, the longest \
          {longest:.0} ms ('{task}', {ago:.0} s ago)"
     )
-}
-
-/// `gabion host kill`.
-pub fn host_kill(cli: &Cli, host: &str) -> Result<()> {
-    supervise(cli, &Question::Kill(host.to_owned()))?;
-    output::print(cli.output, &serde_json::json!({"name": host, "state": "down"}), |_| {
-        say!("{host} was killed; start it again with 'gabion host start {host}'");
-    })
-}
-
-/// `gabion host start`: returns when the host answers.
-pub fn host_start(cli: &Cli, host: &str) -> Result<()> {
-    supervise(cli, &Question::Start(host.to_owned()))?;
-    let (layout, _) = Target::local(cli)?;
-    let until = std::time::Instant::now() + HOST_MAX;
-    while client::status(&layout.control_socket(host)).is_none() {
-        if std::time::Instant::now() > until {
-            let log = layout.log();
-            return Err(Fail::failed(format!(
-                "{host} does not get ready: see '{}'",
-                log.display()
-            ))
-            .into());
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    output::print(cli.output, &serde_json::json!({"name": host, "state": "up"}), |_| {
-        say!("{host} is up");
-    })
-}
-
-fn supervise(cli: &Cli, question: &Question) -> Result<()> {
-    let (layout, _) = Target::local(cli)?;
-    let answer = exchange(&layout.supervisor_socket(), question, HOST_MAX);
-    match answer {
-        Ok(Answer::Failed(message)) => Err(Fail::failed(message).into()),
-        Ok(_) => Ok(()),
-        Err(_) => Err(Fail::failed("the cluster is not running: start it with 'gabion up'").into()),
-    }
 }

@@ -4,7 +4,7 @@
 use crate::Fail;
 use crate::args::{Cli, DaemonArgs};
 use crate::client;
-use crate::target::{CONFIG_DEFAULT, read_config};
+use crate::config::{CONFIG_DEFAULT, read_config};
 use anyhow::{Context, Result, bail};
 use devicemodel::DeviceModel;
 use env::{Address, Either, Env, Fifo};

@@ -4,10 +4,8 @@
 
 use crate::Fail;
 use crate::args::{Cli, DirectoryCommand};
-use crate::commands::no_host;
-use crate::layout::Mode;
 use crate::output::say;
-use crate::target::Target;
+use crate::target::{Target, no_host};
 use crate::{client, output};
 use anyhow::{Context, Result};
 use env::{Address, Env, Fifo};
@@ -31,11 +29,7 @@ struct Door {
 fn open(cli: &Cli) -> Result<Door> {
     let (cluster, kind, endpoints, socket) = match Target::find(cli)? {
         Target::Local(layout, cluster) => {
-            let endpoints = match cluster.mode {
-                Mode::Threads => Vec::new(),
-                Mode::Processes => vec![format!("http://127.0.0.1:{}", cluster.etcd_ports.0)],
-            };
-            (cluster.id, cluster.kind, endpoints, layout.directory_socket())
+            (cluster.id, cluster.kind, cluster.etcd(), layout.directory_socket())
         }
         Target::Host(config) => {
             let socket = config.directory.trim_start_matches("unix:").into();

@@ -2,12 +2,13 @@
 //! `gabion disk`. A device is inspected here by itself, without a running host.
 
 use crate::args::{Cli, DiskCommand, InspectArgs};
+use crate::complain;
+use crate::devices::unusable;
 use crate::output::{self, say};
-use crate::{Fail, complain};
 use anyhow::{Context, Result};
 use base::{SECTOR_SIZE, format_size};
-use diskgroup::{Content, Finding, GroupError, Inspection, Severity};
-use env::{Env, Fifo, IoError};
+use diskgroup::{Content, Finding, Inspection, Severity};
+use env::{Env, Fifo};
 use serde::Serialize;
 use std::process::ExitCode;
 
@@ -82,7 +83,7 @@ fn inspect(cli: &Cli, args: &InspectArgs) -> Result<ExitCode> {
     let env = Env::new(Box::new(driver), Box::new(Fifo));
     let (inner, path, blocks) = (env.clone(), args.device.clone(), args.read_blocks);
     let looked = env.run(async move { diskgroup::inspect(&inner, &path, blocks).await });
-    let found = looked.map_err(fail)?;
+    let found = looked.map_err(unusable)?;
     let report = report(&args.device, &found);
     output::print(cli.output, &report, |report| people(report, args.read_blocks))?;
     if found.is_healthy() {
@@ -90,17 +91,6 @@ fn inspect(cli: &Cli, args: &InspectArgs) -> Result<ExitCode> {
     }
     complain(&format!("'{}' is damaged: see its findings", args.device));
     Ok(ExitCode::from(1))
-}
-
-/// The message about a device that cannot be used.
-pub fn fail(error: GroupError) -> Fail {
-    match error {
-        GroupError::Device { device, source: IoError::Busy } => Fail::failed(format!(
-            "'{device}' is in use by a running host: take its disk group out of service first \
-             ('gabion group close {device}'), or stop the host"
-        )),
-        other => Fail::failed(other.to_string()),
-    }
 }
 
 fn report<'a>(device: &'a str, found: &Inspection) -> Report<'a> {

@@ -3,8 +3,7 @@
 //! So a host that stands still costs only the second after which it counts as not answering.
 
 use crate::client;
-use crate::commands::no_host;
-use crate::target::Target;
+use crate::target::{Target, no_host};
 use anyhow::Result;
 use host::StatusReport;
 use std::path::PathBuf;

@@ -4,7 +4,7 @@
 use crate::Fail;
 use crate::args::{Cli, GroupCommand};
 use crate::client;
-use crate::commands::gather;
+use crate::gather::gather;
 use crate::latency;
 use crate::output::{self, say};
 use crate::reshape;

@@ -4,9 +4,9 @@
 
 use crate::Fail;
 use crate::args::{Cli, CreateArgs, JoinArgs, Output};
-use crate::create::{check_devices, format_groups, write_config};
+use crate::config::{CONFIG_DEFAULT, write_config};
+use crate::devices::{check_devices, format_groups};
 use crate::output::say;
-use crate::target::CONFIG_DEFAULT;
 use anyhow::{Context, Result};
 use diskgroup::CreateSizes;
 use env::{Address, Env, Fifo};

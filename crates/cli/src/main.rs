@@ -3,23 +3,40 @@
 //!
 //! Exit codes: 0 done, 1 failed, 2 the request itself is wrong. Every failure is one line on
 //! standard error that says what to do.
+//!
+//! Its rooms see each other from top to bottom only. `xtask tidy` checks that no two modules import
+//! each other.
+//!
+//! ```text
+//! command line       main, args, door      what was asked, and who carries it out
+//! operator           commands, watch       the cluster and its hosts
+//!                    volume, orphan, scrub
+//!                    group, reshape, disk, replace, latency, wear
+//!                    directory, machine    the directory; a host of a cluster of several machines
+//!                    gather                the answers of all hosts as one report
+//! whom to ask        target                a cluster on this machine, or this machine's host
+//! this machine       local                 a cluster that `gabion up` makes and keeps running
+//! one host           daemon
+//! below all          config, devices       host.toml; devices of disk groups
+//!                    client                a question to a host
+//!                    ask, output, program  the person at the terminal; this program once more
+//! ```
 #![forbid(unsafe_code)]
 
 mod args;
 mod ask;
 mod client;
 mod commands;
-mod create;
+mod config;
 mod daemon;
+mod devices;
 mod directory;
 mod disk;
 mod door;
 mod gather;
 mod group;
-mod keeper;
 mod latency;
-mod layout;
-mod lock;
+mod local;
 mod machine;
 mod orphan;
 mod output;
@@ -27,9 +44,7 @@ mod program;
 mod replace;
 mod reshape;
 mod scrub;
-mod supervisor;
 mod target;
-mod up;
 mod volume;
 mod watch;
 mod wear;
@@ -39,6 +54,7 @@ use clap::{CommandFactory, Parser};
 use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
+use target::Target;
 
 /// jemalloc, because the system's allocator splits its arenas around aligned buffers and keeps
 /// freed memory between them: a process that used 0.3 GiB held 2.6 GiB. See
@@ -158,14 +174,16 @@ fn meant(words: impl Iterator<Item = String>) -> String {
 fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     let done = match &cli.command {
         Command::Disk(command) => return disk::disk(cli, command),
-        Command::Up(up) => up::up(cli, up),
-        Command::Down => up::down(cli),
+        Command::Up(up) => local::up(cli, up, &|layout, cluster| {
+            commands::status_line(&Target::Local(layout.clone(), cluster.clone()))
+        }),
+        Command::Down => local::down(cli, &Target::local(cli)?),
         Command::Status { watch: false } => commands::status(cli),
         Command::Status { watch: true } => watch::status(cli),
         Command::Host(HostCommand::List) => commands::host_list(cli),
         Command::Host(HostCommand::Show { host }) => commands::host_show(cli, host),
-        Command::Host(HostCommand::Kill { host }) => commands::host_kill(cli, host),
-        Command::Host(HostCommand::Start { host }) => commands::host_start(cli, host),
+        Command::Host(HostCommand::Kill { host }) => local::kill(cli, &Target::local(cli)?, host),
+        Command::Host(HostCommand::Start { host }) => local::start(cli, &Target::local(cli)?, host),
         Command::Host(HostCommand::Join(join)) => machine::join(cli, join),
         Command::Cluster(ClusterCommand::Create(join)) => machine::create(cli, join),
         Command::Cluster(ClusterCommand::Recover) => directory::recover(cli),

@@ -3,9 +3,8 @@
 
 use crate::Fail;
 use crate::args::{Cli, OrphanCommand};
-use crate::commands::any_host;
 use crate::output::say;
-use crate::target::Target;
+use crate::target::{Target, any_host};
 use crate::{client, output};
 use anyhow::Result;
 use base::format_size;

@@ -10,8 +10,8 @@
 use crate::Fail;
 use crate::args::{Cli, ReplaceArgs};
 use crate::client;
-use crate::create::{check_devices, write_config};
-use crate::disk::fail;
+use crate::config::write_config;
+use crate::devices::{check_devices, unusable};
 use crate::output::say;
 use crate::reshape::{Place, absolute, is_same, places};
 use crate::target::Target;
@@ -121,9 +121,7 @@ fn with_group_closed(
 fn sizes(args: &ReplaceArgs, target: &Target) -> Option<CreateSizes> {
     match (args.create_files, target) {
         (Some(size), _) => Some(CreateSizes { cache: size, capacity: size }),
-        (None, Target::Local(_, cluster)) => {
-            Some(CreateSizes { cache: cluster.cache_size, capacity: cluster.capacity_size })
-        }
+        (None, Target::Local(_, cluster)) => Some(cluster.device_sizes()),
         (None, Target::Host(_)) => None,
     }
 }
@@ -138,10 +136,10 @@ fn run_make(
     let (inner, id, spec) = (env.clone(), GroupId(env.random()), GroupSpec::from(group.clone()));
     let said = env.run(async move { make(&inner, &spec, kind, sizes, what, id).await });
     let failed = |error| match what {
-        What::Group => fail(error),
+        What::Group => unusable(error),
         What::Cache | What::Capacity(_) => Fail::failed(format!(
             "{}; with --whole-group all devices of the group are made anew",
-            fail(error)
+            unusable(error)
         )),
     };
     Ok(said.map_err(failed)?)

@@ -7,9 +7,9 @@
 use crate::Fail;
 use crate::args::{AddDiskArgs, Cli, GroupCreateArgs};
 use crate::client;
-use crate::create::write_config;
+use crate::config::{CONFIG_DEFAULT, read_config, write_config};
 use crate::output::{self, say};
-use crate::target::{CONFIG_DEFAULT, Target, read_config};
+use crate::target::Target;
 use anyhow::{Context, Result};
 use host::{Command, GroupConfig, HostConfig};
 use std::path::PathBuf;

@@ -3,9 +3,8 @@
 
 use crate::Fail;
 use crate::args::{Cli, ScrubCommand};
-use crate::commands::no_host;
 use crate::output::say;
-use crate::target::Target;
+use crate::target::{Target, no_host};
 use crate::{client, output};
 use anyhow::Result;
 use base::format_size;

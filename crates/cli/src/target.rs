@@ -3,15 +3,12 @@
 
 use crate::Fail;
 use crate::args::Cli;
-use crate::layout::{ClusterFile, Layout};
-use anyhow::{Context, Result};
+use crate::client;
+use crate::config::{CONFIG_DEFAULT, read_config};
+use crate::local::{ClusterFile, DATA_DEFAULT, Layout};
+use anyhow::Result;
 use host::HostConfig;
 use std::path::{Path, PathBuf};
-
-/// The folder of a cluster, if no other is named.
-pub const DATA_DEFAULT: &str = "gabion-data";
-/// The configuration file of a host, if no other is named.
-pub const CONFIG_DEFAULT: &str = "/etc/gabion/host.toml";
 
 /// What a command talks to.
 pub enum Target {
@@ -46,9 +43,9 @@ impl Target {
     }
 
     /// The cluster on this machine, or an error where there is none.
-    pub fn local(cli: &Cli) -> Result<(Layout, ClusterFile)> {
+    pub fn local(cli: &Cli) -> Result<Layout> {
         match Self::find(cli)? {
-            Self::Local(layout, cluster) => Ok((layout, cluster)),
+            Self::Local(layout, _) => Ok(layout),
             Self::Host(_) => Err(Fail::failed(
                 "this is for a cluster on one machine: use 'systemctl start|stop gabion' on the \
                  host itself",
@@ -77,46 +74,17 @@ impl Target {
     }
 }
 
-/// Reads a host's configuration file.
-pub fn read_config(path: &Path) -> Result<HostConfig> {
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("cannot read the configuration '{}'", path.display()))?;
-    let config: HostConfig = toml::from_str(&text).map_err(|error| {
-        // Only the message: the whole error has several lines.
-        let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
-        Fail::failed(format!(
-            "'{}' is not a configuration: line {line}: {}",
-            path.display(),
-            error.message()
-        ))
-    })?;
-    config.check().with_context(|| format!("'{}' cannot be used", path.display()))?;
-    Ok(config)
+/// What to say where none of them answers.
+pub fn no_host(target: &Target) -> anyhow::Error {
+    if let Some(why) = target.control_sockets().iter().find_map(|socket| client::refusal(socket)) {
+        return Fail::failed(why).into();
+    }
+    Fail::failed("no host answers: start the cluster with 'gabion up'").into()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_bad_configuration_is_refused_in_one_line() {
-        let path = std::env::temp_dir().join(format!("gabion-{}.toml", std::process::id()));
-        let good = "name = 'a'\nid = 1\ncluster = 1\npeer = 'unix:/p'\nnbd = []\n\
-                    control = 'unix:/c'\ndirectory = 'unix:/d'\n";
-        let read = |text: &str| {
-            std::fs::write(&path, text).expect("a file");
-            read_config(&path).map_err(|error| format!("{error:#}"))
-        };
-        assert!(read(good).is_ok());
-        let bad = [
-            (good.replace("id = 1", "id = 0"), "id is 0"),
-            (good.replace("id = 1", "id = -1"), "line 2"),
-            (format!("{good}[tuning]\nstall_ms = 0\n"), "tuning.stall_ms"),
-        ];
-        for (text, part) in bad {
-            let error = read(&text).expect_err(part);
-            assert!(error.contains(part) && !error.contains('\n'), "{error}");
-        }
-        std::fs::remove_file(&path).expect("removed");
-    }
+/// The control socket of the first host that answers.
+pub fn any_host(target: &Target) -> Result<PathBuf> {
+    let sockets = target.control_sockets();
+    let live = sockets.into_iter().find(|socket| client::status(socket).is_some());
+    live.ok_or_else(|| no_host(target))
 }

@@ -2,10 +2,10 @@
 //! `gabion volume`.
 
 use crate::args::{Cli, VolumeCommand};
-use crate::commands::{any_host, volume_table};
+use crate::commands::volume_table;
 use crate::gather::gather;
 use crate::output::{self, say};
-use crate::target::Target;
+use crate::target::{Target, any_host};
 use crate::{Fail, ask, client};
 use anyhow::{Context, Result};
 use base::format_size;

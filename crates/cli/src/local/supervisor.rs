@@ -5,11 +5,12 @@
 //! Every host has a *leash*: a connection to this process. A byte on it asks for a clean stop. When
 //! the connection ends the host ends too, so that no host outlives its supervisor.
 
+use super::keeper::{Directory, Keeper};
+use super::layout::{ClusterFile, Layout, Mode};
 use crate::Fail;
 use crate::client;
+use crate::config::read_config;
 use crate::daemon::run_host;
-use crate::keeper::{Directory, Keeper};
-use crate::layout::{ClusterFile, Layout, Mode};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -231,7 +232,7 @@ impl Supervisor {
         let leash = self.layout.leash_socket().display().to_string();
         let runner = match self.cluster.mode {
             Mode::Threads => {
-                let config = crate::target::read_config(&self.layout.host_config(name))?;
+                let config = read_config(&self.layout.host_config(name))?;
                 let run = move || run_host(&config, Some(&leash)).map(drop);
                 Runner::Thread(std::thread::Builder::new().name(name.to_owned()).spawn(run)?)
             }
@@ -338,8 +339,7 @@ fn found(layout: &Layout, cluster: &ClusterFile) -> Result<()> {
         Mode::Threads => (layout.directory_socket(), None),
         Mode::Processes => {
             let socket = layout.root().join("founding.sock");
-            let endpoint = format!("http://127.0.0.1:{}", cluster.etcd_ports.0);
-            let gateway = control::start_etcd_gateway(vec![endpoint], &socket)?;
+            let gateway = control::start_etcd_gateway(cluster.etcd(), &socket)?;
             (socket, Some(gateway))
         }
     };

@@ -4,8 +4,8 @@
 //! The file of the lock may be removed when a creation is undone. So a lock counts only if the
 //! locked file is still the one in the folder.
 
+use super::layout::Layout;
 use crate::Fail;
-use crate::layout::Layout;
 use anyhow::{Context, Result};
 use std::fs::{self, File};
 use std::io::ErrorKind;

@@ -13,13 +13,17 @@
 //! DIR/hostN/             host.toml, device files, sockets
 //! ```
 
-use crate::target::read_config;
+use crate::config::read_config;
 use anyhow::{Context, Result, bail};
+use diskgroup::CreateSizes;
 use host::{ClusterKind, GroupConfig, HostConfig, SocketConfig, Tuning};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+/// The folder of a cluster, if no other is named.
+pub const DATA_DEFAULT: &str = "gabion-data";
 
 /// Longest path of a Unix socket, in bytes.
 const SOCKET_PATH_MAX: usize = 107;
@@ -39,35 +43,35 @@ pub enum Mode {
 #[serde(deny_unknown_fields)]
 pub struct ClusterFile {
     /// Version of this file's format: 1.
-    pub version: u32,
+    pub(super) version: u32,
     /// The cluster's id.
     pub id: u64,
     /// Number of hosts, named host1, host2, ...
-    pub hosts: u32,
+    pub(super) hosts: u32,
     /// Disk groups per host.
-    pub groups: u32,
+    pub(super) groups: u32,
     /// Capacity devices per group.
-    pub capacity_per_group: u32,
+    pub(super) capacity_per_group: u32,
     /// Bytes of each cache device.
-    pub cache_size: u64,
+    pub(super) cache_size: u64,
     /// Bytes of each capacity device.
-    pub capacity_size: u64,
+    pub(super) capacity_size: u64,
     /// The capacity devices behave as magnetic disks would.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub magnetic_capacity: bool,
+    pub(super) magnetic_capacity: bool,
     /// What the disk groups are.
     #[serde(default, skip_serializing_if = "is_all_flash")]
     pub kind: ClusterKind,
     /// Percent of each cache device that is read cache in a hybrid cluster, where it was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub read_cache_percent: Option<u8>,
+    pub(super) read_cache_percent: Option<u8>,
     /// Owner, group and mode of the hosts' NBD sockets.
     #[serde(default, skip_serializing_if = "SocketConfig::is_default")]
-    pub nbd_socket: SocketConfig,
+    pub(super) nbd_socket: SocketConfig,
     /// Who runs the hosts.
-    pub mode: Mode,
+    pub(super) mode: Mode,
     /// TCP ports of etcd for clients and peers; zero where the cluster has no etcd.
-    pub etcd_ports: (u16, u16),
+    pub(super) etcd_ports: (u16, u16),
 }
 
 // The default is left out, so that earlier versions can read the file.
@@ -79,6 +83,19 @@ impl ClusterFile {
     /// The hosts' names.
     pub fn host_names(&self) -> Vec<String> {
         (1..=self.hosts).map(|number| format!("host{number}")).collect()
+    }
+
+    /// How large its device files are.
+    pub fn device_sizes(&self) -> CreateSizes {
+        CreateSizes { cache: self.cache_size, capacity: self.capacity_size }
+    }
+
+    /// Where its etcd listens; nothing where the directory is embedded.
+    pub fn etcd(&self) -> Vec<String> {
+        match self.mode {
+            Mode::Threads => Vec::new(),
+            Mode::Processes => vec![format!("http://127.0.0.1:{}", self.etcd_ports.0)],
+        }
     }
 }
 
@@ -108,39 +125,39 @@ impl Layout {
         self.host_dir("host16").join("directory.sock")
     }
 
-    pub fn root(&self) -> &Path {
+    pub(super) fn root(&self) -> &Path {
         &self.root
     }
 
-    pub fn cluster_file(&self) -> PathBuf {
+    pub(super) fn cluster_file(&self) -> PathBuf {
         self.root.join("cluster.json")
     }
 
-    pub fn creating(&self) -> PathBuf {
+    pub(super) fn creating(&self) -> PathBuf {
         self.root.join("creating")
     }
 
-    pub fn founding(&self) -> PathBuf {
+    pub(super) fn founding(&self) -> PathBuf {
         self.root.join("founding")
     }
 
-    pub fn lock(&self) -> PathBuf {
+    pub(super) fn lock(&self) -> PathBuf {
         self.root.join("lock")
     }
 
-    pub fn log(&self) -> PathBuf {
+    pub(super) fn log(&self) -> PathBuf {
         self.root.join("gabion.log")
     }
 
-    pub fn supervisor_socket(&self) -> PathBuf {
+    pub(super) fn supervisor_socket(&self) -> PathBuf {
         self.root.join("supervisor.sock")
     }
 
-    pub fn leash_socket(&self) -> PathBuf {
+    pub(super) fn leash_socket(&self) -> PathBuf {
         self.root.join("leash.sock")
     }
 
-    pub fn directory_file(&self) -> PathBuf {
+    pub(super) fn directory_file(&self) -> PathBuf {
         self.root.join("directory.redb")
     }
 
@@ -148,11 +165,11 @@ impl Layout {
         self.root.join("directory.sock")
     }
 
-    pub fn etcd_dir(&self) -> PathBuf {
+    pub(super) fn etcd_dir(&self) -> PathBuf {
         self.root.join("etcd")
     }
 
-    pub fn host_dir(&self, host: &str) -> PathBuf {
+    pub(super) fn host_dir(&self, host: &str) -> PathBuf {
         self.root.join(host)
     }
 
@@ -185,7 +202,7 @@ impl Layout {
     }
 
     /// Writes `cluster.json` so that it is either whole or as it was.
-    pub fn write(&self, cluster: &ClusterFile) -> Result<()> {
+    pub(super) fn write(&self, cluster: &ClusterFile) -> Result<()> {
         let path = self.cluster_file();
         let next = self.root.join("cluster.json.new");
         let text = serde_json::to_string_pretty(cluster)?;
@@ -198,7 +215,7 @@ impl Layout {
 
     /// Checks that the folder is still where the cluster was made, because the hosts'
     /// configurations name their devices and sockets by absolute paths.
-    pub fn check_place(&self, cluster: &ClusterFile) -> Result<()> {
+    pub(super) fn check_place(&self, cluster: &ClusterFile) -> Result<()> {
         for name in cluster.host_names() {
             // A configuration that cannot be read is reported by the host's start.
             let Ok(config) = read_config(&self.host_config(&name)) else { continue };
@@ -217,7 +234,7 @@ impl Layout {
     }
 
     /// The configuration of one host of `cluster`.
-    pub fn host_config_of(&self, cluster: &ClusterFile, number: u32) -> HostConfig {
+    pub(super) fn host_config_of(&self, cluster: &ClusterFile, number: u32) -> HostConfig {
         let name = format!("host{number}");
         let dir = self.host_dir(&name);
         let file = |leaf: String| dir.join(leaf).display().to_string();
@@ -232,12 +249,9 @@ impl Layout {
         let magnetic = groups.iter().flat_map(|group| group.capacity.clone());
         let magnetic = magnetic.filter(|_| cluster.magnetic_capacity).collect();
         let usual = Tuning::default();
-        let (directory, etcd) = match cluster.mode {
-            Mode::Threads => (format!("unix:{}", self.directory_socket().display()), Vec::new()),
-            Mode::Processes => (
-                socket("directory.sock"),
-                vec![format!("http://127.0.0.1:{}", cluster.etcd_ports.0)],
-            ),
+        let directory = match cluster.mode {
+            Mode::Threads => format!("unix:{}", self.directory_socket().display()),
+            Mode::Processes => socket("directory.sock"),
         };
         HostConfig {
             name,
@@ -248,7 +262,7 @@ impl Layout {
             nbd_socket: cluster.nbd_socket.clone(),
             control: socket("control.sock"),
             directory,
-            etcd,
+            etcd: cluster.etcd(),
             kind: cluster.kind,
             groups,
             tuning: Tuning {
@@ -327,7 +341,7 @@ mod tests {
         let cluster = ClusterFile { hosts: 1, ..cluster(Mode::Threads) };
         fs::create_dir_all(layout.host_dir("host1")).expect("a folder");
         let config = layout.host_config_of(&cluster, 1);
-        crate::create::write_config(&layout.host_config("host1"), &config).expect("a file");
+        crate::config::write_config(&layout.host_config("host1"), &config).expect("a file");
         assert!(layout.check_place(&cluster).is_ok());
 
         std::os::unix::fs::symlink(&old, area.join("link")).expect("a link");

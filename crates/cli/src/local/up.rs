@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `gabion up` and `gabion down`.
 
+use super::create;
+use super::layout::{ClusterFile, DATA_DEFAULT, Layout, Mode};
+use super::lock::{Claim, is_held};
+use super::supervisor::{Answer, Question, Supervisor};
 use crate::Fail;
 use crate::args::{Cli, Output, UpArgs};
 use crate::client::exchange;
-use crate::create;
 use crate::daemon::start_log;
-use crate::layout::{ClusterFile, Layout, Mode};
-use crate::lock::{Claim, is_held};
-use crate::output::say;
-use crate::supervisor::{Answer, Question, Supervisor};
-use crate::target::{DATA_DEFAULT, Target};
+use crate::output::{self, say};
 use anyhow::{Context, Result};
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -25,8 +24,12 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Longest answer of a supervisor that ends hosts.
 const DOWN_MAX: Duration = Duration::from_secs(40);
 
-/// Starts the cluster on this machine. Creates it first where needed.
-pub fn up(cli: &Cli, up: &UpArgs) -> Result<()> {
+/// A line that says how a cluster is.
+pub type StatusLine<'a> = &'a dyn Fn(&Layout, &ClusterFile) -> String;
+
+/// Starts the cluster on this machine. Creates it first where needed. On a terminal it shows
+/// `status_line` while the cluster runs.
+pub fn up(cli: &Cli, up: &UpArgs, status_line: StatusLine<'_>) -> Result<()> {
     let folder = cli.data.clone().unwrap_or_else(|| PathBuf::from(DATA_DEFAULT));
     let layout = Layout::new(&folder)?;
     // Only to report errors early. What counts is read again under the lock.
@@ -51,7 +54,7 @@ pub fn up(cli: &Cli, up: &UpArgs) -> Result<()> {
     if up.detach {
         return detach(cli, &layout, &cluster, lock);
     }
-    run(cli, up, &layout, &cluster, lock)
+    run(cli, up, (&layout, &cluster), lock, status_line)
 }
 
 fn find_or_create(layout: &Layout, up: &UpArgs) -> Result<ClusterFile> {
@@ -64,9 +67,9 @@ fn find_or_create(layout: &Layout, up: &UpArgs) -> Result<ClusterFile> {
 fn run(
     cli: &Cli,
     up: &UpArgs,
-    layout: &Layout,
-    cluster: &ClusterFile,
+    (layout, cluster): (&Layout, &ClusterFile),
     lock: std::fs::File,
+    status_line: StatusLine<'_>,
 ) -> Result<()> {
     start_log(Some(&layout.log()))?;
     let signals =
@@ -92,12 +95,11 @@ fn run(
     }
     announce(cli, layout, cluster)?;
     let live = std::io::stdout().is_terminal() && cli.output == Output::Table;
-    let target = Target::Local(layout.clone(), cluster.clone());
     supervisor.wait_until_down(|| {
         if live {
             // A terminal that was closed is no reason to end.
-            let line = format!("\r\x1b[K{}", crate::commands::status_line(&target));
-            let _ = crate::output::write(line.as_bytes());
+            let line = format!("\r\x1b[K{}", status_line(layout, cluster));
+            let _ = output::write(line.as_bytes());
         }
     });
     if live {
@@ -177,9 +179,8 @@ fn announce(cli: &Cli, layout: &Layout, cluster: &ClusterFile) -> Result<()> {
 }
 
 /// Stops the cluster on this machine.
-pub fn down(cli: &Cli) -> Result<()> {
-    let (layout, _) = Target::local(cli)?;
-    if !is_held(&layout) {
+pub fn down(cli: &Cli, layout: &Layout) -> Result<()> {
+    if !is_held(layout) {
         if cli.output == Output::Table {
             say!("the cluster is not running");
         }
@@ -191,7 +192,7 @@ pub fn down(cli: &Cli) -> Result<()> {
     }
     // The supervisor may end before it answers. Once the lock is free it is over.
     let until = Instant::now() + DOWN_MAX;
-    while is_held(&layout) {
+    while is_held(layout) {
         if Instant::now() > until {
             return Err(Fail::failed("the supervisor does not end: see gabion.log").into());
         }

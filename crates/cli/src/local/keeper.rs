@@ -2,7 +2,7 @@
 //! Keeps the directory of a cluster on this machine running: hosts go on without it, but nothing
 //! can change.
 
-use crate::layout::{ClusterFile, Layout, Mode};
+use super::layout::{ClusterFile, Layout, Mode};
 use anyhow::Result;
 use control::{DirectoryThread, EtcdProcess};
 use std::time::{Duration, Instant};

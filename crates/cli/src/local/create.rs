@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Creates the folder and the devices of a new cluster on this machine.
 
+use super::layout::{ClusterFile, Layout, Mode};
 use crate::args::UpArgs;
-use crate::layout::{ClusterFile, Layout, Mode};
+use crate::config::write_config;
+use crate::devices::{check_devices, format_groups};
 use crate::{Fail, ask};
 use anyhow::{Context, Result};
 use base::format_size;
-use diskgroup::{CreateSizes, DiskGroup, GroupKind, GroupSpec};
+use diskgroup::GroupKind;
 use env::{Env, Fifo};
-use host::{ClusterKind, GroupConfig, HostConfig, SocketConfig};
+use host::SocketConfig;
 use std::fs;
-use std::io::Write;
 use std::net::TcpListener;
 use std::path::Path;
 
@@ -133,8 +134,7 @@ fn make(layout: &Layout, up: &UpArgs) -> Result<ClusterFile> {
             make_sparse(path, cluster.capacity_size)?;
         }
     }
-    let sizes = CreateSizes { cache: cluster.cache_size, capacity: cluster.capacity_size };
-    format_groups(&env, &groups, kind, Some(sizes), false)?;
+    format_groups(&env, &groups, kind, Some(cluster.device_sizes()), false)?;
     fs::write(layout.founding(), "")?;
     layout.write(&cluster)?;
     fs::remove_file(layout.creating())?;
@@ -212,51 +212,6 @@ fn make_sparse(path: &str, size: u64) -> Result<()> {
     made.with_context(|| format!("cannot make '{path}'"))
 }
 
-/// Refuses devices whose kind does not fit, as far as the system knows it. Files in `magnetic`
-/// count as magnetic disks.
-pub fn check_devices(kind: ClusterKind, group: &GroupConfig, magnetic: &[String]) -> Result<()> {
-    let hardware = |path: &str| {
-        let by_tuning = host::hardware_by_tuning(path, magnetic);
-        by_tuning.or_else(|| ring::block_device(Path::new(path))).unwrap_or_default()
-    };
-    let checked = host::check_devices(kind, group, hardware);
-    Ok(checked.map_err(|refused| Fail::failed(refused.to_string()))?)
-}
-
-/// Formats disk groups; `sizes` creates device files that do not exist.
-pub fn format_groups(
-    env: &Env,
-    groups: &[GroupConfig],
-    kind: GroupKind,
-    sizes: Option<CreateSizes>,
-    wipe: bool,
-) -> Result<()> {
-    let formatting = groups.iter().map(|group| {
-        let spec = GroupSpec::from(group.clone());
-        let (inner, id) = (env.clone(), base::GroupId(env.random()));
-        async move { DiskGroup::format_with(&inner, &spec, sizes, wipe, id, kind).await }
-    });
-    let formatting = env::join_all(formatting.collect());
-    for formatted in env.run(formatting) {
-        formatted?;
-    }
-    Ok(())
-}
-
-/// Writes a host's configuration file.
-pub fn write_config(path: &Path, config: &HostConfig) -> Result<()> {
-    let text = toml::to_string_pretty(config)?;
-    // Either the whole new file is there in the end, or the old one.
-    let fresh = path.with_extension("toml.new");
-    let write = || {
-        let mut file = fs::File::create(&fresh)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&fresh, path)
-    };
-    write().with_context(|| format!("cannot write '{}'", path.display()))
-}
-
 /// Two TCP ports that are free now. Both are held until both are chosen, so that they differ.
 fn free_ports() -> Result<(u16, u16)> {
     let client = TcpListener::bind("127.0.0.1:0").context("no free TCP port for etcd")?;
@@ -267,6 +222,7 @@ fn free_ports() -> Result<(u16, u16)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use host::ClusterKind;
 
     #[test]
     fn what_a_cluster_takes_is_said_before() {
