@@ -42,7 +42,7 @@ pub struct Cli {
     #[arg(long, global = true, value_enum, default_value_t = Output::Table)]
     pub output: Output,
     #[command(subcommand)]
-    pub command: Command,
+    pub command: GabionCommand,
 }
 
 /// How results are printed.
@@ -55,7 +55,7 @@ pub enum Output {
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum GabionCommand {
     /// Start a cluster on this machine, or start it again
     Up(UpArgs),
     /// Stop the cluster on this machine; its data stays
@@ -524,7 +524,7 @@ mod tests {
             Cli::try_parse_from(line.split_whitespace()).map(|cli| cli.command)
         };
         let said = |line: &str| match change(line) {
-            Ok(Command::Volume(VolumeCommand::Change { name, reserve, connections })) => {
+            Ok(GabionCommand::Volume(VolumeCommand::Change { name, reserve, connections })) => {
                 (name, reserve, connections)
             }
             other => panic!("{other:?}"),
@@ -547,7 +547,7 @@ mod tests {
     fn scrub(line: &str) -> Result<ScrubCommand, clap::Error> {
         let cli = Cli::try_parse_from(format!("gabion scrub {line}").split_whitespace())?;
         match cli.command {
-            Command::Scrub(command) => Ok(command),
+            GabionCommand::Scrub(command) => Ok(command),
             other => panic!("{line}: {other:?}"),
         }
     }

@@ -3,7 +3,7 @@
 
 use crate::Fail;
 use anyhow::{Context, Result, bail};
-use host::{Command, ErrorKind, Reply, StatusReport};
+use host::{Command, CommandReply, ErrorKind, StatusReport};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::{BufRead, BufReader, Write};
@@ -44,13 +44,13 @@ pub fn ask_within<A: DeserializeOwned>(
     command: &Command,
     patience: Duration,
 ) -> Result<A> {
-    let reply: Reply = exchange(socket, command, patience)?;
+    let reply: CommandReply = exchange(socket, command, patience)?;
     match reply {
-        Reply::Ok(value) => Ok(serde_json::from_value(value)?),
-        Reply::Error(failure) if failure.kind == ErrorKind::Usage => {
+        CommandReply::Ok(value) => Ok(serde_json::from_value(value)?),
+        CommandReply::Error(failure) if failure.kind == ErrorKind::Usage => {
             Err(Fail::usage(failure.message).into())
         }
-        Reply::Error(failure) => Err(Fail::failed(failure.message).into()),
+        CommandReply::Error(failure) => Err(Fail::failed(failure.message).into()),
     }
 }
 
@@ -73,9 +73,9 @@ pub fn status(socket: &Path) -> Option<StatusReport> {
 
 /// A host's status. `None` where it does not answer within `patience`.
 pub fn status_within(socket: &Path, patience: Duration) -> Option<StatusReport> {
-    let reply: Reply = exchange(socket, &Command::Status, patience).ok()?;
+    let reply: CommandReply = exchange(socket, &Command::Status, patience).ok()?;
     match reply {
-        Reply::Ok(value) => serde_json::from_value(value).ok(),
-        Reply::Error(_) => None,
+        CommandReply::Ok(value) => serde_json::from_value(value).ok(),
+        CommandReply::Error(_) => None,
     }
 }

@@ -8,7 +8,7 @@ use crate::group::say_attention;
 use crate::output;
 use crate::output::say;
 use crate::scrub::{self, time};
-use crate::target::Target;
+use crate::target::TargetHost;
 use anyhow::Result;
 use base::format_size;
 use host::{Health, HostReport, HostState, StatusReport, TurnsReport, VolumeReport};
@@ -31,7 +31,7 @@ fn state(state: HostState) -> &'static str {
 
 /// `gabion status`.
 pub fn status(cli: &Cli) -> Result<()> {
-    let report = gather(&Target::find(cli)?)?;
+    let report = gather(&TargetHost::find(cli)?)?;
     output::print(cli.output, &report, show_status)
 }
 
@@ -106,7 +106,7 @@ fn redundancy(volume: &VolumeReport, left: u64) -> String {
 }
 
 /// One line about everything, for the foreground of `gabion up`.
-pub fn status_line(target: &Target) -> String {
+pub fn status_line(target: &TargetHost) -> String {
     let Ok(report) = gather(target) else { return "no host answers".to_owned() };
     let up = report.hosts.iter().filter(|h| h.state == HostState::Up).count();
     let left: u64 =
@@ -125,13 +125,13 @@ pub fn status_line(target: &Target) -> String {
 
 /// `gabion host list`.
 pub fn host_list(cli: &Cli) -> Result<()> {
-    let report = gather(&Target::find(cli)?)?;
+    let report = gather(&TargetHost::find(cli)?)?;
     output::print(cli.output, &report.hosts, |hosts| host_table(hosts, &report))
 }
 
 /// `gabion host show`.
 pub fn host_show(cli: &Cli, name: &str) -> Result<()> {
-    let report = gather(&Target::find(cli)?)?;
+    let report = gather(&TargetHost::find(cli)?)?;
     let Some(host) = report.hosts.iter().find(|host| host.name == name) else {
         let known: Vec<_> = report.hosts.iter().map(|host| host.name.as_str()).collect();
         let known = known.join(", ");

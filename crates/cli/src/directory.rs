@@ -5,7 +5,7 @@
 use crate::Fail;
 use crate::args::{Cli, DirectoryCommand};
 use crate::output::say;
-use crate::target::{Target, no_host};
+use crate::target::{TargetHost, no_host};
 use crate::{client, output};
 use anyhow::{Context, Result};
 use env::{Address, Env, Fifo};
@@ -27,11 +27,11 @@ struct Door {
 }
 
 fn open(cli: &Cli) -> Result<Door> {
-    let (cluster, kind, endpoints, socket) = match Target::find(cli)? {
-        Target::Local(layout, cluster) => {
+    let (cluster, kind, endpoints, socket) = match TargetHost::find(cli)? {
+        TargetHost::Local(layout, cluster) => {
             (cluster.id, cluster.kind, cluster.etcd(), layout.directory_socket())
         }
-        Target::Host(config) => {
+        TargetHost::Host(config) => {
             let socket = config.directory.trim_start_matches("unix:").into();
             (config.cluster, config.kind, config.etcd, socket)
         }
@@ -122,7 +122,7 @@ fn done(records: usize, volumes: usize) {
 
 /// `gabion directory backups`: what each host says of its own disk groups.
 fn backups(cli: &Cli) -> Result<()> {
-    let target = Target::find(cli)?;
+    let target = TargetHost::find(cli)?;
     let (mut all, mut is_any) = (Vec::new(), false);
     for (_, socket) in target.hosts() {
         // A host that does not answer is left out, as in lists of devices.
@@ -165,7 +165,7 @@ fn age(taken: u64) -> String {
 
 /// `gabion directory restore --from-host`: the host restores a backup from its own disk groups.
 fn restore_kept(cli: &Cli, name: &str, number: Option<u64>, replace: bool) -> Result<()> {
-    let hosts = Target::find(cli)?.hosts();
+    let hosts = TargetHost::find(cli)?.hosts();
     let Some((_, socket)) = hosts.iter().find(|(host, _)| host == name) else {
         let names: Vec<&str> = hosts.iter().map(|(host, _)| host.as_str()).collect();
         return Err(Fail::failed(format!(

@@ -3,7 +3,7 @@
 //! So a host that stands still costs only the second after which it counts as not answering.
 
 use crate::client;
-use crate::target::{Target, no_host};
+use crate::target::{TargetHost, no_host};
 use anyhow::Result;
 use host::StatusReport;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(1);
 const FIRST_MAX: Duration = Duration::from_secs(5);
 
 /// Statuses of all hosts that answer, merged into one picture.
-pub fn gather(target: &Target) -> Result<StatusReport> {
+pub fn gather(target: &TargetHost) -> Result<StatusReport> {
     let hosts = target.hosts();
     let (answers, mut silent) = ask(&hosts);
     let answers = match host::is_silent_taken_for_up(&answers, &silent) {

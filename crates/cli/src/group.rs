@@ -8,11 +8,11 @@ use crate::gather::gather;
 use crate::latency;
 use crate::output::{self, say};
 use crate::reshape;
-use crate::target::Target;
+use crate::target::TargetHost;
 use crate::wear;
 use anyhow::Result;
 use base::format_size;
-use host::{Command, DeviceKind, DeviceReport, GroupDetail, GroupReport, Role, SpaceReport};
+use host::{Command, DeviceMedium, DeviceReport, GroupDetail, GroupReport, Role, SpaceReport};
 use serde::Serialize;
 
 /// A device and where it belongs.
@@ -41,7 +41,7 @@ pub fn group(cli: &Cli, command: &GroupCommand) -> Result<()> {
 }
 
 fn list(cli: &Cli) -> Result<()> {
-    let report = gather(&Target::find(cli)?)?;
+    let report = gather(&TargetHost::find(cli)?)?;
     output::print(cli.output, &report.groups, |groups| {
         let rows = groups.iter().map(|group| {
             let sum = |of: fn(&SpaceReport) -> u64| {
@@ -80,7 +80,7 @@ fn list(cli: &Cli) -> Result<()> {
 }
 
 fn show(cli: &Cli, wanted: &str) -> Result<()> {
-    let target = Target::find(cli)?;
+    let target = TargetHost::find(cli)?;
     let report = gather(&target)?;
     let all = || report.groups.iter().filter(|group| group.is_open);
     let is_meant = |group: &&GroupReport| {
@@ -230,7 +230,7 @@ fn parts_sum(space: &SpaceReport) -> u64 {
 
 /// `gabion disk list`.
 pub fn disk_list(cli: &Cli) -> Result<()> {
-    let report = gather(&Target::find(cli)?)?;
+    let report = gather(&TargetHost::find(cli)?)?;
     let devices = || report.groups.iter().flat_map(with_wear);
     let line = |(group, device, wear_percent): Row<'_>| -> serde_json::Value {
         let line = DiskLine { host: &group.host, group: &group.id, device, wear_percent };
@@ -262,10 +262,10 @@ fn disk_table(devices: Vec<Row<'_>>) {
             }
             .to_owned(),
             match device.kind {
-                DeviceKind::Ssd => "ssd",
-                DeviceKind::Hdd => "hdd",
-                DeviceKind::File => "file",
-                DeviceKind::Unknown => "-",
+                DeviceMedium::Ssd => "ssd",
+                DeviceMedium::Hdd => "hdd",
+                DeviceMedium::File => "file",
+                DeviceMedium::Unknown => "-",
             }
             .to_owned(),
             size_or_dash(device.size_bytes),

@@ -49,12 +49,12 @@ mod volume;
 mod watch;
 mod wear;
 
-use args::{Cli, ClusterCommand, Command, HostCommand};
+use args::{Cli, ClusterCommand, GabionCommand, HostCommand};
 use clap::{CommandFactory, Parser};
 use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
-use target::Target;
+use target::TargetHost;
 
 /// jemalloc, because the system's allocator splits its arenas around aligned buffers and keeps
 /// freed memory between them: a process that used 0.3 GiB held 2.6 GiB. See
@@ -173,27 +173,31 @@ fn meant(words: impl Iterator<Item = String>) -> String {
 
 fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     let done = match &cli.command {
-        Command::Disk(command) => return disk::disk(cli, command),
-        Command::Up(up) => local::up(cli, up, &|layout, cluster| {
-            commands::status_line(&Target::Local(layout.clone(), cluster.clone()))
+        GabionCommand::Disk(command) => return disk::disk(cli, command),
+        GabionCommand::Up(up) => local::up(cli, up, &|layout, cluster| {
+            commands::status_line(&TargetHost::Local(layout.clone(), cluster.clone()))
         }),
-        Command::Down => local::down(cli, &Target::local(cli)?),
-        Command::Status { watch: false } => commands::status(cli),
-        Command::Status { watch: true } => watch::status(cli),
-        Command::Host(HostCommand::List) => commands::host_list(cli),
-        Command::Host(HostCommand::Show { host }) => commands::host_show(cli, host),
-        Command::Host(HostCommand::Kill { host }) => local::kill(cli, &Target::local(cli)?, host),
-        Command::Host(HostCommand::Start { host }) => local::start(cli, &Target::local(cli)?, host),
-        Command::Host(HostCommand::Join(join)) => machine::join(cli, join),
-        Command::Cluster(ClusterCommand::Create(join)) => machine::create(cli, join),
-        Command::Cluster(ClusterCommand::Recover) => directory::recover(cli),
-        Command::Directory(command) => directory::directory(cli, command),
-        Command::Orphan(command) => orphan::orphan(cli, command),
-        Command::Group(command) => group::group(cli, command),
-        Command::Volume(command) => volume::volume(cli, command),
-        Command::Scrub(command) => scrub::scrub(cli, command),
-        Command::Daemon(daemon) => daemon::run(cli, daemon),
-        Command::Completions { shell } => {
+        GabionCommand::Down => local::down(cli, &TargetHost::local(cli)?),
+        GabionCommand::Status { watch: false } => commands::status(cli),
+        GabionCommand::Status { watch: true } => watch::status(cli),
+        GabionCommand::Host(HostCommand::List) => commands::host_list(cli),
+        GabionCommand::Host(HostCommand::Show { host }) => commands::host_show(cli, host),
+        GabionCommand::Host(HostCommand::Kill { host }) => {
+            local::kill(cli, &TargetHost::local(cli)?, host)
+        }
+        GabionCommand::Host(HostCommand::Start { host }) => {
+            local::start(cli, &TargetHost::local(cli)?, host)
+        }
+        GabionCommand::Host(HostCommand::Join(join)) => machine::join(cli, join),
+        GabionCommand::Cluster(ClusterCommand::Create(join)) => machine::create(cli, join),
+        GabionCommand::Cluster(ClusterCommand::Recover) => directory::recover(cli),
+        GabionCommand::Directory(command) => directory::directory(cli, command),
+        GabionCommand::Orphan(command) => orphan::orphan(cli, command),
+        GabionCommand::Group(command) => group::group(cli, command),
+        GabionCommand::Volume(command) => volume::volume(cli, command),
+        GabionCommand::Scrub(command) => scrub::scrub(cli, command),
+        GabionCommand::Daemon(daemon) => daemon::run(cli, daemon),
+        GabionCommand::Completions { shell } => {
             // First into a buffer, because the generator panics where its output is closed.
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "gabion", &mut script);

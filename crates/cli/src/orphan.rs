@@ -4,7 +4,7 @@
 use crate::Fail;
 use crate::args::{Cli, OrphanCommand};
 use crate::output::say;
-use crate::target::{Target, any_host};
+use crate::target::{TargetHost, any_host};
 use crate::{client, output};
 use anyhow::Result;
 use base::format_size;
@@ -19,7 +19,7 @@ const ADOPT_MAX: Duration = Duration::from_secs(120);
 
 /// `gabion orphan ...`.
 pub fn orphan(cli: &Cli, command: &OrphanCommand) -> Result<()> {
-    let socket = any_host(&Target::find(cli)?)?;
+    let socket = any_host(&TargetHost::find(cli)?)?;
     match command {
         OrphanCommand::List => {
             let orphans: Vec<OrphanReport> = client::ask(&socket, &Command::OrphanList)?;

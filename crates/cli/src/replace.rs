@@ -14,7 +14,7 @@ use crate::config::write_config;
 use crate::devices::{check_devices, unusable};
 use crate::output::say;
 use crate::reshape::{Place, absolute, is_same, places};
-use crate::target::Target;
+use crate::target::TargetHost;
 use anyhow::{Context, Result};
 use base::{GroupId, HostId};
 use diskgroup::{CreateSizes, DiskGroup, GroupError, GroupKind, GroupSpec};
@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 
 /// `gabion disk replace`.
 pub fn replace(cli: &Cli, args: &ReplaceArgs) -> Result<()> {
-    let target = Target::find(cli)?;
+    let target = TargetHost::find(cli)?;
     let (place, at) = find(cli, &target, &args.device)?;
     let Place { path, mut config, socket } = place;
     if let Some(with) = args.with.as_ref().filter(|with| !args.wipe && Path::new(with).exists()) {
@@ -84,8 +84,8 @@ pub fn replace(cli: &Cli, args: &ReplaceArgs) -> Result<()> {
             say!("its copies come back by themselves: gabion volume list");
             return Ok(());
         }
-        Target::Local(..) => format!("gabion host start {}", config.name),
-        Target::Host(_) => "systemctl start gabion".to_owned(),
+        TargetHost::Local(..) => format!("gabion host start {}", config.name),
+        TargetHost::Host(_) => "systemctl start gabion".to_owned(),
     };
     say!("next: {start}; its copies come back by themselves: gabion volume list");
     Ok(())
@@ -118,11 +118,11 @@ fn with_group_closed(
 }
 
 /// Sizes of device files to create where there are none.
-fn sizes(args: &ReplaceArgs, target: &Target) -> Option<CreateSizes> {
+fn sizes(args: &ReplaceArgs, target: &TargetHost) -> Option<CreateSizes> {
     match (args.create_files, target) {
         (Some(size), _) => Some(CreateSizes { cache: size, capacity: size }),
-        (None, Target::Local(_, cluster)) => Some(cluster.device_sizes()),
-        (None, Target::Host(_)) => None,
+        (None, TargetHost::Local(_, cluster)) => Some(cluster.device_sizes()),
+        (None, TargetHost::Host(_)) => None,
     }
 }
 
@@ -182,7 +182,7 @@ async fn make(
 }
 
 /// The host whose configuration names the device, and the group that has it.
-fn find(cli: &Cli, target: &Target, device: &str) -> Result<(Place, usize)> {
+fn find(cli: &Cli, target: &TargetHost, device: &str) -> Result<(Place, usize)> {
     for place in places(cli, target)? {
         let has = |group: &GroupConfig| group.devices().any(|d| is_same(d, device));
         if let Some(at) = place.config.groups.iter().position(has) {

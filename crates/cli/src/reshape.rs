@@ -9,7 +9,7 @@ use crate::args::{AddDiskArgs, Cli, GroupCreateArgs};
 use crate::client;
 use crate::config::{CONFIG_DEFAULT, read_config, write_config};
 use crate::output::{self, say};
-use crate::target::Target;
+use crate::target::TargetHost;
 use anyhow::{Context, Result};
 use host::{Command, GroupConfig, HostConfig};
 use std::path::PathBuf;
@@ -29,12 +29,12 @@ pub struct Place {
 }
 
 /// All hosts of this machine.
-pub fn places(cli: &Cli, target: &Target) -> Result<Vec<Place>> {
+pub fn places(cli: &Cli, target: &TargetHost) -> Result<Vec<Place>> {
     let paths = match target {
-        Target::Local(layout, cluster) => {
+        TargetHost::Local(layout, cluster) => {
             cluster.host_names().iter().map(|name| layout.host_config(name)).collect()
         }
-        Target::Host(_) => {
+        TargetHost::Host(_) => {
             vec![cli.config.clone().unwrap_or_else(|| PathBuf::from(CONFIG_DEFAULT))]
         }
     };
@@ -61,7 +61,7 @@ pub fn absolute(path: &str) -> Result<String> {
 
 /// `gabion group create`.
 pub fn create(cli: &Cli, args: &GroupCreateArgs) -> Result<()> {
-    let mut places = places(cli, &Target::find(cli)?)?;
+    let mut places = places(cli, &TargetHost::find(cli)?)?;
     if let Some(name) = &args.host {
         places.retain(|place| place.config.name == *name);
     }
@@ -153,7 +153,7 @@ pub fn remove(cli: &Cli, group: &str) -> Result<()> {
 fn find(cli: &Cli, wanted: &str) -> Result<(Place, usize, String)> {
     let mut found: Option<(Place, usize, String)> = None;
     let mut silent = Vec::new();
-    for place in places(cli, &Target::find(cli)?)? {
+    for place in places(cli, &TargetHost::find(cli)?)? {
         let Some(report) = client::status(&place.socket) else {
             silent.push(place.config.name);
             continue;

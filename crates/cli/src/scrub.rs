@@ -4,7 +4,7 @@
 use crate::Fail;
 use crate::args::{Cli, ScrubCommand};
 use crate::output::say;
-use crate::target::{Target, no_host};
+use crate::target::{TargetHost, no_host};
 use crate::{client, output};
 use anyhow::Result;
 use base::format_size;
@@ -20,7 +20,7 @@ pub fn scrub(cli: &Cli, command: &ScrubCommand) -> Result<()> {
         }
         ScrubCommand::Pause { host } => (Command::ScrubPause, host.as_deref()),
     };
-    let hosts = chosen(Target::find(cli)?.hosts(), host)?;
+    let hosts = chosen(TargetHost::find(cli)?.hosts(), host)?;
     let (mut reports, mut silent) = (Vec::new(), Vec::new());
     for (name, socket) in hosts {
         match client::ask::<Vec<ScrubReport>>(&socket, &order) {
@@ -31,7 +31,7 @@ pub fn scrub(cli: &Cli, command: &ScrubCommand) -> Result<()> {
         }
     }
     if reports.is_empty() && !silent.is_empty() {
-        return Err(no_host(&Target::find(cli)?));
+        return Err(no_host(&TargetHost::find(cli)?));
     }
     output::print(cli.output, &reports, |reports| {
         let rows = reports.iter().map(row).collect();

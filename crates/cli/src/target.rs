@@ -11,14 +11,14 @@ use host::HostConfig;
 use std::path::{Path, PathBuf};
 
 /// What a command talks to.
-pub enum Target {
+pub enum TargetHost {
     /// A cluster on this machine.
     Local(Layout, ClusterFile),
     /// This machine's host in a cluster of several.
     Host(Box<HostConfig>),
 }
 
-impl Target {
+impl TargetHost {
     /// Finds it by `--config`, else `--data`, else in the folder `./gabion-data`, else as the
     /// machine's host.
     pub fn find(cli: &Cli) -> Result<Self> {
@@ -75,7 +75,7 @@ impl Target {
 }
 
 /// What to say where none of them answers.
-pub fn no_host(target: &Target) -> anyhow::Error {
+pub fn no_host(target: &TargetHost) -> anyhow::Error {
     if let Some(why) = target.control_sockets().iter().find_map(|socket| client::refusal(socket)) {
         return Fail::failed(why).into();
     }
@@ -83,7 +83,7 @@ pub fn no_host(target: &Target) -> anyhow::Error {
 }
 
 /// The control socket of the first host that answers.
-pub fn any_host(target: &Target) -> Result<PathBuf> {
+pub fn any_host(target: &TargetHost) -> Result<PathBuf> {
     let sockets = target.control_sockets();
     let live = sockets.into_iter().find(|socket| client::status(socket).is_some());
     live.ok_or_else(|| no_host(target))

@@ -5,7 +5,7 @@ use crate::args::{Cli, VolumeCommand};
 use crate::commands::volume_table;
 use crate::gather::gather;
 use crate::output::{self, say};
-use crate::target::{Target, any_host};
+use crate::target::{TargetHost, any_host};
 use crate::{Fail, ask, client};
 use anyhow::{Context, Result};
 use base::format_size;
@@ -26,7 +26,7 @@ pub fn volume(cli: &Cli, command: &VolumeCommand) -> Result<()> {
             create(cli, name, (*size, *ftt, *reserve), *connections)
         }
         VolumeCommand::List => {
-            let report = gather(&Target::find(cli)?)?;
+            let report = gather(&TargetHost::find(cli)?)?;
             output::print(cli.output, &report.volumes, |volumes| volume_table(volumes))
         }
         VolumeCommand::Show { name, all } => show(cli, name, *all),
@@ -45,7 +45,7 @@ fn create(
 ) -> Result<()> {
     let spec = VolumeSpec::new(name, size, ftt).and_then(|spec| spec.with_reserve(reserve));
     spec.map_err(|error| Fail::usage(error.to_string()))?;
-    let socket = any_host(&Target::find(cli)?)?;
+    let socket = any_host(&TargetHost::find(cli)?)?;
     let command = Command::VolumeCreate {
         name: name.to_owned(),
         size_bytes: size,
@@ -79,7 +79,7 @@ fn change(
     connections: Option<Connections>,
 ) -> Result<()> {
     placement::check_name(name).map_err(|error| Fail::usage(error.to_string()))?;
-    let target = Target::find(cli)?;
+    let target = TargetHost::find(cli)?;
     let socket = any_host(&target)?;
     let reserve = reserve
         .map(|reserve_percent| Command::VolumeChange { name: name.to_owned(), reserve_percent });
@@ -109,7 +109,7 @@ fn change(
 
 fn show(cli: &Cli, name: &str, all: bool) -> Result<()> {
     placement::check_name(name).map_err(|error| Fail::usage(error.to_string()))?;
-    let report = gather(&Target::find(cli)?)?;
+    let report = gather(&TargetHost::find(cli)?)?;
     let volume = report.volumes.into_iter().find(|v| v.name == name);
     let Some(volume) = volume else {
         return Err(
@@ -187,7 +187,7 @@ fn components_summary(volume: &VolumeReport) {
 
 fn delete(cli: &Cli, name: &str, yes: bool) -> Result<()> {
     placement::check_name(name).map_err(|error| Fail::usage(error.to_string()))?;
-    let target = Target::find(cli)?;
+    let target = TargetHost::find(cli)?;
     let report = gather(&target)?;
     if let Some(volume) = report.volumes.iter().find(|v| v.name == name && v.clients > 0) {
         return Err(Fail::failed(format!(

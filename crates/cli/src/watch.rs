@@ -5,7 +5,7 @@ use crate::args::{Cli, Output};
 use crate::commands::show_status;
 use crate::gather::gather;
 use crate::output::say;
-use crate::target::Target;
+use crate::target::TargetHost;
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::{IsTerminal, Write};
@@ -19,7 +19,7 @@ const CLEAR: &str = "\x1b[H\x1b[2J";
 
 /// `gabion status --watch`.
 pub fn status(cli: &Cli) -> Result<()> {
-    let target = Target::find(cli)?;
+    let target = TargetHost::find(cli)?;
     let end = interrupted()?;
     let is_live = std::io::stdout().is_terminal() && cli.output == Output::Table;
     let mut is_first = true;

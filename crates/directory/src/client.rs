@@ -10,7 +10,7 @@
 mod connection;
 mod state;
 
-use crate::protocol::{Answer, Request};
+use crate::protocol::{Answer, DirectoryRequest};
 use crate::types::{
     DirectoryError, Entry, LeaseId, Listing, Transacted, Transaction, WatchEvent, check_key,
 };
@@ -70,7 +70,7 @@ impl Directory {
     /// [`DirectoryError::Unavailable`]; malformed or too long a key.
     pub async fn get(&self, key: &str) -> Result<Option<Entry>, DirectoryError> {
         check_key(key)?;
-        match self.call(Request::Get { key: key.to_owned() }).await? {
+        match self.call(DirectoryRequest::Get { key: key.to_owned() }).await? {
             Answer::Entry(entry) => Ok(entry),
             _ => Err(DirectoryError::Unavailable),
         }
@@ -83,7 +83,7 @@ impl Directory {
     /// [`DirectoryError::TooLarge`] beyond [`LISTING_BYTES_MAX`].
     pub async fn list(&self, prefix: &str) -> Result<Listing, DirectoryError> {
         check_key(prefix)?;
-        match self.call(Request::List { prefix: prefix.to_owned() }).await? {
+        match self.call(DirectoryRequest::List { prefix: prefix.to_owned() }).await? {
             Answer::Part { listing, .. } => Ok(listing),
             _ => Err(DirectoryError::Unavailable),
         }
@@ -99,7 +99,7 @@ impl Directory {
     /// refused, nothing applied.
     pub async fn transact(&self, transaction: Transaction) -> Result<Transacted, DirectoryError> {
         transaction.check()?;
-        match self.call(Request::Transact(transaction)).await? {
+        match self.call(DirectoryRequest::Transact(transaction)).await? {
             Answer::Transacted(transacted) => Ok(transacted),
             _ => Err(DirectoryError::Unknown),
         }
@@ -113,7 +113,7 @@ impl Directory {
     /// itself.
     pub async fn lease_grant(&self, ttl: Duration) -> Result<LeaseId, DirectoryError> {
         let ttl_ms = u64::try_from(ttl.as_millis()).map_err(|_| DirectoryError::Malformed)?;
-        match self.call(Request::LeaseGrant { ttl_ms }).await? {
+        match self.call(DirectoryRequest::LeaseGrant { ttl_ms }).await? {
             Answer::Lease(lease) => Ok(lease),
             _ => Err(DirectoryError::Unavailable),
         }
@@ -124,7 +124,7 @@ impl Directory {
     /// # Errors
     /// [`DirectoryError::LeaseGone`]; [`DirectoryError::Unavailable`]: it may have been kept.
     pub async fn lease_keep(&self, lease: LeaseId) -> Result<(), DirectoryError> {
-        match self.call(Request::LeaseKeep { lease }).await? {
+        match self.call(DirectoryRequest::LeaseKeep { lease }).await? {
             Answer::Done => Ok(()),
             _ => Err(DirectoryError::Unavailable),
         }
@@ -136,7 +136,7 @@ impl Directory {
     /// [`DirectoryError::LeaseGone`]: it had ended before; [`DirectoryError::Unavailable`];
     /// [`DirectoryError::Unknown`].
     pub async fn lease_revoke(&self, lease: LeaseId) -> Result<(), DirectoryError> {
-        match self.call(Request::LeaseRevoke { lease }).await? {
+        match self.call(DirectoryRequest::LeaseRevoke { lease }).await? {
             Answer::Done => Ok(()),
             _ => Err(DirectoryError::Unknown),
         }
@@ -169,9 +169,12 @@ impl Directory {
         self.shared.malformed.get()
     }
 
-    async fn call(&self, request: Request) -> Result<Answer, DirectoryError> {
+    async fn call(&self, request: DirectoryRequest) -> Result<Answer, DirectoryError> {
         let shared = &self.shared;
-        let is_change = matches!(request, Request::Transact { .. } | Request::LeaseRevoke { .. });
+        let is_change = matches!(
+            request,
+            DirectoryRequest::Transact { .. } | DirectoryRequest::LeaseRevoke { .. }
+        );
         let (number, reply) = shared.state.borrow_mut().call_add(&request, is_change)?;
         let guard = CallGuard { shared, number };
         shared.outgoing.notify();

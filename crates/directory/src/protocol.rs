@@ -53,7 +53,7 @@ pub enum FrameError {
 /// From a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are named in each variant's text")]
-pub enum Request {
+pub enum DirectoryRequest {
     /// Is anybody there? Answered with [`Answer::Done`].
     Ping,
     /// One key, linearizable. Answered with [`Answer::Entry`].
@@ -135,7 +135,7 @@ impl ServerHeader {
     ///
     /// # Errors
     /// [`FrameError`]: damaged, or not a request.
-    pub fn decode_request(&self, body: &[u8]) -> Result<(u64, Request), FrameError> {
+    pub fn decode_request(&self, body: &[u8]) -> Result<(u64, DirectoryRequest), FrameError> {
         self.check(body)?;
         codec::read_all(body, |from: &mut Reader<'_>| Some((from.u64()?, from.request()?)))
             .ok_or(FrameError::Body)
@@ -158,7 +158,7 @@ fn checksum(length: u32, body: &[u8]) -> u32 {
 
 /// The frame of a request; answers carry the same number.
 #[must_use]
-pub fn encode_request(number: u64, request: &Request) -> Vec<u8> {
+pub fn encode_request(number: u64, request: &DirectoryRequest) -> Vec<u8> {
     encode(|to| {
         to.u64(number);
         to.request(request);

@@ -8,10 +8,10 @@
 
 mod connection;
 
-use crate::protocol::{Answer, Request};
+use crate::protocol::{Answer, DirectoryRequest};
 use crate::store::{EventBatch, Snapshot, Store};
 use crate::types::{DirectoryError, LeaseId, check_key};
-use connection::Connection;
+use connection::ServerConnection;
 use env::{Either, Env, IoError, Listener, Notify, TaskSet, select};
 use std::cell::{Cell, RefCell};
 use std::error::Error;
@@ -180,7 +180,7 @@ async fn accept(server: &Rc<DirectoryServer>, listener: &Listener) -> IoError {
     loop {
         match listener.accept().await {
             Ok(link) if connections.len() < CONNECTIONS_MAX => {
-                let connection = Connection::new(Rc::clone(server), link);
+                let connection = ServerConnection::new(Rc::clone(server), link);
                 connections.spawn(&server.env, "directory connection", connection.run());
             }
             Ok(link) => link.close(),
@@ -240,30 +240,32 @@ impl DirectoryServer {
     }
 
     /// Carries out a request that has one answer. `None`: the server is ending.
-    fn carry_out(&self, request: Request) -> Option<Answer> {
+    fn carry_out(&self, request: DirectoryRequest) -> Option<Answer> {
         let result = match request {
-            Request::Ping => Ok(Answer::Done),
-            Request::Get { key } => check_key(&key)
+            DirectoryRequest::Ping => Ok(Answer::Done),
+            DirectoryRequest::Get { key } => check_key(&key)
                 .map(|()| Answer::Entry(self.store.borrow().get(&key).cloned()))
                 .map_err(Failed::Refused),
-            Request::Transact(transaction) => {
+            DirectoryRequest::Transact(transaction) => {
                 let prepared = self.store.borrow().prepare(transaction);
                 prepared.map_err(Failed::Refused).and_then(|(transacted, batch)| {
                     self.apply(batch)?;
                     Ok(Answer::Transacted(transacted))
                 })
             }
-            Request::LeaseGrant { ttl_ms } => self.grant(Duration::from_millis(ttl_ms)),
-            Request::LeaseKeep { lease } if self.chance(self.faults.lose_lease_ppm) => {
+            DirectoryRequest::LeaseGrant { ttl_ms } => self.grant(Duration::from_millis(ttl_ms)),
+            DirectoryRequest::LeaseKeep { lease } if self.chance(self.faults.lose_lease_ppm) => {
                 self.end_lease(lease).and(Err(Failed::Refused(DirectoryError::LeaseGone)))
             }
-            Request::LeaseKeep { lease } => {
+            DirectoryRequest::LeaseKeep { lease } => {
                 let (now, late) = (self.env.now(), self.up_to(self.faults.expiry_late_max));
                 let kept = self.store.borrow_mut().keep(lease, now, late);
                 kept.map(|()| Answer::Done).map_err(Failed::Refused)
             }
-            Request::LeaseRevoke { lease } => self.end_lease(lease).map(|()| Answer::Done),
-            Request::List { .. } | Request::Watch { .. } | Request::Unwatch { .. } => {
+            DirectoryRequest::LeaseRevoke { lease } => self.end_lease(lease).map(|()| Answer::Done),
+            DirectoryRequest::List { .. }
+            | DirectoryRequest::Watch { .. }
+            | DirectoryRequest::Unwatch { .. } => {
                 unreachable!("the connection carries these out itself")
             }
         };

@@ -222,7 +222,7 @@ impl From<GroupConfig> for GroupSpec {
 
 #[cfg(test)]
 mod tests {
-    use super::tuning::Late;
+    use super::tuning::LateTuning;
     use super::*;
 
     fn good() -> HostConfig {
@@ -251,7 +251,7 @@ mod tests {
     }
 
     fn late(latency_us: u64, bytes_per_second: u64) -> Tuning {
-        let late = Some(Late { latency_us, bytes_per_second });
+        let late = Some(LateTuning { latency_us, bytes_per_second });
         Tuning { late, ..Tuning::default() }
     }
 

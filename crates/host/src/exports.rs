@@ -14,7 +14,7 @@ use volume::{Device, Extent, Pieces, Volume, VolumeError, VolumeOptions};
 
 /// What this host exports. Cheap to clone.
 #[derive(Clone)]
-pub struct Exports(Rc<ExportsInner>);
+pub struct HostExports(Rc<ExportsInner>);
 
 struct ExportsInner {
     env: Env,
@@ -42,7 +42,7 @@ impl Drop for Opened {
     }
 }
 
-impl Exports {
+impl HostExports {
     pub(crate) fn new(env: &Env, objects: &Objects, view: &View, io_timeout: Duration) -> Self {
         let options = VolumeOptions { io_timeout };
         Self(Rc::new(ExportsInner {
@@ -89,7 +89,7 @@ impl Exports {
     }
 }
 
-impl nbd::Exports for Exports {
+impl nbd::Exports for HostExports {
     type Device = Attached;
 
     fn list(&self) -> Vec<String> {

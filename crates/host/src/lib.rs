@@ -36,15 +36,16 @@ pub use cluster::register::{RegisterError, cluster_kind, found, register};
 pub use config::address::{AddressError, format_address, parse_address};
 pub use config::{ConfigError, GroupConfig, HostConfig, SocketConfig, Tuning};
 pub use directory::{ClusterKind, Connections};
-pub use exports::{Attached, Exports};
+pub use exports::{Attached, HostExports};
 pub use node::{Node, NodeOptions};
-pub use operations::command::{Command, CommandFailure, ErrorKind, Reply};
+pub use operations::command::{Command, CommandFailure, CommandReply, ErrorKind};
 pub use operations::control::call;
 pub use operations::merge::{Totals, is_silent_taken_for_up, merge, totals};
 pub use report::{
-    BackupReport, ClassReport, ComponentReport, DeviceKind, DeviceReport, GroupDetail, GroupReport,
-    Health, HeldReport, HostReport, HostState, LatencyReport, OrphanReport, ReadCacheReport,
-    RestoreReport, Role, ScrubReport, SpaceReport, StatusReport, TurnsReport, VolumeReport,
+    BackupReport, ClassReport, ComponentReport, DeviceMedium, DeviceReport, GroupDetail,
+    GroupReport, Health, HeldReport, HostReport, HostState, LatencyReport, OrphanReport,
+    ReadCacheReport, RestoreReport, Role, ScrubReport, SpaceReport, StatusReport, TurnsReport,
+    VolumeReport,
 };
 pub use start_error::StartError;
 pub use storage::devices::{DeviceRefused, check_devices};

@@ -14,7 +14,7 @@ use crate::cluster::view::View;
 use crate::cluster::{alive, membership};
 use crate::config::HostConfig;
 use crate::config::address::parse_address;
-use crate::exports::Exports;
+use crate::exports::HostExports;
 use crate::operations::{Operations, control};
 use crate::start_error::StartError;
 use crate::storage::hardware::Devices;
@@ -52,7 +52,7 @@ pub struct Node {
     lease: Rc<Cell<Option<LeaseId>>>,
     stop: Notify,
     objects: Objects,
-    exports: Exports,
+    exports: HostExports,
     view: View,
     seen: Seen,
     backups: Backups,
@@ -112,7 +112,7 @@ impl Node {
 
         let view = View::default();
         let io_timeout = Duration::from_secs(config.tuning.io_timeout_seconds);
-        let exports = Exports::new(env, &objects, &view, io_timeout);
+        let exports = HostExports::new(env, &objects, &view, io_timeout);
         let scrubbers = scrubbers(env, config, &objects, &view, &directory, options.scrub);
         let attend = {
             let scrubbers = scrubbers.clone();
@@ -205,7 +205,7 @@ impl Node {
 
     /// What the host exports, for tests and campaigns.
     #[must_use]
-    pub fn exports(&self) -> &Exports {
+    pub fn exports(&self) -> &HostExports {
         &self.exports
     }
 

@@ -29,11 +29,11 @@ use crate::care::scrub::Scrubbers;
 use crate::cluster::seen::Seen;
 use crate::cluster::view::View;
 use crate::config::Tuning;
-use crate::exports::Exports;
+use crate::exports::HostExports;
 use crate::storage::Storage;
 use crate::storage::hardware::Devices;
 use base::HostId;
-use command::{Command, CommandFailure, ErrorKind, Reply};
+use command::{Command, CommandFailure, CommandReply, ErrorKind};
 use directory::{ClusterKind, Directory};
 use env::{Env, Notify};
 use object::Objects;
@@ -51,7 +51,7 @@ pub(crate) struct Operations {
     pub(crate) scrubbers: Scrubbers,
     pub(crate) view: View,
     pub(crate) seen: Seen,
-    pub(crate) exports: Exports,
+    pub(crate) exports: HostExports,
     pub(crate) backups: Backups,
     pub(crate) stop: Notify,
     pub(crate) tuning: Tuning,
@@ -68,17 +68,17 @@ fn failed(message: impl ToString) -> CommandFailure {
     CommandFailure { kind: ErrorKind::Failed, message: message.to_string() }
 }
 
-fn reply<T: Serialize>(outcome: Outcome<T>) -> Reply {
+fn reply<T: Serialize>(outcome: Outcome<T>) -> CommandReply {
     match outcome.map(serde_json::to_value) {
-        Ok(Ok(value)) => Reply::Ok(value),
-        Ok(Err(error)) => Reply::Error(failed(error)),
-        Err(failure) => Reply::Error(failure),
+        Ok(Ok(value)) => CommandReply::Ok(value),
+        Ok(Err(error)) => CommandReply::Error(failed(error)),
+        Err(failure) => CommandReply::Error(failure),
     }
 }
 
 impl Operations {
     /// Does what is asked; never panics because of what was asked.
-    async fn carry_out(&self, command: Command) -> Reply {
+    async fn carry_out(&self, command: Command) -> CommandReply {
         match command {
             Command::Status => {
                 self.look_at_devices().await;
@@ -118,7 +118,7 @@ impl Operations {
             Command::ScrubPause => reply(Ok(self.pause_scrub())),
             Command::Stop => {
                 self.stop.notify();
-                Reply::Ok(serde_json::Value::Null)
+                CommandReply::Ok(serde_json::Value::Null)
             }
         }
     }

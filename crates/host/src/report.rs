@@ -5,7 +5,7 @@ mod group;
 
 use directory::Connections;
 pub use group::{
-    ClassReport, DeviceKind, DeviceReport, GroupDetail, GroupReport, HeldReport, LatencyReport,
+    ClassReport, DeviceMedium, DeviceReport, GroupDetail, GroupReport, HeldReport, LatencyReport,
     ReadCacheReport, Role, ScrubReport, SpaceReport,
 };
 use serde::{Deserialize, Serialize};

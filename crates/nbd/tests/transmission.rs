@@ -9,7 +9,7 @@ use base::{Map, Rng};
 use common::world::{World, run};
 use nbd::numbers::{command, flag};
 use nbdclient::LinkClient;
-use nbdclient::frames::{Reply, option, request};
+use nbdclient::frames::{NbdReply, option, request};
 use proptest::prelude::*;
 use std::rc::Rc;
 use std::time::Duration;
@@ -79,7 +79,7 @@ impl Oracle {
         if asked.command == command::READ { asked.end - asked.start } else { 0 }
     }
 
-    fn check(&mut self, reply: &Reply, is_structured: bool) {
+    fn check(&mut self, reply: &NbdReply, is_structured: bool) {
         let asked = self.asked.remove(&reply.cookie).expect("a reply to what was asked");
         if asked.command == command::BLOCK_STATUS && !is_structured {
             assert_eq!(reply.errno, 22);

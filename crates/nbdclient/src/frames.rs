@@ -156,7 +156,7 @@ impl ReplyHead {
 
 /// What came back for one request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reply {
+pub struct NbdReply {
     /// The request that it answers.
     pub cookie: u64,
     /// Zero is success.
@@ -167,7 +167,7 @@ pub struct Reply {
     pub extents: Vec<(u32, u32)>,
 }
 
-impl Reply {
+impl NbdReply {
     /// The reply that one chunk is, with its data. Nothing where no server of ours sends that.
     pub fn of_chunk(cookie: u64, kind: u16, mut body: Vec<u8>) -> Option<Self> {
         let mut reply = Self { cookie, ..Self::default() };
@@ -239,7 +239,7 @@ mod tests {
         let kind = ReplyKind::Chunk { flags: chunk::DONE, kind: chunk::ERROR };
         assert_eq!(chunk, Some(ReplyHead { cookie: 77, kind }));
         assert_eq!(ReplyHead::decode(&[0; REPLY_SIZE]), None);
-        let cut = Reply::of_chunk(1, chunk::BLOCK_STATUS, vec![0, 0, 0, 1, 0, 0, 2, 0]);
+        let cut = NbdReply::of_chunk(1, chunk::BLOCK_STATUS, vec![0, 0, 0, 1, 0, 0, 2, 0]);
         assert_eq!(cut, None, "half an extent");
     }
 }

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a failing step is a failing test")]
 
 use crate::frames::{
-    GREETING_SIZE, OPTION_REPLY_SIZE, OptionReply, REPLY_SIZE, Reply, ReplyHead, ReplyKind,
+    GREETING_SIZE, NbdReply, OPTION_REPLY_SIZE, OptionReply, REPLY_SIZE, ReplyHead, ReplyKind,
     export_info, go_data, greeting, meta_data, option, request,
 };
 use env::{Address, Env, IoError, Link};
@@ -165,7 +165,7 @@ impl LinkClient {
     ///
     /// # Errors
     /// As the link's.
-    pub async fn reply(&mut self, data_len: impl Fn(u64) -> usize) -> Result<Reply, IoError> {
+    pub async fn reply(&mut self, data_len: impl Fn(u64) -> usize) -> Result<NbdReply, IoError> {
         let head = self.array::<REPLY_SIZE>().await?;
         let head = ReplyHead::decode(&head).expect("a reply of a known kind");
         let cookie = head.cookie;
@@ -173,27 +173,27 @@ impl LinkClient {
             ReplyKind::Simple { errno } => {
                 let len = if errno == 0 && !self.is_structured { data_len(cookie) } else { 0 };
                 let data = self.take(len).await?;
-                Ok(Reply { cookie, errno, data, extents: Vec::new() })
+                Ok(NbdReply { cookie, errno, data, extents: Vec::new() })
             }
             ReplyKind::Chunk { flags, kind } => {
                 assert!(self.is_structured, "structured replies only after the agreement");
                 assert_eq!(flags, chunk::DONE, "one chunk, the last");
                 let len = u32::from_be_bytes(self.array().await?);
                 let body = self.take(usize::try_from(len).unwrap()).await?;
-                Ok(Reply::of_chunk(cookie, kind, body).expect("a chunk of a known kind"))
+                Ok(NbdReply::of_chunk(cookie, kind, body).expect("a chunk of a known kind"))
             }
         }
     }
 
     /// One request without data and its reply.
-    pub async fn call(&mut self, command: u16, flags: u16, offset: u64, length: u32) -> Reply {
+    pub async fn call(&mut self, command: u16, flags: u16, offset: u64, length: u32) -> NbdReply {
         self.send(&request(command, flags, 9, offset, length)).await.unwrap();
         let len = if command == command::READ { usize::try_from(length).unwrap() } else { 0 };
         self.reply(|_| len).await.unwrap()
     }
 
     /// One write and its reply.
-    pub async fn write(&mut self, flags: u16, offset: u64, data: &[u8]) -> Reply {
+    pub async fn write(&mut self, flags: u16, offset: u64, data: &[u8]) -> NbdReply {
         let length = u32::try_from(data.len()).unwrap();
         let mut bytes = request(command::WRITE, flags, 9, offset, length).to_vec();
         bytes.extend(data);

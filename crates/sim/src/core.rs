@@ -2,7 +2,7 @@
 //! The world's state and its queue of events. Nothing here runs a host's tasks: they borrow this
 //! state, so [`crate::World`] runs them while it holds no borrow.
 
-use crate::disk::Disk;
+use crate::disk::SimDisk;
 use crate::ends::{EndRef, LinkPair, Path};
 use crate::host::{SimHost, SimProcess};
 use crate::options::{WorldOptions, WorldStats};
@@ -113,7 +113,7 @@ pub(crate) struct Core {
     pub(crate) processes: Vec<SimProcess>,
     soon: Vec<Option<(u32, Completion)>>,
     soon_free: Vec<u32>,
-    pub(crate) disks: Vec<Disk>,
+    pub(crate) disks: Vec<SimDisk>,
     pub(crate) disk_names: BTreeMap<(u32, String), u32>,
     /// By host and path: devices that follow a model.
     pub(crate) models: BTreeMap<(u32, String), DeviceModel>,

@@ -69,7 +69,7 @@ pub(crate) enum Silent {
 }
 
 /// One device of one host. It outlives processes and crashes.
-pub(crate) struct Disk {
+pub(crate) struct SimDisk {
     pub(crate) host: u32,
     pub(crate) path: String,
     pub(crate) size: u64,
@@ -158,7 +158,7 @@ pub(crate) fn tear(pieces: &[StoredPiece], rng: &mut Rng) -> Option<Vec<StoredPi
     Some(out)
 }
 
-impl Disk {
+impl SimDisk {
     pub(crate) fn new(host: u32, path: &str, size: u64, is_file: bool, model: &DiskModel) -> Self {
         Self {
             host,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Disk operations from submission to completion.
+//! SimDisk operations from submission to completion.
 
 use crate::core::{Core, EventKind};
-use crate::disk::{Body, Disk, Silent, tear};
+use crate::disk::{Body, Silent, SimDisk, tear};
 use crate::modelled::Modelled;
 use crate::store::{Layer, StoredPiece};
 use crate::under_way::{DeviceCall, DiskOp, DiskWork};
@@ -46,7 +46,7 @@ impl Core {
 
     pub(crate) fn add_disk(&mut self, host: u32, path: &str, size: u64, is_file: bool) -> u32 {
         let index = self.disks.len() as u32;
-        let mut disk = Disk::new(host, path, size, is_file, &self.options.disk);
+        let mut disk = SimDisk::new(host, path, size, is_file, &self.options.disk);
         let model = self.models.get(&(host, path.to_owned()));
         disk.modelled = model.map(|model| Modelled::new(*model, size));
         self.disks.push(disk);
@@ -55,7 +55,7 @@ impl Core {
         index
     }
 
-    pub(crate) fn disk_mut(&mut self, index: u32) -> &mut Disk {
+    pub(crate) fn disk_mut(&mut self, index: u32) -> &mut SimDisk {
         &mut self.disks[index as usize]
     }
 
@@ -310,7 +310,7 @@ impl Core {
 }
 
 /// Checks what the contract of [`Op`] demands of callers. A violation is a bug of the caller.
-fn check(disk: &Disk, offset: u64, bytes: u64) {
+fn check(disk: &SimDisk, offset: u64, bytes: u64) {
     let path = &disk.path;
     assert!(offset.is_multiple_of(512), "unaligned device offset {offset} on {path}");
     assert!(bytes.is_multiple_of(512), "unaligned device length {bytes} on {path}");

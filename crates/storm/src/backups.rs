@@ -6,7 +6,7 @@ use crate::campaign::{SeedRun, Violation};
 use crate::fault::Fault;
 use crate::plan::VolumePlan;
 use crate::script::Roles;
-use host::{Command, OrphanReport, Reply};
+use host::{Command, CommandReply, OrphanReport};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -178,7 +178,7 @@ impl SeedRun {
             for volume in names {
                 let command = Command::OrphanAdopt { volume, name: None, force: false };
                 match run.ask(0, command) {
-                    Some(Reply::Error(failure)) if failure.message.contains("--force") => {
+                    Some(CommandReply::Error(failure)) if failure.message.contains("--force") => {
                         tracing::info!(message = failure.message, "refused");
                         (refused, reason) = (refused + 1, failure.message);
                     }
@@ -199,7 +199,7 @@ impl SeedRun {
     /// The components that the directory does not account for, as hosts report them. `None` if the
     /// first host does not answer.
     pub(crate) fn orphans(&self) -> Option<Vec<OrphanReport>> {
-        let Some(Reply::Ok(list)) = self.ask(0, Command::OrphanList) else { return None };
+        let Some(CommandReply::Ok(list)) = self.ask(0, Command::OrphanList) else { return None };
         Some(serde_json::from_value(list).unwrap_or_default())
     }
 

@@ -11,7 +11,9 @@ use crate::plan::{Plan, Round, VolumePlan};
 use crate::rest;
 use crate::workload::{self, Client, VolumeLoad};
 use base::{CHUNK_SECTORS, Rng, SECTOR_SIZE, SectorRange};
-use host::{Command, DeviceReport, GroupReport, Health, HostState, Node, Reply, StatusReport};
+use host::{
+    Command, CommandReply, DeviceReport, GroupReport, Health, HostState, Node, StatusReport,
+};
 use oracle::{Author, Wrong};
 use std::cell::RefCell;
 use std::fmt;
@@ -355,7 +357,7 @@ impl SeedRun {
     }
 
     /// Asks a host through its control socket, in virtual time.
-    pub(crate) fn ask(&self, index: usize, command: Command) -> Option<Reply> {
+    pub(crate) fn ask(&self, index: usize, command: Command) -> Option<CommandReply> {
         let env = self.cluster.world.env(self.cluster.machines[index].key)?;
         let reply = Rc::new(RefCell::new(None));
         let (place, inner) = (Rc::clone(&reply), env.clone());
@@ -381,7 +383,7 @@ impl SeedRun {
         for _ in 0..20 {
             let host = self.any_host();
             match self.ask(host, command.clone()) {
-                Some(Reply::Ok(_)) => return Ok(()),
+                Some(CommandReply::Ok(_)) => return Ok(()),
                 // The answer to an earlier attempt was lost.
                 _ if self.cluster.records.id(&VolumePlan::name(volume)).is_some() => return Ok(()),
                 other => last = other,
@@ -401,7 +403,9 @@ impl SeedRun {
             group.health == Health::Green || group.devices.iter().any(is_slow_or_full)
         };
         (0..self.cluster.machines.len()).all(|index| {
-            let Some(Reply::Ok(value)) = self.ask(index, Command::Status) else { return false };
+            let Some(CommandReply::Ok(value)) = self.ask(index, Command::Status) else {
+                return false;
+            };
             let status = serde_json::from_value::<StatusReport>(value);
             status.is_ok_and(|status| {
                 let (health, alarms) = (status.health, &status.alarms);

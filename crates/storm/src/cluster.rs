@@ -7,7 +7,9 @@ use crate::records::Records;
 use base::{GroupId, Incarnation, Map};
 use diskgroup::{CreateSizes, DiskGroup, GroupError, GroupShape, GroupSpec};
 use env::{Address, Env, TaskSet};
-use host::{Command, GroupConfig, HostConfig, Node, NodeOptions, Reply, StorageError, Tuning};
+use host::{
+    Command, CommandReply, GroupConfig, HostConfig, Node, NodeOptions, StorageError, Tuning,
+};
 use sim::{HostKey, World, WorldOptions};
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, Ipv4Addr};
@@ -323,7 +325,7 @@ async fn format_group(
 }
 
 /// Asks a host through its control socket. `env` must be of a process on the host's machine.
-pub async fn ask(env: &Env, command: Command) -> Option<Reply> {
+pub async fn ask(env: &Env, command: Command) -> Option<CommandReply> {
     let link = env.dial(Address::Unix("/control.sock".to_owned())).await.ok()?;
     host::call(env, &link, &command).await.ok()
 }

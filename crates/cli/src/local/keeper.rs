@@ -23,14 +23,14 @@ pub trait Home: Sized {
 }
 
 /// How the directory runs.
-pub enum Directory {
+pub enum DirectoryHome {
     /// A thread of this process.
     Embedded(DirectoryThread),
     /// A process of its own.
     Etcd(EtcdProcess),
 }
 
-impl Directory {
+impl DirectoryHome {
     /// Starts the directory in the way that the cluster's mode asks for.
     pub fn start(layout: &Layout, cluster: &ClusterFile) -> Result<Self> {
         Ok(match cluster.mode {
@@ -46,7 +46,7 @@ impl Directory {
     }
 }
 
-impl Home for Directory {
+impl Home for DirectoryHome {
     fn is_running(&mut self) -> bool {
         match self {
             Self::Embedded(thread) => thread.is_running(),
@@ -164,7 +164,7 @@ mod tests {
         std::fs::create_dir_all(layout.root()).expect("a folder");
         let start =
             || control::start_embedded(&layout.directory_file(), &layout.directory_socket());
-        let mut home = Directory::Embedded(start().expect("it starts"));
+        let mut home = DirectoryHome::Embedded(start().expect("it starts"));
         assert!(home.is_running());
         // A second directory on the same file cannot run. So this start fails while the first one
         // lives.

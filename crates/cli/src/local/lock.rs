@@ -16,13 +16,13 @@ use std::os::unix::fs::MetadataExt;
 const ATTEMPTS_MAX: u32 = 100;
 
 /// The lock of a folder, and what had to be made to take it.
-pub struct Claim {
+pub struct FolderClaim {
     file: File,
     is_new_folder: bool,
     is_new_file: bool,
 }
 
-impl Claim {
+impl FolderClaim {
     /// Makes the folder if it is missing, and takes its lock before anything in it is looked at.
     pub fn take(layout: &Layout) -> Result<Self> {
         let root = layout.root();
@@ -60,7 +60,7 @@ impl Claim {
         Self::take(layout)
     }
 
-    /// Removes what [`Claim::take`] made, after the creation failed.
+    /// Removes what [`FolderClaim::take`] made, after the creation failed.
     pub fn undo(self, layout: &Layout) {
         if self.is_new_file {
             let _ = fs::remove_file(layout.lock());
@@ -118,8 +118,8 @@ mod tests {
     #[test]
     fn one_claim_at_a_time_and_nothing_is_left_of_one_undone() {
         let layout = layout("claim");
-        let first = Claim::take(&layout).expect("a new folder");
-        assert!(Claim::take(&layout).is_err(), "a second claim while the first is held");
+        let first = FolderClaim::take(&layout).expect("a new folder");
+        assert!(FolderClaim::take(&layout).is_err(), "a second claim while the first is held");
         assert!(is_held(&layout));
         first.undo(&layout);
         assert!(!layout.root().exists());
@@ -129,10 +129,10 @@ mod tests {
     #[test]
     fn a_lock_on_a_file_that_was_removed_counts_for_nothing() {
         let layout = layout("stale");
-        let first = Claim::take(&layout).expect("a new folder");
+        let first = FolderClaim::take(&layout).expect("a new folder");
         fs::remove_file(layout.lock()).expect("the lock's file");
         assert!(!is_current(&first.file, &layout));
-        let second = Claim::take(&layout).expect("a file of its own");
+        let second = FolderClaim::take(&layout).expect("a file of its own");
         assert!(is_current(&second.file, &layout));
         second.undo(&layout);
         fs::remove_dir_all(layout.root()).expect("the folder");

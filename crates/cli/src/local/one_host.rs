@@ -2,7 +2,7 @@
 //! Single hosts of a running cluster on this machine: ended at once, started again.
 
 use super::layout::Layout;
-use super::supervisor::{Answer, Question};
+use super::supervisor::{Question, SupervisorAnswer};
 use crate::Fail;
 use crate::args::Cli;
 use crate::client::{self, exchange};
@@ -44,7 +44,7 @@ pub fn start(cli: &Cli, layout: &Layout, host: &str) -> Result<()> {
 fn supervise(layout: &Layout, question: &Question) -> Result<()> {
     let answer = exchange(&layout.supervisor_socket(), question, HOST_MAX);
     match answer {
-        Ok(Answer::Failed(message)) => Err(Fail::failed(message).into()),
+        Ok(SupervisorAnswer::Failed(message)) => Err(Fail::failed(message).into()),
         Ok(_) => Ok(()),
         Err(_) => Err(Fail::failed("the cluster is not running: start it with 'gabion up'").into()),
     }

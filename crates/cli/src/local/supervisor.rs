@@ -44,7 +44,7 @@ pub enum Question {
 /// The supervisor's answer.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Answer {
+pub enum SupervisorAnswer {
     /// Done, or ready.
     Done,
     /// Not ready yet.
@@ -136,7 +136,7 @@ impl Supervisor {
         }
         let answer = match serde_json::from_str(&line) {
             Ok(question) => self.carry_out(question),
-            Err(error) => Answer::Failed(format!("not a question: {error}")),
+            Err(error) => SupervisorAnswer::Failed(format!("not a question: {error}")),
         };
         let mut text = serde_json::to_string(&answer).unwrap_or_default();
         text.push('\n');
@@ -145,7 +145,7 @@ impl Supervisor {
         let _ = out.write_all(text.as_bytes());
     }
 
-    fn carry_out(&self, question: Question) -> Answer {
+    fn carry_out(&self, question: Question) -> SupervisorAnswer {
         let done = match question {
             Question::Ready => return self.readiness(),
             Question::Kill(host) => self.kill_host(&host),
@@ -156,15 +156,15 @@ impl Supervisor {
             }
         };
         match done {
-            Ok(()) => Answer::Done,
-            Err(error) => Answer::Failed(format!("{error:#}")),
+            Ok(()) => SupervisorAnswer::Done,
+            Err(error) => SupervisorAnswer::Failed(format!("{error:#}")),
         }
     }
 
     /// Whether every host that was started answers and sees all of them up.
-    pub fn readiness(&self) -> Answer {
+    pub fn readiness(&self) -> SupervisorAnswer {
         if self.state().hosts.len() < self.cluster.hosts as usize {
-            return Answer::Waiting; // not all have been started for the first time
+            return SupervisorAnswer::Waiting; // not all have been started for the first time
         }
         for name in self.cluster.host_names() {
             if !self.is_running(&name) {
@@ -172,17 +172,17 @@ impl Supervisor {
                 let why = state.hosts.get(&name).and_then(|slot| slot.failure.clone());
                 let log = self.layout.log().display().to_string();
                 let why = why.unwrap_or_else(|| format!("it ended; see '{log}'"));
-                return Answer::Failed(format!("{name} did not start: {why}"));
+                return SupervisorAnswer::Failed(format!("{name} did not start: {why}"));
             }
             let Some(status) = client::status(&self.layout.control_socket(&name)) else {
-                return Answer::Waiting;
+                return SupervisorAnswer::Waiting;
             };
             let up = status.hosts.iter().filter(|h| h.state == host::HostState::Up).count();
             if up < self.cluster.hosts as usize {
-                return Answer::Waiting;
+                return SupervisorAnswer::Waiting;
             }
         }
-        Answer::Done
+        SupervisorAnswer::Done
     }
 
     /// Checks whether a host runs, and notes why it ended.

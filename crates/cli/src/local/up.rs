@@ -3,8 +3,8 @@
 
 use super::create;
 use super::layout::{ClusterFile, DATA_DEFAULT, Layout, Mode};
-use super::lock::{Claim, is_held};
-use super::supervisor::{Answer, Question, Supervisor};
+use super::lock::{FolderClaim, is_held};
+use super::supervisor::{Question, Supervisor, SupervisorAnswer};
 use crate::Fail;
 use crate::args::{Cli, Output, UpArgs};
 use crate::client::exchange;
@@ -34,7 +34,8 @@ pub fn up(cli: &Cli, up: &UpArgs, status_line: StatusLine<'_>) -> Result<()> {
     let layout = Layout::new(&folder)?;
     // Only to report errors early. What counts is read again under the lock.
     layout.read()?;
-    let claim = if up.background { Claim::inherit(&layout) } else { Claim::take(&layout) };
+    let claim =
+        if up.background { FolderClaim::inherit(&layout) } else { FolderClaim::take(&layout) };
     let claim = match (claim, layout.read()?) {
         (Ok(claim), _) => claim,
         (Err(error), None) => return Err(error),
@@ -128,15 +129,16 @@ fn detach(cli: &Cli, layout: &Layout, cluster: &ClusterFile, lock: std::fs::File
         if let Some(status) = child.try_wait()? {
             let log = std::fs::read_to_string(layout.log()).unwrap_or_default();
             let last = log.lines().last().unwrap_or_default().to_owned();
-            return Ok(Answer::Failed(format!("the cluster ended ({status}): {last}")));
+            return Ok(SupervisorAnswer::Failed(format!("the cluster ended ({status}): {last}")));
         }
-        Ok(exchange(&socket, &Question::Ready, Duration::from_secs(5)).unwrap_or(Answer::Waiting))
+        Ok(exchange(&socket, &Question::Ready, Duration::from_secs(5))
+            .unwrap_or(SupervisorAnswer::Waiting))
     });
     if let Err(error) = ready {
         if child.try_wait().is_ok_and(|status| status.is_some()) {
             return Err(error); // a cluster that runs here now is somebody else's
         }
-        let _ = exchange::<_, Answer>(&socket, &Question::Down, DOWN_MAX);
+        let _ = exchange::<_, SupervisorAnswer>(&socket, &Question::Down, DOWN_MAX);
         let _ = child.kill();
         let _ = child.wait();
         return Err(error);
@@ -144,19 +146,19 @@ fn detach(cli: &Cli, layout: &Layout, cluster: &ClusterFile, lock: std::fs::File
     announce(cli, layout, cluster)
 }
 
-fn wait_ready(mut look: impl FnMut() -> Result<Answer>) -> Result<()> {
+fn wait_ready(mut look: impl FnMut() -> Result<SupervisorAnswer>) -> Result<()> {
     let until = Instant::now() + READY_MAX;
     loop {
         match look()? {
-            Answer::Done => return Ok(()),
-            Answer::Failed(message) => return Err(Fail::failed(message).into()),
-            Answer::Waiting if Instant::now() > until => {
+            SupervisorAnswer::Done => return Ok(()),
+            SupervisorAnswer::Failed(message) => return Err(Fail::failed(message).into()),
+            SupervisorAnswer::Waiting if Instant::now() > until => {
                 return Err(Fail::failed(
                     "the cluster did not get ready within 60 s: see gabion.log in its folder",
                 )
                 .into());
             }
-            Answer::Waiting => std::thread::sleep(LOOK),
+            SupervisorAnswer::Waiting => std::thread::sleep(LOOK),
         }
     }
 }
@@ -187,7 +189,7 @@ pub fn down(cli: &Cli, layout: &Layout) -> Result<()> {
         return Ok(());
     }
     let answer = exchange(&layout.supervisor_socket(), &Question::Down, DOWN_MAX);
-    if let Ok(Answer::Failed(message)) = answer {
+    if let Ok(SupervisorAnswer::Failed(message)) = answer {
         return Err(Fail::failed(message).into());
     }
     // The supervisor may end before it answers. Once the lock is free it is over.

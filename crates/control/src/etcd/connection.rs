@@ -3,7 +3,7 @@
 
 use super::{requests, watch};
 use directory::check_key;
-use directory::protocol::{Answer, HEADER_BYTES, Request, ServerHeader, encode_answer};
+use directory::protocol::{Answer, DirectoryRequest, HEADER_BYTES, ServerHeader, encode_answer};
 use etcd_client::Client;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ async fn receive(
         let Some((number, request)) = next(&mut reader).await else { return };
         while tasks.try_join_next().is_some() {}
         match request {
-            Request::Watch { prefix } => {
+            DirectoryRequest::Watch { prefix } => {
                 let is_refused = watches.len() >= WATCHES_MAX || watches.contains_key(&number);
                 if is_refused || check_key(&prefix).is_err() {
                     return;
@@ -76,7 +76,7 @@ async fn receive(
                 let task = watch::run(client.clone(), outbox.clone(), number, prefix);
                 watches.insert(number, tasks.spawn(task));
             }
-            Request::Unwatch { watch } => {
+            DirectoryRequest::Unwatch { watch } => {
                 if let Some(task) = watches.remove(&watch) {
                     task.abort();
                 }
@@ -97,7 +97,7 @@ async fn receive(
     }
 }
 
-async fn next(reader: &mut OwnedReadHalf) -> Option<(u64, Request)> {
+async fn next(reader: &mut OwnedReadHalf) -> Option<(u64, DirectoryRequest)> {
     let mut head = [0; HEADER_BYTES];
     reader.read_exact(&mut head).await.ok()?;
     let header = ServerHeader::decode(&head).ok()?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One request to etcd and its answer.
 
-use directory::protocol::{Answer, Request, split_listing};
+use directory::protocol::{Answer, DirectoryRequest, split_listing};
 use directory::{
     DirectoryError, Entry, Expect, LeaseId, Listing, Transacted, Transaction, VALUE_BYTES_MAX,
     check_key,
@@ -24,35 +24,39 @@ const GRPC_NOT_FOUND: i32 = 5;
 const GRPC_RESOURCE_EXHAUSTED: i32 = 8;
 
 /// Carries out a request that is no watch, and returns the answers to send, at least one.
-pub async fn carry_out(mut client: Client, request: Request) -> Vec<Answer> {
+pub async fn carry_out(mut client: Client, request: DirectoryRequest) -> Vec<Answer> {
     // What to say where the outcome is not known.
     let unsure = match request {
-        Request::Transact(_) | Request::LeaseRevoke { .. } => DirectoryError::Unknown,
+        DirectoryRequest::Transact(_) | DirectoryRequest::LeaseRevoke { .. } => {
+            DirectoryError::Unknown
+        }
         _ => DirectoryError::Unavailable,
     };
     let work = async {
         match request {
-            Request::Ping => Ok(vec![Answer::Done]),
-            Request::Get { key } => Ok(vec![Answer::Entry(get(&client, &key, unsure).await?)]),
-            Request::List { prefix } => {
+            DirectoryRequest::Ping => Ok(vec![Answer::Done]),
+            DirectoryRequest::Get { key } => {
+                Ok(vec![Answer::Entry(get(&client, &key, unsure).await?)])
+            }
+            DirectoryRequest::List { prefix } => {
                 check_key(&prefix)?;
                 Ok(split_listing(list(&client, &prefix).await?))
             }
-            Request::Transact(transaction) => {
+            DirectoryRequest::Transact(transaction) => {
                 Ok(vec![Answer::Transacted(transact(&mut client, transaction).await?)])
             }
-            Request::LeaseGrant { ttl_ms } => {
+            DirectoryRequest::LeaseGrant { ttl_ms } => {
                 Ok(vec![Answer::Lease(grant(&mut client, ttl_ms).await?)])
             }
-            Request::LeaseKeep { lease } => {
+            DirectoryRequest::LeaseKeep { lease } => {
                 let kept = client.lease_keep_alive(id_of(lease)).await;
                 kept.map(|_| vec![Answer::Done]).map_err(|error| cause(&error, unsure))
             }
-            Request::LeaseRevoke { lease } => {
+            DirectoryRequest::LeaseRevoke { lease } => {
                 let revoked = client.lease_revoke(id_of(lease)).await;
                 revoked.map(|_| vec![Answer::Done]).map_err(|error| cause(&error, unsure))
             }
-            Request::Watch { .. } | Request::Unwatch { .. } => {
+            DirectoryRequest::Watch { .. } | DirectoryRequest::Unwatch { .. } => {
                 unreachable!("the connection carries these out itself")
             }
         }

@@ -2,7 +2,7 @@
 //! What the client remembers between the task of its connection and its callers. No I/O here.
 
 use super::{CALLS_MAX, LISTING_BYTES_MAX, WATCH_EVENTS_MAX};
-use crate::protocol::{Answer, Request, encode_request};
+use crate::protocol::{Answer, DirectoryRequest, encode_request};
 use crate::types::{DirectoryError, Listing, WatchEvent};
 use base::Map;
 use env::Notify;
@@ -87,7 +87,7 @@ impl ClientState {
 
     pub fn call_add(
         &mut self,
-        request: &Request,
+        request: &DirectoryRequest,
         is_change: bool,
     ) -> Result<(u64, OneReceiver<AnswerSender>), DirectoryError> {
         if self.calls.len() >= CALLS_MAX {
@@ -135,7 +135,7 @@ impl ClientState {
     pub fn watch_remove(&mut self, id: u64) {
         if self.watches.remove(&id).is_some() && self.is_connected {
             let number = self.number();
-            let frame = encode_request(number, &Request::Unwatch { watch: id });
+            let frame = encode_request(number, &DirectoryRequest::Unwatch { watch: id });
             self.queue.push_back(Frame::Ready(frame));
         }
     }
@@ -211,7 +211,7 @@ impl ClientState {
     /// Asks for a sign of life.
     pub fn ping(&mut self) {
         let number = self.number();
-        self.queue.push_back(Frame::Ready(encode_request(number, &Request::Ping)));
+        self.queue.push_back(Frame::Ready(encode_request(number, &DirectoryRequest::Ping)));
     }
 
     /// Hands an answer to the call or watch of this number. Where neither is known, the caller gave
@@ -255,7 +255,7 @@ impl Call {
 
 impl Watched {
     fn frame(&self, id: u64) -> Frame {
-        Frame::Ready(encode_request(id, &Request::Watch { prefix: self.prefix.clone() }))
+        Frame::Ready(encode_request(id, &DirectoryRequest::Watch { prefix: self.prefix.clone() }))
     }
 
     fn answered(&mut self, answer: Answer) -> Result<(), ServerViolation> {

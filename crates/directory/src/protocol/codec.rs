@@ -2,7 +2,7 @@
 //! Messages as bytes: little-endian integers, lengths before texts and lists, one tag byte before
 //! each choice.
 
-use super::{Answer, Request};
+use super::{Answer, DirectoryRequest};
 use crate::types::{
     DirectoryError, Entry, Expect, LeaseId, Listing, Transacted, Transaction, WatchEvent,
 };
@@ -58,38 +58,38 @@ impl Writer {
         self.bytes(&entry.value);
     }
 
-    pub fn request(&mut self, request: &Request) {
+    pub fn request(&mut self, request: &DirectoryRequest) {
         match request {
-            Request::Ping => self.u8(0),
-            Request::Get { key } => {
+            DirectoryRequest::Ping => self.u8(0),
+            DirectoryRequest::Get { key } => {
                 self.u8(1);
                 self.text(key);
             }
-            Request::List { prefix } => {
+            DirectoryRequest::List { prefix } => {
                 self.u8(2);
                 self.text(prefix);
             }
-            Request::Transact(transaction) => {
+            DirectoryRequest::Transact(transaction) => {
                 self.u8(3);
                 self.transaction(transaction);
             }
-            Request::LeaseGrant { ttl_ms } => {
+            DirectoryRequest::LeaseGrant { ttl_ms } => {
                 self.u8(4);
                 self.u64(*ttl_ms);
             }
-            Request::LeaseKeep { lease } => {
+            DirectoryRequest::LeaseKeep { lease } => {
                 self.u8(5);
                 self.u64(lease.0);
             }
-            Request::LeaseRevoke { lease } => {
+            DirectoryRequest::LeaseRevoke { lease } => {
                 self.u8(6);
                 self.u64(lease.0);
             }
-            Request::Watch { prefix } => {
+            DirectoryRequest::Watch { prefix } => {
                 self.u8(7);
                 self.text(prefix);
             }
-            Request::Unwatch { watch } => {
+            DirectoryRequest::Unwatch { watch } => {
                 self.u8(8);
                 self.u64(*watch);
             }
@@ -234,17 +234,17 @@ impl<'a> Reader<'a> {
         self.u64().filter(|lease| *lease != 0).map(LeaseId)
     }
 
-    pub fn request(&mut self) -> Option<Request> {
+    pub fn request(&mut self) -> Option<DirectoryRequest> {
         Some(match self.u8()? {
-            0 => Request::Ping,
-            1 => Request::Get { key: self.text()? },
-            2 => Request::List { prefix: self.text()? },
-            3 => Request::Transact(self.transaction()?),
-            4 => Request::LeaseGrant { ttl_ms: self.u64()? },
-            5 => Request::LeaseKeep { lease: self.lease()? },
-            6 => Request::LeaseRevoke { lease: self.lease()? },
-            7 => Request::Watch { prefix: self.text()? },
-            8 => Request::Unwatch { watch: self.u64()? },
+            0 => DirectoryRequest::Ping,
+            1 => DirectoryRequest::Get { key: self.text()? },
+            2 => DirectoryRequest::List { prefix: self.text()? },
+            3 => DirectoryRequest::Transact(self.transaction()?),
+            4 => DirectoryRequest::LeaseGrant { ttl_ms: self.u64()? },
+            5 => DirectoryRequest::LeaseKeep { lease: self.lease()? },
+            6 => DirectoryRequest::LeaseRevoke { lease: self.lease()? },
+            7 => DirectoryRequest::Watch { prefix: self.text()? },
+            8 => DirectoryRequest::Unwatch { watch: self.u64()? },
             _ => return None,
         })
     }

@@ -8,7 +8,7 @@ fn entry(len: usize, revision: u64) -> Entry {
     Entry { value: vec![7; len], revision }
 }
 
-fn requests() -> Vec<Request> {
+fn requests() -> Vec<DirectoryRequest> {
     let transaction = Transaction::new()
         .expect("a", Expect::Absent)
         .expect("b", Expect::Present)
@@ -17,15 +17,15 @@ fn requests() -> Vec<Request> {
         .put_leased("e", vec![], LeaseId(9))
         .delete("f");
     vec![
-        Request::Ping,
-        Request::Get { key: "/k".to_owned() },
-        Request::List { prefix: "/p/".to_owned() },
-        Request::Transact(transaction),
-        Request::LeaseGrant { ttl_ms: 6000 },
-        Request::LeaseKeep { lease: LeaseId(1) },
-        Request::LeaseRevoke { lease: LeaseId(u64::MAX) },
-        Request::Watch { prefix: "/".to_owned() },
-        Request::Unwatch { watch: 3 },
+        DirectoryRequest::Ping,
+        DirectoryRequest::Get { key: "/k".to_owned() },
+        DirectoryRequest::List { prefix: "/p/".to_owned() },
+        DirectoryRequest::Transact(transaction),
+        DirectoryRequest::LeaseGrant { ttl_ms: 6000 },
+        DirectoryRequest::LeaseKeep { lease: LeaseId(1) },
+        DirectoryRequest::LeaseRevoke { lease: LeaseId(u64::MAX) },
+        DirectoryRequest::Watch { prefix: "/".to_owned() },
+        DirectoryRequest::Unwatch { watch: 3 },
     ]
 }
 
@@ -79,7 +79,7 @@ fn every_message_survives_the_way() {
 
 #[test]
 fn the_bytes_of_version_1_stay_the_same() {
-    let frame = encode_request(0x0102, &Request::Get { key: "/k".to_owned() });
+    let frame = encode_request(0x0102, &DirectoryRequest::Get { key: "/k".to_owned() });
     let expected = [
         b'G', b'D', b'I', b'R', 1, 0, 0, 0, 15, 0, 0, 0, 0x1F, 0x2A, 0xA8, 0x07, // header
         2, 1, 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, b'/', b'k',

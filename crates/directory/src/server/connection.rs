@@ -3,7 +3,7 @@
 
 use super::DirectoryServer;
 use crate::frames::{FrameReader, ReadError, join};
-use crate::protocol::{Answer, Request, encode_answer, split_events, split_listing};
+use crate::protocol::{Answer, DirectoryRequest, encode_answer, split_events, split_listing};
 use crate::types::{DirectoryError, check_key};
 use base::Map;
 use env::{Link, Notify, TaskSet, select};
@@ -22,7 +22,7 @@ const WATCHES_MAX: usize = 64;
 const LATE_MAX: usize = 1024;
 
 /// What both directions of the connection share.
-pub struct Connection {
+pub struct ServerConnection {
     server: Rc<DirectoryServer>,
     link: Link,
     outbox: Outbox,
@@ -70,7 +70,7 @@ impl Outbox {
     }
 }
 
-impl Connection {
+impl ServerConnection {
     pub fn new(server: Rc<DirectoryServer>, link: Link) -> Self {
         Self {
             server,
@@ -105,15 +105,15 @@ impl Connection {
         }
     }
 
-    fn handle(&self, number: u64, request: Request) -> Result<(), Broken> {
+    fn handle(&self, number: u64, request: DirectoryRequest) -> Result<(), Broken> {
         let (server, faults) = (&self.server, &self.server.faults);
         if server.chance(faults.drop_before_ppm) {
             return Err(Broken);
         }
         match request {
-            Request::Watch { prefix } => self.watch(number, prefix)?,
-            Request::Unwatch { watch } => drop(self.watches.borrow_mut().remove(&watch)),
-            Request::List { prefix } => {
+            DirectoryRequest::Watch { prefix } => self.watch(number, prefix)?,
+            DirectoryRequest::Unwatch { watch } => drop(self.watches.borrow_mut().remove(&watch)),
+            DirectoryRequest::List { prefix } => {
                 if let Err(error) = check_key(&prefix) {
                     self.outbox.push(number, &Answer::Failed(error));
                 } else {

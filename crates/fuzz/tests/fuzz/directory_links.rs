@@ -3,7 +3,7 @@
 
 use crate::records::{frames, resealed};
 use crate::streams::{address, send, take, tell, with_server};
-use directory::protocol::{Request, encode_request};
+use directory::protocol::{DirectoryRequest, encode_request};
 use directory::{Directory, MemoryBackend, ServerFaults, serve_with};
 use env::Env;
 use fuzz::Source;
@@ -49,7 +49,7 @@ fn server_of(input: &[u8]) {
             let _ = tell(&env, &bytes).await;
         }
         // Others are served as before.
-        let answered = tell(&env, &encode_request(1, &Request::Ping)).await;
+        let answered = tell(&env, &encode_request(1, &DirectoryRequest::Ping)).await;
         assert!(!answered.is_empty(), "the server is gone");
     });
 }

@@ -17,7 +17,7 @@ use directory::{
 use diskgroup::{CreateSizes, DiskGroup, GroupSpec};
 use env::{Address, Env, Link};
 use fuzz::{Source, within};
-use host::{Command, GroupConfig, HostConfig, Node, NodeOptions, Reply, Tuning};
+use host::{Command, CommandReply, GroupConfig, HostConfig, Node, NodeOptions, Tuning};
 use sim::{HostKey, World, WorldOptions};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
@@ -89,7 +89,7 @@ async fn serve_host(env: Env) {
     std::future::pending::<()>().await;
 }
 
-async fn ask(env: &Env, command: Command) -> Option<Reply> {
+async fn ask(env: &Env, command: Command) -> Option<CommandReply> {
     let link = env.dial(Address::Unix(CONTROL.to_owned())).await.ok()?;
     env.timeout(Duration::from_secs(30), host::call(env, &link, &command)).await.ok()?.ok()
 }
@@ -124,7 +124,7 @@ fn answer_operator(world: &World, host: HostKey) {
     let (flag, env) = (Rc::clone(&done), world.env(host).expect("it runs"));
     let inner = env.clone();
     let _task = env.spawn("operator", async move {
-        while !matches!(ask(&inner, Command::Status).await, Some(Reply::Ok(_))) {
+        while !matches!(ask(&inner, Command::Status).await, Some(CommandReply::Ok(_))) {
             inner.sleep(Duration::from_millis(20)).await;
         }
         flag.set(true);
@@ -343,7 +343,10 @@ fn controlled(input: &[u8]) {
             let lines = [lines, b"\n".to_vec()].concat();
             let (_, taken) = env::join(send(&inner, &link, &lines), take(&inner, &link)).await;
             for line in taken.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-                assert!(serde_json::from_slice::<Reply>(line).is_ok(), "an answer that is none");
+                assert!(
+                    serde_json::from_slice::<CommandReply>(line).is_ok(),
+                    "an answer that is none"
+                );
             }
         };
         let session = theirs.spawn("operator", session);

@@ -15,8 +15,8 @@ use nbd::numbers::{
 };
 use nbd::{NbdServer, ServerOptions};
 use nbdclient::frames::{
-    GREETING_SIZE, OPTION_REPLY_SIZE, OptionReply, Reply, ReplyHead, ReplyKind, go_data, meta_data,
-    option, request,
+    GREETING_SIZE, NbdReply, OPTION_REPLY_SIZE, OptionReply, ReplyHead, ReplyKind, go_data,
+    meta_data, option, request,
 };
 
 const SIZE: u64 = 8 << 20;
@@ -120,7 +120,7 @@ fn answers(mut bytes: &[u8]) -> Vec<(u64, u32, usize)> {
                 let (length, rest) = bytes.split_first_chunk().expect("the length of a chunk");
                 let (body, rest) = rest.split_at(u32::from_be_bytes(*length) as usize);
                 bytes = rest;
-                let answer = Reply::of_chunk(head.cookie, kind, body.to_vec());
+                let answer = NbdReply::of_chunk(head.cookie, kind, body.to_vec());
                 let errno = answer.expect("a chunk of a known kind").errno;
                 found.push((head.cookie, errno, body.len()));
             }

@@ -2,7 +2,7 @@
 //! What people write: configuration, addresses, commands, volumes.
 
 use fuzz::{Source, bounded};
-use host::{Command, GroupConfig, HostConfig, Reply, Tuning, format_address, parse_address};
+use host::{Command, CommandReply, GroupConfig, HostConfig, Tuning, format_address, parse_address};
 use placement::{Candidate, VolumeSpec, check_name, place};
 
 fuzz::targets! {
@@ -91,9 +91,9 @@ fn command_of(input: &[u8]) {
         let again = serde_json::from_slice::<Command>(&written);
         assert_eq!(again.ok(), Some(command));
     }
-    if let Ok(reply) = serde_json::from_slice::<Reply>(input) {
+    if let Ok(reply) = serde_json::from_slice::<CommandReply>(input) {
         let written = serde_json::to_vec(&reply).expect("what was read can be written");
-        assert_eq!(serde_json::from_slice::<Reply>(&written).ok(), Some(reply));
+        assert_eq!(serde_json::from_slice::<CommandReply>(&written).ok(), Some(reply));
     }
 }
 

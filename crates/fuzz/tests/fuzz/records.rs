@@ -6,7 +6,7 @@ use base::{
     VolumeId, crc32c_append,
 };
 use directory::protocol::{
-    Answer, FrameError, HEADER_BYTES, Request, ServerHeader, encode_answer, encode_request,
+    Answer, DirectoryRequest, FrameError, HEADER_BYTES, ServerHeader, encode_answer, encode_request,
 };
 use directory::*;
 use fuzz::{Source, bounded};
@@ -138,15 +138,15 @@ pub(crate) fn frames() -> Vec<Vec<u8>> {
     let listing = Listing { entries: vec![(key(), entry()), (prefix(), entry())], revision: 12 };
     let events = vec![WatchEvent::Put(key(), entry()), WatchEvent::Delete(key(), 8)];
     let requests = [
-        Request::Ping,
-        Request::Get { key: key() },
-        Request::List { prefix: prefix() },
-        Request::Transact(transaction),
-        Request::LeaseGrant { ttl_ms: 5000 },
-        Request::LeaseKeep { lease },
-        Request::LeaseRevoke { lease },
-        Request::Watch { prefix: prefix() },
-        Request::Unwatch { watch: 3 },
+        DirectoryRequest::Ping,
+        DirectoryRequest::Get { key: key() },
+        DirectoryRequest::List { prefix: prefix() },
+        DirectoryRequest::Transact(transaction),
+        DirectoryRequest::LeaseGrant { ttl_ms: 5000 },
+        DirectoryRequest::LeaseKeep { lease },
+        DirectoryRequest::LeaseRevoke { lease },
+        DirectoryRequest::Watch { prefix: prefix() },
+        DirectoryRequest::Unwatch { watch: 3 },
     ];
     let answers = [
         Answer::Done,
@@ -186,7 +186,7 @@ fn frame_of(input: &[u8]) {
         let Ok((header, body)) = body(&bytes) else { continue };
         if let Ok((number, request)) = bounded(body.len(), || header.decode_request(body)) {
             assert_eq!(encode_request(number, &request), bytes, "{request:?}");
-            if let Request::Transact(transaction) = request {
+            if let DirectoryRequest::Transact(transaction) = request {
                 let _ = transaction.check();
             }
         }

@@ -79,21 +79,21 @@ pub struct Tuning {
     /// For tests and benchmarks: how slow all device files of `groups` are while the host runs that
     /// are not in `magnetic`. Block devices are refused.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub late: Option<Late>,
+    pub late: Option<LateTuning>,
 }
 
 /// How slow devices are: bytes pass one after the other, and each request ends `latency_us` after
 /// its last byte has passed, however many are under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Late {
+pub struct LateTuning {
     /// Microseconds that each request takes beside its bytes; 1,000,000 at most.
     pub latency_us: u64,
     /// Bytes that pass in a second; at least 64 KiB.
     pub bytes_per_second: u64,
 }
 
-impl Late {
+impl LateTuning {
     fn check(&self) -> Result<(), ConfigError> {
         let latency = self.latency_us <= LATE_US_MAX;
         ensure(latency, "tuning.late.latency_us", "is more than 1000000")?;
@@ -163,6 +163,6 @@ impl Tuning {
         ensure(backup, "tuning.directory_backup_hours", "is more than 8760")?;
         let stuck = STUCK_SECONDS.contains(&self.device_stuck_seconds);
         ensure(stuck, "tuning.device_stuck_seconds", "is not between 5 and 600")?;
-        self.late.iter().try_for_each(Late::check)
+        self.late.iter().try_for_each(LateTuning::check)
     }
 }

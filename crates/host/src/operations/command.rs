@@ -170,7 +170,7 @@ pub struct CommandFailure {
 /// A host's answer to a [`Command`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Reply {
+pub enum CommandReply {
     /// Done; the value depends on the command.
     Ok(serde_json::Value),
     /// Not done.

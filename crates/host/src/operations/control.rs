@@ -2,7 +2,7 @@
 //! The operator's door to a host: one JSON request per line over a Unix socket, one line back.
 
 use super::Operations;
-use super::command::{Command, CommandFailure, ErrorKind, Reply};
+use super::command::{Command, CommandFailure, CommandReply, ErrorKind};
 use env::{Buf, Env, Link, Listener, TaskSet};
 use std::rc::Rc;
 use tracing::debug;
@@ -42,7 +42,7 @@ async fn session(env: &Env, link: &Link, operations: &Operations) -> Option<&'st
         };
         let reply = match serde_json::from_slice::<Command>(&line) {
             Ok(command) => operations.carry_out(command).await,
-            Err(error) => Reply::Error(CommandFailure {
+            Err(error) => CommandReply::Error(CommandFailure {
                 kind: ErrorKind::Usage,
                 message: format!("not a command: {error}"),
             }),
@@ -90,7 +90,7 @@ async fn read_line(
 ///
 /// # Errors
 /// A line saying what broke.
-pub async fn call(env: &Env, link: &Link, command: &Command) -> Result<Reply, &'static str> {
+pub async fn call(env: &Env, link: &Link, command: &Command) -> Result<CommandReply, &'static str> {
     let mut text = serde_json::to_vec(command).map_err(|_| "unprintable command")?;
     text.push(b'\n');
     let mut out = env.buf(text.len());

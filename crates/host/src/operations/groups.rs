@@ -9,8 +9,8 @@ use crate::care::latency;
 use crate::care::scrub::Scrubber;
 use crate::config::Tuning;
 use crate::report::{
-    DeviceKind, DeviceReport, GroupDetail, GroupReport, Health, HeldReport, ReadCacheReport, Role,
-    SpaceReport,
+    DeviceMedium, DeviceReport, GroupDetail, GroupReport, Health, HeldReport, ReadCacheReport,
+    Role, SpaceReport,
 };
 use crate::storage::hardware::LOOK_MAX;
 use crate::storage::{Closed, GroupSlot, Serving, SlotState, StorageError};
@@ -258,12 +258,12 @@ fn device_report(
     }
 }
 
-fn kind(hardware: &Hardware, is_file: bool) -> DeviceKind {
+fn kind(hardware: &Hardware, is_file: bool) -> DeviceMedium {
     match (hardware.is_rotational, is_file) {
-        (Some(true), _) => DeviceKind::Hdd,
-        (Some(false), _) => DeviceKind::Ssd,
-        (None, true) => DeviceKind::File,
-        (None, false) => DeviceKind::Unknown,
+        (Some(true), _) => DeviceMedium::Hdd,
+        (Some(false), _) => DeviceMedium::Ssd,
+        (None, true) => DeviceMedium::File,
+        (None, false) => DeviceMedium::Unknown,
     }
 }
 

@@ -148,7 +148,7 @@ pub enum Role {
 /// What a device is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum DeviceKind {
+pub enum DeviceMedium {
     /// Without moving parts.
     Ssd,
     /// With platters.
@@ -167,7 +167,7 @@ pub struct DeviceReport {
     /// What it is for.
     pub role: Role,
     /// What it is.
-    pub kind: DeviceKind,
+    pub kind: DeviceMedium,
     /// The vendor's name of it, where the host knows it.
     pub model: Option<String>,
     /// Its size; 0 where its group did not open.

@@ -3,8 +3,8 @@
 
 use super::ScrubOptions;
 use crate::{
-    Command, GroupConfig, Health, HostConfig, Node, NodeOptions, Reply, ScrubReport, StatusReport,
-    Tuning, call, found,
+    Command, CommandReply, GroupConfig, Health, HostConfig, Node, NodeOptions, ScrubReport,
+    StatusReport, Tuning, call, found,
 };
 use base::{BLOCK_SECTORS, GroupId, ObjectId, SectorRange};
 use directory::ClusterKind;
@@ -149,8 +149,8 @@ impl Cluster {
         self.on(at, async move {
             let link = env.dial(Address::Unix(CONTROL.to_owned())).await.expect("a door");
             match call(&env, &link, &command).await.expect("an answer") {
-                Reply::Ok(value) => serde_json::from_value(value).expect("as promised"),
-                Reply::Error(failure) => panic!("{command:?}: {}", failure.message),
+                CommandReply::Ok(value) => serde_json::from_value(value).expect("as promised"),
+                CommandReply::Error(failure) => panic!("{command:?}: {}", failure.message),
             }
         })
     }
