@@ -6,8 +6,8 @@ use crate::args::{Cli, DaemonArgs};
 use crate::client;
 use crate::config::{CONFIG_DEFAULT, read_config};
 use anyhow::{Context, Result, bail};
-use devicemodel::DeviceModel;
-use env::{Address, Either, Env, Fifo};
+use devicemodel::{DeviceModel, SlowedDriver};
+use env::{Address, Driver, Either, Env, Fifo};
 use host::{HostConfig, Node, NodeOptions, SocketConfig};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -68,9 +68,8 @@ fn stop_on_signal(config: &HostConfig) {
 
 /// Runs a host on this thread until it is stopped.
 pub fn run_host(config: &HostConfig, leash: Option<&str>) -> Result<End> {
-    let mut driver = ring::RingDriver::new().context("io_uring is not available")?;
-    slow_down(&mut driver, config)?;
-    let env = Env::new(Box::new(driver), Box::new(Fifo));
+    let driver = ring::RingDriver::new().context("io_uring is not available")?;
+    let env = Env::new(slowed_down(driver, config)?, Box::new(Fifo));
     let (inner, mut config) = (env.clone(), config.clone());
     let SocketConfig { owner, group, .. } = &mut config.nbd_socket;
     for (database, name) in [("passwd", owner), ("group", group)] {
@@ -85,8 +84,13 @@ pub fn run_host(config: &HostConfig, leash: Option<&str>) -> Result<End> {
     end
 }
 
-/// Makes device files as slow as `tuning` says.
-fn slow_down(driver: &mut ring::RingDriver, config: &HostConfig) -> Result<()> {
+/// The driver whose device files are as slow as `tuning` says; the driver itself where it says
+/// nothing.
+fn slowed_down(driver: ring::RingDriver, config: &HostConfig) -> Result<Box<dyn Driver>> {
+    if config.tuning.magnetic.is_empty() && config.tuning.late.is_none() {
+        return Ok(Box::new(driver));
+    }
+    let mut driver = SlowedDriver::new(driver);
     for path in &config.tuning.magnetic {
         if ring::block_device(Path::new(path)).is_some() {
             bail!(
@@ -96,7 +100,7 @@ fn slow_down(driver: &mut ring::RingDriver, config: &HostConfig) -> Result<()> {
         }
         driver.behave_as(path, DeviceModel::Magnetic);
     }
-    let Some(late) = config.tuning.late else { return Ok(()) };
+    let Some(late) = config.tuning.late else { return Ok(Box::new(driver)) };
     let latency = Duration::from_micros(late.latency_us);
     let bytes_per_second = late.bytes_per_second;
     let devices =
@@ -107,7 +111,7 @@ fn slow_down(driver: &mut ring::RingDriver, config: &HostConfig) -> Result<()> {
         }
         driver.behave_as(path, DeviceModel::Late { latency, bytes_per_second });
     }
-    Ok(())
+    Ok(Box::new(driver))
 }
 
 /// The number of a user or group, which may be given by name or by number.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How long devices take that tests and benchmarks have no specimen of: pure arithmetic.
+//! How long devices take that tests and benchmarks have no specimen of, by pure arithmetic.
 //!
 //! A model is told what is asked of a device and when. It says when each operation ends. It moves
 //! no byte, draws no random number and reads no clock: equal operations at equal times end at
-//! equal times. So the simulator can decide by it, and a real file can be held back by it.
+//! equal times. The simulator decides by it, and [`SlowedDriver`] holds the answers of a real file
+//! back by it.
 //!
 //! **Units**: offsets and lengths are bytes. Times are nanoseconds on whatever clock the caller
 //! has. A magnetic disk's platter turns by that clock; otherwise only differences count.
@@ -21,6 +22,8 @@ mod late;
 mod magnetic;
 mod model;
 mod op;
+mod slowed;
 
 pub use model::{DeviceModel, RunningModel};
 pub use op::DeviceOp;
+pub use slowed::SlowedDriver;

@@ -241,7 +241,7 @@ pub struct Completion {
 }
 
 /// What stands below [`crate::Env`]: the kernel (`ring::RingDriver`) or the simulator
-/// (`sim::SimDriver`).
+/// (`sim::SimDriver`). For tests, `devicemodel::SlowedDriver` makes files of another driver slow.
 pub trait Driver {
     /// Nanoseconds on the host's boot-time clock, which never goes back while the host runs.
     fn now(&self) -> Instant;

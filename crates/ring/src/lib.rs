@@ -20,7 +20,6 @@ mod errors;
 mod files;
 mod hardware;
 mod helpers;
-mod slowed;
 mod sockets;
 mod waker;
 mod work;
@@ -28,10 +27,8 @@ mod work;
 use crate::disks::Opened;
 use crate::files::{Files, Kind};
 use crate::helpers::{Answer, Call, Helpers};
-use crate::slowed::Slowed;
 use crate::work::{Flight, Flights, Step, Work};
 use base::{Instant, WallTime};
-use devicemodel::DeviceModel;
 use env::{
     Access, Address, Completion, DiskId, Done, Driver, IoError, LinkId, ListenerId, Op, Token,
 };
@@ -99,7 +96,6 @@ pub struct RingDriver {
     flights: Flights,
     files: Files,
     helpers: Helpers,
-    slowed: Slowed,
     backlog: VecDeque<Queued>,
     ready: Vec<Completion>,
     harvest: Vec<(u64, i32)>,
@@ -137,7 +133,6 @@ impl RingDriver {
             flights: Flights::default(),
             files: Files::default(),
             helpers: Helpers::default(),
-            slowed: Slowed::default(),
             backlog: VecDeque::new(),
             ready: Vec::new(),
             harvest: Vec::new(),
@@ -156,34 +151,20 @@ impl RingDriver {
         RingWaker(Arc::clone(&self.event))
     }
 
-    /// A file that is opened by this path from now on answers as late as such a device would, or
-    /// later if the file itself does. Its content is not touched. For tests and benchmarks. A block
-    /// device cannot be opened by such a path ([`IoError::Denied`]).
-    pub fn behave_as(&mut self, path: &str, model: DeviceModel) {
-        self.slowed.behave_as(path, model);
-    }
-
     fn finish(&mut self, token: Token, result: Result<Done, IoError>) {
         self.ready.push(Completion { token, result, buf: None });
     }
 
-    fn launch(&mut self, token: Token, fd: i32, work: Work) -> u64 {
+    fn launch(&mut self, token: Token, fd: i32, work: Work) {
         let name = self.flights.insert(Flight::new(token, fd, work));
         self.enqueue(Queued::Start(name));
-        name
     }
 
     /// Starts work on an open file, or fails it if the file is closed.
     fn launch_on_file(&mut self, token: Token, work: Work) {
         let Some(file) = work.file() else { unreachable!("work on a file names it") };
         match self.files.enter(file) {
-            Ok(fd) => {
-                let op = self.slowed.op(&work);
-                let name = self.launch(token, fd, work);
-                if let Some(op) = op {
-                    self.slowed.submit(self.now(), name, op);
-                }
-            }
+            Ok(fd) => self.launch(token, fd, work),
             Err(error) => {
                 self.ready.push(Completion { token, result: Err(error), buf: work.into_buf() });
             }
@@ -252,12 +233,7 @@ impl RingDriver {
 
     fn opened(&mut self, opened: Opened) -> Result<Done, IoError> {
         let Opened { fd, kind, info, path } = opened;
-        if matches!(kind, Kind::BlockDevice) && self.slowed.has(&path) {
-            self.close_aside(&path, fd);
-            return Err(IoError::Denied);
-        }
         let id = self.files.insert_disk(fd, kind, &path)?;
-        self.slowed.opened(&path, id, info.size);
         Ok(Done::Disk(DiskId(id), info))
     }
 
@@ -373,21 +349,7 @@ impl RingDriver {
             Step::Over(result) => result,
             Step::Again => unreachable!("handled above"),
         };
-        let slowed = self.slowed.op(&flight.work);
-        let end = Completion { token: flight.token, result, buf: flight.work.into_buf() };
-        match slowed {
-            Some((disk, _)) => done.extend(self.slowed.hold(disk, name, end)),
-            None => done.push(end),
-        }
-    }
-
-    /// Gives out the completions of slowed files that are due. Returns when the next one is due.
-    fn release(&mut self, done: &mut Vec<Completion>) -> Option<Instant> {
-        if self.slowed.is_empty() {
-            return None;
-        }
-        self.slowed.release(self.now(), done);
-        self.slowed.next_end()
+        done.push(Completion { token: flight.token, result, buf: flight.work.into_buf() });
     }
 
     fn wait_until(&mut self, until: Option<Instant>) -> Wait {
@@ -530,7 +492,6 @@ impl Driver for RingDriver {
             | Op::Close { link: LinkId(id) }
             | Op::CloseListener { listener: ListenerId(id) } => {
                 self.files.close(id);
-                self.slowed.closed(id);
                 self.retire();
                 self.finish(token, Ok(Done::Unit));
             }
@@ -558,14 +519,12 @@ impl Driver for RingDriver {
             self.collect(done);
             self.fill();
         }
-        let due = self.release(done).into_iter().chain(until).min();
-        let wait = if done.is_empty() { self.wait_until(due) } else { Wait::No };
+        let wait = if done.is_empty() { self.wait_until(until) } else { Wait::No };
         if !matches!(wait, Wait::No) || self.needs_enter() {
             self.enter(&wait);
         }
         self.collect(done);
         self.take_answers(done);
-        self.release(done);
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The driver conformance suite, on the real kernel: a file, Unix sockets, TCP on loopback.
 
-use devicemodel::DeviceModel;
+use devicemodel::{DeviceModel, SlowedDriver};
 use env::{Address, Env, Fifo, conformance};
 use ring::RingDriver;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -53,7 +53,7 @@ fn disks_that_behave_as_slower_ones() {
 fn slowed(name: &str, model: DeviceModel) {
     let folder = Folder::new(name);
     let path = folder.path("disk");
-    let mut driver = RingDriver::new().expect("a ring");
+    let mut driver = SlowedDriver::new(RingDriver::new().expect("a ring"));
     driver.behave_as(&path, model);
     let env = Env::new(Box::new(driver), Box::new(Fifo));
     let inner = env.clone();

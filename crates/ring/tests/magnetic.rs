@@ -3,7 +3,7 @@
 //! content, and be free when its driver is gone.
 
 use base::{Instant, Rng};
-use devicemodel::DeviceModel;
+use devicemodel::{DeviceModel, SlowedDriver};
 use env::{
     Completion, DiskId, Done, Driver, Durability, IoError, Op, OpenDisk, Pool, Slice, Token,
 };
@@ -17,7 +17,7 @@ const WRITES_MAX: u32 = 2_500;
 
 struct Slow {
     folder: PathBuf,
-    driver: RingDriver,
+    driver: SlowedDriver<RingDriver>,
     disk: DiskId,
 }
 
@@ -31,7 +31,7 @@ impl Slow {
             .join(format!("{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder for the test");
         let path = folder.join("disk").to_str().expect("a UTF-8 path").to_owned();
-        let mut driver = RingDriver::new().expect("a ring");
+        let mut driver = SlowedDriver::new(RingDriver::new().expect("a ring"));
         driver.behave_as(&path, model);
         driver.submit(Token(1 << 40), Op::OpenDisk(OpenDisk { path, create: Some(SIZE) }));
         let mut slow = Self { folder, driver, disk: DiskId(0) };

@@ -9,34 +9,34 @@ use super::{Finding, Tree};
 /// number.
 const LAYERS: [(&str, u8); 24] = [
     ("base", 0),
-    ("devicemodel", 1),
     ("env", 1),
+    ("devicemodel", 2),
     ("format", 2),
-    ("ring", 2),
-    ("sim", 2),
     ("wire", 2),
-    ("directory", 3),
-    ("diskgroup", 3),
-    ("peer", 3),
-    ("oracle", 3),
-    ("placement", 3),
-    ("object", 4),
-    ("volume", 5),
-    ("nbd", 6),
-    ("nbdclient", 7),
-    ("control", 7),
-    ("host", 7),
-    ("cli", 8),
-    ("storm", 8),
-    ("fuzz", 9),
-    ("chaos", 9),
-    ("model", 9),
-    ("xtask", 9),
+    ("ring", 3),
+    ("sim", 3),
+    ("directory", 4),
+    ("diskgroup", 4),
+    ("peer", 4),
+    ("oracle", 4),
+    ("placement", 4),
+    ("object", 5),
+    ("volume", 6),
+    ("nbd", 7),
+    ("nbdclient", 8),
+    ("control", 8),
+    ("host", 8),
+    ("cli", 9),
+    ("storm", 9),
+    ("fuzz", 10),
+    ("chaos", 10),
+    ("model", 10),
+    ("xtask", 10),
 ];
 
 /// The two drivers. Product code sees `Env`, never a driver. Below this layer only tests use them.
 const DRIVERS: [&str; 2] = ["ring", "sim"];
-const DRIVER_USER_LAYER: u8 = 7;
+const DRIVER_USER_LAYER: u8 = 8;
 
 /// For tests alone. The crate below that it is built on may use it in its own tests: cargo permits
 /// that circle.

@@ -5,7 +5,7 @@
 //! Every host has a *leash*: a connection to this process. A byte on it asks for a clean stop. When
 //! the connection ends the host ends too, so that no host outlives its supervisor.
 
-use super::keeper::{Directory, Keeper};
+use super::keeper::{DirectoryHome, Keeper};
 use super::layout::{ClusterFile, Layout, Mode};
 use crate::Fail;
 use crate::client;
@@ -86,7 +86,7 @@ impl Supervisor {
     pub fn start(layout: &Layout, cluster: &ClusterFile, lock: File) -> Result<Arc<Self>> {
         let leash = bind(&layout.leash_socket())?;
         let questions = bind(&layout.supervisor_socket())?;
-        let directory = Keeper::new(Directory::start(layout, cluster)?);
+        let directory = Keeper::new(DirectoryHome::start(layout, cluster)?);
         found(layout, cluster)?;
         let state = State { hosts: BTreeMap::new(), leashes: BTreeMap::new(), is_down: false };
         let supervisor = Arc::new(Self {
@@ -309,7 +309,7 @@ impl Supervisor {
     fn keep_directory(&self) {
         let mut directory = self.directory.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(keeper) = directory.as_mut() {
-            keeper.look(Instant::now(), || Directory::start(&self.layout, &self.cluster));
+            keeper.look(Instant::now(), || DirectoryHome::start(&self.layout, &self.cluster));
         }
     }
 
