@@ -2,7 +2,7 @@
 //! What the kernel says of a block device in sysfs. It is told to people and compared with what an
 //! operator declared. No data depends on it.
 
-use crate::helpers::Answer;
+use crate::helpers::HelperAnswer;
 use crate::{RingDriver, disks};
 use env::{Hardware, Token};
 use std::fs;
@@ -17,7 +17,11 @@ impl RingDriver {
     pub(crate) fn look(&mut self, token: Token, disk: u32, path: String) {
         match self.files.share(disk) {
             Ok((fd, lane)) => {
-                self.call(token, &lane, Box::new(move || Answer::Size(disks::look(&fd, &path))));
+                self.call(
+                    token,
+                    &lane,
+                    Box::new(move || HelperAnswer::Size(disks::look(&fd, &path))),
+                );
             }
             Err(error) => self.finish(token, Err(error)),
         }
@@ -25,8 +29,8 @@ impl RingDriver {
 }
 
 /// Reads what is known of the device at `path`. For helper threads: it may hang.
-pub(crate) fn ask(path: &str) -> Answer {
-    Answer::Hardware(block_device(Path::new(path)).unwrap_or_default())
+pub(crate) fn ask(path: &str) -> HelperAnswer {
+    HelperAnswer::Hardware(block_device(Path::new(path)).unwrap_or_default())
 }
 
 /// What is known of the block device at `path`; `None` if no block device stands there. The call

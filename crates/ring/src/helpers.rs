@@ -29,7 +29,7 @@ const WAITING_MAX: usize = 1024;
 const STACK: usize = 128 << 10;
 
 /// What a call brought.
-pub(crate) enum Answer {
+pub(crate) enum HelperAnswer {
     Opened(Result<Opened, IoError>),
     Size(Result<u64, IoError>),
     Hardware(Hardware),
@@ -37,13 +37,13 @@ pub(crate) enum Answer {
 }
 
 /// A call that a helper thread makes.
-pub(crate) type Call = Box<dyn FnOnce() -> Answer + Send>;
+pub(crate) type HelperCall = Box<dyn FnOnce() -> HelperAnswer + Send>;
 
 struct Job {
     name: u64,
     /// Who waits for the answer; `None`: nobody.
     token: Option<Token>,
-    call: Call,
+    call: HelperCall,
 }
 
 /// The calls of one device that have not begun. A lane exists while it has such calls, or one under
@@ -53,15 +53,15 @@ type Lane = VecDeque<Job>;
 /// A call on its way to a thread.
 struct Begun {
     name: u64,
-    call: Call,
+    call: HelperCall,
 }
 
 /// All helper threads of a driver.
 pub(crate) struct Helpers {
     to_threads: Sender<Begun>,
     begun: Arc<Mutex<Receiver<Begun>>>,
-    to_driver: Sender<(u64, Answer)>,
-    answers: Receiver<(u64, Answer)>,
+    to_driver: Sender<(u64, HelperAnswer)>,
+    answers: Receiver<(u64, HelperAnswer)>,
     lanes: Map<String, Lane>,
     /// Lane and token of each call that was given to the threads, by the call's name.
     running: Map<u64, (String, Option<Token>)>,
@@ -98,7 +98,7 @@ impl Helpers {
         lane: &str,
         token: Token,
         waker: &RingWaker,
-        call: Call,
+        call: HelperCall,
     ) -> bool {
         let has_room = self.waiting < WAITING_MAX;
         if has_room {
@@ -108,11 +108,11 @@ impl Helpers {
     }
 
     /// Takes in a call that nobody waits for.
-    pub(crate) fn submit_detached(&mut self, lane: &str, waker: &RingWaker, call: Call) {
+    pub(crate) fn submit_detached(&mut self, lane: &str, waker: &RingWaker, call: HelperCall) {
         self.enqueue(lane, None, waker, call);
     }
 
-    fn enqueue(&mut self, path: &str, token: Option<Token>, waker: &RingWaker, call: Call) {
+    fn enqueue(&mut self, path: &str, token: Option<Token>, waker: &RingWaker, call: HelperCall) {
         self.name_next += 1;
         let job = Job { name: self.name_next, token, call };
         self.waiting += 1;
@@ -176,7 +176,7 @@ impl Helpers {
     }
 
     /// The next answer, if one is there.
-    pub(crate) fn next(&mut self, waker: &RingWaker) -> Option<(Option<Token>, Answer)> {
+    pub(crate) fn next(&mut self, waker: &RingWaker) -> Option<(Option<Token>, HelperAnswer)> {
         if self.is_idle() {
             return None;
         }
@@ -220,7 +220,7 @@ impl Helpers {
 }
 
 /// The loop of a thread: makes call after call until the driver is gone.
-fn serve(begun: &Mutex<Receiver<Begun>>, answers: &Sender<(u64, Answer)>, waker: &RingWaker) {
+fn serve(begun: &Mutex<Receiver<Begun>>, answers: &Sender<(u64, HelperAnswer)>, waker: &RingWaker) {
     loop {
         let next = begun.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(Begun { name, call }) = next else { return };

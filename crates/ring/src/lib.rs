@@ -26,7 +26,7 @@ mod work;
 
 use crate::disks::Opened;
 use crate::files::{Files, Kind};
-use crate::helpers::{Answer, Call, Helpers};
+use crate::helpers::{HelperAnswer, HelperCall, Helpers};
 use crate::work::{Flight, Flights, Step, Work};
 use base::{Instant, WallTime};
 use env::{
@@ -208,7 +208,7 @@ impl RingDriver {
     }
 
     /// Lets a helper thread make a call that somebody waits for.
-    fn call(&mut self, token: Token, path: &str, call: Call) {
+    fn call(&mut self, token: Token, path: &str, call: HelperCall) {
         let waker = self.waker();
         if !self.helpers.submit(path, token, &waker, call) {
             self.finish(token, Err(IoError::Overloaded));
@@ -226,7 +226,7 @@ impl RingDriver {
         let waker = self.waker();
         let close = move || {
             drop(fd);
-            Answer::Unit(Ok(()))
+            HelperAnswer::Unit(Ok(()))
         };
         self.helpers.submit_detached(path, &waker, Box::new(close));
     }
@@ -245,10 +245,10 @@ impl RingDriver {
         let waker = self.waker();
         while let Some((token, answer)) = self.helpers.next(&waker) {
             let result = match answer {
-                Answer::Opened(opened) => opened.and_then(|opened| self.opened(opened)),
-                Answer::Size(size) => size.map(Done::Size),
-                Answer::Hardware(hardware) => Ok(Done::Hardware(hardware)),
-                Answer::Unit(result) => result.map(|()| Done::Unit),
+                HelperAnswer::Opened(opened) => opened.and_then(|opened| self.opened(opened)),
+                HelperAnswer::Size(size) => size.map(Done::Size),
+                HelperAnswer::Hardware(hardware) => Ok(Done::Hardware(hardware)),
+                HelperAnswer::Unit(result) => result.map(|()| Done::Unit),
             };
             done.extend(token.map(|token| Completion { token, result, buf: None }));
         }
@@ -277,7 +277,7 @@ impl RingDriver {
         }
         match self.files.share(disk) {
             Ok((fd, lane)) => {
-                let call = move || Answer::Unit(disks::discard_device(&fd, offset, bytes));
+                let call = move || HelperAnswer::Unit(disks::discard_device(&fd, offset, bytes));
                 self.call(token, &lane, Box::new(call));
             }
             Err(error) => self.finish(token, Err(error)),
@@ -456,7 +456,7 @@ impl Driver for RingDriver {
         match op {
             Op::OpenDisk(options) => {
                 let lane = options.path.clone();
-                let call = move || Answer::Opened(disks::open(options));
+                let call = move || HelperAnswer::Opened(disks::open(options));
                 self.call(token, &lane, Box::new(call));
             }
             Op::Read { disk, offset, into, at } => {

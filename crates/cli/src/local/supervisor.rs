@@ -77,7 +77,7 @@ pub struct Supervisor {
     cluster: ClusterFile,
     state: Mutex<State>,
     downed: Condvar,
-    directory: Mutex<Option<Keeper<Directory>>>,
+    directory: Mutex<Option<Keeper<DirectoryHome>>>,
     _lock: File,
 }
 

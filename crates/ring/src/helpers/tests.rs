@@ -10,24 +10,26 @@ fn waker() -> RingWaker {
 }
 
 /// A call that ends when something is sent to its gate, or the gate is dropped.
-fn gated(number: u64) -> (SyncSender<()>, Call) {
+fn gated(number: u64) -> (SyncSender<()>, HelperCall) {
     let (gate, closed) = std::sync::mpsc::sync_channel(1);
     let call = move || {
         let _ = closed.recv();
-        Answer::Size(Ok(number))
+        HelperAnswer::Size(Ok(number))
     };
     (gate, Box::new(call))
 }
 
-fn at_once(number: u64) -> Call {
-    Box::new(move || Answer::Size(Ok(number)))
+fn at_once(number: u64) -> HelperCall {
+    Box::new(move || HelperAnswer::Size(Ok(number)))
 }
 
 /// Waits for the next answer: its token, and the number that the call was made with.
 fn next(helpers: &mut Helpers, waker: &RingWaker) -> (Option<u64>, u64) {
     loop {
         match helpers.next(waker) {
-            Some((token, Answer::Size(Ok(number)))) => return (token.map(|token| token.0), number),
+            Some((token, HelperAnswer::Size(Ok(number)))) => {
+                return (token.map(|token| token.0), number);
+            }
             Some(_) => unreachable!("calls of this test bring numbers"),
             None => std::thread::yield_now(),
         }
@@ -111,7 +113,7 @@ fn an_end_waits_for_what_is_under_way_but_not_for_ever() {
     let (closed, is_closed) = std::sync::mpsc::channel();
     let close = move || {
         let _ = closed.send(());
-        Answer::Unit(Ok(()))
+        HelperAnswer::Unit(Ok(()))
     };
     helpers.submit_detached("well", &waker, Box::new(close));
     helpers.drain(&waker, Duration::from_millis(20));

@@ -62,8 +62,8 @@ impl Cluster {
 
     pub(super) fn ask(&self, index: usize, command: Command) -> Result<serde_json::Value, String> {
         match self.on(index, async move |env| ask(&env, command).await) {
-            Some(Reply::Ok(value)) => Ok(value),
-            Some(Reply::Error(failure)) => Err(failure.message),
+            Some(CommandReply::Ok(value)) => Ok(value),
+            Some(CommandReply::Error(failure)) => Err(failure.message),
             None => panic!("host{} does not answer", index + 1),
         }
     }
