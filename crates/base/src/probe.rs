@@ -135,6 +135,8 @@ crate::named! {
         ResyncDirtyAgain = "resync-dirty-again",
         /// A write was kept from the target of a resync: its range is dirty there.
         ResyncDeferred = "resync-deferred",
+        /// Block status called a part of what was asked for a hole.
+        StatusHole = "status-hole",
         /// A write waited for its turn to go to the target.
         ResyncPaced = "resync-paced",
         /// A round of copies left hardly less than it had begun with.

@@ -156,7 +156,7 @@ impl Oracle {
     }
 
     fn part(&mut self, range: SectorRange) -> &mut [Sector] {
-        &mut self.sectors[range.start as usize..range.end() as usize]
+        &mut self.sectors[span(range)]
     }
 
     /// Begins a write of data, or of zeros, and returns its id and its tag. `None` where another
@@ -195,8 +195,7 @@ impl Oracle {
         let Some(write) = self.writes.remove(&id.0) else { unreachable!("a write ends once") };
         self.answered(write.author, write.range, write.begun);
         let (writes, oldest) = (&self.writes, self.reads.keys().next().copied());
-        let part = write.range.start as usize..write.range.end() as usize;
-        for sector in &mut self.sectors[part] {
+        for sector in &mut self.sectors[span(write.range)] {
             sector.is_written = false;
             let unseen = sector.open.iter().position(|other| *other == id);
             if let Some(at) = unseen {
@@ -270,26 +269,51 @@ impl Oracle {
         let now = self.tick();
         let oldest = self.reads.keys().next().copied();
         let contents = bytes.chunks(SECTOR_SIZE as usize);
-        let part = range.start as usize..range.end() as usize;
         let writes = &self.writes;
         for (number, (sector, content)) in
-            (range.start..).zip(self.sectors[part].iter_mut().zip(contents))
+            (range.start..).zip(self.sectors[span(range)].iter_mut().zip(contents))
         {
-            let found = tag_of(number, content);
-            let is_right = found.is_some_and(|tag| sector.saw(tag, begun, now, writes));
-            if !is_right {
-                return Err(Wrong {
-                    sector: number,
-                    found,
-                    current: sector.now.iter().map(|known| known.tag).collect(),
-                    undecided: sector.open.iter().map(|id| writes[&id.0].tag).collect(),
-                });
-            }
+            sector.look(number, tag_of(number, content), begun, now, writes)?;
             sector.trim(oldest);
         }
         self.answered(author, range, begun);
         Ok(())
     }
+
+    /// The read was one of block status: it returned no data, only parts of its range from the
+    /// beginning on, each with whether it may hold data. What is called a hole reads as zeros, so
+    /// this says as much of the holes as a read of zeros would. It says nothing of the other parts.
+    ///
+    /// # Errors
+    /// The first sector that is called a hole and holds data.
+    pub fn status(
+        &mut self,
+        id: ReadId,
+        author: Author,
+        parts: &[(SectorRange, bool)],
+    ) -> Result<(), Wrong> {
+        let Some((range, begun)) = self.reads.remove(&id.0) else { unreachable!("it ends once") };
+        let now = self.tick();
+        let oldest = self.reads.keys().next().copied();
+        let mut end = range.start;
+        for (part, is_data) in parts {
+            assert!(part.start == end && range.contains(*part), "parts without gaps, within reach");
+            end = part.end();
+            if *is_data {
+                continue;
+            }
+            for (number, sector) in (part.start..).zip(&mut self.sectors[span(*part)]) {
+                sector.look(number, Some(ZERO), begun, now, &self.writes)?;
+                sector.trim(oldest);
+            }
+        }
+        self.answered(author, SectorRange::new(range.start, end - range.start), begun);
+        Ok(())
+    }
+}
+
+fn span(range: SectorRange) -> std::ops::Range<usize> {
+    range.start as usize..range.end() as usize
 }
 
 /// Whether the window of a write was over at `at`.
@@ -298,6 +322,23 @@ fn is_over(write: &Write, at: Stamp) -> bool {
 }
 
 impl Sector {
+    /// Notes that a read between `begun` and `now` found this.
+    fn look(
+        &mut self,
+        number: u64,
+        found: Option<u64>,
+        begun: Stamp,
+        now: Stamp,
+        writes: &Map<u64, Write>,
+    ) -> Result<(), Wrong> {
+        if found.is_some_and(|tag| self.saw(tag, begun, now, writes)) {
+            return Ok(());
+        }
+        let current = self.now.iter().map(|known| known.tag).collect();
+        let undecided = self.open.iter().map(|id| writes[&id.0].tag).collect();
+        Err(Wrong { sector: number, found, current, undecided })
+    }
+
     /// Notes that a read between `begun` and `now` saw `tag`. Returns whether it may.
     fn saw(&mut self, tag: u64, begun: Stamp, now: Stamp, writes: &Map<u64, Write>) -> bool {
         let known = self.now.iter().any(|known| known.tag == tag);

@@ -170,3 +170,28 @@ fn a_torn_or_misplaced_sector_is_wrong() {
     let read = oracle.begin_read(range);
     assert!(oracle.read(read, A, &content(SectorRange::new(1, 1), tag)).is_err());
 }
+
+#[test]
+fn a_hole_says_as_much_as_a_read_of_zeros_and_data_says_nothing() {
+    let (before, behind) = (SectorRange::new(0, 2), SectorRange::new(5, 3));
+    let all = SectorRange::new(0, 8);
+    let mut oracle = Oracle::new(8);
+    let holes = |oracle: &mut Oracle, parts: &[(SectorRange, bool)]| {
+        let id = oracle.begin_read(all);
+        oracle.status(id, B, parts).is_ok()
+    };
+    assert!(holes(&mut oracle, &[(all, false)]), "nothing is written");
+    assert!(holes(&mut oracle, &[(all, true)]), "more may be called data than holds some");
+    oracle.write(A);
+    assert!(holes(&mut oracle, &[(before, false), (RANGE, true), (behind, false)]));
+    assert!(holes(&mut oracle, &[(before, false)]), "it may end early");
+    assert!(!holes(&mut oracle, &[(before, false), (RANGE, false)]), "data is called a hole");
+
+    // An unanswered discard that was seen by block status stays seen.
+    let mut oracle = Oracle::new(8);
+    let data = oracle.write(A);
+    let (id, _) = oracle.begin_write(A, RANGE, true).unwrap();
+    oracle.unanswered(id, 1);
+    assert!(holes(&mut oracle, &[(before, false), (RANGE, false)]));
+    assert!(!oracle.sees(B, data), "un-seen");
+}

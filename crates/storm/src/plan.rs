@@ -97,6 +97,9 @@ const OUT_FIRST: u64 = 170_000_000;
 /// near their end.
 const JOIN_FIRST: u64 = 190_000_000;
 
+/// The first seed whose clients ask for block status.
+const STATUS_FIRST: u64 = 250_000_000;
+
 fn devices(seed: u64) -> Option<u32> {
     let mut rng = Rng::stream(seed, 12);
     (seed >= OUT_FIRST && rng.below(2) == 0).then(|| 2 + rng.below(2) as u32)
@@ -132,6 +135,8 @@ pub struct ClientLoad {
     pub hot_percent: u64,
     /// Size of the hot region at the volume's beginning, sectors.
     pub hot_sectors: u64,
+    /// How many reads in a hundred ask for block status instead.
+    pub status_percent: u64,
 }
 
 /// One round of a run.
@@ -166,6 +171,15 @@ impl Plan {
         let mut late = Rng::stream(seed, 10);
         if let Some(last) = volumes.last_mut() {
             last.reserve_percent = [0, 0, 50, 100][late.below(4) as usize];
+        }
+        let mut status = Rng::stream(seed, 14);
+        for volume in volumes.iter_mut().filter(|_| seed >= STATUS_FIRST) {
+            volume.load.status_percent = match status.below(4) {
+                0 => 0,
+                1 => 5,
+                2 => 20,
+                _ => 50,
+            };
         }
         // A hybrid group needs room for its read cache.
         let (kind, more) = match seed >= LATE_FIRST && late.below(2) == 0 {
@@ -274,6 +288,7 @@ impl ClientLoad {
             pause_max: Duration::from_millis(pauses[rng.below(7) as usize]),
             hot_percent: [0, 20, 50, 90][rng.below(4) as usize],
             hot_sectors: 8 << rng.below(6),
+            status_percent: 0,
         }
     }
 }

@@ -231,8 +231,16 @@ impl Client {
         let shared = Rc::clone(&self.shared);
         let _running = Running::new(&shared);
         let doubts = Doubts::begin(&shared);
+        // Draws nothing where nobody asks for block status: older seeds stay what they were.
+        let percent = self.load.status_percent;
+        let is_status = percent > 0 && self.rng.below(100) < percent;
         let outcome = match draw {
             0..11 => self.write(device, range, draw).await,
+            _ if is_status => {
+                let (node, author, name) = (&*self.node, self.author, &*self.name);
+                let asker = Asker { node, author, name };
+                status(device, range, &shared, &asker).await.map(|()| true)
+            }
             _ => {
                 let (node, author, name) = (&*self.node, self.author, &*self.name);
                 let asker = Asker { node, author, name };
@@ -319,6 +327,40 @@ pub async fn read<D: Device>(
     let checked = shared.oracle.borrow_mut().read(id, asker.author, &content);
     if let Err(wrong) = checked {
         shared.wrong.borrow_mut().get_or_insert((asker.name.to_owned(), wrong));
+    }
+    Ok(())
+}
+
+/// Asks for block status and checks what is called a hole. The first one that holds data ends the
+/// campaign.
+async fn status<D: Device>(
+    device: &D,
+    range: SectorRange,
+    shared: &VolumeLoad,
+    asker: &Asker<'_>,
+) -> Result<(), VolumeError> {
+    let doubts = Doubts::begin(shared);
+    let id = shared.oracle.borrow_mut().begin_read(range);
+    let mut reading = Reading { shared, id: Some(id) };
+    let extents = device.extents(range.start * SECTOR_SIZE, range.bytes()).await?;
+    let mut at = range.start;
+    let part = |extent: &volume::Extent| {
+        let sectors = extent.bytes / SECTOR_SIZE;
+        at += sectors;
+        (SectorRange::new(at - sectors, sectors), extent.is_allocated)
+    };
+    let parts: Vec<_> = extents.iter().map(part).collect();
+    if parts.iter().any(|(_, is_data)| !is_data) {
+        base::hit(base::Probe::StatusHole);
+    }
+    if !doubts.is_credible(shared, asker.node) {
+        return Ok(());
+    }
+    reading.id = None;
+    let checked = shared.oracle.borrow_mut().status(id, asker.author, &parts);
+    if let Err(wrong) = checked {
+        let who = format!("{}, of block status", asker.name);
+        shared.wrong.borrow_mut().get_or_insert((who, wrong));
     }
     Ok(())
 }

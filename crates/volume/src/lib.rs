@@ -7,7 +7,6 @@
 mod device;
 mod error;
 mod openings;
-mod parallel;
 mod split;
 mod volume;
 

@@ -3,12 +3,13 @@
 
 use crate::device::{Device, EXTENTS_SPAN_MAX, Extent, Pieces};
 use crate::openings::Openings;
-use crate::parallel::in_parallel;
 use crate::split::{Piece, pieces};
 use crate::{VolumeError, split};
 use base::{Instant, ObjectId, SECTOR_SIZE, SectorRange, VolumeId};
 use directory::{OBJECT_SECTORS_MAX, VolumeRecord};
-use env::{Either, Env, LockMode, LockedRange, RangeLock, Slice, TaskSet, select};
+use env::{
+    Either, Env, LockMode, LockedRange, RangeLock, Slice, TaskSet, select, try_join_at_most,
+};
 use object::{ObjectError, Objects, ReadData, WriteRequest};
 use std::future::Future;
 use std::rc::Rc;
@@ -22,6 +23,9 @@ const STEP_SECTORS: u64 = (64 << 20) / SECTOR_SIZE;
 /// locked, because each may still take effect. When so many are late, the caller of a further write
 /// waits until the write ends, however long that takes.
 const LATE_MAX: usize = 1024;
+/// Most pieces of one request that are under way. They are 16 MiB at most; more would fill no link
+/// better.
+const PIECES_MAX: usize = 16;
 /// First pause before a request is sent again; doubles up to [`RETRY_PAUSE_MAX`].
 const RETRY_PAUSE_MIN: Duration = Duration::from_millis(5);
 /// The longest pause before a request is sent again.
@@ -237,7 +241,8 @@ impl Door {
         }
         let reads = pieces(range).map(|piece| self.read_piece(piece, deadline));
         let mut joined = Pieces::default();
-        in_parallel(reads, |slice| joined.push(slice)).await?;
+        let slices = try_join_at_most(PIECES_MAX, reads).await?;
+        slices.into_iter().for_each(|slice| joined.push(slice));
         Ok(joined)
     }
 
@@ -273,7 +278,7 @@ impl Door {
             let payload = part(piece.clone());
             self.write_piece(piece, kind, payload, deadline)
         });
-        in_parallel(writes, |()| ()).await
+        try_join_at_most(PIECES_MAX, writes).await.map(drop)
     }
 
     async fn write_piece(

@@ -51,6 +51,18 @@ pub(super) async fn check_capacity(group: &DiskGroup, oracle: &RefCell<Oracle>) 
     }
 }
 
+/// What block status calls a hole reads as zeros.
+fn check_status(group: &DiskGroup, id: ComponentId, range: SectorRange, content: &[u8]) {
+    let mut rest = content;
+    for (part, is_data) in group.extents(id, range) {
+        let (here, behind) = rest.split_at(part.bytes() as usize);
+        let is_zero = here.iter().all(|byte| *byte == 0);
+        assert!(is_data || is_zero, "{part:?} of component {id} is called a hole and holds data");
+        rest = behind;
+    }
+    assert!(rest.is_empty(), "block status ends before {range:?} of component {id}");
+}
+
 /// Reads everything, checks it, and takes what is found for what is there.
 pub(super) async fn check_all(group: &DiskGroup, oracle: &RefCell<Oracle>, signs: &Signs) {
     for component in 0..COMPONENTS as usize {
@@ -70,6 +82,7 @@ pub(super) async fn check_all(group: &DiskGroup, oracle: &RefCell<Oracle>, signs
                 match read {
                     Ok(read) => {
                         assert!(wire::verify(part, &read.crcs, &read.payload), "checksums");
+                        check_status(group, id, part, &read.payload);
                         let lows = oracle.lows(component, part);
                         oracle.check(component, part, &lows, &read.payload);
                         oracle.settle(component, part, &read.payload);
