@@ -71,8 +71,8 @@ impl GroupState {
         }
     }
 
-    /// Store rule 12: nothing points into the segment any more ([`has_live`] has just said so), it
-    /// may be written again.
+    /// Store rule 12: nothing points into the segment any more, for `has_live` in `whole` has just
+    /// said so. So it may be written again.
     pub(super) fn free_oldest(&mut self, segment: u64, found: &[Found]) {
         for found in found {
             let serial = found.entry.serial;
