@@ -236,15 +236,14 @@ impl Client {
         let is_status = percent > 0 && self.rng.below(100) < percent;
         let outcome = match draw {
             0..11 => self.write(device, range, draw).await,
-            _ if is_status => {
-                let (node, author, name) = (&*self.node, self.author, &*self.name);
-                let asker = Asker { node, author, name };
-                status(device, range, &shared, &asker).await.map(|()| true)
-            }
             _ => {
                 let (node, author, name) = (&*self.node, self.author, &*self.name);
                 let asker = Asker { node, author, name };
-                read(device, range, &shared, &asker).await.map(|()| true)
+                let checked = match is_status {
+                    true => status(device, range, &shared, &asker).await,
+                    false => read(device, range, &shared, &asker).await,
+                };
+                checked.map(|()| true)
             }
         };
         match outcome {
@@ -288,10 +287,35 @@ impl Client {
     }
 }
 
-/// A read under way. If it fails, or a crash drops it, the oracle forgets it.
+/// A read, or a question for block status, under way. If it fails, or a crash drops it, the oracle
+/// forgets it.
 struct Reading<'a> {
     shared: &'a VolumeLoad,
+    asker: &'a Asker<'a>,
+    doubts: Doubts,
     id: Option<ReadId>,
+}
+
+impl<'a> Reading<'a> {
+    fn begin(shared: &'a VolumeLoad, asker: &'a Asker<'a>, range: SectorRange) -> Self {
+        let doubts = Doubts::begin(shared);
+        let id = Some(shared.oracle.borrow_mut().begin_read(range));
+        Self { shared, asker, doubts, id }
+    }
+
+    /// It was answered. If the answer can be believed, `check` tells the oracle what was seen. The
+    /// first wrong sector is kept and ends the run.
+    fn end(mut self, check: impl FnOnce(&mut Oracle, ReadId, Author) -> Result<(), Wrong>) {
+        if !self.doubts.is_credible(self.shared, self.asker.node) {
+            return;
+        }
+        let Some(id) = self.id.take() else { return };
+        let checked = check(&mut self.shared.oracle.borrow_mut(), id, self.asker.author);
+        if let Err(wrong) = checked {
+            let name = self.asker.name.to_owned();
+            self.shared.wrong.borrow_mut().get_or_insert((name, wrong));
+        }
+    }
 }
 
 impl Drop for Reading<'_> {
@@ -302,7 +326,7 @@ impl Drop for Reading<'_> {
     }
 }
 
-/// Reads a range and checks it. The first wrong sector is kept in `shared` and ends the run.
+/// Reads a range and checks it.
 ///
 /// # Errors
 /// The error of the device, if it cannot be read.
@@ -312,36 +336,24 @@ pub async fn read<D: Device>(
     shared: &VolumeLoad,
     asker: &Asker<'_>,
 ) -> Result<(), VolumeError> {
-    let doubts = Doubts::begin(shared);
-    let id = shared.oracle.borrow_mut().begin_read(range);
-    let mut reading = Reading { shared, id: Some(id) };
+    let reading = Reading::begin(shared, asker, range);
     let pieces = device.read(range.start * SECTOR_SIZE, range.bytes()).await?;
     let mut content = Vec::new();
     for piece in pieces.iter() {
         content.extend_from_slice(piece);
     }
-    if !doubts.is_credible(shared, asker.node) {
-        return Ok(());
-    }
-    reading.id = None;
-    let checked = shared.oracle.borrow_mut().read(id, asker.author, &content);
-    if let Err(wrong) = checked {
-        shared.wrong.borrow_mut().get_or_insert((asker.name.to_owned(), wrong));
-    }
+    reading.end(|oracle, id, author| oracle.read(id, author, &content));
     Ok(())
 }
 
-/// Asks for block status and checks what is called a hole. The first one that holds data ends the
-/// campaign.
+/// Asks for block status and checks what is called a hole.
 async fn status<D: Device>(
     device: &D,
     range: SectorRange,
     shared: &VolumeLoad,
     asker: &Asker<'_>,
 ) -> Result<(), VolumeError> {
-    let doubts = Doubts::begin(shared);
-    let id = shared.oracle.borrow_mut().begin_read(range);
-    let mut reading = Reading { shared, id: Some(id) };
+    let reading = Reading::begin(shared, asker, range);
     let extents = device.extents(range.start * SECTOR_SIZE, range.bytes()).await?;
     let mut at = range.start;
     let part = |extent: &volume::Extent| {
@@ -353,14 +365,6 @@ async fn status<D: Device>(
     if parts.iter().any(|(_, is_data)| !is_data) {
         base::hit(base::Probe::StatusHole);
     }
-    if !doubts.is_credible(shared, asker.node) {
-        return Ok(());
-    }
-    reading.id = None;
-    let checked = shared.oracle.borrow_mut().status(id, asker.author, &parts);
-    if let Err(wrong) = checked {
-        let who = format!("{}, of block status", asker.name);
-        shared.wrong.borrow_mut().get_or_insert((who, wrong));
-    }
+    reading.end(|oracle, id, author| oracle.status(id, author, &parts));
     Ok(())
 }
