@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! An append's way into the log: the queue, one commit in flight, what a durable commit changes.
 
-mod append;
+pub(crate) mod append;
 pub(crate) mod detours;
 mod durable;
 pub(crate) mod step;

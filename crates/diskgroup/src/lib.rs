@@ -64,6 +64,7 @@ mod tests;
 mod types;
 mod verify;
 
+pub use commit::append::Appending;
 pub use devices::out::{OutDevice, Tolerance};
 pub use devices::replace::Replaced;
 pub use failure::{DevicePlace, GroupFailure};

@@ -7,10 +7,12 @@ use crate::options::ObjectOptions;
 use crate::replica::Replicas;
 use base::{HostId, Incarnation, Map};
 use directory::Directory;
-use env::{Env, Semaphore};
-use peer::{PeerId, Peers};
+use env::{Either, Env, Semaphore};
+use peer::{PeerError, PeerId, Peers};
 use std::cell::RefCell;
+use std::future::Future;
 use std::rc::Rc;
+use wire::{Request, Response};
 
 /// A host as it is for now: where this differs, what failed there before may go well.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,6 +57,26 @@ impl Context {
     pub(crate) fn run(&self, host: HostId) -> HostRun {
         let record = self.hosts.borrow().get(&host).copied().unwrap_or(0);
         HostRun { incarnation: self.incarnation(host), record }
+    }
+
+    /// Asks the replicas of `host`: directly where that is this host, or else over its link. What
+    /// depends on order has happened there, or is on its way, when this returns. A Fence does not
+    /// go this way: it may end an owner on the host that it comes to.
+    pub(crate) fn ask(
+        &self,
+        host: HostId,
+        request: Request,
+    ) -> impl Future<Output = Result<Response, PeerError>> + use<> {
+        let asked = match host == self.me.host {
+            true => Either::First(self.replicas.ask(self.me, request)),
+            false => Either::Second(self.peers.call(host, request)),
+        };
+        async move {
+            match asked {
+                Either::First(answer) => answer.await,
+                Either::Second(call) => call.await,
+            }
+        }
     }
 
     /// Me, as the directory writes it.

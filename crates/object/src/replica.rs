@@ -6,6 +6,7 @@
 //! order in its synchronous part, so requests take effect in the order in which they arrive; only
 //! answers come later.
 
+mod appends;
 mod conversation;
 mod create;
 mod limits;
@@ -14,6 +15,7 @@ mod refusal;
 mod tests;
 mod vouch;
 
+use self::appends::{UnderWay, failure, free_chunks};
 use self::conversation::{Conversation, Replica, ReplicaMap};
 use self::create::Admission;
 use crate::disks::Disks;
@@ -23,8 +25,8 @@ use base::{ComponentId, Lsn, Quirk, Seat, SectorRange, Session, Term, Version};
 use diskgroup::{
     Append, AppendKind, ComponentInfo, ComponentMeta, DiskGroup, GroupError, ReadData,
 };
-use env::{Env, TaskSet};
-use peer::{PeerId, Peers, Reply};
+use env::{Either, Env, TaskSet};
+use peer::{PeerError, PeerId, Peers, Reply};
 use std::cell::RefCell;
 use std::rc::Rc;
 use wire::{CopyHealth, Failure, Fenced, Refusal, Request, Response, Target, WriteKind};
@@ -120,6 +122,28 @@ impl Replicas {
                 // A group that is fenced says so itself; the next start looks again.
                 drop(group.is_whole_at(component, seat).await);
             });
+        }
+    }
+
+    /// As [`Replicas::handle`], for whoever waits here for the answer.
+    pub(crate) fn ask(
+        self: &Rc<Self>,
+        from: PeerId,
+        request: Request,
+    ) -> impl Future<Output = Result<Response, PeerError>> + use<> {
+        let asked = match request {
+            Request::Read { target, range } => Either::First(self.read(from, &target, range)),
+            other => {
+                let (reply, call) = Reply::pair();
+                self.handle(from, other, reply);
+                Either::Second(call)
+            }
+        };
+        async move {
+            match asked {
+                Either::First(reading) => Ok(reading.await),
+                Either::Second(call) => call.await,
+            }
         }
     }
 
@@ -265,30 +289,18 @@ impl Replicas {
         if self.options.mutations.answer_when_received() {
             let free_chunks = free_chunks(&group, component);
             reply.send(Response::Durable { lsn, free_chunks });
-            self.tasks.spawn(&self.env, "append", async move { drop(appended.await) });
-            return;
+            return drop(appended);
         }
-        let group = group.clone();
-        replica.appends.begin();
-        self.tasks.spawn(&self.env, "append", async move {
-            // Rule 4: the group answers when this and all before it are durable.
-            let (response, failed) = match appended.await {
-                Ok(()) => {
-                    let free_chunks = free_chunks(&group, component);
-                    (Response::Durable { lsn, free_chunks }, None)
-                }
-                Err(error) => {
-                    let reason = failure(&error);
-                    (Response::Failed { reason }, Some((term, target.seat, reason)))
-                }
-            };
-            replica.appends.end(failed);
-            reply.send(response);
-        });
+        let seat = target.seat;
+        let append = UnderWay { appended, group, component, lsn, term, seat, reply };
+        if replica.appends.begin(append) {
+            let appends = appends::answer(Rc::clone(&replica.appends));
+            self.tasks.spawn(&self.env, "appends", appends);
+        }
     }
 
     /// Reads from a component of this host; what is read is decided at this call.
-    pub(crate) fn read(
+    fn read(
         &self,
         from: PeerId,
         target: &Target,
@@ -488,18 +500,6 @@ fn failed_before(group: &DiskGroup, replica: &Replica, mine: &Conversation) -> O
     let is_well = reason == Failure::Device && group.failure().is_none();
     let reason = if is_well { Failure::Io } else { reason };
     ((term, seat) == (mine.term, mine.seat)).then_some(reason)
-}
-
-fn free_chunks(group: &DiskGroup, component: ComponentId) -> u32 {
-    u32::try_from(group.free_chunks_of(component)).unwrap_or(u32::MAX)
-}
-
-fn failure(error: &GroupError) -> Failure {
-    match error {
-        GroupError::Full { .. } => Failure::Full,
-        GroupError::BadCrc { range } => Failure::BadCrc { range: *range },
-        _ => Failure::Device,
-    }
 }
 
 fn append_kind(kind: WriteKind) -> AppendKind {

@@ -351,7 +351,7 @@ async fn tell_clients(owner: &Rc<Owner>, component: ComponentId) -> Result<(), A
     if owner.options().mutations.forget_clients() {
         return Ok(());
     }
-    let ((sequence, class), request) = {
+    let ((road, class), request) = {
         let state = owner.state.borrow();
         let leg = state.leg(component).ok_or(Aborted::Failed)?;
         let way = leg.way().ok_or(Aborted::Failed)?;
@@ -360,7 +360,7 @@ async fn tell_clients(owner: &Rc<Owner>, component: ComponentId) -> Result<(), A
         (way, Request::SetClients { target, clients: state.clients.clone() })
     };
     // Behind the writes: it must not be durable before them.
-    let told = sequence.call(class, request);
+    let told = road.call(class, request);
     match owner.env().timeout(owner.options().progress, told).await {
         Ok(Ok(Response::Done)) => check_joined(owner, component),
         _ => Err(Aborted::Failed),

@@ -2,18 +2,16 @@
 //! Requests under way, by number. They are kept in a slab, so that a call allocates nothing.
 
 use crate::PeerError;
+use crate::answers::{AnswerQueue, CallOutcome};
 use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use wire::Response;
 
 /// Calls under way on one link, at most; further ones fail as [`PeerError::Overloaded`]. An owner
 /// has far fewer writes in flight; the bound keeps a runaway caller from eating the memory.
 pub(crate) const CALLS_MAX: usize = 65_536;
-
-type Answered = Result<Response, PeerError>;
 
 /// The calls of one link.
 #[derive(Default)]
@@ -43,9 +41,11 @@ pub(crate) struct Toll {
 enum CallState {
     Free,
     Waiting(Option<Waker>),
+    /// The answer goes into a queue, under this number.
+    Queued(Rc<AnswerQueue>, u64),
     /// Nobody waits for the answer any more; it still comes.
     Abandoned,
-    Done(Answered),
+    Done(CallOutcome),
 }
 
 impl Slab {
@@ -65,8 +65,9 @@ impl Slab {
 }
 
 impl Calls {
-    /// A new call. It takes nothing of the link so far. `None` where there are too many.
-    pub(crate) fn open(&self) -> Option<u64> {
+    /// A new call. It takes nothing of the link so far. Its answer goes into `queue`, under the
+    /// number there; without one a [`Call`] waits for it. `None` where there are too many.
+    pub(crate) fn open(&self, queue: Option<(&Rc<AnswerQueue>, u64)>) -> Option<u64> {
         let mut slab = self.0.borrow_mut();
         let index = match slab.free.pop() {
             Some(index) => index,
@@ -82,7 +83,10 @@ impl Calls {
         };
         let slot = &mut slab.slots[index as usize];
         slot.toll = Toll::default();
-        slot.state = CallState::Waiting(None);
+        slot.state = match queue {
+            Some((queue, number)) => CallState::Queued(Rc::clone(queue), number),
+            None => CallState::Waiting(None),
+        };
         Some(u64::from(slot.generation) << 32 | u64::from(index))
     }
 
@@ -93,9 +97,14 @@ impl Calls {
         }
     }
 
+    /// The call is given up before its request is sent.
+    pub(crate) fn cancel(&self, id: u64) {
+        self.0.borrow_mut().release(id);
+    }
+
     /// The answer to call `id` has come. Returns what the call took, or `None` where no such call
     /// is open.
-    pub(crate) fn finish(&self, id: u64, answer: Answered) -> Option<Toll> {
+    pub(crate) fn finish(&self, id: u64, answer: CallOutcome) -> Option<Toll> {
         let mut slab = self.0.borrow_mut();
         let slot = slab.slot(id)?;
         let toll = slot.toll;
@@ -107,6 +116,12 @@ impl Calls {
                 if let Some(waker) = waker {
                     waker.wake();
                 }
+            }
+            CallState::Queued(queue, number) => {
+                let (queue, number) = (Rc::clone(queue), *number);
+                slab.release(id);
+                drop(slab);
+                queue.push(number, answer);
             }
             CallState::Abandoned => slab.release(id),
             CallState::Free | CallState::Done(_) => return None,
@@ -127,7 +142,7 @@ impl Calls {
         }
     }
 
-    fn poll(&self, id: u64, cx: &mut Context<'_>) -> Poll<Answered> {
+    fn poll(&self, id: u64, cx: &mut Context<'_>) -> Poll<CallOutcome> {
         let mut slab = self.0.borrow_mut();
         let Some(slot) = slab.slot(id) else { unreachable!("a call polled after its end") };
         if let CallState::Waiting(waker) = &mut slot.state {
@@ -164,12 +179,12 @@ impl Calls {
 pub struct Call(Stage);
 
 enum Stage {
-    Known(Option<Answered>),
+    Known(Option<CallOutcome>),
     Under { calls: Rc<Calls>, id: u64 },
 }
 
 impl Call {
-    pub(crate) fn known(answer: Answered) -> Self {
+    pub(crate) fn known(answer: CallOutcome) -> Self {
         Self(Stage::Known(Some(answer)))
     }
 
@@ -179,8 +194,8 @@ impl Call {
 }
 
 impl Future for Call {
-    type Output = Answered;
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answered> {
+    type Output = CallOutcome;
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<CallOutcome> {
         match &mut self.0 {
             Stage::Known(answer) => match answer.take() {
                 Some(answer) => Poll::Ready(answer),

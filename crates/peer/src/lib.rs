@@ -26,6 +26,7 @@
 //! and authenticity.
 #![forbid(unsafe_code)]
 
+mod answers;
 mod calls;
 mod lanes;
 mod link;
@@ -36,6 +37,7 @@ mod stats;
 #[cfg(test)]
 mod tests;
 
+pub use answers::AnswerQueue;
 pub use calls::Call;
 pub use lanes::Class;
 pub use peers::{Peers, Sequence, WAITING_BYTES_DEFAULT};

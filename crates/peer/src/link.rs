@@ -2,6 +2,7 @@
 //! The two kinds of links: those we dialled, on which we ask, and those we accepted, on which we
 //! answer.
 
+use crate::answers::AnswerQueue;
 use crate::calls::{Call, Calls, Toll};
 use crate::lanes::{Class, Cost, LanePlace, LaneRow, Lanes};
 use crate::peers::{PeersInner, Remote};
@@ -43,8 +44,33 @@ pub(crate) struct Outbound {
 impl Outbound {
     /// Sends a request, or puts it behind those that wait for room.
     pub(crate) fn call(&self, class: Class, row: Option<&Rc<LaneRow>>, request: Request) -> Call {
-        let overloaded = || Call::known(Err(PeerError::Overloaded));
-        let Some(id) = self.calls.open() else { return overloaded() };
+        match self.start(class, row, request, None) {
+            Ok(id) => Call::under(Rc::clone(&self.calls), id),
+            Err(error) => Call::known(Err(error)),
+        }
+    }
+
+    /// The same; the answer goes into `queue`, under `number`.
+    pub(crate) fn send(
+        &self,
+        class: Class,
+        row: Option<&Rc<LaneRow>>,
+        request: Request,
+        (queue, number): (&Rc<AnswerQueue>, u64),
+    ) {
+        if let Err(error) = self.start(class, row, request, Some((queue, number))) {
+            queue.push(number, Err(error));
+        }
+    }
+
+    fn start(
+        &self,
+        class: Class,
+        row: Option<&Rc<LaneRow>>,
+        request: Request,
+        queue: Option<(&Rc<AnswerQueue>, u64)>,
+    ) -> Result<u64, PeerError> {
+        let id = self.calls.open(queue).ok_or(PeerError::Overloaded)?;
         // Grants and K must not wait for writes. A replica whose log stands still answers no
         // writes. If a Renew waited for those answers, the owner would lose its grant. If K waited,
         // the replica would never learn the K that it waits for. Urgent requests keep their order
@@ -55,10 +81,9 @@ impl Outbound {
         );
         let cost = Cost::of(&request);
         let message = Message::Request(request);
-        let call = Call::under(Rc::clone(&self.calls), id);
         if is_urgent {
             self.port.post(id, message);
-            return call;
+            return Ok(id);
         }
         let mut lanes = self.lanes.borrow_mut();
         match lanes.admit(class, row, cost) {
@@ -72,11 +97,11 @@ impl Outbound {
                 self.counters.waiting.rise(cost.held);
             }
             None => {
-                drop(lanes);
-                let _ = self.calls.finish(id, Err(PeerError::Overloaded));
+                self.calls.cancel(id);
+                return Err(PeerError::Overloaded);
             }
         }
-        call
+        Ok(id)
     }
 
     /// Takes back the requests of `row` that still wait. Their calls fail.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! All links of one shard.
 
+use crate::answers::AnswerQueue;
 use crate::calls::{Call, Calls};
 use crate::lanes::{Class, LaneRow, class_of};
 use crate::link::{Inbound, Outbound, accepted, dial_for_ever};
@@ -86,6 +87,12 @@ impl PeersInner {
 
     fn known(&self, host: HostId) -> Option<Rc<Remote>> {
         self.remotes.borrow().get(&host).map(Rc::clone)
+    }
+
+    /// The link to `host` on which requests can be sent now.
+    fn live(&self, host: HostId) -> Option<Rc<Outbound>> {
+        let out = self.known(host)?.out.borrow().clone();
+        out.filter(|out| !out.port.is_dead())
     }
 
     pub(crate) fn watch(&self, port: &Rc<Port>) {
@@ -312,7 +319,7 @@ impl Peers {
         self.call_as(host, class_of(&request), None, request)
     }
 
-    /// Requests to `host` that keep their order whatever their classes, until it is closed.
+    /// Requests to another host that keep their order whatever their classes, until it is closed.
     #[must_use]
     pub fn sequence(&self, host: HostId) -> Sequence {
         let (peers, row) = (self.clone(), Rc::default());
@@ -329,15 +336,14 @@ impl Peers {
         if host == self.0.me.host {
             return self.call_self(request);
         }
-        let out = self.0.known(host).and_then(|remote| remote.out.borrow().clone());
-        match out {
-            Some(out) if !out.port.is_dead() => out.call(class, row, request),
-            _ => Call::known(Err(PeerError::Unreachable)),
+        match self.0.live(host) {
+            Some(out) => out.call(class, row, request),
+            None => Call::known(Err(PeerError::Unreachable)),
         }
     }
 
     fn call_self(&self, request: Request) -> Call {
-        let Some(id) = self.0.local.open() else {
+        let Some(id) = self.0.local.open(None) else {
             return Call::known(Err(PeerError::Overloaded));
         };
         let handler = Rc::clone(&*self.0.handler.borrow());
@@ -351,8 +357,7 @@ impl Peers {
         if host == self.0.me.host {
             return true;
         }
-        let out = self.0.known(host).and_then(|remote| remote.out.borrow().clone());
-        out.is_some_and(|out| !out.port.is_dead())
+        self.0.live(host).is_some()
     }
 
     /// The newest run of `host` that introduced itself since this shard began.
@@ -422,6 +427,17 @@ impl Sequence {
             return Call::known(Err(PeerError::Withdrawn));
         }
         peers.call_as(*host, class, Some(row), request)
+    }
+
+    /// Asks as [`Sequence::call`] does; the answer, or the error, goes into `queue` under `number`.
+    pub fn send(&self, class: Class, request: Request, queue: &Rc<AnswerQueue>, number: u64) {
+        let Ordered { peers, host, row, is_closed } = &*self.0;
+        let out = peers.0.live(*host);
+        match (out, is_closed.get()) {
+            (_, true) => queue.push(number, Err(PeerError::Withdrawn)),
+            (None, false) => queue.push(number, Err(PeerError::Unreachable)),
+            (Some(out), false) => out.send(class, Some(row), request, (queue, number)),
+        }
     }
 
     /// Closes the sequence, when nobody wants the answers any more. Requests that still wait are

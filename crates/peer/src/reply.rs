@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How requests are answered.
 
+use crate::answers::AnswerQueue;
 use crate::calls::{Call, Calls};
 use crate::link::Inbound;
 use crate::{PeerError, PeerId};
@@ -35,6 +36,7 @@ pub struct Reply(Option<To>);
 
 enum To {
     Here { calls: Rc<Calls>, id: u64 },
+    Queue { queue: Rc<AnswerQueue>, number: u64 },
     There { inbound: Rc<Inbound>, id: u64, bytes: u64 },
 }
 
@@ -53,14 +55,21 @@ impl Reply {
     /// handler directly.
     pub fn pair() -> (Self, Call) {
         let calls = Rc::new(Calls::default());
-        let Some(id) = calls.open() else { unreachable!("an empty table has room") };
+        let Some(id) = calls.open(None) else { unreachable!("an empty table has room") };
         (Self::here(&calls, id), Call::under(calls, id))
+    }
+
+    /// A reply that goes into `queue`, under `number`. For whoever hands many requests to a handler
+    /// directly.
+    pub fn queued(queue: &Rc<AnswerQueue>, number: u64) -> Self {
+        Self(Some(To::Queue { queue: Rc::clone(queue), number }))
     }
 
     /// Sends the answer. Nothing happens where the asker is gone.
     pub fn send(mut self, response: Response) {
         match self.0.take() {
             Some(To::Here { calls, id }) => drop(calls.finish(id, Ok(response))),
+            Some(To::Queue { queue, number }) => queue.push(number, Ok(response)),
             Some(To::There { inbound, id, bytes }) => inbound.answer(id, bytes, response),
             None => {}
         }
@@ -71,6 +80,7 @@ impl Drop for Reply {
     fn drop(&mut self) {
         match self.0.take() {
             Some(To::Here { calls, id }) => drop(calls.finish(id, Err(PeerError::Reset))),
+            Some(To::Queue { queue, number }) => queue.push(number, Err(PeerError::Reset)),
             Some(To::There { inbound, bytes, .. }) => inbound.forget(bytes),
             None => {}
         }

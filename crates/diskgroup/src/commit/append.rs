@@ -8,9 +8,10 @@ use crate::store::chunks::chunk_key;
 use crate::types::{Append, AppendKind, GroupError};
 use base::CHUNK_SECTORS;
 use format::EntryKind;
-use std::future::{Future, poll_fn};
+use std::future::Future;
+use std::pin::Pin;
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 impl DiskGroup {
     /// Appends one write. Its place in the order is fixed at this call; it resolves when it and all
@@ -21,10 +22,7 @@ impl DiskGroup {
     /// [`GroupError::Full`], [`GroupError::UnknownComponent`], [`GroupError::Range`] at once;
     /// [`GroupError::Fenced`] and [`GroupError::Closed`] at any time: the write may or may not be
     /// found after a restart.
-    pub fn append(
-        &self,
-        append: Append<'_>,
-    ) -> impl Future<Output = Result<(), GroupError>> + use<> {
+    pub fn append(&self, append: Append<'_>) -> Appending {
         self.append_as(append, false)
     }
 
@@ -33,35 +31,45 @@ impl DiskGroup {
     ///
     /// # Errors
     /// As there.
-    pub fn append_as(
-        &self,
-        append: Append<'_>,
-        is_copy: bool,
-    ) -> impl Future<Output = Result<(), GroupError>> + use<> {
+    pub fn append_as(&self, append: Append<'_>, is_copy: bool) -> Appending {
         let inner = Rc::clone(self.shared());
-        let mut ticket = inner.enqueue(append, is_copy);
-        poll_fn(move |cx| {
-            let ticket = match &mut ticket {
-                Ok(ticket) => *ticket,
-                Err(error) => return Poll::Ready(Err(error.clone())),
-            };
-            let mut state = inner.state.borrow_mut();
-            let log = &mut state.log;
-            if ticket <= log.ticket_done {
-                return Poll::Ready(Ok(()));
-            }
-            let at = to_usize(ticket - log.ticket_done - 1);
-            if let Some(place) = log.waiters.get_mut(at)
-                && !place.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()))
-            {
-                *place = Some(cx.waker().clone());
-            }
-            match (&state.fenced, state.is_closed) {
-                (Some(_), _) => Poll::Ready(Err(GroupError::Fenced)),
-                (None, true) => Poll::Ready(Err(GroupError::Closed)),
-                (None, false) => Poll::Pending,
-            }
-        })
+        let ticket = inner.enqueue(append, is_copy);
+        Appending { inner, ticket }
+    }
+}
+
+/// An append under way; see [`DiskGroup::append`]. Appends of one group become durable in the order
+/// of their calls, so whoever waits for many need only look at the oldest.
+#[must_use = "it says whether the append is durable"]
+pub struct Appending {
+    inner: Rc<GroupInner>,
+    ticket: Result<u64, GroupError>,
+}
+
+impl Future for Appending {
+    type Output = Result<(), GroupError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let ticket = match &self.ticket {
+            Ok(ticket) => *ticket,
+            Err(error) => return Poll::Ready(Err(error.clone())),
+        };
+        let mut state = self.inner.state.borrow_mut();
+        let log = &mut state.log;
+        if ticket <= log.ticket_done {
+            return Poll::Ready(Ok(()));
+        }
+        let at = to_usize(ticket - log.ticket_done - 1);
+        if let Some(place) = log.waiters.get_mut(at)
+            && !place.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()))
+        {
+            *place = Some(cx.waker().clone());
+        }
+        match (&state.fenced, state.is_closed) {
+            (Some(_), _) => Poll::Ready(Err(GroupError::Fenced)),
+            (None, true) => Poll::Ready(Err(GroupError::Closed)),
+            (None, false) => Poll::Pending,
+        }
     }
 }
 

@@ -4,13 +4,14 @@
 //! Frames go to a leg in rising lsn order, whatever they are (writes, copies, repairs), so `prev`
 //! is simply the lsn sent before. A frame is kept until its answer, for the next session (rule 14).
 
+use super::road::Road;
 use super::window::Mask;
 use base::{
     ComponentId, HostId, Incarnation, Instant, Lsn, ObjectId, Seat, SectorRange, Session, Term,
 };
 use env::Slice;
 use env::channel::OneSender;
-use peer::{Class, Sequence};
+use peer::Class;
 use std::collections::VecDeque;
 use wire::{Crcs, Marks, Request, Target, WriteKind};
 
@@ -147,8 +148,8 @@ pub(crate) struct Leg {
     pub(crate) role: LegRole,
     /// Counts while it joins.
     pub(crate) flow: Flow,
-    /// The frames of its session: they stay in order, and leave the queues when it ends.
-    pub(crate) sequence: Option<Sequence>,
+    /// The way of its session's frames.
+    pub(crate) road: Option<Road>,
     /// A CAS that takes it out of the active ones is under way.
     pub(crate) is_leaving: bool,
     /// The lsn sent before, in this session (`prev` of the next frame).
@@ -222,8 +223,8 @@ impl Leg {
 
     /// The session is over: what was not sent so far never is.
     pub(crate) fn end_session(&mut self) {
-        if let Some(sequence) = self.sequence.take() {
-            sequence.close();
+        if let Some(road) = self.road.take() {
+            road.close();
         }
     }
 

@@ -7,6 +7,7 @@
 //! Its rooms, from below:
 //! - `leg`, `window`, `chunk_locks`: data. What each component has not answered, what each write
 //!   still needs, who holds which range.
+//! - `road`: the way of frames to a component, on this host or on another one.
 //! - `state`: all that an owner knows, in one cell, and its way through life.
 //! - `change`, `groups`: changes of the object's record.
 //! - `session`: the conversation with each component: Fence, session, K, grants, its end.
@@ -20,6 +21,7 @@ mod leg;
 mod mirror;
 mod read;
 mod repair;
+mod road;
 mod session;
 mod state;
 mod window;

@@ -124,12 +124,8 @@ impl Owner {
         let (component, session) = (source.component, source.session);
         let context = &self.context;
         let is_here = source.host == context.me.host;
-        let answer = if is_here {
-            Ok(context.replicas.read(context.me, &source.target, range).await)
-        } else {
-            let request = Request::Read { target: source.target, range };
-            context.peers.call(source.host, request).await
-        };
+        let request = Request::Read { target: source.target, range };
+        let answer = context.ask(source.host, request).await;
         match answer {
             // The group compared what it read with the checksums a moment ago: looking again is for
             // what came over a network.

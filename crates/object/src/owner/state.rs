@@ -270,7 +270,7 @@ impl Owner {
                 link: LegState::Broken(now),
                 role,
                 flow: Flow::Deferred(now),
-                sequence: None,
+                road: None,
                 is_leaving: false,
                 last_sent: Lsn::ZERO,
                 acked: Lsn::ZERO,

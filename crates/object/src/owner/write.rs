@@ -2,6 +2,7 @@
 //! Writes: lock, lsn, all required legs in parallel, answer when all have it (rules 1-7).
 
 use super::leg::{FRAME_BYTES, Frame, Leg, LegRole, LegState};
+use super::road::Road;
 use super::state::{Owner, Phase, Ticket, WriteRoom};
 use super::window::Mask;
 use crate::status::ObjectError;
@@ -9,7 +10,7 @@ use crate::status::ReadData;
 use base::{ComponentId, Lsn, Mark, RequestId, SectorRange, Session, Set};
 use env::channel::{OneReceiver, oneshot};
 use env::{LockMode, Slice};
-use peer::{Class, PeerError, Sequence};
+use peer::{Class, PeerError};
 use std::rc::Rc;
 use wire::{Crcs, Failure, Marks, Refusal, Request, Response, WriteKind};
 
@@ -23,11 +24,8 @@ pub(crate) struct WriteContent {
     pub(crate) payload: Slice,
 }
 
-/// One frame on its way: leg, session, way and the request.
-type Outgoing = (ComponentId, Session, Way, Request);
-
-/// The way that a leg's frames take.
-pub(crate) type Way = (Sequence, Class);
+/// The way that a leg's frames take, and the share of a link that they have.
+pub(crate) type Way = (Road, Class);
 
 impl Owner {
     /// One client write, within one chunk. Dropping the future does not take it back: once sent it
@@ -114,19 +112,19 @@ impl Owner {
             let legs = state.share_out(range, only, self.options());
             let lsn = state.window.push(range, legs, ticket);
             content.marks.iter().for_each(|mark| state.clients.apply(*mark));
-            let mut outgoing: Vec<Outgoing> = Vec::with_capacity(state.legs.len());
+            let mut outgoing: Vec<(Way, Request)> = Vec::with_capacity(state.legs.len());
             for leg in state.legs.iter_mut().filter(|leg| leg.bit & legs.sent != 0) {
                 let frame = content.frame(lsn, range, now);
                 if let Some(way) = leg.way() {
                     let request = leg.request(self.id, self.term, commit, &frame);
-                    outgoing.push((leg.component, leg.session, way, request));
+                    outgoing.push((way, request));
                 }
                 leg.unacked.push(frame);
             }
             (lsn, outgoing)
         };
-        for (component, session, way, request) in outgoing {
-            self.send(way, component, session, lsn, request);
+        for ((road, class), request) in outgoing {
+            road.send(class, lsn, request);
         }
         lsn
     }
@@ -142,7 +140,7 @@ impl Owner {
     ) -> Option<OneReceiver<()>> {
         let now = self.now();
         let (done, answer) = oneshot();
-        let (way, session, lsn, request) = {
+        let ((road, class), lsn, request) = {
             let mut guard = self.state.borrow_mut();
             let state = &mut *guard;
             let commit = state.commit();
@@ -158,27 +156,22 @@ impl Owner {
             let request = leg.request(self.id, self.term, commit, &frame);
             frame.waiter = Some(done);
             leg.unacked.push(frame);
-            (way, leg.session, lsn, request)
+            (way, lsn, request)
         };
-        self.send(way, component, session, lsn, request);
+        road.send(class, lsn, request);
         Some(answer)
     }
 
-    /// Calls now; the answer is taken in by a task of the owner.
-    pub(crate) fn send(
-        self: &Rc<Self>,
-        (sequence, class): Way,
+    /// Takes in the answers to the frames of one session, until it is over.
+    pub(super) async fn take_answers(
+        self: Rc<Self>,
         component: ComponentId,
         session: Session,
-        lsn: Lsn,
-        request: Request,
+        road: Road,
     ) {
-        let call = sequence.call(class, request);
-        let owner = Rc::clone(self);
-        self.spawn("write", async move {
-            let answer = call.await;
-            owner.answered(component, session, lsn, answer);
-        });
+        while let Some((lsn, answer)) = road.answer().await {
+            self.answered(component, session, lsn, answer);
+        }
     }
 
     fn answered(
@@ -313,8 +306,8 @@ impl Owner {
 impl Leg {
     /// How its frames go; `None` where no session stands.
     pub(crate) fn way(&self) -> Option<Way> {
-        let sequence = self.sequence.clone().filter(|_| self.link == LegState::Live)?;
-        Some((sequence, self.class()))
+        let road = self.road.clone().filter(|_| self.link == LegState::Live)?;
+        Some((road, self.class()))
     }
 }
 

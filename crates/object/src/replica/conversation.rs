@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a host keeps in memory of one of its components, beside what its disk group keeps.
 
+use super::appends::Appends;
 use base::{ComponentId, Lsn, Map, Seat, Session, Term};
-use env::{Notify, Semaphore};
+use env::Semaphore;
 use peer::PeerId;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use wire::Failure;
 
 /// The conversation with one owner that a Fence began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,16 +29,7 @@ pub(super) struct Replica {
     pub(super) turn: Semaphore,
     /// The seat with which the record calls the component active, if it does.
     pub(super) active: Cell<Option<Seat>>,
-    pub(super) appends: Appends,
-}
-
-/// The appends of one component that are under way.
-#[derive(Default)]
-pub(super) struct Appends {
-    count: Cell<u32>,
-    landed: Notify,
-    /// The last term and seat in which one failed.
-    failed: Cell<Option<(Term, Seat, Failure)>>,
+    pub(super) appends: Rc<Appends>,
 }
 
 /// What is kept of all components of this host.
@@ -51,7 +42,7 @@ impl Replica {
             conversation: Cell::new(None),
             turn: Semaphore::new(1),
             active: Cell::new(None),
-            appends: Appends::default(),
+            appends: Rc::default(),
         }
     }
 
@@ -60,41 +51,6 @@ impl Replica {
         if let Some(now) = self.conversation.get() {
             let accepted = now.accepted.max(lsn);
             self.conversation.set(Some(Conversation { accepted, ..now }));
-        }
-    }
-}
-
-impl Appends {
-    pub(super) fn begin(&self) {
-        self.count.set(self.count.get() + 1);
-    }
-
-    /// One has ended; `failed` says how, where it did not become durable.
-    pub(super) fn end(&self, failed: Option<(Term, Seat, Failure)>) {
-        if failed.is_some() {
-            self.failed.set(failed);
-        }
-        self.count.set(self.count.get() - 1);
-        self.landed.notify();
-    }
-
-    pub(super) fn is_any(&self) -> bool {
-        self.count.get() > 0
-    }
-
-    /// How the last one that failed did, and in which term and seat.
-    pub(super) fn failed(&self) -> Option<(Term, Seat, Failure)> {
-        self.failed.get()
-    }
-
-    /// Waits until none is under way.
-    pub(super) async fn drain(&self) {
-        loop {
-            let landed = self.landed.wait();
-            if !self.is_any() {
-                return;
-            }
-            landed.await;
         }
     }
 }
@@ -120,6 +76,7 @@ impl ReplicaMap {
     pub(super) fn remove(&self, component: ComponentId) {
         if let Some(replica) = self.0.borrow_mut().remove(&component) {
             replica.conversation.set(None);
+            replica.appends.end();
         }
     }
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Making components, and keeping space for them.
 
-use super::{Replicas, failure};
+use super::Replicas;
+use super::appends::failure;
 use base::{ComponentId, Lsn, ObjectId};
 use diskgroup::{ComponentInfo, GroupError, Reserve};
 use peer::Reply;

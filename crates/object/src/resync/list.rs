@@ -127,7 +127,7 @@ async fn page_through(
     let mut cursor = 0;
     loop {
         let request = Request::ListChanged { target, since, cursor };
-        let answer = owner.context.peers.call(host, request).await;
+        let answer = owner.context.ask(host, request).await;
         let Ok(Response::Changed { ranges, held, next }) = answer else {
             tracing::debug!(object = %owner.id, ?host, ?answer, "no list of changes");
             return None;

@@ -41,7 +41,7 @@ impl Owner {
         let since = self.state.borrow().window.given();
         for (host, target) in full {
             let request = Request::ListChanged { target, since, cursor: chunk };
-            let call = self.context.peers.call(host, request);
+            let call = self.context.ask(host, request);
             let answer = self.env().timeout(self.options().lease_wait, call).await;
             // One that does not answer is asked with the write itself.
             if let Ok(Ok(Response::Changed { held, .. })) = answer

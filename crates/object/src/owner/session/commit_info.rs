@@ -31,7 +31,7 @@ impl Owner {
             (commit, requests.collect())
         };
         for (host, before, target, request) in requests {
-            let call = self.context.peers.call(host, request);
+            let call = self.context.ask(host, request);
             let owner = Rc::clone(self);
             self.spawn("commit info", async move {
                 let answer = call.await;

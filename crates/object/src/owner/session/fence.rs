@@ -2,6 +2,7 @@
 //! Fencing a component and opening a session with it (rules 14, 19, 24, 25, 31).
 
 use crate::owner::leg::{FencedAt, Frame, LegState};
+use crate::owner::road::Road;
 use crate::owner::state::Owner;
 use base::{ClientTable, ComponentId, Lsn, RequestId, Seat, SectorRange, Term};
 use peer::PeerError;
@@ -175,7 +176,7 @@ impl Owner {
     /// is gone or already has a session.
     pub(crate) fn open_session(self: &Rc<Self>, component: ComponentId, fence: &Fence) -> bool {
         let now = self.now();
-        let (answered, resend) = {
+        let (road, class, answered, resend) = {
             let mut guard = self.state.borrow_mut();
             let state = &mut *guard;
             let commit = state.commit();
@@ -187,8 +188,8 @@ impl Owner {
             }
             leg.link = LegState::Live;
             leg.end_session();
-            let sequence = self.context.peers.sequence(leg.host);
-            leg.sequence = Some(sequence.clone());
+            let road = Road::new(&self.context, leg.host);
+            leg.road = Some(road.clone());
             leg.session = fence.session;
             leg.last_sent = fence.durable; // the first `prev` of a session
             leg.fenced = Some(fence.fenced);
@@ -205,21 +206,21 @@ impl Owner {
             }
             let frames = std::mem::take(&mut leg.unacked);
             let class = leg.class();
-            let request = |frame: &Frame| {
-                let way = (sequence.clone(), class);
-                (frame.lsn, way, leg.request(self.id, self.term, commit, frame))
-            };
+            let request =
+                |frame: &Frame| (frame.lsn, leg.request(self.id, self.term, commit, frame));
             let resend: Vec<_> = frames.iter().map(request).collect();
             leg.unacked = frames;
             leg.unacked.wait_since(now);
-            (answered, resend)
+            (road, class, answered, resend)
         };
+        let answers = Rc::clone(self).take_answers(component, fence.session, road.clone());
+        self.spawn("answers", answers);
         for waiter in answered {
             waiter.send(());
         }
-        for (lsn, way, request) in resend {
+        for (lsn, request) in resend {
             base::hit(base::Probe::SessionResent);
-            self.send(way, component, fence.session, lsn, request);
+            road.send(class, lsn, request);
         }
         self.changed.notify();
         self.drained.notify();
