@@ -102,7 +102,7 @@ fn next_work(inner: &GroupInner) -> Work {
     {
         return Work::Close(summary);
     }
-    let has_loose_heads = state.capacity.iter().any(|capacity| capacity.has_loose_head);
+    let has_loose_heads = state.store.capacity.iter().any(|capacity| capacity.has_loose_head);
     if has_loose_heads && idle >= idle_after {
         return Work::FlushHeads;
     }

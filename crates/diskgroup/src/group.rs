@@ -134,20 +134,20 @@ impl DiskGroup {
         }
         let (row, device, place) = {
             let mut state = inner.state.borrow_mut();
-            if let Some(old) = state.components.by_id(id) {
+            if let Some(old) = state.store.components.by_id(id) {
                 let is_same = old.row.object == object && old.row.sectors == sectors;
                 return if is_same { Ok(()) } else { Err(GroupError::Exists { component: id }) };
             }
             let Some((device, place)) = inner.roomiest(&state, percent) else {
                 return Err(GroupError::Full { free: 0 });
             };
-            let free = state.capacity[device].available();
-            let serial = state.serial_next;
+            let free = state.store.capacity[device].available();
+            let serial = state.store.serial_next;
             if serial >= 1 << 24 {
                 return Err(GroupError::Full { free });
             }
-            state.serial_next += 1;
-            let known = &mut state.capacity[device].rows[place];
+            state.store.serial_next += 1;
+            let known = &mut state.store.capacity[device].rows[place];
             known.serial = serial;
             let row = ComponentRow {
                 serial,
@@ -169,7 +169,7 @@ impl DiskGroup {
             (row, device, u32::try_from(place).unwrap_or(u32::MAX))
         };
         inner.write_row_twice(device, place, &row).await?;
-        inner.state.borrow_mut().components.insert(Component::new(row, device, place));
+        inner.state.borrow_mut().store.components.insert(Component::new(row, device, place));
         Ok(())
     }
 
@@ -177,7 +177,7 @@ impl DiskGroup {
     /// none.
     #[must_use]
     pub fn components(&self) -> Vec<ComponentId> {
-        let mut ids = self.shared().state.borrow().components.ids();
+        let mut ids = self.shared().state.borrow().store.components.ids();
         ids.retain(|id| *id != crate::store::components::KEPT);
         ids
     }
@@ -186,7 +186,7 @@ impl DiskGroup {
     #[must_use]
     pub fn component(&self, id: ComponentId) -> Option<ComponentInfo> {
         let state = self.shared().state.borrow();
-        let component = state.components.by_id(id)?;
+        let component = state.store.components.by_id(id)?;
         let row = &component.row;
         Some(ComponentInfo {
             object: row.object,
@@ -214,13 +214,13 @@ impl DiskGroup {
         inner.check_open()?;
         let (row, device, place) = {
             let mut state = inner.state.borrow_mut();
-            let Some(component) = state.components.by_id_mut(id) else {
+            let Some(component) = state.store.components.by_id_mut(id) else {
                 return Err(GroupError::UnknownComponent { component: id });
             };
             (ComponentRow { meta, ..component.row.clone() }, component.device, component.place)
         };
         inner.write_row_twice(device, place, &row).await?;
-        if let Some(component) = inner.state.borrow_mut().components.by_id_mut(id) {
+        if let Some(component) = inner.state.borrow_mut().store.components.by_id_mut(id) {
             component.row.meta = meta;
         }
         Ok(())
@@ -230,14 +230,14 @@ impl DiskGroup {
     #[must_use]
     pub fn clients(&self, id: ComponentId) -> ClientTable {
         let state = self.shared().state.borrow();
-        state.components.by_id(id).map(|c| c.row.clients.clone()).unwrap_or_default()
+        state.store.components.by_id(id).map(|c| c.row.clients.clone()).unwrap_or_default()
     }
 
     /// Those of them above K that were the last of their slots, and what they wrote.
     #[must_use]
     pub fn open_requests(&self, id: ComponentId) -> Vec<(SectorRange, Lsn, RequestId)> {
         let state = self.shared().state.borrow();
-        let Some(component) = state.components.by_id(id) else { return Vec::new() };
+        let Some(component) = state.store.components.by_id(id) else { return Vec::new() };
         let mut open: Vec<(SectorRange, Lsn, RequestId)> = Vec::new();
         for tail in component.tail.iter().filter(|tail| tail.lsn > component.row.commit) {
             let Some(request) = tail.id.filter(|id| component.row.clients.is_last(*id)) else {
@@ -264,7 +264,7 @@ impl DiskGroup {
         id: ComponentId,
         clients: ClientTable,
     ) -> impl Future<Output = Result<(), GroupError>> + use<> {
-        if let Some(component) = self.shared().state.borrow_mut().components.by_id_mut(id) {
+        if let Some(component) = self.shared().state.borrow_mut().store.components.by_id_mut(id) {
             component.row.clients = clients;
         }
         let group = self.clone();
@@ -277,7 +277,7 @@ impl DiskGroup {
             inner.check_open()?;
             let (row, device, place) = {
                 let state = inner.state.borrow();
-                let component = state.components.by_id(id);
+                let component = state.store.components.by_id(id);
                 let component = component.ok_or(GroupError::UnknownComponent { component: id })?;
                 (component.row.clone(), component.device, component.place)
             };
@@ -303,7 +303,7 @@ impl DiskGroup {
     pub fn advance_commit(&self, id: ComponentId, commit: Lsn) {
         let inner = self.shared();
         let mut state = inner.state.borrow_mut();
-        let has_risen = state.components.by_id_mut(id).is_some_and(|c| c.advance(commit));
+        let has_risen = state.store.components.by_id_mut(id).is_some_and(|c| c.advance(commit));
         let must_kick = has_risen && state.destage.waits_for_commit();
         drop(state);
         if must_kick {
@@ -315,7 +315,7 @@ impl DiskGroup {
     #[must_use]
     pub fn tail(&self, id: ComponentId) -> Vec<(SectorRange, Lsn)> {
         let state = self.shared().state.borrow();
-        let Some(component) = state.components.by_id(id) else { return Vec::new() };
+        let Some(component) = state.store.components.by_id(id) else { return Vec::new() };
         let commit = component.row.commit;
         let mut tail: Vec<(SectorRange, Lsn)> = Vec::new();
         for Tail { range, lsn, .. } in component.tail.iter().filter(|tail| tail.lsn > commit) {
@@ -355,8 +355,8 @@ impl DiskGroup {
     pub fn status(&self) -> GroupStatus {
         let state = self.shared().state.borrow();
         let layout = &state.log.layout;
-        let chunks: usize = state.capacity.iter().map(|c| c.map.len()).sum();
-        let free: u64 = state.capacity.iter().map(CapacityState::unallocated).sum();
+        let chunks: usize = state.store.capacity.iter().map(|c| c.map.len()).sum();
+        let free: u64 = state.store.capacity.iter().map(CapacityState::unallocated).sum();
         let total = u64::from(layout.segments) * layout.segment_size;
         GroupStatus {
             buffer_fill: state.log.used_bytes() as f64 / total as f64,

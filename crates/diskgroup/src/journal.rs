@@ -27,7 +27,7 @@ impl GroupInner {
             let size = JournalRecord::size_of(part.len()) as u64;
             let is_full = {
                 let state = self.state.borrow();
-                state.capacity[device].journal.position + size > handle.layout.journal_size
+                state.store.capacity[device].journal.position + size > handle.layout.journal_size
             };
             if is_full {
                 self.checkpoint(device).await?;
@@ -36,7 +36,7 @@ impl GroupInner {
             let guard = self.guard_headers(device, part).await?;
             let (offset, sequence, bytes, crc) = {
                 let state = self.state.borrow();
-                let journal = &state.capacity[device].journal;
+                let journal = &state.store.capacity[device].journal;
                 let record = JournalRecord {
                     sequence: journal.sequence,
                     previous: journal.previous,
@@ -66,7 +66,7 @@ impl GroupInner {
                 self.write_head(device, sequence).await?;
             }
             let mut state = self.state.borrow_mut();
-            let journal = &mut state.capacity[device].journal;
+            let journal = &mut state.store.capacity[device].journal;
             journal.position += size;
             journal.sequence += 1;
             journal.previous = crc;
@@ -90,7 +90,7 @@ impl GroupInner {
         let slot = JOURNAL_HEAD_SLOTS[(record % 2) as usize];
         let write = handle.disk().write(slot, page.freeze(), Durability::Cached);
         write.await.map_err(|error| self.fence(&handle.path, &error))?;
-        self.state.borrow_mut().capacity[device].has_loose_head = true;
+        self.state.borrow_mut().store.capacity[device].has_loose_head = true;
         Ok(())
     }
 
@@ -98,7 +98,7 @@ impl GroupInner {
     pub(crate) async fn flush_heads(&self) -> Result<(), GroupError> {
         for (device, handle) in self.devices.iter().enumerate() {
             let is_loose =
-                std::mem::take(&mut self.state.borrow_mut().capacity[device].has_loose_head);
+                std::mem::take(&mut self.state.borrow_mut().store.capacity[device].has_loose_head);
             if is_loose {
                 handle.disk().flush().await.map_err(|error| self.fence(&handle.path, &error))?;
             }
@@ -117,14 +117,14 @@ impl GroupState {
     /// are; at run time none does.
     pub(crate) fn apply_item(&mut self, device: usize, item: &Item, sequence: u64) {
         if let Item::Watermark { serial, lsn } = *item
-            && let Some(component) = self.components.get_mut(serial)
+            && let Some(component) = self.store.components.get_mut(serial)
         {
             component.row.destaged = component.row.destaged.max(lsn);
             component.destaged_logged = component.destaged_logged.max(lsn);
         }
         let Some(chunk) = item.chunk() else { return };
         self.apply_to_page(device, item, sequence, chunk);
-        let capacity = &mut self.capacity[device];
+        let capacity = &mut self.store.capacity[device];
         let meta = &mut capacity.map_meta[chunk as usize / MAP_PAGE_CHUNKS];
         if sequence <= meta.applied {
             return;
@@ -152,7 +152,7 @@ impl GroupState {
     /// log, for they may leave nothing in the journal. For those of earlier runs the items have to
     /// do, and, where nothing was on capacity, the lsn with which the chunk came there.
     fn remember(&mut self, device: usize, chunk: u32, item: &Item) {
-        let ChunkEntry { serial, index, .. } = self.capacity[device].map[chunk as usize];
+        let ChunkEntry { serial, index, .. } = self.store.capacity[device].map[chunk as usize];
         let key = chunk_key(serial, index.into());
         let at = |block: u8| block_key(serial, u64::from(index) * CHUNK_BLOCKS + u64::from(block));
         match *item {
@@ -163,7 +163,8 @@ impl GroupState {
             Item::Clear { lsn, .. } if self.is_recovering => self.remember_chunk(key, lsn),
             Item::Allocate { lsn, .. } if self.is_recovering => self.remember_chunk(key, lsn),
             Item::Allocate { .. } => {
-                let before = self.components.get(serial).map_or(Lsn::ZERO, |c| c.erased_before);
+                let before =
+                    self.store.components.get(serial).map_or(Lsn::ZERO, |c| c.erased_before);
                 self.remember_chunk(key, before);
             }
             _ => {}
@@ -172,17 +173,17 @@ impl GroupState {
 
     /// A block leaves the log: what it holds since `lsn` is on capacity, zeros as well.
     pub(crate) fn remember_block(&mut self, key: u64, lsn: Lsn) {
-        self.history.block(&mut self.components, key, lsn);
+        self.store.history.block(&mut self.store.components, key, lsn);
     }
 
     /// All of a chunk was discarded by an entry that leaves the log.
     pub(crate) fn remember_chunk(&mut self, key: u64, lsn: Lsn) {
-        self.history.chunk(&mut self.components, key, lsn);
+        self.store.history.chunk(&mut self.store.components, key, lsn);
     }
 
     fn apply_to_page(&mut self, device: usize, item: &Item, sequence: u64, chunk: u32) {
         let (number, place) = page_of(chunk);
-        let capacity = &mut self.capacity[device];
+        let capacity = &mut self.store.capacity[device];
         if matches!(item, Item::Free { .. }) {
             return;
         }
@@ -200,19 +201,19 @@ impl GroupState {
 
     fn allocated(&mut self, device: usize, chunk: u32, serial: u32, index: u32) {
         let key = chunk_key(serial, u64::from(index));
-        self.capacity[device].in_hand -= 1;
-        if self.components.get(serial).is_none() {
+        self.store.capacity[device].in_hand -= 1;
+        if self.store.components.get(serial).is_none() {
             // Deleted while it was destaged.
-            self.capacity[device].map[chunk as usize] = ChunkEntry::default();
+            self.store.capacity[device].map[chunk as usize] = ChunkEntry::default();
             if !self.mutations.leak_deleted() {
-                self.capacity[device].freeing.push_back(chunk);
+                self.store.capacity[device].freeing.push_back(chunk);
             }
             return;
         }
-        self.chunks.set_base(key, Some(chunk));
-        if self.chunks.over(key).is_some_and(|over| over.is_reserved) {
-            self.chunks.over_mut(key).is_reserved = false;
-            self.capacity[device].reserved -= 1;
+        self.store.chunks.set_base(key, Some(chunk));
+        if self.store.chunks.over(key).is_some_and(|over| over.is_reserved) {
+            self.store.chunks.over_mut(key).is_reserved = false;
+            self.store.capacity[device].reserved -= 1;
         } else {
             self.hold(serial);
         }
@@ -220,18 +221,18 @@ impl GroupState {
 
     fn freed(&mut self, device: usize, chunk: u32, was: ChunkEntry) {
         let key = chunk_key(was.serial, u64::from(was.index));
-        self.chunks.set_base(key, None);
+        self.store.chunks.set_base(key, None);
         self.let_go(was.serial);
-        if let Some(component) = self.components.get_mut(was.serial) {
+        if let Some(component) = self.store.components.get_mut(was.serial) {
             component.erased = component.erased.max(was.lsn);
         }
         if !self.mutations.leak_discarded() {
-            self.capacity[device].freeing.push_back(chunk);
+            self.store.capacity[device].freeing.push_back(chunk);
         }
         // Appends that came meanwhile counted on this chunk: set one aside for them.
-        if self.chunks.over(key).is_some_and(|over| over.live > 0 || over.queued > 0) {
-            self.chunks.over_mut(key).is_reserved = true;
-            self.capacity[device].reserved += 1;
+        if self.store.chunks.over(key).is_some_and(|over| over.live > 0 || over.queued > 0) {
+            self.store.chunks.over_mut(key).is_reserved = true;
+            self.store.capacity[device].reserved += 1;
             self.hold(was.serial);
         }
     }

@@ -7,3 +7,94 @@ pub(crate) mod build;
 pub(crate) mod index;
 pub(crate) mod lowest;
 pub(crate) mod ring;
+
+use crate::log::build::{Build, CommitLimits};
+use crate::log::index::Index;
+use crate::log::ring::{Deferred, Move, OpenSegment, SegmentInfo};
+use crate::mutations::Mutations;
+use base::{Incarnation, Instant};
+use format::{CacheLayout, Superblock};
+use std::collections::VecDeque;
+use std::task::Waker;
+
+/// See the module.
+pub(crate) struct Log {
+    /// Which entry is the newest of each block.
+    pub(crate) index: Index,
+    pub(crate) device: u64,
+    pub(crate) layout: CacheLayout,
+    pub(crate) incarnation: Incarnation,
+    /// Absolute number of the open segment.
+    pub(crate) head: u64,
+    /// Bytes of it that are used or being written.
+    pub(crate) offset: u32,
+    /// Oldest segment that is needed.
+    pub(crate) tail: u64,
+    /// The next commit's.
+    pub(crate) sequence: u64,
+    pub(crate) previous: u32,
+    pub(crate) open: OpenSegment,
+    /// One per segment from `tail` to `head`.
+    pub(crate) infos: VecDeque<SegmentInfo>,
+    /// Reads of each physical segment that are under way (store rule 11).
+    pub(crate) pins: Vec<u32>,
+    pub(crate) mutations: Mutations,
+    pub(crate) limits: CommitLimits,
+    pub(crate) build: Build,
+    pub(crate) deferred: VecDeque<Deferred>,
+    pub(crate) moves: VecDeque<Move>,
+    pub(crate) is_writing: bool,
+    /// The log's task waits for destage.
+    pub(crate) is_pressed: bool,
+    /// A commit of moved entries that found no room.
+    pub(crate) stalled: Option<Build>,
+    /// The commit in flight is one of moved entries.
+    pub(crate) is_moving: bool,
+    /// The last segment that holds a discard or zeros.
+    pub(crate) last_discard: Option<u64>,
+    pub(crate) last_append: Instant,
+    pub(crate) ticket_last: u64,
+    pub(crate) ticket_done: u64,
+    /// One per ticket that is not done.
+    pub(crate) waiters: VecDeque<Option<Waker>>,
+}
+
+impl Log {
+    /// An empty one.
+    pub(crate) fn new(superblock: &Superblock, layout: CacheLayout, mutations: Mutations) -> Self {
+        let usable = layout.segment_size - layout.summary_size;
+        let limits = CommitLimits::new(usable as usize);
+        let blocks = layout.segment_size * u64::from(layout.segments) / 4096;
+        // Zeros have entries but no payload: room for them even in tiny buffers.
+        let mut index = Index::new((blocks as usize).max(4096));
+        index.mutations = mutations;
+        Self {
+            index,
+            device: superblock.device,
+            layout,
+            incarnation: superblock.incarnation,
+            head: 0,
+            offset: 0,
+            tail: 0,
+            sequence: 1,
+            previous: 0,
+            open: OpenSegment::default(),
+            infos: VecDeque::new(),
+            pins: vec![0; layout.segments as usize],
+            mutations,
+            limits,
+            build: Build::new(limits),
+            deferred: VecDeque::new(),
+            moves: VecDeque::new(),
+            is_writing: false,
+            is_pressed: false,
+            stalled: None,
+            is_moving: false,
+            last_discard: None,
+            last_append: Instant::default(),
+            ticket_last: 0,
+            ticket_done: 0,
+            waiters: VecDeque::new(),
+        }
+    }
+}

@@ -138,7 +138,7 @@ impl GroupState {
             _ => units.push(Unit { want, source }),
         };
         let key = chunk_key(serial, range.start / CHUNK_SECTORS);
-        if self.chunks.over(key).is_none_or(|over| over.live == 0) {
+        if self.store.chunks.over(key).is_none_or(|over| over.live == 0) {
             add(range, Source::Below);
             return units;
         }
@@ -154,7 +154,7 @@ impl GroupState {
         };
         for want in range.split_at_multiples(BLOCK_SECTORS) {
             let block = want.start / BLOCK_SECTORS;
-            match self.index.get(block_key(serial, block)) {
+            match self.log.index.get(block_key(serial, block)) {
                 None => add(want, Source::Below),
                 Some(LogView::Whole(piece)) => add(want, source(&piece, block)),
                 Some(LogView::Parts(parts)) => {
@@ -186,12 +186,12 @@ pub(crate) fn plan(
     limit: u64,
 ) -> Option<ReadPlan> {
     let mut state = inner.state.borrow_mut();
-    let device = state.components.get(serial)?.device;
+    let device = state.store.components.get(serial)?.device;
     let units = state.units(serial, range, limit);
     let key = chunk_key(serial, range.start / CHUNK_SECTORS);
-    let cleared = state.chunks.over(key).and_then(|over| over.cleared);
+    let cleared = state.store.chunks.over(key).and_then(|over| over.cleared);
     let is_cleared = cleared.is_some_and(|(_, lsn)| lsn <= limit);
-    let chunk = if is_cleared { None } else { state.chunks.base(key) };
+    let chunk = if is_cleared { None } else { state.store.chunks.base(key) };
     let mut pinned = Vec::new();
     for unit in &units {
         if let Source::Log { sector, .. } = unit.source {
@@ -245,10 +245,10 @@ impl ReadPlan {
         let handle = &self.inner.devices[self.device];
         let mut state = self.inner.state.borrow_mut();
         let key = chunk_key(self.serial, self.range.start / CHUNK_SECTORS);
-        if state.chunks.base(key) != Some(chunk) {
+        if state.store.chunks.base(key) != Some(chunk) {
             return Ok(None);
         }
-        let Some(cached) = state.capacity[self.device].page(number) else { return Ok(None) };
+        let Some(cached) = state.store.capacity[self.device].page(number) else { return Ok(None) };
         let start = handle.layout.chunk_start + u64::from(chunk) * CHUNK_SIZE;
         let place_of = |within| {
             let crc = cached.page.get(place, within)?;
@@ -432,7 +432,7 @@ fn look_up(
         if state.is_closed {
             return Err(GroupError::Closed);
         }
-        let Some(component) = state.components.by_id(id) else { return Err(unknown) };
+        let Some(component) = state.store.components.by_id(id) else { return Err(unknown) };
         let fits = range.end() <= component.row.sectors
             && range.start % CHUNK_SECTORS + range.count <= CHUNK_SECTORS;
         if range.is_empty() || !fits {

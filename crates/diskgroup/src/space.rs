@@ -74,7 +74,7 @@ impl GroupInner {
             percent.is_none_or(|percent| taken < u64::from(percent))
         };
         let prospects = state.prospects();
-        let rooms = state.capacity.iter().enumerate().filter(|(at, c)| fits(*at, c));
+        let rooms = state.store.capacity.iter().enumerate().filter(|(at, c)| fits(*at, c));
         let free_row = |c: &CapacityState| c.rows.iter().position(|row| row.serial == 0);
         let rooms = rooms.filter_map(|(at, c)| Some((prospects[at], Reverse(at), free_row(c)?)));
         rooms.max().map(|(_, Reverse(at), row)| (at, row))
@@ -87,10 +87,10 @@ impl GroupState {
     /// other would all go to one device.
     fn prospects(&self) -> Vec<i64> {
         let signed = |chunks: u64| i64::try_from(chunks).unwrap_or(i64::MAX);
-        let free = self.capacity.iter().map(|capacity| signed(capacity.available()));
+        let free = self.store.capacity.iter().map(|capacity| signed(capacity.available()));
         let mut prospects: Vec<i64> = free.collect();
-        for serial in self.components.serials() {
-            let Some(component) = self.components.get(serial) else { continue };
+        for serial in self.store.components.serials() {
+            let Some(component) = self.store.components.get(serial) else { continue };
             let most = component.row.sectors.div_ceil(CHUNK_SECTORS);
             let known = u64::from(component.held) + component.promised();
             prospects[component.device] -= signed(most.saturating_sub(known)) / 2;
@@ -109,7 +109,7 @@ impl GroupState {
     /// then they do not wait for the log to fill or for appends to pause.
     pub(crate) fn wants_space(&self) -> bool {
         let is_pending = self.log.last_discard.is_some_and(|segment| segment >= self.log.tail);
-        is_pending && self.capacity.iter().any(CapacityState::is_short)
+        is_pending && self.store.capacity.iter().any(CapacityState::is_short)
     }
 
     /// A component has one more chunk, on capacity or set aside.
@@ -123,11 +123,11 @@ impl GroupState {
     }
 
     fn count_held(&mut self, serial: u32, change: impl Fn(u32) -> u32) {
-        let Some(component) = self.components.get_mut(serial) else { return };
+        let Some(component) = self.store.components.get_mut(serial) else { return };
         let before = component.promised();
         component.held = change(component.held);
         let (device, after) = (component.device, component.promised());
-        let promised = &mut self.capacity[device].promised;
+        let promised = &mut self.store.capacity[device].promised;
         *promised = *promised + after - before;
     }
 }
@@ -147,7 +147,7 @@ impl DiskGroup {
             role: DeviceRole::Cache { used_bytes: state.log.used_bytes() },
             latency: inner.latency(0),
         };
-        let capacity = inner.devices.iter().zip(&state.capacity).enumerate();
+        let capacity = inner.devices.iter().zip(&state.store.capacity).enumerate();
         let capacity = capacity.map(|(at, (device, capacity))| {
             if let Err(error) = &device.opened {
                 return DeviceStatus {
@@ -178,7 +178,7 @@ impl DiskGroup {
     #[must_use]
     pub fn free_chunks(&self) -> u64 {
         let state = self.shared().state.borrow();
-        state.capacity.iter().map(CapacityState::available).sum()
+        state.store.capacity.iter().map(CapacityState::available).sum()
     }
 
     /// Chunks of its device with the most of them that are likely to stay free when the components
@@ -193,15 +193,15 @@ impl DiskGroup {
     #[must_use]
     pub fn free_chunks_of(&self, id: ComponentId) -> u64 {
         let state = self.shared().state.borrow();
-        let component = state.components.by_id(id);
-        component.map_or(0, |c| state.capacity[c.device].available_to(c.promised()))
+        let component = state.store.components.by_id(id);
+        component.map_or(0, |c| state.store.capacity[c.device].available_to(c.promised()))
     }
 
     /// Chunks that a component without a reserve may still take of the fullest device.
     #[must_use]
     pub fn least_free(&self) -> u64 {
         let state = self.shared().state.borrow();
-        state.capacity.iter().map(CapacityState::available).min().unwrap_or(0)
+        state.store.capacity.iter().map(CapacityState::available).min().unwrap_or(0)
     }
 
     /// Chunks that one without a reserve may still take of the device that a component is on;
@@ -209,8 +209,8 @@ impl DiskGroup {
     #[must_use]
     pub fn free_beside(&self, id: ComponentId) -> Option<u64> {
         let state = self.shared().state.borrow();
-        let component = state.components.by_id(id)?;
-        Some(state.capacity[component.device].available())
+        let component = state.store.components.by_id(id)?;
+        Some(state.store.capacity[component.device].available())
     }
 
     /// The most chunks that [`DiskGroup::reserve_space`] keeps for a component now, those that it
@@ -218,8 +218,8 @@ impl DiskGroup {
     #[must_use]
     pub fn reserve_limit(&self, id: ComponentId) -> Option<u32> {
         let state = self.shared().state.borrow();
-        let component = state.components.by_id(id)?;
-        let free = state.capacity[component.device].available() + component.promised();
+        let component = state.store.components.by_id(id)?;
+        let free = state.store.capacity[component.device].available() + component.promised();
         u32::try_from(u64::from(component.held) + free).ok()
     }
 
@@ -255,13 +255,13 @@ impl DiskGroup {
         let (row, device, place) = {
             let mut state = inner.state.borrow_mut();
             let state = &mut *state;
-            let Some(component) = state.components.by_id_mut(id) else {
+            let Some(component) = state.store.components.by_id_mut(id) else {
                 return Err(GroupError::UnknownComponent { component: id });
             };
             if component.row.reserve == chunks {
                 return Ok(());
             }
-            let capacity = &mut state.capacity[component.device];
+            let capacity = &mut state.store.capacity[component.device];
             let before = component.promised();
             let after = u64::from(chunks.saturating_sub(component.held));
             let free = capacity.available() + before;

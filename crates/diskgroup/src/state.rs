@@ -3,23 +3,17 @@
 
 use crate::failure::{DevicePlace, GroupFailure};
 use crate::latency::Watched;
-use crate::log::index::Index;
-use crate::log::ring::Log;
+use crate::log::Log;
 use crate::mutations::Mutations;
 use crate::pace::Pace;
 use crate::readcache::ReadCache;
 use crate::standing::DestageState;
-use crate::store::capacity::CapacityState;
-use crate::store::chunks::Chunks;
-use crate::store::components::Components;
-use crate::store::deletion::Deletion;
-use crate::store::history::History;
+use crate::store::CapacityStore;
 use crate::types::{GroupError, GroupOptions, RecoveryReport};
 use base::GroupId;
 use env::{Disk, Env, Notify, Semaphore, TaskSet};
 use format::{CapacityLayout, Superblock};
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::fmt::Display;
 use std::rc::Rc;
 
@@ -43,14 +37,8 @@ pub(crate) struct GroupCounters {
 
 /// See the module. Never borrowed across an await.
 pub(crate) struct GroupState {
-    pub(crate) index: Index,
-    pub(crate) chunks: Chunks,
-    pub(crate) components: Components,
-    /// Components that are gone, of which chunks are still to come back.
-    pub(crate) deletions: VecDeque<Deletion>,
-    pub(crate) history: History,
     pub(crate) log: Log,
-    pub(crate) capacity: Vec<CapacityState>,
+    pub(crate) store: CapacityStore,
     pub(crate) pace: Pace,
     pub(crate) destage: DestageState,
     /// In a hybrid group.
@@ -59,9 +47,6 @@ pub(crate) struct GroupState {
     pub(crate) is_closed: bool,
     pub(crate) is_recovering: bool,
     pub(crate) counters: GroupCounters,
-    pub(crate) serial_next: u32,
-    /// One bit per device that was out when entries that it needs were dropped, and still is.
-    pub(crate) given_up: u16,
     pub(crate) report: RecoveryReport,
     pub(crate) mutations: Mutations,
 }

@@ -50,7 +50,7 @@ impl DiskGroup {
     pub fn capacity(&self) -> Vec<CapacityStatus> {
         let inner = self.shared();
         let state = inner.state.borrow();
-        let devices = inner.devices.iter().zip(&state.capacity);
+        let devices = inner.devices.iter().zip(&state.store.capacity);
         let status = devices.map(|(device, capacity)| {
             let free = capacity.free.len() + capacity.freeing.len();
             let used_chunks = capacity.map.len().saturating_sub(free) as u64;
@@ -62,7 +62,7 @@ impl DiskGroup {
     /// Which of [`DiskGroup::capacity`] holds a component.
     #[must_use]
     pub fn device_of(&self, id: ComponentId) -> Option<usize> {
-        self.shared().state.borrow().components.by_id(id).map(|component| component.device)
+        self.shared().state.borrow().store.components.by_id(id).map(|component| component.device)
     }
 }
 
@@ -112,7 +112,7 @@ fn next_step(inner: &GroupInner, id: ComponentId, from: u64) -> Result<Verified,
     if state.is_closed {
         return Err(GroupError::Closed);
     }
-    let component = state.components.by_id(id);
+    let component = state.store.components.by_id(id);
     let row = &component.ok_or(GroupError::UnknownComponent { component: id })?.row;
     let (serial, sectors) = (row.serial, row.sectors);
     let mut at = from / BLOCK_SECTORS * BLOCK_SECTORS;
@@ -123,7 +123,7 @@ fn next_step(inner: &GroupInner, id: ComponentId, from: u64) -> Result<Verified,
         }
         let chunk = at / CHUNK_SECTORS;
         let mut end = sectors.min((chunk + 1) * CHUNK_SECTORS);
-        if state.chunks.base(chunk_key(serial, chunk)).is_some() {
+        if state.store.chunks.base(chunk_key(serial, chunk)).is_some() {
             end = end.min(at + STEP_SECTORS);
             range = Some(SectorRange::new(at, end - at));
         }
@@ -140,7 +140,9 @@ async fn look_at(
     range: SectorRange,
 ) -> Result<Option<Look>, GroupError> {
     let unknown = GroupError::UnknownComponent { component: id };
-    let Some(serial) = inner.state.borrow().components.serial(id) else { return Err(unknown) };
+    let Some(serial) = inner.state.borrow().store.components.serial(id) else {
+        return Err(unknown);
+    };
     let Some(mut plan) = plan(inner, serial, range, u64::MAX) else { return Err(unknown) };
     plan.unpin();
     let mut look = Look { blocks: 0, suspects: Vec::new() };

@@ -173,8 +173,8 @@ pub(crate) fn read_ahead(inner: &Rc<GroupInner>, serial: u32, device: usize, ind
     let begun = {
         let mut state = inner.state.borrow_mut();
         let state = &mut *state;
-        let end = state.components.get(serial).map_or(0, |component| component.row.sectors);
-        let chunk = state.chunks.base(chunk_key(serial, index));
+        let end = state.store.components.get(serial).map_or(0, |component| component.row.sectors);
+        let chunk = state.store.chunks.base(chunk_key(serial, index));
         let (Some(chunk), Some(cache)) = (chunk, state.read_cache.as_deref_mut()) else { return };
         let key = key_of(device, chunk);
         // What is in the cache is read there.
@@ -199,7 +199,7 @@ async fn read_chunk(inner: &GroupInner, device: usize, chunk: u32) -> Option<(us
     inner.load_page(device, number, false).await.ok()?;
     let (first, last) = {
         let mut state = inner.state.borrow_mut();
-        let page = &state.capacity[device].page(number)?.page;
+        let page = &state.store.capacity[device].page(number)?.page;
         let mut held = (0..CHUNK_BLOCKS as usize).filter(|b| page.get(place, *b).is_some());
         let first = held.next()?;
         (first, held.next_back().unwrap_or(first))

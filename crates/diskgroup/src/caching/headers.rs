@@ -171,9 +171,9 @@ fn chunks_after(state: &mut GroupState, device: usize, items: &[Item]) -> Map<u3
     let mut all: Map<u32, After> = Map::new();
     for item in items {
         let Some(chunk) = item.chunk() else { continue };
-        let entry = state.capacity[device].map[chunk as usize];
+        let entry = state.store.capacity[device].map[chunk as usize];
         let (number, place) = page_of(chunk);
-        let page = state.capacity[device].page(number).map(|cached| &cached.page);
+        let page = state.store.capacity[device].page(number).map(|cached| &cached.page);
         let bit = |block: u8| 1 << split(usize::from(block)).0;
         let (changed, is_same) = match *item {
             Item::Block { block, crc, .. } => (
@@ -294,7 +294,7 @@ impl GroupInner {
             let device = slot
                 .and_then(|slot| self.devices.iter().position(|device| device.id == slot.capacity));
             let found = slot.as_ref().zip(device).and_then(|(slot, device)| {
-                let entry = state.capacity[device].map.get(slot.chunk as usize)?;
+                let entry = state.store.capacity[device].map.get(slot.chunk as usize)?;
                 let key = piece_of(key_of(device, slot.chunk), usize::from(slot.piece));
                 Some((slot, key, *entry))
             });
@@ -327,7 +327,7 @@ impl GroupInner {
             let claims = cache.slots.claims(*line, without);
             let header = |(place, claim): (usize, &Option<u64>)| -> Option<SlotHeader> {
                 let (device, chunk) = chunk_of(whole_of((*claim)?));
-                let entry = state.capacity[device].map[chunk as usize];
+                let entry = state.store.capacity[device].map[chunk as usize];
                 Some(cache.slots.header((*line, place), self.devices[device].id, entry))
             };
             let mut slots = claims.iter().enumerate().map(header);

@@ -86,7 +86,7 @@ impl GroupInner {
         let is_data = kind == EntryKind::Data;
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
-        let Some(component) = state.components.by_id(id) else {
+        let Some(component) = state.store.components.by_id(id) else {
             return Err(GroupError::UnknownComponent { component: id });
         };
         let (serial, device) = (component.row.serial, component.device);
@@ -103,10 +103,10 @@ impl GroupInner {
         }
         let key = chunk_key(serial, range.start / CHUNK_SECTORS);
         if is_data && !state.reserve(key, device) {
-            let free = state.capacity[device].available();
+            let free = state.store.capacity[device].available();
             return Err(GroupError::Full { free });
         }
-        state.chunks.over_mut(key).queued += crate::log::build::parts(range);
+        state.store.chunks.over_mut(key).queued += crate::log::build::parts(range);
         state.log.last_append = self.env.now();
         state.log.ticket_last += 1;
         state.log.waiters.push_back(None);

@@ -55,10 +55,10 @@ impl GroupState {
         if entry.is_moved || entry.kind.is_mark() {
             return;
         }
-        let Some(component) = self.components.get(entry.serial) else { return };
+        let Some(component) = self.store.components.get(entry.serial) else { return };
         let device = component.device;
         let key = chunk_key(entry.serial, entry.range.start / CHUNK_SECTORS);
-        let over = self.chunks.over_mut(key);
+        let over = self.store.chunks.over_mut(key);
         // One append is up to three entries; each counts.
         over.queued = over.queued.saturating_sub(1);
         self.settle(key, device);
@@ -66,8 +66,8 @@ impl GroupState {
 
     /// Drops an overlay that nothing needs, and its reservation.
     pub(crate) fn settle(&mut self, key: u64, device: usize) {
-        if self.chunks.settle(key) && !self.mutations.leak_reserved() {
-            self.capacity[device].reserved -= 1;
+        if self.store.chunks.settle(key) && !self.mutations.leak_reserved() {
+            self.store.capacity[device].reserved -= 1;
             self.let_go((key >> 32) as u32);
         }
     }
@@ -75,7 +75,7 @@ impl GroupState {
     /// Puts an entry into the index: at durability, and again at recovery. `at` is its payload's
     /// sector in the log, or its commit's where it has none.
     pub(crate) fn apply(&mut self, segment: u64, entry: &LogEntry, crcs: &[u32], at: u32) {
-        let Some(component) = self.components.get_mut(entry.serial) else { return };
+        let Some(component) = self.store.components.get_mut(entry.serial) else { return };
         // A folded entry is a whole block. If the component ends within its last block, a fold of
         // that block reaches beyond the end, so the bound is rounded up.
         let sectors = component.row.sectors;
@@ -102,7 +102,7 @@ impl GroupState {
         let lsn = entry.lsn.0;
         let is_data = entry.kind == EntryKind::Data;
         self.note_discard(is_data, segment);
-        let over = self.chunks.over_mut(key);
+        let over = self.store.chunks.over_mut(key);
         over.lsn = over.lsn.max(lsn);
         let cleared = over.cleared.map_or(0, |(_, lsn)| lsn);
         if cleared > lsn && !self.mutations.ignore_lsn() {
@@ -112,7 +112,7 @@ impl GroupState {
             over.cleared = Some((LogPlace::zero(at), lsn));
             if over.live > 0 {
                 for block in chunk * CHUNK_BLOCKS..(chunk + 1) * CHUNK_BLOCKS {
-                    if self.index.clear(block_key(entry.serial, block), lsn) {
+                    if self.log.index.clear(block_key(entry.serial, block), lsn) {
                         over.live -= 1;
                     }
                 }
@@ -135,7 +135,7 @@ impl GroupState {
                 piece.start = (entry.range.start % BLOCK_SECTORS) as u8;
                 piece.count = entry.range.count as u8;
             }
-            if self.index.put(block_key(entry.serial, block), piece) {
+            if self.log.index.put(block_key(entry.serial, block), piece) {
                 over.live += 1;
             }
         }
@@ -146,17 +146,17 @@ impl GroupState {
 
     /// Sets a device chunk aside for a chunk that will need one; whether there was one.
     pub(crate) fn reserve(&mut self, key: u64, device: usize) -> bool {
-        let is_there =
-            self.chunks.base(key).is_some() || self.chunks.over(key).is_some_and(|o| o.is_reserved);
+        let is_there = self.store.chunks.base(key).is_some()
+            || self.store.chunks.over(key).is_some_and(|o| o.is_reserved);
         if is_there {
             return true;
         }
         let serial = (key >> 32) as u32;
-        let promised = self.components.get(serial).map_or(0, Component::promised);
-        let has_room = self.capacity[device].available_to(promised) > 0;
+        let promised = self.store.components.get(serial).map_or(0, Component::promised);
+        let has_room = self.store.capacity[device].available_to(promised) > 0;
         if has_room || self.is_recovering {
-            self.chunks.over_mut(key).is_reserved = true;
-            self.capacity[device].reserved += 1;
+            self.store.chunks.over_mut(key).is_reserved = true;
+            self.store.capacity[device].reserved += 1;
             self.hold(serial);
         }
         has_room || self.is_recovering

@@ -43,7 +43,8 @@ impl GroupState {
     }
 
     fn fill_without(&self, done: u64, indexed: usize) -> i64 {
-        let index = self.index.len().saturating_sub(indexed) * 1000 / self.index.limit().max(1);
+        let index =
+            self.log.index.len().saturating_sub(indexed) * 1000 / self.log.index.limit().max(1);
         self.log.fill(done).max(i64::try_from(index).unwrap_or(1000))
     }
 
@@ -110,8 +111,8 @@ impl GroupState {
                 return LogStep::Idle;
             }
             // An empty index can make no more room.
-            let has_room = self.index.len() == 0
-                || self.index.len() + self.log.build.index_need <= self.index.limit();
+            let has_room = self.log.index.len() == 0
+                || self.log.index.len() + self.log.build.index_need <= self.log.index.limit();
             let admission = self.pace.admission(env.now(), self.fill());
             if !has_room || admission != Admission::Now {
                 base::hit(base::Probe::LogPressed);
@@ -205,16 +206,16 @@ impl GroupState {
     }
 
     fn is_still(&self, moved: &Move) -> bool {
-        if self.components.get(moved.serial).is_none() {
+        if self.store.components.get(moved.serial).is_none() {
             return false;
         }
         match &moved.still {
-            Still::Live(key, place) => self.index.is_live(*key, *place),
+            Still::Live(key, place) => self.log.index.is_live(*key, *place),
             Still::Cleared(key, place) => {
-                let cleared = self.chunks.over(*key).and_then(|over| over.cleared);
+                let cleared = self.store.chunks.over(*key).and_then(|over| over.cleared);
                 cleared.is_some_and(|(at, _)| at == *place)
             }
-            Still::Pieces(key, places) => match self.index.get(*key) {
+            Still::Pieces(key, places) => match self.log.index.get(*key) {
                 Some(crate::log::index::LogView::Parts(parts)) => {
                     let old = parts.pieces.iter().filter(|piece| piece.lsn <= moved.lsn.0);
                     old.map(|piece| piece.place).eq(places.iter().copied())
@@ -222,7 +223,7 @@ impl GroupState {
                 _ => false,
             },
             Still::Open => {
-                self.components.get(moved.serial).is_some_and(|c| c.row.commit < moved.lsn)
+                self.store.components.get(moved.serial).is_some_and(|c| c.row.commit < moved.lsn)
             }
         }
     }
@@ -230,7 +231,7 @@ impl GroupState {
     fn seal(&mut self, env: &env::Env, build: Build) -> (u64, Sealed) {
         let mut known = Vec::new();
         for serial in build.serials() {
-            if let Some(component) = self.components.get_mut(serial)
+            if let Some(component) = self.store.components.get_mut(serial)
                 && component.row.commit > component.commit_logged
             {
                 component.commit_logged = component.row.commit;

@@ -3,7 +3,8 @@
 
 use super::batch::{BlockWrite, DestageBatch};
 use super::write::{add_emptied, write_data};
-use crate::state::{GroupInner, GroupState};
+use crate::state::GroupInner;
+use crate::store::CapacityStore;
 use crate::types::GroupError;
 use base::Quirk;
 use env::{Slice, join_all};
@@ -66,7 +67,7 @@ fn add_watermarks(inner: &GroupInner, device: usize, items: &mut Vec<Item>) {
         serials.into_iter().for_each(|serial| state.raise_destaged(serial, 1));
     }
     let mut state = inner.state.borrow_mut();
-    let GroupState { components, capacity, .. } = &mut *state;
+    let CapacityStore { components, capacity, .. } = &mut state.store;
     // A component stays in `risen` until the journal has its W: if this record does not come
     // about, the next one says it.
     capacity[device].risen.retain(|serial| {

@@ -96,10 +96,10 @@ impl Window {
             if entry.kind != EntryKind::Data {
                 continue;
             }
-            let Some(component) = state.components.get(entry.serial) else { continue };
+            let Some(component) = state.store.components.get(entry.serial) else { continue };
             let key = chunk_key(entry.serial, entry.range.start / CHUNK_SECTORS);
             let chunks = u64::from(inner.devices[component.device].layout.chunks).max(1);
-            let chunk = match state.chunks.base(key) {
+            let chunk = match state.store.chunks.base(key) {
                 Some(chunk) => ((u64::from(chunk) << 32) / chunks) << CHUNK_BITS,
                 None => FRESH | key << CHUNK_BITS,
             };
@@ -208,16 +208,16 @@ impl GroupState {
     fn plan_spot(&mut self, segment: &Segment, spot: &Spot, batch: &mut DestageBatch) -> bool {
         let found = &segment.found[spot.found];
         let entry = &found.entry;
-        let Some(component) = self.components.get(entry.serial) else { return true };
+        let Some(component) = self.store.components.get(entry.serial) else { return true };
         let (device, commit) = (component.device, component.row.commit);
         let key = block_key(entry.serial, spot.block);
         let place = found.place(self, segment.number, spot.block);
-        if !self.index.is_live(key, place) {
+        if !self.log.index.is_live(key, place) {
             return true;
         }
         let chunk = chunk_key(entry.serial, entry.range.start / CHUNK_SECTORS);
-        let is_cleared = self.chunks.over(chunk).is_some_and(|over| over.cleared.is_some());
-        let is_whole = matches!(self.index.get(key), Some(LogView::Whole(_)));
+        let is_cleared = self.store.chunks.over(chunk).is_some_and(|over| over.cleared.is_some());
+        let is_whole = matches!(self.log.index.get(key), Some(LogView::Whole(_)));
         if !is_whole || is_cleared || entry.lsn > commit {
             return false;
         }

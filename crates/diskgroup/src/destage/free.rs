@@ -24,7 +24,7 @@ pub(super) async fn keep_marks(inner: &GroupInner, segment: u64) -> Result<(), G
         let _permit = inner.table.acquire(1).await;
         let found = {
             let state = inner.state.borrow();
-            let component = state.components.get(serial);
+            let component = state.store.components.get(serial);
             let component = component.filter(|component| component.marks_kept < highest);
             component.map(|c| (c.device, c.place, c.row.clone()))
         };
@@ -39,14 +39,14 @@ pub(super) async fn keep_marks(inner: &GroupInner, segment: u64) -> Result<(), G
 impl GroupState {
     /// Store rule 11: the block is read from capacity from now on, unless something newer is here.
     pub(super) fn forget_block(&mut self, key: u64, place: LogPlace) {
-        if !self.index.forget(key, place) {
+        if !self.log.index.forget(key, place) {
             return;
         }
         let (serial, block) = ((key >> 40) as u32, key & ((1 << 40) - 1));
-        let Some(device) = self.components.get(serial).map(|c| c.device) else { return };
+        let Some(device) = self.store.components.get(serial).map(|c| c.device) else { return };
         let chunk = chunk_key(serial, block / CHUNK_BLOCKS);
         self.note_erased(serial, chunk);
-        self.chunks.over_mut(chunk).live -= 1;
+        self.store.chunks.over_mut(chunk).live -= 1;
         self.settle(chunk, device);
     }
 
@@ -54,19 +54,25 @@ impl GroupState {
     /// capacity does not hold. No other trace of them is left for a component that was away
     /// meanwhile and asks what changed (rule 30).
     pub(super) fn note_erased(&mut self, serial: u32, chunk: u64) {
-        if self.chunks.base(chunk).is_some() {
+        if self.store.chunks.base(chunk).is_some() {
             return;
         }
-        let lsn = Lsn(self.chunks.over(chunk).map_or(0, |over| over.lsn));
-        if let Some(component) = self.components.get_mut(serial) {
+        let lsn = Lsn(self.store.chunks.over(chunk).map_or(0, |over| over.lsn));
+        if let Some(component) = self.store.components.get_mut(serial) {
             component.erased = component.erased.max(lsn);
         }
     }
 
     pub(super) fn forget_clear(&mut self, key: u64, device: usize, place: LogPlace) {
-        if self.chunks.over(key).and_then(|over| over.cleared).is_some_and(|(at, _)| at == place) {
+        if self
+            .store
+            .chunks
+            .over(key)
+            .and_then(|over| over.cleared)
+            .is_some_and(|(at, _)| at == place)
+        {
             self.note_erased((key >> 32) as u32, key);
-            self.chunks.over_mut(key).cleared = None;
+            self.store.chunks.over_mut(key).cleared = None;
             self.settle(key, device);
         }
     }
@@ -76,11 +82,11 @@ impl GroupState {
     pub(super) fn free_oldest(&mut self, segment: u64, found: &[Found]) {
         for found in found {
             let serial = found.entry.serial;
-            let is_known = self.components.get(serial).is_some();
+            let is_known = self.store.components.get(serial).is_some();
             if !is_known && !found.is_clear() {
                 // Of a deleted component.
                 found.entry.range.blocks().for_each(|block| {
-                    self.index.clear(block_key(serial, block), u64::MAX);
+                    self.log.index.clear(block_key(serial, block), u64::MAX);
                 });
             }
         }
@@ -109,7 +115,7 @@ impl GroupState {
         // lacks writes with lower lsns. So W stays where it was when the component was last active.
         let may_rise = !self.has_copies(serial, without) || self.mutations.forget_copies();
         let is_any = self.mutations.raise_inactive();
-        let Some(component) = self.components.get_mut(serial) else { return };
+        let Some(component) = self.store.components.get_mut(serial) else { return };
         component.lowest.forget_before(self.log.tail);
         let lowest = component.lowest.from(first);
         let is_whole = component.row.lost_at.is_none();
@@ -120,7 +126,7 @@ impl GroupState {
             let destaged = destaged.min(component.row.commit);
             component.row.destaged = component.row.destaged.max(destaged);
             if component.row.destaged > component.destaged_logged {
-                self.capacity[component.device].risen.insert(serial);
+                self.store.capacity[component.device].risen.insert(serial);
             }
         }
     }
@@ -128,6 +134,6 @@ impl GroupState {
     /// Whether the log, without so many of its oldest segments, holds a copy of a component.
     pub(crate) fn has_copies(&self, serial: u32, without: usize) -> bool {
         let first = self.log.tail + without as u64;
-        self.components.get(serial).is_some_and(|c| c.lowest.has_copies(first))
+        self.store.components.get(serial).is_some_and(|c| c.lowest.has_copies(first))
     }
 }

@@ -70,7 +70,7 @@ pub(super) async fn known(inner: &GroupInner, segment: u64) -> Option<(Vec<Found
             {
                 let state = inner.state.borrow();
                 // It may be deleted by now.
-                let sectors = state.components.get(serial).map_or(0, |c| c.row.sectors);
+                let sectors = state.store.components.get(serial).map_or(0, |c| c.row.sectors);
                 while looks < LOOKS && chunk < sectors.div_ceil(CHUNK_SECTORS) {
                     looks += state.alive_in_chunk((serial, chunk), first..end, &mut all);
                     chunk += 1;
@@ -100,7 +100,7 @@ impl GroupState {
         places: Range<u32>,
         all: &mut Vec<Alive>,
     ) -> u64 {
-        let Some(over) = self.chunks.over(chunk_key(serial, chunk)) else { return 1 };
+        let Some(over) = self.store.chunks.over(chunk_key(serial, chunk)) else { return 1 };
         let is_mine = |place: LogPlace| places.contains(&place.sector());
         if let Some((place, lsn)) = over.cleared.filter(|(place, _)| is_mine(*place)) {
             let range = SectorRange::new(chunk * CHUNK_SECTORS, CHUNK_SECTORS);
@@ -122,7 +122,7 @@ impl GroupState {
                 };
                 all.push((piece.place, self.entry(serial, kind, range, Lsn(piece.lsn)), crc));
             };
-            match self.index.get(block_key(serial, block)) {
+            match self.log.index.get(block_key(serial, block)) {
                 None => {}
                 Some(LogView::Whole(piece)) => add(&piece),
                 Some(LogView::Parts(parts)) => parts.pieces.iter().for_each(add),
@@ -135,7 +135,7 @@ impl GroupState {
     fn has_pieces_elsewhere(&self, key: u64, segment: u64) -> bool {
         let physical = to_usize(segment % u64::from(self.log.layout.segments));
         let is_elsewhere = |piece: &IndexPiece| self.log.physical(piece.place) != physical;
-        match self.index.get(key) {
+        match self.log.index.get(key) {
             None => false,
             Some(LogView::Whole(piece)) => is_elsewhere(&piece),
             Some(LogView::Parts(parts)) => parts.pieces.iter().any(is_elsewhere),
@@ -153,8 +153,8 @@ impl GroupState {
     /// Requests above K, in whatever segment they are; `None` where they are too many.
     fn all_open(&self) -> Option<Vec<LogEntry>> {
         let mut open = Vec::new();
-        for serial in self.components.serials() {
-            let Some(component) = self.components.get(serial) else { continue };
+        for serial in self.store.components.serials() {
+            let Some(component) = self.store.components.get(serial) else { continue };
             let named = component.tail.iter().filter(|tail| tail.id.is_some());
             open.extend(named.map(|tail| {
                 let entry = self.entry(serial, EntryKind::Done, tail.range, tail.lsn);
@@ -192,7 +192,7 @@ pub(super) fn condemn(
     for moved in rotten {
         let Still::Live(key, place) = moved.still else { return Err(refused()) };
         let block = moved.range.start / BLOCK_SECTORS;
-        let Some(component) = state.components.get(moved.serial) else { continue };
+        let Some(component) = state.store.components.get(moved.serial) else { continue };
         let (device, commit) = (component.device, component.row.commit);
         if moved.lsn > commit {
             has_open = true;

@@ -26,7 +26,7 @@ pub(super) fn plan(
     let folds_max = state.log.folds_max();
     for found in found {
         let entry = &found.entry;
-        let Some(component) = state.components.get(entry.serial) else { continue };
+        let Some(component) = state.store.components.get(entry.serial) else { continue };
         let (device, commit) = (component.device, component.row.commit);
         let is_committed = entry.lsn <= commit || may_all;
         if found.is_clear() {
@@ -38,7 +38,7 @@ pub(super) fn plan(
         for block in entry.range.blocks() {
             let key = block_key(entry.serial, block);
             let place = found.place(&state, segment, block);
-            if !state.index.is_live(key, place) && !inner.options.mutations.skip_liveness() {
+            if !state.log.index.is_live(key, place) && !inner.options.mutations.skip_liveness() {
                 continue;
             }
             // A clear of this chunk is live in another segment and hides what is on capacity. It
@@ -48,7 +48,7 @@ pub(super) fn plan(
                 batch.moves.push(move_of(found, block, key, place, bytes));
                 continue;
             }
-            match state.index.get(key) {
+            match state.log.index.get(key) {
                 Some(LogView::Parts(_)) => {
                     let fold = (entry.serial, block);
                     if batch.folds.len() < folds_max || batch.folds.contains(&fold) {
@@ -93,7 +93,7 @@ impl GroupState {
     /// Whether the chunk of a block was cleared by an entry of another segment that is still live.
     pub(super) fn is_cleared_elsewhere(&self, serial: u32, block: u64, segment: u64) -> bool {
         let key = chunk_key(serial, block / CHUNK_BLOCKS);
-        let cleared = self.chunks.over(key).and_then(|over| over.cleared);
+        let cleared = self.store.chunks.over(key).and_then(|over| over.cleared);
         let physical = (segment % u64::from(self.log.layout.segments)) as usize;
         cleared.is_some_and(|(place, _)| self.log.physical(place) != physical)
     }
@@ -104,8 +104,8 @@ impl GroupState {
     /// lsn above the chunk's highest entry in the log. Zeros of earlier batches have none above
     /// `erased` of the component. And nothing above K was destaged.
     fn erased_in(&self, serial: u32, key: u64) -> Lsn {
-        let Some(component) = self.components.get(serial) else { return Lsn::ZERO };
-        let logged = Lsn(self.chunks.over(key).map_or(0, |over| over.lsn));
+        let Some(component) = self.store.components.get(serial) else { return Lsn::ZERO };
+        let logged = Lsn(self.store.chunks.over(key).map_or(0, |over| over.lsn));
         logged.max(component.erased).min(component.row.commit)
     }
 
@@ -137,8 +137,8 @@ impl GroupState {
         let place = LogPlace::zero(self.log.sector(segment, found.at));
         batch.clears.push((key, device, place, entry.lsn));
         base::hit(base::Probe::DestageCleared);
-        let Some(chunk) = self.chunks.base(key) else { return };
-        let is_wanted = self.chunks.over(key).is_some_and(|o| o.live > 0 || o.queued > 0);
+        let Some(chunk) = self.store.chunks.base(key) else { return };
+        let is_wanted = self.store.chunks.over(key).is_some_and(|o| o.live > 0 || o.queued > 0);
         batch.items[device].push(match is_wanted {
             true => Item::Clear { chunk, lsn: entry.lsn },
             false => Item::Free { chunk },
@@ -158,7 +158,7 @@ impl GroupState {
         let chunk_at = block / CHUNK_BLOCKS;
         let key = chunk_key(entry.serial, chunk_at);
         let within = (block % CHUNK_BLOCKS) as u8;
-        let base = self.chunks.base(key);
+        let base = self.store.chunks.base(key);
         if entry.kind != EntryKind::Data {
             if let Some(chunk) = base {
                 batch.items[device].push(Item::Unset { chunk, block: within, lsn: entry.lsn });
@@ -168,8 +168,8 @@ impl GroupState {
         }
         let fresh = batch.fresh.get(&key).copied();
         let chunk = base.or(fresh).or_else(|| {
-            let chunk = self.capacity[device].free.pop()?;
-            self.capacity[device].in_hand += 1;
+            let chunk = self.store.capacity[device].free.pop()?;
+            self.store.capacity[device].in_hand += 1;
             batch.fresh.insert(key, chunk);
             let lsn = entry.lsn.max(self.erased_in(entry.serial, key));
             batch.items[device].push(Item::Allocate {
@@ -216,9 +216,9 @@ pub(super) async fn fold(
         let key = block_key(serial, block);
         let (commit, pieces) = {
             let state = inner.state.borrow();
-            let Some(component) = state.components.get(serial) else { continue };
+            let Some(component) = state.store.components.get(serial) else { continue };
             let commit = component.row.commit.0;
-            let Some(LogView::Parts(parts)) = state.index.get(key) else {
+            let Some(LogView::Parts(parts)) = state.log.index.get(key) else {
                 // Covered meanwhile by a newer whole block.
                 continue;
             };
@@ -248,7 +248,7 @@ pub(super) async fn fold(
                         continue;
                     }
                     let place = found.place(&state, segment, block);
-                    if state.index.is_live(key, place) {
+                    if state.log.index.is_live(key, place) {
                         batch.moves.push(move_of(found, block, key, place, bytes));
                     }
                 }

@@ -154,7 +154,7 @@ fn parse(
 
 /// Whether an entry is above K.
 pub(super) fn is_open(state: &GroupState, entry: &LogEntry) -> bool {
-    state.components.get(entry.serial).is_some_and(|c| c.row.commit < entry.lsn)
+    state.store.components.get(entry.serial).is_some_and(|c| c.row.commit < entry.lsn)
 }
 
 impl Found {
@@ -180,11 +180,11 @@ impl Found {
         if self.is_clear() {
             let key = chunk_key(serial, self.entry.range.start / CHUNK_SECTORS);
             let place = LogPlace::zero(state.log.sector(segment, self.at));
-            let cleared = state.chunks.over(key).and_then(|over| over.cleared);
+            let cleared = state.store.chunks.over(key).and_then(|over| over.cleared);
             return cleared.is_some_and(|(at, _)| at == place);
         }
         self.entry.range.blocks().any(|block| {
-            state.index.is_live(block_key(serial, block), self.place(state, segment, block))
+            state.log.index.is_live(block_key(serial, block), self.place(state, segment, block))
         })
     }
 }

@@ -49,7 +49,7 @@ pub(super) async fn wait_for_commit(
         let state = inner.state.borrow();
         for found in found {
             let serial = found.entry.serial;
-            let commit = state.components.get(serial).map_or(Lsn::MAX, |c| c.row.commit);
+            let commit = state.store.components.get(serial).map_or(Lsn::MAX, |c| c.row.commit);
             if found.entry.lsn > commit && found.is_live(&state, segment) {
                 let lsn = highest.entry(serial).or_default();
                 *lsn = (*lsn).max(found.entry.lsn);
@@ -62,7 +62,7 @@ pub(super) async fn wait_for_commit(
         {
             let mut state = inner.state.borrow_mut();
             highest.retain(|serial, lsn| {
-                state.components.get(*serial).is_some_and(|c| c.row.commit < *lsn)
+                state.store.components.get(*serial).is_some_and(|c| c.row.commit < *lsn)
             });
             // Segments that are written but not free count as full here: they may be all the room
             // that appends wait for.

@@ -108,6 +108,6 @@ fn still_open(inner: &GroupInner, named: &[LogEntry]) -> Vec<Move> {
 /// Whether the log still needs anything of the segment.
 fn has_live(inner: &GroupInner, segment: u64, found: &[Found]) -> bool {
     let state = inner.state.borrow();
-    let is_known = |found: &Found| state.components.get(found.entry.serial).is_some();
+    let is_known = |found: &Found| state.store.components.get(found.entry.serial).is_some();
     found.iter().any(|found| is_known(found) && found.is_live(&state, segment))
 }

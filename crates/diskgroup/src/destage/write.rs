@@ -52,7 +52,7 @@ pub(super) async fn write_data(
             let keeps_fresh = run.first().is_some_and(|write| is_whole(inner, device, write));
             let mutations = inner.options.mutations;
             if !keeps_fresh && !mutations.skip_liveness() && !mutations.skip_recheck() {
-                run.retain(|write| state.index.is_live(write.key, write.place));
+                run.retain(|write| state.log.index.is_live(write.key, write.place));
             }
         }
         finished += blocks - run.len();
@@ -249,7 +249,7 @@ pub(super) async fn add_emptied(
     device: usize,
     items: &mut Vec<Item>,
 ) -> Result<(), GroupError> {
-    let emptied = std::mem::take(&mut inner.state.borrow_mut().capacity[device].emptied);
+    let emptied = std::mem::take(&mut inner.state.borrow_mut().store.capacity[device].emptied);
     let touched: Set<u32> = items
         .iter()
         .filter_map(|item| match item {
@@ -263,12 +263,13 @@ pub(super) async fn add_emptied(
         let (number, place) = page_of(chunk);
         inner.load_page(device, number, false).await?;
         let mut state = inner.state.borrow_mut();
-        let entry = state.capacity[device].map[chunk as usize];
+        let entry = state.store.capacity[device].map[chunk as usize];
         let key = chunk_key(entry.serial, u64::from(entry.index));
-        let is_idle = state.chunks.over(key).is_none_or(|o| o.live == 0 && o.queued == 0);
+        let is_idle = state.store.chunks.over(key).is_none_or(|o| o.live == 0 && o.queued == 0);
         let is_touched = touched.contains(&chunk);
-        let is_empty =
-            state.capacity[device].page(number).is_some_and(|cached| cached.page.is_empty(place));
+        let is_empty = state.store.capacity[device]
+            .page(number)
+            .is_some_and(|cached| cached.page.is_empty(place));
         if entry.serial != 0 && is_idle && is_empty && !is_touched {
             items.push(Item::Free { chunk });
         }

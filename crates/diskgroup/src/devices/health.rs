@@ -173,7 +173,8 @@ impl DiskGroup {
             return false;
         }
         let state = inner.state.borrow();
-        let Some(device) = state.components.by_id(id).map(|component| component.device) else {
+        let Some(device) = state.store.components.by_id(id).map(|component| component.device)
+        else {
             return false;
         };
         [0, device + 1].into_iter().any(|at| watched[at].health != DeviceHealth::Ok)

@@ -165,7 +165,7 @@ impl GroupInner {
 
     /// Whether an entry of a component that nobody knows may be of a device that comes back whole.
     pub(crate) fn holds_unknown(&self) -> bool {
-        self.outs() & !self.state.borrow().given_up != 0
+        self.outs() & !self.state.borrow().store.given_up != 0
     }
 
     /// Says durably that the devices that are out were given up (step 2). The caller has the
@@ -201,7 +201,7 @@ impl DiskGroup {
     /// Capacity devices that the group was opened without.
     #[must_use]
     pub fn out_devices(&self) -> Vec<OutDevice> {
-        let given_up = self.shared().state.borrow().given_up;
+        let given_up = self.shared().state.borrow().store.given_up;
         let devices = self.shared().devices.iter().enumerate();
         let outs = devices.filter_map(|(at, device)| {
             let cause = device.opened.as_ref().err()?.clone();
@@ -246,8 +246,8 @@ impl DiskGroup {
         let inner = self.shared();
         let _permit = inner.table.acquire(1).await;
         inner.check_open()?;
-        let given_up = inner.state.borrow().given_up | inner.outs();
-        if given_up == inner.state.borrow().given_up {
+        let given_up = inner.state.borrow().store.given_up | inner.outs();
+        if given_up == inner.state.borrow().store.given_up {
             return Ok(());
         }
         base::hit(base::Probe::DeviceGivenUp);
@@ -255,7 +255,7 @@ impl DiskGroup {
             inner.write_given_up(given_up).await?;
         }
         let mut state = inner.state.borrow_mut();
-        state.given_up = given_up;
+        state.store.given_up = given_up;
         state.log.infos.iter_mut().for_each(|info| info.is_held = false);
         drop(state);
         inner.destage_kick.notify();

@@ -233,7 +233,7 @@ impl DiskGroup {
     /// Forgets that the component was damaged: everything in it is about to be written again. What
     /// is not stays unreadable, block by block.
     pub fn begin_anew(&self, id: ComponentId) {
-        if let Some(component) = self.shared().state.borrow_mut().components.by_id_mut(id) {
+        if let Some(component) = self.shared().state.borrow_mut().store.components.by_id_mut(id) {
             component.is_damaged = false;
         }
     }
@@ -242,7 +242,7 @@ impl DiskGroup {
     /// then catches up. Nothing is known of it when a group is opened.
     pub fn set_active(&self, id: ComponentId, is_active: bool) {
         let mut state = self.shared().state.borrow_mut();
-        let Some(component) = state.components.by_id_mut(id) else { return };
+        let Some(component) = state.store.components.by_id_mut(id) else { return };
         let was_active = std::mem::replace(&mut component.is_active, is_active);
         let serial = component.row.serial;
         if is_active && !was_active {
@@ -261,13 +261,13 @@ impl DiskGroup {
         inner.check_open()?;
         let partial = {
             let state = inner.state.borrow();
-            let component = state.components.by_id(id);
+            let component = state.store.components.by_id(id);
             let component = component.filter(|c| c.row.lost_at.is_some_and(|lost| seat > lost));
             component.map(|c| (c.device, c.place, ComponentRow { lost_at: None, ..c.row.clone() }))
         };
         let Some((device, place, row)) = partial else { return Ok(()) };
         inner.write_row_twice(device, place, &row).await?;
-        if let Some(component) = inner.state.borrow_mut().components.by_id_mut(id) {
+        if let Some(component) = inner.state.borrow_mut().store.components.by_id_mut(id) {
             component.row.lost_at = None;
         }
         Ok(())

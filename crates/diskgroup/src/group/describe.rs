@@ -14,7 +14,7 @@ impl DiskGroup {
     #[must_use]
     pub fn description(&self, id: ComponentId) -> Option<Description> {
         let state = self.shared().state.borrow();
-        state.components.by_id(id)?.row.description.as_deref().cloned()
+        state.store.components.by_id(id)?.row.description.as_deref().cloned()
     }
 
     /// Keeps what a component is to say of itself, by a record that accounts for it: it is no
@@ -66,8 +66,8 @@ impl DiskGroup {
     #[must_use]
     pub fn incarnation_seen(&self, host: HostId) -> Incarnation {
         let state = self.shared().state.borrow();
-        let seen = state.components.ids().into_iter().filter_map(|id| {
-            let row = &state.components.by_id(id)?.row;
+        let seen = state.store.components.ids().into_iter().filter_map(|id| {
+            let row = &state.store.components.by_id(id)?.row;
             let owner = (row.meta.owner_host == host).then_some(row.meta.owner_incarnation);
             let described = row.description.as_ref().map(|about| about.incarnation);
             owner.into_iter().chain(described).max()
@@ -79,8 +79,8 @@ impl DiskGroup {
     #[must_use]
     pub fn described_in(&self) -> Incarnation {
         let state = self.shared().state.borrow();
-        let rows = state.components.ids().into_iter().filter_map(|id| {
-            Some(state.components.by_id(id)?.row.description.as_ref()?.incarnation)
+        let rows = state.store.components.ids().into_iter().filter_map(|id| {
+            Some(state.store.components.by_id(id)?.row.description.as_ref()?.incarnation)
         });
         rows.max().unwrap_or_default()
     }
@@ -95,7 +95,7 @@ impl DiskGroup {
         inner.check_open()?;
         let (row, device, place) = {
             let state = inner.state.borrow();
-            let Some(component) = state.components.by_id(id) else {
+            let Some(component) = state.store.components.by_id(id) else {
                 return Err(GroupError::UnknownComponent { component: id });
             };
             let mut row = component.row.clone();
@@ -103,7 +103,7 @@ impl DiskGroup {
             (row, component.device, component.place)
         };
         inner.write_row(device, place, row).await?;
-        if let Some(component) = inner.state.borrow_mut().components.by_id_mut(id) {
+        if let Some(component) = inner.state.borrow_mut().store.components.by_id_mut(id) {
             change(&mut component.row);
         }
         Ok(())

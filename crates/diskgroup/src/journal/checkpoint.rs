@@ -26,13 +26,13 @@ impl GroupInner {
         let crc_images = self.take_crc_images(device).await;
         let has_flush = !self.options.mutations.map_beside_crc_pages();
         self.write_pages(device, crc_images, has_flush).await?;
-        self.state.borrow_mut().capacity[device].images_are_written();
+        self.state.borrow_mut().store.capacity[device].images_are_written();
         let (map_images, written) = self.take_map_images(device).await;
         self.write_pages(device, map_images, true).await?;
         self.write_rows(device).await?;
         self.env.linger(Quirk::CheckpointLingers).await;
         let mut state = self.state.borrow_mut();
-        let capacity = &mut state.capacity[device];
+        let capacity = &mut state.store.capacity[device];
         capacity.journal.position = 0;
         // What is dirty by now changed since the images were made; other pages did not change.
         let dirty = (0..).zip(&capacity.map_meta).filter(|(_, meta)| meta.is_dirty);
@@ -75,7 +75,7 @@ impl GroupInner {
         let mut taken: Vec<usize> = Vec::new();
         {
             let mut state = self.state.borrow_mut();
-            let capacity = &mut state.capacity[device];
+            let capacity = &mut state.store.capacity[device];
             let applied = capacity.journal.sequence.saturating_sub(1);
             capacity.dirty = 0;
             let dirty = capacity.pages.iter_mut().enumerate().filter(|(_, page)| page.is_dirty);
@@ -92,7 +92,7 @@ impl GroupInner {
         for some in taken.chunks(IMAGES_STEP) {
             {
                 let state = self.state.borrow();
-                for cached in some.iter().map(|at| &state.capacity[device].pages[*at]) {
+                for cached in some.iter().map(|at| &state.store.capacity[device].pages[*at]) {
                     let mut buf = self.env.buf(PAGE_SIZE);
                     cached.page.encode(handle.id, &mut buf);
                     let slot = u64::from(cached.page.number) * 2 + cached.newest as u64;
@@ -113,7 +113,7 @@ impl GroupInner {
         let mut taken: Vec<usize> = Vec::new();
         {
             let mut state = self.state.borrow_mut();
-            let capacity = &mut state.capacity[device];
+            let capacity = &mut state.store.capacity[device];
             let applied = capacity.journal.sequence.saturating_sub(1);
             // The first page always: it remembers how far the journal's sequence has come.
             capacity.map_meta[0].is_dirty = true;
@@ -129,7 +129,7 @@ impl GroupInner {
         let mut images = Vec::with_capacity(taken.len());
         for some in taken.chunks(IMAGES_STEP) {
             for number in some {
-                let (page, newest) = self.state.borrow().capacity[device].map_page(*number);
+                let (page, newest) = self.state.borrow().store.capacity[device].map_page(*number);
                 let mut buf = self.env.buf(PAGE_SIZE);
                 page.encode(handle.id, &mut buf);
                 let slot = u64::from(page.number) * 2 + newest as u64;
@@ -144,13 +144,13 @@ impl GroupInner {
     /// of which both pages say it already stay as they are.
     async fn write_rows(&self, device: usize) -> Result<(), GroupError> {
         let _permit = self.table.acquire(1).await;
-        let serials = self.state.borrow().components.serials();
+        let serials = self.state.borrow().store.components.serials();
         let mut rows: Vec<(u32, ComponentRow)> = Vec::new();
         for some in serials.chunks(ROWS_STEP) {
             {
                 let state = self.state.borrow();
-                let mine = some.iter().filter_map(|serial| state.components.get(*serial));
-                let known = &state.capacity[device].rows;
+                let mine = some.iter().filter_map(|serial| state.store.components.get(*serial));
+                let known = &state.store.capacity[device].rows;
                 let changed = mine.filter(|c| c.device == device).filter(|c| {
                     let is_single = self.options.mutations.single_row_slot();
                     is_single || !known[c.place as usize].is_kept(&c.row)
@@ -215,7 +215,7 @@ impl GroupInner {
         let handle = &self.devices[device];
         let (offset, bytes) = {
             let mut state = self.state.borrow_mut();
-            let known = &mut state.capacity[device].rows[place as usize];
+            let known = &mut state.store.capacity[device].rows[place as usize];
             // Until this is known to be durable, nobody knows what the page says.
             (known.before, known.is_twice) = (known.kept.take(), false);
             known.sequence += 1;
@@ -259,14 +259,14 @@ impl GroupState {
     /// away, and the row need not be written again before it changes.
     fn row_is_kept(&mut self, device: usize, place: u32, row: ComponentRow) {
         self.keep_marks(row.serial, row.durable);
-        let known = &mut self.capacity[device].rows[place as usize];
+        let known = &mut self.store.capacity[device].rows[place as usize];
         known.is_twice = known.before.take().as_deref() == Some(&row);
         known.kept = Some(Box::new(row));
     }
 
     /// The component's row on the device says what entries up to `durable` said about requests.
     fn keep_marks(&mut self, serial: u32, durable: Lsn) {
-        if let Some(component) = self.components.get_mut(serial) {
+        if let Some(component) = self.store.components.get_mut(serial) {
             component.marks_kept = component.marks_kept.max(durable);
         }
     }

@@ -17,7 +17,7 @@ impl GroupInner {
     /// Whether destage should write the pages back before it goes on.
     pub(crate) fn wants_checkpoint(&self, device: usize) -> bool {
         let state = self.state.borrow();
-        let capacity = &state.capacity[device];
+        let capacity = &state.store.capacity[device];
         capacity.journal.position * 2 > self.devices[device].layout.journal_size
             || capacity.dirty > self.page_limit() / 2
     }
@@ -34,7 +34,7 @@ impl GroupInner {
             let (epoch, is_replay) = {
                 let mut state = self.state.borrow_mut();
                 let is_replay = state.is_recovering;
-                let capacity = &mut state.capacity[device];
+                let capacity = &mut state.store.capacity[device];
                 let is_here = match hold {
                     true => capacity.hold(number),
                     false => capacity.page(number).is_some(),
@@ -53,11 +53,11 @@ impl GroupInner {
                 CrcPage::decode(handle.id, number, &both[slot * PAGE_SIZE..(slot + 1) * PAGE_SIZE])
             });
             let mut state = self.state.borrow_mut();
-            if state.capacity[device].epoch != epoch {
+            if state.store.capacity[device].epoch != epoch {
                 continue; // a checkpoint may have written a newer image meanwhile
             }
             let (page, newest) = self.choose(&mut state, device, number, slots, is_replay);
-            state.capacity[device].insert(Box::new(page), newest, self.page_limit());
+            state.store.capacity[device].insert(Box::new(page), newest, self.page_limit());
         }
     }
 
@@ -87,12 +87,12 @@ impl GroupInner {
         if is_lost {
             for place in 0..CRC_PAGE_CHUNKS {
                 let chunk = number as usize * CRC_PAGE_CHUNKS + place;
-                let capacity = &state.capacity[device];
+                let capacity = &state.store.capacity[device];
                 if capacity.settled.get(chunk).copied().unwrap_or(false) {
                     page.present[place] = [u64::MAX; 4];
                     page.crcs[place] = [0xBAD0_BAD0; 256];
                     let serial = capacity.map[chunk].serial;
-                    if let Some(component) = state.components.get_mut(serial) {
+                    if let Some(component) = state.store.components.get_mut(serial) {
                         component.is_damaged = true;
                     }
                 }

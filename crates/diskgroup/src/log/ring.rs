@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The log's state: the ring of segments and the queue in front of it.
 
-use crate::log::build::{Build, CommitLimits};
+use crate::log::Log;
 use crate::log::index::LogPlace;
-use crate::mutations::Mutations;
-use base::{Incarnation, Instant, Lsn, Mark, RequestId, SectorRange};
+use base::{Instant, Lsn, Mark, RequestId, SectorRange};
 use env::Slice;
-use format::{CacheLayout, EntryKind, KnownCommit, LogEntry, Summary};
-use std::collections::VecDeque;
+use format::{EntryKind, KnownCommit, LogEntry, Summary};
 use std::task::Waker;
 
 /// An append that waits for room in a commit; the payload is retained, not copied.
@@ -73,46 +71,6 @@ pub(crate) struct OpenSegment {
     pub(crate) known: Vec<KnownCommit>,
     pub(crate) commits: u32,
     pub(crate) previous: u32,
-}
-
-/// See the module.
-pub(crate) struct Log {
-    pub(crate) device: u64,
-    pub(crate) layout: CacheLayout,
-    pub(crate) incarnation: Incarnation,
-    /// Absolute number of the open segment.
-    pub(crate) head: u64,
-    /// Bytes of it that are used or being written.
-    pub(crate) offset: u32,
-    /// Oldest segment that is needed.
-    pub(crate) tail: u64,
-    /// The next commit's.
-    pub(crate) sequence: u64,
-    pub(crate) previous: u32,
-    pub(crate) open: OpenSegment,
-    /// One per segment from `tail` to `head`.
-    pub(crate) infos: VecDeque<SegmentInfo>,
-    /// Reads of each physical segment that are under way (store rule 11).
-    pub(crate) pins: Vec<u32>,
-    pub(crate) mutations: Mutations,
-    pub(crate) limits: CommitLimits,
-    pub(crate) build: Build,
-    pub(crate) deferred: VecDeque<Deferred>,
-    pub(crate) moves: VecDeque<Move>,
-    pub(crate) is_writing: bool,
-    /// The log's task waits for destage.
-    pub(crate) is_pressed: bool,
-    /// A commit of moved entries that found no room.
-    pub(crate) stalled: Option<Build>,
-    /// The commit in flight is one of moved entries.
-    pub(crate) is_moving: bool,
-    /// The last segment that holds a discard or zeros.
-    pub(crate) last_discard: Option<u64>,
-    pub(crate) last_append: Instant,
-    pub(crate) ticket_last: u64,
-    pub(crate) ticket_done: u64,
-    /// One per ticket that is not done.
-    pub(crate) waiters: VecDeque<Option<Waker>>,
 }
 
 impl Log {

@@ -134,7 +134,7 @@ impl ReadPlan {
         let mut state = self.inner.state.borrow_mut();
         let state = &mut *state;
         let key = chunk_key(self.serial, self.range.start / CHUNK_SECTORS);
-        if state.chunks.base(key) != Some(chunk) {
+        if state.store.chunks.base(key) != Some(chunk) {
             return InCache::Moved;
         }
         let Some(cache) = state.read_cache.as_deref_mut() else { return InCache::Not };
@@ -184,10 +184,10 @@ impl ReadPlan {
         let mut state = self.inner.state.borrow_mut();
         let state = &mut *state;
         let key = chunk_key(self.serial, self.range.start / CHUNK_SECTORS);
-        if state.chunks.base(key) != Some(chunk) {
+        if state.store.chunks.base(key) != Some(chunk) {
             return Ok(None);
         }
-        let Some(cached) = state.capacity[self.device].page(number) else { return Ok(None) };
+        let Some(cached) = state.store.capacity[self.device].page(number) else { return Ok(None) };
         let start = handle.layout.chunk_start + u64::from(chunk) * CHUNK_SIZE;
         let crc_of = |block| cached.page.get(place, block);
         let wanted = self.runs_below(handle.disk(), |block| {

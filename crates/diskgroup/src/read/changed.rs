@@ -25,7 +25,7 @@ impl DiskGroup {
     #[must_use]
     pub fn changed_since(&self, id: ComponentId, since: Lsn, cursor: u64) -> Changed {
         let state = self.shared().state.borrow();
-        let Some(component) = state.components.by_id(id) else { return Changed::default() };
+        let Some(component) = state.store.components.by_id(id) else { return Changed::default() };
         let chunks = component.row.sectors.div_ceil(CHUNK_SECTORS);
         let is_remembered = component.remembered_from <= since;
         let mut changed = Changed::default();
@@ -55,7 +55,7 @@ impl DiskGroup {
     #[must_use]
     pub fn extents(&self, id: ComponentId, range: SectorRange) -> Vec<(SectorRange, bool)> {
         let state = self.shared().state.borrow();
-        let Some(component) = state.components.by_id(id) else { return Vec::new() };
+        let Some(component) = state.store.components.by_id(id) else { return Vec::new() };
         let serial = component.row.serial;
         let mut extents: Vec<(SectorRange, bool)> = Vec::new();
         let mut add = |part: SectorRange, is_held: bool| match extents.last_mut() {
@@ -64,16 +64,16 @@ impl DiskGroup {
         };
         for part in range.split_at_multiples(CHUNK_SECTORS) {
             let key = chunk_key(serial, part.start / CHUNK_SECTORS);
-            let over = state.chunks.over(key);
+            let over = state.store.chunks.over(key);
             let below =
-                state.chunks.base(key).is_some() && over.is_none_or(|o| o.cleared.is_none());
+                state.store.chunks.base(key).is_some() && over.is_none_or(|o| o.cleared.is_none());
             if over.is_none_or(|over| over.live == 0) {
                 add(part, below);
                 continue;
             }
             self.shared().env.count_steps(CHUNK_BLOCKS);
             for piece in part.split_at_multiples(BLOCK_SECTORS) {
-                let view = state.index.get(block_key(serial, piece.start / BLOCK_SECTORS));
+                let view = state.log.index.get(block_key(serial, piece.start / BLOCK_SECTORS));
                 add(
                     piece,
                     match view {
@@ -104,12 +104,12 @@ impl GroupState {
         *looks += 1;
         let (serial, sectors) = (component.row.serial, component.row.sectors);
         let key = chunk_key(serial, chunk);
-        let base = self.chunks.base(key);
-        let over = self.chunks.over(key);
+        let base = self.store.chunks.base(key);
+        let over = self.store.chunks.over(key);
         let start = chunk * CHUNK_SECTORS;
         let whole = SectorRange::new(start, CHUNK_SECTORS.min(sectors - start));
         let below =
-            base.map_or(Lsn::ZERO, |at| self.capacity[component.device].map[at as usize].lsn);
+            base.map_or(Lsn::ZERO, |at| self.store.capacity[component.device].map[at as usize].lsn);
         let cleared = over.and_then(|over| over.cleared).map_or(0, |(_, lsn)| lsn);
         let live = over.is_some_and(|over| over.live > 0);
         // The log knows only of entries that it still holds. A discard that left the log while its
@@ -117,7 +117,7 @@ impl GroupState {
         let is_erased = base.is_none() && live && component.erased > since;
         let destaged = match is_remembered {
             _ if below <= since => Recent::NOTHING,
-            true => self.history.since(serial, chunk, since, looks),
+            true => self.store.history.since(serial, chunk, since, looks),
             false => Recent::Whole,
         };
         let is_logged = live && over.is_some_and(|over| over.lsn > since.0);
@@ -144,7 +144,7 @@ impl GroupState {
 
     /// The lsn of a block in the log; zero where the log does not have it.
     fn logged_at(&self, serial: u32, block: u64) -> u64 {
-        match self.index.get(block_key(serial, block)) {
+        match self.log.index.get(block_key(serial, block)) {
             None => 0,
             Some(LogView::Whole(piece)) => piece.lsn,
             Some(LogView::Parts(parts)) => {

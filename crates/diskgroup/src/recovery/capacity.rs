@@ -65,11 +65,11 @@ pub(super) async fn recover_capacity(inner: &GroupInner, device: usize) -> Resul
     give_chunks(inner, device).await;
     let mut state = inner.state.borrow_mut();
     let state = &mut *state;
-    let all = state.components.serials().into_iter();
-    let mine = all.filter_map(|s| state.components.get(s)).filter(|c| c.device == device);
-    state.capacity[device].promised = mine.map(Component::promised).sum();
-    for serial in state.components.serials() {
-        if let Some(component) = state.components.get_mut(serial) {
+    let all = state.store.components.serials().into_iter();
+    let mine = all.filter_map(|s| state.store.components.get(s)).filter(|c| c.device == device);
+    state.store.capacity[device].promised = mine.map(Component::promised).sum();
+    for serial in state.store.components.serials() {
+        if let Some(component) = state.store.components.get_mut(serial) {
             // What is on capacity was committed (store rule 6).
             component.row.commit = component.row.commit.max(component.row.destaged);
             component.row.durable = component.row.durable.max(component.row.destaged);
@@ -81,7 +81,8 @@ pub(super) async fn recover_capacity(inner: &GroupInner, device: usize) -> Resul
 /// Calls `look` with each chunk of the map and what else is known, in turns of bounded length: a
 /// device has millions of them.
 async fn each_chunk(inner: &GroupInner, device: usize, mut look: impl FnMut(&mut GroupState, u32)) {
-    let chunks = u32::try_from(inner.state.borrow().capacity[device].map.len()).unwrap_or(u32::MAX);
+    let chunks =
+        u32::try_from(inner.state.borrow().store.capacity[device].map.len()).unwrap_or(u32::MAX);
     for first in (0..chunks).step_by(MAP_TURN as usize) {
         let end = chunks.min(first.saturating_add(MAP_TURN));
         {
@@ -96,14 +97,14 @@ async fn each_chunk(inner: &GroupInner, device: usize, mut look: impl FnMut(&mut
 async fn give_chunks(inner: &GroupInner, device: usize) {
     let mut free = Vec::new();
     each_chunk(inner, device, |state, chunk| {
-        let entry = &mut state.capacity[device].map[chunk as usize];
+        let entry = &mut state.store.capacity[device].map[chunk as usize];
         // A row that is gone may have left chunks: its serial is never given again.
-        state.serial_next = state.serial_next.max(entry.serial.saturating_add(1));
-        let owner = state.components.get_mut(entry.serial);
+        state.store.serial_next = state.store.serial_next.max(entry.serial.saturating_add(1));
+        let owner = state.store.components.get_mut(entry.serial);
         match owner.filter(|component| component.device == device) {
             Some(component) => {
                 let key = chunk_key(entry.serial, u64::from(entry.index));
-                state.chunks.set_base(key, Some(chunk));
+                state.store.chunks.set_base(key, Some(chunk));
                 component.held += 1;
                 component.row.durable = component.row.durable.max(entry.lsn);
             }
@@ -116,15 +117,15 @@ async fn give_chunks(inner: &GroupInner, device: usize) {
     })
     .await;
     free.reverse();
-    inner.state.borrow_mut().capacity[device].free = free;
+    inner.state.borrow_mut().store.capacity[device].free = free;
 }
 
 /// The journal tells block by block what came after the pages; what they hold already is known by
 /// chunk only.
 async fn forget_pages(inner: &GroupInner, device: usize) {
     each_chunk(inner, device, |state, chunk| {
-        let entry = state.capacity[device].map[chunk as usize];
-        let component = state.components.get_mut(entry.serial);
+        let entry = state.store.capacity[device].map[chunk as usize];
+        let component = state.store.components.get_mut(entry.serial);
         if let Some(component) = component.filter(|component| component.device == device) {
             component.remembered_from = component.remembered_from.max(entry.lsn);
         }
@@ -137,8 +138,8 @@ async fn forget_pages(inner: &GroupInner, device: usize) {
 async fn check_map(inner: &GroupInner, device: usize) -> Result<(), GroupError> {
     let mut wrong = None;
     each_chunk(inner, device, |state, chunk| {
-        let entry = state.capacity[device].map[chunk as usize];
-        let owner = state.components.get(entry.serial);
+        let entry = state.store.capacity[device].map[chunk as usize];
+        let owner = state.store.components.get(entry.serial);
         let is_sound =
             owner.is_none_or(|owner| u64::from(entry.index) * CHUNK_SECTORS < owner.row.sectors);
         if !is_sound {
@@ -173,13 +174,13 @@ async fn recover_table(inner: &GroupInner, device: usize) -> Result<(), GroupErr
         let mut known = RowState { newest, ..RowState::default() };
         if let Some((row, _)) = found {
             known.sequence = row.sequence;
-            state.serial_next = state.serial_next.max(row.serial + 1);
+            state.store.serial_next = state.store.serial_next.max(row.serial + 1);
             if !row.is_deleted {
                 known.serial = row.serial;
-                state.components.insert(Component::new(row, device, place));
+                state.store.components.insert(Component::new(row, device, place));
             }
         }
-        state.capacity[device].rows.push(known);
+        state.store.capacity[device].rows.push(known);
     }
     Ok(())
 }
@@ -189,7 +190,7 @@ async fn recover_map(inner: &GroupInner, device: usize) -> Result<(), GroupError
     let pages = layout.map_pages();
     {
         let mut state = inner.state.borrow_mut();
-        let capacity = &mut state.capacity[device];
+        let capacity = &mut state.store.capacity[device];
         capacity.map.reserve_exact(pages as usize * MAP_PAGE_CHUNKS);
         capacity.map_meta.reserve_exact(pages as usize);
     }
@@ -204,7 +205,7 @@ async fn recover_map(inner: &GroupInner, device: usize) -> Result<(), GroupError
         }
     }
     let mut state = inner.state.borrow_mut();
-    let capacity = &mut state.capacity[device];
+    let capacity = &mut state.store.capacity[device];
     capacity.map.truncate(layout.chunks as usize);
     capacity.settled = capacity.map.iter().map(|entry| entry.serial != 0).collect();
     Ok(())
@@ -240,7 +241,7 @@ fn recover_map_page(
     let is_in_doubt = is_alone && other.iter().any(|byte| *byte != 0);
     let meta = MapMeta { sequence, newest, applied, is_dirty: false, is_in_doubt };
     let mut state = inner.state.borrow_mut();
-    let capacity = &mut state.capacity[device];
+    let capacity = &mut state.store.capacity[device];
     capacity.map_meta.push(meta);
     capacity.journal.sequence = capacity.journal.sequence.max(applied + 1);
     capacity.map.extend(page.chunks.iter().take(MAP_PAGE_CHUNKS));
@@ -277,7 +278,7 @@ async fn recover_journal(
         bytes.extend(read_area(inner, device, layout.journal_start + at, length).await?);
         follow(handle.id, &bytes, &mut journal, &mut records);
     }
-    let paged = inner.state.borrow().capacity[device].journal.sequence;
+    let paged = inner.state.borrow().store.capacity[device].journal.sequence;
     find_later(inner, device, &bytes, journal.position, journal.sequence.max(paged))?;
     drop(bytes);
     for record in &records {
@@ -293,12 +294,12 @@ async fn recover_journal(
         base::hit(base::Probe::RecoveryJournal);
         for item in &record.items {
             if let Item::Allocate { serial, .. } | Item::Watermark { serial, .. } = item {
-                state.serial_next = state.serial_next.max(serial.saturating_add(1));
+                state.store.serial_next = state.store.serial_next.max(serial.saturating_add(1));
             }
             state.apply_item(device, item, record.sequence);
         }
     }
-    let capacity = &mut state.capacity[device];
+    let capacity = &mut state.store.capacity[device];
     let paged = capacity.journal.sequence.max(1);
     if journal.sequence >= paged {
         capacity.journal = journal;
@@ -342,7 +343,7 @@ fn check_doubts(
     records: &[JournalRecord],
 ) -> Result<(), GroupError> {
     let mut state = inner.state.borrow_mut();
-    let capacity = &mut state.capacity[device];
+    let capacity = &mut state.store.capacity[device];
     let doubts = capacity.map_meta.iter().position(|meta| meta.is_in_doubt);
     let (Some(number), false) = (doubts, inner.options.mutations.trust_older_map()) else {
         return Ok(());

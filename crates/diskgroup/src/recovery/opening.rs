@@ -11,25 +11,20 @@ use crate::devices::readback::hold;
 use crate::devices::replace::{Rows, mark_partial};
 use crate::devices::superblock::{open_disk, read_superblock, write_superblock};
 use crate::latency::Watched;
-use crate::log::build::{Build, CommitLimits};
-use crate::log::index::Index;
-use crate::log::ring::{Log, OpenSegment};
+use crate::log::Log;
 use crate::mutations::Mutations;
 use crate::pace::Pace;
 use crate::readcache::ReadCache;
 use crate::standing::DestageState;
 use crate::state::{CapacityDevice, GroupCounters, GroupInner, GroupState};
-use crate::store::capacity::{CapacityState, PAGES_IN_FLIGHT};
-use crate::store::chunks::Chunks;
-use crate::store::components::Components;
-use crate::store::history::History;
+use crate::store::CapacityStore;
+use crate::store::capacity::PAGES_IN_FLIGHT;
 use crate::types::device_error;
 use crate::types::{GroupError, GroupOptions, GroupSpec, RecoveryReport};
-use base::{ComponentId, Incarnation, Instant};
+use base::{ComponentId, Incarnation};
 use env::{Disk, Durability, Env, IoError, Notify, Semaphore, try_join_at_most};
 use format::{CacheLayout, DeviceKind, ReadCacheLayout, Superblock};
 use std::cell::RefCell;
-use std::collections::VecDeque;
 
 /// Opens and recovers a group; its tasks are not started yet.
 pub(crate) async fn open(
@@ -73,12 +68,12 @@ async fn recover(
     if inner.options.mutations.give_up_unasked() {
         label.given_up |= inner.outs();
     }
-    inner.state.borrow_mut().given_up = label.given_up;
+    inner.state.borrow_mut().store.given_up = label.given_up;
     if let Err(error) = crate::recovery::replay::replay(inner).await {
         begin_log(env, spec, inner, &mut label, tolerance, error).await?;
         inner.state = RefCell::new(first_state(&label, inner.devices.len(), &inner.options));
         recover_devices(inner, &label, tolerance).await?;
-        inner.state.borrow_mut().given_up = label.given_up;
+        inner.state.borrow_mut().store.given_up = label.given_up;
         crate::recovery::replay::replay(inner).await?;
         inner.state.borrow_mut().counters.rotten += 1;
     }
@@ -87,7 +82,7 @@ async fn recover(
     }
     let mut state = inner.state.borrow_mut();
     state.is_recovering = false;
-    state.components.forget_erased();
+    state.store.components.forget_erased();
     state.log.last_append = env.now();
     state.report.incarnation = label.superblock.incarnation;
     Ok(())
@@ -119,10 +114,10 @@ async fn begin_log(
 ) -> Result<(), GroupError> {
     let may_go = {
         let state = inner.state.borrow();
-        let ids = state.components.ids();
+        let ids = state.store.components.ids();
         let mut held = ids.into_iter().filter(|id| *id != crate::store::components::KEPT);
         let is_spared = |id: ComponentId| {
-            let row = state.components.by_id(id).map(|component| &component.row);
+            let row = state.store.components.by_id(id).map(|component| &component.row);
             // A directory that went back in time says of it what is not so any more.
             let seen = row.map(|row| {
                 let described = row.description.as_ref().map(|description| description.version);
@@ -315,47 +310,9 @@ fn empty_state(
     devices: usize,
     mutations: Mutations,
 ) -> GroupState {
-    let usable = layout.segment_size - layout.summary_size;
-    let limits = CommitLimits::new(usable as usize);
-    let blocks = layout.segment_size * u64::from(layout.segments) / 4096;
-    let log = Log {
-        device: superblock.device,
-        layout,
-        incarnation: superblock.incarnation,
-        head: 0,
-        offset: 0,
-        tail: 0,
-        sequence: 1,
-        previous: 0,
-        open: OpenSegment::default(),
-        infos: VecDeque::new(),
-        pins: vec![0; layout.segments as usize],
-        mutations,
-        limits,
-        build: Build::new(limits),
-        deferred: VecDeque::new(),
-        moves: VecDeque::new(),
-        is_writing: false,
-        is_pressed: false,
-        stalled: None,
-        is_moving: false,
-        last_discard: None,
-        last_append: Instant::default(),
-        ticket_last: 0,
-        ticket_done: 0,
-        waiters: VecDeque::new(),
-    };
-    // Zeros have entries but no payload: room for them even in tiny buffers.
-    let mut index = Index::new((blocks as usize).max(4096));
-    index.mutations = mutations;
     GroupState {
-        index,
-        chunks: Chunks::default(),
-        components: Components::default(),
-        deletions: VecDeque::new(),
-        history: History::new(&layout, mutations),
-        log,
-        capacity: (0..devices).map(|_| CapacityState::default()).collect(),
+        log: Log::new(superblock, layout, mutations),
+        store: CapacityStore::new(&layout, devices, mutations),
         pace: Pace::new(layout.segments),
         read_cache: None,
         fenced: None,
@@ -363,8 +320,6 @@ fn empty_state(
         is_recovering: true,
         destage: DestageState::default(),
         counters: GroupCounters::default(),
-        serial_next: 1,
-        given_up: 0,
         report: RecoveryReport::default(),
         mutations,
     }

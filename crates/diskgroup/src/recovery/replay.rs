@@ -438,7 +438,7 @@ async fn install(
         {
             let mut state = inner.state.borrow_mut();
             for known in &content.known {
-                if let Some(component) = state.components.get_mut(known.serial) {
+                if let Some(component) = state.store.components.get_mut(known.serial) {
                     let _ = component.advance(known.lsn);
                 }
             }
@@ -467,8 +467,8 @@ async fn install(
             previous: open.previous,
         };
     }
-    for serial in state.components.serials() {
-        if let Some(component) = state.components.get_mut(serial) {
+    for serial in state.store.components.serials() {
+        if let Some(component) = state.store.components.get_mut(serial) {
             // An entry that was moved is there twice.
             let tail = component.tail.make_contiguous();
             tail.sort_by_key(|tail| (tail.lsn, tail.range.start, tail.id.is_none()));
@@ -489,8 +489,8 @@ impl GroupState {
         for entry in &content.entries {
             let (mine, rest) = crcs.split_at(entry.crc_count());
             crcs = rest;
-            self.serial_next = self.serial_next.max(entry.serial.saturating_add(1));
-            let is_unknown = self.components.get(entry.serial).is_none();
+            self.store.serial_next = self.store.serial_next.max(entry.serial.saturating_add(1));
+            let is_unknown = self.store.components.get(entry.serial).is_none();
             self.log.infos[number].is_held |= holds_unknown && is_unknown;
             self.apply(segment, entry, mine, base + entry.payload);
         }

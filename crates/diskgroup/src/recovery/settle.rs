@@ -45,7 +45,7 @@ pub(super) async fn settle_capacity(
     let mut copies: Vec<Copy> = Vec::new();
     {
         let state = inner.state.borrow();
-        let capacity = &state.capacity[device];
+        let capacity = &state.store.capacity[device];
         let at = |start: u64, number: u64, slot: usize| {
             start + (number * 2 + slot as u64) * PAGE_SIZE as u64
         };

@@ -48,7 +48,7 @@ impl GroupInner {
         self.check_open()?;
         let (mut row, device, place) = {
             let state = self.state.borrow();
-            let Some(old) = state.components.by_id(id) else {
+            let Some(old) = state.store.components.by_id(id) else {
                 return Err(GroupError::UnknownComponent { component: id });
             };
             (old.row.clone(), old.device, old.place)
@@ -57,11 +57,11 @@ impl GroupInner {
         let (serial, chunks) = (row.serial, row.sectors.div_ceil(CHUNK_SECTORS));
         self.write_row(device, place, row).await?;
         let mut state = self.state.borrow_mut();
-        if let Some(gone) = state.components.remove(id) {
-            state.capacity[device].promised -= gone.promised();
+        if let Some(gone) = state.store.components.remove(id) {
+            state.store.capacity[device].promised -= gone.promised();
         }
-        state.capacity[device].rows[place as usize].serial = 0;
-        state.deletions.push_back(Deletion { serial, device, next: 0, chunks });
+        state.store.capacity[device].rows[place as usize].serial = 0;
+        state.store.deletions.push_back(Deletion { serial, device, next: 0, chunks });
         drop(state);
         self.delete_kick.notify();
         Ok(serial)
@@ -86,17 +86,17 @@ pub(crate) async fn give_back(inner: Rc<GroupInner>) {
 impl GroupState {
     /// Whether chunks of it are still to come back.
     pub(crate) fn is_deleting(&self, serial: u32) -> bool {
-        self.deletions.iter().any(|deletion| deletion.serial == serial)
+        self.store.deletions.iter().any(|deletion| deletion.serial == serial)
     }
 
     /// Gives some chunks of the oldest deletion back: how many were looked at.
     fn give_back_some(&mut self) -> u64 {
-        let Some(deletion) = self.deletions.front_mut() else { return 0 };
+        let Some(deletion) = self.store.deletions.front_mut() else { return 0 };
         let (serial, device, first) = (deletion.serial, deletion.device, deletion.next);
         let end = deletion.chunks.min(first + CHUNKS_MAX);
         deletion.next = end;
         if end == deletion.chunks {
-            self.deletions.pop_front();
+            self.store.deletions.pop_front();
         }
         for chunk in first..end {
             self.give_back_chunk(device, chunk_key(serial, chunk));
@@ -105,12 +105,12 @@ impl GroupState {
     }
 
     fn give_back_chunk(&mut self, device: usize, key: u64) {
-        if self.chunks.drop_over(key) {
-            self.capacity[device].reserved -= 1;
+        if self.store.chunks.drop_over(key) {
+            self.store.capacity[device].reserved -= 1;
         }
-        let Some(base) = self.chunks.base(key) else { return };
-        self.chunks.set_base(key, None);
-        let capacity = &mut self.capacity[device];
+        let Some(base) = self.store.chunks.base(key) else { return };
+        self.store.chunks.set_base(key, None);
+        let capacity = &mut self.store.capacity[device];
         // Recovery takes chunks of serials that no row names for free.
         capacity.map[base as usize] = format::ChunkEntry::default();
         capacity.map_meta[base as usize / format::MAP_PAGE_CHUNKS].is_dirty = true;

@@ -24,7 +24,7 @@ const REST_MAX: Duration = Duration::from_secs(1);
 impl GroupState {
     /// When the next freed chunks of a device may be given back; none: there are none.
     fn reclaims_at(&self, device: usize) -> Option<Instant> {
-        let capacity = &self.capacity[device];
+        let capacity = &self.store.capacity[device];
         // Freed chunks count as space to give; here only those do that can be allocated at once.
         let is_short = (capacity.free.len() as u64) < capacity.map.len() as u64 / SHORT_PART;
         let at = if is_short { Instant::default() } else { capacity.rests_until };
@@ -33,7 +33,7 @@ impl GroupState {
 
     /// The same of the device whose turn comes first.
     pub(crate) fn reclaims_next(&self) -> Option<Instant> {
-        (0..self.capacity.len()).filter_map(|device| self.reclaims_at(device)).min()
+        (0..self.store.capacity.len()).filter_map(|device| self.reclaims_at(device)).min()
     }
 }
 
@@ -53,10 +53,10 @@ impl GroupInner {
         let handle = &self.devices[device];
         let mut chunks: Vec<u32> = {
             let mut state = self.state.borrow_mut();
-            let freeing = &mut state.capacity[device].freeing;
+            let freeing = &mut state.store.capacity[device].freeing;
             let count = freeing.len().min(CHUNKS_MAX);
             let chunks = freeing.drain(..count).collect();
-            state.capacity[device].discarding += count as u32;
+            state.store.capacity[device].discarding += count as u32;
             chunks
         };
         chunks.sort_unstable();
@@ -78,7 +78,7 @@ impl GroupInner {
         let Ok(_) = try_join_at_most(DISCARDS_MAX, discards).await;
         let now = self.env.now();
         let mut state = self.state.borrow_mut();
-        let capacity = &mut state.capacity[device];
+        let capacity = &mut state.store.capacity[device];
         capacity.rests_until = now + (now.since(begun) * REST).min(REST_MAX);
         capacity.free.extend(chunks.iter().rev());
         capacity.discarding -= chunks.len() as u32;

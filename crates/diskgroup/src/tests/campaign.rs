@@ -89,8 +89,8 @@ fn count(group: &DiskGroup, moment: Moment) -> u64 {
         Moment::Freed => state.log.tail,
         Moment::Record => state.counters.records,
         Moment::Pages => {
-            let metas = state.capacity.iter().flat_map(|capacity| &capacity.map_meta);
-            let pages = state.capacity.iter().flat_map(|capacity| &capacity.pages);
+            let metas = state.store.capacity.iter().flat_map(|capacity| &capacity.map_meta);
+            let pages = state.store.capacity.iter().flat_map(|capacity| &capacity.pages);
             metas.map(|m| m.sequence).chain(pages.map(|p| p.page.sequence)).sum()
         }
         Moment::Turned => state.log.head,

@@ -36,8 +36,8 @@ async fn pass(group: &DiskGroup) -> (u64, Vec<(u64, BadCause)>) {
 fn place(group: &DiskGroup, block: u64) -> u64 {
     let inner = group.shared();
     let state = inner.state.borrow();
-    let serial = state.components.serial(ONE).expect("a component");
-    let chunk = state.chunks.base(chunk_key(serial, block / 256)).expect("it is on capacity");
+    let serial = state.store.components.serial(ONE).expect("a component");
+    let chunk = state.store.chunks.base(chunk_key(serial, block / 256)).expect("it is on capacity");
     inner.devices[0].layout.chunk_start + u64::from(chunk) * (1 << 20) + block % 256 * 4096
 }
 

@@ -6,8 +6,9 @@
 //! opening and at rest there are none, and a chunk that stays away is a leak. Reads nothing from
 //! the devices, so that what it says after an opening is what recovery made of them.
 
+use crate::log::Log;
 use crate::log::index::LogPlace;
-use crate::log::ring::{Log, SegmentInfo};
+use crate::log::ring::SegmentInfo;
 use crate::state::DiskGroup;
 use crate::state::{CapacityDevice, GroupState};
 use crate::store::capacity::CapacityState;
@@ -271,7 +272,7 @@ impl DiskGroup {
         match device {
             Some(at) => {
                 let start = inner.devices[at].layout.journal_start;
-                let end = start + state.capacity[at].journal.position;
+                let end = start + state.store.capacity[at].journal.position;
                 end.saturating_sub(64 << 10).max(start)..end
             }
             None => {
@@ -308,7 +309,7 @@ impl DiskGroup {
         let state = self.shared().state.borrow();
         let mut audit = Audit::default();
         state.audit_log(&mut audit)?;
-        for (device, capacity) in state.capacity.iter().enumerate() {
+        for (device, capacity) in state.store.capacity.iter().enumerate() {
             let handle = &self.shared().devices[device];
             let allocated = state.audit_chunks(device, capacity, &mut audit)?;
             if handle.is_out() {
@@ -317,7 +318,7 @@ impl DiskGroup {
             audit_books(device, capacity, handle, allocated)?;
             audit_journal(device, capacity, handle.layout.journal_size)?;
         }
-        let known = state.chunks.bases().count() as u64;
+        let known = state.store.chunks.bases().count() as u64;
         if known != audit.allocated {
             return Err(Inconsistency::ChunksKnown { known, mapped: audit.allocated });
         }
@@ -403,8 +404,8 @@ impl GroupState {
             if !seen.insert(chunk) {
                 return Err(Inconsistency::ChunkTwice { device, chunk });
             }
-            let owner = self.components.get(entry.serial).filter(|c| c.device == device);
-            let base = self.chunks.base(chunk_key(entry.serial, u64::from(entry.index)));
+            let owner = self.store.components.get(entry.serial).filter(|c| c.device == device);
+            let base = self.store.chunks.base(chunk_key(entry.serial, u64::from(entry.index)));
             let is_known = owner.is_some() || self.is_deleting(entry.serial);
             if !is_known || base != Some(chunk) {
                 let serial = entry.serial;
@@ -425,13 +426,13 @@ impl GroupState {
 
     fn audit_held(&self, audit: &mut Audit) -> Result<(), Inconsistency> {
         let mut held: Map<u32, u64> = Map::new();
-        let aside = self.chunks.overlays().filter(|(_, over)| over.is_reserved);
-        for key in self.chunks.bases().chain(aside.map(|(key, _)| key)) {
+        let aside = self.store.chunks.overlays().filter(|(_, over)| over.is_reserved);
+        for key in self.store.chunks.bases().chain(aside.map(|(key, _)| key)) {
             *held.entry((key >> 32) as u32).or_default() += 1;
         }
-        let mut wanted = vec![0; self.capacity.len()];
-        for serial in self.components.serials() {
-            let Some(component) = self.components.get(serial) else { continue };
+        let mut wanted = vec![0; self.store.capacity.len()];
+        for serial in self.store.components.serials() {
+            let Some(component) = self.store.components.get(serial) else { continue };
             let (found, counted) =
                 (held.get(&serial).copied().unwrap_or(0), u64::from(component.held));
             if found != counted {
@@ -439,7 +440,7 @@ impl GroupState {
             }
             wanted[component.device] += component.promised();
         }
-        for (device, (capacity, wanted)) in self.capacity.iter().zip(wanted).enumerate() {
+        for (device, (capacity, wanted)) in self.store.capacity.iter().zip(wanted).enumerate() {
             let promised = capacity.promised;
             if promised != wanted {
                 return Err(Inconsistency::Promised { device, promised, wanted });
@@ -466,7 +467,7 @@ impl GroupState {
     fn audit_index(&self, audit: &mut Audit) -> Result<(), Inconsistency> {
         let mut live: Map<u64, u64> = Map::new();
         let mut in_parts = 0;
-        for (key, places) in self.index.entries() {
+        for (key, places) in self.log.index.entries() {
             let (serial, block) = ((key >> 40) as u32, key & ((1 << 40) - 1));
             *live.entry(chunk_key(serial, block / CHUNK_BLOCKS)).or_default() += 1;
             audit.indexed += 1;
@@ -475,11 +476,11 @@ impl GroupState {
                 return Err(Inconsistency::Dangling { key, sector: place.sector() });
             }
         }
-        let (stored, listed) = self.index.side_records();
+        let (stored, listed) = self.log.index.side_records();
         if in_parts + listed != stored {
             return Err(Inconsistency::Parts { used: in_parts, stored, listed });
         }
-        for (key, over) in self.chunks.overlays() {
+        for (key, over) in self.store.chunks.overlays() {
             let found = live.remove(&key).unwrap_or(0);
             if self.is_deleting((key >> 32) as u32) {
                 continue;
@@ -490,7 +491,7 @@ impl GroupState {
         }
         match live.into_iter().next() {
             // Of a deleted component: they go with the segment.
-            Some((key, found)) if self.components.get((key >> 32) as u32).is_some() => {
+            Some((key, found)) if self.store.components.get((key >> 32) as u32).is_some() => {
                 Err(Inconsistency::Live { key, found, counted: 0 })
             }
             _ => Ok(()),
@@ -498,13 +499,13 @@ impl GroupState {
     }
 
     fn audit_overlays(&self, audit: &mut Audit) -> Result<(), Inconsistency> {
-        let mut needed = vec![0_u64; self.capacity.len()];
-        for (key, over) in self.chunks.overlays() {
+        let mut needed = vec![0_u64; self.store.capacity.len()];
+        for (key, over) in self.store.chunks.overlays() {
             let serial = (key >> 32) as u32;
-            if let Some(gone) = self.deletions.iter().find(|gone| gone.serial == serial) {
+            if let Some(gone) = self.store.deletions.iter().find(|gone| gone.serial == serial) {
                 needed[gone.device] += u64::from(over.is_reserved);
             }
-            let Some(component) = self.components.get(serial) else { continue };
+            let Some(component) = self.store.components.get(serial) else { continue };
             needed[component.device] += u64::from(over.is_reserved);
             if let Some((place, _)) = over.cleared
                 && !self.is_in_log(place)
@@ -516,7 +517,7 @@ impl GroupState {
             }
         }
         for (device, needed) in needed.into_iter().enumerate() {
-            let reserved = u64::from(self.capacity[device].reserved);
+            let reserved = u64::from(self.store.capacity[device].reserved);
             if reserved != needed {
                 return Err(Inconsistency::Reserved { device, reserved, needed });
             }
@@ -526,13 +527,13 @@ impl GroupState {
     }
 
     fn audit_components(&self) -> Result<(), Inconsistency> {
-        for serial in self.components.serials() {
-            let Some(component) = self.components.get(serial) else { continue };
+        for serial in self.store.components.serials() {
+            let Some(component) = self.store.components.get(serial) else { continue };
             let (row, device, place) = (&component.row, component.device, component.place);
-            let known = self.capacity.get(device).and_then(|c| c.rows.get(place as usize));
+            let known = self.store.capacity.get(device).and_then(|c| c.rows.get(place as usize));
             let is_right = row.serial == serial
-                && serial < self.serial_next
-                && self.components.serial(row.id) == Some(serial)
+                && serial < self.store.serial_next
+                && self.store.components.serial(row.id) == Some(serial)
                 && known.is_some_and(|known| known.serial == serial);
             if !is_right {
                 return Err(Inconsistency::Row { serial, device, place });

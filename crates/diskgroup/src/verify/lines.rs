@@ -41,7 +41,7 @@ impl GroupState {
         let mut keys: Set<u64> = Set::new();
         for (slot, of) in cache.slots.all() {
             let (device, chunk) = chunk_of(whole_of(of.key()));
-            let entry = self.capacity.get(device).and_then(|c| c.map.get(chunk as usize));
+            let entry = self.store.capacity.get(device).and_then(|c| c.map.get(chunk as usize));
             let is_allocated = entry.is_some_and(|entry| entry.serial != NO_COMPONENT);
             if !keys.insert(of.key()) || !is_allocated {
                 return Err(Inconsistency::Line { line: slot, device, chunk });
@@ -89,7 +89,7 @@ impl GroupState {
     ) -> Result<(), Inconsistency> {
         let (device, chunk) = chunk_of(whole_of(key));
         let (number, place) = page_of(chunk);
-        let Some(cached) = self.capacity[device].page(number) else { return Ok(()) };
+        let Some(cached) = self.store.capacity[device].page(number) else { return Ok(()) };
         let Some(cache) = self.read_cache.as_deref() else { return Ok(()) };
         if cache.slots.find(key) != Some(slot) {
             return Ok(()); // it went meanwhile
