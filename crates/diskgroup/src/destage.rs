@@ -129,7 +129,7 @@ async fn wait_for_work(inner: &Rc<GroupInner>) -> bool {
                 }
             }
             Work::Wait(until) => {
-                let reclaim = inner.state.borrow().reclaims_next();
+                let reclaim = inner.state.borrow().store.reclaims_next();
                 if reclaim.is_some_and(|at| at <= inner.env.now()) {
                     inner.reclaim_due().await;
                 } else {

@@ -141,31 +141,10 @@ impl DiskGroup {
             let Some((device, place)) = inner.roomiest(&state, percent) else {
                 return Err(GroupError::Full { free: 0 });
             };
-            let free = state.store.capacity[device].available();
-            let serial = state.store.serial_next;
-            if serial >= 1 << 24 {
-                return Err(GroupError::Full { free });
-            }
-            state.store.serial_next += 1;
-            let known = &mut state.store.capacity[device].rows[place];
-            known.serial = serial;
-            let row = ComponentRow {
-                serial,
-                is_deleted: false,
-                lost_at: None,
-                sequence: 0,
-                id,
-                object,
-                sectors,
-                meta: ComponentMeta::default(),
-                destaged: Lsn::ZERO,
-                commit: Lsn::ZERO,
-                durable: Lsn::ZERO,
-                reserve: 0,
-                clients: ClientTable::default(),
-                orphaned: None,
-                description: None,
+            let Some(serial) = state.store.take_serial(device, place) else {
+                return Err(GroupError::Full { free: state.store.capacity[device].available() });
             };
+            let row = ComponentRow::new(serial, id, object, sectors);
             (row, device, u32::try_from(place).unwrap_or(u32::MAX))
         };
         inner.write_row_twice(device, place, &row).await?;

@@ -10,8 +10,7 @@ mod cache;
 mod capacity;
 mod lines;
 
-use crate::types::device_error;
-use crate::types::{GroupError, Structure};
+use crate::types::{GroupError, Structure, device_error};
 use base::{ComponentId, Lsn, ObjectId};
 use env::{Buf, Disk, Env, OpenDisk};
 use format::{DeviceKind, PAGE_SIZE, SUPERBLOCK_SLOTS, Superblock};

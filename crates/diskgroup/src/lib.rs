@@ -47,6 +47,7 @@ mod failure;
 mod group;
 mod inspect;
 mod journal;
+mod keys;
 mod latency;
 mod log;
 mod mutations;

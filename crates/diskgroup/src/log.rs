@@ -4,15 +4,17 @@
 //! Nothing here does I/O, or knows of capacity.
 
 pub(crate) mod build;
+pub(crate) mod held;
 pub(crate) mod index;
 pub(crate) mod lowest;
 pub(crate) mod ring;
 
 use crate::log::build::{Build, CommitLimits};
+use crate::log::held::Overlay;
 use crate::log::index::Index;
 use crate::log::ring::{Deferred, Move, OpenSegment, SegmentInfo};
 use crate::mutations::Mutations;
-use base::{Incarnation, Instant};
+use base::{FixedMap, Incarnation, Instant};
 use format::{CacheLayout, Superblock};
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -21,6 +23,8 @@ use std::task::Waker;
 pub(crate) struct Log {
     /// Which entry is the newest of each block.
     pub(crate) index: Index,
+    /// What is held of each chunk, keyed by [`crate::keys::chunk_key`].
+    overlays: FixedMap<Overlay>,
     pub(crate) device: u64,
     pub(crate) layout: CacheLayout,
     pub(crate) incarnation: Incarnation,
@@ -70,6 +74,7 @@ impl Log {
         index.mutations = mutations;
         Self {
             index,
+            overlays: FixedMap::default(),
             device: superblock.device,
             layout,
             incarnation: superblock.incarnation,

@@ -13,11 +13,10 @@ mod changed;
 pub(crate) mod salvage;
 
 use self::cached::Origin;
+use crate::keys::{block_key, chunk_key};
 use crate::log::build::to_usize;
 use crate::log::index::LogView;
 use crate::state::{GroupInner, GroupState};
-use crate::store::capacity::page_of;
-use crate::store::chunks::{block_key, chunk_key};
 use crate::types::{GroupError, ReadData};
 use base::{
     BLOCK_SECTORS, BLOCK_SIZE, CHUNK_BLOCKS, CHUNK_SECTORS, CHUNK_SIZE, ComponentId, SECTOR_SIZE,
@@ -138,7 +137,7 @@ impl GroupState {
             _ => units.push(Unit { want, source }),
         };
         let key = chunk_key(serial, range.start / CHUNK_SECTORS);
-        if self.store.chunks.over(key).is_none_or(|over| over.live == 0) {
+        if self.log.over(key).is_none_or(|over| over.live == 0) {
             add(range, Source::Below);
             return units;
         }
@@ -189,9 +188,9 @@ pub(crate) fn plan(
     let device = state.store.components.get(serial)?.device;
     let units = state.units(serial, range, limit);
     let key = chunk_key(serial, range.start / CHUNK_SECTORS);
-    let cleared = state.store.chunks.over(key).and_then(|over| over.cleared);
+    let cleared = state.log.cleared(key);
     let is_cleared = cleared.is_some_and(|(_, lsn)| lsn <= limit);
-    let chunk = if is_cleared { None } else { state.store.chunks.base(key) };
+    let chunk = if is_cleared { None } else { state.store.base(key) };
     let mut pinned = Vec::new();
     for unit in &units {
         if let Source::Log { sector, .. } = unit.source {
@@ -240,18 +239,19 @@ impl ReadPlan {
         let Some(chunk) = self.chunk.filter(|_| self.is_below()) else {
             return Ok(Some(Vec::new()));
         };
-        let (number, place) = page_of(chunk);
-        self.inner.load_page(self.device, number, false).await?;
+        self.inner.load_checksums(self.device, chunk).await?;
         let handle = &self.inner.devices[self.device];
         let mut state = self.inner.state.borrow_mut();
         let key = chunk_key(self.serial, self.range.start / CHUNK_SECTORS);
-        if state.store.chunks.base(key) != Some(chunk) {
+        if state.store.base(key) != Some(chunk) {
             return Ok(None);
         }
-        let Some(cached) = state.store.capacity[self.device].page(number) else { return Ok(None) };
+        let Some((page, place)) = state.store.checksums(self.device, chunk) else {
+            return Ok(None);
+        };
         let start = handle.layout.chunk_start + u64::from(chunk) * CHUNK_SIZE;
         let place_of = |within| {
-            let crc = cached.page.get(place, within)?;
+            let crc = page.get(place, within)?;
             Some((start + within as u64 * BLOCK_SIZE, crc))
         };
         Ok(Some(self.runs_below(handle.disk(), place_of)))

@@ -12,12 +12,12 @@ mod reclaim;
 pub(crate) use delete::give_back;
 
 use crate::latency::DeviceLatency;
-use crate::state::DiskGroup;
-use crate::state::{GroupInner, GroupState};
+use crate::state::{DiskGroup, GroupInner, GroupState};
 use crate::store::capacity::CapacityState;
 use crate::store::space::Space;
 use crate::types::GroupError;
-use base::{CHUNK_SECTORS, ComponentId, ObjectId};
+use base::{ComponentId, ObjectId};
+use format::ComponentRow;
 use std::cmp::Reverse;
 
 /// What a device is for.
@@ -73,7 +73,7 @@ impl GroupInner {
             let taken = c.space(&device.layout, device.disk().info().size).taken_percent();
             percent.is_none_or(|percent| taken < u64::from(percent))
         };
-        let prospects = state.prospects();
+        let prospects = state.store.prospects();
         let rooms = state.store.capacity.iter().enumerate().filter(|(at, c)| fits(*at, c));
         let free_row = |c: &CapacityState| c.rows.iter().position(|row| row.serial == 0);
         let rooms = rooms.filter_map(|(at, c)| Some((prospects[at], Reverse(at), free_row(c)?)));
@@ -82,22 +82,6 @@ impl GroupInner {
 }
 
 impl GroupState {
-    /// Chunks of each device that are likely to stay free: its components are expected to take half
-    /// of what they may. By what is free now alone, thin components that are made one after the
-    /// other would all go to one device.
-    fn prospects(&self) -> Vec<i64> {
-        let signed = |chunks: u64| i64::try_from(chunks).unwrap_or(i64::MAX);
-        let free = self.store.capacity.iter().map(|capacity| signed(capacity.available()));
-        let mut prospects: Vec<i64> = free.collect();
-        for serial in self.store.components.serials() {
-            let Some(component) = self.store.components.get(serial) else { continue };
-            let most = component.row.sectors.div_ceil(CHUNK_SECTORS);
-            let known = u64::from(component.held) + component.promised();
-            prospects[component.device] -= signed(most.saturating_sub(known)) / 2;
-        }
-        prospects
-    }
-
     /// An entry in a segment of the log: where it is no data, space may come back with it.
     pub(crate) fn note_discard(&mut self, is_data: bool, segment: u64) {
         if !is_data {
@@ -109,26 +93,7 @@ impl GroupState {
     /// then they do not wait for the log to fill or for appends to pause.
     pub(crate) fn wants_space(&self) -> bool {
         let is_pending = self.log.last_discard.is_some_and(|segment| segment >= self.log.tail);
-        is_pending && self.store.capacity.iter().any(CapacityState::is_short)
-    }
-
-    /// A component has one more chunk, on capacity or set aside.
-    pub(crate) fn hold(&mut self, serial: u32) {
-        self.count_held(serial, |held| held.saturating_add(1));
-    }
-
-    /// It has one less.
-    pub(crate) fn let_go(&mut self, serial: u32) {
-        self.count_held(serial, |held| held.saturating_sub(1));
-    }
-
-    fn count_held(&mut self, serial: u32, change: impl Fn(u32) -> u32) {
-        let Some(component) = self.store.components.get_mut(serial) else { return };
-        let before = component.promised();
-        component.held = change(component.held);
-        let (device, after) = (component.device, component.promised());
-        let promised = &mut self.store.capacity[device].promised;
-        *promised = *promised + after - before;
+        is_pending && self.store.is_short()
     }
 }
 
@@ -185,7 +150,7 @@ impl DiskGroup {
     /// there have grown: where new ones go. Less than none where more was given away than there is.
     #[must_use]
     pub fn prospect(&self) -> i64 {
-        self.shared().state.borrow().prospects().into_iter().max().unwrap_or(i64::MIN)
+        self.shared().state.borrow().store.prospects().into_iter().max().unwrap_or(i64::MIN)
     }
 
     /// Chunks that this component may still take: of its device, its own reserve included; 0 where
@@ -254,23 +219,21 @@ impl DiskGroup {
         inner.check_open()?;
         let (row, device, place) = {
             let mut state = inner.state.borrow_mut();
-            let state = &mut *state;
-            let Some(component) = state.store.components.by_id_mut(id) else {
+            let Some(component) = state.store.components.by_id(id) else {
                 return Err(GroupError::UnknownComponent { component: id });
             };
             if component.row.reserve == chunks {
                 return Ok(());
             }
-            let capacity = &mut state.store.capacity[component.device];
-            let before = component.promised();
+            let (serial, device, place) = (component.row.serial, component.device, component.place);
             let after = u64::from(chunks.saturating_sub(component.held));
-            let free = capacity.available() + before;
+            let free = state.store.capacity[device].available() + component.promised();
             if reserve == Reserve::IfFree && after > free {
                 return Err(GroupError::Full { free });
             }
-            component.row.reserve = chunks;
-            capacity.promised = capacity.promised + after - before;
-            (component.row.clone(), component.device, component.place)
+            let row = ComponentRow { reserve: chunks, ..component.row.clone() };
+            state.store.promise(serial, chunks);
+            (row, device, place)
         };
         // Both pages: what was promised outlives the rot of either.
         for _ in 0..2 {

@@ -9,10 +9,10 @@ use crate::pace::Pace;
 use crate::readcache::ReadCache;
 use crate::standing::DestageState;
 use crate::store::CapacityStore;
-use crate::types::{GroupError, GroupOptions, RecoveryReport};
+use crate::types::{GroupError, GroupOptions, RecoveryReport, Structure};
 use base::GroupId;
 use env::{Disk, Env, Notify, Semaphore, TaskSet};
-use format::{CapacityLayout, Superblock};
+use format::{CapacityLayout, FormatError, Superblock};
 use std::cell::RefCell;
 use std::fmt::Display;
 use std::rc::Rc;
@@ -45,7 +45,6 @@ pub(crate) struct GroupState {
     pub(crate) read_cache: Option<Box<ReadCache>>,
     pub(crate) fenced: Option<GroupFailure>,
     pub(crate) is_closed: bool,
-    pub(crate) is_recovering: bool,
     pub(crate) counters: GroupCounters,
     pub(crate) report: RecoveryReport,
     pub(crate) mutations: Mutations,
@@ -135,6 +134,11 @@ impl GroupInner {
         }
         self.kick_all();
         GroupError::Fenced
+    }
+
+    /// The error for a segment of the log that is damaged.
+    pub(crate) fn damaged_segment(&self, segment: u64, source: FormatError) -> GroupError {
+        GroupError::corrupt(&self.cache_path, Structure::Segment(segment), source)
     }
 
     pub(crate) fn kick_all(&self) {

@@ -3,6 +3,8 @@
 //!
 //! Nothing here does I/O or knows of the log's task and of destage.
 
+mod allocate;
+mod apply;
 pub(crate) mod capacity;
 pub(crate) mod chunks;
 pub(crate) mod components;
@@ -12,26 +14,32 @@ pub(crate) mod rows;
 pub(crate) mod space;
 
 use crate::mutations::Mutations;
-use crate::store::capacity::CapacityState;
+use crate::store::capacity::{CapacityState, page_of};
 use crate::store::chunks::Chunks;
 use crate::store::components::Components;
 use crate::store::deletion::Deletion;
 use crate::store::history::History;
-use format::CacheLayout;
+use format::{CacheLayout, ChunkEntry, CrcPage};
 use std::collections::VecDeque;
+
+/// Serials that there are: a key of a block has room for them.
+const SERIALS: u32 = 1 << 24;
 
 /// See the module.
 pub(crate) struct CapacityStore {
     pub(crate) chunks: Chunks,
     pub(crate) components: Components,
     /// Components that are gone, of which chunks are still to come back.
-    pub(crate) deletions: VecDeque<Deletion>,
+    deletions: VecDeque<Deletion>,
     pub(crate) history: History,
     /// One per device.
     pub(crate) capacity: Vec<CapacityState>,
     pub(crate) serial_next: u32,
     /// One bit per device that was out when entries that it needs were dropped, and still is.
     pub(crate) given_up: u16,
+    /// What devices and log say is still being put together.
+    pub(crate) is_recovering: bool,
+    mutations: Mutations,
 }
 
 impl CapacityStore {
@@ -45,6 +53,40 @@ impl CapacityStore {
             capacity: (0..devices).map(|_| CapacityState::default()).collect(),
             serial_next: 1,
             given_up: 0,
+            is_recovering: true,
+            mutations,
         }
+    }
+
+    /// The device chunk of a chunk that capacity holds.
+    pub(crate) fn base(&self, key: u64) -> Option<u32> {
+        self.chunks.base(key)
+    }
+
+    /// What a device chunk holds.
+    pub(crate) fn entry(&self, device: usize, chunk: u32) -> ChunkEntry {
+        self.capacity[device].map[chunk as usize]
+    }
+
+    /// The page with the checksums of a device chunk, if it is in memory, and its place there.
+    pub(crate) fn checksums(&mut self, device: usize, chunk: u32) -> Option<(&CrcPage, usize)> {
+        let (number, place) = page_of(chunk);
+        Some((&self.capacity[device].page(number)?.page, place))
+    }
+
+    /// A serial was given once: it is never given again.
+    pub(crate) fn note_serial(&mut self, serial: u32) {
+        self.serial_next = self.serial_next.max(serial.saturating_add(1));
+    }
+
+    /// Gives the next serial to a row of a device; none where all were given.
+    pub(crate) fn take_serial(&mut self, device: usize, place: usize) -> Option<u32> {
+        let serial = self.serial_next;
+        if serial >= SERIALS {
+            return None;
+        }
+        self.serial_next += 1;
+        self.capacity[device].rows[place].serial = serial;
+        Some(serial)
     }
 }

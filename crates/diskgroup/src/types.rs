@@ -498,6 +498,11 @@ pub enum GroupError {
 }
 
 impl GroupError {
+    /// Something is damaged on the device with this path.
+    pub(crate) fn corrupt(device: &str, structure: Structure, source: FormatError) -> Self {
+        Self::Corrupt { device: device.to_owned(), structure, source }
+    }
+
     /// Whether the log is damaged, and nobody else knows what it said.
     #[must_use]
     pub fn is_rotten_log(&self) -> bool {

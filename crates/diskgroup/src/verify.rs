@@ -12,10 +12,10 @@
 pub(crate) mod audit;
 pub(crate) mod lines;
 
+use crate::keys::chunk_key;
+use crate::log::build::to_usize;
 use crate::read::{LOOKS_MAX, ReadRun, plan};
-use crate::state::DiskGroup;
-use crate::state::GroupInner;
-use crate::store::chunks::chunk_key;
+use crate::state::{DiskGroup, GroupInner};
 use crate::types::{BadCause, BadRange, CapacityStatus, GroupError, Verified};
 use base::{BLOCK_SECTORS, CHUNK_SECTORS, ComponentId, SectorRange, crc32c};
 use std::rc::Rc;
@@ -52,7 +52,7 @@ impl DiskGroup {
         let state = inner.state.borrow();
         let devices = inner.devices.iter().zip(&state.store.capacity);
         let status = devices.map(|(device, capacity)| {
-            let free = capacity.free.len() + capacity.freeing.len();
+            let free = capacity.listed().count();
             let used_chunks = capacity.map.len().saturating_sub(free) as u64;
             CapacityStatus { path: device.path.clone(), used_chunks }
         });
@@ -123,7 +123,7 @@ fn next_step(inner: &GroupInner, id: ComponentId, from: u64) -> Result<Verified,
         }
         let chunk = at / CHUNK_SECTORS;
         let mut end = sectors.min((chunk + 1) * CHUNK_SECTORS);
-        if state.store.chunks.base(chunk_key(serial, chunk)).is_some() {
+        if state.store.base(chunk_key(serial, chunk)).is_some() {
             end = end.min(at + STEP_SECTORS);
             range = Some(SectorRange::new(at, end - at));
         }
@@ -174,13 +174,12 @@ async fn look_at(
 
 /// The blocks of one device read, each with what is wrong with it.
 async fn compare(inner: &GroupInner, run: &ReadRun) -> Vec<Suspect> {
-    let length = crate::log::build::to_usize(run.stored.bytes());
+    let length = to_usize(run.stored.bytes());
     let read = run.disk.read(run.offset, inner.env.buf(length)).await;
     let verdict = |(stored, _, crc): &(SectorRange, SectorRange, u32)| {
         let Ok(bytes) = &read else { return (*stored, Some(BadCause::Unreadable)) };
-        let from =
-            crate::log::build::to_usize((stored.start - run.stored.start) * base::SECTOR_SIZE);
-        let block = &bytes[from..from + crate::log::build::to_usize(stored.bytes())];
+        let from = to_usize((stored.start - run.stored.start) * base::SECTOR_SIZE);
+        let block = &bytes[from..from + to_usize(stored.bytes())];
         (*stored, (crc32c(block) != *crc).then_some(BadCause::Checksum))
     };
     run.checks.iter().map(verdict).collect()

@@ -69,6 +69,30 @@ pub struct ComponentRow {
     pub description: Option<Box<Description>>,
 }
 
+impl ComponentRow {
+    /// Of a component that has nothing yet.
+    #[must_use]
+    pub fn new(serial: u32, id: ComponentId, object: ObjectId, sectors: u64) -> Self {
+        Self {
+            serial,
+            is_deleted: false,
+            lost_at: None,
+            sequence: 0,
+            id,
+            object,
+            sectors,
+            meta: OwnerMeta::default(),
+            destaged: Lsn::ZERO,
+            commit: Lsn::ZERO,
+            durable: Lsn::ZERO,
+            reserve: 0,
+            clients: ClientTable::default(),
+            orphaned: None,
+            description: None,
+        }
+    }
+}
+
 /// What a row says of its component.
 const LIVING: u16 = 0;
 const DELETED: u16 = 1;

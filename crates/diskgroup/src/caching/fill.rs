@@ -2,12 +2,11 @@
 //! What was read of capacity goes to slots, or, ahead of a stream, into memory.
 
 use super::FILLS_MAX;
+use crate::keys::chunk_key;
 use crate::log::build::to_usize;
 use crate::readcache::slots::ChangeCount;
 use crate::readcache::{ReadCache, key_of, piece_of, split};
 use crate::state::GroupInner;
-use crate::store::capacity::page_of;
-use crate::store::chunks::chunk_key;
 use base::{BLOCK_SIZE, CHUNK_BLOCKS, CHUNK_SECTORS, CHUNK_SIZE, SectorRange, crc32c};
 use env::{Durability, Slice, join_all};
 use format::{PIECE_BLOCKS, ReadCacheLayout};
@@ -174,7 +173,7 @@ pub(crate) fn read_ahead(inner: &Rc<GroupInner>, serial: u32, device: usize, ind
         let mut state = inner.state.borrow_mut();
         let state = &mut *state;
         let end = state.store.components.get(serial).map_or(0, |component| component.row.sectors);
-        let chunk = state.store.chunks.base(chunk_key(serial, index));
+        let chunk = state.store.base(chunk_key(serial, index));
         let (Some(chunk), Some(cache)) = (chunk, state.read_cache.as_deref_mut()) else { return };
         let key = key_of(device, chunk);
         // What is in the cache is read there.
@@ -195,11 +194,10 @@ pub(crate) fn read_ahead(inner: &Rc<GroupInner>, serial: u32, device: usize, ind
 
 /// From the first block of a chunk that holds data to the last one.
 async fn read_chunk(inner: &GroupInner, device: usize, chunk: u32) -> Option<(usize, Slice)> {
-    let (number, place) = page_of(chunk);
-    inner.load_page(device, number, false).await.ok()?;
+    inner.load_checksums(device, chunk).await.ok()?;
     let (first, last) = {
         let mut state = inner.state.borrow_mut();
-        let page = &state.store.capacity[device].page(number)?.page;
+        let (page, place) = state.store.checksums(device, chunk)?;
         let mut held = (0..CHUNK_BLOCKS as usize).filter(|b| page.get(place, *b).is_some());
         let first = held.next()?;
         (first, held.next_back().unwrap_or(first))

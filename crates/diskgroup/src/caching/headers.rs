@@ -4,8 +4,8 @@
 
 use crate::readcache::key_of;
 use crate::readcache::slots::{LineKeys, chunk_of, piece_of, split, whole_of};
-use crate::state::{GroupInner, GroupState};
-use crate::store::capacity::page_of;
+use crate::state::GroupInner;
+use crate::store::CapacityStore;
 use crate::types::GroupError;
 use base::Map;
 use env::{Durability, Either, Permit, Slice, select, try_join_at_most};
@@ -167,22 +167,17 @@ impl After {
 }
 
 /// What a record of these items makes of each chunk that it touches; its pages are in memory.
-fn chunks_after(state: &mut GroupState, device: usize, items: &[Item]) -> Map<u32, After> {
+fn chunks_after(store: &mut CapacityStore, device: usize, items: &[Item]) -> Map<u32, After> {
     let mut all: Map<u32, After> = Map::new();
     for item in items {
         let Some(chunk) = item.chunk() else { continue };
-        let entry = state.store.capacity[device].map[chunk as usize];
-        let (number, place) = page_of(chunk);
-        let page = state.store.capacity[device].page(number).map(|cached| &cached.page);
+        let entry = store.entry(device, chunk);
+        let crcs = store.checksums(device, chunk);
+        let crc_of = |block: u8| crcs.map(|(page, place)| page.get(place, usize::from(block)));
         let bit = |block: u8| 1 << split(usize::from(block)).0;
         let (changed, is_same) = match *item {
-            Item::Block { block, crc, .. } => (
-                bit(block),
-                page.map(|page| page.get(place, usize::from(block))) == Some(Some(crc)),
-            ),
-            Item::Unset { block, .. } => {
-                (bit(block), page.map(|page| page.get(place, usize::from(block))) == Some(None))
-            }
+            Item::Block { block, crc, .. } => (bit(block), crc_of(block) == Some(Some(crc))),
+            Item::Unset { block, .. } => (bit(block), crc_of(block) == Some(None)),
             _ => (u16::MAX, false),
         };
         let (is_raised, is_allocated) = (false, false);
@@ -212,7 +207,7 @@ impl GroupInner {
             if state.read_cache.is_none() || state.mutations.skip_header_invalidation() {
                 return Ok(None);
             }
-            let after = chunks_after(&mut state, device, items).into_iter();
+            let after = chunks_after(&mut state.store, device, items).into_iter();
             let quiet = after.filter(|(_, after)| after.is_quiet());
             quiet.map(|(chunk, after)| (key_of(device, chunk), after.changed)).collect()
         };
@@ -327,7 +322,7 @@ impl GroupInner {
             let claims = cache.slots.claims(*line, without);
             let header = |(place, claim): (usize, &Option<u64>)| -> Option<SlotHeader> {
                 let (device, chunk) = chunk_of(whole_of((*claim)?));
-                let entry = state.store.capacity[device].map[chunk as usize];
+                let entry = state.store.entry(device, chunk);
                 Some(cache.slots.header((*line, place), self.devices[device].id, entry))
             };
             let mut slots = claims.iter().enumerate().map(header);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! An append: checked, put into the queue, awaited.
 
+use crate::keys::chunk_key;
 use crate::log::build::{Part, to_usize};
 use crate::log::ring::Deferred;
 use crate::state::{DiskGroup, GroupInner};
-use crate::store::chunks::chunk_key;
 use crate::types::{Append, AppendKind, GroupError};
 use base::CHUNK_SECTORS;
 use format::EntryKind;
@@ -102,11 +102,11 @@ impl GroupInner {
             return Err(GroupError::Range { range });
         }
         let key = chunk_key(serial, range.start / CHUNK_SECTORS);
-        if is_data && !state.reserve(key, device) {
+        if is_data && !state.store.set_aside(key, device) {
             let free = state.store.capacity[device].available();
             return Err(GroupError::Full { free });
         }
-        state.store.chunks.over_mut(key).queued += crate::log::build::parts(range);
+        state.log.enqueue(key, crate::log::build::parts(range));
         state.log.last_append = self.env.now();
         state.log.ticket_last += 1;
         state.log.waiters.push_back(None);

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What happens when a commit is durable, and again for each commit that recovery finds.
 
-use crate::log::build::{Sealed, is_fraction};
-use crate::log::index::{IndexPiece, LogPlace};
+use crate::keys::chunk_key;
+use crate::log::build::Sealed;
 use crate::log::ring::SegmentInfo;
 use crate::state::GroupState;
-use crate::store::chunks::{block_key, chunk_key};
 use crate::store::components::{Component, Tail};
-use base::{BLOCK_SECTORS, CHUNK_BLOCKS, CHUNK_SECTORS, Mark, SectorRange};
+use base::{BLOCK_SECTORS, CHUNK_SECTORS, Mark, SectorRange};
 use format::{EntryKind, LogEntry};
 
 impl GroupState {
@@ -58,17 +57,15 @@ impl GroupState {
         let Some(component) = self.store.components.get(entry.serial) else { return };
         let device = component.device;
         let key = chunk_key(entry.serial, entry.range.start / CHUNK_SECTORS);
-        let over = self.store.chunks.over_mut(key);
         // One append is up to three entries; each counts.
-        over.queued = over.queued.saturating_sub(1);
+        self.log.unqueue(key);
         self.settle(key, device);
     }
 
-    /// Drops an overlay that nothing needs, and its reservation.
+    /// Where the log holds nothing of a chunk any more, nothing is set aside for it.
     pub(crate) fn settle(&mut self, key: u64, device: usize) {
-        if self.store.chunks.settle(key) && !self.mutations.leak_reserved() {
-            self.store.capacity[device].reserved -= 1;
-            self.let_go((key >> 32) as u32);
+        if self.log.settle(key) {
+            self.store.end_aside(key, device);
         }
     }
 
@@ -84,8 +81,8 @@ impl GroupState {
         }
         component.row.durable = component.row.durable.max(entry.lsn);
         let info = &mut self.log.infos[(segment - self.log.tail) as usize];
-        note_mark(component, (segment, info), entry, self.is_recovering);
-        if entry.lsn > component.row.commit && (!entry.is_moved || self.is_recovering) {
+        note_mark(component, (segment, info), entry, self.store.is_recovering);
+        if entry.lsn > component.row.commit && (!entry.is_moved || self.store.is_recovering) {
             let range = entry.range.intersect(SectorRange::new(0, sectors));
             let id = entry.id.filter(|_| entry.kind != EntryKind::Undone);
             component.tail.push_back(Tail { range, lsn: entry.lsn, id });
@@ -97,69 +94,12 @@ impl GroupState {
         if component.lowest.note(segment, entry.lsn.0, entry.is_copy) {
             info.serials.push(entry.serial);
         }
-        let chunk = entry.range.start / CHUNK_SECTORS;
-        let key = chunk_key(entry.serial, chunk);
-        let lsn = entry.lsn.0;
         let is_data = entry.kind == EntryKind::Data;
         self.note_discard(is_data, segment);
-        let over = self.store.chunks.over_mut(key);
-        over.lsn = over.lsn.max(lsn);
-        let cleared = over.cleared.map_or(0, |(_, lsn)| lsn);
-        if cleared > lsn && !self.mutations.ignore_lsn() {
-            return;
+        if self.log.take_in(entry, crcs, at) && is_data && self.store.is_recovering {
+            let key = chunk_key(entry.serial, entry.range.start / CHUNK_SECTORS);
+            self.store.set_aside(key, device);
         }
-        if !is_data && entry.range.count == CHUNK_SECTORS {
-            over.cleared = Some((LogPlace::zero(at), lsn));
-            if over.live > 0 {
-                for block in chunk * CHUNK_BLOCKS..(chunk + 1) * CHUNK_BLOCKS {
-                    if self.log.index.clear(block_key(entry.serial, block), lsn) {
-                        over.live -= 1;
-                    }
-                }
-            }
-            return;
-        }
-        for (number, block) in entry.range.blocks().enumerate() {
-            let place = match is_data {
-                true => LogPlace::data(at + number as u32 * BLOCK_SECTORS as u32),
-                false => LogPlace::zero(at),
-            };
-            let mut piece = IndexPiece {
-                start: 0,
-                count: 8,
-                place,
-                crc: crcs.get(number).copied().unwrap_or(0),
-                lsn,
-            };
-            if is_fraction(entry.range) {
-                piece.start = (entry.range.start % BLOCK_SECTORS) as u8;
-                piece.count = entry.range.count as u8;
-            }
-            if self.log.index.put(block_key(entry.serial, block), piece) {
-                over.live += 1;
-            }
-        }
-        if is_data && self.is_recovering {
-            self.reserve(key, device);
-        }
-    }
-
-    /// Sets a device chunk aside for a chunk that will need one; whether there was one.
-    pub(crate) fn reserve(&mut self, key: u64, device: usize) -> bool {
-        let is_there = self.store.chunks.base(key).is_some()
-            || self.store.chunks.over(key).is_some_and(|o| o.is_reserved);
-        if is_there {
-            return true;
-        }
-        let serial = (key >> 32) as u32;
-        let promised = self.store.components.get(serial).map_or(0, Component::promised);
-        let has_room = self.store.capacity[device].available_to(promised) > 0;
-        if has_room || self.is_recovering {
-            self.store.chunks.over_mut(key).is_reserved = true;
-            self.store.capacity[device].reserved += 1;
-            self.hold(serial);
-        }
-        has_room || self.is_recovering
     }
 }
 

@@ -212,8 +212,7 @@ impl GroupState {
         match &moved.still {
             Still::Live(key, place) => self.log.index.is_live(*key, *place),
             Still::Cleared(key, place) => {
-                let cleared = self.store.chunks.over(*key).and_then(|over| over.cleared);
-                cleared.is_some_and(|(at, _)| at == *place)
+                self.log.cleared(*key).is_some_and(|(at, _)| at == *place)
             }
             Still::Pieces(key, places) => match self.log.index.get(*key) {
                 Some(crate::log::index::LogView::Parts(parts)) => {

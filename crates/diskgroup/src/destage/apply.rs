@@ -4,7 +4,6 @@
 use super::batch::{BlockWrite, DestageBatch};
 use super::write::{add_emptied, write_data};
 use crate::state::GroupInner;
-use crate::store::CapacityStore;
 use crate::types::GroupError;
 use base::Quirk;
 use env::{Slice, join_all};
@@ -66,14 +65,5 @@ fn add_watermarks(inner: &GroupInner, device: usize, items: &mut Vec<Item>) {
         let serials = state.log.infos[0].serials.clone();
         serials.into_iter().for_each(|serial| state.raise_destaged(serial, 1));
     }
-    let mut state = inner.state.borrow_mut();
-    let CapacityStore { components, capacity, .. } = &mut state.store;
-    // A component stays in `risen` until the journal has its W: if this record does not come
-    // about, the next one says it.
-    capacity[device].risen.retain(|serial| {
-        let component = components.get(*serial);
-        let risen = component.filter(|c| c.row.destaged > c.destaged_logged);
-        items.extend(risen.map(|c| Item::Watermark { serial: *serial, lsn: c.row.destaged }));
-        risen.is_some()
-    });
+    inner.state.borrow_mut().store.add_risen(device, items);
 }

@@ -24,11 +24,11 @@ use super::apply::write_batch;
 use super::batch::DestageBatch;
 use super::segment::{Segment, Spot, read_back};
 use super::whole::destage_segment;
+use crate::keys::{block_key, chunk_key};
 use crate::log::build::to_usize;
 use crate::log::index::LogView;
 use crate::pace::BufferPart;
 use crate::state::{GroupInner, GroupState};
-use crate::store::chunks::{block_key, chunk_key};
 use crate::types::GroupError;
 use base::{CHUNK_BLOCKS, CHUNK_SECTORS};
 use env::{Slice, join};
@@ -99,7 +99,7 @@ impl Window {
             let Some(component) = state.store.components.get(entry.serial) else { continue };
             let key = chunk_key(entry.serial, entry.range.start / CHUNK_SECTORS);
             let chunks = u64::from(inner.devices[component.device].layout.chunks).max(1);
-            let chunk = match state.store.chunks.base(key) {
+            let chunk = match state.store.base(key) {
                 Some(chunk) => ((u64::from(chunk) << 32) / chunks) << CHUNK_BITS,
                 None => FRESH | key << CHUNK_BITS,
             };
@@ -216,7 +216,7 @@ impl GroupState {
             return true;
         }
         let chunk = chunk_key(entry.serial, entry.range.start / CHUNK_SECTORS);
-        let is_cleared = self.store.chunks.over(chunk).is_some_and(|over| over.cleared.is_some());
+        let is_cleared = self.log.over(chunk).is_some_and(|over| over.cleared.is_some());
         let is_whole = matches!(self.log.index.get(key), Some(LogView::Whole(_)));
         if !is_whole || is_cleared || entry.lsn > commit {
             return false;

@@ -21,19 +21,18 @@
 
 use super::batch::{DestageBatch, Found};
 use super::wait::wait;
+use crate::keys::{block_key, chunk_key, chunk_of_block};
 use crate::log::build::to_usize;
-use crate::log::index::IndexPiece;
-use crate::log::index::{LogPlace, LogView};
+use crate::log::index::{IndexPiece, LogPlace, LogView};
 use crate::log::ring::{Move, Still};
 use crate::standing::WaitsFor;
 use crate::state::{GroupInner, GroupState};
-use crate::store::chunks::{block_key, chunk_key};
 use crate::types::GroupError;
 use base::{
     BLOCK_SECTORS, BLOCK_SIZE, CHUNK_BLOCKS, CHUNK_SECTORS, Instant, Lsn, SECTOR_SIZE, SectorRange,
     crc32c,
 };
-use format::{EntryKind, LogEntry};
+use format::{EntryKind, FormatError, LogEntry};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -100,7 +99,7 @@ impl GroupState {
         places: Range<u32>,
         all: &mut Vec<Alive>,
     ) -> u64 {
-        let Some(over) = self.store.chunks.over(chunk_key(serial, chunk)) else { return 1 };
+        let Some(over) = self.log.over(chunk_key(serial, chunk)) else { return 1 };
         let is_mine = |place: LogPlace| places.contains(&place.sector());
         if let Some((place, lsn)) = over.cleared.filter(|(place, _)| is_mine(*place)) {
             let range = SectorRange::new(chunk * CHUNK_SECTORS, CHUNK_SECTORS);
@@ -131,22 +130,11 @@ impl GroupState {
         CHUNK_BLOCKS
     }
 
-    /// Whether the log holds something of a block outside `segment`.
-    fn has_pieces_elsewhere(&self, key: u64, segment: u64) -> bool {
-        let physical = to_usize(segment % u64::from(self.log.layout.segments));
-        let is_elsewhere = |piece: &IndexPiece| self.log.physical(piece.place) != physical;
-        match self.log.index.get(key) {
-            None => false,
-            Some(LogView::Whole(piece)) => is_elsewhere(&piece),
-            Some(LogView::Parts(parts)) => parts.pieces.iter().any(is_elsewhere),
-        }
-    }
-
     /// An entry as it would be written again.
     fn entry(&self, serial: u32, kind: EntryKind, range: SectorRange, lsn: Lsn) -> LogEntry {
         // Memory does not tell which entries are copies. If the log holds any copy for the
         // component, each entry counts as one.
-        let is_copy = self.has_copies(serial, 0);
+        let is_copy = self.has_copies(serial);
         LogEntry { serial, kind, is_moved: false, is_copy, range, lsn, payload: 0, id: None }
     }
 
@@ -178,7 +166,7 @@ pub(super) fn condemn(
     bytes: &[u8],
     batch: &mut DestageBatch,
 ) -> Result<bool, GroupError> {
-    let refused = || rotten(inner, segment);
+    let refused = || inner.damaged_segment(segment, FormatError::Checksum);
     let is_rotten = |moved: &mut Move| {
         moved.kind == EntryKind::Data && moved.crcs.first() != Some(&crc32c(&moved.payload))
     };
@@ -198,10 +186,10 @@ pub(super) fn condemn(
             has_open = true;
             continue;
         }
-        if state.is_cleared_elsewhere(moved.serial, block, segment) {
+        if state.log.is_cleared_elsewhere(chunk_of_block(key), segment) {
             return Err(refused());
         }
-        if state.has_pieces_elsewhere(key, segment) {
+        if state.log.has_pieces_elsewhere(key, segment) {
             return Err(refused());
         }
         if batch.writes[device].iter().any(|write| write.key == key) {
@@ -227,15 +215,6 @@ pub(super) fn condemn(
     Ok(has_open)
 }
 
-/// What destage can do nothing about.
-fn rotten(inner: &GroupInner, segment: u64) -> GroupError {
-    GroupError::Corrupt {
-        device: inner.cache_path.clone(),
-        structure: crate::types::Structure::Segment(segment),
-        source: format::FormatError::Checksum,
-    }
-}
-
 /// Waits until K may have risen, all in all as long as [`K_WAIT`].
 ///
 /// # Errors
@@ -248,7 +227,7 @@ pub(super) async fn wait_for_k(
     let now = inner.env.now();
     let until = *until.get_or_insert(now + K_WAIT);
     if now >= until {
-        return Err(rotten(inner, segment));
+        return Err(inner.damaged_segment(segment, FormatError::Checksum));
     }
     let kick = inner.destage_kick.wait();
     inner.check_open()?;

@@ -2,12 +2,12 @@
 //! What is to be done with each live entry of a segment: write, unset, move or fold.
 
 use super::batch::{BlockWrite, DestageBatch, Found};
+use crate::keys::{block_key, chunk_key, chunk_of_block};
 use crate::log::build::to_usize;
-use crate::log::index::IndexPiece;
-use crate::log::index::{LogPlace, LogView};
+use crate::log::held::Overlay;
+use crate::log::index::{IndexPiece, LogPlace, LogView};
 use crate::log::ring::{Move, Still};
 use crate::state::{GroupInner, GroupState};
-use crate::store::chunks::{block_key, chunk_key};
 use crate::types::GroupError;
 use base::{BLOCK_SECTORS, BLOCK_SIZE, CHUNK_BLOCKS, CHUNK_SECTORS, Lsn, SectorRange, crc32c};
 use format::{EntryKind, Item};
@@ -43,7 +43,7 @@ pub(super) fn plan(
             }
             // A clear of this chunk is live in another segment and hides what is on capacity. It
             // would hide this newer block too, so the block stays in the log as long as the clear.
-            let is_under_clear = state.is_cleared_elsewhere(entry.serial, block, segment);
+            let is_under_clear = state.log.is_cleared_elsewhere(chunk_of_block(key), segment);
             if !is_committed || is_under_clear {
                 batch.moves.push(move_of(found, block, key, place, bytes));
                 continue;
@@ -76,28 +76,12 @@ fn move_of(found: &Found, block: u64, key: u64, place: LogPlace, bytes: &[u8]) -
     let from = to_usize(found.at) + number * to_usize(BLOCK_SIZE);
     let is_data = found.entry.kind == EntryKind::Data;
     let end = if is_data { from + to_usize(range.bytes()) } else { from };
-    Move {
-        serial: found.entry.serial,
-        kind: found.entry.kind,
-        is_copy: found.entry.is_copy,
-        range,
-        lsn: found.entry.lsn,
-        crcs: found.crcs.get(number).copied().into_iter().collect(),
-        payload: bytes.get(from..end).unwrap_or_default().to_vec(),
-        id: None,
-        still: Still::Live(key, place),
-    }
+    let crcs = found.crcs.get(number).copied().into_iter().collect();
+    let payload = bytes.get(from..end).unwrap_or_default().to_vec();
+    Move { range, crcs, payload, ..Move::of(&found.entry, Still::Live(key, place)) }
 }
 
 impl GroupState {
-    /// Whether the chunk of a block was cleared by an entry of another segment that is still live.
-    pub(super) fn is_cleared_elsewhere(&self, serial: u32, block: u64, segment: u64) -> bool {
-        let key = chunk_key(serial, block / CHUNK_BLOCKS);
-        let cleared = self.store.chunks.over(key).and_then(|over| over.cleared);
-        let physical = (segment % u64::from(self.log.layout.segments)) as usize;
-        cleared.is_some_and(|(place, _)| self.log.physical(place) != physical)
-    }
-
     /// The highest lsn that zeros of this chunk may have had before its first data is destaged.
     /// Zeros leave no trace on capacity while their chunk is not there, so this lsn goes into the
     /// item that allocates the chunk (rule 30). Three bounds give it. Zeros of this batch have no
@@ -105,7 +89,7 @@ impl GroupState {
     /// `erased` of the component. And nothing above K was destaged.
     fn erased_in(&self, serial: u32, key: u64) -> Lsn {
         let Some(component) = self.store.components.get(serial) else { return Lsn::ZERO };
-        let logged = Lsn(self.store.chunks.over(key).map_or(0, |over| over.lsn));
+        let logged = Lsn(self.log.highest_of(key));
         logged.max(component.erased).min(component.row.commit)
     }
 
@@ -119,26 +103,15 @@ impl GroupState {
     ) {
         let entry = &found.entry;
         let key = chunk_key(entry.serial, entry.range.start / CHUNK_SECTORS);
+        let place = LogPlace::zero(self.log.sector(segment, found.at));
         if !is_committed {
-            let place = LogPlace::zero(self.log.sector(segment, found.at));
-            batch.moves.push(Move {
-                serial: entry.serial,
-                kind: entry.kind,
-                is_copy: entry.is_copy,
-                range: entry.range,
-                lsn: entry.lsn,
-                crcs: Vec::new(),
-                payload: Vec::new(),
-                id: None,
-                still: Still::Cleared(key, place),
-            });
+            batch.moves.push(Move::of(entry, Still::Cleared(key, place)));
             return;
         }
-        let place = LogPlace::zero(self.log.sector(segment, found.at));
         batch.clears.push((key, device, place, entry.lsn));
         base::hit(base::Probe::DestageCleared);
-        let Some(chunk) = self.store.chunks.base(key) else { return };
-        let is_wanted = self.store.chunks.over(key).is_some_and(|o| o.live > 0 || o.queued > 0);
+        let Some(chunk) = self.store.base(key) else { return };
+        let is_wanted = self.log.over(key).is_some_and(Overlay::has_blocks);
         batch.items[device].push(match is_wanted {
             true => Item::Clear { chunk, lsn: entry.lsn },
             false => Item::Free { chunk },
@@ -158,7 +131,7 @@ impl GroupState {
         let chunk_at = block / CHUNK_BLOCKS;
         let key = chunk_key(entry.serial, chunk_at);
         let within = (block % CHUNK_BLOCKS) as u8;
-        let base = self.store.chunks.base(key);
+        let base = self.store.base(key);
         if entry.kind != EntryKind::Data {
             if let Some(chunk) = base {
                 batch.items[device].push(Item::Unset { chunk, block: within, lsn: entry.lsn });
@@ -168,8 +141,7 @@ impl GroupState {
         }
         let fresh = batch.fresh.get(&key).copied();
         let chunk = base.or(fresh).or_else(|| {
-            let chunk = self.store.capacity[device].free.pop()?;
-            self.store.capacity[device].in_hand += 1;
+            let chunk = self.store.capacity[device].take_free()?;
             batch.fresh.insert(key, chunk);
             let lsn = entry.lsn.max(self.erased_in(entry.serial, key));
             batch.items[device].push(Item::Allocate {
@@ -232,7 +204,7 @@ pub(super) async fn fold(
             Ok(whole) => {
                 let mut merged = folded(serial, block, lsn, whole.to_vec(), &pieces);
                 // One of the merged pieces may have been a copy.
-                merged.is_copy = inner.state.borrow().has_copies(serial, 0);
+                merged.is_copy = inner.state.borrow().has_copies(serial);
                 batch.moves.push(merged);
             }
             Err(GroupError::BadCrc { .. }) => {

@@ -3,17 +3,17 @@
 
 use super::batch::{Found, READ_BACK};
 use super::known::known;
+use crate::keys::{block_key, chunk_key};
 use crate::log::build::to_usize;
 use crate::log::index::LogPlace;
 use crate::pace::BufferPart;
 use crate::read::salvage::{Salvaged, is_bad_place, salvage};
 use crate::state::{GroupInner, GroupState};
-use crate::store::chunks::{block_key, chunk_key};
 use crate::types::GroupError;
 use base::{BLOCK_SECTORS, CHUNK_SECTORS, SECTOR_SIZE};
 use env::Buf;
 use env::Slice;
-use format::{Commit, EntryKind, LogEntry};
+use format::{Commit, EntryKind, FormatError, LogEntry};
 
 /// A block of a segment over which the sweep has not gone.
 pub(super) struct Spot {
@@ -125,14 +125,10 @@ fn parse(
         let decoded = Commit::decode(device, &bytes[at..]).and_then(|(commit, _, _)| {
             let fits = commit.segment == segment && commit.position as usize == at;
             let ends = at + commit.length as usize <= bytes.len();
-            let field = format::FormatError::Field { name: "position" };
+            let field = FormatError::Field { name: "position" };
             if fits && ends { Ok(commit) } else { Err(field) }
         });
-        let commit = decoded.map_err(|source| GroupError::Corrupt {
-            device: inner.cache_path.clone(),
-            structure: crate::types::Structure::Segment(segment),
-            source,
-        })?;
+        let commit = decoded.map_err(|source| inner.damaged_segment(segment, source))?;
         let mut crcs = commit.crcs.as_slice();
         for entry in commit.entries {
             // K only rises: hardly any is left of these when the segment is freed.
@@ -180,22 +176,11 @@ impl Found {
         if self.is_clear() {
             let key = chunk_key(serial, self.entry.range.start / CHUNK_SECTORS);
             let place = LogPlace::zero(state.log.sector(segment, self.at));
-            let cleared = state.store.chunks.over(key).and_then(|over| over.cleared);
+            let cleared = state.log.cleared(key);
             return cleared.is_some_and(|(at, _)| at == place);
         }
         self.entry.range.blocks().any(|block| {
             state.log.index.is_live(block_key(serial, block), self.place(state, segment, block))
         })
-    }
-}
-
-/// The error for a segment whose headers and index disagree: the index needs an entry of it, but
-/// no step follows from the entry as the segment has it. The summary, of which the index was made,
-/// tells something else than the headers.
-pub(super) fn disagreement(inner: &GroupInner, segment: u64) -> GroupError {
-    GroupError::Corrupt {
-        device: inner.cache_path.clone(),
-        structure: crate::types::Structure::Segment(segment),
-        source: format::FormatError::Field { name: "entries" },
     }
 }

@@ -7,12 +7,12 @@ use super::batch::Found;
 use super::free::keep_marks;
 use super::known::{condemn, wait_for_k};
 use super::plan::{fold, move_to_head, plan};
-use super::segment::{Segment, disagreement, is_open};
+use super::segment::{Segment, is_open};
 use super::wait::wait_for_commit;
 use crate::log::ring::{Move, Still};
 use crate::state::GroupInner;
 use crate::types::GroupError;
-use format::{EntryKind, LogEntry};
+use format::{EntryKind, FormatError, LogEntry};
 use std::rc::Rc;
 
 /// Destages one segment that is in memory, and frees it.
@@ -45,7 +45,10 @@ pub(super) async fn destage_segment(
         let has_open_rot = condemn(inner, segment, &bytes, &mut batch)?;
         if batch.is_empty() && has_live(inner, segment, &found) {
             if !has_open_rot {
-                return Err(disagreement(inner, segment));
+                // The index needs an entry of it, but no step follows from the entry as the segment
+                // has it: the summary, of which the index was made, says something else.
+                let source = FormatError::Field { name: "entries" };
+                return Err(inner.damaged_segment(segment, source));
             }
             wait_for_k(inner, segment, &mut k_until).await?;
             continue;
@@ -92,15 +95,9 @@ fn still_open(inner: &GroupInner, named: &[LogEntry]) -> Vec<Move> {
     }
     let state = inner.state.borrow();
     let move_of = |entry: &LogEntry| Move {
-        serial: entry.serial,
         kind: EntryKind::Done,
-        is_copy: false,
-        range: entry.range,
-        lsn: entry.lsn,
-        crcs: Vec::new(),
-        payload: Vec::new(),
         id: entry.id,
-        still: Still::Open,
+        ..Move::of(entry, Still::Open)
     };
     named.iter().filter(|entry| is_open(&state, entry)).map(move_of).collect()
 }

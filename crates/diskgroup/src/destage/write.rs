@@ -4,11 +4,11 @@
 use super::batch::{BlockWrite, DestageBatch};
 use super::wait::wait;
 use crate::caching::Update;
+use crate::keys::chunk_key;
 use crate::log::build::to_usize;
+use crate::log::held::Overlay;
 use crate::standing::WaitsFor;
 use crate::state::{GroupInner, GroupState};
-use crate::store::capacity::page_of;
-use crate::store::chunks::chunk_key;
 use crate::types::GroupError;
 use base::{BLOCK_SIZE, CHUNK_BLOCKS, CHUNK_SIZE, Set};
 use env::{Durability, IoError, Slice, join};
@@ -102,11 +102,11 @@ impl GroupState {
         }
         self.pace.forgotten();
         for (key, place, lsn) in batch.zeros {
-            self.remember_block(key, lsn);
+            self.store.remember_block(key, lsn);
             self.forget_block(key, place);
         }
         for (key, device, place, lsn) in batch.clears {
-            self.remember_chunk(key, lsn);
+            self.store.remember_chunk(key, lsn);
             self.forget_clear(key, device, place);
         }
     }
@@ -249,7 +249,7 @@ pub(super) async fn add_emptied(
     device: usize,
     items: &mut Vec<Item>,
 ) -> Result<(), GroupError> {
-    let emptied = std::mem::take(&mut inner.state.borrow_mut().store.capacity[device].emptied);
+    let emptied = inner.state.borrow_mut().store.capacity[device].take_emptied();
     let touched: Set<u32> = items
         .iter()
         .filter_map(|item| match item {
@@ -260,17 +260,14 @@ pub(super) async fn add_emptied(
         })
         .collect();
     for chunk in emptied {
-        let (number, place) = page_of(chunk);
-        inner.load_page(device, number, false).await?;
+        inner.load_checksums(device, chunk).await?;
         let mut state = inner.state.borrow_mut();
-        let entry = state.store.capacity[device].map[chunk as usize];
+        let entry = state.store.entry(device, chunk);
         let key = chunk_key(entry.serial, u64::from(entry.index));
-        let is_idle = state.store.chunks.over(key).is_none_or(|o| o.live == 0 && o.queued == 0);
-        let is_touched = touched.contains(&chunk);
-        let is_empty = state.store.capacity[device]
-            .page(number)
-            .is_some_and(|cached| cached.page.is_empty(place));
-        if entry.serial != 0 && is_idle && is_empty && !is_touched {
+        let has_blocks = state.log.over(key).is_some_and(Overlay::has_blocks);
+        let is_empty =
+            state.store.checksums(device, chunk).is_some_and(|(page, place)| page.is_empty(place));
+        if entry.serial != 0 && !has_blocks && is_empty && !touched.contains(&chunk) {
             items.push(Item::Free { chunk });
         }
     }

@@ -16,8 +16,9 @@ use crate::devices::superblock::{
 };
 use crate::state::DiskGroup;
 use crate::store::rows::newest_row;
-use crate::types::device_error;
-use crate::types::{CreateSizes, GroupError, GroupKind, GroupShape, GroupSpec, Structure};
+use crate::types::{
+    CreateSizes, GroupError, GroupKind, GroupShape, GroupSpec, Structure, device_error,
+};
 use base::{ComponentId, GroupId, Seat};
 use env::{Disk, Durability, Env};
 use format::{CAPACITY_DEVICES_MAX, CapacityLayout, ComponentRow, DeviceKind, PAGE_SIZE};
@@ -77,18 +78,9 @@ pub(crate) async fn mark_partial(env: &Env, device: &Rows<'_>) -> Result<u64, Gr
         let at = device.layout.table_start + u64::from(place) * 2 * PAGE;
         let read = device.disk.read(at, env.buf(2 * PAGE_SIZE)).await;
         let pages = read.map_err(device_error(device.path))?;
-        let (mut row, newest) = match newest_row(device.device, place, &pages) {
-            Ok(Some(found)) => found,
-            Ok(None) => continue,
-            Err(source) => {
-                let structure = Structure::Row(place);
-                let device = device.path.to_owned();
-                return Err(GroupError::Corrupt { device, structure, source });
-            }
-        };
-        if row.is_deleted {
-            continue;
-        }
+        let found = newest_row(device.device, place, &pages)
+            .map_err(|source| GroupError::corrupt(device.path, Structure::Row(place), source))?;
+        let Some((mut row, newest)) = found.filter(|(row, _)| !row.is_deleted) else { continue };
         row.lost_at = Some(row.meta.seat);
         for slot in [1 - newest, newest] {
             row.sequence += 1;

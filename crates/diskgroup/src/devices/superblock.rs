@@ -261,10 +261,6 @@ pub(crate) async fn read_superblock(
         None if damage == FormatError::Magic => {
             Err(GroupError::NotFormatted { device: path.to_owned(), wanted })
         }
-        None => Err(GroupError::Corrupt {
-            device: path.to_owned(),
-            structure: Structure::Superblock,
-            source: damage,
-        }),
+        None => Err(GroupError::corrupt(path, Structure::Superblock, damage)),
     }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Checkpoints: pages and rows to the device, so that the journal can begin anew.
 
-use crate::state::{GroupInner, GroupState};
+use crate::state::GroupInner;
 use crate::store::capacity::{CapacityState, PAGES_IN_FLIGHT, RowState};
 use crate::types::GroupError;
-use base::{Lsn, Quirk};
+use base::Quirk;
 use env::{Durability, try_join_at_most};
 use format::{ChunkEntry, ComponentRow, MAP_PAGE_CHUNKS, MapPage, NO_COMPONENT, PAGE_SIZE};
 
@@ -172,7 +172,7 @@ impl GroupInner {
             self.read_back(device, &images).await?;
         }
         let mut state = self.state.borrow_mut();
-        rows.into_iter().for_each(|(place, row)| state.row_is_kept(device, place, row));
+        rows.into_iter().for_each(|(place, row)| state.store.row_is_kept(device, place, row));
         Ok(())
     }
 
@@ -186,7 +186,7 @@ impl GroupInner {
     ) -> Result<(), GroupError> {
         let image = self.put_row(device, place, row.clone(), Durability::Durable).await?;
         self.read_back(device, &[image]).await?;
-        self.state.borrow_mut().row_is_kept(device, place, row);
+        self.state.borrow_mut().store.row_is_kept(device, place, row);
         Ok(())
     }
 
@@ -251,23 +251,5 @@ impl RowState {
     /// Whether both of its pages say what the row says.
     fn is_kept(&self, row: &ComponentRow) -> bool {
         self.is_twice && self.kept.as_deref() == Some(row)
-    }
-}
-
-impl GroupState {
-    /// A page of a row is durable. With the same in the other one the rot of neither takes anything
-    /// away, and the row need not be written again before it changes.
-    fn row_is_kept(&mut self, device: usize, place: u32, row: ComponentRow) {
-        self.keep_marks(row.serial, row.durable);
-        let known = &mut self.store.capacity[device].rows[place as usize];
-        known.is_twice = known.before.take().as_deref() == Some(&row);
-        known.kept = Some(Box::new(row));
-    }
-
-    /// The component's row on the device says what entries up to `durable` said about requests.
-    fn keep_marks(&mut self, serial: u32, durable: Lsn) {
-        if let Some(component) = self.store.components.get_mut(serial) {
-            component.marks_kept = component.marks_kept.max(durable);
-        }
     }
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The checksum pages that are in memory, and how they get there.
 
-use crate::state::{GroupInner, GroupState};
-use crate::store::capacity::PAGES_IN_FLIGHT;
+use crate::state::GroupInner;
+use crate::store::CapacityStore;
+use crate::store::capacity::{PAGES_IN_FLIGHT, page_of};
+use crate::store::rows::newer;
 use crate::types::GroupError;
 use env::try_join_at_most;
 use format::{CRC_PAGE_CHUNKS, CrcPage, FormatError, PAGE_SIZE};
@@ -22,18 +24,18 @@ impl GroupInner {
             || capacity.dirty > self.page_limit() / 2
     }
 
+    /// Makes sure that the checksums of a chunk are in memory, for now.
+    pub(crate) async fn load_checksums(&self, device: usize, chunk: u32) -> Result<(), GroupError> {
+        self.load_page(device, page_of(chunk).0, false).await
+    }
+
     /// Makes sure that a CRC page is in memory; `hold` keeps it there until the next checkpoint.
-    pub(crate) async fn load_page(
-        &self,
-        device: usize,
-        number: u32,
-        hold: bool,
-    ) -> Result<(), GroupError> {
+    async fn load_page(&self, device: usize, number: u32, hold: bool) -> Result<(), GroupError> {
         let handle = &self.devices[device];
         loop {
             let (epoch, is_replay) = {
                 let mut state = self.state.borrow_mut();
-                let is_replay = state.is_recovering;
+                let is_replay = state.store.is_recovering;
                 let capacity = &mut state.store.capacity[device];
                 let is_here = match hold {
                     true => capacity.hold(number),
@@ -56,7 +58,7 @@ impl GroupInner {
             if state.store.capacity[device].epoch != epoch {
                 continue; // a checkpoint may have written a newer image meanwhile
             }
-            let (page, newest) = self.choose(&mut state, device, number, slots, is_replay);
+            let (page, newest) = self.choose(&mut state.store, device, number, slots, is_replay);
             state.store.capacity[device].insert(Box::new(page), newest, self.page_limit());
         }
     }
@@ -65,7 +67,7 @@ impl GroupInner {
     /// marked so that reads give `BadCrc` until it is rewritten: never zeros.
     fn choose(
         &self,
-        state: &mut GroupState,
+        store: &mut CapacityStore,
         device: usize,
         number: u32,
         slots: [Result<CrcPage, FormatError>; 2],
@@ -75,24 +77,18 @@ impl GroupInner {
         // page is loaded by replay. At any other time a damaged slot may have been the newer one.
         let errors = slots.iter().filter_map(|slot| slot.as_ref().err());
         let any_damaged = errors.into_iter().any(|error| *error != FormatError::Magic);
-        let [first, second] = slots;
-        let best = match (first, second) {
-            (Ok(a), Ok(b)) if b.sequence > a.sequence => Some((b, 1)),
-            (Ok(a), _) => Some((a, 0)),
-            (Err(_), Ok(b)) => Some((b, 1)),
-            (Err(_), Err(_)) => None,
-        };
+        let best = newer(slots, |page| page.sequence).ok();
         let is_lost = best.is_none() || (any_damaged && !is_replay);
         let (mut page, newest) = best.unwrap_or((CrcPage::empty(number), 1));
         if is_lost {
             for place in 0..CRC_PAGE_CHUNKS {
                 let chunk = number as usize * CRC_PAGE_CHUNKS + place;
-                let capacity = &state.store.capacity[device];
+                let capacity = &store.capacity[device];
                 if capacity.settled.get(chunk).copied().unwrap_or(false) {
                     page.present[place] = [u64::MAX; 4];
                     page.crcs[place] = [0xBAD0_BAD0; 256];
                     let serial = capacity.map[chunk].serial;
-                    if let Some(component) = state.store.components.get_mut(serial) {
+                    if let Some(component) = store.components.get_mut(serial) {
                         component.is_damaged = true;
                     }
                 }

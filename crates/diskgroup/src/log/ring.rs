@@ -47,6 +47,23 @@ pub(crate) struct Move {
     pub(crate) still: Still,
 }
 
+impl Move {
+    /// Of an entry as it is, without data.
+    pub(crate) fn of(entry: &LogEntry, still: Still) -> Self {
+        Self {
+            serial: entry.serial,
+            kind: entry.kind,
+            is_copy: entry.is_copy,
+            range: entry.range,
+            lsn: entry.lsn,
+            crcs: Vec::new(),
+            payload: Vec::new(),
+            id: None,
+            still,
+        }
+    }
+}
+
 /// A segment that is needed.
 #[derive(Default)]
 pub(crate) struct SegmentInfo {
@@ -102,6 +119,11 @@ impl Log {
     /// The physical segment of a place.
     pub(crate) fn physical(&self, place: LogPlace) -> usize {
         (u64::from(place.sector()) * 512 / self.layout.segment_size) as usize
+    }
+
+    /// Whether a place is in a segment of the ring.
+    pub(crate) fn is_in_segment(&self, place: LogPlace, segment: u64) -> bool {
+        self.physical(place) as u64 == segment % u64::from(self.layout.segments)
     }
 
     /// How many blocks may be folded while the oldest segment is destaged. A part is smaller than

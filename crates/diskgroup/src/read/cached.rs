@@ -3,11 +3,10 @@
 
 use super::{Asker, Look, ReadPlan, ReadRun, Source};
 use crate::caching::{Fill, Pin, read_ahead};
+use crate::keys::chunk_key;
 use crate::log::build::to_usize;
 use crate::readcache::{AheadState, key_of, piece_of, split};
 use crate::state::GroupState;
-use crate::store::capacity::page_of;
-use crate::store::chunks::chunk_key;
 use crate::types::GroupError;
 use base::{
     BLOCK_SECTORS, BLOCK_SIZE, CHUNK_BLOCKS, CHUNK_SECTORS, CHUNK_SIZE, SECTOR_SIZE, SectorRange,
@@ -134,7 +133,7 @@ impl ReadPlan {
         let mut state = self.inner.state.borrow_mut();
         let state = &mut *state;
         let key = chunk_key(self.serial, self.range.start / CHUNK_SECTORS);
-        if state.store.chunks.base(key) != Some(chunk) {
+        if state.store.base(key) != Some(chunk) {
             return InCache::Moved;
         }
         let Some(cache) = state.read_cache.as_deref_mut() else { return InCache::Not };
@@ -178,18 +177,19 @@ impl ReadPlan {
 
     /// Reads that bring whole pieces of what is wanted, as far as there is data, for the cache.
     async fn filling_runs(&self, chunk: u32) -> Result<Option<Vec<ReadRun>>, GroupError> {
-        let (number, place) = page_of(chunk);
-        self.inner.load_page(self.device, number, false).await?;
+        self.inner.load_checksums(self.device, chunk).await?;
         let handle = &self.inner.devices[self.device];
         let mut state = self.inner.state.borrow_mut();
         let state = &mut *state;
         let key = chunk_key(self.serial, self.range.start / CHUNK_SECTORS);
-        if state.store.chunks.base(key) != Some(chunk) {
+        if state.store.base(key) != Some(chunk) {
             return Ok(None);
         }
-        let Some(cached) = state.store.capacity[self.device].page(number) else { return Ok(None) };
+        let Some((page, place)) = state.store.checksums(self.device, chunk) else {
+            return Ok(None);
+        };
         let start = handle.layout.chunk_start + u64::from(chunk) * CHUNK_SIZE;
-        let crc_of = |block| cached.page.get(place, block);
+        let crc_of = |block| page.get(place, block);
         let wanted = self.runs_below(handle.disk(), |block| {
             crc_of(block).map(|crc| (start + block as u64 * BLOCK_SIZE, crc))
         });

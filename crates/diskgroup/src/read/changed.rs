@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What changed since an lsn, and what is allocated (rules 30 and 33).
 
+use crate::keys::{block_key, chunk_key};
 use crate::log::index::LogView;
-use crate::state::DiskGroup;
-use crate::state::GroupState;
-use crate::store::chunks::{block_key, chunk_key};
+use crate::state::{DiskGroup, GroupState};
 use crate::store::components::Component;
 use crate::store::history::Recent;
 use crate::types::Changed;
@@ -64,9 +63,8 @@ impl DiskGroup {
         };
         for part in range.split_at_multiples(CHUNK_SECTORS) {
             let key = chunk_key(serial, part.start / CHUNK_SECTORS);
-            let over = state.store.chunks.over(key);
-            let below =
-                state.store.chunks.base(key).is_some() && over.is_none_or(|o| o.cleared.is_none());
+            let over = state.log.over(key);
+            let below = state.store.base(key).is_some() && over.is_none_or(|o| o.cleared.is_none());
             if over.is_none_or(|over| over.live == 0) {
                 add(part, below);
                 continue;
@@ -104,12 +102,11 @@ impl GroupState {
         *looks += 1;
         let (serial, sectors) = (component.row.serial, component.row.sectors);
         let key = chunk_key(serial, chunk);
-        let base = self.store.chunks.base(key);
-        let over = self.store.chunks.over(key);
+        let base = self.store.base(key);
+        let over = self.log.over(key);
         let start = chunk * CHUNK_SECTORS;
         let whole = SectorRange::new(start, CHUNK_SECTORS.min(sectors - start));
-        let below =
-            base.map_or(Lsn::ZERO, |at| self.store.capacity[component.device].map[at as usize].lsn);
+        let below = base.map_or(Lsn::ZERO, |at| self.store.entry(component.device, at).lsn);
         let cleared = over.and_then(|over| over.cleared).map_or(0, |(_, lsn)| lsn);
         let live = over.is_some_and(|over| over.live > 0);
         // The log knows only of entries that it still holds. A discard that left the log while its

@@ -7,11 +7,9 @@
 
 use crate::state::{GroupInner, GroupState};
 use crate::store::capacity::{Journal, MapMeta, PAGES_IN_FLIGHT, RowState, pages_touched};
-use crate::store::chunks::chunk_key;
 use crate::store::components::Component;
-use crate::store::rows::newest_row;
-use crate::types::device_error;
-use crate::types::{GroupError, Structure};
+use crate::store::rows::{newer, newest_row};
+use crate::types::{GroupError, Structure, device_error};
 use base::CHUNK_SECTORS;
 use env::try_join_at_most;
 use format::{
@@ -65,9 +63,7 @@ pub(super) async fn recover_capacity(inner: &GroupInner, device: usize) -> Resul
     give_chunks(inner, device).await;
     let mut state = inner.state.borrow_mut();
     let state = &mut *state;
-    let all = state.store.components.serials().into_iter();
-    let mine = all.filter_map(|s| state.store.components.get(s)).filter(|c| c.device == device);
-    state.store.capacity[device].promised = mine.map(Component::promised).sum();
+    state.store.count_promised(device);
     for serial in state.store.components.serials() {
         if let Some(component) = state.store.components.get_mut(serial) {
             // What is on capacity was committed (store rule 6).
@@ -97,22 +93,8 @@ async fn each_chunk(inner: &GroupInner, device: usize, mut look: impl FnMut(&mut
 async fn give_chunks(inner: &GroupInner, device: usize) {
     let mut free = Vec::new();
     each_chunk(inner, device, |state, chunk| {
-        let entry = &mut state.store.capacity[device].map[chunk as usize];
-        // A row that is gone may have left chunks: its serial is never given again.
-        state.store.serial_next = state.store.serial_next.max(entry.serial.saturating_add(1));
-        let owner = state.store.components.get_mut(entry.serial);
-        match owner.filter(|component| component.device == device) {
-            Some(component) => {
-                let key = chunk_key(entry.serial, u64::from(entry.index));
-                state.store.chunks.set_base(key, Some(chunk));
-                component.held += 1;
-                component.row.durable = component.row.durable.max(entry.lsn);
-            }
-            None => {
-                // Free, or of a component that was deleted.
-                *entry = format::ChunkEntry::default();
-                free.push(chunk);
-            }
+        if state.store.take_over(device, chunk) {
+            free.push(chunk);
         }
     })
     .await;
@@ -124,7 +106,7 @@ async fn give_chunks(inner: &GroupInner, device: usize) {
 /// chunk only.
 async fn forget_pages(inner: &GroupInner, device: usize) {
     each_chunk(inner, device, |state, chunk| {
-        let entry = state.store.capacity[device].map[chunk as usize];
+        let entry = state.store.entry(device, chunk);
         let component = state.store.components.get_mut(entry.serial);
         if let Some(component) = component.filter(|component| component.device == device) {
             component.remembered_from = component.remembered_from.max(entry.lsn);
@@ -138,7 +120,7 @@ async fn forget_pages(inner: &GroupInner, device: usize) {
 async fn check_map(inner: &GroupInner, device: usize) -> Result<(), GroupError> {
     let mut wrong = None;
     each_chunk(inner, device, |state, chunk| {
-        let entry = state.store.capacity[device].map[chunk as usize];
+        let entry = state.store.entry(device, chunk);
         let owner = state.store.components.get(entry.serial);
         let is_sound =
             owner.is_none_or(|owner| u64::from(entry.index) * CHUNK_SECTORS < owner.row.sectors);
@@ -149,11 +131,11 @@ async fn check_map(inner: &GroupInner, device: usize) -> Result<(), GroupError> 
     .await;
     wrong.map_or(Ok(()), |chunk| {
         let page = u32::try_from(chunk / MAP_PAGE_CHUNKS).unwrap_or(u32::MAX);
-        Err(GroupError::Corrupt {
-            device: inner.devices[device].path.clone(),
-            structure: Structure::MapPage(page),
-            source: FormatError::Field { name: "chunk of the component" },
-        })
+        Err(GroupError::corrupt(
+            &inner.devices[device].path,
+            Structure::MapPage(page),
+            FormatError::Field { name: "chunk of the component" },
+        ))
     })
 }
 
@@ -165,16 +147,13 @@ async fn recover_table(inner: &GroupInner, device: usize) -> Result<(), GroupErr
     let mut state = inner.state.borrow_mut();
     for (place, pages) in bytes.chunks(2 * PAGE_SIZE).enumerate() {
         let place = u32::try_from(place).unwrap_or(u32::MAX);
-        let found = newest_row(handle.id, place, pages).map_err(|source| GroupError::Corrupt {
-            device: handle.path.clone(),
-            structure: Structure::Row(place),
-            source,
-        })?;
+        let found = newest_row(handle.id, place, pages)
+            .map_err(|source| GroupError::corrupt(&handle.path, Structure::Row(place), source))?;
         let newest = found.as_ref().map_or(1, |(_, newest)| *newest);
         let mut known = RowState { newest, ..RowState::default() };
         if let Some((row, _)) = found {
             known.sequence = row.sequence;
-            state.store.serial_next = state.store.serial_next.max(row.serial + 1);
+            state.store.note_serial(row.serial);
             if !row.is_deleted {
                 known.serial = row.serial;
                 state.store.components.insert(Component::new(row, device, place));
@@ -223,18 +202,9 @@ fn recover_map_page(
         MapPage::decode(handle.id, number, &both[slot * PAGE_SIZE..(slot + 1) * PAGE_SIZE])
     });
     let is_alone = slots.iter().any(Result::is_err);
-    let (page, newest) = match slots {
-        [Ok(a), Ok(b)] if b.sequence > a.sequence => (b, 1),
-        [Ok(a), _] => (a, 0),
-        [Err(_), Ok(b)] => (b, 1),
-        [Err(source), Err(_)] => {
-            return Err(GroupError::Corrupt {
-                device: handle.path.clone(),
-                structure: Structure::MapPage(number),
-                source,
-            });
-        }
-    };
+    let (page, newest) = newer(slots, |page| page.sequence).map_err(|[source, _]| {
+        GroupError::corrupt(&handle.path, Structure::MapPage(number), source)
+    })?;
     let (sequence, applied) = (page.sequence, page.applied);
     // The second slot stays empty until the first checkpoint.
     let other = &both[(1 - newest) * PAGE_SIZE..(2 - newest) * PAGE_SIZE];
@@ -294,7 +264,7 @@ async fn recover_journal(
         base::hit(base::Probe::RecoveryJournal);
         for item in &record.items {
             if let Item::Allocate { serial, .. } | Item::Watermark { serial, .. } = item {
-                state.store.serial_next = state.store.serial_next.max(serial.saturating_add(1));
+                state.store.note_serial(*serial);
             }
             state.apply_item(device, item, record.sequence);
         }
@@ -310,20 +280,20 @@ async fn recover_journal(
     let ended = capacity.journal.sequence;
     let reached = head.filter(|_| !inner.options.mutations.ignore_head());
     if let Some(reached) = reached.filter(|reached| *reached >= ended) {
-        return Err(GroupError::Corrupt {
-            device: handle.path.clone(),
-            structure: Structure::Journal(reached),
-            source: FormatError::Magic,
-        });
+        return Err(GroupError::corrupt(
+            &handle.path,
+            Structure::Journal(reached),
+            FormatError::Magic,
+        ));
     }
     // A page holds records that were durable before it was written.
     let applied = capacity.pages.iter().map(|cached| cached.page.applied).max().unwrap_or(0);
     if applied >= capacity.journal.sequence {
-        return Err(GroupError::Corrupt {
-            device: handle.path.clone(),
-            structure: Structure::Journal(capacity.journal.sequence),
-            source: FormatError::Checksum,
-        });
+        return Err(GroupError::corrupt(
+            &handle.path,
+            Structure::Journal(capacity.journal.sequence),
+            FormatError::Checksum,
+        ));
     }
     Ok(records.first().zip(records.last()).map(|(first, last)| {
         let size = JournalRecord::size_of(last.items.len());
@@ -354,11 +324,11 @@ fn check_doubts(
     if !records.is_empty() && pages.all(|applied| applied >= last) {
         return Ok(());
     }
-    Err(GroupError::Corrupt {
-        device: inner.devices[device].path.clone(),
-        structure: Structure::MapPage(u32::try_from(number).unwrap_or(u32::MAX)),
-        source: FormatError::Checksum,
-    })
+    Err(GroupError::corrupt(
+        &inner.devices[device].path,
+        Structure::MapPage(u32::try_from(number).unwrap_or(u32::MAX)),
+        FormatError::Checksum,
+    ))
 }
 
 /// Takes the records that follow one another from where the journal stands.
@@ -395,11 +365,11 @@ fn find_later(
     let rest = bytes.get(end as usize..).unwrap_or_default();
     for at in (0..rest.len()).step_by(PAGE_SIZE) {
         if JournalRecord::decode(handle.id, &rest[at..]).is_ok_and(|(r, _, _)| r.sequence > next) {
-            return Err(GroupError::Corrupt {
-                device: handle.path.clone(),
-                structure: Structure::Journal(next),
-                source: FormatError::Checksum,
-            });
+            return Err(GroupError::corrupt(
+                &handle.path,
+                Structure::Journal(next),
+                FormatError::Checksum,
+            ));
         }
     }
     Ok(())
@@ -411,10 +381,10 @@ fn check_items(inner: &GroupInner, device: usize, items: &[Item]) -> Result<(), 
     let is_sound = items.iter().filter_map(Item::chunk).all(|chunk| chunk < chunks);
     match is_sound {
         true => Ok(()),
-        false => Err(GroupError::Corrupt {
-            device: inner.devices[device].path.clone(),
-            structure: Structure::MapPage(0),
-            source: FormatError::Field { name: "chunk" },
-        }),
+        false => Err(GroupError::corrupt(
+            &inner.devices[device].path,
+            Structure::MapPage(0),
+            FormatError::Field { name: "chunk" },
+        )),
     }
 }

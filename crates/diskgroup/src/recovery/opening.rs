@@ -19,8 +19,7 @@ use crate::standing::DestageState;
 use crate::state::{CapacityDevice, GroupCounters, GroupInner, GroupState};
 use crate::store::CapacityStore;
 use crate::store::capacity::PAGES_IN_FLIGHT;
-use crate::types::device_error;
-use crate::types::{GroupError, GroupOptions, GroupSpec, RecoveryReport};
+use crate::types::{GroupError, GroupOptions, GroupSpec, RecoveryReport, device_error};
 use base::{ComponentId, Incarnation};
 use env::{Disk, Durability, Env, IoError, Notify, Semaphore, try_join_at_most};
 use format::{CacheLayout, DeviceKind, ReadCacheLayout, Superblock};
@@ -81,7 +80,7 @@ async fn recover(
         begin_incarnation(env, spec, inner, &mut label).await?;
     }
     let mut state = inner.state.borrow_mut();
-    state.is_recovering = false;
+    state.store.is_recovering = false;
     state.store.components.forget_erased();
     state.log.last_append = env.now();
     state.report.incarnation = label.superblock.incarnation;
@@ -317,7 +316,6 @@ fn empty_state(
         read_cache: None,
         fenced: None,
         is_closed: false,
-        is_recovering: true,
         destage: DestageState::default(),
         counters: GroupCounters::default(),
         report: RecoveryReport::default(),

@@ -20,8 +20,7 @@ use crate::log::build::to_usize;
 use crate::log::ring::{OpenSegment, SegmentInfo};
 use crate::read::salvage::{Salvaged, UNREADABLE_MAX, is_bad_place, read_or_salvage};
 use crate::state::{GroupInner, GroupState};
-use crate::types::device_error;
-use crate::types::{GroupError, Structure};
+use crate::types::{GroupError, device_error};
 use base::{Incarnation, Map, SECTOR_SIZE, crc32c};
 use env::{Buf, try_join_at_most};
 use format::{
@@ -72,7 +71,7 @@ pub(super) async fn replay(inner: &GroupInner) -> Result<(), GroupError> {
     let segments = u64::from(inner.state.borrow().log.layout.segments);
     if highest - low >= segments {
         // More than the ring holds: no header of ours names such a segment.
-        return Err(corrupt(inner, highest, FormatError::Field { name: "oldest" }));
+        return Err(inner.damaged_segment(highest, FormatError::Field { name: "oldest" }));
     }
     let loads = (low..highest).map(|segment| load(inner, segment, &firsts));
     let mut contents = try_join_at_most(DEPTH, loads).await?;
@@ -117,11 +116,6 @@ async fn read_firsts(inner: &GroupInner) -> Result<Map<u64, Commit>, GroupError>
         Ok(is_here.then_some((commit.segment, commit)))
     });
     Ok(try_join_at_most(DEPTH, firsts).await?.into_iter().flatten().collect())
-}
-
-fn corrupt(inner: &GroupInner, segment: u64, source: FormatError) -> GroupError {
-    let device = inner.cache_path.clone();
-    GroupError::Corrupt { device, structure: Structure::Segment(segment), source }
 }
 
 /// A closed segment, by its summary or else by its headers.
@@ -174,7 +168,7 @@ async fn load(
     }
     drop(bytes);
     if first.is_none() {
-        return Err(corrupt(inner, segment, FormatError::Magic));
+        return Err(inner.damaged_segment(segment, FormatError::Magic));
     }
     base::hit(base::Probe::RecoveryScanned);
     inner.state.borrow_mut().report.scanned += 1;
@@ -186,7 +180,7 @@ async fn load(
     let scanned = scan(inner, segment, Some(end)).await?;
     scanned
         .filter(|content| leads_to(inner, firsts, segment, content.last_sequence, content.last))
-        .ok_or_else(|| corrupt(inner, segment, FormatError::Checksum))
+        .ok_or_else(|| inner.damaged_segment(segment, FormatError::Checksum))
 }
 
 /// Whether the next segment's first commit, where there is one, follows the last one of this. A
@@ -358,7 +352,7 @@ fn find_later(
             && commit.sequence > next
             && !sees_nothing
         {
-            return Err(corrupt(inner, segment, FormatError::Checksum));
+            return Err(inner.damaged_segment(segment, FormatError::Checksum));
         }
         if at == end {
             base::hit(base::Probe::RecoveryTorn);
@@ -396,7 +390,7 @@ async fn check_not_begun(
     };
     let is_closed = Summary::decode(device, &bytes[usable..]).is_ok_and(|s| s.segment == next);
     if is_closed || (4096..usable).step_by(4096).any(is_later) {
-        return Err(corrupt(inner, next, FormatError::Checksum));
+        return Err(inner.damaged_segment(next, FormatError::Checksum));
     }
     // Whether it was begun cannot be told where its first header is not given, or is bad and what
     // is behind it is not given.
@@ -413,7 +407,7 @@ fn check_chain(inner: &GroupInner, low: u64, contents: &[Content]) -> Result<(),
         let is_chained = second.first_sequence == first.last_sequence + 1
             && (second.previous == first.last || inner.options.mutations.ignore_chain());
         if !is_chained {
-            return Err(corrupt(inner, low + number as u64, FormatError::Checksum));
+            return Err(inner.damaged_segment(low + number as u64, FormatError::Checksum));
         }
     }
     Ok(())
@@ -489,7 +483,7 @@ impl GroupState {
         for entry in &content.entries {
             let (mine, rest) = crcs.split_at(entry.crc_count());
             crcs = rest;
-            self.store.serial_next = self.store.serial_next.max(entry.serial.saturating_add(1));
+            self.store.note_serial(entry.serial);
             let is_unknown = self.store.components.get(entry.serial).is_none();
             self.log.infos[number].is_held |= holds_unknown && is_unknown;
             self.apply(segment, entry, mine, base + entry.payload);

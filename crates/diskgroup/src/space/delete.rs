@@ -6,12 +6,10 @@
 //! has 261,120 of them. A crash in between loses no chunk: when the group is opened, each chunk
 //! whose serial no row names is free.
 
-use crate::state::DiskGroup;
-use crate::state::{GroupInner, GroupState};
-use crate::store::chunks::chunk_key;
-use crate::store::deletion::Deletion;
+use crate::keys::chunk_key;
+use crate::state::{DiskGroup, GroupInner, GroupState};
 use crate::types::GroupError;
-use base::{CHUNK_SECTORS, ComponentId};
+use base::ComponentId;
 use std::rc::Rc;
 
 /// Chunks that are looked at between two rests.
@@ -32,7 +30,7 @@ impl DiskGroup {
             {
                 let state = inner.state.borrow();
                 let is_over = state.fenced.is_some() || state.is_closed;
-                if is_over || !state.is_deleting(serial) {
+                if is_over || state.store.deleted_from(serial).is_none() {
                     return Ok(());
                 }
             }
@@ -54,15 +52,9 @@ impl GroupInner {
             (old.row.clone(), old.device, old.place)
         };
         row.is_deleted = true;
-        let (serial, chunks) = (row.serial, row.sectors.div_ceil(CHUNK_SECTORS));
+        let serial = row.serial;
         self.write_row(device, place, row).await?;
-        let mut state = self.state.borrow_mut();
-        if let Some(gone) = state.store.components.remove(id) {
-            state.store.capacity[device].promised -= gone.promised();
-        }
-        state.store.capacity[device].rows[place as usize].serial = 0;
-        state.store.deletions.push_back(Deletion { serial, device, next: 0, chunks });
-        drop(state);
+        self.state.borrow_mut().store.begin_deletion(id);
         self.delete_kick.notify();
         Ok(serial)
     }
@@ -84,37 +76,16 @@ pub(crate) async fn give_back(inner: Rc<GroupInner>) {
 }
 
 impl GroupState {
-    /// Whether chunks of it are still to come back.
-    pub(crate) fn is_deleting(&self, serial: u32) -> bool {
-        self.store.deletions.iter().any(|deletion| deletion.serial == serial)
-    }
-
     /// Gives some chunks of the oldest deletion back: how many were looked at.
     fn give_back_some(&mut self) -> u64 {
-        let Some(deletion) = self.store.deletions.front_mut() else { return 0 };
-        let (serial, device, first) = (deletion.serial, deletion.device, deletion.next);
-        let end = deletion.chunks.min(first + CHUNKS_MAX);
-        deletion.next = end;
-        if end == deletion.chunks {
-            self.store.deletions.pop_front();
+        let Some((device, serial, chunks)) = self.store.next_deleted(CHUNKS_MAX) else { return 0 };
+        let looked = chunks.end - chunks.start;
+        for key in chunks.map(|chunk| chunk_key(serial, chunk)) {
+            self.log.drop_over(key);
+            if let Some(base) = self.store.give_back(device, key) {
+                self.drop_slots(device, base);
+            }
         }
-        for chunk in first..end {
-            self.give_back_chunk(device, chunk_key(serial, chunk));
-        }
-        (end - first).max(1)
-    }
-
-    fn give_back_chunk(&mut self, device: usize, key: u64) {
-        if self.store.chunks.drop_over(key) {
-            self.store.capacity[device].reserved -= 1;
-        }
-        let Some(base) = self.store.chunks.base(key) else { return };
-        self.store.chunks.set_base(key, None);
-        let capacity = &mut self.store.capacity[device];
-        // Recovery takes chunks of serials that no row names for free.
-        capacity.map[base as usize] = format::ChunkEntry::default();
-        capacity.map_meta[base as usize / format::MAP_PAGE_CHUNKS].is_dirty = true;
-        capacity.freeing.push_back(base);
-        self.drop_slots(device, base);
+        looked.max(1)
     }
 }

@@ -5,9 +5,8 @@
 //! others on the same drive or file system: between two lots it is left alone for longer than a lot
 //! took, so that a large volume that was deleted does not hold up who works.
 
-use crate::state::{GroupInner, GroupState};
-use crate::store::space::SHORT_PART;
-use base::{CHUNK_SIZE, Instant};
+use crate::state::GroupInner;
+use base::CHUNK_SIZE;
 use env::try_join_at_most;
 use std::convert::Infallible;
 use std::time::Duration;
@@ -21,27 +20,11 @@ const REST: u32 = 31;
 /// ... but no longer than this: one whose calls hang gives its space back all the same.
 const REST_MAX: Duration = Duration::from_secs(1);
 
-impl GroupState {
-    /// When the next freed chunks of a device may be given back; none: there are none.
-    fn reclaims_at(&self, device: usize) -> Option<Instant> {
-        let capacity = &self.store.capacity[device];
-        // Freed chunks count as space to give; here only those do that can be allocated at once.
-        let is_short = (capacity.free.len() as u64) < capacity.map.len() as u64 / SHORT_PART;
-        let at = if is_short { Instant::default() } else { capacity.rests_until };
-        (!capacity.freeing.is_empty()).then_some(at)
-    }
-
-    /// The same of the device whose turn comes first.
-    pub(crate) fn reclaims_next(&self) -> Option<Instant> {
-        (0..self.store.capacity.len()).filter_map(|device| self.reclaims_at(device)).min()
-    }
-}
-
 impl GroupInner {
     /// Gives some freed chunks of each device back whose turn it is.
     pub(crate) async fn reclaim_due(&self) {
         for device in 0..self.devices.len() {
-            let at = self.state.borrow().reclaims_at(device);
+            let at = self.state.borrow().store.capacity[device].reclaims_at();
             if at.is_some_and(|at| at <= self.env.now()) {
                 self.reclaim(device).await;
             }
@@ -51,14 +34,7 @@ impl GroupInner {
     async fn reclaim(&self, device: usize) {
         let begun = self.env.now();
         let handle = &self.devices[device];
-        let mut chunks: Vec<u32> = {
-            let mut state = self.state.borrow_mut();
-            let freeing = &mut state.store.capacity[device].freeing;
-            let count = freeing.len().min(CHUNKS_MAX);
-            let chunks = freeing.drain(..count).collect();
-            state.store.capacity[device].discarding += count as u32;
-            chunks
-        };
+        let mut chunks = self.state.borrow_mut().store.capacity[device].take_freed(CHUNKS_MAX);
         chunks.sort_unstable();
         let mut runs: Vec<(u32, u64)> = Vec::new();
         for chunk in &chunks {
@@ -77,12 +53,8 @@ impl GroupInner {
         });
         let Ok(_) = try_join_at_most(DISCARDS_MAX, discards).await;
         let now = self.env.now();
-        let mut state = self.state.borrow_mut();
-        let capacity = &mut state.store.capacity[device];
-        capacity.rests_until = now + (now.since(begun) * REST).min(REST_MAX);
-        capacity.free.extend(chunks.iter().rev());
-        capacity.discarding -= chunks.len() as u32;
-        drop(state);
+        let rests_until = now + (now.since(begun) * REST).min(REST_MAX);
+        self.state.borrow_mut().store.capacity[device].discarded(&chunks, rests_until);
         self.log_kick.notify();
     }
 }

@@ -5,6 +5,7 @@
 //! a change is applied when its journal record is durable, not before. So a checkpoint may happen
 //! between any two records.
 
+use crate::store::space::SHORT_PART;
 use base::{FixedMap, Instant, Set};
 use format::{CRC_PAGE_CHUNKS, ChunkEntry, ComponentRow, CrcPage, Item};
 use std::collections::VecDeque;
@@ -70,25 +71,25 @@ pub(crate) struct CapacityState {
     /// Free chunks, the next one last.
     pub(crate) free: Vec<u32>,
     /// Freed durably; their space is still to be given back.
-    pub(crate) freeing: VecDeque<u32>,
+    pub(super) freeing: VecDeque<u32>,
     /// No discard goes out before that, unless space is short.
-    pub(crate) rests_until: Instant,
+    pub(super) rests_until: Instant,
     /// Taken out of `freeing`: their discard is on its way.
-    pub(crate) discarding: u32,
+    pub(super) discarding: u32,
     /// Taken out of `free` by destage: the record that allocates them is on its way.
-    pub(crate) in_hand: u32,
+    pub(super) in_hand: u32,
     /// Set aside for chunks in the log that have no device chunk yet.
     pub(crate) reserved: u32,
     /// Kept for the reserves of components beyond what these have taken.
     pub(crate) promised: u64,
     pub(crate) rows: Vec<RowState>,
     /// Components of which W rose above what the journal says.
-    pub(crate) risen: Set<u32>,
+    pub(super) risen: Set<u32>,
     pub(crate) journal: Journal,
     /// The newest journal head was written and not flushed.
     pub(crate) has_loose_head: bool,
     /// Chunks that an unset left without data: candidates to be freed.
-    pub(crate) emptied: Set<u32>,
+    pub(super) emptied: Set<u32>,
     pub(crate) pages: Vec<CachedPage>,
     page_at: FixedMap<usize>,
     hand: usize,
@@ -110,9 +111,53 @@ impl CapacityState {
         listed + u64::from(self.discarding) + u64::from(self.in_hand)
     }
 
+    /// Of them, those that are on lists: free, or still to be given back to the device.
+    pub(crate) fn listed(&self) -> impl Iterator<Item = u32> {
+        self.free.iter().chain(&self.freeing).copied()
+    }
+
+    /// Of them, those that are on the way from one list to another.
+    pub(crate) fn in_transit(&self) -> u64 {
+        u64::from(self.in_hand) + u64::from(self.discarding)
+    }
+
+    /// Takes a free chunk for the record that will allocate it.
+    pub(crate) fn take_free(&mut self) -> Option<u32> {
+        let chunk = self.free.pop()?;
+        self.in_hand += 1;
+        Some(chunk)
+    }
+
+    /// Takes so many freed chunks at most, whose discard goes out now.
+    pub(crate) fn take_freed(&mut self, most: usize) -> Vec<u32> {
+        let count = self.freeing.len().min(most);
+        self.discarding += count as u32;
+        self.freeing.drain(..count).collect()
+    }
+
+    /// Their discard is over: they may be allocated. No other goes out for a while.
+    pub(crate) fn discarded(&mut self, chunks: &[u32], rests_until: Instant) {
+        self.rests_until = rests_until;
+        self.free.extend(chunks.iter().rev());
+        self.discarding -= chunks.len() as u32;
+    }
+
+    /// When the next freed chunks may be given back; none: there are none.
+    pub(crate) fn reclaims_at(&self) -> Option<Instant> {
+        // Freed chunks count as space to give; here only those do that can be allocated at once.
+        let is_short = (self.free.len() as u64) < self.map.len() as u64 / SHORT_PART;
+        let at = if is_short { Instant::default() } else { self.rests_until };
+        (!self.freeing.is_empty()).then_some(at)
+    }
+
+    /// Chunks that lost their last block since this was asked.
+    pub(crate) fn take_emptied(&mut self) -> Set<u32> {
+        std::mem::take(&mut self.emptied)
+    }
+
     /// Chunks that are neither allocated nor set aside. After a restart more may be set aside than
     /// there are, until destage has come to the discards that gave them back.
-    pub(super) fn unreserved(&self) -> u64 {
+    fn unreserved(&self) -> u64 {
         self.unallocated().saturating_sub(u64::from(self.reserved))
     }
 

@@ -1,35 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which chunk of a component is where: on capacity, and what the log says about it.
+//! Which chunk of a component is where on capacity, or has a device chunk set aside.
 
-use crate::log::index::LogPlace;
 use base::FixedMap;
 
 /// Chunks of one leaf of [`Bases`].
 const LEAF: usize = 64;
 /// Stands for a chunk that capacity does not hold; no device has so many chunks.
 const NOWHERE: u32 = u32::MAX;
-
-/// What the log and its queue hold of one chunk.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Overlay {
-    /// Blocks of it in the index.
-    pub(crate) live: u16,
-    /// Appends that are not durable yet.
-    pub(crate) queued: u16,
-    /// A device chunk is set aside for it.
-    pub(crate) is_reserved: bool,
-    /// All of it was discarded by this entry; blocks in the index are newer.
-    pub(crate) cleared: Option<(LogPlace, u64)>,
-    /// Highest lsn of an entry.
-    pub(crate) lsn: u64,
-}
-
-impl Overlay {
-    /// Whether nothing needs it any more.
-    fn is_idle(&self) -> bool {
-        self.live == 0 && self.queued == 0 && self.cleared.is_none()
-    }
-}
 
 /// Device chunk of each chunk that capacity holds: per component a table of leaves, made when
 /// something stands in them. Four bytes a chunk where a component is dense; at worst, with one
@@ -96,21 +73,12 @@ fn place_of(key: u64) -> (u64, usize, usize) {
     (key >> 32, chunk / LEAF, chunk % LEAF)
 }
 
-/// What capacity holds and what the log says, keyed by [`chunk_key`].
+/// What capacity holds, keyed by [`crate::keys::chunk_key`].
 #[derive(Default)]
 pub(crate) struct Chunks {
     base: Bases,
-    over: FixedMap<Overlay>,
-}
-
-/// The key of a chunk of a component.
-pub(crate) fn chunk_key(serial: u32, chunk: u64) -> u64 {
-    u64::from(serial) << 32 | chunk
-}
-
-/// The key of a block of a component.
-pub(crate) fn block_key(serial: u32, block: u64) -> u64 {
-    u64::from(serial) << 40 | block
+    /// Chunks that only the log has: one of the device's is set aside for each.
+    aside: FixedMap<()>,
 }
 
 impl Chunks {
@@ -123,43 +91,37 @@ impl Chunks {
         self.base.keys()
     }
 
-    /// All overlays, for counting: in no order.
-    pub(crate) fn overlays(&self) -> impl Iterator<Item = (u64, &Overlay)> {
-        self.over.iter().map(|(key, over)| (*key, over))
-    }
-
-    pub(crate) fn set_base(&mut self, key: u64, chunk: Option<u32>) {
+    pub(super) fn set_base(&mut self, key: u64, chunk: Option<u32>) {
         match chunk {
             Some(chunk) => self.base.set(key, chunk),
             None => self.base.clear(key),
         }
     }
 
-    pub(crate) fn over(&self, key: u64) -> Option<&Overlay> {
-        self.over.get(&key)
+    /// A device chunk is set aside.
+    pub(super) fn set_aside(&mut self, key: u64) {
+        self.aside.insert(key, ());
     }
 
-    pub(crate) fn over_mut(&mut self, key: u64) -> &mut Overlay {
-        self.over.entry(key).or_default()
+    pub(super) fn is_aside(&self, key: u64) -> bool {
+        self.aside.contains_key(&key)
     }
 
-    /// Drops the overlay if nothing needs it; whether a device chunk set aside came free.
-    pub(crate) fn settle(&mut self, key: u64) -> bool {
-        let Some(over) = self.over.get(&key).filter(|over| over.is_idle()) else { return false };
-        let was_reserved = over.is_reserved;
-        self.over.remove(&key);
-        was_reserved
+    /// It is not any more; whether it was.
+    pub(super) fn end_aside(&mut self, key: u64) -> bool {
+        self.is_aside(key) && self.aside.remove(&key).is_some()
     }
 
-    /// Drops the overlay of a chunk of a deleted component; whether a device chunk was set aside.
-    pub(crate) fn drop_over(&mut self, key: u64) -> bool {
-        self.over.remove(&key).is_some_and(|over| over.is_reserved)
+    /// All chunks that one is set aside for, for counting: in no order.
+    pub(crate) fn asides(&self) -> impl Iterator<Item = u64> {
+        self.aside.keys().copied()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keys::chunk_key;
     use base::{Map, Rng};
 
     #[test]

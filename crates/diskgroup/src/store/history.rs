@@ -8,8 +8,8 @@
 //! memory is gone with the process. When the group is opened again, it is filled from the journal;
 //! for what the pages hold already, chunks have to do.
 
+use crate::keys::block_key;
 use crate::mutations::Mutations;
-use crate::store::chunks::block_key;
 use crate::store::components::Components;
 use base::{CHUNK_BLOCKS, Lsn, Map};
 use format::CacheLayout;
@@ -114,27 +114,11 @@ impl Recent {
 mod tests {
     use super::*;
     use crate::store::components::Component;
-    use base::{ClientTable, ComponentId, ObjectId, Rng};
-    use format::{ComponentRow, OwnerMeta};
+    use base::{ComponentId, ObjectId, Rng};
+    use format::ComponentRow;
 
     fn component(serial: u32) -> Component {
-        let row = ComponentRow {
-            serial,
-            is_deleted: false,
-            lost_at: None,
-            sequence: 0,
-            id: ComponentId(serial.into()),
-            object: ObjectId(1),
-            sectors: 1 << 20,
-            meta: OwnerMeta::default(),
-            destaged: Lsn::ZERO,
-            commit: Lsn::ZERO,
-            durable: Lsn::ZERO,
-            reserve: 0,
-            clients: ClientTable::default(),
-            orphaned: None,
-            description: None,
-        };
+        let row = ComponentRow::new(serial, ComponentId(serial.into()), ObjectId(1), 1 << 20);
         Component::new(row, 0, serial)
     }
 

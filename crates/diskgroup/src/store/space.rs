@@ -53,7 +53,7 @@ impl Space {
 }
 
 /// A device is short of space with less than one in so many of its chunks to give ...
-pub(crate) const SHORT_PART: u64 = 16;
+pub(super) const SHORT_PART: u64 = 16;
 /// ... or with fewer than so many, half as many again as owners leave free; small devices with less
 /// than half of their chunks.
 const SHORT_CHUNKS: u64 = 24;

@@ -407,12 +407,12 @@ async fn reclaimed(env: &Env, free: u64) -> [Duration; 3] {
     assert_eq!(chunks(space(&group).free_bytes), free);
     let begun = env.now();
     let until = begun + Duration::from_millis(500);
-    group.shared().state.borrow_mut().store.capacity[0].rests_until = until;
+    group.shared().state.borrow_mut().store.capacity[0].discarded(&[], until);
     group.delete_component(TWO).await.expect("deleted");
     let (mut first, mut under_way) = (None, Duration::ZERO);
     loop {
         let before = env.now();
-        let is_under_way = group.shared().state.borrow().store.capacity[0].discarding > 0;
+        let is_under_way = group.shared().state.borrow().store.capacity[0].in_transit() > 0;
         if is_under_way {
             first.get_or_insert(before.since(begun));
         } else if let Some(first) = first

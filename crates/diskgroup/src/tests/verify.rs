@@ -5,7 +5,7 @@ use super::campaign::Case;
 use super::scenarios::{Host, ONE, fresh, fresh_tiny, write, write_to};
 use super::*;
 use crate::BadCause;
-use crate::store::chunks::chunk_key;
+use crate::keys::chunk_key;
 use base::Set;
 use sim::DiskFault;
 use std::cell::Cell;
@@ -37,7 +37,7 @@ fn place(group: &DiskGroup, block: u64) -> u64 {
     let inner = group.shared();
     let state = inner.state.borrow();
     let serial = state.store.components.serial(ONE).expect("a component");
-    let chunk = state.store.chunks.base(chunk_key(serial, block / 256)).expect("it is on capacity");
+    let chunk = state.store.base(chunk_key(serial, block / 256)).expect("it is on capacity");
     inner.devices[0].layout.chunk_start + u64::from(chunk) * (1 << 20) + block % 256 * 4096
 }
 

@@ -6,15 +6,15 @@
 //! opening and at rest there are none, and a chunk that stays away is a leak. Reads nothing from
 //! the devices, so that what it says after an opening is what recovery made of them.
 
+use crate::keys::{chunk_key, chunk_of_block, serial_of};
 use crate::log::Log;
 use crate::log::index::LogPlace;
 use crate::log::ring::SegmentInfo;
 use crate::state::DiskGroup;
 use crate::state::{CapacityDevice, GroupState};
 use crate::store::capacity::CapacityState;
-use crate::store::chunks::chunk_key;
 use crate::store::space::Space;
-use base::{CHUNK_BLOCKS, CHUNK_SIZE, Map, Set};
+use base::{CHUNK_SIZE, Map, Set};
 use format::NO_COMPONENT;
 use std::ops::Range;
 use thiserror::Error;
@@ -390,9 +390,9 @@ impl GroupState {
         audit: &mut Audit,
     ) -> Result<u64, Inconsistency> {
         let mut seen: Set<u32> = Set::new();
-        for chunk in capacity.free.iter().chain(&capacity.freeing) {
-            if !seen.insert(*chunk) {
-                return Err(Inconsistency::ChunkTwice { device, chunk: *chunk });
+        for chunk in capacity.listed() {
+            if !seen.insert(chunk) {
+                return Err(Inconsistency::ChunkTwice { device, chunk });
             }
         }
         let (free, mut allocated) = (seen.len() as u64, 0);
@@ -405,14 +405,14 @@ impl GroupState {
                 return Err(Inconsistency::ChunkTwice { device, chunk });
             }
             let owner = self.store.components.get(entry.serial).filter(|c| c.device == device);
-            let base = self.store.chunks.base(chunk_key(entry.serial, u64::from(entry.index)));
-            let is_known = owner.is_some() || self.is_deleting(entry.serial);
+            let base = self.store.base(chunk_key(entry.serial, u64::from(entry.index)));
+            let is_known = owner.is_some() || self.store.deleted_from(entry.serial).is_some();
             if !is_known || base != Some(chunk) {
                 let serial = entry.serial;
                 return Err(Inconsistency::ChunkUnknown { device, chunk, serial });
             }
         }
-        let in_transit = u64::from(capacity.in_hand) + u64::from(capacity.discarding);
+        let in_transit = capacity.in_transit();
         let (chunks, known) = (capacity.map.len() as u64, allocated + free + in_transit);
         if chunks != known {
             return Err(Inconsistency::ChunksLost { device, chunks, known });
@@ -426,9 +426,8 @@ impl GroupState {
 
     fn audit_held(&self, audit: &mut Audit) -> Result<(), Inconsistency> {
         let mut held: Map<u32, u64> = Map::new();
-        let aside = self.store.chunks.overlays().filter(|(_, over)| over.is_reserved);
-        for key in self.store.chunks.bases().chain(aside.map(|(key, _)| key)) {
-            *held.entry((key >> 32) as u32).or_default() += 1;
+        for key in self.store.chunks.bases().chain(self.store.chunks.asides()) {
+            *held.entry(serial_of(key)).or_default() += 1;
         }
         let mut wanted = vec![0; self.store.capacity.len()];
         for serial in self.store.components.serials() {
@@ -468,8 +467,7 @@ impl GroupState {
         let mut live: Map<u64, u64> = Map::new();
         let mut in_parts = 0;
         for (key, places) in self.log.index.entries() {
-            let (serial, block) = ((key >> 40) as u32, key & ((1 << 40) - 1));
-            *live.entry(chunk_key(serial, block / CHUNK_BLOCKS)).or_default() += 1;
+            *live.entry(chunk_of_block(key)).or_default() += 1;
             audit.indexed += 1;
             in_parts += usize::from(places.is_parts);
             if let Some(place) = places.all.iter().find(|place| !self.is_in_log(**place)) {
@@ -480,9 +478,9 @@ impl GroupState {
         if in_parts + listed != stored {
             return Err(Inconsistency::Parts { used: in_parts, stored, listed });
         }
-        for (key, over) in self.store.chunks.overlays() {
+        for (key, over) in self.log.overlays() {
             let found = live.remove(&key).unwrap_or(0);
-            if self.is_deleting((key >> 32) as u32) {
+            if self.store.deleted_from(serial_of(key)).is_some() {
                 continue;
             }
             if found != u64::from(over.live) {
@@ -491,7 +489,7 @@ impl GroupState {
         }
         match live.into_iter().next() {
             // Of a deleted component: they go with the segment.
-            Some((key, found)) if self.store.components.get((key >> 32) as u32).is_some() => {
+            Some((key, found)) if self.store.components.get(serial_of(key)).is_some() => {
                 Err(Inconsistency::Live { key, found, counted: 0 })
             }
             _ => Ok(()),
@@ -500,13 +498,16 @@ impl GroupState {
 
     fn audit_overlays(&self, audit: &mut Audit) -> Result<(), Inconsistency> {
         let mut needed = vec![0_u64; self.store.capacity.len()];
-        for (key, over) in self.store.chunks.overlays() {
-            let serial = (key >> 32) as u32;
-            if let Some(gone) = self.store.deletions.iter().find(|gone| gone.serial == serial) {
-                needed[gone.device] += u64::from(over.is_reserved);
+        for key in self.store.chunks.asides().filter(|key| self.log.over(*key).is_some()) {
+            let known = self.store.components.get(serial_of(key)).map(|c| c.device);
+            if let Some(device) = known.or_else(|| self.store.deleted_from(serial_of(key))) {
+                needed[device] += 1;
             }
-            let Some(component) = self.store.components.get(serial) else { continue };
-            needed[component.device] += u64::from(over.is_reserved);
+        }
+        for (key, over) in self.log.overlays() {
+            if self.store.components.get(serial_of(key)).is_none() {
+                continue;
+            }
             if let Some((place, _)) = over.cleared
                 && !self.is_in_log(place)
             {

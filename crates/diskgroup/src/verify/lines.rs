@@ -2,9 +2,7 @@
 //! Checks of the read cache against what it is a cache of.
 
 use crate::readcache::slots::{chunk_of, whole_of};
-use crate::state::DiskGroup;
-use crate::state::GroupState;
-use crate::store::capacity::page_of;
+use crate::state::{DiskGroup, GroupState};
 use crate::verify::audit::Inconsistency;
 use base::{BLOCK_SIZE, CHUNK_SIZE, Set, crc32c};
 use format::{CacheLayout, NO_COMPONENT, PIECE_BLOCKS, PIECE_SIZE};
@@ -70,7 +68,7 @@ impl DiskGroup {
             let (device, chunk) = chunk_of(whole_of(key));
             let at = layout.slot_start(slot);
             let data = inner.cache.read(at, inner.env.buf(PIECE_SIZE as usize)).await;
-            let loaded = inner.load_page(device, page_of(chunk).0, false).await;
+            let loaded = inner.load_checksums(device, chunk).await;
             if let (Ok(()), Ok(data)) = (loaded, data) {
                 inner.state.borrow_mut().audit_slot(slot, key, &data, &mut audit)?;
             }
@@ -88,8 +86,7 @@ impl GroupState {
         audit: &mut LineAudit,
     ) -> Result<(), Inconsistency> {
         let (device, chunk) = chunk_of(whole_of(key));
-        let (number, place) = page_of(chunk);
-        let Some(cached) = self.store.capacity[device].page(number) else { return Ok(()) };
+        let Some((page, place)) = self.store.checksums(device, chunk) else { return Ok(()) };
         let Some(cache) = self.read_cache.as_deref() else { return Ok(()) };
         if cache.slots.find(key) != Some(slot) {
             return Ok(()); // it went meanwhile
@@ -98,7 +95,7 @@ impl GroupState {
         let first = (key & 15) as usize * PIECE_BLOCKS;
         for (block, bytes) in data.chunks(BLOCK_SIZE as usize).enumerate() {
             let Some(known) = of.get(block) else { continue };
-            let told = cached.page.get(place, first + block);
+            let told = page.get(place, first + block);
             if known != told {
                 return Err(Inconsistency::Line { line: slot, device, chunk });
             }
