@@ -10,6 +10,7 @@ use crate::state::GroupInner;
 use base::Quirk;
 use env::{Durability, select};
 use std::rc::Rc;
+use std::task::Waker;
 use step::LogStep;
 
 /// The log's task: one commit in flight, whatever arrives meanwhile goes into the next.
@@ -95,7 +96,5 @@ pub(crate) fn write_summary(inner: &Rc<GroupInner>, at: u64, bytes: env::Slice) 
 /// Wakes the appends up to a ticket, in order.
 pub(crate) fn acknowledge(inner: &GroupInner, ticket: u64) {
     let wakers = inner.state.borrow_mut().log.take_waiters(ticket);
-    for waker in wakers {
-        waker.wake();
-    }
+    wakers.into_iter().for_each(Waker::wake);
 }

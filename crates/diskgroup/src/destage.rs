@@ -79,7 +79,7 @@ enum Work {
 
 fn next_work(inner: &GroupInner) -> Work {
     let mut state = inner.state.borrow_mut();
-    if state.fenced.is_some() || state.is_closed {
+    if state.is_over() {
         return Work::Stop;
     }
     let now = inner.env.now();

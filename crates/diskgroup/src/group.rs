@@ -17,8 +17,8 @@ use crate::types::{
 use base::{CHUNK_SIZE, ClientTable, ComponentId, GroupId, Lsn, ObjectId, RequestId, SectorRange};
 use env::{Env, TaskSet};
 use format::{COMPONENT_SECTORS_MAX, ComponentRow};
-use std::collections::VecDeque;
 use std::rc::Rc;
+use std::task::Waker;
 
 impl DiskGroup {
     /// Makes an all-flash group of devices. Existing content is never overwritten unless `wipe` is
@@ -316,17 +316,7 @@ impl DiskGroup {
         let _ = id; // the log is one for all components
         let inner = self.shared();
         let last = inner.state.borrow().log.ticket_last;
-        loop {
-            let progress = inner.progress.wait();
-            {
-                let state = inner.state.borrow();
-                let is_over = state.fenced.is_some() || state.is_closed;
-                if state.log.ticket_done >= last || is_over {
-                    return;
-                }
-            }
-            progress.await;
-        }
+        inner.until(|state| state.log.ticket_done >= last || state.is_over()).await;
     }
 
     /// How the group is.
@@ -378,25 +368,10 @@ impl DiskGroup {
         let inner = self.shared();
         inner.state.borrow_mut().is_closed = true;
         inner.kick_all();
-        loop {
-            let progress = inner.progress.wait();
-            {
-                let state = inner.state.borrow();
-                if !state.log.is_writing || state.fenced.is_some() {
-                    break;
-                }
-            }
-            progress.await;
-        }
+        inner.until(|state| !state.log.is_writing || state.fenced.is_some()).await;
         self.end_tasks();
         crate::caching::close(inner).await;
-        let wakers = {
-            let mut state = inner.state.borrow_mut();
-            let waiting: VecDeque<_> = std::mem::take(&mut state.log.waiters);
-            waiting
-        };
-        for waker in wakers.into_iter().flatten() {
-            waker.wake();
-        }
+        let wakers = inner.state.borrow_mut().log.take_all_waiters();
+        wakers.into_iter().for_each(Waker::wake);
     }
 }

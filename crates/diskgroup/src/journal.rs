@@ -111,9 +111,8 @@ impl GroupInner {
 impl GroupState {
     /// Applies a durable item to all that says what capacity holds.
     pub(crate) fn apply_item(&mut self, device: usize, item: &Item, sequence: u64) {
-        let Self { log, store, .. } = self;
-        let has_blocks = |key| log.over(key).is_some_and(Overlay::has_blocks);
-        let has_changed = store.apply(device, item, sequence, has_blocks);
+        let has_blocks = |key| self.log.over(key).is_some_and(Overlay::has_blocks);
+        let has_changed = self.store.apply(device, item, sequence, has_blocks);
         if has_changed && !self.store.is_recovering {
             self.tell_cache(device, item);
         }

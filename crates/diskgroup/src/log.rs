@@ -7,12 +7,14 @@ pub(crate) mod build;
 pub(crate) mod held;
 pub(crate) mod index;
 pub(crate) mod lowest;
+pub(crate) mod queue;
 pub(crate) mod ring;
 
 use crate::log::build::{Build, CommitLimits};
 use crate::log::held::Overlay;
 use crate::log::index::Index;
-use crate::log::ring::{Deferred, Move, OpenSegment, SegmentInfo};
+use crate::log::queue::{Deferred, Move};
+use crate::log::ring::{OpenSegment, SegmentInfo};
 use crate::mutations::Mutations;
 use base::{FixedMap, Incarnation, Instant};
 use format::{CacheLayout, Superblock};
@@ -36,17 +38,17 @@ pub(crate) struct Log {
     pub(crate) tail: u64,
     /// The next commit's.
     pub(crate) sequence: u64,
-    pub(crate) previous: u32,
-    pub(crate) open: OpenSegment,
+    previous: u32,
+    open: OpenSegment,
     /// One per segment from `tail` to `head`.
-    pub(crate) infos: VecDeque<SegmentInfo>,
+    infos: VecDeque<SegmentInfo>,
     /// Reads of each physical segment that are under way (store rule 11).
-    pub(crate) pins: Vec<u32>,
+    pins: Vec<u32>,
     pub(crate) mutations: Mutations,
     pub(crate) limits: CommitLimits,
     pub(crate) build: Build,
     pub(crate) deferred: VecDeque<Deferred>,
-    pub(crate) moves: VecDeque<Move>,
+    moves: VecDeque<Move>,
     pub(crate) is_writing: bool,
     /// The log's task waits for destage.
     pub(crate) is_pressed: bool,
@@ -55,12 +57,12 @@ pub(crate) struct Log {
     /// The commit in flight is one of moved entries.
     pub(crate) is_moving: bool,
     /// The last segment that holds a discard or zeros.
-    pub(crate) last_discard: Option<u64>,
+    last_discard: Option<u64>,
     pub(crate) last_append: Instant,
     pub(crate) ticket_last: u64,
     pub(crate) ticket_done: u64,
     /// One per ticket that is not done.
-    pub(crate) waiters: VecDeque<Option<Waker>>,
+    waiters: VecDeque<Option<Waker>>,
 }
 
 impl Log {

@@ -88,7 +88,7 @@ impl ReadPlan {
         }
         let mut state = self.inner.state.borrow_mut();
         for segment in self.pinned.drain(..) {
-            state.log.pins[segment] -= 1;
+            state.log.unpin(segment);
         }
         let must_kick = std::mem::take(&mut state.log.is_pressed);
         drop(state);
@@ -196,7 +196,7 @@ pub(crate) fn plan(
         if let Source::Log { sector, .. } = unit.source {
             let segment = state.log.physical(crate::log::index::LogPlace::data(sector));
             if !pinned.contains(&segment) {
-                state.log.pins[segment] += 1;
+                state.log.pin(segment);
                 pinned.push(segment);
             }
         }

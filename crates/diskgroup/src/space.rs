@@ -82,18 +82,10 @@ impl GroupInner {
 }
 
 impl GroupState {
-    /// An entry in a segment of the log: where it is no data, space may come back with it.
-    pub(crate) fn note_discard(&mut self, is_data: bool, segment: u64) {
-        if !is_data {
-            self.log.last_discard = self.log.last_discard.max(Some(segment));
-        }
-    }
-
     /// Whether the log holds discards that would give space back to a device that is short of it:
     /// then they do not wait for the log to fill or for appends to pause.
     pub(crate) fn wants_space(&self) -> bool {
-        let is_pending = self.log.last_discard.is_some_and(|segment| segment >= self.log.tail);
-        is_pending && self.store.is_short()
+        self.log.has_discards() && self.store.capacity.iter().any(CapacityState::is_short)
     }
 }
 

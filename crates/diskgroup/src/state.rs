@@ -16,6 +16,7 @@ use format::{CapacityLayout, FormatError, Superblock};
 use std::cell::RefCell;
 use std::fmt::Display;
 use std::rc::Rc;
+use std::task::Waker;
 
 /// What is counted.
 #[derive(Default)]
@@ -48,6 +49,13 @@ pub(crate) struct GroupState {
     pub(crate) counters: GroupCounters,
     pub(crate) report: RecoveryReport,
     pub(crate) mutations: Mutations,
+}
+
+impl GroupState {
+    /// Whether nothing is written any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.fenced.is_some() || self.is_closed
+    }
 }
 
 /// A capacity device's handle.
@@ -124,14 +132,9 @@ impl GroupInner {
             let device = at.map_or(DevicePlace::Cache, DevicePlace::Capacity);
             state.fenced = Some(GroupFailure { device, is_away, text: format!("{path}: {error}") });
         }
-        let last = state.log.ticket_last;
-        let done = state.log.ticket_done;
-        let wakers = state.log.take_waiters(last);
-        state.log.ticket_done = done;
+        let wakers = state.log.take_all_waiters();
         drop(state);
-        for waker in wakers {
-            waker.wake();
-        }
+        wakers.into_iter().for_each(Waker::wake);
         self.kick_all();
         GroupError::Fenced
     }
@@ -146,6 +149,17 @@ impl GroupInner {
         self.destage_kick.notify();
         self.progress.notify();
         self.cache_kick.notify();
+    }
+
+    /// Waits until the state is so. It is looked at whenever there is progress.
+    pub(crate) async fn until(&self, is_so: impl Fn(&GroupState) -> bool) {
+        loop {
+            let progress = self.progress.wait();
+            if is_so(&self.state.borrow()) {
+                return;
+            }
+            progress.await;
+        }
     }
 
     /// Refuses where nothing may be written any more.

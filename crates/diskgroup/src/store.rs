@@ -8,16 +8,15 @@ mod apply;
 pub(crate) mod capacity;
 pub(crate) mod chunks;
 pub(crate) mod components;
-pub(crate) mod deletion;
 pub(crate) mod history;
 pub(crate) mod rows;
 pub(crate) mod space;
 
 use crate::mutations::Mutations;
+use crate::store::allocate::Deletion;
 use crate::store::capacity::{CapacityState, page_of};
 use crate::store::chunks::Chunks;
 use crate::store::components::Components;
-use crate::store::deletion::Deletion;
 use crate::store::history::History;
 use format::{CacheLayout, ChunkEntry, CrcPage};
 use std::collections::VecDeque;

@@ -3,7 +3,7 @@
 
 use crate::keys::chunk_key;
 use crate::log::build::{Part, to_usize};
-use crate::log::ring::Deferred;
+use crate::log::queue::Deferred;
 use crate::state::{DiskGroup, GroupInner};
 use crate::types::{Append, AppendKind, GroupError};
 use base::CHUNK_SECTORS;
@@ -55,15 +55,8 @@ impl Future for Appending {
             Err(error) => return Poll::Ready(Err(error.clone())),
         };
         let mut state = self.inner.state.borrow_mut();
-        let log = &mut state.log;
-        if ticket <= log.ticket_done {
+        if state.log.poll_ticket(ticket, cx.waker()) {
             return Poll::Ready(Ok(()));
-        }
-        let at = to_usize(ticket - log.ticket_done - 1);
-        if let Some(place) = log.waiters.get_mut(at)
-            && !place.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()))
-        {
-            *place = Some(cx.waker().clone());
         }
         match (&state.fenced, state.is_closed) {
             (Some(_), _) => Poll::Ready(Err(GroupError::Fenced)),
@@ -107,10 +100,7 @@ impl GroupInner {
             return Err(GroupError::Full { free });
         }
         state.log.enqueue(key, crate::log::build::parts(range));
-        state.log.last_append = self.env.now();
-        state.log.ticket_last += 1;
-        state.log.waiters.push_back(None);
-        let ticket = state.log.ticket_last;
+        let ticket = state.log.take_ticket(self.env.now());
         let bytes = if is_data { payload.len() } else { 0 };
         state.counters.appended_bytes += bytes as u64;
         let blocks = to_usize(blocks.end - blocks.start);

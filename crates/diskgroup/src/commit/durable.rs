@@ -13,11 +13,7 @@ impl GroupState {
     /// A commit is durable: into the index in commit order (store rule 4), then wake in order.
     pub(crate) fn complete(&mut self, segment: u64, offset: u64, sealed: &Sealed, is_move: bool) {
         self.index_commit(segment, offset, sealed, is_move);
-        let back = segment - self.log.tail;
-        let used = u32::try_from(offset - self.log.segment_start(segment)).unwrap_or(u32::MAX);
-        let info = &mut self.log.infos[back as usize];
-        info.used = info.used.max(used + sealed.bytes.len() as u32);
-        info.since.get_or_insert(self.log.last_append);
+        self.log.completed(segment, offset, sealed.bytes.len());
         self.counters.commits += 1;
         let blocks = i64::try_from(sealed.bytes.len() / 4096).unwrap_or(0);
         let fill = self.fill();
@@ -26,8 +22,6 @@ impl GroupState {
             self.counters.appends += sealed.appends;
             self.destage.moved_in_row = 0;
         }
-        self.log.is_moving = false;
-        self.log.is_writing = false;
     }
 
     /// Puts a commit's entries into the index. Those that were moved were never queued.
@@ -80,7 +74,7 @@ impl GroupState {
             return;
         }
         component.row.durable = component.row.durable.max(entry.lsn);
-        let info = &mut self.log.infos[(segment - self.log.tail) as usize];
+        let info = self.log.segment_mut(segment);
         note_mark(component, (segment, info), entry, self.store.is_recovering);
         if entry.lsn > component.row.commit && (!entry.is_moved || self.store.is_recovering) {
             let range = entry.range.intersect(SectorRange::new(0, sectors));
@@ -95,7 +89,9 @@ impl GroupState {
             info.serials.push(entry.serial);
         }
         let is_data = entry.kind == EntryKind::Data;
-        self.note_discard(is_data, segment);
+        if !is_data {
+            self.log.note_discard(segment);
+        }
         if self.log.take_in(entry, crcs, at) && is_data && self.store.is_recovering {
             let key = chunk_key(entry.serial, entry.range.start / CHUNK_SECTORS);
             self.store.set_aside(key, device);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is written to the log next: a commit of appends or of moved entries, and where.
 
-use crate::log::build::{Build, Position, Sealed};
-use crate::log::ring::{Move, Still};
+use crate::log::build::{Build, Sealed};
+use crate::log::queue::{Move, Still};
 use crate::pace::Admission;
 use crate::state::GroupState;
 use base::{Instant, Mark, Quirk};
 use env::Slice;
-use format::{EntryKind, KnownCommit, LogEntry};
+use format::{EntryKind, KnownCommit};
 
 /// What the log's task does next.
 pub(crate) enum LogStep {
@@ -103,7 +103,7 @@ impl GroupState {
         if self.fenced.is_some() || self.log.is_writing {
             return LogStep::Idle;
         }
-        let is_move = !self.log.moves.is_empty() || self.log.stalled.is_some();
+        let is_move = self.log.has_moves();
         let build = if is_move {
             self.build_moves(env)
         } else {
@@ -137,18 +137,14 @@ impl GroupState {
         let fits = !is_early && u64::from(self.log.offset) + length <= self.log.usable();
         if !fits && !self.log.may_open_next(is_move) {
             self.log.is_pressed = true;
-            if let Some(build) = build {
-                self.log.stalled = Some(build);
-                if !self.log.is_next_read() {
-                    return LogStep::DeadEnd;
-                }
-            }
-            return LogStep::Idle;
+            let is_dead_end = build.is_some_and(|build| self.log.stall(build));
+            return if is_dead_end { LogStep::DeadEnd } else { LogStep::Idle };
         }
         let summary = if fits { None } else { self.log.turn_over(env.pool()) };
         let build = build
             .unwrap_or_else(|| std::mem::replace(&mut self.log.build, Build::new(self.log.limits)));
-        let (offset, sealed) = self.seal(env, build);
+        let known = self.known_of(&build);
+        let (offset, sealed) = self.log.seal(env, build, known);
         if !is_move {
             self.pace.charge(env.now(), sealed.crcs.len() as u64, self.fill());
             self.refill(env);
@@ -167,21 +163,8 @@ impl GroupState {
             return Some(stalled);
         }
         let mut build = Build::new(self.log.limits);
-        while let Some(next) = self.log.moves.front() {
-            let blocks = next.range.blocks();
+        while let Some(next) = self.log.next_moved(&build) {
             let marks = next.id.map(Mark::Done);
-            if !build.fits(next.payload.len(), (blocks.end - blocks.start) as usize, 0) {
-                break;
-            }
-            // A commit of moves goes no further than the open segment has room, so that none is
-            // wasted: what is moved out of one segment must fit into the spare ones.
-            let room = (self.log.usable() - u64::from(self.log.offset)) as usize;
-            let length = build.length();
-            let is_over = length + next.payload.len().next_multiple_of(4096) + 4096 > room;
-            if is_over && !build.is_empty() && length <= room {
-                break;
-            }
-            let Some(next) = self.log.moves.pop_front() else { break };
             if !self.is_still(&next) && !self.mutations.move_unchecked() {
                 continue;
             }
@@ -227,7 +210,8 @@ impl GroupState {
         }
     }
 
-    fn seal(&mut self, env: &env::Env, build: Build) -> (u64, Sealed) {
+    /// What the header of a commit says of K, for components of which no header said it yet.
+    fn known_of(&mut self, build: &Build) -> Vec<KnownCommit> {
         let mut known = Vec::new();
         for serial in build.serials() {
             if let Some(component) = self.store.components.get_mut(serial)
@@ -237,39 +221,6 @@ impl GroupState {
                 known.push(KnownCommit { serial, lsn: component.row.commit });
             }
         }
-        let log = &mut self.log;
-        let at = Position {
-            device: log.device,
-            incarnation: log.incarnation,
-            sequence: log.sequence,
-            segment: log.head,
-            position: log.offset,
-            previous: log.previous,
-            oldest: log.tail,
-            mutations: self.mutations,
-        };
-        for new in &known {
-            match log.open.known.iter_mut().find(|known| known.serial == new.serial) {
-                Some(known) => known.lsn = known.lsn.max(new.lsn),
-                None => log.open.known.push(*new),
-            }
-        }
-        let sealed = build.seal(env, at, known);
-        if log.open.commits == 0 {
-            log.open.previous = log.previous;
-        }
-        log.open.commits += 1;
-        let base = log.offset / 512;
-        log.open.crcs.extend_from_slice(&sealed.crcs);
-        log.open.entries.extend(
-            sealed.entries[..sealed.logged]
-                .iter()
-                .map(|entry| LogEntry { payload: entry.payload + base, ..*entry }),
-        );
-        let offset = log.segment_start(log.head) + u64::from(log.offset);
-        log.offset += u32::try_from(sealed.bytes.len()).unwrap_or(u32::MAX);
-        log.sequence += 1;
-        log.previous = sealed.header_crc;
-        (offset, sealed)
+        known
     }
 }

@@ -62,7 +62,7 @@ async fn write_part(
 fn add_watermarks(inner: &GroupInner, device: usize, items: &mut Vec<Item>) {
     if inner.options.mutations.watermark_ahead() {
         let mut state = inner.state.borrow_mut();
-        let serials = state.log.infos[0].serials.clone();
+        let serials = state.log.segment(state.log.tail).serials.clone();
         serials.into_iter().for_each(|serial| state.raise_destaged(serial, 1));
     }
     inner.state.borrow_mut().store.add_risen(device, items);

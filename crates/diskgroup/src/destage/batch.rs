@@ -2,7 +2,7 @@
 //! What is to be done with a segment.
 
 use crate::log::index::LogPlace;
-use crate::log::ring::Move;
+use crate::log::queue::Move;
 use crate::state::GroupInner;
 use base::{Lsn, Map, Set};
 use format::{Item, LogEntry};

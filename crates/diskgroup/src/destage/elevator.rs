@@ -120,9 +120,7 @@ impl Window {
         let staying = self.segments.iter().filter(|segment| !segment.spots.is_empty());
         let (count, bytes) = staying.fold((0, 0), |(n, sum), s| (n + 1, sum + s.bytes.len()));
         let has_room = bytes < BYTES_MAX && count < window_max(inner, state);
-        let at = usize::try_from(next - state.log.tail).unwrap_or(usize::MAX);
-        let is_held = state.log.infos.get(at).is_some_and(|info| info.is_held);
-        (next < state.log.head && has_room && !is_held).then_some(next)
+        (next < state.log.head && has_room && !state.log.segment(next).is_held).then_some(next)
     }
 
     /// Takes the next step's spots and plans what can be written of them.

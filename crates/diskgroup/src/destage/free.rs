@@ -3,7 +3,6 @@
 
 use super::batch::Found;
 use crate::keys::{chunk_of_block, serial_of};
-use crate::log::build::to_usize;
 use crate::log::index::LogPlace;
 use crate::state::{GroupInner, GroupState};
 use crate::types::GroupError;
@@ -18,7 +17,7 @@ pub(super) async fn keep_marks(inner: &GroupInner, segment: u64) -> Result<(), G
     }
     let marked = {
         let state = inner.state.borrow();
-        state.log.infos[to_usize(segment - state.log.tail)].marked.clone()
+        state.log.segment(segment).marked.clone()
     };
     for (serial, highest) in marked {
         let _permit = inner.table.acquire(1).await;
@@ -75,11 +74,8 @@ impl GroupState {
                 self.log.forget_deleted(serial, found.entry.range);
             }
         }
-        assert!(self.log.tail == segment, "segments are freed in order");
         assert!(!self.is_held(), "a segment is freed that a device needs which is out");
-        self.log.tail = segment + 1;
-        let Some(info) = self.log.infos.pop_front() else { return };
-        for serial in info.serials {
+        for serial in self.log.free_oldest(segment) {
             self.raise_destaged(serial, 0);
         }
     }
@@ -90,15 +86,9 @@ impl GroupState {
         self.store.raise_destaged(serial, tail, tail + without);
     }
 
-    /// Whether the log holds a copy of a component.
-    pub(crate) fn has_copies(&self, serial: u32) -> bool {
-        self.store.has_copies(serial, self.log.tail)
-    }
-
     /// Whether the oldest segment of the log may hold something that a device needs which is out.
     /// If no segment is closed, the oldest one is the open one.
     pub(crate) fn is_held(&self) -> bool {
-        let is_held = self.log.infos.front().is_some_and(|info| info.is_held);
-        is_held && !self.mutations.free_held()
+        self.log.segment(self.log.tail).is_held && !self.mutations.free_held()
     }
 }

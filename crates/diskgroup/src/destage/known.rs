@@ -24,7 +24,7 @@ use super::wait::wait;
 use crate::keys::{block_key, chunk_key, chunk_of_block};
 use crate::log::build::to_usize;
 use crate::log::index::{IndexPiece, LogPlace, LogView};
-use crate::log::ring::{Move, Still};
+use crate::log::queue::{Move, Still};
 use crate::standing::WaitsFor;
 use crate::state::{GroupInner, GroupState};
 use crate::types::GroupError;
@@ -57,7 +57,7 @@ type Alive = (LogPlace, LogEntry, Option<u32>);
 pub(super) async fn known(inner: &GroupInner, segment: u64) -> Option<(Vec<Found>, Vec<LogEntry>)> {
     let (serials, first, end) = {
         let state = inner.state.borrow();
-        let info = &state.log.infos[to_usize(segment - state.log.tail)];
+        let info = state.log.segment(segment);
         let sector = |bytes| state.log.sector(segment, bytes);
         (info.serials.clone(), sector(0), sector(state.log.usable()))
     };
@@ -134,7 +134,7 @@ impl GroupState {
     fn entry(&self, serial: u32, kind: EntryKind, range: SectorRange, lsn: Lsn) -> LogEntry {
         // Memory does not tell which entries are copies. If the log holds any copy for the
         // component, each entry counts as one.
-        let is_copy = self.has_copies(serial);
+        let is_copy = self.store.has_copies(serial, self.log.tail);
         LogEntry { serial, kind, is_moved: false, is_copy, range, lsn, payload: 0, id: None }
     }
 

@@ -6,7 +6,7 @@ use crate::keys::{block_key, chunk_key, chunk_of_block};
 use crate::log::build::to_usize;
 use crate::log::held::Overlay;
 use crate::log::index::{IndexPiece, LogPlace, LogView};
-use crate::log::ring::{Move, Still};
+use crate::log::queue::{Move, Still};
 use crate::state::{GroupInner, GroupState};
 use crate::types::GroupError;
 use base::{BLOCK_SECTORS, BLOCK_SIZE, CHUNK_BLOCKS, CHUNK_SECTORS, Lsn, SectorRange, crc32c};
@@ -204,7 +204,8 @@ pub(super) async fn fold(
             Ok(whole) => {
                 let mut merged = folded(serial, block, lsn, whole.to_vec(), &pieces);
                 // One of the merged pieces may have been a copy.
-                merged.is_copy = inner.state.borrow().has_copies(serial);
+                let state = inner.state.borrow();
+                merged.is_copy = state.store.has_copies(serial, state.log.tail);
                 batch.moves.push(merged);
             }
             Err(GroupError::BadCrc { .. }) => {
@@ -259,14 +260,14 @@ pub(super) async fn move_to_head(inner: &GroupInner, moves: Vec<Move>) -> Result
     if moves.is_empty() {
         return Ok(());
     }
-    inner.state.borrow_mut().log.moves.extend(moves);
+    inner.state.borrow_mut().log.move_to_head(moves);
     inner.log_kick.notify();
     loop {
         let progress = inner.progress.wait();
         inner.check_open()?;
         let is_done = {
             let state = inner.state.borrow();
-            state.log.moves.is_empty() && state.log.stalled.is_none() && !state.log.is_moving
+            !state.log.has_moves() && !state.log.is_moving
         };
         if is_done {
             return Ok(());

@@ -12,7 +12,7 @@ impl GroupState {
         if self.read_cache.is_some() {
             self.pace.make_room(self.log.layout.segments);
         }
-        let found = self.log.infos.iter_mut().filter(|info| info.used > 0);
+        let found = self.log.segments_mut().filter(|info| info.used > 0);
         found.for_each(|info| info.since = Some(now));
     }
 
@@ -31,9 +31,8 @@ impl GroupState {
         // Destage that waits for a fuller log, for tokens or for time is not stuck: it rests as it
         // should. Waiting for K is no rest.
         let is_resting = self.destage.wait.is_some() && !self.destage.waits_for_commit();
-        let is_over = self.fenced.is_some() || self.is_closed;
-        let is_due = self.pace.is_steady(self.fill_of_segments()) && !is_resting && !is_over;
-        let oldest = log.infos.front().and_then(|info| info.since);
+        let is_due = self.pace.is_steady(self.fill_of_segments()) && !is_resting && !self.is_over();
+        let oldest = log.segment(log.tail).since;
         Pressure {
             limit,
             waiting,

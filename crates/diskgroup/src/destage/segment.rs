@@ -9,7 +9,7 @@ use crate::log::index::LogPlace;
 use crate::pace::BufferPart;
 use crate::read::salvage::{Salvaged, is_bad_place, salvage};
 use crate::state::{GroupInner, GroupState};
-use crate::types::GroupError;
+use crate::types::{GroupError, device_error};
 use base::{BLOCK_SECTORS, CHUNK_SECTORS, SECTOR_SIZE};
 use env::Buf;
 use env::Slice;
@@ -72,7 +72,7 @@ pub(super) async fn read_ahead(inner: &GroupInner, segment: u64) -> Option<Segme
 pub(super) async fn read_back(inner: &GroupInner, segment: u64) -> Result<Segment, GroupError> {
     let (start, used) = {
         let state = inner.state.borrow();
-        let info = &state.log.infos[to_usize(segment - state.log.tail)];
+        let info = state.log.segment(segment);
         (state.log.segment_start(segment), u64::from(info.used))
     };
     let bytes = read_used(inner, start, used).await?.freeze();
@@ -104,9 +104,7 @@ async fn read_used(inner: &GroupInner, start: u64, used: u64) -> Result<Buf, Gro
                 inner.state.borrow_mut().counters.rotten += unreadable.len() as u64;
                 return Ok(bytes);
             }
-            Err(source) => {
-                return Err(GroupError::Device { device: inner.cache_path.clone(), source });
-            }
+            Err(error) => return Err(device_error(&inner.cache_path)(error)),
         };
         got = end;
     }

@@ -9,7 +9,7 @@ use super::known::{condemn, wait_for_k};
 use super::plan::{fold, move_to_head, plan};
 use super::segment::{Segment, is_open};
 use super::wait::wait_for_commit;
-use crate::log::ring::{Move, Still};
+use crate::log::queue::{Move, Still};
 use crate::state::GroupInner;
 use crate::types::GroupError;
 use format::{EntryKind, FormatError, LogEntry};

@@ -233,7 +233,7 @@ impl DiskGroup {
     /// Whether something in the log may be needed by a device that is out.
     #[must_use]
     pub fn holds_for_out(&self) -> bool {
-        self.shared().state.borrow().log.infos.iter().any(|info| info.is_held)
+        self.shared().state.borrow().log.segments().any(|info| info.is_held)
     }
 
     /// The devices that are out may lose what the log holds for them: all of it is elsewhere. Their
@@ -256,7 +256,7 @@ impl DiskGroup {
         }
         let mut state = inner.state.borrow_mut();
         state.store.given_up = given_up;
-        state.log.infos.iter_mut().for_each(|info| info.is_held = false);
+        state.log.segments_mut().for_each(|info| info.is_held = false);
         drop(state);
         inner.destage_kick.notify();
         Ok(())

@@ -5,7 +5,7 @@ use crate::state::GroupInner;
 use crate::store::CapacityStore;
 use crate::store::capacity::{PAGES_IN_FLIGHT, page_of};
 use crate::store::rows::newer;
-use crate::types::GroupError;
+use crate::types::{GroupError, device_error};
 use env::try_join_at_most;
 use format::{CRC_PAGE_CHUNKS, CrcPage, FormatError, PAGE_SIZE};
 
@@ -49,8 +49,7 @@ impl GroupInner {
             base::hit(base::Probe::PageLoaded);
             let offset = handle.layout.crc_start + u64::from(number) * 2 * PAGE;
             let read = handle.disk().read(offset, self.env.buf(2 * PAGE_SIZE)).await;
-            let both =
-                read.map_err(|source| GroupError::Device { device: handle.path.clone(), source })?;
+            let both = read.map_err(device_error(&handle.path))?;
             let slots = [0, 1].map(|slot| {
                 CrcPage::decode(handle.id, number, &both[slot * PAGE_SIZE..(slot + 1) * PAGE_SIZE])
             });

@@ -142,10 +142,7 @@ impl Log {
     /// Forgets a chunk that nothing is held of; whether that is so.
     pub(crate) fn settle(&mut self, chunk: u64) -> bool {
         let is_idle = self.over(chunk).is_some_and(Overlay::is_idle);
-        if is_idle {
-            self.overlays.remove(&chunk);
-        }
-        is_idle
+        is_idle && self.overlays.remove(&chunk).is_some()
     }
 
     /// Forgets a chunk of a component that was deleted.

@@ -200,7 +200,7 @@ impl Index {
     }
 
     /// Puts a piece of a block; whether the block is new here.
-    pub(crate) fn put(&mut self, key: u64, piece: IndexPiece) -> bool {
+    pub(super) fn put(&mut self, key: u64, piece: IndexPiece) -> bool {
         let new = IndexSlot { place: piece.place.0, crc: piece.crc, lsn: piece.lsn };
         let Some(slot) = self.map.get_mut(&key) else {
             let slot = if piece.count == 8 {
@@ -272,7 +272,7 @@ impl Index {
 
     /// Takes out what one place holds of a block, if it is still the newest of any sector: capacity
     /// has it by now. Whether nothing is left of the block here.
-    pub(crate) fn forget(&mut self, key: u64, place: LogPlace) -> bool {
+    pub(super) fn forget(&mut self, key: u64, place: LogPlace) -> bool {
         let Some(slot) = self.map.get(&key) else { return false };
         let is_gone = if slot.place & TAG == TAG_PARTS {
             self.parts[(slot.place & !TAG) as usize].as_deref_mut().is_none_or(|parts| {
@@ -289,7 +289,7 @@ impl Index {
     }
 
     /// Takes out everything of a block up to an lsn; whether nothing is left of it.
-    pub(crate) fn clear(&mut self, key: u64, lsn: u64) -> bool {
+    pub(super) fn clear(&mut self, key: u64, lsn: u64) -> bool {
         let Some(slot) = self.map.get(&key) else { return false };
         let is_gone = if slot.place & TAG == TAG_PARTS {
             let at = (slot.place & !TAG) as usize;

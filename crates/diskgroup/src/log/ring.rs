@@ -1,68 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The log's state: the ring of segments and the queue in front of it.
+//! The ring of segments: where they are, which are needed, which is written next.
 
 use crate::log::Log;
+use crate::log::build::to_usize;
 use crate::log::index::LogPlace;
-use base::{Instant, Lsn, Mark, RequestId, SectorRange};
+use base::{Instant, Lsn};
 use env::Slice;
-use format::{EntryKind, KnownCommit, LogEntry, Summary};
-use std::task::Waker;
-
-/// An append that waits for room in a commit; the payload is retained, not copied.
-pub(crate) struct Deferred {
-    pub(crate) serial: u32,
-    pub(crate) kind: EntryKind,
-    pub(crate) is_copy: bool,
-    pub(crate) range: SectorRange,
-    pub(crate) lsn: Lsn,
-    pub(crate) crcs: Vec<u32>,
-    pub(crate) payload: Slice,
-    pub(crate) marks: Vec<Mark>,
-    pub(crate) ticket: u64,
-}
-
-/// What must still be true when a moved entry is written again.
-pub(crate) enum Still {
-    /// This place is the newest of the block.
-    Live(u64, LogPlace),
-    /// This place cleared the chunk.
-    Cleared(u64, LogPlace),
-    /// The pieces up to the lsn are exactly these.
-    Pieces(u64, Vec<LogPlace>),
-    /// It is above K.
-    Open,
-}
-
-/// An entry on its way to the log's head, out of a segment that is to be freed.
-pub(crate) struct Move {
-    pub(crate) serial: u32,
-    pub(crate) kind: EntryKind,
-    pub(crate) is_copy: bool,
-    pub(crate) range: SectorRange,
-    pub(crate) lsn: Lsn,
-    pub(crate) crcs: Vec<u32>,
-    pub(crate) payload: Vec<u8>,
-    /// Whose effect it is, where nothing but this says so (rule 46).
-    pub(crate) id: Option<RequestId>,
-    pub(crate) still: Still,
-}
-
-impl Move {
-    /// Of an entry as it is, without data.
-    pub(crate) fn of(entry: &LogEntry, still: Still) -> Self {
-        Self {
-            serial: entry.serial,
-            kind: entry.kind,
-            is_copy: entry.is_copy,
-            range: entry.range,
-            lsn: entry.lsn,
-            crcs: Vec::new(),
-            payload: Vec::new(),
-            id: None,
-            still,
-        }
-    }
-}
+use format::{KnownCommit, LogEntry, Summary};
 
 /// A segment that is needed.
 #[derive(Default)]
@@ -124,6 +68,81 @@ impl Log {
     /// Whether a place is in a segment of the ring.
     pub(crate) fn is_in_segment(&self, place: LogPlace, segment: u64) -> bool {
         self.physical(place) as u64 == segment % u64::from(self.layout.segments)
+    }
+
+    /// What is known of a segment that is needed.
+    pub(crate) fn segment(&self, number: u64) -> &SegmentInfo {
+        &self.infos[to_usize(number - self.tail)]
+    }
+
+    pub(crate) fn segment_mut(&mut self, number: u64) -> &mut SegmentInfo {
+        &mut self.infos[to_usize(number - self.tail)]
+    }
+
+    /// What is known of all segments that are needed, the oldest first.
+    pub(crate) fn segments(&self) -> impl DoubleEndedIterator<Item = &SegmentInfo> {
+        self.infos.iter()
+    }
+
+    pub(crate) fn segments_mut(&mut self) -> impl Iterator<Item = &mut SegmentInfo> {
+        self.infos.iter_mut()
+    }
+
+    /// Opening found segments from `oldest` to `open`; nothing is known of them yet.
+    pub(crate) fn restore(&mut self, oldest: u64, open: u64) {
+        (self.tail, self.head) = (oldest, open);
+        self.infos.resize_with(to_usize(open - oldest) + 1, SegmentInfo::default);
+    }
+
+    /// Appends go on behind this commit, of which opening says the sequence and the checksum.
+    pub(crate) fn go_on_behind(&mut self, sequence: u64, checksum: u32) {
+        (self.sequence, self.previous) = (sequence + 1, checksum);
+    }
+
+    /// They go on in the open segment, of which so many bytes are used.
+    pub(crate) fn reopen(&mut self, used: u32, open: OpenSegment) {
+        (self.offset, self.open) = (used, open);
+    }
+
+    /// A commit of so many bytes is durable there, and none is in flight.
+    pub(crate) fn completed(&mut self, segment: u64, offset: u64, bytes: usize) {
+        let start = u32::try_from(offset - self.segment_start(segment)).unwrap_or(u32::MAX);
+        let since = self.last_append;
+        let info = self.segment_mut(segment);
+        info.used = info.used.max(start + bytes as u32);
+        info.since.get_or_insert(since);
+        (self.is_moving, self.is_writing) = (false, false);
+    }
+
+    /// The oldest segment may be written again: the components that it held entries of.
+    pub(crate) fn free_oldest(&mut self, segment: u64) -> Vec<u32> {
+        assert!(self.tail == segment, "segments are freed in order");
+        self.tail = segment + 1;
+        self.infos.pop_front().map(|info| info.serials).unwrap_or_default()
+    }
+
+    /// Somebody reads what a physical segment holds: it is not written meanwhile (store rule 11).
+    pub(crate) fn pin(&mut self, physical: usize) {
+        self.pins[physical] += 1;
+    }
+
+    pub(crate) fn unpin(&mut self, physical: usize) {
+        self.pins[physical] -= 1;
+    }
+
+    /// Reads that hold segments, all in all.
+    pub(crate) fn pinned(&self) -> u64 {
+        self.pins.iter().map(|pins| u64::from(*pins)).sum()
+    }
+
+    /// A segment holds a discard or zeros.
+    pub(crate) fn note_discard(&mut self, segment: u64) {
+        self.last_discard = self.last_discard.max(Some(segment));
+    }
+
+    /// Whether one that is needed does.
+    pub(crate) fn has_discards(&self) -> bool {
+        self.last_discard.is_some_and(|segment| segment >= self.tail)
     }
 
     /// How many blocks may be folded while the oldest segment is destaged. A part is smaller than
@@ -189,16 +208,6 @@ impl Log {
         self.offset = 0;
         self.infos.push_back(SegmentInfo::default());
         summary
-    }
-
-    /// Takes all waiters of tickets up to `ticket`, in order.
-    pub(crate) fn take_waiters(&mut self, ticket: u64) -> Vec<Waker> {
-        let mut wakers = Vec::new();
-        while self.ticket_done < ticket {
-            self.ticket_done += 1;
-            wakers.extend(self.waiters.pop_front().flatten());
-        }
-        wakers
     }
 
     /// Closes the open segment early so that it can drain; only while nothing is written.

@@ -62,7 +62,6 @@ pub(super) async fn recover_capacity(inner: &GroupInner, device: usize) -> Resul
     crate::recovery::settle::settle_capacity(inner, device, journal).await?;
     give_chunks(inner, device).await;
     let mut state = inner.state.borrow_mut();
-    let state = &mut *state;
     state.store.count_promised(device);
     for serial in state.store.components.serials() {
         if let Some(component) = state.store.components.get_mut(serial) {

@@ -17,7 +17,7 @@
 //! or of one behind that, nobody can tell, and the log does not open.
 
 use crate::log::build::to_usize;
-use crate::log::ring::{OpenSegment, SegmentInfo};
+use crate::log::ring::OpenSegment;
 use crate::read::salvage::{Salvaged, UNREADABLE_MAX, is_bad_place, read_or_salvage};
 use crate::state::{GroupInner, GroupState};
 use crate::types::{GroupError, device_error};
@@ -53,7 +53,7 @@ pub(super) async fn replay(inner: &GroupInner) -> Result<(), GroupError> {
     let next = firsts.last_key_value().map_or(0, |(highest, _)| highest + 1);
     check_not_begun(inner, next, &firsts).await?;
     let Some((&highest, _)) = firsts.last_key_value() else {
-        inner.state.borrow_mut().log.infos.push_back(SegmentInfo::default());
+        inner.state.borrow_mut().log.restore(0, 0);
         return Ok(());
     };
     let open = scan(inner, highest, None).await?;
@@ -422,12 +422,7 @@ async fn install(
     is_open_lost: bool,
 ) {
     let holds_unknown = inner.holds_unknown();
-    {
-        let mut state = inner.state.borrow_mut();
-        state.log.tail = low;
-        state.log.head = highest;
-        state.log.infos.resize_with((highest - low + 1) as usize, SegmentInfo::default);
-    }
+    inner.state.borrow_mut().log.restore(low, highest);
     for content in &contents {
         {
             let mut state = inner.state.borrow_mut();
@@ -448,18 +443,11 @@ async fn install(
     let mut state = inner.state.borrow_mut();
     let state = &mut *state;
     if let Some(last) = contents.last() {
-        state.log.sequence = last.last_sequence + 1;
-        state.log.previous = last.last;
+        state.log.go_on_behind(last.last_sequence, last.last);
     }
     if let Some(open) = contents.into_iter().next_back().filter(|_| !is_open_lost) {
-        state.log.offset = open.used;
-        state.log.open = OpenSegment {
-            entries: open.entries,
-            crcs: open.crcs,
-            known: open.known,
-            commits: open.commits,
-            previous: open.previous,
-        };
+        let Content { entries, crcs, known, commits, previous, .. } = open;
+        state.log.reopen(open.used, OpenSegment { entries, crcs, known, commits, previous });
     }
     for serial in state.store.components.serials() {
         if let Some(component) = state.store.components.get_mut(serial) {
@@ -476,8 +464,7 @@ async fn install(
 impl GroupState {
     /// Puts what a segment holds into the index.
     fn install_segment(&mut self, segment: u64, content: &Content, holds_unknown: bool) {
-        let number = to_usize(segment - self.log.tail);
-        self.log.infos[number].used = content.used;
+        self.log.segment_mut(segment).used = content.used;
         let base = self.log.sector(segment, 0);
         let mut crcs = content.crcs.as_slice();
         for entry in &content.entries {
@@ -485,7 +472,7 @@ impl GroupState {
             crcs = rest;
             self.store.note_serial(entry.serial);
             let is_unknown = self.store.components.get(entry.serial).is_none();
-            self.log.infos[number].is_held |= holds_unknown && is_unknown;
+            self.log.segment_mut(segment).is_held |= holds_unknown && is_unknown;
             self.apply(segment, entry, mine, base + entry.payload);
         }
         self.report.entries += content.entries.len() as u64;

@@ -25,17 +25,9 @@ impl DiskGroup {
     pub async fn delete_component(&self, id: ComponentId) -> Result<(), GroupError> {
         let inner = self.shared();
         let serial = inner.delete_row(id).await?;
-        loop {
-            let progress = inner.progress.wait();
-            {
-                let state = inner.state.borrow();
-                let is_over = state.fenced.is_some() || state.is_closed;
-                if is_over || state.store.deleted_from(serial).is_none() {
-                    return Ok(());
-                }
-            }
-            progress.await;
-        }
+        let is_back = |state: &GroupState| state.store.deleted_from(serial).is_none();
+        inner.until(|state| state.is_over() || is_back(state)).await;
+        Ok(())
     }
 }
 

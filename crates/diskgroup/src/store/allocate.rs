@@ -8,10 +8,17 @@ use crate::keys::{chunk_key, serial_of};
 use crate::store::CapacityStore;
 use crate::store::capacity::CapacityState;
 use crate::store::components::Component;
-use crate::store::deletion::Deletion;
 use base::{CHUNK_SECTORS, ComponentId, Instant};
 use format::ChunkEntry;
 use std::ops::Range;
+
+/// A component that is gone, durably, and how far its chunks have come back.
+pub(super) struct Deletion {
+    serial: u32,
+    device: usize,
+    next: u64,
+    chunks: u64,
+}
 
 impl CapacityStore {
     /// Chunks of each device that are likely to stay free: its components are expected to take half
@@ -55,11 +62,6 @@ impl CapacityStore {
         self.capacity[device].promised = mine.map(Component::promised).sum();
     }
 
-    /// Whether any device is short of space.
-    pub(crate) fn is_short(&self) -> bool {
-        self.capacity.iter().any(CapacityState::is_short)
-    }
-
     /// When freed chunks of any device may be given back.
     pub(crate) fn reclaims_next(&self) -> Option<Instant> {
         self.capacity.iter().filter_map(CapacityState::reclaims_at).min()
@@ -92,7 +94,7 @@ impl CapacityStore {
 
     /// Sets a device chunk aside for a chunk that will need one; whether there was one.
     pub(crate) fn set_aside(&mut self, key: u64, device: usize) -> bool {
-        if self.base(key).is_some() || self.chunks.is_aside(key) {
+        if self.base(key).is_some() || self.chunks.aside.contains_key(&key) {
             return true;
         }
         let promised = self.components.get(serial_of(key)).map_or(0, Component::promised);
@@ -104,7 +106,7 @@ impl CapacityStore {
     }
 
     fn put_aside(&mut self, key: u64, device: usize) {
-        self.chunks.set_aside(key);
+        self.chunks.aside.insert(key, ());
         self.capacity[device].reserved += 1;
         self.hold(serial_of(key));
     }

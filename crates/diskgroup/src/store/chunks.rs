@@ -78,7 +78,7 @@ fn place_of(key: u64) -> (u64, usize, usize) {
 pub(crate) struct Chunks {
     base: Bases,
     /// Chunks that only the log has: one of the device's is set aside for each.
-    aside: FixedMap<()>,
+    pub(super) aside: FixedMap<()>,
 }
 
 impl Chunks {
@@ -98,18 +98,9 @@ impl Chunks {
         }
     }
 
-    /// A device chunk is set aside.
-    pub(super) fn set_aside(&mut self, key: u64) {
-        self.aside.insert(key, ());
-    }
-
-    pub(super) fn is_aside(&self, key: u64) -> bool {
-        self.aside.contains_key(&key)
-    }
-
-    /// It is not any more; whether it was.
+    /// None is set aside for this chunk any more; whether one was.
     pub(super) fn end_aside(&mut self, key: u64) -> bool {
-        self.is_aside(key) && self.aside.remove(&key).is_some()
+        self.aside.contains_key(&key) && self.aside.remove(&key).is_some()
     }
 
     /// All chunks that one is set aside for, for counting: in no order.

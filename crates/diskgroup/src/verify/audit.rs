@@ -288,9 +288,9 @@ impl DiskGroup {
     pub fn closed_segments(&self) -> Vec<LogSegment> {
         let state = self.shared().state.borrow();
         let log = &state.log;
-        let has_newer = log.infos.back().is_some_and(|open| open.used > 0);
+        let has_newer = log.segments().next_back().is_some_and(|open| open.used > 0);
         let end = if has_newer { log.head } else { log.head.saturating_sub(1).max(log.tail) };
-        let closed = (log.tail..end).zip(&log.infos);
+        let closed = (log.tail..end).zip(log.segments());
         closed.map(|(number, info)| segment(log, number, info)).collect()
     }
 
@@ -298,7 +298,7 @@ impl DiskGroup {
     #[must_use]
     pub fn open_segment(&self) -> Option<LogSegment> {
         let log = &self.shared().state.borrow().log;
-        log.infos.back().map(|info| segment(log, log.head, info))
+        log.segments().next_back().map(|info| segment(log, log.head, info))
     }
 
     /// Checks everything in memory against itself. Costs time by the size of map and index.
@@ -368,18 +368,19 @@ fn audit_journal(
 impl GroupState {
     fn audit_log(&self, audit: &mut Audit) -> Result<(), Inconsistency> {
         let log = &self.log;
-        let (tail, head, known) = (log.tail, log.head, log.infos.len());
+        let (tail, head, known) = (log.tail, log.head, log.segments().count());
         let segments = head + 1 - tail;
         if known as u64 != segments || segments > u64::from(log.layout.segments) {
             return Err(Inconsistency::Segments { tail, head, known });
         }
         let counted = log.ticket_last - log.ticket_done;
-        if log.waiters.len() as u64 != counted && self.fenced.is_none() {
-            return Err(Inconsistency::Waiting { waiting: log.waiters.len() as u64, counted });
+        let waiting = log.waiters();
+        if waiting != counted && self.fenced.is_none() {
+            return Err(Inconsistency::Waiting { waiting, counted });
         }
         audit.segments = segments;
         audit.pending = counted;
-        audit.pins = log.pins.iter().map(|pins| u64::from(*pins)).sum();
+        audit.pins = log.pinned();
         Ok(())
     }
 
@@ -458,7 +459,7 @@ impl GroupState {
         let number = log.tail + (physical + segments - log.tail % segments) % segments;
         let used = match number == log.head {
             true => Some(log.offset),
-            false => log.infos.get((number - log.tail) as usize).map(|info| info.used),
+            false => log.segments().nth((number - log.tail) as usize).map(|info| info.used),
         };
         used.is_some_and(|used| within < u64::from(used))
     }

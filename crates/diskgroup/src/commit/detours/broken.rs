@@ -41,8 +41,7 @@ async fn write_two(
             let mut state = of.state.borrow_mut();
             let log = &state.log;
             let room = log.usable() - u64::from(log.offset);
-            let is_plain = log.moves.is_empty() && state.log.stalled.is_none();
-            if !is_plain || log.build.is_empty() || log.build.length() as u64 > room {
+            if log.has_moves() || log.build.is_empty() || log.build.length() as u64 > room {
                 return Ok(None);
             }
             state.log.is_writing = false;
