@@ -21,7 +21,8 @@
 //! | room | what it is |
 //! |---|---|
 //! | `types`, `failure`, `pressure`, `mutations` | what callers see; the switches of tests |
-//! | `log` | as data: the commit under composition, the ring of segments, the index over them |
+//! | `keys` | the numbers by which chunks and blocks are found |
+//! | `log` | as data: queue, the commit under composition, the ring of segments, the index |
 //! | `store` | as data: chunk map, checksum pages in memory, components, space, what changed last |
 //! | `readcache` | as data: which piece is in which slot, which goes next, streams |
 //! | `pace`, `standing`, `latency` | how fast destage may be; its waits; how devices answer |

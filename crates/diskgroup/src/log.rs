@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The log as data: the commit under composition, the ring of segments, the index over them.
+//! The log as data: what is on its way into it, the commit under composition, the ring of segments,
+//! the index over them, and what is held of each chunk.
 //!
-//! Nothing here does I/O, or knows of capacity.
+//! Nothing here does I/O, or knows of capacity. Fields that must agree are private, and change
+//! together by methods: those of [`queue`] for appends and moved entries, of [`ring`] for segments,
+//! of [`held`] for blocks and chunks. The others are for everybody to look at.
 
 pub(crate) mod build;
 pub(crate) mod held;

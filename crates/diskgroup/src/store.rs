@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is on capacity, as data: components, chunks, checksums, space, the memory of what changed.
 //!
-//! Nothing here does I/O or knows of the log's task and of destage.
+//! Nothing here does I/O or knows of the log's task and of destage. Which chunks are allocated, set
+//! aside, promised, free or on their way back is changed by methods of [`allocate`] alone; what a
+//! durable record or a freed segment changes, by those of [`apply`]. Pages, rows and the state of
+//! the journal are for the store's own tasks, `journal` and `recovery`.
 
 mod allocate;
 mod apply;
