@@ -5,7 +5,8 @@
 All three use the same folder. The probe (two O_DSYNC logs behind NBD, no index, no checksums) is run
 before and after the cases, and the mean counts: on a shared machine only figures of the same minutes compare.
 "filling" cases begin with a drained write buffer and end before destage begins at 0.8 of it: fast writes run
-several times for that. "steady" cases run 60 s and count their last 30 s.
+several times for that. "steady" cases run 60 s and count their last 30 s. They stand beside what the disk carries of
+their devices' requests alone, too (`device_pattern.py`), with the requests that the kernel counted for each client write.
 """
 import argparse
 import os
@@ -15,8 +16,9 @@ import sys
 import time
 from dataclasses import dataclass, field
 
+import device_pattern
 from cluster import Cluster, Failure, cpu_seconds, memory_bytes, processes
-from measure import ROOT, TARGET, fio, fio_job, longest_gap, parse_log, say, version
+from measure import ROOT, TARGET, disk_requests, fio, fio_job, longest_gap, parse_log, say, version
 
 PROBE = os.path.join(ROOT, "..", "shared", "limit", "bench.sh")
 DRAINED = 0.1
@@ -49,18 +51,20 @@ class Case:
 
 CASES = [
     Case("write-1", "randwrite", "4k", 1, ratio=0.85),
-    Case("write-32", "randwrite", "4k", 32, ratio=0.75, cpu_us=22, runs=3, seconds=4),
+    Case("write-32", "randwrite", "4k", 32, ratio=0.80, cpu_us=16, runs=3, seconds=4),
+    Case("first-10s", "randwrite", "4k", 32, ratio=0.80, cpu_us=16, seconds=10),
     Case("read-1", "randread", "4k", 1, ratio=0.90),
     Case("read-32", "randread", "4k", 32, ratio=0.85),
     Case("seqwrite", "write", "1M", 8),
     Case("seqread", "read", "1M", 8),
     Case("write-seq-4k", "write", "4k", 32, runs=3, seconds=4),
     Case("write-seq-512", "write", "512", 32, runs=3, seconds=4, as_many_as="write-seq-4k"),
-    Case("steady-1g", "randwrite", "4k", 32, ratio=0.58, cpu_us=28, steady_gib=1),
-    Case("steady-8g", "randwrite", "4k", 32, ratio=0.45, cpu_us=28, steady_gib=8),
+    Case("steady-1g", "randwrite", "4k", 32, ratio=0.60, cpu_us=22, steady_gib=1),
+    Case("steady-8g", "randwrite", "4k", 32, ratio=0.55, cpu_us=22, steady_gib=8),
 ]
-PAUSE_MS_MAX = 100
-P99_MS_MAX = 8
+PAUSE_MS_MAX = 50
+P99_MS_MAX = 3
+PATTERN_RATIO_MIN = 0.75
 
 
 @dataclass
@@ -74,6 +78,7 @@ class Figures:
     cpu_us: float | None = None
     etcd_us: float | None = None
     pause_ms: float | None = None
+    requests: dict = field(default_factory=dict)
     notes: list = field(default_factory=list)
 
     @classmethod
@@ -85,7 +90,7 @@ class Figures:
         worst = {name: max((getattr(run, name) or 0 for run in runs), default=0) for name in ("p99_us", "worst_ms")}
         pauses = [run.pause_ms for run in runs if run.pause_ms is not None]
         return cls(mean("iops"), mean("mean_us"), **worst, cpu_us=mean("cpu_us"), etcd_us=mean("etcd_us"),
-                   pause_ms=max(pauses, default=None), notes=[note for run in runs for note in run.notes])
+                   pause_ms=max(pauses, default=None), requests=runs[0].requests if len(runs) == 1 else {}, notes=[note for run in runs for note in run.notes])
 
 
 def fio_result(process, folder, rw, seconds):
@@ -130,6 +135,7 @@ class Bench:
         os.makedirs(self.folder, exist_ok=True)
         self.cluster = None if options.no_gabion else Cluster(options.gabion, data)
         self.probes = []
+        self.pattern = None
         self.rows = []
 
     def start(self, gib_max):
@@ -176,8 +182,10 @@ class Bench:
         running = fio(arguments, self.folder)
         time.sleep(seconds - STEADY_COUNTED - 1 if case.steady_gib else 1)
         before = (time.monotonic(), cpu_seconds(servers), cpu_seconds(directory))
+        asked = disk_requests(self.folder)
         time.sleep(STEADY_COUNTED if case.steady_gib else seconds - 2)
         after = (time.monotonic(), cpu_seconds(servers), cpu_seconds(directory))
+        done = disk_requests(self.folder)
         figures = fio_result(running, self.folder, case.rw, seconds)
         if case.steady_gib:
             with open(log + "_iops.1.log", encoding="ascii") as file:
@@ -188,6 +196,7 @@ class Bench:
         ios = max(figures.iops * (after[0] - before[0]), 1)
         figures.cpu_us = (after[1] - before[1]) / ios * 1e6
         figures.etcd_us = (after[2] - before[2]) / ios * 1e6
+        figures.requests = {name: (done[name] - asked[name]) / ios for name in done}
         figures.notes = notes
         return figures
 
@@ -248,6 +257,16 @@ class Bench:
             self.rows[-1]["first_probe"] = first
         if steady:
             self.probe()
+            self.play_pattern()
+
+    def play_pattern(self):
+        """What the disk carries of the devices' part of a steady load."""
+        if self.options.no_pattern:
+            return
+        say("the devices' part of a steady load alone")
+        rate, commit_us = device_pattern.measure(os.path.join(self.folder, "pattern"))
+        say(f"the disk carries {rate} client writes/s, a commit takes {commit_us:.0f} us")
+        self.pattern = rate or None
 
     def table(self):
         lines = [
@@ -260,7 +279,19 @@ class Bench:
         for row in self.rows:
             for note in row["gabion"].notes if row["gabion"] else []:
                 lines.append(f"\n{row['case'].name}: {note}.")
+            if row["case"].steady_gib and row["gabion"]:
+                lines.append("\n" + self.beside_pattern(row["case"], row["gabion"]))
         return "\n".join(lines)
+
+    def beside_pattern(self, case, gabion):
+        """A steady case beside the devices' part alone, and the disk's requests for each client write."""
+        requests = ", ".join(f"{count:.2f} {name}" for name, count in gabion.requests.items()) or "not known"
+        text = f"{case.name}: the disk served for each client write: {requests} (kernel, all hosts)."
+        if self.pattern is None:
+            return text
+        ratio = gabion.iops / self.pattern
+        met = "met" if ratio >= PATTERN_RATIO_MIN else "missed"
+        return f"{text} {ratio:.2f} of the devices' part alone, {self.pattern:,} writes/s (asked {PATTERN_RATIO_MIN}: {met})."
 
     def line(self, row):
         case, gabion, raw = row["case"], row["gabion"], row["raw"]
@@ -324,7 +355,7 @@ def options_of(arguments):
     names = [case.name for case in CASES]
     parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--quick", action="store_true", help="4 s per case, no steady cases")
-    parser.add_argument("--seconds", type=int, default=8, help="of each filling case (8)")
+    parser.add_argument("--seconds", type=int, default=10, help="of each filling case (10)")
     parser.add_argument("--cases", default="all", help="comma list of: " + ", ".join(names))
     parser.add_argument("--dir", default=os.path.join(ROOT, "target", "bench"), help="where all files go")
     parser.add_argument("--gabion", default=os.path.join(TARGET, "release", "gabion"), help="the binary")
@@ -332,6 +363,7 @@ def options_of(arguments):
     parser.add_argument("--no-gabion", action="store_true", help="raw disk and probe only")
     parser.add_argument("--no-raw", action="store_true")
     parser.add_argument("--no-probe", action="store_true")
+    parser.add_argument("--no-pattern", action="store_true", help="without the devices' part of a steady load alone")
     parser.add_argument("--check", action="store_true", help="check the options and end")
     options = parser.parse_args(arguments)
     if options.seconds < 3:

@@ -12,6 +12,7 @@ import unittest
 import bench
 import cluster
 import delete_pause
+import device_pattern
 import measure
 import plot
 import slow_joiner
@@ -43,20 +44,44 @@ class Parsing(unittest.TestCase):
 
     def test_a_case_is_met_only_when_all_that_was_asked_was_measured_and_met(self):
         case = next(case for case in bench.CASES if case.name == "steady-8g")
-        good = bench.Figures(20000, 1600, 5000, 90, cpu_us=26, pause_ms=80)
-        self.assertEqual(bench.judge(case, good, 0.5)[1], "yes")
-        self.assertEqual(bench.judge(case, good, 0.4)[1], "no")
+        good = bench.Figures(20000, 1600, 2900, 90, cpu_us=21, pause_ms=45)
+        self.assertEqual(bench.judge(case, good, 0.56)[1], "yes")
+        self.assertEqual(bench.judge(case, good, 0.54)[1], "no")
         self.assertEqual(bench.judge(case, good, None)[1], "-")
-        good.pause_ms = 101
-        self.assertEqual(bench.judge(case, good, 0.5)[1], "no")
-        good.pause_ms, good.p99_us = 80, 8001
-        self.assertEqual(bench.judge(case, good, 0.5)[1], "no")
+        good.pause_ms = 51
+        self.assertEqual(bench.judge(case, good, 0.56)[1], "no")
+        good.pause_ms, good.p99_us = 45, 3001
+        self.assertEqual(bench.judge(case, good, 0.56)[1], "no")
         self.assertEqual(bench.judge(case, None, None)[1], "-")
         case = next(case for case in bench.CASES if case.as_many_as)
         self.assertTrue(any(other.name == case.as_many_as for other in bench.CASES))
         self.assertEqual(bench.judge(case, good, None, good.iops)[1], "yes")
         self.assertEqual(bench.judge(case, good, None, good.iops + 1)[1], "no")
         self.assertEqual(bench.judge(case, good, None)[1], "-")
+
+
+class DevicePattern(unittest.TestCase):
+    def test_the_search_finds_the_rate_to_a_twentieth(self):
+        for limit in (8000, 9000, 20000, 33333, 63000):
+            rate, answer = device_pattern.highest(lambda rate, limit=limit: (rate <= limit, rate / 100))
+            self.assertLessEqual(rate, limit)
+            self.assertGreater(rate * 1.08, limit)
+            self.assertEqual(answer, rate / 100)
+        self.assertEqual(device_pattern.highest(lambda rate: (False, 1.0)), (0, 0.0))
+        self.assertEqual(device_pattern.highest(lambda rate: (True, 1.0))[0], device_pattern.RATES[1])
+
+    def test_the_slowest_job_decides(self):
+        wanted = device_pattern.jobs("/f", 10000)
+        self.assertEqual(wanted["destage1"][2], 9300)
+
+        def side(name, part):
+            kind = "read" if name.startswith("back") else "write"
+            got = {"iops": wanted[name][2] * part, "clat_ns": {"mean": 200_000}}
+            return {"jobname": name, "read": {"iops": 0}, "write": {"iops": 0}, kind: got}
+
+        for part, is_kept in ((0.96, True), (0.94, False)):
+            result = {"jobs": [side(name, part if name == "back0" else 1) for name in wanted]}
+            self.assertEqual(device_pattern.kept_up(wanted, result), (is_kept, 200.0))
 
 
 class Tiers(unittest.TestCase):
