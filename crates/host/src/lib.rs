@@ -42,10 +42,10 @@ pub use operations::command::{Command, CommandFailure, CommandReply, ErrorKind};
 pub use operations::control::call;
 pub use operations::merge::{Totals, is_silent_taken_for_up, merge, totals};
 pub use report::{
-    BackupReport, ClassReport, ComponentReport, DeviceMedium, DeviceReport, GroupDetail,
-    GroupReport, Health, HeldReport, HostReport, HostState, LatencyReport, OrphanReport,
-    ReadCacheReport, RestoreReport, Role, ScrubReport, SpaceReport, StatusReport, TurnsReport,
-    VolumeReport,
+    BLOCKS_LOST, BackupReport, ClassReport, ComponentReport, DESTAGE_STOOD_STILL, DeviceMedium,
+    DeviceReport, GroupDetail, GroupReport, Health, HeldReport, HostReport, HostState,
+    LatencyReport, OrphanReport, ReadCacheReport, RestoreReport, Role, ScrubReport, SpaceReport,
+    StatusReport, TurnsReport, VolumeReport,
 };
 pub use start_error::StartError;
 pub use storage::devices::{DeviceRefused, check_devices};

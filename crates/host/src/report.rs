@@ -5,8 +5,8 @@ mod group;
 
 use directory::Connections;
 pub use group::{
-    ClassReport, DeviceMedium, DeviceReport, GroupDetail, GroupReport, HeldReport, LatencyReport,
-    ReadCacheReport, Role, ScrubReport, SpaceReport,
+    BLOCKS_LOST, ClassReport, DESTAGE_STOOD_STILL, DeviceMedium, DeviceReport, GroupDetail,
+    GroupReport, HeldReport, LatencyReport, ReadCacheReport, Role, ScrubReport, SpaceReport,
 };
 use serde::{Deserialize, Serialize};
 

@@ -145,6 +145,7 @@ impl Core {
         let before = self.late.len();
         self.late.retain(|(of, at, _), _| *of != host || at != path);
         if self.late.len() < before {
+            self.disturb(host);
             self.ends_now(host, path);
         }
     }
@@ -168,6 +169,7 @@ impl World {
     pub fn call_takes(&self, host: HostKey, path: &str, call: DeviceCall, time: Duration) {
         let mut core = self.0.core.borrow_mut();
         core.late.insert((host.0, path.to_owned(), call), nanos(time));
+        core.disturb(host.0);
     }
 
     /// Sets what is known of the hardware at a path of this host.

@@ -35,7 +35,7 @@ struct Dirty {
 }
 
 /// The faults that are on.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Faults {
     pub(crate) fail_reads: bool,
     pub(crate) fail_writes: bool,
@@ -62,7 +62,7 @@ impl Faults {
     }
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Silent {
     Lost,
     Elsewhere(u64),
@@ -159,6 +159,11 @@ pub(crate) fn tear(pieces: &[StoredPiece], rng: &mut Rng) -> Option<Vec<StoredPi
 }
 
 impl SimDisk {
+    /// Whether a fault is on that the device does not have by itself.
+    pub(crate) fn is_faulty(&self) -> bool {
+        self.faults != Faults::default() || !self.bad.is_empty()
+    }
+
     pub(crate) fn new(host: u32, path: &str, size: u64, is_file: bool, model: &DiskModel) -> Self {
         Self {
             host,

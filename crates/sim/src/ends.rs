@@ -10,6 +10,8 @@ pub(crate) struct Path {
     pub(crate) is_cut: bool,
     /// Nanoseconds by which everything on this way takes longer.
     pub(crate) clog: u64,
+    /// When it was last cut, joined, clogged or unclogged, or links on it were reset.
+    pub(crate) disturbed_at: u64,
 }
 
 /// Names one end of one link. Links reuse places in a table; the generation tells them apart.

@@ -74,6 +74,7 @@ impl Core {
         let state = &mut self.hosts[host as usize];
         assert!(state.process.is_none(), "host {} is up already", state.name);
         state.process = Some(process);
+        state.disturbed_at = now;
         if !state.is_powered {
             state.is_powered = true;
             state.clock = Clock::new(now, uptime);
@@ -84,6 +85,7 @@ impl Core {
     /// Ends the process of `host`, if there is one. In a crash the machine goes off too.
     pub(crate) fn process_ends(&mut self, host: u32, is_crash: bool) {
         self.mix(u64::from(host) << 1 | u64::from(is_crash));
+        self.disturb(host);
         let state = &mut self.hosts[host as usize];
         let process = state.process.take();
         state.wake_at = None;
@@ -161,6 +163,7 @@ impl Core {
         let path = &mut self.paths[from as usize][to as usize];
         if path.is_cut != is_cut {
             path.is_cut = is_cut;
+            self.disturb_path(from, to);
             if !is_cut {
                 self.resume_links(|a, b| (a, b) == (from, to));
             }
@@ -191,6 +194,7 @@ impl World {
     /// Breaks every link between two hosts. Both ends see a reset at once.
     pub fn reset_links(&self, a: HostKey, b: HostKey) {
         let mut core = self.0.core.borrow_mut();
+        core.disturb_path(a.0, b.0);
         for link in 0..core.links.len() as u32 {
             let pair = &core.links[link as usize];
             let (hosts, generation) = ((pair.ends[0].host, pair.ends[1].host), pair.generation);
@@ -205,6 +209,7 @@ impl World {
     /// still takes the link for open, also beside a new link that follows.
     pub fn half_reset_links(&self, a: HostKey, b: HostKey) {
         let mut core = self.0.core.borrow_mut();
+        core.disturb_path(a.0, b.0);
         for link in 0..core.links.len() as u32 {
             let pair = &core.links[link as usize];
             let (hosts, generation) = ((pair.ends[0].host, pair.ends[1].host), pair.generation);
@@ -220,8 +225,12 @@ impl World {
         let mut core = self.0.core.borrow_mut();
         for from in 0..core.hosts.len() {
             for to in 0..core.hosts.len() {
-                core.paths[from][to].clog = 0;
-                core.cut(from as u32, to as u32, false);
+                let is_clogged = std::mem::take(&mut core.paths[from][to].clog) > 0;
+                let (from, to) = (from as u32, to as u32);
+                if is_clogged {
+                    core.disturb_path(from, to);
+                }
+                core.cut(from, to, false);
             }
         }
     }
@@ -233,12 +242,14 @@ impl World {
         let extra = nanos(extra_delay);
         core.paths[a.index()][b.index()].clog = extra;
         core.paths[b.index()][a.index()].clog = extra;
+        core.disturb_path(a.0, b.0);
     }
 
     /// Sets a fault on a device. Panics if the host has no such device.
     pub fn disk_error(&self, host: HostKey, path: &str, fault: DiskFault) {
         let mut core = self.0.core.borrow_mut();
         let index = core.disk_index(host, path);
+        core.disturb(host.0);
         let disk = &mut core.disks[index];
         match fault {
             DiskFault::FailWrites => disk.faults.fail_writes = true,
@@ -418,6 +429,7 @@ impl World {
     pub fn pause(&self, host: HostKey, d: Duration) {
         let mut core = self.0.core.borrow_mut();
         let until = core.now + nanos(d);
+        core.disturb(host.0);
         let state = &mut core.hosts[host.index()];
         state.paused_until = state.paused_until.max(until);
         core.push(until, EventKind::Wake { host: host.0 });

@@ -80,6 +80,8 @@ pub(crate) struct SimHost {
     /// Nanoseconds by which somebody has set the wall clock.
     pub(crate) wall_offset: i64,
     pub(crate) paused_until: u64,
+    /// When its process last began, ended or was paused, or something was done to a device of it.
+    pub(crate) disturbed_at: u64,
     /// When the host's earliest timer event in the queue is due.
     pub(crate) wake_at: Option<u64>,
     pub(crate) is_runnable: bool,

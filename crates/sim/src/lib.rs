@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod calls;
+mod calm;
 mod core;
 mod dial;
 mod disk;
@@ -30,6 +31,7 @@ mod tests;
 mod under_way;
 mod world;
 
+pub use calm::{HostCondition, PathCondition};
 pub use driver::SimDriver;
 pub use faults::DiskFault;
 pub use host::HostKey;

@@ -2,6 +2,7 @@
 //! Tests that the world behaves as its documentation says.
 
 mod calls;
+mod calm;
 mod disk;
 mod modelled;
 

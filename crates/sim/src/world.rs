@@ -83,6 +83,7 @@ impl World {
             clock: Clock::new(now, 0),
             wall_offset: 0,
             paused_until: 0,
+            disturbed_at: now,
             wake_at: None,
             is_runnable: false,
             port_next: 0,

@@ -38,7 +38,7 @@ impl SeedRun {
             _ => {}
         }
         self.cluster.world.heal_all();
-        self.log.may_go_back();
+        self.may_go_back();
         let is_lost = self.one_of(3) == 0;
         self.faults.add(if is_lost { Fault::LostDirectory } else { Fault::OldBackup });
         // A lost directory is begun anew, or a backup is restored into it, or both.

@@ -4,6 +4,7 @@
 
 use crate::cluster::{Cluster, ask};
 use crate::fault::Counts;
+use crate::liveness::{LOOK, Liveness};
 use crate::log::LogWatch as Log;
 use crate::mirrors;
 use crate::mutation::Mutation;
@@ -11,9 +12,7 @@ use crate::plan::{Plan, Round, VolumePlan};
 use crate::rest;
 use crate::workload::{self, Client, VolumeLoad};
 use base::{CHUNK_SECTORS, Rng, SECTOR_SIZE, SectorRange};
-use host::{
-    Command, CommandReply, DeviceReport, GroupReport, Health, HostState, Node, StatusReport,
-};
+use host::{Command, CommandReply, Node};
 use oracle::{Author, Wrong};
 use std::cell::RefCell;
 use std::fmt;
@@ -38,6 +37,8 @@ pub enum Violation {
     Mirrors(String),
     /// The cluster took too long to serve again, or to be redundant again.
     Stuck(String),
+    /// A client waited too long, or got an error, while enough of the cluster was undisturbed.
+    Stalled(String),
     /// A record of the directory, or a component, changed in a way that is forbidden.
     Record(String),
     /// Something is kept that nobody needs: space, tasks, a component.
@@ -56,6 +57,7 @@ impl Violation {
             Self::Read { .. } => "read",
             Self::Mirrors(_) => "mirrors",
             Self::Stuck(_) => "stuck",
+            Self::Stalled(_) => "stalled",
             Self::Record(_) => "record",
             Self::Leaked(_) => "leaked",
             Self::Error(_) => "error",
@@ -70,6 +72,7 @@ impl fmt::Display for Violation {
             Self::Read { client, wrong } => write!(f, "{client}: {wrong}"),
             Self::Mirrors(what) => write!(f, "mirrors differ: {what}"),
             Self::Stuck(what) => write!(f, "stuck: {what}"),
+            Self::Stalled(what) => write!(f, "stalled: {what}"),
             Self::Record(what) => write!(f, "forbidden: {what}"),
             Self::Leaked(what) => write!(f, "leaked: {what}"),
             Self::Error(what) => write!(f, "error line: {what}"),
@@ -91,6 +94,10 @@ pub struct RunOutcome {
     pub elapsed: Duration,
     /// The longest time from the end of all faults to full redundancy.
     pub healed_in: Duration,
+    /// The longest wait of an operation that began when everything had been well enough for long.
+    pub longest_wait: Duration,
+    /// For how long clients had to be answered soon, summed up over volumes and hosts.
+    pub watched: Duration,
     /// Events of the simulated world.
     pub events: u64,
     /// Operations acknowledged.
@@ -131,6 +138,7 @@ pub(crate) struct SeedRun {
     healed_in: Duration,
     rest: rest::Baseline,
     pub(crate) log: Log,
+    pub(crate) liveness: Liveness,
     /// Whether the run is over because it could go on only by an operator's decision.
     pub(crate) is_over: bool,
 }
@@ -147,7 +155,7 @@ fn run_watched(plan: Plan, mutation: Option<Mutation>, log: Log) -> RunOutcome {
     let cluster = Cluster::new(&plan, mutation);
     let hosts = plan.hosts as usize;
     let shared = (0..).zip(&plan.volumes).map(|(index, volume)| {
-        Rc::new(VolumeLoad::new(VolumePlan::name(index), volume.sectors, &cluster.records))
+        Rc::new(VolumeLoad::new(VolumePlan::name(index), volume.sectors, &cluster))
     });
     let mut run = SeedRun {
         shared: shared.collect(),
@@ -166,6 +174,7 @@ fn run_watched(plan: Plan, mutation: Option<Mutation>, log: Log) -> RunOutcome {
         healed_in: Duration::ZERO,
         rest: rest::Baseline::new(hosts),
         log,
+        liveness: Liveness::new(&plan),
         is_over: false,
         plan,
     };
@@ -179,6 +188,8 @@ fn run_watched(plan: Plan, mutation: Option<Mutation>, log: Log) -> RunOutcome {
         digest: run.cluster.world.digest(),
         elapsed: Duration::from_nanos(run.cluster.world.now().0),
         healed_in: run.healed_in,
+        longest_wait: run.liveness.longest(),
+        watched: run.liveness.watched(),
         events: stats.events,
         operations: run.shared.iter().map(|shared| shared.done.get()).sum(),
         failed: run.shared.iter().map(|shared| shared.failed.get()).sum(),
@@ -217,7 +228,11 @@ impl SeedRun {
         (self.is_quiet, self.is_healed, self.focus) = (round.is_quiet, false, round.focus);
         self.shared.iter().for_each(|shared| shared.is_open.set(true));
         let warm_up = Duration::from_millis(300 + self.rng.below(1500));
+        self.liveness.begin_round(self.cluster.world.now());
         self.run_for(warm_up)?;
+        if let Some(death) = round.death {
+            self.die_for_long(death, round.story)?;
+        }
         self.tell(round.story)?;
         if self.is_over {
             return Ok(());
@@ -268,8 +283,35 @@ impl SeedRun {
 
     /// Lets `d` pass, then checks what can be checked under load.
     pub(crate) fn run_for(&self, d: Duration) -> Result<(), Violation> {
-        self.cluster.world.run_for(d);
+        self.run_until(d, || false)?;
         self.check()
+    }
+
+    /// Runs the world until `is_so`, but for `most` at most. Again and again it looks at what
+    /// clients wait for.
+    pub(crate) fn run_until(
+        &self,
+        most: Duration,
+        mut is_so: impl FnMut() -> bool,
+    ) -> Result<(), Violation> {
+        let mut left = most;
+        loop {
+            let step = left.min(LOOK);
+            let is_done = self.cluster.world.run_until(step, &mut is_so);
+            self.liveness
+                .look(&self.plan, &self.cluster, &self.shared, |host| self.is_excused(host))
+                .map_err(Violation::Stalled)?;
+            left -= step;
+            if is_done || left.is_zero() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// From now on hosts may say that the directory went back in time.
+    pub(crate) fn may_go_back(&self) {
+        self.log.may_go_back();
+        self.liveness.excuse();
     }
 
     pub(crate) fn boot(&mut self, index: usize) {
@@ -325,7 +367,7 @@ impl SeedRun {
         let until = self.cluster.world.now() + HEAL_MAX;
         let mut pause = Duration::from_millis(200);
         while self.cluster.world.now() < until {
-            self.cluster.world.run_for(pause);
+            self.run_until(pause, || false)?;
             pause = (pause * 5 / 4).min(Duration::from_secs(5));
             self.check()?;
             if self.is_healed {
@@ -391,33 +433,6 @@ impl SeedRun {
             self.cluster.world.run_for(Duration::from_millis(500));
         }
         Err(Violation::Stuck(format!("the volume cannot be created: {last:?}")))
-    }
-
-    /// Whether every host says that all volumes are whole. One host is not enough: it may have been
-    /// cut off a moment ago and not know better. A device may still be called slow, because nobody
-    /// uses it now, and a full one stays full.
-    pub(crate) fn is_whole(&mut self) -> bool {
-        let is_slow_or_full =
-            |device: &DeviceReport| matches!(device.state.as_str(), "slow" | "full");
-        let is_well = |group: &GroupReport| {
-            group.health == Health::Green || group.devices.iter().any(is_slow_or_full)
-        };
-        (0..self.cluster.machines.len()).all(|index| {
-            let Some(CommandReply::Ok(value)) = self.ask(index, Command::Status) else {
-                return false;
-            };
-            let status = serde_json::from_value::<StatusReport>(value);
-            status.is_ok_and(|status| {
-                let (health, alarms) = (status.health, &status.alarms);
-                let groups = status.groups.iter();
-                let unwell: Vec<_> = groups.filter(|group| !is_well(group)).collect();
-                tracing::debug!(host = index + 1, ?health, ?alarms, ?unwell, "asked");
-                health != Health::Red
-                    && unwell.is_empty()
-                    && status.volumes.iter().all(|volume| volume.health == Health::Green)
-                    && status.hosts.iter().all(|host| host.state == HostState::Up)
-            })
-        })
     }
 
     /// Notes that the devices of this host were damaged. From now on its components may fall back,

@@ -190,7 +190,7 @@ impl Cluster {
             kind: self.plan.kind,
             groups: (0..self.plan.groups).map(|group| self.group(group)).collect(),
             tuning: Tuning {
-                io_timeout_seconds: 60,
+                io_timeout_seconds: self.plan.io_timeout.as_secs(),
                 write_memory_bytes: self.plan.object.write_bytes,
                 stall_ms: u64::try_from(self.plan.object.stall.as_millis()).unwrap_or(2000),
                 read_cache_percent: self.plan.read_cache_percent,

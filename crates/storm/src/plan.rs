@@ -6,6 +6,7 @@
 //! Seeds that once found something are kept, and must run as before. So what is new is drawn from a
 //! stream of random numbers of its own, or only for seeds above a first one.
 
+use crate::death::LongDeath;
 use crate::fault::{Fault, Weights};
 use crate::story::Story;
 use base::Rng;
@@ -60,6 +61,8 @@ pub struct Plan {
     pub group: GroupOptions,
     /// Time-outs of the protocol.
     pub object: ObjectOptions,
+    /// How long a request of a client is tried before it fails.
+    pub io_timeout: Duration,
     /// When hosts scrub.
     pub scrub: ScrubOptions,
     /// Clock drift of each host, parts per million, within the protocol's bound.
@@ -99,6 +102,9 @@ const JOIN_FIRST: u64 = 190_000_000;
 
 /// The first seed whose clients ask for block status.
 const STATUS_FIRST: u64 = 250_000_000;
+
+/// The first seed with long deaths, and with other time-outs of clients.
+const STALL_FIRST: u64 = 253_000_000;
 
 fn devices(seed: u64) -> Option<u32> {
     let mut rng = Rng::stream(seed, 12);
@@ -148,6 +154,8 @@ pub struct Round {
     pub focus: usize,
     /// Whether the load ends with the decisive fault, so that nothing overwrites its traces.
     pub is_quiet: bool,
+    /// A host that is away for long before the story begins.
+    pub death: Option<LongDeath>,
 }
 
 impl Plan {
@@ -172,15 +180,7 @@ impl Plan {
         if let Some(last) = volumes.last_mut() {
             last.reserve_percent = [0, 0, 50, 100][late.below(4) as usize];
         }
-        let mut status = Rng::stream(seed, 14);
-        for volume in volumes.iter_mut().filter(|_| seed >= STATUS_FIRST) {
-            volume.load.status_percent = match status.below(4) {
-                0 => 0,
-                1 => 5,
-                2 => 20,
-                _ => 50,
-            };
-        }
+        draw_status(&mut volumes, seed);
         // A hybrid group needs room for its read cache.
         let (kind, more) = match seed >= LATE_FIRST && late.below(2) == 0 {
             true => (ClusterKind::Hybrid, 24),
@@ -188,7 +188,7 @@ impl Plan {
         };
         let step_ms = if is_slow { 1000 << rng.below(5) } else { 100 << rng.below(6) };
         let rounds = 1 + rng.below(if hosts > 6 { 2 } else { 4 });
-        Self {
+        let plan = Self {
             seed,
             hosts,
             racks: 2 + rng.below(2) as u32,
@@ -212,6 +212,7 @@ impl Plan {
             },
             group: GroupOptions { elevator_room: 2 * late.below(2), ..group_options(&mut rng) },
             object: budgets(object_options(&mut rng), seed),
+            io_timeout: Duration::from_secs(60),
             scrub: scrub_options(seed),
             drift_ppm: (0..hosts).map(|_| rng.between(0, 1000) as i64 - 500).collect(),
             directory: directory_faults(&mut rng),
@@ -219,7 +220,30 @@ impl Plan {
                 0 => QuirkModel::default(),
                 _ => QuirkModel { armed_ppm: 250_000, fire_ppm: 1000 << rng.below(8) },
             },
+        };
+        plan.with_deaths()
+    }
+
+    /// Draws the time-out of clients, and which rounds have a long death.
+    fn with_deaths(mut self) -> Self {
+        if self.seed < STALL_FIRST {
+            return self;
         }
+        let mut rng = Rng::stream(self.seed, 16);
+        let mut seconds = match rng.below(4) {
+            0 => 60,
+            1 => 30,
+            _ => 15,
+        };
+        for round in &mut self.rounds {
+            round.death = (rng.below(3) == 0).then(|| LongDeath::draw(&mut rng));
+        }
+        let is_any = self.rounds.iter().any(|round| round.death.is_some());
+        if is_any && self.volumes.iter().any(|volume| volume.load.is_fast()) {
+            seconds = 15; // minutes of a fast load would take most of the campaign's time
+        }
+        self.io_timeout = Duration::from_secs(seconds);
+        self
     }
 
     /// The rack of a host.
@@ -277,6 +301,12 @@ impl VolumePlan {
 }
 
 impl ClientLoad {
+    /// Whether a client begins many operations a second.
+    #[must_use]
+    pub fn is_fast(&self) -> bool {
+        self.pause_max < Duration::from_millis(100)
+    }
+
     fn draw(rng: &mut Rng, is_slow: bool) -> Self {
         let pauses: [u64; 7] = match is_slow {
             true => [100, 250, 250, 500, 500, 1000, 4000],
@@ -299,7 +329,7 @@ impl Round {
         let focus = |rng: &mut Rng| rng.below(volumes as u64) as usize;
         if rng.below(40) == 0 {
             let story = if rng.below(2) == 0 { Story::LyingFlush } else { Story::WildClock };
-            return vec![Self { story, focus: focus(rng), is_quiet: false }];
+            return vec![Self { story, focus: focus(rng), is_quiet: false, death: None }];
         }
         let is_early = |story: &&Story| !story.is_beyond() && story.since().is_none();
         let stories: Vec<_> = Story::ALL.iter().filter(is_early).collect();
@@ -307,6 +337,7 @@ impl Round {
             story: *stories[rng.below(stories.len() as u64) as usize],
             focus: rng.below(volumes as u64) as usize,
             is_quiet: rng.below(2) == 0,
+            death: None,
         };
         let mut rounds: Vec<_> = (0..count).map(draw).collect();
         // A stream of its own, so that the draws above stay as they were.
@@ -322,6 +353,19 @@ impl Round {
         let last = rounds.iter().position(|round| round.story.is_damage());
         rounds.truncate(last.map_or(rounds.len(), |last| last + 1));
         rounds
+    }
+}
+
+/// How often the clients of each volume ask for block status, in later seeds.
+fn draw_status(volumes: &mut [VolumePlan], seed: u64) {
+    let mut status = Rng::stream(seed, 14);
+    for volume in volumes.iter_mut().filter(|_| seed >= STATUS_FIRST) {
+        volume.load.status_percent = match status.below(4) {
+            0 => 0,
+            1 => 5,
+            2 => 20,
+            _ => 50,
+        };
     }
 }
 

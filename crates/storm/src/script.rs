@@ -20,7 +20,7 @@ pub(crate) struct Roles {
     /// Holds an active component and is not the owner.
     pub(crate) replica: usize,
     /// Neither owner nor replica.
-    rest: usize,
+    pub(crate) rest: usize,
 }
 
 impl SeedRun {
@@ -68,7 +68,7 @@ impl SeedRun {
         }
     }
 
-    fn roles(&self) -> Option<Roles> {
+    pub(crate) fn roles(&self) -> Option<Roles> {
         let record = self.cluster.records.object(&self.volume())?;
         let index = |host: HostId| host.0 as usize - 1;
         let owner = index(record.owner?.host);
@@ -102,12 +102,12 @@ impl SeedRun {
     fn until(&mut self, wanted: impl Fn(&ObjectRecord) -> bool) -> Result<(), Violation> {
         let (records, volume) = (std::rc::Rc::clone(&self.cluster.records), self.volume());
         let mut seen = None;
-        self.cluster.world.run_until(EVENT_MAX, || {
+        self.run_until(EVENT_MAX, || {
             // The world asks after every event. Look at the record only if some record has changed.
             let changes = records.changes();
             let is_new = seen.replace(changes) != Some(changes);
             is_new && records.object(&volume).is_some_and(|record| wanted(&record))
-        });
+        })?;
         self.check()
     }
 
@@ -504,7 +504,7 @@ impl SeedRun {
     }
 
     fn is_slow(&self) -> bool {
-        self.plan.volumes[self.focus].load.pause_max >= Duration::from_millis(100)
+        !self.plan.volumes[self.focus].load.is_fast()
     }
 
     /// Nobody reaches the directory for up to minutes. Meanwhile another fault may come.

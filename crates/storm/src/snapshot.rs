@@ -45,7 +45,7 @@ impl SeedRun {
             }
             _ => (0..self.cluster.machines.len()).for_each(|at| self.take_down_somehow(at)),
         }
-        self.log.may_go_back();
+        self.may_go_back();
         self.faults.add(Fault::SetBack);
         self.set_back(snapshot);
         self.pass(0, 3000)?;

@@ -19,6 +19,8 @@ pub(crate) struct RunSummary {
     virtual_time: Duration,
     faults: Counts,
     healed_in: Duration,
+    longest_wait: Duration,
+    watched: Duration,
     replaced_groups: u64,
     beyond: u64,
     beyond_seen: u64,
@@ -38,6 +40,8 @@ impl RunSummary {
         self.virtual_time += outcome.elapsed;
         self.faults.merge(&outcome.faults);
         self.healed_in = self.healed_in.max(outcome.healed_in);
+        self.longest_wait = self.longest_wait.max(outcome.longest_wait);
+        self.watched += outcome.watched;
         self.replaced_groups += outcome.replaced_groups;
         self.beyond += u64::from(done.is_beyond);
         if let Some(violation) = &outcome.beyond {
@@ -76,6 +80,11 @@ impl RunSummary {
             "longest way back to full redundancy: {:.0} s; {} disk groups got new devices",
             self.healed_in.as_secs_f64(),
             self.replaced_groups
+        );
+        println!(
+            "answers watched for {:.1} hours of clients' hosts, where the longest took {:.1} s",
+            self.watched.as_secs_f64() / 3600.0,
+            self.longest_wait.as_secs_f64()
         );
         let faults: Vec<_> =
             self.faults.iter().map(|(fault, count)| format!("{} {count}", fault.name())).collect();

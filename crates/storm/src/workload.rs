@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Clients: tasks on the cluster's hosts that write, read and discard at random.
 
+use crate::cluster::Cluster;
 use crate::plan::ClientLoad;
 use crate::records::Records;
+use crate::waits::ClientWaits;
 use base::{CHUNK_SECTORS, Rng, SECTOR_SIZE, SectorRange};
 use env::Env;
 use host::Node;
@@ -37,6 +39,8 @@ pub struct VolumeLoad {
     pub failed: Cell<u64>,
     /// Operations under way.
     pub running: Cell<u64>,
+    /// What clients wait for.
+    pub waits: ClientWaits,
     /// The directory's content.
     pub records: Rc<Records>,
 }
@@ -44,7 +48,7 @@ pub struct VolumeLoad {
 impl VolumeLoad {
     /// The shared state for a volume of `sectors` sectors.
     #[must_use]
-    pub fn new(volume: String, sectors: u64, records: &Rc<Records>) -> Self {
+    pub fn new(volume: String, sectors: u64, cluster: &Cluster) -> Self {
         Self {
             volume,
             oracle: RefCell::new(Oracle::new(sectors)),
@@ -55,7 +59,8 @@ impl VolumeLoad {
             done: Cell::default(),
             failed: Cell::default(),
             running: Cell::default(),
-            records: Rc::clone(records),
+            waits: ClientWaits::new(&cluster.world),
+            records: Rc::clone(&cluster.records),
         }
     }
 
@@ -172,10 +177,12 @@ pub struct Client {
 impl Client {
     /// Does one operation after the other, until its host ends.
     pub async fn run(mut self) {
-        let mut device = None;
+        let shared = Rc::clone(&self.shared);
+        let (host, name) = (self.host(), self.name.clone());
+        let (mut device, mut refused) = (None, None);
         loop {
             if !self.shared.admits(self.author.host) {
-                device = None;
+                (device, refused) = (None, None);
                 self.env.sleep(Duration::from_millis(20)).await;
                 continue;
             }
@@ -187,16 +194,24 @@ impl Client {
                 None => match self.node.exports().attach(&self.shared.volume) {
                     Ok(attached) => attached,
                     Err(_) => {
+                        refused
+                            .get_or_insert_with(|| shared.waits.begin(host, "connection", &name));
                         self.env.sleep(Duration::from_millis(20)).await;
                         continue;
                     }
                 },
             };
+            refused = None;
             self.operation(&attached).await;
             device = Some(attached);
             let pause = self.rng.below(1 + self.load.pause_max.as_micros() as u64);
             self.env.sleep(Duration::from_micros(pause)).await;
         }
+    }
+
+    /// The index of its host.
+    fn host(&self) -> usize {
+        usize::try_from(self.author.host).unwrap_or(usize::MAX)
     }
 
     fn choose(&mut self) -> SectorRange {
@@ -234,6 +249,13 @@ impl Client {
         // Draws nothing where nobody asks for block status: older seeds stay what they were.
         let percent = self.load.status_percent;
         let is_status = percent > 0 && self.rng.below(100) < percent;
+        let what = match draw {
+            DISCARD => "discard",
+            0..11 => "write",
+            _ if is_status => "question for block status",
+            _ => "read",
+        };
+        let wait = shared.waits.begin(self.host(), what, &self.name);
         let outcome = match draw {
             0..11 => self.write(device, range, draw).await,
             _ => {
@@ -246,6 +268,7 @@ impl Client {
                 checked.map(|()| true)
             }
         };
+        wait.end(outcome.err());
         match outcome {
             Ok(true) => {
                 shared.done.set(shared.done.get() + 1);

@@ -4,6 +4,11 @@
 use super::Health;
 use serde::{Deserialize, Serialize};
 
+/// How a line of attention begins if nothing was destaged for long.
+pub const DESTAGE_STOOD_STILL: &str = "nothing was destaged from the write buffer";
+/// How a line of attention begins if scrub found blocks that it could not repair.
+pub const BLOCKS_LOST: &str = "scrub could not repair";
+
 /// One disk group of the host that was asked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GroupReport {

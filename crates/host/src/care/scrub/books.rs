@@ -3,7 +3,7 @@
 
 use super::course::Course;
 use super::mark::ScrubMark;
-use crate::report::ScrubReport;
+use crate::report::{BLOCKS_LOST, ScrubReport};
 use base::{CHUNK_SECTORS, Instant};
 use diskgroup::{BadCause, Verified};
 use std::time::Duration;
@@ -256,7 +256,7 @@ impl Books {
             let bad = device.last.bad + device.now.bad;
             if lost > 0 {
                 lines.push(format!(
-                    "scrub could not repair {lost} block(s) of 4 KiB on {path}: no other copy of \
+                    "{BLOCKS_LOST} {lost} block(s) of 4 KiB on {path}: no other copy of \
                      them is good and can be reached; next: see which in this host's log, bring \
                      the other copies back or write the data again, then 'gabion scrub start'"
                 ));

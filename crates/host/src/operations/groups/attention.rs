@@ -2,6 +2,7 @@
 //! What a person should know of a disk group, in words: what is wrong, what that means, what to do.
 
 use crate::config::Tuning;
+use crate::report::DESTAGE_STOOD_STILL;
 use crate::storage::is_away;
 use base::{GroupId, format_size};
 use diskgroup::{DiskGroup, GroupStatus, Limit, Space};
@@ -83,7 +84,7 @@ pub(super) fn stuck(id: GroupId, status: &GroupStatus) -> Option<String> {
         ),
     };
     Some(format!(
-        "nothing was destaged from the write buffer of disk group {id} for {} s: it is {:.0} % \
+        "{DESTAGE_STOOD_STILL} of disk group {id} for {} s: it is {:.0} % \
          full, its oldest entry {} s old; {cause}, and writes stop when it is full; next: {next} \
          ('gabion group show {id}')",
         since.as_secs(),
