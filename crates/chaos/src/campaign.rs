@@ -4,12 +4,13 @@
 
 use crate::client::{LoadClient, LoadShared, Subject, lock};
 use crate::cluster::RealCluster;
-use crate::fault::{FaultKind, FaultRound, FaultSchedule, HOSTS};
+use crate::fault::{FaultKind, FaultRound, FaultSchedule, HOSTS, PEACE_MAX};
 use crate::record::Occurrence;
 use crate::{check, inject};
 use anyhow::{Context, Result};
 use base::{Rng, SECTOR_SIZE};
 use indicatif::ProgressBar;
+use nbdclient::socket::ReplyForm;
 use oracle::Oracle;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,6 +46,17 @@ pub struct ChaosPlan {
     pub volume_bytes: u64,
     /// Whether files stay where something was wrong.
     pub is_kept: bool,
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waited {
+    /// What was waited for is so.
+    Met,
+    /// It was not so in time.
+    Late,
+    /// The campaign is to end.
+    CutShort,
 }
 
 /// A campaign under way. Its processes end before its clients are waited for.
@@ -124,6 +136,11 @@ impl Campaign {
                     shared: Arc::clone(&self.shared),
                     depth,
                     is_reader,
+                    // Every volume has clients of both forms on every host but one.
+                    form: match number % 2 {
+                        0 => ReplyForm::Structured,
+                        _ => ReplyForm::Simple,
+                    },
                     rng: Rng::stream(seed, 1000 + u64::try_from(number)?),
                 };
                 let thread = thread::Builder::new().name(format!("client {number}"));
@@ -152,6 +169,7 @@ impl Campaign {
         if self.may_go_on() {
             self.check_all()?;
         }
+        lock(&self.shared.record).judge_peace(PEACE_MAX);
         Ok(())
     }
 
@@ -209,7 +227,8 @@ impl Campaign {
     pub fn close(&mut self) {
         self.shared.is_open.store(false, Ordering::SeqCst);
         let shared = Arc::clone(&self.shared);
-        if !self.wait(ANSWER_WITHIN, || shared.serving.load(Ordering::SeqCst) == 0) {
+        let is_idle = || shared.serving.load(Ordering::SeqCst) == 0;
+        if self.wait(ANSWER_WITHIN, is_idle) == Waited::Late {
             self.troubles.push(format!("clients have no answer after {ANSWER_WITHIN:?}"));
         }
     }
@@ -219,16 +238,18 @@ impl Campaign {
         self.wait(time, || false);
     }
 
-    /// Waits until `is_so`, but not longer than `at_most`. False if it was not so by then. True
-    /// also if the campaign is to end.
-    pub fn wait(&self, at_most: Duration, mut is_so: impl FnMut() -> bool) -> bool {
+    /// Waits until `is_so`, but not longer than `at_most`, and not once the campaign is to end.
+    pub fn wait(&self, at_most: Duration, mut is_so: impl FnMut() -> bool) -> Waited {
         let begun = Instant::now();
         loop {
-            if is_so() || !self.may_go_on() {
-                return true;
+            if !self.may_go_on() {
+                return Waited::CutShort;
+            }
+            if is_so() {
+                return Waited::Met;
             }
             if begun.elapsed() > at_most {
-                return false;
+                return Waited::Late;
             }
             let operations = lock(&self.shared.record).operations();
             self.bar.set_message(format!("{operations} operations"));
@@ -253,6 +274,7 @@ impl Campaign {
             victims: round.victims(),
             stall_max: round.stall_max(),
             is_beyond: round.is_beyond(),
+            is_cut_short: !self.may_go_on(),
         };
         self.conclude(occurrence);
         Ok(())
@@ -268,22 +290,26 @@ impl Campaign {
     }
 
     /// Waits until the cluster is whole and every operation that had begun before is answered.
-    /// Returns how long it took to be whole, if it became so.
+    /// Returns how long it took to be whole. Nothing if it did not become so, or if the campaign
+    /// was to end before: then nobody knows whether it would have.
     pub fn recover(&mut self, label: &str) -> Option<Duration> {
         let (mut trouble, healed) = (None, Instant::now());
         let cluster = &self.cluster;
-        let is_whole = self.wait(GREEN_WITHIN, || {
+        let whole = self.wait(GREEN_WITHIN, || {
             trouble = cluster.trouble();
             trouble.is_none()
         });
-        let green_after = is_whole.then(|| healed.elapsed());
+        let whole_after = healed.elapsed();
         let shared = Arc::clone(&self.shared);
-        let is_answered = self.wait(ANSWER_WITHIN, || shared.oldest().is_none_or(|at| at > healed));
-        if let (false, Some(trouble)) = (is_whole, trouble) {
+        let is_answered = || shared.oldest().is_none_or(|at| at > healed);
+        let answered = self.wait(ANSWER_WITHIN, is_answered);
+        let is_over = answered == Waited::CutShort;
+        let green_after = Some(whole_after).filter(|_| whole == Waited::Met && !is_over);
+        if let (Waited::Late, Some(trouble)) = (whole, trouble) {
             let stuck = format!("stuck {GREEN_WITHIN:?} after {label}: {trouble}");
             self.troubles.push(stuck);
         }
-        if !is_answered {
+        if answered == Waited::Late {
             let text = format!("no answer {ANSWER_WITHIN:?} after {label} was healed");
             self.troubles.push(text);
         }
@@ -294,6 +320,13 @@ impl Campaign {
     /// After the last fault of a round: waits until all is well, and notes it.
     pub fn conclude(&mut self, mut occurrence: Occurrence) {
         occurrence.green_after = self.recover(&occurrence.label);
+        // What got stuck is a round to the end. A round that nobody saw the end of is none.
+        let is_stuck = !self.troubles.is_empty();
+        occurrence.is_cut_short |= occurrence.green_after.is_none() && !is_stuck;
+        if occurrence.is_cut_short {
+            self.notes.push(format!("cut short: {}", occurrence.label));
+            return lock(&self.shared.record).occurred(occurrence);
+        }
         let record = Arc::clone(&self.shared);
         let mut record = lock(&record.record);
         let (others, own) = (record.stall(&occurrence, false), record.stall(&occurrence, true));

@@ -5,8 +5,8 @@ use crate::client::{LoadShared, Subject, connect, errno_name, lock};
 use crate::command::ClientCommand;
 use anyhow::{Context, Result, bail};
 use base::{CHUNK_SECTORS, SECTOR_SIZE, SectorRange};
-use nbdclient::socket::receive;
-use std::io::{Read, Write};
+use nbdclient::socket::{ReplyForm, receive};
+use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -37,7 +37,7 @@ pub fn read_whole(
 ) -> Result<Reading> {
     let begun = Instant::now();
     let (connection, author) = loop {
-        if let Some(connected) = connect(shared, host, socket, &subject.name) {
+        if let Some(connected) = connect(shared, host, socket, &subject.name, ReplyForm::Simple) {
             break connected;
         }
         if begun.elapsed() > patience {
@@ -55,7 +55,8 @@ pub fn read_whole(
         let length = u32::try_from(range.bytes())?;
         let request = ClientCommand::Read.request(range.start, range.start * SECTOR_SIZE, length);
         stream.write_all(&request)?;
-        let reply = receive(&mut stream).context("no answer to a read of the check")?;
+        let reply = receive(&mut stream, |_| ClientCommand::Read.answer_bytes(range.bytes()))
+            .context("no answer to a read of the check")?;
         if reply.errno != 0 {
             lock(&subject.oracle).read_failed(id);
             // An error comes only after a minute, so the first one ends the reading.
@@ -63,9 +64,7 @@ pub fn read_whole(
             reading.how = errno_name(reply.errno);
             break;
         }
-        let mut content = vec![0; usize::try_from(range.bytes())?];
-        stream.read_exact(&mut content)?;
-        if let Err(wrong) = lock(&subject.oracle).read(id, author, &content) {
+        if let Err(wrong) = lock(&subject.oracle).read(id, author, &reply.data) {
             let text = format!("volume {} through host{}: {wrong}", subject.name, host + 1);
             lock(&shared.record).is_wrong(format!("{text}; read at rest"));
             shared.is_over.store(true, Ordering::SeqCst);

@@ -16,12 +16,14 @@
 //!   said to serve. That leaves more values allowed than in simulation, never fewer.
 
 use crate::command::ClientCommand;
-use crate::record::{Answered, Record};
+use crate::record::{Ended, Record};
 use base::{Map, Rng, SECTOR_SIZE, SectorRange};
-use nbdclient::socket::{self, Connection};
+use nbd::numbers::STATE_HOLE_ZERO;
+use nbdclient::frames::NbdReply;
+use nbdclient::socket::{self, Connection, ReplyForm};
 use oracle::{Author, Oracle, ReadId, WriteId, fill};
 use std::fmt::Write as _;
-use std::io::{Read, Write as _};
+use std::io::Write as _;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -38,6 +40,8 @@ const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(3);
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
 /// One in so many operations is followed by the sudden end of the connection.
 const BREAK_ONE_IN: u64 = 1500;
+/// One in so many reads of a client with structured replies asks for block status instead.
+const STATUS_ONE_IN: u64 = 4;
 /// The longest pause between two operations, microseconds.
 const PAUSE_US_MAX: u64 = 3000;
 /// The longest wait for room before a client looks again whether it is to end.
@@ -107,9 +111,15 @@ pub struct LoadClient {
     pub depth: usize,
     /// Whether it only reads. Such a client goes on where writers wait.
     pub is_reader: bool,
+    /// In which form it is answered.
+    pub form: ReplyForm,
     /// Its draws.
     pub rng: Rng,
 }
+
+/// The error of a write that finds no space.
+pub const ENOSPC: u32 = 28;
+const BROKEN_OFF: &str = "broken off by the client";
 
 /// A request under way, as the oracle knows it.
 enum Known {
@@ -122,6 +132,13 @@ struct Flight {
     command: ClientCommand,
     range: SectorRange,
     begun: Instant,
+}
+
+impl Flight {
+    fn ends_now(&self, host: usize) -> Ended {
+        let (command, begun) = (self.command, self.begun);
+        Ended { host, command, begun, ended: Instant::now(), is_error: false }
+    }
 }
 
 /// The requests of one connection.
@@ -163,7 +180,7 @@ impl LoadClient {
     }
 
     fn connect(&self) -> Option<(Connection, Author)> {
-        connect(&self.shared, self.host, &self.socket, &self.subject.name)
+        connect(&self.shared, self.host, &self.socket, &self.subject.name, self.form)
     }
 
     /// One connection, from its first request to its end.
@@ -184,9 +201,13 @@ impl LoadClient {
         });
         let left = std::mem::take(&mut *lock(&flights.map));
         let count = u64::try_from(left.len()).unwrap_or(u64::MAX);
-        let how = if is_own_end { "broken off by the client" } else { "connection lost" };
+        let how = if is_own_end { BROKEN_OFF } else { "connection lost" };
         lock(&self.shared.record).failed(how, count);
         for (cookie, flight) in left {
+            if !is_own_end {
+                let end = Ended { is_error: true, ..flight.ends_now(self.host) };
+                lock(&self.shared.record).ended(end);
+            }
             lock(&self.shared.under_way).remove(&(self.number, cookie));
             match flight.known {
                 Known::Read(id) => lock(&self.subject.oracle).read_failed(id),
@@ -243,7 +264,7 @@ impl LoadClient {
         let command = self.command();
         let (known, tag) = {
             let mut oracle = lock(&self.subject.oracle);
-            if command == ClientCommand::Read {
+            if matches!(command, ClientCommand::Read | ClientCommand::Status) {
                 (Known::Read(oracle.begin_read(range)), 0)
             } else {
                 let is_zero = command != ClientCommand::Write;
@@ -267,13 +288,13 @@ impl LoadClient {
     }
 
     fn command(&mut self) -> ClientCommand {
-        if self.is_reader {
-            return ClientCommand::Read;
-        }
-        match self.rng.below(20) {
+        let draw = if self.is_reader { u64::MAX } else { self.rng.below(20) };
+        let may_ask = self.form == ReplyForm::Structured;
+        match draw {
             0..9 => ClientCommand::Write,
             9 => ClientCommand::Trim,
             10 => ClientCommand::Zeroes,
+            _ if may_ask && self.rng.below(STATUS_ONE_IN) == 0 => ClientCommand::Status,
             _ => ClientCommand::Read,
         }
     }
@@ -301,9 +322,10 @@ pub fn connect(
     host: usize,
     socket: &std::path::Path,
     export: &str,
+    form: ReplyForm,
 ) -> Option<(Connection, Author)> {
     let run = shared.runs[host].load(Ordering::SeqCst);
-    let connection = Connection::open(socket, export, HANDSHAKE_PATIENCE).ok()?;
+    let connection = Connection::open(socket, export, form, HANDSHAKE_PATIENCE).ok()?;
     let is_of_run = shared.runs[host].load(Ordering::SeqCst) == run;
     let author = Author { host: u32::try_from(host).unwrap_or(u32::MAX), run };
     is_of_run.then_some((connection, author))
@@ -327,32 +349,40 @@ impl Receiver<'_> {
     }
 
     fn receive(&self, stream: &mut UnixStream) -> std::io::Result<()> {
-        let reply = socket::receive(stream)?;
-        let found = lock(&self.flights.map).get(&reply.cookie).map(|f| (f.command, f.range));
-        let Some((command, range)) = found else {
+        // If the connection ends within the data, the request stays one without an answer.
+        let reply = socket::receive(stream, |cookie| {
+            let map = lock(&self.flights.map);
+            map.get(&cookie).map_or(0, |f| f.command.answer_bytes(f.range.bytes()))
+        })?;
+        let Some(flight) = lock(&self.flights.map).remove(&reply.cookie) else {
             self.shared.is_wrong(format!("an answer to no request: {reply:?}"));
             return Err(std::io::ErrorKind::InvalidData.into());
         };
-        let mut content = Vec::new();
-        if command == ClientCommand::Read && reply.errno == 0 {
-            // If the connection ends within the data, the request stays one without an answer.
-            content.resize(usize::try_from(range.bytes()).unwrap_or(usize::MAX), 0);
-            stream.read_exact(&mut content)?;
-        }
-        let ended = Instant::now();
-        let Some(flight) = lock(&self.flights.map).remove(&reply.cookie) else {
-            unreachable!("one thread receives")
-        };
+        let end = flight.ends_now(self.host);
         self.flights.changed.notify_all();
         lock(&self.shared.under_way).remove(&(self.number, reply.cookie));
-        self.conclude(&flight, reply.errno, &content, ended);
+        self.conclude(&flight, &reply, end);
         Ok(())
     }
 
-    fn conclude(&self, flight: &Flight, errno: u32, content: &[u8], ended: Instant) {
+    fn conclude(&self, flight: &Flight, reply: &NbdReply, end: Ended) {
         let mut oracle = lock(&self.subject.oracle);
-        let checked = match (&flight.known, errno) {
-            (Known::Read(id), 0) => oracle.read(*id, self.author, content),
+        let checked = match (&flight.known, reply.errno) {
+            (Known::Read(id), 0) if flight.command == ClientCommand::Status => {
+                match parts(flight.range, &reply.extents) {
+                    Some(parts) => {
+                        let has_hole = parts.iter().any(|(_, is_data)| !is_data);
+                        lock(&self.shared.record).holes += u64::from(has_hole);
+                        oracle.status(*id, self.author, &parts)
+                    }
+                    None => {
+                        oracle.read_failed(*id);
+                        drop(oracle);
+                        return self.shared.is_wrong(format!("no block status: {reply:?}"));
+                    }
+                }
+            }
+            (Known::Read(id), 0) => oracle.read(*id, self.author, &reply.data),
             (Known::Read(id), _) => {
                 oracle.read_failed(*id);
                 Ok(())
@@ -371,21 +401,41 @@ impl Receiver<'_> {
             self.shared.is_wrong(self.describe(flight, &wrong));
         }
         let mut record = lock(&self.shared.record);
-        if errno == 0 {
-            let (host, command, begun) = (self.host, flight.command, flight.begun);
-            record.answered(Answered { host, command, begun, ended });
-        } else {
-            record.failed(&format!("{} of a {}", errno_name(errno), flight.command), 1);
+        match reply.errno {
+            0 => record.answered(end),
+            errno => {
+                record.failed(&format!("{} of a {}", errno_name(errno), flight.command), 1);
+                // A device without space is no failure of a host.
+                record.ended(Ended { is_error: errno != ENOSPC, ..end });
+            }
         }
     }
 
     fn describe(&self, flight: &Flight, wrong: &oracle::Wrong) -> String {
         let (name, host, run) = (&self.subject.name, self.host + 1, self.author.run);
         let mut text = format!("volume {name} through host{host} (run {run}): {wrong}");
-        let _ =
-            write!(text, "; a read of {} sectors at {}", flight.range.count, flight.range.start);
+        let (command, range) = (flight.command, flight.range);
+        let _ = write!(text, "; a {command} of {} sectors at {}", range.count, range.start);
         text
     }
+}
+
+/// The parts of `range` that an answer tells of, each with whether it may hold data. Nothing where
+/// the answer tells of no whole sectors, or of more than was asked for.
+fn parts(range: SectorRange, extents: &[(u32, u32)]) -> Option<Vec<(SectorRange, bool)>> {
+    let mut at = range.start;
+    let mut parts = Vec::with_capacity(extents.len());
+    for (bytes, state) in extents {
+        let bytes = u64::from(*bytes);
+        let part = SectorRange::new(at, bytes / SECTOR_SIZE);
+        let is_known = *state == 0 || *state == STATE_HOLE_ZERO;
+        if bytes == 0 || bytes % SECTOR_SIZE != 0 || part.end() > range.end() || !is_known {
+            return None;
+        }
+        parts.push((part, *state == 0));
+        at = part.end();
+    }
+    (!parts.is_empty()).then_some(parts)
 }
 
 /// The name of an error that NBD knows.
@@ -393,7 +443,7 @@ pub fn errno_name(errno: u32) -> String {
     match errno {
         5 => "EIO".to_owned(),
         22 => "EINVAL".to_owned(),
-        28 => "ENOSPC".to_owned(),
+        ENOSPC => "ENOSPC".to_owned(),
         108 => "ESHUTDOWN".to_owned(),
         other => format!("error {other}"),
     }
@@ -415,6 +465,7 @@ mod tests {
             shared: Arc::default(),
             depth: 1,
             is_reader: false,
+            form: ReplyForm::Simple,
             rng: Rng::new(1),
         };
         let ranges: Vec<_> = (0..4000).map(|_| client.choose()).collect();
@@ -425,6 +476,22 @@ mod tests {
         assert_eq!(commands.len(), 4, "{commands:?}");
         client.is_reader = true;
         assert!((0..400).all(|_| client.command() == ClientCommand::Read));
+        client.form = ReplyForm::Structured;
+        let commands: base::Set<_> = (0..400).map(|_| client.command()).collect();
+        assert_eq!(commands, base::Set::from_iter([ClientCommand::Read, ClientCommand::Status]));
+    }
+
+    #[test]
+    fn block_status_tells_of_whole_sectors_within_what_was_asked_for() {
+        let range = SectorRange::new(8, 4);
+        let told = |extents: &[(u32, u32)]| parts(range, extents);
+        let hole = (SectorRange::new(8, 1), false);
+        assert_eq!(told(&[(512, 3)]), Some(vec![hole]), "it may end early");
+        let data = (SectorRange::new(9, 3), true);
+        assert_eq!(told(&[(512, 3), (1536, 0)]), Some(vec![hole, data]));
+        let wrong: [&[(u32, u32)]; 5] =
+            [&[], &[(512, 3), (2048, 0)], &[(100, 0)], &[(0, 0)], &[(512, 2)]];
+        assert!(wrong.iter().all(|extents| told(extents).is_none()));
     }
 
     #[test]

@@ -17,9 +17,16 @@ pub enum ClientCommand {
     Trim,
     /// The range becomes zeros and keeps its space.
     Zeroes,
+    /// Which parts of the range hold data.
+    Status,
 }
 
 impl ClientCommand {
+    /// Bytes of data that the answer to a request of `length` bytes brings.
+    pub fn answer_bytes(self, length: u64) -> usize {
+        if self == Self::Read { usize::try_from(length).unwrap_or(usize::MAX) } else { 0 }
+    }
+
     /// One request as it goes over the wire; the payload of a write follows.
     pub fn request(self, cookie: u64, offset: u64, length: u32) -> [u8; REQUEST_SIZE] {
         let (number, flags) = match self {
@@ -28,6 +35,7 @@ impl ClientCommand {
             Self::Disconnect => (command::DISC, 0),
             Self::Trim => (command::TRIM, 0),
             Self::Zeroes => (command::WRITE_ZEROES, flag::NO_HOLE),
+            Self::Status => (command::BLOCK_STATUS, 0),
         };
         nbdclient::frames::request(number, flags, cookie, offset, length)
     }
@@ -40,6 +48,7 @@ impl ClientCommand {
             Self::Disconnect => "disconnect",
             Self::Trim => "trim",
             Self::Zeroes => "write-zeroes",
+            Self::Status => "block-status",
         }
     }
 }

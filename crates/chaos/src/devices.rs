@@ -3,7 +3,7 @@
 //! that nobody reads is not repaired, because no scrub pass comes so soon. So the other copies must
 //! stay whole.
 
-use crate::campaign::Campaign;
+use crate::campaign::{Campaign, Waited};
 use crate::client::Subject;
 use crate::cluster::{TestVolume, host_name};
 use crate::device;
@@ -121,11 +121,11 @@ impl Campaign {
     fn hear(&mut self, host: usize, wanted: &str) -> Vec<String> {
         let mut says = Vec::new();
         let cluster = &self.cluster;
-        let is_said = self.wait(SAID_WITHIN, || {
+        let said = self.wait(SAID_WITHIN, || {
             says = cluster.groups(host).unwrap_or_default();
             says.iter().any(|state| state.contains(wanted))
         });
-        if !is_said {
+        if said == Waited::Late {
             self.troubles.push(format!("{} says nothing of its device: {says:?}", host_name(host)));
         }
         says
@@ -193,7 +193,8 @@ fn occurrence(kind: FaultKind, host: usize, begun: Instant) -> Occurrence {
         healed: Instant::now(),
         green_after: None,
         victims: Set::from_iter([host]),
-        stall_max: None,
+        stall_max: kind.device_limit(),
         is_beyond: false,
+        is_cut_short: false,
     }
 }

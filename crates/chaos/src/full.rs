@@ -2,14 +2,15 @@
 //! The phase in which space runs out: a volume is written until a write gets ENOSPC. Writes to
 //! space that is there already must go on, and space that is given back must be usable again.
 
-use crate::campaign::Campaign;
+use crate::campaign::{Campaign, Waited};
+use crate::client::ENOSPC;
 use crate::cluster::host_name;
 use crate::command::ClientCommand;
 use crate::fault::{FaultKind, HOSTS, draw_index};
 use crate::record::Occurrence;
 use anyhow::{Context, Result, bail};
 use base::Set;
-use nbdclient::socket::{Connection, receive};
+use nbdclient::socket::{Connection, ReplyForm, receive};
 use std::io::Write;
 use std::time::{Duration, Instant};
 
@@ -24,7 +25,6 @@ const FREE_WITHIN: Duration = Duration::from_secs(30);
 /// How long the others' load goes on without space.
 const UNDER_LOAD: Duration = Duration::from_secs(4);
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
-const ENOSPC: u32 = 28;
 
 impl Campaign {
     /// Fills the datastore under load, checks that what is promised for that case is kept, and
@@ -55,10 +55,10 @@ impl Campaign {
         // A device that is nearly full takes no new volume: its space has to be back first.
         self.create_within("after", host)?;
         let mut after = Filler::open(self, "after", host)?;
-        let is_free = self.wait(FREE_WITHIN, || {
+        let freed_in = self.wait(FREE_WITHIN, || {
             after.until_refused(PIECES_AFTER, || false).is_ok_and(|count| count == PIECES_AFTER)
         });
-        if !is_free {
+        if freed_in == Waited::Late {
             self.troubles.push(format!("full: no space {FREE_WITHIN:?} after it was given back"));
         }
         self.notes.push(format!(
@@ -74,8 +74,9 @@ impl Campaign {
             healed: Instant::now(),
             green_after: None,
             victims: Set::new(),
-            stall_max: None,
+            stall_max: FaultKind::Full.device_limit(),
             is_beyond: false,
+            is_cut_short: false,
         });
         Ok(())
     }
@@ -84,8 +85,9 @@ impl Campaign {
     /// try.
     fn create_within(&self, name: &str, host: usize) -> Result<()> {
         match self.wait(FREE_WITHIN, || self.create(name, host).is_ok()) {
-            true => Ok(()),
-            false => self.create(name, host),
+            Waited::Met => Ok(()),
+            Waited::Late => self.create(name, host),
+            Waited::CutShort => bail!("the campaign was ended"),
         }
     }
 
@@ -105,7 +107,7 @@ struct Filler {
 impl Filler {
     fn open(campaign: &Campaign, name: &str, host: usize) -> Result<Self> {
         let socket = campaign.cluster.socket(host);
-        let connection = Connection::open(&socket, name, HANDSHAKE_PATIENCE)
+        let connection = Connection::open(&socket, name, ReplyForm::Simple, HANDSHAKE_PATIENCE)
             .with_context(|| format!("{} does not export '{name}'", host_name(host)))?;
         let payload = vec![0xA5; usize::try_from(PIECE)?];
         Ok(Self { stream: connection.stream()?, payload, cookie: 0 })
@@ -129,7 +131,7 @@ impl Filler {
         let head = ClientCommand::Write.request(self.cookie, piece * u64::from(PIECE), PIECE);
         self.stream.write_all(&head)?;
         self.stream.write_all(&self.payload)?;
-        let reply = receive(&mut self.stream)?;
+        let reply = receive(&mut self.stream, |_| 0)?;
         if reply.cookie != self.cookie {
             bail!("an answer to request {}, not {}", reply.cookie, self.cookie);
         }

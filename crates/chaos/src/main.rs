@@ -35,7 +35,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The fault campaign in the real world: three hosts in network namespaces, verified load, faults.
-/// Needs root. Exit code 1: something was lost or wrong, or got stuck.
+/// Needs root. Exit code 1: something was lost or wrong, got stuck, or
+/// took longer than its limit.
 #[derive(Debug, Parser)]
 #[command(name = "gabion-chaos", max_term_width = 100)]
 #[command(after_help = "Examples:
@@ -129,8 +130,12 @@ fn run(cli: &Cli) -> Result<bool> {
     campaign
         .say(&format!("chaos: seed {seed}, files in {}", campaign.cluster.area.path().display()));
     let ran = campaign.run(&plan);
-    if let Err(error) = ran {
-        campaign.troubles.push(format!("the campaign could not go on: {error:#}"));
+    let is_cut_short = interrupted.load(Ordering::SeqCst);
+    // Whoever ends a campaign may end it in the middle of a command.
+    if let Err(error) = ran.as_ref().map_err(|error| format!("{error:#}"))
+        && !is_cut_short
+    {
+        campaign.troubles.push(format!("the campaign could not go on: {error}"));
     }
     let shared = Arc::clone(&campaign.shared);
     let record = std::mem::take(&mut *client::lock(&shared.record));
@@ -140,7 +145,7 @@ fn run(cli: &Cli) -> Result<bool> {
         record: &record,
         troubles: &campaign.troubles,
         notes: &campaign.notes,
-        is_cut_short: interrupted.load(Ordering::SeqCst),
+        is_cut_short,
     };
     let (is_good, text, json) = (report.is_good(), report.text(), report.json());
     let area = campaign.cluster.area.path().to_owned();

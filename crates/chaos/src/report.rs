@@ -24,19 +24,26 @@ pub struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// Whether nothing was lost or wrong, and nothing got stuck.
+    /// Whether nothing was lost or wrong, nothing got stuck, and nobody waited for too long.
     pub fn is_good(&self) -> bool {
-        self.record.wrong.is_empty() && self.troubles.is_empty()
+        let Record { wrong, broken, .. } = self.record;
+        wrong.is_empty() && broken.is_empty() && self.troubles.is_empty()
     }
 
     fn verdict(&self) -> String {
-        let (wrong, troubles) = (self.record.wrong.len(), self.troubles.len());
+        let Record { wrong, broken, .. } = self.record;
         match (self.is_good(), self.is_cut_short) {
-            (true, false) => "nothing lost or wrong, nothing stuck".to_owned(),
-            (true, true) => "nothing lost or wrong until it was ended".to_owned(),
-            (false, _) => {
-                format!("FAILED: {wrong} lost or wrong sectors, {troubles} other troubles")
+            (true, false) => {
+                "nothing lost or wrong, nothing stuck, no stall beyond its limit".into()
             }
+            (true, true) => "nothing lost or wrong until it was ended".to_owned(),
+            (false, _) => format!(
+                "FAILED: {} lost or wrong sectors, {} stalls or errors beyond their limits, {} \
+                 other troubles",
+                wrong.len(),
+                broken.len(),
+                self.troubles.len()
+            ),
         }
     }
 
@@ -51,7 +58,8 @@ impl Report<'_> {
             self.seed
         );
         let done = self.record.done.iter().map(|(command, count)| format!("{count} {command}"));
-        let _ = writeln!(text, "answered: {}", done.collect::<Vec<_>>().join(", "));
+        let (done, holes) = (done.collect::<Vec<_>>().join(", "), self.record.holes);
+        let _ = writeln!(text, "answered: {done}; {holes} of them told of holes");
         let errors = self.record.errors.iter().map(|(how, count)| format!("{count} {how}"));
         let _ = writeln!(text, "not answered, or with an error: {}", join_or_none(errors));
         let _ = writeln!(
@@ -61,7 +69,7 @@ impl Report<'_> {
         );
         let _ = writeln!(
             text,
-            "\n{:<28} {:>5} {:>8} {:>8} {:>14} {:>12} {:>8}  asked",
+            "\n{:<28} {:>5} {:>8} {:>8} {:>14} {:>12} {:>8}  limit",
             "faults", "times", "stall", "most", "where it was", "green after", "most"
         );
         for row in self.record.rows() {
@@ -70,6 +78,7 @@ impl Report<'_> {
         for (kind, lines) in [
             ("note", self.notes),
             ("TROUBLE", self.troubles),
+            ("STALLED OR FAILED", &self.record.broken[..]),
             ("LOST OR WRONG", &self.record.wrong[..]),
         ] {
             for line in lines {
@@ -95,7 +104,9 @@ impl Report<'_> {
             "stall_without_fault_ms": ms(self.record.stall_in_peace()),
             "rounds": self.record.rounds(),
             "faults": self.record.rows().iter().map(row_json).collect::<Vec<_>>(),
+            "holes": self.record.holes,
             "wrong": self.record.wrong,
+            "broken": self.record.broken,
             "troubles": self.troubles,
             "notes": self.notes,
             "is_cut_short": self.is_cut_short,
@@ -111,12 +122,9 @@ fn join_or_none(parts: impl Iterator<Item = String>) -> String {
 
 fn write_row(text: &mut String, row: &Row) {
     let longest = |times: &[Duration]| times.last().copied().unwrap_or_default();
-    let asked = match (row.stall_max, row.is_kept()) {
-        (Some(most), Some(true)) => format!("< {} s", most.as_secs()),
-        (Some(most), _) => format!("< {} s: MISSED", most.as_secs()),
-        (None, _) if row.is_beyond => "beyond".to_owned(),
-        (None, _) => "-".to_owned(),
-    };
+    let mut limit = format!("{} s", row.stall_max.as_secs());
+    limit.push_str(if row.is_beyond { ", beyond" } else { "" });
+    limit.push_str(if row.is_kept { "" } else { ": MISSED" });
     let _ = writeln!(
         text,
         "{:<28} {:>5} {:>8} {:>8} {:>14} {:>12} {:>8}  {}",
@@ -127,7 +135,7 @@ fn write_row(text: &mut String, row: &Row) {
         seconds_text(row.stall_at_victims),
         seconds_text(median(&row.green_after)),
         seconds_text(longest(&row.green_after)),
-        asked,
+        limit,
     );
 }
 
@@ -141,8 +149,8 @@ fn row_json(row: &Row) -> Value {
         "stall_at_victims_ms_max": ms(row.stall_at_victims),
         "green_after_ms_median": ms(median(&row.green_after)),
         "green_after_ms_max": longest(&row.green_after),
-        "asked_ms": row.stall_max.map(ms),
-        "is_kept": row.is_kept(),
+        "limit_ms": ms(row.stall_max),
+        "is_kept": row.is_kept,
         "is_beyond": row.is_beyond,
     })
 }
@@ -159,62 +167,62 @@ fn seconds_text(time: Duration) -> String {
 mod tests {
     use super::*;
     use crate::command::ClientCommand;
-    use crate::record::{Answered, Occurrence};
+    use crate::record::{Ended, Occurrence};
     use base::Set;
     use std::time::Instant;
 
-    fn record() -> Record {
+    fn record(took: Duration) -> Record {
         let (begun, second) = (Instant::now(), Duration::from_secs(1));
         let mut record = Record::default();
+        let (command, ended) = (ClientCommand::Write, begun + took);
+        record.answered(Ended { host: 0, command, begun, ended, is_error: false });
+        record.failed("connection lost", 3);
         record.occurred(Occurrence {
             label: "kill".to_owned(),
             begun,
             healed: begun + second,
             green_after: Some(second),
             victims: Set::new(),
-            stall_max: Some(second),
+            stall_max: second,
             is_beyond: false,
+            is_cut_short: false,
         });
-        let ended = begun + Duration::from_millis(1500);
-        record.answered(Answered { host: 0, command: ClientCommand::Write, begun, ended });
-        record.failed("connection lost", 3);
         record
     }
 
-    #[test]
-    fn a_missed_target_is_said_and_is_no_failure() {
-        let record = record();
+    fn report(record: &Record) -> Report<'_> {
         let duration = Duration::from_secs(60);
-        let report = Report {
-            seed: 7,
-            duration,
-            record: &record,
-            troubles: &[],
-            notes: &[],
-            is_cut_short: false,
-        };
-        assert!(report.is_good());
+        Report { seed: 7, duration, record, troubles: &[], notes: &[], is_cut_short: false }
+    }
+
+    #[test]
+    fn a_stall_beyond_its_limit_is_a_failure() {
+        let record = record(Duration::from_millis(1500));
+        let report = report(&record);
+        assert!(!report.is_good());
         let text = report.text();
-        assert!(text.contains("< 1 s: MISSED") && text.contains("nothing lost"), "{text}");
+        assert!(text.contains("1 s: MISSED") && text.contains("FAILED: 0 lost"), "{text}");
+        assert!(text.contains("STALLED OR FAILED: kill: an operation"), "{text}");
         assert!(text.contains("3 connection lost") && text.contains("1 write"), "{text}");
         let json = report.json();
         assert_eq!(json["faults"][0]["stall_ms_max"], 1500);
         assert_eq!(json["faults"][0]["is_kept"], false);
+        assert_eq!(json["is_good"], false);
         assert_eq!(json["errors"]["connection lost"], 3);
     }
 
     #[test]
+    fn a_stall_within_its_limit_is_none() {
+        let record = record(Duration::from_millis(900));
+        assert!(report(&record).is_good());
+        assert!(report(&record).text().contains("no stall beyond its limit"));
+    }
+
+    #[test]
     fn a_wrong_sector_is_a_failure() {
-        let mut record = record();
+        let mut record = record(Duration::from_millis(900));
         record.is_wrong("sector 5".to_owned());
-        let report = Report {
-            seed: 7,
-            duration: Duration::ZERO,
-            record: &record,
-            troubles: &[],
-            notes: &[],
-            is_cut_short: false,
-        };
+        let report = report(&record);
         assert!(!report.is_good());
         assert!(report.text().contains("LOST OR WRONG: sector 5"));
         assert_eq!(report.json()["is_good"], false);

@@ -8,7 +8,7 @@
 //!   structured replies and block status. It can misbehave: it sends any bytes, in pieces, and
 //!   stops at will.
 //! - [`socket`] goes over a Unix socket of the operating system, for programs with threads of
-//!   their own. Simple replies alone.
+//!   their own. Block status too.
 //!
 //! The numbers are those of the server ([`nbd::numbers`]). Tests here pin the bytes that they make,
 //! and clients of other projects are run against the server as well.
