@@ -173,6 +173,42 @@ pub fn oneshot<T>() -> (OneSender<T>, OneReceiver<T>) {
     (OneSender(Rc::clone(&single)), OneReceiver(single))
 }
 
+/// Channels for one value each, whose memory is used again once both ends are gone: for whoever
+/// makes one for every request.
+pub struct Oneshots<T>(RefCell<VecDeque<Rc<RefCell<Single<T>>>>>);
+
+/// Channels that a [`Oneshots`] remembers, at most; further ones are made and forgotten.
+const ONESHOTS_MAX: usize = 4096;
+
+impl<T> Default for Oneshots<T> {
+    fn default() -> Self {
+        Self(RefCell::default())
+    }
+}
+
+impl<T> Oneshots<T> {
+    /// A channel as [`oneshot`] makes it.
+    #[must_use]
+    pub fn make(&self) -> (OneSender<T>, OneReceiver<T>) {
+        let mut made = self.0.borrow_mut();
+        // Most requests end in the order in which they began: the oldest is free first.
+        let is_free = made.front().is_some_and(|single| Rc::strong_count(single) == 1);
+        let known = if is_free { made.pop_front() } else { None };
+        let new = Single { value: None, sender_gone: false, waker: None };
+        let single = match known {
+            Some(single) => {
+                *single.borrow_mut() = new;
+                single
+            }
+            None => Rc::new(RefCell::new(new)),
+        };
+        if made.len() < ONESHOTS_MAX {
+            made.push_back(Rc::clone(&single));
+        }
+        (OneSender(Rc::clone(&single)), OneReceiver(single))
+    }
+}
+
 impl<T> OneSender<T> {
     /// Hands the value over. If the receiver is gone, the value is dropped.
     pub fn send(self, value: T) {

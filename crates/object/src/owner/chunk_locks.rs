@@ -11,11 +11,38 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;
 
-type Chunks = FixedMap<RangeLock>;
+/// Empty locks that are kept for the next chunk, at most.
+const SPARE_MAX: usize = 1024;
 
 /// Locks on sector ranges of one object.
 #[derive(Clone, Default)]
-pub(crate) struct ChunkLocks(Rc<RefCell<Chunks>>);
+pub(crate) struct ChunkLocks(Rc<RefCell<LocksInUse>>);
+
+#[derive(Default)]
+struct LocksInUse {
+    chunks: FixedMap<RangeLock>,
+    /// Of chunks that nobody uses any more. Random requests seldom meet in one chunk: without these
+    /// each would make a lock of its own.
+    spare: Vec<RangeLock>,
+}
+
+impl LocksInUse {
+    fn of(&mut self, chunk: u64) -> &RangeLock {
+        let spare = &mut self.spare;
+        self.chunks.entry(chunk).or_insert_with(|| spare.pop().unwrap_or_default())
+    }
+
+    /// Puts the lock of a chunk away if nobody uses it.
+    fn put_away(&mut self, chunk: u64) {
+        if !self.chunks.get(&chunk).is_some_and(RangeLock::is_empty) {
+            return;
+        }
+        let lock = self.chunks.remove(&chunk);
+        if self.spare.len() < SPARE_MAX {
+            self.spare.extend(lock);
+        }
+    }
+}
 
 impl ChunkLocks {
     /// Takes a place in the queue *now*; the future resolves when the range is held. Dropping the
@@ -28,7 +55,7 @@ impl ChunkLocks {
         assert!(!range.is_empty(), "an empty range needs no lock");
         let chunk = range.start / CHUNK_SECTORS;
         assert!((range.end() - 1) / CHUNK_SECTORS == chunk, "a lock across a chunk boundary");
-        let place = self.0.borrow_mut().entry(chunk).or_default().lock(range, mode);
+        let place = self.0.borrow_mut().of(chunk).lock(range, mode);
         let guard = ChunkGuard { locks: self.clone(), chunk, place: Some(place) };
         async move {
             if let Some(place) = &guard.place {
@@ -41,7 +68,7 @@ impl ChunkLocks {
     /// Holders and waiters.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.0.borrow().values().map(RangeLock::len).sum()
+        self.0.borrow().chunks.values().map(RangeLock::len).sum()
     }
 }
 
@@ -56,10 +83,7 @@ pub(crate) struct ChunkGuard {
 impl Drop for ChunkGuard {
     fn drop(&mut self) {
         drop(self.place.take());
-        let mut chunks = self.locks.0.borrow_mut();
-        if chunks.get(&self.chunk).is_some_and(RangeLock::is_empty) {
-            chunks.remove(&self.chunk);
-        }
+        self.locks.0.borrow_mut().put_away(self.chunk);
     }
 }
 

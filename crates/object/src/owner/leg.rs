@@ -52,6 +52,9 @@ pub(crate) enum Flow {
     Live,
 }
 
+/// The way that a leg's frames take, and the share of a link that they have.
+pub(crate) type Way = (Road, Class);
+
 /// How a frame on its way to one leg ended, for whoever waits for that leg alone (a copy).
 pub(crate) type FrameDone = OneSender<()>;
 
@@ -211,6 +214,12 @@ impl Leg {
             crcs: frame.crcs.clone(),
             payload: frame.payload.clone(),
         }
+    }
+
+    /// How its frames go; `None` where no session stands.
+    pub(crate) fn way(&self) -> Option<Way> {
+        let road = self.road.clone().filter(|_| self.link == LegState::Live)?;
+        Some((road, self.class()))
     }
 
     /// The share of its link that its frames have.

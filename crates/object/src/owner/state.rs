@@ -2,7 +2,7 @@
 //! An owner and all that it knows, and its way through life: it serves, loses and gets legs, ends.
 
 use super::chunk_locks::{ChunkGuard, ChunkLocks};
-use super::leg::{Flow, Leg, LegRole, LegState, Unacked};
+use super::leg::{Flow, Leg, LegRole, LegState, Unacked, Way};
 use super::window::{LEGS_MAX, Window};
 use crate::away::Due;
 use crate::context::Context;
@@ -15,11 +15,12 @@ use base::{
     Term,
 };
 use directory::ObjectRecord;
-use env::channel::OneSender;
+use env::channel::{OneSender, Oneshots};
 use env::{Env, Notify, Permit, Semaphore, TaskSet};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::rc::Rc;
+use wire::Request;
 
 /// An object may have this part of the room for writes.
 const OBJECT_PART: u64 = 4;
@@ -104,6 +105,10 @@ pub(crate) struct Owner {
     /// Returns of components that are not active.
     pub(crate) due: RefCell<Map<ComponentId, Due>>,
     pub(super) tasks: TaskSet,
+    /// Answers to client writes under way.
+    pub(super) answers: Oneshots<Result<(), ObjectError>>,
+    /// Frames that are about to be sent: the memory of it is used again.
+    pub(super) outgoing: RefCell<Vec<(Way, Request)>>,
     pub(crate) busy_at: Cell<Instant>,
 }
 
@@ -140,6 +145,8 @@ impl Owner {
             state: RefCell::new(state),
             due: RefCell::default(),
             tasks: TaskSet::default(),
+            answers: Oneshots::default(),
+            outgoing: RefCell::default(),
             busy_at: Cell::new(Instant::default()),
         })
     }

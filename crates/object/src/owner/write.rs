@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Writes: lock, lsn, all required legs in parallel, answer when all have it (rules 1-7).
 
-use super::leg::{FRAME_BYTES, Frame, Leg, LegRole, LegState};
+use super::leg::{FRAME_BYTES, Frame, LegRole, LegState};
 use super::road::Road;
 use super::state::{Owner, Phase, Ticket, WriteRoom};
 use super::window::Mask;
@@ -10,9 +10,9 @@ use crate::status::ReadData;
 use base::{ComponentId, Lsn, Mark, RequestId, SectorRange, Session, Set};
 use env::channel::{OneReceiver, oneshot};
 use env::{LockMode, Slice};
-use peer::{Class, PeerError};
+use peer::PeerError;
 use std::rc::Rc;
-use wire::{Crcs, Failure, Marks, Refusal, Request, Response, WriteKind};
+use wire::{Crcs, Failure, Marks, Refusal, Response, WriteKind};
 
 /// What is written, without where.
 pub(crate) struct WriteContent {
@@ -23,9 +23,6 @@ pub(crate) struct WriteContent {
     pub(crate) crcs: Crcs,
     pub(crate) payload: Slice,
 }
-
-/// The way that a leg's frames take, and the share of a link that they have.
-pub(crate) type Way = (Road, Class);
 
 impl Owner {
     /// One client write, within one chunk. Dropping the future does not take it back: once sent it
@@ -59,7 +56,7 @@ impl Owner {
             self.check_serving()?;
         }
         self.busy_at.set(self.now());
-        let (done, answer) = oneshot();
+        let (done, answer) = self.answers.make();
         let marks = id.map(Mark::Done).into_iter().collect();
         let content = WriteContent { kind, is_copy: false, marks, crcs, payload };
         let ticket = Ticket::new(Some(guard), Some(done)).with_room(room);
@@ -104,7 +101,7 @@ impl Owner {
         ticket: Ticket,
     ) -> Lsn {
         let now = self.now();
-        let (lsn, outgoing) = {
+        let (lsn, mut outgoing) = {
             let mut guard = self.state.borrow_mut();
             let state = &mut *guard;
             assert!(state.phase != Phase::Stopped, "a write after the end");
@@ -112,7 +109,7 @@ impl Owner {
             let legs = state.share_out(range, only, self.options());
             let lsn = state.window.push(range, legs, ticket);
             content.marks.iter().for_each(|mark| state.clients.apply(*mark));
-            let mut outgoing: Vec<(Way, Request)> = Vec::with_capacity(state.legs.len());
+            let mut outgoing = self.outgoing.take();
             for leg in state.legs.iter_mut().filter(|leg| leg.bit & legs.sent != 0) {
                 let frame = content.frame(lsn, range, now);
                 if let Some(way) = leg.way() {
@@ -123,9 +120,10 @@ impl Owner {
             }
             (lsn, outgoing)
         };
-        for ((road, class), request) in outgoing {
+        for ((road, class), request) in outgoing.drain(..) {
             road.send(class, lsn, request);
         }
+        self.outgoing.replace(outgoing);
         lsn
     }
 
@@ -300,14 +298,6 @@ impl Owner {
         for (component, session) in sessions {
             self.break_leg(component, session, why);
         }
-    }
-}
-
-impl Leg {
-    /// How its frames go; `None` where no session stands.
-    pub(crate) fn way(&self) -> Option<Way> {
-        let road = self.road.clone().filter(|_| self.link == LegState::Live)?;
-        Some((road, self.class()))
     }
 }
 
