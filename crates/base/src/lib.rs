@@ -23,7 +23,7 @@ pub use id::{
     VolumeId,
 };
 pub use map::{FixedMap, Map, Set};
-pub use probe::{Probe, counts as probe_counts, hit};
+pub use probe::{Probe, counts as probe_counts, hit, hit_if};
 pub use quirk::Quirk;
 pub use request::{CLIENT_SLOTS, CLIENT_TABLE_MAX, ClientTable, MARKS_MAX, Mark, RequestId};
 pub use rng::Rng;

@@ -157,6 +157,64 @@ crate::named! {
         ClientDrained = "client-drained",
         /// A component that no record accounts for gave up its space.
         OrphanGivenUp = "orphan-given-up",
+        /// A request crossed from one object of a volume to the next.
+        ObjectsCrossed = "objects-crossed",
+        /// Pieces of one request waited because as many as allowed were under way.
+        PiecesWaited = "pieces-waited",
+        /// A long zeroing or discarding had a second step.
+        SecondStep = "second-step",
+        /// A write touched the last block of a volume, which has less than 4 KiB.
+        PartialBlock = "partial-block",
+        /// The answer to a question for block status was cut short.
+        StatusCut = "status-cut",
+        /// A list of changed ranges was too long, so that neighbours became one.
+        ListMerged = "list-merged",
+        /// The list of a tail was too long, so that neighbours became one.
+        TailMerged = "tail-merged",
+        /// A list of changes had a second page, because the first had looked at enough chunks.
+        ChangedPageChunks = "changed-page-chunks",
+        /// A list of changes had a second page, because the first had enough ranges.
+        ChangedPageRanges = "changed-page-ranges",
+        /// A list of changes had a second page, because the first had cost enough.
+        ChangedPageLooks = "changed-page-looks",
+        /// Copies of a resync waited because as many as allowed were under way.
+        CopiesWaited = "copies-waited",
+        /// A take-over made tails equal in a second lot of copies.
+        SecondLot = "second-lot",
+        /// A resync waited for others of its host.
+        ResyncWaited = "resync-waited",
+        /// A request of another host was refused because as many as allowed were under way.
+        ForwardedFull = "forwarded-full",
+        /// The memory of what was destaged last forgot a block.
+        HistoryForgot = "history-forgot",
+        /// A component on capacity has a second leaf of the chunk map.
+        SecondLeaf = "second-leaf",
+        /// A checkpoint wrote a page of the map that is not the first.
+        SecondMapPage = "second-map-page",
+        /// Scrub looked at a chunk in a second step.
+        ScrubSecondStep = "scrub-second-step",
+        /// Scrub passed over as many chunks without data as one call may.
+        ScrubPassed = "scrub-passed",
+        /// A deletion gave chunks back in a second part.
+        DeletionPart = "deletion-part",
+        /// More freed chunks were left than are given back at a time.
+        ReclaimPart = "reclaim-part",
+        /// A checkpoint encoded its pages in a second part.
+        CheckpointPart = "checkpoint-part",
+        /// A batch of headers of the read cache was full.
+        HeadersFull = "headers-full",
+        /// A read was not kept for the read cache because enough fills were under way.
+        FillsFull = "fills-full",
+        /// A watch of the directory dropped events because its reader was too slow.
+        WatchOverflown = "watch-overflown",
+        /// A watch was further behind than the directory's history, and began again.
+        WatchReset = "watch-reset",
+        /// What the directory told a watch had a second part.
+        DirectoryPart = "directory-part",
+        /// The objects of a volume were made in a second lot.
+        ObjectsLot = "objects-lot",
+        /// The records of a volume were written or deleted in a second transaction.
+        SecondTransaction = "second-transaction",
     }
 }
 
@@ -165,6 +223,13 @@ static COUNTS: [AtomicU64; Probe::ALL.len()] = [const { AtomicU64::new(0) }; Pro
 /// Counts that the place was reached.
 pub fn hit(probe: Probe) {
     COUNTS[probe as usize].fetch_add(1, Ordering::Relaxed);
+}
+
+/// Counts that the place was reached, if it was.
+pub fn hit_if(is_reached: bool, probe: Probe) {
+    if is_reached {
+        hit(probe);
+    }
 }
 
 /// How often each place was reached in this process, in the order of [`Probe::ALL`].
