@@ -32,6 +32,19 @@ pub const LISTING_BYTES_MAX: usize = 64 << 20;
 /// reader has taken those that were kept, the watch starts again with a reset.
 pub const WATCH_EVENTS_MAX: usize = 4096;
 
+/// How a [`Directory`] behaves. `Default` is what production runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientOptions {
+    /// Events that a watch keeps for a slow reader, [`WATCH_EVENTS_MAX`] at most.
+    pub watch_events: usize,
+}
+
+impl Default for ClientOptions {
+    fn default() -> Self {
+        Self { watch_events: WATCH_EVENTS_MAX }
+    }
+}
+
 /// A handle on the directory. Clones share one connection. A connection that is lost is made again
 /// by itself, for as long as a clone or a watch lives.
 #[derive(Clone)]
@@ -53,10 +66,16 @@ impl Directory {
     /// A handle on the directory that listens at `address`; connects in the background.
     #[must_use]
     pub fn connect(env: &Env, address: Address) -> Self {
+        Self::connect_with(env, address, ClientOptions::default())
+    }
+
+    /// As [`Self::connect`], with other options.
+    #[must_use]
+    pub fn connect_with(env: &Env, address: Address, options: ClientOptions) -> Self {
         let shared = Rc::new(ClientShared {
             env: env.clone(),
             address,
-            state: RefCell::default(),
+            state: RefCell::new(ClientState::new(options)),
             outgoing: env::Notify::default(),
             malformed: Cell::new(0),
         });

@@ -19,10 +19,12 @@ pub mod store;
 mod types;
 
 pub use backup::{BACKUP_BYTES_MAX, BACKUP_VERSION, Backup, BackupError};
-pub use client::{CALL_TIMEOUT, CALLS_MAX, Directory, LISTING_BYTES_MAX, WATCH_EVENTS_MAX, Watch};
+pub use client::{
+    CALL_TIMEOUT, CALLS_MAX, ClientOptions, Directory, LISTING_BYTES_MAX, WATCH_EVENTS_MAX, Watch,
+};
 pub use records::*;
 pub use server::{
-    Backend, BackendError, CONNECTIONS_MAX, MemoryBackend, ServeError, ServerFaults, serve,
-    serve_with,
+    Backend, BackendError, CONNECTIONS_MAX, MemoryBackend, ServeError, ServeOptions, ServerFaults,
+    serve, serve_with,
 };
 pub use types::*;

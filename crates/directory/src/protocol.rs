@@ -189,16 +189,17 @@ fn encode(write: impl FnOnce(&mut Writer)) -> Vec<u8> {
     frame
 }
 
-/// Cuts a listing into parts that fit their frames; at least one.
+/// Cuts a listing into parts of at most about `part_bytes` bytes, [`PART_BYTES_MAX`] at most; at
+/// least one part.
 #[must_use]
-pub fn split_listing(listing: Listing) -> Vec<Answer> {
+pub fn split_listing(listing: Listing, part_bytes: usize) -> Vec<Answer> {
     let revision = listing.revision;
     let mut parts: Vec<Vec<(String, Entry)>> = vec![Vec::new()];
     let mut bytes = 0;
     for (key, entry) in listing.entries {
         let size = key.len() + entry.value.len() + codec::ENTRY_OVERHEAD;
         bytes += size;
-        if bytes > PART_BYTES_MAX {
+        if bytes > part_bytes {
             parts.push(Vec::new());
             bytes = size;
         }
@@ -214,9 +215,9 @@ pub fn split_listing(listing: Listing) -> Vec<Answer> {
     parts.into_iter().enumerate().map(part).collect()
 }
 
-/// Cuts changes into answers that fit their frames.
+/// Cuts changes into answers of at most about `part_bytes` bytes, [`PART_BYTES_MAX`] at most.
 #[must_use]
-pub fn split_events(events: Vec<WatchEvent>) -> Vec<Answer> {
+pub fn split_events(events: Vec<WatchEvent>, part_bytes: usize) -> Vec<Answer> {
     let mut answers = Vec::new();
     let (mut part, mut bytes) = (Vec::new(), 0);
     for event in events {
@@ -226,7 +227,7 @@ pub fn split_events(events: Vec<WatchEvent>) -> Vec<Answer> {
                 WatchEvent::Delete(key, _) => key.len(),
                 WatchEvent::Reset(_) => unreachable!("a reset travels as parts of a listing"),
             };
-        if bytes + size > PART_BYTES_MAX && !part.is_empty() {
+        if bytes + size > part_bytes && !part.is_empty() {
             answers.push(Answer::Events(std::mem::take(&mut part)));
             bytes = 0;
         }

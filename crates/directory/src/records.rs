@@ -19,8 +19,8 @@ pub use keys::{
 pub use orphan::{About, Missing, OrphanRecord};
 
 use base::{
-    ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, SECTOR_SIZE, Seat, Set, Term,
-    Version, VolumeId,
+    CHUNK_SECTORS, ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, SECTOR_SIZE, Seat,
+    Set, Term, Version, VolumeId,
 };
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -184,7 +184,7 @@ pub struct VolumeRecord {
     pub reserve_percent: u8,
     /// How many clients may use it through one host at the same time.
     pub connections: Connections,
-    /// Its objects in order: [`OBJECT_SECTORS_MAX`] sectors each, the last one the rest.
+    /// Its objects in order. All have [`object_sectors`] sectors; the last one has the rest.
     pub objects: Vec<ObjectId>,
 }
 
@@ -292,10 +292,25 @@ pub fn is_name(name: &str) -> bool {
         && name.bytes().all(is_inner)
 }
 
-/// How many objects a volume of `size_bytes` has.
+/// How many objects a volume of `size_bytes` has at least.
 #[must_use]
 pub fn object_count(size_bytes: u64) -> u64 {
     size_bytes.div_ceil(OBJECT_SECTORS_MAX * SECTOR_SIZE)
+}
+
+/// Sectors of each object but the last one, in a volume of `size_bytes` with `count` objects. A
+/// volume with no more objects than it needs has the largest ones. Any other is cut into equal
+/// parts of whole chunks: `count` alone says how large they are. `None` where no volume of this
+/// size has so many objects.
+#[must_use]
+pub fn object_sectors(size_bytes: u64, count: u64) -> Option<u64> {
+    let needed = object_count(size_bytes);
+    if count <= needed {
+        return (count == needed && count > 0).then_some(OBJECT_SECTORS_MAX);
+    }
+    let sectors = size_bytes.div_ceil(SECTOR_SIZE);
+    let each = sectors.div_ceil(count).next_multiple_of(CHUNK_SECTORS);
+    (sectors.div_ceil(each) == count).then_some(each)
 }
 
 fn ensure(holds: bool, field: &'static str, rule: &'static str) -> Result<(), RecordError> {
@@ -362,9 +377,20 @@ impl VolumeRecord {
         ensure(self.ftt <= FTT_MAX, "ftt", "is above 3")?;
         ensure(self.reserve_percent <= 100, "reserve_percent", "is above 100")?;
         ensure(self.objects.len() <= OBJECTS_MAX, "objects", "has too many entries")?;
-        let fits = self.objects.len() as u64 == object_count(self.size_bytes);
-        ensure(fits, "objects", "does not match the size")?;
+        ensure(self.cut().is_some(), "objects", "does not match the size")?;
         ensure(are_unique(self.objects.iter()), "objects", "names an object twice")
+    }
+}
+
+impl VolumeRecord {
+    /// Sectors of each of its objects but the last one: a multiple of a chunk.
+    #[must_use]
+    pub fn object_sectors(&self) -> u64 {
+        self.cut().unwrap_or(OBJECT_SECTORS_MAX)
+    }
+
+    fn cut(&self) -> Option<u64> {
+        object_sectors(self.size_bytes, self.objects.len() as u64)
     }
 }
 

@@ -8,8 +8,8 @@
 
 mod connection;
 
-use crate::protocol::{Answer, DirectoryRequest};
-use crate::store::{EventBatch, Snapshot, Store};
+use crate::protocol::{Answer, DirectoryRequest, PART_BYTES_MAX};
+use crate::store::{EventBatch, HISTORY_MAX, Snapshot, Store};
 use crate::types::{DirectoryError, LeaseId, check_key};
 use connection::ServerConnection;
 use env::{Either, Env, IoError, Listener, Notify, TaskSet, select};
@@ -115,6 +115,31 @@ pub struct ServerFaults {
     pub lose_lease_ppm: u64,
 }
 
+/// How a server behaves. `Default` is what production runs.
+#[derive(Clone, Copy, Debug)]
+pub struct ServeOptions {
+    /// What goes wrong on purpose.
+    pub faults: ServerFaults,
+    /// Changes that the history keeps, [`HISTORY_MAX`] at most. A watch that is further behind gets
+    /// a reset.
+    pub history: usize,
+    /// Bytes of keys and values in one part of an answer, [`PART_BYTES_MAX`] at most. An entry that
+    /// is larger is a part by itself.
+    pub part_bytes: usize,
+}
+
+impl Default for ServeOptions {
+    fn default() -> Self {
+        Self { faults: ServerFaults::default(), history: HISTORY_MAX, part_bytes: PART_BYTES_MAX }
+    }
+}
+
+impl From<ServerFaults> for ServeOptions {
+    fn from(faults: ServerFaults) -> Self {
+        Self { faults, ..Self::default() }
+    }
+}
+
 /// Serves until the backend or the listener fails. Dropping the future closes every connection.
 ///
 /// # Errors
@@ -124,10 +149,10 @@ pub async fn serve(
     listener: Listener,
     backend: Rc<dyn Backend>,
 ) -> Result<(), ServeError> {
-    serve_with(env, listener, backend, ServerFaults::default()).await
+    serve_with(env, listener, backend, ServeOptions::default()).await
 }
 
-/// As [`serve`], with faults drawn from the shard's random numbers.
+/// As [`serve`], with other options. Faults are drawn from the shard's random numbers.
 ///
 /// # Errors
 /// [`ServeError`], which is how it ends.
@@ -135,14 +160,17 @@ pub async fn serve_with(
     env: &Env,
     listener: Listener,
     backend: Rc<dyn Backend>,
-    faults: ServerFaults,
+    options: impl Into<ServeOptions>,
 ) -> Result<(), ServeError> {
+    let options = options.into();
+    assert!(options.part_bytes <= PART_BYTES_MAX, "a part fits a frame");
     let snapshot = backend.load().map_err(|source| ServeError::Backend { source })?;
     let server = Rc::new(DirectoryServer {
         env: env.clone(),
-        store: RefCell::new(Store::restore(snapshot, env.now())),
+        store: RefCell::new(Store::restore(snapshot, env.now()).with_history(options.history)),
         backend,
-        faults,
+        faults: options.faults,
+        part_bytes: options.part_bytes,
         changed: Notify::default(),
         leases_changed: Notify::default(),
         failure: RefCell::new(None),
@@ -166,6 +194,8 @@ pub(crate) struct DirectoryServer {
     store: RefCell<Store>,
     backend: Rc<dyn Backend>,
     faults: ServerFaults,
+    /// Bytes of one part of an answer.
+    part_bytes: usize,
     /// Keys changed: watches have something to tell.
     changed: Notify,
     /// The next expiry may be earlier than it was.

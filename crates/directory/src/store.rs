@@ -89,6 +89,8 @@ pub struct Store {
     leases: Map<LeaseId, Lease>,
     history: VecDeque<(u64, WatchEvent)>,
     history_bytes: usize,
+    /// Changes that the history keeps.
+    history_most: usize,
     /// The history holds every change after this revision.
     history_start: u64,
 }
@@ -123,8 +125,16 @@ impl Store {
             leases,
             history: VecDeque::new(),
             history_bytes: 0,
+            history_most: HISTORY_MAX,
             history_start: revision,
         }
+    }
+
+    /// The same directory with a history of at most so many changes, [`HISTORY_MAX`] at most.
+    #[must_use]
+    pub fn with_history(self, most: usize) -> Self {
+        assert!(most <= HISTORY_MAX, "a history of {most} changes is too long");
+        Self { history_most: most, ..self }
     }
 
     /// All that must survive a restart.
@@ -283,7 +293,7 @@ impl Store {
                 }
             }
         }
-        self.compact(HISTORY_MAX);
+        self.compact(self.history_most);
     }
 
     fn put(&mut self, key: String, value: Vec<u8>, lease: Option<LeaseId>) -> WatchEvent {

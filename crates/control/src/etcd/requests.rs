@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One request to etcd and its answer.
 
-use directory::protocol::{Answer, DirectoryRequest, split_listing};
+use directory::protocol::{Answer, DirectoryRequest, PART_BYTES_MAX, split_listing};
 use directory::{
     DirectoryError, Entry, Expect, LeaseId, Listing, Transacted, Transaction, VALUE_BYTES_MAX,
     check_key,
@@ -40,7 +40,7 @@ pub async fn carry_out(mut client: Client, request: DirectoryRequest) -> Vec<Ans
             }
             DirectoryRequest::List { prefix } => {
                 check_key(&prefix)?;
-                Ok(split_listing(list(&client, &prefix).await?))
+                Ok(split_listing(list(&client, &prefix).await?, PART_BYTES_MAX))
             }
             DirectoryRequest::Transact(transaction) => {
                 Ok(vec![Answer::Transacted(transact(&mut client, transaction).await?)])

@@ -4,7 +4,7 @@
 use super::connection::{EtcdOutbox, Gone};
 use super::requests::{RESPONSE_BYTES_MAX, entry_of, list, number};
 use directory::WatchEvent;
-use directory::protocol::{split_events, split_listing};
+use directory::protocol::{PART_BYTES_MAX, split_events, split_listing};
 use etcd_client::{Client, Event, EventType, WatchOptions};
 use std::time::Duration;
 
@@ -51,14 +51,14 @@ async fn once(
     let Ok(Some((listing, mut stream))) = tokio::time::timeout(BEGIN_TIMEOUT, begin).await else {
         return Ok(Ended::BeforeReset);
     };
-    for answer in split_listing(listing) {
+    for answer in split_listing(listing, PART_BYTES_MAX) {
         outbox.send(number_of_watch, &answer).await?;
     }
     // A member that died is noticed by the keep-alive of the connection. One without a leader says
     // so.
     while let Ok(Some(response)) = stream.message().await {
         let events = response.events().iter().filter_map(event_of).collect();
-        for answer in split_events(events) {
+        for answer in split_events(events, PART_BYTES_MAX) {
             outbox.send(number_of_watch, &answer).await?;
         }
         if response.canceled() || response.compact_revision() != 0 {

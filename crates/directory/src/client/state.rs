@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the client remembers between the task of its connection and its callers. No I/O here.
 
-use super::{CALLS_MAX, LISTING_BYTES_MAX, WATCH_EVENTS_MAX};
+use super::{CALLS_MAX, ClientOptions, LISTING_BYTES_MAX, WATCH_EVENTS_MAX};
 use crate::protocol::{Answer, DirectoryRequest, encode_request};
 use crate::types::{DirectoryError, Listing, WatchEvent};
 use base::Map;
@@ -17,8 +17,8 @@ pub type AnswerSender = Result<Answer, DirectoryError>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerViolation;
 
-#[derive(Default)]
 pub struct ClientState {
+    options: ClientOptions,
     is_connected: bool,
     number_last: u64,
     calls: Map<u64, Call>,
@@ -76,6 +76,18 @@ impl Parts {
 }
 
 impl ClientState {
+    pub fn new(options: ClientOptions) -> Self {
+        assert!(options.watch_events <= WATCH_EVENTS_MAX, "more events than a watch may keep");
+        Self {
+            options,
+            is_connected: false,
+            number_last: 0,
+            calls: Map::new(),
+            watches: Map::new(),
+            queue: VecDeque::new(),
+        }
+    }
+
     pub fn is_connected(&self) -> bool {
         self.is_connected
     }
@@ -218,7 +230,7 @@ impl ClientState {
     /// it up, and the answer is ignored.
     pub fn answered(&mut self, number: u64, answer: Answer) -> Result<(), ServerViolation> {
         if let Some(watched) = self.watches.get_mut(&number) {
-            return watched.answered(answer);
+            return watched.answered(answer, self.options.watch_events);
         }
         let Some(call) = self.calls.get_mut(&number) else { return Ok(()) };
         if call.frame.is_some() {
@@ -258,7 +270,7 @@ impl Watched {
         Frame::Ready(encode_request(id, &DirectoryRequest::Watch { prefix: self.prefix.clone() }))
     }
 
-    fn answered(&mut self, answer: Answer) -> Result<(), ServerViolation> {
+    fn answered(&mut self, answer: Answer, most: usize) -> Result<(), ServerViolation> {
         match answer {
             Answer::Part { listing, has_more } => {
                 self.parts.add(listing)?;
@@ -275,7 +287,10 @@ impl Watched {
                 if !self.is_started {
                     return Err(ServerViolation);
                 }
-                self.is_overflown |= self.events.len() + events.len() > WATCH_EVENTS_MAX;
+                if self.events.len() + events.len() > most {
+                    base::hit(base::Probe::WatchOverflown);
+                    self.is_overflown = true;
+                }
                 if !self.is_overflown {
                     self.events.extend(events);
                 }

@@ -134,7 +134,7 @@ fn long_listings_and_long_histories_are_cut_into_frames_that_fit() {
     let entries: Vec<_> = (0..40).map(|i| (format!("k{i:02}"), entry(100_000, i))).collect();
     let listing = Listing { entries: entries.clone(), revision: 99 };
     let mut together = Vec::new();
-    let parts = split_listing(listing);
+    let parts = split_listing(listing, PART_BYTES_MAX);
     let count = parts.len();
     assert!(count > 3);
     for (index, part) in parts.into_iter().enumerate() {
@@ -144,11 +144,15 @@ fn long_listings_and_long_histories_are_cut_into_frames_that_fit() {
         together.extend(listing.entries);
     }
     assert_eq!(together, entries);
-    assert_eq!(split_listing(Listing::default()).len(), 1, "an empty listing is told too");
+    assert_eq!(
+        split_listing(Listing::default(), PART_BYTES_MAX).len(),
+        1,
+        "an empty listing is told too"
+    );
 
     let events: Vec<_> = entries.into_iter().map(|(k, e)| WatchEvent::Put(k, e)).collect();
     let mut together = Vec::new();
-    for answer in split_events(events.clone()) {
+    for answer in split_events(events.clone(), PART_BYTES_MAX) {
         assert!(encode_answer(1, &answer).len() < HEADER_BYTES + BODY_BYTES_MAX);
         let Answer::Events(part) = answer else { panic!("not events") };
         together.extend(part);

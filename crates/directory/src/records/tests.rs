@@ -267,3 +267,27 @@ fn keys_name_their_records_both_ways() {
     assert_eq!(parse_host_key(&alive_key(HostId(1))), None);
     assert_eq!(parse_volume_key("/gabion/volume/a/b"), None);
 }
+
+#[test]
+fn a_volume_with_more_objects_than_it_needs_is_cut_into_equal_ones() {
+    let large = OBJECT_SECTORS_MAX * SECTOR_SIZE;
+    assert_eq!(object_sectors(large, 1), Some(OBJECT_SECTORS_MAX));
+    assert_eq!(object_sectors(large + 512, 1), None, "they do not cover it");
+    assert_eq!(object_sectors(large + 512, 2), Some(OBJECT_SECTORS_MAX), "the largest ones");
+    assert_eq!(object_sectors(512, 0), None);
+    let chunk = CHUNK_SECTORS * SECTOR_SIZE;
+    assert_eq!(object_sectors(5 * chunk, 3), Some(2 * CHUNK_SECTORS), "two, two and one");
+    assert_eq!(object_sectors(5 * chunk - 512, 3), Some(2 * CHUNK_SECTORS));
+    assert_eq!(object_sectors(5 * chunk, 4), None, "three of two chunks are enough");
+    assert_eq!(object_sectors(chunk, 2), None, "no object is smaller than a chunk");
+    // Whatever whole number of chunks an object is asked to have, the count alone tells a size that
+    // covers the volume with as many objects, none of them empty.
+    for sectors in (1..40 * CHUNK_SECTORS).step_by(777) {
+        for chunks in 1..45 {
+            let count = sectors.div_ceil(chunks * CHUNK_SECTORS);
+            let each = object_sectors(sectors * SECTOR_SIZE, count).expect("a size");
+            assert_eq!(sectors.div_ceil(each), count, "{sectors} by {chunks} chunks");
+            assert!(each.is_multiple_of(CHUNK_SECTORS));
+        }
+    }
+}

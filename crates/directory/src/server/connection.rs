@@ -118,7 +118,7 @@ impl ServerConnection {
                     self.outbox.push(number, &Answer::Failed(error));
                 } else {
                     let listing = server.store.borrow().list(&prefix);
-                    for part in split_listing(listing) {
+                    for part in split_listing(listing, server.part_bytes) {
                         self.outbox.push(number, &part);
                     }
                 }
@@ -180,13 +180,15 @@ impl ServerConnection {
     }
 
     fn tell_watches(&self) {
-        let store = self.server.store.borrow();
+        let (store, part_bytes) = (self.server.store.borrow(), self.server.part_bytes);
         for (number, watched) in self.watches.borrow_mut().iter_mut() {
             let changes = watched.told.and_then(|told| store.changes_since(&watched.prefix, told));
+            base::hit_if(changes.is_none() && watched.told.is_some(), base::Probe::WatchReset);
             let answers = match changes {
-                Some(events) => split_events(events),
-                None => split_listing(store.list(&watched.prefix)),
+                Some(events) => split_events(events, part_bytes),
+                None => split_listing(store.list(&watched.prefix), part_bytes),
             };
+            base::hit_if(answers.len() > 1, base::Probe::DirectoryPart);
             watched.told = Some(store.revision());
             for answer in answers {
                 self.outbox.push(*number, &answer);
