@@ -30,7 +30,7 @@ pub use disks::Disks;
 pub use history::{ADOPTION_LEAP, Known};
 pub use mutations::Mutations;
 pub use objects::{Objects, reserve_chunks};
-pub use options::{ObjectOptions, ReadFrom};
+pub use options::{ObjectLimits, ObjectOptions, ReadFrom};
 pub use owner::FREE_CHUNKS_RESERVE;
 pub use requests::WriteRequest;
 pub use status::{ComponentStatus, ObjectError, ObjectStatus, ReadData, Vouched};

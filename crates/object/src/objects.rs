@@ -33,9 +33,6 @@ use std::rc::Rc;
 use std::time::Duration;
 use wire::{Crcs, Failure, Request, Response, WriteKind};
 
-/// Resyncs at a time on one host: each copies up to 1 MiB at once, so that a returned host's
-/// hundreds of objects do not fill every buffer together. Others wait for their turn.
-const RESYNCS_MAX: u64 = 4;
 /// How long creating components may take.
 const CREATE_WAIT: Duration = Duration::from_secs(5);
 /// Between two attempts of it.
@@ -147,6 +144,8 @@ impl Objects {
         disks: Disks,
         options: ObjectOptions,
     ) -> Self {
+        options.limits.check();
+        let limits = options.limits;
         let leases = HeldGrants::new(env, &peers, &options);
         let replicas = Replicas::new(env, me, &peers, disks.clone(), &options);
         let context = Context {
@@ -157,10 +156,10 @@ impl Objects {
             leases,
             disks,
             replicas: Rc::clone(&replicas),
+            resync_room: Semaphore::new(limits.resyncs),
             write_room: Semaphore::new(options.write_bytes),
             forward_room: Semaphore::new(options.write_bytes),
             options,
-            resync_room: Semaphore::new(RESYNCS_MAX),
             alive: RefCell::default(),
             hosts: RefCell::default(),
         };
@@ -169,7 +168,7 @@ impl Objects {
             replicas,
             slots: RefCell::default(),
             tasks: TaskSet::default(),
-            adoptions: Semaphore::new(RESYNCS_MAX),
+            adoptions: Semaphore::new(limits.resyncs),
             is_asking: Cell::default(),
             repairs: Cell::default(),
             requests_base: Cell::new(0),

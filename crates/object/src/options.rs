@@ -2,6 +2,7 @@
 //! Time-outs and bounds of the protocol.
 
 use crate::mutations::Mutations;
+use base::CHUNK_BLOCKS;
 use std::time::Duration;
 
 /// How an [`crate::Objects`] behaves. `Default` is what production runs.
@@ -49,6 +50,8 @@ pub struct ObjectOptions {
     pub adopt_after: Duration,
     /// From which of its active copies a range is read.
     pub read_from: ReadFrom,
+    /// Bounds of lists, pieces and parallelism.
+    pub limits: ObjectLimits,
     /// Switches for tests that must fail.
     pub mutations: Mutations,
 }
@@ -62,6 +65,58 @@ pub enum ReadFrom {
     /// Each region of 1 MiB from one copy, always the same: the read caches of the hosts do not
     /// hold the same data twice (hybrid groups).
     Chosen,
+}
+
+/// Bounds that production never meets with small volumes. Only tests change them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ObjectLimits {
+    /// Entries of a list of changes, of a tail or of block status in one frame, from 2 on,
+    /// [`wire::LIST_MAX`] at most. Where a list is longer, neighbours become one entry.
+    pub list_entries: usize,
+    /// Blocks of one copy of a resync, 1 to a chunk's. The 256 KiB of production are long enough to
+    /// be cheap, short enough not to be felt as a lock.
+    pub copy_blocks: u64,
+    /// Copies of a resync sent and not answered, at least 1. Their bytes are those of four of the
+    /// longest at most: that keeps a link busy without filling the target's buffer. In production
+    /// there are as many short ones as a group commits at a time, so that what was written here and
+    /// there does not wait for a slow target's latency four by four.
+    pub copies: usize,
+    /// Copies of a take-over in one lot, at least 1. The next lot begins when all are durable. A
+    /// tail is at most what was in flight, so the four of production are plenty.
+    pub tail_copies: usize,
+    /// Resyncs at a time on one host, at least 1: each copies up to 1 MiB at once, so that a
+    /// returned host's hundreds of objects do not fill every buffer together. Others wait for their
+    /// turn.
+    pub resyncs: u64,
+    /// Client requests of one host for one object under way, at least 1; beyond it they are refused
+    /// as busy, and that host tries again. The 4096 of production are far above any queue depth
+    /// that a volume uses.
+    pub forwarded: usize,
+}
+
+impl Default for ObjectLimits {
+    fn default() -> Self {
+        Self {
+            list_entries: wire::LIST_MAX,
+            copy_blocks: 64,
+            copies: 64,
+            tail_copies: 4,
+            resyncs: 4,
+            forwarded: 4096,
+        }
+    }
+}
+
+impl ObjectLimits {
+    /// Asserts that each limit is within its bounds.
+    pub(crate) fn check(&self) {
+        let entries = 2..=wire::LIST_MAX;
+        assert!(entries.contains(&self.list_entries), "entries of a list");
+        let blocks = 1..=CHUNK_BLOCKS;
+        assert!(blocks.contains(&self.copy_blocks), "blocks of a copy");
+        let counts = [self.copies, self.tail_copies, self.forwarded];
+        assert!(!counts.contains(&0) && self.resyncs > 0, "a limit that lets nothing pass");
+    }
 }
 
 impl Default for ObjectOptions {
@@ -84,6 +139,7 @@ impl Default for ObjectOptions {
             damping: Duration::from_secs(1),
             adopt_after: Duration::from_secs(3),
             read_from: ReadFrom::default(),
+            limits: ObjectLimits::default(),
             mutations: Mutations::default(),
         }
     }

@@ -183,7 +183,7 @@ impl Replicas {
             Request::ListChanged { target, since, cursor } => match self.check(from, &target) {
                 Ok(Checked { group, .. }) => {
                     let changed = group.changed_since(target.component, since, cursor);
-                    let ranges = limits::ranges(changed.ranges);
+                    let ranges = limits::ranges(changed.ranges, self.options.limits.list_entries);
                     let (held, next) = (changed.held, changed.next);
                     reply.send(Response::Changed { ranges, held, next });
                 }
@@ -469,7 +469,7 @@ impl Replicas {
             destaged: info.destaged,
             grant_epoch: self.grants.epoch(mine.owner.host),
             group: group.id(),
-            tail: limits::tail(group.tail(component)),
+            tail: limits::tail(group.tail(component), self.options.limits.list_entries),
             clients: group.clients(component),
             open: limits::open(group.open_requests(component)),
             health: health(&info, self.options.mutations.hide_loss()),

@@ -181,6 +181,10 @@ fn away(owner: &Owner) -> Vec<(ComponentId, HostId)> {
 /// One attempt, from absent to active.
 async fn bring_back(owner: &Rc<Owner>, component: ComponentId) -> Result<(), Aborted> {
     // Few at a time per host; whoever waits here holds nothing.
+    base::hit_if(
+        owner.context.resync_room.in_use() >= owner.options().limits.resyncs,
+        base::Probe::ResyncWaited,
+    );
     let _room = owner.context.resync_room.acquire(1).await;
     change(owner, |record| record::begin_resync(record, component)).await?; // rule 31
     let outcome = run(owner, component).await;

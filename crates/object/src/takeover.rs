@@ -32,8 +32,6 @@ const MARK_RETRY: Duration = Duration::from_millis(300);
 /// Blocks of one reconciliation copy: a whole chunk, so that no write of the tail is copied in
 /// parts and what it says about requests is as true as its data (rule 46).
 const COPY_BLOCKS: u64 = CHUNK_BLOCKS;
-/// Reconciliation copies in flight: a tail is at most what was in flight, so this is plenty.
-const COPIES_MAX: usize = 4;
 
 /// Why a take-over did not lead to a serving owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -346,8 +344,9 @@ async fn reconcile(
         object = %owner.id, term = owner.term.0, %commit, bytes = dirty.bytes(), %chosen,
         "making tails equal"
     );
-    loop {
-        for _ in 0..COPIES_MAX {
+    for lot in 0_u64.. {
+        base::hit_if(lot > 0, base::Probe::SecondLot);
+        for _ in 0..owner.options().limits.tail_copies {
             let Some(range) = dirty.take(COPY_BLOCKS) else { break };
             let marks = marks_of(owner, reached, chosen, range);
             copy(owner, chosen, range, &marks).await?;
@@ -355,9 +354,10 @@ async fn reconcile(
         drain(owner).await?;
         owner.env().linger(Quirk::ReconcileLingers).await;
         if dirty.is_empty() {
-            return Ok(());
+            break;
         }
     }
+    Ok(())
 }
 
 /// The source for the entire take-over: the one asked for, else the local one, else the first.

@@ -26,7 +26,7 @@ pub(super) async fn run(inner: Weak<ObjectsInner>) {
             let due = this.due();
             for id in due {
                 // Bounded: hundreds of objects of a lost host come one after the other.
-                if this.adoptions.in_use() >= super::RESYNCS_MAX {
+                if this.adoptions.in_use() >= this.context.options.limits.resyncs {
                     break;
                 }
                 let this2 = Rc::clone(&this);

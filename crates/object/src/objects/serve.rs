@@ -10,10 +10,6 @@ use peer::{Handler, PeerId, Reply};
 use std::rc::{Rc, Weak};
 use wire::{Failure, Refusal, Request, Response};
 
-/// Client requests of one host for one object under way; beyond it they are refused as busy. Far
-/// above any queue depth that a volume uses.
-const FORWARDED_MAX: usize = 4096;
-
 /// The handler that the peer links know; it does not keep the objects alive.
 pub(super) struct Door(Weak<ObjectsInner>);
 
@@ -114,7 +110,8 @@ impl ObjectsInner {
             return reply.send(self.moved(object));
         };
         let forwarded = self.forwarded(object, from.host);
-        if forwarded.count.get() >= FORWARDED_MAX {
+        if forwarded.count.get() >= self.context.options.limits.forwarded {
+            base::hit(base::Probe::ForwardedFull);
             return reply.send(Response::Failed { reason: Failure::Busy });
         }
         forwarded.count.set(forwarded.count.get() + 1);

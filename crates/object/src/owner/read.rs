@@ -81,7 +81,8 @@ impl Owner {
         let deadline = self.now() + self.options().lease_wait;
         let mut found = Vec::new();
         for piece in range.split_at_multiples(CHUNK_SECTORS) {
-            if found.len() >= wire::LIST_MAX / 2 {
+            if found.len() >= self.options().limits.list_entries / 2 {
+                base::hit(base::Probe::StatusCut);
                 break; // may end early
             }
             self.env().spend_steps(1).await; // up to a thousand chunks

@@ -3,20 +3,22 @@
 //! both: the owner then copies more than it must, never less.
 
 use base::{Lsn, RequestId, SectorRange};
-use wire::{LIST_MAX, OPEN_MAX};
+use wire::OPEN_MAX;
 
-/// What changed, in at most [`LIST_MAX`] ranges.
-pub(super) fn ranges(list: Vec<SectorRange>) -> Vec<SectorRange> {
-    if list.len() <= LIST_MAX {
+/// What changed, in at most `most` ranges.
+pub(super) fn ranges(list: Vec<SectorRange>, most: usize) -> Vec<SectorRange> {
+    if list.len() <= most {
         return list;
     }
+    base::hit(base::Probe::ListMerged);
     let entries = list.into_iter().map(|range| (range, Lsn::ZERO)).collect();
-    tail(entries).into_iter().map(|(range, _)| range).collect()
+    merged(entries, most).into_iter().map(|(range, _)| range).collect()
 }
 
-/// The tail, in at most [`LIST_MAX`] entries; the lsn of a merged one is the highest of its parts.
-pub(super) fn tail(list: Vec<(SectorRange, Lsn)>) -> Vec<(SectorRange, Lsn)> {
-    merged(list, LIST_MAX)
+/// The tail, in at most `most` entries; the lsn of a merged one is the highest of its parts.
+pub(super) fn tail(list: Vec<(SectorRange, Lsn)>, most: usize) -> Vec<(SectorRange, Lsn)> {
+    base::hit_if(list.len() > most, base::Probe::TailMerged);
+    merged(list, most)
 }
 
 /// Requests of the tail, in at most [`OPEN_MAX`] entries: more than a table has slots, unless a

@@ -9,14 +9,9 @@ use env::LockMode;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Blocks of one copy: 256 KiB, long enough to be cheap, short enough not to be felt as a lock.
-const COPY_BLOCKS: u64 = 64;
-/// Bytes of copies sent and not answered: four long ones keep a link busy without filling the
+/// Longest copies whose bytes are sent and not answered: four keep a link busy without filling the
 /// target's buffer.
-const COPIES_BYTES_MAX: u64 = 4 * COPY_BLOCKS * BLOCK_SIZE;
-/// Copies sent and not answered: as many short ones as a group commits at a time, so that what was
-/// written here and there does not wait for a slow target's latency four by four.
-const COPIES_MAX: usize = 64;
+const COPIES_LONG: u64 = 4;
 /// Client I/O within this time makes the copying rest.
 const BUSY: Duration = Duration::from_millis(10);
 /// How long it rests.
@@ -24,7 +19,7 @@ const REST: Duration = Duration::from_millis(1);
 /// What a copy costs beside its bytes: its lock, its read, its frame and its answer.
 const COPY_COST: u64 = 32 << 10;
 /// After copies that cost so much it rests: one of the longest.
-const REST_AFTER: u64 = COPY_BLOCKS * BLOCK_SIZE + COPY_COST;
+const REST_AFTER: u64 = (256 << 10) + COPY_COST;
 /// A round that has copied one eighth of what it began with is vain if no less is left by then.
 const ROUND_PART: u64 = 8;
 /// Attempts to read one range.
@@ -46,6 +41,8 @@ pub(super) async fn run(owner: &Rc<Owner>, component: ComponentId) -> Result<(),
     owner.spawn("lag", async move { watch_lag(&watched, component).await });
     let mut round = Round::default();
     let mut pace = Pace::default();
+    let limits = owner.options().limits;
+    let bytes_most = COPIES_LONG * limits.copy_blocks * BLOCK_SIZE;
     loop {
         let drained = owner.drained.wait();
         check_joined(owner, component)?;
@@ -60,9 +57,10 @@ pub(super) async fn run(owner: &Rc<Owner>, component: ComponentId) -> Result<(),
                 // Those under way that it was kept from are dirty, and their copies wait for them.
                 leg.flow = Flow::Live;
             }
-            let has_room = resync.copies < COPIES_MAX && resync.copies_bytes < COPIES_BYTES_MAX;
+            let has_room = resync.copies < limits.copies && resync.copies_bytes < bytes_most;
+            base::hit_if(!has_room, base::Probe::CopiesWaited);
             // Rule 32: a range leaves dirty when its copy is started.
-            let next = if has_room { resync.dirty.take(COPY_BLOCKS) } else { None };
+            let next = if has_room { resync.dirty.take(limits.copy_blocks) } else { None };
             round.takes(next, left);
             if next.is_none() && resync.copies == 0 && leg.flow == Flow::Live {
                 return Ok(());
@@ -259,7 +257,7 @@ async fn watch_lag(owner: &Rc<Owner>, component: ComponentId) {
 mod tests {
     use super::*;
 
-    const COPY: u64 = COPY_BLOCKS * BLOCK_SIZE;
+    const COPY: u64 = 256 << 10;
 
     /// The `at`th of the longest copies.
     fn nth(at: u64) -> Option<SectorRange> {
