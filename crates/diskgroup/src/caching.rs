@@ -14,10 +14,6 @@ use env::{Durability, Slice};
 use format::{Item, PIECE_BLOCKS};
 use std::rc::Rc;
 
-/// Fills from the read of capacity to the write of the slots; what would be one more is only read.
-/// Together they hold 16 MiB at most.
-const FILLS_MAX: usize = 16;
-
 impl GroupState {
     /// The read cache learns what the journal says; nothing in an all-flash group.
     pub(crate) fn tell_cache(&mut self, device: usize, item: &Item) {

@@ -50,6 +50,7 @@ mod inspect;
 mod journal;
 mod keys;
 mod latency;
+mod limits;
 mod log;
 mod mutations;
 mod pace;
@@ -77,6 +78,7 @@ pub use inspect::{
     ReadCacheContent, SegmentContent, Severity, inspect,
 };
 pub use latency::{ClassLatency, DeviceHealth, DeviceLatency};
+pub use limits::GroupLimits;
 pub use mutations::Mutations;
 pub use pressure::{Limit, Pressure};
 pub use space::{DeviceRole, DeviceStatus, Reserve};

@@ -15,6 +15,7 @@ pub(crate) mod history;
 pub(crate) mod rows;
 pub(crate) mod space;
 
+use crate::limits::GroupLimits;
 use crate::mutations::Mutations;
 use crate::store::allocate::Deletion;
 use crate::store::capacity::{CapacityState, page_of};
@@ -46,12 +47,17 @@ pub(crate) struct CapacityStore {
 
 impl CapacityStore {
     /// Of so many devices, of which nothing is known yet, below a log of that layout.
-    pub(crate) fn new(log: &CacheLayout, devices: usize, mutations: Mutations) -> Self {
+    pub(crate) fn new(
+        log: &CacheLayout,
+        devices: usize,
+        limits: &GroupLimits,
+        mutations: Mutations,
+    ) -> Self {
         Self {
-            chunks: Chunks::default(),
+            chunks: Chunks::new(limits.leaf_bits),
             components: Components::default(),
             deletions: VecDeque::new(),
-            history: History::new(log, mutations),
+            history: History::new(log, limits.history_blocks, mutations),
             capacity: (0..devices).map(|_| CapacityState::default()).collect(),
             serial_next: 1,
             given_up: 0,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What goes in and out of a disk group.
 
+use crate::limits::GroupLimits;
 use crate::mutations::Mutations;
 use crate::pressure::Pressure;
 use base::{ComponentId, Incarnation, Lsn, Mark, ObjectId, SectorRange, Term};
@@ -113,6 +114,8 @@ pub struct GroupOptions {
     pub headers_every: Duration,
     /// A device that leaves an operation unanswered for so long, in whole seconds, stops the group.
     pub stuck_after: Duration,
+    /// Bounds of lists, steps and parallelism.
+    pub limits: GroupLimits,
     #[doc(hidden)]
     pub mutations: Mutations,
 }
@@ -128,6 +131,7 @@ impl Default for GroupOptions {
             elevator_room: 2,
             headers_every: Duration::from_secs(1),
             stuck_after: Duration::from_secs(30),
+            limits: GroupLimits::default(),
             mutations: Mutations::default(),
         }
     }

@@ -17,14 +17,8 @@ use crate::log::build::to_usize;
 use crate::read::{LOOKS_MAX, ReadRun, plan};
 use crate::state::{DiskGroup, GroupInner};
 use crate::types::{BadCause, BadRange, CapacityStatus, GroupError, Verified};
-use base::{BLOCK_SECTORS, CHUNK_SECTORS, ComponentId, SectorRange, crc32c};
+use base::{BLOCK_SECTORS, CHUNK_SECTORS, ComponentId, Probe, SectorRange, crc32c};
 use std::rc::Rc;
-
-/// Sectors of one step, 128 KiB: longer reads hold the log's writes up (docs/store.md, "Destage and
-/// pace").
-const STEP_SECTORS: u64 = 256;
-/// Chunks without data that one call passes over, at most: a bound of its time.
-const CHUNKS_PASSED_MAX: u64 = 4096;
 
 /// A part that is not known to be good; without a cause nothing was found out about it.
 type Suspect = (SectorRange, Option<BadCause>);
@@ -36,8 +30,8 @@ struct Look {
 }
 
 impl DiskGroup {
-    /// Verifies the next part of a component that capacity holds, from sector `from` on: at most
-    /// 128 KiB are read. A device that does not give a block fences nothing, as for reads.
+    /// Verifies the next part of a component that capacity holds, from sector `from` on. It reads
+    /// 128 KiB at most. A device that does not give a block fences nothing, as for reads.
     ///
     /// # Errors
     /// [`GroupError::UnknownComponent`], [`GroupError::Closed`].
@@ -117,18 +111,21 @@ fn next_step(inner: &GroupInner, id: ComponentId, from: u64) -> Result<Verified,
     let (serial, sectors) = (row.serial, row.sectors);
     let mut at = from / BLOCK_SECTORS * BLOCK_SECTORS;
     let mut range = None;
-    for _ in 0..CHUNKS_PASSED_MAX {
+    let limits = inner.options.limits;
+    for _ in 0..limits.scrub_passed {
         if at >= sectors || range.is_some() {
             break;
         }
         let chunk = at / CHUNK_SECTORS;
         let mut end = sectors.min((chunk + 1) * CHUNK_SECTORS);
         if state.store.base(chunk_key(serial, chunk)).is_some() {
-            end = end.min(at + STEP_SECTORS);
+            end = end.min(at + limits.scrub_sectors);
+            base::hit_if(!at.is_multiple_of(CHUNK_SECTORS), Probe::ScrubSecondStep);
             range = Some(SectorRange::new(at, end - at));
         }
         at = end;
     }
+    base::hit_if(range.is_none() && at < sectors, Probe::ScrubPassed);
     Ok(Verified { range, next: (at < sectors).then_some(at), ..Verified::default() })
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What was read of capacity goes to slots, or, ahead of a stream, into memory.
 
-use super::FILLS_MAX;
 use crate::keys::chunk_key;
 use crate::log::build::to_usize;
 use crate::readcache::slots::ChangeCount;
@@ -40,9 +39,9 @@ impl Drop for Fill {
 }
 
 impl ReadCache {
-    /// Whether one more fill may begin.
-    pub(crate) fn may_fill(&self) -> bool {
-        self.fills < FILLS_MAX
+    /// Whether one more fill may begin, with so many at most.
+    pub(crate) fn may_fill(&self, most: usize) -> bool {
+        self.fills < most
     }
 }
 

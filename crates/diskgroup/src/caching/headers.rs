@@ -14,11 +14,8 @@ use std::rc::Rc;
 
 /// Headers of one read at opening: 1 MiB.
 const READ_HEADERS: u32 = 256;
-/// Headers of one batch, which ends with a flush, that are out of date: so many lines a second keep
-/// warm.
-const BATCH_MAX: usize = 256;
-/// Headers of one batch, besides, that name pieces whose slots were given to others: fills wait for
-/// them. 4 MiB.
+/// Headers of one batch that name pieces whose slots were given to others: fills wait for them.
+/// 4 MiB. A batch ends with a flush.
 const STALE_BATCH_MAX: usize = 1024;
 /// Of those, written at a time.
 const WRITES_MAX: usize = 32;
@@ -307,10 +304,12 @@ impl GroupInner {
 
     /// Headers that are to be written: what each says, and its place and page.
     fn take_headers(&self) -> (Lines, Pages) {
+        let most = self.options.limits.header_lines;
         let lines = match self.state.borrow_mut().read_cache.as_deref_mut() {
-            Some(cache) => cache.slots.take_dirty(STALE_BATCH_MAX, BATCH_MAX),
+            Some(cache) => cache.slots.take_dirty(STALE_BATCH_MAX, most),
             None => Vec::new(),
         };
+        base::hit_if(lines.len() >= most, base::Probe::HeadersFull);
         self.encode_headers(&lines, &Map::new())
     }
 

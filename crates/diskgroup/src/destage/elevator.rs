@@ -36,8 +36,7 @@ use format::EntryKind;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// The most segments in the window, and the most bytes of them in memory.
-const SEGMENTS_MAX: usize = 8;
+/// The most bytes of the window's segments in memory.
 const BYTES_MAX: usize = 32 << 20;
 /// In a small ring the window has at most one in so many of its segments.
 const RING_PART: u64 = 4;
@@ -177,7 +176,7 @@ impl Window {
 /// what the window itself does.
 fn window_max(inner: &GroupInner, state: &GroupState) -> usize {
     let ring = u64::from(state.log.layout.segments);
-    let most = to_usize(ring / RING_PART).clamp(1, SEGMENTS_MAX);
+    let most = to_usize(ring / RING_PART).clamp(1, inner.options.limits.sweep_segments);
     let kept = inner.options.elevator_room * 1000;
     let room = (state.pace.room(state.fill()) * ring).saturating_sub(kept);
     if kept == 0 { most } else { most.min(to_usize(room * 2 / 1000) + 1) }

@@ -11,8 +11,7 @@ use format::{ChunkEntry, ComponentRow, MAP_PAGE_CHUNKS, MapPage, NO_COMPONENT, P
 const PAGE: u64 = PAGE_SIZE as u64;
 /// Rows that are looked at between two rests.
 const ROWS_STEP: usize = 256;
-/// Pages that are encoded between two rests, and what one of them counts for: 5 us.
-const IMAGES_STEP: usize = 64;
+/// What encoding one page counts for: 5 us.
 const IMAGE_STEPS: u64 = 16;
 
 impl GroupInner {
@@ -88,8 +87,12 @@ impl GroupInner {
                 taken.push(at);
             }
         }
+        base::hit_if(
+            taken.len() > self.options.limits.checkpoint_pages,
+            base::Probe::CheckpointPart,
+        );
         let mut images = Vec::with_capacity(taken.len());
-        for some in taken.chunks(IMAGES_STEP) {
+        for some in taken.chunks(self.options.limits.checkpoint_pages) {
             {
                 let state = self.state.borrow();
                 for cached in some.iter().map(|at| &state.store.capacity[device].pages[*at]) {
@@ -124,10 +127,15 @@ impl GroupInner {
                 meta.sequence += 1;
                 meta.applied = applied;
                 taken.push(number);
+                base::hit_if(number > 0, base::Probe::SecondMapPage);
             }
         }
+        base::hit_if(
+            taken.len() > self.options.limits.checkpoint_pages,
+            base::Probe::CheckpointPart,
+        );
         let mut images = Vec::with_capacity(taken.len());
-        for some in taken.chunks(IMAGES_STEP) {
+        for some in taken.chunks(self.options.limits.checkpoint_pages) {
             for number in some {
                 let (page, newest) = self.state.borrow().store.capacity[device].map_page(*number);
                 let mut buf = self.env.buf(PAGE_SIZE);

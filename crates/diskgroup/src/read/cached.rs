@@ -220,7 +220,8 @@ impl ReadPlan {
         cache.counters.capacity_bytes += runs.iter().map(|run| run.stored.bytes()).sum::<u64>();
         let key = key_of(self.device, chunk);
         for run in &mut runs {
-            if !cache.may_fill() {
+            if !cache.may_fill(self.inner.options.limits.fills) {
+                base::hit(base::Probe::FillsFull);
                 break;
             }
             let from = to_usize((run.stored.start - first) / BLOCK_SECTORS);

@@ -7,15 +7,7 @@ use crate::state::{DiskGroup, GroupState};
 use crate::store::components::Component;
 use crate::store::history::Recent;
 use crate::types::Changed;
-use base::{BLOCK_SECTORS, CHUNK_BLOCKS, CHUNK_SECTORS, ComponentId, Lsn, SectorRange};
-
-/// Chunks that one call looks at.
-const CHUNKS_MAX: u64 = 1024;
-/// Ranges that one call returns, about: the chunk that crosses it is finished.
-const RANGES_MAX: usize = 4096;
-/// Looks into index and history of one call, about: 64 chunks that the log holds blocks of. A look
-/// is 0.1 us, so that a call takes 2 ms.
-const LOOKS_MAX: u64 = 64 * CHUNK_BLOCKS;
+use base::{BLOCK_SECTORS, CHUNK_BLOCKS, CHUNK_SECTORS, ComponentId, Lsn, Probe, SectorRange};
 
 impl DiskGroup {
     /// Ranges changed by an lsn above `since`, and which chunks are held, from chunk `cursor` on.
@@ -25,14 +17,15 @@ impl DiskGroup {
     pub fn changed_since(&self, id: ComponentId, since: Lsn, cursor: u64) -> Changed {
         let state = self.shared().state.borrow();
         let Some(component) = state.store.components.by_id(id) else { return Changed::default() };
+        let limits = self.shared().options.limits;
         let chunks = component.row.sectors.div_ceil(CHUNK_SECTORS);
         let is_remembered = component.remembered_from <= since;
         let mut changed = Changed::default();
         let (mut chunk, mut looks) = (cursor, 0);
         while chunk < chunks
-            && chunk - cursor < CHUNKS_MAX
-            && changed.ranges.len() < RANGES_MAX
-            && looks < LOOKS_MAX
+            && chunk - cursor < limits.list_chunks
+            && changed.ranges.len() < limits.list_ranges
+            && looks < limits.list_looks
         {
             let at = (chunk - cursor) as usize;
             if at.is_multiple_of(64) {
@@ -45,7 +38,14 @@ impl DiskGroup {
             chunk += 1;
         }
         self.shared().env.count_steps(looks);
-        changed.next = (chunk < chunks).then_some(chunk);
+        if chunk < chunks {
+            changed.next = Some(chunk);
+            base::hit(match () {
+                () if chunk - cursor >= limits.list_chunks => Probe::ChangedPageChunks,
+                () if changed.ranges.len() >= limits.list_ranges => Probe::ChangedPageRanges,
+                () => Probe::ChangedPageLooks,
+            });
+        }
         changed
     }
 

@@ -12,7 +12,6 @@ use crate::devices::replace::{Rows, mark_partial};
 use crate::devices::superblock::{open_disk, read_superblock, write_superblock};
 use crate::latency::Watched;
 use crate::log::Log;
-use crate::mutations::Mutations;
 use crate::pace::Pace;
 use crate::readcache::ReadCache;
 use crate::standing::DestageState;
@@ -32,6 +31,7 @@ pub(crate) async fn open(
     options: GroupOptions,
     tolerance: &Tolerance,
 ) -> Result<GroupInner, GroupError> {
+    options.limits.check();
     let started = env.now();
     let cache = open_disk(env, &spec.cache).await?;
     let stuck_after = options.stuck_after;
@@ -263,7 +263,7 @@ async fn recover_devices(
 }
 
 fn first_state(label: &Label, devices: usize, options: &GroupOptions) -> GroupState {
-    let mut state = empty_state(&label.superblock, label.layout, devices, options.mutations);
+    let mut state = empty_state(&label.superblock, label.layout, devices, options);
     state.read_cache = label.read_cache.map(|layout| Box::new(ReadCache::new(layout)));
     if let Some(cache) = state.read_cache.as_deref_mut() {
         cache.slots.mutations = options.mutations;
@@ -307,11 +307,12 @@ fn empty_state(
     superblock: &Superblock,
     layout: CacheLayout,
     devices: usize,
-    mutations: Mutations,
+    options: &GroupOptions,
 ) -> GroupState {
+    let mutations = options.mutations;
     GroupState {
         log: Log::new(superblock, layout, mutations),
-        store: CapacityStore::new(&layout, devices, mutations),
+        store: CapacityStore::new(&layout, devices, &options.limits, mutations),
         pace: Pace::new(layout.segments),
         read_cache: None,
         fenced: None,

@@ -12,9 +12,6 @@ use crate::types::GroupError;
 use base::ComponentId;
 use std::rc::Rc;
 
-/// Chunks that are looked at between two rests.
-const CHUNKS_MAX: u64 = 1024;
-
 impl DiskGroup {
     /// Deletes a component. On return this is durable, and its chunks are free but for their
     /// discard. Where the group is fenced or closed meanwhile, the chunks are free when it is
@@ -56,7 +53,7 @@ impl GroupInner {
 pub(crate) async fn give_back(inner: Rc<GroupInner>) {
     loop {
         let kick = inner.delete_kick.wait();
-        let steps = inner.state.borrow_mut().give_back_some();
+        let steps = inner.state.borrow_mut().give_back_some(inner.options.limits.deleted_chunks);
         if steps == 0 {
             kick.await;
             continue;
@@ -68,9 +65,9 @@ pub(crate) async fn give_back(inner: Rc<GroupInner>) {
 }
 
 impl GroupState {
-    /// Gives some chunks of the oldest deletion back: how many were looked at.
-    fn give_back_some(&mut self) -> u64 {
-        let Some((device, serial, chunks)) = self.store.next_deleted(CHUNKS_MAX) else { return 0 };
+    /// Gives some chunks of the oldest deletion back, `most` at most: how many were looked at.
+    fn give_back_some(&mut self, most: u64) -> u64 {
+        let Some((device, serial, chunks)) = self.store.next_deleted(most) else { return 0 };
         let looked = chunks.end - chunks.start;
         for key in chunks.map(|chunk| chunk_key(serial, chunk)) {
             self.log.drop_over(key);

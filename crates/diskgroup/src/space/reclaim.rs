@@ -11,8 +11,6 @@ use env::try_join_at_most;
 use std::convert::Infallible;
 use std::time::Duration;
 
-/// Chunks that are given back at a time, so that a deleted component does not hold destage up.
-const CHUNKS_MAX: usize = 256;
 /// Other I/O of the device waits behind discards.
 const DISCARDS_MAX: usize = 4;
 /// A device rests so many times as long as its discards took ...
@@ -34,7 +32,8 @@ impl GroupInner {
     async fn reclaim(&self, device: usize) {
         let begun = self.env.now();
         let handle = &self.devices[device];
-        let mut chunks = self.state.borrow_mut().store.capacity[device].take_freed(CHUNKS_MAX);
+        let most = self.options.limits.reclaimed_chunks;
+        let mut chunks = self.state.borrow_mut().store.capacity[device].take_freed(most);
         chunks.sort_unstable();
         let mut runs: Vec<(u32, u64)> = Vec::new();
         for chunk in &chunks {

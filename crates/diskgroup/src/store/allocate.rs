@@ -176,6 +176,7 @@ impl CapacityStore {
         let deletion = self.deletions.front_mut()?;
         let (device, serial, first) = (deletion.device, deletion.serial, deletion.next);
         deletion.next = deletion.chunks.min(first + most);
+        base::hit_if(first > 0, base::Probe::DeletionPart);
         let end = deletion.next;
         if end == deletion.chunks {
             self.deletions.pop_front();

@@ -131,6 +131,7 @@ impl CapacityState {
     /// Takes so many freed chunks at most, whose discard goes out now.
     pub(crate) fn take_freed(&mut self, most: usize) -> Vec<u32> {
         let count = self.freeing.len().min(most);
+        base::hit_if(count < self.freeing.len(), base::Probe::ReclaimPart);
         self.discarding += count as u32;
         self.freeing.drain(..count).collect()
     }

@@ -3,46 +3,58 @@
 
 use base::FixedMap;
 
-/// Chunks of one leaf of [`Bases`].
-const LEAF: usize = 64;
 /// Stands for a chunk that capacity does not hold; no device has so many chunks.
 const NOWHERE: u32 = u32::MAX;
 
 /// Device chunk of each chunk that capacity holds: per component a table of leaves, made when
 /// something stands in them. Four bytes a chunk where a component is dense; at worst, with one
-/// chunk in each leaf, 270.
-#[derive(Default)]
-struct Bases(FixedMap<Leaves>);
+/// chunk in each leaf of 64, 270.
+struct Bases {
+    leaves: FixedMap<Leaves>,
+    /// Chunks of one leaf, as a power of two.
+    leaf_bits: u32,
+}
 
 #[derive(Default)]
 struct Leaves {
-    all: Vec<Option<Box<[u32; LEAF]>>>,
+    all: Vec<Option<Box<[u32]>>>,
     /// Of them, those that there are.
     made: usize,
 }
 
 impl Bases {
+    fn new(leaf_bits: u32) -> Self {
+        Self { leaves: FixedMap::default(), leaf_bits }
+    }
+
+    /// The component's serial, the leaf, the place in it.
+    fn place_of(&self, key: u64) -> (u64, usize, usize) {
+        let chunk = (key & u64::from(u32::MAX)) as usize;
+        (key >> 32, chunk >> self.leaf_bits, chunk & ((1 << self.leaf_bits) - 1))
+    }
+
     fn get(&self, key: u64) -> Option<u32> {
-        let (serial, leaf, at) = place_of(key);
-        let leaf = self.0.get(&serial)?.all.get(leaf)?.as_ref()?;
+        let (serial, leaf, at) = self.place_of(key);
+        let leaf = self.leaves.get(&serial)?.all.get(leaf)?.as_ref()?;
         Some(leaf[at]).filter(|chunk| *chunk != NOWHERE)
     }
 
     fn set(&mut self, key: u64, chunk: u32) {
         assert!(chunk != NOWHERE, "a device chunk has a number");
-        let (serial, leaf, at) = place_of(key);
-        let leaves = self.0.entry(serial).or_default();
+        let (serial, leaf, at) = self.place_of(key);
+        base::hit_if(leaf > 0, base::Probe::SecondLeaf);
+        let leaves = self.leaves.entry(serial).or_default();
         if leaves.all.len() <= leaf {
             leaves.all.resize(leaf + 1, None);
         }
         let place = &mut leaves.all[leaf];
         leaves.made += usize::from(place.is_none());
-        place.get_or_insert_with(|| Box::new([NOWHERE; LEAF]))[at] = chunk;
+        place.get_or_insert_with(|| vec![NOWHERE; 1 << self.leaf_bits].into())[at] = chunk;
     }
 
     fn clear(&mut self, key: u64) {
-        let (serial, leaf, at) = place_of(key);
-        let Some(leaves) = self.0.get_mut(&serial) else { return };
+        let (serial, leaf, at) = self.place_of(key);
+        let Some(leaves) = self.leaves.get_mut(&serial) else { return };
         let Some(place) = leaves.all.get_mut(leaf) else { return };
         let Some(chunks) = place else { return };
         chunks[at] = NOWHERE;
@@ -50,31 +62,25 @@ impl Bases {
             *place = None;
             leaves.made -= 1;
             if leaves.made == 0 {
-                self.0.remove(&serial);
+                self.leaves.remove(&serial);
             }
         }
     }
 
     fn keys(&self) -> impl Iterator<Item = u64> {
-        self.0.iter().flat_map(|(serial, leaves)| {
+        let leaf_bits = self.leaf_bits;
+        self.leaves.iter().flat_map(move |(serial, leaves)| {
             let all =
                 leaves.all.iter().enumerate().filter_map(|(at, leaf)| Some((at, leaf.as_ref()?)));
             all.flat_map(move |(number, leaf)| {
                 let held = leaf.iter().enumerate().filter(|(_, chunk)| **chunk != NOWHERE);
-                held.map(move |(at, _)| serial << 32 | (number * LEAF + at) as u64)
+                held.map(move |(at, _)| serial << 32 | (number << leaf_bits | at) as u64)
             })
         })
     }
 }
 
-/// The component's serial, the leaf, the place in it.
-fn place_of(key: u64) -> (u64, usize, usize) {
-    let chunk = (key & u64::from(u32::MAX)) as usize;
-    (key >> 32, chunk / LEAF, chunk % LEAF)
-}
-
 /// What capacity holds, keyed by [`crate::keys::chunk_key`].
-#[derive(Default)]
 pub(crate) struct Chunks {
     base: Bases,
     /// Chunks that only the log has: one of the device's is set aside for each.
@@ -82,6 +88,11 @@ pub(crate) struct Chunks {
 }
 
 impl Chunks {
+    /// None; a leaf of the map has so many chunks, as a power of two.
+    pub(crate) fn new(leaf_bits: u32) -> Self {
+        Self { base: Bases::new(leaf_bits), aside: FixedMap::default() }
+    }
+
     pub(crate) fn base(&self, key: u64) -> Option<u32> {
         self.base.get(key)
     }
@@ -117,7 +128,11 @@ mod tests {
 
     #[test]
     fn bases_are_a_map() {
-        let (mut bases, mut model, mut rng) = (Bases::default(), Map::new(), Rng::stream(1, 1));
+        (0..=6).for_each(bases_with_leaves_of_a_size_are_a_map);
+    }
+
+    fn bases_with_leaves_of_a_size_are_a_map(bits: u32) {
+        let (mut bases, mut model, mut rng) = (Bases::new(bits), Map::new(), Rng::stream(1, 1));
         for _ in 0..20_000 {
             let key = chunk_key(1 + rng.below(3) as u32, rng.below(300));
             let chunk = rng.below(1 << 20) as u32;
@@ -130,7 +145,7 @@ mod tests {
             }
             let other = chunk_key(1 + rng.below(4) as u32, rng.below(400));
             assert_eq!(bases.get(other), model.get(&other).copied());
-            assert!(bases.0.len() <= 3, "components without a chunk take no room");
+            assert!(bases.leaves.len() <= 3, "components without a chunk take no room");
         }
         let mut keys: Vec<u64> = bases.keys().collect();
         keys.sort_unstable();
@@ -138,6 +153,6 @@ mod tests {
         for key in keys {
             bases.clear(key);
         }
-        assert!(bases.0.is_empty());
+        assert!(bases.leaves.is_empty());
     }
 }

@@ -15,8 +15,7 @@ use base::{CHUNK_BLOCKS, Lsn, Map};
 use format::CacheLayout;
 use std::collections::VecDeque;
 
-/// Blocks that are remembered at most: 40 MiB of memory.
-const BLOCKS_MAX: u64 = 1 << 20;
+/// Blocks that are remembered of the smallest log.
 const BLOCKS_MIN: u64 = 64;
 /// A key with this bit stands for the whole chunk of its block. Block numbers never reach this bit:
 /// they are below 2^27.
@@ -44,9 +43,10 @@ pub(crate) enum Recent {
 }
 
 impl History {
-    pub(crate) fn new(layout: &CacheLayout, mutations: Mutations) -> Self {
+    /// As many blocks are remembered as the log has, `most` at most.
+    pub(crate) fn new(layout: &CacheLayout, most: u64, mutations: Mutations) -> Self {
         let blocks = layout.segment_size * u64::from(layout.segments) / 4096;
-        let most = blocks.clamp(BLOCKS_MIN, BLOCKS_MAX);
+        let most = blocks.max(BLOCKS_MIN).min(most);
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         Self { entries: VecDeque::new(), newest: Map::new(), most, mutations }
     }
@@ -65,6 +65,7 @@ impl History {
                 .get_mut((oldest >> 40) as u32)
                 .filter(|_| !self.mutations.forget_history());
             if let Some(component) = component {
+                base::hit(base::Probe::HistoryForgot);
                 component.remembered_from = component.remembered_from.max(lsn);
             }
         }

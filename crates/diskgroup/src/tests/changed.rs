@@ -3,6 +3,7 @@
 
 use super::scenarios::{Host, ONE, fresh, open, write};
 use super::*;
+use crate::GroupLimits;
 
 async fn discard(env: &Env, group: &DiskGroup, lsn: Lsn, range: SectorRange) {
     let append = Append {
@@ -140,5 +141,62 @@ fn a_delta_is_made_of_blocks_also_of_those_that_left_the_log() {
         assert_eq!(first(&group), [SectorRange::new(64, 8)]);
         let all = group.changed_since(ONE, Lsn::ZERO, 0).ranges;
         assert_eq!(bytes(&all), 2 * chunk);
+    });
+}
+
+/// All pages of the list of changes: their ranges one after the other, neighbours joined, and the
+/// chunks that are held; and how many pages there were.
+fn all_pages(group: &DiskGroup, since: Lsn) -> (Vec<SectorRange>, Vec<u64>, u64) {
+    let (mut ranges, mut held, mut pages) = (Vec::<SectorRange>::new(), Vec::new(), 0);
+    let mut cursor = Some(0);
+    while let Some(from) = cursor {
+        let page = group.changed_since(ONE, since, from);
+        assert!(page.next.is_none_or(|next| next > from), "a page that does not move on");
+        for range in page.ranges {
+            match ranges.last_mut() {
+                Some(last) if last.end() == range.start => last.count += range.count,
+                _ => ranges.push(range),
+            }
+        }
+        for (word, bits) in (0..).zip(page.held) {
+            let bits = (0..64).filter(|bit| bits >> bit & 1 == 1);
+            held.extend(bits.map(|bit| from + word * 64 + bit));
+        }
+        (cursor, pages) = (page.next, pages + 1);
+    }
+    (ranges, held, pages)
+}
+
+#[test]
+fn pages_of_any_size_tell_the_same() {
+    let host = Host::new(19);
+    host.run(|env| async move {
+        let group = fresh(&env).await;
+        let last = SECTORS / 8 * 8;
+        let places = [(0, 8), (64, 8), (base::CHUNK_SECTORS + 8, 8), (last, SECTORS - last)];
+        for (lsn, (start, count)) in (1..).zip(places) {
+            write(&env, &group, lsn, start, count).await.expect("a write");
+        }
+        group.close().await;
+        drop(group);
+        let mut seen = Vec::new();
+        let production = GroupLimits::default();
+        for limits in [
+            production,
+            GroupLimits { list_chunks: 1, ..production },
+            GroupLimits { list_chunks: 2, ..production },
+            GroupLimits { list_ranges: 1, ..production },
+            GroupLimits { list_looks: 1, ..production },
+        ] {
+            let options = GroupOptions { limits, ..GroupOptions::default() };
+            let group = DiskGroup::open(&env, &spec(1), options).await.expect("again");
+            let (ranges, held, pages) = all_pages(&group, Lsn::ZERO);
+            group.close().await;
+            drop(group);
+            seen.push(pages);
+            assert_eq!(ranges, places.map(|(start, count)| SectorRange::new(start, count)));
+            assert_eq!(held, [0, 1, 2], "by {limits:?}");
+        }
+        assert_eq!(seen, [1, 3, 2, 3, 3], "a limit that is not kept");
     });
 }

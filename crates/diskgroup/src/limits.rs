@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Bounds of lists, steps and parallelism of a disk group.
+
+use base::{BLOCK_SECTORS, CHUNK_BLOCKS, CHUNK_SECTORS};
+
+/// Bounds that production never meets with small volumes. Only tests change them. Each is at least
+/// 1, unless its field says more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupLimits {
+    /// Chunks that one list of changes looks at, 1024 at most: a page of the answer has so many.
+    pub list_chunks: u64,
+    /// Ranges that one list of changes has, about: the chunk that crosses it is finished.
+    pub list_ranges: usize,
+    /// Looks into index and history for one list of changes, about. In production as many as 64
+    /// chunks take that the log holds blocks of. A look is 0.1 us, so that a list takes 2 ms.
+    pub list_looks: u64,
+    /// Blocks that the history of what was destaged remembers at most: 40 MiB of memory for the
+    /// million of production. It has no more than the log has either.
+    pub history_blocks: u64,
+    /// Chunks of one leaf of the chunk map, as a power of two: 6 at most.
+    pub leaf_bits: u32,
+    /// Sectors of one step of scrub, whole blocks of one chunk. In production 128 KiB: longer reads
+    /// hold the log's writes up (docs/store.md, "Destage and pace").
+    pub scrub_sectors: u64,
+    /// Chunks without data that one step of scrub passes over, at most: a bound of its time.
+    pub scrub_passed: u64,
+    /// Chunks of a deleted component that are looked at between two rests.
+    pub deleted_chunks: u64,
+    /// Chunks that are given back to the device at a time, so that a deleted component does not
+    /// hold destage up.
+    pub reclaimed_chunks: usize,
+    /// Pages that a checkpoint encodes between two rests.
+    pub checkpoint_pages: usize,
+    /// The most segments that the sweep of a hybrid group gathers.
+    pub sweep_segments: usize,
+    /// Fills of the read cache, from the read of capacity to the write of the slots. What would be
+    /// one more is only read. The 16 of production hold 16 MiB at most.
+    pub fills: usize,
+    /// Headers of the read cache in one batch that are out of date: so many lines a second keep
+    /// warm.
+    pub header_lines: usize,
+}
+
+impl Default for GroupLimits {
+    fn default() -> Self {
+        Self {
+            list_chunks: 1024,
+            list_ranges: 4096,
+            list_looks: 64 * CHUNK_BLOCKS,
+            history_blocks: 1 << 20,
+            leaf_bits: 6,
+            scrub_sectors: 256,
+            scrub_passed: 4096,
+            deleted_chunks: 1024,
+            reclaimed_chunks: 256,
+            checkpoint_pages: 64,
+            sweep_segments: 8,
+            fills: 16,
+            header_lines: 256,
+        }
+    }
+}
+
+impl GroupLimits {
+    /// Asserts that each limit is within its bounds.
+    pub(crate) fn check(&self) {
+        assert!((1..=1024).contains(&self.list_chunks), "chunks of a list that fits a frame");
+        assert!(self.leaf_bits <= 6, "bits of a leaf");
+        let is_whole = self.scrub_sectors.is_multiple_of(BLOCK_SECTORS);
+        let is_step = is_whole && (1..=CHUNK_SECTORS).contains(&self.scrub_sectors);
+        assert!(is_step, "sectors of a step of scrub");
+        let numbers = self.list_looks.min(self.history_blocks);
+        let numbers = numbers.min(self.scrub_passed).min(self.deleted_chunks);
+        let counts = self.list_ranges.min(self.reclaimed_chunks).min(self.checkpoint_pages);
+        let counts = counts.min(self.sweep_segments).min(self.fills).min(self.header_lines);
+        assert!(numbers > 0 && counts > 0, "a limit that lets nothing pass: {self:?}");
+    }
+}
