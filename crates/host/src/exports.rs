@@ -9,7 +9,6 @@ use nbd::{OpenError, Sharing};
 use object::Objects;
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
-use std::time::Duration;
 use volume::{Device, Extent, Pieces, Volume, VolumeError, VolumeOptions};
 
 /// What this host exports. Cheap to clone.
@@ -43,8 +42,7 @@ impl Drop for Opened {
 }
 
 impl HostExports {
-    pub(crate) fn new(env: &Env, objects: &Objects, view: &View, io_timeout: Duration) -> Self {
-        let options = VolumeOptions { io_timeout };
+    pub(crate) fn new(env: &Env, objects: &Objects, view: &View, options: VolumeOptions) -> Self {
         Self(Rc::new(ExportsInner {
             env: env.clone(),
             objects: objects.clone(),

@@ -20,7 +20,7 @@ use crate::start_error::StartError;
 use crate::storage::hardware::Devices;
 use crate::storage::{self, Opening, SlotState, Storage, StorageError, StorageOptions};
 use base::{HostId, Incarnation};
-use directory::{ClusterKind, Directory, HostRecord, LeaseId};
+use directory::{ClientOptions, ClusterKind, Directory, HostRecord, LeaseId};
 use diskgroup::{DiskGroup, GroupError, GroupOptions};
 use env::{Access, Address, Env, IoError, Notify, TaskSet};
 use follow::Followers;
@@ -30,6 +30,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 use tracing::{info, warn};
+use volume::{CreationOptions, VolumeOptions};
 
 /// What a host is not told by its configuration.
 #[derive(Clone, Default)]
@@ -40,6 +41,12 @@ pub struct NodeOptions {
     pub object: ObjectOptions,
     /// Passed to the scrubbers.
     pub scrub: ScrubOptions,
+    /// Passed to each open volume; only tests change it.
+    pub volume: VolumeOptions,
+    /// Passed to the client of the directory; only tests change it.
+    pub directory: ClientOptions,
+    /// How volumes are created and deleted; only tests change it.
+    pub creation: CreationOptions,
 }
 
 /// A running host. Dropping it stops all its tasks at once, as a crash would.
@@ -56,6 +63,7 @@ pub struct Node {
     view: View,
     seen: Seen,
     backups: Backups,
+    creation: CreationOptions,
     /// How long a component that no record accounts for is surely kept.
     keep: Duration,
 }
@@ -84,7 +92,9 @@ impl Node {
         options: NodeOptions,
     ) -> Result<Self, StartError> {
         config.check()?;
-        let directory = Directory::connect(env, parse_address(&config.directory)?);
+        options.creation.check();
+        let address = parse_address(&config.directory)?;
+        let directory = Directory::connect_with(env, address, options.directory);
         let me = HostId(config.id);
         let full_percent = config.tuning.space_full_percent;
         let stuck_after = Duration::from_secs(config.tuning.device_stuck_seconds);
@@ -112,7 +122,8 @@ impl Node {
 
         let view = View::default();
         let io_timeout = Duration::from_secs(config.tuning.io_timeout_seconds);
-        let exports = HostExports::new(env, &objects, &view, io_timeout);
+        let volume_options = VolumeOptions { io_timeout, ..options.volume };
+        let exports = HostExports::new(env, &objects, &view, volume_options);
         let scrubbers = scrubbers(env, config, &objects, &view, &directory, options.scrub);
         let attend = {
             let scrubbers = scrubbers.clone();
@@ -137,6 +148,7 @@ impl Node {
             view,
             seen,
             backups,
+            creation: options.creation,
             keep: Duration::from_secs(config.tuning.orphan_keep_hours * 3600),
         };
         node.run_background(me, config.cluster, &peers);
@@ -315,6 +327,7 @@ impl Node {
             backups: self.backups.clone(),
             stop: self.stop.clone(),
             tuning: config.tuning.clone(),
+            creation: self.creation,
             hardware,
         };
         let listener = self.listen(&config.control, Access::default()).await?;

@@ -38,6 +38,7 @@ use directory::{ClusterKind, Directory};
 use env::{Env, Notify};
 use object::Objects;
 use serde::Serialize;
+use volume::CreationOptions;
 
 /// Carries out commands with what the host is made of.
 pub(crate) struct Operations {
@@ -55,6 +56,7 @@ pub(crate) struct Operations {
     pub(crate) backups: Backups,
     pub(crate) stop: Notify,
     pub(crate) tuning: Tuning,
+    pub(crate) creation: CreationOptions,
     pub(crate) hardware: Devices,
 }
 

@@ -115,6 +115,8 @@ impl fmt::Display for Wrong {
 /// What every sector of one volume may hold.
 #[derive(Debug)]
 pub struct Oracle {
+    /// The number of the first sector.
+    first: u64,
     sectors: Vec<Sector>,
     writes: Map<u64, Write>,
     /// Writes that ended without an answer and whose windows are not known to be over.
@@ -127,9 +129,17 @@ impl Oracle {
     /// A volume of `sectors` sectors, all zero.
     #[must_use]
     pub fn new(sectors: u64) -> Self {
+        Self::of_part(SectorRange::new(0, sectors))
+    }
+
+    /// A part of a volume, all zero. Its sectors keep the numbers that they have in the volume, so
+    /// that content which belongs into another part is noticed.
+    #[must_use]
+    pub fn of_part(part: SectorRange) -> Self {
         let zero = Known { tag: ZERO, since: 0 };
-        let sectors = (0..sectors).map(|_| Sector { now: vec![zero], ..Sector::default() });
+        let sectors = (0..part.count).map(|_| Sector { now: vec![zero], ..Sector::default() });
         Self {
+            first: part.start,
             sectors: sectors.collect(),
             writes: Map::new(),
             undecided: Vec::new(),
@@ -138,7 +148,7 @@ impl Oracle {
         }
     }
 
-    /// Sectors of the volume.
+    /// Sectors of the volume, or of the part.
     #[must_use]
     pub fn sectors(&self) -> u64 {
         self.sectors.len() as u64
@@ -156,7 +166,13 @@ impl Oracle {
     }
 
     fn part(&mut self, range: SectorRange) -> &mut [Sector] {
-        &mut self.sectors[span(range)]
+        &mut self.sectors[span(self.first, range)]
+    }
+
+    /// Whether a write that somebody waits for overlaps the range.
+    #[must_use]
+    pub fn is_written(&self, range: SectorRange) -> bool {
+        self.sectors[span(self.first, range)].iter().any(|sector| sector.is_written)
     }
 
     /// Begins a write of data, or of zeros, and returns its id and its tag. `None` where another
@@ -167,7 +183,7 @@ impl Oracle {
         range: SectorRange,
         is_zero: bool,
     ) -> Option<(WriteId, u64)> {
-        if self.part(range).iter().any(|sector| sector.is_written) {
+        if self.is_written(range) {
             return None;
         }
         let begun = self.tick();
@@ -195,7 +211,7 @@ impl Oracle {
         let Some(write) = self.writes.remove(&id.0) else { unreachable!("a write ends once") };
         self.answered(write.author, write.range, write.begun);
         let (writes, oldest) = (&self.writes, self.reads.keys().next().copied());
-        for sector in &mut self.sectors[span(write.range)] {
+        for sector in &mut self.sectors[span(self.first, write.range)] {
             sector.is_written = false;
             let unseen = sector.open.iter().position(|other| *other == id);
             if let Some(at) = unseen {
@@ -271,7 +287,7 @@ impl Oracle {
         let contents = bytes.chunks(SECTOR_SIZE as usize);
         let writes = &self.writes;
         for (number, (sector, content)) in
-            (range.start..).zip(self.sectors[span(range)].iter_mut().zip(contents))
+            (range.start..).zip(self.sectors[span(self.first, range)].iter_mut().zip(contents))
         {
             sector.look(number, tag_of(number, content), begun, now, writes)?;
             sector.trim(oldest);
@@ -302,7 +318,7 @@ impl Oracle {
             if *is_data {
                 continue;
             }
-            for (number, sector) in (part.start..).zip(&mut self.sectors[span(*part)]) {
+            for (number, sector) in (part.start..).zip(&mut self.sectors[span(self.first, *part)]) {
                 sector.look(number, Some(ZERO), begun, now, &self.writes)?;
                 sector.trim(oldest);
             }
@@ -312,8 +328,9 @@ impl Oracle {
     }
 }
 
-fn span(range: SectorRange) -> std::ops::Range<usize> {
-    range.start as usize..range.end() as usize
+/// Where the sectors of a range are in a part that begins at sector `first`.
+fn span(first: u64, range: SectorRange) -> std::ops::Range<usize> {
+    (range.start - first) as usize..(range.end() - first) as usize
 }
 
 /// Whether the window of a write was over at `at`.

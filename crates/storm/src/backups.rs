@@ -206,7 +206,7 @@ impl SeedRun {
     /// Whether every volume has a record that is not in doubt.
     pub(crate) fn is_accounted_for(&self) -> bool {
         let names = (0..self.plan.volumes.len()).map(VolumePlan::name);
-        let mut objects = names.map(|name| self.cluster.records.object(&name));
+        let mut objects = names.flat_map(|name| self.cluster.records.all_objects(&name));
         objects.all(|object| object.is_some_and(|object| !object.is_doubted))
     }
 }

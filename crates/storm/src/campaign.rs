@@ -120,6 +120,8 @@ pub(crate) struct SeedRun {
     pub(crate) rng: Rng,
     /// The volume that the round is about.
     pub(crate) focus: usize,
+    /// The object of it that the round is about.
+    pub(crate) focus_object: usize,
     /// Whether the load of this round ends with its decisive fault.
     is_quiet: bool,
     /// Whether the faults of this round are over.
@@ -155,13 +157,15 @@ fn run_watched(plan: Plan, mutation: Option<Mutation>, log: Log) -> RunOutcome {
     let cluster = Cluster::new(&plan, mutation);
     let hosts = plan.hosts as usize;
     let shared = (0..).zip(&plan.volumes).map(|(index, volume)| {
-        Rc::new(VolumeLoad::new(VolumePlan::name(index), volume.sectors, &cluster))
+        let layout = (volume.sectors, volume.object_sectors);
+        Rc::new(VolumeLoad::new(VolumePlan::name(index), layout, &cluster))
     });
     let mut run = SeedRun {
         shared: shared.collect(),
         rng: Rng::stream(plan.seed, 2),
         cluster,
         focus: 0,
+        focus_object: 0,
         is_quiet: false,
         is_healed: false,
         boots: 0,
@@ -225,7 +229,8 @@ impl SeedRun {
     /// Runs load under faults, then heals and checks everything.
     fn round(&mut self, round: Round) -> Result<(), Violation> {
         tracing::info!(?round, "a round begins");
-        (self.is_quiet, self.is_healed, self.focus) = (round.is_quiet, false, round.focus);
+        (self.is_quiet, self.is_healed) = (round.is_quiet, false);
+        (self.focus, self.focus_object) = (round.focus, round.object);
         self.shared.iter().for_each(|shared| shared.is_open.set(true));
         let warm_up = Duration::from_millis(300 + self.rng.below(1500));
         self.liveness.begin_round(self.cluster.world.now());
@@ -427,7 +432,7 @@ impl SeedRun {
             match self.ask(host, command.clone()) {
                 Some(CommandReply::Ok(_)) => return Ok(()),
                 // The answer to an earlier attempt was lost.
-                _ if self.cluster.records.id(&VolumePlan::name(volume)).is_some() => return Ok(()),
+                _ if self.cluster.records.is_created(&VolumePlan::name(volume)) => return Ok(()),
                 other => last = other,
             }
             self.cluster.world.run_for(Duration::from_millis(500));

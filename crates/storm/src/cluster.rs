@@ -5,6 +5,7 @@ use crate::mutation::Mutation;
 use crate::plan::Plan;
 use crate::records::Records;
 use base::{GroupId, Incarnation, Map};
+use directory::ServeOptions;
 use diskgroup::{CreateSizes, DiskGroup, GroupError, GroupShape, GroupSpec};
 use env::{Address, Env, TaskSet};
 use host::{
@@ -101,7 +102,7 @@ impl Cluster {
 
     fn boot_directory_with(&self, is_founded: bool) {
         let (backend, kind) = (Rc::clone(&self.records), self.plan.kind);
-        let faults = self.plan.directory;
+        let options = ServeOptions { faults: self.plan.directory, ..self.plan.limits.server };
         self.world.boot(self.directory, move |env: Env| {
             Box::pin(async move {
                 let Ok(listener) = env.listen(directory_address()).await else { return };
@@ -116,7 +117,7 @@ impl Cluster {
                         inner.sleep(RESTART_PAUSE).await;
                     }
                 });
-                if let Err(error) = directory::serve_with(&env, listener, backend, faults).await {
+                if let Err(error) = directory::serve_with(&env, listener, backend, options).await {
                     panic!("the directory does not serve: {error}");
                 }
             })
@@ -134,6 +135,9 @@ impl Cluster {
             group: self.plan.group.clone(),
             object: self.plan.object.clone(),
             scrub: self.plan.scrub,
+            volume: self.plan.limits.volume.clone(),
+            directory: self.plan.limits.client,
+            creation: self.plan.limits.creation,
         };
         if let Some(mutation) = self.mutation {
             mutation.apply(&mut options);

@@ -282,8 +282,8 @@ impl SeedRun {
     /// Whether every volume with a copy on this host has a whole one elsewhere.
     pub(crate) fn is_spare(&self, host: usize) -> bool {
         let number = self.cluster.machines[host].number;
-        (0..self.plan.volumes.len()).all(|volume| {
-            let record = self.cluster.records.object(&VolumePlan::name(volume));
+        let names = (0..self.plan.volumes.len()).map(VolumePlan::name);
+        names.flat_map(|name| self.cluster.records.all_objects(&name)).all(|record| {
             record.is_some_and(|record| {
                 let active = |c: &&ComponentRecord| c.state == ComponentState::Active;
                 let elsewhere = record.components.iter().filter(active);

@@ -16,6 +16,7 @@ mod log;
 mod long_death;
 mod mirrors;
 mod mutation;
+mod oracles;
 mod plan;
 mod records;
 mod regressions;

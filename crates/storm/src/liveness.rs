@@ -173,15 +173,20 @@ impl Liveness {
         for ((seen, shared), (volume, planned)) in
             volumes.iter_mut().zip(shared).zip((0..).zip(&plan.volumes))
         {
-            let Some(record) = cluster.records.object(&VolumePlan::name(volume)) else { continue };
+            // A volume is as well as all of its objects together.
+            let records = cluster.records.all_objects(&VolumePlan::name(volume));
+            let Some(records) = records.into_iter().collect::<Option<Vec<_>>>() else { continue };
             let view = View { cluster, whole_since: &self.whole_since.borrow() };
             let owner_stays = shared.only.borrow().is_none();
-            view.follow(seen, &record, &planned.clients);
+            view.follow(seen, &records, &planned.clients);
             let is_notable = shared.waits.is_notable();
             let over = shared.waits.take_over();
             for host in planned.clients.iter().copied() {
-                let owner = record.owner.map(|owner| index(owner.host));
-                let stays = owner_stays && owner.is_some_and(|at| planned.clients.contains(&at));
+                let mut owners = records.iter().map(|record| record.owner);
+                let stays = owner_stays
+                    && owners.all(|owner| {
+                        owner.is_some_and(|owner| planned.clients.contains(&index(owner.host)))
+                    });
                 let since = self.well_since(&view, seen, host, stays);
                 let Some(since) = since else { continue };
                 let since = since.max(self.from.get());
@@ -199,7 +204,7 @@ impl Liveness {
                     let how = view.describe(seen);
                     format!(
                         "{what}; well enough for {well:.1?}, bounds {recover:.1?} and \
-                         {answer:.1?}; {how}; {record:?}"
+                         {answer:.1?}; {how}; {records:?}"
                     )
                 })?;
             }
@@ -302,19 +307,22 @@ impl View<'_> {
     }
 
     /// Notes which hosts a volume has to do with, and whether there is a copy to go on with.
-    fn follow(&self, seen: &mut VolumeSeen, record: &ObjectRecord, clients: &[usize]) {
+    fn follow(&self, seen: &mut VolumeSeen, records: &[ObjectRecord], clients: &[usize]) {
         let now = self.cluster.world.now();
-        let components = record.components.iter();
-        let mut hosts: Set<usize> = components.clone().map(|c| index(c.host)).collect();
-        hosts.extend(record.owner.map(|owner| index(owner.host)));
+        let components = records.iter().flat_map(|record| &record.components);
+        let mut hosts: Set<usize> = components.map(|c| index(c.host)).collect();
+        let owners = records.iter().filter_map(|record| record.owner);
+        hosts.extend(owners.map(|owner| index(owner.host)));
         hosts.extend(clients.iter().copied());
         if hosts != seen.hosts {
             (seen.hosts, seen.hosts_since) = (hosts, now);
         }
-        let mut counted = components.filter(|c| c.state == ComponentState::Active);
-        let has_copy = !record.is_doubted
-            && counted
-                .any(|c| matches!(self.fitness(index(c.host), &seen.hosts), Fitness::Sound(_)));
+        let is_sound = |host| matches!(self.fitness(index(host), &seen.hosts), Fitness::Sound(_));
+        let has_copy = records.iter().all(|record| {
+            let mut counted = record.components.iter();
+            !record.is_doubted
+                && counted.any(|c| c.state == ComponentState::Active && is_sound(c.host))
+        });
         seen.copy_since = has_copy.then(|| seen.copy_since.unwrap_or(now));
     }
 

@@ -12,13 +12,23 @@ use std::time::Duration;
 /// The most virtual time that reading one component may take.
 const READ_MAX: Duration = Duration::from_secs(60);
 
+/// Bytes of a block.
+const BLOCK_BYTES: usize = (BLOCK_SECTORS * SECTOR_SIZE) as usize;
+
 /// What was read of one copy.
 struct Copy {
     object: u64,
     host: usize,
     /// The copy's blocks. `None` for blocks that damage made unreadable. No client has read such a
     /// block since, because a client's read would have repaired it.
-    blocks: Vec<Option<Vec<u8>>>,
+    blocks: Blocks,
+}
+
+/// A block. `None` where all of it is zero: a large volume has hardly anything else.
+type Content = Option<Vec<u8>>;
+
+fn content_of(block: &[u8]) -> Content {
+    block.iter().any(|byte| *byte != 0).then(|| block.to_vec())
 }
 
 /// Compares every active component of the cluster with the others of its object. On hosts that
@@ -61,7 +71,9 @@ impl Copy {
         let pairs = self.blocks.iter().zip(&other.blocks).enumerate();
         let both = pairs.filter_map(|(at, (a, b))| Some((at as u64, a.as_ref()?, b.as_ref()?)));
         let (block, mine, theirs) = both.into_iter().find(|(_, a, b)| a != b)?;
-        let at = mine.iter().zip(theirs).position(|(a, b)| a != b)?;
+        let zeros = vec![0; BLOCK_BYTES];
+        let (mine, theirs) = (mine.as_ref().unwrap_or(&zeros), theirs.as_ref().unwrap_or(&zeros));
+        let at = mine.iter().zip(theirs).position(|(a, b)| a != b).unwrap_or(0);
         let first = at / SECTOR_SIZE as usize * SECTOR_SIZE as usize;
         Some(format!(
             "sector {} differs between host{} (write {}) and host{} (write {})",
@@ -79,7 +91,7 @@ fn tag(sector: &[u8]) -> u64 {
     sector.first_chunk().map_or(0, |word| u64::from_le_bytes(*word))
 }
 
-type Blocks = Vec<Option<Vec<u8>>>;
+type Blocks = Vec<Option<Content>>;
 
 fn read_all(
     cluster: &Cluster,
@@ -123,13 +135,14 @@ async fn read_chunk(
     let is_bad = |error: &GroupError| {
         may_be_bad && matches!(error, GroupError::BadCrc { .. } | GroupError::Device { .. })
     };
-    let size = (BLOCK_SECTORS * SECTOR_SIZE) as usize;
     match group.read(component, chunk).await {
-        Ok(data) => blocks.extend(data.payload.chunks(size).map(|block| Some(block.to_vec()))),
+        Ok(data) => {
+            blocks.extend(data.payload.chunks(BLOCK_BYTES).map(|block| Some(content_of(block))))
+        }
         Err(error) if is_bad(&error) => {
             for block in chunk.split_at_multiples(BLOCK_SECTORS) {
                 match group.read(component, block).await {
-                    Ok(data) => blocks.push(Some(data.payload.to_vec())),
+                    Ok(data) => blocks.push(Some(content_of(&data.payload))),
                     Err(error) if is_bad(&error) => blocks.push(None),
                     Err(error) => return Err(format!("{block:?}: {error}")),
                 }

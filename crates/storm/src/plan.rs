@@ -6,16 +6,19 @@
 //! Seeds that once found something are kept, and must run as before. So what is new is drawn from a
 //! stream of random numbers of its own, or only for seeds above a first one.
 
+mod small;
+
 use crate::death::LongDeath;
 use crate::fault::{Fault, Weights};
 use crate::story::Story;
 use base::Rng;
-use directory::ServerFaults;
+use directory::{ClientOptions, OBJECT_SECTORS_MAX, ServeOptions, ServerFaults};
 use diskgroup::{CreateSizes, GroupOptions};
 use host::{ClusterKind, ScrubOptions};
 use object::ObjectOptions;
 use sim::QuirkModel;
 use std::time::Duration;
+use volume::{CreationOptions, VolumeOptions};
 
 /// Clients of all volumes together, at most. Every volume has at least one host with clients.
 const CLIENTS_MAX: u64 = 12;
@@ -57,6 +60,8 @@ pub struct Plan {
     pub segment_size: u64,
     /// Sizes of the devices.
     pub sizes: CreateSizes,
+    /// Limits of volumes and of the directory.
+    pub limits: PlanLimits,
     /// Limits of the disk groups.
     pub group: GroupOptions,
     /// Time-outs of the protocol.
@@ -73,11 +78,26 @@ pub struct Plan {
     pub quirks: QuirkModel,
 }
 
+/// Limits of volumes and of the directory.
+#[derive(Clone, Debug, Default)]
+pub struct PlanLimits {
+    /// Of open volumes.
+    pub volume: VolumeOptions,
+    /// How volumes are created: how large their objects are.
+    pub creation: CreationOptions,
+    /// Of the directory's clients.
+    pub client: ClientOptions,
+    /// Of the directory. What goes wrong there is [`Plan::directory`].
+    pub server: ServeOptions,
+}
+
 /// One volume and what is done to it.
 #[derive(Clone, Debug)]
 pub struct VolumePlan {
     /// Its size, sectors.
     pub sectors: u64,
+    /// Sectors of each of its objects but the last one.
+    pub object_sectors: u64,
     /// Failures to tolerate.
     pub ftt: u8,
     /// The reserve: the part of its size that is kept for it, percent.
@@ -120,6 +140,12 @@ fn weights(rng: &mut Rng, seed: u64) -> Weights {
 }
 
 impl VolumePlan {
+    /// How many objects it has.
+    #[must_use]
+    pub fn objects(&self) -> usize {
+        usize::try_from(self.sectors.div_ceil(self.object_sectors)).unwrap_or(usize::MAX)
+    }
+
     /// Its name.
     #[must_use]
     pub fn name(index: usize) -> String {
@@ -143,6 +169,8 @@ pub struct ClientLoad {
     pub hot_sectors: u64,
     /// How many reads in a hundred ask for block status instead.
     pub status_percent: u64,
+    /// How many operations in a hundred meet the end of a chunk, an object or the volume.
+    pub edge_percent: u64,
 }
 
 /// One round of a run.
@@ -152,6 +180,8 @@ pub struct Round {
     pub story: Story,
     /// The volume whose owner and replicas the story is about, as an index.
     pub focus: usize,
+    /// The object of that volume, by its number.
+    pub object: usize,
     /// Whether the load ends with the decisive fault, so that nothing overwrites its traces.
     pub is_quiet: bool,
     /// A host that is away for long before the story begins.
@@ -206,6 +236,7 @@ impl Plan {
             kind,
             read_cache_percent: [5, 20, 40, 50][late.below(4) as usize],
             segment_size: 2 << 20,
+            limits: PlanLimits::default(),
             sizes: CreateSizes {
                 cache: (20 + rng.below(40) + more) << 20,
                 capacity: (96 + rng.below(160)) << 20,
@@ -221,7 +252,7 @@ impl Plan {
                 _ => QuirkModel { armed_ppm: 250_000, fire_ppm: 1000 << rng.below(8) },
             },
         };
-        plan.with_deaths()
+        small::draw(plan.with_deaths())
     }
 
     /// Draws the time-out of clients, and which rounds have a long death.
@@ -289,6 +320,7 @@ impl VolumePlan {
         Self {
             clients: clients.collect(),
             sectors: 512 << rng.below(5),
+            object_sectors: OBJECT_SECTORS_MAX,
             ftt: match rng.below(12) {
                 0 => 0,
                 1..4 => 2,
@@ -319,6 +351,7 @@ impl ClientLoad {
             hot_percent: [0, 20, 50, 90][rng.below(4) as usize],
             hot_sectors: 8 << rng.below(6),
             status_percent: 0,
+            edge_percent: 0,
         }
     }
 }
@@ -329,13 +362,20 @@ impl Round {
         let focus = |rng: &mut Rng| rng.below(volumes as u64) as usize;
         if rng.below(40) == 0 {
             let story = if rng.below(2) == 0 { Story::LyingFlush } else { Story::WildClock };
-            return vec![Self { story, focus: focus(rng), is_quiet: false, death: None }];
+            return vec![Self {
+                story,
+                focus: focus(rng),
+                object: 0,
+                is_quiet: false,
+                death: None,
+            }];
         }
         let is_early = |story: &&Story| !story.is_beyond() && story.since().is_none();
         let stories: Vec<_> = Story::ALL.iter().filter(is_early).collect();
         let draw = |_| Self {
             story: *stories[rng.below(stories.len() as u64) as usize],
             focus: rng.below(volumes as u64) as usize,
+            object: 0,
             is_quiet: rng.below(2) == 0,
             death: None,
         };
@@ -481,6 +521,7 @@ impl Trim {
         plan.rounds.truncate(self.rounds.unwrap_or(usize::MAX).max(1));
         for round in &mut plan.rounds {
             round.focus %= plan.volumes.len();
+            round.object %= plan.volumes[round.focus].objects();
         }
         plan.steps = plan.steps.min(self.steps.unwrap_or(u32::MAX));
         for volume in &mut plan.volumes {
@@ -505,6 +546,7 @@ impl Trim {
             plan.object = ObjectOptions::default();
             plan.scrub = ScrubOptions::default();
             plan.quirks = QuirkModel::default();
+            small::forget(&mut plan);
         }
         plan
     }

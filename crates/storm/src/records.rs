@@ -15,8 +15,8 @@ use std::cell::{Cell, RefCell};
 pub struct Records {
     inner: MemoryBackend,
     objects: RefCell<Map<ObjectId, ObjectRecord>>,
-    /// The object of each volume. Volumes under test are so small that each has one object.
-    volumes: RefCell<Map<String, ObjectId>>,
+    /// The objects of each volume, in order.
+    volumes: RefCell<Map<String, Vec<ObjectId>>>,
     /// The highest term of each object. It stays when the directory goes back in time.
     highest: RefCell<Map<ObjectId, u32>>,
     changes: Cell<u64>,
@@ -48,24 +48,38 @@ impl Fork {
 }
 
 impl Records {
-    /// The object of a volume, once it was created.
+    /// Whether a volume was created.
     #[must_use]
-    pub fn id(&self, volume: &str) -> Option<ObjectId> {
-        self.volumes.borrow().get(volume).copied()
+    pub fn is_created(&self, volume: &str) -> bool {
+        self.volumes.borrow().contains_key(volume)
     }
 
-    /// The present record of a volume's object.
+    /// Object number `number` of a volume, once it was created.
     #[must_use]
-    pub fn object(&self, volume: &str) -> Option<ObjectRecord> {
-        self.objects.borrow().get(&self.id(volume)?).cloned()
+    pub fn id(&self, volume: &str, number: usize) -> Option<ObjectId> {
+        self.volumes.borrow().get(volume)?.get(number).copied()
     }
 
-    /// The highest term that the record of a volume's object ever had. No frame that was sent so
-    /// far carries a higher one.
+    /// The present record of an object of a volume.
     #[must_use]
-    pub fn term(&self, volume: &str) -> u64 {
+    pub fn object(&self, volume: &str, number: usize) -> Option<ObjectRecord> {
+        self.objects.borrow().get(&self.id(volume, number)?).cloned()
+    }
+
+    /// The present records of all objects of a volume; `None` for those that have none.
+    #[must_use]
+    pub fn all_objects(&self, volume: &str) -> Vec<Option<ObjectRecord>> {
+        let (volumes, objects) = (self.volumes.borrow(), self.objects.borrow());
+        let ids = volumes.get(volume).map_or([].as_slice(), |ids| ids);
+        ids.iter().map(|id| objects.get(id).cloned()).collect()
+    }
+
+    /// The highest term that the record of an object of a volume ever had. No frame that was sent
+    /// so far carries a higher one.
+    #[must_use]
+    pub fn term(&self, volume: &str, number: usize) -> u64 {
         let highest = self.highest.borrow();
-        self.id(volume).and_then(|id| highest.get(&id).copied()).unwrap_or(0).into()
+        self.id(volume, number).and_then(|id| highest.get(&id).copied()).unwrap_or(0).into()
     }
 
     /// Whether a component counts as a whole copy.
@@ -129,24 +143,24 @@ impl Records {
         self.forks.borrow().values().map(|fork| fork.forgotten.clone()).collect()
     }
 
-    /// How often a volume went astray or was brought back. Odd while it is astray: its owner has
-    /// none of the copies that counted before the directory was set back.
+    /// How often an object of a volume went astray or was brought back. Odd while it is astray: its
+    /// owner has none of the copies that counted before the directory was set back.
     #[must_use]
-    pub fn turns(&self, volume: &str) -> u64 {
+    pub fn turns(&self, volume: &str, number: usize) -> u64 {
         let turns = self.turns.borrow();
-        self.id(volume).and_then(|id| turns.get(&id).copied()).unwrap_or(0)
+        self.id(volume, number).and_then(|id| turns.get(&id).copied()).unwrap_or(0)
     }
 
     /// Whether the record that the directory forgot names this owner and this term.
     #[must_use]
     pub fn is_owner_of_before(
         &self,
-        volume: &str,
+        (volume, number): (&str, usize),
         owner: Option<OwnerRecord>,
         term: base::Term,
     ) -> bool {
         let forks = self.forks.borrow();
-        let fork = self.id(volume).and_then(|id| forks.get(&id));
+        let fork = self.id(volume, number).and_then(|id| forks.get(&id));
         fork.is_some_and(|fork| (fork.forgotten.owner, fork.forgotten.term) == (owner, term))
     }
 
@@ -252,9 +266,8 @@ impl Backend for Records {
                 self.put(record);
             } else if key.starts_with(VOLUME_PREFIX)
                 && let Ok(volume) = VolumeRecord::decode(value)
-                && let [object] = volume.objects[..]
             {
-                self.volumes.borrow_mut().insert(volume.name, object);
+                self.volumes.borrow_mut().insert(volume.name, volume.objects);
             }
         }
         Ok(())

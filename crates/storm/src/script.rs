@@ -69,7 +69,7 @@ impl SeedRun {
     }
 
     pub(crate) fn roles(&self) -> Option<Roles> {
-        let record = self.cluster.records.object(&self.volume())?;
+        let record = self.record()?;
         let index = |host: HostId| host.0 as usize - 1;
         let owner = index(record.owner?.host);
         let active = record.components.iter().filter(|c| c.state == ComponentState::Active);
@@ -84,8 +84,13 @@ impl SeedRun {
         VolumePlan::name(self.focus)
     }
 
+    /// The present record of the object that the round is about.
+    fn record(&self) -> Option<ObjectRecord> {
+        self.cluster.records.object(&self.volume(), self.focus_object)
+    }
+
     fn term(&self) -> u64 {
-        self.cluster.records.term(&self.volume())
+        self.cluster.records.term(&self.volume(), self.focus_object)
     }
 
     /// Lets a random time pass, between `least` and `most` milliseconds.
@@ -100,13 +105,14 @@ impl SeedRun {
 
     /// Runs until the record is as wanted, or for [`EVENT_MAX`].
     fn until(&mut self, wanted: impl Fn(&ObjectRecord) -> bool) -> Result<(), Violation> {
-        let (records, volume) = (std::rc::Rc::clone(&self.cluster.records), self.volume());
+        let records = std::rc::Rc::clone(&self.cluster.records);
+        let (volume, number) = (self.volume(), self.focus_object);
         let mut seen = None;
         self.run_until(EVENT_MAX, || {
             // The world asks after every event. Look at the record only if some record has changed.
             let changes = records.changes();
             let is_new = seen.replace(changes) != Some(changes);
-            is_new && records.object(&volume).is_some_and(|record| wanted(&record))
+            is_new && records.object(&volume, number).is_some_and(|record| wanted(&record))
         })?;
         self.check()
     }
@@ -295,13 +301,12 @@ impl SeedRun {
         }
         let (host, key) =
             (HostId(self.cluster.machines[roles.replica].number), self.key(roles.replica));
-        let volume = self.volume();
         for _ in 0..600 {
             if !is_slow && self.cluster.world.is_up(key) {
                 self.cluster.world.pause(key, Duration::from_millis(900));
             }
             self.run_for(Duration::from_secs(1))?;
-            let record = self.cluster.records.object(&volume);
+            let record = self.record();
             let is_back = |c: &ComponentRecord| c.host != host || c.state == ComponentState::Active;
             if record.is_some_and(|record| record.components.iter().all(is_back)) {
                 break;

@@ -82,7 +82,7 @@ impl SeedRun {
 
     fn records(&self) -> impl Iterator<Item = ObjectRecord> {
         let names = (0..self.plan.volumes.len()).map(VolumePlan::name);
-        names.filter_map(|name| self.cluster.records.object(&name))
+        names.flat_map(|name| self.cluster.records.all_objects(&name)).flatten()
     }
 
     fn is_described(&self) -> bool {

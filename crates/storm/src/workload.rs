@@ -2,13 +2,14 @@
 //! Clients: tasks on the cluster's hosts that write, read and discard at random.
 
 use crate::cluster::Cluster;
+use crate::oracles::{ObjectOracles, ReadPart, WritePart};
 use crate::plan::ClientLoad;
 use crate::records::Records;
 use crate::waits::ClientWaits;
 use base::{CHUNK_SECTORS, Rng, SECTOR_SIZE, SectorRange};
 use env::Env;
 use host::Node;
-use oracle::{Author, Oracle, ReadId, WriteId, Wrong, fill};
+use oracle::{Author, Oracle, Wrong, fill};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
@@ -24,7 +25,7 @@ pub struct VolumeLoad {
     /// The volume's name.
     pub volume: String,
     /// Decides what may be read.
-    pub oracle: RefCell<Oracle>,
+    pub oracle: RefCell<ObjectOracles>,
     /// The first wrong sector that a client saw, and who saw it.
     pub wrong: RefCell<Option<(String, Wrong)>>,
     /// Whether clients begin new operations.
@@ -46,12 +47,12 @@ pub struct VolumeLoad {
 }
 
 impl VolumeLoad {
-    /// The shared state for a volume of `sectors` sectors.
+    /// The shared state for a volume of `sectors` sectors with objects of `each` sectors.
     #[must_use]
-    pub fn new(volume: String, sectors: u64, cluster: &Cluster) -> Self {
+    pub fn new(volume: String, (sectors, each): (u64, u64), cluster: &Cluster) -> Self {
         Self {
             volume,
-            oracle: RefCell::new(Oracle::new(sectors)),
+            oracle: RefCell::new(ObjectOracles::new(sectors, each)),
             wrong: RefCell::default(),
             is_open: Cell::new(true),
             is_trimming: Cell::default(),
@@ -70,15 +71,16 @@ impl VolumeLoad {
         self.is_open.get() && is_chosen && self.wrong.borrow().is_none()
     }
 
-    /// Tells the oracle in which term `node` serves the volume, if it does, and if some write is
-    /// undecided.
-    fn note_service(&self, node: &Node) {
-        if !self.oracle.borrow().has_undecided() {
+    /// Tells the oracle of an object in which term `node` serves it, if it does, and if some write
+    /// is undecided.
+    fn note_service(&self, node: &Node, object: usize) {
+        if !self.oracle.borrow_mut().of(object).has_undecided() {
             return;
         }
-        let status = self.records.id(&self.volume).and_then(|id| node.objects().status(id));
+        let id = self.records.id(&self.volume, object);
+        let status = id.and_then(|id| node.objects().status(id));
         if let Some(status) = status.filter(|status| status.is_served_here) {
-            self.oracle.borrow_mut().served(status.term.0.into());
+            self.oracle.borrow_mut().of(object).served(status.term.0.into());
         }
     }
 }
@@ -97,25 +99,29 @@ pub struct Asker<'a> {
 /// an owner may serve that has none of the copies that counted before. Such an owner cannot know
 /// that its data is old, so its answers are not checked (`docs/campaign.md`).
 struct Doubts {
-    turns: u64,
+    /// Of each object of the volume.
+    turns: Vec<u64>,
 }
 
 impl Doubts {
     fn begin(shared: &VolumeLoad) -> Self {
-        Self { turns: shared.records.turns(&shared.volume) }
+        let objects = 0..shared.oracle.borrow().count();
+        let turns = |object| shared.records.turns(&shared.volume, object);
+        Self { turns: objects.map(turns).collect() }
     }
 
-    /// Whether an answer of `node` can be believed.
-    fn is_credible(&self, shared: &VolumeLoad, node: &Node) -> bool {
-        let now = shared.records.turns(&shared.volume);
-        if now == self.turns && now.is_multiple_of(2) {
+    /// Whether an answer of `node` can be believed, as far as it is about this object.
+    fn is_credible(&self, shared: &VolumeLoad, node: &Node, object: usize) -> bool {
+        let (records, volume) = (&shared.records, &*shared.volume);
+        let now = records.turns(volume, object);
+        if now == self.turns[object] && now.is_multiple_of(2) {
             return true;
         }
         // An owner from before the set-back may go on serving. It has every copy that counts.
-        let status = shared.records.id(&shared.volume).and_then(|id| node.objects().status(id));
+        let status = records.id(volume, object).and_then(|id| node.objects().status(id));
         status.is_some_and(|status| {
             let (owner, term) = (status.owner, status.term);
-            status.is_served_here && shared.records.is_owner_of_before(&shared.volume, owner, term)
+            status.is_served_here && records.is_owner_of_before((volume, object), owner, term)
         })
     }
 }
@@ -140,16 +146,28 @@ impl Drop for Running<'_> {
 /// undecided.
 struct Writing<'a> {
     shared: &'a VolumeLoad,
-    id: WriteId,
-    is_answered: bool,
+    /// In each object that it touches.
+    parts: Vec<WritePart>,
+}
+
+impl Writing<'_> {
+    /// It was answered: what is credible of that counts.
+    fn answered(mut self, doubts: &Doubts, node: &Node) {
+        let mut parts = std::mem::take(&mut self.parts);
+        let credible = |part: &mut WritePart| doubts.is_credible(self.shared, node, part.object);
+        for part in parts.extract_if(.., credible) {
+            self.shared.oracle.borrow_mut().of(part.object).acknowledged(part.id);
+        }
+        self.parts = parts;
+    }
 }
 
 impl Drop for Writing<'_> {
     fn drop(&mut self) {
         let mut oracle = self.shared.oracle.borrow_mut();
-        match self.is_answered {
-            true => oracle.acknowledged(self.id),
-            false => oracle.unanswered(self.id, self.shared.records.term(&self.shared.volume)),
+        for part in self.parts.drain(..) {
+            let term = self.shared.records.term(&self.shared.volume, part.object);
+            oracle.of(part.object).unanswered(part.id, term);
         }
     }
 }
@@ -214,7 +232,28 @@ impl Client {
         usize::try_from(self.author.host).unwrap_or(usize::MAX)
     }
 
+    /// A short range around the end of a chunk or an object, or at the volume's end.
+    fn choose_edge(&mut self) -> SectorRange {
+        let (sectors, each) = {
+            let oracle = self.shared.oracle.borrow();
+            (oracle.sectors(), oracle.object_sectors().min(oracle.sectors()))
+        };
+        let edge = match self.rng.below(3) {
+            0 => sectors,
+            1 => self.rng.below(sectors.div_ceil(CHUNK_SECTORS)) * CHUNK_SECTORS,
+            _ => self.rng.below(sectors.div_ceil(each)) * each,
+        };
+        let start = edge.saturating_sub(self.rng.below(20)).min(sectors - 1);
+        let count = (1 + self.rng.below(28)).min(sectors - start);
+        SectorRange::new(start, count)
+    }
+
     fn choose(&mut self) -> SectorRange {
+        // Draws nothing where no edges are asked for: older seeds stay what they were.
+        let percent = self.load.edge_percent;
+        if percent > 0 && self.rng.below(100) < percent {
+            return self.choose_edge();
+        }
         let sectors = self.shared.oracle.borrow().sectors();
         let is_hot = self.rng.below(100) < self.load.hot_percent;
         let (unit, count) = match self.rng.below(64) {
@@ -272,8 +311,10 @@ impl Client {
         match outcome {
             Ok(true) => {
                 shared.done.set(shared.done.get() + 1);
-                if doubts.is_credible(&shared, &self.node) {
-                    shared.note_service(&self.node);
+                for object in 0..doubts.turns.len() {
+                    if doubts.is_credible(&shared, &self.node, object) {
+                        shared.note_service(&self.node, object);
+                    }
                 }
             }
             Ok(false) => self.env.sleep(Duration::from_micros(200)).await,
@@ -290,22 +331,28 @@ impl Client {
         draw: u64,
     ) -> Result<bool, VolumeError> {
         let begun = self.shared.oracle.borrow_mut().begin_write(self.author, range, draw >= 9);
-        let Some((id, tag)) = begun else { return Ok(false) };
+        let Some(parts) = begun else { return Ok(false) };
+        let tag = parts.first().map_or(0, |part| part.tag);
         tracing::trace!(name = self.name, ?range, tag, at = self.env.now().0, "begins");
-        let mut writing = Writing { shared: &self.shared, id, is_answered: false };
+        let writing = Writing { shared: &self.shared, parts };
         let doubts = Doubts::begin(&self.shared);
         let (offset, bytes) = (range.start * SECTOR_SIZE, range.bytes());
         match draw {
             DISCARD => device.discard(offset, bytes).await?,
             10 => device.write_zeroes(offset, bytes).await?,
             _ => {
-                let mut payload = self.env.buf(usize::try_from(bytes).unwrap_or(usize::MAX));
-                fill(range, tag, &mut payload);
+                let mut payload = self.env.buf(bytes_of(range));
+                let mut rest = &mut payload[..];
+                for part in &writing.parts {
+                    let (bytes, behind) = rest.split_at_mut(bytes_of(part.range));
+                    fill(part.range, part.tag, bytes);
+                    rest = behind;
+                }
                 device.write(offset, payload.freeze()).await?;
             }
         }
         tracing::trace!(name = self.name, ?range, tag, at = self.env.now().0, "acknowledged");
-        writing.is_answered = doubts.is_credible(&self.shared, &self.node);
+        writing.answered(&doubts, &self.node);
         Ok(true)
     }
 }
@@ -316,37 +363,46 @@ struct Reading<'a> {
     shared: &'a VolumeLoad,
     asker: &'a Asker<'a>,
     doubts: Doubts,
-    id: Option<ReadId>,
+    /// In each object that it touches.
+    parts: Vec<ReadPart>,
 }
 
 impl<'a> Reading<'a> {
     fn begin(shared: &'a VolumeLoad, asker: &'a Asker<'a>, range: SectorRange) -> Self {
         let doubts = Doubts::begin(shared);
-        let id = Some(shared.oracle.borrow_mut().begin_read(range));
-        Self { shared, asker, doubts, id }
+        let parts = shared.oracle.borrow_mut().begin_read(range);
+        Self { shared, asker, doubts, parts }
     }
 
-    /// It was answered. If the answer can be believed, `check` tells the oracle what was seen. The
-    /// first wrong sector is kept and ends the run.
-    fn end(mut self, check: impl FnOnce(&mut Oracle, ReadId, Author) -> Result<(), Wrong>) {
-        if !self.doubts.is_credible(self.shared, self.asker.node) {
-            return;
+    /// It was answered. Where the answer can be believed, `check` tells the oracle of an object
+    /// what was seen of it. The first wrong sector is kept and ends the run.
+    fn end(mut self, check: impl Fn(&mut Oracle, &ReadPart, Author) -> Result<(), Wrong>) {
+        let mut parts = std::mem::take(&mut self.parts);
+        let (shared, asker) = (self.shared, self.asker);
+        let doubts = &self.doubts;
+        let credible = |part: &mut ReadPart| doubts.is_credible(shared, asker.node, part.object);
+        for part in parts.extract_if(.., credible) {
+            let checked = check(shared.oracle.borrow_mut().of(part.object), &part, asker.author);
+            if let Err(wrong) = checked {
+                let name = asker.name.to_owned();
+                shared.wrong.borrow_mut().get_or_insert((name, wrong));
+            }
         }
-        let Some(id) = self.id.take() else { return };
-        let checked = check(&mut self.shared.oracle.borrow_mut(), id, self.asker.author);
-        if let Err(wrong) = checked {
-            let name = self.asker.name.to_owned();
-            self.shared.wrong.borrow_mut().get_or_insert((name, wrong));
-        }
+        self.parts = parts;
     }
 }
 
 impl Drop for Reading<'_> {
     fn drop(&mut self) {
-        if let Some(id) = self.id {
-            self.shared.oracle.borrow_mut().read_failed(id);
+        for part in self.parts.drain(..) {
+            self.shared.oracle.borrow_mut().of(part.object).read_failed(part.id);
         }
     }
+}
+
+/// Bytes of a range of a volume that is small enough for memory.
+fn bytes_of(range: SectorRange) -> usize {
+    usize::try_from(range.bytes()).unwrap_or(usize::MAX)
 }
 
 /// Reads a range and checks it.
@@ -365,7 +421,10 @@ pub async fn read<D: Device>(
     for piece in pieces.iter() {
         content.extend_from_slice(piece);
     }
-    reading.end(|oracle, id, author| oracle.read(id, author, &content));
+    reading.end(|oracle, part, author| {
+        let from = bytes_of(SectorRange::new(0, part.range.start - range.start));
+        oracle.read(part.id, author, &content[from..from + bytes_of(part.range)])
+    });
     Ok(())
 }
 
@@ -388,6 +447,15 @@ async fn status<D: Device>(
     if parts.iter().any(|(_, is_data)| !is_data) {
         base::hit(base::Probe::StatusHole);
     }
-    reading.end(|oracle, id, author| oracle.status(id, author, &parts));
+    reading.end(|oracle, asked, author| {
+        let told = parts.iter().map(|(part, is_data)| (part.intersect(asked.range), *is_data));
+        let told: Vec<_> = told.filter(|(part, _)| !part.is_empty()).collect();
+        if told.is_empty() {
+            // The answer may end early. Then nobody has asked the later objects.
+            oracle.read_failed(asked.id);
+            return Ok(());
+        }
+        oracle.status(asked.id, author, &told)
+    });
     Ok(())
 }

@@ -4,12 +4,14 @@
 //! [`Device`] is what protocol servers serve. This crate knows no protocol.
 #![forbid(unsafe_code)]
 
+mod creation;
 mod device;
 mod error;
 mod openings;
 mod split;
 mod volume;
 
+pub use creation::{CreationOptions, TRANSACTION_OBJECTS_MAX};
 pub use device::{Device, EXTENTS_SPAN_MAX, Extent, Pieces};
 pub use error::VolumeError;
 pub use volume::{Volume, VolumeOptions};

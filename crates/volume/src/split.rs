@@ -3,11 +3,7 @@
 
 use crate::VolumeError;
 use base::{CHUNK_SECTORS, SECTOR_SIZE, SectorRange};
-use directory::OBJECT_SECTORS_MAX;
 use std::ops::Range;
-
-// An object ends at a chunk's end, so a piece that crosses no chunk crosses no object.
-const _: () = assert!(OBJECT_SECTORS_MAX.is_multiple_of(CHUNK_SECTORS));
 
 /// A part of a request that lies in one chunk of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,26 +32,29 @@ pub(crate) fn range(offset: u64, bytes: u64, size: u64) -> Result<SectorRange, V
     })
 }
 
-/// One piece of a request. `part` is sectors of the volume, all within one object; `start` is the
-/// first sector of the request. `None` where a number does not fit a `usize`.
-pub(crate) fn piece(part: SectorRange, start: u64) -> Option<Piece> {
+/// One piece of a request, in a volume with objects of `each` sectors. `part` is sectors of the
+/// volume, all within one object; `start` is the first sector of the request. `None` where a number
+/// does not fit a `usize`.
+pub(crate) fn piece(part: SectorRange, start: u64, each: u64) -> Option<Piece> {
     let from = usize::try_from((part.start - start) * SECTOR_SIZE).ok()?;
     let len = usize::try_from(part.bytes()).ok()?;
     Some(Piece {
-        object: usize::try_from(part.start / OBJECT_SECTORS_MAX).ok()?,
-        range: SectorRange::new(part.start % OBJECT_SECTORS_MAX, part.count),
+        object: usize::try_from(part.start / each).ok()?,
+        range: SectorRange::new(part.start % each, part.count),
         within: from..from + len,
     })
 }
 
-/// A request cut at chunks, in order.
-pub(crate) fn pieces(range: SectorRange) -> impl Iterator<Item = Piece> {
-    range.split_at_multiples(CHUNK_SECTORS).filter_map(move |part| piece(part, range.start))
+/// A request cut at chunks, in order, in a volume with objects of `each` sectors. An object ends at
+/// a chunk's end, so a piece that crosses no chunk crosses no object.
+pub(crate) fn pieces(range: SectorRange, each: u64) -> impl Iterator<Item = Piece> {
+    range.split_at_multiples(CHUNK_SECTORS).filter_map(move |part| piece(part, range.start, each))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use directory::OBJECT_SECTORS_MAX;
     use proptest::prelude::*;
 
     proptest! {
@@ -65,15 +64,17 @@ mod tests {
             object in 0u64..3,
             near in 0u64..5000,
             count in 1u64..20_000,
+            chunks in prop::sample::select(vec![1, 2, 3, OBJECT_SECTORS_MAX / CHUNK_SECTORS]),
         ) {
-            let start = (object * OBJECT_SECTORS_MAX + near).saturating_sub(2500);
+            let each = chunks * CHUNK_SECTORS;
+            let start = (object * each + near).saturating_sub(2500);
             let range = SectorRange::new(start, count);
             let mut at = start;
-            for piece in pieces(range) {
-                prop_assert_eq!(piece.object as u64 * OBJECT_SECTORS_MAX + piece.range.start, at);
+            for piece in pieces(range, each) {
+                prop_assert_eq!(piece.object as u64 * each + piece.range.start, at);
                 prop_assert_eq!(piece.within.start as u64, (at - start) * SECTOR_SIZE);
                 prop_assert_eq!(piece.within.len() as u64, piece.range.bytes());
-                prop_assert!(piece.range.end() <= OBJECT_SECTORS_MAX);
+                prop_assert!(piece.range.end() <= each);
                 let chunk = piece.range.start / CHUNK_SECTORS;
                 prop_assert_eq!((piece.range.end() - 1) / CHUNK_SECTORS, chunk);
                 at += piece.range.count;

@@ -5,8 +5,8 @@ use crate::device::{Device, EXTENTS_SPAN_MAX, Extent, Pieces};
 use crate::openings::Openings;
 use crate::split::{Piece, pieces};
 use crate::{VolumeError, split};
-use base::{Instant, ObjectId, SECTOR_SIZE, SectorRange, VolumeId};
-use directory::{OBJECT_SECTORS_MAX, VolumeRecord};
+use base::{BLOCK_SIZE, Instant, ObjectId, SECTOR_SIZE, SectorRange, VolumeId};
+use directory::VolumeRecord;
 use env::{
     Either, Env, LockMode, LockedRange, RangeLock, Slice, TaskSet, select, try_join_at_most,
 };
@@ -16,16 +16,6 @@ use std::rc::Rc;
 use std::time::Duration;
 use wire::{Crcs, WriteKind};
 
-/// Sectors of one step of a long zeroing or discarding: each step has its own time-out and holds
-/// only its own range.
-const STEP_SECTORS: u64 = (64 << 20) / SECTOR_SIZE;
-/// Most writes that go on in the background after their callers got a time-out. Their ranges stay
-/// locked, because each may still take effect. When so many are late, the caller of a further write
-/// waits until the write ends, however long that takes.
-const LATE_MAX: usize = 1024;
-/// Most pieces of one request that are under way. They are 16 MiB at most; more would fill no link
-/// better.
-const PIECES_MAX: usize = 16;
 /// First pause before a request is sent again; doubles up to [`RETRY_PAUSE_MAX`].
 const RETRY_PAUSE_MIN: Duration = Duration::from_millis(5);
 /// The longest pause before a request is sent again.
@@ -36,11 +26,26 @@ const RETRY_PAUSE_MAX: Duration = Duration::from_millis(500);
 pub struct VolumeOptions {
     /// How long a request is tried before it fails with [`VolumeError::TimedOut`].
     pub io_timeout: Duration,
+    /// Sectors of one step of a long zeroing or discarding, not 0: each step has its own time-out
+    /// and holds only its own range.
+    pub step_sectors: u64,
+    /// Most pieces of one request that are under way, at least 1. The 16 of production are 16 MiB
+    /// at most; more would fill no link better.
+    pub pieces: usize,
+    /// Most writes that go on in the background after their callers got a time-out. Their ranges
+    /// stay locked, because each may still take effect. When so many are late, the caller of a
+    /// further write waits until the write ends, however long that takes.
+    pub late_writes: usize,
 }
 
 impl Default for VolumeOptions {
     fn default() -> Self {
-        Self { io_timeout: Duration::from_secs(60) }
+        Self {
+            io_timeout: Duration::from_secs(60),
+            step_sectors: (64 << 20) / SECTOR_SIZE,
+            pieces: 16,
+            late_writes: 1024,
+        }
     }
 }
 
@@ -70,6 +75,10 @@ struct Door {
     env: Env,
     objects: Objects,
     ids: Vec<ObjectId>,
+    /// Sectors of each object but the last one.
+    object_sectors: u64,
+    /// Most pieces of one request that are under way.
+    pieces_most: usize,
     openings: Openings,
     /// Payload of requests without payload.
     empty: Slice,
@@ -94,11 +103,20 @@ impl Volume {
         options: VolumeOptions,
     ) -> Volume {
         let sectors = record.size_bytes / SECTOR_SIZE;
-        let needed = sectors.div_ceil(OBJECT_SECTORS_MAX);
+        let object_sectors = record.object_sectors();
+        let needed = sectors.div_ceil(object_sectors);
         assert_eq!(needed, record.objects.len() as u64, "records are checked when decoded");
-        let (ids, empty) = (record.objects.clone(), env.buf(0).freeze());
-        let openings = Openings::new(ids.len());
-        let door = Door { env: env.clone(), objects, ids, openings, empty };
+        assert!(options.step_sectors > 0 && options.pieces > 0, "a limit that lets nothing pass");
+        let ids = record.objects.clone();
+        let door = Door {
+            env: env.clone(),
+            objects,
+            object_sectors,
+            pieces_most: options.pieces,
+            openings: Openings::new(ids.len()),
+            ids,
+            empty: env.buf(0).freeze(),
+        };
         Volume(Rc::new(VolumeInner {
             id: record.id,
             size: record.size_bytes,
@@ -146,6 +164,10 @@ impl Volume {
         kind: WriteKind,
         payload: Slice,
     ) -> Result<(), VolumeError> {
+        base::hit_if(
+            range.end() * SECTOR_SIZE == self.0.size && !self.0.size.is_multiple_of(BLOCK_SIZE),
+            base::Probe::PartialBlock,
+        );
         let deadline = self.deadline();
         let locked = self.lock(range, LockMode::Exclusive, deadline).await?;
         let door = Rc::clone(&self.0.door);
@@ -160,7 +182,7 @@ impl Volume {
         let late = &self.0.late;
         match select(write.as_mut(), self.0.door.env.sleep_until(deadline)).await {
             Either::First(done) => done,
-            Either::Second(()) if late.len() >= LATE_MAX => write.await,
+            Either::Second(()) if late.len() >= self.0.options.late_writes => write.await,
             Either::Second(()) => {
                 late.spawn(&self.0.door.env, "late write", async move {
                     // Its caller has had its answer.
@@ -178,7 +200,8 @@ impl Volume {
         kind: WriteKind,
     ) -> Result<(), VolumeError> {
         let range = split::range(offset, bytes, self.0.size)?;
-        for step in range.split_at_multiples(STEP_SECTORS) {
+        for (number, step) in range.split_at_multiples(self.0.options.step_sectors).enumerate() {
+            base::hit_if(number > 0, base::Probe::SecondStep);
             self.change(step, kind, self.0.door.empty.clone()).await?;
         }
         Ok(())
@@ -234,14 +257,29 @@ impl Device for Volume {
 }
 
 impl Door {
+    /// The pieces of a request, in order.
+    fn pieces(&self, range: SectorRange) -> impl Iterator<Item = Piece> + use<> {
+        pieces(range, self.object_sectors)
+    }
+
+    /// Counts what is rare about a request of several pieces.
+    fn note_pieces(&self, range: SectorRange) {
+        base::hit_if(
+            range.start / self.object_sectors < (range.end() - 1) / self.object_sectors,
+            base::Probe::ObjectsCrossed,
+        );
+        base::hit_if(self.pieces(range).nth(self.pieces_most).is_some(), base::Probe::PiecesWaited);
+    }
+
     async fn read(&self, range: SectorRange, deadline: Instant) -> Result<Pieces, VolumeError> {
-        let mut all = pieces(range);
+        let mut all = self.pieces(range);
         if let (Some(only), None) = (all.next(), all.next()) {
             return Ok(self.read_piece(only, deadline).await?.into());
         }
-        let reads = pieces(range).map(|piece| self.read_piece(piece, deadline));
+        self.note_pieces(range);
+        let reads = self.pieces(range).map(|piece| self.read_piece(piece, deadline));
         let mut joined = Pieces::default();
-        let slices = try_join_at_most(PIECES_MAX, reads).await?;
+        let slices = try_join_at_most(self.pieces_most, reads).await?;
         slices.into_iter().for_each(|slice| joined.push(slice));
         Ok(joined)
     }
@@ -269,16 +307,17 @@ impl Door {
             WriteKind::Data => payload.slice(piece.within.clone()),
             WriteKind::Zero | WriteKind::Discard => self.empty.clone(),
         };
-        let mut all = pieces(range);
+        let mut all = self.pieces(range);
         if let (Some(only), None) = (all.next(), all.next()) {
             let payload = part(only.clone());
             return self.write_piece(only, kind, payload, deadline).await;
         }
-        let writes = pieces(range).map(|piece| {
+        self.note_pieces(range);
+        let writes = self.pieces(range).map(|piece| {
             let payload = part(piece.clone());
             self.write_piece(piece, kind, payload, deadline)
         });
-        try_join_at_most(PIECES_MAX, writes).await.map(drop)
+        try_join_at_most(self.pieces_most, writes).await.map(drop)
     }
 
     async fn write_piece(
@@ -306,8 +345,9 @@ impl Door {
         deadline: Instant,
     ) -> Result<Vec<Extent>, VolumeError> {
         let mut list = Vec::new();
-        let first = range.split_at_multiples(OBJECT_SECTORS_MAX).next();
-        let Some(piece) = first.and_then(|range| split::piece(range, range.start)) else {
+        let each = self.object_sectors;
+        let first = range.split_at_multiples(each).next();
+        let Some(piece) = first.and_then(|range| split::piece(range, range.start, each)) else {
             return Ok(list);
         };
         let end = piece.range.end();

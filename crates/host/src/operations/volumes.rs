@@ -19,8 +19,6 @@ use directory::{
 use env::Env;
 use std::time::Duration;
 
-/// Objects in one transaction at most: etcd takes 128 operations.
-const TRANSACTION_OBJECTS_MAX: usize = 96;
 /// Longest time until a command's transactions are decided; the command line waits for 30 s.
 const DECIDE_MAX: Duration = Duration::from_secs(15);
 /// Time between attempts.

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Creating a volume: places are chosen, components are made, and last the records are written.
 
-use super::{
-    DECIDE_MAX, TRANSACTION_OBJECTS_MAX, Undecided, decide, deleted_record, deletion,
-    directory_away, unknown,
-};
+use super::{DECIDE_MAX, Undecided, decide, deleted_record, deletion, directory_away, unknown};
 use crate::cluster::guard::guard_key;
 use crate::operations::command::CommandFailure;
 use crate::operations::{Operations, Outcome, failed, usage};
@@ -14,16 +11,13 @@ use base::{
     format_size,
 };
 use directory::{
-    AliveRecord, ComponentRecord, ComponentState, Connections, Entry, Expect, OBJECT_SECTORS_MAX,
-    ObjectRecord, Transaction, VolumeRecord,
+    AliveRecord, ComponentRecord, ComponentState, Connections, Entry, Expect, ObjectRecord,
+    Transaction, VolumeRecord,
 };
 use object::ObjectError;
 use placement::{Candidate, PlacementError, VolumeSpec};
 use tracing::warn;
 
-/// Objects whose components are made side by side. Those do not know of each other when they choose
-/// among the groups of a host, so that not more may be on one group than would be fair.
-const OBJECTS_AT_ONCE: usize = 4;
 /// Attempts of a creation whose hosts only told how much room they have meanwhile.
 const ROOM_RACES_MAX: u32 = 10;
 
@@ -142,7 +136,8 @@ impl Operations {
         reserve_percent: u8,
     ) -> Result<Vec<ObjectRecord>, Vec<(HostId, ObjectError)>> {
         let mut all = Vec::with_capacity(objects.len());
-        for objects in objects.chunks(OBJECTS_AT_ONCE) {
+        for objects in objects.chunks(self.creation.objects_at_once) {
+            base::hit_if(!all.is_empty(), base::Probe::ObjectsLot);
             let making = objects.iter().map(|o| self.objects.create(o.clone(), reserve_percent));
             let made = env::join_all(making.collect()).await;
             all.extend(made.into_iter().collect::<Result<Vec<_>, _>>()?);
@@ -204,8 +199,9 @@ impl Operations {
     ) -> (VolumeRecord, Vec<ObjectRecord>) {
         let volume_id = VolumeId(self.env.random());
         let whole = base::SectorRange::new(0, spec.size_bytes() / SECTOR_SIZE);
+        let each = self.creation.object_sectors_of(spec.size_bytes());
         let objects: Vec<_> = whole
-            .split_at_multiples(OBJECT_SECTORS_MAX)
+            .split_at_multiples(each)
             .map(|piece| ObjectRecord {
                 id: ObjectId(self.env.random()),
                 volume: volume_id,
@@ -269,9 +265,10 @@ impl Operations {
         mut witnesses: Vec<Witness>,
     ) -> Outcome<()> {
         let until = self.env.now() + DECIDE_MAX;
-        let parts: Vec<_> = objects.chunks(TRANSACTION_OBJECTS_MAX).collect();
+        let parts: Vec<_> = objects.chunks(self.creation.transaction_objects).collect();
         let mut races = 0;
         let mut index = 0;
+        base::hit_if(parts.len() > 1, base::Probe::SecondTransaction);
         while index < parts.len() {
             let (transaction, probe) = creation(volume, &parts, index, &witnesses);
             let landed = |entry: Option<&Entry>| entry.is_some();

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Deleting a volume: its record goes first, with a record of what its hosts are to delete.
 
-use super::{
-    DECIDE_MAX, TRANSACTION_OBJECTS_MAX, Undecided, decide, deleted_record, deletion,
-    directory_away, unknown,
-};
+use super::{DECIDE_MAX, Undecided, decide, deleted_record, deletion, directory_away, unknown};
 use crate::operations::{Operations, Outcome, failed, no_such_volume, usage};
 use directory::{DeletedRecord, Entry, Expect, VolumeRecord};
 use tracing::warn;
@@ -37,7 +34,7 @@ impl Operations {
             )));
         }
         let until = self.env.now() + DECIDE_MAX;
-        let mut parts = volume.objects.chunks(TRANSACTION_OBJECTS_MAX);
+        let mut parts = volume.objects.chunks(self.creation.transaction_objects);
         let first = deletion(parts.next().unwrap_or_default().iter().copied());
         let first = first.expect(key.clone(), Expect::Revision(entry.revision)).delete(key.clone());
         // Hosts delete what this record names, and nothing else.
@@ -62,6 +59,7 @@ impl Operations {
         }
         // The volume is gone from here on; objects that cannot be deleted now go later (`orphans`).
         for part in parts {
+            base::hit(base::Probe::SecondTransaction);
             let rest = deletion(part.iter().copied());
             if let Err(error) = self.directory.transact(rest).await {
                 warn!(volume = name, %error, "objects of a deleted volume go later");

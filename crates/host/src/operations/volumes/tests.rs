@@ -100,7 +100,7 @@ fn large(objects: u64) -> (VolumeRecord, Vec<ObjectRecord>) {
 fn no_part_of_a_creation_lands_after_its_guard_is_gone() {
     with_directory(|_, directory| async move {
         let (volume, objects) = large(240);
-        let parts: Vec<_> = objects.chunks(TRANSACTION_OBJECTS_MAX).collect();
+        let parts: Vec<_> = objects.chunks(volume::TRANSACTION_OBJECTS_MAX).collect();
         assert_eq!(parts.len(), 3);
         let part = |index| creation(&volume, &parts, index, &[]).0;
         let send = async |index| {
@@ -122,7 +122,7 @@ fn no_part_of_a_creation_lands_after_its_guard_is_gone() {
 fn a_creation_in_parts_ends_with_the_volume_and_without_a_guard() {
     with_directory(|_, directory| async move {
         let (volume, objects) = large(240);
-        let parts: Vec<_> = objects.chunks(TRANSACTION_OBJECTS_MAX).collect();
+        let parts: Vec<_> = objects.chunks(volume::TRANSACTION_OBJECTS_MAX).collect();
         for index in 0..parts.len() {
             let (transaction, probe) = creation(&volume, &parts, index, &[]);
             let sent = directory.transact(transaction).await.expect("a directory takes it");

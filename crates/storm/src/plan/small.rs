@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Sizes and limits that are drawn small. Code behind a limit that a run never meets is not tried:
+//! the second page of a listing, the second object of a volume, the block that is cut at its end.
+
+use super::{Plan, PlanLimits};
+use base::{CHUNK_SECTORS, CHUNK_SIZE, Rng, SECTOR_SIZE};
+use directory::{ClientOptions, OBJECT_SECTORS_MAX, ServeOptions};
+use diskgroup::GroupLimits;
+use object::ObjectLimits;
+use volume::{CreationOptions, VolumeOptions};
+
+/// The first seed with small limits, odd sizes, volumes of several objects and large ones.
+const SMALL_FIRST: u64 = 252_000_000;
+/// One seed in so many has a large volume.
+const LARGE_ONE_IN: u64 = 50;
+/// The most rounds of a run with a large volume: each of its rounds reads all of it on each host.
+const LARGE_ROUNDS: usize = 2;
+
+/// Draws sizes and limits for the later seeds.
+pub(crate) fn draw(mut plan: Plan) -> Plan {
+    if plan.seed < SMALL_FIRST {
+        return plan;
+    }
+    let mut rng = Rng::stream(plan.seed, 15);
+    let is_large = rng.below(LARGE_ONE_IN) == 0;
+    if rng.below(2) == 0 {
+        let most = if is_large { 80 } else { 3 };
+        plan.limits.creation.object_sectors = CHUNK_SECTORS * (1 + rng.below(most));
+    }
+    let creation = plan.limits.creation;
+    for (number, volume) in plan.volumes.iter_mut().enumerate() {
+        volume.sectors = match is_large && number == 0 {
+            true => CHUNK_SECTORS * (65 + rng.below(250)) + rng.below(CHUNK_SECTORS),
+            false => sectors(&mut rng, volume.sectors, creation.object_sectors),
+        };
+        volume.object_sectors = creation.object_sectors_of(volume.sectors * SECTOR_SIZE);
+        volume.load.edge_percent = [0, 10, 30, 60][index(&mut rng, 4)];
+    }
+    for round in &mut plan.rounds {
+        round.object = index(&mut rng, plan.volumes[round.focus].objects());
+    }
+    plan.group.limits = group_limits(&mut rng);
+    plan.object.limits = object_limits(&mut rng);
+    limits_of_volumes(&mut rng, &mut plan);
+    limits_of_the_directory(&mut rng, &mut plan);
+    if is_large {
+        plan.rounds.truncate(LARGE_ROUNDS);
+        plan.sizes.capacity += plan.volumes[0].sectors * SECTOR_SIZE + (64 * CHUNK_SIZE);
+        // A copy of all of it would take its time block by block.
+        plan.object.limits.copy_blocks = ObjectLimits::default().copy_blocks;
+    }
+    plan
+}
+
+/// Gives a plan the limits of production again. Volumes keep their sizes and have one object.
+pub(crate) fn forget(plan: &mut Plan) {
+    plan.limits = PlanLimits::default();
+    plan.volumes.iter_mut().for_each(|volume| volume.object_sectors = OBJECT_SECTORS_MAX);
+    plan.rounds.iter_mut().for_each(|round| round.object = 0);
+}
+
+/// The size of a volume that had `drawn` sectors: mostly odd, so that its last block is cut; where
+/// objects are small, mostly of several of them.
+fn sectors(rng: &mut Rng, drawn: u64, object_sectors: u64) -> u64 {
+    let has_objects = object_sectors < OBJECT_SECTORS_MAX && rng.below(4) > 0;
+    let sectors = match has_objects {
+        true => object_sectors * (1 + rng.below(4)) + 1 + rng.below(object_sectors),
+        false => match rng.below(8) {
+            0 => 1 + rng.below(16),
+            1..4 => drawn + rng.below(CHUNK_SECTORS),
+            _ => drawn,
+        },
+    };
+    if rng.below(4) > 0 { sectors | 1 } else { sectors }
+}
+
+/// A number below `most`, which is not 0.
+fn index(rng: &mut Rng, most: usize) -> usize {
+    usize::try_from(rng.next_u64() % u64::try_from(most).unwrap_or(u64::MAX)).unwrap_or(0)
+}
+
+/// In half of the seeds one of `small`, else what production has.
+fn some<T: Copy>(rng: &mut Rng, production: T, small: &[T]) -> T {
+    small.get(index(rng, 2 * small.len())).copied().unwrap_or(production)
+}
+
+fn group_limits(rng: &mut Rng) -> GroupLimits {
+    let production = GroupLimits::default();
+    GroupLimits {
+        list_chunks: some(rng, production.list_chunks, &[1, 1, 2, 3, 64]),
+        list_ranges: some(rng, production.list_ranges, &[1, 2, 7]),
+        list_looks: some(rng, production.list_looks, &[1, 256, 300, 600]),
+        history_blocks: some(rng, production.history_blocks, &[1, 2, 8, 64]),
+        leaf_bits: some(rng, production.leaf_bits, &[0, 1]),
+        scrub_sectors: some(rng, production.scrub_sectors, &[8, 16, 64]),
+        scrub_passed: some(rng, production.scrub_passed, &[1, 2]),
+        deleted_chunks: some(rng, production.deleted_chunks, &[1, 2]),
+        reclaimed_chunks: some(rng, production.reclaimed_chunks, &[1, 2]),
+        checkpoint_pages: some(rng, production.checkpoint_pages, &[1, 2]),
+        sweep_segments: some(rng, production.sweep_segments, &[1, 2]),
+        fills: some(rng, production.fills, &[1, 2]),
+        header_lines: some(rng, production.header_lines, &[1, 2]),
+    }
+}
+
+fn object_limits(rng: &mut Rng) -> ObjectLimits {
+    let production = ObjectLimits::default();
+    ObjectLimits {
+        list_entries: some(rng, production.list_entries, &[2, 3, 8]),
+        copy_blocks: some(rng, production.copy_blocks, &[1, 2, 7, 8]),
+        copies: some(rng, production.copies, &[1, 2, 4]),
+        tail_copies: some(rng, production.tail_copies, &[1]),
+        resyncs: some(rng, production.resyncs, &[1]),
+        forwarded: some(rng, production.forwarded, &[1, 2, 4]),
+    }
+}
+
+fn limits_of_volumes(rng: &mut Rng, plan: &mut Plan) {
+    let production = VolumeOptions::default();
+    plan.limits.volume.step_sectors = some(rng, production.step_sectors, &[7, 64, 1000, 2048]);
+    plan.limits.volume.pieces = some(rng, production.pieces, &[1, 2]);
+    plan.limits.volume.late_writes = some(rng, production.late_writes, &[0, 1]);
+    let production = CreationOptions::default();
+    plan.limits.creation.objects_at_once = some(rng, production.objects_at_once, &[1, 2]);
+    plan.limits.creation.transaction_objects = some(rng, production.transaction_objects, &[1, 2]);
+}
+
+fn limits_of_the_directory(rng: &mut Rng, plan: &mut Plan) {
+    let production = ClientOptions::default();
+    plan.limits.client.watch_events = some(rng, production.watch_events, &[1, 2, 8]);
+    let production = ServeOptions::default();
+    plan.limits.server.history = some(rng, production.history, &[0, 1, 4, 32]);
+    plan.limits.server.part_bytes = some(rng, production.part_bytes, &[1, 200, 4096]);
+}
