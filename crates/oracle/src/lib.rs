@@ -3,8 +3,8 @@
 //! docs/protocol.md#not-guaranteed).
 //!
 //! Every write carries a tag of its own, repeated in each of its sectors, so that a read tells
-//! which write it saw. A write does not begin while it overlaps another one that somebody waits
-//! for. Reads may overlap everything. Each event has a stamp; later events have higher stamps.
+//! which write it saw. Writes of rivals may overlap; a campaign chooses whether it begins such
+//! ones. Reads may overlap everything. Each event has a stamp; later events have higher stamps.
 //!
 //! A write takes effect once, at a moment in its *window*. The window begins with the call.
 //! It ends
@@ -81,7 +81,8 @@ struct Sector {
     now: Vec<Known>,
     open: Vec<WriteId>,
     past: Vec<(u64, Stamp)>,
-    is_written: bool,
+    /// Writes under way that somebody waits for.
+    writers: u32,
 }
 
 /// A sector that holds what it may not.
@@ -172,7 +173,7 @@ impl Oracle {
     /// Whether a write that somebody waits for overlaps the range.
     #[must_use]
     pub fn is_written(&self, range: SectorRange) -> bool {
-        self.sectors[span(self.first, range)].iter().any(|sector| sector.is_written)
+        self.sectors[span(self.first, range)].iter().any(|sector| sector.writers > 0)
     }
 
     /// Begins a write of data, or of zeros, and returns its id and its tag. `None` where another
@@ -186,16 +187,37 @@ impl Oracle {
         if self.is_written(range) {
             return None;
         }
+        Some(self.begin_rival(author, range, is_zero))
+    }
+
+    /// As [`Self::begin_write`], also where another write under way overlaps the range. Nobody
+    /// knows their order until it was read.
+    pub fn begin_rival(
+        &mut self,
+        author: Author,
+        range: SectorRange,
+        is_zero: bool,
+    ) -> (WriteId, u64) {
         let begun = self.tick();
         // The stamp is a number that no other write has.
         let tag = if is_zero { ZERO } else { begun };
         let id = WriteId(begun);
         self.writes.insert(begun, Write { author, range, tag, begun, ended: None, closed: None });
         for sector in self.part(range) {
-            sector.is_written = true;
+            sector.writers += 1;
             sector.open.push(id);
         }
-        Some((id, tag))
+        (id, tag)
+    }
+
+    /// Whether a write of `host` and one of another host, both under way, overlap.
+    #[must_use]
+    pub fn has_rivals(&self, host: u32) -> bool {
+        let waited_for = || self.writes.values().filter(|write| write.ended.is_none());
+        waited_for().filter(|write| write.author.host == host).any(|write| {
+            let is_rival = |other: &Write| other.author.host != host;
+            waited_for().any(|other| is_rival(other) && other.range.overlaps(write.range))
+        })
     }
 
     /// Begins a read.
@@ -212,7 +234,7 @@ impl Oracle {
         self.answered(write.author, write.range, write.begun);
         let (writes, oldest) = (&self.writes, self.reads.keys().next().copied());
         for sector in &mut self.sectors[span(self.first, write.range)] {
-            sector.is_written = false;
+            sector.writers -= 1;
             let unseen = sector.open.iter().position(|other| *other == id);
             if let Some(at) = unseen {
                 sector.open.remove(at);
@@ -240,7 +262,7 @@ impl Oracle {
         let range = write.range;
         self.undecided.push(id);
         for sector in self.part(range) {
-            sector.is_written = false;
+            sector.writers -= 1;
         }
     }
 
@@ -333,9 +355,10 @@ fn span(first: u64, range: SectorRange) -> std::ops::Range<usize> {
     (range.start - first) as usize..(range.end() - first) as usize
 }
 
-/// Whether the window of a write was over at `at`.
+/// Whether the window of a write was over when the event `at` came. A window may end between two
+/// events; it then has the stamp of the earlier one, at which it was still open.
 fn is_over(write: &Write, at: Stamp) -> bool {
-    write.closed.is_some_and(|closed| closed <= at)
+    write.closed.is_some_and(|closed| closed < at)
 }
 
 impl Sector {
@@ -362,11 +385,15 @@ impl Sector {
         // Several unseen writes may have this value. Takes the one whose window ends first, because
         // the others then allow more.
         let window = |id: &WriteId| writes[&id.0].closed.unwrap_or(Stamp::MAX);
-        let of_tag = self.open.iter().filter(|id| writes[&id.0].tag == tag);
-        let unseen = of_tag.min_by_key(|id| window(id)).copied();
+        let of_tag = || self.open.iter().filter(|id| writes[&id.0].tag == tag);
+        let unseen = of_tag().min_by_key(|id| window(id)).copied();
+        // Of several whose windows may all go on, nobody knows which ends first.
+        let is_anyones = of_tag().filter(|id| window(id) == Stamp::MAX).count() > 1
+            && unseen.is_some_and(|id| window(&id) == Stamp::MAX);
         let past = self.past.iter().any(|(value, until)| *value == tag && *until > begun);
         match (known, unseen) {
             (false, None) if !past => return false,
+            (false, Some(_)) if is_anyones => return true,
             (false, Some(id)) if !past => {
                 self.open.retain(|other| *other != id);
                 self.forget_known(now, |known| known.since <= begun);

@@ -195,3 +195,108 @@ fn a_hole_says_as_much_as_a_read_of_zeros_and_data_says_nothing() {
     assert!(holes(&mut oracle, &[(before, false), (RANGE, false)]));
     assert!(!oracle.sees(B, data), "un-seen");
 }
+
+#[test]
+fn rivals_may_land_in_either_order_and_each_once() {
+    let part = SectorRange::new(3, 1);
+    let tags = |oracle: &mut Oracle| {
+        let (first, one) = oracle.begin_rival(A, RANGE, false);
+        let (second, two) = oracle.begin_rival(B, RANGE, false);
+        assert!(oracle.has_rivals(A.host) && oracle.has_rivals(B.host) && !oracle.has_rivals(7));
+        oracle.acknowledged(first);
+        oracle.acknowledged(second);
+        (one, two)
+    };
+    for is_first in [true, false] {
+        let mut oracle = Oracle::new(8);
+        let (one, two) = tags(&mut oracle);
+        assert!(!oracle.has_rivals(A.host), "both ended");
+        assert!(!oracle.sees(B, ZERO), "lost");
+        let (last, other) = if is_first { (one, two) } else { (two, one) };
+        assert!(oracle.sees(B, last), "either may be the last one");
+        assert!(!oracle.sees(B, other), "their order is known now");
+    }
+
+    // One is seen, then the other: the first cannot come again, though nobody was answered.
+    let mut oracle = Oracle::new(8);
+    let (first, one) = oracle.begin_rival(A, RANGE, false);
+    let (second, two) = oracle.begin_rival(B, part, false);
+    assert!(oracle.sees(B, one));
+    let read = oracle.begin_read(part);
+    assert!(oracle.read(read, B, &content(part, two)).is_ok());
+    let read = oracle.begin_read(part);
+    assert!(oracle.read(read, B, &content(part, one)).is_err(), "it was sent again (rule 46)");
+    oracle.acknowledged(first);
+    oracle.acknowledged(second);
+    let read = oracle.begin_read(part);
+    assert!(oracle.read(read, B, &content(part, one)).is_err(), "nor once it is answered");
+}
+
+/// What a register of one sector does is never called wrong, whatever overlaps, and whoever dies.
+#[test]
+fn whatever_a_register_does_is_right() {
+    let one = SectorRange::new(0, 1);
+    for seed in 0..3000 {
+        let mut rng = base::Rng::new(seed);
+        let mut oracle = Oracle::new(1);
+        let (mut value, mut term, mut hosts) = (ZERO, 1, 0);
+        // Writes: id, tag, whether it took effect. Reads: what they saw, if they looked already.
+        let mut writes: Vec<(WriteId, u64, bool)> = Vec::new();
+        let mut dead: Vec<u64> = Vec::new();
+        let mut reads: Vec<(ReadId, Option<u64>)> = Vec::new();
+        for _ in 0..120 {
+            let at = |rng: &mut base::Rng, count: usize| {
+                usize::try_from(rng.below(count.max(1) as u64)).unwrap()
+            };
+            match rng.below(8) {
+                0 if writes.len() < 5 => {
+                    // Each of another host: a host's later answers would end its earlier windows.
+                    hosts += 1;
+                    let author = Author { host: hosts, run: 1 };
+                    let (id, tag) = oracle.begin_rival(author, one, rng.below(4) == 0);
+                    writes.push((id, tag, false));
+                }
+                1 | 2 if !writes.is_empty() => {
+                    let which = at(&mut rng, writes.len());
+                    if !std::mem::replace(&mut writes[which].2, true) {
+                        value = writes[which].1;
+                    }
+                }
+                3 if !writes.is_empty() => {
+                    let which = at(&mut rng, writes.len());
+                    let (id, tag, is_done) = writes[which];
+                    match (is_done, rng.below(3)) {
+                        (true, 0 | 1) => oracle.acknowledged(id),
+                        (_, 2) => {
+                            oracle.unanswered(id, term);
+                            dead.extend((!is_done).then_some(tag));
+                        }
+                        _ => continue,
+                    }
+                    writes.remove(which);
+                }
+                4 if !dead.is_empty() => value = dead.remove(at(&mut rng, dead.len())),
+                5 if rng.below(4) == 0 => {
+                    dead.clear();
+                    term += 1;
+                    oracle.served(term);
+                }
+                6 if reads.len() < 3 => reads.push((oracle.begin_read(one), None)),
+                _ if !reads.is_empty() => {
+                    let which = at(&mut rng, reads.len());
+                    match reads[which] {
+                        (_, None) => reads[which].1 = Some(value),
+                        (id, Some(tag)) => {
+                            reads.remove(which);
+                            // A host of its own, so that its answers end no window.
+                            let reader = Author { host: 0, run: 1 };
+                            let seen = oracle.read(id, reader, &content(one, tag));
+                            assert!(seen.is_ok(), "seed {seed}: {seen:?}");
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
