@@ -6,6 +6,7 @@
 
 mod crc;
 mod id;
+mod late;
 mod map;
 mod mutations;
 mod named;
@@ -22,6 +23,7 @@ pub use id::{
     ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, Seat, Session, Term, Version,
     VolumeId,
 };
+pub use late::LateFrame;
 pub use map::{FixedMap, Map, Set};
 pub use probe::{Probe, counts as probe_counts, hit, hit_if};
 pub use quirk::Quirk;

@@ -8,8 +8,9 @@
 
 use crate::model::{DeviceModel, RunningModel};
 use crate::op::DeviceOp;
-use base::{Instant, Map, Quirk, Set, WallTime};
+use base::{Instant, LateFrame, Map, Quirk, Set, WallTime};
 use env::{Completion, DiskId, Done, Driver, IoError, Op, Token};
+use std::time::Duration;
 
 /// Closes a block device that does not open by such a path. No executor counts that far.
 const REFUSED: Token = Token(u64::MAX);
@@ -156,6 +157,10 @@ impl<D: Driver> Driver for SlowedDriver<D> {
 
     fn quirk(&mut self, quirk: Quirk) -> bool {
         self.driver.quirk(quirk)
+    }
+
+    fn delay_of(&mut self, frame: LateFrame) -> Duration {
+        self.driver.delay_of(frame)
     }
 
     fn submit(&mut self, token: Token, op: Op) {

@@ -3,7 +3,7 @@
 //! faults, no change happens that was said to be refused, and none is lost that was said to be
 //! done.
 
-use base::{Map, Rng};
+use base::{LateFrame, Map, Rng};
 use directory::{
     ClientOptions, Directory, DirectoryError, Entry, Expect, MemoryBackend, ServerFaults,
     Transaction, WatchEvent, conformance, serve_with,
@@ -195,6 +195,9 @@ fn run_with_faults(seed: u64) -> Rc<Ledger> {
         });
     }
     for _ in 0..20 {
+        for frame in LateFrame::ALL.iter().filter(|_| seed % 2 == 1) {
+            world.late_frames(server, *frame, Duration::from_secs(4)); // until the next heal
+        }
         world.run_for(Duration::from_millis(rng.below(3000)));
         let client = clients[usize::try_from(rng.below(3)).expect("small")];
         match rng.below(4) {

@@ -3,8 +3,9 @@
 //! returns their completions.
 
 use crate::buf::{Buf, Slice};
-use base::{Instant, Quirk, WallTime};
+use base::{Instant, LateFrame, Quirk, WallTime};
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 use thiserror::Error;
 
 /// Names one submitted operation. The executor chooses it, unique among the operations in flight.
@@ -257,6 +258,10 @@ pub trait Driver {
     /// Whether a rare path is to be taken here without need. The real world never says yes.
     fn quirk(&mut self, _quirk: Quirk) -> bool {
         false
+    }
+    /// How long a frame of this kind is held back here. In the real world never.
+    fn delay_of(&mut self, _frame: LateFrame) -> Duration {
+        Duration::ZERO
     }
     /// Takes an operation in. The driver may hold it back until the next `park`.
     fn submit(&mut self, token: Token, op: Op);

@@ -14,7 +14,7 @@ use crate::buf::{Buf, Pool};
 use crate::driver::{Completion, Done, Driver, IoError, Op, Token};
 use crate::meter::Metered;
 use crate::turn::Turn;
-use base::{Instant, Quirk, Rng, WallTime};
+use base::{Instant, LateFrame, Quirk, Rng, WallTime};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
@@ -23,6 +23,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 /// Polls before the driver is asked again, so that many ready tasks cannot hold up I/O.
 const TURN_POLLS_MAX: usize = 4096;
@@ -168,6 +169,13 @@ impl Env {
     #[must_use]
     pub fn quirk(&self, quirk: Quirk) -> bool {
         self.0.driver.borrow_mut().quirk(quirk)
+    }
+
+    /// How long a frame of this kind is held back here. Only the simulation ever holds one back
+    /// ([`LateFrame`]).
+    #[must_use]
+    pub fn delay_of(&self, frame: LateFrame) -> Duration {
+        self.0.driver.borrow_mut().delay_of(frame)
     }
 
     /// 64 random bits, for identities and jitter.

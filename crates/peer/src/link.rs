@@ -4,13 +4,13 @@
 
 use crate::answers::AnswerQueue;
 use crate::calls::{Call, Calls, Toll};
-use crate::lanes::{Class, Cost, LanePlace, LaneRow, Lanes};
+use crate::lanes::{Class, Cost, LanePlace, LaneRow, Lanes, class_of};
 use crate::peers::{PeersInner, Remote};
 use crate::port::{Port, PortFault};
 use crate::reply::Reply;
 use crate::stats::PeerCounters;
 use crate::{PeerError, PeerId};
-use base::{Instant, Quirk};
+use base::{Instant, LateFrame, Quirk};
 use env::{Either, Env, Link, select};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -151,6 +151,8 @@ pub(crate) struct Inbound {
     counters: Rc<PeerCounters>,
     /// Bytes of requests and their answers under way.
     asked: Cell<u64>,
+    /// Until when a late renewal holds up what comes behind it, in simulation.
+    held_until: Cell<Instant>,
 }
 
 impl Inbound {
@@ -163,6 +165,24 @@ impl Inbound {
         }
         self.asked.set(asked);
         Ok(bytes)
+    }
+
+    /// When a request that has come is handled; `None`: now. In simulation a renewal may be late
+    /// alone ([`LateFrame::Renewal`]). The link keeps its order: what comes behind the renewal in
+    /// its lane waits with it.
+    fn due(&self, env: &Env, request: &Request) -> Option<Instant> {
+        if class_of(request) != Class::Control {
+            return None;
+        }
+        let is_renewal = matches!(request, Request::Renew { .. });
+        let delay = if is_renewal { env.delay_of(LateFrame::Renewal) } else { Duration::ZERO };
+        let (now, held_until) = (env.now(), self.held_until.get());
+        if delay.is_zero() && held_until <= now {
+            return None;
+        }
+        let due = held_until.max(now + delay);
+        self.held_until.set(due + Duration::from_nanos(1));
+        Some(due)
     }
 
     pub(crate) fn answer(&self, id: u64, bytes: u64, response: Response) {
@@ -271,12 +291,20 @@ pub(crate) async fn accepted(inner: Rc<PeersInner>, link: Link) {
         peer: Cell::new(None),
         counters: Rc::clone(&inner.counters),
         asked: Cell::new(0),
+        held_until: Cell::new(inner.env.now()),
     });
     let read = port.read(|id, message| match (message, inbound.peer.get()) {
         (Message::Hello(hello), None) => greet(&inner, &inbound, &hello),
         (Message::Request(request), Some(peer)) => {
             let bytes = inbound.take_in(&request)?;
-            inner.take_in(peer, request, Reply::there(&inbound, id, bytes))
+            let reply = Reply::there(&inbound, id, bytes);
+            match inbound.due(&inner.env, &request) {
+                None => inner.take_in(peer, request, reply),
+                Some(due) => {
+                    inner.take_in_at(due, &inbound, peer, request, reply);
+                    Ok(())
+                }
+            }
         }
         (Message::Ping, Some(_)) => {
             port.post(0, Message::Pong);

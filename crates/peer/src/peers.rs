@@ -9,7 +9,7 @@ use crate::port::{Port, PortFault};
 use crate::reply::{Handler, Reply};
 use crate::stats::{PeerCounters, PeerStats};
 use crate::{PeerError, PeerId};
-use base::{HostId, Incarnation, Instant, Map, Quirk};
+use base::{HostId, Incarnation, Instant, LateFrame, Map, Quirk};
 use env::{Address, Env, IoError, Notify, TaskSet};
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -52,6 +52,8 @@ pub(crate) struct PeersInner {
     inbound: TaskSet,
     /// Writes that are taken in late on purpose, in simulation (see [`PeersInner::take_in`]).
     late: TaskSet,
+    /// Requests and answers that are held back by their kind, in simulation ([`LateFrame`]).
+    held: TaskSet,
 }
 
 /// Another host.
@@ -139,6 +141,7 @@ impl PeersInner {
         request: Request,
         reply: Reply,
     ) -> Result<(), PortFault> {
+        let reply = self.answered_late(&request, reply);
         let handler = Rc::clone(&*self.handler.borrow());
         let is_write = matches!(request, Request::Write { .. } | Request::ClientWrite { .. });
         if !is_write || self.late.len() >= LATE_MAX || !self.env.quirk(Quirk::LateWrite) {
@@ -159,6 +162,51 @@ impl PeersInner {
         }
         handler.handle(from, request, reply);
         Ok(())
+    }
+
+    /// As [`Self::take_in`], at `due` and only if the link lives then: once a request of a new link
+    /// has arrived, none of an earlier link does. Room for requests bounds how many are held.
+    pub(crate) fn take_in_at(
+        self: &Rc<Self>,
+        due: Instant,
+        inbound: &Rc<Inbound>,
+        from: PeerId,
+        request: Request,
+        reply: Reply,
+    ) {
+        let (inner, inbound) = (Rc::clone(self), Rc::clone(inbound));
+        self.held.spawn(&self.env, "held request", async move {
+            inner.env.sleep_until(due).await;
+            if inbound.port.is_dead() {
+                return drop(reply);
+            }
+            if inner.take_in(from, request, reply).is_err() {
+                inbound.port.die();
+            }
+        });
+    }
+
+    /// The reply for a request whose answer may be late by its kind ([`LateFrame::Grant`]). What is
+    /// answered is decided in time all the same.
+    fn answered_late(self: &Rc<Self>, request: &Request, reply: Reply) -> Reply {
+        if !matches!(request, Request::Renew { .. }) {
+            return reply;
+        }
+        let delay = self.env.delay_of(LateFrame::Grant);
+        if delay.is_zero() {
+            return reply;
+        }
+        let (mine, call) = Reply::pair();
+        let env = self.env.clone();
+        self.held.spawn(&self.env, "late grant", async move {
+            let answer = call.await;
+            env.sleep(delay).await;
+            match answer {
+                Ok(answer) => reply.send(answer),
+                Err(_) => drop(reply),
+            }
+        });
+        mine
     }
 
     /// A link ended: counts why.
@@ -261,6 +309,7 @@ impl Peers {
             tasks: TaskSet::default(),
             inbound: TaskSet::default(),
             late: TaskSet::default(),
+            held: TaskSet::default(),
         });
         inner.tasks.spawn(env, "peer-pings", Rc::clone(&inner).look_after());
         Self(inner)
@@ -400,6 +449,7 @@ impl Peers {
         self.0.tasks.clear();
         self.0.inbound.clear();
         self.0.late.clear();
+        self.0.held.clear();
         self.set_handler(Rc::new(crate::NotReady));
     }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Links in the simulated world: order, breaks, silence, strangers and nonsense.
 
+mod late;
+
 use crate::{Call, Class, Handler, NotReady, PeerError, PeerId, Peers, Reply};
 use base::{
     ComponentId, HostId, Incarnation, Instant, Lsn, ObjectId, Seat, SectorRange, Session, Term,
@@ -46,6 +48,9 @@ enum Mode {
 
 impl Handler for Recorder {
     fn handle(&self, from: PeerId, request: Request, reply: Reply) {
+        if let Request::Renew { sent } = request {
+            self.seen.borrow_mut().push((from, Lsn(sent.0)));
+        }
         let Request::Write { lsn, range, crcs, payload, .. } = request else {
             return reply.send(Response::Done);
         };

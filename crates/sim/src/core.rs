@@ -7,7 +7,7 @@ use crate::ends::{EndRef, LinkPair, Path};
 use crate::host::{SimHost, SimProcess};
 use crate::options::{WorldOptions, WorldStats};
 use crate::store::{Page, ZEROS};
-use crate::under_way::{DeviceCall, Dial, DiskOp, LateCall};
+use crate::under_way::{DeviceCall, Dial, DiskOp, LateCall, LateKind};
 use base::{Instant, Quirk, Rng};
 use devicemodel::DeviceModel;
 use env::{Completion, Done, Hardware, IoError, Token};
@@ -98,6 +98,8 @@ pub(crate) struct RandomStreams {
     /// For the small delays of the kernel.
     pub(crate) delay: Rng,
     pub(crate) quirk: Rng,
+    /// For frames that are late by their kind.
+    pub(crate) frame: Rng,
 }
 
 pub(crate) struct Core {
@@ -123,6 +125,8 @@ pub(crate) struct Core {
     pub(crate) disk_ops_free: Vec<u32>,
     /// By how many nanoseconds a call takes longer, by host, path and kind of call.
     pub(crate) late: BTreeMap<(u32, String, DeviceCall), u64>,
+    /// Kinds of frames that are late.
+    pub(crate) late_frames: Vec<LateKind>,
     /// What is known of hardware, by host and path.
     pub(crate) hardware: BTreeMap<(u32, String), Hardware>,
     pub(crate) calls: Vec<Option<LateCall>>,
@@ -146,6 +150,7 @@ impl Core {
             boot: stream(4),
             delay: stream(5),
             quirk: stream(6),
+            frame: stream(17),
         };
         let armed_ppm = options.quirks.armed_ppm;
         let armed = Quirk::ALL.iter().map(|_| rng.quirk.chance_ppm(armed_ppm)).collect();
@@ -168,6 +173,7 @@ impl Core {
             disk_ops: Vec::new(),
             disk_ops_free: Vec::new(),
             late: BTreeMap::new(),
+            late_frames: Vec::new(),
             hardware: BTreeMap::new(),
             calls: Vec::new(),
             links: Vec::new(),

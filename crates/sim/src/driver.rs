@@ -2,9 +2,10 @@
 //! The driver below each simulated process: one process's view of the world.
 
 use crate::world::WorldInner;
-use base::{Instant, Quirk, WallTime};
+use base::{Instant, LateFrame, Quirk, WallTime};
 use env::{Completion, Driver, Op, Token};
 use std::rc::Weak;
+use std::time::Duration;
 
 /// 2026-01-01 in nanoseconds since 1970. A host's wall clock shows this plus the time of the host's
 /// own clock, which counts from a while before its boot.
@@ -45,6 +46,11 @@ impl Driver for SimDriver {
     fn quirk(&mut self, quirk: Quirk) -> bool {
         let Some(world) = self.world.upgrade() else { return false };
         world.core.borrow_mut().quirk(quirk)
+    }
+
+    fn delay_of(&mut self, frame: LateFrame) -> Duration {
+        let Some(world) = self.world.upgrade() else { return Duration::ZERO };
+        world.core.borrow_mut().delay_of(self.host, frame)
     }
 
     fn entropy(&mut self) -> u64 {

@@ -220,9 +220,10 @@ impl World {
         }
     }
 
-    /// Ends every cut and every clog. Disk faults stay.
+    /// Ends every cut and every clog, and frames are late no more. Disk faults stay.
     pub fn heal_all(&self) {
         let mut core = self.0.core.borrow_mut();
+        core.late_frames.clear();
         for from in 0..core.hosts.len() {
             for to in 0..core.hosts.len() {
                 let is_clogged = std::mem::take(&mut core.paths[from][to].clog) > 0;

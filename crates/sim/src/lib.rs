@@ -21,6 +21,7 @@ mod diskops;
 mod driver;
 mod ends;
 mod faults;
+mod frames;
 mod host;
 mod modelled;
 mod net;

@@ -2,6 +2,7 @@
 //! What a process asked for and still waits for: calls, dials, operations on devices.
 
 use crate::ends::EndRef;
+use base::LateFrame;
 use devicemodel::DeviceOp;
 use env::{Address, Buf, DiskId, Durability, IoError, OpenDisk, Slice, Token};
 
@@ -83,4 +84,12 @@ impl DiskWork {
         };
         Some(DeviceOp::Transfer { offset, bytes: u64::try_from(bytes).unwrap_or(u64::MAX) })
     }
+}
+
+/// One kind of frame that is late where one host sends it or takes it in.
+pub(crate) struct LateKind {
+    pub(crate) host: u32,
+    pub(crate) frame: LateFrame,
+    /// Nanoseconds, at most.
+    pub(crate) most: u64,
 }

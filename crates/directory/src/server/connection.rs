@@ -5,7 +5,7 @@ use super::DirectoryServer;
 use crate::frames::{FrameReader, ReadError, join};
 use crate::protocol::{Answer, DirectoryRequest, encode_answer, split_events, split_listing};
 use crate::types::{DirectoryError, check_key};
-use base::Map;
+use base::{Instant, LateFrame, Map};
 use env::{Link, Notify, TaskSet, select};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -28,6 +28,9 @@ pub struct ServerConnection {
     outbox: Outbox,
     watches: RefCell<Map<u64, Watched>>,
     late: TaskSet,
+    /// The revision up to which the watches were told, and until when they are told no more.
+    told: Cell<u64>,
+    quiet_until: Cell<Option<Instant>>,
 }
 
 #[derive(Clone, Default)]
@@ -78,6 +81,8 @@ impl ServerConnection {
             outbox: Outbox::default(),
             watches: RefCell::default(),
             late: TaskSet::default(),
+            told: Cell::new(0),
+            quiet_until: Cell::new(None),
         }
     }
 
@@ -136,11 +141,15 @@ impl ServerConnection {
 
     fn answer(&self, number: u64, answer: Answer) {
         let (server, faults) = (&self.server, &self.server.faults);
-        if !server.chance(faults.late_ppm) || self.late.len() >= LATE_MAX {
-            return self.outbox.push(number, &answer);
-        }
-        let (outbox, sleep) =
-            (self.outbox.clone(), server.env.sleep(server.up_to(faults.late_max)));
+        let held = server.env.delay_of(LateFrame::DirectoryAnswer);
+        let delay = match server.chance(faults.late_ppm) && self.late.len() < LATE_MAX {
+            true => held.max(server.up_to(faults.late_max)),
+            false if held.is_zero() || self.late.len() >= LATE_MAX => {
+                return self.outbox.push(number, &answer);
+            }
+            false => held,
+        };
+        let (outbox, sleep) = (self.outbox.clone(), server.env.sleep(delay));
         self.late.spawn(&server.env, "late answer", async move {
             sleep.await;
             outbox.push(number, &answer);
@@ -165,18 +174,45 @@ impl ServerConnection {
         loop {
             let filled = self.outbox.0.filled.wait();
             let changed = self.server.changed.wait();
-            if self.outbox.0.frames.borrow().is_empty() {
+            let quiet_until = self.quiet_until();
+            if self.outbox.0.frames.borrow().is_empty() && quiet_until.is_none() {
                 // Only when the outbox is empty: a slow client's events wait in the history, not in
                 // its outbox.
                 self.tell_watches();
             }
             let frames = self.outbox.take();
             if frames.is_empty() {
-                select(filled, changed).await;
+                let news = select(filled, changed);
+                match quiet_until {
+                    None => drop(news.await),
+                    Some(until) => drop(select(news, self.server.env.sleep_until(until)).await),
+                }
             } else if self.link.send(join(&self.server.env, &frames).freeze()).await.is_err() {
                 return;
             }
         }
+    }
+
+    /// Until when changes wait before the watches are told of them; `None`: they are told now. In
+    /// simulation they may be late ([`LateFrame::WatchEvents`]). Later changes wait with them, so
+    /// that their order stays.
+    fn quiet_until(&self) -> Option<Instant> {
+        let (now, revision) = (self.server.env.now(), self.server.store.borrow().revision());
+        match self.quiet_until.get() {
+            Some(until) if now < until => return Some(until),
+            Some(_) => {}
+            None if self.told.get() == revision => {}
+            None => {
+                let delay = self.server.env.delay_of(LateFrame::WatchEvents);
+                if !delay.is_zero() {
+                    self.quiet_until.set(Some(now + delay));
+                    return Some(now + delay);
+                }
+            }
+        }
+        self.quiet_until.set(None);
+        self.told.set(revision);
+        None
     }
 
     fn tell_watches(&self) {
