@@ -215,6 +215,21 @@ crate::named! {
         ObjectsLot = "objects-lot",
         /// The records of a volume were written or deleted in a second transaction.
         SecondTransaction = "second-transaction",
+        /// A grant had ended when its answer came.
+        GrantCameEnded = "grant-came-ended",
+        /// A read was given back unanswered, because a grant had ended and none came in time.
+        ReadRefusedForGrant = "read-refused-for-grant",
+        /// An owner without a grant ended while a read of it waited for one.
+        ReadOutlivedOwner = "read-outlived-owner",
+        /// A write that was sent again was recognised while another one waited for its range.
+        ResentBeforeRival = "resent-before-rival",
+        /// A client that connected again waited for its earlier requests, and writes of others for
+        /// ranges in use.
+        DrainedBesideRival = "drained-beside-rival",
+        /// Overlapping writes of two hosts were under way when the link of one was reset.
+        RivalAtReset = "rival-at-reset",
+        /// A client hung up while its write and an overlapping one of another host were under way.
+        RivalAtHangUp = "rival-at-hang-up",
     }
 }
 

@@ -74,6 +74,19 @@ impl RangeLock {
         self.0.borrow().entries.len()
     }
 
+    /// Whether somebody waits for a part of `range`.
+    #[must_use]
+    pub fn is_wanted(&self, range: SectorRange) -> bool {
+        let table = self.0.borrow();
+        table.entries.iter().any(|entry| !entry.is_granted && entry.range.overlaps(range))
+    }
+
+    /// Whether somebody waits for any range.
+    #[must_use]
+    pub fn is_any_wanted(&self) -> bool {
+        self.0.borrow().waiting > 0
+    }
+
     /// Whether no range is held or waited for.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -173,6 +186,7 @@ mod tests {
                             && (*mode == LockMode::Exclusive || *other_mode == LockMode::Exclusive)
                     });
                     prop_assert_eq!(is_granted(locked), !kept_out);
+                    prop_assert!(!kept_out || lock.is_wanted(*range) && lock.is_any_wanted());
                 }
             }
             held.clear();

@@ -166,6 +166,9 @@ async fn renew(inner: Weak<HeldInner>, host: HostId, hurry: Notify) {
                 if incarnation == this.peers.incarnation(host) =>
             {
                 let until = valid_until(sent, ttl_ms, &options);
+                if until <= env.now() {
+                    base::hit(base::Probe::GrantCameEnded);
+                }
                 let grant = Grant { sent, until, incarnation, epoch: grant_epoch };
                 if let Some(held) = this.hosts.borrow_mut().get_mut(&host) {
                     held.grant = Some(grant);

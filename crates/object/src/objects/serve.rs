@@ -149,6 +149,9 @@ impl ObjectsInner {
                     return reply.send(Response::Done);
                 }
                 base::hit(base::Probe::ClientDrained);
+                if owner.lock.is_any_wanted() {
+                    base::hit(base::Probe::DrainedBesideRival);
+                }
                 env::select(fell, changed).await;
             }
         });

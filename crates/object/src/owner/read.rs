@@ -2,7 +2,7 @@
 //! Reads: shared lock, an active source, and the lease at the very end (rules 10-13, 52a).
 
 use super::mirror::ReadSource;
-use super::state::Owner;
+use super::state::{Owner, Phase};
 use super::window::Mask;
 use crate::status::ObjectError;
 use crate::status::ReadData;
@@ -160,8 +160,12 @@ impl Owner {
         deadline: base::Instant,
     ) -> Result<bool, ObjectError> {
         self.env().linger(Quirk::ReadLingers).await;
+        let mut has_waited = false;
         loop {
             let (changed, granted) = (self.changed.wait(), self.context.leases.changed().wait());
+            if has_waited && self.phase() == Phase::Stopped {
+                base::hit(base::Probe::ReadOutlivedOwner);
+            }
             self.check_serving()?;
             let any = self.options().mutations.joining_serves();
             if !any && !self.state.borrow().is_readable(source.component) {
@@ -172,8 +176,12 @@ impl Owner {
                 return Ok(true);
             }
             base::hit(base::Probe::ReadWaitedForGrant);
+            has_waited = true;
             let event = env::select(changed, granted);
-            self.wait(event, deadline).await?;
+            if let Err(error) = self.wait(event, deadline).await {
+                base::hit(base::Probe::ReadRefusedForGrant);
+                return Err(error);
+            }
         }
     }
 }

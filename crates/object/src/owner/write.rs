@@ -49,6 +49,9 @@ impl Owner {
         let is_done = id.is_some_and(|id| self.state.borrow().clients.has(id));
         if is_done && !self.options().mutations.write_again() {
             base::hit(base::Probe::RequestKnown);
+            if self.lock.is_wanted(range) {
+                base::hit(base::Probe::ResentBeforeRival);
+            }
             return Ok(());
         }
         if kind == WriteKind::Data && self.has_full_leg() {
