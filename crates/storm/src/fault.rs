@@ -81,6 +81,11 @@ base::named! {
         /// The directory holds again what it held before, byte for byte (by
         /// [`crate::Story::EtcdSnapshot`] alone).
         SetBack = "set-back",
+        /// Frames of one kind come late, by up to 5 s each (by [`crate::Story::LateGrants`] alone).
+        LateFrames = "late-frames",
+        /// The clients of a host hang up with writes under way (by [`crate::Story::QueuedRival`]
+        /// alone).
+        HangUp = "hang-up",
     }
 }
 
@@ -119,6 +124,8 @@ impl Fault {
                 | Self::OldBackup
                 | Self::LostDirectory
                 | Self::SetBack
+                | Self::LateFrames
+                | Self::HangUp
         ) && !self.is_late()
     }
 }

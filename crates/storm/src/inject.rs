@@ -95,16 +95,7 @@ impl SeedRun {
             Fault::DeviceAway => self.device_away(index),
             Fault::HungCalls => self.hung_calls(index),
             Fault::Pause | Fault::Stutter | Fault::DirectoryAway | Fault::Calm => {}
-            Fault::BitRot
-            | Fault::LatentError
-            | Fault::LostWrite
-            | Fault::MisdirectedWrite
-            | Fault::LyingFlush
-            | Fault::WildClock
-            | Fault::LostDevice
-            | Fault::OldBackup
-            | Fault::LostDirectory
-            | Fault::SetBack => unreachable!("{fault:?} is a story's own"),
+            _ => unreachable!("{fault:?} is a story's own"),
         }
     }
 

@@ -65,6 +65,12 @@ impl ObjectOracles {
         &mut self.all[object]
     }
 
+    /// Whether a write of `host` is under way that overlaps one of another host.
+    #[must_use]
+    pub fn has_rivals(&self, host: u32) -> bool {
+        self.all.iter().any(|oracle| oracle.has_rivals(host))
+    }
+
     fn parts(&self, range: SectorRange) -> impl Iterator<Item = (usize, SectorRange)> + use<> {
         let each = self.each;
         let number = move |part: SectorRange| usize::try_from(part.start / each).unwrap_or(0);
@@ -86,6 +92,21 @@ impl ObjectOracles {
         let begin = |(object, range): (usize, SectorRange)| {
             let (id, tag) = self.all[object].begin_write(author, range, is_zero)?;
             Some(WritePart { object, range, id, tag })
+        };
+        parts.map(begin).collect()
+    }
+
+    /// As [`Self::begin_write`], also where another write under way overlaps the range.
+    pub fn begin_rival(
+        &mut self,
+        author: Author,
+        range: SectorRange,
+        is_zero: bool,
+    ) -> Vec<WritePart> {
+        let parts = self.parts(range);
+        let begin = |(object, range): (usize, SectorRange)| {
+            let (id, tag) = self.all[object].begin_rival(author, range, is_zero);
+            WritePart { object, range, id, tag }
         };
         parts.map(begin).collect()
     }

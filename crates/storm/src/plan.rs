@@ -192,6 +192,16 @@ impl Plan {
     /// The plan of a seed.
     #[must_use]
     pub fn of_seed(seed: u64) -> Self {
+        let mut plan = Self::draw(seed);
+        for round in &plan.rounds {
+            if matches!(round.story, Story::LateGrants | Story::QueuedRival) {
+                plan.volumes[round.focus].clients = vec![0, 1, 2];
+            }
+        }
+        plan
+    }
+
+    fn draw(seed: u64) -> Self {
         let mut rng = Rng::stream(seed, 1);
         let hosts = match rng.below(10) {
             0..6 => 3,
@@ -295,7 +305,7 @@ impl Plan {
         if story.is_damage() {
             self.rounds.truncate(1);
         }
-        if story == Story::HandOverFault {
+        if story.needs_clients() {
             self.volumes.iter_mut().for_each(|volume| volume.clients = vec![0, 1, 2]);
         }
         if story == Story::DeviceOut {

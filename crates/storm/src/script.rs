@@ -63,6 +63,8 @@ impl SeedRun {
             Story::LossAfterReturn => self.loss_after_return(&roles),
             Story::OldBackup => self.old_backup(&roles),
             Story::EtcdSnapshot => self.etcd_snapshot(&roles),
+            Story::LateGrants => self.late_grants(&roles),
+            Story::QueuedRival => self.queued_rival(),
             Story::LyingFlush => self.lying_flush(&roles),
             Story::WildClock => self.wild_clock(&roles),
         }
@@ -85,11 +87,11 @@ impl SeedRun {
     }
 
     /// The present record of the object that the round is about.
-    fn record(&self) -> Option<ObjectRecord> {
+    pub(crate) fn record(&self) -> Option<ObjectRecord> {
         self.cluster.records.object(&self.volume(), self.focus_object)
     }
 
-    fn term(&self) -> u64 {
+    pub(crate) fn term(&self) -> u64 {
         self.cluster.records.term(&self.volume(), self.focus_object)
     }
 
@@ -129,7 +131,7 @@ impl SeedRun {
     }
 
     /// Runs until the term in the record rises above `term`.
-    fn until_term(&mut self, term: u64) -> Result<(), Violation> {
+    pub(crate) fn until_term(&mut self, term: u64) -> Result<(), Violation> {
         self.until(move |record| u64::from(record.term.0) > term)
     }
 
@@ -497,7 +499,7 @@ impl SeedRun {
     }
 
     /// Makes a host's cache devices much slower, so that more writes are in flight.
-    fn slow_cache(&mut self, host: usize) {
+    pub(crate) fn slow_cache(&mut self, host: usize) {
         let times = 10 << self.one_of(7);
         self.all_caches(host, DiskFault::Slow(times));
     }

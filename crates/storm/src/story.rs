@@ -4,6 +4,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+/// The first seed in which frames may be late by their kind.
+const LATE_ANSWERS_FIRST: u64 = 254_000_000;
+/// The first seed in which clients of several hosts may write the same sectors at once.
+const RIVAL_FIRST: u64 = 255_000_000;
+
 base::named! {
     /// What goes wrong in a round.
     pub enum Story {
@@ -73,6 +78,12 @@ base::named! {
         /// The directory is set back raw, as an etcd snapshot is restored. Hosts claim its old
         /// records until the operator adopts.
         EtcdSnapshot = "etcd-snapshot",
+        /// Grants, renewals and answers of the directory come late. Then the owner hears nobody, or
+        /// only its clients, while clients go on elsewhere.
+        LateGrants = "late-grants",
+        /// Clients of several hosts write the same few sectors. Links are reset with such writes
+        /// under way, and clients hang up or die.
+        QueuedRival = "queued-rival",
         /// Beyond the contract: devices report flushes that they do not do, and then power fails.
         LyingFlush = "lying-flush",
         /// Beyond the contract: a clock runs wrong by more than the protocol allows.
@@ -94,8 +105,16 @@ impl Story {
             Self::SlowJoiner => Some(190_000_000),
             Self::RottenLog | Self::OldBackup => Some(200_000_000),
             Self::EtcdSnapshot => Some(210_000_000),
+            Self::LateGrants => Some(LATE_ANSWERS_FIRST),
+            Self::QueuedRival => Some(RIVAL_FIRST),
             _ => None,
         }
+    }
+
+    /// Whether the story needs clients on several hosts.
+    #[must_use]
+    pub fn needs_clients(self) -> bool {
+        matches!(self, Self::HandOverFault | Self::LateGrants | Self::QueuedRival)
     }
 
     /// Whether the story damages content. Such a story is the last one of its run, because damage

@@ -6,8 +6,9 @@ use crate::oracles::{ObjectOracles, ReadPart, WritePart};
 use crate::plan::ClientLoad;
 use crate::records::Records;
 use crate::waits::ClientWaits;
-use base::{CHUNK_SECTORS, Rng, SECTOR_SIZE, SectorRange};
-use env::Env;
+use base::{BLOCK_SECTORS, CHUNK_SECTORS, Rng, SECTOR_SIZE, SectorRange};
+use env::channel::oneshot;
+use env::{Either, Env, Notify, TaskSet, select};
 use host::Node;
 use oracle::{Author, Oracle, Wrong, fill};
 use std::cell::{Cell, RefCell};
@@ -34,6 +35,12 @@ pub struct VolumeLoad {
     pub is_trimming: Cell<bool>,
     /// The hosts whose clients work; the others detach. `None`: all hosts.
     pub only: RefCell<Option<Vec<usize>>>,
+    /// If set, all clients meet there, and their writes may overlap.
+    pub(crate) meeting: Cell<Option<Meeting>>,
+    /// Wakes clients that have a write under way, so that those of `leaves` hang up.
+    pub(crate) hang_up: Notify,
+    /// The host whose clients hang up.
+    pub(crate) leaves: Cell<Option<u32>>,
     /// Operations acknowledged.
     pub done: Cell<u64>,
     /// Operations that ended with an error.
@@ -57,6 +64,9 @@ impl VolumeLoad {
             is_open: Cell::new(true),
             is_trimming: Cell::default(),
             only: RefCell::default(),
+            meeting: Cell::default(),
+            hang_up: Notify::default(),
+            leaves: Cell::default(),
             done: Cell::default(),
             failed: Cell::default(),
             running: Cell::default(),
@@ -82,6 +92,35 @@ impl VolumeLoad {
         if let Some(status) = status.filter(|status| status.is_served_here) {
             self.oracle.borrow_mut().of(object).served(status.term.0.into());
         }
+    }
+}
+
+/// A few sectors where the clients of all hosts meet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Meeting {
+    /// Whole blocks.
+    pub(crate) range: SectorRange,
+    /// Longest pause of a client between two operations.
+    pub(crate) pause_max: Duration,
+}
+
+impl Meeting {
+    /// A whole block, a part of one, or anything within the range.
+    fn choose(self, rng: &mut Rng) -> SectorRange {
+        let block = self.range.start + BLOCK_SECTORS * rng.below(self.range.count / BLOCK_SECTORS);
+        let (start, end) = match rng.below(4) {
+            0 => (block, block + BLOCK_SECTORS),
+            1 | 2 => {
+                let first = rng.below(BLOCK_SECTORS);
+                (block + first, block + rng.between(first + 1, BLOCK_SECTORS))
+            }
+            _ => {
+                let first = rng.below(self.range.count);
+                let end = rng.between(first + 1, self.range.count);
+                (self.range.start + first, self.range.start + end)
+            }
+        };
+        SectorRange::new(start, end - start)
     }
 }
 
@@ -127,16 +166,16 @@ impl Doubts {
 }
 
 /// Counts an operation under way, until it ends or a crash drops it.
-struct Running<'a>(&'a VolumeLoad);
+pub(crate) struct Running(Rc<VolumeLoad>);
 
-impl<'a> Running<'a> {
-    fn new(shared: &'a VolumeLoad) -> Self {
+impl Running {
+    pub(crate) fn new(shared: &Rc<VolumeLoad>) -> Self {
         shared.running.set(shared.running.get() + 1);
-        Self(shared)
+        Self(Rc::clone(shared))
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for Running {
     fn drop(&mut self) {
         self.0.running.set(self.0.running.get() - 1);
     }
@@ -144,17 +183,17 @@ impl Drop for Running<'_> {
 
 /// A write under way. If it ends with an error, or a crash drops it, the content of its range is
 /// undecided.
-struct Writing<'a> {
-    shared: &'a VolumeLoad,
+struct Writing {
+    shared: Rc<VolumeLoad>,
     /// In each object that it touches.
     parts: Vec<WritePart>,
 }
 
-impl Writing<'_> {
+impl Writing {
     /// It was answered: what is credible of that counts.
     fn answered(mut self, doubts: &Doubts, node: &Node) {
         let mut parts = std::mem::take(&mut self.parts);
-        let credible = |part: &mut WritePart| doubts.is_credible(self.shared, node, part.object);
+        let credible = |part: &mut WritePart| doubts.is_credible(&self.shared, node, part.object);
         for part in parts.extract_if(.., credible) {
             self.shared.oracle.borrow_mut().of(part.object).acknowledged(part.id);
         }
@@ -162,7 +201,7 @@ impl Writing<'_> {
     }
 }
 
-impl Drop for Writing<'_> {
+impl Drop for Writing {
     fn drop(&mut self) {
         let mut oracle = self.shared.oracle.borrow_mut();
         for part in self.parts.drain(..) {
@@ -198,6 +237,7 @@ impl Client {
         let shared = Rc::clone(&self.shared);
         let (host, name) = (self.host(), self.name.clone());
         let (mut device, mut refused) = (None, None);
+        let left = TaskSet::default();
         loop {
             if !self.shared.admits(self.author.host) {
                 (device, refused) = (None, None);
@@ -220,9 +260,10 @@ impl Client {
                 },
             };
             refused = None;
-            self.operation(&attached).await;
-            device = Some(attached);
-            let pause = self.rng.below(1 + self.load.pause_max.as_micros() as u64);
+            // A client that hangs up begins anew.
+            device = self.operation(&attached, &left).await.then_some(attached);
+            let pause_max = self.shared.meeting.get().map_or(self.load.pause_max, |m| m.pause_max);
+            let pause = self.rng.below(1 + pause_max.as_micros() as u64);
             self.env.sleep(Duration::from_micros(pause)).await;
         }
     }
@@ -249,6 +290,9 @@ impl Client {
     }
 
     fn choose(&mut self) -> SectorRange {
+        if let Some(meeting) = self.shared.meeting.get() {
+            return meeting.choose(&mut self.rng);
+        }
         // Draws nothing where no edges are asked for: older seeds stay what they were.
         let percent = self.load.edge_percent;
         if percent > 0 && self.rng.below(100) < percent {
@@ -276,7 +320,12 @@ impl Client {
         SectorRange::new(start, end - start)
     }
 
-    async fn operation<D: Device>(&mut self, device: &D) {
+    /// Does one operation. What it leaves under way when it hangs up goes on in `left`. Returns
+    /// whether it has not hung up.
+    async fn operation<D>(&mut self, device: &D, left: &TaskSet) -> bool
+    where
+        D: Device + Clone + 'static,
+    {
         let mut range = self.choose();
         let mut draw = if self.is_reader { u64::MAX } else { self.rng.below(20) };
         if self.shared.is_trimming.get() && draw < 11 {
@@ -296,7 +345,10 @@ impl Client {
         };
         let wait = shared.waits.begin(self.host(), what, &self.name);
         let outcome = match draw {
-            0..11 => self.write(device, range, draw).await,
+            0..11 if shared.meeting.get().is_some() => {
+                self.write_apart(device, range, draw, left).await
+            }
+            0..11 => self.write(device, range, draw).await.map(Some),
             _ => {
                 let (node, author, name) = (&*self.node, self.author, &*self.name);
                 let asker = Asker { node, author, name };
@@ -304,12 +356,12 @@ impl Client {
                     true => status(device, range, &shared, &asker).await,
                     false => read(device, range, &shared, &asker).await,
                 };
-                checked.map(|()| true)
+                checked.map(|()| Some(true))
             }
         };
         wait.end(outcome.err());
         match outcome {
-            Ok(true) => {
+            Ok(Some(true)) => {
                 shared.done.set(shared.done.get() + 1);
                 for object in 0..doubts.turns.len() {
                     if doubts.is_credible(&shared, &self.node, object) {
@@ -317,9 +369,11 @@ impl Client {
                     }
                 }
             }
-            Ok(false) => self.env.sleep(Duration::from_micros(200)).await,
+            Ok(Some(false)) => self.env.sleep(Duration::from_micros(200)).await,
+            Ok(None) => return false,
             Err(_) => shared.failed.set(shared.failed.get() + 1),
         }
+        true
     }
 
     /// Writes data or zeros, or discards. Returns false, and does nothing, if another write under
@@ -334,8 +388,73 @@ impl Client {
         let Some(parts) = begun else { return Ok(false) };
         let tag = parts.first().map_or(0, |part| part.tag);
         tracing::trace!(name = self.name, ?range, tag, at = self.env.now().0, "begins");
-        let writing = Writing { shared: &self.shared, parts };
-        let doubts = Doubts::begin(&self.shared);
+        self.request(parts).run(device, range, draw).await?;
+        tracing::trace!(name = self.name, ?range, tag, at = self.env.now().0, "acknowledged");
+        Ok(true)
+    }
+
+    /// As [`Self::write`], beside writes of other hosts that overlap it, and for a client that may
+    /// hang up meanwhile. The host carries a write on whose client has hung up, as it does for one
+    /// at its door. Returns `None` if the client has hung up.
+    async fn write_apart<D>(
+        &self,
+        device: &D,
+        range: SectorRange,
+        draw: u64,
+        left: &TaskSet,
+    ) -> Result<Option<bool>, VolumeError>
+    where
+        D: Device + Clone + 'static,
+    {
+        let parts = self.shared.oracle.borrow_mut().begin_rival(self.author, range, draw >= 9);
+        let tag = parts.first().map_or(0, |part| part.tag);
+        tracing::trace!(name = self.name, ?range, tag, at = self.env.now().0, "begins");
+        let (request, device) = (self.request(parts), device.clone());
+        let running = Running::new(&self.shared);
+        let (done, answer) = oneshot();
+        left.spawn(&self.env, "client request", async move {
+            done.send(request.run(&device, range, draw).await);
+            drop(running);
+        });
+        let mut answer = std::pin::pin!(answer.recv());
+        loop {
+            match select(answer.as_mut(), self.shared.hang_up.wait()).await {
+                Either::First(outcome) => {
+                    outcome.unwrap_or(Err(VolumeError::TimedOut))?;
+                    tracing::trace!(name = self.name, ?range, tag, "acknowledged");
+                    return Ok(Some(true));
+                }
+                Either::Second(()) if self.shared.leaves.get() == Some(self.author.host) => {
+                    tracing::trace!(name = self.name, ?range, tag, "hangs up");
+                    return Ok(None);
+                }
+                Either::Second(()) => {}
+            }
+        }
+    }
+
+    fn request(&self, parts: Vec<WritePart>) -> ClientRequest {
+        let writing = Writing { shared: Rc::clone(&self.shared), parts };
+        ClientRequest { env: self.env.clone(), node: Rc::clone(&self.node), writing }
+    }
+}
+
+/// A write of a client, which its host carries out whoever waits for it.
+struct ClientRequest {
+    env: Env,
+    node: Rc<Node>,
+    writing: Writing,
+}
+
+impl ClientRequest {
+    async fn run<D: Device>(
+        self,
+        device: &D,
+        range: SectorRange,
+        draw: u64,
+    ) -> Result<(), VolumeError> {
+        let shared = Rc::clone(&self.writing.shared);
+        let doubts = Doubts::begin(&shared);
         let (offset, bytes) = (range.start * SECTOR_SIZE, range.bytes());
         match draw {
             DISCARD => device.discard(offset, bytes).await?,
@@ -343,7 +462,7 @@ impl Client {
             _ => {
                 let mut payload = self.env.buf(bytes_of(range));
                 let mut rest = &mut payload[..];
-                for part in &writing.parts {
+                for part in &self.writing.parts {
                     let (bytes, behind) = rest.split_at_mut(bytes_of(part.range));
                     fill(part.range, part.tag, bytes);
                     rest = behind;
@@ -351,9 +470,8 @@ impl Client {
                 device.write(offset, payload.freeze()).await?;
             }
         }
-        tracing::trace!(name = self.name, ?range, tag, at = self.env.now().0, "acknowledged");
-        writing.answered(&doubts, &self.node);
-        Ok(true)
+        self.writing.answered(&doubts, &self.node);
+        Ok(())
     }
 }
 

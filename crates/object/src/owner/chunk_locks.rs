@@ -67,13 +67,13 @@ impl ChunkLocks {
 
     /// Whether somebody waits for a part of `range`, which must lie within one chunk.
     pub(crate) fn is_wanted(&self, range: SectorRange) -> bool {
-        let chunks = self.0.borrow();
-        chunks.get(&(range.start / CHUNK_SECTORS)).is_some_and(|lock| lock.is_wanted(range))
+        let locks = self.0.borrow();
+        locks.chunks.get(&(range.start / CHUNK_SECTORS)).is_some_and(|lock| lock.is_wanted(range))
     }
 
     /// Whether somebody waits for any range.
     pub(crate) fn is_any_wanted(&self) -> bool {
-        self.0.borrow().values().any(RangeLock::is_any_wanted)
+        self.0.borrow().chunks.values().any(RangeLock::is_any_wanted)
     }
 
     /// Holders and waiters.
