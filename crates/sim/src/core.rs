@@ -31,6 +31,8 @@ pub(crate) enum EventKind {
     Soon { slot: u32 },
     /// A device carries out an operation, which then completes.
     Disk { slot: u32, serial: u64 },
+    /// A part of an operation takes effect, before the operation ends.
+    Part { slot: u32, serial: u64, part: u8 },
     /// The first segment on the wire towards this end arrives.
     Deliver { to: EndRef },
     /// A reset arrives at this end.
@@ -60,6 +62,7 @@ impl EventKind {
             Self::Linked { slot } => 8 | u64::from(slot) << 8,
             Self::Call { slot, .. } => 11 | u64::from(slot) << 8,
             Self::Modelled { disk } => 12 | u64::from(disk) << 8,
+            Self::Part { slot, .. } => 13 | u64::from(slot) << 8,
             Self::Down { host, is_crash } => (9 + u64::from(is_crash)) | u64::from(host) << 8,
         }
     }
@@ -100,6 +103,8 @@ pub(crate) struct RandomStreams {
     pub(crate) quirk: Rng,
     /// For frames that are late by their kind.
     pub(crate) frame: Rng,
+    /// For the freedom of devices.
+    pub(crate) loose: Rng,
 }
 
 pub(crate) struct Core {
@@ -151,6 +156,7 @@ impl Core {
             delay: stream(5),
             quirk: stream(6),
             frame: stream(17),
+            loose: stream(1019),
         };
         let armed_ppm = options.quirks.armed_ppm;
         let armed = Quirk::ALL.iter().map(|_| rng.quirk.chance_ppm(armed_ppm)).collect();
@@ -297,6 +303,7 @@ impl Core {
                 }
             }
             EventKind::Disk { slot, serial } => self.disk_event(slot, serial),
+            EventKind::Part { slot, serial, part } => self.part_event(slot, serial, part),
             EventKind::Modelled { disk } => self.modelled_event(disk),
             EventKind::Call { slot, serial } => self.call_event(slot, serial),
             EventKind::Deliver { to } => self.deliver(to),

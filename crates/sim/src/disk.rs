@@ -1,9 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One modelled device: a volatile cache over stable media, latency, and faults.
 //!
-//! A cached write is `dirty` from its completion until a flush that was submitted after it
-//! completes. Power loss decides for each dirty or unfinished write whether all, none or some of
-//! its sectors reach the media; a sector is never torn.
+//! What POSIX and NVMe allow, and these devices do:
+//!
+//! - Nothing smaller than a sector of 512 bytes is atomic, and that one is: a sector is never torn.
+//! - Operations under way have no order. They end in any order. With
+//!   [`crate::DiskFreedom::is_loose`] they also take effect in any order and in parts
+//!   (`loose.rs`); without it each takes effect when it ends.
+//! - A cached write is `dirty` from its effect until a flush ends that was submitted after the
+//!   write was answered. The device may move it to the media at any time before.
+//! - A durable write (O_DSYNC, FUA) is durable when it is answered. It says nothing of others.
+//! - Power loss decides for each dirty or unfinished write whether all, none or some of its sectors
+//!   reach the media. So a newer write may be lost while an older one of the same sectors is kept.
+//!   What is on the media already is never replaced by something older.
+//! - A discard is a hint. The device may ignore it; until it is flushed it may be lost like a write.
+//! - A flush that fails vouches for nothing, ever.
 
 use crate::modelled::Modelled;
 use crate::options::{CrashModel, DiskModel, WorldStats};
@@ -29,10 +40,20 @@ impl Body {
 
 struct Dirty {
     seq: u64,
+    /// The operation that it is of.
+    op: u64,
+    /// The number of the moment in which its operation was answered. A flush that was submitted
+    /// before need not cover it.
+    answered: u64,
     /// A flush that should have covered it failed: no later flush vouches for it.
     in_limbo: bool,
+    /// A discard that reads do not see yet.
+    is_lazy: bool,
     body: Body,
 }
+
+/// When an operation was answered that was not answered yet.
+const UNANSWERED: u64 = u64::MAX;
 
 /// The faults that are on.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -241,6 +262,15 @@ impl SimDisk {
 
     /// A write or discard into the cache completed.
     pub(crate) fn commit_cached(&mut self, body: Body, in_limbo: bool) {
+        self.land(body, 0);
+        if let Some(last) = self.dirty.last_mut() {
+            (last.answered, last.in_limbo) = (last.seq, in_limbo);
+        }
+        self.spill();
+    }
+
+    /// A part of operation `op` takes effect: reads see it, and power loss may lose it.
+    pub(crate) fn land(&mut self, body: Body, op: u64) {
         self.seq += 1;
         match &body {
             Body::Data(pieces) => {
@@ -250,12 +280,56 @@ impl SimDisk {
                 self.store.zero(Layer::Current, *offset, *bytes, self.seq)
             }
         }
+        self.push_dirty(body, op, false);
+    }
+
+    /// Reads see nothing of this discard. Power loss before the next flush may show it.
+    pub(crate) fn land_unseen(&mut self, body: Body, op: u64) {
+        self.seq += 1;
+        self.push_dirty(body, op, true);
+    }
+
+    fn push_dirty(&mut self, body: Body, op: u64, is_lazy: bool) {
         self.dirty_bytes += body.weight();
-        self.dirty.push(Dirty { seq: self.seq, in_limbo, body });
+        let (seq, answered, in_limbo) = (self.seq, UNANSWERED, false);
+        self.dirty.push(Dirty { seq, op, answered, in_limbo, is_lazy, body });
+    }
+
+    /// Where the cache is too full the older half moves to the media, as devices do on their own.
+    fn spill(&mut self) {
         if self.dirty_bytes > self.cache_bytes {
-            // The older half moves to the media, as devices do on their own.
             let middle = self.dirty[self.dirty.len() / 2].seq;
-            self.commit_flush(middle);
+            self.settle_where(|dirty| dirty.seq <= middle && !dirty.in_limbo);
+        }
+    }
+
+    /// Operation `op` was answered: the next flush covers what it did.
+    pub(crate) fn answer(&mut self, op: u64) {
+        self.seq += 1;
+        for dirty in self.dirty.iter_mut().filter(|dirty| dirty.op == op) {
+            dirty.answered = self.seq;
+        }
+        self.spill();
+    }
+
+    /// Operation `op` was a durable write and is answered.
+    pub(crate) fn answer_durable(&mut self, op: u64) {
+        self.settle_where(|dirty| dirty.op == op);
+    }
+
+    /// Operation `op` failed: what it left may or may not survive, for ever.
+    pub(crate) fn answer_failed(&mut self, op: u64) {
+        self.seq += 1;
+        for dirty in self.dirty.iter_mut().filter(|dirty| dirty.op == op) {
+            (dirty.answered, dirty.in_limbo) = (self.seq, true);
+        }
+    }
+
+    /// Nobody waits any more: the next flush covers all that operations under way have done.
+    pub(crate) fn answer_all(&mut self) {
+        self.seq += 1;
+        for dirty in self.dirty.iter_mut().filter(|dirty| dirty.answered == UNANSWERED) {
+            dirty.answered = self.seq;
         }
     }
 
@@ -275,27 +349,28 @@ impl SimDisk {
 
     /// A flush that covers everything up to `cover` completed.
     pub(crate) fn commit_flush(&mut self, cover: u64) {
-        let covered = self.dirty.partition_point(|dirty| dirty.seq <= cover);
-        let later = self.dirty.split_off(covered);
-        let mut kept = Vec::new();
-        for dirty in std::mem::replace(&mut self.dirty, later) {
-            if dirty.in_limbo {
-                kept.push(dirty);
-            } else {
-                Self::settle(&mut self.store, &dirty.body, dirty.seq);
-                self.dirty_bytes -= dirty.body.weight();
+        self.settle_where(|dirty| dirty.answered <= cover && !dirty.in_limbo);
+    }
+
+    /// Moves to the media what is so. A discard that reads do not see never happens then.
+    fn settle_where(&mut self, is_so: impl Fn(&Dirty) -> bool) {
+        let (store, bytes) = (&mut self.store, &mut self.dirty_bytes);
+        self.dirty.retain(|dirty| {
+            if !is_so(dirty) {
+                return true;
             }
-        }
-        if !kept.is_empty() {
-            kept.append(&mut self.dirty);
-            self.dirty = kept;
-        }
+            if !dirty.is_lazy {
+                Self::settle(store, &dirty.body, dirty.seq);
+            }
+            *bytes -= dirty.body.weight();
+            false
+        });
     }
 
     /// A flush failed: what it should have covered may or may not survive, for ever.
     pub(crate) fn fail_flush(&mut self, cover: u64) {
         for dirty in &mut self.dirty {
-            dirty.in_limbo |= dirty.seq <= cover;
+            dirty.in_limbo |= dirty.answered <= cover;
         }
     }
 
@@ -314,7 +389,8 @@ impl SimDisk {
         let mut pending = std::mem::take(&mut self.dirty);
         for body in unfinished {
             self.seq += 1;
-            pending.push(Dirty { seq: self.seq, in_limbo: true, body });
+            let (seq, op, answered) = (self.seq, 0, UNANSWERED);
+            pending.push(Dirty { seq, op, answered, in_limbo: true, is_lazy: false, body });
         }
         for dirty in pending {
             match (mood.fate(model, rng), &dirty.body) {

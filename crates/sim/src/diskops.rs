@@ -3,14 +3,16 @@
 
 use crate::core::{Core, EventKind};
 use crate::disk::{Body, Silent, SimDisk, tear};
+use crate::loose::LooseOp;
 use crate::modelled::Modelled;
+use crate::options::DiskFreedom;
 use crate::store::{Layer, StoredPiece};
 use crate::under_way::{DeviceCall, DiskOp, DiskWork};
 use base::crc32c;
 use env::{Buf, Completion, DiskId, DiskInfo, Done, Durability, IoError, Op, OpenDisk, Token};
 
 /// The kernel's EIO.
-const EIO: i32 = 5;
+pub(crate) const EIO: IoError = IoError::Device { errno: 5 };
 
 impl Core {
     pub(crate) fn try_open(&mut self, process: u32, options: OpenDisk) -> Result<Done, IoError> {
@@ -72,6 +74,10 @@ impl Core {
         };
         let (now, model) = (self.now, &self.options.disk);
         let disk = &mut self.disks[index as usize];
+        let freedom = match disk.modelled {
+            None => model.freedom,
+            Some(_) => DiskFreedom::default(),
+        };
         let (latency, bytes, work) = match op {
             Op::Read { offset, into, at, .. } => {
                 let bytes = (into.len() - at) as u64;
@@ -109,12 +115,25 @@ impl Core {
             let (host, path) = (disk.host, disk.path.clone());
             at = at.saturating_add(self.lateness(host, &path, DeviceCall::Discard));
         }
+        if matches!(work, DiskWork::Discard { .. } | DiskWork::Flush { .. }) {
+            at = at.saturating_add(freedom.lateness(&mut self.rng.loose));
+        }
+        let loose = match freedom.is_loose {
+            true => LooseOp::draw(&work, &mut self.rng.loose),
+            false => None,
+        };
+        let parts = loose.as_ref().map_or(0, LooseOp::count);
         let serial = self.serial();
         let slot = self.disk_ops_free.pop().unwrap_or_else(|| {
             self.disk_ops.push(None);
             self.disk_ops.len() as u32 - 1
         });
-        self.disk_ops[slot as usize] = Some(DiskOp { process, token, disk: index, serial, work });
+        let op = DiskOp { process, token, disk: index, serial, work, loose };
+        self.disk_ops[slot as usize] = Some(op);
+        for part in 0..parts {
+            let moment = self.rng.loose.between(now, at);
+            self.push(moment, EventKind::Part { slot, serial, part });
+        }
         match (&mut self.disk_mut(index).modelled, device_op) {
             (Some(modelled), Some(op)) => {
                 modelled.submit(now, slot, op);
@@ -165,8 +184,11 @@ impl Core {
     }
 
     fn perform(&mut self, op: DiskOp) -> (Result<(), IoError>, Option<Buf>) {
+        if op.loose.is_some() {
+            return self.perform_loose(op);
+        }
         let disk = &mut self.disks[op.disk as usize];
-        let failed = Err(IoError::Device { errno: EIO });
+        let failed = Err(EIO);
         match op.work {
             DiskWork::Read { offset, mut into, at } => {
                 self.stats.reads += 1;
@@ -203,10 +225,7 @@ impl Core {
                 } else {
                     disk.commit_cached(Body::Data(pieces), false);
                 }
-                self.stats.writes += 1;
-                self.stats.bytes_written += len;
-                self.mix(offset);
-                self.mix(mark);
+                self.wrote(offset, len, mark);
                 (Ok(()), None)
             }
             DiskWork::Flush { cover } => {
@@ -233,6 +252,14 @@ impl Core {
         }
     }
 
+    /// Counts a write that succeeded.
+    pub(crate) fn wrote(&mut self, offset: u64, len: u64, mark: u64) {
+        self.stats.writes += 1;
+        self.stats.bytes_written += len;
+        self.mix(offset);
+        self.mix(mark);
+    }
+
     /// Lets all discards of a device end within 50 us.
     pub(crate) fn discards_end_now(&mut self, host: u32, path: &str) {
         for slot in 0..self.disk_ops.len() {
@@ -253,6 +280,10 @@ impl Core {
         for slot in 0..self.disk_ops.len() {
             let Some(op) = self.disk_ops[slot].take_if(|op| op.disk == index) else { continue };
             self.disk_ops_free.push(slot as u32);
+            if op.loose.is_some() {
+                writes.extend(op.unfinished(&self.zeros));
+                continue;
+            }
             match op.work {
                 DiskWork::Write { offset, from, durability } => {
                     writes.push((
@@ -304,6 +335,7 @@ impl Core {
                     (body, _) => disk.commit_cached(body, false),
                 }
             }
+            self.disk_mut(index).answer_all();
             self.disk_mut(index).seize();
         }
     }

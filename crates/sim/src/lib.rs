@@ -23,6 +23,7 @@ mod ends;
 mod faults;
 mod frames;
 mod host;
+mod loose;
 mod modelled;
 mod net;
 mod options;
@@ -36,6 +37,8 @@ pub use calm::{HostCondition, PathCondition};
 pub use driver::SimDriver;
 pub use faults::DiskFault;
 pub use host::HostKey;
-pub use options::{CrashModel, DiskModel, Latency, NetModel, QuirkModel, WorldOptions, WorldStats};
+pub use options::{
+    CrashModel, DiskFreedom, DiskModel, Latency, NetModel, QuirkModel, WorldOptions, WorldStats,
+};
 pub use under_way::DeviceCall;
 pub use world::World;

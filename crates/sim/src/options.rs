@@ -56,6 +56,33 @@ pub struct DiskModel {
     pub tail_factor: u64,
     /// Bytes that all created files of one host may take together; `None`: no limit.
     pub disk_space: Option<u64>,
+    /// How far devices use the freedom that their contract leaves them.
+    pub freedom: DiskFreedom,
+}
+
+/// How far devices use the freedom that their contract leaves them. By default they use little: an
+/// operation takes effect all at once, when it ends. Devices that follow a model of their own
+/// ([`crate::World::behave_as`]) always behave so.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DiskFreedom {
+    /// Reads, writes and discards take effect in parts of whole sectors. Each part does so at a
+    /// moment of its own between submission and end.
+    pub is_loose: bool,
+    /// Flushes and discards in a million that take longer by half of `long_max` to all of it.
+    pub long_ppm: u64,
+    /// The most that such a flush or discard takes longer.
+    pub long_max: Duration,
+}
+
+impl DiskFreedom {
+    /// How much longer a flush or discard takes, nanoseconds.
+    pub(crate) fn lateness(&self, rng: &mut Rng) -> u64 {
+        if self.long_ppm == 0 || !rng.chance_ppm(self.long_ppm) {
+            return 0;
+        }
+        let most = nanos(self.long_max);
+        rng.between(most / 2, most)
+    }
 }
 
 impl Default for DiskModel {
@@ -71,6 +98,7 @@ impl Default for DiskModel {
             tail_ppm: 1000,
             tail_factor: 20,
             disk_space: None,
+            freedom: DiskFreedom::default(),
         }
     }
 }

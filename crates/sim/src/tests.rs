@@ -4,9 +4,10 @@
 mod calls;
 mod calm;
 mod disk;
+mod loose;
 mod modelled;
 
-use crate::{DiskModel, HostKey, Latency, NetModel, World, WorldOptions};
+use crate::{DiskFreedom, DiskModel, HostKey, Latency, NetModel, World, WorldOptions};
 use base::Instant;
 use env::{Address, Disk, Durability, Env, IoError, Link, OpenDisk, Slice, conformance};
 use std::cell::{Cell, RefCell};
@@ -28,6 +29,16 @@ fn at(last: u8, port: u16) -> Address {
 
 fn world(seed: u64) -> World {
     World::new(WorldOptions { seed, ..WorldOptions::default() })
+}
+
+/// Whether the devices of [`any_world`] take all the freedom that they have.
+fn is_loose(seed: u64) -> bool {
+    !seed.is_multiple_of(2)
+}
+
+/// A world whose devices are free in every other seed.
+fn any_world(seed: u64) -> World {
+    if is_loose(seed) { loose::world(seed) } else { world(seed) }
 }
 
 fn hosts(world: &World, count: u8) -> Vec<HostKey> {
@@ -82,7 +93,8 @@ fn hostile() -> WorldOptions {
 #[test]
 fn the_driver_conforms() {
     for seed in 0..12 {
-        let options = if seed % 4 == 3 { hostile() } else { WorldOptions::default() };
+        let mut options = if seed % 4 == 3 { hostile() } else { WorldOptions::default() };
+        options.disk.freedom = DiskFreedom { is_loose: seed >= 6, ..DiskFreedom::default() };
         let world = World::new(WorldOptions { seed, ..options });
         let host = hosts(&world, 1)[0];
         finish(&world, host, |env| async move {

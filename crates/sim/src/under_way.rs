@@ -2,6 +2,7 @@
 //! What a process asked for and still waits for: calls, dials, operations on devices.
 
 use crate::ends::EndRef;
+use crate::loose::LooseOp;
 use base::LateFrame;
 use devicemodel::DeviceOp;
 use env::{Address, Buf, DiskId, Durability, IoError, OpenDisk, Slice, Token};
@@ -64,6 +65,8 @@ pub(crate) struct DiskOp {
     pub(crate) disk: u32,
     pub(crate) serial: u64,
     pub(crate) work: DiskWork,
+    /// How it takes effect; `None`: all at once, when it ends.
+    pub(crate) loose: Option<LooseOp>,
 }
 
 pub(crate) enum DiskWork {

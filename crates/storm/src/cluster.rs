@@ -11,7 +11,7 @@ use env::{Address, Env, TaskSet};
 use host::{
     Command, CommandReply, GroupConfig, HostConfig, Node, NodeOptions, StorageError, Tuning,
 };
-use sim::{HostKey, World, WorldOptions};
+use sim::{DiskModel, HostKey, World, WorldOptions};
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
@@ -69,6 +69,7 @@ impl Cluster {
         let world = World::new(WorldOptions {
             seed: plan.seed,
             quirks: plan.quirks,
+            disk: DiskModel { freedom: plan.freedom, ..DiskModel::default() },
             ..WorldOptions::default()
         });
         let directory = world.add_host("directory", ip(100));
@@ -198,7 +199,7 @@ impl Cluster {
                 write_memory_bytes: self.plan.object.write_bytes,
                 stall_ms: u64::try_from(self.plan.object.stall.as_millis()).unwrap_or(2000),
                 read_cache_percent: self.plan.read_cache_percent,
-                device_stuck_seconds: if self.plan.seed.is_multiple_of(2) { 5 } else { 30 },
+                device_stuck_seconds: self.plan.device_stuck_seconds(),
                 ..Tuning::default()
             },
         }

@@ -11,6 +11,7 @@ use super::check::{check_all, check_capacity};
 use super::load::{Load, load};
 use super::oracle::Oracle;
 use super::*;
+use sim::DiskFreedom;
 use std::cell::Cell;
 
 /// What a seed decides about a group and its load.
@@ -67,7 +68,24 @@ fn world(seed: u64, rng: &mut Rng) -> World {
     if rng.below(3) == 0 {
         (options.crash.lost_ppm, options.crash.uniform_ppm) = (700_000, 100_000);
     }
+    options.disk.freedom = freedom(seed);
     World::new(options)
+}
+
+/// In half of the cases devices use the freedom that their contract leaves them. Drawn apart, so
+/// that a seed is otherwise the same. The longest flush ends just before its device would be stuck.
+fn freedom(seed: u64) -> DiskFreedom {
+    let mut rng = Rng::stream(seed, 19);
+    if rng.below(2) == 0 {
+        return DiskFreedom::default();
+    }
+    let (long_ppm, long_max) = match rng.below(4) {
+        0 => (0, Duration::ZERO),
+        1 => (300_000, Duration::from_millis(1 << rng.below(6))),
+        2 => (50_000, Duration::from_millis(300)),
+        _ => (20_000, GroupOptions::default().stuck_after * 9 / 10),
+    };
+    DiskFreedom { is_loose: true, long_ppm, long_max }
 }
 
 /// When a life ends.

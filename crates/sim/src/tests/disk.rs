@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What simulated disks keep, after crashes, kills and faults.
 
-use super::{PATH, filled, finish, hosts, is_all, open, world};
+use super::{PATH, any_world, filled, finish, hosts, is_all, is_loose, open, world};
 use crate::{DiskFault, DiskModel, HostKey, World, WorldOptions};
 use base::Rng;
 use env::{Disk, Durability, Env, IoError, OpenDisk};
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Writes blocks of 4 KiB: 16 that are flushed, 8 that are cached, and 1 that is still under way.
 /// Then the power goes, or only the process.
 fn after_the_end(seed: u64, is_crash: bool) -> (World, Vec<Vec<u8>>) {
-    let world = world(seed);
+    let world = any_world(seed);
     let host = hosts(&world, 1)[0];
     finish(&world, host, |env| async move {
         let disk = open(&env).await;
@@ -95,7 +95,7 @@ fn a_kill_keeps_what_completed() {
 #[test]
 fn an_old_cached_write_never_replaces_a_newer_durable_one() {
     for seed in 0..60 {
-        let world = world(seed);
+        let world = any_world(seed);
         let host = hosts(&world, 1)[0];
         finish(&world, host, move |env| async move {
             let disk = open(&env).await;
@@ -115,7 +115,7 @@ fn an_old_cached_write_never_replaces_a_newer_durable_one() {
 fn failed_operations_say_so_and_a_failed_flush_vouches_for_nothing() {
     let mut lost = 0;
     for seed in 0..40 {
-        let world = world(seed);
+        let world = any_world(seed);
         let host = hosts(&world, 1)[0];
         let faults = world.clone();
         let device = Some(IoError::Device { errno: 5 });
@@ -187,7 +187,7 @@ fn a_disk_that_is_given_up_holds_on_to_what_it_has_and_to_its_lock() {
 fn a_flush_covers_only_what_completed_before_it() {
     let mut lost = 0;
     for seed in 0..60 {
-        let world = world(seed);
+        let world = any_world(seed);
         let host = hosts(&world, 1)[0];
         finish(&world, host, |env| async move {
             let disk = open(&env).await;
@@ -239,7 +239,9 @@ fn space_is_limited_and_a_full_cache_spills() {
     assert!((8..16).contains(&spilled), "{spilled} blocks of 16 left the cache");
 }
 
-/// Sectors that the oracle below writes to.
+/// How often the power goes in a run of the oracle below.
+const LIVES: u64 = 3;
+/// Sectors that it writes to.
 const SECTORS: usize = 64;
 
 /// What a crash may leave in each sector. The last entry is what reads see now.
@@ -263,8 +265,15 @@ async fn play(env: Env, disk: Disk, oracle: Oracle, seed: u64) {
                 let before = disk.read(offset, env.buf(len)).await.expect("a read");
                 disk.discard(offset, len as u64).await.expect("a discard");
                 let after = disk.read(offset, env.buf(len)).await.expect("a read");
-                if before[..] != after[..] {
-                    oracle.borrow_mut()[from..from + count].iter_mut().for_each(|a| a.push(0));
+                let mut oracle = oracle.borrow_mut();
+                let both = before.chunks(512).zip(after.chunks(512));
+                for (allowed, (before, after)) in oracle[from..].iter_mut().zip(both) {
+                    match before == after {
+                        // It may still happen in a crash, if devices are so free.
+                        true if is_loose(seed / LIVES) => allowed.insert(0, 0),
+                        true => {}
+                        false => allowed.push(after[0]),
+                    }
                 }
                 continue;
             }
@@ -284,14 +293,14 @@ async fn play(env: Env, disk: Disk, oracle: Oracle, seed: u64) {
 #[test]
 fn each_sector_is_one_that_was_written_and_not_replaced_durably() {
     for seed in 0..300 {
-        let world = world(seed);
+        let world = any_world(seed);
         let host = hosts(&world, 1)[0];
         let oracle: Oracle = Rc::new(RefCell::new(vec![vec![0]; SECTORS]));
-        for life in 0..3 {
+        for life in 0..LIVES {
             let mine = Rc::clone(&oracle);
             finish(&world, host, move |env| async move {
                 let disk = open(&env).await;
-                play(env, disk, mine, seed * 3 + life).await;
+                play(env, disk, mine, seed * LIVES + life).await;
             });
             let bytes = world.read_raw(host, PATH, 0, SECTORS * 512);
             for (sector, allowed) in bytes.chunks(512).zip(oracle.borrow().iter()) {
