@@ -32,6 +32,7 @@ mod open;
 mod oracle;
 mod out;
 mod paced;
+mod pages;
 mod readcache;
 mod rotten;
 mod scale;

@@ -205,6 +205,8 @@ fn a_lost_write_buffer_costs_what_it_held() {
         let group = open(&env).await.expect("it opens");
         assert_eq!(group.components(), [ONE]);
         assert_eq!(whole(&group).await, [2, 1]);
+        let info = group.component(crate::store::components::KEPT).expect("it is on capacity");
+        assert!(!info.partial, "nobody else has what it lacks");
         for number in 3..=4 {
             keep(&group, number).await;
         }
