@@ -6,14 +6,15 @@
 //! - Nothing smaller than a sector of 512 bytes is atomic, and that one is: a sector is never torn.
 //! - Operations under way have no order. They end in any order. With
 //!   [`crate::DiskFreedom::is_loose`] they also take effect in any order and in parts
-//!   (`loose.rs`); without it each takes effect when it ends.
+//!   (`loose.rs`, `parts.rs`); without it each takes effect when it ends.
 //! - A cached write is `dirty` from its effect until a flush ends that was submitted after the
 //!   write was answered. The device may move it to the media at any time before.
 //! - A durable write (O_DSYNC, FUA) is durable when it is answered. It says nothing of others.
 //! - Power loss decides for each dirty or unfinished write whether all, none or some of its sectors
 //!   reach the media. So a newer write may be lost while an older one of the same sectors is kept.
 //!   What is on the media already is never replaced by something older.
-//! - A discard is a hint. The device may ignore it; until it is flushed it may be lost like a write.
+//! - A discard is a hint. The device may ignore it; until it is flushed it may be lost like a
+//!   write.
 //! - A flush that fails vouches for nothing, ever.
 
 use crate::modelled::Modelled;

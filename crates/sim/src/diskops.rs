@@ -5,7 +5,7 @@ use crate::core::{Core, EventKind};
 use crate::disk::{Body, Silent, SimDisk, tear};
 use crate::loose::LooseOp;
 use crate::modelled::Modelled;
-use crate::options::DiskFreedom;
+use crate::options::{DiskFreedom, DiskModel, Latency};
 use crate::store::{Layer, StoredPiece};
 use crate::under_way::{DeviceCall, DiskOp, DiskWork};
 use base::crc32c;
@@ -78,30 +78,7 @@ impl Core {
             None => model.freedom,
             Some(_) => DiskFreedom::default(),
         };
-        let (latency, bytes, work) = match op {
-            Op::Read { offset, into, at, .. } => {
-                let bytes = (into.len() - at) as u64;
-                check(disk, offset, bytes);
-                (model.read, bytes, DiskWork::Read { offset, into, at })
-            }
-            Op::Write { offset, from, durability, .. } => {
-                check(disk, offset, from.len() as u64);
-                assert!(from.offset().is_multiple_of(512), "a device write from unaligned memory");
-                let latency = match durability {
-                    Durability::Cached => model.write_cached,
-                    Durability::Durable => model.write_durable,
-                };
-                (latency, from.len() as u64, DiskWork::Write { offset, from, durability })
-            }
-            Op::Flush { .. } => {
-                (model.flush, disk.dirty_bytes(), DiskWork::Flush { cover: disk.flush_cover() })
-            }
-            Op::Discard { offset, bytes, .. } => {
-                check(disk, offset, bytes);
-                (model.write_cached, 4096, DiskWork::Discard { offset, bytes })
-            }
-            other => unreachable!("not a disk operation: {other:?}"),
-        };
+        let (latency, bytes, work) = begin(disk, model, op);
         let device_op = work.device_op();
         let mut at = match disk.modelled {
             None => {
@@ -118,10 +95,8 @@ impl Core {
         if matches!(work, DiskWork::Discard { .. } | DiskWork::Flush { .. }) {
             at = at.saturating_add(freedom.lateness(&mut self.rng.loose));
         }
-        let loose = match freedom.is_loose {
-            true => LooseOp::draw(&work, &mut self.rng.loose),
-            false => None,
-        };
+        let is_loose = freedom.is_loose && !matches!(work, DiskWork::Flush { .. });
+        let loose = is_loose.then(|| LooseOp::draw(work.bytes(), &mut self.rng.loose));
         let parts = loose.as_ref().map_or(0, LooseOp::count);
         let serial = self.serial();
         let slot = self.disk_ops_free.pop().unwrap_or_else(|| {
@@ -338,6 +313,34 @@ impl Core {
             self.disk_mut(index).answer_all();
             self.disk_mut(index).seize();
         }
+    }
+}
+
+/// What an operation does, how long such a one takes, and for how many bytes.
+fn begin(disk: &SimDisk, model: &DiskModel, op: Op) -> (Latency, u64, DiskWork) {
+    match op {
+        Op::Read { offset, into, at, .. } => {
+            let bytes = (into.len() - at) as u64;
+            check(disk, offset, bytes);
+            (model.read, bytes, DiskWork::Read { offset, into, at })
+        }
+        Op::Write { offset, from, durability, .. } => {
+            check(disk, offset, from.len() as u64);
+            assert!(from.offset().is_multiple_of(512), "a device write from unaligned memory");
+            let latency = match durability {
+                Durability::Cached => model.write_cached,
+                Durability::Durable => model.write_durable,
+            };
+            (latency, from.len() as u64, DiskWork::Write { offset, from, durability })
+        }
+        Op::Flush { .. } => {
+            (model.flush, disk.dirty_bytes(), DiskWork::Flush { cover: disk.flush_cover() })
+        }
+        Op::Discard { offset, bytes, .. } => {
+            check(disk, offset, bytes);
+            (model.write_cached, 4096, DiskWork::Discard { offset, bytes })
+        }
+        other => unreachable!("not a disk operation: {other:?}"),
     }
 }
 

@@ -77,6 +77,17 @@ pub(crate) enum DiskWork {
 }
 
 impl DiskWork {
+    /// How many bytes it reads, writes or discards.
+    pub(crate) fn bytes(&self) -> u64 {
+        let bytes = match self {
+            Self::Read { into, at, .. } => into.len() - at,
+            Self::Write { from, .. } => from.len(),
+            Self::Flush { .. } => 0,
+            Self::Discard { bytes, .. } => return *bytes,
+        };
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+
     /// What a device's model is asked. Discards are beyond the models, and cost nothing there.
     pub(crate) fn device_op(&self) -> Option<DeviceOp> {
         let (offset, bytes) = match self {

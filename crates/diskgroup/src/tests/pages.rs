@@ -3,7 +3,7 @@
 
 use super::scenarios::{Host, ONE, format, value, write};
 use super::*;
-use sim::{DiskFreedom, DiskModel, Latency};
+use sim::{DiskModel, Latency};
 
 const CHUNKS: u64 = 12;
 /// Of each chunk: so many that most of what is read has left the log.
@@ -63,16 +63,4 @@ fn readers_beside_checkpoints(seed: u64, disk: DiskModel) {
 fn a_checksum_page_stays_until_its_image_is_on_the_device() {
     let write_cached = Latency::micros(5000, 2000, 1_000_000_000);
     readers_beside_checkpoints(7, DiskModel { write_cached, ..DiskModel::default() });
-}
-
-/// Some reads take much longer than a checkpoint, and bring what stood there when they began.
-#[test]
-fn a_checksum_page_that_was_read_beside_a_checkpoint_is_read_again() {
-    for seed in 0..4 {
-        let freedom = DiskFreedom { is_loose: true, ..DiskFreedom::default() };
-        let read = Latency::micros(50, 20_000, 2_000_000_000);
-        let flush = Latency::micros(50, 50, 4_000_000_000);
-        let disk = DiskModel { read, flush, freedom, ..DiskModel::default() };
-        readers_beside_checkpoints(70 + seed, disk);
-    }
 }
