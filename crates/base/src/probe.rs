@@ -215,8 +215,8 @@ crate::named! {
         ObjectsLot = "objects-lot",
         /// The records of a volume were written or deleted in a second transaction.
         SecondTransaction = "second-transaction",
-        /// A grant had ended when its answer came.
-        GrantCameEnded = "grant-came-ended",
+        /// A grant came so late that it ends before the next one is asked for.
+        GrantCameLate = "grant-came-late",
         /// A read was given back unanswered, because a grant had ended and none came in time.
         ReadRefusedForGrant = "read-refused-for-grant",
         /// An owner without a grant ended while a read of it waited for one.

@@ -166,8 +166,8 @@ async fn renew(inner: Weak<HeldInner>, host: HostId, hurry: Notify) {
                 if incarnation == this.peers.incarnation(host) =>
             {
                 let until = valid_until(sent, ttl_ms, &options);
-                if until <= env.now() {
-                    base::hit(base::Probe::GrantCameEnded);
+                if until <= env.now() + options.lease_renew {
+                    base::hit(base::Probe::GrantCameLate);
                 }
                 let grant = Grant { sent, until, incarnation, epoch: grant_epoch };
                 if let Some(held) = this.hosts.borrow_mut().get_mut(&host) {

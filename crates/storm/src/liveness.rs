@@ -19,7 +19,7 @@
 //! 51 and 52).
 //!
 //! Not looked at: plans whose directory loses answers or leases, rounds in which the directory was
-//! set back, and what goes beyond the contract.
+//! set back, what goes beyond the contract, and plans whose devices may take long over a flush.
 
 use crate::cluster::Cluster;
 use crate::plan::{Plan, VolumePlan};
@@ -45,6 +45,12 @@ const PAUSES: Duration = Duration::from_millis(1500);
 const CALLS: u32 = 6;
 /// The most that quirks add to one attempt. Each lingers for a second at most.
 const LINGERS: Duration = Duration::from_secs(4);
+
+/// Where flushes and discards may take longer than this without a fault, nothing is asked of how
+/// soon clients are answered.
+const LONG_MAX: Duration = Duration::from_millis(250);
+/// Flushes of devices that an attempt waits for one after the other.
+const FLUSHES: u32 = 8;
 
 /// How long clients may wait.
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +79,7 @@ impl Bounds {
             + plan.object.lease_ttl
             + plan.object.stall
             + PAUSES
+            + plan.freedom.long_max * FLUSHES
             + lingers;
         Self { recover: answer * 2, answer }
     }
@@ -119,7 +126,7 @@ impl Liveness {
         let is_deaf = faults.drop_before_ppm + faults.drop_after_ppm + faults.lose_lease_ppm > 0;
         Self {
             bounds: Bounds::of_plan(plan),
-            is_on: !is_deaf && !plan.is_beyond(),
+            is_on: !is_deaf && !plan.is_beyond() && plan.freedom.long_max <= LONG_MAX,
             from: Cell::default(),
             is_excused: Cell::default(),
             whole_since: RefCell::new((0..plan.hosts).map(|_| None).collect()),
