@@ -6,7 +6,7 @@ All three use the same folder. The probe (two O_DSYNC logs behind NBD, no index,
 before and after the cases, and the mean counts: on a shared machine only figures of the same minutes compare.
 "filling" cases begin with a drained write buffer and end before destage begins at 0.8 of it: fast writes run
 several times for that. "steady" cases run 60 s and count their last 30 s. They stand beside what the disk carries of
-their devices' requests alone, too (`device_pattern.py`), with the requests that the kernel counted for each client write.
+their devices' requests alone, too (`device_pattern.py`), with the requests that the kernel counted per client write.
 """
 import argparse
 import os
@@ -90,7 +90,8 @@ class Figures:
         worst = {name: max((getattr(run, name) or 0 for run in runs), default=0) for name in ("p99_us", "worst_ms")}
         pauses = [run.pause_ms for run in runs if run.pause_ms is not None]
         return cls(mean("iops"), mean("mean_us"), **worst, cpu_us=mean("cpu_us"), etcd_us=mean("etcd_us"),
-                   pause_ms=max(pauses, default=None), requests=runs[0].requests if len(runs) == 1 else {}, notes=[note for run in runs for note in run.notes])
+                   pause_ms=max(pauses, default=None), requests=runs[0].requests if len(runs) == 1 else {},
+                   notes=[note for run in runs for note in run.notes])
 
 
 def fio_result(process, folder, rw, seconds):
@@ -291,7 +292,8 @@ class Bench:
             return text
         ratio = gabion.iops / self.pattern
         met = "met" if ratio >= PATTERN_RATIO_MIN else "missed"
-        return f"{text} {ratio:.2f} of the devices' part alone, {self.pattern:,} writes/s (asked {PATTERN_RATIO_MIN}: {met})."
+        alone = f"{ratio:.2f} of the devices' part alone, {self.pattern:,} writes/s"
+        return f"{text} {alone} (asked {PATTERN_RATIO_MIN}: {met})."
 
     def line(self, row):
         case, gabion, raw = row["case"], row["gabion"], row["raw"]

@@ -3,8 +3,8 @@
 """What one disk carries of the requests that our disk groups send to it in steady state: no network, no protocol.
 
 Two hosts share the disk. For each client write of 4 KiB each of them has 0.07 commits of the log (60 KiB, durable, one
-after the other), 0.93 blocks that are destaged (4 KiB, at random), and reads the log back in pieces of 128 KiB. fio plays
-that at a fixed rate of client writes. The result is the highest rate at which everything keeps up.
+after the other), 0.93 blocks that are destaged (4 KiB, at random), and reads the log back in pieces of 128 KiB. fio
+plays that at a fixed rate of client writes. The result is the highest rate at which everything keeps up.
 
     device_pattern.py FOLDER [SECONDS]      needs 10 GiB there and a quiet machine; SECONDS of each try (6)
 """
@@ -65,7 +65,8 @@ def prepare(folder):
             if os.path.exists(path) and os.path.getsize(path) >= gib * GIB:
                 continue
             options = [f"--filename={path}", f"--size={gib}G", "--rw=write", "--bs=1M", "--direct=1", "--iodepth=8"]
-            subprocess.run(["fio", "--name=fill", "--ioengine=io_uring", *options], stdout=subprocess.DEVNULL, check=True)
+            command = ["fio", "--name=fill", "--ioengine=io_uring", *options]
+            subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
 
 
 def try_rate(folder, rate, seconds):
@@ -73,12 +74,13 @@ def try_rate(folder, rate, seconds):
     path = os.path.join(folder, "pattern.fio")
     with open(path, "w", encoding="ascii") as file:
         file.write(job_file(wanted, seconds))
-    done = subprocess.run(["fio", path, "--output-format=json"], cwd=folder, capture_output=True, text=True, check=True)
+    command = ["fio", path, "--output-format=json"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     return kept_up(wanted, json.loads(done.stdout[done.stdout.index("{"):]))
 
 
 def highest(attempt, bounds=RATES):
-    """The highest rate within `bounds` at which `attempt(rate)` keeps up, and its second answer there; (0, 0) if none."""
+    """The highest rate within `bounds` at which `attempt(rate)` keeps up, and its second answer there; or (0, 0)."""
     best, low, high = (0, 0.0), *bounds
     rate = low
     while rate <= high:

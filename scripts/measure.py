@@ -68,7 +68,7 @@ def longest_gap(slots):
 
 
 def disk_requests(folder):
-    """{reads, writes, flushes} that the kernel sent to the block device under `folder` so far; empty where it has none."""
+    """{reads, writes, flushes} that the kernel sent to the block device under `folder` so far; {} where it has none."""
     device = os.stat(folder).st_dev
     try:
         with open(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/stat", encoding="ascii") as file:

@@ -155,6 +155,11 @@ async fn keep_alive(env: &Env, directory: &Directory, key: &str, ledger: &Ledger
     }
 }
 
+/// The one that follows all changes keeps few of them, so that its watch falls behind.
+fn options_of(number: u8) -> ClientOptions {
+    ClientOptions { watch_events: if number == 0 { 2 } else { directory::WATCH_EVENTS_MAX } }
+}
+
 fn run_with_faults(seed: u64) -> Rc<Ledger> {
     let mut rng = Rng::stream(seed, 1);
     let faults = ServerFaults {
@@ -178,9 +183,7 @@ fn run_with_faults(seed: u64) -> Rc<Ledger> {
         let ledger = Rc::clone(&ledger);
         world.boot(host, move |env: Env| {
             Box::pin(async move {
-                let watch_events = if number == 0 { 2 } else { WATCH_EVENTS_MAX };
-                let options = ClientOptions { watch_events };
-                let directory = Directory::connect_with(&env, address(), options);
+                let directory = Directory::connect_with(&env, address(), options_of(number));
                 let alive = format!("/gabion/alive/{number}");
                 match number {
                     0 => follow(&env, &directory, &ledger).await,
