@@ -13,11 +13,12 @@
 //! whatever else was moved in it. So the block is made bad on capacity instead. All of it becomes
 //! bad, even if the log held only a part. If the data is above K, its segment waits for K, for a
 //! while. Destage ends if K does not rise in time, if a discard that is still in the log hides the
-//! block, if another segment holds a part of the block, or if no chunk is free.
+//! block, if the log holds another part of the block, or if no chunk is free.
 //!
-//! That other part may be older and yet stand behind the rotten one, because it was moved. It is
-//! moved whole, with the sectors that the rotten part covers. A recovery would find only the older
-//! part in the log, and take those sectors for the newest.
+//! That other part may be older and yet stand behind the rotten one, because it was moved. If it is
+//! in the rotten part's own segment, it is about to be moved. It is moved whole, with the sectors
+//! that the rotten part covers. Whoever finds only the older part in the log takes those sectors
+//! for the newest.
 
 use super::batch::{DestageBatch, Found};
 use super::wait::wait;
@@ -158,7 +159,7 @@ impl GroupState {
 ///
 /// # Errors
 /// [`GroupError::Corrupt`]: a block cannot be made bad on capacity, or not now. Either the entry is
-/// no plain block of the log, or a discard still hides it, or another segment holds a part of the
+/// no plain block of the log, or a discard still hides it, or the log holds another part of the
 /// block, or no chunk is free.
 pub(super) fn condemn(
     inner: &GroupInner,
@@ -189,7 +190,7 @@ pub(super) fn condemn(
         if state.log.is_cleared_elsewhere(chunk_of_block(key), segment) {
             return Err(refused());
         }
-        if state.log.has_pieces_elsewhere(key, segment) {
+        if state.log.has_other_pieces(key, place) {
             return Err(refused());
         }
         if batch.writes[device].iter().any(|write| write.key == key) {

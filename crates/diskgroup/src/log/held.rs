@@ -155,13 +155,13 @@ impl Log {
         self.cleared(chunk).is_some_and(|(place, _)| !self.is_in_segment(place, segment))
     }
 
-    /// Whether a block has pieces outside `segment`.
-    pub(crate) fn has_pieces_elsewhere(&self, block: u64, segment: u64) -> bool {
-        let is_elsewhere = |piece: &IndexPiece| !self.is_in_segment(piece.place, segment);
+    /// Whether the log holds something of a block besides what stands at `place`.
+    pub(crate) fn has_other_pieces(&self, block: u64, place: LogPlace) -> bool {
+        let is_other = |piece: &IndexPiece| piece.place != place;
         match self.index.get(block) {
             None => false,
-            Some(LogView::Whole(piece)) => is_elsewhere(&piece),
-            Some(LogView::Parts(parts)) => parts.pieces.iter().any(is_elsewhere),
+            Some(LogView::Whole(piece)) => is_other(&piece),
+            Some(LogView::Parts(parts)) => parts.pieces.iter().any(is_other),
         }
     }
 }
