@@ -7,7 +7,7 @@ use super::{Finding, Tree};
 
 /// The layers, lowest first (docs/architecture.md): a crate may depend only on crates of a lower
 /// number.
-const LAYERS: [(&str, u8); 24] = [
+const LAYERS: [(&str, u8); 25] = [
     ("base", 0),
     ("env", 1),
     ("devicemodel", 2),
@@ -31,6 +31,7 @@ const LAYERS: [(&str, u8); 24] = [
     ("fuzz", 10),
     ("chaos", 10),
     ("model", 10),
+    ("mutants", 10),
     ("xtask", 10),
 ];
 
