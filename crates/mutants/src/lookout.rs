@@ -10,6 +10,7 @@ use crate::scan::Mutant;
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeSet;
 use std::fmt;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// A process may take so often what it takes without a mutant, and this much besides.
@@ -50,7 +51,7 @@ impl fmt::Display for MutantFate {
 }
 
 /// How long to look, CPU seconds.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Patience {
     /// For the tests of one mutant, by what they take without it. The shortest run first, and what
     /// would go beyond is not run.
@@ -59,6 +60,8 @@ pub struct Patience {
     pub storm: f64,
     /// The first seed of the storm.
     pub first: u64,
+    /// Environment variables for tests and storm.
+    pub set: Vec<(String, String)>,
 }
 
 /// One test, without a mutant.
@@ -138,7 +141,7 @@ impl Lookout {
         let mut arguments = vec!["--exact", "--test-threads=1"];
         arguments.extend(names);
         let record = self.record_file().to_string_lossy().into_owned();
-        let set = [("GABION_MUTANT", mutant), ("GABION_MUTANT_RECORD", record.as_str())];
+        let set = self.set(mutant, &record);
         let folder = self.root.join("crates").join(&of.package);
         let is_failure = |line: &str| line.starts_with("test ") && line.ends_with("FAILED");
         run(&of.program, &arguments, &folder, &set, max, is_failure)
@@ -148,8 +151,14 @@ impl Lookout {
         let (first, seeds) = (self.patience.first.to_string(), seeds.to_string());
         let arguments = ["run", "--jobs", "1", "--first", &first, "--seeds", &seeds];
         let record = self.record_file().to_string_lossy().into_owned();
-        let set = [("GABION_MUTANT", mutant), ("GABION_MUTANT_RECORD", record.as_str())];
+        let set = self.set(mutant, &record);
         run(&self.storm, &arguments, &self.root, &set, max, |line| line.starts_with("seed "))
+    }
+
+    fn set<'a>(&'a self, mutant: &'a str, record: &'a str) -> Vec<(&'a str, &'a str)> {
+        let mut set = vec![("GABION_MUTANT", mutant), ("GABION_MUTANT_RECORD", record)];
+        set.extend(self.patience.set.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+        set
     }
 
     fn record_file(&self) -> PathBuf {
@@ -166,11 +175,41 @@ impl Lookout {
         Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
     }
 
-    fn record_test(&self, program: usize, name: String) -> Result<Test> {
+    /// Runs `again` and says what it reached and took, unless that was done with the same program.
+    fn record(
+        &self,
+        what: &str,
+        program: &Path,
+        again: impl FnOnce() -> Result<Ran>,
+    ) -> Result<(f64, BTreeSet<u32>)> {
+        let modified = std::fs::metadata(program)?.modified()?;
+        let modified = modified.duration_since(std::time::UNIX_EPOCH)?.as_nanos();
+        let program = program.file_name().unwrap_or_default().to_string_lossy();
+        let key = format!("{program} {modified} {:?} {what}", self.patience.set);
+        let path = self.folder.join("baseline.tsv");
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        for line in text.lines() {
+            let mut fields = line.split('\t');
+            if fields.next() == Some(key.as_str()) {
+                let seconds = fields.next().unwrap_or("").parse()?;
+                let numbers = fields.next().unwrap_or("").split(' ');
+                return Ok((seconds, numbers.filter_map(|number| number.parse().ok()).collect()));
+            }
+        }
         self.take_record()?;
-        let ran = self.run_tests(program, &[&name], "record", UNBOUNDED)?;
-        ensure!(ran.end == ProcessEnd::Exit(true), "without a mutant, {name} gives {:?}", ran.end);
-        Ok(Test { program, name, seconds: ran.seconds, reaches: self.take_record()? })
+        let ran = again()?;
+        ensure!(ran.end == ProcessEnd::Exit(true), "without a mutant, {what}: {:?}", ran.end);
+        let reaches = self.take_record()?;
+        let numbers: Vec<String> = reaches.iter().map(u32::to_string).collect();
+        let line = format!("{key}\t{}\t{}\n", ran.seconds, numbers.join(" "));
+        append(&path, &line)?;
+        Ok((ran.seconds, reaches))
+    }
+
+    fn record_test(&self, program: usize, name: String) -> Result<Test> {
+        let again = || self.run_tests(program, &[&name], "record", UNBOUNDED);
+        let (seconds, reaches) = self.record(&name, &self.programs[program].program, again)?;
+        Ok(Test { program, name, seconds, reaches })
     }
 
     /// Finds how many seeds the storm has time for, and what they reach.
@@ -179,23 +218,18 @@ impl Lookout {
             return Ok(());
         }
         let few = 5_u32;
-        let one = self.run_storm(few.into(), "0", UNBOUNDED)?;
-        let per_seed = (one.seconds / f64::from(few)).max(0.01);
-        let mut expected = per_seed;
-        self.seeds = 1;
+        let what = |seeds: u64| format!("{seeds} seeds from {}", self.patience.first);
+        let again = || self.run_storm(few.into(), "0", UNBOUNDED);
+        let (seconds, _) = self.record(&what(few.into()), &self.storm, again)?;
+        let per_seed = (seconds / f64::from(few)).max(0.01);
+        let (mut seeds, mut expected) = (1, per_seed);
         while expected + per_seed < self.patience.storm {
             expected += per_seed;
-            self.seeds += 1;
+            seeds += 1;
         }
-        self.take_record()?;
-        let ran = self.run_storm(self.seeds, "record", UNBOUNDED)?;
-        ensure!(
-            ran.end == ProcessEnd::Exit(true),
-            "without a mutant, the storm gives {:?}",
-            ran.end
-        );
-        self.storm_seconds = ran.seconds;
-        self.storm_reaches = self.take_record()?;
+        let again = || self.run_storm(seeds, "record", UNBOUNDED);
+        let (seconds, reaches) = self.record(&what(seeds), &self.storm, again)?;
+        (self.seeds, self.storm_seconds, self.storm_reaches) = (seeds, seconds, reaches);
         Ok(())
     }
 
@@ -264,6 +298,11 @@ fn noticed(ran: &Ran) -> Option<String> {
     }
 }
 
+fn append(path: &Path, line: &str) -> Result<()> {
+    let mut file = std::fs::File::options().create(true).append(true).open(path)?;
+    Ok(file.write_all(line.as_bytes())?)
+}
+
 /// The results of a run, one line each, so that a run can go on where another ended.
 pub struct Results {
     path: PathBuf,
@@ -293,10 +332,8 @@ impl Results {
     }
 
     pub fn add(&mut self, label: String, fate: MutantFate, by: String) -> Result<()> {
-        use std::io::Write;
         let by = by.replace('\t', " ");
-        let mut file = std::fs::File::options().create(true).append(true).open(&self.path)?;
-        file.write_all(format!("{fate}\t{label}\t{by}\n").as_bytes())?;
+        append(&self.path, &format!("{fate}\t{label}\t{by}\n"))?;
         self.lines.push((label, fate, by));
         Ok(())
     }

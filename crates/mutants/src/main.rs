@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 #[derive(Parser)]
 #[command(after_help = "Examples:
   ./dev mutants --crates object --sample 50
-  ./dev mutants --only crates/diskgroup/src/destage --storm 60
+  ./dev mutants --only crates/diskgroup/src/destage --set DISKGROUP_SEEDS=10 --storm 60
   ./dev mutants --again survived --tests 600 --storm 300
   ./dev mutants --report
 
@@ -60,6 +60,9 @@ struct Cli {
     /// The first seed of the storm
     #[arg(long, default_value_t = 260_000_000)]
     first: u64,
+    /// An environment variable for tests and storm
+    #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
+    set: Vec<(String, String)>,
     /// Look again at those with that result: survived, unreached, storm, tests
     #[arg(long)]
     again: Option<String>,
@@ -69,6 +72,11 @@ struct Cli {
     /// Sum up the results
     #[arg(long)]
     report: bool,
+}
+
+fn setting(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("it has the form NAME=VALUE")?;
+    Ok((name.into(), value.into()))
 }
 
 fn main() -> Result<()> {
@@ -95,7 +103,8 @@ fn main() -> Result<()> {
     let chosen = choose(&cli, &viable, &results);
     let crate_of = |mutant: &&Mutant| mutant.path.split('/').nth(1).unwrap_or("").to_owned();
     let crates: BTreeSet<String> = chosen.iter().map(crate_of).collect();
-    let patience = Patience { tests: cli.tests, storm: cli.storm, first: cli.first };
+    let Cli { tests, storm, first, set, .. } = cli;
+    let patience = Patience { tests, storm, first, set };
     let lookout = Lookout::prepare(&copy.root, &folder, built, &crates, patience)?;
     for (index, mutant) in chosen.iter().enumerate() {
         let (fate, by) = lookout.fate(mutant)?;
