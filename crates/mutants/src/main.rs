@@ -107,7 +107,12 @@ fn main() -> Result<()> {
     let patience = Patience { tests, storm, first, set };
     let lookout = Lookout::prepare(&copy.root, &folder, built, &crates, patience)?;
     for (index, mutant) in chosen.iter().enumerate() {
-        let (fate, by) = lookout.fate(mutant)?;
+        let (mut fate, by) = lookout.fate(mutant)?;
+        let before = results.of(&mutant.label()).map(|(fate, _)| fate);
+        if (before, fate) == (Some(MutantFate::Survived), MutantFate::Unreached) {
+            // Something reached it that did not run this time.
+            fate = MutantFate::Survived;
+        }
         println!("{}/{} {fate}: {}: {by}", index + 1, chosen.len(), mutant.label());
         results.add(mutant.label(), fate, by)?;
     }
@@ -147,7 +152,7 @@ fn shuffle<T>(all: &mut [T], seed: u64) {
     }
 }
 
-/// Prints each mutant with its fate; or sums by crate, and the survivors.
+/// Prints each mutant with its fate and number; or sums by crate, and the survivors.
 fn list(copy: &Copy, results: &Results, is_short: bool) {
     let mut sums: std::collections::BTreeMap<&str, [usize; 6]> = Default::default();
     for (mutant, is_alive) in copy.mutants() {
@@ -156,7 +161,7 @@ fn list(copy: &Copy, results: &Results, is_short: bool) {
         let is_survivor = fate.is_some_and(|(fate, _)| fate >= MutantFate::Survived);
         if !is_short || is_survivor {
             let word = fate.map_or(String::from("-"), |(fate, _)| fate.to_string());
-            println!("{word:<10}{label}");
+            println!("{word:<10}{:>6} {label}", mutant.number);
         }
         let sum = sums.entry(mutant.path.split('/').nth(1).unwrap_or("")).or_default();
         sum[if is_alive { 0 } else { 1 }] += 1;

@@ -119,8 +119,10 @@ impl Scanner<'_> {
         let words: Vec<&str> = what.split_whitespace().collect();
         let mut what = words.join(" ");
         if what.len() > 100 {
-            what.truncate(97);
-            what.push_str("...");
+            // Two long ones may differ behind the cut, hardly in length.
+            let length = what.len();
+            what.truncate(90);
+            what.push_str(&format!("... ({length})"));
         }
         Mutant { number, path: self.path.into(), line: start.line, column: start.column + 1, what }
     }
@@ -140,10 +142,12 @@ impl Scanner<'_> {
         self.sites[site].closed = self.order;
     }
 
-    /// `original` unless the mutant is active, then `changed`, which is text of the source.
+    /// `node` unless the mutant is active, then `changed`, which is text of the source. `at` is what
+    /// the change is called after: a chain has several operators with one beginning.
     fn instead(
         &mut self,
         node: &Expr,
+        at: Span,
         changed: &str,
         what: &str,
         inside: impl FnOnce(&mut Self, &Expr),
@@ -152,7 +156,7 @@ impl Scanner<'_> {
             return inside(self, node);
         }
         let changed = changed.split_whitespace().collect::<Vec<_>>().join(" ");
-        let mutant = self.mutant(node.span(), what);
+        let mutant = self.mutant(at, what);
         let before = format!("(if {IS}({}) {{ {changed} }} else {{ ", mutant.number);
         let site = self.open(node.span().byte_range(), before, vec![mutant]);
         inside(self, node);
@@ -257,6 +261,7 @@ impl Scanner<'_> {
         let changed = format!("{left} {other} {right}");
         self.instead(
             node,
+            binary.op.span(),
             &changed,
             &format!("`{other}` in {}", self.text_of(node)),
             |own, node| {
@@ -285,7 +290,9 @@ impl Scanner<'_> {
         let (of, with) = (self.text_of(&call.receiver), self.text_of(&call.args));
         let changed = format!("{of}.{other}({with})");
         let what = format!("`{other}` in {}", self.text_of(node));
-        self.instead(node, &changed, &what, |own, node| visit::visit_expr(own, node));
+        self.instead(node, call.method.span(), &changed, &what, |own, node| {
+            visit::visit_expr(own, node)
+        });
     }
 
     fn literal(&mut self, node: &ExprLit) {

@@ -74,6 +74,20 @@ fn the_parts_of_a_chain_are_changed_beside_its_lets() {
     assert_eq!(what, expected);
 }
 
+/// Results are kept by label.
+#[test]
+fn no_two_mutants_have_one_label() {
+    let long =
+        "a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p.q.r.s.t.u.v.w.x.y.z.a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p.q";
+    let (sites, _) = changed(&format!("fn f() -> X {{ let x = {long}.x && b && {long}; x }}\n"));
+    let labels = sites.iter().flat_map(|site| &site.mutants).map(|mutant| mutant.label());
+    let mut labels: Vec<String> = labels.collect();
+    let count = labels.len();
+    labels.sort();
+    labels.dedup();
+    assert!(count >= 5 && labels.len() == count, "{labels:#?}");
+}
+
 #[test]
 fn functions_literals_and_calls_are_changed() {
     assert_eq!(
