@@ -189,6 +189,31 @@ fn a_checkpoint_costs_what_changed() {
     });
 }
 
+/// The map of a large device is read a part at a time. A page that is not where it belongs does not
+/// open, for each says its number.
+#[test]
+fn a_map_of_more_pages_than_are_read_at_once_opens() {
+    let host = Host::new(36);
+    host.run(|env| async move {
+        let group = fresh(&env, 160 << 30).await;
+        let (pages, chunks) = {
+            let state = group.shared().state.borrow();
+            (state.capacity[0].map_meta.len(), state.capacity[0].map.len())
+        };
+        assert!(pages > 600, "{pages} pages: not more than one part");
+        assert!(chunks > 150_000, "{chunks} chunks");
+        group.create_component(SMALL, ObjectId(SMALL.0), SECTORS).await.expect("a component");
+        group.set_active(SMALL, true);
+        write_to(&env, &group, SMALL, 1, 0, 8).await.expect("a write");
+        group.audit().expect("sound");
+    });
+    host.run(|env| async move {
+        let group = open(&env).await.expect("again");
+        assert_eq!(group.component(SMALL).map(|info| info.durable), Some(Lsn::new(Term(1), 1)));
+        group.audit().expect("sound");
+    });
+}
+
 /// As many components as rows, each with entries in the log: W rises for each of them when its
 /// segment is freed, without a look at the others' segments.
 #[test]
