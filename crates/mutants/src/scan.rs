@@ -142,8 +142,8 @@ impl Scanner<'_> {
         self.sites[site].closed = self.order;
     }
 
-    /// `node` unless the mutant is active, then `changed`, which is text of the source. `at` is what
-    /// the change is called after: a chain has several operators with one beginning.
+    /// `node` unless the mutant is active, then `changed`, which is text of the source. The mutant
+    /// stands `at` its operator: a chain has several with one beginning.
     fn instead(
         &mut self,
         node: &Expr,
