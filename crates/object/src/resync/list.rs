@@ -147,3 +147,20 @@ async fn page_through(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rule 30 compares what source and target hold: chunk by chunk, at the edges of words too.
+    #[test]
+    fn what_was_noted_is_held_and_nothing_beside() {
+        let mut held = Held::none_of(200);
+        held.note(0, &[1 | 1 << 63]);
+        held.note(64, &[1 << 3, 1 << 1]);
+        // Behind the end: pages come from another host.
+        held.note(256, &[u64::MAX]);
+        let found: Vec<usize> = (0..400).filter(|chunk| held.holds(*chunk)).collect();
+        assert_eq!(found, [0, 63, 67, 129]);
+    }
+}

@@ -2,9 +2,9 @@
 //! Stories: given, then faults, then promise.
 
 use crate::cluster::{BLOCKS, Cluster, HOSTS, OBJECT, get, put, record_on};
-use base::{ComponentId, ObjectId};
+use base::{ComponentId, ObjectId, SectorRange};
 use directory::ComponentState;
-use object::Mutations;
+use object::{Mutations, ObjectError};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -24,6 +24,24 @@ fn what_was_written_is_read_from_every_host() {
     let (writes, reads) = (cluster.oracle.borrow().writes, cluster.oracle.borrow().reads);
     assert!(writes > 500 && reads > 1000, "{writes} writes, {reads} reads");
     cluster.verify();
+}
+
+/// The owner's own clients come by no frame whose ranges were looked at.
+#[test]
+fn a_range_that_is_empty_or_ends_behind_the_object_is_refused_and_the_owner_goes_on() {
+    let cluster = whole(22);
+    let end = cluster.record().sectors;
+    let objects = cluster.objects(0).unwrap();
+    let done = cluster.on(0, Duration::from_secs(20), async move {
+        objects.acquire(OBJECT).await.expect("an owner");
+        for (start, count) in [(0, 0), (8, 0), (end - 8, 16), (end, 8)] {
+            let range = SectorRange::new(start, count);
+            let read = objects.read(OBJECT, range).await;
+            assert!(matches!(read, Err(ObjectError::Io)), "{range:?}");
+        }
+        objects.read(OBJECT, SectorRange::new(end - 8, 8)).await.is_ok()
+    });
+    assert_eq!(done, Some(true));
 }
 
 #[test]
