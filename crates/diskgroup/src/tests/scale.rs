@@ -198,7 +198,7 @@ fn a_map_of_more_pages_than_are_read_at_once_opens() {
         let group = fresh(&env, 160 << 30).await;
         let (pages, chunks) = {
             let state = group.shared().state.borrow();
-            (state.capacity[0].map_meta.len(), state.capacity[0].map.len())
+            (state.store.capacity[0].map_meta.len(), state.store.capacity[0].map.len())
         };
         assert!(pages > 600, "{pages} pages: not more than one part");
         assert!(chunks > 150_000, "{chunks} chunks");
