@@ -204,6 +204,21 @@ fn say_written(group: &GroupReport) {
         of(Role::Cache),
         of(Role::Capacity)
     );
+    let requests = &group.requests;
+    let pages = requests.pages_written + requests.map_pages + requests.rows;
+    say!(
+        "requests for it: {} commits, {} reads of the log; {} writes of blocks, {} journal records \
+         and {} heads, {} reads and {pages} writes of pages and rows, {} reads to compare, {} \
+         flushes",
+        requests.commits,
+        requests.log_read,
+        requests.blocks,
+        requests.records,
+        requests.heads,
+        requests.pages_read,
+        requests.read_back,
+        requests.flushes
+    );
 }
 
 fn space_table(device: &DeviceReport, space: &SpaceReport) {

@@ -7,6 +7,7 @@ mod health;
 pub(crate) mod out;
 pub(crate) mod readback;
 pub(crate) mod replace;
+pub(crate) mod runs;
 pub(crate) mod superblock;
 mod watch;
 

@@ -3,17 +3,17 @@
 
 mod checkpoint;
 mod pages;
+mod writeback;
 
 use crate::log::held::Overlay;
 use crate::state::{GroupInner, GroupState};
-use crate::store::capacity::pages_touched;
 use crate::types::GroupError;
 use env::Durability;
 use format::{Item, JOURNAL_HEAD_SLOTS, JournalHead, JournalRecord, PAGE_SIZE, RECORD_ITEMS_MAX};
 
 impl GroupInner {
     /// Makes changes durable in the journal, then applies them (store rule 9). The flush covers the
-    /// data writes that completed before on the same device too. Loads the pages.
+    /// data writes that completed before on the same device too. No page is read for it.
     ///
     /// A record may reach the media before that data does, if power fails in between: the log still
     /// holds every block of it, so nothing is read by its checksums before it is destaged again.
@@ -28,7 +28,6 @@ impl GroupInner {
             if is_full {
                 self.checkpoint(device).await?;
             }
-            self.load_pages(device, &pages_touched(part)).await?;
             let guard = self.guard_headers(device, part).await?;
             let (offset, sequence, bytes, crc) = {
                 let state = self.state.borrow();
@@ -43,12 +42,13 @@ impl GroupInner {
                 let offset = handle.layout.journal_start + journal.position;
                 (offset, journal.sequence, buf.freeze(), crc)
             };
-            self.state.borrow_mut().counters.records += 1;
+            self.count(|requests| requests.records += 1);
             if !self.options.mutations.skip_journal() {
                 let write = handle.disk().write(offset, bytes.clone(), Durability::Cached);
                 write.await.map_err(|error| self.fence(&handle.path, &error))?;
             }
             if !self.options.mutations.skip_destage_flush() {
+                self.count(|requests| requests.flushes += 1);
                 let mut flushed = handle.disk().flush().await;
                 while flushed.is_err() && self.options.mutations.retry_after_failure() {
                     self.env.sleep(std::time::Duration::from_millis(1)).await;
@@ -84,6 +84,7 @@ impl GroupInner {
         let mut page = self.env.buf(PAGE_SIZE);
         JournalHead { record }.encode(handle.id, &mut page);
         let slot = JOURNAL_HEAD_SLOTS[(record % 2) as usize];
+        self.count(|requests| requests.heads += 1);
         let write = handle.disk().write(slot, page.freeze(), Durability::Cached);
         write.await.map_err(|error| self.fence(&handle.path, &error))?;
         self.state.borrow_mut().store.capacity[device].has_loose_head = true;
@@ -92,14 +93,21 @@ impl GroupInner {
 
     /// Makes journal heads durable that no later record did.
     pub(crate) async fn flush_heads(&self) -> Result<(), GroupError> {
-        for (device, handle) in self.devices.iter().enumerate() {
+        for device in 0..self.devices.len() {
             let is_loose =
                 std::mem::take(&mut self.state.borrow_mut().store.capacity[device].has_loose_head);
             if is_loose {
-                handle.disk().flush().await.map_err(|error| self.fence(&handle.path, &error))?;
+                self.flush_device(device).await?;
             }
         }
         Ok(())
+    }
+
+    /// All that was written to a capacity device is durable, or the group is fenced.
+    async fn flush_device(&self, device: usize) -> Result<(), GroupError> {
+        let handle = &self.devices[device];
+        self.count(|requests| requests.flushes += 1);
+        handle.disk().flush().await.map_err(|error| self.fence(&handle.path, &error))
     }
 
     fn record_items(&self, device: usize) -> usize {

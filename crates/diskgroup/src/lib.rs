@@ -86,8 +86,8 @@ pub use state::DiskGroup;
 pub use store::space::Space;
 pub use types::{
     Append, AppendKind, BadCause, BadRange, CapacityStatus, Changed, ComponentInfo, ComponentMeta,
-    CreateSizes, GroupError, GroupKind, GroupOptions, GroupShape, GroupSpec, GroupStatus,
-    ReadCacheStatus, ReadData, RecoveryReport, Structure, Verified,
+    CreateSizes, DeviceRequests, GroupError, GroupKind, GroupOptions, GroupShape, GroupSpec,
+    GroupStatus, ReadCacheStatus, ReadData, RecoveryReport, Structure, Verified,
 };
 pub use verify::audit::{Audit, Inconsistency, LogSegment};
 pub use verify::lines::LineAudit;

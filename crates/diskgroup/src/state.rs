@@ -9,7 +9,7 @@ use crate::pace::Pace;
 use crate::readcache::ReadCache;
 use crate::standing::DestageState;
 use crate::store::CapacityStore;
-use crate::types::{GroupError, GroupOptions, RecoveryReport, Structure};
+use crate::types::{DeviceRequests, GroupError, GroupOptions, RecoveryReport, Structure};
 use base::GroupId;
 use env::{Disk, Env, Notify, Semaphore, TaskSet};
 use format::{CapacityLayout, FormatError, Superblock};
@@ -21,7 +21,6 @@ use std::task::Waker;
 /// What is counted.
 #[derive(Default)]
 pub(crate) struct GroupCounters {
-    pub(crate) commits: u64,
     pub(crate) appends: u64,
     /// Of data, taken in.
     pub(crate) appended_bytes: u64,
@@ -32,8 +31,8 @@ pub(crate) struct GroupCounters {
     pub(crate) rotten: u64,
     /// Segments that were destaged together with others.
     pub(crate) gathered: u64,
-    /// Journal records begun.
-    pub(crate) records: u64,
+    /// Begun, by what they are for.
+    pub(crate) requests: DeviceRequests,
 }
 
 /// See the module. Never borrowed across an await.
@@ -137,6 +136,11 @@ impl GroupInner {
         wakers.into_iter().for_each(Waker::wake);
         self.kick_all();
         GroupError::Fenced
+    }
+
+    /// Counts requests to devices.
+    pub(crate) fn count(&self, add: impl FnOnce(&mut DeviceRequests)) {
+        add(&mut self.state.borrow_mut().counters.requests);
     }
 
     /// The error for a segment of the log that is damaged.

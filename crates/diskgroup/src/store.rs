@@ -12,6 +12,7 @@ pub(crate) mod capacity;
 pub(crate) mod chunks;
 pub(crate) mod components;
 pub(crate) mod history;
+pub(crate) mod pending;
 pub(crate) mod rows;
 pub(crate) mod space;
 
@@ -79,7 +80,7 @@ impl CapacityStore {
     /// The page with the checksums of a device chunk, if it is in memory, and its place there.
     pub(crate) fn checksums(&mut self, device: usize, chunk: u32) -> Option<(&CrcPage, usize)> {
         let (number, place) = page_of(chunk);
-        Some((&self.capacity[device].page(number)?.page, place))
+        Some((self.capacity[device].page(number)?, place))
     }
 
     /// A serial was given once: it is never given again.

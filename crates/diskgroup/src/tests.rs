@@ -22,6 +22,7 @@ use std::time::Duration;
 mod campaign;
 mod changed;
 mod check;
+mod evicted;
 mod faults;
 mod head;
 mod inspect;
@@ -88,6 +89,7 @@ fn spec(devices: usize) -> GroupSpec {
 fn options(mutations: Mutations, pages: usize) -> GroupOptions {
     GroupOptions {
         crc_cache_bytes: pages * 4096,
+        pages_pending_max: pages / 2,
         // Rings as small as these have hardly ever room to gather: half of the loads do not ask.
         elevator_room: if pages.is_multiple_of(2) { 0 } else { 2 },
         headers_every: Duration::from_millis(1),

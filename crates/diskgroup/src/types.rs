@@ -98,6 +98,9 @@ pub struct CreateSizes {
 pub struct GroupOptions {
     /// Bytes of block checksums kept in memory per capacity device.
     pub crc_cache_bytes: usize,
+    /// CRC pages of a capacity device that the journal has changes of: with more of them a
+    /// checkpoint comes before the journal is half full. It bounds how long a checkpoint takes.
+    pub pages_pending_max: usize,
     /// Bytes of a log segment, chosen at format.
     pub segment_size: u64,
     /// Destage writes in flight.
@@ -124,6 +127,7 @@ impl Default for GroupOptions {
     fn default() -> Self {
         Self {
             crc_cache_bytes: 16 << 20,
+            pages_pending_max: 16 << 10,
             segment_size: 4 << 20,
             destage_depth: 24,
             idle_after: Duration::from_secs(1),
@@ -288,6 +292,8 @@ pub struct GroupStatus {
     /// Blocks of the write buffer's log that were rotten or unreadable when it was opened or
     /// destaged, since open; what they held was known otherwise, or is bad block by block.
     pub rotten_log_blocks: u64,
+    /// Requests to its devices since open.
+    pub requests: DeviceRequests,
     /// Appends are held back until destage has made room.
     pub is_pressed: bool,
     /// What holds up writes now.
@@ -296,6 +302,44 @@ pub struct GroupStatus {
     pub kind: GroupKind,
     /// Its read cache; all zeros in an all-flash group.
     pub read_cache: ReadCacheStatus,
+}
+
+/// Requests that a group made to its devices for what was appended, by what they are for. Not
+/// here: reads for callers, the read cache, scrub, discards, opening.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceRequests {
+    /// Commits of the log.
+    pub commits: u64,
+    /// Reads of the log by destage.
+    pub log_read: u64,
+    /// Writes of blocks to capacity: neighbours share one.
+    pub blocks: u64,
+    /// Journal records.
+    pub records: u64,
+    /// Journal heads.
+    pub heads: u64,
+    /// Reads of checksum pages, for whoever needs them.
+    pub pages_read: u64,
+    /// Writes of checksum pages.
+    pub pages_written: u64,
+    /// Writes of pages of chunk maps.
+    pub map_pages: u64,
+    /// Writes of rows of component tables.
+    pub rows: u64,
+    /// Reads of structures that were written and flushed.
+    pub read_back: u64,
+    /// Flushes of capacity devices.
+    pub flushes: u64,
+}
+
+impl DeviceRequests {
+    /// Those to capacity devices.
+    #[must_use]
+    pub fn to_capacity(&self) -> u64 {
+        let blocks = self.blocks + self.records + self.heads;
+        let pages = self.pages_read + self.pages_written + self.map_pages + self.rows;
+        blocks + pages + self.read_back + self.flushes
+    }
 }
 
 /// How a read cache is; counted since open.

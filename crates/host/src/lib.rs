@@ -44,8 +44,8 @@ pub use operations::merge::{Totals, is_silent_taken_for_up, merge, totals};
 pub use report::{
     BLOCKS_LOST, BackupReport, ClassReport, ComponentReport, DESTAGE_STOOD_STILL, DeviceMedium,
     DeviceReport, GroupDetail, GroupReport, Health, HeldReport, HostReport, HostState,
-    LatencyReport, OrphanReport, ReadCacheReport, RestoreReport, Role, ScrubReport, SpaceReport,
-    StatusReport, TurnsReport, VolumeReport,
+    LatencyReport, OrphanReport, ReadCacheReport, RequestsReport, RestoreReport, Role, ScrubReport,
+    SpaceReport, StatusReport, TurnsReport, VolumeReport,
 };
 pub use start_error::StartError;
 pub use storage::devices::{DeviceRefused, check_devices};

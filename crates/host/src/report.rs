@@ -6,7 +6,8 @@ mod group;
 use directory::Connections;
 pub use group::{
     BLOCKS_LOST, ClassReport, DESTAGE_STOOD_STILL, DeviceMedium, DeviceReport, GroupDetail,
-    GroupReport, HeldReport, LatencyReport, ReadCacheReport, Role, ScrubReport, SpaceReport,
+    GroupReport, HeldReport, LatencyReport, ReadCacheReport, RequestsReport, Role, ScrubReport,
+    SpaceReport,
 };
 use serde::{Deserialize, Serialize};
 

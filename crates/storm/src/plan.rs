@@ -459,8 +459,10 @@ fn group_options(rng: &mut Rng) -> GroupOptions {
     if rng.below(2) == 0 {
         return production;
     }
+    let pages = 1 << rng.below(8);
     GroupOptions {
-        crc_cache_bytes: 4096 << rng.below(8),
+        crc_cache_bytes: 4096 * pages,
+        pages_pending_max: pages / 2,
         destage_depth: 1 << rng.below(5),
         idle_after: Duration::from_millis(20 << rng.below(9)),
         ..production

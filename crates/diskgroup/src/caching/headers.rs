@@ -163,8 +163,13 @@ impl After {
     }
 }
 
-/// What a record of these items makes of each chunk that it touches; its pages are in memory.
-fn chunks_after(store: &mut CapacityStore, device: usize, items: &[Item]) -> Map<u32, After> {
+/// What a record of these items makes of each chunk that it touches. A block of which the page is
+/// not in memory counts as changed.
+fn chunks_after<'a>(
+    store: &mut CapacityStore,
+    device: usize,
+    items: impl IntoIterator<Item = &'a Item>,
+) -> Map<u32, After> {
     let mut all: Map<u32, After> = Map::new();
     for item in items {
         let Some(chunk) = item.chunk() else { continue };
@@ -199,19 +204,18 @@ impl GroupInner {
         device: usize,
         items: &[Item],
     ) -> Result<Option<Permit>, GroupError> {
-        let quiet: Map<u64, u16> = {
-            let mut state = self.state.borrow_mut();
-            if state.read_cache.is_none() || state.mutations.skip_header_invalidation() {
-                return Ok(None);
-            }
-            let after = chunks_after(&mut state.store, device, items).into_iter();
-            let quiet = after.filter(|(_, after)| after.is_quiet());
-            quiet.map(|(chunk, after)| (key_of(device, chunk), after.changed)).collect()
-        };
+        if !self.is_hybrid || self.options.mutations.skip_header_invalidation() {
+            return Ok(None);
+        }
+        let mut quiet = self.quiet(device, items);
         if quiet.is_empty() {
             return Ok(None);
         }
         self.wait_for_load().await?;
+        self.look_closer(device, items, &mut quiet).await?;
+        if quiet.is_empty() {
+            return Ok(None);
+        }
         let excludes = !self.options.mutations.headers_beside_records();
         let permit = if excludes { Some(self.headers.acquire(1).await) } else { None };
         let lines = {
@@ -229,6 +233,44 @@ impl GroupInner {
             self.rewrite_headers(some, &quiet).await?;
         }
         Ok(permit)
+    }
+
+    /// Chunks that items change and of which headers of before still look right by the lsn, each
+    /// with its pieces that change.
+    fn quiet<'a>(&self, device: usize, items: impl IntoIterator<Item = &'a Item>) -> Map<u64, u16> {
+        let mut state = self.state.borrow_mut();
+        let after = chunks_after(&mut state.store, device, items).into_iter();
+        let quiet = after.filter(|(_, after)| after.is_quiet());
+        quiet.map(|(chunk, after)| (key_of(device, chunk), after.changed)).collect()
+    }
+
+    /// After a restart much is destaged once more that capacity has already. Where a header names
+    /// such a chunk its page is read, so that what is still right stays warm.
+    async fn look_closer(
+        &self,
+        device: usize,
+        items: &[Item],
+        quiet: &mut Map<u64, u16>,
+    ) -> Result<(), GroupError> {
+        let named = match self.state.borrow().read_cache.as_deref() {
+            Some(cache) => cache.slots.named(quiet),
+            None => return Ok(()),
+        };
+        if named.is_empty() {
+            return Ok(());
+        }
+        let mut of_chunk: Map<u32, Vec<&Item>> = Map::new();
+        for item in items {
+            of_chunk.entry(item.chunk().unwrap_or(u32::MAX)).or_default().push(item);
+        }
+        for key in named {
+            let (_, chunk) = chunk_of(key);
+            self.load_checksums(device, chunk).await?;
+            quiet.remove(&key);
+            let of_chunk = of_chunk.get(&chunk).into_iter().flatten().copied();
+            quiet.extend(self.quiet(device, of_chunk));
+        }
+        Ok(())
     }
 
     /// The record is applied.

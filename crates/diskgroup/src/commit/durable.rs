@@ -14,7 +14,7 @@ impl GroupState {
     pub(crate) fn complete(&mut self, segment: u64, offset: u64, sealed: &Sealed, is_move: bool) {
         self.index_commit(segment, offset, sealed, is_move);
         self.log.completed(segment, offset, sealed.bytes.len());
-        self.counters.commits += 1;
+        self.counters.requests.commits += 1;
         let blocks = i64::try_from(sealed.bytes.len() / 4096).unwrap_or(0);
         let fill = self.fill();
         if !is_move {

@@ -95,6 +95,7 @@ async fn read_used(inner: &GroupInner, start: u64, used: u64) -> Result<Buf, Gro
     let mut got = 0;
     while got < used {
         let end = used.min(got + READ_BACK);
+        inner.count(|requests| requests.log_read += 1);
         bytes.set_len(to_usize(end));
         bytes = match inner.cache.read_at(start + got, bytes, to_usize(got)).await {
             Ok(bytes) => bytes,

@@ -18,6 +18,10 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
+/// Chunks that are looked at with one batch, whether they lost their last block: the page of each
+/// may have to be read.
+const EMPTIED_MAX: usize = 256;
+
 /// A write in flight, and how many blocks of the batch it carries.
 type Writing = (usize, Pin<Box<dyn Future<Output = Result<(), IoError>>>>);
 
@@ -155,6 +159,7 @@ fn issue(inner: &Rc<GroupInner>, device: usize, part: &[BlockWrite], sources: &[
         Some(data) => data,
         None => gathered(inner, part, sources, (start, count)),
     };
+    inner.count(|requests| requests.blocks += 1);
     let write = handle.disk().write(offset, data.clone(), Durability::Cached);
     // What stays in the read cache is written there as well, for whoever reads it next.
     let update = match inner.is_hybrid && !first.is_fresh {
@@ -249,7 +254,7 @@ pub(super) async fn add_emptied(
     device: usize,
     items: &mut Vec<Item>,
 ) -> Result<(), GroupError> {
-    let emptied = inner.state.borrow_mut().store.capacity[device].take_emptied();
+    let emptied = inner.state.borrow_mut().store.capacity[device].take_emptied(EMPTIED_MAX);
     let touched: Set<u32> = items
         .iter()
         .filter_map(|item| match item {

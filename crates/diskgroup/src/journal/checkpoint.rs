@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Checkpoints: pages and rows to the device, so that the journal can begin anew.
 
+use crate::journal::writeback::image_steps;
 use crate::state::GroupInner;
 use crate::store::capacity::{CapacityState, PAGES_IN_FLIGHT, RowState};
 use crate::types::GroupError;
@@ -11,8 +12,6 @@ use format::{ChunkEntry, ComponentRow, MAP_PAGE_CHUNKS, MapPage, NO_COMPONENT, P
 const PAGE: u64 = PAGE_SIZE as u64;
 /// Rows that are looked at between two rests.
 const ROWS_STEP: usize = 256;
-/// What encoding one page counts for: 5 us.
-const IMAGE_STEPS: u64 = 16;
 
 impl GroupInner {
     /// Writes all changed pages to their older slots, then starts the journal anew (store rule 10).
@@ -22,12 +21,9 @@ impl GroupInner {
     /// records that the pages hold already: each page says up to which record, they are skipped.
     pub(crate) async fn checkpoint(&self, device: usize) -> Result<(), GroupError> {
         base::hit(base::Probe::Checkpoint);
-        let crc_images = self.take_crc_images(device).await;
-        let has_flush = !self.options.mutations.map_beside_crc_pages();
-        self.write_pages(device, crc_images, has_flush).await?;
-        self.state.borrow_mut().store.capacity[device].images_are_written();
+        self.write_back(device).await?;
         let (map_images, written) = self.take_map_images(device).await;
-        self.write_pages(device, map_images, true).await?;
+        self.write_images(device, &map_images, true, |requests| requests.map_pages += 1).await?;
         self.write_rows(device).await?;
         self.env.linger(Quirk::CheckpointLingers).await;
         let mut state = self.state.borrow_mut();
@@ -45,67 +41,6 @@ impl GroupInner {
             }
         }
         Ok(())
-    }
-
-    async fn write_pages(
-        &self,
-        device: usize,
-        images: Vec<(u64, env::Slice)>,
-        has_flush: bool,
-    ) -> Result<(), GroupError> {
-        let handle = &self.devices[device];
-        let writes = images
-            .iter()
-            .map(|(offset, bytes)| handle.disk().write(*offset, bytes.clone(), Durability::Cached));
-        let written = try_join_at_most(PAGES_IN_FLIGHT, writes).await;
-        written.map_err(|error| self.fence(&handle.path, &error))?;
-        if !has_flush || self.options.mutations.early_journal_reuse() {
-            return Ok(());
-        }
-        handle.disk().flush().await.map_err(|error| self.fence(&handle.path, &error))?;
-        self.read_back(device, &images).await
-    }
-
-    /// Nothing is applied to the pages meanwhile: that is up to whoever writes the journal, and
-    /// waits for the checkpoint.
-    async fn take_crc_images(&self, device: usize) -> Vec<(u64, env::Slice)> {
-        let handle = &self.devices[device];
-        let single = self.options.mutations.single_page_slot();
-        let mut taken: Vec<usize> = Vec::new();
-        {
-            let mut state = self.state.borrow_mut();
-            let capacity = &mut state.store.capacity[device];
-            let applied = capacity.journal.sequence.saturating_sub(1);
-            capacity.dirty = 0;
-            let dirty = capacity.pages.iter_mut().enumerate().filter(|(_, page)| page.is_dirty);
-            for (at, cached) in dirty {
-                cached.is_dirty = false;
-                cached.is_being_written = true;
-                cached.newest = if single { 0 } else { 1 - cached.newest };
-                cached.page.sequence += 1;
-                cached.page.applied = applied;
-                taken.push(at);
-            }
-        }
-        base::hit_if(
-            taken.len() > self.options.limits.checkpoint_pages,
-            base::Probe::CheckpointPart,
-        );
-        let mut images = Vec::with_capacity(taken.len());
-        for some in taken.chunks(self.options.limits.checkpoint_pages) {
-            {
-                let state = self.state.borrow();
-                for cached in some.iter().map(|at| &state.store.capacity[device].pages[*at]) {
-                    let mut buf = self.env.buf(PAGE_SIZE);
-                    cached.page.encode(handle.id, &mut buf);
-                    let slot = u64::from(cached.page.number) * 2 + cached.newest as u64;
-                    images.push((handle.layout.crc_start + slot * PAGE, buf.freeze()));
-                }
-            }
-            self.env.spend_steps(some.len() as u64 * IMAGE_STEPS).await;
-        }
-        images.sort_unstable_by_key(|(offset, _)| *offset);
-        images
     }
 
     /// The images, and the numbers of their pages. A deletion may change the map meanwhile: its
@@ -143,7 +78,7 @@ impl GroupInner {
                 let slot = u64::from(page.number) * 2 + newest as u64;
                 images.push((handle.layout.map_start + slot * PAGE, buf.freeze()));
             }
-            self.env.spend_steps(some.len() as u64 * IMAGE_STEPS).await;
+            self.env.spend_steps(image_steps(some.len())).await;
         }
         (images, taken)
     }
@@ -174,9 +109,8 @@ impl GroupInner {
             .iter()
             .map(|(place, row)| self.put_row(device, *place, row.clone(), Durability::Cached));
         let images = try_join_at_most(PAGES_IN_FLIGHT, puts).await?;
-        let handle = &self.devices[device];
         if !self.options.mutations.early_journal_reuse() {
-            handle.disk().flush().await.map_err(|error| self.fence(&handle.path, &error))?;
+            self.flush_device(device).await?;
             self.read_back(device, &images).await?;
         }
         let mut state = self.state.borrow_mut();
@@ -235,6 +169,7 @@ impl GroupInner {
             let slot = u64::from(place) * 2 + known.newest as u64;
             (handle.layout.table_start + slot * PAGE, buf.freeze())
         };
+        self.count(|requests| requests.rows += 1);
         let write = handle.disk().write(offset, bytes.clone(), durability);
         write.await.map_err(|error| self.fence(&handle.path, &error))?;
         Ok((offset, bytes))

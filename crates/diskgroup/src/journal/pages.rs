@@ -1,18 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The checksum pages that are in memory, and how they get there.
+//!
+//! A page is its newest image on the device and its pending changes. So it may be evicted at any
+//! time, but while its image is being written.
 
+use crate::devices::runs::{READ_GAP, Run, runs};
 use crate::state::GroupInner;
 use crate::store::CapacityStore;
-use crate::store::capacity::{PAGES_IN_FLIGHT, page_of};
+use crate::store::capacity::page_of;
 use crate::store::rows::newer;
-use crate::types::{GroupError, device_error};
-use env::try_join_at_most;
+use crate::types::{GroupError, Structure, device_error};
+use env::{Buf, try_join_at_most};
 use format::{CRC_PAGE_CHUNKS, CrcPage, FormatError, PAGE_SIZE};
+use std::cell::Cell;
 
 const PAGE: u64 = PAGE_SIZE as u64;
+/// Requests for neighbouring pages under way, of 512 KiB at most.
+const RUNS_IN_FLIGHT: usize = 8;
+/// What a run counts for, of 64 pages that are decoded at most.
+const RUN_STEPS: u64 = 1024;
+
+/// A page and the slot of its newest image.
+type Chosen = (Box<CrcPage>, usize);
 
 impl GroupInner {
-    fn page_limit(&self) -> usize {
+    pub(super) fn page_limit(&self) -> usize {
         (self.options.crc_cache_bytes / PAGE_SIZE).max(1)
     }
 
@@ -21,84 +33,188 @@ impl GroupInner {
         let state = self.state.borrow();
         let capacity = &state.store.capacity[device];
         capacity.journal.position * 2 > self.devices[device].layout.journal_size
-            || capacity.dirty > self.page_limit() / 2
+            || capacity.pending.pages() > self.options.pages_pending_max
     }
 
     /// Makes sure that the checksums of a chunk are in memory, for now.
     pub(crate) async fn load_checksums(&self, device: usize, chunk: u32) -> Result<(), GroupError> {
-        self.load_page(device, page_of(chunk).0, false).await
-    }
-
-    /// Makes sure that a CRC page is in memory; `hold` keeps it there until the next checkpoint.
-    async fn load_page(&self, device: usize, number: u32, hold: bool) -> Result<(), GroupError> {
-        let handle = &self.devices[device];
+        let (handle, number) = (&self.devices[device], page_of(chunk).0);
         loop {
-            let (epoch, is_replay) = {
+            let epoch = {
                 let mut state = self.state.borrow_mut();
-                let is_replay = state.store.is_recovering;
                 let capacity = &mut state.store.capacity[device];
-                let is_here = match hold {
-                    true => capacity.hold(number),
-                    false => capacity.page(number).is_some(),
-                };
-                if is_here {
+                if capacity.page(number).is_some() {
                     return Ok(());
                 }
-                (capacity.epoch, is_replay)
+                capacity.epoch
             };
             base::hit(base::Probe::PageLoaded);
-            let offset = handle.layout.crc_start + u64::from(number) * 2 * PAGE;
-            let read = handle.disk().read(offset, self.env.buf(2 * PAGE_SIZE)).await;
-            let both = read.map_err(device_error(&handle.path))?;
-            let slots = [0, 1].map(|slot| {
-                CrcPage::decode(handle.id, number, &both[slot * PAGE_SIZE..(slot + 1) * PAGE_SIZE])
-            });
-            let mut state = self.state.borrow_mut();
-            if state.store.capacity[device].epoch != epoch {
-                continue; // a checkpoint may have written a newer image meanwhile
+            let both = match self.read_page(device, number).await {
+                // As for data: a device that does not answer says nothing of its content.
+                Err(_) if self.is_given_up(device) => return Err(GroupError::Fenced),
+                read => read.map_err(device_error(&handle.path))?,
+            };
+            let (limit, mut state) = (self.page_limit(), self.state.borrow_mut());
+            let capacity = &mut state.store.capacity[device];
+            // Where its image is on the way to the device, these bytes may be half of it. Then the
+            // page is in memory, or was and the images are written by now.
+            if capacity.page(number).is_none() && capacity.epoch == epoch {
+                let chosen = self.choose(&mut state.store, device, number, &both);
+                let chosen = chosen.map_err(|error| {
+                    drop(state);
+                    self.fence(&handle.path, &error)
+                })?;
+                self.state.borrow_mut().store.capacity[device].insert(chosen, limit);
             }
-            let (page, newest) = self.choose(&mut state.store, device, number, slots, is_replay);
-            state.store.capacity[device].insert(Box::new(page), newest, self.page_limit());
         }
     }
 
-    /// The newer valid slot. Where a page that must exist is lost, every block of its chunks is
-    /// marked so that reads give `BadCrc` until it is rewritten: never zeros.
-    fn choose(
+    /// Has pages in memory, and keeps them there until their images are written. They are in order.
+    pub(super) async fn pin_pages(&self, device: usize, pages: &[u32]) -> Result<(), GroupError> {
+        let missing: Vec<u32> = {
+            let mut state = self.state.borrow_mut();
+            let capacity = &mut state.store.capacity[device];
+            pages.iter().copied().filter(|number| !capacity.pin(*number)).collect()
+        };
+        let look = |number, both: &[u8]| {
+            let mut state = self.state.borrow_mut();
+            // A reader may have loaded it meanwhile.
+            if !state.store.capacity[device].pin(number) {
+                let chosen = self.choose(&mut state.store, device, number, both)?;
+                state.store.capacity[device].insert_for_image(chosen);
+            }
+            Ok(())
+        };
+        self.look_at_pages(device, &missing, look).await
+    }
+
+    /// Whether the newest image of each of these pages holds a record.
+    pub(crate) async fn pages_hold(
+        &self,
+        device: usize,
+        pages: &[u32],
+        record: u64,
+    ) -> Result<bool, GroupError> {
+        let hold = Cell::new(true);
+        let look = |number, both: &[u8]| {
+            let newest = newer(self.decode(device, number, both), |page| page.sequence);
+            let is_held = newest.is_ok_and(|(page, _)| page.applied >= record);
+            hold.set(hold.get() && is_held);
+            Ok(())
+        };
+        self.look_at_pages(device, pages, look).await?;
+        Ok(hold.get())
+    }
+
+    /// Reads pages, both slots of each, neighbours in one request. They are in order.
+    async fn look_at_pages(
+        &self,
+        device: usize,
+        pages: &[u32],
+        look: impl Fn(u32, &[u8]) -> Result<(), GroupError>,
+    ) -> Result<(), GroupError> {
+        let handle = &self.devices[device];
+        let places = pages.iter().map(|number| (self.page_start(device, *number), 2 * PAGE_SIZE));
+        let runs = runs(places, READ_GAP);
+        let reads = runs.iter().map(async |run: &Run| {
+            let some = &pages[run.places.clone()];
+            self.count(|requests| requests.pages_read += 1);
+            let read = handle.disk().read(run.bytes.start, self.env.buf(run.length())).await;
+            for number in some {
+                let alone;
+                let both = match &read {
+                    Ok(bytes) => {
+                        let at = self.page_start(device, *number) - run.bytes.start;
+                        &bytes[usize::try_from(at).unwrap_or(usize::MAX)..][..2 * PAGE_SIZE]
+                    }
+                    // What cannot be read may be in between.
+                    Err(_) => {
+                        let read = self.read_page(device, *number).await;
+                        alone = read.map_err(device_error(&handle.path))?;
+                        &alone[..]
+                    }
+                };
+                look(*number, both)?;
+            }
+            self.env.spend_steps(RUN_STEPS).await;
+            Ok(())
+        });
+        try_join_at_most(RUNS_IN_FLIGHT, reads).await.map(drop)
+    }
+
+    /// Both slots of a page.
+    async fn read_page(&self, device: usize, number: u32) -> Result<Buf, env::IoError> {
+        self.count(|requests| requests.pages_read += 1);
+        let (start, buf) = (self.page_start(device, number), self.env.buf(2 * PAGE_SIZE));
+        self.devices[device].disk().read(start, buf).await
+    }
+
+    fn page_start(&self, device: usize, number: u32) -> u64 {
+        self.devices[device].layout.crc_start + u64::from(number) * 2 * PAGE
+    }
+
+    fn decode(&self, device: usize, number: u32, both: &[u8]) -> [Result<CrcPage, FormatError>; 2] {
+        let id = self.devices[device].id;
+        let slot = |slot: usize| &both[slot * PAGE_SIZE..(slot + 1) * PAGE_SIZE];
+        [0, 1].map(|at| CrcPage::decode(id, number, slot(at)))
+    }
+
+    /// The newer valid slot, with what is pending. Where a page that must exist is lost, every
+    /// block of its chunks is marked so that reads give `BadCrc` until it is rewritten: never
+    /// zeros.
+    pub(crate) fn choose(
         &self,
         store: &mut CapacityStore,
         device: usize,
         number: u32,
-        slots: [Result<CrcPage, FormatError>; 2],
-        is_replay: bool,
-    ) -> (CrcPage, usize) {
-        // A torn checkpoint leaves a damaged slot, but then the journal holds all of it and the
-        // page is loaded by replay. At any other time a damaged slot may have been the newer one.
+        both: &[u8],
+    ) -> Result<Chosen, GroupError> {
+        let slots = self.decode(device, number, both);
+        let capacity = &store.capacity[device];
+        // A torn checkpoint leaves a damaged slot, but then the journal that opening found has all
+        // changes since the other one. At any other time a damaged slot may have been the newer.
+        let recovered_from = capacity.pending.recovered_from(number);
         let errors = slots.iter().filter_map(|slot| slot.as_ref().err());
         let any_damaged = errors.into_iter().any(|error| *error != FormatError::Magic);
         let best = newer(slots, |page| page.sequence).ok();
-        let is_lost = best.is_none() || (any_damaged && !is_replay);
-        let (mut page, newest) = best.unwrap_or((CrcPage::empty(number), 1));
+        let is_lost = best.is_none() || (any_damaged && recovered_from.is_none());
+        let (mut page, mut newest) = best.unwrap_or((CrcPage::empty(number), 1));
+        let next = capacity.journal.sequence;
+        if page.applied >= next {
+            // A page holds records that were durable before it was written, so the journal has lost
+            // its end. Opening finds that by the journal's heads. It need not ask each page: what
+            // is pending is applied to this one all the same, and here it is noticed.
+            let (path, name) = (&self.devices[device].path, Structure::Journal(next));
+            return Err(GroupError::corrupt(path, name, FormatError::Checksum));
+        }
+        // An image that a checkpoint wrote which did not come to its end may go with the power: its
+        // flush may have failed. The other slot is the one that was durable when this journal
+        // began, and the journal has all changes since. So the image in doubt is the one that is
+        // written over, and until then nothing rests on it.
+        let is_in_doubt = recovered_from.is_some_and(|first| page.applied >= first);
+        if is_in_doubt && !self.options.mutations.trust_what_is_read() {
+            newest = 1 - newest;
+        }
         if is_lost {
-            for place in 0..CRC_PAGE_CHUNKS {
-                let chunk = number as usize * CRC_PAGE_CHUNKS + place;
-                let capacity = &store.capacity[device];
-                if capacity.settled.get(chunk).copied().unwrap_or(false) {
-                    page.present[place] = [u64::MAX; 4];
-                    page.crcs[place] = [0xBAD0_BAD0; 256];
-                    let serial = capacity.map[chunk].serial;
-                    if let Some(component) = store.components.get_mut(serial) {
-                        component.is_damaged = true;
-                    }
-                }
+            mark_lost(store, device, &mut page);
+        }
+        store.capacity[device].pending.apply_to(&mut page);
+        Ok((Box::new(page), newest))
+    }
+}
+
+/// Makes all blocks bad of the chunks of a page that were allocated when it was lost.
+fn mark_lost(store: &mut CapacityStore, device: usize, page: &mut CrcPage) {
+    for place in 0..CRC_PAGE_CHUNKS {
+        let chunk = page.number as usize * CRC_PAGE_CHUNKS + place;
+        let capacity = &store.capacity[device];
+        if capacity.settled.get(chunk).copied().unwrap_or(false) {
+            page.present[place] = [u64::MAX; 4];
+            page.crcs[place] = [0xBAD0_BAD0; 256];
+            let serial = capacity.map[chunk].serial;
+            if let Some(component) = store.components.get_mut(serial) {
+                component.is_damaged = true;
             }
         }
-        (page, newest)
-    }
-
-    /// Loads pages, many at a time.
-    pub(crate) async fn load_pages(&self, device: usize, pages: &[u32]) -> Result<(), GroupError> {
-        let loads = pages.iter().map(|number| self.load_page(device, *number, true));
-        try_join_at_most(PAGES_IN_FLIGHT, loads).await.map(drop)
     }
 }

@@ -10,7 +10,7 @@ use crate::store::capacity::{Journal, MapMeta, PAGES_IN_FLIGHT, RowState, pages_
 use crate::store::components::Component;
 use crate::store::rows::{newer, newest_row};
 use crate::types::{GroupError, Structure, device_error};
-use base::CHUNK_SECTORS;
+use base::{CHUNK_SECTORS, Set};
 use env::try_join_at_most;
 use format::{
     FormatError, Item, JOURNAL_HEAD_SLOTS, JournalHead, JournalRecord, MAP_PAGE_CHUNKS, MapPage,
@@ -252,10 +252,8 @@ async fn recover_journal(
     drop(bytes);
     for record in &records {
         check_items(inner, device, &record.items)?;
-        let pages = pages_touched(&record.items);
-        inner.load_pages(device, &pages).await?;
     }
-    check_doubts(inner, device, &records)?;
+    check_doubts(inner, device, &records).await?;
     let head = read_head(inner, device).await;
     let mut state = inner.state.borrow_mut();
     state.report.journal_records += records.len() as u64;
@@ -272,9 +270,12 @@ async fn recover_journal(
     let paged = capacity.journal.sequence.max(1);
     if journal.sequence >= paged {
         capacity.journal = journal;
+        capacity.pages_are_pending(&records);
     } else {
-        // Pages are newer than what is left of the journal: its start was being overwritten.
+        // Pages are newer than what is left of the journal: its start was being overwritten. They
+        // hold more than these records, which must not be applied over that.
         capacity.journal = Journal { position: 0, sequence: paged, previous: 0 };
+        capacity.pending.clear();
     }
     let ended = capacity.journal.sequence;
     let reached = head.filter(|_| !inner.options.mutations.ignore_head());
@@ -283,15 +284,6 @@ async fn recover_journal(
             &handle.path,
             Structure::Journal(reached),
             FormatError::Magic,
-        ));
-    }
-    // A page holds records that were durable before it was written.
-    let applied = capacity.pages.iter().map(|cached| cached.page.applied).max().unwrap_or(0);
-    if applied >= capacity.journal.sequence {
-        return Err(GroupError::corrupt(
-            &handle.path,
-            Structure::Journal(capacity.journal.sequence),
-            FormatError::Checksum,
         ));
     }
     Ok(records.first().zip(records.last()).map(|(first, last)| {
@@ -306,22 +298,24 @@ async fn recover_journal(
 /// in a checkpoint that came so far every CRC page of the journal's records holds all of them.
 /// Otherwise the damaged slot may have been the newer one, and chunks given away or taken since
 /// would read as what they were.
-fn check_doubts(
+async fn check_doubts(
     inner: &GroupInner,
     device: usize,
     records: &[JournalRecord],
 ) -> Result<(), GroupError> {
-    let mut state = inner.state.borrow_mut();
-    let capacity = &mut state.store.capacity[device];
-    let doubts = capacity.map_meta.iter().position(|meta| meta.is_in_doubt);
+    let doubts = {
+        let state = inner.state.borrow();
+        state.store.capacity[device].map_meta.iter().position(|meta| meta.is_in_doubt)
+    };
     let (Some(number), false) = (doubts, inner.options.mutations.trust_older_map()) else {
         return Ok(());
     };
-    let last = records.last().map_or(u64::MAX, |record| record.sequence);
-    let touched = records.iter().flat_map(|record| pages_touched(&record.items));
-    let mut pages = touched.filter_map(|page| capacity.page(page).map(|p| p.page.applied));
-    if !records.is_empty() && pages.all(|applied| applied >= last) {
-        return Ok(());
+    if let Some(last) = records.last() {
+        let pages: Set<u32> = records.iter().flat_map(|r| pages_touched(&r.items)).collect();
+        let pages: Vec<u32> = pages.into_iter().collect();
+        if inner.pages_hold(device, &pages, last.sequence).await? {
+            return Ok(());
+        }
     }
     Err(GroupError::corrupt(
         &inner.devices[device].path,

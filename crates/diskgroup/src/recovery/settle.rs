@@ -10,6 +10,9 @@
 //!
 //! Recovery writes the bytes that it read there once more, at the same place, and flushes. If power
 //! fails meanwhile, nothing is lost: the older slot of a page and the end of the log are as before.
+//!
+//! CRC pages are not written again: the next checkpoint writes over the image in doubt, and leaves
+//! the other one, see `GroupInner::choose`.
 
 use crate::state::GroupInner;
 use crate::store::capacity::PAGES_IN_FLIGHT;
@@ -57,9 +60,6 @@ pub(super) async fn settle_capacity(
             add(handle.layout.table_start, place, row.newest);
         }
         let first = journal.map_or(u64::MAX, |found| found.first);
-        for cached in capacity.pages.iter().filter(|cached| cached.page.applied >= first) {
-            add(handle.layout.crc_start, u64::from(cached.page.number), cached.newest);
-        }
         for (number, meta) in (0..).zip(&capacity.map_meta).filter(|(_, m)| m.applied >= first) {
             add(handle.layout.map_start, number, meta.newest);
         }

@@ -8,9 +8,9 @@ use base::{CHUNK_BLOCKS, Lsn};
 use format::{ChunkEntry, ComponentRow, Item, MAP_PAGE_CHUNKS, NO_COMPONENT};
 
 impl CapacityStore {
-    /// Applies a durable item to map and checksums; whether the map took it. Pages that hold the
-    /// record already stay as they are; at run time none does. The log says of which chunks it has
-    /// blocks.
+    /// Applies a durable item to map and checksums; whether the map took it. Map pages that hold
+    /// the record already stay as they are; at run time none does. The log says of which chunks it
+    /// has blocks.
     pub(crate) fn apply(
         &mut self,
         device: usize,
@@ -25,7 +25,7 @@ impl CapacityStore {
             component.destaged_logged = component.destaged_logged.max(lsn);
         }
         let Some(chunk) = item.chunk() else { return false };
-        self.apply_to_page(device, item, sequence, chunk);
+        self.apply_to_page(device, item, chunk);
         let capacity = &mut self.capacity[device];
         let meta = &mut capacity.map_meta[chunk as usize / MAP_PAGE_CHUNKS];
         if sequence <= meta.applied {
@@ -81,20 +81,18 @@ impl CapacityStore {
         self.history.chunk(&mut self.components, key, lsn);
     }
 
-    fn apply_to_page(&mut self, device: usize, item: &Item, sequence: u64, chunk: u32) {
+    /// The page is what its image and all pending changes say. If it is in memory, the change is
+    /// applied there as well.
+    fn apply_to_page(&mut self, device: usize, item: &Item, chunk: u32) {
         let (number, place) = page_of(chunk);
         let capacity = &mut self.capacity[device];
-        if matches!(item, Item::Free { .. }) {
-            return;
+        capacity.pending.push(number, place, item);
+        let mut may_be_empty = matches!(item, Item::Unset { .. });
+        if let Some(cached) = capacity.cached(number) {
+            item.apply(&mut cached.page, place);
+            may_be_empty &= cached.page.is_empty(place);
         }
-        let Some(cached) = capacity.page(number) else {
-            unreachable!("pages are held before their items apply")
-        };
-        if sequence <= cached.page.applied {
-            return;
-        }
-        item.apply(&mut cached.page, place);
-        if matches!(item, Item::Unset { .. }) && cached.page.is_empty(place) {
+        if may_be_empty {
             capacity.emptied.insert(chunk);
         }
     }

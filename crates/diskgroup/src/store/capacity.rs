@@ -3,11 +3,15 @@
 //!
 //! In memory, `map` and the cached CRC pages are exactly what pages on the device plus journal say:
 //! a change is applied when its journal record is durable, not before. So a checkpoint may happen
-//! between any two records.
+//! between any two records. A CRC page need not be in memory for that: its changes are kept beside
+//! it, see `pending`.
 
+use crate::store::pending::PendingChanges;
 use crate::store::space::SHORT_PART;
 use base::{FixedMap, Instant, Set};
-use format::{CRC_PAGE_CHUNKS, ChunkEntry, ComponentRow, CrcPage, Item};
+use format::{
+    CRC_PAGE_CHUNKS, ChunkEntry, ComponentRow, CrcPage, Item, JournalRecord, MAP_PAGE_CHUNKS,
+};
 use std::collections::VecDeque;
 
 /// Page writes and reads in flight at a checkpoint and at recovery.
@@ -18,10 +22,11 @@ pub(crate) struct CachedPage {
     pub(crate) page: Box<CrcPage>,
     /// Which slot on the device holds the newest image.
     pub(crate) newest: usize,
-    /// Holds changes that only the journal has, or is about to: never evicted.
-    pub(crate) is_dirty: bool,
-    /// Its image is on the way to the device: evicted now, it would come back as it was before.
-    pub(crate) is_being_written: bool,
+    /// Its image is on the way to the device. It is not evicted meanwhile: who reads a slot that is
+    /// being written may find half of it.
+    is_being_written: bool,
+    /// Here for its image alone.
+    is_passing: bool,
     was_used: bool,
 }
 
@@ -88,12 +93,13 @@ pub(crate) struct CapacityState {
     pub(crate) journal: Journal,
     /// The newest journal head was written and not flushed.
     pub(crate) has_loose_head: bool,
-    /// Chunks that an unset left without data: candidates to be freed.
+    /// Chunks that an unset may have left without data: candidates to be freed.
     pub(super) emptied: Set<u32>,
     pub(crate) pages: Vec<CachedPage>,
     page_at: FixedMap<usize>,
     hand: usize,
-    pub(crate) dirty: usize,
+    /// What the journal has and the pages on the device may lack.
+    pub(crate) pending: PendingChanges,
     /// Counts page images that became evictable: a page read across that moment may be stale.
     pub(crate) epoch: u64,
 }
@@ -151,9 +157,10 @@ impl CapacityState {
         (!self.freeing.is_empty()).then_some(at)
     }
 
-    /// Chunks that lost their last block since this was asked.
-    pub(crate) fn take_emptied(&mut self) -> Set<u32> {
-        std::mem::take(&mut self.emptied)
+    /// Chunks that may have lost their last block since this was asked: at most so many. The
+    /// others are left for the next time.
+    pub(crate) fn take_emptied(&mut self, most: usize) -> Vec<u32> {
+        std::iter::from_fn(|| self.emptied.pop_first()).take(most).collect()
     }
 
     /// Chunks that are neither allocated nor set aside. After a restart more may be set aside than
@@ -172,50 +179,107 @@ impl CapacityState {
         (self.available() + promised).min(self.unreserved())
     }
 
-    pub(crate) fn page(&mut self, number: u32) -> Option<&mut CachedPage> {
-        let at = *self.page_at.get(&u64::from(number))?;
-        let cached = &mut self.pages[at];
+    /// A page, for who reads what it says.
+    pub(crate) fn page(&mut self, number: u32) -> Option<&CrcPage> {
+        let cached = self.cached(number)?;
         cached.was_used = true;
-        Some(cached)
+        Some(&cached.page)
     }
 
-    pub(crate) fn hold(&mut self, number: u32) -> bool {
-        let Some(cached) = self.page(number) else { return false };
-        let was_clean = !std::mem::replace(&mut cached.is_dirty, true);
-        self.dirty += usize::from(was_clean);
+    /// A page, for who changes it.
+    pub(crate) fn cached(&mut self, number: u32) -> Option<&mut CachedPage> {
+        let at = *self.page_at.get(&u64::from(number))?;
+        Some(&mut self.pages[at])
+    }
+
+    /// Keeps a page until its image is written; whether it is here.
+    pub(crate) fn pin(&mut self, number: u32) -> bool {
+        let Some(cached) = self.cached(number) else { return false };
+        cached.is_being_written = true;
         true
     }
 
-    /// The images of a checkpoint are on the device: their pages may be evicted, and a read of a
-    /// slot that began before must not bring the older image back.
-    pub(crate) fn images_are_written(&mut self) {
-        self.pages.iter_mut().for_each(|cached| cached.is_being_written = false);
+    /// The images of the pages that were kept for it are durable, and hold what was pending: they
+    /// may be evicted. A read of a slot that began before must not bring the older image back.
+    pub(crate) fn images_are_written(&mut self, limit: usize) {
         self.epoch += 1;
+        for at in (0..self.pages.len()).rev() {
+            let cached = &mut self.pages[at];
+            if !std::mem::take(&mut cached.is_being_written) {
+                continue;
+            }
+            let is_passing = std::mem::take(&mut cached.is_passing) && !cached.was_used;
+            self.pending.forget(cached.page.number);
+            if is_passing && self.pages.len() > limit {
+                self.evict(at);
+            }
+        }
+        while self.pages.len() > limit
+            && let Some(at) = self.unused()
+        {
+            self.evict(at);
+        }
     }
 
     /// Puts a page in, in the place of one that was not used lately where the budget is spent.
-    pub(crate) fn insert(&mut self, page: Box<CrcPage>, newest: usize, limit: usize) {
-        let number = u64::from(page.number);
-        if self.page_at.contains_key(&number) {
-            return;
+    pub(crate) fn insert(&mut self, (page, newest): (Box<CrcPage>, usize), limit: usize) {
+        if self.pages.len() >= limit
+            && let Some(at) = self.unused()
+        {
+            self.evict(at);
         }
-        let cached =
-            CachedPage { page, newest, is_dirty: false, is_being_written: false, was_used: true };
-        if self.pages.len() >= limit {
-            for _ in 0..2 * self.pages.len() {
-                self.hand = (self.hand + 1) % self.pages.len();
-                let candidate = &mut self.pages[self.hand];
-                let is_clean = !candidate.is_dirty && !candidate.is_being_written;
-                if is_clean && !std::mem::take(&mut candidate.was_used) {
-                    self.page_at.remove(&u64::from(candidate.page.number));
-                    self.page_at.insert(number, self.hand);
-                    self.pages[self.hand] = cached;
-                    return;
-                }
-            }
-        }
+        let (is_being_written, is_passing) = (false, false);
+        self.put(CachedPage { page, newest, is_being_written, is_passing, was_used: true });
+    }
+
+    /// Puts a page in that is here for its image alone.
+    pub(crate) fn insert_for_image(&mut self, (page, newest): (Box<CrcPage>, usize)) {
+        let (is_being_written, is_passing) = (true, true);
+        self.put(CachedPage { page, newest, is_being_written, is_passing, was_used: false });
+    }
+
+    fn put(&mut self, cached: CachedPage) {
+        let number = u64::from(cached.page.number);
+        assert!(!self.page_at.contains_key(&number), "a page is here once");
         self.page_at.insert(number, self.pages.len());
         self.pages.push(cached);
+    }
+
+    /// A page that was not used since it was looked at last.
+    fn unused(&mut self) -> Option<usize> {
+        for _ in 0..2 * self.pages.len() {
+            self.hand = (self.hand + 1) % self.pages.len();
+            let candidate = &mut self.pages[self.hand];
+            if !candidate.is_being_written && !std::mem::take(&mut candidate.was_used) {
+                return Some(self.hand);
+            }
+        }
+        None
+    }
+
+    fn evict(&mut self, at: usize) {
+        let gone = self.pages.swap_remove(at);
+        self.page_at.remove(&u64::from(gone.page.number));
+        if let Some(moved) = self.pages.get(at) {
+            self.page_at.insert(u64::from(moved.page.number), at);
+        }
+    }
+}
+
+impl CapacityState {
+    /// What the records of the journal that opening found change is pending. What they allocate
+    /// need not have a page on the device: the journal has all that was ever in it. Map pages that
+    /// say so already are written again, so that they are asked about it when the pages are.
+    pub(crate) fn pages_are_pending(&mut self, records: &[JournalRecord]) {
+        let Some(first) = records.first() else { return };
+        self.pending.is_recovered(first.sequence);
+        for item in records.iter().flat_map(|record| &record.items) {
+            if let Item::Allocate { chunk, .. } = *item {
+                let chunk = usize::try_from(chunk).unwrap_or(usize::MAX);
+                self.settled[chunk] = false;
+                self.map_meta[chunk / MAP_PAGE_CHUNKS].is_dirty = true;
+            }
+        }
     }
 }
 

@@ -105,7 +105,7 @@ fn count(group: &DiskGroup, moment: Moment) -> u64 {
     match moment {
         Moment::Time => 0,
         Moment::Freed => state.log.tail,
-        Moment::Record => state.counters.records,
+        Moment::Record => state.counters.requests.records,
         Moment::Pages => {
             let metas = state.store.capacity.iter().flat_map(|capacity| &capacity.map_meta);
             let pages = state.store.capacity.iter().flat_map(|capacity| &capacity.pages);

@@ -127,6 +127,7 @@ async fn rest(env: &Env, group: &DiskGroup, signs: &Signs) {
     if group.status().fenced.is_none() && !signs.may_be_bad.get() {
         let lines = group.audit_lines().await;
         lines.unwrap_or_else(|error| panic!("lines at rest: {error}"));
+        super::pages::check_pages(env, group).await;
         let inner = group.shared();
         let state = inner.state.borrow();
         let pins = state.read_cache.as_deref().map_or(0, |cache| cache.slots.pins());

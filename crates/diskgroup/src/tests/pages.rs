@@ -1,66 +1,125 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Checksum pages in memory: what is there is never older than what the journal says.
+//! Checksum pages: what they cost, and that one in memory is what the device and the pending
+//! changes say.
 
-use super::scenarios::{Host, ONE, format, value, write};
+use super::scenarios::{Host, ONE};
 use super::*;
-use sim::{DiskModel, Latency};
+use crate::{CreateSizes, DeviceRequests};
+use env::join_all;
 
-const CHUNKS: u64 = 12;
-/// Of each chunk: so many that most of what is read has left the log.
-const BLOCKS: u64 = 16;
-
-/// The first sector of a block, by its number over all chunks.
-fn sector(block: u64) -> u64 {
-    block % CHUNKS * base::CHUNK_SECTORS + block / CHUNKS * 8
-}
-
-/// Blocks are written, destaged and read all the time, with one checksum page in memory of the four
-/// that the chunks need. No read may give something older than what was answered.
-fn readers_beside_checkpoints(seed: u64, disk: DiskModel) {
-    let world = World::new(WorldOptions { seed, disk, ..WorldOptions::default() });
-    let key = world.add_host("host", IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)));
-    let host = Host { world, key };
-    host.run(move |env| async move {
-        format(&env, false).await.expect("new files");
-        let group = DiskGroup::open(&env, &spec(1), options(Mutations::default(), 1)).await;
-        let group = group.expect("a new group");
-        let made = group.create_component(ONE, ObjectId(9), CHUNKS * base::CHUNK_SECTORS).await;
-        made.expect("a component");
-        group.drain_buffer(true);
-        let tasks = env::TaskSet::default();
-        let acked = Rc::new(RefCell::new(vec![0_u32; (CHUNKS * BLOCKS) as usize]));
-        for reader in 0..4_u64 {
-            let (group, acked) = (group.clone(), Rc::clone(&acked));
-            let env_of_reader = env.clone();
-            let mut rng = Rng::new(reader);
-            tasks.spawn(&env, "read", async move {
-                loop {
-                    let block = rng.below(CHUNKS * BLOCKS);
-                    let low = acked.borrow()[block as usize];
-                    let found = value(&group, sector(block)).await;
-                    assert!(found >= Some(low), "block {block}: {found:?} after {low}");
-                    env_of_reader.sleep(Duration::from_micros(50)).await;
-                }
-            });
-        }
-        let mut rng = Rng::new(seed);
-        for lsn in 1..=600 {
-            let block = rng.below(CHUNKS * BLOCKS);
-            write(&env, &group, lsn, sector(block), 8).await.expect("a write");
-            group.advance_commit(ONE, Lsn::new(Term(1), lsn));
-            acked.borrow_mut()[block as usize] = lsn as u32;
-            if lsn % 7 == 0 {
-                env.sleep(Duration::from_millis(50)).await;
+/// Pages in memory against what a device has, after all of it was destaged.
+pub(super) async fn check_pages(env: &Env, group: &DiskGroup) {
+    let inner = group.shared();
+    for (device, handle) in inner.devices.iter().enumerate().filter(|(_, one)| !one.is_out()) {
+        let numbers: Vec<u32> = {
+            let state = inner.state.borrow();
+            let pages = state.store.capacity[device].pages.iter();
+            pages.map(|cached| cached.page.number).collect()
+        };
+        for number in numbers {
+            let start = handle.layout.crc_start + u64::from(number) * 8192;
+            let both = handle.disk().read(start, env.buf(8192)).await.expect("both slots");
+            let mut state = inner.state.borrow_mut();
+            let (page, _) = inner.choose(&mut state.store, device, number, &both).expect("sound");
+            let cached = state.store.capacity[device].page(number);
+            let cached = cached.expect("nothing is evicted where nobody reads");
+            for (place, block) in (0..3).flat_map(|place| (0..256).map(move |b| (place, b))) {
+                let (told, known) = (page.get(place, block), cached.get(place, block));
+                assert_eq!(told, known, "page {number}, chunk {place}, block {block}");
             }
         }
-        assert!(group.status().destaged_blocks > 50, "{:?}", group.status());
-    });
+    }
 }
 
-/// Writes take much longer than reads: a page that left memory while its image is on the way comes
-/// back as it was before.
+/// Blocks that are written: every other one, so that no two are neighbours.
+const BLOCKS: u64 = 7000;
+/// Checksum pages of as many chunks as they lie in.
+const PAGES: usize = 20;
+
+/// Writes so many blocks at random, many at a time, and destages them.
+async fn write_blocks(env: &Env, group: &DiskGroup, rng: &mut Rng, lsn: &mut u64, count: u64) {
+    for _ in 0..count / 32 {
+        let writes = (0..32).map(|_| {
+            *lsn += 1;
+            let range = SectorRange::new(rng.below(BLOCKS) * 16, 8);
+            let data = payload(env, range, u32::try_from(*lsn).expect("few"));
+            let (group, lsn) = (group.clone(), Lsn::new(Term(1), *lsn));
+            async move {
+                let append = Append {
+                    component: ONE,
+                    lsn,
+                    term: Term(1),
+                    range,
+                    kind: AppendKind::Data,
+                    crcs: &wire::crcs_of(range, &data),
+                    payload: data.clone(),
+                    marks: &[],
+                };
+                group.append(append).await.expect("a write");
+            }
+        });
+        join_all(writes.collect()).await;
+        group.advance_commit(ONE, Lsn::new(Term(1), *lsn));
+    }
+    while group.status().buffer_fill > 0.0 {
+        env.sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Requests to capacity and blocks destaged of a uniform random load over two halves of a journal,
+/// with so many pages in memory.
+fn requests_of(pages: usize) -> (DeviceRequests, u64) {
+    let host = Host::new(41);
+    let found = Rc::new(RefCell::new((DeviceRequests::default(), 0)));
+    let out = Rc::clone(&found);
+    host.run(move |env| async move {
+        let sizes = CreateSizes { cache: 32 << 20, capacity: 64 << 20 };
+        let made = DiskGroup::format(&env, &spec(1), Some(sizes), false, GroupId(1)).await;
+        made.expect("new files");
+        let options = GroupOptions { crc_cache_bytes: pages * 4096, ..GroupOptions::default() };
+        let group = DiskGroup::open(&env, &spec(1), options).await.expect("a new group");
+        let sectors = BLOCKS * 16;
+        group.create_component(ONE, ObjectId(9), sectors).await.expect("a component");
+        group.set_active(ONE, true);
+        group.drain_buffer(true);
+        let (mut rng, mut lsn) = (Rng::stream(1, 1), 0);
+        write_blocks(&env, &group, &mut rng, &mut lsn, 8000).await;
+        let before = group.status();
+        write_blocks(&env, &group, &mut rng, &mut lsn, 80_000).await;
+        let after = group.status();
+        let state = group.shared().state.borrow();
+        let of = sectors.div_ceil(base::CHUNK_SECTORS).div_ceil(3);
+        assert!(of >= PAGES as u64 - 1, "{of} pages");
+        assert!(state.store.capacity[0].map_meta[0].sequence > 2, "checkpoints");
+        drop(state);
+        assert!(before.requests.to_capacity() > 0);
+        let minus = |of: fn(&DeviceRequests) -> u64| of(&after.requests) - of(&before.requests);
+        let requests = DeviceRequests {
+            commits: minus(|r| r.commits),
+            log_read: minus(|r| r.log_read),
+            blocks: minus(|r| r.blocks),
+            records: minus(|r| r.records),
+            heads: minus(|r| r.heads),
+            pages_read: minus(|r| r.pages_read),
+            pages_written: minus(|r| r.pages_written),
+            map_pages: minus(|r| r.map_pages),
+            rows: minus(|r| r.rows),
+            read_back: minus(|r| r.read_back),
+            flushes: minus(|r| r.flushes),
+        };
+        *out.borrow_mut() = (requests, after.destaged_blocks - before.destaged_blocks);
+    });
+    found.take()
+}
+
+/// A block costs its own write and little else, also where nearly no page is in memory.
 #[test]
-fn a_checksum_page_stays_until_its_image_is_on_the_device() {
-    let write_cached = Latency::micros(5000, 2000, 1_000_000_000);
-    readers_beside_checkpoints(7, DiskModel { write_cached, ..DiskModel::default() });
+fn a_destaged_block_costs_one_request_whatever_the_pages() {
+    for pages in [1, 2 * PAGES] {
+        let (requests, blocks) = requests_of(pages);
+        assert!(blocks > 30_000, "{blocks} blocks");
+        let per_block = requests.to_capacity() as f64 / blocks as f64;
+        assert!(per_block < 1.02, "{per_block} with {pages} pages: {requests:?}, {blocks} blocks");
+        assert!(requests.pages_written >= PAGES as u64 - 1, "{requests:?}");
+    }
 }

@@ -15,9 +15,12 @@ use crate::state::{CapacityDevice, GroupState};
 use crate::store::capacity::CapacityState;
 use crate::store::space::Space;
 use base::{CHUNK_SIZE, Map, Set};
-use format::NO_COMPONENT;
+use format::{CapacityLayout, NO_COMPONENT};
 use std::ops::Range;
 use thiserror::Error;
+
+/// Bytes of an item of the journal.
+const ITEM_SIZE: u64 = 24;
 
 /// What an audit counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -171,15 +174,15 @@ pub enum Inconsistency {
         /// The next record.
         sequence: u64,
     },
-    /// the count of changed checksum pages is wrong
-    #[error("device {device} has {found} changed pages and counts {counted}")]
-    Dirty {
+    /// more changes of checksum pages are pending than the journal has, or of pages that are not
+    #[error("device {device} has {changes} pending changes, the journal is at {position}")]
+    Pending {
         /// Which device.
         device: usize,
-        /// Found.
-        found: usize,
-        /// As counted.
-        counted: usize,
+        /// Of checksums.
+        changes: u32,
+        /// Bytes.
+        position: u64,
     },
     /// a component and the table's row differ
     #[error("component {serial} is not what row {place} of device {device} says")]
@@ -316,7 +319,7 @@ impl DiskGroup {
                 continue; // nothing is known of it, so nothing is counted
             }
             audit_books(device, capacity, handle, allocated)?;
-            audit_journal(device, capacity, handle.layout.journal_size)?;
+            audit_journal(device, capacity, &handle.layout)?;
         }
         let known = state.store.chunks.bases().count() as u64;
         if known != audit.allocated {
@@ -349,18 +352,20 @@ fn audit_books(
 fn audit_journal(
     device: usize,
     capacity: &CapacityState,
-    journal_size: u64,
+    layout: &CapacityLayout,
 ) -> Result<(), Inconsistency> {
     let journal = &capacity.journal;
     let pages = capacity.pages.iter().map(|cached| cached.page.applied);
     let applied = capacity.map_meta.iter().map(|meta| meta.applied).chain(pages).max();
-    if journal.position > journal_size || applied.is_some_and(|a| a >= journal.sequence) {
+    if journal.position > layout.journal_size || applied.is_some_and(|a| a >= journal.sequence) {
         let (position, sequence) = (journal.position, journal.sequence);
         return Err(Inconsistency::Journal { device, position, sequence });
     }
-    let found = capacity.pages.iter().filter(|cached| cached.is_dirty).count();
-    if found != capacity.dirty {
-        return Err(Inconsistency::Dirty { device, found, counted: capacity.dirty });
+    // What is pending is in the journal, and of pages that there are.
+    let (changes, position) = (capacity.pending.changes(), journal.position);
+    let last = capacity.pending.numbers().last().map_or(0, |number| u64::from(*number));
+    if u64::from(changes) * ITEM_SIZE > position || last >= layout.crc_pages().max(1) {
+        return Err(Inconsistency::Pending { device, changes, position });
     }
     Ok(())
 }

@@ -47,7 +47,7 @@ pub(crate) fn spec() -> GroupSpec {
 
 pub(crate) fn options() -> GroupOptions {
     // Two pages: what is read again comes from the device.
-    GroupOptions { crc_cache_bytes: 2 * PAGE, ..GroupOptions::default() }
+    GroupOptions { crc_cache_bytes: 2 * PAGE, pages_pending_max: 1, ..GroupOptions::default() }
 }
 
 pub(crate) fn world(seed: u64, kind: GroupKind) -> (World, HostKey) {

@@ -10,15 +10,15 @@ use crate::care::scrub::Scrubber;
 use crate::config::Tuning;
 use crate::report::{
     DeviceMedium, DeviceReport, GroupDetail, GroupReport, Health, HeldReport, ReadCacheReport,
-    Role, SpaceReport,
+    RequestsReport, Role, SpaceReport,
 };
 use crate::storage::hardware::LOOK_MAX;
 use crate::storage::{Closed, GroupSlot, Serving, SlotState, StorageError};
 use attention::{filling_up, limited_by, rotten_log, stuck, without};
 use base::{CHUNK_SIZE, ComponentId, Map, ObjectId, SECTOR_SIZE};
 use diskgroup::{
-    ComponentInfo, DeviceHealth, DeviceRole, DeviceStatus, DiskGroup, GroupKind, GroupSpec,
-    GroupStatus, Space,
+    ComponentInfo, DeviceHealth, DeviceRequests, DeviceRole, DeviceStatus, DiskGroup, GroupKind,
+    GroupSpec, GroupStatus, Space,
 };
 use env::Hardware;
 
@@ -116,6 +116,7 @@ impl Operations {
             writes_waiting: pressure.waiting,
             oldest_entry_seconds: pressure.oldest.map(|age| age.as_secs_f64()),
             rotten_log_blocks: status.rotten_log_blocks,
+            requests: requests(&status.requests),
             used_bytes: status.used_bytes,
             capacity_bytes: status.capacity_bytes,
             state: status.fenced.map_or_else(
@@ -188,6 +189,7 @@ impl Operations {
             writes_waiting: 0,
             oldest_entry_seconds: None,
             rotten_log_blocks: 0,
+            requests: RequestsReport::default(),
             used_bytes: 0,
             capacity_bytes: 0,
             state: format!(
@@ -283,6 +285,22 @@ fn read_cache(status: &GroupStatus) -> Option<ReadCacheReport> {
         header_bytes: cache.header_bytes,
         written_per_read: cache.written_per_read(),
     })
+}
+
+fn requests(of: &DeviceRequests) -> RequestsReport {
+    RequestsReport {
+        commits: of.commits,
+        log_read: of.log_read,
+        blocks: of.blocks,
+        records: of.records,
+        heads: of.heads,
+        pages_read: of.pages_read,
+        pages_written: of.pages_written,
+        map_pages: of.map_pages,
+        rows: of.rows,
+        read_back: of.read_back,
+        flushes: of.flushes,
+    }
 }
 
 impl From<Space> for SpaceReport {

@@ -46,6 +46,9 @@ pub struct GroupReport {
     /// since.
     #[serde(default)]
     pub rotten_log_blocks: u64,
+    /// Requests to its devices since its group was opened.
+    #[serde(default)]
+    pub requests: RequestsReport,
     /// Bytes of allocated chunks.
     pub used_bytes: u64,
     /// Bytes of capacity.
@@ -67,6 +70,35 @@ pub struct GroupReport {
     /// Its devices, the cache device first.
     #[serde(default)]
     pub devices: Vec<DeviceReport>,
+}
+
+/// Requests that a group made to its devices for what was appended since it was opened, by what
+/// they were for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RequestsReport {
+    /// To the cache device: commits.
+    pub commits: u64,
+    /// Reads of the log by destage.
+    pub log_read: u64,
+    /// To capacity devices: writes of blocks.
+    pub blocks: u64,
+    /// Journal records.
+    pub records: u64,
+    /// Journal heads.
+    pub heads: u64,
+    /// Reads of checksum pages.
+    pub pages_read: u64,
+    /// Writes of checksum pages.
+    pub pages_written: u64,
+    /// Writes of pages of chunk maps.
+    pub map_pages: u64,
+    /// Writes of rows of component tables.
+    pub rows: u64,
+    /// Reads of what was written, to compare.
+    pub read_back: u64,
+    /// Flushes.
+    pub flushes: u64,
 }
 
 /// The read cache of a hybrid group. Reads are counted since it was opened.

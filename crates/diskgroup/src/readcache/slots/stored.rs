@@ -131,6 +131,22 @@ impl Slots {
         lines.into_iter().collect()
     }
 
+    /// Those of the chunks of which a header on the device names one of these pieces.
+    pub(crate) fn named(&self, pieces: &Map<u64, u16>) -> base::Set<u64> {
+        let is_named = |(chunk, bits): (&u64, &u16)| {
+            let is_stored = self.of_chunk(*chunk).any(|slot| {
+                let of = self.slot(slot);
+                of.is(STORED) && bits >> of.piece() & 1 == 1
+            });
+            is_stored.then_some(*chunk)
+        };
+        let is_asked = |key: &&u64| {
+            pieces.get(&whole_of(**key)).is_some_and(|bits| bits >> (**key & 15) & 1 == 1)
+        };
+        let stale = self.stale.values().filter(is_asked).map(|key| whole_of(*key));
+        pieces.iter().filter_map(is_named).chain(stale).collect()
+    }
+
     /// Whether no more slots may be given away until headers were written.
     pub(crate) fn is_crowded(&self) -> bool {
         self.stale.len() >= self.stale_most
