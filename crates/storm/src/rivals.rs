@@ -25,11 +25,13 @@ impl SeedRun {
 
     /// From now on the clients of the round's volume meet in a few blocks, with hardly a pause.
     pub(crate) fn meet(&mut self) {
-        let blocks = 1 + self.one_of(4);
         let sectors = self.plan.volumes[self.focus].sectors;
-        let first = self.one_of(sectors / BLOCK_SECTORS - blocks) * BLOCK_SECTORS;
+        let all = sectors.div_ceil(BLOCK_SECTORS);
+        let blocks = (1 + self.one_of(4)).min(all);
+        let first = self.one_of(all - blocks + 1) * BLOCK_SECTORS;
+        let count = (blocks * BLOCK_SECTORS).min(sectors - first);
         let meeting = Meeting {
-            range: SectorRange::new(first, blocks * BLOCK_SECTORS),
+            range: SectorRange::new(first, count),
             pause_max: Duration::from_millis(4 << self.one_of(5)),
         };
         self.shared[self.focus].meeting.set(Some(meeting));

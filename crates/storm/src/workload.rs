@@ -107,12 +107,14 @@ pub(crate) struct Meeting {
 impl Meeting {
     /// A whole block, a part of one, or anything within the range.
     fn choose(self, rng: &mut Rng) -> SectorRange {
-        let block = self.range.start + BLOCK_SECTORS * rng.below(self.range.count / BLOCK_SECTORS);
+        let block = BLOCK_SECTORS * rng.below(self.range.count.div_ceil(BLOCK_SECTORS));
+        let block = self.range.start + block;
+        let length = BLOCK_SECTORS.min(self.range.end() - block);
         let (start, end) = match rng.below(4) {
-            0 => (block, block + BLOCK_SECTORS),
+            0 => (block, block + length),
             1 | 2 => {
-                let first = rng.below(BLOCK_SECTORS);
-                (block + first, block + rng.between(first + 1, BLOCK_SECTORS))
+                let first = rng.below(length);
+                (block + first, block + rng.between(first + 1, length))
             }
             _ => {
                 let first = rng.below(self.range.count);
