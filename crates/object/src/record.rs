@@ -170,7 +170,11 @@ pub(crate) fn regroup(
 fn checked(before: &ObjectRecord, mut after: ObjectRecord) -> ObjectRecord {
     use ComponentState::{Absent, Active, Degraded, Resyncing};
     after.version = Version(before.version.0 + 1);
-    assert!(after.owner.is_some(), "a change without an owner");
+    // Nobody but an owner changes more than that. A directory that went back to before the first
+    // claim is doubted too (rule 25).
+    let is_doubt = after.is_doubted && !before.is_doubted;
+    assert!(after.owner.is_some() || is_doubt, "a change without an owner");
+    assert!(after.owner.is_some() || before.owner.is_none(), "an owner vanished");
     assert!(after.term >= before.term, "the term fell");
     assert!(
         after.owner == before.owner || after.term > before.term,
@@ -254,6 +258,16 @@ mod tests {
                 record = next;
             }
         }
+    }
+
+    /// The directory may go back to before the first claim: the record of a volume just created.
+    #[test]
+    fn a_record_that_nobody_has_claimed_can_be_doubted() {
+        let before = fresh(2);
+        let doubted = doubt(&before).expect("not doubted yet");
+        let told = ObjectRecord { is_doubted: true, version: Version(2), ..before };
+        assert_eq!(doubted, told);
+        assert!(doubt(&doubted).is_none());
     }
 
     #[test]

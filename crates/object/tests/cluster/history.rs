@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A directory that holds what it held before (rule 25).
 
-use crate::cluster::{Cluster, HOSTS, record_on};
+use crate::cluster::{Cluster, HOSTS, OBJECT, record_on};
 use base::HostId;
 use directory::store::Snapshot;
 use directory::{ComponentState, ObjectRecord};
@@ -163,4 +163,32 @@ fn is_doubted_by_its_claimant(seed: u64) -> Option<bool> {
 fn a_host_whose_own_claim_was_forgotten_has_the_record_doubted() {
     let found: Vec<bool> = (30..50).filter_map(is_doubted_by_its_claimant).take(3).collect();
     assert_eq!(found, [true; 3]);
+}
+
+/// The directory goes back to when the volume had just been created: its record has no owner. A host
+/// that owned it since, in the same run, says that the record is of before, and nobody claims it.
+#[test]
+fn a_record_of_before_the_first_claim_is_doubted() {
+    for seed in 50..53 {
+        let cluster = Cluster::new(seed, Mutations::default());
+        cluster.create();
+        let (backup, before) = (cluster.backup(), cluster.record());
+        assert_eq!((before.owner, before.term), (None, base::Term(0)), "seed {seed}");
+        cluster.clients(0, 2, Duration::from_secs(3));
+        cluster.run(5.0);
+        assert_eq!(cluster.owner(), Some(0), "seed {seed}");
+        // Ownership follows the clients, so that host 0 is no owner any more when it looks again.
+        cluster.objects(0).unwrap().set_attached(OBJECT, false);
+        cluster.objects(1).unwrap().set_attached(OBJECT, true);
+        cluster.run(10.0);
+        cluster.clients(1, 2, Duration::from_secs(3));
+        cluster.run(10.0);
+        assert_eq!(cluster.owner(), Some(1), "seed {seed}");
+        cluster.kill(1);
+        cluster.go_back(backup);
+        cluster.clients(0, 2, Duration::from_secs(3));
+        cluster.run(30.0);
+        assert!(cluster.record().is_doubted, "seed {seed}: {:?}", cluster.record());
+        assert_eq!(cluster.owner(), None, "seed {seed}: nobody serves what is in doubt");
+    }
 }
