@@ -8,7 +8,7 @@ use crate::{VolumeError, split};
 use base::{BLOCK_SIZE, Instant, ObjectId, SECTOR_SIZE, SectorRange, VolumeId};
 use directory::VolumeRecord;
 use env::{
-    Either, Env, LockMode, LockedRange, RangeLock, Slice, TaskSet, select, try_join_at_most,
+    Either, Env, LockMode, LockedRange, RangeLock, Reuse, Slice, TaskSet, select, try_join_at_most,
 };
 use object::{ObjectError, Objects, ReadData, WriteRequest};
 use std::future::Future;
@@ -64,9 +64,22 @@ struct VolumeInner {
     size: u64,
     lock: RangeLock,
     options: VolumeOptions,
+    /// All writes. A late write outlives its call, so it is moved to the background after it was
+    /// polled there.
+    writes: Reuse<LockedWrite, Result<(), VolumeError>>,
     /// Writes whose callers got a time-out.
     late: TaskSet,
     door: Rc<Door>,
+}
+
+/// A write that has its range. It holds the lock itself: the range must stay locked until what was
+/// sent can no longer take effect.
+struct LockedWrite {
+    range: SectorRange,
+    kind: WriteKind,
+    payload: Slice,
+    deadline: Instant,
+    locked: LockedRange,
 }
 
 /// Everything that a request needs to reach the objects. A late write holds on to this, not to the
@@ -117,13 +130,16 @@ impl Volume {
             ids,
             empty: env.buf(0).freeze(),
         };
+        let door = Rc::new(door);
+        let of_writes = Rc::clone(&door);
         Volume(Rc::new(VolumeInner {
             id: record.id,
             size: record.size_bytes,
             lock: RangeLock::default(),
             options,
+            writes: Reuse::new(move |write| carry_out(Rc::clone(&of_writes), write)),
             late: TaskSet::default(),
-            door: Rc::new(door),
+            door,
         }))
     }
 
@@ -170,17 +186,9 @@ impl Volume {
         );
         let deadline = self.deadline();
         let locked = self.lock(range, LockMode::Exclusive, deadline).await?;
-        let door = Rc::clone(&self.0.door);
-        // A late write outlives this call, and holds the range lock itself: the range must stay
-        // locked until what was sent can no longer take effect. Boxed, so that it can be moved to
-        // the background after it was polled here.
-        let mut write = Box::pin(async move {
-            let done = door.write(range, kind, payload, deadline).await;
-            drop(locked);
-            done
-        });
+        let mut write = self.0.writes.begin(LockedWrite { range, kind, payload, deadline, locked });
         let late = &self.0.late;
-        match select(write.as_mut(), self.0.door.env.sleep_until(deadline)).await {
+        match select(&mut write, self.0.door.env.sleep_until(deadline)).await {
             Either::First(done) => done,
             Either::Second(()) if late.len() >= self.0.options.late_writes => write.await,
             Either::Second(()) => {
@@ -206,6 +214,13 @@ impl Volume {
         }
         Ok(())
     }
+}
+
+async fn carry_out(door: Rc<Door>, write: LockedWrite) -> Result<(), VolumeError> {
+    let LockedWrite { range, kind, payload, deadline, locked } = write;
+    let done = door.write(range, kind, payload, deadline).await;
+    drop(locked);
+    done
 }
 
 impl Device for Volume {

@@ -165,8 +165,9 @@ fn a_host_whose_own_claim_was_forgotten_has_the_record_doubted() {
     assert_eq!(found, [true; 3]);
 }
 
-/// The directory goes back to when the volume had just been created: its record has no owner. A host
-/// that owned it since, in the same run, says that the record is of before, and nobody claims it.
+/// The directory goes back to when the volume had just been created: its record has no owner. A
+/// host that owned it since, in the same run, says that the record is of before, and nobody claims
+/// it.
 #[test]
 fn a_record_of_before_the_first_claim_is_doubted() {
     for seed in 50..53 {
