@@ -16,6 +16,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 
+import account
 import device_pattern
 from cluster import Cluster, Failure, cpu_seconds, memory_bytes, processes
 from measure import ROOT, TARGET, disk_requests, fio, fio_job, longest_gap, parse_log, say, version
@@ -79,6 +80,7 @@ class Figures:
     etcd_us: float | None = None
     pause_ms: float | None = None
     requests: dict = field(default_factory=dict)
+    account: str = ""
     notes: list = field(default_factory=list)
 
     @classmethod
@@ -90,7 +92,7 @@ class Figures:
         worst = {name: max((getattr(run, name) or 0 for run in runs), default=0) for name in ("p99_us", "worst_ms")}
         pauses = [run.pause_ms for run in runs if run.pause_ms is not None]
         return cls(mean("iops"), mean("mean_us"), **worst, cpu_us=mean("cpu_us"), etcd_us=mean("etcd_us"),
-                   pause_ms=max(pauses, default=None), requests=runs[0].requests if len(runs) == 1 else {},
+                   pause_ms=max(pauses, default=None), requests=runs[-1].requests, account=runs[-1].account,
                    notes=[note for run in runs for note in run.notes])
 
 
@@ -182,11 +184,13 @@ class Bench:
         directory = processes("etcd", self.cluster.data)
         running = fio(arguments, self.folder)
         time.sleep(seconds - STEADY_COUNTED - 1 if case.steady_gib else 1)
+        begin = account.Moment(self.cluster, servers)
         before = (time.monotonic(), cpu_seconds(servers), cpu_seconds(directory))
         asked = disk_requests(self.folder)
         time.sleep(STEADY_COUNTED if case.steady_gib else seconds - 2)
         after = (time.monotonic(), cpu_seconds(servers), cpu_seconds(directory))
         done = disk_requests(self.folder)
+        end = account.Moment(self.cluster, servers)
         figures = fio_result(running, self.folder, case.rw, seconds)
         if case.steady_gib:
             with open(log + "_iops.1.log", encoding="ascii") as file:
@@ -198,6 +202,7 @@ class Bench:
         figures.cpu_us = (after[1] - before[1]) / ios * 1e6
         figures.etcd_us = (after[2] - before[2]) / ios * 1e6
         figures.requests = {name: (done[name] - asked[name]) / ios for name in done}
+        figures.account = account.text(begin, end, ios, figures.requests)
         figures.notes = notes
         return figures
 
@@ -280,20 +285,20 @@ class Bench:
         for row in self.rows:
             for note in row["gabion"].notes if row["gabion"] else []:
                 lines.append(f"\n{row['case'].name}: {note}.")
+            if row["gabion"] and "write" in row["case"].rw:
+                lines.append(f"\n{row['case'].name}: {row['gabion'].account}.")
             if row["case"].steady_gib and row["gabion"]:
                 lines.append("\n" + self.beside_pattern(row["case"], row["gabion"]))
         return "\n".join(lines)
 
     def beside_pattern(self, case, gabion):
         """A steady case beside the devices' part alone, and the disk's requests for each client write."""
-        requests = ", ".join(f"{count:.2f} {name}" for name, count in gabion.requests.items()) or "not known"
-        text = f"{case.name}: the disk served for each client write: {requests} (kernel, all hosts)."
         if self.pattern is None:
-            return text
+            return f"{case.name}: the devices' part alone was not measured."
         ratio = gabion.iops / self.pattern
         met = "met" if ratio >= PATTERN_RATIO_MIN else "missed"
         alone = f"{ratio:.2f} of the devices' part alone, {self.pattern:,} writes/s"
-        return f"{text} {alone} (asked {PATTERN_RATIO_MIN}: {met})."
+        return f"{case.name}: {alone} (asked {PATTERN_RATIO_MIN}: {met})."
 
     def line(self, row):
         case, gabion, raw = row["case"], row["gabion"], row["raw"]

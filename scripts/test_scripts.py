@@ -9,6 +9,7 @@ import tempfile
 import time
 import unittest
 
+import account
 import bench
 import cluster
 import delete_pause
@@ -82,6 +83,33 @@ class DevicePattern(unittest.TestCase):
         for part, is_kept in ((0.96, True), (0.94, False)):
             result = {"jobs": [side(name, part if name == "back0" else 1) for name in wanted]}
             self.assertEqual(device_pattern.kept_up(wanted, result), (is_kept, 200.0))
+
+
+class Account(unittest.TestCase):
+    class Counted:
+        """A moment that a test made up."""
+
+        def __init__(self, stages, requests, run_queue=0.0):
+            self.stages, self.requests, self.run_queue = stages, requests, run_queue
+
+    def test_stages_of_all_hosts_count_by_what_each_measured(self):
+        stage = {"stage": "append", "measured": 3, "mean_us": 10.0}
+        other = {"stage": "append", "measured": 1, "mean_us": 50.0}
+        status = {"writes": [{"host": "a", "stages": [stage]}, {"host": "b", "stages": [other]}]}
+        self.assertEqual(account.stages_of(status), {"append": (4, 80.0)})
+
+    def test_a_mean_is_of_what_was_measured_in_between(self):
+        before = self.Counted({"turn": (10, 100.0)}, {})
+        after = self.Counted({"turn": (14, 300.0), "commit": (0, 0.0)}, {})
+        self.assertEqual(account.stage_means(before, after), {"turn": 50.0})
+
+    def test_what_the_hosts_did_not_count_is_told(self):
+        before = self.Counted({}, {"blocks": 5, "commits": 0})
+        after = self.Counted({}, {"blocks": 15, "commits": 2, "flushes": 1}, run_queue=0.001)
+        text = account.text(before, after, 10, {"reads": 0.25, "writes": 1.5, "flushes": 0.3})
+        self.assertIn("1.000 blocks, 0.200 commits, 0.100 flushes", text)
+        self.assertIn("0.25 reads (+0.25), 1.50 writes (+0.30), 0.30 flushes (+0.00)", text)
+        self.assertIn("waited 100.0 us for a processor", text)
 
 
 class Tiers(unittest.TestCase):

@@ -11,7 +11,7 @@ use crate::scrub::{self, time};
 use crate::target::TargetHost;
 use anyhow::Result;
 use base::format_size;
-use host::{Health, HostReport, HostState, StatusReport, TurnsReport, VolumeReport};
+use host::{Health, HostReport, HostState, StatusReport, TurnsReport, VolumeReport, WritesReport};
 
 fn health(health: Health) -> &'static str {
     match health {
@@ -138,9 +138,11 @@ pub fn host_show(cli: &Cli, name: &str) -> Result<()> {
         return Err(Fail::failed(format!("no host '{name}': there are {known}")).into());
     };
     let turns = report.turns.iter().find(|turns| turns.host == name);
+    let writes = report.writes.iter().find(|writes| writes.host == name);
     let groups: Vec<_> = report.groups.iter().filter(|group| group.host == name).collect();
     let shown = serde_json::json!({
         "name": host.name, "state": host.state, "peer": host.peer, "turns": turns, "groups": groups,
+        "writes": writes.map(|writes| &writes.stages),
     });
     output::print(cli.output, &shown, |_| {
         say!("{name} is {}, other hosts reach it at {}", state(host.state), host.peer);
@@ -152,7 +154,23 @@ pub fn host_show(cli: &Cli, name: &str) -> Result<()> {
             let path = group.devices.first().map_or("", |device| device.path.as_str());
             say!("disk group {} ({path}): {}", group.id, group.state);
         }
+        if let Some(writes) = writes.filter(|writes| writes.stages.iter().any(|s| s.passed > 0)) {
+            say!(
+                "where the time of writes went since its start (microseconds, one in 100 measured):"
+            );
+            stage_table(writes);
+        }
     })
+}
+
+fn stage_table(writes: &WritesReport) {
+    let heading = ["STAGE", "PASSED", "MEAN", "MEDIAN", "P99", "LONGEST"];
+    let rows = writes.stages.iter().map(|of| {
+        let times = [of.mean_us, of.median_us, of.p99_us, of.longest_us];
+        let times = times.map(|micros| format!("{micros:.0}"));
+        [vec![of.stage.clone(), of.passed.to_string()], times.to_vec()].concat()
+    });
+    output::table(&heading, rows.collect());
 }
 
 /// How often single tasks of a host kept its one thread busy for too long, and how long at most.

@@ -8,7 +8,7 @@ pub(crate) mod step;
 
 use crate::state::GroupInner;
 use base::Quirk;
-use env::{Durability, select};
+use env::{Durability, WriteStage, select};
 use std::rc::Rc;
 use std::task::Waker;
 use step::LogStep;
@@ -53,6 +53,7 @@ pub(crate) async fn write_log(inner: Rc<GroupInner>) {
                 }
                 let bytes = sealed.bytes.clone();
                 inner.env.linger(Quirk::LogLingers).await;
+                let since = inner.env.now();
                 let write = inner.cache.write(offset, bytes, Durability::Durable);
                 let (written, second) = detours::write_commit(&inner, offset, &sealed, write).await;
                 if let Err(error) = written {
@@ -66,6 +67,7 @@ pub(crate) async fn write_log(inner: Rc<GroupInner>) {
                     state.destage.wait.is_some_and(|wait| may || !wait.has_timer)
                 };
                 if !is_move {
+                    inner.env.passed(WriteStage::Commit, since);
                     acknowledge(&inner, sealed.ticket);
                 }
                 detours::complete_second(&inner, segment, second);

@@ -13,6 +13,7 @@
 use crate::buf::{Buf, Pool};
 use crate::driver::{Completion, Done, Driver, IoError, Op, Token};
 use crate::meter::Metered;
+use crate::stages::{StageTimes, Stages, WriteStage};
 use crate::turn::Turn;
 use base::{Instant, LateFrame, Quirk, Rng, WallTime};
 use std::cell::{Cell, RefCell};
@@ -66,6 +67,7 @@ pub(crate) struct Shard {
     pub(crate) turn: Turn,
     stopped: Cell<bool>,
     watchdog: watchdog::Watchdog,
+    stages: Stages,
 }
 
 type Future0 = Pin<Box<dyn Future<Output = ()>>>;
@@ -149,7 +151,19 @@ impl Env {
             turn: Turn::default(),
             stopped: Cell::new(false),
             watchdog: watchdog::Watchdog::default(),
+            stages: Stages::default(),
         }))
+    }
+
+    /// A write has gone through `stage`, which it came to at `since`.
+    pub fn passed(&self, stage: WriteStage, since: Instant) {
+        self.0.stages.passed(stage, self.now().since(since));
+    }
+
+    /// What is known of a stage.
+    #[must_use]
+    pub fn stage_times(&self, stage: WriteStage) -> StageTimes {
+        self.0.stages.times(stage)
     }
 
     /// The time when this turn began. It does not move within the turn.

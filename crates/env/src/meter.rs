@@ -105,7 +105,14 @@ impl Latencies {
     /// What half of them took at most; zero if there are none.
     #[must_use]
     pub fn median(&self) -> Duration {
-        let mut left = self.count.div_ceil(2);
+        self.at_most(500)
+    }
+
+    /// What so many thousandths of them took at most, right to an eighth; zero if there are none.
+    #[must_use]
+    pub fn at_most(&self, thousandths: u32) -> Duration {
+        let part = (u64::from(self.count) * u64::from(thousandths.min(1000))).div_ceil(1000);
+        let mut left = u32::try_from(part).unwrap_or(u32::MAX);
         for (bucket, count) in self.buckets.iter().enumerate() {
             if left > 0 && *count >= left {
                 return Duration::from_nanos(nanos_of(bucket)).min(self.max);

@@ -45,7 +45,7 @@ pub use report::{
     BLOCKS_LOST, BackupReport, ClassReport, ComponentReport, DESTAGE_STOOD_STILL, DeviceMedium,
     DeviceReport, GroupDetail, GroupReport, Health, HeldReport, HostReport, HostState,
     LatencyReport, OrphanReport, ReadCacheReport, RequestsReport, RestoreReport, Role, ScrubReport,
-    SpaceReport, StatusReport, TurnsReport, VolumeReport,
+    SpaceReport, StageReport, StatusReport, TurnsReport, VolumeReport, WritesReport,
 };
 pub use start_error::StartError;
 pub use storage::devices::{DeviceRefused, check_devices};

@@ -2,6 +2,7 @@
 //! What a host tells its operator, as the JSON that the command line prints.
 
 mod group;
+mod writes;
 
 use directory::Connections;
 pub use group::{
@@ -10,6 +11,7 @@ pub use group::{
     SpaceReport,
 };
 use serde::{Deserialize, Serialize};
+pub use writes::{StageReport, WritesReport};
 
 /// The state of a volume, a disk group or the cluster at a glance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -202,6 +204,9 @@ pub struct StatusReport {
     /// The asked host's long turns.
     #[serde(default)]
     pub turns: Vec<TurnsReport>,
+    /// Where the time of writes goes on the asked host.
+    #[serde(default)]
+    pub writes: Vec<WritesReport>,
     /// What is wrong with the directory, one line each with the command that helps.
     #[serde(default)]
     pub alarms: Vec<String>,

@@ -203,7 +203,8 @@ impl<D: Device> Session<D> {
         }
         let parity = self.parity.get();
         self.in_flight[parity].set(self.in_flight[parity].get() + 1);
-        workers.start(Job { header: *header, command, payload, room, parity });
+        let since = self.env.now();
+        workers.start(Job { header: *header, command, payload, room, parity, since });
         Ok(())
     }
 

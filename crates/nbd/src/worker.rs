@@ -7,7 +7,8 @@ use crate::options::{EXTENTS_MAX, REQUESTS_MAX};
 use crate::proto::{self, RequestHeader};
 use crate::request::DeviceCommand;
 use crate::session::{Session, errno_of};
-use env::{Slice, TaskSet};
+use base::Instant;
+use env::{Slice, TaskSet, WriteStage};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -24,6 +25,8 @@ pub(crate) struct Job {
     pub(crate) payload: Option<Slice>,
     pub(crate) room: u64,
     pub(crate) parity: usize,
+    /// When it came.
+    pub(crate) since: Instant,
 }
 
 /// What the reply to a job carries.
@@ -104,6 +107,9 @@ async fn work<D: Device>(session: Rc<Session<D>>, queue: Rc<RefCell<Queue>>, num
         let outcome = run(&session.device, &job, payload).await;
         session.finish(job.parity);
         answer(&session, &job, outcome);
+        if let DeviceCommand::Write = job.command {
+            session.env.passed(WriteStage::Request, job.since);
+        }
     }
 }
 

@@ -292,9 +292,10 @@ impl Replicas {
             return drop(appended);
         }
         let seat = target.seat;
-        let append = UnderWay { appended, group, component, lsn, term, seat, reply };
+        let since = self.env.now();
+        let append = UnderWay { appended, group, component, lsn, term, seat, reply, since };
         if replica.appends.begin(append) {
-            let appends = appends::answer(Rc::clone(&replica.appends));
+            let appends = appends::answer(self.env.clone(), Rc::clone(&replica.appends));
             self.tasks.spawn(&self.env, "appends", appends);
         }
     }

@@ -180,3 +180,23 @@ fn a_long_poll_is_counted_and_the_longest_has_a_name() {
     let LongTurns { count, longest, task, .. } = env.long_turns();
     assert_eq!((count, longest, task), (3, Duration::from_millis(300), "slow"));
 }
+
+#[test]
+fn one_pass_in_a_hundred_of_each_stage_is_measured() {
+    use crate::WriteStage::{Append, Turn};
+    let env = env();
+    let inner = env.clone();
+    env.run(async move {
+        for pass in 1..=201 {
+            let since = inner.now();
+            // Those that count take 7 us, all others a millisecond.
+            let micros = if pass % 100 == 1 { 7 } else { 1000 };
+            inner.sleep(Duration::from_micros(micros)).await;
+            inner.passed(Turn, since);
+        }
+    });
+    let turn = env.stage_times(Turn);
+    assert_eq!((turn.passed, turn.latencies.count()), (201, 3));
+    assert_eq!((turn.mean(), turn.latencies.max()), (Duration::from_micros(7), turn.mean()));
+    assert_eq!(env.stage_times(Append).mean(), Duration::ZERO, "each stage counts for itself");
+}

@@ -29,6 +29,7 @@ pub fn merge(mut statuses: Vec<StatusReport>, silent: &[String]) -> Option<Statu
     for status in statuses {
         merged.groups.extend(status.groups);
         merged.turns.extend(status.turns);
+        merged.writes.extend(status.writes);
         merged.alarms.extend(status.alarms);
         for theirs in status.volumes {
             let Some(ours) = merged.volumes.iter_mut().find(|v| v.name == theirs.name) else {
@@ -176,6 +177,7 @@ mod tests {
         };
         StatusReport {
             turns: Vec::new(),
+            writes: Vec::new(),
             alarms: Vec::new(),
             backups: None,
             host: host.to_owned(),

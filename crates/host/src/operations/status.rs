@@ -5,6 +5,7 @@ use super::{Operations, Outcome, no_such_volume, usage};
 use crate::cluster::seen::Answers;
 use crate::report::{
     ComponentReport, Health, HostReport, HostState, StatusReport, TurnsReport, VolumeReport,
+    WritesReport,
 };
 use base::HostId;
 use directory::{ComponentRecord, ComponentState, ObjectRecord, VolumeRecord};
@@ -46,6 +47,7 @@ impl Operations {
                 self.env.long_turns(),
                 self.env.now(),
             )],
+            writes: vec![WritesReport::new(self.view.host_name(self.me), &self.env)],
         }
     }
 

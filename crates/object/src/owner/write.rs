@@ -9,7 +9,7 @@ use crate::status::ObjectError;
 use crate::status::ReadData;
 use base::{ComponentId, Lsn, Mark, RequestId, SectorRange, Session, Set};
 use env::channel::{OneReceiver, oneshot};
-use env::{LockMode, Slice};
+use env::{LockMode, Slice, WriteStage};
 use peer::PeerError;
 use std::rc::Rc;
 use wire::{Crcs, Failure, Marks, Refusal, Response, WriteKind};
@@ -40,6 +40,7 @@ impl Owner {
             // Wrong before it came here: refused at the door, or no replica would ever take it.
             return Err(ObjectError::Io);
         }
+        let since = self.now();
         let room = self.write_room(payload.len()).await;
         let guard = self.lock.lock(range, LockMode::Exclusive).await; // rule 1
         self.wait_for_turn(range).await;
@@ -63,6 +64,7 @@ impl Owner {
         let marks = id.map(Mark::Done).into_iter().collect();
         let content = WriteContent { kind, is_copy: false, marks, crcs, payload };
         let ticket = Ticket::new(Some(guard), Some(done)).with_room(room);
+        self.env().passed(WriteStage::Turn, since);
         self.submit(range, content, None, ticket);
         // No answer: the owner stepped down, the write may survive or not (rule 20).
         answer.recv().await.unwrap_or(Err(ObjectError::NotOwner))
@@ -208,6 +210,7 @@ impl Owner {
             leg.free_chunks = free_chunks;
             leg.progress_at = now;
             let Some(frame) = leg.unacked.take(lsn) else { return };
+            let is_here = leg.host == self.context.me.host;
             leg.acked = leg.acked.max(lsn);
             // Its copies go on, and whoever waits for a turn.
             let is_joining = leg.role != LegRole::Active;
@@ -216,6 +219,10 @@ impl Owner {
             let completed = state.window.settle_one(lsn, needed);
             if let Some(completed) = &completed {
                 state.note_missing(completed.range, completed.missing, self.options());
+            }
+            if !frame.is_copy {
+                let stage = if is_here { WriteStage::CopyHere } else { WriteStage::CopyThere };
+                self.env().passed(stage, frame.since);
             }
             (frame.waiter, completed, state.window.live() == 0 || is_joining)
         };

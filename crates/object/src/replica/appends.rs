@@ -4,9 +4,9 @@
 //! A group makes appends durable in the order of its calls (rule 4). So one task for each component
 //! waits for the oldest, answers it, and looks at the next.
 
-use base::{ComponentId, Lsn, Seat, Term};
+use base::{ComponentId, Instant, Lsn, Seat, Term};
 use diskgroup::{Appending, DiskGroup, GroupError};
-use env::Notify;
+use env::{Env, Notify, WriteStage};
 use peer::Reply;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -22,6 +22,8 @@ pub(super) struct UnderWay {
     pub(super) term: Term,
     pub(super) seat: Seat,
     pub(super) reply: Reply,
+    /// When its frame came.
+    pub(super) since: Instant,
 }
 
 /// See the module.
@@ -91,11 +93,12 @@ impl Appends {
 }
 
 /// Answers the appends of one component, each when it is durable or failed.
-pub(super) async fn answer(appends: Rc<Appends>) {
+pub(super) async fn answer(env: Env, appends: Rc<Appends>) {
     while let Some(append) = appends.next().await {
-        let UnderWay { appended, group, component, lsn, term, seat, reply } = append;
+        let UnderWay { appended, group, component, lsn, term, seat, reply, since } = append;
         let response = match appended.await {
             Ok(()) => {
+                env.passed(WriteStage::Append, since);
                 let free_chunks = free_chunks(&group, component);
                 Response::Durable { lsn, free_chunks }
             }

@@ -126,3 +126,24 @@ fn a_thousandfold_overcommitment_is_pointed_out() {
     assert!(note.contains("may grow to 160.06GiB together, 1064 times the "), "{note}");
     assert!(create("after", MIB).is_some(), "it does not get better");
 }
+
+/// Every write passes each stage once on the hosts that it has to do with.
+#[test]
+fn a_host_says_where_the_time_of_writes_goes() {
+    let cluster = start(13);
+    cluster.create("v", 64, 0).expect("there is room");
+    wait_until_green(&cluster);
+    assert_eq!(cluster.fill("v", 0, 40), 40);
+    let passed = |index: usize, stage: &str| {
+        let [writes] = cluster.status(index).writes.try_into().expect("the asked host's alone");
+        let of = writes.stages.into_iter().find(|of| of.stage == stage).expect("a stage");
+        assert_eq!(of.measured, of.passed.div_ceil(100), "{of:?}");
+        assert_eq!(of.measured > 0 && stage != "turn", of.mean_us > 0.0, "{of:?}");
+        of.passed
+    };
+    assert_eq!(["turn", "copy here", "copy there"].map(|stage| passed(0, stage)), [40, 40, 80]);
+    assert_eq!([0, 1, 2].map(|index| passed(index, "append")), [40; 3]);
+    let others = ["request", "turn", "copy here", "copy there"].map(|stage| passed(1, stage));
+    assert_eq!(others, [0; 4], "these are the owner's and the door's");
+    assert!([0, 1, 2].iter().all(|index| passed(*index, "commit") >= 40));
+}
