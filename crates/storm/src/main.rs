@@ -11,6 +11,11 @@ use std::process::ExitCode;
 use storm::{Case, Mutation, RunOutcome, SeedJob, Story, Trim, plan_of, run, run_caught};
 use summary::RunSummary;
 
+/// jemalloc, as under `gabion`. The system's allocator splits its arenas around the aligned buffers
+/// of one world and keeps them for the next: a long campaign grew to gigabytes.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// Fault campaigns in simulation.
 #[derive(Parser)]
 #[command(after_help = "Examples:
