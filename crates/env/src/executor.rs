@@ -76,7 +76,9 @@ struct TaskSlot {
     generation: u32,
     live: bool,
     name: &'static str,
-    future: Option<Future0>,
+    /// What is polled, with the waker that each poll gets. `None` while it is polled, and at its
+    /// end.
+    future: Option<(Future0, Waker)>,
     waker: Arc<TaskWaker>,
 }
 
@@ -232,7 +234,7 @@ impl Env {
             generation,
             live: true,
             name,
-            future: Some(Box::pin(future)),
+            future: Some((Box::pin(future), Waker::from(Arc::clone(&waker)))),
             waker: Arc::clone(&waker),
         };
         match tasks.get_mut(id as usize) {
@@ -345,13 +347,13 @@ impl Env {
             }
             slot.waker.queued.store(false, Ordering::Relaxed);
             let Some(future) = slot.future.take() else { return };
-            (future, Waker::from(Arc::clone(&slot.waker)))
+            future
         };
         let poll = future.as_mut().poll(&mut Context::from_waker(&waker));
         let mut tasks = self.0.tasks.borrow_mut();
         let slot = &mut tasks[id as usize];
         if poll.is_pending() && slot.live {
-            slot.future = Some(future);
+            slot.future = Some((future, waker));
             return;
         }
         slot.live = false;

@@ -6,14 +6,13 @@ use crate::disk::SimDisk;
 use crate::ends::{EndRef, LinkPair, Path};
 use crate::host::{SimHost, SimProcess};
 use crate::options::{WorldOptions, WorldStats};
-use crate::store::{Page, ZEROS};
+use crate::page::Page;
 use crate::under_way::{DeviceCall, Dial, DiskOp, LateCall, LateKind};
 use base::{Instant, Quirk, Rng};
 use devicemodel::DeviceModel;
 use env::{Completion, Done, Hardware, IoError, Token};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap};
-use std::rc::Rc;
 
 /// A process that parks more often than this at one point in time is in a livelock: the world
 /// panics. Up to 4096 polls lie between two parks. While time stands still, nothing completes but
@@ -175,7 +174,7 @@ impl Core {
             disks: Vec::new(),
             disk_names: BTreeMap::new(),
             models: BTreeMap::new(),
-            zeros: Rc::new(ZEROS),
+            zeros: Page::zeros(),
             disk_ops: Vec::new(),
             disk_ops_free: Vec::new(),
             late: BTreeMap::new(),
@@ -268,7 +267,10 @@ impl Core {
             state.parks < PARKS_MAX,
             "livelock: host {name} never comes to rest at {now} ns (seed {seed})"
         );
-        done.append(&mut state.queue);
+        match done.is_empty() {
+            true => std::mem::swap(done, &mut state.queue),
+            false => done.append(&mut state.queue),
+        }
     }
 
     /// Takes the next event out and moves the time there; `None` if it comes after `limit`.

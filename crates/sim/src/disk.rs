@@ -337,8 +337,7 @@ impl SimDisk {
     /// A write through the cache completed.
     pub(crate) fn commit_durable(&mut self, pieces: &[StoredPiece]) {
         self.seq += 1;
-        self.store.write_current(pieces);
-        self.store.write_stable(pieces, self.seq);
+        self.store.write_through(pieces, self.seq);
     }
 
     fn settle(store: &mut ContentStore, body: &Body, seq: u64) {

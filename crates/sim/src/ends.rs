@@ -33,7 +33,9 @@ impl EndRef {
 }
 
 pub(crate) enum Payload {
-    Data(Vec<u8>),
+    /// A part of what was sent. It shares the sender's memory: payload is copied once, when it is
+    /// received.
+    Data(Slice),
     /// The peer has closed: this is the end of the stream.
     Fin,
 }
@@ -64,7 +66,7 @@ pub(crate) struct LinkEnd {
     pub(crate) is_reset: bool,
     pub(crate) recv: Option<Recv>,
     pub(crate) send: Option<Send>,
-    pub(crate) arrived: VecDeque<Vec<u8>>,
+    pub(crate) arrived: VecDeque<Slice>,
     /// How many bytes of the first entry of `arrived` the owner has received already.
     pub(crate) arrived_at: usize,
     pub(crate) arrived_bytes: usize,

@@ -27,6 +27,7 @@ mod loose;
 mod modelled;
 mod net;
 mod options;
+mod page;
 mod parts;
 mod store;
 #[cfg(test)]

@@ -104,7 +104,7 @@ impl Core {
             if count == 0 {
                 return;
             }
-            let data = send.from[send.at..send.at + count].to_vec();
+            let data = send.from.slice(send.at..send.at + count);
             send.at += count;
             ends[other].unread += count;
             self.put_on_wire(mine.other(), Payload::Data(data));

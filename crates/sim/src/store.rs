@@ -1,47 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The content of one device in two layers: what reads see, and what survives power loss. Pages
-//! that were never written need no memory. Both layers share pages, so a durable write is copied
-//! once.
+//! The content of one device in two layers: what reads see, and what survives power loss.
+//!
+//! Structure:
+//! - A *page* is 4 KiB of content, packed where it repeats (`page.rs`). Pages never change while
+//!   they are shared: a write that covers a whole page puts a new one in its place, every other
+//!   write changes a page in place or copies it first.
+//! - For each page of the device there is an *entry*: a page for each layer, and for each stable
+//!   sector the number of the write that it came from. Where both layers have the same content,
+//!   they mostly share one page.
+//! - Entries stand in *chunks* of 32. A chunk is made at the first write to it, so what was never
+//!   written needs no memory.
+//! - A *piece* is the part of a write that falls on one page. It holds the bytes that it writes and
+//!   no more. If these are a whole page, then all layers that it is written to share it: such a
+//!   write is copied once. Zeros share one page of the whole world.
+//!
+//! A layer that holds nothing at a page reads as zeros there. This differs from zeros that were
+//! written: damage looks for pages that hold something ([`ContentStore::written`]).
 
+use crate::page::{PAGE, PAGE_SECTORS, Page, SECTOR, ZEROS};
 use std::ops::Range;
-use std::rc::Rc;
 
-pub(crate) const PAGE: usize = 4096;
-pub(crate) const SECTOR: usize = 512;
-const PAGE_SECTORS: usize = PAGE / SECTOR;
-const CHUNK_PAGES: usize = 256;
+/// Pages of a chunk: 128 KiB of the device.
+const CHUNK_PAGES: usize = 32;
 
-pub(crate) type Page = Rc<[u8; PAGE]>;
-
-pub(crate) const ZEROS: [u8; PAGE] = [0; PAGE];
-
-/// The part of a write that falls on one page: the sectors `sectors` of `data`.
+/// The part of a write that falls on one page.
 #[derive(Clone)]
 pub(crate) struct StoredPiece {
     page: u64,
+    /// What it writes: sectors of the page.
     sectors: Range<usize>,
+    /// The sector of the page at which `data` begins.
+    first: usize,
     data: Page,
 }
 
 impl StoredPiece {
     /// Cuts a write into its pieces. Offset and length are multiples of a sector.
-    /// All pages of zeros share the memory of `zeros`.
+    /// All zeros share the memory of `zeros`.
     pub(crate) fn cut(offset: u64, bytes: &[u8], zeros: &Page) -> Vec<Self> {
         let mut pieces = Vec::with_capacity(bytes.len() / PAGE + 1);
         let (mut offset, mut rest) = (offset, bytes);
         while !rest.is_empty() {
             let from = (offset % PAGE as u64) as usize;
             let (now, later) = rest.split_at(rest.len().min(PAGE - from));
-            let data = match now == ZEROS {
-                true => Rc::clone(zeros),
-                false => {
-                    let mut page = ZEROS;
-                    page[from..from + now.len()].copy_from_slice(now);
-                    Rc::new(page)
-                }
-            };
             let sectors = from / SECTOR..(from + now.len()) / SECTOR;
-            pieces.push(Self { page: offset / PAGE as u64, sectors, data });
+            let (first, data) = match ZEROS.starts_with(now) {
+                true => (0, zeros.clone()),
+                false => (sectors.start, Page::of(sectors.start, now)),
+            };
+            pieces.push(Self { page: offset / PAGE as u64, sectors, first, data });
             offset += now.len() as u64;
             rest = later;
         }
@@ -56,10 +63,19 @@ impl StoredPiece {
     pub(crate) fn sift(&self, mut keep: impl FnMut() -> bool, out: &mut Vec<Self>) {
         for sector in self.sectors.clone() {
             if keep() {
-                let sectors = sector..sector + 1;
-                out.push(Self { page: self.page, sectors, data: Rc::clone(&self.data) });
+                out.push(Self { sectors: sector..sector + 1, ..self.clone() });
             }
         }
+    }
+
+    /// Writes some of its sectors.
+    fn place(&self, slot: &mut Option<Page>, sectors: Range<usize>) {
+        if sectors == (0..PAGE_SECTORS) {
+            *slot = Some(self.data.clone());
+            return;
+        }
+        let page = slot.get_or_insert_with(Page::zeros);
+        sectors.for_each(|sector| page.copy_sector(sector, &self.data, self.first));
     }
 }
 
@@ -72,6 +88,43 @@ struct Entry {
 }
 
 impl Entry {
+    /// Whether both layers hold nothing, or share one page.
+    fn is_shared(&self) -> bool {
+        match (&self.current, &self.stable) {
+            (Some(current), Some(stable)) => current.is_same(stable),
+            (None, None) => true,
+            _ => false,
+        }
+    }
+
+    /// A write that is newer than all others and goes to both layers. Layers that shared a page
+    /// still do so.
+    fn write_through(&mut self, piece: &StoredPiece, seq: u64) {
+        self.seqs[piece.sectors.clone()].fill(seq);
+        if self.is_shared() {
+            self.stable = None; // else the page would be copied before it is changed
+            piece.place(&mut self.current, piece.sectors.clone());
+            self.stable.clone_from(&self.current);
+            return;
+        }
+        piece.place(&mut self.current, piece.sectors.clone());
+        piece.place(&mut self.stable, piece.sectors.clone());
+    }
+
+    fn write_stable(&mut self, piece: &StoredPiece, seq: u64) {
+        let seqs = &mut self.seqs[piece.sectors.clone()];
+        if seqs.iter().all(|old| *old < seq) {
+            seqs.fill(seq);
+            return piece.place(&mut self.stable, piece.sectors.clone());
+        }
+        for sector in piece.sectors.clone() {
+            if self.seqs[sector] < seq {
+                self.seqs[sector] = seq;
+                piece.place(&mut self.stable, sector..sector + 1);
+            }
+        }
+    }
+
     fn zero(&mut self, layer: Layer, sectors: Range<usize>, seq: u64) {
         let slot = match layer {
             Layer::Current => &mut self.current,
@@ -85,10 +138,10 @@ impl Entry {
                 self.seqs[sector] = seq;
             }
             if let Some(page) = slot {
-                Rc::make_mut(page)[sector * SECTOR..(sector + 1) * SECTOR].fill(0);
+                page.zero_sector(sector);
             }
         }
-        if slot.as_ref().is_some_and(|page| page.iter().all(|byte| *byte == 0)) {
+        if slot.as_ref().is_some_and(Page::is_zero) {
             *slot = None;
         }
     }
@@ -107,16 +160,6 @@ pub(crate) enum Layer {
     Current,
     /// What survives power loss.
     Stable,
-}
-
-fn place(slot: &mut Option<Page>, piece: &StoredPiece, sectors: Range<usize>) {
-    if sectors == (0..PAGE_SECTORS) {
-        *slot = Some(Rc::clone(&piece.data));
-        return;
-    }
-    let bytes = sectors.start * SECTOR..sectors.end * SECTOR;
-    let page = slot.get_or_insert_with(|| Rc::new([0; PAGE]));
-    Rc::make_mut(page)[bytes.clone()].copy_from_slice(&piece.data[bytes]);
 }
 
 impl ContentStore {
@@ -162,7 +205,7 @@ impl ContentStore {
                 Layer::Stable => entry.stable.as_ref(),
             });
             match page {
-                Some(page) => now.copy_from_slice(&page[from..from + len]),
+                Some(page) => page.read(from, now),
                 None => now.fill(0),
             }
             offset += len as u64;
@@ -172,26 +215,21 @@ impl ContentStore {
 
     pub(crate) fn write_current(&mut self, pieces: &[StoredPiece]) {
         for piece in pieces {
-            place(&mut self.entry_mut(piece.page).current, piece, piece.sectors.clone());
+            piece.place(&mut self.entry_mut(piece.page).current, piece.sectors.clone());
         }
     }
 
     /// Writes to the stable layer. Sectors that hold a newer write than `seq` stay as they are.
     pub(crate) fn write_stable(&mut self, pieces: &[StoredPiece], seq: u64) {
         for piece in pieces {
-            let entry = self.entry_mut(piece.page);
-            let seqs = &mut entry.seqs[piece.sectors.clone()];
-            if seqs.iter().all(|old| *old < seq) {
-                seqs.fill(seq);
-                place(&mut entry.stable, piece, piece.sectors.clone());
-                continue;
-            }
-            for sector in piece.sectors.clone() {
-                if entry.seqs[sector] < seq {
-                    entry.seqs[sector] = seq;
-                    place(&mut entry.stable, piece, sector..sector + 1);
-                }
-            }
+            self.entry_mut(piece.page).write_stable(piece, seq);
+        }
+    }
+
+    /// Writes to both layers. No write may have had a higher number than `seq`.
+    pub(crate) fn write_through(&mut self, pieces: &[StoredPiece], seq: u64) {
+        for piece in pieces {
+            self.entry_mut(piece.page).write_through(piece, seq);
         }
     }
 
@@ -228,9 +266,12 @@ impl ContentStore {
             let entry = self.entry_mut(position / PAGE as u64);
             let byte = (position % PAGE as u64) as usize;
             for slot in [&mut entry.current, &mut entry.stable] {
-                let page = slot.get_or_insert_with(|| Rc::new([0; PAGE]));
-                change(at, &mut Rc::make_mut(page)[byte]);
+                let page = slot.get_or_insert_with(Page::zeros);
+                change(at, &mut page.bytes_mut()[byte]);
             }
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -98,6 +98,7 @@ pub fn parse_volume_key(key: &str) -> Option<&str> {
 
 /// The number whose canonical text this is: lower case, no leading zeros, no sign.
 pub(super) fn parse_hex(text: &str) -> Option<u64> {
-    let number = u64::from_str_radix(text, 16).ok()?;
-    (format!("{number:x}") == text).then_some(number)
+    let is_digit = |digit: u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
+    let is_canonical = text == "0" || !text.starts_with('0') && text.bytes().all(is_digit);
+    is_canonical.then(|| u64::from_str_radix(text, 16).ok()).flatten()
 }
