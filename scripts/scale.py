@@ -16,6 +16,7 @@ import subprocess
 import sys
 
 from measure import ROOT, say
+from requests_curve import requests_curve
 
 MIB = 1 << 20
 OPENINGS = 5
@@ -149,7 +150,11 @@ def main(arguments):
     parser.add_argument("--save", metavar="FILE", help="write the tables as Markdown as well")
     parser.add_argument("--curves", action="store_true", help="only what is done with groups, over their sizes")
     parser.add_argument("--large", action="store_true", help="also a volume of 62 TiB: 140 GB of disk, 3 GB of memory")
+    parser.add_argument("--requests", action="store_true", help="only device requests per destaged block, simulated")
     options = parser.parse_args(arguments)
+    if options.requests:
+        requests_curve(options.programs, options.save)
+        return
     folder = os.path.join(os.path.abspath(options.dir), "scale")
     try:
         lines, is_good = curves(options.programs, folder, options.large)

@@ -16,6 +16,7 @@ import delete_pause
 import device_pattern
 import measure
 import plot
+import requests_curve
 import slow_joiner
 import tiers
 import timeline
@@ -157,6 +158,18 @@ class Tiers(unittest.TestCase):
         places = ["set title 'a'", "set logscale y", "plot $line0", "set title 'b'"]
         self.assertEqual(places, sorted(places, key=text.index))
         self.assertLess(text.index("set title 'b'"), text.rindex("unset logscale"))
+
+
+class Requests(unittest.TestCase):
+    def test_each_ratio_is_a_row_with_its_region_and_a_point_of_each_curve(self):
+        one = dict.fromkeys(["all", *requests_curve.KINDS], 1.5)
+        rows = requests_curve.table([(0.1, one), (20, one)])
+        self.assertEqual(len(rows), 4)
+        self.assertTrue(rows[2].startswith("| 0.1 | 1 GiB | **1.500** |"), rows[2])
+        self.assertTrue(rows[3].startswith("| 20 | 240 GiB |"), rows[3])
+        text = requests_curve.plot([(0.1, one), (20, one)], [(20, one)])
+        self.assertIn("20 1.15", text)
+        self.assertEqual(text.count("\n20 1.5\n"), 6)
 
 
 def content(path):
