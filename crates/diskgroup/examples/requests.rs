@@ -120,6 +120,9 @@ async fn measure(env: &Env, case: Case) {
     }
 }
 
+/// Picks one kind of requests, or all.
+type Count = fn(&DeviceRequests) -> u64;
+
 fn tell(
     case: Case,
     checkpoints: u64,
@@ -127,8 +130,8 @@ fn tell(
     before: &DeviceRequests,
     after: &DeviceRequests,
 ) {
-    let each = |of: fn(&DeviceRequests) -> u64| (of(after) - of(before)) as f64 / blocks as f64;
-    let kinds: [(&str, fn(&DeviceRequests) -> u64); 9] = [
+    let each = |of: Count| (of(after) - of(before)) as f64 / blocks as f64;
+    let kinds: [(&str, Count); 9] = [
         ("all", DeviceRequests::to_capacity),
         ("blocks", |r| r.blocks),
         ("records", |r| r.records + r.heads),
