@@ -167,8 +167,8 @@ pub enum HostCommand {
     /// List the hosts
     #[command(visible_alias = "ls")]
     List,
-    /// Show one host: its state, its disk groups, how long single tasks kept its thread busy, and
-    /// where the time of writes goes
+    /// Show one host: its state, disk groups and memory, how long single tasks kept its thread
+    /// busy, and where the time of writes goes
     #[command(after_help = "Examples:
   gabion host show host2
   gabion host show host2 --output json")]

@@ -5,6 +5,7 @@ use crate::Fail;
 use crate::args::Cli;
 use crate::gather::gather;
 use crate::group::say_attention;
+use crate::memory;
 use crate::output;
 use crate::output::say;
 use crate::scrub::{self, time};
@@ -140,9 +141,11 @@ pub fn host_show(cli: &Cli, name: &str) -> Result<()> {
     let turns = report.turns.iter().find(|turns| turns.host == name);
     let writes = report.writes.iter().find(|writes| writes.host == name);
     let groups: Vec<_> = report.groups.iter().filter(|group| group.host == name).collect();
+    let memory = report.memory.iter().find(|memory| memory.host == name);
     let shown = serde_json::json!({
         "name": host.name, "state": host.state, "peer": host.peer, "turns": turns, "groups": groups,
         "writes": writes.map(|writes| &writes.stages),
+        "memory": memory,
     });
     output::print(cli.output, &shown, |_| {
         say!("{name} is {}, other hosts reach it at {}", state(host.state), host.peer);
@@ -160,6 +163,7 @@ pub fn host_show(cli: &Cli, name: &str) -> Result<()> {
             );
             stage_table(writes);
         }
+        memory.into_iter().for_each(memory::table);
     })
 }
 

@@ -5,10 +5,11 @@ use crate::Fail;
 use crate::args::{Cli, DaemonArgs};
 use crate::client;
 use crate::config::{CONFIG_DEFAULT, read_config};
+use crate::memory;
 use anyhow::{Context, Result, bail};
 use devicemodel::{DeviceModel, SlowedDriver};
 use env::{Address, Driver, Either, Env, Fifo};
-use host::{HostConfig, Node, NodeOptions, SocketConfig};
+use host::{HostConfig, MachineMemory, Node, NodeOptions, SocketConfig};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tracing::{error, info};
@@ -132,7 +133,8 @@ fn number_of(database: &str, name: &str) -> Result<String> {
 
 async fn live(env: &Env, config: &HostConfig, leash: Option<String>) -> Result<End> {
     let leash = hang_on(env, &config.name, leash).await?;
-    let starting = Node::start(env, config, NodeOptions::default());
+    let memory = MachineMemory { bytes: memory::of_machine()?, ..MachineMemory::default() };
+    let starting = Node::start(env, config, NodeOptions { memory, ..NodeOptions::default() });
     let node = match env::select(starting, leash.wait()).await {
         Either::First(started) => started?,
         Either::Second(end) => return Ok(end),

@@ -10,7 +10,9 @@ use crate::output::say;
 use anyhow::{Context, Result};
 use diskgroup::CreateSizes;
 use env::{Address, Env, Fifo};
-use host::{ClusterKind, GroupConfig, HostConfig, RegisterError, SocketConfig, Tuning};
+use host::{
+    ClusterKind, GroupConfig, HostConfig, MemoryConfig, RegisterError, SocketConfig, Tuning,
+};
 use std::path::PathBuf;
 
 /// `gabion cluster create`.
@@ -69,6 +71,7 @@ fn enrol(cli: &Cli, join: &JoinArgs, new: Option<ClusterKind>) -> Result<()> {
         etcd: join.etcd.clone(),
         kind,
         groups,
+        memory: MemoryConfig::default(),
         tuning,
     };
     write_config(&path, &config)?;

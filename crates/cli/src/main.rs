@@ -18,6 +18,7 @@
 //! this machine       local                 a cluster that `gabion up` makes and keeps running
 //! one host           daemon
 //! below all          config, devices       host.toml; devices of disk groups
+//!                    memory                what the machine has, what a host says of its own
 //!                    client                a question to a host
 //!                    ask, output, program  the person at the terminal; this program once more
 //! ```
@@ -38,6 +39,7 @@ mod group;
 mod latency;
 mod local;
 mod machine;
+mod memory;
 mod orphan;
 mod output;
 mod program;

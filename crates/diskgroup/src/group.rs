@@ -3,9 +3,11 @@
 
 mod describe;
 pub(crate) mod kept;
+mod memory;
 
 use crate::devices::out::Tolerance;
 use crate::group::describe::WENT_BACK;
+use crate::memory::{StoreMemory, widened};
 use crate::readcache::ReadCache;
 use crate::state::DiskGroup;
 use crate::store::capacity::CapacityState;
@@ -33,7 +35,8 @@ impl DiskGroup {
         wipe: bool,
         id: GroupId,
     ) -> Result<(), GroupError> {
-        crate::devices::superblock::format(env, spec, sizes, wipe, id, GroupShape::default()).await
+        let shape = GroupShape::default();
+        crate::devices::superblock::format(env, spec, sizes, wipe, (id, shape), None).await
     }
 
     /// As [`DiskGroup::format`], of another kind, or with segments of another size.
@@ -49,7 +52,24 @@ impl DiskGroup {
         id: GroupId,
         shape: impl Into<GroupShape>,
     ) -> Result<(), GroupError> {
-        crate::devices::superblock::format(env, spec, sizes, wipe, id, shape.into()).await
+        let shape = shape.into();
+        crate::devices::superblock::format(env, spec, sizes, wipe, (id, shape), None).await
+    }
+
+    /// As [`DiskGroup::format`], where its tables have room in the memory that a host's groups
+    /// share.
+    ///
+    /// # Errors
+    /// As [`DiskGroup::format_with`], and [`GroupError::NoMemory`]: then nothing was written.
+    pub async fn format_within(
+        env: &Env,
+        spec: &GroupSpec,
+        sizes: Option<CreateSizes>,
+        wipe: bool,
+        (id, shape): (GroupId, GroupShape),
+        memory: &StoreMemory,
+    ) -> Result<(), GroupError> {
+        crate::devices::superblock::format(env, spec, sizes, wipe, (id, shape), Some(memory)).await
     }
 
     /// Opens a group with exclusive locks and recovers it.
@@ -76,7 +96,30 @@ impl DiskGroup {
         options: GroupOptions,
         tolerance: &Tolerance,
     ) -> Result<Self, GroupError> {
-        let inner = Rc::new(crate::recovery::open(env, spec, options, tolerance).await?);
+        let devices = widened(spec.capacity.len());
+        let memory = StoreMemory::new(widened(options.crc_cache_bytes) * devices, u64::MAX);
+        Self::open_within(env, spec, options, tolerance, &memory).await
+    }
+
+    /// The same, of a host whose groups share memory. It has a place there for as long as it is
+    /// open, and until all that it was asked for has ended.
+    ///
+    /// # Errors
+    /// As there, and [`GroupError::NoMemory`].
+    pub async fn open_within(
+        env: &Env,
+        spec: &GroupSpec,
+        options: GroupOptions,
+        tolerance: &Tolerance,
+        memory: &StoreMemory,
+    ) -> Result<Self, GroupError> {
+        let inner = Rc::new(crate::recovery::open(env, spec, options, tolerance, memory).await?);
+        let group = Rc::downgrade(&inner);
+        inner.memory.on_less(move || {
+            if let Some(group) = group.upgrade() {
+                group.give_up_pages();
+            }
+        });
         inner.state.borrow_mut().begin(env.now());
         let tasks = TaskSet::default();
         tasks.spawn(env, "log", crate::commit::write_log(Rc::clone(&inner)));

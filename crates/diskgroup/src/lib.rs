@@ -52,6 +52,7 @@ mod keys;
 mod latency;
 mod limits;
 mod log;
+mod memory;
 mod mutations;
 mod pace;
 mod pressure;
@@ -79,6 +80,7 @@ pub use inspect::{
 };
 pub use latency::{ClassLatency, DeviceHealth, DeviceLatency};
 pub use limits::GroupLimits;
+pub use memory::{CHECKSUM_BYTES_MIN, MemoryParts, StoreMemory};
 pub use mutations::Mutations;
 pub use pressure::{Limit, Pressure};
 pub use space::{DeviceRole, DeviceStatus, Reserve};

@@ -18,6 +18,7 @@ use crate::log::held::Overlay;
 use crate::log::index::Index;
 use crate::log::queue::{Deferred, Move};
 use crate::log::ring::{OpenSegment, SegmentInfo};
+use crate::memory::log_blocks;
 use crate::mutations::Mutations;
 use base::{FixedMap, Incarnation, Instant};
 use format::{CacheLayout, Superblock};
@@ -73,9 +74,7 @@ impl Log {
     pub(crate) fn new(superblock: &Superblock, layout: CacheLayout, mutations: Mutations) -> Self {
         let usable = layout.segment_size - layout.summary_size;
         let limits = CommitLimits::new(usable as usize);
-        let blocks = layout.segment_size * u64::from(layout.segments) / 4096;
-        // Zeros have entries but no payload: room for them even in tiny buffers.
-        let mut index = Index::new((blocks as usize).max(4096));
+        let mut index = Index::new(log_blocks(&layout) as usize);
         index.mutations = mutations;
         Self {
             index,

@@ -4,6 +4,7 @@
 use crate::failure::{DevicePlace, GroupFailure};
 use crate::latency::Watched;
 use crate::log::Log;
+use crate::memory::MemoryPlace;
 use crate::mutations::Mutations;
 use crate::pace::Pace;
 use crate::readcache::ReadCache;
@@ -82,6 +83,8 @@ impl CapacityDevice {
 
 /// What the tasks and the public handle share.
 pub(crate) struct GroupInner {
+    /// What it has of the host's memory. It is given back before the devices are free.
+    pub(crate) memory: Rc<MemoryPlace>,
     pub(crate) env: Env,
     pub(crate) id: GroupId,
     pub(crate) cache_path: String,

@@ -19,6 +19,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::time::Duration;
 
+mod budget;
 mod campaign;
 mod changed;
 mod check;

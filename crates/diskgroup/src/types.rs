@@ -4,7 +4,7 @@
 use crate::limits::GroupLimits;
 use crate::mutations::Mutations;
 use crate::pressure::Pressure;
-use base::{ComponentId, Incarnation, Lsn, Mark, ObjectId, SectorRange, Term};
+use base::{ComponentId, Incarnation, Lsn, Mark, ObjectId, SectorRange, Term, format_size};
 use env::{IoError, Slice};
 use format::FormatError;
 use std::time::Duration;
@@ -96,7 +96,8 @@ pub struct CreateSizes {
 /// What can be chosen when a group is opened or formatted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupOptions {
-    /// Bytes of block checksums kept in memory per capacity device.
+    /// Bytes of checksum pages in memory, for each capacity device of a group that is opened alone.
+    /// The groups of a host share those of a [`crate::StoreMemory`] instead.
     pub crc_cache_bytes: usize,
     /// CRC pages of a capacity device that the journal has changes of: with more of them a
     /// checkpoint comes before the journal is half full. It bounds how long a checkpoint takes.
@@ -484,6 +485,24 @@ pub enum GroupError {
         device: String,
         /// What the cluster's groups are.
         wanted: &'static str,
+    },
+    /// what its tables need in memory is not left of what the host's groups may have
+    #[error(
+        "the disk group of {device} needs {} of memory for its tables, and of the {} that the \
+         host's disk groups may have {} are left",
+        format_size(needed.next_multiple_of(1 << 20)),
+        format_size(*budget >> 20 << 20),
+        format_size(*left >> 20 << 20)
+    )]
+    NoMemory {
+        /// Path of the cache device, or of one that was to be added.
+        device: String,
+        /// Bytes that it needs.
+        needed: u64,
+        /// Bytes that are left.
+        left: u64,
+        /// Bytes for the tables of all groups.
+        budget: u64,
     },
     /// a structure is damaged; data may be lost here: repair from other replicas
     #[error("{device}: {structure} is damaged: {source}")]

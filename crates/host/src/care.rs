@@ -7,6 +7,7 @@
 //! | `scrub` | what lies on capacity is read now and then; what is bad is written again |
 //! | `outs` | devices that fail or come back: groups go on without them, or with them again |
 //! | `latency` | devices that answer late or not at all are told of |
+//! | `memory` | what is held of the host's memory, and the most so far |
 //! | `describe` | every component says on disk what it is a part of |
 //! | `reserves` | every component keeps the space that its volume's record asks for |
 //! | `deletions` | objects whose records vanished, until it is sure why |
@@ -21,6 +22,7 @@ pub(crate) mod cleanup;
 pub(crate) mod deletions;
 pub(crate) mod describe;
 pub(crate) mod latency;
+pub(crate) mod memory;
 pub(crate) mod orphans;
 pub(crate) mod outs;
 mod relief;

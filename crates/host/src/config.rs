@@ -2,12 +2,15 @@
 //! What one host is told at start: the content of its `host.toml`.
 
 pub(crate) mod address;
+mod memory;
 mod tuning;
 
 use address::{AddressError, parse_address};
 use directory::{ClusterKind, GROUPS_MAX};
 use diskgroup::{GroupKind, GroupSpec};
 use env::{Access, Address};
+pub(crate) use memory::MemoryBudgets;
+pub use memory::MemoryConfig;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 pub(crate) use tuning::SCRUB_RATES;
@@ -37,6 +40,30 @@ pub enum ConfigError {
     /// a device twice
     #[error("groups: the device '{}' is named twice", .0.escape_debug())]
     DeviceTwice(String),
+    /// more memory than there is
+    #[error("memory.total_bytes is {total}, and the machine has {machine}: say at most that")]
+    MoreThanMachine {
+        /// What was said.
+        total: String,
+        /// What there is.
+        machine: String,
+    },
+    /// parts that leave nothing for disk groups
+    #[error(
+        "memory: the parts take {parts} ({checksums} for checksum pages, {traffic} for writes and \
+         links) of the host's {total}, which leaves nothing for disk groups: raise \
+         memory.total_bytes, or lower checksum_bytes, write_bytes or link_bytes"
+    )]
+    MemoryTooSmall {
+        /// The host's total.
+        total: String,
+        /// All parts.
+        parts: String,
+        /// Of them.
+        checksums: String,
+        /// Of them.
+        traffic: String,
+    },
 }
 
 /// A host's configuration file. Addresses are `unix:/path` or `tcp:ip:port`.
@@ -69,6 +96,9 @@ pub struct HostConfig {
     /// Its disk groups; may be empty (a host that only serves volumes).
     #[serde(default)]
     pub groups: Vec<GroupConfig>,
+    /// How much memory it may have, and for what.
+    #[serde(default)]
+    pub memory: MemoryConfig,
     /// Settings that have good defaults.
     #[serde(default)]
     pub tuning: Tuning,
@@ -101,6 +131,7 @@ impl HostConfig {
             let is_known = groups.any(|g| g.cache == *device || g.capacity.contains(device));
             ensure(is_known, "tuning.magnetic", "names a device that is in none of the groups")?;
         }
+        self.memory.check(&self.tuning)?;
         self.tuning.check()
     }
 
@@ -242,6 +273,7 @@ mod tests {
             etcd: vec!["http://10.0.0.1:2379".to_owned()],
             kind: ClusterKind::AllFlash,
             groups: vec![group(0), group(1)],
+            memory: MemoryConfig::default(),
             tuning: Tuning::default(),
         }
     }
@@ -309,11 +341,6 @@ mod tests {
         };
         let read_cache = |read_cache_percent| Tuning { read_cache_percent, ..Tuning::default() };
         let stuck = |device_stuck_seconds| Tuning { device_stuck_seconds, ..Tuning::default() };
-        let memory = |write_memory_bytes, link_memory_bytes| Tuning {
-            write_memory_bytes,
-            link_memory_bytes,
-            ..Tuning::default()
-        };
         let keep = |orphan_keep_hours| Tuning { orphan_keep_hours, ..Tuning::default() };
         let long = format!("unix:/{}", "a".repeat(600));
         let bad = [
@@ -345,10 +372,6 @@ mod tests {
             ("scrub_bytes", HostConfig { tuning: scrub(1, u64::MAX), ..good() }),
             ("device_stuck", HostConfig { tuning: stuck(4), ..good() }),
             ("device_stuck", HostConfig { tuning: stuck(601), ..good() }),
-            ("write_memory", HostConfig { tuning: memory((1 << 20) - 1, 1 << 30), ..good() }),
-            ("write_memory", HostConfig { tuning: memory(u64::MAX, 1 << 30), ..good() }),
-            ("link_memory", HostConfig { tuning: memory(1 << 20, (4 << 20) - 1), ..good() }),
-            ("link_memory", HostConfig { tuning: memory(1 << 20, u64::MAX), ..good() }),
             ("orphan_keep", HostConfig { tuning: keep(0), ..good() }),
             ("orphan_keep", HostConfig { tuning: keep(u64::MAX), ..good() }),
             ("magnetic", HostConfig { tuning: magnetic("/dev/capacity9"), ..good() }),
@@ -356,6 +379,32 @@ mod tests {
         bad.into_iter().for_each(refused);
         refused(("latency_us", HostConfig { tuning: late(1_000_001, 1 << 20), ..good() }));
         refused(("late.bytes_per", HostConfig { tuning: late(0, 65_535), ..good() }));
+    }
+
+    #[test]
+    fn each_bad_budget_is_refused_in_one_line_that_names_it() {
+        let memory = |write_bytes, link_bytes| MemoryConfig {
+            write_bytes: Some(write_bytes),
+            link_bytes: Some(link_bytes),
+            ..MemoryConfig::default()
+        };
+        let percent = |machine_percent| MemoryConfig { machine_percent, ..MemoryConfig::default() };
+        let total = |bytes| MemoryConfig { total_bytes: Some(bytes), ..MemoryConfig::default() };
+        let checksums =
+            |bytes| MemoryConfig { checksum_bytes: Some(bytes), ..MemoryConfig::default() };
+        let bad = [
+            ("write_bytes", HostConfig { memory: memory((1 << 20) - 1, 1 << 30), ..good() }),
+            ("write_bytes", HostConfig { memory: memory(u64::MAX, 1 << 30), ..good() }),
+            ("link_bytes", HostConfig { memory: memory(1 << 20, (4 << 20) - 1), ..good() }),
+            ("link_bytes", HostConfig { memory: memory(1 << 20, u64::MAX), ..good() }),
+            ("machine_percent", HostConfig { memory: percent(0), ..good() }),
+            ("machine_percent", HostConfig { memory: percent(91), ..good() }),
+            ("total_bytes", HostConfig { memory: total((256 << 20) - 1), ..good() }),
+            ("total_bytes", HostConfig { memory: total(u64::MAX), ..good() }),
+            ("checksum_bytes", HostConfig { memory: checksums((8 << 20) - 1), ..good() }),
+            ("checksum_bytes", HostConfig { memory: checksums(u64::MAX), ..good() }),
+        ];
+        bad.into_iter().for_each(refused);
     }
 
     fn refused((field, config): (&str, HostConfig)) {

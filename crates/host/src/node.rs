@@ -6,14 +6,15 @@ mod follow;
 use crate::care::backups::Backups;
 use crate::care::cleanup::Cleanup;
 use crate::care::deletions::{Deletions, Fate};
+use crate::care::memory::MemoryWatch;
 use crate::care::outs::Outs;
 use crate::care::scrub::{RepairHelpers, ScrubMarks, ScrubOptions, Scrubbers};
 use crate::care::{describe, latency, orphans, reserves};
 use crate::cluster::seen::Seen;
 use crate::cluster::view::View;
 use crate::cluster::{alive, membership};
-use crate::config::HostConfig;
 use crate::config::address::parse_address;
+use crate::config::{HostConfig, MemoryBudgets};
 use crate::exports::HostExports;
 use crate::operations::{Operations, control};
 use crate::start_error::StartError;
@@ -21,7 +22,7 @@ use crate::storage::hardware::Devices;
 use crate::storage::{self, Opening, SlotState, Storage, StorageError, StorageOptions};
 use base::{HostId, Incarnation};
 use directory::{ClientOptions, ClusterKind, Directory, HostRecord, LeaseId};
-use diskgroup::{DiskGroup, GroupError, GroupOptions};
+use diskgroup::{DiskGroup, GroupError, GroupOptions, StoreMemory};
 use env::{Access, Address, Env, IoError, Notify, TaskSet};
 use follow::Followers;
 use object::{Disks, ObjectOptions, Objects, ReadFrom};
@@ -47,6 +48,24 @@ pub struct NodeOptions {
     pub directory: ClientOptions,
     /// How volumes are created and deleted; only tests change it.
     pub creation: CreationOptions,
+    /// What the machine has.
+    pub memory: MachineMemory,
+}
+
+/// Memory of the machine that a host runs on.
+#[derive(Clone, Copy, Debug)]
+pub struct MachineMemory {
+    /// Bytes. The program looks; simulations have 16 GiB.
+    pub bytes: u64,
+    /// Bytes of checksum pages whatever the configuration says; for tests, which want fewer than it
+    /// takes.
+    pub checksum_bytes: Option<u64>,
+}
+
+impl Default for MachineMemory {
+    fn default() -> Self {
+        Self { bytes: 16 << 30, checksum_bytes: None }
+    }
 }
 
 /// A running host. Dropping it stops all its tasks at once, as a crash would.
@@ -63,21 +82,56 @@ pub struct Node {
     view: View,
     seen: Seen,
     backups: Backups,
+    memory: MemoryWatch,
     creation: CreationOptions,
     /// How long a component that no record accounts for is surely kept.
     keep: Duration,
 }
 
-fn object_options(config: &HostConfig, options: &NodeOptions) -> ObjectOptions {
+fn object_options(
+    config: &HostConfig,
+    options: &NodeOptions,
+    budgets: &MemoryBudgets,
+) -> ObjectOptions {
     ObjectOptions {
         stall: Duration::from_millis(config.tuning.stall_ms),
-        write_bytes: config.tuning.write_memory_bytes,
+        write_bytes: budgets.writes,
         read_from: match config.kind {
             ClusterKind::AllFlash => ReadFrom::Nearest,
             ClusterKind::Hybrid => ReadFrom::Chosen,
         },
         ..options.object.clone()
     }
+}
+
+fn group_options(config: &HostConfig, options: &NodeOptions) -> GroupOptions {
+    GroupOptions {
+        full_percent: config.tuning.space_full_percent,
+        stuck_after: Duration::from_secs(config.tuning.device_stuck_seconds),
+        ..options.group.clone()
+    }
+}
+
+/// The number of this run: above all that directory and disk groups have seen of the host.
+async fn next_run(
+    env: &Env,
+    directory: &Directory,
+    cluster: (u64, ClusterKind),
+    me: HostId,
+    groups: &[DiskGroup],
+) -> Result<Incarnation, StartError> {
+    let seen = groups.iter().map(|group| group.incarnation_seen(me)).max();
+    membership::next_incarnation(env, directory, cluster, me, seen.unwrap_or_default()).await
+}
+
+/// The parts of the host's memory, and what its disk groups share of it.
+fn memory_of(
+    config: &HostConfig,
+    machine: MachineMemory,
+) -> Result<(MemoryBudgets, StoreMemory), StartError> {
+    let mut budgets = config.memory.budgets(&config.tuning, machine.bytes)?;
+    budgets.checksums = machine.checksum_bytes.unwrap_or(budgets.checksums);
+    Ok((budgets, StoreMemory::new(budgets.checksums, budgets.tables)))
 }
 
 impl Node {
@@ -93,28 +147,24 @@ impl Node {
     ) -> Result<Self, StartError> {
         config.check()?;
         options.creation.check();
+        let (budgets, memory) = memory_of(config, options.memory)?;
         let address = parse_address(&config.directory)?;
         let directory = Directory::connect_with(env, address, options.directory);
         let me = HostId(config.id);
-        let full_percent = config.tuning.space_full_percent;
-        let stuck_after = Duration::from_secs(config.tuning.device_stuck_seconds);
-        let group_options = GroupOptions { full_percent, stuck_after, ..options.group.clone() };
-        let opened = storage::open_all(env, config, &group_options).await;
+        let group_options = group_options(config, &options);
+        let opened = storage::open_all(env, config, &group_options, &memory).await;
         let disks = disks(&opened)?;
         let record = host_record(config, &disks.open());
         record.check().map_err(StartError::Record)?;
         let cluster = (config.cluster, config.kind);
         membership::check_cluster(env, &directory, cluster).await?;
         describe::check_history(env, &directory, &disks.open()).await;
-        let seen = disks.open().iter().map(|group| group.incarnation_seen(me)).max();
-        let seen = seen.unwrap_or_default();
-        let incarnation = membership::next_incarnation(env, &directory, cluster, me, seen).await?;
+        let incarnation = next_run(env, &directory, cluster, me, &disks.open()).await?;
         describe::note_run(&disks.open(), incarnation).await;
         let me = PeerId { host: me, incarnation };
         let not_ready = Rc::new(peer::NotReady);
-        let link_bytes = config.tuning.link_memory_bytes;
-        let peers = Peers::with_limit(env, me, config.cluster, not_ready, link_bytes);
-        let object_options = object_options(config, &options);
+        let peers = Peers::with_limit(env, me, config.cluster, not_ready, budgets.link);
+        let object_options = object_options(config, &options, &budgets);
         let objects =
             Objects::new(env, me, directory.clone(), peers.clone(), disks, object_options);
         let bad_address = |source| StartError::Listen { address: config.peer.clone(), source };
@@ -129,10 +179,12 @@ impl Node {
             let scrubbers = scrubbers.clone();
             Rc::new(move |group: &DiskGroup| scrubbers.attend(group))
         };
+        let kind = config.group_kind();
         let storage_options =
-            StorageOptions { group: group_options, kind: config.group_kind(), attend };
+            StorageOptions { group: group_options, memory: memory.clone(), kind, attend };
         membership::publish(env, &directory, &record).await;
         let storage = Storage::new(env, &objects, storage_options, record, opened);
+        let memory = MemoryWatch::new(options.memory.bytes, budgets, memory, &storage, &objects);
         let seen = Seen::new(env, me.host, &peers, &view);
         let backups = Backups::new(env, &directory, &storage, &view, config);
         let node = Self {
@@ -148,6 +200,7 @@ impl Node {
             view,
             seen,
             backups,
+            memory,
             creation: options.creation,
             keep: Duration::from_secs(config.tuning.orphan_keep_hours * 3600),
         };
@@ -288,6 +341,7 @@ impl Node {
         self.tasks.spawn(env, "describe", describe);
         let latency = latency::run(env.clone(), self.storage.clone());
         self.tasks.spawn(env, "device latency", latency);
+        self.tasks.spawn(env, "memory", self.memory.clone().run(env.clone()));
         let orphans = orphans::run(env.clone(), directory.clone(), cluster, view.clone());
         self.tasks.spawn(env, "orphans", orphans);
         self.tasks.spawn(env, "directory backups", self.backups.clone().run());
@@ -325,6 +379,7 @@ impl Node {
             seen: self.seen.clone(),
             exports: self.exports.clone(),
             backups: self.backups.clone(),
+            memory: self.memory.clone(),
             stop: self.stop.clone(),
             tuning: config.tuning.clone(),
             creation: self.creation,
@@ -358,13 +413,17 @@ fn host_record(config: &HostConfig, groups: &[DiskGroup]) -> HostRecord {
     }
 }
 
-/// What the object layer works with. A group that another process has open ends the start.
+/// What the object layer works with. A group that another process has open ends the start, and so
+/// does one for which there is no memory: whoever changed the configuration should know at once.
 fn disks(opened: &[storage::GroupOpening]) -> Result<Disks, StartError> {
     let (mut open, mut closed) = (Vec::new(), 0);
     for (spec, opened) in opened {
         match opened {
             Opening::Done(Ok(group)) => open.push(group.clone()),
-            Opening::Done(Err(source @ GroupError::Device { source: IoError::Busy, .. })) => {
+            Opening::Done(Err(
+                source @ (GroupError::Device { source: IoError::Busy, .. }
+                | GroupError::NoMemory { .. }),
+            )) => {
                 let (cache, source) = (spec.cache.clone(), source.clone());
                 return Err(StartError::Group { cache, source });
             }

@@ -25,6 +25,7 @@ mod status;
 mod volumes;
 
 use crate::care::backups::Backups;
+use crate::care::memory::MemoryWatch;
 use crate::care::scrub::Scrubbers;
 use crate::cluster::seen::Seen;
 use crate::cluster::view::View;
@@ -54,6 +55,7 @@ pub(crate) struct Operations {
     pub(crate) seen: Seen,
     pub(crate) exports: HostExports,
     pub(crate) backups: Backups,
+    pub(crate) memory: MemoryWatch,
     pub(crate) stop: Notify,
     pub(crate) tuning: Tuning,
     pub(crate) creation: CreationOptions,

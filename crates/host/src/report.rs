@@ -2,6 +2,7 @@
 //! What a host tells its operator, as the JSON that the command line prints.
 
 mod group;
+mod memory;
 mod writes;
 
 use directory::Connections;
@@ -10,6 +11,7 @@ pub use group::{
     GroupReport, HeldReport, LatencyReport, ReadCacheReport, RequestsReport, Role, ScrubReport,
     SpaceReport,
 };
+pub use memory::{MemoryPart, MemoryReport, MemoryUse};
 use serde::{Deserialize, Serialize};
 pub use writes::{StageReport, WritesReport};
 
@@ -207,6 +209,9 @@ pub struct StatusReport {
     /// Where the time of writes goes on the asked host.
     #[serde(default)]
     pub writes: Vec<WritesReport>,
+    /// The asked host's memory.
+    #[serde(default)]
+    pub memory: Vec<MemoryReport>,
     /// What is wrong with the directory, one line each with the command that helps.
     #[serde(default)]
     pub alarms: Vec<String>,

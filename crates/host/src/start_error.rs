@@ -39,7 +39,7 @@ pub enum StartError {
         address: String,
     },
     /// a disk group
-    #[error("disk group of cache device {cache}: {source}")]
+    #[error("disk group of cache device {cache}: {source}{next}", next = next_step(source))]
     Group {
         /// Path of its cache device.
         cache: String,
@@ -77,4 +77,15 @@ pub enum StartError {
     /// damaged or newer
     #[error("the directory's cluster record cannot be read: it is damaged or of another version")]
     ClusterRecord,
+}
+
+/// What to do about a group that ends the start, to stand behind the error.
+fn next_step(error: &GroupError) -> &'static str {
+    match error {
+        GroupError::NoMemory { .. } => {
+            "; raise memory.total_bytes in host.toml by what is missing, or take a disk group out \
+             of it"
+        }
+        _ => "",
+    }
 }

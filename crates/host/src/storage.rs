@@ -30,7 +30,8 @@ use base::{CHUNK_SIZE, ComponentId, GroupId, Map};
 use claims::DeviceClaims;
 use directory::{Directory, GroupRecord, HostRecord};
 use diskgroup::{
-    ComponentInfo, DiskGroup, GroupError, GroupKind, GroupOptions, GroupSpec, Tolerance,
+    ComponentInfo, DiskGroup, GroupError, GroupKind, GroupOptions, GroupSpec, StoreMemory,
+    Tolerance,
 };
 use env::{Env, IoError, Notify, OpenDisk, Permit, Semaphore, Task, TaskSet};
 pub use error::{Closed, StorageError};
@@ -81,6 +82,8 @@ pub(crate) struct GroupSlot {
 #[derive(Clone)]
 pub(crate) struct StorageOptions {
     pub(crate) group: GroupOptions,
+    /// What all of them share.
+    pub(crate) memory: StoreMemory,
     /// What all groups of the cluster are.
     pub(crate) kind: GroupKind,
     /// Starts the task that attends to a group that opened.
@@ -287,8 +290,8 @@ impl Storage {
         tolerance: Tolerance,
     ) -> Result<(), StorageError> {
         let options = &self.0.options;
-        let opening = open_group(&self.0.env, spec, &options.group, options.kind, tolerance);
-        let opened = opening.await;
+        let kind = (options.kind, &options.memory);
+        let opened = open_group(&self.0.env, spec, &options.group, kind, tolerance).await;
         self.0.started(old, spec, opened)
     }
 

@@ -346,6 +346,14 @@ impl Objects {
         }
     }
 
+    /// Bytes of client writes that are under way: of this host's owners, and on their way to
+    /// others.
+    #[must_use]
+    pub fn write_bytes_under_way(&self) -> u64 {
+        let context = &self.0.0.context;
+        context.write_room.in_use() + context.forward_room.in_use()
+    }
+
     /// Bytes of writes and copies of an object that its owner here keeps until every component has
     /// answered them; one that several are to answer counts once for each.
     #[must_use]

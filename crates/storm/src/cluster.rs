@@ -9,7 +9,8 @@ use directory::ServeOptions;
 use diskgroup::{CreateSizes, DiskGroup, GroupError, GroupShape, GroupSpec};
 use env::{Address, Env, TaskSet};
 use host::{
-    Command, CommandReply, GroupConfig, HostConfig, Node, NodeOptions, StorageError, Tuning,
+    Command, CommandReply, GroupConfig, HostConfig, MachineMemory, MemoryConfig, Node, NodeOptions,
+    StorageError, Tuning,
 };
 use sim::{DiskModel, HostKey, World, WorldOptions};
 use std::cell::{Cell, RefCell};
@@ -139,6 +140,7 @@ impl Cluster {
             volume: self.plan.limits.volume.clone(),
             directory: self.plan.limits.client,
             creation: self.plan.limits.creation,
+            memory: self.memory(),
         };
         if let Some(mutation) = self.mutation {
             mutation.apply(&mut options);
@@ -180,6 +182,13 @@ impl Cluster {
         self.world.clock_drift(machine.key, drift);
     }
 
+    /// As many checksum pages for each capacity device as the plan says; all of a host share them.
+    fn memory(&self) -> MachineMemory {
+        let devices = u64::from(self.plan.groups) * u64::from(self.plan.devices);
+        let each = u64::try_from(self.plan.group.crc_cache_bytes).unwrap_or(u64::MAX);
+        MachineMemory { checksum_bytes: Some(each * devices), ..MachineMemory::default() }
+    }
+
     fn config(&self, number: u32) -> HostConfig {
         let peer: std::net::SocketAddr = (ip(number), PORT).into();
         HostConfig {
@@ -194,9 +203,13 @@ impl Cluster {
             etcd: Vec::new(),
             kind: self.plan.kind,
             groups: (0..self.plan.groups).map(|group| self.group(group)).collect(),
+            memory: MemoryConfig {
+                write_bytes: Some(self.plan.object.write_bytes),
+                link_bytes: Some(256 << 20),
+                ..MemoryConfig::default()
+            },
             tuning: Tuning {
                 io_timeout_seconds: self.plan.io_timeout.as_secs(),
-                write_memory_bytes: self.plan.object.write_bytes,
                 stall_ms: u64::try_from(self.plan.object.stall.as_millis()).unwrap_or(2000),
                 read_cache_percent: self.plan.read_cache_percent,
                 device_stuck_seconds: self.plan.device_stuck_seconds(),

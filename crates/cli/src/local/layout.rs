@@ -16,7 +16,7 @@
 use crate::config::read_config;
 use anyhow::{Context, Result, bail};
 use diskgroup::CreateSizes;
-use host::{ClusterKind, GroupConfig, HostConfig, SocketConfig, Tuning};
+use host::{ClusterKind, GroupConfig, HostConfig, MemoryConfig, SocketConfig, Tuning};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -265,6 +265,7 @@ impl Layout {
             etcd: cluster.etcd(),
             kind: cluster.kind,
             groups,
+            memory: MemoryConfig::for_one_of(cluster.hosts),
             tuning: Tuning {
                 magnetic,
                 read_cache_percent: cluster.read_cache_percent.unwrap_or(usual.read_cache_percent),

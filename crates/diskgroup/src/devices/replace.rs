@@ -14,10 +14,12 @@ use crate::devices::superblock::{
     OpenCapacity, format_capacity, init_cache, open_capacity, open_disk, open_new, read_superblock,
     write_superblock,
 };
+use crate::memory::{MemoryParts, StoreMemory};
 use crate::state::DiskGroup;
 use crate::store::rows::newest_row;
 use crate::types::{
-    CreateSizes, GroupError, GroupKind, GroupShape, GroupSpec, Structure, device_error,
+    CreateSizes, GroupError, GroupKind, GroupOptions, GroupShape, GroupSpec, Structure,
+    device_error,
 };
 use base::{ComponentId, GroupId, Seat};
 use env::{Disk, Durability, Env};
@@ -102,8 +104,8 @@ async fn put_capacity(
     env: &Env,
     spec: &GroupSpec,
     (at, known): (usize, usize),
-    size: Option<u64>,
-    wipe: bool,
+    (size, wipe): (Option<u64>, bool),
+    memory: Option<(&StoreMemory, MemoryParts)>,
 ) -> Result<(), GroupError> {
     let path = &spec.capacity[at];
     let cache = open_disk(env, &spec.cache).await?;
@@ -118,6 +120,10 @@ async fn put_capacity(
     let disk = open_new(env, path, size, wipe).await?;
     let planned = CapacityLayout::plan(disk.info().size);
     let planned = planned.ok_or_else(|| GroupError::TooSmall { device: path.clone() })?;
+    if let Some((memory, held)) = memory {
+        let added = MemoryParts::needed_by_device(&planned, &GroupOptions::default());
+        memory.check(path, held.plus(added).sum())?;
+    }
     let device = env.random() | 1;
     format_capacity(env, path, &disk, &planned, device, superblock.group).await?;
     capacity[at] = device;
@@ -202,24 +208,27 @@ impl DiskGroup {
         sizes: Option<CreateSizes>,
         wipe: bool,
     ) -> Result<(), GroupError> {
-        put_capacity(env, spec, (at, spec.capacity.len()), sizes.map(|s| s.capacity), wipe).await
+        let new = (sizes.map(|sizes| sizes.capacity), wipe);
+        put_capacity(env, spec, (at, spec.capacity.len()), new, None).await
     }
 
     /// Adds an empty capacity device, the last of `spec`, to a group that is closed. The cache
     /// device's superblock, which names the new device, comes last.
     ///
     /// # Errors
-    /// As [`DiskGroup::replace_capacity`].
+    /// As [`DiskGroup::replace_capacity`]; [`GroupError::NoMemory`] where the group, which needed
+    /// that much while it was open, would need more than is left with the new device.
     pub async fn add_capacity(
         env: &Env,
         spec: &GroupSpec,
         size: Option<u64>,
         wipe: bool,
+        memory: (&StoreMemory, MemoryParts),
     ) -> Result<(), GroupError> {
         let Some(last) = spec.capacity.len().checked_sub(1) else {
             return Err(GroupError::WrongGroup { device: spec.cache.clone() });
         };
-        put_capacity(env, spec, (last, last), size, wipe).await
+        put_capacity(env, spec, (last, last), (size, wipe), Some(memory)).await
     }
 
     /// Forgets that the component was damaged: everything in it is about to be written again. What

@@ -2,8 +2,10 @@
 //! Devices before they are a group: formatting and superblocks.
 
 use super::guard::{guarded, guarded_by};
+use crate::memory::{MemoryParts, StoreMemory};
 use crate::types::{
-    CreateSizes, GroupError, GroupKind, GroupShape, GroupSpec, Structure, device_error,
+    CreateSizes, GroupError, GroupKind, GroupOptions, GroupShape, GroupSpec, Structure,
+    device_error,
 };
 use base::{GroupId, Incarnation};
 use env::{Disk, Durability, Env, IoError, OpenDisk, try_join_at_most};
@@ -105,22 +107,27 @@ pub(crate) async fn format(
     spec: &GroupSpec,
     sizes: Option<CreateSizes>,
     wipe: bool,
-    id: GroupId,
-    shape: GroupShape,
+    (id, shape): (GroupId, GroupShape),
+    memory: Option<&StoreMemory>,
 ) -> Result<(), GroupError> {
     if spec.capacity.is_empty() || spec.capacity.len() > CAPACITY_DEVICES_MAX {
         return Err(GroupError::NotFormatted { device: spec.cache.clone(), wanted: "cache" });
     }
     let cache = open_new(env, &spec.cache, sizes.map(|s| s.cache), wipe).await?;
     let too_small = |path: &str| GroupError::TooSmall { device: path.to_owned() };
-    if plan_cache(cache.info().size, shape).is_none() {
-        return Err(too_small(&spec.cache));
-    }
+    let planned = plan_cache(cache.info().size, shape).ok_or_else(|| too_small(&spec.cache))?;
     let mut devices = Vec::new();
     for path in &spec.capacity {
         let disk = open_new(env, path, sizes.map(|s| s.capacity), wipe).await?;
         let layout = CapacityLayout::plan(disk.info().size).ok_or_else(|| too_small(path))?;
         devices.push((path, disk, layout));
+    }
+    if let Some(memory) = memory {
+        let layouts: Vec<_> = devices.iter().map(|(_, _, layout)| *layout).collect();
+        let (log, read_cache) = &planned;
+        let options = GroupOptions::default();
+        let needed = MemoryParts::needed(log, read_cache.as_ref(), &layouts, &options);
+        memory.check(&spec.cache, needed.sum())?;
     }
     let mut capacity = [0; CAPACITY_DEVICES_MAX];
     for (place, (path, disk, layout)) in capacity.iter_mut().zip(&devices) {

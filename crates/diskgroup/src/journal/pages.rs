@@ -24,8 +24,26 @@ const RUN_STEPS: u64 = 1024;
 type Chosen = (Box<CrcPage>, usize);
 
 impl GroupInner {
-    pub(super) fn page_limit(&self) -> usize {
-        (self.options.crc_cache_bytes / PAGE_SIZE).max(1)
+    /// The images of pages that were kept for it are durable.
+    pub(super) fn images_are_written(&self, device: usize) {
+        let limit = self.memory.page_limit(device);
+        self.state.borrow_mut().store.capacity[device].images_are_written(limit);
+        self.tell_pages(device);
+    }
+
+    /// Evicts what is above the shares of its devices.
+    pub(crate) fn give_up_pages(&self) {
+        for device in 0..self.devices.len() {
+            let limit = self.memory.page_limit(device);
+            self.state.borrow_mut().store.capacity[device].give_up(limit);
+            self.tell_pages(device);
+        }
+    }
+
+    /// Has the host's memory know how many pages a device holds.
+    fn tell_pages(&self, device: usize) {
+        let (held, _) = self.state.borrow().store.capacity[device].pages_held();
+        self.memory.holds(device, held);
     }
 
     /// Whether destage should write the pages back before it goes on.
@@ -54,7 +72,7 @@ impl GroupInner {
                 Err(_) if self.is_given_up(device) => return Err(GroupError::Fenced),
                 read => read.map_err(device_error(&handle.path))?,
             };
-            let (limit, mut state) = (self.page_limit(), self.state.borrow_mut());
+            let mut state = self.state.borrow_mut();
             let capacity = &mut state.store.capacity[device];
             // Where its image is on the way to the device, these bytes may be half of it. Then the
             // page is in memory, or was and the images are written by now.
@@ -64,7 +82,9 @@ impl GroupInner {
                     drop(state);
                     self.fence(&handle.path, &error)
                 })?;
+                let limit = self.memory.page_limit(device);
                 self.state.borrow_mut().store.capacity[device].insert(chosen, limit);
+                self.tell_pages(device);
             }
         }
     }
@@ -85,7 +105,9 @@ impl GroupInner {
             }
             Ok(())
         };
-        self.look_at_pages(device, &missing, look).await
+        let looked = self.look_at_pages(device, &missing, look).await;
+        self.tell_pages(device);
+        looked
     }
 
     /// Whether the newest image of each of these pages holds a record.

@@ -8,6 +8,7 @@
 //! of them until the checkpoint is over.
 
 use crate::devices::runs::runs;
+use crate::memory::BANDS;
 use crate::state::GroupInner;
 use crate::store::capacity::PAGES_IN_FLIGHT;
 use crate::types::{DeviceRequests, GroupError};
@@ -15,9 +16,6 @@ use env::{Durability, Slice, try_join_at_most};
 use format::PAGE_SIZE;
 
 const PAGE: u64 = PAGE_SIZE as u64;
-/// Pages of a band are this part of those that may be pending. With production's limit: 1,024 of
-/// them, which take 8 MiB while they are written.
-const BANDS: usize = 16;
 /// What encoding one page counts for: 5 us.
 const IMAGE_STEPS: u64 = 16;
 
@@ -39,8 +37,7 @@ impl GroupInner {
             let images = self.take_crc_images(device, band).await;
             let count = |requests: &mut DeviceRequests| requests.pages_written += 1;
             self.write_images(device, &images, has_flush, count).await?;
-            let limit = self.page_limit();
-            self.state.borrow_mut().store.capacity[device].images_are_written(limit);
+            self.images_are_written(device);
         }
         Ok(())
     }

@@ -42,6 +42,11 @@ impl Log {
         self.overlays.get(&chunk)
     }
 
+    /// Bytes of the counts by chunk.
+    pub(crate) fn counts_bytes(&self) -> usize {
+        self.overlays.allocation_size()
+    }
+
     /// The entry that discarded all of a chunk, and its lsn.
     pub(crate) fn cleared(&self, chunk: u64) -> Option<(LogPlace, u64)> {
         self.over(chunk)?.cleared

@@ -165,6 +165,11 @@ impl Index {
         self.map.len()
     }
 
+    /// Bytes of its table, without side records.
+    pub(crate) fn table_bytes(&self) -> usize {
+        self.map.allocation_size()
+    }
+
     /// Entries that it was sized for; appends wait beyond that.
     pub(crate) fn limit(&self) -> usize {
         self.limit

@@ -12,6 +12,7 @@ use crate::devices::replace::{Rows, mark_partial};
 use crate::devices::superblock::{open_disk, read_superblock, write_superblock};
 use crate::latency::Watched;
 use crate::log::Log;
+use crate::memory::{MemoryParts, MemoryPlace, StoreMemory};
 use crate::pace::Pace;
 use crate::readcache::ReadCache;
 use crate::standing::DestageState;
@@ -23,6 +24,7 @@ use base::{ComponentId, Incarnation};
 use env::{Disk, Durability, Env, IoError, Notify, Semaphore, try_join_at_most};
 use format::{CacheLayout, DeviceKind, ReadCacheLayout, Superblock};
 use std::cell::RefCell;
+use std::rc::Rc;
 
 /// Opens and recovers a group; its tasks are not started yet.
 pub(crate) async fn open(
@@ -30,6 +32,7 @@ pub(crate) async fn open(
     spec: &GroupSpec,
     options: GroupOptions,
     tolerance: &Tolerance,
+    memory: &StoreMemory,
 ) -> Result<GroupInner, GroupError> {
     options.limits.check();
     let started = env.now();
@@ -41,7 +44,8 @@ pub(crate) async fn open(
     let skip = options.mutations.skip_incarnation();
     label.superblock.incarnation = Incarnation(superblock.incarnation.0 + u64::from(!skip));
     let devices = open_devices(env, spec, &label, &options, tolerance).await;
-    let mut inner = inner_of(env, spec, options, (cache, &label), devices);
+    let place = place_of(spec, &label, &devices, &options, memory)?;
+    let mut inner = inner_of(env, spec, options, (cache, &label), (devices, place));
     inner.check_outs(tolerance)?;
     let disks: Vec<Disk> = inner.all_disks().map(|(_, disk)| disk.clone()).collect();
     let recovery = recover(env, spec, &mut inner, label, tolerance);
@@ -271,15 +275,29 @@ fn first_state(label: &Label, devices: usize, options: &GroupOptions) -> GroupSt
     state
 }
 
+/// The group's place in the host's memory, by the layouts of the devices that are there.
+fn place_of(
+    spec: &GroupSpec,
+    label: &Label,
+    devices: &[CapacityDevice],
+    options: &GroupOptions,
+    memory: &StoreMemory,
+) -> Result<Rc<MemoryPlace>, GroupError> {
+    let layouts: Vec<_> = devices.iter().map(|device| device.layout).collect();
+    let needed = MemoryParts::needed(&label.layout, label.read_cache.as_ref(), &layouts, options);
+    memory.admit(&spec.cache, needed, layouts.iter().map(|layout| layout.chunks))
+}
+
 fn inner_of(
     env: &Env,
     spec: &GroupSpec,
     options: GroupOptions,
     (cache, label): (Disk, &Label),
-    devices: Vec<CapacityDevice>,
+    (devices, memory): (Vec<CapacityDevice>, Rc<MemoryPlace>),
 ) -> GroupInner {
     let state = first_state(label, devices.len(), &options);
     GroupInner {
+        memory,
         env: env.clone(),
         id: label.superblock.group,
         cache_path: spec.cache.clone(),

@@ -98,6 +98,8 @@ pub(crate) struct CapacityState {
     pub(crate) pages: Vec<CachedPage>,
     page_at: FixedMap<usize>,
     hand: usize,
+    /// Pages that are kept until their images are written.
+    pinned: usize,
     /// What the journal has and the pages on the device may lack.
     pub(crate) pending: PendingChanges,
     /// Counts page images that became evictable: a page read across that moment may be stale.
@@ -115,6 +117,11 @@ impl CapacityState {
     pub(crate) fn unallocated(&self) -> u64 {
         let listed = self.free.len() as u64 + self.freeing.len() as u64;
         listed + u64::from(self.discarding) + u64::from(self.in_hand)
+    }
+
+    /// Bytes of the lists of free and freed chunks.
+    pub(crate) fn list_bytes(&self) -> usize {
+        (self.free.capacity() + self.freeing.capacity()) * size_of::<u32>()
     }
 
     /// Of them, those that are on lists: free, or still to be given back to the device.
@@ -195,8 +202,14 @@ impl CapacityState {
     /// Keeps a page until its image is written; whether it is here.
     pub(crate) fn pin(&mut self, number: u32) -> bool {
         let Some(cached) = self.cached(number) else { return false };
-        cached.is_being_written = true;
+        let is_new = !std::mem::replace(&mut cached.is_being_written, true);
+        self.pinned += usize::from(is_new);
         true
+    }
+
+    /// Pages that are in memory for whoever reads, and those that are kept for their images.
+    pub(crate) fn pages_held(&self) -> (usize, usize) {
+        (self.pages.len() - self.pinned, self.pinned)
     }
 
     /// The images of the pages that were kept for it are durable, and hold what was pending: they
@@ -208,13 +221,20 @@ impl CapacityState {
             if !std::mem::take(&mut cached.is_being_written) {
                 continue;
             }
+            self.pinned -= 1;
             let is_passing = std::mem::take(&mut cached.is_passing) && !cached.was_used;
             self.pending.forget(cached.page.number);
-            if is_passing && self.pages.len() > limit {
+            if is_passing && self.pages_held().0 > limit {
                 self.evict(at);
             }
         }
-        while self.pages.len() > limit
+        self.give_up(limit);
+    }
+
+    /// Evicts what was not used lately until no more than so many pages are in memory. Those that
+    /// are kept for their images do not count: they are bounded by their band.
+    pub(crate) fn give_up(&mut self, limit: usize) {
+        while self.pages_held().0 > limit
             && let Some(at) = self.unused()
         {
             self.evict(at);
@@ -223,11 +243,7 @@ impl CapacityState {
 
     /// Puts a page in, in the place of one that was not used lately where the budget is spent.
     pub(crate) fn insert(&mut self, (page, newest): (Box<CrcPage>, usize), limit: usize) {
-        if self.pages.len() >= limit
-            && let Some(at) = self.unused()
-        {
-            self.evict(at);
-        }
+        self.give_up(limit.saturating_sub(1));
         let (is_being_written, is_passing) = (false, false);
         self.put(CachedPage { page, newest, is_being_written, is_passing, was_used: true });
     }
@@ -235,6 +251,7 @@ impl CapacityState {
     /// Puts a page in that is here for its image alone.
     pub(crate) fn insert_for_image(&mut self, (page, newest): (Box<CrcPage>, usize)) {
         let (is_being_written, is_passing) = (true, true);
+        self.pinned += 1;
         self.put(CachedPage { page, newest, is_being_written, is_passing, was_used: false });
     }
 

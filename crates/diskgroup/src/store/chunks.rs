@@ -6,6 +6,9 @@ use base::FixedMap;
 /// Stands for a chunk that capacity does not hold; no device has so many chunks.
 const NOWHERE: u32 = u32::MAX;
 
+/// Bytes of a leaf's place in the table of its component.
+const LEAF_PLACE: usize = size_of::<Option<Box<[u32]>>>();
+
 /// Device chunk of each chunk that capacity holds: per component a table of leaves, made when
 /// something stands in them. Four bytes a chunk where a component is dense; at worst, with one
 /// chunk in each leaf of 64, 270.
@@ -67,6 +70,12 @@ impl Bases {
         }
     }
 
+    fn bytes(&self) -> usize {
+        let leaf = size_of::<u32>() << self.leaf_bits;
+        let of = |leaves: &Leaves| leaves.made * leaf + leaves.all.capacity() * LEAF_PLACE;
+        self.leaves.values().map(of).sum()
+    }
+
     fn keys(&self) -> impl Iterator<Item = u64> {
         let leaf_bits = self.leaf_bits;
         self.leaves.iter().flat_map(move |(serial, leaves)| {
@@ -95,6 +104,11 @@ impl Chunks {
 
     pub(crate) fn base(&self, key: u64) -> Option<u32> {
         self.base.get(key)
+    }
+
+    /// Bytes of its tables.
+    pub(crate) fn table_bytes(&self) -> usize {
+        self.base.bytes() + self.aside.allocation_size()
     }
 
     /// All chunks that capacity holds, for counting: in no order.

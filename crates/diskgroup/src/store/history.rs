@@ -51,6 +51,11 @@ impl History {
         Self { entries: VecDeque::new(), newest: Map::new(), most, mutations }
     }
 
+    /// Blocks that it remembers.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     /// A block is on capacity by an entry of that lsn.
     pub(crate) fn block(&mut self, components: &mut Components, key: u64, lsn: Lsn) {
         if self.entries.len() >= self.most

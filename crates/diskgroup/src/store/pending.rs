@@ -122,6 +122,11 @@ impl PendingChanges {
         *self = Self::default();
     }
 
+    /// Bytes of its tables.
+    pub(crate) fn table_bytes(&self) -> usize {
+        self.parts.len() * PART * size_of::<Change>() + self.pages.allocation_size()
+    }
+
     /// Pages with changes.
     pub(crate) fn pages(&self) -> usize {
         self.pages.len()

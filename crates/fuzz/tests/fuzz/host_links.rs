@@ -17,7 +17,9 @@ use directory::{
 use diskgroup::{CreateSizes, DiskGroup, GroupSpec};
 use env::{Address, Env, Link};
 use fuzz::{Source, within};
-use host::{Command, CommandReply, GroupConfig, HostConfig, Node, NodeOptions, Tuning};
+use host::{
+    Command, CommandReply, GroupConfig, HostConfig, MemoryConfig, Node, NodeOptions, Tuning,
+};
 use sim::{HostKey, World, WorldOptions};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
@@ -62,6 +64,7 @@ fn config() -> HostConfig {
             cache: "cache".to_owned(),
             capacity: vec!["capacity".to_owned()],
         }],
+        memory: MemoryConfig::default(),
         tuning: Tuning { io_timeout_seconds: 5, stall_ms: 200, ..Tuning::default() },
     }
 }

@@ -2,7 +2,10 @@
 //! What people write: configuration, addresses, commands, volumes.
 
 use fuzz::{Source, bounded};
-use host::{Command, CommandReply, GroupConfig, HostConfig, Tuning, format_address, parse_address};
+use host::{
+    Command, CommandReply, GroupConfig, HostConfig, MemoryConfig, Tuning, format_address,
+    parse_address,
+};
 use placement::{Candidate, VolumeSpec, check_name, place};
 
 fuzz::targets! {
@@ -30,6 +33,7 @@ fn sample() -> HostConfig {
             cache: "/dev/cache".to_owned(),
             capacity: vec!["/dev/capacity".to_owned()],
         }],
+        memory: MemoryConfig::default(),
         tuning: Tuning { io_timeout_seconds: 60, stall_ms: 2000, ..Tuning::default() },
     }
 }

@@ -28,14 +28,6 @@ const LATE_US_MAX: u64 = 1_000_000;
 /// Least rate of late devices: a request of 1 MiB then takes 16 s, below what counts as stuck.
 const LATE_RATE_MIN: u64 = 64 << 10;
 
-/// Bytes of client writes that a host's owners may have under way: below, one write of 1 MiB had no
-/// room; above, a host that stalls would keep more than a virtual machine's memory.
-const WRITE_MEMORY: std::ops::RangeInclusive<u64> = 1 << 20..=16 << 30;
-/// What may wait for one link is at least this many times as much: a half of it is for writes, of
-/// the host's own owners and on their way to others.
-const LINK_TIMES: u64 = 4;
-/// Bytes that may wait for one link, at most.
-const LINK_MEMORY_MAX: u64 = 64 << 30;
 /// Most hours of `orphan_keep_hours`: ten years.
 const ORPHAN_KEEP_HOURS_MAX: u64 = 87_600;
 /// Most hours of `directory_backup_hours`: a year.
@@ -61,12 +53,12 @@ pub struct Tuning {
     pub space_full_percent: u8,
     /// Seconds that a device may leave an I/O unanswered before its disk group stops.
     pub device_stuck_seconds: u64,
-    /// Bytes of client writes that this host's owners have under way at a time, and as many again
-    /// on their way to owners on other hosts; further ones wait. One object may have a quarter.
-    pub write_memory_bytes: u64,
-    /// Bytes of requests that may wait for one link to another host: an eighth for control, an
-    /// eighth for reads, a quarter for resync, a half for writes.
-    pub link_memory_bytes: u64,
+    /// Where `write_bytes` of `[memory]` stood before; it counts where that is not said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_memory_bytes: Option<u64>,
+    /// Where `link_bytes` of `[memory]` stood before; it counts where that is not said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link_memory_bytes: Option<u64>,
     /// Hours for which a component that no record of the directory accounts for is surely kept.
     pub orphan_keep_hours: u64,
     /// Hours between two backups of the directory on the host's disk groups; 0: none are taken.
@@ -113,8 +105,8 @@ impl Default for Tuning {
             space_warn_percent: 80,
             space_full_percent: 90,
             device_stuck_seconds: 30,
-            write_memory_bytes: 64 << 20,
-            link_memory_bytes: 256 << 20,
+            write_memory_bytes: None,
+            link_memory_bytes: None,
             orphan_keep_hours: 7 * 24,
             directory_backup_hours: 24,
             magnetic: Vec::new(),
@@ -150,13 +142,6 @@ impl Tuning {
         ensure(full, "tuning.space_full_percent", "is not between 1 and 100")?;
         let warn = (1..=self.space_full_percent).contains(&self.space_warn_percent);
         ensure(warn, "tuning.space_warn_percent", "is not between 1 and space_full_percent")?;
-        let memory = WRITE_MEMORY.contains(&self.write_memory_bytes);
-        let rule = "is not between 1048576 and 17179869184";
-        ensure(memory, "tuning.write_memory_bytes", rule)?;
-        let link = (self.write_memory_bytes * LINK_TIMES..=LINK_MEMORY_MAX)
-            .contains(&self.link_memory_bytes);
-        let rule = "is not between four times write_memory_bytes and 68719476736";
-        ensure(link, "tuning.link_memory_bytes", rule)?;
         let keep = (1..=ORPHAN_KEEP_HOURS_MAX).contains(&self.orphan_keep_hours);
         ensure(keep, "tuning.orphan_keep_hours", "is not between 1 and 87600")?;
         let backup = self.directory_backup_hours <= BACKUP_HOURS_MAX;

@@ -30,6 +30,7 @@ pub fn merge(mut statuses: Vec<StatusReport>, silent: &[String]) -> Option<Statu
         merged.groups.extend(status.groups);
         merged.turns.extend(status.turns);
         merged.writes.extend(status.writes);
+        merged.memory.extend(status.memory);
         merged.alarms.extend(status.alarms);
         for theirs in status.volumes {
             let Some(ours) = merged.volumes.iter_mut().find(|v| v.name == theirs.name) else {
@@ -178,6 +179,7 @@ mod tests {
         StatusReport {
             turns: Vec::new(),
             writes: Vec::new(),
+            memory: Vec::new(),
             alarms: Vec::new(),
             backups: None,
             host: host.to_owned(),

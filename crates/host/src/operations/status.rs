@@ -42,6 +42,7 @@ impl Operations {
             groups,
             alarms,
             backups: self.backups.alarm(),
+            memory: vec![self.memory.report(self.view.host_name(self.me))],
             turns: vec![TurnsReport::new(
                 self.view.host_name(self.me),
                 self.env.long_turns(),

@@ -64,8 +64,8 @@ impl Storage {
     ) -> Result<(), StorageError> {
         let _claim = self.claim_group(spec)?;
         let env = &self.0.env;
-        let id = GroupId(env.random());
-        DiskGroup::format_with(env, spec, sizes, wipe, id, self.0.options.kind).await?;
+        let id = (GroupId(env.random()), self.0.options.kind.into());
+        DiskGroup::format_within(env, spec, sizes, wipe, id, &self.0.options.memory).await?;
         let turn = self.0.add_slot(spec, None, SlotState::closed(Closed::Changing));
         let _turn = turn.try_acquire(1);
         self.0.objects.expect_group();
@@ -131,14 +131,15 @@ impl Storage {
             let (what, most) = ("a disk group", CAPACITY_DEVICES_MAX);
             return Err(StorageError::TooMany { what, most, things: "capacity devices" });
         }
-        let SlotState::Open(_) = slot.state else {
+        let SlotState::Open(serving) = &slot.state else {
             return Err(StorageError::IsClosed { cache: slot.spec.cache });
         };
+        let memory = (&self.0.options.memory, serving.group.memory_needed());
         drop(self.stop(&slot, Closed::Changing).await);
         let old = self.0.let_go(slot).await;
         let mut spec = old.clone();
         spec.capacity.push(path.to_owned());
-        if let Err(error) = DiskGroup::add_capacity(&self.0.env, &spec, size, wipe).await {
+        if let Err(error) = DiskGroup::add_capacity(&self.0.env, &spec, size, wipe, memory).await {
             self.start(&old, &old).await?;
             return Err(error.into());
         }

@@ -97,6 +97,10 @@ fn next_step(error: &GroupError) -> &'static str {
         GroupError::Device { source: IoError::NoSpace, .. } => {
             "; make room on the file system that holds it"
         }
+        GroupError::NoMemory { .. } => {
+            "; 'gabion host show' says what takes it: raise memory.total_bytes in host.toml and \
+             start the host again, or use a smaller cache device"
+        }
         GroupError::NotFormatted { .. } | GroupError::WrongGroup { .. } => {
             "; 'gabion disk inspect' shows what is on it: put the right device there"
         }

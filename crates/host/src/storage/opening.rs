@@ -4,7 +4,9 @@
 
 use super::{BUSY_MAX, BUSY_RETRY, Storage};
 use crate::config::HostConfig;
-use diskgroup::{DiskGroup, GroupError, GroupKind, GroupOptions, GroupSpec, Tolerance};
+use diskgroup::{
+    DiskGroup, GroupError, GroupKind, GroupOptions, GroupSpec, StoreMemory, Tolerance,
+};
 use env::{Env, IoError, Notify, Permit, Task};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -78,14 +80,16 @@ pub(crate) async fn open_all(
     env: &Env,
     config: &HostConfig,
     options: &GroupOptions,
+    memory: &StoreMemory,
 ) -> Vec<GroupOpening> {
     let kind = config.group_kind();
     let begin = |group: &crate::config::GroupConfig| {
         let spec = GroupSpec::from(group.clone());
         let (own, options, wanted) = (env.clone(), options.clone(), spec.clone());
+        let memory = memory.clone();
         let pending = Pending::begin(env, async move {
             let tolerance = Tolerance::whatever_opens();
-            open_group(&own, &wanted, &options, kind, tolerance).await
+            open_group(&own, &wanted, &options, (kind, &memory), tolerance).await
         });
         (spec, pending)
     };
@@ -113,13 +117,13 @@ pub(super) async fn open_group(
     env: &Env,
     spec: &GroupSpec,
     options: &GroupOptions,
-    kind: GroupKind,
+    (kind, memory): (GroupKind, &StoreMemory),
     mut tolerance: Tolerance,
 ) -> Result<DiskGroup, GroupError> {
     let begun = env.now();
     loop {
         tolerance.leaves_busy = env.now().since(begun) >= BUSY_MAX;
-        match DiskGroup::open_without(env, spec, options.clone(), &tolerance).await {
+        match DiskGroup::open_within(env, spec, options.clone(), &tolerance, memory).await {
             Err(GroupError::Device { source: IoError::Busy, .. }) if !tolerance.leaves_busy => {
                 env.sleep(BUSY_RETRY).await;
             }

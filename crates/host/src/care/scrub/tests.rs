@@ -3,8 +3,8 @@
 
 use super::ScrubOptions;
 use crate::{
-    Command, CommandReply, GroupConfig, Health, HostConfig, Node, NodeOptions, ScrubReport,
-    StatusReport, Tuning, call, found,
+    Command, CommandReply, GroupConfig, Health, HostConfig, MemoryConfig, Node, NodeOptions,
+    ScrubReport, StatusReport, Tuning, call, found,
 };
 use base::{BLOCK_SECTORS, GroupId, ObjectId, SectorRange};
 use directory::ClusterKind;
@@ -49,6 +49,7 @@ fn config(number: u8) -> HostConfig {
             cache: "cache".to_owned(),
             capacity: vec!["capacity".to_owned()],
         }],
+        memory: MemoryConfig::default(),
         tuning: Tuning::default(),
     }
 }
