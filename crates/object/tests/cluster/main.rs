@@ -8,6 +8,7 @@
 mod cluster;
 mod full;
 mod group;
+mod halfway;
 mod history;
 mod joiner;
 mod late;
