@@ -28,6 +28,7 @@ mod faults;
 mod head;
 mod inspect;
 mod kept;
+mod laps;
 mod latency;
 mod load;
 mod open;

@@ -156,18 +156,18 @@ fn a_rotten_block_of_a_closed_segment_costs_what_it_held() {
 }
 
 /// Writes blocks one by one, so that each is a commit: a header and a block of data.
-async fn commits(env: &Env, group: &DiskGroup, lsns: std::ops::RangeInclusive<u64>) {
+pub(super) async fn commits(env: &Env, group: &DiskGroup, lsns: std::ops::RangeInclusive<u64>) {
     for lsn in lsns {
         write(env, group, lsn, lsn % 600 * 8, 8).await.expect("a write");
     }
 }
 
-async fn value(group: &DiskGroup, sector: u64) -> Result<Option<u32>, GroupError> {
+pub(super) async fn value(group: &DiskGroup, sector: u64) -> Result<Option<u32>, GroupError> {
     let read = group.read(ONE, SectorRange::new(sector, 1)).await?;
     Ok(value_of(sector, &read.payload))
 }
 
-async fn drain(env: &Env, group: &DiskGroup, lsn: u64) {
+pub(super) async fn drain(env: &Env, group: &DiskGroup, lsn: u64) {
     group.advance_commit(ONE, Lsn::new(Term(1), lsn));
     group.drain_buffer(true);
     while group.status().buffer_fill > 0.0 && group.status().fenced.is_none() {
@@ -218,8 +218,8 @@ fn after_damage(
     });
 }
 
-const SEGMENT: u64 = 64 << 10;
-const LOG: u64 = 1 << 20;
+pub(super) const SEGMENT: u64 = 64 << 10;
+pub(super) const LOG: u64 = 1 << 20;
 
 fn is_segment(error: &GroupError, number: u64) -> bool {
     let is_it = |s: &crate::types::Structure| *s == crate::types::Structure::Segment(number);
@@ -378,7 +378,7 @@ fn what_a_part_that_rots_covered_does_not_come_back() {
 
 /// Of each segment on the media with a first header: its absolute number, its place, and where
 /// its headers do.
-fn segments(world: &World, key: HostKey, count: u64) -> Vec<(u64, u64, Vec<u64>)> {
+pub(super) fn segments(world: &World, key: HostKey, count: u64) -> Vec<(u64, u64, Vec<u64>)> {
     let slots = format::SUPERBLOCK_SLOTS.map(|at| world.read_raw(key, "cache", at, 4096));
     let labels = slots.iter().filter_map(|page| Superblock::decode(page).ok());
     let device = labels.max_by_key(|label| label.sequence).expect("a superblock").device;
