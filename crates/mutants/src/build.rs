@@ -142,7 +142,7 @@ fn programs(messages: &[Value]) -> Result<Built> {
         let id = message["package_id"].as_str().unwrap_or_default();
         let folder = id.split(['#', '@']).next().unwrap_or_default();
         let package = folder.rsplit('/').next().unwrap_or_default().to_owned();
-        if is_test && package != "storm" {
+        if is_test {
             tests.push(TestProgram { package, target, program: program.into() });
         }
     }

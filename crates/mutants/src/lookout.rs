@@ -65,11 +65,11 @@ pub struct Patience {
 }
 
 /// One test, without a mutant.
-struct Test {
+pub struct Test {
     program: usize,
-    name: String,
-    seconds: f64,
-    reaches: BTreeSet<u32>,
+    pub name: String,
+    pub seconds: f64,
+    pub reaches: BTreeSet<u32>,
 }
 
 /// Everything that may notice.
@@ -78,7 +78,7 @@ pub struct Lookout {
     folder: PathBuf,
     programs: Vec<TestProgram>,
     /// The shortest first.
-    tests: Vec<Test>,
+    pub tests: Vec<Test>,
     storm: PathBuf,
     seeds: u64,
     storm_seconds: f64,
@@ -89,7 +89,9 @@ pub struct Lookout {
 impl Lookout {
     /// Runs everything once without a mutant. `root` is the copy, `folder` is for files.
     ///
-    /// Errors: a test or the storm finds something without a mutant.
+    /// A test that fails without a mutant is left out, and named.
+    ///
+    /// Errors: the storm finds something without a mutant.
     pub fn prepare(
         root: &Path,
         folder: &Path,
@@ -113,8 +115,11 @@ impl Lookout {
         let programs = if lookout.patience.tests > 0.0 { lookout.programs.len() } else { 0 };
         for program in 0..programs {
             for name in lookout.names(program)? {
-                let test = lookout.record_test(program, name)?;
-                lookout.tests.push(test);
+                // One that fails here, or needs what this machine lacks, cannot tell anything.
+                match lookout.record_test(program, name) {
+                    Ok(test) => lookout.tests.push(test),
+                    Err(error) => println!("left out: {error}"),
+                }
             }
         }
         lookout.tests.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
@@ -256,6 +261,18 @@ impl Lookout {
         Ok((MutantFate::Survived, by))
     }
 
+    /// Whether this test alone notices a mutant.
+    pub fn is_noticed(&self, test: &Test, mutant: u32) -> Result<bool> {
+        let max = test.seconds * TIMES + BESIDES;
+        let ran = self.run_tests(test.program, &[&test.name], &mutant.to_string(), max)?;
+        Ok(noticed(&ran).is_some())
+    }
+
+    /// The crate of a test, and its name there.
+    pub fn label(&self, test: &Test) -> String {
+        format!("{}: {}", self.programs[test.program].package, test.name)
+    }
+
     fn noticed_by_tests(&self, mutant: &Mutant, reaching: &[&Test]) -> Result<Option<String>> {
         let number = mutant.number.to_string();
         let short = reaching.iter().take_while(|test| test.seconds < SHORT).count();
@@ -299,7 +316,7 @@ fn noticed(ran: &Ran) -> Option<String> {
     }
 }
 
-fn append(path: &Path, line: &str) -> Result<()> {
+pub fn append(path: &Path, line: &str) -> Result<()> {
     let mut file = std::fs::File::options().create(true).append(true).open(path)?;
     Ok(file.write_all(line.as_bytes())?)
 }

@@ -8,6 +8,7 @@
 
 mod build;
 mod copy;
+mod each;
 mod lookout;
 mod process;
 mod render;
@@ -30,6 +31,7 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "Examples:
   ./dev mutants --crates object --sample 50
   ./dev mutants --only crates/diskgroup/src/destage --set DISKGROUP_SEEDS=10 --storm 60
+  ./dev mutants --each-test-of peer,volume --each 20
   ./dev mutants --again survived --tests 600 --storm 300
   ./dev mutants --report
 
@@ -66,6 +68,13 @@ struct Cli {
     /// Look again at those with that result: survived, unreached, storm, tests
     #[arg(long)]
     again: Option<String>,
+    /// Not one mutant after another, but one test of these crates after another: does it notice any
+    /// of the mutants that it reaches and hardly another test does
+    #[arg(long, value_delimiter = ',')]
+    each_test_of: Vec<String>,
+    /// So many mutants for each test
+    #[arg(long, default_value_t = 12)]
+    each: usize,
     /// List the mutants, without building anything
     #[arg(long)]
     list: bool,
@@ -100,6 +109,12 @@ fn main() -> Result<()> {
     let viable: Vec<&Mutant> =
         copy.mutants().filter(|(_, is_alive)| *is_alive).map(|(mutant, _)| mutant).collect();
     println!("{} mutants in the build, {} do not compile", viable.len(), copy.not_viable.len());
+    if !cli.each_test_of.is_empty() {
+        let patience = Patience { tests: cli.tests, storm: 0.0, first: 0, set: cli.set };
+        let crates = cli.each_test_of.into_iter().collect();
+        let lookout = Lookout::prepare(&copy.root, &folder, built, &crates, patience)?;
+        return each::look(&lookout, &viable, cli.each, cli.seed, &folder.join("each.tsv"));
+    }
     let chosen = choose(&cli, &viable, &results);
     let crate_of = |mutant: &&Mutant| mutant.path.split('/').nth(1).unwrap_or("").to_owned();
     let crates: BTreeSet<String> = chosen.iter().map(crate_of).collect();
@@ -140,7 +155,7 @@ fn choose<'a>(cli: &Cli, viable: &[&'a Mutant], results: &Results) -> Vec<&'a Mu
 }
 
 /// Fisher and Yates, with SplitMix64.
-fn shuffle<T>(all: &mut [T], seed: u64) {
+pub(crate) fn shuffle<T>(all: &mut [T], seed: u64) {
     let mut state = seed;
     for index in (1..all.len()).rev() {
         state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);

@@ -34,6 +34,8 @@ pub struct Mutant {
     pub column: usize,
     /// What it changes, for people, on one line.
     pub what: String,
+    /// Where the function around it begins, bytes of the source.
+    pub function: usize,
 }
 
 impl Mutant {
@@ -124,7 +126,8 @@ impl Scanner<'_> {
             what.truncate(90);
             what.push_str(&format!("... ({length})"));
         }
-        Mutant { number, path: self.path.into(), line: start.line, column: start.column + 1, what }
+        let (path, function) = (self.path.into(), self.function.start);
+        Mutant { number, path, line: start.line, column: start.column + 1, what, function }
     }
 
     /// Opens a site; `close` ends it once what is inside has been visited.
