@@ -16,7 +16,6 @@
 
 mod apply;
 mod batch;
-mod direct;
 mod elevator;
 mod free;
 mod known;

@@ -11,7 +11,6 @@
 
 pub(crate) mod audit;
 pub(crate) mod lines;
-mod staged;
 
 use crate::keys::chunk_key;
 use crate::log::build::to_usize;

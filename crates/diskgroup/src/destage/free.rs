@@ -75,11 +75,7 @@ impl GroupState {
             }
         }
         assert!(!self.is_held(), "a segment is freed that a device needs which is out");
-        let serials = self.log.free_oldest(segment);
-        if self.mutations.reuse_named() {
-            self.let_staged_go(segment + 1);
-        }
-        for serial in serials {
+        for serial in self.log.free_oldest(segment) {
             self.raise_destaged(serial, 0);
         }
     }

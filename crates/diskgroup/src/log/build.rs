@@ -57,15 +57,13 @@ pub(crate) struct Build {
     blocks: usize,
     /// Parts of blocks; they follow the blocks.
     fractions: Vec<u8>,
-    /// Bytes of direct writes. They are not in the commit, and take room in it and in its segment
-    /// as if they were: what destage has to do for a segment has its bound by that.
-    pub(crate) direct: u64,
     entries: Vec<LogEntry>,
     crcs: Vec<u32>,
     /// Blocks of the index that it needs at most.
     pub(crate) index_need: usize,
-    /// The appends in it.
-    pub(crate) tickets: Vec<u64>,
+    /// The last append in it.
+    pub(crate) ticket: u64,
+    pub(crate) appends: u64,
 }
 
 /// A finished commit.
@@ -76,11 +74,8 @@ pub(crate) struct Sealed {
     pub(crate) logged: usize,
     pub(crate) crcs: Vec<u32>,
     pub(crate) header_crc: u32,
-    pub(crate) tickets: Vec<u64>,
-    /// Bytes of direct writes that it records.
-    pub(crate) direct: u64,
-    /// The oldest segment that its header calls needed.
-    pub(crate) oldest: u64,
+    pub(crate) ticket: u64,
+    pub(crate) appends: u64,
 }
 
 /// Where a commit goes.
@@ -119,11 +114,11 @@ impl Build {
             buf: None,
             blocks: 0,
             fractions: Vec::new(),
-            direct: 0,
             entries: Vec::new(),
             crcs: Vec::new(),
             index_need: 0,
-            tickets: Vec::new(),
+            ticket: 0,
+            appends: 0,
         }
     }
 
@@ -142,8 +137,7 @@ impl Build {
             self.crcs.len() + blocks,
         );
         header <= self.limits.header
-            && self.blocks + self.fractions.len() + to_usize(self.direct) + bytes
-                <= self.limits.payload - 4096
+            && self.blocks + self.fractions.len() + bytes <= self.limits.payload - 4096
     }
 
     /// Bytes of the commit at most.
@@ -157,7 +151,7 @@ impl Build {
     /// Copies an append in. It must fit.
     pub(crate) fn add(&mut self, env: &Env, part: &Part<'_>) {
         let blocks = part.range.blocks();
-        let is_data = part.kind.is_data();
+        let is_data = part.kind == EntryKind::Data;
         // A whole chunk without data is one mark, not blocks in the index.
         if is_data || part.range.count != CHUNK_SECTORS {
             self.index_need += usize::try_from(blocks.end - blocks.start).unwrap_or(usize::MAX);
@@ -183,16 +177,12 @@ impl Build {
                 id,
             };
             if is_data {
+                let (mine, rest) = bytes.split_at(to_usize(range.bytes()));
+                bytes = rest;
                 let (checks, rest) = crcs.split_at(entry.crc_count());
                 crcs = rest;
                 self.crcs.extend_from_slice(checks);
-            }
-            if part.kind == EntryKind::Data {
-                let (mine, rest) = bytes.split_at(to_usize(range.bytes()));
-                bytes = rest;
                 entry.payload = self.copy(env, range, mine);
-            } else if is_data {
-                self.direct += range.bytes();
             }
             self.entries.push(entry);
         }
@@ -233,7 +223,7 @@ impl Build {
 
     /// Finishes it: whole blocks first, 4 KiB aligned on the device, then fractions, then zeros.
     pub(crate) fn seal(self, env: &Env, at: Position, known: Vec<KnownCommit>) -> Sealed {
-        let Self { limits, buf, blocks, fractions, direct, mut entries, crcs, tickets, .. } = self;
+        let Self { limits, buf, blocks, fractions, mut entries, crcs, ticket, appends, .. } = self;
         let mut dropped = Vec::new();
         if at.mutations.discard_unlogged() {
             dropped.extend(entries.extract_if(.., |entry| entry.kind == EntryKind::Discard));
@@ -267,8 +257,7 @@ impl Build {
         let (mut entries, crcs) = (commit.entries, commit.crcs);
         let logged = entries.len();
         entries.append(&mut dropped);
-        let oldest = at.oldest;
-        Sealed { bytes, entries, logged, crcs, header_crc, tickets, direct, oldest }
+        Sealed { bytes, entries, logged, crcs, header_crc, ticket, appends }
     }
 
     /// Serials of its entries whose K a header should carry, without repetition.
