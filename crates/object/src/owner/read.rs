@@ -177,11 +177,29 @@ impl Owner {
             }
             base::hit(base::Probe::ReadWaitedForGrant);
             has_waited = true;
+            let _waiting = WaitingRead::begin(self);
             let event = env::select(changed, granted);
             if let Err(error) = self.wait(event, deadline).await {
                 base::hit(base::Probe::ReadRefusedForGrant);
                 return Err(error);
             }
         }
+    }
+}
+
+/// Counts a read that waits for a grant. The keeper of a leg looks at the count: while there are
+/// any, a host that is gone is not left alone (rule 18).
+struct WaitingRead<'a>(&'a Owner);
+
+impl<'a> WaitingRead<'a> {
+    fn begin(owner: &'a Owner) -> Self {
+        owner.reads_waiting.set(owner.reads_waiting.get() + 1);
+        Self(owner)
+    }
+}
+
+impl Drop for WaitingRead<'_> {
+    fn drop(&mut self) {
+        self.0.reads_waiting.set(self.0.reads_waiting.get() - 1);
     }
 }

@@ -110,6 +110,8 @@ pub(crate) struct Owner {
     /// Frames that are about to be sent: the memory of it is used again.
     pub(super) outgoing: RefCell<Vec<(Way, Request)>>,
     pub(crate) busy_at: Cell<Instant>,
+    /// Reads that wait for a grant.
+    pub(crate) reads_waiting: Cell<usize>,
 }
 
 impl Owner {
@@ -148,6 +150,7 @@ impl Owner {
             answers: Oneshots::default(),
             outgoing: RefCell::default(),
             busy_at: Cell::new(Instant::default()),
+            reads_waiting: Cell::default(),
         })
     }
 

@@ -427,3 +427,29 @@ fn nobody_takes_over_what_it_cannot_reach() {
     let status = cluster.objects(0).unwrap().status(OBJECT).unwrap();
     assert!(status.components.iter().all(|c| c.state == ComponentState::Active), "{status:?}");
 }
+
+/// Rule 18: a host that goes away while nothing is written is left alone, but not while reads wait
+/// for its grant. It says nothing any more, so nothing but time tells that it is gone.
+#[test]
+fn reads_alone_do_not_wait_for_a_copy_that_is_gone() {
+    let cluster = whole(70);
+    cluster.clients(0, 2, Duration::from_secs(2));
+    cluster.run(4.0);
+    assert_eq!(cluster.owner(), Some(0));
+    cluster.isolate(1, true, true);
+    cluster.run(1.0);
+    let objects = cluster.objects(0).unwrap();
+    let env = cluster.world.env(cluster.hosts[0].key).unwrap();
+    let oracle = Rc::clone(&cluster.oracle);
+    let took = cluster.on(0, Duration::from_secs(100), async move {
+        let begun = env.now();
+        // Some are answered by the grant that is left; each waits for as long as clients do.
+        for block in 0..20 {
+            while get(&env, &objects, &oracle, block % 8).await.is_err() {}
+            env.sleep(Duration::from_millis(500)).await;
+        }
+        env.now().since(begun)
+    });
+    let took = took.expect("all are answered");
+    assert!(took < Duration::from_secs(30), "{took:?}, 10 s of it between the reads");
+}

@@ -72,10 +72,13 @@ impl Owner {
                         self.break_leg(component, view.session, "a disk group there was closed");
                         continue;
                     }
-                    // Rule 18: while nothing is written a host may come and go for a while.
+                    // Rule 18: while nobody waits for it a host may come and go for a while. Writes
+                    // end the session by themselves; reads wait for the host's grant.
                     let is_gone = !self.context.peers.is_up(view.host);
                     gone_since = is_gone.then(|| gone_since.unwrap_or(self.now()));
-                    if gone_since.is_some_and(|at| self.now().since(at) >= self.options().idle) {
+                    let is_wanted = self.reads_waiting.get() > 0;
+                    let patience = if is_wanted { Duration::ZERO } else { self.options().idle };
+                    if gone_since.is_some_and(|at| self.now().since(at) >= patience) {
                         gone_since = None;
                         self.break_leg(component, view.session, "its host is gone");
                         continue;
