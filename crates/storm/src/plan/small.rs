@@ -29,6 +29,9 @@ pub(crate) fn draw(mut plan: Plan) -> Plan {
     }
     let creation = plan.limits.creation;
     for (number, volume) in plan.volumes.iter_mut().enumerate() {
+        if is_large && number == 0 {
+            volume.reserve_percent = 0; // its devices hold what is written, not all of it
+        }
         volume.sectors = match is_large && number == 0 {
             true => CHUNK_SECTORS * (65 + rng.below(250)) + rng.below(CHUNK_SECTORS),
             false => sectors(&mut rng, volume.sectors, creation.object_sectors),
