@@ -167,9 +167,9 @@ class Requests(unittest.TestCase):
         self.assertEqual(len(rows), 4)
         self.assertTrue(rows[2].startswith("| 0.1 | 1 GiB | **1.500** |"), rows[2])
         self.assertTrue(rows[3].startswith("| 20 | 240 GiB |"), rows[3])
-        text = requests_curve.plot([(0.1, one), (20, one)], [(20, one)])
+        text = requests_curve.plot([(0.1, one), (20, one)])
         self.assertIn("20 1.15", text)
-        self.assertEqual(text.count("\n20 1.5\n"), 6)
+        self.assertEqual(text.count("\n20 1.5\n"), 5)
 
 
 def content(path):

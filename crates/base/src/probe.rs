@@ -40,8 +40,14 @@ crate::named! {
         /// A component's row was written, so that what a segment says about requests outlives the
         /// segment.
         DestageKeptMarks = "destage-kept-marks",
-        /// Pages and rows were written and the journal began anew.
+        /// Pages and rows are written that a closed half of the journal changed.
         Checkpoint = "checkpoint",
+        /// The other half of the journal takes the records.
+        JournalTurned = "journal-turned",
+        /// A record waits for the end of a checkpoint.
+        TurnWaits = "turn-waits",
+        /// A checkpoint waits until the open half has filled a little.
+        CheckpointRests = "checkpoint-rests",
         /// A CRC page was read again after it had been evicted.
         PageLoaded = "page-loaded",
         /// A commit at the log's end was torn.

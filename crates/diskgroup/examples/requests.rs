@@ -3,7 +3,7 @@
 //! 4 KiB over a region whose checksums need more pages than memory has room for:
 //!
 //! ```text
-//! requests BUDGET_PAGES PENDING_PAGES JOURNAL_KIB SEGMENT_KIB REGION_PAGES
+//! requests BUDGET_PAGES JOURNAL_KIB SEGMENT_KIB REGION_PAGES
 //! ```
 //!
 //! It runs on the simulator, so the same arguments give the same figures. The region is
@@ -39,7 +39,6 @@ const DAYS: Duration = Duration::from_secs(30 * 86_400);
 #[derive(Clone, Copy)]
 struct Case {
     budget_pages: u64,
-    pending_pages: u64,
     journal_kib: u64,
     segment_kib: u64,
     region_pages: u64,
@@ -48,10 +47,10 @@ struct Case {
 fn main() {
     let numbers: Vec<u64> =
         std::env::args().skip(1).map(|text| text.parse().expect("a number")).collect();
-    let [budget_pages, pending_pages, journal_kib, segment_kib, region_pages] = numbers[..] else {
-        panic!("usage: requests BUDGET_PAGES PENDING_PAGES JOURNAL_KIB SEGMENT_KIB REGION_PAGES");
+    let [budget_pages, journal_kib, segment_kib, region_pages] = numbers[..] else {
+        panic!("usage: requests BUDGET_PAGES JOURNAL_KIB SEGMENT_KIB REGION_PAGES");
     };
-    let case = Case { budget_pages, pending_pages, journal_kib, segment_kib, region_pages };
+    let case = Case { budget_pages, journal_kib, segment_kib, region_pages };
     let world = World::new(WorldOptions { seed: 1, ..WorldOptions::default() });
     let host = world.add_host("host", IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)));
     let done = Rc::new(Cell::new(false));
@@ -77,7 +76,6 @@ async fn measure(env: &Env, case: Case) {
     cut_journal(env, &spec.capacity[0], case.journal_kib << 10).await;
     let options = GroupOptions {
         crc_cache_bytes: usize::try_from(case.budget_pages).expect("few") * PAGE_SIZE,
-        pages_pending_max: usize::try_from(case.pending_pages).expect("few"),
         ..GroupOptions::default()
     };
     let group = DiskGroup::open(env, &spec, options).await.expect("a new group");

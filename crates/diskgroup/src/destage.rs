@@ -48,24 +48,26 @@ pub(crate) async fn destage(inner: Rc<GroupInner>) {
         if !wait_for_work(&inner).await {
             return;
         }
-        match destage_oldest(&inner, &mut window).await {
-            Ok(()) => {}
-            Err(GroupError::Device { device, source }) => {
-                let _ = inner.fence(&device, &source);
-                return;
-            }
-            Err(GroupError::Corrupt { device, structure, source }) => {
-                // What the log holds cannot be found any more: stop before it is overwritten.
-                let _ = inner.fence(&device, &format!("{structure} is damaged: {source}"));
-                return;
-            }
-            Err(GroupError::Fenced | GroupError::Closed) => return,
-            // Without destage the group is over: who looks at it is told why.
-            Err(error) => {
-                let _ = inner.fence(&inner.cache_path, &format!("destage ended: {error}"));
-                return;
-            }
+        if let Err(error) = destage_oldest(&inner, &mut window).await {
+            inner.stop(error);
+            return;
         }
+    }
+}
+
+impl GroupInner {
+    /// A task cannot go on: the group is fenced, and says why.
+    pub(crate) fn stop(&self, error: GroupError) {
+        let _ = match error {
+            GroupError::Device { device, source } => self.fence(&device, &source),
+            // What the log holds cannot be found any more: stop before it is overwritten.
+            GroupError::Corrupt { device, structure, source } => {
+                self.fence(&device, &format!("{structure} is damaged: {source}"))
+            }
+            GroupError::Fenced | GroupError::Closed => return,
+            // Without destage the group is over: who looks at it is told why.
+            error => self.fence(&self.cache_path, &format!("destage ended: {error}")),
+        };
     }
 }
 

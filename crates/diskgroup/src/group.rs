@@ -126,6 +126,10 @@ impl DiskGroup {
         tasks.spawn(env, "destage", crate::destage::destage(Rc::clone(&inner)));
         tasks.spawn(env, "give back", crate::space::give_back(Rc::clone(&inner)));
         tasks.spawn(env, "watch devices", crate::devices::watch(Rc::clone(&inner)));
+        for device in (0..inner.devices.len()).filter(|at| !inner.devices[*at].is_out()) {
+            let keep = crate::journal::keep_checkpoints(Rc::clone(&inner), device);
+            tasks.spawn(env, "checkpoints", keep);
+        }
         if inner.is_hybrid {
             tasks.spawn(env, "read cache", crate::caching::keep(Rc::clone(&inner)));
         }

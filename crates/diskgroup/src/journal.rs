@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Changes of the chunk map and the checksums: durable in a device's journal first, then applied.
 
+pub(crate) mod areas;
 mod checkpoint;
 mod pages;
 mod writeback;
+
+pub(crate) use checkpoint::keep_checkpoints;
 
 use crate::log::held::Overlay;
 use crate::state::{GroupInner, GroupState};
@@ -21,12 +24,8 @@ impl GroupInner {
         let handle = &self.devices[device];
         for part in items.chunks(self.record_items(device)) {
             let size = JournalRecord::size_of(part.len()) as u64;
-            let is_full = {
-                let state = self.state.borrow();
-                state.store.capacity[device].journal.position + size > handle.layout.journal_size
-            };
-            if is_full {
-                self.checkpoint(device).await?;
+            if self.is_full(device, size) {
+                self.turn(device).await?;
             }
             let guard = self.guard_headers(device, part).await?;
             let (offset, sequence, bytes, crc) = {
@@ -39,7 +38,8 @@ impl GroupInner {
                 };
                 let mut buf = self.env.buf(size as usize);
                 let crc = record.encode(handle.id, &mut buf);
-                let offset = handle.layout.journal_start + journal.position;
+                let half = journal.half * handle.layout.half_size();
+                let offset = handle.layout.journal_start + half + journal.position;
                 (offset, journal.sequence, buf.freeze(), crc)
             };
             self.count(|requests| requests.records += 1);
@@ -70,12 +70,47 @@ impl GroupInner {
                 state.apply_item(device, item, sequence);
             }
             drop(state);
+            self.checkpoint_kick.notify();
             // Another device's record may be under way: what is frozen for it stays so.
             if guard.is_some() || self.options.mutations.thaw_for_others() {
                 self.thaw_headers();
             }
         }
         Ok(())
+    }
+
+    /// Bytes of records that a half takes.
+    fn half_bytes(&self, device: usize) -> u64 {
+        self.devices[device].layout.half_size().min(self.options.limits.half_bytes)
+    }
+
+    /// Whether the open half has no room for a record of so many bytes.
+    fn is_full(&self, device: usize, size: u64) -> bool {
+        let position = self.state.borrow().store.capacity[device].journal.position;
+        position > 0 && position + size > self.half_bytes(device)
+    }
+
+    /// Has the other half take the records. Its checkpoint must be over; the checkpoint of the one
+    /// that was open until now begins when the first record in the other is durable.
+    pub(crate) async fn turn(&self, device: usize) -> Result<(), GroupError> {
+        loop {
+            let kick = self.checkpoint_kick.wait();
+            self.check_open()?;
+            {
+                let capacity = &mut self.state.borrow_mut().store.capacity[device];
+                if !capacity.journal.has_closed {
+                    base::hit(base::Probe::JournalTurned);
+                    capacity.turn();
+                    return Ok(());
+                }
+                if !std::mem::replace(&mut capacity.journal.is_awaited, true) {
+                    base::hit(base::Probe::TurnWaits);
+                    self.checkpoint_kick.notify();
+                    continue;
+                }
+            }
+            kick.await;
+        }
     }
 
     /// Durable with the next flush, of the next record or when destage is idle.

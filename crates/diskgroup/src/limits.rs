@@ -31,6 +31,12 @@ pub struct GroupLimits {
     pub reclaimed_chunks: usize,
     /// Pages that a checkpoint encodes between two rests.
     pub checkpoint_pages: usize,
+    /// Pages that a checkpoint has in memory for their images: 2 MiB with these. Each such band has
+    /// a flush of its own, so the band is not smaller than that in production.
+    pub band_pages: usize,
+    /// Bytes of records that a half of the journal takes, unless its size says less. One record is
+    /// always taken.
+    pub half_bytes: u64,
     /// The most segments that the sweep of a hybrid group gathers.
     pub sweep_segments: usize,
     /// Fills of the read cache, from the read of capacity to the write of the slots. What would be
@@ -54,6 +60,8 @@ impl Default for GroupLimits {
             deleted_chunks: 1024,
             reclaimed_chunks: 256,
             checkpoint_pages: 64,
+            band_pages: 256,
+            half_bytes: u64::MAX,
             sweep_segments: 8,
             fills: 16,
             header_lines: 256,
@@ -70,9 +78,13 @@ impl GroupLimits {
         let is_step = is_whole && (1..=CHUNK_SECTORS).contains(&self.scrub_sectors);
         assert!(is_step, "sectors of a step of scrub");
         let numbers = self.list_looks.min(self.history_blocks);
-        let numbers = numbers.min(self.scrub_passed).min(self.deleted_chunks);
+        let numbers = numbers.min(self.half_bytes).min(self.scrub_passed).min(self.deleted_chunks);
         let counts = self.list_ranges.min(self.reclaimed_chunks).min(self.checkpoint_pages);
-        let counts = counts.min(self.sweep_segments).min(self.fills).min(self.header_lines);
+        let counts = counts
+            .min(self.band_pages)
+            .min(self.sweep_segments)
+            .min(self.fills)
+            .min(self.header_lines);
         assert!(numbers > 0 && counts > 0, "a limit that lets nothing pass: {self:?}");
     }
 }

@@ -34,16 +34,15 @@ pub(crate) const HISTORY_BLOCK_BYTES: u64 = 64;
 const CHUNK_BYTES: u64 = 48;
 /// Bytes of pending changes for each byte of the journal: 12 for an item that takes 24 there.
 const PENDING_PART: u64 = 2;
-/// Bytes for each page with pending changes, in a table that has just doubled.
-const PENDING_PAGE_BYTES: u64 = 40;
+/// Bytes for each page with pending changes, in a table that has just doubled; the two halves of
+/// the journal have one each.
+const PENDING_PAGE_BYTES: u64 = 2 * 40;
+/// Bytes of an item in the journal.
+const ITEM_BYTES: u64 = 24;
 /// Bytes of tables for each MiB of a read cache. A test of the read cache keeps it.
 const CACHE_LINE_BYTES: u64 = 1536;
 /// Bytes that a hybrid group reads ahead at most.
 const AHEAD_BYTES: u64 = 8 << 20;
-/// Pages of one band of a checkpoint are this part of those that may be pending. With production's
-/// limit: 1,024 of them, which take 8 MiB with their images.
-pub(crate) const BANDS: usize = 16;
-
 /// Bytes of memory of a disk group beside checksum pages, by what they are for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryParts {
@@ -110,9 +109,8 @@ impl MemoryParts {
     pub(crate) fn needed_by_device(layout: &CapacityLayout, options: &GroupOptions) -> Self {
         let chunks = u64::from(layout.chunks);
         let pages = chunks.div_ceil(widened(CRC_PAGE_CHUNKS));
-        // A batch may change as many pages again before the checkpoint comes.
-        let pending = pages.min(2 * widened(options.pages_pending_max.max(1)));
-        let band = pages.min(widened((options.pages_pending_max / BANDS).max(1)));
+        let pending = pages.min(layout.half_size() / ITEM_BYTES);
+        let band = pages.min(widened(options.limits.band_pages));
         Self {
             maps: chunks * CHUNK_BYTES
                 + layout.journal_size / PENDING_PART

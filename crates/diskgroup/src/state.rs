@@ -100,6 +100,9 @@ pub(crate) struct GroupInner {
     pub(crate) destage_kick: Notify,
     /// For the task that gives chunks of deleted components back.
     pub(crate) delete_kick: Notify,
+    /// For checkpoints, and for records that wait for one: a record is durable, a checkpoint is
+    /// over, a record waits.
+    pub(crate) checkpoint_kick: Notify,
     /// A commit is durable, chunks came back, or the group is fenced.
     pub(crate) progress: Notify,
     /// Only one device's destage at a time waits for the pace.
@@ -155,6 +158,7 @@ impl GroupInner {
         self.log_kick.notify();
         self.destage_kick.notify();
         self.progress.notify();
+        self.checkpoint_kick.notify();
         self.cache_kick.notify();
     }
 

@@ -4,8 +4,8 @@
 //! said about requests must be known exactly as far as the appends are.
 
 use crate::{
-    Append, AppendKind, DiskGroup, GroupError, GroupKind, GroupOptions, GroupShape, GroupSpec,
-    Mutations,
+    Append, AppendKind, DiskGroup, GroupError, GroupKind, GroupLimits, GroupOptions, GroupShape,
+    GroupSpec, Mutations,
 };
 use base::{
     ClientTable, ComponentId, GroupId, HostId, Incarnation, Lsn, Mark, ObjectId, RequestId, Rng,
@@ -25,6 +25,7 @@ mod changed;
 mod check;
 mod evicted;
 mod faults;
+mod halves;
 mod head;
 mod inspect;
 mod kept;
@@ -91,7 +92,11 @@ fn spec(devices: usize) -> GroupSpec {
 fn options(mutations: Mutations, pages: usize) -> GroupOptions {
     GroupOptions {
         crc_cache_bytes: pages * 4096,
-        pages_pending_max: pages / 2,
+        limits: GroupLimits {
+            band_pages: 1 + pages / 2,
+            half_bytes: 8192 * (1 + pages as u64),
+            ..GroupLimits::default()
+        },
         // Rings as small as these have hardly ever room to gather: half of the loads do not ask.
         elevator_room: if pages.is_multiple_of(2) { 0 } else { 2 },
         headers_every: Duration::from_millis(1),

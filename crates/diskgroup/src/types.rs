@@ -99,9 +99,6 @@ pub struct GroupOptions {
     /// Bytes of checksum pages in memory, for each capacity device of a group that is opened alone.
     /// The groups of a host share those of a [`crate::StoreMemory`] instead.
     pub crc_cache_bytes: usize,
-    /// CRC pages of a capacity device that the journal has changes of: with more of them a
-    /// checkpoint comes before the journal is half full. It bounds how long a checkpoint takes.
-    pub pages_pending_max: usize,
     /// Bytes of a log segment, chosen at format.
     pub segment_size: u64,
     /// Destage writes in flight.
@@ -128,7 +125,6 @@ impl Default for GroupOptions {
     fn default() -> Self {
         Self {
             crc_cache_bytes: 16 << 20,
-            pages_pending_max: 16 << 10,
             segment_size: 4 << 20,
             destage_depth: 24,
             idle_after: Duration::from_secs(1),

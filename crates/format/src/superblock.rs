@@ -34,6 +34,9 @@ const HYBRID_CACHE_WITHOUT: u16 = 5;
 // apart by their headers alone, so what was 3 or 5 is 6 or 7 when it is written next.
 const SLOT_CACHE: u16 = 6;
 const SLOT_CACHE_WITHOUT: u16 = 7;
+// As 2, and the journal is in two halves. A build that knows one area alone would take the first
+// half for the whole of it. 8 and 9 are kinds of cache devices.
+const HALVED_CAPACITY: u16 = 10;
 
 /// Where things are on a cache device, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +62,9 @@ pub struct CapacityLayout {
     pub journal_start: u64,
     /// Bytes of the journal.
     pub journal_size: u64,
+    /// The first record that stands in a half of the journal; 0: none does yet, for a build of
+    /// before wrote the journal as one area.
+    pub halves_from: u64,
     /// First byte of the chunk map: two slots per page.
     pub map_start: u64,
     /// First byte of the CRC pages: two slots per page.
@@ -159,17 +165,20 @@ struct RawCapacityLayout {
     chunk_start: U64,
     rows: U32,
     chunks: U32,
+    /// Zero where the kind says that there are no halves.
+    halves_from: U64,
 }
 
-layout!(RawCapacityLayout, 56:
+layout!(RawCapacityLayout, 64:
     table_start 0, journal_start 8, journal_size 16, map_start 24, crc_start 32, chunk_start 40,
-    rows 48, chunks 52);
+    rows 48, chunks 52, halves_from 56);
 
 impl DeviceKind {
     /// The number of the kind that is written.
     fn number(&self) -> u16 {
         match self {
-            Self::Capacity(_) => CAPACITY,
+            Self::Capacity(CapacityLayout { halves_from: 0, .. }) => CAPACITY,
+            Self::Capacity(_) => HALVED_CAPACITY,
             Self::Cache { read_cache: None, given_up: 0, .. } => CACHE,
             Self::Cache { read_cache: None, .. } => CACHE_WITHOUT,
             Self::Cache { read_cache: Some(_), given_up: 0, .. } => SLOT_CACHE,
@@ -213,6 +222,7 @@ impl Superblock {
                     chunk_start: layout.chunk_start.into(),
                     rows: layout.rows.into(),
                     chunks: layout.chunks.into(),
+                    halves_from: layout.halves_from.into(),
                 };
             }
         }
@@ -234,9 +244,9 @@ impl Superblock {
             CACHE_WITHOUT => cache.decode(size, (false, true))?,
             HYBRID_CACHE | SLOT_CACHE => cache.decode(size, (true, false))?,
             HYBRID_CACHE_WITHOUT | SLOT_CACHE_WITHOUT => cache.decode(size, (true, true))?,
-            CAPACITY => {
+            kind @ (CAPACITY | HALVED_CAPACITY) => {
                 let (layout, _) = prefix::<RawCapacityLayout>(&raw.layout)?;
-                DeviceKind::Capacity(layout.decode(size)?)
+                DeviceKind::Capacity(layout.decode(size, kind == HALVED_CAPACITY)?)
             }
             _ => return Err(FormatError::Field { name: "kind" }),
         };
@@ -251,6 +261,14 @@ impl Superblock {
         let kind = prefix::<RawTag>(page).map(|(tag, _)| tag.kind.get());
         let is_older = matches!(kind, Ok(HYBRID_CACHE | HYBRID_CACHE_WITHOUT));
         is_older && Self::decode(page).is_ok()
+    }
+
+    /// Whether a page is a superblock by which a build that knows no halves of a journal would open
+    /// a capacity device.
+    #[must_use]
+    pub fn is_before_halves(page: &[u8]) -> bool {
+        let found = Self::decode(page).map(|found| found.kind);
+        matches!(found, Ok(DeviceKind::Capacity(CapacityLayout { halves_from: 0, .. })))
     }
 }
 
@@ -299,7 +317,11 @@ impl RawCacheLayout {
 }
 
 impl RawCapacityLayout {
-    fn decode(&self, size: u64) -> Result<CapacityLayout, FormatError> {
+    fn decode(&self, size: u64, is_halved: bool) -> Result<CapacityLayout, FormatError> {
+        let halves_from = match is_halved {
+            true => counter(self.halves_from, "first record in halves")?,
+            false => 0,
+        };
         let layout = CapacityLayout {
             table_start: self.table_start.get(),
             rows: self.rows.get(),
@@ -309,8 +331,9 @@ impl RawCapacityLayout {
             crc_start: self.crc_start.get(),
             chunk_start: self.chunk_start.get(),
             chunks: self.chunks.get(),
+            halves_from,
         };
-        match layout.is_sound(size) {
+        match layout.is_sound(size) && (halves_from > 0) == is_halved {
             true => Ok(layout),
             false => Err(FormatError::Field { name: "capacity layout" }),
         }
@@ -384,6 +407,7 @@ impl CapacityLayout {
                     crc_start,
                     chunk_start: start,
                     chunks,
+                    halves_from: 1,
                 });
             }
             let excess = (wanted - size).div_ceil(base::CHUNK_SIZE);
@@ -414,6 +438,23 @@ impl CapacityLayout {
             && fits(self.chunk_start, base::CHUNK_SIZE, u64::from(self.chunks), size)
     }
 
+    /// Bytes of one half of the journal, whole pages.
+    #[must_use]
+    pub fn half_size(&self) -> u64 {
+        let pages = self.journal_size / PAGE_BYTES / 2;
+        pages * PAGE_BYTES
+    }
+
+    /// The areas of the journal, start and bytes: two halves, or all of it.
+    #[must_use]
+    pub fn journal_areas(&self) -> Vec<(u64, u64)> {
+        let (start, half) = (self.journal_start, self.half_size());
+        match self.halves_from {
+            0 => vec![(start, self.journal_size)],
+            _ => vec![(start, half), (start + half, half)],
+        }
+    }
+
     /// Pages of the chunk map.
     #[must_use]
     pub fn map_pages(&self) -> u64 {
@@ -427,5 +468,6 @@ impl CapacityLayout {
     }
 }
 
+const PAGE_BYTES: u64 = PAGE_SIZE as u64;
 const MAP: u32 = crate::MAP_PAGE_CHUNKS as u32;
 const CRC: u32 = crate::CRC_PAGE_CHUNKS as u32;

@@ -16,7 +16,8 @@ fn superblocks() -> [Superblock; 2] {
     capacity[0] = 0x1122_3344_5566_7788;
     let cache =
         DeviceKind::Cache { layout: layout(), read_cache: None, capacity, count: 1, given_up: 0 };
-    let store = DeviceKind::Capacity(CapacityLayout::plan(10 << 30).expect("10 GiB have room"));
+    let layout = CapacityLayout::plan(10 << 30).expect("10 GiB have room");
+    let store = DeviceKind::Capacity(CapacityLayout { halves_from: 0, ..layout });
     [cache, store].map(|kind| Superblock {
         device: 77,
         group: GroupId(5),
@@ -185,6 +186,29 @@ fn decoding_the_fixture_gives_the_values() {
     assert_eq!(CrcPage::decode(77, 2, page(7)), Ok(pages().1));
     assert_eq!(JournalHead::decode(77, page(8)), Ok(JournalHead { record: 12 }));
     assert_eq!(CrcPage::decode(78, 2, page(7)), Err(FormatError::Magic), "of another device");
+}
+
+#[test]
+fn a_journal_in_halves_is_a_kind_of_its_own() {
+    let one_area = &include_bytes!("../fixtures/version-3.bin")[PAGE_SIZE..2 * PAGE_SIZE];
+    let [_, mut store] = superblocks();
+    if let DeviceKind::Capacity(layout) = &mut store.kind {
+        layout.halves_from = 0xA1B2_C3D4;
+    }
+    let mut page = vec![0xEE; PAGE_SIZE];
+    store.encode(&mut page);
+    assert_eq!((&one_area[6..8], &page[6..8]), (&[2, 0][..], &[10, 0][..]));
+    assert_eq!((&page[..6], &page[8..104]), (&one_area[..6], &one_area[8..104]));
+    assert_eq!(page[104..112], [0xD4, 0xC3, 0xB2, 0xA1, 0, 0, 0, 0]);
+    assert!(one_area[104..4092].iter().chain(&page[112..4092]).all(|byte| *byte == 0));
+    assert_eq!(Superblock::decode(&page), Ok(store));
+    assert!(Superblock::is_before_halves(one_area) && !Superblock::is_before_halves(&page));
+    // Halves that begin nowhere.
+    page[104..112].fill(0);
+    let crc = base::crc32c(&page[..4092]).to_le_bytes();
+    page[4092..].copy_from_slice(&crc);
+    let refused = Err(FormatError::Field { name: "capacity layout" });
+    assert_eq!(Superblock::decode(&page), refused);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::fault::{Fault, Weights};
 use crate::story::Story;
 use base::Rng;
 use directory::{ClientOptions, OBJECT_SECTORS_MAX, ServeOptions, ServerFaults};
-use diskgroup::{CreateSizes, GroupOptions};
+use diskgroup::{CreateSizes, GroupLimits, GroupOptions};
 use host::{ClusterKind, ScrubOptions};
 use object::ObjectOptions;
 use sim::{DiskFreedom, QuirkModel};
@@ -459,10 +459,10 @@ fn group_options(rng: &mut Rng) -> GroupOptions {
     if rng.below(2) == 0 {
         return production;
     }
-    let pages = 1 << rng.below(8);
+    let drawn = rng.below(8);
     GroupOptions {
-        crc_cache_bytes: 4096 * pages,
-        pages_pending_max: pages / 2,
+        crc_cache_bytes: 4096 << drawn,
+        limits: GroupLimits { half_bytes: 8192 << (drawn / 2), ..production.limits },
         destage_depth: 1 << rng.below(5),
         idle_after: Duration::from_millis(20 << rng.below(9)),
         ..production

@@ -49,8 +49,8 @@ async fn write_part(
     items.extend(done.iter().map(BlockWrite::item));
     if !items.is_empty() {
         add_watermarks(inner, device, &mut items);
-        if inner.wants_checkpoint(device) || inner.env.quirk(Quirk::CheckpointEarly) {
-            inner.checkpoint(device).await?;
+        if inner.env.quirk(Quirk::CheckpointEarly) {
+            inner.turn(device).await?;
         }
         inner.journal(device, &items).await?;
     }

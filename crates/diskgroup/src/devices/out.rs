@@ -36,6 +36,7 @@ const NO_LAYOUT: CapacityLayout = CapacityLayout {
     rows: 0,
     journal_start: 0,
     journal_size: 0,
+    halves_from: 0,
     map_start: 0,
     crc_start: 0,
     chunk_start: 0,

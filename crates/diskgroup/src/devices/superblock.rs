@@ -236,6 +236,31 @@ pub(crate) async fn write_superblock(
     write.await.map_err(device_error(path))
 }
 
+/// Has both superblocks of a capacity device say that its journal is in halves from a record on, if
+/// they do not. A build that knows no halves must find none that it would open the device by.
+pub(crate) async fn mark_halved(
+    env: &Env,
+    path: &str,
+    disk: &Disk,
+    from: u64,
+) -> Result<(), GroupError> {
+    let (mut superblock, newest) = read_superblock(env, path, disk, "capacity").await?;
+    if let DeviceKind::Capacity(layout) = &mut superblock.kind
+        && layout.halves_from == 0
+    {
+        layout.halves_from = from;
+    }
+    // The older one first: one of them is whole at any time.
+    for slot in [1 - newest, newest] {
+        let read = disk.read(SUPERBLOCK_SLOTS[slot], env.buf(PAGE_SIZE));
+        if Superblock::is_before_halves(&read.await.map_err(device_error(path))?) {
+            superblock.sequence += 1;
+            write_superblock(env, path, disk, slot, &superblock).await?;
+        }
+    }
+    Ok(())
+}
+
 /// The newer valid superblock and its slot.
 pub(crate) async fn read_superblock(
     env: &Env,

@@ -2,8 +2,10 @@
 //! Table, map, journal, checksum pages and data of a capacity device.
 
 use super::{CapacityContent, ComponentContent, Look, length};
+use crate::journal::areas::{FoundJournal, Stretch, has_later};
+use crate::store::capacity::pages_touched;
 use crate::types::Structure;
-use base::{BLOCK_SIZE, CHUNK_SECTORS, CHUNK_SIZE, Lsn, Map, crc32c};
+use base::{BLOCK_SIZE, CHUNK_SECTORS, CHUNK_SIZE, Lsn, Map, Set, crc32c};
 use format::{
     CRC_PAGE_CHUNKS, CapacityLayout, ChunkEntry, ComponentRow, CrcPage, FormatError, Item,
     JOURNAL_HEAD_SLOTS, JournalHead, JournalRecord, MAP_PAGE_CHUNKS, MapPage, NO_COMPONENT,
@@ -27,6 +29,12 @@ struct Known {
     watermarks: Map<u32, Lsn>,
     /// The last record of the journal, 0 without any.
     last: u64,
+    /// Checksum pages that the journal's closed half changed, and the record that their images hold
+    /// if its checkpoint wrote them.
+    closed: Set<u32>,
+    written_from: Option<u64>,
+    /// What page 0 of the map says may be of the checkpoint before that one.
+    is_checkpointed: bool,
     /// Map pages of which one copy is damaged: perhaps the newer one.
     in_doubt: Vec<(u32, u64, FormatError)>,
 }
@@ -167,45 +175,54 @@ impl Look<'_> {
         known
     }
 
-    /// Follows the journal from its start and applies it; how many records.
-    async fn journal(&mut self, device: u64, layout: &CapacityLayout, known: &mut Known) -> u64 {
-        let mut bytes: Vec<u8> = Vec::new();
-        let (mut at, mut count) = (0, 0);
-        let mut last: Option<(u64, u32)> = None;
-        loop {
+    /// What stands in an area of the journal, and the bytes that were read of it.
+    async fn stretch(&mut self, device: u64, (start, size): (u64, u64)) -> (Stretch, Vec<u8>) {
+        let (mut stretch, mut bytes): (Stretch, Vec<u8>) = Default::default();
+        while (bytes.len() as u64) < size.min(stretch.position + JOURNAL_STEP / 2) {
             let have = bytes.len() as u64;
-            let step = JOURNAL_STEP.min(layout.journal_size - have);
-            if at as u64 + JOURNAL_STEP / 2 > have && step > 0 {
-                let start = layout.journal_start + have;
-                let name = Structure::Journal(last.map_or(0, |(sequence, _)| sequence + 1));
-                match self.read(name, start, length(step), NOT_OPEN).await {
-                    Some(more) => bytes.extend_from_slice(&more),
-                    None => return count,
-                }
-            }
-            let rest = bytes.get(at..).unwrap_or_default();
-            let Ok((record, size, crc)) = JournalRecord::decode(device, rest) else { break };
-            let follows = last.is_none_or(|(sequence, previous)| {
-                record.sequence == sequence + 1 && record.previous == previous
-            });
-            if !follows {
-                break;
-            }
-            (at, count, last) = (at + size, count + 1, Some((record.sequence, crc)));
-            known.last = record.sequence;
-            self.apply(layout, known, record);
+            let step = length(JOURNAL_STEP.min(size - have));
+            let name = Structure::Journal(stretch.next().unwrap_or(0));
+            let Some(more) = self.read(name, start + have, step, NOT_OPEN).await else { break };
+            bytes.extend_from_slice(&more);
+            stretch.follow(device, &bytes);
         }
-        // What a lap before left there, pages hold already.
+        (stretch, bytes)
+    }
+
+    /// Finds what of the journal counts and applies it; how many records.
+    async fn journal(&mut self, device: u64, layout: &CapacityLayout, known: &mut Known) -> u64 {
+        let (mut stretches, mut read) = (Vec::new(), Vec::new());
+        for area in layout.journal_areas() {
+            let (stretch, bytes) = self.stretch(device, area).await;
+            stretches.push(stretch);
+            read.push(bytes);
+        }
         let paged = known.applied.iter().max().map_or(1, |applied| applied + 1);
-        let next = last.map_or(paged, |(sequence, _)| paged.max(sequence + 1));
-        let later = (at..bytes.len()).step_by(PAGE_SIZE).any(|at| {
-            JournalRecord::decode(device, &bytes[at..]).is_ok_and(|(r, _, _)| r.sequence > next)
+        let checkpointed = known.applied.first().copied().unwrap_or(0);
+        let found = match <[Stretch; 2]>::try_from(stretches) {
+            Ok(halves) => FoundJournal::of_halves(halves, layout.halves_from, checkpointed),
+            Err(mut area) => Ok(FoundJournal::linear(area.pop().unwrap_or_default(), paged)),
+        };
+        let found = found.unwrap_or_else(|record| {
+            let what = "a record is gone whose checkpoint was not over";
+            self.damage(Structure::Journal(record), layout.journal_start, what, NOT_OPEN);
+            FoundJournal::default()
         });
-        if later {
+        // What a lap before left there, pages hold already.
+        let next = found.next().unwrap_or(paged).max(paged);
+        if read.iter().any(|bytes| has_later(device, bytes, next)) {
             let what = "a record is damaged that others stand behind";
-            self.damage(Structure::Journal(next), layout.journal_start + at as u64, what, NOT_OPEN);
+            self.damage(Structure::Journal(next), layout.journal_start, what, NOT_OPEN);
         }
         self.head(device, next).await;
+        known.last = found.next().map_or(0, |next| next - 1);
+        known.written_from = found.written_from;
+        known.is_checkpointed = found.is_checkpointed_by(checkpointed);
+        let closed = found.closed.records.iter().flat_map(|record| pages_touched(&record.items));
+        known.closed = closed.collect();
+        let records: Vec<_> = found.closed.records.into_iter().chain(found.open.records).collect();
+        let count = records.len() as u64;
+        records.into_iter().for_each(|record| self.apply(layout, known, record));
         count
     }
 
@@ -222,9 +239,9 @@ impl Look<'_> {
     }
 
     /// What is left of a map page counts only where a checkpoint tore the other copy: then every
-    /// checksum page of the journal's records holds all of them. And no page holds more than those.
+    /// checksum page that the closed half changed was written. And no page holds more than records.
     async fn settle_doubts(&mut self, device: u64, layout: &CapacityLayout, known: &Known) {
-        let mut is_torn = known.last > 0;
+        let mut is_torn = known.written_from.is_some();
         for number in known.items.keys() {
             let at = layout.crc_start + u64::from(*number) * 2 * PAGE;
             let decode = |page: &[u8]| {
@@ -233,12 +250,14 @@ impl Look<'_> {
             let name = Structure::CrcPage(*number);
             let slots = self.slots(name, at, NOT_OPEN, decode).await;
             let applied = slots.and_then(|(applied, _)| applied).unwrap_or(0);
-            is_torn &= applied >= known.last;
+            is_torn &= !known.closed.contains(number) || Some(applied) >= known.written_from;
             if applied > known.last {
                 let what = format!("holds record {applied}, the journal ends with {}", known.last);
                 self.damage(name, at, what, NOT_OPEN);
             }
         }
+        let is_old = |number: u32| number == 0 && !known.is_checkpointed;
+        let is_torn = is_torn && !known.in_doubt.iter().any(|(number, ..)| is_old(*number));
         for (number, at, error) in &known.in_doubt {
             let name = Structure::MapPage(*number);
             match is_torn {

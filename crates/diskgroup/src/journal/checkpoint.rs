@@ -1,86 +1,125 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Checkpoints: pages and rows to the device, so that the journal can begin anew.
+//! Checkpoints: pages and rows to the device, so that a half of the journal can be written again.
 
+use crate::devices::superblock::mark_halved;
 use crate::journal::writeback::image_steps;
 use crate::state::GroupInner;
 use crate::store::capacity::{CapacityState, PAGES_IN_FLIGHT, RowState};
-use crate::types::GroupError;
+use crate::types::{DeviceRequests, GroupError};
 use base::Quirk;
 use env::{Durability, try_join_at_most};
-use format::{ChunkEntry, ComponentRow, MAP_PAGE_CHUNKS, MapPage, NO_COMPONENT, PAGE_SIZE};
+use format::{ChunkEntry, ComponentRow, MAP_PAGE_CHUNKS, MapPage, PAGE_SIZE};
+use std::rc::Rc;
 
 const PAGE: u64 = PAGE_SIZE as u64;
 /// Rows that are looked at between two rests.
 const ROWS_STEP: usize = 256;
 
+/// Brings what a closed half of a device's journal changed to the pages, each time that there is
+/// one, until the group is over.
+pub(crate) async fn keep_checkpoints(inner: Rc<GroupInner>, device: usize) {
+    // Power may have failed between the two superblocks that say so.
+    let is_linear = inner.state.borrow().store.capacity[device].journal.is_linear;
+    if !is_linear && let Err(error) = inner.halve(device).await {
+        return inner.stop(error);
+    }
+    loop {
+        let kick = inner.checkpoint_kick.wait();
+        let (is_over, is_due) = {
+            let state = inner.state.borrow();
+            let journal = &state.store.capacity[device].journal;
+            // Images of the checkpoint are known by a record of the open half that they hold.
+            (state.is_over(), journal.has_closed && journal.position > 0)
+        };
+        match (is_over, is_due) {
+            (true, _) => return,
+            (false, false) => kick.await,
+            (false, true) => {
+                if let Err(error) = inner.checkpoint(device).await {
+                    inner.stop(error);
+                    return;
+                }
+            }
+        }
+    }
+}
+
 impl GroupInner {
-    /// Writes all changed pages to their older slots, then starts the journal anew (store rule 10).
+    /// Writes all pages that the closed half changed to their older slots; then that half may be
+    /// written again (store rule 10).
     ///
     /// First CRC pages, flushed; then map pages, flushed: a chunk that the map calls allocated has
-    /// a CRC page; then the next record overwrites the journal's first. A crash before that replays
-    /// records that the pages hold already: each page says up to which record, they are skipped.
+    /// a CRC page, or the open half allocates it. Then rows, flushed; the map's first page comes
+    /// last. A crash before that replays records that pages hold already: each page says up to
+    /// which record, they are skipped.
     pub(crate) async fn checkpoint(&self, device: usize) -> Result<(), GroupError> {
         base::hit(base::Probe::Checkpoint);
         self.write_back(device).await?;
-        let (map_images, written) = self.take_map_images(device).await;
-        self.write_images(device, &map_images, true, |requests| requests.map_pages += 1).await?;
+        let dirty = self.dirty_map_pages(device);
+        self.write_map(device, &dirty).await?;
         self.write_rows(device).await?;
+        // The first page always, and last: it says how far the journal's sequence has come, and
+        // that all else is durable.
+        self.write_map(device, &[0]).await?;
         self.env.linger(Quirk::CheckpointLingers).await;
-        let mut state = self.state.borrow_mut();
-        let capacity = &mut state.store.capacity[device];
-        capacity.journal.position = 0;
-        // What is dirty by now changed since the images were made; other pages did not change.
-        let dirty = (0..).zip(&capacity.map_meta).filter(|(_, meta)| meta.is_dirty);
-        let changed: Vec<usize> = dirty.map(|(number, _)| number).chain(written).collect();
-        self.env.count_steps(changed.len() as u64);
-        for number in changed {
-            let first = number * MAP_PAGE_CHUNKS;
-            let last = (first + MAP_PAGE_CHUNKS).min(capacity.map.len());
-            for chunk in first..last {
-                capacity.settled[chunk] = capacity.map[chunk].serial != NO_COMPONENT;
-            }
+        if self.state.borrow().store.capacity[device].journal.is_linear {
+            self.halve(device).await?;
+        }
+        self.state.borrow_mut().store.capacity[device].journal.has_closed = false;
+        self.checkpoint_kick.notify();
+        Ok(())
+    }
+
+    /// Both superblocks of the device say that its journal is in halves from the next record on,
+    /// before there is one: a build of before would look for it in one area.
+    async fn halve(&self, device: usize) -> Result<(), GroupError> {
+        let handle = &self.devices[device];
+        let from = self.state.borrow().store.capacity[device].journal.sequence;
+        mark_halved(&self.env, &handle.path, handle.disk(), from).await?;
+        self.state.borrow_mut().store.capacity[device].journal.is_linear = false;
+        Ok(())
+    }
+
+    /// Map pages that changed, but the first.
+    fn dirty_map_pages(&self, device: usize) -> Vec<usize> {
+        let state = self.state.borrow();
+        let all = state.store.capacity[device].map_meta.iter().enumerate().skip(1);
+        all.filter(|(_, meta)| meta.is_dirty).map(|(number, _)| number).collect()
+    }
+
+    /// Writes map pages, in bands as CRC pages.
+    async fn write_map(&self, device: usize, pages: &[usize]) -> Result<(), GroupError> {
+        for band in pages.chunks(self.options.limits.band_pages) {
+            base::hit_if(pages[0] > 0, base::Probe::SecondMapPage);
+            self.check_open()?;
+            let images = self.take_map_images(device, band).await;
+            let count = |requests: &mut DeviceRequests| requests.map_pages += 1;
+            self.write_images(device, &images, true, count).await?;
         }
         Ok(())
     }
 
-    /// The images, and the numbers of their pages. A deletion may change the map meanwhile: its
-    /// pages are dirty again then, and either image is right.
-    async fn take_map_images(&self, device: usize) -> (Vec<(u64, env::Slice)>, Vec<usize>) {
+    /// Images of map pages. Each holds all records up to its own moment; what changes it later
+    /// makes it dirty again.
+    async fn take_map_images(&self, device: usize, band: &[usize]) -> Vec<(u64, env::Slice)> {
         let handle = &self.devices[device];
-        let single = self.options.mutations.single_page_slot();
-        let mut taken: Vec<usize> = Vec::new();
-        {
-            let mut state = self.state.borrow_mut();
-            let capacity = &mut state.store.capacity[device];
-            let applied = capacity.journal.sequence.saturating_sub(1);
-            // The first page always: it remembers how far the journal's sequence has come.
-            capacity.map_meta[0].is_dirty = true;
-            let all = capacity.map_meta.iter_mut().enumerate();
-            for (number, meta) in all.filter(|(_, meta)| meta.is_dirty) {
-                meta.is_dirty = false;
-                meta.newest = if single { 0 } else { 1 - meta.newest };
-                meta.sequence += 1;
-                meta.applied = applied;
-                taken.push(number);
-                base::hit_if(number > 0, base::Probe::SecondMapPage);
-            }
-        }
-        base::hit_if(
-            taken.len() > self.options.limits.checkpoint_pages,
-            base::Probe::CheckpointPart,
-        );
-        let mut images = Vec::with_capacity(taken.len());
-        for some in taken.chunks(self.options.limits.checkpoint_pages) {
+        let is_single = self.options.mutations.single_page_slot();
+        let step = self.options.limits.checkpoint_pages;
+        base::hit_if(band.len() > step, base::Probe::CheckpointPart);
+        let mut images = Vec::with_capacity(band.len());
+        for some in band.chunks(step) {
             for number in some {
-                let (page, newest) = self.state.borrow().store.capacity[device].map_page(*number);
+                let mut state = self.state.borrow_mut();
+                let (page, slot) = state.store.capacity[device].map_image(*number, is_single);
+                drop(state);
                 let mut buf = self.env.buf(PAGE_SIZE);
                 page.encode(handle.id, &mut buf);
-                let slot = u64::from(page.number) * 2 + newest as u64;
+                let slot = u64::from(page.number) * 2 + slot as u64;
                 images.push((handle.layout.map_start + slot * PAGE, buf.freeze()));
             }
             self.env.spend_steps(image_steps(some.len())).await;
         }
-        (images, taken)
+        images
     }
 
     /// Writes every living component's row: W, K and the highest lsn outlive the journal so. Those
@@ -177,16 +216,21 @@ impl GroupInner {
 }
 
 impl CapacityState {
-    /// A page of the map as it is now, and its slot.
-    fn map_page(&self, number: usize) -> (MapPage, usize) {
-        let meta = self.map_meta[number];
+    /// The next image of a page of the map, of all records up to the last one, and its slot.
+    fn map_image(&mut self, number: usize, is_single: bool) -> (MapPage, usize) {
+        let applied = self.journal.sequence.saturating_sub(1);
+        let meta = &mut self.map_meta[number];
+        meta.is_dirty = false;
+        meta.newest = if is_single { 0 } else { 1 - meta.newest };
+        meta.sequence += 1;
+        meta.applied = applied;
+        let (sequence, newest) = (meta.sequence, meta.newest);
         let first = number * MAP_PAGE_CHUNKS;
         let last = (first + MAP_PAGE_CHUNKS).min(self.map.len());
         let mut chunks = self.map[first..last].to_vec();
         chunks.resize(MAP_PAGE_CHUNKS, ChunkEntry::default());
         let number = u32::try_from(number).unwrap_or(u32::MAX);
-        let (sequence, applied) = (meta.sequence, meta.applied);
-        (MapPage { number, sequence, applied, chunks }, meta.newest)
+        (MapPage { number, sequence, applied, chunks }, newest)
     }
 }
 

@@ -46,14 +46,6 @@ impl GroupInner {
         self.memory.holds(device, held);
     }
 
-    /// Whether destage should write the pages back before it goes on.
-    pub(crate) fn wants_checkpoint(&self, device: usize) -> bool {
-        let state = self.state.borrow();
-        let capacity = &state.store.capacity[device];
-        capacity.journal.position * 2 > self.devices[device].layout.journal_size
-            || capacity.pending.pages() > self.options.pages_pending_max
-    }
-
     /// Makes sure that the checksums of a chunk are in memory, for now.
     pub(crate) async fn load_checksums(&self, device: usize, chunk: u32) -> Result<(), GroupError> {
         let (handle, number) = (&self.devices[device], page_of(chunk).0);
@@ -195,11 +187,11 @@ impl GroupInner {
         let capacity = &store.capacity[device];
         // A torn checkpoint leaves a damaged slot, but then the journal that opening found has all
         // changes since the other one. At any other time a damaged slot may have been the newer.
-        let recovered_from = capacity.pending.recovered_from(number);
+        let may_be_torn = capacity.pending.may_be_torn(number);
         let errors = slots.iter().filter_map(|slot| slot.as_ref().err());
         let any_damaged = errors.into_iter().any(|error| *error != FormatError::Magic);
         let best = newer(slots, |page| page.sequence).ok();
-        let is_lost = best.is_none() || (any_damaged && recovered_from.is_none());
+        let is_lost = best.is_none() || (any_damaged && !may_be_torn);
         let (mut page, mut newest) = best.unwrap_or((CrcPage::empty(number), 1));
         let next = capacity.journal.sequence;
         if page.applied >= next {
@@ -210,10 +202,10 @@ impl GroupInner {
             return Err(GroupError::corrupt(path, name, FormatError::Checksum));
         }
         // An image that a checkpoint wrote which did not come to its end may go with the power: its
-        // flush may have failed. The other slot is the one that was durable when this journal
-        // began, and the journal has all changes since. So the image in doubt is the one that is
-        // written over, and until then nothing rests on it.
-        let is_in_doubt = recovered_from.is_some_and(|first| page.applied >= first);
+        // flush may have failed. The other slot was durable when that checkpoint began, and the
+        // journal has all changes since. So the image in doubt is the one that is written over, and
+        // until then nothing rests on it.
+        let is_in_doubt = capacity.pending.is_in_doubt(number, page.applied);
         if is_in_doubt && !self.options.mutations.trust_what_is_read() {
             newest = 1 - newest;
         }

@@ -5,8 +5,10 @@
 //! components that no row names are dropped. The new incarnation is durable before the first append
 //! (store rule 1).
 
+use crate::journal::areas::{FoundJournal, Stretch, has_later};
+use crate::recovery::settle::{JournalEnds, settle_capacity};
 use crate::state::{GroupInner, GroupState};
-use crate::store::capacity::{Journal, MapMeta, PAGES_IN_FLIGHT, RowState, pages_touched};
+use crate::store::capacity::{MapMeta, PAGES_IN_FLIGHT, RowState, pages_touched};
 use crate::store::components::Component;
 use crate::store::rows::{newer, newest_row};
 use crate::types::{GroupError, Structure, device_error};
@@ -59,7 +61,7 @@ pub(super) async fn recover_capacity(inner: &GroupInner, device: usize) -> Resul
     forget_pages(inner, device).await;
     let journal = recover_journal(inner, device).await?;
     check_map(inner, device).await?;
-    crate::recovery::settle::settle_capacity(inner, device, journal).await?;
+    settle_capacity(inner, device, journal).await?;
     give_chunks(inner, device).await;
     let mut state = inner.state.borrow_mut();
     state.store.count_promised(device);
@@ -230,90 +232,138 @@ async fn read_head(inner: &GroupInner, device: usize) -> Option<u64> {
     reached
 }
 
-/// Replays the journal: records from its start as long as sequence and chain fit.
-async fn recover_journal(
+/// What stands in an area of the journal, and the bytes that were read of it: only as far as
+/// records go and a little behind, for it may be large.
+async fn read_stretch(
     inner: &GroupInner,
     device: usize,
-) -> Result<Option<crate::recovery::settle::JournalEnds>, GroupError> {
-    let handle = &inner.devices[device];
-    let layout = handle.layout;
-    let mut bytes: Vec<u8> = Vec::new();
-    let mut records: Vec<JournalRecord> = Vec::new();
-    let mut journal = Journal::default();
-    // Only as far as records stand, and a little behind: the journal may be large.
-    while (bytes.len() as u64) < layout.journal_size.min(journal.position + LOOK_BEHIND) {
-        let (at, left) = (bytes.len() as u64, layout.journal_size - bytes.len() as u64);
-        let length = LOOK_BEHIND.min(left);
-        bytes.extend(read_area(inner, device, layout.journal_start + at, length).await?);
-        follow(handle.id, &bytes, &mut journal, &mut records);
+    (start, size): (u64, u64),
+) -> Result<(Stretch, Vec<u8>), GroupError> {
+    let (mut stretch, mut bytes): (Stretch, Vec<u8>) = Default::default();
+    while (bytes.len() as u64) < size.min(stretch.position + LOOK_BEHIND) {
+        let at = bytes.len() as u64;
+        let length = LOOK_BEHIND.min(size - at);
+        bytes.extend(read_area(inner, device, start + at, length).await?);
+        stretch.follow(inner.devices[device].id, &bytes);
     }
-    let paged = inner.state.borrow().store.capacity[device].journal.sequence;
-    find_later(inner, device, &bytes, journal.position, journal.sequence.max(paged))?;
-    drop(bytes);
-    for record in &records {
-        check_items(inner, device, &record.items)?;
-    }
-    check_doubts(inner, device, &records).await?;
-    let head = read_head(inner, device).await;
-    let mut state = inner.state.borrow_mut();
-    state.report.journal_records += records.len() as u64;
-    for record in &records {
-        base::hit(base::Probe::RecoveryJournal);
-        for item in &record.items {
-            if let Item::Allocate { serial, .. } | Item::Watermark { serial, .. } = item {
-                state.store.note_serial(*serial);
-            }
-            state.apply_item(device, item, record.sequence);
-        }
-    }
-    let capacity = &mut state.store.capacity[device];
-    let paged = capacity.journal.sequence.max(1);
-    if journal.sequence >= paged {
-        capacity.journal = journal;
-        capacity.pages_are_pending(&records);
-    } else {
-        // Pages are newer than what is left of the journal: its start was being overwritten. They
-        // hold more than these records, which must not be applied over that.
-        capacity.journal = Journal { position: 0, sequence: paged, previous: 0 };
-        capacity.pending.clear();
-    }
-    let ended = capacity.journal.sequence;
-    let reached = head.filter(|_| !inner.options.mutations.ignore_head());
-    if let Some(reached) = reached.filter(|reached| *reached >= ended) {
-        return Err(GroupError::corrupt(
-            &handle.path,
-            Structure::Journal(reached),
-            FormatError::Magic,
-        ));
-    }
-    Ok(records.first().zip(records.last()).map(|(first, last)| {
-        let size = JournalRecord::size_of(last.items.len());
-        let last = (layout.journal_start + journal.position - size as u64, size);
-        crate::recovery::settle::JournalEnds { first: first.sequence, last }
-    }))
+    Ok((stretch, bytes))
 }
 
-/// A map page with one damaged slot is what the other one says only if a checkpoint tore it: then
-/// the journal was not reused since. Map pages are written when the CRC pages are on the device, so
-/// in a checkpoint that came so far every CRC page of the journal's records holds all of them.
-/// Otherwise the damaged slot may have been the newer one, and chunks given away or taken since
-/// would read as what they were.
+/// Finds what of the journal counts, and replays it.
+async fn recover_journal(inner: &GroupInner, device: usize) -> Result<JournalEnds, GroupError> {
+    let handle = &inner.devices[device];
+    let lost = |record, error| GroupError::corrupt(&handle.path, Structure::Journal(record), error);
+    let areas = handle.layout.journal_areas();
+    let (mut stretches, mut read) = (Vec::new(), Vec::new());
+    for area in &areas {
+        let (stretch, bytes) = read_stretch(inner, device, *area).await?;
+        stretches.push(stretch);
+        read.push(bytes);
+    }
+    let (paged, checkpointed) = {
+        let capacity = &inner.state.borrow().store.capacity[device];
+        (capacity.journal.sequence.max(1), capacity.map_meta[0].applied)
+    };
+    let is_torn_taken = inner.options.mutations.truncate_damage();
+    let found = match <[Stretch; 2]>::try_from(stretches) {
+        Ok(halves) => {
+            let from = handle.layout.halves_from;
+            match FoundJournal::of_halves(halves, from, checkpointed) {
+                Ok(found) => found,
+                Err(_) if is_torn_taken => FoundJournal::default(),
+                Err(record) => return Err(lost(record, FormatError::Checksum)),
+            }
+        }
+        Err(mut area) => FoundJournal::linear(area.pop().unwrap_or_default(), paged),
+    };
+    // A build that wrote one area left records that pages hold.
+    let ended = found.next().unwrap_or(paged).max(paged);
+    let is_later = |bytes: &Vec<u8>| has_later(handle.id, bytes, ended);
+    if read.iter().any(is_later) && !is_torn_taken {
+        return Err(lost(ended, FormatError::Checksum));
+    }
+    drop(read);
+    let records = || found.closed.records.iter().chain(&found.open.records);
+    for record in records() {
+        check_items(inner, device, &record.items)?;
+    }
+    check_doubts(inner, device, &found).await?;
+    let head = read_head(inner, device).await.filter(|_| !inner.options.mutations.ignore_head());
+    let mut state = inner.state.borrow_mut();
+    state.report.journal_records += records().count() as u64;
+    state.replay_records(device, &found.closed.records);
+    state.store.capacity[device].pending.turn();
+    state.replay_records(device, &found.open.records);
+    let capacity = &mut state.store.capacity[device];
+    capacity.pending.is_recovered(found.doubt_from);
+    capacity.journal = found.stands(&handle.layout, ended);
+    drop(state);
+    if let Some(reached) = head.filter(|reached| *reached >= ended) {
+        return Err(lost(reached, FormatError::Magic));
+    }
+    // A page is written when its records are durable, so the journal has them.
+    if found.next().unwrap_or(handle.layout.halves_from) < paged
+        && handle.layout.halves_from > 0
+        && !is_torn_taken
+    {
+        return Err(lost(paged - 1, FormatError::Magic));
+    }
+    let last = match found.open.records.is_empty() {
+        true => (areas[0].0, &found.closed),
+        false => {
+            (handle.layout.journal_start + found.half * handle.layout.half_size(), &found.open)
+        }
+    };
+    Ok(JournalEnds { doubt_from: found.doubt_from, last: last_of(last) })
+}
+
+/// Where the last record of an area stands.
+fn last_of((start, stretch): (u64, &Stretch)) -> Option<(u64, usize)> {
+    let size = usize::try_from(stretch.last_size).ok().filter(|size| *size > 0)?;
+    Some((start + stretch.position - stretch.last_size, size))
+}
+
+impl GroupState {
+    /// Applies records that opening found, to what pages say.
+    fn replay_records(&mut self, device: usize, records: &[JournalRecord]) {
+        for record in records {
+            base::hit(base::Probe::RecoveryJournal);
+            for item in &record.items {
+                if let Item::Allocate { serial, .. } | Item::Watermark { serial, .. } = item {
+                    self.store.note_serial(*serial);
+                }
+                self.apply_item(device, item, record.sequence);
+            }
+        }
+        self.store.capacity[device].are_unsettled(records);
+    }
+}
+
+/// A map page with one damaged slot is what the other one says only if a checkpoint tore it that is
+/// not over: the closed half counts. Map pages are written when the CRC pages are on the device, so
+/// in a checkpoint that came so far every CRC page that the closed half changed holds the first
+/// record of the open one. Otherwise the damaged slot may have been the newer one, and chunks given
+/// away or taken since would read as what they were.
 async fn check_doubts(
     inner: &GroupInner,
     device: usize,
-    records: &[JournalRecord],
+    found: &FoundJournal,
 ) -> Result<(), GroupError> {
-    let doubts = {
-        let state = inner.state.borrow();
-        state.store.capacity[device].map_meta.iter().position(|meta| meta.is_in_doubt)
+    let (doubts, first) = {
+        let metas = &inner.state.borrow().store.capacity[device].map_meta;
+        (metas.iter().position(|meta| meta.is_in_doubt), metas[0])
     };
     let (Some(number), false) = (doubts, inner.options.mutations.trust_older_map()) else {
         return Ok(());
     };
-    if let Some(last) = records.last() {
+    // The checkpoint before wrote the first page, whatever changed. So what is left of that page
+    // tells by itself: the torn slot is the older one.
+    let is_old = first.is_in_doubt && !found.is_checkpointed_by(first.applied);
+    if let Some(written_from) = found.written_from.filter(|_| !is_old) {
+        let records = &found.closed.records;
         let pages: Set<u32> = records.iter().flat_map(|r| pages_touched(&r.items)).collect();
         let pages: Vec<u32> = pages.into_iter().collect();
-        if inner.pages_hold(device, &pages, last.sequence).await? {
+        if inner.pages_hold(device, &pages, written_from).await? {
             return Ok(());
         }
     }
@@ -322,50 +372,6 @@ async fn check_doubts(
         Structure::MapPage(u32::try_from(number).unwrap_or(u32::MAX)),
         FormatError::Checksum,
     ))
-}
-
-/// Takes the records that follow one another from where the journal stands.
-fn follow(device: u64, bytes: &[u8], journal: &mut Journal, records: &mut Vec<JournalRecord>) {
-    while let Ok((record, size, crc)) =
-        JournalRecord::decode(device, bytes.get(journal.position as usize..).unwrap_or_default())
-    {
-        let is_first = records.is_empty();
-        if !is_first && (record.sequence != journal.sequence || record.previous != journal.previous)
-        {
-            return;
-        }
-        journal.position += size as u64;
-        journal.sequence = record.sequence + 1;
-        journal.previous = crc;
-        records.push(record);
-    }
-}
-
-/// Behind the journal's end no later record may stand: a record is written when the one before is
-/// durable, so the one at the end was durable once and is damaged, not torn. What a lap before left
-/// there has lower sequences.
-fn find_later(
-    inner: &GroupInner,
-    device: usize,
-    bytes: &[u8],
-    end: u64,
-    next: u64,
-) -> Result<(), GroupError> {
-    if inner.options.mutations.truncate_damage() {
-        return Ok(());
-    }
-    let handle = &inner.devices[device];
-    let rest = bytes.get(end as usize..).unwrap_or_default();
-    for at in (0..rest.len()).step_by(PAGE_SIZE) {
-        if JournalRecord::decode(handle.id, &rest[at..]).is_ok_and(|(r, _, _)| r.sequence > next) {
-            return Err(GroupError::corrupt(
-                &handle.path,
-                Structure::Journal(next),
-                FormatError::Checksum,
-            ));
-        }
-    }
-    Ok(())
 }
 
 /// Numbers in items against the device's geometry.

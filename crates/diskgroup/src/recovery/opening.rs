@@ -309,6 +309,7 @@ fn inner_of(
         log_kick: Notify::default(),
         destage_kick: Notify::default(),
         delete_kick: Notify::default(),
+        checkpoint_kick: Notify::default(),
         progress: Notify::default(),
         pacing: Semaphore::new(1),
         table: Semaphore::new(1),

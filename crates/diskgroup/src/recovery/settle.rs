@@ -6,7 +6,7 @@
 //! necessarily durable: the last write to their place may have failed. Everything submitted before
 //! that write was durable, for nothing is submitted behind a failure (store rule 3). In doubt are
 //! only the log's last commit, the journal's last record, rows, and the pages of a checkpoint after
-//! which the journal was not reused.
+//! which the closed half of the journal was not written again.
 //!
 //! Recovery writes the bytes that it read there once more, at the same place, and flushes. If power
 //! fails meanwhile, nothing is lost: the older slot of a page and the end of the log are as before.
@@ -28,18 +28,18 @@ type Copy = (Stretch, u64);
 
 /// What was found of a capacity device's journal.
 #[derive(Clone, Copy)]
-pub(crate) struct JournalEnds {
-    /// Sequence of its first record.
-    pub(crate) first: u64,
-    /// Where its last one stands.
-    pub(crate) last: Stretch,
+pub(super) struct JournalEnds {
+    /// Pages that hold this record or a later one may not be durable.
+    pub(super) doubt_from: Option<u64>,
+    /// Where its last record stands.
+    pub(super) last: Option<Stretch>,
 }
 
 /// Writes again what a capacity device may not have made durable.
 pub(super) async fn settle_capacity(
     inner: &GroupInner,
     device: usize,
-    journal: Option<JournalEnds>,
+    journal: JournalEnds,
 ) -> Result<(), GroupError> {
     if inner.options.mutations.trust_what_is_read() {
         return Ok(());
@@ -59,7 +59,7 @@ pub(super) async fn settle_capacity(
         for (place, row) in (0..).zip(&capacity.rows).filter(|(_, row)| row.sequence > 0) {
             add(handle.layout.table_start, place, row.newest);
         }
-        let first = journal.map_or(u64::MAX, |found| found.first);
+        let first = journal.doubt_from.unwrap_or(u64::MAX);
         for (number, meta) in (0..).zip(&capacity.map_meta).filter(|(_, m)| m.applied >= first) {
             add(handle.layout.map_start, number, meta.newest);
         }
@@ -72,7 +72,7 @@ pub(super) async fn settle_capacity(
             ((newest, PAGE_SIZE), at(start, number, 1 - meta.newest))
         }));
     }
-    copies.extend(journal.map(|found| (found.last, found.last.0)));
+    copies.extend(journal.last.map(|last| (last, last.0)));
     write_again(inner, &handle.path, handle.disk(), &copies).await
 }
 

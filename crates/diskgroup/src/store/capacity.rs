@@ -2,7 +2,7 @@
 //! A capacity device: its chunk map and checksums in memory, its journal, its checkpoints.
 //!
 //! In memory, `map` and the cached CRC pages are exactly what pages on the device plus journal say:
-//! a change is applied when its journal record is durable, not before. So a checkpoint may happen
+//! a change is applied when its journal record is durable, not before. So an image may be made
 //! between any two records. A CRC page need not be in memory for that: its changes are kept beside
 //! it, see `pending`.
 
@@ -10,7 +10,7 @@ use crate::store::pending::PendingChanges;
 use crate::store::space::SHORT_PART;
 use base::{FixedMap, Instant, Set};
 use format::{
-    CRC_PAGE_CHUNKS, ChunkEntry, ComponentRow, CrcPage, Item, JournalRecord, MAP_PAGE_CHUNKS,
+    CRC_PAGE_CHUNKS, ChunkEntry, ComponentRow, CrcPage, Item, JournalRecord, NO_COMPONENT,
 };
 use std::collections::VecDeque;
 
@@ -25,9 +25,19 @@ pub(crate) struct CachedPage {
     /// Its image is on the way to the device. It is not evicted meanwhile: who reads a slot that is
     /// being written may find half of it.
     is_being_written: bool,
+    /// Which of its chunks were allocated when its image was made.
+    allocated: [bool; CRC_PAGE_CHUNKS],
     /// Here for its image alone.
     is_passing: bool,
     was_used: bool,
+}
+
+impl CachedPage {
+    /// Whether its image is on the way to the device.
+    #[cfg(test)]
+    pub(crate) fn is_being_written(&self) -> bool {
+        self.is_being_written
+    }
 }
 
 /// State of a map page besides its chunks.
@@ -57,12 +67,22 @@ pub(crate) struct RowState {
 }
 
 /// Where the journal stands.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Journal {
+    /// The half that takes records.
+    pub(crate) half: u64,
+    /// Bytes of records in it.
     pub(crate) position: u64,
     /// The next record's.
     pub(crate) sequence: u64,
     pub(crate) previous: u32,
+    /// The other half has records whose checkpoint is not over.
+    pub(crate) has_closed: bool,
+    /// A record waits for that.
+    pub(crate) is_awaited: bool,
+    /// The journal is one area still, which counts as the closed half: no record is written before
+    /// the superblock says that there are halves.
+    pub(crate) is_linear: bool,
 }
 
 /// See the module.
@@ -71,7 +91,7 @@ pub(crate) struct CapacityState {
     /// What each device chunk holds.
     pub(crate) map: Vec<ChunkEntry>,
     pub(crate) map_meta: Vec<MapMeta>,
-    /// Chunks that were allocated at the last checkpoint: their CRC pages must exist.
+    /// Chunks that a durable image of their CRC page knows as allocated: the page must exist.
     pub(crate) settled: Vec<bool>,
     /// Free chunks, the next one last.
     pub(crate) free: Vec<u32>,
@@ -212,8 +232,27 @@ impl CapacityState {
         (self.pages.len() - self.pinned, self.pinned)
     }
 
-    /// The images of the pages that were kept for it are durable, and hold what was pending: they
-    /// may be evicted. A read of a slot that began before must not bring the older image back.
+    /// Makes the next image of a page that is kept for it: of all changes up to the last record.
+    /// The page, and the slot that the image goes to.
+    pub(crate) fn image_of(&mut self, number: u32, is_single: bool) -> Option<(&CrcPage, usize)> {
+        self.pending.forget_closed(number);
+        let (applied, at) =
+            (self.journal.sequence.saturating_sub(1), *self.page_at.get(&u64::from(number))?);
+        let first = usize::try_from(number).unwrap_or(usize::MAX) * CRC_PAGE_CHUNKS;
+        let owner = |place: usize| self.map.get(first + place).map(|entry| entry.serial);
+        let allocated =
+            std::array::from_fn(|place| owner(place).is_some_and(|s| s != NO_COMPONENT));
+        let cached = &mut self.pages[at];
+        assert!(cached.is_being_written, "a page is kept until its image is durable");
+        cached.allocated = allocated;
+        cached.newest = if is_single { 0 } else { 1 - cached.newest };
+        cached.page.sequence += 1;
+        cached.page.applied = applied;
+        Some((&cached.page, cached.newest))
+    }
+
+    /// The images of the pages that were kept for it are durable: they may be evicted. A read of a
+    /// slot that began before must not bring the older image back.
     pub(crate) fn images_are_written(&mut self, limit: usize) {
         self.epoch += 1;
         for at in (0..self.pages.len()).rev() {
@@ -223,7 +262,10 @@ impl CapacityState {
             }
             self.pinned -= 1;
             let is_passing = std::mem::take(&mut cached.is_passing) && !cached.was_used;
-            self.pending.forget(cached.page.number);
+            let first = cached.page.number as usize * CRC_PAGE_CHUNKS;
+            for (settled, is_allocated) in self.settled[first..].iter_mut().zip(cached.allocated) {
+                *settled = is_allocated;
+            }
             if is_passing && self.pages_held().0 > limit {
                 self.evict(at);
             }
@@ -244,15 +286,17 @@ impl CapacityState {
     /// Puts a page in, in the place of one that was not used lately where the budget is spent.
     pub(crate) fn insert(&mut self, (page, newest): (Box<CrcPage>, usize), limit: usize) {
         self.give_up(limit.saturating_sub(1));
-        let (is_being_written, is_passing) = (false, false);
-        self.put(CachedPage { page, newest, is_being_written, is_passing, was_used: true });
+        let (is_being_written, is_passing, allocated) = (false, false, Default::default());
+        let was_used = true;
+        self.put(CachedPage { page, newest, is_being_written, allocated, is_passing, was_used });
     }
 
     /// Puts a page in that is here for its image alone.
     pub(crate) fn insert_for_image(&mut self, (page, newest): (Box<CrcPage>, usize)) {
-        let (is_being_written, is_passing) = (true, true);
+        let (is_being_written, is_passing, allocated) = (true, true, Default::default());
+        let was_used = false;
         self.pinned += 1;
-        self.put(CachedPage { page, newest, is_being_written, is_passing, was_used: false });
+        self.put(CachedPage { page, newest, is_being_written, allocated, is_passing, was_used });
     }
 
     fn put(&mut self, cached: CachedPage) {
@@ -284,17 +328,25 @@ impl CapacityState {
 }
 
 impl CapacityState {
-    /// What the records of the journal that opening found change is pending. What they allocate
-    /// need not have a page on the device: the journal has all that was ever in it. Map pages that
-    /// say so already are written again, so that they are asked about it when the pages are.
-    pub(crate) fn pages_are_pending(&mut self, records: &[JournalRecord]) {
-        let Some(first) = records.first() else { return };
-        self.pending.is_recovered(first.sequence);
+    /// The other half takes the records from now on.
+    pub(crate) fn turn(&mut self) {
+        assert!(!self.journal.has_closed, "a half is written again when its checkpoint is over");
+        self.journal = Journal {
+            half: 1 - self.journal.half,
+            position: 0,
+            has_closed: true,
+            is_awaited: false,
+            ..self.journal
+        };
+        self.pending.turn();
+    }
+
+    /// What records of the journal that opening found allocate need not have a page on the device:
+    /// the journal has all that was ever in it.
+    pub(crate) fn are_unsettled(&mut self, records: &[JournalRecord]) {
         for item in records.iter().flat_map(|record| &record.items) {
             if let Item::Allocate { chunk, .. } = *item {
-                let chunk = usize::try_from(chunk).unwrap_or(usize::MAX);
-                self.settled[chunk] = false;
-                self.map_meta[chunk / MAP_PAGE_CHUNKS].is_dirty = true;
+                self.settled[usize::try_from(chunk).unwrap_or(usize::MAX)] = false;
             }
         }
     }

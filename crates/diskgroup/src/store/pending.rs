@@ -60,9 +60,9 @@ fn split(at: u32) -> (usize, usize) {
     (at / PART, at % PART)
 }
 
-/// See the module. It holds at most what the journal holds: 24 bytes there for each change here.
+/// Changes of one half of the journal: 24 bytes there for each 12 here.
 #[derive(Default)]
-pub(crate) struct PendingChanges {
+struct HalfChanges {
     parts: Vec<Vec<Change>>,
     /// Changes in all parts, with those of pages that were written since.
     len: u32,
@@ -70,14 +70,10 @@ pub(crate) struct PendingChanges {
     pages: FixedMap<(u32, u32)>,
     /// The first changes, so many, are of the journal that opening found.
     recovered: u32,
-    /// The first record of that journal.
-    recovered_from: u64,
 }
 
-impl PendingChanges {
-    /// A change of a page that is durable in the journal.
-    pub(crate) fn push(&mut self, number: u32, place: usize, item: &Item) {
-        let Some(change) = Change::of(item, place) else { return };
+impl HalfChanges {
+    fn push(&mut self, number: u32, change: Change) {
         let at = self.len;
         assert!(at < NONE, "a journal does not hold so many changes");
         self.len += 1;
@@ -97,10 +93,12 @@ impl PendingChanges {
         }
     }
 
-    /// Makes an image of a page what the page is.
-    pub(crate) fn apply_to(&self, page: &mut CrcPage) {
-        let first = self.pages.get(&u64::from(page.number)).map_or(NONE, |(first, _)| *first);
-        let mut at = first;
+    fn first_of(&self, number: u32) -> Option<u32> {
+        self.pages.get(&u64::from(number)).map(|(first, _)| *first)
+    }
+
+    fn apply_to(&self, page: &mut CrcPage) {
+        let mut at = self.first_of(page.number).unwrap_or(NONE);
         while at != NONE {
             let (part, place) = split(at);
             let change = &self.parts[part][place];
@@ -109,53 +107,100 @@ impl PendingChanges {
         }
     }
 
-    /// An image of the page that has all of its changes is durable.
-    pub(crate) fn forget(&mut self, number: u32) {
-        self.pages.remove(&u64::from(number));
-        if self.pages.is_empty() {
-            self.clear();
+    fn forget(&mut self, number: u32) {
+        let was_there = self.pages.remove(&u64::from(number)).is_some();
+        if was_there && self.pages.is_empty() {
+            *self = Self::default();
         }
     }
 
-    /// The pages on the device hold everything.
-    pub(crate) fn clear(&mut self) {
-        *self = Self::default();
+    fn table_bytes(&self) -> usize {
+        self.parts.len() * PART * size_of::<Change>() + self.pages.allocation_size()
+    }
+}
+
+/// See the module. Each half of the journal has its own: the checkpoint of the closed half goes
+/// through the pages of that one, while changes of the open half come in. An image has all that is
+/// pending of its page at that moment, of both.
+#[derive(Default)]
+pub(crate) struct PendingChanges {
+    closed: HalfChanges,
+    open: HalfChanges,
+    /// Images that hold this record or a later one may not be durable, though opening read them.
+    doubt_from: Option<u64>,
+}
+
+impl PendingChanges {
+    /// A change of a page that is durable in the journal's open half.
+    pub(crate) fn push(&mut self, number: u32, place: usize, item: &Item) {
+        if let Some(change) = Change::of(item, place) {
+            self.open.push(number, change);
+        }
+    }
+
+    /// The open half is closed, and the other one is open. Nothing is pending of that one.
+    pub(crate) fn turn(&mut self) {
+        assert!(self.closed.pages.is_empty(), "the checkpoint of the other half is over");
+        self.closed = std::mem::take(&mut self.open);
+    }
+
+    /// Makes an image of a page what the page is.
+    pub(crate) fn apply_to(&self, page: &mut CrcPage) {
+        self.closed.apply_to(page);
+        self.open.apply_to(page);
+    }
+
+    /// An image of the page was made that has all of its changes. The page stays in memory until
+    /// the image is durable. Those of the open half stay: its own checkpoint writes every page that
+    /// it changed, and opening relies on that.
+    pub(crate) fn forget_closed(&mut self, number: u32) {
+        self.closed.forget(number);
     }
 
     /// Bytes of its tables.
     pub(crate) fn table_bytes(&self) -> usize {
-        self.parts.len() * PART * size_of::<Change>() + self.pages.allocation_size()
+        self.closed.table_bytes() + self.open.table_bytes()
     }
 
-    /// Pages with changes.
-    pub(crate) fn pages(&self) -> usize {
-        self.pages.len()
+    /// Pages with changes of the closed half, in order.
+    pub(crate) fn closed_pages(&self) -> Vec<u32> {
+        Self::in_order(self.closed.pages.keys())
     }
 
-    /// Their numbers, in order.
+    /// Pages with changes of either, in order.
     pub(crate) fn numbers(&self) -> Vec<u32> {
-        let numbers = self.pages.keys().map(|number| u32::try_from(*number).unwrap_or(u32::MAX));
+        Self::in_order(self.closed.pages.keys().chain(self.open.pages.keys()))
+    }
+
+    fn in_order<'a>(numbers: impl Iterator<Item = &'a u64>) -> Vec<u32> {
+        let numbers = numbers.map(|number| u32::try_from(*number).unwrap_or(u32::MAX));
         let mut numbers: Vec<u32> = numbers.collect();
         numbers.sort_unstable();
+        numbers.dedup();
         numbers
     }
 
-    /// Changes that are held.
-    pub(crate) fn changes(&self) -> u32 {
-        self.len
+    /// Changes that are held, of the closed half and of the open one.
+    pub(crate) fn changes(&self) -> [u32; 2] {
+        [self.closed.len, self.open.len]
     }
 
-    /// What is pending now was found in the journal by opening, whose first record this is.
-    pub(crate) fn is_recovered(&mut self, first: u64) {
-        self.recovered = self.len;
-        self.recovered_from = first;
+    /// What is pending now was found in the journal by opening.
+    pub(crate) fn is_recovered(&mut self, doubt_from: Option<u64>) {
+        self.closed.recovered = self.closed.len;
+        self.doubt_from = doubt_from;
     }
 
-    /// The first record of the journal that opening found, where it changes the page and the page
-    /// was not written since.
-    pub(crate) fn recovered_from(&self, number: u32) -> Option<u64> {
-        let (first, _) = self.pages.get(&u64::from(number))?;
-        (*first < self.recovered).then_some(self.recovered_from)
+    /// Whether a checkpoint that did not come to its end may have torn a slot of the page: opening
+    /// found changes of it in the closed half, and it was not written since.
+    pub(crate) fn may_be_torn(&self, number: u32) -> bool {
+        self.closed.first_of(number).is_some_and(|first| first < self.closed.recovered)
+    }
+
+    /// Whether such a checkpoint may have written an image of the page with all records up to this
+    /// one, and not made it durable.
+    pub(crate) fn is_in_doubt(&self, number: u32, applied: u64) -> bool {
+        self.may_be_torn(number) && self.doubt_from.is_some_and(|first| applied >= first)
     }
 }
 
@@ -191,30 +236,44 @@ mod tests {
             if rng.below(200) == 0 {
                 images.insert(number, page.clone());
             }
+            if rng.below(PART as u64) == 0 {
+                for number in pending.closed_pages() {
+                    images.insert(number, pages[&number].clone());
+                    pending.forget_closed(number);
+                }
+                pending.turn();
+            }
         }
-        assert!(pending.numbers().iter().eq(pages.keys()));
+        assert!(!pending.closed_pages().is_empty() && !pending.open.pages.is_empty());
         for (number, page) in &pages {
             let mut image = images.remove(number).unwrap_or_else(|| CrcPage::empty(*number));
             pending.apply_to(&mut image);
             for (place, block) in (0..3).flat_map(|place| (0..256).map(move |b| (place, b))) {
                 assert_eq!(image.get(place, block), page.get(place, block));
             }
-            pending.forget(*number);
+            pending.forget_closed(*number);
         }
-        assert_eq!((pending.pages(), pending.changes()), (0, 0));
+        assert_eq!((pending.closed_pages().len(), pending.changes()[0]), (0, 0));
+        pending.turn();
+        pages.keys().for_each(|number| pending.forget_closed(*number));
+        assert_eq!(pending.table_bytes(), PendingChanges::default().table_bytes());
     }
 
     #[test]
-    fn pages_of_the_journal_that_was_found_are_told_until_they_are_written() {
+    fn what_a_checkpoint_may_have_torn_is_told_until_it_is_written() {
         let mut pending = PendingChanges::default();
         let item = Item::Unset { chunk: 0, block: 1, lsn: Lsn(1) };
-        [3, 5, 7].into_iter().for_each(|number| pending.push(number, 0, &item));
-        pending.is_recovered(11);
-        pending.push(5, 0, &item);
+        [3, 5].into_iter().for_each(|number| pending.push(number, 0, &item));
+        pending.turn();
+        [5, 7].into_iter().for_each(|number| pending.push(number, 0, &item));
+        pending.is_recovered(Some(11));
         pending.push(6, 0, &item);
-        pending.forget(3);
+        pending.forget_closed(3);
         pending.push(3, 0, &item);
-        let told = [3, 5, 6, 7, 8].map(|number| pending.recovered_from(number));
-        assert_eq!(told, [None, Some(11), None, Some(11), None]);
+        // 7 was changed behind the checkpoint's records alone: it wrote no image of it.
+        let told = [3, 5, 6, 7, 8].map(|number| pending.may_be_torn(number));
+        assert_eq!(told, [false, true, false, false, false]);
+        assert_eq!([10, 11].map(|applied| pending.is_in_doubt(5, applied)), [false, true]);
+        assert!(!pending.is_in_doubt(7, 11));
     }
 }

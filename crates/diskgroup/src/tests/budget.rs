@@ -29,7 +29,8 @@ async fn open_of(
     memory: &StoreMemory,
 ) -> Result<DiskGroup, GroupError> {
     // Checkpoints come often: they keep pages for a while that nobody else may evict.
-    let options = GroupOptions { pages_pending_max: 48, ..GroupOptions::default() };
+    let limits = GroupLimits { half_bytes: 8192, ..GroupLimits::default() };
+    let options = GroupOptions { limits, ..GroupOptions::default() };
     let (spec, tolerance) = (spec_of(name, devices), Tolerance::default());
     DiskGroup::open_within(env, &spec, options, &tolerance, memory).await
 }

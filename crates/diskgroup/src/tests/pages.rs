@@ -17,11 +17,18 @@ pub(super) async fn check_pages(env: &Env, group: &DiskGroup) {
             pages.map(|cached| cached.page.number).collect()
         };
         for number in numbers {
+            let epoch = inner.state.borrow().store.capacity[device].epoch;
             let start = handle.layout.crc_start + u64::from(number) * 8192;
             let both = handle.disk().read(start, env.buf(8192)).await.expect("both slots");
             let mut state = inner.state.borrow_mut();
+            let capacity = &mut state.store.capacity[device];
+            // Its image is on the way to the device, or was.
+            let is_passing = capacity.cached(number).is_none_or(|page| page.is_being_written());
+            if is_passing || capacity.epoch != epoch {
+                continue;
+            }
             let (page, _) = inner.choose(&mut state.store, device, number, &both).expect("sound");
-            // The end of a checkpoint may have had it evicted meanwhile, or a scrub's read.
+            // A scrub's read may have had it evicted meanwhile.
             let Some(cached) = state.store.capacity[device].page(number) else { continue };
             for (place, block) in (0..3).flat_map(|place| (0..256).map(move |b| (place, b))) {
                 let (told, known) = (page.get(place, block), cached.get(place, block));
@@ -32,12 +39,18 @@ pub(super) async fn check_pages(env: &Env, group: &DiskGroup) {
 }
 
 /// Blocks that are written: every other one, so that no two are neighbours.
-const BLOCKS: u64 = 7000;
+pub(super) const BLOCKS: u64 = 7000;
 /// Checksum pages of as many chunks as they lie in.
 const PAGES: usize = 20;
 
 /// Writes so many blocks at random, many at a time, and destages them.
-async fn write_blocks(env: &Env, group: &DiskGroup, rng: &mut Rng, lsn: &mut u64, count: u64) {
+pub(super) async fn write_blocks(
+    env: &Env,
+    group: &DiskGroup,
+    rng: &mut Rng,
+    lsn: &mut u64,
+    count: u64,
+) {
     for _ in 0..count / 32 {
         let writes = (0..32).map(|_| {
             *lsn += 1;

@@ -15,7 +15,9 @@ const DEVICES: [(&str, u64); 2] = [("cache", SIZES.cache), ("capacity0", SIZES.c
 const TWO: ComponentId = ComponentId(2);
 const GONE: ComponentId = ComponentId(3);
 const PAGE: usize = 4096;
-const STORED: &[u8] = include_bytes!("../../fixtures/group-3.bin");
+/// Of the build whose journals were one area, and of the first one with halves.
+const LINEAR: &[u8] = include_bytes!("../../fixtures/group-3.bin");
+const HALVED: &[u8] = include_bytes!("../../fixtures/group-3-halves.bin");
 
 /// What is written to a component, in the order of its lsns, which are places in this list.
 #[derive(Clone, Copy)]
@@ -160,8 +162,7 @@ async fn check(group: &DiskGroup, component: ComponentId, steps: usize) {
     assert!(!clients.has(request_of(steps + 2)));
 }
 
-fn opens_whole(stored: &[u8]) {
-    let host = restore(stored);
+fn opens_whole(host: &Host) {
     let is_checked = Rc::new(Cell::new(false));
     let checked = Rc::clone(&is_checked);
     host.run(|env| async move {
@@ -197,6 +198,43 @@ fn the_stored_group_of_this_format_opens_whole() {
         #[expect(clippy::disallowed_methods, reason = "a person asked for the file")]
         std::fs::write(path, store()).expect("the file");
     }
-    opens_whole(STORED);
-    opens_whole(&store());
+    for stored in [LINEAR, HALVED, &store()] {
+        opens_whole(&restore(stored));
+    }
+}
+
+/// How many superblocks of the capacity device say that its journal is in halves.
+fn halved_superblocks(host: &Host) -> usize {
+    let slots = format::SUPERBLOCK_SLOTS.map(|at| {
+        let page = host.world.read_raw(host.key, "capacity0", at, PAGE);
+        format::Superblock::decode(&page).expect("a superblock").kind
+    });
+    let is_halved = |kind: &format::DeviceKind| match kind {
+        format::DeviceKind::Capacity(layout) => layout.halves_from > 0,
+        format::DeviceKind::Cache { .. } => panic!("not a capacity device"),
+    };
+    slots.iter().filter(|kind| is_halved(kind)).count()
+}
+
+#[test]
+fn power_may_fail_while_the_journal_gets_its_halves() {
+    let mut met = [0; 3];
+    for step in 0..150 {
+        let host = restore(LINEAR);
+        host.world.boot(host.key, |env| {
+            Box::pin(async move {
+                let opened = DiskGroup::open(&env, &spec(1), GroupOptions::default()).await;
+                let group = opened.expect("it opens");
+                group.drain_buffer(true);
+                env.sleep(HOUR).await;
+                drop(group);
+            })
+        });
+        host.world.run_for(Duration::from_micros(step * 100));
+        host.world.crash(host.key);
+        met[halved_superblocks(&host)] += 1;
+        opens_whole(&host);
+        assert_eq!(halved_superblocks(&host), 2, "an old build would open it after {step}");
+    }
+    assert!(met.iter().all(|times| *times > 0), "{met:?}");
 }

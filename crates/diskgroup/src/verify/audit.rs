@@ -274,8 +274,10 @@ impl DiskGroup {
         let device = inner.devices.iter().position(|device| device.path == path);
         match device {
             Some(at) => {
-                let start = inner.devices[at].layout.journal_start;
-                let end = start + state.store.capacity[at].journal.position;
+                let (layout, journal) =
+                    (&inner.devices[at].layout, &state.store.capacity[at].journal);
+                let start = layout.journal_start + journal.half * layout.half_size();
+                let end = start + journal.position;
                 end.saturating_sub(64 << 10).max(start)..end
             }
             None => {
@@ -357,15 +359,17 @@ fn audit_journal(
     let journal = &capacity.journal;
     let pages = capacity.pages.iter().map(|cached| cached.page.applied);
     let applied = capacity.map_meta.iter().map(|meta| meta.applied).chain(pages).max();
-    if journal.position > layout.journal_size || applied.is_some_and(|a| a >= journal.sequence) {
+    if journal.position > layout.half_size() || applied.is_some_and(|a| a >= journal.sequence) {
         let (position, sequence) = (journal.position, journal.sequence);
         return Err(Inconsistency::Journal { device, position, sequence });
     }
     // What is pending is in the journal, and of pages that there are.
-    let (changes, position) = (capacity.pending.changes(), journal.position);
+    let ([closed, open], position) = (capacity.pending.changes(), journal.position);
     let last = capacity.pending.numbers().last().map_or(0, |number| u64::from(*number));
-    if u64::from(changes) * ITEM_SIZE > position || last >= layout.crc_pages().max(1) {
-        return Err(Inconsistency::Pending { device, changes, position });
+    let most = if journal.has_closed { layout.journal_size } else { 0 };
+    let is_much = u64::from(open) * ITEM_SIZE > position || u64::from(closed) * ITEM_SIZE > most;
+    if is_much || last >= layout.crc_pages().max(1) {
+        return Err(Inconsistency::Pending { device, changes: closed + open, position });
     }
     Ok(())
 }

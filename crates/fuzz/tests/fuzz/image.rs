@@ -7,7 +7,8 @@ use base::{
     SectorRange, Term,
 };
 use diskgroup::{
-    Append, AppendKind, DiskGroup, GroupError, GroupKind, GroupOptions, GroupShape, GroupSpec,
+    Append, AppendKind, DiskGroup, GroupError, GroupKind, GroupLimits, GroupOptions, GroupShape,
+    GroupSpec,
 };
 use env::{Env, Slice};
 use sim::{HostKey, World, WorldOptions};
@@ -46,8 +47,9 @@ pub(crate) fn spec() -> GroupSpec {
 }
 
 pub(crate) fn options() -> GroupOptions {
-    // Two pages: what is read again comes from the device.
-    GroupOptions { crc_cache_bytes: 2 * PAGE, pages_pending_max: 1, ..GroupOptions::default() }
+    // Two pages: what is read again comes from the device. A checkpoint with each record.
+    let limits = GroupLimits { half_bytes: 1, ..GroupLimits::default() };
+    GroupOptions { crc_cache_bytes: 2 * PAGE, limits, ..GroupOptions::default() }
 }
 
 pub(crate) fn world(seed: u64, kind: GroupKind) -> (World, HostKey) {

@@ -43,6 +43,7 @@ pub(crate) fn draw(mut plan: Plan) -> Plan {
         round.object = index(&mut rng, plan.volumes[round.focus].objects());
     }
     plan.group.limits = group_limits(&mut rng);
+    limits_of_journals(plan.seed, &mut plan.group.limits);
     plan.object.limits = object_limits(&mut rng);
     limits_of_volumes(&mut rng, &mut plan);
     limits_of_the_directory(&mut rng, &mut plan);
@@ -103,7 +104,15 @@ fn group_limits(rng: &mut Rng) -> GroupLimits {
         sweep_segments: some(rng, production.sweep_segments, &[1, 2]),
         fills: some(rng, production.fills, &[1, 2]),
         header_lines: some(rng, production.header_lines, &[1, 2]),
+        ..production
     }
+}
+
+/// With numbers of their own: those of all other limits stay what they were.
+fn limits_of_journals(seed: u64, limits: &mut GroupLimits) {
+    let mut rng = Rng::stream(seed, 21);
+    limits.half_bytes = some(&mut rng, limits.half_bytes, &[1, 4096, 3 * 4096, 1 << 15, 1 << 17]);
+    limits.band_pages = some(&mut rng, limits.band_pages, &[1, 2, 8]);
 }
 
 fn object_limits(rng: &mut Rng) -> ObjectLimits {
