@@ -12,6 +12,7 @@
 //! Nothing else is guaranteed that a real machine does not promise either.
 #![forbid(unsafe_code)]
 
+mod around;
 mod calls;
 mod calm;
 mod core;
@@ -35,6 +36,7 @@ mod tests;
 mod under_way;
 mod world;
 
+pub use around::Around;
 pub use calm::{HostCondition, PathCondition};
 pub use driver::SimDriver;
 pub use faults::DiskFault;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Tests that the world behaves as its documentation says.
 
+mod around;
 mod calls;
 mod calm;
 mod disk;

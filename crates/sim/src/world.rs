@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The world as tests see it: its hosts, how they start and end, and the loop that lets them run.
 
+use crate::around::{self, Around, Surrounded};
 use crate::core::{Core, EventKind};
 use crate::driver::SimDriver;
 use crate::ends::Path;
@@ -9,7 +10,7 @@ use crate::modelled::Modelled;
 use crate::options::{WorldOptions, WorldStats, nanos};
 use base::{Instant, Rng};
 use devicemodel::DeviceModel;
-use env::Env;
+use env::{Driver, Env};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::net::IpAddr;
@@ -26,6 +27,7 @@ pub struct World(pub(crate) Rc<WorldInner>);
 pub(crate) struct WorldInner {
     pub(crate) core: RefCell<Core>,
     turning: Cell<Option<u32>>,
+    around: RefCell<Option<Rc<dyn Around>>>,
 }
 
 impl Drop for WorldInner {
@@ -51,7 +53,14 @@ impl World {
         Self(Rc::new(WorldInner {
             core: RefCell::new(Core::new(options)),
             turning: Cell::new(None),
+            around: RefCell::default(),
         }))
+    }
+
+    /// Turns of hosts, and calls of processes that are booted from now on, run within `around`.
+    /// Nothing else changes, nor does the digest.
+    pub fn run_within(&self, around: Rc<dyn Around>) {
+        *self.0.around.borrow_mut() = Some(around);
     }
 
     /// The seed that decides everything.
@@ -128,8 +137,12 @@ impl World {
             core.power_on(host.0, process);
             (process, schedule)
         };
-        let driver = SimDriver::new(Rc::downgrade(&self.0), host.0, process);
-        let env = Env::new(Box::new(driver), Box::new(Shuffled(schedule)));
+        let driver = Box::new(SimDriver::new(Rc::downgrade(&self.0), host.0, process));
+        let driver: Box<dyn Driver> = match self.around() {
+            None => driver,
+            Some(around) => Box::new(Surrounded::new(driver, around)),
+        };
+        let env = Env::new(driver, Box::new(Shuffled(schedule)));
         let main = Some(env.spawn("main", main(env.clone())));
         let mut core = self.0.core.borrow_mut();
         core.hosts[host.index()].handle = Some(Handle { env, main });
@@ -220,6 +233,10 @@ impl World {
         false
     }
 
+    fn around(&self) -> Option<Rc<dyn Around>> {
+        self.0.around.borrow().clone()
+    }
+
     /// Lets every host run that has something to do, until none has.
     fn settle(&self) {
         loop {
@@ -237,7 +254,10 @@ impl World {
             };
             let Some((host, env)) = next else { continue };
             self.0.turning.set(Some(host));
-            let deadline = env.turn();
+            let deadline = match self.around() {
+                None => env.turn(),
+                Some(by) => around::run(|turn| by.turn(HostKey(host), turn), || env.turn()),
+            };
             self.0.turning.set(None);
             let mut core = self.0.core.borrow_mut();
             core.stats.turns += 1;
