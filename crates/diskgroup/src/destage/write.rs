@@ -14,16 +14,12 @@ use base::{BLOCK_SIZE, CHUNK_BLOCKS, CHUNK_SIZE, Set};
 use env::{Durability, IoError, Slice, join};
 use format::Item;
 use std::collections::VecDeque;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
 /// Chunks that are looked at with one batch, whether they lost their last block: the page of each
 /// may have to be read.
 const EMPTIED_MAX: usize = 256;
-
-/// A write in flight, and how many blocks of the batch it carries.
-type Writing = (usize, Pin<Box<dyn Future<Output = Result<(), IoError>>>>);
 
 /// Writes blocks to a device, with neighbours merged and many writes in flight. Returns the blocks
 /// that were written. A block that was superseded meanwhile is left out, unless it belongs to a new
@@ -34,13 +30,14 @@ pub(super) async fn write_data(
     writes: Vec<BlockWrite>,
     sources: &[Slice],
 ) -> Result<Vec<BlockWrite>, GroupError> {
-    let mut running: VecDeque<Writing> = VecDeque::new();
+    let mut running = VecDeque::new();
     let mut written = Vec::with_capacity(writes.len());
     let mut rest = writes.into_iter().peekable();
     // Blocks that are written or superseded, and that the pace has not been told of yet.
     let mut finished = 0;
+    let mut run = Vec::new();
     while let Some(first) = rest.next() {
-        let mut run = vec![first];
+        run.push(first);
         while let Some(next) = rest.next_if(|next| {
             let last = &run[run.len() - 1];
             let is_next = next.block == last.block.wrapping_add(1) && next.block != 0;
@@ -60,9 +57,8 @@ pub(super) async fn write_data(
             }
         }
         finished += blocks - run.len();
-        for part in contiguous(run) {
-            running.push_back(issue(inner, device, &part, sources));
-            written.extend(part);
+        for part in contiguous(&run) {
+            running.push_back(issue(inner, device, part, sources));
             let most = depth(inner);
             if running.len() >= most {
                 // Half of the depth is set free at once, so that the next writes go out together.
@@ -71,6 +67,7 @@ pub(super) async fn write_data(
                 }
             }
         }
+        written.append(&mut run);
         let mut state = inner.state.borrow_mut();
         let now = inner.env.now();
         state.pace.destaged(i64::try_from(blocks).unwrap_or(0));
@@ -125,27 +122,18 @@ fn is_whole(inner: &GroupInner, device: usize, first: &BlockWrite) -> bool {
 }
 
 /// Cuts a run where blocks are missing. A fresh chunk stays in one piece.
-fn contiguous(run: Vec<BlockWrite>) -> Vec<Vec<BlockWrite>> {
-    if run.len() == 1 {
-        return vec![run]; // random load: nearly all of them
-    }
-    let mut parts: Vec<Vec<BlockWrite>> = Vec::new();
-    for write in run {
-        match parts.last_mut() {
-            Some(part)
-                if part
-                    .last()
-                    .is_some_and(|l| l.is_fresh || l.block.checked_add(1) == Some(write.block)) =>
-            {
-                part.push(write);
-            }
-            _ => parts.push(vec![write]),
-        }
-    }
-    parts
+fn contiguous(run: &[BlockWrite]) -> impl Iterator<Item = &[BlockWrite]> {
+    run.chunk_by(|last, next| last.is_fresh || last.block.checked_add(1) == Some(next.block))
 }
 
-fn issue(inner: &Rc<GroupInner>, device: usize, part: &[BlockWrite], sources: &[Slice]) -> Writing {
+/// Begins a write: how many blocks of the batch it carries, and its end. The future is not boxed,
+/// for under random load there is one for nearly every block.
+fn issue(
+    inner: &Rc<GroupInner>,
+    device: usize,
+    part: &[BlockWrite],
+    sources: &[Slice],
+) -> (usize, impl Future<Output = Result<(), IoError>> + use<>) {
     let handle = &inner.devices[device];
     let (first, last) = (&part[0], &part[part.len() - 1]);
     let (start, count) = match is_whole(inner, device, first) {
@@ -172,12 +160,14 @@ fn issue(inner: &Rc<GroupInner>, device: usize, part: &[BlockWrite], sources: &[
         }),
         false => None,
     };
-    match update {
-        None => (part.len(), Box::pin(write)),
-        Some(update) => {
-            (part.len(), Box::pin(async move { join(write, Box::pin(update)).await.0 }))
+    let update = update.map(Box::pin);
+    let done = async move {
+        match update {
+            None => write.await,
+            Some(update) => join(write, update).await.0,
         }
-    }
+    };
+    (part.len(), done)
 }
 
 /// The blocks as they lie in their segment, where they follow each other there as well.
@@ -215,7 +205,7 @@ fn gathered(
 async fn finish(
     inner: &GroupInner,
     device: usize,
-    writing: Option<Writing>,
+    writing: Option<(usize, impl Future<Output = Result<(), IoError>>)>,
 ) -> Result<usize, GroupError> {
     let Some((blocks, writing)) = writing else { return Ok(0) };
     let written = writing.await;
