@@ -141,8 +141,10 @@ impl GroupState {
             return if is_dead_end { LogStep::DeadEnd } else { LogStep::Idle };
         }
         let summary = if fits { None } else { self.log.turn_over(env.pool()) };
-        let build = build
-            .unwrap_or_else(|| std::mem::replace(&mut self.log.build, Build::new(self.log.limits)));
+        let build = build.unwrap_or_else(|| {
+            let next = self.log.build.next();
+            std::mem::replace(&mut self.log.build, next)
+        });
         let known = self.known_of(&build);
         let (offset, sealed) = self.log.seal(env, build, known);
         if !is_move {

@@ -122,6 +122,13 @@ impl Build {
         }
     }
 
+    /// The one after it. It will be about as long, so its lists have room for as much at once.
+    pub(crate) fn next(&self) -> Self {
+        let entries = Vec::with_capacity(self.entries.len());
+        let crcs = Vec::with_capacity(self.crcs.len());
+        Self { entries, crcs, ..Self::new(self.limits) }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
