@@ -12,6 +12,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use wire::{Crcs, Marks};
 
 impl DiskGroup {
     /// Appends one write. Its place in the order is fixed at this call; it resolves when it and all
@@ -112,16 +113,15 @@ impl GroupInner {
             state.add_to_build(&self.env, &part, ticket);
         } else {
             base::hit(base::Probe::LogDeferred);
-            let crcs = crcs.to_vec();
             state.log.deferred.push_back(Deferred {
                 serial,
                 kind,
                 is_copy,
                 range,
                 lsn,
-                crcs,
+                crcs: Crcs::new(crcs),
                 payload,
-                marks: marks.to_vec(),
+                marks: Marks::new(marks),
                 ticket,
             });
         }

@@ -4,10 +4,11 @@
 use crate::log::Log;
 use crate::log::build::{Build, Position, Sealed, to_usize};
 use crate::log::index::LogPlace;
-use base::{Instant, Lsn, Mark, RequestId, SectorRange};
+use base::{Instant, Lsn, RequestId, SectorRange};
 use env::{Env, Slice};
 use format::{EntryKind, KnownCommit, LogEntry};
 use std::task::Waker;
+use wire::{Crcs, Marks};
 
 /// An append that waits for room in a commit; the payload is retained, not copied.
 pub(crate) struct Deferred {
@@ -16,9 +17,9 @@ pub(crate) struct Deferred {
     pub(crate) is_copy: bool,
     pub(crate) range: SectorRange,
     pub(crate) lsn: Lsn,
-    pub(crate) crcs: Vec<u32>,
+    pub(crate) crcs: Crcs,
     pub(crate) payload: Slice,
-    pub(crate) marks: Vec<Mark>,
+    pub(crate) marks: Marks,
     pub(crate) ticket: u64,
 }
 
