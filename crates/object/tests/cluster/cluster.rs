@@ -88,7 +88,12 @@ pub fn record_on(hosts: &[u32]) -> ObjectRecord {
 
 impl Cluster {
     pub fn new(seed: u64, mutations: Mutations) -> Self {
-        let world = World::new(WorldOptions { seed, ..WorldOptions::default() });
+        Self::in_world(World::new(WorldOptions { seed, ..WorldOptions::default() }), mutations)
+    }
+
+    /// The same in a world that somebody has chosen.
+    pub fn in_world(world: World, mutations: Mutations) -> Self {
+        let seed = world.seed();
         let directory = world.add_host("directory", ip(9));
         let host = |n: u32| Host {
             key: world.add_host(&format!("host{n}"), ip(n)),
