@@ -8,6 +8,7 @@ use directory::{
     AliveRecord, ClusterRecord, Entry, HostRecord, ObjectRecord, OrphanRecord, VolumeRecord,
 };
 use env::Notify;
+use std::borrow::Borrow;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -31,15 +32,66 @@ pub struct View(Rc<ViewInner>);
 
 #[derive(Default)]
 struct ViewInner {
-    hosts: RefCell<Map<HostId, HostRecord>>,
-    alive: RefCell<Map<HostId, AliveRecord>>,
-    volumes: RefCell<Map<String, VolumeRecord>>,
-    objects: RefCell<Map<ObjectId, ObjectRecord>>,
-    orphans: RefCell<Map<ComponentId, OrphanRecord>>,
+    hosts: Held<HostId, HostRecord>,
+    alive: Held<HostId, AliveRecord>,
+    volumes: Held<String, VolumeRecord>,
+    objects: Held<ObjectId, ObjectRecord>,
+    orphans: Held<ComponentId, OrphanRecord>,
     /// Id of the cluster whose directory it is.
     cluster: Cell<Option<u64>>,
     complete: Cell<bool>,
     changed: Notify,
+}
+
+/// Records of one kind, each with the value that it was decoded from. A reset tells every key again,
+/// and nearly all of them are what they were: a value that is held is not decoded a second time.
+struct Held<K, R>(RefCell<Map<K, (R, Vec<u8>)>>);
+
+impl<K, R> Default for Held<K, R> {
+    fn default() -> Self {
+        Self(RefCell::default())
+    }
+}
+
+impl<K: Ord, R: Clone> Held<K, R> {
+    /// Takes the value of a key. `id` is what the key names, `decode` tells what the record in the
+    /// value is of. Nothing changes where the value is no record.
+    fn put<Q: Ord + ?Sized, E>(
+        &self,
+        id: Option<&Q>,
+        value: &[u8],
+        decode: impl FnOnce(&[u8]) -> Result<(K, R), E>,
+    ) -> Result<R, E>
+    where
+        K: Borrow<Q>,
+    {
+        let mut held = self.0.borrow_mut();
+        if let Some((record, _)) = id.and_then(|id| held.get(id)).filter(|(_, of)| *of == value) {
+            return Ok(record.clone());
+        }
+        let (id, record) = decode(value)?;
+        held.insert(id, (record.clone(), value.to_vec()));
+        Ok(record)
+    }
+
+    fn remove<Q: Ord + ?Sized>(&self, id: &Q)
+    where
+        K: Borrow<Q>,
+    {
+        self.0.borrow_mut().remove(id);
+    }
+
+    fn get<Q: Ord + ?Sized>(&self, id: &Q) -> Option<R>
+    where
+        K: Borrow<Q>,
+    {
+        self.0.borrow().get(id).map(|(record, _)| record.clone())
+    }
+
+    /// All of them, by id.
+    fn all(&self) -> Vec<R> {
+        self.0.borrow().values().map(|(record, _)| record.clone()).collect()
+    }
 }
 
 impl View {
@@ -63,33 +115,43 @@ impl View {
     pub fn put(&self, key: &str, entry: &Entry) -> Option<ObjectChange> {
         let malformed = || Some(ObjectChange::Malformed(key.to_owned()));
         self.0.changed.notify();
+        let (inner, value) = (&*self.0, &*entry.value);
         if let Some(id) = directory::parse_alive_key(key) {
-            let Ok(record) = AliveRecord::decode(&entry.value) else { return malformed() };
-            self.0.alive.borrow_mut().insert(id, record);
+            let decode = |value: &_| AliveRecord::decode(value).map(|record| (id, record));
+            let Ok(record) = inner.alive.put(Some(&id), value, decode) else { return malformed() };
             return Some(ObjectChange::Alive(id, Some(record)));
         }
         if key.starts_with(directory::HOST_PREFIX) {
-            let Ok(record) = HostRecord::decode(&entry.value) else { return malformed() };
-            self.0.hosts.borrow_mut().insert(record.id, record.clone());
+            let id = directory::parse_host_key(key);
+            let decode = |value: &_| HostRecord::decode(value).map(|record| (record.id, record));
+            let Ok(record) = inner.hosts.put(id.as_ref(), value, decode) else {
+                return malformed();
+            };
             return Some(ObjectChange::Host(record, entry.revision));
         }
         if key.starts_with(directory::VOLUME_PREFIX) {
-            let Ok(record) = VolumeRecord::decode(&entry.value) else { return malformed() };
-            self.0.volumes.borrow_mut().insert(record.name.clone(), record);
+            let name = key.strip_prefix(directory::VOLUME_PREFIX);
+            let decode =
+                |value: &_| VolumeRecord::decode(value).map(|record| (record.name.clone(), record));
+            let Ok(_) = inner.volumes.put(name, value, decode) else { return malformed() };
             return None;
         }
         if key.starts_with(directory::OBJECT_PREFIX) {
-            let Ok(record) = ObjectRecord::decode(&entry.value) else { return malformed() };
-            self.0.objects.borrow_mut().insert(record.id, record.clone());
+            let id = directory::parse_object_key(key);
+            let decode = |value: &_| ObjectRecord::decode(value).map(|record| (record.id, record));
+            let Ok(record) = inner.objects.put(id.as_ref(), value, decode) else {
+                return malformed();
+            };
             return Some(ObjectChange::Put(record, entry.revision));
         }
         if key == directory::cluster_key() {
-            let Ok(record) = ClusterRecord::decode(&entry.value) else { return malformed() };
-            self.0.cluster.set(Some(record.id));
+            let Ok(record) = ClusterRecord::decode(value) else { return malformed() };
+            inner.cluster.set(Some(record.id));
         }
         if key.starts_with(directory::ORPHAN_PREFIX) {
-            let Ok(record) = OrphanRecord::decode(&entry.value) else { return malformed() };
-            self.0.orphans.borrow_mut().insert(record.id, record);
+            let id = directory::parse_orphan_key(key);
+            let decode = |value: &_| OrphanRecord::decode(value).map(|record| (record.id, record));
+            let Ok(_) = inner.orphans.put(id.as_ref(), value, decode) else { return malformed() };
         }
         None
     }
@@ -98,32 +160,32 @@ impl View {
     pub fn delete(&self, key: &str) -> Option<ObjectChange> {
         self.0.changed.notify();
         if let Some(id) = directory::parse_alive_key(key) {
-            self.0.alive.borrow_mut().remove(&id);
+            self.0.alive.remove(&id);
             return Some(ObjectChange::Alive(id, None));
         }
         if let Some(name) = key.strip_prefix(directory::VOLUME_PREFIX) {
-            self.0.volumes.borrow_mut().remove(name);
+            self.0.volumes.remove(name);
             return None;
         }
         if let Some(id) = directory::parse_object_key(key) {
-            self.0.objects.borrow_mut().remove(&id);
+            self.0.objects.remove(&id);
             return Some(ObjectChange::Deleted(id));
         }
         if key == directory::cluster_key() {
             self.0.cluster.set(None);
         }
         if let Some(id) = directory::parse_orphan_key(key) {
-            self.0.orphans.borrow_mut().remove(&id);
+            self.0.orphans.remove(&id);
         }
         None
     }
 
     fn keys(&self) -> Set<String> {
-        let hosts = self.0.hosts.borrow();
-        let alive = self.0.alive.borrow();
-        let volumes = self.0.volumes.borrow();
-        let objects = self.0.objects.borrow();
-        let orphans = self.0.orphans.borrow();
+        let hosts = self.0.hosts.0.borrow();
+        let alive = self.0.alive.0.borrow();
+        let volumes = self.0.volumes.0.borrow();
+        let objects = self.0.objects.0.borrow();
+        let orphans = self.0.orphans.0.borrow();
         hosts
             .keys()
             .map(|id| directory::host_key(*id))
@@ -147,18 +209,18 @@ impl View {
 
     /// All hosts, by number.
     pub fn hosts(&self) -> Vec<HostRecord> {
-        self.0.hosts.borrow().values().cloned().collect()
+        self.0.hosts.all()
     }
 
     /// All objects, by id.
     pub fn objects(&self) -> Vec<ObjectRecord> {
-        self.0.objects.borrow().values().cloned().collect()
+        self.0.objects.all()
     }
 
     /// Bytes that the components on each host have when all of them are full.
     pub fn placed_bytes(&self) -> Map<HostId, u64> {
         let mut placed: Map<HostId, u64> = Map::new();
-        for object in self.0.objects.borrow().values() {
+        for (object, _) in self.0.objects.0.borrow().values() {
             let bytes = object.sectors.saturating_mul(SECTOR_SIZE);
             for component in &object.components {
                 let sum = placed.entry(component.host).or_default();
@@ -170,31 +232,31 @@ impl View {
 
     /// The name of a host, or its number where its record is missing.
     pub fn host_name(&self, id: HostId) -> String {
-        let hosts = self.0.hosts.borrow();
-        hosts.get(&id).map_or_else(|| format!("host {id}"), |record| record.name.clone())
+        let hosts = self.0.hosts.0.borrow();
+        hosts.get(&id).map_or_else(|| format!("host {id}"), |(record, _)| record.name.clone())
     }
 
     /// The lease record of a live host.
     pub fn alive(&self, id: HostId) -> Option<AliveRecord> {
-        self.0.alive.borrow().get(&id).copied()
+        self.0.alive.get(&id)
     }
 
     /// All volumes, by name.
     pub fn volumes(&self) -> Vec<VolumeRecord> {
-        self.0.volumes.borrow().values().cloned().collect()
+        self.0.volumes.all()
     }
 
     /// One volume.
     pub fn volume(&self, name: &str) -> Option<VolumeRecord> {
-        self.0.volumes.borrow().get(name).cloned()
+        self.0.volumes.get(name)
     }
 
     /// Volumes that objects name and that do not exist; none before the directory was seen whole.
     pub fn volumes_missing(&self) -> Set<VolumeId> {
-        let volumes = self.0.volumes.borrow();
-        let there: Set<VolumeId> = volumes.values().map(|record| record.id).collect();
-        let objects = self.0.objects.borrow();
-        let named = objects.values().map(|record| record.volume);
+        let volumes = self.0.volumes.0.borrow();
+        let there: Set<VolumeId> = volumes.values().map(|(record, _)| record.id).collect();
+        let objects = self.0.objects.0.borrow();
+        let named = objects.values().map(|(record, _)| record.volume);
         named.filter(|volume| self.is_complete() && !there.contains(volume)).collect()
     }
 
@@ -205,11 +267,44 @@ impl View {
 
     /// What hosts hold that the directory does not account for.
     pub fn orphans(&self) -> Vec<OrphanRecord> {
-        self.0.orphans.borrow().values().cloned().collect()
+        self.0.orphans.all()
     }
 
     /// One object.
     pub fn object(&self, id: ObjectId) -> Option<ObjectRecord> {
-        self.0.objects.borrow().get(&id).cloned()
+        self.0.objects.get(&id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes `value` for key `id`: a record is the number in it. Returns how often it was decoded.
+    fn put(held: &Held<u8, u8>, id: u8, value: &[u8], of: u8) -> (Option<u8>, usize) {
+        let mut count = 0;
+        let decode = |value: &[u8]| {
+            count += 1;
+            value.first().map(|record| (of, *record)).ok_or(())
+        };
+        let taken = held.put(Some(&id), value, decode).ok();
+        (taken, count)
+    }
+
+    #[test]
+    fn a_value_is_decoded_again_once_it_changed() {
+        let held = Held::default();
+        assert_eq!(put(&held, 1, &[7], 1), (Some(7), 1));
+        assert_eq!(put(&held, 1, &[7], 1), (Some(7), 0), "it is what it was");
+        assert_eq!(put(&held, 2, &[7], 2), (Some(7), 1), "another key");
+        assert_eq!(put(&held, 1, &[7, 0], 1), (Some(7), 1), "other bytes");
+        assert_eq!(put(&held, 1, &[8], 1), (Some(8), 1));
+        assert_eq!(put(&held, 1, &[], 1), (None, 1), "no record");
+        assert_eq!((held.get(&1), held.all()), (Some(8), vec![8, 7]), "it stays what it was");
+        assert_eq!(put(&held, 1, &[8], 1), (Some(8), 0));
+        assert_eq!(put(&held, 3, &[9], 1), (Some(9), 1), "another key, a record of this one");
+        assert_eq!(put(&held, 1, &[8], 1), (Some(8), 1));
+        held.remove(&1);
+        assert_eq!((held.get(&1), put(&held, 1, &[8], 1)), (None, (Some(8), 1)));
     }
 }
