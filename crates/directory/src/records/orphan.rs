@@ -189,6 +189,10 @@ struct StoredAbout {
 impl Stored for Orphan {
     const FORMATS: &[u32] = &[FORMAT, FORMAT_GIVEN_UP];
 
+    fn format(&self) -> u32 {
+        self.format
+    }
+
     fn check_format(&self) -> Result<(), RecordError> {
         let is_right = self.given_up.is_some() == (self.format == FORMAT_GIVEN_UP);
         ensure(is_right, "given_up", "does not belong to the record's format")

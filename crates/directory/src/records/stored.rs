@@ -204,11 +204,17 @@ pub(super) fn to_json<T: Serialize>(stored: &T) -> Vec<u8> {
 
 pub(super) fn from_json<T: Stored>(bytes: &[u8]) -> Result<T, RecordError> {
     let wrap = |source| RecordError::Json { source };
-    let envelope: Envelope = serde_json::from_slice(bytes).map_err(wrap)?;
-    if !T::FORMATS.contains(&envelope.format) {
-        return Err(RecordError::Format { found: envelope.format });
+    let stored = serde_json::from_slice::<T>(bytes);
+    // Nearly all are as they should be, and those are read once. Of what has another format the
+    // number is all that can be told.
+    let format = match &stored {
+        Ok(stored) => stored.format(),
+        Err(_) => serde_json::from_slice::<Envelope>(bytes).map_err(wrap)?.format,
+    };
+    if !T::FORMATS.contains(&format) {
+        return Err(RecordError::Format { found: format });
     }
-    let stored: T = serde_json::from_slice(bytes).map_err(wrap)?;
+    let stored = stored.map_err(wrap)?;
     stored.check_format()?;
     Ok(stored)
 }
@@ -216,6 +222,9 @@ pub(super) fn from_json<T: Stored>(bytes: &[u8]) -> Result<T, RecordError> {
 /// The formats in which a kind of record may be stored.
 pub(super) trait Stored: DeserializeOwned {
     const FORMATS: &[u32] = &[FORMAT];
+
+    /// The format that it says it has.
+    fn format(&self) -> u32;
 
     /// Whether its fields are those of its format.
     fn check_format(&self) -> Result<(), RecordError> {
@@ -225,6 +234,10 @@ pub(super) trait Stored: DeserializeOwned {
 
 impl Stored for Cluster {
     const FORMATS: &[u32] = &[FORMAT, FORMAT_KIND];
+
+    fn format(&self) -> u32 {
+        self.format
+    }
 
     fn check_format(&self) -> Result<(), RecordError> {
         let is_right = match self.format {
@@ -236,12 +249,30 @@ impl Stored for Cluster {
     }
 }
 
-impl Stored for Host {}
-impl Stored for Alive {}
-impl Stored for Deleted {}
+impl Stored for Host {
+    fn format(&self) -> u32 {
+        self.format
+    }
+}
+
+impl Stored for Alive {
+    fn format(&self) -> u32 {
+        self.format
+    }
+}
+
+impl Stored for Deleted {
+    fn format(&self) -> u32 {
+        self.format
+    }
+}
 
 impl Stored for Object {
     const FORMATS: &[u32] = &[FORMAT, FORMAT_HISTORY];
+
+    fn format(&self) -> u32 {
+        self.format
+    }
 
     fn check_format(&self) -> Result<(), RecordError> {
         let is_right = match self.format {
@@ -257,6 +288,10 @@ impl Stored for Object {
 
 impl Stored for Volume {
     const FORMATS: &[u32] = &[FORMAT, FORMAT_RESERVE, FORMAT_CONNECTIONS];
+
+    fn format(&self) -> u32 {
+        self.format
+    }
 
     fn check_format(&self) -> Result<(), RecordError> {
         let rule = "does not belong to the record's format";
