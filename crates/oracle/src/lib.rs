@@ -31,7 +31,10 @@
 //! - `past`: values that were possible until a stamp, for reads that began before it.
 #![forbid(unsafe_code)]
 
+mod sectors;
+
 use base::{Map, SECTOR_SIZE, SectorRange};
+use sectors::Sectors;
 use std::fmt;
 
 /// The tag of zeros: never written, or discarded.
@@ -116,9 +119,7 @@ impl fmt::Display for Wrong {
 /// What every sector of one volume may hold.
 #[derive(Debug)]
 pub struct Oracle {
-    /// The number of the first sector.
-    first: u64,
-    sectors: Vec<Sector>,
+    sectors: Sectors,
     writes: Map<u64, Write>,
     /// Writes that ended without an answer and whose windows are not known to be over.
     undecided: Vec<WriteId>,
@@ -137,11 +138,8 @@ impl Oracle {
     /// that content which belongs into another part is noticed.
     #[must_use]
     pub fn of_part(part: SectorRange) -> Self {
-        let zero = Known { tag: ZERO, since: 0 };
-        let sectors = (0..part.count).map(|_| Sector { now: vec![zero], ..Sector::default() });
         Self {
-            first: part.start,
-            sectors: sectors.collect(),
+            sectors: Sectors::new(part),
             writes: Map::new(),
             undecided: Vec::new(),
             reads: Map::new(),
@@ -152,7 +150,7 @@ impl Oracle {
     /// Sectors of the volume, or of the part.
     #[must_use]
     pub fn sectors(&self) -> u64 {
-        self.sectors.len() as u64
+        self.sectors.count()
     }
 
     /// Whether a write ended without an answer and may still land.
@@ -166,14 +164,11 @@ impl Oracle {
         self.clock
     }
 
-    fn part(&mut self, range: SectorRange) -> &mut [Sector] {
-        &mut self.sectors[span(self.first, range)]
-    }
-
     /// Whether a write that somebody waits for overlaps the range.
     #[must_use]
     pub fn is_written(&self, range: SectorRange) -> bool {
-        self.sectors[span(self.first, range)].iter().any(|sector| sector.writers > 0)
+        let mut sectors = numbers(range).filter_map(|number| self.sectors.get(number));
+        sectors.any(|sector| sector.writers > 0)
     }
 
     /// Begins a write of data, or of zeros, and returns its id and its tag. `None` where another
@@ -203,7 +198,8 @@ impl Oracle {
         let tag = if is_zero { ZERO } else { begun };
         let id = WriteId(begun);
         self.writes.insert(begun, Write { author, range, tag, begun, ended: None, closed: None });
-        for sector in self.part(range) {
+        for number in numbers(range) {
+            let sector = self.sectors.for_write(number);
             sector.writers += 1;
             sector.open.push(id);
         }
@@ -233,7 +229,8 @@ impl Oracle {
         let Some(write) = self.writes.remove(&id.0) else { unreachable!("a write ends once") };
         self.answered(write.author, write.range, write.begun);
         let (writes, oldest) = (&self.writes, self.reads.keys().next().copied());
-        for sector in &mut self.sectors[span(self.first, write.range)] {
+        for number in numbers(write.range) {
+            let sector = self.sectors.for_write(number);
             sector.writers -= 1;
             let unseen = sector.open.iter().position(|other| *other == id);
             if let Some(at) = unseen {
@@ -261,8 +258,8 @@ impl Oracle {
         write.ended = Some((now, term));
         let range = write.range;
         self.undecided.push(id);
-        for sector in self.part(range) {
-            sector.writers -= 1;
+        for number in numbers(range) {
+            self.sectors.for_write(number).writers -= 1;
         }
     }
 
@@ -305,14 +302,8 @@ impl Oracle {
         let Some((range, begun)) = self.reads.remove(&id.0) else { unreachable!("it ends once") };
         assert_eq!(bytes.len() as u64, range.bytes(), "a read returns what was asked for");
         let now = self.tick();
-        let oldest = self.reads.keys().next().copied();
-        let contents = bytes.chunks(SECTOR_SIZE as usize);
-        let writes = &self.writes;
-        for (number, (sector, content)) in
-            (range.start..).zip(self.sectors[span(self.first, range)].iter_mut().zip(contents))
-        {
-            sector.look(number, tag_of(number, content), begun, now, writes)?;
-            sector.trim(oldest);
+        for (number, content) in numbers(range).zip(bytes.chunks(SECTOR_SIZE as usize)) {
+            self.look(number, tag_of(number, content), begun, now)?;
         }
         self.answered(author, range, begun);
         Ok(())
@@ -332,7 +323,6 @@ impl Oracle {
     ) -> Result<(), Wrong> {
         let Some((range, begun)) = self.reads.remove(&id.0) else { unreachable!("it ends once") };
         let now = self.tick();
-        let oldest = self.reads.keys().next().copied();
         let mut end = range.start;
         for (part, is_data) in parts {
             assert!(part.start == end && range.contains(*part), "parts without gaps, within reach");
@@ -340,19 +330,40 @@ impl Oracle {
             if *is_data {
                 continue;
             }
-            for (number, sector) in (part.start..).zip(&mut self.sectors[span(self.first, *part)]) {
-                sector.look(number, Some(ZERO), begun, now, &self.writes)?;
-                sector.trim(oldest);
+            for number in numbers(*part) {
+                self.look(number, Some(ZERO), begun, now)?;
             }
         }
         self.answered(author, SectorRange::new(range.start, end - range.start), begun);
         Ok(())
     }
+
+    /// A read between `begun` and `now` found this in a sector.
+    fn look(
+        &mut self,
+        number: u64,
+        found: Option<u64>,
+        begun: Stamp,
+        now: Stamp,
+    ) -> Result<(), Wrong> {
+        let Some(sector) = self.sectors.get_mut(number) else {
+            // Nothing is learned from the zeros of a sector that nobody ever wrote.
+            let mut zero = Sector::zero();
+            return if found == Some(ZERO) {
+                Ok(())
+            } else {
+                zero.look(number, found, begun, now, &self.writes)
+            };
+        };
+        sector.look(number, found, begun, now, &self.writes)?;
+        sector.trim(self.reads.keys().next().copied());
+        Ok(())
+    }
 }
 
-/// Where the sectors of a range are in a part that begins at sector `first`.
-fn span(first: u64, range: SectorRange) -> std::ops::Range<usize> {
-    (range.start - first) as usize..(range.end() - first) as usize
+/// The numbers of the sectors of a range.
+fn numbers(range: SectorRange) -> std::ops::Range<u64> {
+    range.start..range.end()
 }
 
 /// Whether the window of a write was over when the event `at` came. A window may end between two
@@ -362,6 +373,11 @@ fn is_over(write: &Write, at: Stamp) -> bool {
 }
 
 impl Sector {
+    /// One that was never written.
+    fn zero() -> Self {
+        Self { now: vec![Known { tag: ZERO, since: 0 }], ..Self::default() }
+    }
+
     /// Notes that a read between `begun` and `now` found this.
     fn look(
         &mut self,
@@ -371,6 +387,11 @@ impl Sector {
         now: Stamp,
         writes: &Map<u64, Write>,
     ) -> Result<(), Wrong> {
+        if let ([only], true) = (&self.now[..], self.open.is_empty())
+            && found == Some(only.tag)
+        {
+            return Ok(()); // as nearly all are: this tells nothing new
+        }
         if found.is_some_and(|tag| self.saw(tag, begun, now, writes)) {
             return Ok(());
         }

@@ -53,6 +53,29 @@ fn acknowledged_writes_must_be_read_and_unanswered_ones_may() {
 }
 
 #[test]
+fn what_nobody_wrote_holds_zeros_and_takes_no_memory() {
+    let mut oracle = Oracle::of_part(SectorRange::new(1000, 100_000));
+    let whole = SectorRange::new(1000, 100_000);
+    let read = |oracle: &mut Oracle, bytes: &[u8]| {
+        let id = oracle.begin_read(whole);
+        oracle.read(id, B, bytes)
+    };
+    let mut bytes = content(whole, ZERO);
+    assert!(read(&mut oracle, &bytes).is_ok());
+    assert_eq!(oracle.sectors.kept(), 0);
+    let range = SectorRange::new(50_000, 3);
+    let (id, tag) = oracle.begin_write(A, range, false).unwrap();
+    oracle.acknowledged(id);
+    assert!(read(&mut oracle, &bytes).is_err(), "lost");
+    fill(range, tag, &mut bytes[49_000 * 512..49_003 * 512]);
+    assert!(read(&mut oracle, &bytes).is_ok());
+    assert!(oracle.sectors.kept() < 200, "{}", oracle.sectors.kept());
+    fill(SectorRange::new(90_000, 1), tag, &mut bytes[89_000 * 512..89_001 * 512]);
+    let wrong = read(&mut oracle, &bytes).unwrap_err();
+    assert_eq!((wrong.sector, wrong.found, wrong.current), (90_000, Some(tag), vec![ZERO]));
+}
+
+#[test]
 fn writes_do_not_overlap_and_reads_may() {
     let mut oracle = Oracle::new(8);
     let old = oracle.write(A);
