@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Checks that the copies of each object are equal. It reads them from the disk groups directly,
-//! past the protocol.
+//! past the protocol. Of what it read it keeps marks, not the content: a large volume has several
+//! copies of hundreds of megabytes.
 
 use crate::cluster::Cluster;
 use base::{BLOCK_SECTORS, CHUNK_SECTORS, ComponentId, SECTOR_SIZE, SectorRange};
@@ -14,6 +15,7 @@ const READ_MAX: Duration = Duration::from_secs(60);
 
 /// Bytes of a block.
 const BLOCK_BYTES: usize = (BLOCK_SECTORS * SECTOR_SIZE) as usize;
+const ZEROS: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
 
 /// What was read of one copy.
 struct Copy {
@@ -25,10 +27,37 @@ struct Copy {
 }
 
 /// A block. `None` where all of it is zero: a large volume has hardly anything else.
-type Content = Option<Vec<u8>>;
+type Content = Option<Box<[SectorMark; BLOCK_SECTORS as usize]>>;
+
+/// What is kept of a sector: which write it holds, and a hash of all its words, in which any one
+/// word that differs shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct SectorMark {
+    tag: u64,
+    hash: u64,
+}
+
+impl SectorMark {
+    /// Of the sector's bytes. The tag is its first word.
+    fn of(sector: &[u8]) -> Self {
+        let (words, _) = sector.as_chunks::<8>();
+        let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
+        let mix = |hash: u64, bytes| {
+            (hash.rotate_left(5) ^ word(bytes)).wrapping_mul(0x517C_C1B7_2722_0A95)
+        };
+        Self { tag: words.first().map_or(0, word), hash: words.iter().fold(0, mix) }
+    }
+}
 
 fn content_of(block: &[u8]) -> Content {
-    block.iter().any(|byte| *byte != 0).then(|| block.to_vec())
+    if ZEROS.starts_with(block) {
+        return None;
+    }
+    let mut marks = Box::<[SectorMark; BLOCK_SECTORS as usize]>::default();
+    for (mark, sector) in marks.iter_mut().zip(block.chunks(SECTOR_SIZE as usize)) {
+        *mark = SectorMark::of(sector);
+    }
+    Some(marks)
 }
 
 /// Compares every active component of the cluster with the others of its object. On hosts that
@@ -71,24 +100,17 @@ impl Copy {
         let pairs = self.blocks.iter().zip(&other.blocks).enumerate();
         let both = pairs.filter_map(|(at, (a, b))| Some((at as u64, a.as_ref()?, b.as_ref()?)));
         let (block, mine, theirs) = both.into_iter().find(|(_, a, b)| a != b)?;
-        let zeros = vec![0; BLOCK_BYTES];
-        let (mine, theirs) = (mine.as_ref().unwrap_or(&zeros), theirs.as_ref().unwrap_or(&zeros));
-        let at = mine.iter().zip(theirs).position(|(a, b)| a != b).unwrap_or(0);
-        let first = at / SECTOR_SIZE as usize * SECTOR_SIZE as usize;
+        let (mine, theirs) = (mine.clone().unwrap_or_default(), theirs.clone().unwrap_or_default());
+        let at = mine.iter().zip(&*theirs).position(|(a, b)| a != b).unwrap_or(0);
         Some(format!(
             "sector {} differs between host{} (write {}) and host{} (write {})",
-            block * BLOCK_SECTORS + at as u64 / SECTOR_SIZE,
+            block * BLOCK_SECTORS + at as u64,
             self.host + 1,
-            tag(&mine[first..]),
+            mine[at].tag,
             other.host + 1,
-            tag(&theirs[first..]),
+            theirs[at].tag,
         ))
     }
-}
-
-/// The first word of a sector, which is the tag of the write that brought it.
-fn tag(sector: &[u8]) -> u64 {
-    sector.first_chunk().map_or(0, |word| u64::from_le_bytes(*word))
 }
 
 type Blocks = Vec<Option<Content>>;
@@ -151,4 +173,50 @@ async fn read_chunk(
         Err(error) => return Err(format!("{chunk:?}: {error}")),
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn copy(host: usize, bytes: &[u8]) -> Copy {
+        Copy {
+            object: 1,
+            host,
+            blocks: bytes.chunks(BLOCK_BYTES).map(|b| Some(content_of(b))).collect(),
+        }
+    }
+
+    #[test]
+    fn a_difference_of_one_bit_is_found_wherever_it_is() {
+        let mut whole = vec![0; 3 * BLOCK_BYTES];
+        oracle::fill(SectorRange::new(4, 4), 7, &mut whole[4 * 512..8 * 512]);
+        oracle::fill(SectorRange::new(16, 8), 9, &mut whole[16 * 512..24 * 512]);
+        let one = copy(0, &whole);
+        assert_eq!(one.difference(&copy(1, &whole)), None);
+        for at in (0..whole.len()).step_by(37) {
+            let mut other = whole.clone();
+            other[at] ^= 1 << (at % 8);
+            let sector = at / 512;
+            let found = one.difference(&copy(1, &other)).expect("it differs");
+            assert!(
+                found.starts_with(&format!("sector {sector} differs between host1")),
+                "{found}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_differs_is_said_by_the_writes_that_are_there() {
+        let mut whole = vec![0; 2 * BLOCK_BYTES];
+        oracle::fill(SectorRange::new(8, 8), 7, &mut whole[BLOCK_BYTES..]);
+        let mut other = whole.clone();
+        oracle::fill(SectorRange::new(10, 1), 9, &mut other[10 * 512..11 * 512]);
+        let (one, mut other) = (copy(0, &whole), copy(2, &other));
+        let found = one.difference(&other);
+        let text = "sector 10 differs between host1 (write 7) and host3 (write 9)";
+        assert_eq!(found.as_deref(), Some(text));
+        other.blocks[1] = None;
+        assert_eq!(one.difference(&other), None, "a block that damage made unreadable");
+    }
 }

@@ -11,10 +11,11 @@ use env::channel::oneshot;
 use env::{Either, Env, Notify, TaskSet, select};
 use host::Node;
 use oracle::{Author, Oracle, Wrong, fill};
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
-use volume::{Device, VolumeError};
+use volume::{Device, Pieces, VolumeError};
 
 /// Largest operation, sectors. It is larger than a chunk, so that operations cross chunk borders.
 const COUNT_MAX: u64 = 2200;
@@ -537,15 +538,21 @@ pub async fn read<D: Device>(
 ) -> Result<(), VolumeError> {
     let reading = Reading::begin(shared, asker, range);
     let pieces = device.read(range.start * SECTOR_SIZE, range.bytes()).await?;
-    let mut content = Vec::new();
-    for piece in pieces.iter() {
-        content.extend_from_slice(piece);
-    }
+    let content = joined(&pieces);
     reading.end(|oracle, part, author| {
         let from = bytes_of(SectorRange::new(0, part.range.start - range.start));
         oracle.read(part.id, author, &content[from..from + bytes_of(part.range)])
     });
     Ok(())
+}
+
+/// What was read, copied only where it came in several pieces.
+fn joined(pieces: &Pieces) -> Cow<'_, [u8]> {
+    let mut all = pieces.iter();
+    match (all.next(), all.next()) {
+        (Some(only), None) => Cow::Borrowed(only),
+        _ => Cow::Owned(pieces.iter().map(|piece| &piece[..]).collect::<Vec<_>>().concat()),
+    }
 }
 
 /// Asks for block status and checks what is called a hole.
