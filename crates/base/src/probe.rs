@@ -12,6 +12,32 @@ crate::named! {
     pub enum Probe {
         /// A segment of the log was closed and the next one opened.
         LogTurned = "log-turned",
+        /// A second direct write went into a staged chunk.
+        DirectJoined = "direct-joined",
+        /// A large write went through the log: the staged chunk of its chunk does not take it.
+        DirectRefused = "direct-refused",
+        /// A large write went through the log: its device has no chunk to spare.
+        DirectFull = "direct-full",
+        /// An append waited for a direct write of its component.
+        DirectAwaited = "direct-awaited",
+        /// Destage mapped a staged chunk where capacity held nothing.
+        StagedMapped = "staged-mapped",
+        /// A staged chunk took the place of another, after blocks of that one were copied.
+        StagedMerged = "staged-merged",
+        /// A staged chunk took the place of another of which nothing was left to copy.
+        StagedReplaced = "staged-replaced",
+        /// Blocks of a staged chunk were copied to the chunk that capacity held.
+        StagedCopied = "staged-copied",
+        /// A staged chunk was not needed any more and went back.
+        StagedGivenBack = "staged-given-back",
+        /// The map gave up a chunk that the log still named.
+        StagedKept = "staged-kept",
+        /// An entry of a direct write was moved as a record.
+        StagedMoved = "staged-moved",
+        /// One of which something newer had come over a part was cut before it was moved.
+        StagedCut = "staged-cut",
+        /// Opening found a staged chunk.
+        RecoveryStaged = "recovery-staged",
         /// A capacity device that is out was given up.
         DeviceGivenUp = "device-given-up",
         /// A capacity device that was given up opened again.

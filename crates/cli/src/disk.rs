@@ -36,6 +36,7 @@ struct SegmentLine {
     offset: u64,
     commits: u64,
     entries: u64,
+    direct_entries: u64,
     used_bytes: u64,
     has_summary: bool,
 }
@@ -135,6 +136,7 @@ fn segment_line(segment: &diskgroup::SegmentContent) -> SegmentLine {
         offset: segment.offset,
         commits: segment.commits,
         entries: segment.entries,
+        direct_entries: segment.direct_entries,
         used_bytes: segment.used,
         has_summary: segment.has_summary,
     }
@@ -171,10 +173,11 @@ fn people(report: &Report<'_>, has_read_blocks: bool) {
     if report.kind == "cache" {
         let sum = |of: fn(&SegmentLine) -> u64| report.segments.iter().map(of).sum::<u64>();
         say!(
-            "log: {} segments in use, {} commits, {} entries, {} bytes",
+            "log: {} segments in use, {} commits, {} entries ({} of direct writes), {} bytes",
             report.segments.len(),
             sum(|s| s.commits),
             sum(|s| s.entries),
+            sum(|s| s.direct_entries),
             sum(|s| s.used_bytes)
         );
     }

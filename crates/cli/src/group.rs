@@ -204,15 +204,24 @@ fn say_written(group: &GroupReport) {
         of(Role::Cache),
         of(Role::Capacity)
     );
+    if group.direct_bytes > 0 {
+        say!(
+            "of it {} went to capacity at once, {} of that to stay: written once",
+            format_size(group.direct_bytes),
+            format_size(group.mapped_bytes)
+        );
+    }
     let requests = &group.requests;
     let pages = requests.pages_written + requests.map_pages + requests.rows;
     say!(
-        "requests for it: {} commits, {} reads of the log; {} writes of blocks, {} journal records \
-         and {} heads, {} reads and {pages} writes of pages and rows, {} reads to compare, {} \
-         flushes",
+        "requests for it: {} commits, {} reads of the log; {} writes of blocks, {} direct writes, \
+         {} requests to merge, {} journal records and {} heads, {} reads and {pages} writes of \
+         pages and rows, {} reads to compare, {} flushes",
         requests.commits,
         requests.log_read,
         requests.blocks,
+        requests.direct,
+        requests.merged,
         requests.records,
         requests.heads,
         requests.pages_read,

@@ -3,6 +3,7 @@
 
 pub(crate) mod append;
 pub(crate) mod detours;
+pub(crate) mod direct;
 mod durable;
 pub(crate) mod step;
 
@@ -46,7 +47,7 @@ pub(crate) async fn write_log(inner: Rc<GroupInner>) {
                 }
                 let mutations = inner.options.mutations;
                 if mutations.ack_before_durable() && !is_move {
-                    acknowledge(&inner, sealed.ticket);
+                    acknowledge(&inner, &sealed.tickets);
                 }
                 if mutations.index_before_durable() {
                     inner.state.borrow_mut().index_commit(segment, offset, &sealed, true);
@@ -68,7 +69,7 @@ pub(crate) async fn write_log(inner: Rc<GroupInner>) {
                 };
                 if !is_move {
                     inner.env.passed(WriteStage::Commit, since);
-                    acknowledge(&inner, sealed.ticket);
+                    acknowledge(&inner, &sealed.tickets);
                 }
                 detours::complete_second(&inner, segment, second);
                 inner.progress.notify();
@@ -95,8 +96,8 @@ pub(crate) fn write_summary(inner: &Rc<GroupInner>, at: u64, bytes: env::Slice) 
     });
 }
 
-/// Wakes the appends up to a ticket, in order.
-pub(crate) fn acknowledge(inner: &GroupInner, ticket: u64) {
-    let wakers = inner.state.borrow_mut().log.take_waiters(ticket);
+/// Wakes these appends, in order.
+pub(crate) fn acknowledge(inner: &GroupInner, tickets: &[u64]) {
+    let wakers = inner.state.borrow_mut().log.take_waiters(tickets);
     wakers.into_iter().for_each(Waker::wake);
 }

@@ -16,6 +16,7 @@
 
 mod apply;
 mod batch;
+mod direct;
 mod elevator;
 mod free;
 mod known;

@@ -16,7 +16,10 @@ use crate::types::{
     ComponentInfo, ComponentMeta, CreateSizes, GroupError, GroupKind, GroupOptions, GroupShape,
     GroupSpec, GroupStatus, ReadData, RecoveryReport,
 };
-use base::{CHUNK_SIZE, ClientTable, ComponentId, GroupId, Lsn, ObjectId, RequestId, SectorRange};
+use base::{
+    BLOCK_SIZE, CHUNK_SIZE, ClientTable, ComponentId, GroupId, Lsn, ObjectId, RequestId,
+    SectorRange,
+};
 use env::{Env, TaskSet};
 use format::{COMPONENT_SECTORS_MAX, ComponentRow};
 use std::rc::Rc;
@@ -383,6 +386,8 @@ impl DiskGroup {
             commits: state.counters.requests.commits,
             appends: state.counters.appends,
             appended_bytes: state.counters.appended_bytes,
+            direct_bytes: state.counters.direct_bytes,
+            mapped_bytes: state.counters.mapped_blocks * BLOCK_SIZE,
             destaged_blocks: state.counters.destaged_blocks,
             moved_entries: state.counters.moved_entries,
             bad_blocks: state.counters.bad_blocks,
@@ -416,7 +421,12 @@ impl DiskGroup {
         let inner = self.shared();
         inner.state.borrow_mut().is_closed = true;
         inner.kick_all();
-        inner.until(|state| !state.log.is_writing || state.fenced.is_some()).await;
+        inner
+            .until(|state| {
+                let is_still = !state.log.is_writing && state.direct_under_way == 0;
+                is_still || state.fenced.is_some()
+            })
+            .await;
         self.end_tasks();
         crate::caching::close(inner).await;
         let wakers = inner.state.borrow_mut().log.take_all_waiters();

@@ -119,6 +119,8 @@ pub struct SegmentContent {
     pub commits: u64,
     /// Their entries.
     pub entries: u64,
+    /// Of them, those of direct writes: their data stands on capacity.
+    pub direct_entries: u64,
     /// Bytes of them, headers included.
     pub used: u64,
     /// Whether a summary spares opening the scan.

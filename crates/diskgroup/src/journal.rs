@@ -145,7 +145,8 @@ impl GroupInner {
         handle.disk().flush().await.map_err(|error| self.fence(&handle.path, &error))
     }
 
-    fn record_items(&self, device: usize) -> usize {
+    /// Items of one record of a device, at most.
+    pub(crate) fn record_items(&self, device: usize) -> usize {
         let room = self.devices[device].layout.journal_size / 4;
         RECORD_ITEMS_MAX.min(room as usize / 32)
     }

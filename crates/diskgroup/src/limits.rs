@@ -45,6 +45,13 @@ pub struct GroupLimits {
     /// Headers of the read cache in one batch that are out of date: so many lines a second keep
     /// warm.
     pub header_lines: usize,
+    /// Blocks of the smallest append that is a direct write: its data goes to capacity at once.
+    /// More than a chunk has: none is. In production 256 KiB: for less the write of the log that it
+    /// saves costs less than what its own requests cost.
+    pub direct_blocks: u64,
+    /// Chunks of a device that direct writes leave to others, beyond a sixteenth of them: half as
+    /// many again as owners leave free.
+    pub direct_spare: u64,
 }
 
 impl Default for GroupLimits {
@@ -65,6 +72,8 @@ impl Default for GroupLimits {
             sweep_segments: 8,
             fills: 16,
             header_lines: 256,
+            direct_blocks: 64,
+            direct_spare: 24,
         }
     }
 }
@@ -78,7 +87,8 @@ impl GroupLimits {
         let is_step = is_whole && (1..=CHUNK_SECTORS).contains(&self.scrub_sectors);
         assert!(is_step, "sectors of a step of scrub");
         let numbers = self.list_looks.min(self.history_blocks);
-        let numbers = numbers.min(self.half_bytes).min(self.scrub_passed).min(self.deleted_chunks);
+        let numbers = numbers.min(self.half_bytes).min(self.scrub_passed);
+        let numbers = numbers.min(self.deleted_chunks).min(self.direct_blocks);
         let counts = self.list_ranges.min(self.reclaimed_chunks).min(self.checkpoint_pages);
         let counts = counts
             .min(self.band_pages)

@@ -16,14 +16,13 @@ pub(crate) mod ring;
 use crate::log::build::{Build, CommitLimits};
 use crate::log::held::Overlay;
 use crate::log::index::Index;
-use crate::log::queue::{Deferred, Move};
+use crate::log::queue::{Behind, Deferred, Move, Waiter};
 use crate::log::ring::{OpenSegment, SegmentInfo};
 use crate::memory::log_blocks;
 use crate::mutations::Mutations;
 use base::{FixedMap, Incarnation, Instant};
 use format::{CacheLayout, Superblock};
 use std::collections::VecDeque;
-use std::task::Waker;
 
 /// See the module.
 pub(crate) struct Log {
@@ -46,12 +45,17 @@ pub(crate) struct Log {
     open: OpenSegment,
     /// One per segment from `tail` to `head`.
     infos: VecDeque<SegmentInfo>,
+    /// Segments that are free but that the last durable header may still call needed, and the
+    /// chunks of components that they name as staged.
+    leaving: VecDeque<(u64, Vec<u64>)>,
     /// Reads of each physical segment that are under way (store rule 11).
     pins: Vec<u32>,
     pub(crate) mutations: Mutations,
     pub(crate) limits: CommitLimits,
     pub(crate) build: Build,
     pub(crate) deferred: VecDeque<Deferred>,
+    /// Appends of components that have a direct write under way, in order (store rule 16).
+    behind: FixedMap<VecDeque<Behind>>,
     moves: VecDeque<Move>,
     pub(crate) is_writing: bool,
     /// The log's task waits for destage.
@@ -65,8 +69,8 @@ pub(crate) struct Log {
     pub(crate) last_append: Instant,
     pub(crate) ticket_last: u64,
     pub(crate) ticket_done: u64,
-    /// One per ticket that is not done.
-    waiters: VecDeque<Option<Waker>>,
+    /// One per ticket from the first that is not done on.
+    waiters: VecDeque<Waiter>,
 }
 
 impl Log {
@@ -89,11 +93,13 @@ impl Log {
             previous: 0,
             open: OpenSegment::default(),
             infos: VecDeque::new(),
+            leaving: VecDeque::new(),
             pins: vec![0; layout.segments as usize],
             mutations,
             limits,
             build: Build::new(limits),
             deferred: VecDeque::new(),
+            behind: FixedMap::default(),
             moves: VecDeque::new(),
             is_writing: false,
             is_pressed: false,

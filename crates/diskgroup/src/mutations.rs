@@ -78,6 +78,16 @@ base::mutations! {
     move_unchecked: "13",
     /// Parts are merged into a block that fails its checksum.
     merge_unverified: "14",
+    /// The entry of a direct write does not wait for its data.
+    record_before_data: "15",
+    /// A direct write goes into a staged chunk whatever stands there.
+    direct_over_direct: "15",
+    /// What comes behind a direct write of its component does not wait for the data.
+    overtake_direct: "16",
+    /// The chunk that a staged one replaces is given up by a record of its own, before.
+    free_before_replaced: "17",
+    /// A staged chunk is given out again as soon as nothing in memory names it.
+    reuse_named: "18",
     /// Damage in the middle of log or journal counts as its end.
     truncate_damage: "recovery",
     /// Free the segment before what it said about requests is in the rows.

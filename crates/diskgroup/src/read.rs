@@ -47,6 +47,11 @@ enum Source {
         stored: SectorRange,
         crc: u32,
     },
+    /// A block of a direct write, which the log names: its number and its checksum.
+    Staged {
+        block: u64,
+        crc: u32,
+    },
     /// Not in the log.
     Below,
 }
@@ -66,6 +71,8 @@ pub(crate) struct ReadPlan {
     units: Vec<Unit>,
     /// The device chunk below, as looked up.
     chunk: Option<u32>,
+    /// The one with the data of direct writes.
+    staged: Option<u32>,
     pinned: Vec<usize>,
 }
 
@@ -125,6 +132,28 @@ enum Look {
     Moved,
 }
 
+/// Adds sectors that are stored at a byte of a device, to the last read where they follow it.
+fn add_run(
+    runs: &mut Vec<ReadRun>,
+    disk: &Disk,
+    offset: u64,
+    check: (SectorRange, SectorRange, u32),
+) {
+    let (stored, ..) = check;
+    match runs.last_mut() {
+        Some(last)
+            if last.offset + last.stored.bytes() == offset && last.stored.end() == stored.start =>
+        {
+            last.stored.count += stored.count;
+            last.checks.push(check);
+        }
+        _ => {
+            let (disk, checks, origin) = (disk.clone(), vec![check], Origin::Device);
+            runs.push(ReadRun { disk, offset, stored, checks, origin });
+        }
+    }
+}
+
 impl GroupState {
     /// Looks a range up; entries above `limit` count as not there.
     fn units(&self, serial: u32, range: SectorRange, limit: u64) -> Vec<Unit> {
@@ -145,6 +174,7 @@ impl GroupState {
         {
             _ if piece.lsn > limit => Source::Below,
             true => Source::Zero,
+            false if piece.place.is_direct() => Source::Staged { block, crc: piece.crc },
             false => {
                 let start = block * BLOCK_SECTORS + u64::from(piece.start);
                 let stored = SectorRange::new(start, u64::from(piece.count));
@@ -191,6 +221,7 @@ pub(crate) fn plan(
     let cleared = state.log.cleared(key);
     let is_cleared = cleared.is_some_and(|(_, lsn)| lsn <= limit);
     let chunk = if is_cleared { None } else { state.store.base(key) };
+    let staged = state.store.staged(key).map(|staged| staged.chunk);
     let mut pinned = Vec::new();
     for unit in &units {
         if let Source::Log { sector, .. } = unit.source {
@@ -202,7 +233,7 @@ pub(crate) fn plan(
         }
     }
     drop(state);
-    Some(ReadPlan { inner: Rc::clone(inner), serial, device, range, units, chunk, pinned })
+    Some(ReadPlan { inner: Rc::clone(inner), serial, device, range, units, chunk, staged, pinned })
 }
 
 impl ReadPlan {
@@ -218,17 +249,22 @@ impl ReadPlan {
         for unit in &self.units {
             let Source::Log { sector, stored, crc } = unit.source else { continue };
             let offset = start + u64::from(sector) * SECTOR_SIZE;
-            if let Some(last) = runs.last_mut()
-                && last.offset + last.stored.bytes() == offset
-                && last.stored.end() == stored.start
-            {
-                last.stored.count += stored.count;
-                last.checks.push((stored, unit.want, crc));
-                continue;
-            }
-            let checks = vec![(stored, unit.want, crc)];
-            let (disk, origin) = (self.inner.cache.clone(), Origin::Device);
-            runs.push(ReadRun { disk, offset, stored, checks, origin });
+            add_run(&mut runs, &self.inner.cache, offset, (stored, unit.want, crc));
+        }
+        runs
+    }
+
+    /// Device reads of direct writes that the log names, neighbours merged.
+    fn staged_runs(&self) -> Vec<ReadRun> {
+        let mut runs: Vec<ReadRun> = Vec::new();
+        let Some(chunk) = self.staged else { return runs };
+        let handle = &self.inner.devices[self.device];
+        let start = handle.layout.chunk_start + u64::from(chunk) * CHUNK_SIZE;
+        for unit in &self.units {
+            let Source::Staged { block, crc } = unit.source else { continue };
+            let offset = start + block % CHUNK_BLOCKS * BLOCK_SIZE;
+            let stored = SectorRange::new(block * BLOCK_SECTORS, BLOCK_SECTORS);
+            add_run(&mut runs, handle.disk(), offset, (stored, unit.want, crc));
         }
         runs
     }
@@ -272,22 +308,7 @@ impl ReadPlan {
                     continue;
                 };
                 let stored = SectorRange::new(block * BLOCK_SECTORS, BLOCK_SECTORS);
-                match runs.last_mut() {
-                    Some(last)
-                        if last.stored.end() == stored.start
-                            && last.offset + last.stored.bytes() == offset =>
-                    {
-                        last.stored.count += BLOCK_SECTORS;
-                        last.checks.push((stored, want, crc));
-                    }
-                    _ => runs.push(ReadRun {
-                        disk: disk.clone(),
-                        offset,
-                        stored,
-                        checks: vec![(stored, want, crc)],
-                        origin: Origin::Device,
-                    }),
-                }
+                add_run(&mut runs, disk, offset, (stored, want, crc));
             }
         }
         runs
@@ -296,6 +317,7 @@ impl ReadPlan {
     /// Reads and checks.
     async fn fetch(&self, asker: Asker, uses_cache: bool) -> Result<Look, GroupError> {
         let mut runs = self.log_runs();
+        runs.extend(self.staged_runs());
         let below = match self.inner.is_hybrid {
             true => self.hybrid_runs(asker, uses_cache).await?,
             false => self.capacity_runs().await?,

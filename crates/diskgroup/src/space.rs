@@ -82,10 +82,11 @@ impl GroupInner {
 }
 
 impl GroupState {
-    /// Whether the log holds discards that would give space back to a device that is short of it:
-    /// then they do not wait for the log to fill or for appends to pause.
+    /// Whether the log holds discards or staged chunks that would give space back to a device that
+    /// is short of it: then they do not wait for the log to fill or for appends to pause.
     pub(crate) fn wants_space(&self) -> bool {
-        self.log.has_discards() && self.store.capacity.iter().any(CapacityState::is_short)
+        let is_short = self.store.capacity.iter().any(CapacityState::is_short);
+        self.log.has_discards() && is_short || self.store.wants_staged_back()
     }
 }
 

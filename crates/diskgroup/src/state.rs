@@ -25,6 +25,10 @@ pub(crate) struct GroupCounters {
     pub(crate) appends: u64,
     /// Of data, taken in.
     pub(crate) appended_bytes: u64,
+    /// Of that, in direct writes.
+    pub(crate) direct_bytes: u64,
+    /// Blocks of direct writes that destage mapped where they were.
+    pub(crate) mapped_blocks: u64,
     pub(crate) destaged_blocks: u64,
     pub(crate) moved_entries: u64,
     pub(crate) bad_blocks: u64,
@@ -47,6 +51,8 @@ pub(crate) struct GroupState {
     pub(crate) fenced: Option<GroupFailure>,
     pub(crate) is_closed: bool,
     pub(crate) counters: GroupCounters,
+    /// Direct writes whose data is on its way to capacity.
+    pub(crate) direct_under_way: u64,
     pub(crate) report: RecoveryReport,
     pub(crate) mutations: Mutations,
 }
@@ -109,6 +115,10 @@ pub(crate) struct GroupInner {
     pub(crate) pacing: Semaphore,
     /// One writer of table rows at a time.
     pub(crate) table: Semaphore,
+    /// Room for blocks of direct writes on their way to capacity.
+    pub(crate) direct_room: Semaphore,
+    /// These.
+    pub(crate) directs: TaskSet,
     /// Summaries on their way.
     pub(crate) summaries: TaskSet,
     /// Whether there is a read cache.

@@ -15,6 +15,7 @@ pub(crate) mod history;
 pub(crate) mod pending;
 pub(crate) mod rows;
 pub(crate) mod space;
+pub(crate) mod staged;
 
 use crate::limits::GroupLimits;
 use crate::mutations::Mutations;
@@ -23,6 +24,8 @@ use crate::store::capacity::{CapacityState, page_of};
 use crate::store::chunks::Chunks;
 use crate::store::components::Components;
 use crate::store::history::History;
+use crate::store::staged::Staged;
+use base::FixedMap;
 use format::{CacheLayout, ChunkEntry, CrcPage};
 use std::collections::VecDeque;
 
@@ -35,6 +38,10 @@ pub(crate) struct CapacityStore {
     pub(crate) components: Components,
     /// Components that are gone, of which chunks are still to come back.
     deletions: VecDeque<Deletion>,
+    /// By [`crate::keys::chunk_key`].
+    staged: FixedMap<Staged>,
+    /// Chunks of a device that direct writes leave to others, beyond a part of them.
+    direct_spare: u64,
     pub(crate) history: History,
     /// One per device.
     pub(crate) capacity: Vec<CapacityState>,
@@ -58,6 +65,8 @@ impl CapacityStore {
             chunks: Chunks::new(limits.leaf_bits),
             components: Components::default(),
             deletions: VecDeque::new(),
+            staged: FixedMap::default(),
+            direct_spare: limits.direct_spare,
             history: History::new(log, limits.history_blocks, mutations),
             capacity: (0..devices).map(|_| CapacityState::default()).collect(),
             serial_next: 1,

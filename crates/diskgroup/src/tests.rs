@@ -23,6 +23,7 @@ mod budget;
 mod campaign;
 mod changed;
 mod check;
+mod direct;
 mod evicted;
 mod faults;
 mod halves;
@@ -103,6 +104,19 @@ fn options(mutations: Mutations, pages: usize) -> GroupOptions {
         mutations,
         ..GroupOptions::default()
     }
+}
+
+/// The same with direct writes. No append of random loads has more than eleven blocks; one load in
+/// four has none that are large enough.
+fn direct_options(mutations: Mutations, pages: usize) -> GroupOptions {
+    let direct_blocks = match pages {
+        1 => 2,
+        2 => 1,
+        4 => 3,
+        _ => 64,
+    };
+    let limits = crate::GroupLimits { direct_blocks, direct_spare: 1, ..Default::default() };
+    GroupOptions { limits, ..options(mutations, pages) }
 }
 
 /// What a person asks for in the environment.

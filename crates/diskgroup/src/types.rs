@@ -280,6 +280,12 @@ pub struct GroupStatus {
     pub appends: u64,
     /// Bytes of data appended since open: what `written_bytes` of its devices is measured by.
     pub appended_bytes: u64,
+    /// Of these, bytes of direct writes: their data went to capacity and not to the log; since
+    /// open.
+    pub direct_bytes: u64,
+    /// Bytes of direct writes that destage left where they were, so that they were written once;
+    /// since open.
+    pub mapped_bytes: u64,
     /// Blocks written to capacity since open.
     pub destaged_blocks: u64,
     /// Entries written again at the log's head since open.
@@ -311,6 +317,10 @@ pub struct DeviceRequests {
     pub log_read: u64,
     /// Writes of blocks to capacity: neighbours share one.
     pub blocks: u64,
+    /// Direct writes to capacity.
+    pub direct: u64,
+    /// Reads and writes that bring the blocks of two chunks together.
+    pub merged: u64,
     /// Journal records.
     pub records: u64,
     /// Journal heads.
@@ -333,7 +343,8 @@ impl DeviceRequests {
     /// Those to capacity devices.
     #[must_use]
     pub fn to_capacity(&self) -> u64 {
-        let blocks = self.blocks + self.records + self.heads;
+        let data = self.blocks + self.direct + self.merged;
+        let blocks = data + self.records + self.heads;
         let pages = self.pages_read + self.pages_written + self.map_pages + self.rows;
         blocks + pages + self.read_back + self.flushes
     }

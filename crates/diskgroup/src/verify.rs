@@ -11,6 +11,7 @@
 
 pub(crate) mod audit;
 pub(crate) mod lines;
+mod staged;
 
 use crate::keys::chunk_key;
 use crate::log::build::to_usize;

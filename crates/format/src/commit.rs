@@ -18,6 +18,12 @@ pub const COMMIT_HEADER_MAX: usize = 32 << 10;
 pub enum EntryKind {
     /// Data; the payload is in the commit.
     Data,
+    /// Data, whole blocks. They stood on capacity before the commit was written: each in its place
+    /// of a device chunk that this entry owns (store rule 15).
+    Direct {
+        /// The chunk of the component's device.
+        chunk: u32,
+    },
     /// They read as zeros.
     Zero,
     /// They read as zeros, and their space may be given back.
@@ -33,6 +39,12 @@ impl EntryKind {
     #[must_use]
     pub fn is_mark(self) -> bool {
         matches!(self, Self::Done | Self::Undone)
+    }
+
+    /// Whether it brings data, wherever that stands.
+    #[must_use]
+    pub fn is_data(self) -> bool {
+        matches!(self, Self::Data | Self::Direct { .. })
     }
 }
 
@@ -63,9 +75,9 @@ impl LogEntry {
     #[must_use]
     pub fn crc_count(&self) -> usize {
         let blocks = self.range.blocks();
-        match self.kind {
-            EntryKind::Data => usize::try_from(blocks.end - blocks.start).unwrap_or(usize::MAX),
-            _ => 0,
+        match self.kind.is_data() {
+            true => usize::try_from(blocks.end - blocks.start).unwrap_or(usize::MAX),
+            false => 0,
         }
     }
 }
@@ -180,7 +192,9 @@ struct RawEntry {
     kind: u8,
     flags: u8,
     count: U16,
-    start: U64,
+    start: U32,
+    /// The device chunk of a direct write; else 0.
+    chunk: U32,
     lsn: U64,
     payload: U32,
     /// The request as [`RequestId::pack`] makes it; both zero where there is none.
@@ -189,7 +203,8 @@ struct RawEntry {
 }
 
 layout!(RawEntry, 40:
-    serial 0, kind 4, flags 5, count 6, start 8, lsn 16, payload 24, id_low 28, id_high 32);
+    serial 0, kind 4, flags 5, count 6, start 8, chunk 12, lsn 16, payload 24, id_low 28,
+    id_high 32);
 
 const MOVED: u8 = 1;
 const COPY: u8 = 2;
@@ -300,6 +315,10 @@ impl From<&LogEntry> for RawEntry {
         let moved = if entry.is_moved { MOVED } else { 0 };
         let copy = if entry.is_copy { COPY } else { 0 };
         let (id_low, id_high) = entry.id.map_or((0, 0), RequestId::pack);
+        let chunk = match entry.kind {
+            EntryKind::Direct { chunk } => chunk,
+            _ => 0,
+        };
         Self {
             serial: entry.serial.into(),
             kind: match entry.kind {
@@ -308,10 +327,12 @@ impl From<&LogEntry> for RawEntry {
                 EntryKind::Discard => 2,
                 EntryKind::Done => 3,
                 EntryKind::Undone => 4,
+                EntryKind::Direct { .. } => 5,
             },
             flags: moved | copy,
             count: u16::try_from(entry.range.count).unwrap_or(u16::MAX).into(),
-            start: entry.range.start.into(),
+            start: u32::try_from(entry.range.start).unwrap_or(u32::MAX).into(),
+            chunk: chunk.into(),
             lsn: entry.lsn.0.into(),
             payload: entry.payload.into(),
             id_low: id_low.into(),
@@ -328,10 +349,20 @@ impl RawEntry {
             2 => EntryKind::Discard,
             3 => EntryKind::Done,
             4 => EntryKind::Undone,
+            5 => EntryKind::Direct { chunk: self.chunk.get() },
             _ => return Err(FormatError::Field { name: "entry kind" }),
         };
         if self.flags & !(MOVED | COPY) != 0 {
             return Err(FormatError::Field { name: "entry flags" });
+        }
+        let is_direct = matches!(kind, EntryKind::Direct { .. });
+        if !is_direct && self.chunk.get() != 0 {
+            return Err(FormatError::Field { name: "range" });
+        }
+        let range = self.decode_range()?;
+        let is_whole = |sectors: u64| sectors.is_multiple_of(BLOCK_SECTORS);
+        if is_direct && !(is_whole(range.start) && is_whole(range.count)) {
+            return Err(FormatError::Field { name: "blocks of a direct write" });
         }
         let id = match (self.id_low.get(), self.id_high.get()) {
             (0, 0) if !kind.is_mark() => None,
@@ -345,7 +376,7 @@ impl RawEntry {
             kind,
             is_moved: self.flags & MOVED != 0,
             is_copy: self.flags & COPY != 0,
-            range: self.decode_range()?,
+            range,
             lsn: Lsn(self.lsn.get()),
             payload: self.payload.get(),
             id,
@@ -354,7 +385,7 @@ impl RawEntry {
 
     /// Whole blocks or a part of one, all within one chunk.
     fn decode_range(&self) -> Result<SectorRange, FormatError> {
-        let (start, count) = (self.start.get(), u64::from(self.count.get()));
+        let (start, count) = (u64::from(self.start.get()), u64::from(self.count.get()));
         let out = FormatError::Field { name: "range" };
         let range = SectorRange::checked(start, count).ok_or(out)?;
         let in_chunk = start % CHUNK_SECTORS + count <= CHUNK_SECTORS;

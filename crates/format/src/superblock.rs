@@ -34,8 +34,12 @@ const HYBRID_CACHE_WITHOUT: u16 = 5;
 // apart by their headers alone, so what was 3 or 5 is 6 or 7 when it is written next.
 const SLOT_CACHE: u16 = 6;
 const SLOT_CACHE_WITHOUT: u16 = 7;
+// As 1 and 4, and the log may have entries of direct writes. A build that does not know them would
+// take such an entry for the end of the log: it must not open the group.
+const DIRECT_CACHE: u16 = 8;
+const DIRECT_CACHE_WITHOUT: u16 = 9;
 // As 2, and the journal is in two halves. A build that knows one area alone would take the first
-// half for the whole of it. 8 and 9 are kinds of cache devices.
+// half for the whole of it.
 const HALVED_CAPACITY: u16 = 10;
 
 /// Where things are on a cache device, bytes.
@@ -92,6 +96,8 @@ pub enum DeviceKind {
         /// One bit per capacity device, by its place: it was out of the group when entries of the
         /// log that it needs were dropped. Its components lack them when it is back.
         given_up: u16,
+        /// The log may have entries of direct writes; never in a hybrid group.
+        has_direct: bool,
     },
     /// Holds components.
     Capacity(CapacityLayout),
@@ -174,13 +180,28 @@ layout!(RawCapacityLayout, 64:
     rows 48, chunks 52, halves_from 56);
 
 impl DeviceKind {
+    /// The same, of a cache device whose log may have entries of direct writes.
+    #[must_use]
+    pub fn with_direct(mut self) -> Self {
+        if let Self::Cache { read_cache: None, has_direct, .. } = &mut self {
+            *has_direct = true;
+        }
+        self
+    }
+
     /// The number of the kind that is written.
     fn number(&self) -> u16 {
         match self {
             Self::Capacity(CapacityLayout { halves_from: 0, .. }) => CAPACITY,
             Self::Capacity(_) => HALVED_CAPACITY,
-            Self::Cache { read_cache: None, given_up: 0, .. } => CACHE,
-            Self::Cache { read_cache: None, .. } => CACHE_WITHOUT,
+            Self::Cache { read_cache: None, given_up, has_direct, .. } => {
+                match (*given_up == 0, *has_direct) {
+                    (true, false) => CACHE,
+                    (false, false) => CACHE_WITHOUT,
+                    (true, true) => DIRECT_CACHE,
+                    (false, true) => DIRECT_CACHE_WITHOUT,
+                }
+            }
             Self::Cache { read_cache: Some(_), given_up: 0, .. } => SLOT_CACHE,
             Self::Cache { read_cache: Some(_), .. } => SLOT_CACHE_WITHOUT,
         }
@@ -198,7 +219,7 @@ impl Superblock {
         raw.incarnation = self.incarnation.0.into();
         raw.size = self.size.into();
         match &self.kind {
-            DeviceKind::Cache { layout, read_cache, capacity, count, given_up } => {
+            DeviceKind::Cache { layout, read_cache, capacity, count, given_up, .. } => {
                 *prefix_mut(&mut raw.layout).0 = RawCacheLayout {
                     start: layout.start.into(),
                     segment_size: layout.segment_size.into(),
@@ -242,6 +263,8 @@ impl Superblock {
         let kind = match raw.tag.kind.get() {
             CACHE => cache.decode(size, (false, false))?,
             CACHE_WITHOUT => cache.decode(size, (false, true))?,
+            DIRECT_CACHE => cache.decode(size, (false, false))?.with_direct(),
+            DIRECT_CACHE_WITHOUT => cache.decode(size, (false, true))?.with_direct(),
             HYBRID_CACHE | SLOT_CACHE => cache.decode(size, (true, false))?,
             HYBRID_CACHE_WITHOUT | SLOT_CACHE_WITHOUT => cache.decode(size, (true, true))?,
             kind @ (CAPACITY | HALVED_CAPACITY) => {
@@ -269,6 +292,14 @@ impl Superblock {
     pub fn is_before_halves(page: &[u8]) -> bool {
         let found = Self::decode(page).map(|found| found.kind);
         matches!(found, Ok(DeviceKind::Capacity(CapacityLayout { halves_from: 0, .. })))
+    }
+
+    /// Whether a page is a superblock by which a build that knows no direct writes would open the
+    /// group.
+    #[must_use]
+    pub fn is_before_direct(page: &[u8]) -> bool {
+        let kind = prefix::<RawTag>(page).map(|(tag, _)| tag.kind.get());
+        matches!(kind, Ok(CACHE | CACHE_WITHOUT)) && Self::decode(page).is_ok()
     }
 }
 
@@ -302,7 +333,8 @@ impl RawCacheLayout {
             false => 0,
         };
         let capacity = self.capacity.map(U64::get);
-        Ok(DeviceKind::Cache { layout, read_cache, capacity, count, given_up })
+        let has_direct = false; // the caller knows by the kind
+        Ok(DeviceKind::Cache { layout, read_cache, capacity, count, given_up, has_direct })
     }
 
     /// Some of the group's devices, and not all: one at least was in it when this was written.

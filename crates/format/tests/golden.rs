@@ -14,8 +14,14 @@ fn layout() -> CacheLayout {
 fn superblocks() -> [Superblock; 2] {
     let mut capacity = [0; CAPACITY_DEVICES_MAX];
     capacity[0] = 0x1122_3344_5566_7788;
-    let cache =
-        DeviceKind::Cache { layout: layout(), read_cache: None, capacity, count: 1, given_up: 0 };
+    let cache = DeviceKind::Cache {
+        layout: layout(),
+        read_cache: None,
+        capacity,
+        count: 1,
+        given_up: 0,
+        has_direct: false,
+    };
     let layout = CapacityLayout::plan(10 << 30).expect("10 GiB have room");
     let store = DeviceKind::Capacity(CapacityLayout { halves_from: 0, ..layout });
     [cache, store].map(|kind| Superblock {
@@ -352,7 +358,8 @@ fn hybrid_superblock() -> Superblock {
     let [cache, _] = superblocks();
     let DeviceKind::Cache { capacity, count, .. } = cache.kind else { panic!("a cache device") };
     let (layout, read_cache) = (planned.0, Some(planned.1));
-    let kind = DeviceKind::Cache { layout, read_cache, capacity, count, given_up: 0 };
+    let kind =
+        DeviceKind::Cache { layout, read_cache, capacity, count, given_up: 0, has_direct: false };
     Superblock { kind, ..cache }
 }
 
@@ -363,6 +370,56 @@ fn without(mut found: Superblock, bits: u16) -> Superblock {
         (*count, *given_up) = (3, bits);
     }
     found
+}
+
+fn direct_commit() -> Commit {
+    let entry = |chunk, start, count, lsn| LogEntry {
+        serial: 3,
+        kind: EntryKind::Direct { chunk },
+        is_moved: count == 8,
+        is_copy: count == 8,
+        range: SectorRange::new(start, count),
+        lsn: Lsn((1_u64 << 40) | lsn),
+        payload: 0,
+        id: None,
+    };
+    Commit {
+        length: 4096,
+        entries: vec![entry(0x0102_0304, 4160, 512, 7), entry(0xFFFF_FFFE, 2040, 8, 6)],
+        crcs: (0x1000..0x1041).collect(),
+        ..commit()
+    }
+}
+
+#[test]
+fn direct_writes_are_what_the_page_says() {
+    let fixture: &[u8] = include_bytes!("../fixtures/version-3-direct.bin");
+    let (first, labels) = fixture.split_at(PAGE_SIZE);
+    let mut page = vec![0xEE; PAGE_SIZE];
+    let crc = direct_commit().encode(77, &mut page);
+    assert!(page == first, "the entry changed without its version");
+    assert_eq!(Commit::decode(77, first), Ok((direct_commit(), PAGE_SIZE, crc)));
+    let cache = Superblock { kind: superblocks()[0].kind.with_direct(), ..superblocks()[0] };
+    let all = [cache, without(cache, 0b101)];
+    for ((label, right), kind) in labels.chunks(PAGE_SIZE).zip(all).zip([8, 9]) {
+        right.encode(&mut page);
+        assert!(page == label, "the superblock changed without its version");
+        assert_eq!((label[6], Superblock::decode(label)), (kind, Ok(right)));
+        assert!(!Superblock::is_before_direct(label));
+    }
+    superblocks()[0].encode(&mut page);
+    assert!(Superblock::is_before_direct(&page));
+    // Parts of blocks are never direct, and other entries name no device chunk.
+    let commit = |change: fn(&mut LogEntry)| {
+        let mut wrong = direct_commit();
+        change(&mut wrong.entries[1]);
+        let mut page = vec![0; PAGE_SIZE];
+        let _ = wrong.encode(77, &mut page);
+        Commit::decode(77, &page).map(|(commit, _, _)| commit)
+    };
+    assert!(commit(|entry| entry.range.count = 7).is_err());
+    assert!(commit(|entry| entry.range.start += 1).is_err());
+    assert!(commit(|entry| entry.payload = 8).is_err());
 }
 
 #[test]

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! An append: checked, put into the queue, awaited.
 
+use crate::commit::direct::DirectWrite;
 use crate::keys::chunk_key;
-use crate::log::build::{Part, to_usize};
+use crate::log::build::{CommitLimits, Part, to_usize};
 use crate::log::queue::Deferred;
 use crate::state::{DiskGroup, GroupInner};
 use crate::types::{Append, AppendKind, GroupError};
@@ -35,12 +36,18 @@ impl DiskGroup {
     pub fn append_as(&self, append: Append<'_>, is_copy: bool) -> Appending {
         let inner = Rc::clone(self.shared());
         let ticket = inner.enqueue(append, is_copy);
+        let ticket = ticket.map(|(ticket, direct)| {
+            if let Some(write) = direct {
+                super::direct::begin(&inner, write);
+            }
+            ticket
+        });
         Appending { inner, ticket }
     }
 }
 
-/// An append under way; see [`DiskGroup::append`]. Appends of one group become durable in the order
-/// of their calls, so whoever waits for many need only look at the oldest.
+/// An append under way; see [`DiskGroup::append`]. Appends of one component become durable in the
+/// order of their calls, so whoever waits for many need only look at the oldest.
 #[must_use = "it says whether the append is durable"]
 pub struct Appending {
     inner: Rc<GroupInner>,
@@ -68,30 +75,27 @@ impl Future for Appending {
 }
 
 impl GroupInner {
-    /// Checks an append and puts it into the queue; its ticket.
-    fn enqueue(&self, append: Append<'_>, is_copy: bool) -> Result<u64, GroupError> {
+    /// Checks an append and puts it into the queue; its ticket, and what goes to capacity first.
+    fn enqueue(
+        &self,
+        append: Append<'_>,
+        is_copy: bool,
+    ) -> Result<(u64, Option<DirectWrite>), GroupError> {
         self.check_open()?;
-        let Append { component: id, lsn, range, crcs, payload, marks, .. } = append;
+        let id = append.component;
         let kind = match append.kind {
             AppendKind::Data => EntryKind::Data,
             AppendKind::Zero => EntryKind::Zero,
             AppendKind::Discard => EntryKind::Discard,
         };
         let is_data = kind == EntryKind::Data;
-        let mut state = self.state.borrow_mut();
-        let state = &mut *state;
+        let state = &mut *self.state.borrow_mut();
         let Some(component) = state.store.components.by_id(id) else {
             return Err(GroupError::UnknownComponent { component: id });
         };
         let (serial, device) = (component.row.serial, component.device);
-        let blocks = range.blocks();
-        let is_sound = !range.is_empty()
-            && range.end() <= component.row.sectors
-            && range.start % CHUNK_SECTORS + range.count <= CHUNK_SECTORS
-            && (!is_data || payload.len() as u64 == range.bytes())
-            && (!is_data || crcs.len() as u64 == blocks.end - blocks.start)
-            && (!is_data || payload.len() <= state.log.limits.payload - 4096)
-            && state.log.limits.takes(marks.len());
+        let is_sound = is_sound(&append, is_data, component.row.sectors, &state.log.limits);
+        let Append { lsn, range, crcs, payload, marks, .. } = append;
         if !is_sound {
             return Err(GroupError::Range { range });
         }
@@ -104,7 +108,18 @@ impl GroupInner {
         let ticket = state.log.take_ticket(self.env.now());
         let bytes = if is_data { payload.len() } else { 0 };
         state.counters.appended_bytes += bytes as u64;
-        let blocks = to_usize(blocks.end - blocks.start);
+        let direct = match is_data && !self.is_hybrid {
+            true => state.stage((key, device), range, &self.options.limits),
+            false => None,
+        };
+        let must_wait = state.log.is_behind(serial) && !self.options.mutations.overtake_direct();
+        if direct.is_some() || must_wait {
+            let (crcs, marks) = (crcs.to_vec(), marks.to_vec());
+            let append =
+                Deferred { serial, kind, is_copy, range, lsn, crcs, payload, marks, ticket };
+            return Ok((ticket, state.put_behind(&self.env, append, device, direct)));
+        }
+        let blocks = to_usize(range.blocks().end - range.blocks().start);
         let fits = state.takes(self.env.now(), bytes, blocks, marks.len());
         if fits && state.log.deferred.is_empty() {
             let payload = &payload;
@@ -128,6 +143,19 @@ impl GroupInner {
         if !state.log.is_writing {
             self.log_kick.notify();
         }
-        Ok(ticket)
+        Ok((ticket, None))
     }
+}
+
+/// Whether the group can take an append to a component of so many sectors.
+fn is_sound(append: &Append<'_>, is_data: bool, sectors: u64, limits: &CommitLimits) -> bool {
+    let Append { range, crcs, payload, marks, .. } = append;
+    let blocks = range.blocks();
+    !range.is_empty()
+        && range.end() <= sectors
+        && range.start % CHUNK_SECTORS + range.count <= CHUNK_SECTORS
+        && (!is_data || payload.len() as u64 == range.bytes())
+        && (!is_data || crcs.len() as u64 == blocks.end - blocks.start)
+        && (!is_data || payload.len() <= limits.payload - 4096)
+        && limits.takes(marks.len())
 }

@@ -2,7 +2,7 @@
 //! What happens when a commit is durable, and again for each commit that recovery finds.
 
 use crate::keys::chunk_key;
-use crate::log::build::Sealed;
+use crate::log::build::{Sealed, to_usize};
 use crate::log::ring::SegmentInfo;
 use crate::state::GroupState;
 use crate::store::components::{Component, Tail};
@@ -15,12 +15,24 @@ impl GroupState {
         self.index_commit(segment, offset, sealed, is_move);
         self.log.completed(segment, offset, sealed.bytes.len());
         self.counters.requests.commits += 1;
-        let blocks = i64::try_from(sealed.bytes.len() / 4096).unwrap_or(0);
+        let blocks =
+            i64::try_from((sealed.bytes.len() + to_usize(sealed.direct)) / 4096).unwrap_or(0);
         let fill = self.fill();
         if !is_move {
             self.pace.appended(blocks, fill);
-            self.counters.appends += sealed.appends;
+            self.counters.appends += u64::try_from(sealed.tickets.len()).unwrap_or(0);
             self.destage.moved_in_row = 0;
+        }
+        self.let_staged_go(sealed.oldest);
+    }
+
+    /// A header is durable that calls no segment before `oldest` needed: chunks that only those
+    /// name are nobody's (store rule 18).
+    pub(crate) fn let_staged_go(&mut self, oldest: u64) {
+        while let Some((segment, keys)) = self.log.next_left(oldest) {
+            for key in keys {
+                self.store.staged_has_left(key, segment);
+            }
         }
     }
 
@@ -66,6 +78,13 @@ impl GroupState {
     /// Puts an entry into the index: at durability, and again at recovery. `at` is its payload's
     /// sector in the log, or its commit's where it has none.
     pub(crate) fn apply(&mut self, segment: u64, entry: &LogEntry, crcs: &[u32], at: u32) {
+        if let EntryKind::Direct { .. } = entry.kind {
+            let key = chunk_key(entry.serial, entry.range.start / CHUNK_SECTORS);
+            let is_new = !entry.is_moved && !self.store.is_recovering;
+            if self.store.staged_is_named(key, segment, is_new) {
+                self.log.segment_mut(segment).staged.push(key);
+            }
+        }
         let Some(component) = self.store.components.get_mut(entry.serial) else { return };
         // A folded entry is a whole block. If the component ends within its last block, a fold of
         // that block reaches beyond the end, so the bound is rounded up.
@@ -88,7 +107,7 @@ impl GroupState {
         if component.lowest.note(segment, entry.lsn.0, entry.is_copy) {
             info.serials.push(entry.serial);
         }
-        let is_data = entry.kind == EntryKind::Data;
+        let is_data = entry.kind.is_data();
         if !is_data {
             self.log.note_discard(segment);
         }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is written to the log next: a commit of appends or of moved entries, and where.
 
-use crate::log::build::{Build, Sealed};
-use crate::log::queue::{Move, Still};
+use crate::log::build::{Build, Sealed, to_usize};
+use crate::log::queue::{Deferred, Move, Still};
 use crate::pace::Admission;
 use crate::state::GroupState;
 use base::{Instant, Mark, Quirk};
 use env::Slice;
-use format::{EntryKind, KnownCommit};
+use format::KnownCommit;
 
 /// What the log's task does next.
 pub(crate) enum LogStep {
@@ -61,29 +61,38 @@ impl GroupState {
     pub(super) fn refill(&mut self, env: &env::Env) {
         while let Some(next) = self.log.deferred.front() {
             let blocks = next.range.blocks();
-            let data = next.kind == EntryKind::Data;
-            let bytes = if data { next.payload.len() } else { 0 };
-            let blocks = (blocks.end - blocks.start) as usize;
+            let bytes = if next.kind.is_data() { to_usize(next.range.bytes()) } else { 0 };
+            let blocks = to_usize(blocks.end - blocks.start);
             if !self.takes(env.now(), bytes, blocks, next.marks.len()) {
                 assert!(!self.log.build.is_empty(), "an append that fits no commit");
                 return;
             }
             let Some(next) = self.log.deferred.pop_front() else { return };
-            self.add_to_build(
-                env,
-                &crate::log::build::Part {
-                    serial: next.serial,
-                    kind: next.kind,
-                    is_moved: false,
-                    is_copy: next.is_copy,
-                    range: next.range,
-                    lsn: next.lsn,
-                    crcs: &next.crcs,
-                    payload: &next.payload,
-                    marks: &next.marks,
-                },
-                next.ticket,
-            );
+            self.add_deferred(env, &next);
+        }
+    }
+
+    fn add_deferred(&mut self, env: &env::Env, next: &Deferred) {
+        let part = crate::log::build::Part {
+            serial: next.serial,
+            kind: next.kind,
+            is_moved: false,
+            is_copy: next.is_copy,
+            range: next.range,
+            lsn: next.lsn,
+            crcs: &next.crcs,
+            payload: &next.payload,
+            marks: &next.marks,
+        };
+        self.add_to_build(env, &part, next.ticket);
+    }
+
+    /// Appends that waited for a direct write of their component go on, in order.
+    pub(super) fn admit(&mut self, env: &env::Env, ready: Vec<Deferred>) {
+        self.log.deferred.extend(ready);
+        // What was deferred before them may fit by now as well: it comes first.
+        if !self.log.deferred.is_empty() {
+            self.refill(env);
         }
     }
 
@@ -94,8 +103,7 @@ impl GroupState {
         ticket: u64,
     ) {
         self.log.build.add(env, part);
-        self.log.build.ticket = ticket;
-        self.log.build.appends += 1;
+        self.log.build.tickets.push(ticket);
     }
 
     /// Decides what to write and takes it out of the queue.
@@ -129,12 +137,13 @@ impl GroupState {
         if is_move && build.is_none() {
             return LogStep::Again;
         }
-        let length = build.as_ref().unwrap_or(&self.log.build).length() as u64;
+        let next = build.as_ref().unwrap_or(&self.log.build);
+        let (length, direct) = (next.length() as u64, next.direct);
         let is_early = !is_move
             && self.log.offset > 0
             && self.log.may_open_next(false)
             && env.quirk(Quirk::LogTurnsEarly);
-        let fits = !is_early && u64::from(self.log.offset) + length <= self.log.usable();
+        let fits = !is_early && self.log.has_room(length, direct);
         if !fits && !self.log.may_open_next(is_move) {
             self.log.is_pressed = true;
             let is_dead_end = build.is_some_and(|build| self.log.stall(build));
@@ -167,6 +176,9 @@ impl GroupState {
         let mut build = Build::new(self.log.limits);
         while let Some(next) = self.log.next_moved(&build) {
             let marks = next.id.map(Mark::Done);
+            if self.cuts(&next) {
+                continue;
+            }
             if !self.is_still(&next) && !self.mutations.move_unchecked() {
                 continue;
             }
@@ -206,10 +218,27 @@ impl GroupState {
                 }
                 _ => false,
             },
+            // What is not live of it was cut off.
+            Still::Direct(_) => true,
             Still::Open => {
                 self.store.components.get(moved.serial).is_some_and(|c| c.row.commit < moved.lsn)
             }
         }
+    }
+
+    /// Whether something newer came over a part of a direct write that is to be moved. Then the
+    /// other parts take its place: what is newer may be freed before the moved entry, and must not
+    /// be hidden by it afterwards.
+    fn cuts(&mut self, moved: &Move) -> bool {
+        let Still::Direct(place) = moved.still else { return false };
+        let live = self.log.live_parts((moved.serial, moved.range), place);
+        if live == [moved.range] || self.mutations.move_unchecked() {
+            base::hit(base::Probe::StagedMoved);
+            return false;
+        }
+        base::hit_if(!live.is_empty(), base::Probe::StagedCut);
+        self.log.move_parts(moved, &live);
+        true
     }
 
     /// What the header of a commit says of K, for components of which no header said it yet.

@@ -39,6 +39,17 @@ impl BlockWrite {
     }
 }
 
+/// One block of a direct write.
+#[derive(Clone, Copy)]
+pub(super) struct DirectBlock {
+    /// Its number in the component.
+    pub(super) block: u64,
+    pub(super) place: LogPlace,
+    pub(super) crc: u32,
+    pub(super) lsn: Lsn,
+    pub(super) is_copy: bool,
+}
+
 /// What is to be done with a segment.
 #[derive(Default)]
 pub(super) struct DestageBatch {
@@ -51,6 +62,14 @@ pub(super) struct DestageBatch {
     pub(super) zeros: Vec<(u64, LogPlace, Lsn)>,
     /// Whole chunks that read as zeros on capacity once the items are journaled.
     pub(super) clears: Vec<(u64, usize, LogPlace, Lsn)>,
+    /// Blocks of direct writes, by chunk of a component, whose place is still to be decided.
+    pub(super) direct: Map<u64, Vec<DirectBlock>>,
+    /// Blocks that are on capacity where the items say that they are.
+    pub(super) placed: Vec<(u64, LogPlace)>,
+    /// Records of which each gives one chunk the place of another; by device.
+    pub(super) replaced: Vec<Vec<Vec<Item>>>,
+    /// Chunks that something else than direct writes of this batch changes.
+    pub(super) touched: Set<u64>,
     /// The segment that is being planned, of those that are destaged together.
     pub(super) source: usize,
 }
@@ -60,6 +79,7 @@ impl DestageBatch {
         let mut batch = Self::default();
         batch.writes.resize_with(inner.devices.len(), Vec::new);
         batch.items.resize_with(inner.devices.len(), Vec::new);
+        batch.replaced.resize_with(inner.devices.len(), Vec::new);
         batch
     }
 
@@ -69,11 +89,13 @@ impl DestageBatch {
             && self.moves.is_empty()
             && self.zeros.is_empty()
             && self.clears.is_empty()
+            && self.placed.is_empty()
     }
 
     /// Blocks that are to be dealt with.
     pub(super) fn blocks(&self) -> u64 {
         let writes = self.writes.iter().map(Vec::len).sum::<usize>();
-        (writes + self.moves.len() + self.folds.len()) as u64
+        let direct = self.direct.values().map(Vec::len).sum::<usize>();
+        (writes + self.moves.len() + self.folds.len() + direct) as u64
     }
 }

@@ -75,7 +75,11 @@ impl GroupState {
             }
         }
         assert!(!self.is_held(), "a segment is freed that a device needs which is out");
-        for serial in self.log.free_oldest(segment) {
+        let serials = self.log.free_oldest(segment);
+        if self.mutations.reuse_named() {
+            self.let_staged_go(segment + 1);
+        }
+        for serial in serials {
             self.raise_destaged(serial, 0);
         }
     }

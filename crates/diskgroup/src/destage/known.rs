@@ -102,6 +102,7 @@ impl GroupState {
     ) -> u64 {
         let Some(over) = self.log.over(chunk_key(serial, chunk)) else { return 1 };
         let is_mine = |place: LogPlace| places.contains(&place.sector());
+        let staged = self.store.staged(chunk_key(serial, chunk)).map(|staged| staged.chunk);
         if let Some((place, lsn)) = over.cleared.filter(|(place, _)| is_mine(*place)) {
             let range = SectorRange::new(chunk * CHUNK_SECTORS, CHUNK_SECTORS);
             all.push((place, self.entry(serial, EntryKind::Discard, range, Lsn(lsn)), None));
@@ -116,9 +117,12 @@ impl GroupState {
                 }
                 let start = block * BLOCK_SECTORS + u64::from(piece.start);
                 let range = SectorRange::new(start, u64::from(piece.count));
-                let (kind, crc) = match piece.place.is_zero() {
-                    true => (EntryKind::Zero, None),
-                    false => (EntryKind::Data, Some(piece.crc)),
+                let (kind, crc) = match staged {
+                    _ if piece.place.is_zero() => (EntryKind::Zero, None),
+                    Some(chunk) if piece.place.is_direct() => {
+                        (EntryKind::Direct { chunk }, Some(piece.crc))
+                    }
+                    _ => (EntryKind::Data, Some(piece.crc)),
                 };
                 all.push((piece.place, self.entry(serial, kind, range, Lsn(piece.lsn)), crc));
             };

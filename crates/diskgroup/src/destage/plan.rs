@@ -2,7 +2,7 @@
 //! What is to be done with each live entry of a segment: write, unset, move or fold.
 
 use super::batch::{BlockWrite, DestageBatch, Found};
-use crate::keys::{block_key, chunk_key, chunk_of_block};
+use crate::keys::{block_key, chunk_key, chunk_of_block, serial_of};
 use crate::log::build::to_usize;
 use crate::log::held::Overlay;
 use crate::log::index::{IndexPiece, LogPlace, LogView};
@@ -33,6 +33,10 @@ pub(super) fn plan(
             if found.is_live(&state, segment) {
                 state.plan_clear(segment, found, device, is_committed, &mut batch);
             }
+            continue;
+        }
+        if matches!(entry.kind, EntryKind::Direct { .. }) {
+            state.plan_direct(segment, found, is_committed, folds_max, &mut batch);
             continue;
         }
         for block in entry.range.blocks() {
@@ -109,6 +113,7 @@ impl GroupState {
             return;
         }
         batch.clears.push((key, device, place, entry.lsn));
+        batch.touched.insert(key);
         base::hit(base::Probe::DestageCleared);
         let Some(chunk) = self.store.base(key) else { return };
         let is_wanted = self.log.over(key).is_some_and(Overlay::has_blocks);
@@ -116,6 +121,30 @@ impl GroupState {
             true => Item::Clear { chunk, lsn: entry.lsn },
             false => Item::Free { chunk },
         });
+    }
+
+    /// The device chunk of a chunk: the one that it has, or that this batch gave it; else the one
+    /// that is staged for it, or a free one, which the batch gives it now. None where none is free.
+    pub(super) fn chunk_for(
+        &mut self,
+        key: u64,
+        device: usize,
+        lsn: Lsn,
+        batch: &mut DestageBatch,
+    ) -> Option<u32> {
+        let known = self.store.base(key).or_else(|| batch.fresh.get(&key).copied());
+        if known.is_some() {
+            return known;
+        }
+        let staged = self.store.take_staged(key);
+        base::hit_if(staged.is_some(), base::Probe::StagedMapped);
+        let chunk = staged.or_else(|| self.store.capacity[device].take_free())?;
+        batch.fresh.insert(key, chunk);
+        let serial = serial_of(key);
+        let lsn = lsn.max(self.erased_in(serial, key));
+        let index = u32::try_from(key & u64::from(u32::MAX)).unwrap_or(u32::MAX);
+        batch.items[device].push(Item::Allocate { chunk, serial, index, lsn });
+        Some(chunk)
     }
 
     pub(super) fn plan_block(
@@ -132,6 +161,7 @@ impl GroupState {
         let key = chunk_key(entry.serial, chunk_at);
         let within = (block % CHUNK_BLOCKS) as u8;
         let base = self.store.base(key);
+        batch.touched.insert(key);
         if entry.kind != EntryKind::Data {
             if let Some(chunk) = base {
                 batch.items[device].push(Item::Unset { chunk, block: within, lsn: entry.lsn });
@@ -139,19 +169,9 @@ impl GroupState {
             batch.zeros.push((block_key(entry.serial, block), place, entry.lsn));
             return;
         }
-        let fresh = batch.fresh.get(&key).copied();
-        let chunk = base.or(fresh).or_else(|| {
-            let chunk = self.store.capacity[device].take_free()?;
-            batch.fresh.insert(key, chunk);
-            let lsn = entry.lsn.max(self.erased_in(entry.serial, key));
-            batch.items[device].push(Item::Allocate {
-                chunk,
-                serial: entry.serial,
-                index: chunk_at as u32,
-                lsn,
-            });
-            Some(chunk)
-        });
+        let chunk = self.chunk_for(key, device, entry.lsn, batch);
+        // Direct writes may stand in a chunk that was staged: it is not written as a whole.
+        let is_fresh = base.is_none() && self.store.staged(key).map(|s| s.chunk) != chunk;
         let key = block_key(entry.serial, block);
         let Some(chunk) = chunk else {
             // Freed chunks still wait for their discard: keep the block in the log for a lap.
@@ -168,7 +188,7 @@ impl GroupState {
             lsn: entry.lsn,
             chunk,
             block: within,
-            is_fresh: base.is_none(),
+            is_fresh,
         });
     }
 }

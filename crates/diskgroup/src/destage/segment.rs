@@ -154,7 +154,7 @@ pub(super) fn is_open(state: &GroupState, entry: &LogEntry) -> bool {
 
 impl Found {
     pub(super) fn is_clear(&self) -> bool {
-        self.entry.kind != EntryKind::Data && self.entry.range.count == CHUNK_SECTORS
+        !self.entry.kind.is_data() && self.entry.range.count == CHUNK_SECTORS
     }
 
     /// Where a block of the entry is in the log.
@@ -165,6 +165,7 @@ impl Found {
                 let number = block - self.entry.range.start / BLOCK_SECTORS;
                 LogPlace::data(first + (number * BLOCK_SECTORS) as u32)
             }
+            EntryKind::Direct { .. } => LogPlace::direct(first),
             _ => LogPlace::zero(first),
         }
     }

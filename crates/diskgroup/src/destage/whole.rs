@@ -4,6 +4,7 @@
 
 use super::apply::write_batch;
 use super::batch::Found;
+use super::direct::place;
 use super::free::keep_marks;
 use super::known::{condemn, wait_for_k};
 use super::plan::{fold, move_to_head, plan};
@@ -29,9 +30,8 @@ pub(super) async fn destage_segment(
         inner.state.borrow_mut().free_oldest(segment, &found);
         inner.log_kick.notify();
     }
-    let sources = [bytes.clone()];
     let mut k_until = None;
-    let mut unpaid = i64::try_from(bytes.len() / 4096).unwrap_or(0) - written;
+    let mut unpaid = blocks_of(&bytes, &found) - written;
     // One round may not be enough. A newer part may come on top of a block that was whole, or a
     // block may change before its fold is in the log. The rounds end: each leaves fewer live
     // entries, and a closed segment gets no new ones.
@@ -42,6 +42,8 @@ pub(super) async fn destage_segment(
             inner.state.borrow_mut().pace.begin(inner.env.now(), rest, batch.blocks());
         }
         fold(inner, segment, &found, &bytes, &mut batch).await?;
+        let mut sources = vec![bytes.clone()];
+        place(inner, &mut batch, &mut sources).await?;
         let has_open_rot = condemn(inner, segment, &bytes, &mut batch)?;
         if batch.is_empty() && has_live(inner, segment, &found) {
             if !has_open_rot {
@@ -53,9 +55,9 @@ pub(super) async fn destage_segment(
             wait_for_k(inner, segment, &mut k_until).await?;
             continue;
         }
-        let moves = batch.moves.len() as u64;
+        let ready = (batch.moves.len() + batch.placed.len()) as u64;
         move_to_head(inner, std::mem::take(&mut batch.moves)).await?;
-        inner.state.borrow_mut().pace.finished(inner.env.now(), moves);
+        inner.state.borrow_mut().pace.finished(inner.env.now(), ready);
         let writes = batch.writes.iter().map(Vec::len).sum::<usize>();
         unpaid -= i64::try_from(writes).unwrap_or(0);
         let written = write_batch(inner, &mut batch, &sources).await?;
@@ -84,6 +86,13 @@ pub(super) async fn destage_segment(
     inner.note_destage();
     inner.log_kick.notify();
     Ok(())
+}
+
+/// Blocks that a segment counts for: its own, and those of the direct writes that it records.
+fn blocks_of(bytes: &[u8], found: &[Found]) -> i64 {
+    let direct = found.iter().filter(|f| matches!(f.entry.kind, EntryKind::Direct { .. }));
+    let direct: usize = direct.map(|found| found.crcs.len()).sum();
+    i64::try_from(bytes.len() / 4096 + direct).unwrap_or(0)
 }
 
 /// Marks that say which requests the entries above K carry out. They go to the log's head before

@@ -101,6 +101,12 @@ impl GroupState {
         for write in written {
             self.forget_block(write.key, write.place);
         }
+        let placed = u64::try_from(batch.placed.len()).unwrap_or(0);
+        self.counters.mapped_blocks += placed;
+        self.counters.destaged_blocks += placed;
+        for (key, place) in batch.placed {
+            self.forget_block(key, place);
+        }
         self.pace.forgotten();
         for (key, place, lsn) in batch.zeros {
             self.store.remember_block(key, lsn);

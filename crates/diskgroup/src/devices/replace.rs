@@ -110,7 +110,8 @@ async fn put_capacity(
     let path = &spec.capacity[at];
     let cache = open_disk(env, &spec.cache).await?;
     let (mut superblock, slot) = read_superblock(env, &spec.cache, &cache, "cache").await?;
-    let DeviceKind::Cache { layout, read_cache, mut capacity, count, given_up } = superblock.kind
+    let DeviceKind::Cache { layout, read_cache, mut capacity, count, given_up, has_direct } =
+        superblock.kind
     else {
         return Err(GroupError::NotFormatted { device: spec.cache.clone(), wanted: "cache" });
     };
@@ -130,7 +131,8 @@ async fn put_capacity(
     let count = count + u32::from(at == known);
     // The new one lacks nothing: there is nothing on it.
     let given_up = given_up & !(1 << at);
-    superblock.kind = DeviceKind::Cache { layout, read_cache, capacity, count, given_up };
+    superblock.kind =
+        DeviceKind::Cache { layout, read_cache, capacity, count, given_up, has_direct };
     for slot in [1 - slot, slot] {
         superblock.sequence += 1;
         write_superblock(env, &spec.cache, &cache, slot, &superblock).await?;

@@ -174,7 +174,14 @@ pub(super) async fn init_cache(
         sequence: 1,
         incarnation: Incarnation(0),
         size,
-        kind: DeviceKind::Cache { layout, read_cache, capacity, count, given_up: 0 },
+        kind: DeviceKind::Cache {
+            layout,
+            read_cache,
+            capacity,
+            count,
+            given_up: 0,
+            has_direct: false,
+        },
     };
     write_superblock(env, path, cache, 0, &superblock).await
 }

@@ -5,7 +5,10 @@ use super::{CacheContent, Look, SegmentContent, length};
 use crate::recovery::payload_is_whole;
 use crate::types::Structure;
 use base::Map;
-use format::{COMMIT_HEADER_MAX, CacheLayout, Commit, PAGE_SIZE, Summary, looks_like_commit};
+use format::{
+    COMMIT_HEADER_MAX, CacheLayout, Commit, EntryKind, LogEntry, PAGE_SIZE, Summary,
+    looks_like_commit,
+};
 
 const NOT_OPEN: &str = "the group may not open: its components come back from their other copies";
 
@@ -122,6 +125,8 @@ impl Look<'_> {
             }
             segment.commits += 1;
             segment.entries += commit.entries.len() as u64;
+            let is_direct = |entry: &&LogEntry| matches!(entry.kind, EntryKind::Direct { .. });
+            segment.direct_entries += commit.entries.iter().filter(is_direct).count() as u64;
             chain = Some(Chain { sequence: commit.sequence, crc });
             at = end;
         }

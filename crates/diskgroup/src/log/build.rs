@@ -57,13 +57,15 @@ pub(crate) struct Build {
     blocks: usize,
     /// Parts of blocks; they follow the blocks.
     fractions: Vec<u8>,
+    /// Bytes of direct writes. They are not in the commit, and take room in it and in its segment
+    /// as if they were: what destage has to do for a segment has its bound by that.
+    pub(crate) direct: u64,
     entries: Vec<LogEntry>,
     crcs: Vec<u32>,
     /// Blocks of the index that it needs at most.
     pub(crate) index_need: usize,
-    /// The last append in it.
-    pub(crate) ticket: u64,
-    pub(crate) appends: u64,
+    /// The appends in it.
+    pub(crate) tickets: Vec<u64>,
 }
 
 /// A finished commit.
@@ -74,8 +76,11 @@ pub(crate) struct Sealed {
     pub(crate) logged: usize,
     pub(crate) crcs: Vec<u32>,
     pub(crate) header_crc: u32,
-    pub(crate) ticket: u64,
-    pub(crate) appends: u64,
+    pub(crate) tickets: Vec<u64>,
+    /// Bytes of direct writes that it records.
+    pub(crate) direct: u64,
+    /// The oldest segment that its header calls needed.
+    pub(crate) oldest: u64,
 }
 
 /// Where a commit goes.
@@ -114,11 +119,11 @@ impl Build {
             buf: None,
             blocks: 0,
             fractions: Vec::new(),
+            direct: 0,
             entries: Vec::new(),
             crcs: Vec::new(),
             index_need: 0,
-            ticket: 0,
-            appends: 0,
+            tickets: Vec::new(),
         }
     }
 
@@ -144,7 +149,8 @@ impl Build {
             self.crcs.len() + blocks,
         );
         header <= self.limits.header
-            && self.blocks + self.fractions.len() + bytes <= self.limits.payload - 4096
+            && self.blocks + self.fractions.len() + to_usize(self.direct) + bytes
+                <= self.limits.payload - 4096
     }
 
     /// Bytes of the commit at most.
@@ -158,7 +164,7 @@ impl Build {
     /// Copies an append in. It must fit.
     pub(crate) fn add(&mut self, env: &Env, part: &Part<'_>) {
         let blocks = part.range.blocks();
-        let is_data = part.kind == EntryKind::Data;
+        let is_data = part.kind.is_data();
         // A whole chunk without data is one mark, not blocks in the index.
         if is_data || part.range.count != CHUNK_SECTORS {
             self.index_need += usize::try_from(blocks.end - blocks.start).unwrap_or(usize::MAX);
@@ -184,12 +190,16 @@ impl Build {
                 id,
             };
             if is_data {
-                let (mine, rest) = bytes.split_at(to_usize(range.bytes()));
-                bytes = rest;
                 let (checks, rest) = crcs.split_at(entry.crc_count());
                 crcs = rest;
                 self.crcs.extend_from_slice(checks);
+            }
+            if part.kind == EntryKind::Data {
+                let (mine, rest) = bytes.split_at(to_usize(range.bytes()));
+                bytes = rest;
                 entry.payload = self.copy(env, range, mine);
+            } else if is_data {
+                self.direct += range.bytes();
             }
             self.entries.push(entry);
         }
@@ -230,7 +240,7 @@ impl Build {
 
     /// Finishes it: whole blocks first, 4 KiB aligned on the device, then fractions, then zeros.
     pub(crate) fn seal(self, env: &Env, at: Position, known: Vec<KnownCommit>) -> Sealed {
-        let Self { limits, buf, blocks, fractions, mut entries, crcs, ticket, appends, .. } = self;
+        let Self { limits, buf, blocks, fractions, direct, mut entries, crcs, tickets, .. } = self;
         let mut dropped = Vec::new();
         if at.mutations.discard_unlogged() {
             dropped.extend(entries.extract_if(.., |entry| entry.kind == EntryKind::Discard));
@@ -264,7 +274,8 @@ impl Build {
         let (mut entries, crcs) = (commit.entries, commit.crcs);
         let logged = entries.len();
         entries.append(&mut dropped);
-        Sealed { bytes, entries, logged, crcs, header_crc, ticket, appends }
+        let oldest = at.oldest;
+        Sealed { bytes, entries, logged, crcs, header_crc, tickets, direct, oldest }
     }
 
     /// Serials of its entries whose K a header should carry, without repetition.

@@ -67,7 +67,7 @@ impl Log {
     pub(crate) fn take_in(&mut self, entry: &LogEntry, crcs: &[u32], at: u32) -> bool {
         let chunk = entry.range.start / CHUNK_SECTORS;
         let lsn = entry.lsn.0;
-        let is_data = entry.kind == EntryKind::Data;
+        let is_data = entry.kind.is_data();
         let over = self.overlays.entry(chunk_key(entry.serial, chunk)).or_default();
         over.lsn = over.lsn.max(lsn);
         let cleared = over.cleared.map_or(0, |(_, lsn)| lsn);
@@ -86,9 +86,10 @@ impl Log {
             return true;
         }
         for (number, block) in entry.range.blocks().enumerate() {
-            let place = match is_data {
-                true => LogPlace::data(at + number as u32 * BLOCK_SECTORS as u32),
-                false => LogPlace::zero(at),
+            let place = match entry.kind {
+                EntryKind::Data => LogPlace::data(at + number as u32 * BLOCK_SECTORS as u32),
+                EntryKind::Direct { .. } => LogPlace::direct(at),
+                _ => LogPlace::zero(at),
             };
             let mut piece = IndexPiece {
                 start: 0,
@@ -158,6 +159,26 @@ impl Log {
     /// Whether all of a chunk was discarded by an entry outside `segment` that is still needed.
     pub(crate) fn is_cleared_elsewhere(&self, chunk: u64, segment: u64) -> bool {
         self.cleared(chunk).is_some_and(|(place, _)| !self.is_in_segment(place, segment))
+    }
+
+    /// The parts of a range, whole blocks, of which `place` is still the newest.
+    pub(crate) fn live_parts(
+        &self,
+        (serial, range): (u32, SectorRange),
+        place: LogPlace,
+    ) -> Vec<SectorRange> {
+        let mut parts: Vec<SectorRange> = Vec::new();
+        for block in range.blocks() {
+            if !self.index.is_live(block_key(serial, block), place) {
+                continue;
+            }
+            let start = block * BLOCK_SECTORS;
+            match parts.last_mut() {
+                Some(last) if last.end() == start => last.count += BLOCK_SECTORS,
+                _ => parts.push(SectorRange::new(start, BLOCK_SECTORS)),
+            }
+        }
+        parts
     }
 
     /// Whether the log holds something of a block besides what stands at `place`.

@@ -12,9 +12,11 @@ use base::FixedMap;
 const TAG: u32 = 3 << 30;
 const TAG_ZERO: u32 = 1 << 30;
 const TAG_PARTS: u32 = 2 << 30;
+const TAG_DIRECT: u32 = 3 << 30;
 
 /// Where an entry is in the log: sectors from the start of segment 0, and whether it has payload.
-/// An entry without payload is named by the place of its commit.
+/// An entry without payload is named by the place of its commit. So is a direct write, whose data
+/// is on capacity already ([`crate::store::staged`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LogPlace(u32);
 
@@ -29,8 +31,17 @@ impl LogPlace {
         Self(sector | TAG_ZERO)
     }
 
+    pub(crate) fn direct(sector: u32) -> Self {
+        assert!(sector & TAG == 0, "a position beyond 512 GiB");
+        Self(sector | TAG_DIRECT)
+    }
+
     pub(crate) fn is_zero(self) -> bool {
         self.0 & TAG == TAG_ZERO
+    }
+
+    pub(crate) fn is_direct(self) -> bool {
+        self.0 & TAG == TAG_DIRECT
     }
 
     pub(crate) fn sector(self) -> u32 {

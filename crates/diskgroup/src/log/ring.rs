@@ -17,6 +17,8 @@ pub(crate) struct SegmentInfo {
     pub(crate) since: Option<Instant>,
     /// Components that it holds entries of; what of them matters is in [`crate::log::lowest`].
     pub(crate) serials: Vec<u32>,
+    /// Chunks of components of which it has an entry that names a staged chunk.
+    pub(crate) staged: Vec<u64>,
     /// Highest lsn of each component in it with which something was said about requests.
     pub(crate) marked: Vec<(u32, Lsn)>,
     /// It holds entries of a component that nobody knows and that a device may need which is out
@@ -32,6 +34,8 @@ pub(crate) struct OpenSegment {
     pub(crate) known: Vec<KnownCommit>,
     pub(crate) commits: u32,
     pub(crate) previous: u32,
+    /// Bytes of the direct writes in it.
+    pub(crate) direct: u64,
 }
 
 impl Log {
@@ -118,7 +122,23 @@ impl Log {
     pub(crate) fn free_oldest(&mut self, segment: u64) -> Vec<u32> {
         assert!(self.tail == segment, "segments are freed in order");
         self.tail = segment + 1;
-        self.infos.pop_front().map(|info| info.serials).unwrap_or_default()
+        let info = self.infos.pop_front().unwrap_or_default();
+        if !info.staged.is_empty() {
+            self.leaving.push_back((segment, info.staged));
+        }
+        info.serials
+    }
+
+    /// A header that calls segments from `oldest` on needed is durable. No recovery reads an
+    /// earlier one any more: the chunks of components that the next of those named as staged.
+    pub(crate) fn next_left(&mut self, oldest: u64) -> Option<(u64, Vec<u64>)> {
+        self.leaving.pop_front_if(|(segment, _)| *segment < oldest)
+    }
+
+    /// Whether a commit fits the open segment, direct writes counted as if they were in it.
+    pub(crate) fn has_room(&self, length: u64, direct: u64) -> bool {
+        let data = self.open.direct + direct;
+        u64::from(self.offset) + length + data <= self.usable()
     }
 
     /// Somebody reads what a physical segment holds: it is not written meanwhile (store rule 11).

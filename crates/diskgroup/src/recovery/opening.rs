@@ -20,7 +20,7 @@ use crate::state::{CapacityDevice, GroupCounters, GroupInner, GroupState};
 use crate::store::CapacityStore;
 use crate::store::capacity::PAGES_IN_FLIGHT;
 use crate::types::{GroupError, GroupOptions, GroupSpec, RecoveryReport, device_error};
-use base::{ComponentId, Incarnation};
+use base::{CHUNK_BLOCKS, ComponentId, Incarnation};
 use env::{Disk, Durability, Env, IoError, Notify, Semaphore, try_join_at_most};
 use format::{CacheLayout, DeviceKind, ReadCacheLayout, Superblock};
 use std::cell::RefCell;
@@ -41,6 +41,9 @@ pub(crate) async fn open(
     let read = read_superblock(env, &spec.cache, &cache, "cache");
     let (superblock, slot) = guarded_by(env, (&spec.cache, &cache), stuck_after, read).await?;
     let mut label = Label::of(superblock, slot, spec)?;
+    if options.limits.direct_blocks <= CHUNK_BLOCKS {
+        label.superblock.kind = superblock.kind.with_direct();
+    }
     let skip = options.mutations.skip_incarnation();
     label.superblock.incarnation = Incarnation(superblock.incarnation.0 + u64::from(!skip));
     let devices = open_devices(env, spec, &label, &options, tolerance).await;
@@ -167,7 +170,8 @@ async fn forget_segments(inner: &GroupInner) -> Result<(), IoError> {
 }
 
 /// Writes the superblock of this run; where the other slot is of a build that believes headers of
-/// before, that one too, so that no such build finds a slot to open the group by.
+/// before, or that knows no direct writes, that one too, so that no such build finds a slot to open
+/// the group by.
 async fn begin_incarnation(
     env: &Env,
     spec: &GroupSpec,
@@ -182,7 +186,11 @@ async fn begin_incarnation(
         *inner.label.borrow_mut() = (superblock, slot);
         let other = format::SUPERBLOCK_SLOTS[1 - slot];
         let page = inner.cache.read(other, env.buf(format::PAGE_SIZE)).await;
-        if !page.is_ok_and(|page| Superblock::is_before_slots(&page)) {
+        let is_direct = matches!(label.superblock.kind, DeviceKind::Cache { has_direct: true, .. });
+        let is_misleading = |page: &[u8]| {
+            Superblock::is_before_slots(page) || is_direct && Superblock::is_before_direct(page)
+        };
+        if !page.is_ok_and(|page| is_misleading(&page)) {
             break;
         }
     }
@@ -201,7 +209,8 @@ struct Label {
 
 impl Label {
     fn of(superblock: Superblock, slot: usize, spec: &GroupSpec) -> Result<Self, GroupError> {
-        let DeviceKind::Cache { layout, read_cache, capacity, count, given_up } = superblock.kind
+        let DeviceKind::Cache { layout, read_cache, capacity, count, given_up, .. } =
+            superblock.kind
         else {
             return Err(GroupError::NotFormatted { device: spec.cache.clone(), wanted: "cache" });
         };
@@ -313,6 +322,8 @@ fn inner_of(
         progress: Notify::default(),
         pacing: Semaphore::new(1),
         table: Semaphore::new(1),
+        direct_room: Semaphore::new(crate::commit::direct::UNDER_WAY_MAX),
+        directs: env::TaskSet::default(),
         summaries: env::TaskSet::default(),
         is_hybrid: label.read_cache.is_some(),
         fills: env::TaskSet::default(),
@@ -338,6 +349,7 @@ fn empty_state(
         is_closed: false,
         destage: DestageState::default(),
         counters: GroupCounters::default(),
+        direct_under_way: 0,
         report: RecoveryReport::default(),
         mutations,
     }

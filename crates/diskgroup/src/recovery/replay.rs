@@ -16,12 +16,14 @@
 //! A block that the device does not give counts as a bad one. Where it may be of the newest commit,
 //! or of one behind that, nobody can tell, and the log does not open.
 
+use crate::keys::{block_key, chunk_key, serial_of};
 use crate::log::build::to_usize;
+use crate::log::index::LogView;
 use crate::log::ring::OpenSegment;
 use crate::read::salvage::{Salvaged, UNREADABLE_MAX, is_bad_place, read_or_salvage};
 use crate::state::{GroupInner, GroupState};
 use crate::types::{GroupError, device_error};
-use base::{Incarnation, Map, SECTOR_SIZE, crc32c};
+use base::{BLOCK_SECTORS, CHUNK_BLOCKS, CHUNK_SECTORS, Incarnation, Map, SECTOR_SIZE, crc32c};
 use env::{Buf, try_join_at_most};
 use format::{
     Commit, EntryKind, FormatError, KnownCommit, LogEntry, PAGE_SIZE, Summary, looks_like_commit,
@@ -78,7 +80,8 @@ pub(super) async fn replay(inner: &GroupInner) -> Result<(), GroupError> {
     let is_open_lost = open.is_none();
     contents.extend(open);
     check_chain(inner, low, &contents)?;
-    install(inner, low, highest, contents, is_open_lost).await;
+    install(inner, low, highest, contents, is_open_lost).await?;
+    claim_staged(inner)?;
     crate::recovery::settle::settle_log(inner, last).await
 }
 
@@ -288,7 +291,12 @@ fn is_followed(inner: &GroupInner, bytes: &Buf, (commit, crc): (&Commit, u32)) -
 
 pub(crate) fn payload_is_whole(commit: &Commit, bytes: &Buf, at: usize) -> bool {
     let mut crcs = commit.crcs.iter();
-    commit.entries.iter().filter(|entry| entry.kind == EntryKind::Data).all(|entry| {
+    commit.entries.iter().all(|entry| {
+        if entry.kind != EntryKind::Data {
+            // Its data, if any, was durable before (store rule 15).
+            crcs.by_ref().take(entry.crc_count()).for_each(drop);
+            return true;
+        }
         let mut from = at + to_usize(u64::from(entry.payload) * SECTOR_SIZE);
         entry.range.split_at_multiples(base::BLOCK_SECTORS).all(|part| {
             let end = from + to_usize(part.bytes());
@@ -420,7 +428,7 @@ async fn install(
     highest: u64,
     contents: Vec<Content>,
     is_open_lost: bool,
-) {
+) -> Result<(), GroupError> {
     let holds_unknown = inner.holds_unknown();
     inner.state.borrow_mut().log.restore(low, highest);
     for content in &contents {
@@ -436,7 +444,9 @@ async fn install(
     }
     for (number, content) in contents.iter().enumerate() {
         let number = number as u64;
-        inner.state.borrow_mut().install_segment(low + number, content, holds_unknown);
+        let installed =
+            inner.state.borrow_mut().install_segment(low + number, content, holds_unknown);
+        installed.map_err(|source| inner.damaged_segment(low + number, source))?;
         // One segment is about 1,000 blocks.
         inner.env.spend_steps(content.crcs.len() as u64).await;
     }
@@ -447,7 +457,10 @@ async fn install(
     }
     if let Some(open) = contents.into_iter().next_back().filter(|_| !is_open_lost) {
         let Content { entries, crcs, known, commits, previous, .. } = open;
-        state.log.reopen(open.used, OpenSegment { entries, crcs, known, commits, previous });
+        let direct = entries.iter().filter(|e| matches!(e.kind, EntryKind::Direct { .. }));
+        let direct = direct.map(|entry| entry.range.bytes()).sum();
+        let open_segment = OpenSegment { entries, crcs, known, commits, previous, direct };
+        state.log.reopen(open.used, open_segment);
     }
     for serial in state.store.components.serials() {
         if let Some(component) = state.store.components.get_mut(serial) {
@@ -459,11 +472,37 @@ async fn install(
             component.tail.extend(tail);
         }
     }
+    Ok(())
+}
+
+/// What the log names as staged gets its chunk, if the map gives that to nobody else.
+fn claim_staged(inner: &GroupInner) -> Result<(), GroupError> {
+    let mut state = inner.state.borrow_mut();
+    let state = &mut *state;
+    let index = &state.log.index;
+    let is_live = |chunk: u64| {
+        let first = (chunk & u64::from(u32::MAX)) * CHUNK_BLOCKS;
+        let mut blocks = (first..first + CHUNK_BLOCKS).map(|b| block_key(serial_of(chunk), b));
+        blocks.any(|block| match index.get(block) {
+            None => false,
+            Some(LogView::Whole(piece)) => piece.place.is_direct(),
+            Some(LogView::Parts(parts)) => parts.pieces.iter().any(|p| p.place.is_direct()),
+        })
+    };
+    let claimed = state.store.claim_staged(is_live);
+    claimed.map_err(|segment| {
+        inner.damaged_segment(segment, FormatError::Field { name: "chunk of a direct write" })
+    })
 }
 
 impl GroupState {
     /// Puts what a segment holds into the index.
-    fn install_segment(&mut self, segment: u64, content: &Content, holds_unknown: bool) {
+    fn install_segment(
+        &mut self,
+        segment: u64,
+        content: &Content,
+        holds_unknown: bool,
+    ) -> Result<(), FormatError> {
         self.log.segment_mut(segment).used = content.used;
         let base = self.log.sector(segment, 0);
         let mut crcs = content.crcs.as_slice();
@@ -473,9 +512,29 @@ impl GroupState {
             self.store.note_serial(entry.serial);
             let is_unknown = self.store.components.get(entry.serial).is_none();
             self.log.segment_mut(segment).is_held |= holds_unknown && is_unknown;
+            self.find_staged(entry)?;
             self.apply(segment, entry, mine, base + entry.payload);
         }
         self.report.entries += content.entries.len() as u64;
         self.report.segments += 1;
+        Ok(())
+    }
+
+    /// An entry of a direct write names a chunk of its component's device, and no other than the
+    /// entries before it.
+    fn find_staged(&mut self, entry: &LogEntry) -> Result<(), FormatError> {
+        let EntryKind::Direct { chunk } = entry.kind else { return Ok(()) };
+        let Some(component) = self.store.components.get(entry.serial) else { return Ok(()) };
+        let (device, sectors) = (component.device, component.row.sectors);
+        let chunks = self.store.capacity[device].map.len();
+        let key = chunk_key(entry.serial, entry.range.start / CHUNK_SECTORS);
+        let is_sound = self.read_cache.is_none()
+            && entry.range.end() <= sectors.next_multiple_of(BLOCK_SECTORS)
+            && to_usize(chunk.into()) < chunks
+            && self.store.staged_is_found(key, (device, chunk), entry.range.blocks());
+        match is_sound {
+            true => Ok(()),
+            false => Err(FormatError::Field { name: "chunk of a direct write" }),
+        }
     }
 }

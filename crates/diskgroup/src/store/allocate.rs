@@ -131,10 +131,11 @@ impl CapacityStore {
             }
             return;
         }
+        let is_replaced = self.base(key).is_some();
         self.chunks.set_base(key, Some(chunk));
         if self.chunks.end_aside(key) {
             self.capacity[device].reserved -= 1;
-        } else {
+        } else if !is_replaced {
             self.hold(serial);
         }
     }
@@ -142,12 +143,16 @@ impl CapacityStore {
     /// A durable record takes a device chunk from a chunk, of which the log may have something.
     pub(super) fn freed(&mut self, device: usize, chunk: u32, was: ChunkEntry, is_wanted: bool) {
         let key = chunk_key(was.serial, u64::from(was.index));
+        let is_kept = self.keeps_staged(key, device, chunk) || self.mutations.leak_discarded();
+        if !is_kept {
+            self.capacity[device].freeing.push_back(chunk);
+        }
+        if self.base(key) != Some(chunk) {
+            return; // another has taken its place: store rule 17
+        }
         self.chunks.set_base(key, None);
         self.let_go(was.serial);
         self.note_erased(was.serial, was.lsn);
-        if !self.mutations.leak_discarded() {
-            self.capacity[device].freeing.push_back(chunk);
-        }
         // Appends that came meanwhile counted on this chunk: set one aside for them.
         if is_wanted {
             self.put_aside(key, device);

@@ -32,6 +32,13 @@ impl CapacityStore {
             return false;
         }
         meta.is_dirty = true;
+        let is_in_place = match *item {
+            Item::Allocate { serial, index, .. } => {
+                self.chunks.base(chunk_key(serial, u64::from(index))).is_some()
+            }
+            _ => false,
+        };
+        let capacity = &mut self.capacity[device];
         let entry = &mut capacity.map[chunk as usize];
         let before = *entry;
         *entry = item.after(before);
@@ -45,7 +52,10 @@ impl CapacityStore {
             }
             _ => {}
         }
-        self.remember(device, chunk, item);
+        // A chunk that takes the place of another brings what changed as blocks.
+        if !is_in_place {
+            self.remember(device, chunk, item);
+        }
         true
     }
 

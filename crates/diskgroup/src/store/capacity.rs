@@ -103,6 +103,8 @@ pub(crate) struct CapacityState {
     pub(super) discarding: u32,
     /// Taken out of `free` by destage: the record that allocates them is on its way.
     pub(super) in_hand: u32,
+    /// Staged for chunks in the log, or kept because the log still names them.
+    pub(super) staged: u32,
     /// Set aside for chunks in the log that have no device chunk yet.
     pub(crate) reserved: u32,
     /// Kept for the reserves of components beyond what these have taken.
@@ -136,7 +138,7 @@ impl CapacityState {
     /// Chunks that are not allocated, wherever they are.
     pub(crate) fn unallocated(&self) -> u64 {
         let listed = self.free.len() as u64 + self.freeing.len() as u64;
-        listed + u64::from(self.discarding) + u64::from(self.in_hand)
+        listed + self.in_transit() + u64::from(self.staged)
     }
 
     /// Bytes of the lists of free and freed chunks.
@@ -152,6 +154,11 @@ impl CapacityState {
     /// Of them, those that are on the way from one list to another.
     pub(crate) fn in_transit(&self) -> u64 {
         u64::from(self.in_hand) + u64::from(self.discarding)
+    }
+
+    /// Of them, those that records of staged chunks own.
+    pub(crate) fn staged(&self) -> u64 {
+        u64::from(self.staged)
     }
 
     /// Takes a free chunk for the record that will allocate it.
@@ -193,7 +200,7 @@ impl CapacityState {
     /// Chunks that are neither allocated nor set aside. After a restart more may be set aside than
     /// there are, until destage has come to the discards that gave them back.
     fn unreserved(&self) -> u64 {
-        self.unallocated().saturating_sub(u64::from(self.reserved))
+        self.unallocated().saturating_sub(u64::from(self.reserved) + u64::from(self.staged))
     }
 
     /// Chunks that anybody may take.

@@ -13,7 +13,8 @@ pub struct Space {
     pub metadata_bytes: u64,
     /// Chunks of components.
     pub allocated_bytes: u64,
-    /// Chunks set aside for data that only the write buffer holds.
+    /// Chunks set aside for data that only the write buffer holds, or that direct writes have
+    /// filled and that it still names.
     pub reserved_bytes: u64,
     /// Chunks kept for volumes with a reserve, beyond what these have taken.
     pub promised_bytes: u64,
@@ -69,7 +70,8 @@ impl CapacityState {
         let chunks = self.map.len() as u64;
         let unallocated = self.unallocated().min(chunks);
         // What destage has in hand it took for something set aside.
-        let reserved = u64::from(self.reserved.max(self.in_hand)).min(unallocated);
+        let reserved = u64::from(self.reserved.max(self.in_hand)) + self.staged();
+        let reserved = reserved.min(unallocated);
         let promised = self.promised.min(unallocated - reserved);
         let rest = unallocated - reserved - promised;
         let freeing = (self.freeing.len() as u64 + u64::from(self.discarding)).min(rest);

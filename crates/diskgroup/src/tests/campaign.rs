@@ -223,7 +223,8 @@ impl Case {
                 let spec = spec(devices);
                 let done = DiskGroup::format_with(&env, &spec, sizes, false, id, setup.shape());
                 done.await.expect("a new group");
-                let group = DiskGroup::open(&env, &spec, options(mutations, setup.pages)).await;
+                let group =
+                    DiskGroup::open(&env, &spec, direct_options(mutations, setup.pages)).await;
                 let group = group.expect("an empty group opens");
                 for n in 0..COMPONENTS {
                     let (id, object) = (ComponentId(n + 1), ObjectId(n));
@@ -288,7 +289,7 @@ impl Case {
         let rng = Rng::new(self.rng.next_u64());
         self.world.boot(self.host, move |env| {
             Box::pin(async move {
-                let options = options(mutations, setup.pages);
+                let options = direct_options(mutations, setup.pages);
                 let spec = spec(setup.devices);
                 let tolerance = signs.tolerance.borrow().clone();
                 let group = match DiskGroup::open_without(&env, &spec, options, &tolerance).await {
@@ -324,7 +325,7 @@ impl Case {
         let done = Rc::clone(&is_done);
         self.world.boot(self.host, move |env| {
             Box::pin(async move {
-                let options = options(mutations, setup.pages);
+                let options = direct_options(mutations, setup.pages);
                 let group = DiskGroup::open(&env, &spec(setup.devices), options).await;
                 done.set(true);
                 env.sleep(HOUR).await;

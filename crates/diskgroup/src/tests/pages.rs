@@ -110,6 +110,8 @@ fn requests_of(pages: usize) -> (DeviceRequests, u64) {
         let requests = DeviceRequests {
             commits: minus(|r| r.commits),
             log_read: minus(|r| r.log_read),
+            direct: minus(|r| r.direct),
+            merged: minus(|r| r.merged),
             blocks: minus(|r| r.blocks),
             records: minus(|r| r.records),
             heads: minus(|r| r.heads),

@@ -447,7 +447,7 @@ impl Case {
         let (oracle, setup) = (Rc::clone(&self.oracle), self.setup);
         self.world.boot(self.host, move |env| {
             Box::pin(async move {
-                let options = options(Mutations::default(), setup.pages);
+                let options = direct_options(Mutations::default(), setup.pages);
                 let spec = spec(setup.devices);
                 let group = DiskGroup::open_without(&env, &spec, options, &tolerance).await;
                 let group = group.expect("others have all that it had");
@@ -476,7 +476,7 @@ impl Case {
         let place = Rc::clone(&found);
         self.world.boot(self.host, move |env| {
             Box::pin(async move {
-                let options = options(Mutations::default(), setup.pages);
+                let options = direct_options(Mutations::default(), setup.pages);
                 let group = DiskGroup::open(&env, &spec(setup.devices), options).await;
                 place.borrow_mut().extend(group.expect("nothing has rotted").components());
             })

@@ -12,7 +12,7 @@ pub(super) fn first_bad(from: u64, most: u64, story: impl Fn(u64)) -> Option<u64
     })
 }
 
-fn switched(names: &[&str]) -> Mutations {
+pub(super) fn switched(names: &[&str]) -> Mutations {
     let mut mutations = Mutations::default();
     for name in names {
         let found = Mutations::ALL.iter().find(|(known, ..)| known == name);
@@ -127,6 +127,8 @@ const SOON: &[(&str, u64)] = &[
     ("give_up_unasked", 15),
     ("give_up_unmarked", 15),
     ("return_whole", 15),
+    ("direct_over_direct", 20),
+    ("overtake_direct", 20),
     ("leak_discarded", 15),
     ("leak_deleted", 40),
     ("leak_reserved", 40),

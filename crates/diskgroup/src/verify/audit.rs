@@ -33,6 +33,8 @@ pub struct Audit {
     pub free: u64,
     /// Those that destage has in hand or that are being discarded: none after opening and at rest.
     pub in_transit: u64,
+    /// Those that direct writes have filled and that the log names: they are in no map.
+    pub staged: u64,
     /// Set aside for chunks that only the log holds.
     pub reserved: u64,
     /// Kept for the reserves of components beyond what these have taken.
@@ -153,6 +155,22 @@ pub enum Inconsistency {
         stored: usize,
         /// Unused ones.
         listed: usize,
+    },
+    /// more or fewer chunks are staged than a device counts
+    #[error("device {device} counts {counted} staged chunks, {staged} are known")]
+    Staged {
+        /// Which device.
+        device: usize,
+        /// Known.
+        staged: u64,
+        /// As counted.
+        counted: u64,
+    },
+    /// a block in the index is of a direct write, and no chunk is staged for it
+    #[error("block {key:#x} is said to be staged, and no chunk is")]
+    Unstaged {
+        /// Block key.
+        key: u64,
     },
     /// segments from tail to head and what is known about them differ
     #[error("{known} segments are known from {tail} to {head}")]
@@ -406,6 +424,7 @@ impl GroupState {
             }
         }
         let (free, mut allocated) = (seen.len() as u64, 0);
+        let staged = self.audit_owned(device, capacity, &mut seen)?;
         for (chunk, entry) in (0_u32..).zip(&capacity.map) {
             if entry.serial == NO_COMPONENT {
                 continue;
@@ -423,7 +442,8 @@ impl GroupState {
             }
         }
         let in_transit = capacity.in_transit();
-        let (chunks, known) = (capacity.map.len() as u64, allocated + free + in_transit);
+        let known = allocated + free + in_transit + staged;
+        let chunks = capacity.map.len() as u64;
         if chunks != known {
             return Err(Inconsistency::ChunksLost { device, chunks, known });
         }
@@ -431,6 +451,7 @@ impl GroupState {
         audit.allocated += allocated;
         audit.free += free;
         audit.in_transit += in_transit;
+        audit.staged += staged;
         Ok(allocated)
     }
 
@@ -484,6 +505,7 @@ impl GroupState {
                 return Err(Inconsistency::Dangling { key, sector: place.sector() });
             }
         }
+        self.audit_staged()?;
         let (stored, listed) = self.log.index.side_records();
         if in_parts + listed != stored {
             return Err(Inconsistency::Parts { used: in_parts, stored, listed });

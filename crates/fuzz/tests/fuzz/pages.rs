@@ -142,6 +142,7 @@ fn superblock_of(input: &[u8]) {
             capacity: [from.u64(); CAPACITY_DEVICES_MAX],
             count: 1 + from.below(16) as u32,
             given_up: 0,
+            has_direct: from.flag(),
         }),
         false => CapacityLayout::plan(size).map(DeviceKind::Capacity),
     };
@@ -168,7 +169,8 @@ fn hybrid_superblock_of(input: &[u8]) {
     let (capacity, count) = ([from.u64(); CAPACITY_DEVICES_MAX], 1 + from.below(16) as u32);
     let given_up = u16::from(count > 1 && from.flag());
     let read_cache = Some(cache);
-    let kind = DeviceKind::Cache { layout, read_cache, capacity, count, given_up };
+    let has_direct = false;
+    let kind = DeviceKind::Cache { layout, read_cache, capacity, count, given_up, has_direct };
     let (device, group, sequence) = (from.u64(), GroupId(from.u64()), counter(&mut from));
     let incarnation = Incarnation(counter(&mut from));
     let made = Superblock { device, group, sequence, incarnation, size, kind };
@@ -267,11 +269,18 @@ fn description(from: &mut Source<'_>) -> Description {
 
 /// An entry whose payload, if any, is at a sector that the caller knows.
 fn entry(from: &mut Source<'_>, payload: u32) -> LogEntry {
-    let kinds =
-        [EntryKind::Data, EntryKind::Zero, EntryKind::Discard, EntryKind::Done, EntryKind::Undone];
-    let kind = kinds[from.index(5)];
+    let kinds = [
+        EntryKind::Data,
+        EntryKind::Zero,
+        EntryKind::Discard,
+        EntryKind::Done,
+        EntryKind::Undone,
+        EntryKind::Direct { chunk: from.u32() },
+    ];
+    let kind = kinds[from.index(6)];
     let chunk = from.below(COMPONENT_SECTORS_MAX / 2048) * 2048;
-    let range = match from.flag() {
+    let is_direct = matches!(kind, EntryKind::Direct { .. });
+    let range = match from.flag() || is_direct {
         true => {
             let first = from.below(256);
             SectorRange::new(chunk + first * 8, 8 * (1 + from.below(256 - first)))
@@ -303,7 +312,8 @@ fn commit_of(input: &[u8]) {
         let is_inside = |entry: &LogEntry| u64::from(entry.payload) + entry.range.count <= sectors;
         let data = || commit.entries.iter().filter(|entry| entry.kind == EntryKind::Data);
         assert!(data().all(is_inside), "payload beyond its commit");
-        assert_eq!(data().map(LogEntry::crc_count).sum::<usize>(), commit.crcs.len());
+        let counts = commit.entries.iter().map(LogEntry::crc_count);
+        assert_eq!(counts.sum::<usize>(), commit.crcs.len());
     }
     let mut from = Source::new(input);
     let known = (0..from.below(20)).map(|_| known(&mut from)).collect();

@@ -33,6 +33,12 @@ pub struct GroupReport {
     /// resync included.
     #[serde(default)]
     pub appended_bytes: u64,
+    /// Of them, bytes of large writes whose data went to capacity and not to the write buffer.
+    #[serde(default)]
+    pub direct_bytes: u64,
+    /// Bytes of such writes that stayed where they were written first: written once.
+    #[serde(default)]
+    pub mapped_bytes: u64,
     /// What limits writes now: `nothing`, `destage (buffer 97 % full)` or `cache device`.
     #[serde(default)]
     pub limited_by: String,
@@ -83,6 +89,10 @@ pub struct RequestsReport {
     pub log_read: u64,
     /// To capacity devices: writes of blocks.
     pub blocks: u64,
+    /// Direct writes.
+    pub direct: u64,
+    /// Reads and writes that bring the blocks of two chunks together.
+    pub merged: u64,
     /// Journal records.
     pub records: u64,
     /// Journal heads.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The appends of one component that are under way, and their answers.
 //!
-//! A group makes appends durable in the order of its calls (rule 4). So one task for each component
-//! waits for the oldest, answers it, and looks at the next.
+//! A group makes appends of a component durable in the order of its calls (rule 4). So one task for
+//! each component waits for the oldest, answers it, and looks at the next.
 
 use base::{ComponentId, Instant, Lsn, Seat, Term};
 use diskgroup::{Appending, DiskGroup, GroupError};

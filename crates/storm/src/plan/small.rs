@@ -11,6 +11,10 @@ use volume::{CreationOptions, VolumeOptions};
 
 /// The first seed with small limits, odd sizes, volumes of several objects and large ones.
 const SMALL_FIRST: u64 = 252_000_000;
+/// The first seed with direct writes: small ones in most of them.
+const DIRECT_FIRST: u64 = 257_000_000;
+/// No append has so many blocks.
+const NO_DIRECT: u64 = CHUNK_SECTORS;
 /// One seed in so many has a large volume.
 const LARGE_ONE_IN: u64 = 50;
 /// The most rounds of a run with a large volume: each of its rounds reads all of it on each host.
@@ -18,6 +22,9 @@ const LARGE_ROUNDS: usize = 2;
 
 /// Draws sizes and limits for the later seeds.
 pub(crate) fn draw(mut plan: Plan) -> Plan {
+    if plan.seed < DIRECT_FIRST {
+        plan.group.limits.direct_blocks = NO_DIRECT;
+    }
     if plan.seed < SMALL_FIRST {
         return plan;
     }
@@ -44,6 +51,9 @@ pub(crate) fn draw(mut plan: Plan) -> Plan {
     }
     plan.group.limits = group_limits(&mut rng);
     limits_of_journals(plan.seed, &mut plan.group.limits);
+    if plan.seed >= DIRECT_FIRST {
+        draw_direct(&mut plan);
+    }
     plan.object.limits = object_limits(&mut rng);
     limits_of_volumes(&mut rng, &mut plan);
     limits_of_the_directory(&mut rng, &mut plan);
@@ -90,6 +100,8 @@ fn some<T: Copy>(rng: &mut Rng, production: T, small: &[T]) -> T {
 
 fn group_limits(rng: &mut Rng) -> GroupLimits {
     let production = GroupLimits::default();
+    // Those of direct writes are drawn apart.
+    let (direct_blocks, direct_spare) = (NO_DIRECT, production.direct_spare);
     GroupLimits {
         list_chunks: some(rng, production.list_chunks, &[1, 1, 2, 3, 64]),
         list_ranges: some(rng, production.list_ranges, &[1, 2, 7]),
@@ -104,6 +116,8 @@ fn group_limits(rng: &mut Rng) -> GroupLimits {
         sweep_segments: some(rng, production.sweep_segments, &[1, 2]),
         fills: some(rng, production.fills, &[1, 2]),
         header_lines: some(rng, production.header_lines, &[1, 2]),
+        direct_blocks,
+        direct_spare,
         ..production
     }
 }
@@ -113,6 +127,16 @@ fn limits_of_journals(seed: u64, limits: &mut GroupLimits) {
     let mut rng = Rng::stream(seed, 21);
     limits.half_bytes = some(&mut rng, limits.half_bytes, &[1, 4096, 3 * 4096, 1 << 15, 1 << 17]);
     limits.band_pages = some(&mut rng, limits.band_pages, &[1, 2, 8]);
+}
+
+/// In three of four seeds writes of a few blocks are direct, drawn apart: a seed of before draws
+/// the rest as it did.
+fn draw_direct(plan: &mut Plan) {
+    let mut rng = Rng::stream(plan.seed, 20);
+    let limits = &mut plan.group.limits;
+    let production = GroupLimits::default().direct_blocks;
+    limits.direct_blocks = [1, 1, 2, 4, 8, 16, production, production][index(&mut rng, 8)];
+    limits.direct_spare = [1, 1, 2, 24][index(&mut rng, 4)];
 }
 
 fn object_limits(rng: &mut Rng) -> ObjectLimits {

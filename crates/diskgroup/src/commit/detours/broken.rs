@@ -52,7 +52,9 @@ async fn write_two(
         let LogStep::Write { offset, sealed, .. } = step else { return Ok(None) };
         of.cache.write(offset, sealed.bytes.clone(), Durability::Durable).await?;
         if of.options.mutations.ack_out_of_order() {
-            acknowledge(&of, sealed.ticket);
+            let first = of.state.borrow().log.ticket_done + 1;
+            let last = sealed.tickets.last().copied().unwrap_or_default();
+            acknowledge(&of, &(first..=last).collect::<Vec<_>>());
         }
         Ok(Some((offset, sealed)))
     };
@@ -67,7 +69,7 @@ async fn write_two(
 pub(crate) fn complete_second(inner: &GroupInner, segment: u64, second: Option<Second>) {
     if let Some((offset, sealed)) = second {
         inner.state.borrow_mut().complete(segment, offset, &sealed, false);
-        acknowledge(inner, sealed.ticket);
+        acknowledge(inner, &sealed.tickets);
     }
 }
 

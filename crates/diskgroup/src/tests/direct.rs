@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Direct writes, one story each. Random loads have them too.
+
+use super::scenarios::{Host, ONE, value, write, write_to};
+use super::switches::switched;
+use super::*;
+use crate::devices::superblock::open_disk;
+use crate::{CreateSizes, GroupLimits};
+use std::cell::Cell;
+
+const TWO: ComponentId = ComponentId(2);
+/// Sectors of a write that is large enough here.
+const LARGE: u64 = 64;
+const CHUNK: u64 = 2048;
+
+fn with_direct(mutations: Mutations) -> GroupOptions {
+    let limits = GroupLimits { direct_blocks: 4, direct_spare: 1, ..GroupLimits::default() };
+    GroupOptions { limits, mutations, ..GroupOptions::default() }
+}
+
+/// A group with segments of so many bytes, and two components.
+async fn fresh(env: &Env, segment_size: u64, options: GroupOptions) -> DiskGroup {
+    let sizes = CreateSizes { cache: (1 << 20) + 8 * segment_size, capacity: 24 << 20 };
+    let shape = GroupShape { kind: GroupKind::AllFlash, segment_size };
+    let spec = spec(1);
+    let made = DiskGroup::format_with(env, &spec, Some(sizes), false, GroupId(1), shape);
+    made.await.expect("new files");
+    let group = DiskGroup::open(env, &spec, options).await.expect("a new group");
+    for id in [ONE, TWO] {
+        group.create_component(id, ObjectId(id.0), SECTORS).await.expect("a component");
+        group.set_active(id, true);
+    }
+    group
+}
+
+async fn small(env: &Env, mutations: Mutations) -> DiskGroup {
+    fresh(env, 64 << 10, with_direct(mutations)).await
+}
+
+async fn close(env: &Env, group: DiskGroup) {
+    group.close().await;
+    drop(group);
+    env.sleep(Duration::from_millis(10)).await; // until the devices are closed
+}
+
+async fn again(env: &Env, mutations: Mutations) -> DiskGroup {
+    DiskGroup::open(env, &spec(1), with_direct(mutations)).await.expect("it opens again")
+}
+
+/// All up to that lsn is on capacity, and nothing is left in the log.
+async fn rest(env: &Env, group: &DiskGroup, lsn: u64) {
+    [ONE, TWO].iter().for_each(|id| group.advance_commit(*id, Lsn::new(Term(1), lsn)));
+    group.drain_buffer(true);
+    while group.status().buffer_fill > 0.0 {
+        env.sleep(Duration::from_millis(1)).await;
+    }
+    group.drain_buffer(false);
+    group.audit().expect("the books at rest");
+}
+
+/// The values of some sectors.
+async fn values(group: &DiskGroup, sectors: std::ops::Range<u64>) -> Vec<u32> {
+    let range = SectorRange::new(sectors.start, sectors.end - sectors.start);
+    let read = group.read(ONE, range).await.expect("a read");
+    let parts = read.payload.chunks(512).zip(sectors);
+    parts.map(|(bytes, sector)| value_of(sector, bytes).expect("a whole sector")).collect()
+}
+
+#[test]
+fn a_whole_chunk_is_written_once() {
+    let host = Host::new(1);
+    host.run(|env| async move {
+        let group = fresh(&env, 4 << 20, with_direct(Mutations::default())).await;
+        // The first write to a chunk of a file is a megabyte.
+        write_to(&env, &group, TWO, 1, 0, 8).await.expect("an append");
+        rest(&env, &group, 1).await;
+        for lsn in 1..=3 {
+            let before = group.devices();
+            write(&env, &group, lsn, 0, CHUNK).await.expect("an append");
+            assert_eq!(values(&group, 0..CHUNK).await, vec![lsn as u32; CHUNK as usize]);
+            rest(&env, &group, lsn).await;
+            assert_eq!(values(&group, 0..CHUNK).await, vec![lsn as u32; CHUNK as usize]);
+            // So that a header is durable which needs nothing of before.
+            write_to(&env, &group, TWO, lsn + 1, 0, 8).await.expect("an append");
+            rest(&env, &group, lsn + 1).await;
+            let after = group.devices();
+            let written = |at: usize| after[at].written_bytes - before[at].written_bytes;
+            assert!(written(0) < 200_000, "{} bytes of a megabyte to the log", written(0));
+            assert!(written(1) < 1_300_000, "{} bytes for a megabyte", written(1));
+        }
+        let status = group.status();
+        assert_eq!((status.direct_bytes, status.mapped_bytes), (3 << 20, 3 << 20));
+        assert_eq!(status.requests.direct, 3);
+        assert_eq!(group.audit().expect("books").allocated, 2, "what was replaced came back");
+        close(&env, group).await;
+        let group = again(&env, Mutations::default()).await;
+        assert_eq!(values(&group, 0..CHUNK).await, vec![3; CHUNK as usize]);
+    });
+}
+
+#[test]
+fn the_smaller_part_is_copied() {
+    for (old, copied) in [(8, false), (1024, true)] {
+        let host = Host::new(1);
+        host.run(move |env| async move {
+            let group = small(&env, Mutations::default()).await;
+            // What capacity holds came through the log: a few blocks, or more than the large write.
+            for (lsn, at) in (0..old).step_by(8).enumerate() {
+                write(&env, &group, lsn as u64 + 1, 512 + at, 8).await.expect("an append");
+                if lsn % 8 == 0 {
+                    group.advance_commit(ONE, Lsn::new(Term(1), lsn as u64));
+                }
+            }
+            rest(&env, &group, old).await;
+            let before = group.status();
+            write(&env, &group, 5000, 0, LARGE).await.expect("an append");
+            assert_eq!(group.status().direct_bytes - before.direct_bytes, LARGE * 512);
+            let expected = values(&group, 0..CHUNK).await;
+            rest(&env, &group, 5000).await;
+            let mapped = group.status().mapped_bytes - before.mapped_bytes;
+            assert_eq!(mapped, if copied { 0 } else { LARGE * 512 });
+            assert!(group.status().requests.merged > 0);
+            assert_eq!(values(&group, 0..CHUNK).await, expected);
+            close(&env, group).await;
+            let group = again(&env, Mutations::default()).await;
+            assert_eq!(values(&group, 0..CHUNK).await, expected);
+        });
+    }
+}
+
+#[test]
+fn without_a_chunk_to_spare_it_goes_through_the_log() {
+    let host = Host::new(1);
+    host.run(|env| async move {
+        let mut options = with_direct(Mutations::default());
+        options.limits.direct_spare = 1000;
+        let group = fresh(&env, 64 << 10, options).await;
+        write(&env, &group, 1, 0, LARGE).await.expect("an append");
+        assert_eq!((group.status().direct_bytes, value(&group, 0).await), (0, Some(1)));
+    });
+}
+
+#[test]
+fn other_components_do_not_wait_and_its_own_does() {
+    let host = Host::new(1);
+    host.run(|env| async move {
+        let group = small(&env, Mutations::default()).await;
+        let order: RefCell<Vec<u64>> = RefCell::default();
+        let all = [(1, ONE, 0, 80), (2, ONE, 1000, 8), (3, TWO, 0, 8)];
+        let appends = all.map(|(lsn, id, start, count)| {
+            let (env, group, order) = (&env, &group, &order);
+            Box::pin(async move {
+                write_to(env, group, id, lsn, start, count).await.expect("an append");
+                order.borrow_mut().push(lsn);
+            })
+        });
+        env::join_all(appends.into()).await;
+        assert_eq!(*order.borrow(), [3, 1, 2]);
+    });
+}
+
+/// Runs a load until each of some moments, cuts the power and asks what is found.
+fn cut<F, G>(
+    (mutations, micros): (Mutations, u64),
+    load: impl Fn(Env, DiskGroup) -> F + Copy + 'static,
+    check: impl Fn(Env, DiskGroup) -> G + Copy + 'static,
+) where
+    F: Future<Output = ()> + 'static,
+    G: Future<Output = ()> + 'static,
+{
+    for step in 0..150 {
+        let host = Host::new(step);
+        let is_ready = Rc::new(Cell::new(false));
+        let ready = Rc::clone(&is_ready);
+        host.world.boot(host.key, move |env| {
+            Box::pin(async move {
+                let group = small(&env, mutations).await;
+                for lsn in 0..12 {
+                    write(&env, &group, lsn + 1, lsn * 8, 8).await.expect("an append");
+                }
+                rest(&env, &group, 12).await;
+                ready.set(true);
+                load(env.clone(), group).await;
+                env.sleep(HOUR).await;
+            })
+        });
+        assert!(host.world.run_until(HOUR, || is_ready.get()));
+        host.world.run_for(Duration::from_micros(step * micros));
+        host.world.crash(host.key);
+        host.run(move |env| async move {
+            let group = again(&env, mutations).await;
+            group.audit().expect("books after power loss");
+            check(env, group).await;
+        });
+    }
+}
+
+/// Whether a switch makes a story fail.
+fn is_noticed(name: &str, story: fn(Mutations)) -> bool {
+    let mutations = switched(&[name]);
+    std::panic::catch_unwind(move || story(mutations)).is_err()
+}
+
+/// Power fails while a large write is on its way: all of it is there, or all of what was before.
+fn old_or_new(mutations: Mutations) {
+    let load = |env: Env, group: DiskGroup| async move {
+        write(&env, &group, 40, 0, LARGE).await.expect("an append");
+        write(&env, &group, 41, 0, LARGE).await.expect("an append");
+    };
+    cut((mutations, 10), load, |_, group| async move {
+        let found = values(&group, 0..LARGE).await;
+        let old = (0..LARGE).map(|sector| (sector / 8) as u32 + 1);
+        let is_new = [40, 41].iter().any(|new| found.iter().all(|value| value == new));
+        assert!(is_new || old.eq(found.iter().copied()), "{found:?}");
+    });
+}
+
+/// What comes behind a large write is not found without it (store rule 16).
+fn in_order(mutations: Mutations) {
+    let load = |env: Env, group: DiskGroup| async move {
+        let large = write(&env, &group, 40, 0, LARGE);
+        let behind = write(&env, &group, 41, 1024, 8);
+        let (large, behind) = env::join(Box::pin(large), Box::pin(behind)).await;
+        large.and(behind).expect("appends");
+    };
+    cut((mutations, 10), load, |_, group| async move {
+        if value(&group, 1024).await == Some(41) {
+            assert_eq!(value(&group, 0).await, Some(40), "a hole");
+        }
+    });
+}
+
+/// Power fails while a staged chunk takes the place of another one (store rule 17).
+fn replaced(mutations: Mutations) {
+    let load = |env: Env, group: DiskGroup| async move {
+        // What is left of the old chunk, two blocks, is copied.
+        write(&env, &group, 40, 0, 80).await.expect("an append");
+        rest(&env, &group, 40).await;
+    };
+    cut((mutations, 25), load, |_, group| async move {
+        for sector in 0..96 {
+            let found = value(&group, sector).await;
+            let is_old = found == Some((sector / 8) as u32 + 1);
+            assert!(is_old || sector < 80 && found == Some(40), "{found:?} at {sector}");
+        }
+    });
+}
+
+#[test]
+fn power_loss_leaves_all_of_a_direct_write_or_nothing() {
+    old_or_new(Mutations::default());
+    assert!(is_noticed("record_before_data", old_or_new), "store rule 15");
+}
+
+#[test]
+fn power_loss_leaves_no_hole_below_what_came_behind() {
+    in_order(Mutations::default());
+    assert!(is_noticed("overtake_direct", in_order), "store rule 16");
+}
+
+#[test]
+fn power_loss_while_a_chunk_is_replaced_leaves_what_it_held() {
+    replaced(Mutations::default());
+    assert!(is_noticed("free_before_replaced", replaced), "store rule 17");
+}
+
+#[test]
+fn a_chunk_that_a_durable_header_still_names_is_kept() {
+    for (name, kept) in [("none", 1), ("reuse_named", 0)] {
+        let host = Host::new(1);
+        host.run(move |env| async move {
+            let group = small(&env, switched(&[name])).await;
+            for lsn in 1..=32 {
+                write(&env, &group, lsn, lsn * 8, 8).await.expect("an append");
+            }
+            rest(&env, &group, 32).await;
+            write(&env, &group, 40, 8, LARGE).await.expect("an append");
+            // Its blocks are copied to the old chunk.
+            rest(&env, &group, 40).await;
+            assert_eq!(group.audit().expect("books").staged, kept, "store rule 18, {name}");
+            write(&env, &group, 41, 0, 8).await.expect("an append");
+            write(&env, &group, 42, 0, 8).await.expect("an append");
+            assert_eq!(group.audit().expect("books").staged, 0);
+        });
+    }
+}
+
+#[test]
+fn a_build_without_direct_writes_finds_no_superblock_that_it_knows() {
+    let host = Host::new(1);
+    host.run(|env| async move {
+        // As a build of before made it, and opened twice.
+        let mut options = with_direct(Mutations::default());
+        options.limits.direct_blocks = 1000;
+        fresh(&env, 64 << 10, options.clone()).await.close().await;
+        DiskGroup::open(&env, &spec(1), options).await.expect("opens").close().await;
+        for kinds in [[1, 1], [8, 8]] {
+            let disk = open_disk(&env, "cache").await.expect("a file");
+            for (slot, kind) in format::SUPERBLOCK_SLOTS.into_iter().zip(kinds) {
+                let page = disk.read(slot, env.buf(4096)).await.expect("a page");
+                assert_eq!(page[6], kind);
+            }
+            drop(disk);
+            again(&env, Mutations::default()).await.close().await;
+        }
+    });
+}
