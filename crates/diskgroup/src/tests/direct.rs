@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Direct writes, one story each. Random loads have them too.
 
+use super::rotten::LOG;
 use super::scenarios::{Host, ONE, value, write, write_to};
 use super::switches::switched;
 use super::*;
@@ -283,6 +284,39 @@ fn a_chunk_that_a_durable_header_still_names_is_kept() {
             assert_eq!(group.audit().expect("books").staged, 0);
         });
     }
+}
+
+/// A part of a block rots in the log while its old content stands in a chunk that a staged one is
+/// to replace: the block is bad, and its old content does not come along.
+#[test]
+fn what_rots_beside_a_direct_write_does_not_come_back_as_it_was() {
+    let host = Host::new(1);
+    let (world, key) = (host.world.clone(), host.key);
+    host.run(move |env| async move {
+        let group = small(&env, Mutations::default()).await;
+        for lsn in 0..12 {
+            write(&env, &group, lsn + 1, lsn * 8, 8).await.expect("an append");
+        }
+        rest(&env, &group, 12).await;
+        write(&env, &group, 40, 0, 80).await.expect("an append");
+        write(&env, &group, 41, 83, 3).await.expect("an append");
+        let is_part = |at: &u64| value_of(83, &world.read_raw(key, "cache", *at, 512)) == Some(41);
+        let part = (LOG..world.disk_size(key, "cache")).step_by(4096).find(is_part);
+        world.flip_bits(key, "cache", part.expect("it is in the log") + 100, 1);
+        rest(&env, &group, 41).await;
+        for sector in (0..96).filter(|sector| sector / 8 != 10) {
+            let expected = if sector < 80 { 40 } else { 12 };
+            assert_eq!(value(&group, sector).await, Some(expected), "sector {sector}");
+        }
+        let bad = group.read(ONE, SectorRange::new(80, 8)).await;
+        assert!(matches!(bad, Err(GroupError::BadCrc { .. })), "{bad:?}");
+        write(&env, &group, 42, 80, 8).await.expect("a repair");
+        rest(&env, &group, 42).await;
+        assert_eq!(value(&group, 83).await, Some(42));
+        close(&env, group).await;
+        let group = again(&env, Mutations::default()).await;
+        assert_eq!((value(&group, 0).await, value(&group, 83).await), (Some(40), Some(42)));
+    });
 }
 
 #[test]
