@@ -2,11 +2,12 @@
 //! A whole group as this format's release wrote it, power lost in the middle: every later build
 //! opens it and finds what was acknowledged, or its format has another number and refuses it.
 //!
-//! `DISKGROUP_STORE=FILE cargo test -p diskgroup stored` writes the group of the code as it is.
+//! `DISKGROUP_STORE=FILE cargo test -p diskgroup stored` writes the group of the code as it is, and
+//! `FILE-direct` with direct writes in its log.
 
 use super::scenarios::{Host, ONE};
 use super::*;
-use crate::{CreateSizes, Reserve};
+use crate::{CreateSizes, GroupLimits, Reserve};
 use base::{HostId, Incarnation, Mark, RequestId};
 use std::cell::Cell;
 
@@ -18,6 +19,14 @@ const PAGE: usize = 4096;
 /// Of the build whose journals were one area, and of the first one with halves.
 const LINEAR: &[u8] = include_bytes!("../../fixtures/group-3.bin");
 const HALVED: &[u8] = include_bytes!("../../fixtures/group-3-halves.bin");
+/// As the first, and with direct writes in its log.
+const DIRECT: &[u8] = include_bytes!("../../fixtures/group-3-direct.bin");
+
+/// With direct writes of two blocks and more, or with none.
+fn limits(has_direct: bool) -> GroupLimits {
+    let direct_blocks = if has_direct { 2 } else { u64::MAX };
+    GroupLimits { direct_blocks, direct_spare: 1, ..GroupLimits::default() }
+}
 
 /// What is written to a component, in the order of its lsns, which are places in this list.
 #[derive(Clone, Copy)]
@@ -72,11 +81,12 @@ async fn take(env: &Env, group: &DiskGroup, component: ComponentId, place: usize
 }
 
 /// The group when its power fails.
-async fn build(env: Env) {
+async fn build(env: Env, limits: GroupLimits) {
     let spec = spec(1);
     let made = DiskGroup::format_with(&env, &spec, Some(SIZES), false, GroupId(3), 64 << 10);
     made.await.expect("new files");
-    let group = DiskGroup::open(&env, &spec, GroupOptions::default()).await.expect("opens");
+    let options = GroupOptions { limits, ..GroupOptions::default() };
+    let group = DiskGroup::open(&env, &spec, options).await.expect("opens");
     for id in [ONE, TWO, GONE] {
         group.create_component(id, ObjectId(id.0 + 8), SECTORS).await.expect("a component");
     }
@@ -103,9 +113,9 @@ async fn build(env: Env) {
 
 /// The devices, page by page: number of the device, of the page, bytes without the zeros at the
 /// end and their count.
-fn store() -> Vec<u8> {
+fn store(has_direct: bool) -> Vec<u8> {
     let host = Host::new(77);
-    host.world.boot(host.key, |env| Box::pin(build(env)));
+    host.world.boot(host.key, move |env| Box::pin(build(env, limits(has_direct))));
     host.world.run_for(Duration::from_secs(60));
     host.world.crash(host.key);
     let mut out = Vec::new();
@@ -162,10 +172,10 @@ async fn check(group: &DiskGroup, component: ComponentId, steps: usize) {
     assert!(!clients.has(request_of(steps + 2)));
 }
 
-fn opens_whole(host: &Host) {
+fn opens_whole(host: &Host, staged: u64) {
     let is_checked = Rc::new(Cell::new(false));
     let checked = Rc::clone(&is_checked);
-    host.run(|env| async move {
+    host.run(move |env| async move {
         let group = DiskGroup::open(&env, &spec(1), GroupOptions::default()).await.expect("opens");
         let mut components = group.components();
         components.sort_unstable();
@@ -177,7 +187,7 @@ fn opens_whole(host: &Host) {
         assert_eq!(info.durable, lsn_of(STEPS.len() - 1));
         assert!(info.commit < lsn_of(COMMITTED) && info.destaged <= info.commit);
         assert_eq!(group.component(TWO).expect("it is there").reserve, 3);
-        group.audit().expect("its books");
+        assert_eq!(group.audit().expect("its books").staged, staged);
         // It goes on from there, and what it writes is found again.
         group.advance_commit(ONE, lsn_of(STEPS.len() - 1));
         group.drain_buffer(true);
@@ -196,10 +206,15 @@ fn the_stored_group_of_this_format_opens_whole() {
     assert_eq!(number, 3, "another format: store its group, and say here what becomes of the old");
     if let Some(path) = asked("DISKGROUP_STORE") {
         #[expect(clippy::disallowed_methods, reason = "a person asked for the file")]
-        std::fs::write(path, store()).expect("the file");
+        for (name, has_direct) in [(path.clone(), false), (path + "-direct", true)] {
+            std::fs::write(name, store(has_direct)).expect("the file");
+        }
     }
-    for stored in [LINEAR, HALVED, &store()] {
-        opens_whole(&restore(stored));
+    let new = [store(false), store(true)];
+    for (stored, staged) in
+        [(LINEAR, 0), (HALVED, 0), (DIRECT, 2), (&new[0][..], 0), (&new[1][..], 2)]
+    {
+        opens_whole(&restore(stored), staged);
     }
 }
 
@@ -233,7 +248,7 @@ fn power_may_fail_while_the_journal_gets_its_halves() {
         host.world.run_for(Duration::from_micros(step * 100));
         host.world.crash(host.key);
         met[halved_superblocks(&host)] += 1;
-        opens_whole(&host);
+        opens_whole(&host, 0);
         assert_eq!(halved_superblocks(&host), 2, "an old build would open it after {step}");
     }
     assert!(met.iter().all(|times| *times > 0), "{met:?}");
