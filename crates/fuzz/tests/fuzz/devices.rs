@@ -8,7 +8,8 @@
 
 use crate::damage::{Repair, damage};
 use crate::image::{
-    COMPONENTS, HOUR, Image, SECTORS, hybrid_images, images, is_legal, options, spec, world, write,
+    COMPONENTS, HOUR, Image, SECTORS, direct_images, hybrid_images, images, is_legal, options,
+    spec, world, write,
 };
 use base::{CHUNK_SECTORS, ComponentId, Lsn, ObjectId, SectorRange};
 use diskgroup::{DiskGroup, GroupError};
@@ -16,6 +17,7 @@ use env::{Durability, Env, OpenDisk};
 use fuzz::{Source, within};
 use std::cell::Cell;
 use std::rc::Rc;
+use std::thread::LocalKey;
 use std::time::Duration;
 
 /// Bytes of memory that a group of these devices and its world may take: the buffers kept for reuse
@@ -25,10 +27,12 @@ const MEMORY_MAX: u64 = 256 << 20;
 const NEW: u32 = 0x7777_7777;
 
 fuzz::targets! {
-    devices_rot: 600, Vec::new(), |input| on_damaged(input, &[Repair::None], false);
-    devices_forged: 900, Vec::new(), |input| on_damaged(input, FORGED, false);
-    hybrid_rot: 300, Vec::new(), |input| on_damaged(input, &[Repair::None], true);
-    hybrid_forged: 500, Vec::new(), |input| on_damaged(input, FORGED, true);
+    devices_rot: 600, Vec::new(), |input| on_damaged(input, &[Repair::None], &IMAGES);
+    devices_forged: 900, Vec::new(), |input| on_damaged(input, FORGED, &IMAGES);
+    hybrid_rot: 300, Vec::new(), |input| on_damaged(input, &[Repair::None], &HYBRID_IMAGES);
+    hybrid_forged: 500, Vec::new(), |input| on_damaged(input, FORGED, &HYBRID_IMAGES);
+    direct_rot: 300, Vec::new(), |input| on_damaged(input, &[Repair::None], &DIRECT_IMAGES);
+    direct_forged: 500, Vec::new(), |input| on_damaged(input, FORGED, &DIRECT_IMAGES);
 }
 
 const FORGED: &[Repair] = &[Repair::Seals, Repair::Chains];
@@ -36,24 +40,21 @@ const FORGED: &[Repair] = &[Repair::Seals, Repair::Chains];
 thread_local! {
     static IMAGES: Vec<Image> = images();
     static HYBRID_IMAGES: Vec<Image> = hybrid_images();
+    static DIRECT_IMAGES: Vec<Image> = direct_images();
 }
 
 #[test]
 fn undamaged_devices_open_and_hold_everything() {
-    for image in images().into_iter().chain(hybrid_images()) {
+    for image in images().into_iter().chain(hybrid_images()).chain(direct_images()) {
         let opened = Rc::new(Cell::new(0));
         run(image, Repair::None, Rc::clone(&opened));
         assert_eq!(opened.get(), COMPONENTS);
     }
 }
 
-fn on_damaged(input: &[u8], repairs: &[Repair], is_hybrid: bool) {
+fn on_damaged(input: &[u8], repairs: &[Repair], images: &'static LocalKey<Vec<Image>>) {
     let mut from = Source::new(input);
-    let mut pick = |images: &Vec<Image>| images[from.index(images.len())].clone();
-    let mut image = match is_hybrid {
-        true => HYBRID_IMAGES.with(&mut pick),
-        false => IMAGES.with(&mut pick),
-    };
+    let mut image = images.with(|images| images[from.index(images.len())].clone());
     let repair = repairs[from.index(repairs.len())];
     damage(&mut image, &mut from, repair);
     run(image, repair, Rc::default());
@@ -66,7 +67,7 @@ fn run(image: Image, repair: Repair, opened: Rc<Cell<u64>>) {
         world.boot(host, move |env| {
             Box::pin(async move {
                 install(&env, &image).await;
-                match DiskGroup::open(&env, &spec(), options()).await {
+                match DiskGroup::open(&env, &spec(), options(image.direct)).await {
                     Ok(group) => live(&env, &group, &image, repair, &opened).await,
                     Err(error) => named(&error),
                 }

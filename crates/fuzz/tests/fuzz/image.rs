@@ -40,15 +40,20 @@ pub(crate) struct Image {
     pub(crate) devices: [Pages; 2],
     pub(crate) values: Rc<BTreeSet<(u64, u64, u32)>>,
     pub(crate) kind: GroupKind,
+    /// Blocks of the smallest direct write; none: there are no such writes.
+    pub(crate) direct: Option<u64>,
 }
 
 pub(crate) fn spec() -> GroupSpec {
     GroupSpec { cache: DEVICES[0].0.to_owned(), capacity: vec![DEVICES[1].0.to_owned()] }
 }
 
-pub(crate) fn options() -> GroupOptions {
+pub(crate) fn options(direct: Option<u64>) -> GroupOptions {
     // Two pages: what is read again comes from the device. A checkpoint with each record.
-    let limits = GroupLimits { half_bytes: 1, ..GroupLimits::default() };
+    let mut limits = GroupLimits { half_bytes: 1, ..GroupLimits::default() };
+    if let Some(blocks) = direct {
+        (limits.direct_blocks, limits.direct_spare) = (blocks, 1);
+    }
     GroupOptions { crc_cache_bytes: 2 * PAGE, limits, ..GroupOptions::default() }
 }
 
@@ -129,11 +134,16 @@ async fn discard(env: &Env, group: &DiskGroup, component: u64, range: SectorRang
 type Values = Rc<RefCell<BTreeSet<(u64, u64, u32)>>>;
 
 /// Formats a group and writes to it; `steps` decides how far the log and destage get.
-async fn load(env: Env, seed: u64, steps: u64, values: Values, kind: GroupKind) {
+async fn load(
+    env: &Env,
+    (seed, steps): (u64, u64),
+    values: Values,
+    (kind, direct): (GroupKind, Option<u64>),
+) {
     let shape = GroupShape { kind, segment_size: SEGMENT };
-    let formatted = DiskGroup::format_with(&env, &spec(), None, true, GroupId(5), shape).await;
+    let formatted = DiskGroup::format_with(env, &spec(), None, true, GroupId(5), shape).await;
     formatted.expect("new devices");
-    let group = DiskGroup::open(&env, &spec(), options()).await.expect("a new group");
+    let group = DiskGroup::open(env, &spec(), options(direct)).await.expect("a new group");
     for n in 1..=COMPONENTS {
         let made = group.create_component(ComponentId(n), ObjectId(n), SECTORS).await;
         made.expect("a component");
@@ -149,16 +159,22 @@ async fn load(env: Env, seed: u64, steps: u64, values: Values, kind: GroupKind) 
             1 => 1,
             _ => BLOCK_SECTORS.min(room),
         };
-        let range = SectorRange::new(start, count);
+        let mut range = SectorRange::new(start, count);
+        if direct.is_some() && rng.below(3) == 0 {
+            // Whole blocks, so that many of them are direct writes.
+            let first = rng.below(SECTORS / BLOCK_SECTORS - 8) * BLOCK_SECTORS;
+            let room = 2048 - first % 2048;
+            range = SectorRange::new(first, (rng.between(1, 8) * BLOCK_SECTORS).min(room));
+        }
         if rng.below(9) == 0 {
-            discard(&env, &group, component, range, lsn).await;
+            discard(env, &group, component, range, lsn).await;
         } else {
             let value = step as u32;
             let sectors = range.start..range.end();
             values.borrow_mut().extend(sectors.map(|sector| (component, sector, value)));
             let id = RequestId::new(HostId(1), Incarnation(1), rng.below(5) as u8, step);
             let marks = [Mark::Done(id.expect("small numbers"))];
-            let written = write(&env, &group, (component, range, lsn), value, &marks).await;
+            let written = write(env, &group, (component, range, lsn), value, &marks).await;
             written.expect("a write");
         }
         // What is not committed is not destaged, and a full log would wait for ever.
@@ -171,8 +187,9 @@ async fn load(env: Env, seed: u64, steps: u64, values: Values, kind: GroupKind) 
             group.drain_buffer(false);
         }
     }
+    assert_eq!(group.status().direct_bytes > 0, direct.is_some());
     if kind != GroupKind::AllFlash {
-        warm(&env, &group).await;
+        warm(env, &group).await;
     }
 }
 
@@ -192,22 +209,28 @@ async fn warm(env: &Env, group: &DiskGroup) {
 pub(crate) fn images() -> Vec<Image> {
     let kind = GroupKind::AllFlash;
     let all = [(1, 12, 0), (2, 150, 0), (3, 90, 5), (4, 700, 0), (5, 400, 5)];
-    all.map(|moment| image(moment, kind)).into()
+    all.map(|moment| image(moment, kind, None)).into()
+}
+
+/// The same with direct writes: all in the log; some laps; drained; many laps.
+pub(crate) fn direct_images() -> Vec<Image> {
+    let all = [(11, 14, 0), (12, 150, 0), (13, 90, 5), (14, 600, 0)];
+    all.map(|moment| image(moment, GroupKind::AllFlash, Some(2))).into()
 }
 
 /// The same of hybrid groups.
 pub(crate) fn hybrid_images() -> Vec<Image> {
     let kind = GroupKind::Hybrid { read_cache_percent: 90 };
-    [(6, 400, 0), (7, 700, 5)].map(|moment| image(moment, kind)).into()
+    [(6, 400, 0), (7, 700, 5)].map(|moment| image(moment, kind, None)).into()
 }
 
-fn image((seed, steps, idle): (u64, u64, u64), kind: GroupKind) -> Image {
+fn image((seed, steps, idle): (u64, u64, u64), kind: GroupKind, direct: Option<u64>) -> Image {
     let (world, host) = world(seed, kind);
     let values = Values::default();
     let inner = Rc::clone(&values);
     world.boot(host, move |env| {
         Box::pin(async move {
-            load(env.clone(), seed, steps, inner, kind).await;
+            load(&env, (seed, steps), inner, (kind, direct)).await;
             env.sleep(Duration::from_secs(idle)).await;
         })
     });
@@ -223,5 +246,5 @@ fn image((seed, steps, idle): (u64, u64, u64), kind: GroupKind) -> Image {
         pages.filter(|(_, page)| page.iter().any(|byte| *byte != 0)).collect()
     });
     let values = Rc::new(values.borrow().clone());
-    Image { devices, values, kind }
+    Image { devices, values, kind, direct }
 }
