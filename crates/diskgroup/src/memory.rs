@@ -15,8 +15,9 @@
 //! Not guaranteed: that tables stay within what was needed. [`MemoryParts::needed`] names the loads
 //! that make them larger.
 
+use crate::limits::GroupLimits;
 use crate::types::{GroupError, GroupOptions};
-use base::{BLOCK_SIZE, CHUNK_SIZE};
+use base::{BLOCK_SIZE, CHUNK_BLOCKS, CHUNK_SIZE};
 use format::{CRC_PAGE_CHUNKS, CacheLayout, CapacityLayout, PAGE_SIZE, ReadCacheLayout};
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -43,16 +44,23 @@ const ITEM_BYTES: u64 = 24;
 const CACHE_LINE_BYTES: u64 = 1536;
 /// Bytes that a hybrid group reads ahead at most.
 const AHEAD_BYTES: u64 = 8 << 20;
+/// Blocks of direct writes on their way to capacity, 16 MiB: enough for sixteen of the largest,
+/// which is more than a device needs to be busy. Others wait, with the memory of who appended them.
+pub(crate) const DIRECT_BLOCKS_MAX: u64 = 4096;
+
+const _: () = assert!(DIRECT_BLOCKS_MAX >= CHUNK_BLOCKS, "the largest direct write has room");
+
 /// Bytes of memory of a disk group beside checksum pages, by what they are for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryParts {
-    /// Of its write buffer: index, counts by chunk, history.
+    /// Of its write buffer: index, counts by chunk, staged chunks, history.
     pub buffers: u64,
     /// Chunk maps, and changes of checksums that are pending.
     pub maps: u64,
     /// Tables of its read cache.
     pub caches: u64,
-    /// Segments and pages on their way to capacity, pieces on their way into the read cache.
+    /// Direct writes, segments and pages on their way to capacity, pieces on their way into the
+    /// read cache.
     pub under_way: u64,
 }
 
@@ -76,10 +84,11 @@ impl MemoryParts {
 
     /// What a group of these layouts takes at most, when all of it is full.
     ///
-    /// Three loads take more. Blocks of which the log holds parts have a side record of up to 250
+    /// Four loads take more. Blocks of which the log holds parts have a side record of up to 250
     /// bytes; destage folds them. A component with one chunk in each 64 MiB takes 270 bytes for it
     /// where a dense one takes 4. Discards of chunks that have no data take
-    /// 49 bytes each, until their segments are free.
+    /// 49 bytes each, until their segments are free. So do, with 16 bytes each, parts of direct
+    /// writes that are moved because they are above K and something newer covers the rest.
     pub(crate) fn needed(
         cache: &CacheLayout,
         read_cache: Option<&ReadCacheLayout>,
@@ -90,16 +99,25 @@ impl MemoryParts {
         let chunks: u64 = capacity.iter().map(|layout| u64::from(layout.chunks)).sum();
         let history = blocks.min(options.limits.history_blocks) * HISTORY_BLOCK_BYTES;
         let counts = table_bytes(blocks.min(chunks), COUNT_BYTES);
+        let staged = match read_cache {
+            None => staged_max(cache, &options.limits).min(chunks),
+            Some(_) => 0,
+        };
         let segments = match read_cache {
             None => 2,
             Some(_) => widened(options.limits.sweep_segments).max(2),
         };
         let fills = widened(options.limits.fills) * CHUNK_SIZE + AHEAD_BYTES;
+        // Blocks of direct writes that destage copies are read with gaps of as many bytes again,
+        // and what is left of an old chunk comes to them.
+        let copies = cache.segment_size + CHUNK_SIZE;
+        let direct = if staged > 0 { DIRECT_BLOCKS_MAX * BLOCK_SIZE + copies } else { 0 };
+        let fills = read_cache.map_or(0, |_| fills);
         let group = Self {
-            buffers: table_bytes(blocks, INDEX_BYTES) + counts + history,
+            buffers: table_bytes(blocks, INDEX_BYTES) + counts + staged_bytes(staged) + history,
             maps: 0,
             caches: read_cache.map_or(0, |layout| u64::from(layout.lines) * CACHE_LINE_BYTES),
-            under_way: segments * cache.segment_size + read_cache.map_or(0, |_| fills),
+            under_way: segments * cache.segment_size + fills + direct,
         };
         let devices = capacity.iter().map(|layout| Self::needed_by_device(layout, options));
         devices.fold(group, Self::plus)
@@ -125,6 +143,27 @@ impl MemoryParts {
 /// log compare them with what is there.
 pub(crate) const INDEX_BYTES: u64 = 24;
 pub(crate) const COUNT_BYTES: u64 = 48;
+
+/// Bytes of the record of a staged chunk, with its key. A test compares it with what is there.
+pub(crate) const STAGED_BYTES: u64 = 72;
+/// Bytes of the name of a staged chunk in a segment's list, which doubles when it grows.
+pub(crate) const STAGED_NAME_BYTES: u64 = 16;
+
+/// Staged chunks that may be known at once: as many as the log can record smallest direct writes
+/// (rounded down). Where there are so many, large writes go through the log. There would be more if
+/// only small parts of many direct writes stayed in the log.
+pub(crate) fn staged_max(layout: &CacheLayout, limits: &GroupLimits) -> u64 {
+    match limits.direct_blocks {
+        least @ 1..=CHUNK_BLOCKS => log_blocks(layout) / least,
+        _ => 0,
+    }
+}
+
+/// Bytes of so many staged chunks. There are as many entries of direct writes as that at most, as
+/// long as no parts of them are moved, so as many names in the lists of segments.
+fn staged_bytes(staged: u64) -> u64 {
+    if staged == 0 { 0 } else { table_bytes(staged, STAGED_BYTES) + staged * STAGED_NAME_BYTES }
+}
 
 /// Blocks that the log of this layout has, as its index counts them.
 pub(crate) fn log_blocks(layout: &CacheLayout) -> u64 {

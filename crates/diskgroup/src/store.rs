@@ -18,6 +18,7 @@ pub(crate) mod space;
 pub(crate) mod staged;
 
 use crate::limits::GroupLimits;
+use crate::memory::staged_max;
 use crate::mutations::Mutations;
 use crate::store::allocate::Deletion;
 use crate::store::capacity::{CapacityState, page_of};
@@ -40,6 +41,8 @@ pub(crate) struct CapacityStore {
     deletions: VecDeque<Deletion>,
     /// By [`crate::keys::chunk_key`].
     staged: FixedMap<Staged>,
+    /// How many there may be.
+    staged_max: u64,
     /// Chunks of a device that direct writes leave to others, beyond a part of them.
     direct_spare: u64,
     pub(crate) history: History,
@@ -66,6 +69,7 @@ impl CapacityStore {
             components: Components::default(),
             deletions: VecDeque::new(),
             staged: FixedMap::default(),
+            staged_max: staged_max(log, limits),
             direct_spare: limits.direct_spare,
             history: History::new(log, limits.history_blocks, mutations),
             capacity: (0..devices).map(|_| CapacityState::default()).collect(),

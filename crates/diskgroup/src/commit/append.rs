@@ -114,7 +114,7 @@ impl GroupInner {
         };
         let must_wait = state.log.is_behind(serial) && !self.options.mutations.overtake_direct();
         if direct.is_some() || must_wait {
-            let (crcs, marks) = (crcs.iter().copied().collect(), marks.iter().copied().collect());
+            let (crcs, marks) = (Crcs::new(crcs), Marks::new(marks));
             let append =
                 Deferred { serial, kind, is_copy, range, lsn, crcs, payload, marks, ticket };
             return Ok((ticket, state.put_behind(&self.env, append, device, direct)));

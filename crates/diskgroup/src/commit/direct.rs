@@ -9,14 +9,10 @@ use crate::limits::GroupLimits;
 use crate::log::build::to_usize;
 use crate::log::queue::Deferred;
 use crate::state::{GroupInner, GroupState};
-use base::{BLOCK_SECTORS, CHUNK_BLOCKS, CHUNK_SECTORS, CHUNK_SIZE, SECTOR_SIZE, SectorRange};
+use base::{BLOCK_SECTORS, CHUNK_SECTORS, CHUNK_SIZE, SECTOR_SIZE, SectorRange};
 use env::{Durability, Env, Slice};
 use format::EntryKind;
 use std::rc::Rc;
-
-/// Blocks of direct writes on their way to capacity, 16 MiB: enough for sixteen of the largest,
-/// which is more than a device needs to be busy. Others wait, with the memory of who appended them.
-pub(crate) const UNDER_WAY_MAX: u64 = 4096;
 
 /// The data of one append, and the device chunk that it goes to.
 pub(super) struct DirectWrite {
@@ -124,5 +120,3 @@ fn go_on(inner: &GroupInner, serial: u32, ticket: u64) {
         inner.log_kick.notify();
     }
 }
-
-const _: () = assert!(UNDER_WAY_MAX >= CHUNK_BLOCKS, "the largest write has room");

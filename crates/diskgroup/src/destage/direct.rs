@@ -238,25 +238,44 @@ async fn copy(
     sources: &mut Vec<Slice>,
 ) -> Result<(), GroupError> {
     base::hit(base::Probe::StagedCopied);
-    let mut within: Vec<u64> = group.blocks.iter().map(|b| b.block % CHUNK_BLOCKS).collect();
-    within.sort_unstable();
-    let Some(first) = within.first().copied() else { return Ok(()) };
-    let bytes = read_blocks(inner, group.device, group.chunk, &within).await?;
     let is_fresh = inner.state.borrow().store.base(group.key).is_none();
-    let writes = group.blocks.iter().map(|block| BlockWrite {
-        key: name_of(group, block),
-        place: block.place,
-        source: sources.len(),
-        from: (block.block % CHUNK_BLOCKS - first) * BLOCK_SIZE,
-        crc: block.crc,
-        lsn: block.lsn,
-        chunk: target,
-        block: u8::try_from(block.block % CHUNK_BLOCKS).unwrap_or(u8::MAX),
-        is_fresh,
-    });
-    batch.writes[group.device].extend(writes);
-    sources.push(bytes);
+    let mut blocks: Vec<&DirectBlock> = group.blocks.iter().collect();
+    blocks.sort_unstable_by_key(|block| block.block);
+    for run in runs(&blocks) {
+        let within: Vec<u64> = run.iter().map(|block| block.block % CHUNK_BLOCKS).collect();
+        let bytes = read_blocks(inner, group.device, group.chunk, &within).await?;
+        let writes = run.iter().zip(&within).map(|(block, at)| BlockWrite {
+            key: name_of(group, block),
+            place: block.place,
+            source: sources.len(),
+            from: (at - within[0]) * BLOCK_SIZE,
+            crc: block.crc,
+            lsn: block.lsn,
+            chunk: target,
+            block: u8::try_from(*at).unwrap_or(u8::MAX),
+            is_fresh,
+        });
+        batch.writes[group.device].extend(writes);
+        sources.push(bytes);
+    }
     Ok(())
+}
+
+/// Blocks in order, cut where they are read apart. At least half of what is read at once is wanted,
+/// so that few blocks far from each other do not take the memory of a chunk.
+fn runs<'a>(blocks: &'a [&'a DirectBlock]) -> impl Iterator<Item = &'a [&'a DirectBlock]> {
+    let mut rest = blocks;
+    std::iter::from_fn(move || {
+        let first = rest.first()?.block;
+        let is_too_far = |(at, block): (usize, &&DirectBlock)| {
+            let read = to_usize(block.block - first) + 1;
+            read > 2 * (at + 1)
+        };
+        let end = rest.iter().enumerate().position(is_too_far).unwrap_or(rest.len());
+        let (run, others) = rest.split_at(end);
+        rest = others;
+        Some(run)
+    })
 }
 
 /// The bytes of a device chunk from the first of these blocks to the last. A block that the device
@@ -329,4 +348,21 @@ fn wait(group: &Group, block: &DirectBlock) -> Move {
     };
     let still = Still::Live(name_of(group, block), block.place);
     Move { crcs: vec![block.crc], ..Move::of(&entry, still) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::index::LogPlace;
+
+    #[test]
+    fn at_least_half_of_what_is_read_at_once_is_wanted() {
+        let (place, lsn) = (LogPlace::direct(0), Lsn::ZERO);
+        let numbers = [0, 1, 2, 5, 6, 100, 103, 104, 255];
+        let blocks = numbers.map(|block| DirectBlock { block, place, crc: 0, lsn, is_copy: false });
+        let blocks: Vec<&DirectBlock> = blocks.iter().collect();
+        let runs: Vec<Vec<u64>> =
+            runs(&blocks).map(|run| run.iter().map(|block| block.block).collect()).collect();
+        assert_eq!(runs, [vec![0, 1, 2, 5, 6], vec![100, 103, 104], vec![255]]);
+    }
 }

@@ -25,7 +25,9 @@ impl DiskGroup {
         let state = self.shared().state.borrow();
         let pinned: usize = state.store.capacity.iter().map(|c| c.pages_held().1).sum();
         MemoryParts {
-            buffers: state.log.memory() + state.store.history.memory(),
+            buffers: state.log.memory()
+                + state.store.history.memory()
+                + widened(state.store.staged_bytes()),
             maps: state.store.memory(),
             caches: state.read_cache.as_deref().map_or(0, |cache| cache.status().memory_bytes),
             under_way: 2 * widened(pinned * PAGE_SIZE),

@@ -322,7 +322,7 @@ fn inner_of(
         progress: Notify::default(),
         pacing: Semaphore::new(1),
         table: Semaphore::new(1),
-        direct_room: Semaphore::new(crate::commit::direct::UNDER_WAY_MAX),
+        direct_room: Semaphore::new(crate::memory::DIRECT_BLOCKS_MAX),
         directs: env::TaskSet::default(),
         summaries: env::TaskSet::default(),
         is_hybrid: label.read_cache.is_some(),

@@ -4,7 +4,7 @@
 //! A chunk of a component has one staged chunk at most: all entries of the log that a recovery
 //! could replay name the same device chunk for it. So what is read by such an entry is always
 //! found. The record of a staged chunk goes when the last durable header calls no segment needed
-//! that names it. There are no more of them than the index has blocks.
+//! that names it. How many there may be is known from the log's layout ([`crate::memory::staged_max`]).
 //!
 //! A staged chunk has an owner at every moment. At first the record owns it. When destage maps it,
 //! the chunk map owns it. If a discard takes it from the map while the record is still there, the
@@ -12,6 +12,7 @@
 
 use crate::keys::serial_of;
 use crate::log::build::to_usize;
+use crate::memory::widened;
 use crate::store::CapacityStore;
 use base::{CHUNK_BLOCKS, Set};
 use format::NO_COMPONENT;
@@ -95,7 +96,7 @@ impl CapacityStore {
             staged.pending += 1;
             return Some(staged.chunk);
         }
-        if self.is_narrow(device) {
+        if self.is_narrow(device) || widened(self.staged.len()) >= self.staged_max {
             base::hit(base::Probe::DirectFull);
             return None;
         }
@@ -112,6 +113,11 @@ impl CapacityStore {
     /// What is known of the staged chunk of a chunk.
     pub(crate) fn staged(&self, key: u64) -> Option<Staged> {
         self.staged.get(&key).copied()
+    }
+
+    /// Bytes of their table.
+    pub(crate) fn staged_bytes(&self) -> usize {
+        self.staged.allocation_size()
     }
 
     /// All of them, for counting: in no order.
@@ -240,5 +246,35 @@ impl Staged {
     /// Whether the record owns it.
     pub(crate) fn is_owned(&self) -> bool {
         self.is_owned
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::GroupLimits;
+    use crate::memory::{STAGED_BYTES, staged_max, table_bytes};
+    use crate::mutations::Mutations;
+    use format::{CacheLayout, ChunkEntry};
+
+    /// The smallest log has room for 16 chunks in whole; its device has many more.
+    #[test]
+    fn there_are_no_more_than_their_memory_is_accounted_for() {
+        let layout = CacheLayout::plan((1 << 20) + (6 << 16), 64 << 10).expect("a small log");
+        let limits = GroupLimits { direct_blocks: CHUNK_BLOCKS, ..GroupLimits::default() };
+        let mut store = CapacityStore::new(&layout, 1, &limits, Mutations::default());
+        store.capacity[0].map = vec![ChunkEntry::default(); 1000];
+        store.capacity[0].free = (0..1000).collect();
+        let most = staged_max(&layout, &limits);
+        assert_eq!(most, 16);
+        for key in 0..most {
+            assert!(store.stage(key, 0, 0..CHUNK_BLOCKS).is_some(), "chunk {key}");
+        }
+        assert_eq!(store.stage(most, 0, 0..CHUNK_BLOCKS), None, "through the log");
+        assert_eq!(widened(size_of::<(u64, Staged)>()), STAGED_BYTES);
+        assert!(widened(store.staged_bytes()) <= table_bytes(most, STAGED_BYTES));
+        store.staged_is_named(0, 5, true);
+        assert!(store.staged_has_left(0, 5));
+        assert!(store.stage(most, 0, 0..CHUNK_BLOCKS).is_some(), "one has left");
     }
 }
