@@ -380,7 +380,7 @@ impl CacheLayout {
     #[must_use]
     pub fn plan(size: u64, segment_size: u64) -> Option<Self> {
         let start = 1 << 20;
-        let page = PAGE_SIZE as u64;
+        let page = PAGE_BYTES;
         let summary_size = (segment_size * 3 / 256).next_multiple_of(page).max(page);
         let usable = size.min(POSITIONS_MAX).checked_sub(start)?;
         let segments = u32::try_from(usable / segment_size).ok()?;
@@ -389,7 +389,7 @@ impl CacheLayout {
 
     /// Whether everything is where it may be on a device of `size` bytes.
     fn is_sound(&self, size: u64) -> bool {
-        let page = PAGE_SIZE as u64;
+        let page = PAGE_BYTES;
         let Self { start, segment_size, summary_size, segments } = *self;
         let usable = segment_size.checked_sub(summary_size);
         [start, segment_size, summary_size].iter().all(|n| n.is_multiple_of(page))
@@ -413,7 +413,7 @@ impl CapacityLayout {
     /// The layout of a device of `size` bytes; `None` where not one chunk fits.
     #[must_use]
     pub fn plan(size: u64) -> Option<Self> {
-        let page = PAGE_SIZE as u64;
+        let page = PAGE_BYTES;
         let rows: u32 = if size >= 4 << 30 { 1024 } else { 128 };
         let table_start = 1 << 20;
         let journal_start = table_start + u64::from(rows) * 2 * page;
@@ -449,7 +449,7 @@ impl CapacityLayout {
 
     /// Whether everything is where it may be on a device of `size` bytes.
     fn is_sound(&self, size: u64) -> bool {
-        let page = PAGE_SIZE as u64;
+        let page = PAGE_BYTES;
         let starts = [
             self.table_start,
             self.journal_start,

@@ -41,8 +41,8 @@ const BLOCKS: u64 = 1 << 16;
 const OWNER: usize = 0;
 const REPLICA: usize = 1;
 
-/// Allocations for each commit, at most. There are 12 or 13 where it carries one write, with what is
-/// sent, received and destaged meanwhile.
+/// Allocations for each commit, at most. There are 12 or 13 where it carries one write, with what
+/// is sent, received and destaged meanwhile.
 const COMMIT_MAX: f64 = 16.0;
 /// Allocations for each write beyond that, at most: a long commit takes several receives, its lists
 /// grow, and destage keeps books.

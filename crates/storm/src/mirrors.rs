@@ -15,6 +15,7 @@ const READ_MAX: Duration = Duration::from_secs(60);
 
 /// Bytes of a block.
 const BLOCK_BYTES: usize = (BLOCK_SECTORS * SECTOR_SIZE) as usize;
+const SECTORS: usize = BLOCK_SECTORS as usize;
 const ZEROS: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
 
 /// What was read of one copy.
@@ -27,7 +28,7 @@ struct Copy {
 }
 
 /// A block. `None` where all of it is zero: a large volume has hardly anything else.
-type Content = Option<Box<[SectorMark; BLOCK_SECTORS as usize]>>;
+type Content = Option<Box<[SectorMark; SECTORS]>>;
 
 /// What is kept of a sector: which write it holds, and a hash of all its words, in which any one
 /// word that differs shows.
@@ -53,7 +54,7 @@ fn content_of(block: &[u8]) -> Content {
     if ZEROS.starts_with(block) {
         return None;
     }
-    let mut marks = Box::<[SectorMark; BLOCK_SECTORS as usize]>::default();
+    let mut marks = Box::<[SectorMark; SECTORS]>::default();
     for (mark, sector) in marks.iter_mut().zip(block.chunks(SECTOR_SIZE as usize)) {
         *mark = SectorMark::of(sector);
     }

@@ -22,7 +22,7 @@ pub(super) async fn destage_segment(
     segment: Segment,
 ) -> Result<(), GroupError> {
     let size = inner.state.borrow().log.layout.segment_size;
-    let (rest, mut is_counted) = (segment.rest(size), false);
+    let (rest, mut is_counted, mut k_until) = (segment.rest(size), false, None);
     let Segment { number: segment, bytes, found, named, written, .. } = segment;
     let mutations = inner.options.mutations;
     if mutations.free_before_destage() {
@@ -30,7 +30,6 @@ pub(super) async fn destage_segment(
         inner.state.borrow_mut().free_oldest(segment, &found);
         inner.log_kick.notify();
     }
-    let mut k_until = None;
     let mut unpaid = blocks_of(&bytes, &found) - written;
     // One round may not be enough. A newer part may come on top of a block that was whole, or a
     // block may change before its fold is in the log. The rounds end: each leaves fewer live

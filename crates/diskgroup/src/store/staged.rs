@@ -4,7 +4,8 @@
 //! A chunk of a component has one staged chunk at most: all entries of the log that a recovery
 //! could replay name the same device chunk for it. So what is read by such an entry is always
 //! found. The record of a staged chunk goes when the last durable header calls no segment needed
-//! that names it. How many there may be is known from the log's layout ([`crate::memory::staged_max`]).
+//! that names it. How many there may be is known from the log's layout
+//! ([`crate::memory::staged_max`]).
 //!
 //! A staged chunk has an owner at every moment. At first the record owns it. When destage maps it,
 //! the chunk map owns it. If a discard takes it from the map while the record is still there, the

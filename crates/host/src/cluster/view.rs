@@ -43,8 +43,9 @@ struct ViewInner {
     changed: Notify,
 }
 
-/// Records of one kind, each with the value that it was decoded from. A reset tells every key again,
-/// and nearly all of them are what they were: a value that is held is not decoded a second time.
+/// Records of one kind, each with the value that it was decoded from. A reset tells every key
+/// again, and nearly all of them are what they were: a value that is held is not decoded a second
+/// time.
 struct Held<K, R>(RefCell<Map<K, (R, Vec<u8>)>>);
 
 impl<K, R> Default for Held<K, R> {
