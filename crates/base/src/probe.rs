@@ -49,6 +49,8 @@ crate::named! {
         DeviceLetGoLate = "device-let-go-late",
         /// Appends waited for room.
         LogPressed = "log-pressed",
+        /// Appends waited for room while all that the log held was in its open segment.
+        LogClosedForRoom = "log-closed-for-room",
         /// An append did not fit the commit under composition.
         LogDeferred = "log-deferred",
         /// Entries were moved to the log's head so that a segment could be freed.

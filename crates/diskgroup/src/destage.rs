@@ -96,13 +96,18 @@ fn next_work(inner: &GroupInner) -> Work {
         base::hit(base::Probe::DestageHeld);
     } else if state.log.tail < state.log.head {
         let fill = state.fill();
-        if is_draining || state.pace.may_destage(fill) {
+        if is_draining || state.pace.may_destage(fill) || state.waits_for_room(now) {
             return Work::Go;
         }
     } else if is_draining
         && (is_now || idle >= 2 * idle_after)
         && let Some(summary) = state.log.close_early(inner.env.pool())
     {
+        return Work::Close(summary);
+    } else if state.waits_for_room(now)
+        && let Some(summary) = state.log.close_for_room(inner.env.pool())
+    {
+        base::hit(base::Probe::LogClosedForRoom);
         return Work::Close(summary);
     }
     let has_loose_heads = state.store.capacity.iter().any(|capacity| capacity.has_loose_head);

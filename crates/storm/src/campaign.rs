@@ -383,7 +383,23 @@ impl SeedRun {
                 return Ok(());
             }
         }
+        self.describe();
         Err(Violation::Stuck(format!("not '{what}' within {} s", HEAL_MAX.as_secs())))
+    }
+
+    /// Logs how every disk group is, for whoever looks for the cause.
+    fn describe(&self) {
+        for index in 0..self.cluster.machines.len() {
+            let groups = self.cluster.node(index).map(|node| node.groups()).unwrap_or_default();
+            for group in groups {
+                let (host, status) = (index + 1, group.status());
+                tracing::info!(host, ?status, "stuck");
+                let components = group.components();
+                for info in components.into_iter().filter_map(|id| group.component(id)) {
+                    tracing::info!(host, ?info, "stuck");
+                }
+            }
+        }
     }
 
     /// Checks everything that can be checked while the cluster runs.

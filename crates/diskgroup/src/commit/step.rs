@@ -106,6 +106,19 @@ impl GroupState {
         self.log.build.tickets.push(ticket);
     }
 
+    /// Whether the index takes what is under composition. An empty one can make no more room.
+    fn has_index_room(&self) -> bool {
+        let index = &self.log.index;
+        index.len() == 0 || index.len() + self.log.build.index_need <= index.limit()
+    }
+
+    /// Whether appends wait until destage has made room. The ring may be nearly empty then: a few
+    /// kilobytes of zeros in it fill the index.
+    pub(crate) fn waits_for_room(&self, now: Instant) -> bool {
+        let is_full = || self.pace.admission(now, self.fill()) == Admission::Never;
+        !self.log.build.is_empty() && (!self.has_index_room() || is_full())
+    }
+
     /// Decides what to write and takes it out of the queue.
     pub(crate) fn next_step(&mut self, env: &env::Env) -> LogStep {
         if self.fenced.is_some() || self.log.is_writing {
@@ -118,9 +131,7 @@ impl GroupState {
             if self.log.build.is_empty() {
                 return LogStep::Idle;
             }
-            // An empty index can make no more room.
-            let has_room = self.log.index.len() == 0
-                || self.log.index.len() + self.log.build.index_need <= self.log.index.limit();
+            let has_room = self.has_index_room();
             let admission = self.pace.admission(env.now(), self.fill());
             if !has_room || admission != Admission::Now {
                 base::hit(base::Probe::LogPressed);

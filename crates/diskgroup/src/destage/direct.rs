@@ -129,12 +129,13 @@ impl GroupState {
 }
 
 /// Decides where the blocks of direct writes go, and copies what has to be copied. What is to be
-/// written comes among the batch's writes, with its data among the sources.
+/// written comes among the batch's writes. Their sources: the segment's bytes, and what was read.
 pub(super) async fn place(
     inner: &Rc<GroupInner>,
     batch: &mut DestageBatch,
-    sources: &mut Vec<Slice>,
-) -> Result<(), GroupError> {
+    segment: &Slice,
+) -> Result<Vec<Slice>, GroupError> {
+    let mut sources = vec![segment.clone()];
     for (key, blocks) in std::mem::take(&mut batch.direct) {
         let (group, base) = {
             let state = inner.state.borrow();
@@ -153,17 +154,19 @@ pub(super) async fn place(
             Choice::Replace { old, copies } => {
                 if !replace(inner, &group, old, &copies, batch).await? {
                     inner.state.borrow_mut().store.keep_staged(key);
-                    copy(inner, &group, old, batch, sources).await?;
+                    copy(inner, &group, old, batch, &mut sources).await?;
                 }
             }
-            Choice::Copy(target) => copy(inner, &group, target, batch, sources).await?,
+            Choice::Copy(target) => {
+                copy(inner, &group, target, batch, &mut sources).await?;
+            }
             Choice::Wait => batch.moves.extend(group.blocks.iter().map(|b| wait(&group, b))),
         }
     }
     for writes in &mut batch.writes {
         writes.sort_unstable_by_key(|write| (write.chunk, write.block));
     }
-    Ok(())
+    Ok(sources)
 }
 
 /// They are in the chunk that the map has, or will have with this batch.

@@ -43,8 +43,7 @@ pub(super) async fn destage_segment(
         fold(inner, segment, &found, &bytes, &mut batch).await?;
         // What is condemned goes to the chunk that capacity has, which must not be replaced then.
         let has_open_rot = condemn(inner, segment, &bytes, &mut batch)?;
-        let mut sources = vec![bytes.clone()];
-        place(inner, &mut batch, &mut sources).await?;
+        let sources = place(inner, &mut batch, &bytes).await?;
         if batch.is_empty() && has_live(inner, segment, &found) {
             if !has_open_rot {
                 // The index needs an entry of it, but no step follows from the entry as the segment

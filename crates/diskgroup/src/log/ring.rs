@@ -232,7 +232,13 @@ impl Log {
 
     /// Closes the open segment early so that it can drain; only while nothing is written.
     pub(crate) fn close_early(&mut self, pool: &env::Pool) -> Option<Option<(u64, Slice)>> {
-        let is_quiet = !self.is_writing && self.build.is_empty() && self.moves.is_empty();
+        if self.build.is_empty() { self.close_for_room(pool) } else { None }
+    }
+
+    /// Closes the open segment because what waits finds no room before this one is destaged; only
+    /// while nothing is written.
+    pub(crate) fn close_for_room(&mut self, pool: &env::Pool) -> Option<Option<(u64, Slice)>> {
+        let is_quiet = !self.is_writing && self.moves.is_empty();
         (is_quiet && self.offset > 0 && self.may_open_next(false)).then(|| self.turn_over(pool))
     }
 }

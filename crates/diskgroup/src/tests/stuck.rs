@@ -4,6 +4,7 @@
 use super::scenarios::{Host, ONE, fresh, fresh_with, write};
 use super::*;
 use crate::{GroupStatus, Limit};
+use env::join_all;
 use sim::DiskFault;
 
 const HALF_A_MINUTE: Duration = Duration::from_secs(30);
@@ -164,5 +165,39 @@ fn rotten_data_that_stays_above_k_ends_destage_by_its_name() {
         let status = until(&env, &group, |status| status.fenced.is_some()).await;
         let cause = status.fenced.expect("it is fenced");
         assert!(cause.starts_with("cache: log segment 0 is damaged: checksum"), "{cause}");
+    });
+}
+
+/// Zeros take no room in the log beside their header, but a place in its index for each block. So
+/// they fill the index while all of them are in the open segment.
+#[test]
+fn an_index_full_of_zeros_in_the_open_segment_is_destaged() {
+    const OTHER: ComponentId = ComponentId(2);
+    let host = Host::new(54);
+    host.run(|env| async move {
+        let group = fresh(&env).await;
+        let limit = group.shared().state.borrow().log.index.limit() as u64;
+        let chunks = 2 * limit.div_ceil(255);
+        let sectors = chunks * base::CHUNK_SECTORS;
+        group.create_component(OTHER, ObjectId(10), sectors).await.expect("a component");
+        group.set_active(OTHER, true);
+        let append = |lsn: u64| {
+            group.append(Append {
+                component: OTHER,
+                lsn: Lsn::new(Term(1), lsn),
+                term: Term(1),
+                range: SectorRange::new((lsn - 1) * base::CHUNK_SECTORS, 255 * 8),
+                kind: AppendKind::Zero,
+                crcs: &[],
+                payload: env.buf(0).freeze(),
+                marks: &[],
+            })
+        };
+        for first in (1..=chunks - 6).step_by(6) {
+            let appends: Vec<_> = (first..first + 6).map(append).collect();
+            let done = env.timeout(HALF_A_MINUTE, join_all(appends)).await;
+            assert!(done.is_ok(), "from {first} of {chunks} on: {:?}", group.status());
+            group.advance_commit(OTHER, Lsn::new(Term(1), first + 5));
+        }
     });
 }
