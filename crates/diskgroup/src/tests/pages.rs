@@ -89,7 +89,9 @@ fn requests_of(pages: usize) -> (DeviceRequests, u64) {
         let sizes = CreateSizes { cache: 32 << 20, capacity: 64 << 20 };
         let made = DiskGroup::format(&env, &spec(1), Some(sizes), false, GroupId(1)).await;
         made.expect("new files");
-        let options = GroupOptions { crc_cache_bytes: pages * 4096, ..GroupOptions::default() };
+        let limits = GroupLimits { half_bytes: 256 << 10, ..GroupLimits::default() };
+        let options =
+            GroupOptions { crc_cache_bytes: pages * 4096, limits, ..GroupOptions::default() };
         let group = DiskGroup::open(&env, &spec(1), options).await.expect("a new group");
         let sectors = BLOCKS * 16;
         group.create_component(ONE, ObjectId(9), sectors).await.expect("a component");

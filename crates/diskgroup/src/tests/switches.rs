@@ -111,7 +111,6 @@ const SOON: &[(&str, u64)] = &[
     ("skip_journal", 8),
     ("single_page_slot", 60),
     ("early_journal_reuse", 30),
-    ("map_beside_crc_pages", 300),
     ("skip_forget", 4),
     ("free_before_destage", 4),
     ("discard_unlogged", 4),
