@@ -127,9 +127,9 @@ const SOON: &[(&str, u64)] = &[
     ("give_up_unmarked", 15),
     ("return_whole", 15),
     ("direct_over_direct", 20),
-    ("overtake_direct", 20),
+    ("overtake_direct", 60),
     ("leak_discarded", 15),
-    ("leak_deleted", 40),
+    ("leak_deleted", 60),
     ("leak_reserved", 40),
 ];
 
