@@ -46,7 +46,7 @@ const REPLICA: usize = 1;
 const COMMIT_MAX: f64 = 16.0;
 /// Allocations for each write beyond that, at most: a long commit takes several receives, its lists
 /// grow, and destage keeps books.
-const WRITE_MAX: f64 = 0.25;
+const WRITE_MAX: f64 = 0.35;
 /// The same where destage waits for its pace, by a timer, again and again.
 const PACED_WRITE_MAX: f64 = 0.75;
 

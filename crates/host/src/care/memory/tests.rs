@@ -24,7 +24,7 @@ fn group(name: &str) -> GroupConfig {
 fn tight() -> MemoryConfig {
     MemoryConfig {
         total_bytes: Some(256 * MIB),
-        checksum_bytes: Some(128 * MIB),
+        checksum_bytes: Some(104 * MIB),
         write_bytes: Some(8 * MIB),
         ..MemoryConfig::default()
     }
@@ -99,7 +99,7 @@ fn a_group_that_does_not_fit_is_refused_by_the_command_and_at_start() {
         let report = status(&env, 1).await.memory.remove(0);
         assert_eq!(report.parts.iter().map(|part| part.budget_bytes).sum::<u64>(), 256 * MIB);
         assert_eq!((report.total_bytes, report.machine_bytes), (256 * MIB, 4096 * MIB));
-        assert_eq!(part(&report, MemoryUse::ChecksumPages), (128 * MIB, Some(0)));
+        assert_eq!(part(&report, MemoryUse::ChecksumPages), (104 * MIB, Some(0)));
         assert_eq!(part(&report, MemoryUse::Traffic), (48 * MIB, Some(0)));
         let (budget, used) = part(&report, MemoryUse::WriteBuffers);
         assert!(used.is_some_and(|used| used > 0 && used <= budget), "{used:?} of {budget}");
