@@ -15,22 +15,27 @@ struct Beside {
     checkpoints: u64,
 }
 
-/// Looks at a journal all the time, until the load is over.
-async fn watch(env: Env, group: DiskGroup, found: Rc<RefCell<Beside>>) {
-    let mut closed_at = None;
-    loop {
+impl Beside {
+    /// Looks at the journal; `from` is the next record when a checkpoint was seen first.
+    fn look(&mut self, group: &DiskGroup, from: &mut Option<u64>) {
         let journal = group.shared().state.borrow().store.capacity[0].journal;
-        let mut beside = found.borrow_mut();
-        match (journal.has_closed, closed_at) {
-            (true, None) => closed_at = Some(journal.sequence),
-            (true, Some(from)) => beside.records = beside.records.max(journal.sequence - from),
+        match (journal.has_closed, *from) {
+            (true, None) => *from = Some(journal.sequence),
+            (true, Some(first)) => self.records = self.records.max(journal.sequence - first),
             (false, Some(_)) => {
-                beside.checkpoints += 1;
-                closed_at = None;
+                self.checkpoints += 1;
+                *from = None;
             }
             (false, None) => {}
         }
-        drop(beside);
+    }
+}
+
+/// Looks at a journal all the time, until the load is over.
+async fn watch(env: Env, group: DiskGroup, found: Rc<RefCell<Beside>>) {
+    let mut from = None;
+    loop {
+        found.borrow_mut().look(&group, &mut from);
         env.sleep(Duration::from_micros(20)).await;
     }
 }
