@@ -11,6 +11,7 @@ use crate::under_way::{DeviceCall, Dial, DiskOp, LateCall, LateKind};
 use base::{Instant, Quirk, Rng};
 use devicemodel::DeviceModel;
 use env::{Completion, Done, Hardware, IoError, Token};
+use std::cell::Cell;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -18,6 +19,20 @@ use std::collections::{BTreeMap, BinaryHeap};
 /// panics. Up to 4096 polls lie between two parks. While time stands still, nothing completes but
 /// the flush of an idle magnetic disk, so only a burst of polls needs more than two parks.
 const PARKS_MAX: u32 = 2000;
+
+thread_local! {
+    /// The time of the world that ran last on this thread, nanoseconds.
+    static LATEST: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The time of the world that ran last on this thread, for the log: nanoseconds since its beginning.
+#[must_use]
+pub fn time_of_log() -> u64 {
+    LATEST.get()
+}
+
+/// [`Quirk::LinkDropped`] happens at most so many times in a million chances.
+const LINK_DROPPED_PPM_MAX: u64 = 10_000;
 
 /// What an event does.
 #[derive(Clone, Copy, Debug)]
@@ -198,7 +213,10 @@ impl Core {
 
     /// Draws whether a quirk happens now.
     pub(crate) fn quirk(&mut self, quirk: Quirk) -> bool {
-        let fire_ppm = self.options.quirks.fire_ppm;
+        // A link is asked twice a second. One that lasts for seconds only lets no resync end: the
+        // next attempt copies all of it again.
+        let most = if quirk == Quirk::LinkDropped { LINK_DROPPED_PPM_MAX } else { u64::MAX };
+        let fire_ppm = self.options.quirks.fire_ppm.min(most);
         self.armed[quirk as usize] && self.rng.quirk.chance_ppm(fire_ppm)
     }
 
@@ -273,13 +291,19 @@ impl Core {
         }
     }
 
+    /// Moves the time. The log of this thread shows it ([`crate::time_of_log`]).
+    pub(crate) fn move_to(&mut self, now: u64) {
+        self.now = now;
+        LATEST.set(now);
+    }
+
     /// Takes the next event out and moves the time there; `None` if it comes after `limit`.
     pub(crate) fn pop(&mut self, limit: u64) -> Option<EventKind> {
         if self.events.peek()?.at > limit {
             return None;
         }
         let event = self.events.pop()?;
-        self.now = event.at;
+        self.move_to(event.at);
         self.stats.events += 1;
         self.mix(event.at);
         self.mix(event.kind.number());

@@ -38,6 +38,7 @@ mod world;
 
 pub use around::Around;
 pub use calm::{HostCondition, PathCondition};
+pub use core::time_of_log;
 pub use driver::SimDriver;
 pub use faults::DiskFault;
 pub use host::HostKey;

@@ -229,7 +229,7 @@ impl World {
                 None => break,
             }
         }
-        self.0.core.borrow_mut().now = limit;
+        self.0.core.borrow_mut().move_to(limit);
         false
     }
 

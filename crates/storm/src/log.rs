@@ -6,8 +6,11 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Once;
+use std::time::Duration;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, filter::LevelFilter};
@@ -67,12 +70,21 @@ fn install(print: Option<EnvFilter>) {
     INSTALL.call_once(|| {
         let printer = print.map(|filter| {
             let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
-            layer.without_time().with_ansi(false).with_filter(filter)
+            layer.with_timer(VirtualTime).with_ansi(false).with_filter(filter)
         });
         let keeper = Keeper.with_filter(LevelFilter::ERROR);
         // A test may have a subscriber of its own. Then that one gets the errors.
         let _ = tracing_subscriber::registry().with(keeper).with(printer).try_init();
     });
+}
+
+/// Seconds since the simulated world began.
+struct VirtualTime;
+
+impl FormatTime for VirtualTime {
+    fn format_time(&self, writer: &mut Writer<'_>) -> fmt::Result {
+        write!(writer, "{:>14.6}", Duration::from_nanos(sim::time_of_log()).as_secs_f64())
+    }
 }
 
 struct Keeper;
