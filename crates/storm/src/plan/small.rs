@@ -17,6 +17,8 @@ const DIRECT_FIRST: u64 = 257_000_000;
 const NO_DIRECT: u64 = CHUNK_SECTORS;
 /// One seed in so many has a large volume.
 const LARGE_ONE_IN: u64 = 50;
+/// Objects of a large volume are not smaller: a small device takes 128 components.
+const LARGE_OBJECT_CHUNKS: u64 = 4;
 /// The most rounds of a run with a large volume: each of its rounds reads all of it on each host.
 const LARGE_ROUNDS: usize = 2;
 
@@ -31,8 +33,9 @@ pub(crate) fn draw(mut plan: Plan) -> Plan {
     let mut rng = Rng::stream(plan.seed, 15);
     let is_large = rng.below(LARGE_ONE_IN) == 0;
     if rng.below(2) == 0 {
-        let most = if is_large { 80 } else { 3 };
-        plan.limits.creation.object_sectors = CHUNK_SECTORS * (1 + rng.below(most));
+        let (least, most) = if is_large { (LARGE_OBJECT_CHUNKS, 80) } else { (1, 3) };
+        let chunks = (1 + rng.below(most)).max(least);
+        plan.limits.creation.object_sectors = CHUNK_SECTORS * chunks;
     }
     let creation = plan.limits.creation;
     for (number, volume) in plan.volumes.iter_mut().enumerate() {
