@@ -505,3 +505,21 @@ fn after_a_failed_write_its_owner_gets_no_new_session() {
     let again = bench.ask(A, fence(A, target(3, 0, 2)));
     assert!(matches!(again, Response::Failed { reason: Failure::Device }), "{again:?}");
 }
+
+/// Its owner heard of neither, or of one only: the session is over all the same.
+#[test]
+fn a_group_that_was_out_of_service_knows_no_session() {
+    let bench = Bench::new(15);
+    let (before, after) = (target(3, 0, 1), target(3, 0, 2));
+    let durable = bench.fenced(A, before);
+    assert!(is_durable(&bench.write(A, before, 1, durable), 3, 1));
+    let replicas = bench.replicas.borrow().clone().expect("B runs");
+    let group = replicas.disks.take(GroupId(9)).expect("it is open");
+    replicas.forget(&[COMPONENT]);
+    let durable = Lsn::new(Term(3), 1);
+    assert_eq!(refusal(bench.write(A, before, 2, durable)), Refusal::GroupClosed);
+    replicas.disks.add_open(group);
+    assert_eq!(refusal(bench.write(A, before, 2, durable)), Refusal::Session);
+    assert_eq!(bench.fenced(A, after), durable);
+    assert!(is_durable(&bench.write(A, after, 2, durable), 3, 2));
+}

@@ -12,7 +12,7 @@ pub async fn open_group(env: &Env, host: &Rc<Host>) -> DiskGroup {
     if !host.is_formatted.get() {
         let sizes = CreateSizes { cache: 256 << 20, capacity: 1 << 30 };
         let id = GroupId(u64::from(host.id.0));
-        DiskGroup::format(env, &spec, Some(sizes), false, id).await.expect("formats");
+        DiskGroup::format(env, &spec, Some(sizes), true, id).await.expect("formats");
         host.is_formatted.set(true);
     }
     DiskGroup::open(env, &spec, GroupOptions::default()).await.expect("opens")

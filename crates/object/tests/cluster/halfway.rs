@@ -84,6 +84,28 @@ fn a_change_whose_answer_was_lost_is_no_other_owners() {
     assert!(goes_on(&cluster, 1.0));
 }
 
+/// Rule 14: what breaks a session is told to whoever opens the next one. A second later it would
+/// look by itself: clients would wait that much longer.
+#[test]
+fn a_link_that_breaks_under_a_write_costs_it_no_second() {
+    let cluster = Cluster::new(43, Mutations::default());
+    cluster.create();
+    begin_put(&cluster, OWNER, 0);
+    cluster.run(2.0);
+    let (owner, replica) = (cluster.hosts[OWNER].key, cluster.hosts[2].key);
+    for (round, moment) in (0..20).map(|round| (round, Duration::from_micros(round * 40))) {
+        cluster.run(1.0 + 0.07 * round as f64); // at various moments between two looks
+        begin_put(&cluster, OWNER, 3);
+        cluster.world.run_for(moment);
+        cluster.world.reset_links(owner, replica);
+        let written = round + 2;
+        let is_done = || cluster.oracle.borrow().writes == written;
+        let waited = Duration::from_millis(400);
+        assert!(cluster.world.run_until(waited, is_done), "round {round}: it waits for a look");
+    }
+    cluster.verify();
+}
+
 /// Rule 7: writes fail where the last copy cannot take them. Two ways lead out of the active ones
 /// for a copy whose device fails, and whoever comes second must not take it for the last.
 #[test]

@@ -16,3 +16,4 @@ mod oracle;
 mod resent;
 mod scenarios;
 mod scrub;
+mod unused;
