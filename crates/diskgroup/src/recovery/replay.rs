@@ -107,11 +107,9 @@ async fn read_firsts(inner: &GroupInner) -> Result<Map<u64, Commit>, GroupError>
             Err(error) => return Err(device_error(&inner.cache_path)(error)),
         };
         if Commit::decode(device, &bytes).err() == Some(FormatError::Length) {
-            bytes = match read(place, header).await {
-                Ok(bytes) => bytes,
-                Err(error) if is_bad_place(&error) => return Ok(None),
-                Err(error) => return Err(device_error(&inner.cache_path)(error)),
-            };
+            // Data stands behind it: what the device does not give of that is not its concern.
+            let start = inner.state.borrow().log.segment_start(place);
+            bytes = read_or_salvage(inner, start, header as u64).await?.bytes;
         }
         let Ok((mut commit, _, _)) = Commit::decode(device, &bytes) else { return Ok(None) };
         (commit.entries, commit.crcs) = (Vec::new(), Vec::new()); // not looked at again

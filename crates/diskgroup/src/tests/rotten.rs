@@ -279,6 +279,41 @@ fn the_first_header_of_a_closed_segment_is_known_by_its_summary() {
     }
 }
 
+/// Where there is no summary, the header alone knows the segment.
+#[test]
+fn data_behind_a_long_first_header_does_not_take_it_along() {
+    let host = Host::new(85);
+    let (world, key) = (host.world.clone(), host.key);
+    host.run(move |env| async move {
+        let group = fresh(&env).await;
+        let range = SectorRange::new(8, 8);
+        let payload = payload(&env, range, 1);
+        let done = |n| RequestId::new(HostId(1), Incarnation(1), 0, n);
+        let marks: Vec<_> = (1..=100).filter_map(done).map(Mark::Done).collect();
+        let (component, lsn, term) = (ONE, Lsn::new(Term(1), 1), Term(1));
+        let (crcs, kind) = (wire::crcs_of(range, &payload), AppendKind::Data);
+        let append =
+            Append { component, lsn, term, range, kind, crcs: &crcs, payload, marks: &marks };
+        group.append(append).await.expect("a write");
+        commits(&env, &group, 2..=20).await;
+        let segment = &group.closed_segments()[0];
+        let parts = blocks(&world, key, segment);
+        assert_eq!((parts[1].1, parts[2].1), (Part::Header, Part::Payload), "{parts:?}");
+        world.flip_bits(key, "cache", segment.summary.start, 4096);
+        world.disk_error(key, "cache", DiskFault::BadRange { offset: parts[2].0, len: 4096 });
+        group.close().await;
+    });
+    host.run(|env| async move {
+        let group = open(&env).await.expect("one block of data that is not given");
+        let bad = value(&group, 8).await;
+        assert!(matches!(bad, Err(GroupError::BadCrc { .. })), "{bad:?}");
+        for lsn in 2..=20 {
+            let found = value(&group, u64::from(lsn) * 8).await;
+            assert_eq!(found.expect("a read"), Some(lsn));
+        }
+    });
+}
+
 #[test]
 fn an_open_segment_whose_first_header_rots_is_not_taken_for_none() {
     // 3 commits: segment 0 is open, and the first of all. 10 and more: a later one.
