@@ -24,7 +24,8 @@ pub struct GroupLimits {
     pub scrub_sectors: u64,
     /// Chunks without data that one step of scrub passes over, at most: a bound of its time.
     pub scrub_passed: u64,
-    /// Chunks of a deleted component that are looked at between two rests.
+    /// Chunks of a deleted component, and blocks of theirs in the log, that are looked at between
+    /// two rests.
     pub deleted_chunks: u64,
     /// Chunks that are given back to the device at a time, so that a deleted component does not
     /// hold destage up.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What capacity has leaves the index; a segment that nothing points into is free.
 
-use super::batch::Found;
 use crate::keys::{chunk_of_block, serial_of};
 use crate::log::index::LogPlace;
 use crate::state::{GroupInner, GroupState};
@@ -66,14 +65,7 @@ impl GroupState {
 
     /// Store rule 12: nothing points into the segment any more, for `has_live` in `whole` has just
     /// said so. So it may be written again.
-    pub(super) fn free_oldest(&mut self, segment: u64, found: &[Found]) {
-        for found in found {
-            let serial = found.entry.serial;
-            let is_known = self.store.components.get(serial).is_some();
-            if !is_known && !found.is_clear() {
-                self.log.forget_deleted(serial, found.entry.range);
-            }
-        }
+    pub(super) fn free_oldest(&mut self, segment: u64) {
         assert!(!self.is_held(), "a segment is freed that a device needs which is out");
         let serials = self.log.free_oldest(segment);
         if self.mutations.reuse_named() {

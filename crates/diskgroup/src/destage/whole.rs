@@ -27,7 +27,7 @@ pub(super) async fn destage_segment(
     let mutations = inner.options.mutations;
     if mutations.free_before_destage() {
         keep_marks(inner, segment).await?;
-        inner.state.borrow_mut().free_oldest(segment, &found);
+        inner.state.borrow_mut().free_oldest(segment);
         inner.log_kick.notify();
     }
     let mut unpaid = blocks_of(&bytes, &found) - written;
@@ -80,7 +80,7 @@ pub(super) async fn destage_segment(
             state.pace.begin(now, rest, 0);
         }
         state.pace.freed(now, size);
-        state.free_oldest(segment, &found);
+        state.free_oldest(segment);
     }
     inner.note_destage();
     inner.log_kick.notify();

@@ -2,9 +2,10 @@
 //! What the log holds of blocks and chunks: the index, and beside it a count for each chunk.
 //!
 //! Both change together, so that the count of a chunk is that of its blocks in the index. Blocks of
-//! a component that was deleted are no longer counted, since nobody asks for them.
+//! a component that was deleted are no longer counted, since nobody asks for them; they go with the
+//! component's chunks.
 
-use crate::keys::{block_key, chunk_key, chunk_of_block};
+use crate::keys::{block_key, chunk_key, chunk_of_block, serial_of};
 use crate::log::Log;
 use crate::log::build::is_fraction;
 use crate::log::index::{IndexPiece, LogPlace, LogView};
@@ -138,22 +139,23 @@ impl Log {
         clear.map(|over| over.cleared = None).is_some()
     }
 
-    /// Takes out blocks of a component that was deleted.
-    pub(crate) fn forget_deleted(&mut self, serial: u32, range: SectorRange) {
-        range.blocks().for_each(|block| {
-            self.index.clear(block_key(serial, block), u64::MAX);
-        });
-    }
-
     /// Forgets a chunk that nothing is held of; whether that is so.
     pub(crate) fn settle(&mut self, chunk: u64) -> bool {
         let is_idle = self.over(chunk).is_some_and(Overlay::is_idle);
         is_idle && self.overlays.remove(&chunk).is_some()
     }
 
-    /// Forgets a chunk of a component that was deleted.
-    pub(crate) fn drop_over(&mut self, chunk: u64) {
-        self.overlays.remove(&chunk);
+    /// Takes out a chunk of a component that was deleted: how many blocks were looked up.
+    pub(crate) fn forget_deleted(&mut self, chunk: u64) -> u64 {
+        // Nobody counts them down any more: there may be none left.
+        if self.overlays.remove(&chunk).is_none_or(|over| over.live == 0) {
+            return 0;
+        }
+        let (serial, first) = (serial_of(chunk), (chunk & u64::from(u32::MAX)) * CHUNK_BLOCKS);
+        for block in first..first + CHUNK_BLOCKS {
+            self.index.clear(block_key(serial, block), u64::MAX);
+        }
+        CHUNK_BLOCKS
     }
 
     /// Whether all of a chunk was discarded by an entry outside `segment` that is still needed.

@@ -3,8 +3,9 @@
 //!
 //! First the component's row says, durably, that the component is deleted. From then on nobody
 //! finds it. Its chunks are given back afterwards, some in each turn, since the largest component
-//! has 261,120 of them. A crash in between loses no chunk: when the group is opened, each chunk
-//! whose serial no row names is free.
+//! has 261,120 of them. With them goes what the index has of it: a segment that is freed does not
+//! know of all its entries where its headers are rotten. A crash in between loses no chunk: when
+//! the group is opened, each chunk whose serial no row names is free.
 
 use crate::keys::chunk_key;
 use crate::state::{DiskGroup, GroupInner, GroupState};
@@ -59,22 +60,27 @@ pub(crate) async fn give_back(inner: Rc<GroupInner>) {
             continue;
         }
         inner.destage_kick.notify();
+        inner.log_kick.notify(); // there may be room in the index
         inner.progress.notify();
         inner.env.spend_steps(steps).await;
     }
 }
 
 impl GroupState {
-    /// Gives some chunks of the oldest deletion back, `most` at most: how many were looked at.
+    /// Gives some chunks of the oldest deletion back, with about `most` looks: how many it took.
     fn give_back_some(&mut self, most: u64) -> u64 {
-        let Some((device, serial, chunks)) = self.store.next_deleted(most) else { return 0 };
-        let looked = chunks.end - chunks.start;
-        for key in chunks.map(|chunk| chunk_key(serial, chunk)) {
-            self.log.drop_over(key);
+        let Some((device, serial, mut chunks)) = self.store.next_deleted() else { return 0 };
+        let mut looks = 0;
+        while looks < most
+            && let Some(chunk) = chunks.next()
+        {
+            let key = chunk_key(serial, chunk);
+            looks += 1 + self.log.forget_deleted(key);
             if let Some(base) = self.store.give_back(device, key) {
                 self.drop_slots(device, base);
             }
         }
-        looked.max(1)
+        self.store.deleted_before(chunks.start);
+        looks.max(1)
     }
 }

@@ -176,17 +176,20 @@ impl CapacityStore {
         of.map(|deletion| deletion.device)
     }
 
-    /// The next chunks, so many at most, of the oldest deletion: device, serial, chunks.
-    pub(crate) fn next_deleted(&mut self, most: u64) -> Option<(usize, u32, Range<u64>)> {
-        let deletion = self.deletions.front_mut()?;
-        let (device, serial, first) = (deletion.device, deletion.serial, deletion.next);
-        deletion.next = deletion.chunks.min(first + most);
-        base::hit_if(first > 0, base::Probe::DeletionPart);
-        let end = deletion.next;
-        if end == deletion.chunks {
+    /// What is left of the oldest deletion: device, serial, chunks.
+    pub(crate) fn next_deleted(&self) -> Option<(usize, u32, Range<u64>)> {
+        let deletion = self.deletions.front()?;
+        base::hit_if(deletion.next > 0, base::Probe::DeletionPart);
+        Some((deletion.device, deletion.serial, deletion.next..deletion.chunks))
+    }
+
+    /// Its chunks before that one are given back.
+    pub(crate) fn deleted_before(&mut self, chunk: u64) {
+        let Some(deletion) = self.deletions.front_mut() else { return };
+        deletion.next = chunk;
+        if chunk == deletion.chunks {
             self.deletions.pop_front();
         }
-        Some((device, serial, first..end))
     }
 
     /// Gives a chunk of a deleted component back; the device chunk, if it had one.

@@ -5,7 +5,7 @@
 use super::campaign::Case;
 use super::check::check_capacity;
 use super::faults::Promise;
-use super::scenarios::{Host, ONE, fresh, open, write};
+use super::scenarios::{Host, ONE, fresh, open, write, write_to};
 use super::*;
 use crate::{ComponentMeta, LogSegment, Tolerance};
 use base::{Seat, Set, Version};
@@ -311,6 +311,24 @@ fn data_behind_a_long_first_header_does_not_take_it_along() {
             let found = value(&group, u64::from(lsn) * 8).await;
             assert_eq!(found.expect("a read"), Some(lsn));
         }
+    });
+}
+
+#[test]
+fn a_deleted_component_leaves_nothing_where_a_header_is_rotten() {
+    let host = Host::new(86);
+    let (world, key) = (host.world.clone(), host.key);
+    host.run(move |env| async move {
+        let group = fresh(&env).await;
+        let two = ComponentId(2);
+        group.create_component(two, ObjectId(7), SECTORS).await.expect("a component");
+        write_to(&env, &group, two, 1, 0, 24).await.expect("a write");
+        commits(&env, &group, 1..=20).await;
+        world.flip_bits(key, "cache", group.closed_segments()[0].start, 512);
+        group.delete_component(two).await.expect("it is there");
+        drain(&env, &group, 20).await;
+        assert_eq!(group.audit().expect("the books").indexed, 0);
+        assert_eq!(group.status().rotten_log_blocks, 1);
     });
 }
 

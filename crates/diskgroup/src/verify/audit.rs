@@ -501,7 +501,10 @@ impl GroupState {
             *live.entry(chunk_of_block(key)).or_default() += 1;
             audit.indexed += 1;
             in_parts += usize::from(places.is_parts);
-            if let Some(place) = places.all.iter().find(|place| !self.is_in_log(**place)) {
+            // Until a deleted component's chunks are given back nobody looks where its blocks were.
+            let is_deleted = self.store.deleted_from(serial_of(chunk_of_block(key))).is_some();
+            let is_gone = |place: &&LogPlace| !is_deleted && !self.is_in_log(**place);
+            if let Some(place) = places.all.iter().find(is_gone) {
                 return Err(Inconsistency::Dangling { key, sector: place.sector() });
             }
         }
@@ -520,8 +523,8 @@ impl GroupState {
             }
         }
         match live.into_iter().next() {
-            // Of a deleted component: they go with the segment.
-            Some((key, found)) if self.store.components.get(serial_of(key)).is_some() => {
+            // Of a component that is being deleted: they go with its chunks.
+            Some((key, found)) if self.store.deleted_from(serial_of(key)).is_none() => {
                 Err(Inconsistency::Live { key, found, counted: 0 })
             }
             _ => Ok(()),
