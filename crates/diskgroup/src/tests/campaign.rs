@@ -266,9 +266,12 @@ impl Case {
 
     /// One life begins: open, check everything, then load.
     pub(super) fn begin(&mut self) {
-        while self.rng.below(4) == 0 {
-            self.cut_off_opening();
-        }
+        self.cut_off_openings();
+        self.begin_now();
+    }
+
+    /// The same without openings that are cut off.
+    pub(super) fn begin_now(&mut self) {
         let old = std::mem::take(&mut self.signs);
         self.signs.may_fail.set(old.may_fail.get());
         self.signs.may_be_bad.set(old.may_be_bad.get());
@@ -316,6 +319,13 @@ impl Case {
         });
         let signs = Rc::clone(&self.signs);
         assert!(self.world.run_until(HOUR, || signs.is_ready.get()), "opening ends");
+    }
+
+    /// None or a few.
+    pub(super) fn cut_off_openings(&mut self) {
+        while self.rng.below(4) == 0 {
+            self.cut_off_opening();
+        }
     }
 
     /// An opening that power loss or a signal cuts off.

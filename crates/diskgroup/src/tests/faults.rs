@@ -144,12 +144,18 @@ fn newest(case: &Case, path: &str, area: Area, pages: &[u64]) -> std::ops::Range
 impl Case {
     /// One whole life with what is promised of it; false: it did not open.
     pub(super) fn live_with(&mut self, promise: Promise) -> bool {
+        self.cut_off_openings();
+        self.live_now(promise)
+    }
+
+    /// The same without openings that are cut off.
+    pub(super) fn live_now(&mut self, promise: Promise) -> bool {
         let signs = Signs::default();
         signs.may_fail.set(promise != Promise::All);
         signs.may_be_bad.set(promise != Promise::All);
         signs.may_be_stale.set(promise == Promise::Older);
         self.signs = Rc::new(signs);
-        self.begin();
+        self.begin_now();
         let refused = self.signs.refused.borrow().clone();
         if let Some(error) = refused {
             let is_named = matches!(error, GroupError::Corrupt { .. } | GroupError::Device { .. });

@@ -130,13 +130,15 @@ impl Case {
         }
         self.end();
         for _ in 0..2 {
+            // Power loss in one of these may take what is looked at here.
+            self.cut_off_openings();
             let newest = self.newest(segment.device);
             // A summary goes out without a flush: power loss may take it, also after rest.
             let is_needed = newest.is_none_or(|(_, oldest)| oldest <= segment.number);
             let is_known = !is_needed || has_summary(&self.world, self.host, &segment);
             if part == Part::Header && !is_known {
                 // What it held may be known to nobody: not opened, or not by what is lost.
-                outcome.refused += u64::from(!self.live_with(Promise::Named(0)));
+                outcome.refused += u64::from(!self.live_now(Promise::Named(0)));
                 return self.world.kill(self.host);
             }
             // The ring has come round to the block, and no write has mended it yet: where the
@@ -148,7 +150,7 @@ impl Case {
                 Promise::All if may_be_newest => Promise::Named(0),
                 as_before => as_before,
             };
-            if !self.live_with(promise) {
+            if !self.live_now(promise) {
                 let refused = self.signs.refused.borrow();
                 let is_device = matches!(*refused, Some(GroupError::Device { .. }));
                 assert!(may_be_newest && is_device, "{part:?}: {refused:?}");
@@ -181,7 +183,8 @@ fn a_rotten_block_of_a_closed_segment_costs_what_it_held() {
     let is_enough = outcome.headers > 10 && outcome.payloads > 5 && outcome.bad > 0;
     assert!(is_enough || asked("DISKGROUP_SEEDS").is_some(), "{outcome:?}");
     // Where K stays behind, as it does in some of these loads.
-    assert!(outcome.stopped * 2 <= outcome.payloads, "{outcome:?}");
+    let is_rare = outcome.stopped * 2 <= outcome.payloads;
+    assert!(is_rare || outcome.payloads <= 5, "{outcome:?}");
 }
 
 /// Writes blocks one by one, so that each is a commit: a header and a block of data.
