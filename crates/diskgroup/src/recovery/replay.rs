@@ -287,7 +287,7 @@ fn is_followed(inner: &GroupInner, bytes: &Buf, (commit, crc): (&Commit, u32)) -
     follows && !inner.options.mutations.truncate_damage()
 }
 
-pub(crate) fn payload_is_whole(commit: &Commit, bytes: &Buf, at: usize) -> bool {
+pub(crate) fn payload_is_whole(commit: &Commit, bytes: &[u8], at: usize) -> bool {
     let mut crcs = commit.crcs.iter();
     commit.entries.iter().all(|entry| {
         if entry.kind != EntryKind::Data {

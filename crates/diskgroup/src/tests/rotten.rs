@@ -81,14 +81,20 @@ impl Case {
         Some((segment, at, part))
     }
 
-    /// The newest segment on the media, and the oldest one that its last header needs.
+    /// The newest segment on the media, and the oldest one that the last commit needs which is not
+    /// torn.
     fn newest(&self, device: u64) -> Option<(u64, u64)> {
-        let (world, key) = (&self.world, self.host);
-        let all = segments(world, key, self.setup.segments);
-        let (newest, start, headers) = all.into_iter().max_by_key(|(number, ..)| *number)?;
-        let last = *headers.last()?;
-        let bytes = world.read_raw(key, "cache", last, (start + SEGMENT - last) as usize);
-        Commit::decode(device, &bytes).ok().map(|(commit, ..)| (newest, commit.oldest))
+        let all = segments(&self.world, self.host, self.setup.segments);
+        let (newest, ..) = *all.last()?;
+        let headers = all.iter().rev().flat_map(|(_, start, headers)| {
+            headers.iter().rev().map(move |at| (*at, (start + SEGMENT - at) as usize))
+        });
+        let mut commits = headers.filter_map(|(at, room)| {
+            let bytes = self.world.read_raw(self.host, "cache", at, room);
+            let (commit, ..) = Commit::decode(device, &bytes).ok()?;
+            crate::recovery::payload_is_whole(&commit, &bytes, 0).then_some(commit)
+        });
+        commits.next().map(|commit| (newest, commit.oldest))
     }
 
     fn drain_for_a_while(&mut self) {
