@@ -271,6 +271,11 @@ fn read(
     }
 }
 
+fn has_staged(group: &DiskGroup) -> bool {
+    let state = group.shared().state.borrow();
+    state.store.capacity.iter().any(|capacity| capacity.staged() > 0)
+}
+
 #[expect(clippy::too_many_arguments, reason = "all of it differs from call to call")]
 fn append(
     env: &Env,
@@ -306,6 +311,8 @@ fn append(
         marks: &marks,
     };
     let had_failed = signs.has_failed.get();
+    // Direct writes leave others as little as one chunk of these small devices.
+    let may_be_full = has_staged(group);
     let appended = group.append(append);
     let (oracle, signs) = (Rc::clone(oracle), Rc::clone(signs));
     drop(state);
@@ -314,6 +321,9 @@ fn append(
             Ok(()) => {
                 assert!(!had_failed, "an append succeeds behind one that failed");
                 oracle.borrow_mut().ack(component, range, &at, lsn);
+            }
+            Err(GroupError::Full { .. }) if may_be_full => {
+                oracle.borrow_mut().marks[component].retain(|(of, _)| *of != lsn);
             }
             Err(GroupError::Fenced) if signs.may_fail.get() => signs.has_failed.set(true),
             Err(GroupError::Closed) if signs.is_closing.get() => signs.has_failed.set(true),
