@@ -50,15 +50,15 @@ pub(crate) async fn destage(inner: Rc<GroupInner>) {
             return;
         }
         if let Err(error) = destage_oldest(&inner, &mut window).await {
-            inner.stop(error);
+            inner.stop("destage", error);
             return;
         }
     }
 }
 
 impl GroupInner {
-    /// A task cannot go on: the group is fenced, and says why.
-    pub(crate) fn stop(&self, error: GroupError) {
+    /// A task cannot go on: the group is fenced, and says which it was and why.
+    pub(crate) fn stop(&self, task: &str, error: GroupError) {
         let _ = match error {
             GroupError::Device { device, source } => self.fence(&device, &source),
             // What the log holds cannot be found any more: stop before it is overwritten.
@@ -66,8 +66,8 @@ impl GroupInner {
                 self.fence(&device, &format!("{structure} is damaged: {source}"))
             }
             GroupError::Fenced | GroupError::Closed => return,
-            // Without destage the group is over: who looks at it is told why.
-            error => self.fence(&self.cache_path, &format!("destage ended: {error}")),
+            // Without the task the group is over: who looks at it is told why.
+            error => self.fence(&self.cache_path, &format!("{task} ended: {error}")),
         };
     }
 }

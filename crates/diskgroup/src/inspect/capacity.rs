@@ -199,10 +199,8 @@ impl Look<'_> {
         }
         let paged = known.applied.iter().max().map_or(1, |applied| applied + 1);
         let checkpointed = known.applied.first().copied().unwrap_or(0);
-        let found = match <[Stretch; 2]>::try_from(stretches) {
-            Ok(halves) => FoundJournal::of_halves(halves, layout.halves_from, checkpointed),
-            Err(mut area) => Ok(FoundJournal::linear(area.pop().unwrap_or_default(), paged)),
-        };
+        let marks = (paged, checkpointed);
+        let found = FoundJournal::of_areas(stretches, layout.halves_from, marks);
         let found = found.unwrap_or_else(|record| {
             let what = "a record is gone whose checkpoint was not over";
             self.damage(Structure::Journal(record), layout.journal_start, what, NOT_OPEN);

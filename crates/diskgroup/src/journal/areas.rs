@@ -97,8 +97,25 @@ impl FoundJournal {
         }
     }
 
+    /// Of what stands in the journal's areas: one, or two halves, of which `halves_from` was the
+    /// first record ever. Pages hold records before `paged`, and page 0 of the chunk map all up to
+    /// `checkpointed`.
+    ///
+    /// # Errors
+    /// The record that is missing.
+    pub(crate) fn of_areas(
+        areas: Vec<Stretch>,
+        halves_from: u64,
+        (paged, checkpointed): (u64, u64),
+    ) -> Result<Self, u64> {
+        match <[Stretch; 2]>::try_from(areas) {
+            Ok(halves) => Self::of_halves(halves, halves_from, checkpointed),
+            Err(mut area) => Ok(Self::linear(area.pop().unwrap_or_default(), paged)),
+        }
+    }
+
     /// Of a journal that is one area. Its records had a checkpoint when pages hold more than they.
-    pub(crate) fn linear(area: Stretch, paged: u64) -> Self {
+    fn linear(area: Stretch, paged: u64) -> Self {
         if area.next().is_none_or(|next| next < paged) {
             return Self::default();
         }
@@ -107,12 +124,7 @@ impl FoundJournal {
         Self { closed: area, doubt_from, written_from, ..Self::default() }
     }
 
-    /// Of two halves, whose first record ever was `halves_from`. Page 0 of the chunk map holds all
-    /// records up to `checkpointed`.
-    ///
-    /// # Errors
-    /// The record that is missing.
-    pub(crate) fn of_halves(
+    fn of_halves(
         [zero, one]: [Stretch; 2],
         halves_from: u64,
         checkpointed: u64,

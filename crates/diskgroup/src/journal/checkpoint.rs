@@ -14,6 +14,8 @@ use std::rc::Rc;
 const PAGE: u64 = PAGE_SIZE as u64;
 /// Rows that are looked at between two rests.
 const ROWS_STEP: usize = 256;
+/// What a person is told of that ended.
+const TASK: &str = "checkpointing";
 
 /// Brings what a closed half of a device's journal changed to the pages, each time that there is
 /// one, until the group is over.
@@ -21,7 +23,7 @@ pub(crate) async fn keep_checkpoints(inner: Rc<GroupInner>, device: usize) {
     // Power may have failed between the two superblocks that say so.
     let is_linear = inner.state.borrow().store.capacity[device].journal.is_linear;
     if !is_linear && let Err(error) = inner.halve(device).await {
-        return inner.stop(error);
+        return inner.stop(TASK, error);
     }
     loop {
         let kick = inner.checkpoint_kick.wait();
@@ -36,7 +38,7 @@ pub(crate) async fn keep_checkpoints(inner: Rc<GroupInner>, device: usize) {
             (false, false) => kick.await,
             (false, true) => {
                 if let Err(error) = inner.checkpoint(device).await {
-                    inner.stop(error);
+                    inner.stop(TASK, error);
                     return;
                 }
             }

@@ -265,16 +265,11 @@ async fn recover_journal(inner: &GroupInner, device: usize) -> Result<JournalEnd
         (capacity.journal.sequence.max(1), capacity.map_meta[0].applied)
     };
     let is_torn_taken = inner.options.mutations.truncate_damage();
-    let found = match <[Stretch; 2]>::try_from(stretches) {
-        Ok(halves) => {
-            let from = handle.layout.halves_from;
-            match FoundJournal::of_halves(halves, from, checkpointed) {
-                Ok(found) => found,
-                Err(_) if is_torn_taken => FoundJournal::default(),
-                Err(record) => return Err(lost(record, FormatError::Checksum)),
-            }
-        }
-        Err(mut area) => FoundJournal::linear(area.pop().unwrap_or_default(), paged),
+    let from = handle.layout.halves_from;
+    let found = match FoundJournal::of_areas(stretches, from, (paged, checkpointed)) {
+        Ok(found) => found,
+        Err(_) if is_torn_taken => FoundJournal::default(),
+        Err(record) => return Err(lost(record, FormatError::Checksum)),
     };
     // A build that wrote one area left records that pages hold.
     let ended = found.next().unwrap_or(paged).max(paged);

@@ -7,6 +7,7 @@ use super::check::check_capacity;
 use super::faults::Promise;
 use super::scenarios::{Host, ONE, fresh, open, write, write_to};
 use super::*;
+use crate::log::build::to_usize;
 use crate::{ComponentMeta, LogSegment, Tolerance};
 use base::{Seat, Set, Version};
 use format::{Commit, Summary, Superblock};
@@ -87,10 +88,10 @@ impl Case {
         let all = segments(&self.world, self.host, self.setup.segments);
         let (newest, ..) = *all.last()?;
         let headers = all.iter().rev().flat_map(|(_, start, headers)| {
-            headers.iter().rev().map(move |at| (*at, (start + SEGMENT - at) as usize))
+            headers.iter().rev().map(move |at| (*at, start + SEGMENT - at))
         });
         let mut commits = headers.filter_map(|(at, room)| {
-            let bytes = self.world.read_raw(self.host, "cache", at, room);
+            let bytes = self.world.read_raw(self.host, "cache", at, to_usize(room));
             let (commit, ..) = Commit::decode(device, &bytes).ok()?;
             crate::recovery::payload_is_whole(&commit, &bytes, 0).then_some(commit)
         });

@@ -168,6 +168,19 @@ fn rotten_data_that_stays_above_k_ends_destage_by_its_name() {
     });
 }
 
+#[test]
+fn a_task_that_ends_is_named() {
+    for task in ["destage", "checkpointing"] {
+        let host = Host::new(55);
+        host.run(move |env| async move {
+            let group = fresh(&env).await;
+            group.shared().stop(task, GroupError::Full { free: 0 });
+            let cause = group.status().fenced.expect("it is fenced");
+            assert_eq!(cause, format!("cache: {task} ended: no space on the capacity device"));
+        });
+    }
+}
+
 /// Zeros take no room in the log beside their header, but a place in its index for each block. So
 /// they fill the index while all of them are in the open segment.
 #[test]
