@@ -334,6 +334,9 @@ impl DiskGroup {
         let mut state = inner.state.borrow_mut();
         let has_risen = state.store.components.by_id_mut(id).is_some_and(|c| c.advance(commit));
         let must_kick = has_risen && state.destage.waits_for_commit();
+        if has_risen {
+            state.destage.moved_in_row = 0; // segments may be freed by writing again
+        }
         drop(state);
         if must_kick {
             inner.destage_kick.notify();

@@ -27,7 +27,8 @@ pub(crate) struct DestageState {
     pub(crate) wait: Option<DestageWait>,
     /// Drain everything now, however little it is.
     pub(crate) drains_all: bool,
-    /// Segments in a row that were freed by moving; appends and K start it anew.
+    /// Segments in a row that were freed by moving. Appends, K that rises and components that are
+    /// deleted start it anew, also while destage does not wait for them.
     pub(crate) moved_in_row: u64,
     /// Something got done last, or there was nothing to do.
     pub(crate) progressed_at: Instant,

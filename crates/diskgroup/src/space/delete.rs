@@ -81,6 +81,7 @@ impl GroupState {
             }
         }
         self.store.deleted_before(chunks.start);
+        self.destage.moved_in_row = 0; // less is above K
         looks.max(1)
     }
 }

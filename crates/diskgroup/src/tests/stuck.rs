@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What holds up writes is named; a destage that stands still is told from one that rests.
 
-use super::scenarios::{Host, ONE, fresh, fresh_with, write};
+use super::scenarios::{Host, ONE, fresh, fresh_with, write, write_to};
 use super::*;
 use crate::{GroupStatus, Limit};
 use env::join_all;
@@ -165,6 +165,41 @@ fn rotten_data_that_stays_above_k_ends_destage_by_its_name() {
         let status = until(&env, &group, |status| status.fenced.is_some()).await;
         let cause = status.fenced.expect("it is fenced");
         assert!(cause.starts_with("cache: log segment 0 is damaged: checksum"), "{cause}");
+    });
+}
+
+/// Destage has moved what is above K as often as it may. While it moves the last of that, K of one
+/// component rises; that of the other one, with an entry in each segment, stays. A hybrid group
+/// reads the next segment then, and the log has had its turn when destage begins to wait.
+#[test]
+fn k_that_rises_while_entries_are_moved_lets_appends_go_on() {
+    const TWO: ComponentId = ComponentId(2);
+    let host = Host::new(56);
+    host.run(|env| async move {
+        let sizes = crate::CreateSizes { cache: 11 << 20, capacity: 24 << 20 };
+        let kind = GroupKind::Hybrid { read_cache_percent: 90 };
+        let (id, shape) = (GroupId(1), GroupShape { kind, segment_size: 64 << 10 });
+        let made = DiskGroup::format_with(&env, &spec(1), Some(sizes), false, id, shape).await;
+        made.expect("new files");
+        let group = DiskGroup::open(&env, &spec(1), GroupOptions::default()).await;
+        let group = group.expect("a new group");
+        group.create_component(ONE, ObjectId(9), SECTORS).await.expect("a component");
+        group.create_component(TWO, ObjectId(7), SECTORS).await.expect("a component");
+        let (inner, writer) = (env.clone(), group.clone());
+        let _writer = env.spawn("writer", async move {
+            for lsn in 1.. {
+                let id = if lsn % 4 == 0 { TWO } else { ONE };
+                write_to(&inner, &writer, id, lsn, lsn * 8 % 4096, 8).await.expect("a write");
+            }
+        });
+        let most = 2 * group.shared().state.borrow().log.layout.segments;
+        while group.shared().state.borrow().destage.moved_in_row < u64::from(most) {
+            env.sleep(Duration::from_micros(1)).await;
+        }
+        assert!(!group.shared().state.borrow().destage.waits_for_commit(), "it is moving");
+        group.advance_commit(ONE, group.component(ONE).expect("it is here").durable);
+        let appends = group.status().appends;
+        until(&env, &group, |status| status.appends > appends).await;
     });
 }
 
