@@ -7,14 +7,17 @@ before and after the cases, and the mean counts: on a shared machine only figure
 "filling" cases begin with a drained write buffer and end before destage begins at 0.8 of it: fast writes run
 several times for that. "steady" cases run 60 s and count their last 30 s. They stand beside what the disk carries of
 their devices' requests alone, too (`device_pattern.py`), with the requests that the kernel counted per client write.
+"steady-paged" has a cluster of its own: the largest volume that fits the folder, and a twentieth of the checksum pages
+that it touches in memory.
 """
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import account
 import device_pattern
@@ -28,6 +31,19 @@ STEADY_SECONDS = 60
 STEADY_COUNTED = 30
 LOG_MSEC = 50
 GIB = 1 << 30
+HOSTS = 3
+CACHE_GIB = 1
+# Beyond the volume itself: what is needed to move.
+CAPACITY_MORE_GIB = 4
+# What stays free beside a cluster with the largest volume: 10 GiB are for `device_pattern.py`.
+PAGED_SPARE_GIB = 20
+# Below, a twentieth of the pages is less than a host may be told; above, filling takes too long.
+PAGED_GIB = (8, 32)
+PAGED_PART = 20
+PAGE = 4096
+# A page has the checksums of so many chunks of 1 MiB.
+PAGE_CHUNKS = 3
+FILL_SECONDS_MAX = 600
 
 
 @dataclass
@@ -44,6 +60,8 @@ class Case:
     runs: int = 1
     seconds: int | None = None
     as_many_as: str | None = None
+    # In a cluster of its own, whose hosts have a twentieth of the checksum pages in memory.
+    is_paged: bool = False
 
     @property
     def probe(self):
@@ -62,6 +80,7 @@ CASES = [
     Case("write-seq-512", "write", "512", 32, runs=3, seconds=4, as_many_as="write-seq-4k"),
     Case("steady-1g", "randwrite", "4k", 32, ratio=0.60, cpu_us=22, steady_gib=1),
     Case("steady-8g", "randwrite", "4k", 32, ratio=0.55, cpu_us=22, steady_gib=8),
+    Case("steady-paged", "randwrite", "4k", 32, ratio=0.55, cpu_us=22, steady_gib=PAGED_GIB[0], is_paged=True),
 ]
 PAUSE_MS_MAX = 50
 P99_MS_MAX = 3
@@ -126,6 +145,29 @@ def parse_probe(text):
     return found
 
 
+def paged_gib(free_bytes):
+    """GiB of the largest volume whose cluster fits so many free bytes; raises Failure where none does."""
+    each = (free_bytes // GIB - PAGED_SPARE_GIB) // HOSTS
+    gib = min(each - CACHE_GIB - CAPACITY_MORE_GIB, PAGED_GIB[1])
+    if gib < PAGED_GIB[0]:
+        needed = HOSTS * (PAGED_GIB[0] + CACHE_GIB + CAPACITY_MORE_GIB) + PAGED_SPARE_GIB
+        raise Failure(f"steady-paged needs {needed} GiB of free space: name another folder with --dir")
+    return gib
+
+
+def paged_bytes(gib):
+    """Bytes of checksum pages that a host with a copy of such a volume has in memory."""
+    return gib * 1024 // PAGE_CHUNKS // PAGED_PART * PAGE
+
+
+def with_checksum_bytes(text, number):
+    """A host.toml with so many bytes of checksum pages."""
+    text = re.sub(r"(?m)^checksum_bytes = .*\n", "", text)
+    if "\n[memory]\n" not in text:
+        return f"{text.rstrip()}\n\n[memory]\nchecksum_bytes = {number}\n"
+    return text.replace("\n[memory]\n", f"\n[memory]\nchecksum_bytes = {number}\n")
+
+
 class Bench:
     """The folder, the cluster in it, and what was measured."""
 
@@ -146,9 +188,29 @@ class Bench:
         if self.cluster is None:
             return
         say("starting a cluster of three processes and etcd")
-        self.cluster.up("--processes", "--cache-size", "1GiB", "--capacity-size", f"{gib_max + 4}GiB")
+        capacity = f"{gib_max + CAPACITY_MORE_GIB}GiB"
+        self.cluster.up("--processes", "--cache-size", f"{CACHE_GIB}GiB", "--capacity-size", capacity)
         idle = memory_bytes(processes("gabion", self.cluster.data))
         say(f"resident memory of the idle hosts: {idle / 1e6:.0f} MB")
+
+    def start_paged(self):
+        """A cluster for the largest volume that fits, in the place of the one before; GiB of that volume."""
+        if self.cluster is None:
+            return PAGED_GIB[0]
+        self.cluster.down()
+        shutil.rmtree(self.cluster.data, ignore_errors=True)
+        gib = paged_gib(shutil.disk_usage(self.folder).free)
+        self.start(gib)
+        for number in range(1, HOSTS + 1):
+            host = f"host{number}"
+            config = os.path.join(self.cluster.data, host, "host.toml")
+            self.cluster.run("host", "kill", host)
+            with open(config, encoding="utf-8") as file:
+                text = with_checksum_bytes(file.read(), paged_bytes(gib))
+            with open(config, "w", encoding="utf-8") as file:
+                file.write(text)
+            self.cluster.run("host", "start", host)
+        return gib
 
     def volume(self, name, gib):
         """Creates a volume, writes all of it, and returns its URI at the first host."""
@@ -156,7 +218,7 @@ class Bench:
         uri = self.cluster.uris(name)[0]
         say(f"writing {gib} GiB to volume {name} before the clock starts")
         arguments = ["--ioengine=nbd", f"--uri={uri}", "--rw=write", "--bs=1M", "--iodepth=8", f"--size={gib}G"]
-        fio_result(fio(arguments, self.folder), self.folder, "write", 600)
+        fio_result(fio(arguments, self.folder), self.folder, "write", FILL_SECONDS_MAX)
         return uri
 
     def drain(self):
@@ -248,22 +310,34 @@ class Bench:
     def run(self, cases):
         filling = [case for case in cases if not case.steady_gib]
         steady = [case for case in cases if case.steady_gib]
-        self.start(max([case.steady_gib for case in steady], default=1))
-        uri = self.volume("bench", 1) if self.cluster else None
+        shared = [case for case in cases if not case.is_paged]
+        if shared:
+            self.start(max([1, *(case.steady_gib for case in shared)]))
+        uri = self.volume("bench", 1) if self.cluster and filling else None
         self.probe()
         for case in filling:
             self.measure(case, uri, 1)
         if filling:
             self.probe()
-        for case in steady:
-            name = f"steady-{case.steady_gib}g"
-            uri = self.volume(name, case.steady_gib) if self.cluster else None
+        for wanted in steady:
+            case = replace(wanted, steady_gib=self.start_paged()) if wanted.is_paged else wanted
+            uri = self.volume(case.name, case.steady_gib) if self.cluster else None
             first = max(len(self.probes) - 1, 0)
             self.measure(case, uri, case.steady_gib)
             self.rows[-1]["first_probe"] = first
+            if case.is_paged and self.cluster:
+                self.rows[-1]["gabion"].notes.append(self.paged_note(case.steady_gib))
         if steady:
             self.probe()
             self.play_pattern()
+
+    def paged_note(self, gib):
+        """Of how many checksum pages the hosts have how many in memory, as they say themselves."""
+        reports = self.cluster.ask("status")["memory"]
+        parts = [part for report in reports for part in report["parts"] if part["name"] == "checksum-pages"]
+        budget, most = (max(part[name] for part in parts) // PAGE for name in ("budget_bytes", "most_bytes"))
+        touched = gib * 1024 // PAGE_CHUNKS
+        return f"{gib} GiB, {touched:,} checksum pages on each of two hosts, {budget:,} in memory (at most {most:,})"
 
     def play_pattern(self):
         """What the disk carries of the devices' part of a steady load."""

@@ -62,6 +62,24 @@ class Parsing(unittest.TestCase):
         self.assertEqual(bench.judge(case, good, None)[1], "-")
 
 
+    def test_the_largest_volume_leaves_room_and_its_pages_are_twenty_times_what_is_in_memory(self):
+        for free_gib in (60, 73, 100, 1000):
+            gib = bench.paged_gib(free_gib * bench.GIB)
+            self.assertLessEqual(3 * (gib + 1 + 4) + 20, free_gib)
+            pages = gib * 1024 // 3
+            self.assertAlmostEqual(pages * 4096 / bench.paged_bytes(gib), 20, delta=0.2)
+            self.assertGreaterEqual(bench.paged_bytes(gib), 512 << 10, "the least that a host may be told")
+        with self.assertRaises(bench.Failure):
+            bench.paged_gib(58 * bench.GIB)
+
+    def test_a_budget_of_pages_goes_into_the_table_that_is_there(self):
+        text = 'name = "host1"\n\n[memory]\nmachine_percent = 16\n\n[tuning]\n'
+        told = bench.with_checksum_bytes(text, 524288)
+        self.assertIn("[memory]\nchecksum_bytes = 524288\nmachine_percent = 16\n", told)
+        self.assertEqual(bench.with_checksum_bytes(told, 524288), told)
+        self.assertTrue(bench.with_checksum_bytes('name = "host1"\n', 1).endswith("[memory]\nchecksum_bytes = 1\n"))
+
+
 class DevicePattern(unittest.TestCase):
     def test_the_search_finds_the_rate_to_a_twentieth(self):
         for limit in (8000, 9000, 20000, 33333, 63000):
