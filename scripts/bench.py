@@ -8,7 +8,7 @@ before and after the cases, and the mean counts: on a shared machine only figure
 several times for that. "steady" cases run 60 s and count their last 30 s. They stand beside what the disk carries of
 their devices' requests alone, too (`device_pattern.py`), with the requests that the kernel counted per client write.
 "steady-paged" has a cluster of its own: the largest volume that fits the folder, and a twentieth of the checksum pages
-that it touches in memory.
+that it touches in memory. It runs 240 s and counts the last 180.
 """
 import argparse
 import os
@@ -29,6 +29,9 @@ DRAINED = 0.1
 DRAIN_SECONDS_MAX = 300
 STEADY_SECONDS = 60
 STEADY_COUNTED = 30
+# Long enough for half a journal, 1.4 million blocks: its pages are written once meanwhile.
+PAGED_SECONDS = 240
+PAGED_COUNTED = 180
 LOG_MSEC = 50
 GIB = 1 << 30
 HOSTS = 3
@@ -62,6 +65,11 @@ class Case:
     as_many_as: str | None = None
     # In a cluster of its own, whose hosts have a twentieth of the checksum pages in memory.
     is_paged: bool = False
+
+    @property
+    def steady(self):
+        """Seconds of a steady case, and how many at its end count."""
+        return (PAGED_SECONDS, PAGED_COUNTED) if self.is_paged else (STEADY_SECONDS, STEADY_COUNTED)
 
     @property
     def probe(self):
@@ -235,7 +243,9 @@ class Bench:
 
     def gabion(self, case, uri, gib):
         """One measured run against the cluster."""
-        seconds = STEADY_SECONDS if case.steady_gib else min(self.seconds, case.seconds or self.seconds)
+        seconds, counted = case.steady
+        if not case.steady_gib:
+            seconds = min(self.seconds, case.seconds or self.seconds)
         notes = self.drain()
         say(f"{case.name}: gabion, {seconds} s")
         log = os.path.join(self.folder, "fio")
@@ -245,11 +255,11 @@ class Bench:
         servers = processes("gabion", self.cluster.data)
         directory = processes("etcd", self.cluster.data)
         running = fio(arguments, self.folder)
-        time.sleep(seconds - STEADY_COUNTED - 1 if case.steady_gib else 1)
+        time.sleep(seconds - counted - 1 if case.steady_gib else 1)
         begin = account.Moment(self.cluster, servers)
         before = (time.monotonic(), cpu_seconds(servers), cpu_seconds(directory))
         asked = disk_requests(self.folder)
-        time.sleep(STEADY_COUNTED if case.steady_gib else seconds - 2)
+        time.sleep(counted if case.steady_gib else seconds - 2)
         after = (time.monotonic(), cpu_seconds(servers), cpu_seconds(directory))
         done = disk_requests(self.folder)
         end = account.Moment(self.cluster, servers)
@@ -257,7 +267,7 @@ class Bench:
         if case.steady_gib:
             with open(log + "_iops.1.log", encoding="ascii") as file:
                 lines = file.readlines()
-            figures.iops, empty = parse_iops_log(lines, (seconds - STEADY_COUNTED) * 1000)
+            figures.iops, empty = parse_iops_log(lines, (seconds - counted) * 1000)
             # An interval at either edge may be empty in part; and no pause is longer than the slowest I/O.
             figures.pause_ms = min(empty + 2 * LOG_MSEC, figures.worst_ms)
         ios = max(figures.iops * (after[0] - before[0]), 1)
