@@ -436,7 +436,8 @@ def conditions(seconds):
     return (
         f"{version()}, {seconds} s per filling case (write-32, write-seq: 3 runs of 4 s), "
         f"{STEADY_SECONDS} s per steady case (IOPS and CPU of the last {STEADY_COUNTED} s; "
-        f"latencies of the whole run). 4 KiB random (seqwrite, seqread: 1 MiB; write-seq: as named), "
+        f"steady-paged: {PAGED_SECONDS} and {PAGED_COUNTED}; "
+        "latencies of the whole run). 4 KiB random (seqwrite, seqread: 1 MiB; write-seq: as named), "
         "FTT 1, three host processes and etcd on one disk, checksums on, every write durable; "
         "raw disk: one file, O_DIRECT, writes O_DSYNC."
     )
