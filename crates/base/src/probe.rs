@@ -78,6 +78,10 @@ crate::named! {
         CheckpointRests = "checkpoint-rests",
         /// A CRC page was read again after it had been evicted.
         PageLoaded = "page-loaded",
+        /// A disk group gave checksum pages up, for there is one more that shares them.
+        PagesGivenUp = "pages-given-up",
+        /// A disk group was refused, for there is no memory for its tables.
+        TablesRefused = "tables-refused",
         /// A commit at the log's end was torn.
         RecoveryTorn = "recovery-torn",
         /// A segment had no summary that counts.

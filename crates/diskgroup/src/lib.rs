@@ -80,7 +80,7 @@ pub use inspect::{
 };
 pub use latency::{ClassLatency, DeviceHealth, DeviceLatency};
 pub use limits::GroupLimits;
-pub use memory::{CHECKSUM_BYTES_MIN, MemoryParts, StoreMemory};
+pub use memory::{CHECKSUM_BYTES_MIN, CHECKSUM_DEVICES_MAX, MemoryParts, StoreMemory};
 pub use mutations::Mutations;
 pub use pressure::{Limit, Pressure};
 pub use space::{DeviceRole, DeviceStatus, Reserve};

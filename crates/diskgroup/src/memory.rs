@@ -12,6 +12,10 @@
 //! open groups need together is never more than theirs. A page whose image is on its way to the
 //! device counts with what is under way, of which each device has a bound.
 //!
+//! One page for each device is enough, and slow: nobody needs a second one to get on. Whoever needs
+//! a page uses it in the turn of the host in which it came, so it may be evicted in the next one. A
+//! record reads none. A checkpoint keeps those of its band, which count as under way.
+//!
 //! Not guaranteed: that tables stay within what was needed. [`MemoryParts::needed`] names the loads
 //! that make them larger.
 
@@ -23,10 +27,13 @@ use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
 /// Checksum pages that each capacity device has, whatever its size: 48 MiB of it are covered. All
-/// 112 devices of a host together have 7 MiB so.
+/// 112 devices of a host together have 7 MiB so. Where there is less, all of it is dealt evenly.
 const FLOOR_PAGES: usize = 16;
-/// Least budget of checksum pages that gives each device of a host its floor, bytes.
-pub const CHECKSUM_BYTES_MIN: u64 = 8 << 20;
+/// Least budget of checksum pages of a host, bytes: one page for each of its devices.
+pub const CHECKSUM_BYTES_MIN: u64 = 512 << 10;
+/// Capacity devices that this is enough for.
+pub const CHECKSUM_DEVICES_MAX: usize = 128;
+const _: () = assert!(CHECKSUM_DEVICES_MAX * PAGE_SIZE == 512 << 10, "a page for each");
 /// Bytes of the history for each block: a queue that doubles when it grows, and an ordered map
 /// whose nodes are half full at least.
 pub(crate) const HISTORY_BLOCK_BYTES: u64 = 64;
@@ -238,6 +245,7 @@ impl StoreMemory {
     pub(crate) fn check(&self, device: &str, needed: u64) -> Result<(), GroupError> {
         let left = self.0.tables.saturating_sub(self.needed().sum());
         if needed > left {
+            base::hit(base::Probe::TablesRefused);
             let (device, budget) = (device.to_owned(), self.0.tables);
             return Err(GroupError::NoMemory { device, needed, left, budget });
         }
@@ -291,7 +299,7 @@ impl Budgets {
             let part = rest * u128::from(share.chunks) / chunks.max(1);
             let limit = floor + usize::try_from(part).unwrap_or(usize::MAX);
             dealt += limit;
-            // A page that is read must be somewhere, however small the budget of a test is.
+            // A page that is read must be somewhere, also where a test has fewer than devices.
             share.limit.set(limit.max(1));
         }
         assert!(dealt <= self.checksum_pages, "shares of {dealt} pages, more than there are");

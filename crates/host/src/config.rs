@@ -401,7 +401,7 @@ mod tests {
             ("machine_percent", HostConfig { memory: percent(91), ..good() }),
             ("total_bytes", HostConfig { memory: total((256 << 20) - 1), ..good() }),
             ("total_bytes", HostConfig { memory: total(u64::MAX), ..good() }),
-            ("checksum_bytes", HostConfig { memory: checksums((8 << 20) - 1), ..good() }),
+            ("checksum_bytes", HostConfig { memory: checksums((512 << 10) - 1), ..good() }),
             ("checksum_bytes", HostConfig { memory: checksums(u64::MAX), ..good() }),
         ];
         bad.into_iter().for_each(refused);

@@ -60,11 +60,14 @@ pub struct MachineMemory {
     /// Bytes of checksum pages whatever the configuration says; for tests, which want fewer than it
     /// takes.
     pub checksum_bytes: Option<u64>,
+    /// Bytes for tables of disk groups whatever is left for them; for tests, which want no byte to
+    /// spare.
+    pub table_bytes: Option<u64>,
 }
 
 impl Default for MachineMemory {
     fn default() -> Self {
-        Self { bytes: 16 << 30, checksum_bytes: None }
+        Self { bytes: 16 << 30, checksum_bytes: None, table_bytes: None }
     }
 }
 
@@ -131,6 +134,7 @@ fn memory_of(
 ) -> Result<(MemoryBudgets, StoreMemory), StartError> {
     let mut budgets = config.memory.budgets(&config.tuning, machine.bytes)?;
     budgets.checksums = machine.checksum_bytes.unwrap_or(budgets.checksums);
+    budgets.tables = machine.table_bytes.unwrap_or(budgets.tables);
     Ok((budgets, StoreMemory::new(budgets.checksums, budgets.tables)))
 }
 
@@ -225,6 +229,12 @@ impl Node {
     #[must_use]
     pub fn objects(&self) -> &Objects {
         &self.objects
+    }
+
+    /// What its disk groups share of its memory, for tests and campaigns.
+    #[must_use]
+    pub fn store_memory(&self) -> StoreMemory {
+        self.memory.store()
     }
 
     /// The disk groups, for tests and campaigns.

@@ -2,11 +2,11 @@
 //! A cluster of production hosts in a simulated world, and the directory that they share.
 
 use crate::mutation::Mutation;
-use crate::plan::Plan;
+use crate::plan::{HostMemory, HostPages, Plan};
 use crate::records::Records;
 use base::{GroupId, Incarnation, Map};
 use directory::ServeOptions;
-use diskgroup::{CreateSizes, DiskGroup, GroupError, GroupShape, GroupSpec};
+use diskgroup::{CHECKSUM_BYTES_MIN, CreateSizes, DiskGroup, GroupError, GroupShape, GroupSpec};
 use env::{Address, Env, TaskSet};
 use host::{
     Command, CommandReply, GroupConfig, HostConfig, MachineMemory, MemoryConfig, Node, NodeOptions,
@@ -24,6 +24,8 @@ pub(crate) const CLUSTER: u64 = 0x5707;
 const PORT: u16 = 7000;
 /// The wait between a failed start and the next attempt.
 const RESTART_PAUSE: Duration = Duration::from_millis(200);
+/// Bytes of a checksum page.
+const LEAST_PAGE: u64 = 4096;
 
 /// One data host: the machine and, while its process runs, its node.
 pub struct Machine {
@@ -132,7 +134,7 @@ impl Cluster {
         F: Future<Output = ()> + 'static,
     {
         let machine = &self.machines[index];
-        let config = self.config(machine.number);
+        let config = self.config(index);
         let mut options = NodeOptions {
             group: self.plan.group.clone(),
             object: self.plan.object.clone(),
@@ -140,7 +142,7 @@ impl Cluster {
             volume: self.plan.limits.volume.clone(),
             directory: self.plan.limits.client,
             creation: self.plan.limits.creation,
-            memory: self.memory(),
+            memory: self.memory(index),
         };
         if let Some(mutation) = self.mutation {
             mutation.apply(&mut options);
@@ -182,14 +184,58 @@ impl Cluster {
         self.world.clock_drift(machine.key, drift);
     }
 
-    /// As many checksum pages for each capacity device as the plan says; all of a host share them.
-    fn memory(&self) -> MachineMemory {
-        let devices = u64::from(self.plan.groups) * u64::from(self.plan.devices);
-        let each = u64::try_from(self.plan.group.crc_cache_bytes).unwrap_or(u64::MAX);
-        MachineMemory { checksum_bytes: Some(each * devices), ..MachineMemory::default() }
+    fn host_memory(&self, index: usize) -> HostMemory {
+        self.plan.limits.memory.get(index).copied().unwrap_or_default()
     }
 
-    fn config(&self, number: u32) -> HostConfig {
+    /// As many checksum pages for each capacity device as the plan says; all of a host share them.
+    fn memory(&self, index: usize) -> MachineMemory {
+        let HostMemory { pages, is_tight } = self.host_memory(index);
+        let devices = u64::from(self.plan.groups) * u64::from(self.plan.devices);
+        let each = u64::try_from(self.plan.group.crc_cache_bytes).unwrap_or(u64::MAX);
+        MachineMemory {
+            checksum_bytes: match pages {
+                HostPages::Plan => Some(each * devices),
+                HostPages::LeastSaid => None,
+                HostPages::Least => Some(LEAST_PAGE * devices),
+            },
+            table_bytes: is_tight.then(|| self.table_bytes()),
+            ..MachineMemory::default()
+        }
+    }
+
+    /// What the tables of a host's groups take when all of them are full.
+    fn table_bytes(&self) -> u64 {
+        u64::from(self.plan.groups) * self.needed_by(self.plan.sizes)
+    }
+
+    /// The same, of one group whose devices are of these sizes.
+    fn needed_by(&self, sizes: CreateSizes) -> u64 {
+        let kind = self.config(0).group_kind();
+        let shape = GroupShape { kind, segment_size: self.plan.segment_size };
+        let devices = usize::try_from(self.plan.devices).unwrap_or(usize::MAX);
+        let needed = DiskGroup::memory_of_new(sizes, devices, shape, &self.plan.group);
+        needed.map_or(0, |parts| parts.sum())
+    }
+
+    /// On a host without a byte to spare: to make a group that needs more than all that there is.
+    fn greedy(&self, index: usize) -> Option<Command> {
+        if !self.host_memory(index).is_tight {
+            return None;
+        }
+        let sizes = |bytes| CreateSizes { cache: bytes, capacity: bytes };
+        let is_too_large = |bytes: &u64| self.needed_by(sizes(*bytes)) > self.table_bytes();
+        Some(Command::GroupCreate {
+            cache: "greedy-cache".to_owned(),
+            capacity: (0..self.plan.devices).map(|at| format!("greedy-capacity{at}")).collect(),
+            create_bytes: (26..40).map(|bits| 1 << bits).find(is_too_large),
+            wipe: false,
+            ignore_device_kind: true,
+        })
+    }
+
+    fn config(&self, index: usize) -> HostConfig {
+        let number = self.machines[index].number;
         let peer: std::net::SocketAddr = (ip(number), PORT).into();
         HostConfig {
             name: format!("host{number}"),
@@ -206,6 +252,7 @@ impl Cluster {
             memory: MemoryConfig {
                 write_bytes: Some(self.plan.object.write_bytes),
                 link_bytes: Some(256 << 20),
+                checksum_bytes: Some(CHECKSUM_BYTES_MIN),
                 ..MemoryConfig::default()
             },
             tuning: Tuning {
@@ -254,10 +301,17 @@ impl Cluster {
             return;
         };
         let GroupConfig { cache, .. } = self.group(group);
+        let greedy = self.greedy(index);
         let inner = env.clone();
         machine.orders.borrow().spawn(&env, "operator", async move {
             if let Err(error) = node.close_group(&cache).await {
                 return tracing::warn!(%error, "not closed");
+            }
+            // Whoever asks for too much takes nothing of what the closed group needs again.
+            if let Some(greedy) = greedy
+                && let Some(CommandReply::Ok(_)) = ask(&inner, greedy).await
+            {
+                panic!("a disk group was made for which there is no memory");
             }
             inner.sleep(pause).await;
             loop {

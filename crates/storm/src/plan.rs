@@ -6,19 +6,22 @@
 //! Seeds that once found something are kept, and must run as before. So what is new is drawn from a
 //! stream of random numbers of its own, or only for seeds above a first one.
 
+mod memory;
 mod small;
+
+pub use memory::{HostMemory, HostPages};
+pub use small::PlanLimits;
 
 use crate::death::LongDeath;
 use crate::fault::{Fault, Weights};
 use crate::story::Story;
 use base::Rng;
-use directory::{ClientOptions, OBJECT_SECTORS_MAX, ServeOptions, ServerFaults};
+use directory::{OBJECT_SECTORS_MAX, ServerFaults};
 use diskgroup::{CreateSizes, GroupLimits, GroupOptions};
 use host::{ClusterKind, ScrubOptions};
 use object::ObjectOptions;
 use sim::{DiskFreedom, QuirkModel};
 use std::time::Duration;
-use volume::{CreationOptions, VolumeOptions};
 
 /// Clients of all volumes together, at most. Every volume has at least one host with clients.
 const CLIENTS_MAX: u64 = 12;
@@ -60,7 +63,7 @@ pub struct Plan {
     pub segment_size: u64,
     /// Sizes of the devices.
     pub sizes: CreateSizes,
-    /// Limits of volumes and of the directory.
+    /// Limits of volumes and of the directory, and of what hosts have in memory.
     pub limits: PlanLimits,
     /// Limits of the disk groups.
     pub group: GroupOptions,
@@ -78,19 +81,6 @@ pub struct Plan {
     pub quirks: QuirkModel,
     /// How far devices use the freedom that their contract leaves them.
     pub freedom: DiskFreedom,
-}
-
-/// Limits of volumes and of the directory.
-#[derive(Clone, Debug, Default)]
-pub struct PlanLimits {
-    /// Of open volumes.
-    pub volume: VolumeOptions,
-    /// How volumes are created: how large their objects are.
-    pub creation: CreationOptions,
-    /// Of the directory's clients.
-    pub client: ClientOptions,
-    /// Of the directory. What goes wrong there is [`Plan::directory`].
-    pub server: ServeOptions,
 }
 
 /// One volume and what is done to it.

@@ -63,6 +63,7 @@ impl Baseline {
         let mut marks = self.marks.borrow_mut();
         for index in 0..cluster.machines.len() {
             let Some(node) = cluster.node(index) else { continue };
+            check_memory(&node).map_err(|what| format!("host{}: {what}", index + 1))?;
             if self.is_damaged.borrow()[index] {
                 continue;
             }
@@ -125,6 +126,20 @@ impl Baseline {
         }
         Ok(())
     }
+}
+
+/// Checks that disk groups hold no more than the host gives them, and never did.
+fn check_memory(node: &host::Node) -> Result<(), String> {
+    let memory = node.store_memory();
+    let (budget, held, most) = memory.checksums();
+    if held.max(most) > budget {
+        return Err(format!("{held} bytes of checksum pages, at most {most}, of {budget}"));
+    }
+    let (needed, tables) = (memory.needed().sum(), memory.table_bytes());
+    if needed > tables {
+        return Err(format!("disk groups need {needed} bytes for tables, of {tables}"));
+    }
+    Ok(())
 }
 
 /// Checks that each active component on this host is on the disk group that its record names. Only

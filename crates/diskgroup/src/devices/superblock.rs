@@ -139,7 +139,10 @@ pub(crate) async fn format(
 }
 
 /// The layout of a cache device; none where it is too small.
-fn plan_cache(size: u64, shape: GroupShape) -> Option<(CacheLayout, Option<ReadCacheLayout>)> {
+pub(crate) fn plan_cache(
+    size: u64,
+    shape: GroupShape,
+) -> Option<(CacheLayout, Option<ReadCacheLayout>)> {
     match shape.kind {
         GroupKind::AllFlash => Some((CacheLayout::plan(size, shape.segment_size)?, None)),
         GroupKind::Hybrid { read_cache_percent } => {

@@ -1,17 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a group holds in memory now.
 
+use crate::devices::superblock::plan_cache;
 use crate::log::Log;
 use crate::memory::{HISTORY_BLOCK_BYTES, MemoryParts, widened};
 use crate::state::DiskGroup;
 use crate::store::CapacityStore;
 use crate::store::capacity::CapacityState;
-use format::{ChunkEntry, PAGE_SIZE};
+use crate::types::{CreateSizes, GroupOptions, GroupShape};
+use format::{CapacityLayout, ChunkEntry, PAGE_SIZE};
 
 /// Bytes of a block that the log holds in parts, about: most have two pieces.
 const SIDE_RECORD_BYTES: u64 = 120;
 
 impl DiskGroup {
+    /// What the tables of a group of so many new devices would take when all of it is full. None
+    /// where they are too small.
+    #[must_use]
+    pub fn memory_of_new(
+        sizes: CreateSizes,
+        devices: usize,
+        shape: GroupShape,
+        options: &GroupOptions,
+    ) -> Option<MemoryParts> {
+        let (log, read_cache) = plan_cache(sizes.cache, shape)?;
+        let layouts = vec![CapacityLayout::plan(sizes.capacity)?; devices];
+        Some(MemoryParts::needed(&log, read_cache.as_ref(), &layouts, options))
+    }
+
     /// What its tables take when all of it is full.
     #[must_use]
     pub fn memory_needed(&self) -> MemoryParts {

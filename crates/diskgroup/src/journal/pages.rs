@@ -35,7 +35,11 @@ impl GroupInner {
     pub(crate) fn give_up_pages(&self) {
         for device in 0..self.devices.len() {
             let limit = self.memory.page_limit(device);
-            self.state.borrow_mut().store.capacity[device].give_up(limit);
+            {
+                let capacity = &mut self.state.borrow_mut().store.capacity[device];
+                base::hit_if(capacity.pages_held().0 > limit, base::Probe::PagesGivenUp);
+                capacity.give_up(limit);
+            }
             self.tell_pages(device);
         }
     }

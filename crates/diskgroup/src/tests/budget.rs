@@ -120,6 +120,40 @@ fn pages_of_all_groups_stay_within_the_hosts_budget() {
     });
 }
 
+/// Nobody waits for a page that somebody else holds: groups whose devices have one each go on, with
+/// many readers, destage and checkpoints beside each other.
+#[test]
+fn one_page_for_each_device_is_enough() {
+    Host::new(54).run(|env| async move {
+        let memory = StoreMemory::new(2 * PAGE, u64::MAX);
+        let mut groups = Vec::new();
+        for name in ["a", "b"] {
+            make(&env, name, 1, 200 << 20).await;
+            let group = open_of(&env, name, 1, &memory).await.expect("there is room");
+            group.create_component(ONE, ObjectId(9), 60 * base::CHUNK_SECTORS).await.expect("new");
+            group.set_active(ONE, true);
+            group.drain_buffer(true);
+            groups.push(group);
+        }
+        let [a, b] = &groups[..] else { unreachable!() };
+        for round in 0..3 {
+            let use_both = [(a, 1), (b, 2)].map(|(group, salt)| {
+                let env = &env;
+                Box::pin(async move {
+                    let (mut rng, mut lsn) = (Rng::stream(round, salt), round * 60);
+                    use_it(env, group, 60, &mut rng, &mut lsn).await;
+                })
+            });
+            join_all(use_both.into()).await;
+            check(&memory, &[a, b]);
+        }
+        assert_eq!(memory.checksums().2, 2 * PAGE, "both were in use");
+        for group in [a, b] {
+            assert!(group.status().requests.pages_written > 0, "checkpoints went on beside it");
+        }
+    });
+}
+
 #[test]
 fn what_a_group_holds_is_what_it_said_it_needs() {
     Host::new(52).run(|env| async move {

@@ -11,6 +11,7 @@ use super::check::{check_all, check_capacity};
 use super::load::{Load, load};
 use super::oracle::Oracle;
 use super::*;
+use crate::StoreMemory;
 use sim::DiskFreedom;
 use std::cell::Cell;
 
@@ -25,6 +26,8 @@ pub(super) struct Setup {
     is_hybrid: bool,
     /// Each component on a device of its own, as far as there are some.
     pub(super) is_spread: bool,
+    /// One page of checksums for each device, and no byte more for tables than they need.
+    is_short: bool,
     /// One life in so many ends with a close.
     closes: u64,
     load: Load,
@@ -39,6 +42,7 @@ impl Setup {
             is_file: rng.below(2) == 0,
             is_hybrid: false,
             is_spread: false,
+            is_short: false,
             closes: 4,
             load: Load::draw(rng),
         }
@@ -48,6 +52,29 @@ impl Setup {
         // Nine tenths are read cache in a hybrid group: a few lines.
         let parts = if self.is_hybrid { 10 } else { 1 };
         (1 << 20) + self.segments * (64 << 10) * parts
+    }
+
+    /// Limits of the group. One that is short has small bands and halves of its journal, too.
+    fn options(&self, mutations: Mutations) -> GroupOptions {
+        let usual = direct_options(mutations, self.pages);
+        if !self.is_short {
+            return usual;
+        }
+        let small = options(mutations, self.pages).limits;
+        let GroupLimits { band_pages, half_bytes, .. } = small;
+        let limits = GroupLimits { band_pages, half_bytes, ..usual.limits };
+        GroupOptions { limits, ..usual }
+    }
+
+    /// What the group may hold in memory.
+    fn memory(&self, options: &GroupOptions) -> StoreMemory {
+        let devices = self.devices as u64;
+        if !self.is_short {
+            return StoreMemory::new(options.crc_cache_bytes as u64 * devices, u64::MAX);
+        }
+        let sizes = crate::CreateSizes { cache: self.cache_size(), capacity: CAPACITY };
+        let needed = DiskGroup::memory_of_new(sizes, self.devices, self.shape(), options);
+        StoreMemory::new(4096 * devices, needed.expect("large enough").sum())
     }
 
     fn shape(&self) -> GroupShape {
@@ -144,6 +171,8 @@ pub(super) struct Signs {
     pub(super) losses: Rc<super::out::Losses>,
     /// When the devices that are out are given up.
     pub(super) gives_up: Cell<Option<Duration>>,
+    /// What the group may hold.
+    memory: RefCell<Option<StoreMemory>>,
     /// Reads that the read cache served, of what outlived a restart.
     pub(super) warm_hits: Cell<u64>,
     /// Segments that were destaged together with others.
@@ -173,11 +202,16 @@ pub(super) struct Case {
 
 impl Case {
     pub(super) fn new(seed: u64, mutations: Mutations) -> Self {
+        let (rng, setup) = Self::drawn(seed);
+        Self::of(seed, mutations, rng, setup)
+    }
+
+    fn drawn(seed: u64) -> (Rng, Setup) {
         let mut rng = Rng::stream(seed, 7);
         let mut setup = Setup::draw(&mut rng);
         // Drawn apart, so that a seed is otherwise the same with and without.
         setup.is_hybrid = Rng::stream(seed, 8).below(2) == 0;
-        Self::of(seed, mutations, rng, setup)
+        (rng, setup)
     }
 
     /// A hybrid group, whatever the seed says.
@@ -185,6 +219,15 @@ impl Case {
         let mut rng = Rng::stream(seed, 7);
         let setup = Setup { is_hybrid: true, ..Setup::draw(&mut rng) };
         Self::of(seed, mutations, rng, setup)
+    }
+
+    /// A group as of `new` or of `spread` that has as little memory as there may be.
+    pub(super) fn short(seed: u64) -> Self {
+        let (rng, drawn) = match seed % 4 {
+            0 | 1 => Self::drawn(seed),
+            _ => Self::drawn_spread(seed),
+        };
+        Self::of(seed, Mutations::default(), rng, Setup { is_short: true, ..drawn })
     }
 
     /// A group of two or three devices with components on each.
@@ -223,8 +266,7 @@ impl Case {
                 let spec = spec(devices);
                 let done = DiskGroup::format_with(&env, &spec, sizes, false, id, setup.shape());
                 done.await.expect("a new group");
-                let group =
-                    DiskGroup::open(&env, &spec, direct_options(mutations, setup.pages)).await;
+                let group = DiskGroup::open(&env, &spec, setup.options(mutations)).await;
                 let group = group.expect("an empty group opens");
                 for n in 0..COMPONENTS {
                     let (id, object) = (ComponentId(n + 1), ObjectId(n));
@@ -292,10 +334,14 @@ impl Case {
         let rng = Rng::new(self.rng.next_u64());
         self.world.boot(self.host, move |env| {
             Box::pin(async move {
-                let options = direct_options(mutations, setup.pages);
+                let options = setup.options(mutations);
                 let spec = spec(setup.devices);
                 let tolerance = signs.tolerance.borrow().clone();
-                let group = match DiskGroup::open_without(&env, &spec, options, &tolerance).await {
+                let memory = setup.memory(&options);
+                *signs.memory.borrow_mut() = Some(memory.clone());
+                let opened =
+                    DiskGroup::open_within(&env, &spec, options, &tolerance, &memory).await;
+                let group = match opened {
                     Ok(group) => group,
                     Err(error) if signs.may_be_bad.get() => {
                         *signs.refused.borrow_mut() = Some(error);
@@ -335,7 +381,7 @@ impl Case {
         let done = Rc::clone(&is_done);
         self.world.boot(self.host, move |env| {
             Box::pin(async move {
-                let options = direct_options(mutations, setup.pages);
+                let options = setup.options(mutations);
                 let group = DiskGroup::open(&env, &spec(setup.devices), options).await;
                 done.set(true);
                 env.sleep(HOUR).await;
@@ -433,6 +479,7 @@ impl Case {
 
     /// The life ends. After a power loss capacity is sometimes looked at alone.
     pub(super) fn end(&mut self) {
+        self.check_memory();
         let group = self.signs.group.borrow_mut().take();
         let gathered = group.map_or(0, |group| group.shared().state.borrow().counters.gathered);
         self.signs.gathered.set(self.signs.gathered.get() + gathered);
@@ -444,6 +491,20 @@ impl Case {
         let chance = if self.setup.load.commit > 10 { 4 } else { 2 };
         if self.rng.below(chance) < chance - 1 && !self.signs.may_be_bad.get() {
             self.look_at_capacity_alone();
+        }
+    }
+
+    /// Pages in memory were never more than there may be, but for those of a checkpoint's band.
+    fn check_memory(&self) {
+        if let Some(memory) = &*self.signs.memory.borrow() {
+            let (budget, held, most) = memory.checksums();
+            assert!(held <= budget && most <= budget, "{held}, at most {most}, of {budget} bytes");
+        }
+        let Some(group) = &*self.signs.group.borrow() else { return };
+        let inner = group.shared();
+        for capacity in &inner.state.borrow().store.capacity {
+            let (_, pinned) = capacity.pages_held();
+            assert!(pinned <= inner.options.limits.band_pages, "{pinned} pages of a band");
         }
     }
 

@@ -54,6 +54,11 @@ impl MemoryWatch {
         }))
     }
 
+    /// What the disk groups share.
+    pub(crate) fn store(&self) -> StoreMemory {
+        self.0.store.clone()
+    }
+
     /// Runs for ever.
     pub(crate) async fn run(self, env: Env) {
         loop {

@@ -5,9 +5,10 @@
 //! machine's memory at each start. The parts are dealt with before anything is opened, so that a
 //! configuration that cannot be kept is refused by its figures.
 
-use super::{ConfigError, Tuning, ensure};
+use super::{CAPACITY_DEVICES_MAX, ConfigError, Tuning, ensure};
 use base::format_size;
-use diskgroup::CHECKSUM_BYTES_MIN;
+use directory::GROUPS_MAX;
+use diskgroup::{CHECKSUM_BYTES_MIN, CHECKSUM_DEVICES_MAX};
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 
@@ -16,9 +17,10 @@ use std::ops::RangeInclusive;
 const TOTAL: RangeInclusive<u64> = 256 << 20..=64 << 40;
 /// What a host takes for granted where nothing is said, however little the machine has.
 const TOTAL_DERIVED_MIN: u64 = 512 << 20;
-/// Bytes of checksum pages: each of the 112 devices of a host has its floor; more than the pages of
-/// the largest host means nothing.
+/// Bytes of checksum pages: each of the 112 devices of a host has one; more than the pages of the
+/// largest host means nothing.
 const CHECKSUMS: RangeInclusive<u64> = CHECKSUM_BYTES_MIN..=1 << 40;
+const _: () = assert!(GROUPS_MAX * CAPACITY_DEVICES_MAX <= CHECKSUM_DEVICES_MAX);
 /// The part of the total that is for checksum pages where nothing is said: those of 768 GiB for
 /// each GiB of it.
 const CHECKSUM_PART: u64 = 16;
@@ -51,8 +53,8 @@ pub struct MemoryConfig {
     /// `machine_percent` of the machine's memory, 512 MiB at least.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_bytes: Option<u64>,
-    /// Bytes of it for checksum pages, of all capacity devices together; 8 MiB to 1 TiB. Otherwise
-    /// a sixteenth of the total.
+    /// Bytes of it for checksum pages, of all capacity devices together; 512 KiB to 1 TiB.
+    /// Otherwise a sixteenth of the total.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checksum_bytes: Option<u64>,
     /// Bytes of client writes that this host's owners have under way at a time, and as many again
@@ -126,7 +128,7 @@ impl MemoryConfig {
         ensure(percent, "memory.machine_percent", "is not between 1 and 90")?;
         let rule = "is not between 268435456 and 70368744177664";
         ensure(is_in(&TOTAL, self.total_bytes), "memory.total_bytes", rule)?;
-        let rule = "is not between 8388608 and 1099511627776";
+        let rule = "is not between 524288 and 1099511627776";
         ensure(is_in(&CHECKSUMS, self.checksum_bytes), "memory.checksum_bytes", rule)?;
         let once = |here: Option<u64>, before: Option<u64>| here.is_none() || before.is_none();
         let rule = "is memory.write_bytes now: remove it from [tuning]";
@@ -231,6 +233,9 @@ mod tests {
         let error = budgets(&greedy, 4 * GIB).expect_err("nothing is left").to_string();
         assert!(error.contains("1GiB") && error.contains("memory.total_bytes"), "{error}");
         assert!(!error.contains('\n'), "{error}");
+        let least =
+            MemoryConfig { checksum_bytes: Some(CHECKSUM_BYTES_MIN), ..MemoryConfig::default() };
+        assert_eq!(least.check(&Tuning::default()), Ok(()), "a page for each device");
     }
 
     #[test]

@@ -239,7 +239,7 @@ fn new_devices_get_the_reserves_of_the_components_that_come_back() {
     cluster.create("kept", 64, 50).expect("there is room");
     assert_eq!(cluster.fill("kept", 0, 3), 3);
     let before = cluster.space(1);
-    let cache = cluster.config(2).groups[0].cache.clone();
+    let cache = cluster.config(1).groups[0].cache.clone();
     cluster.replace_devices(1, vec![cache], New::All);
     cluster.boot(1, |_, _| async {});
     wait_for_hosts(&cluster);

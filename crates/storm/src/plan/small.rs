@@ -2,7 +2,7 @@
 //! Sizes and limits that are drawn small. Code behind a limit that a run never meets is not tried:
 //! the second page of a listing, the second object of a volume, the block that is cut at its end.
 
-use super::{Plan, PlanLimits};
+use super::{HostMemory, Plan, memory};
 use base::{CHUNK_SECTORS, CHUNK_SIZE, Rng, SECTOR_SIZE};
 use directory::{ClientOptions, OBJECT_SECTORS_MAX, ServeOptions};
 use diskgroup::GroupLimits;
@@ -21,6 +21,21 @@ const LARGE_ONE_IN: u64 = 50;
 const LARGE_OBJECT_CHUNKS: u64 = 4;
 /// The most rounds of a run with a large volume: each of its rounds reads all of it on each host.
 const LARGE_ROUNDS: usize = 2;
+
+/// Limits of volumes and of the directory, and of what hosts have in memory.
+#[derive(Clone, Debug, Default)]
+pub struct PlanLimits {
+    /// Of open volumes.
+    pub volume: VolumeOptions,
+    /// How volumes are created: how large their objects are.
+    pub creation: CreationOptions,
+    /// Of the directory's clients.
+    pub client: ClientOptions,
+    /// Of the directory. What goes wrong there is [`Plan::directory`].
+    pub server: ServeOptions,
+    /// Of each host; it has plenty where it is not told of.
+    pub memory: Vec<HostMemory>,
+}
 
 /// Draws sizes and limits for the later seeds.
 pub(crate) fn draw(mut plan: Plan) -> Plan {
@@ -66,6 +81,7 @@ pub(crate) fn draw(mut plan: Plan) -> Plan {
         // A copy of all of it would take its time block by block.
         plan.object.limits.copy_blocks = ObjectLimits::default().copy_blocks;
     }
+    memory::draw(&mut plan);
     plan
 }
 
@@ -92,7 +108,7 @@ fn sectors(rng: &mut Rng, drawn: u64, object_sectors: u64) -> u64 {
 }
 
 /// A number below `most`, which is not 0.
-fn index(rng: &mut Rng, most: usize) -> usize {
+pub(super) fn index(rng: &mut Rng, most: usize) -> usize {
     usize::try_from(rng.next_u64() % u64::try_from(most).unwrap_or(u64::MAX)).unwrap_or(0)
 }
 

@@ -50,7 +50,7 @@ fn config(run: u16, groups: &[&str], memory: MemoryConfig) -> HostConfig {
 }
 
 async fn start(env: &Env, config: &HostConfig, bytes: u64) -> Result<Node, StartError> {
-    let memory = MachineMemory { bytes, checksum_bytes: None };
+    let memory = MachineMemory { bytes, ..MachineMemory::default() };
     Node::start(env, config, NodeOptions { memory, ..NodeOptions::default() }).await
 }
 

@@ -123,7 +123,7 @@ fn power_loss_and_new_devices_cost_a_host_its_own_backups_alone() {
     cluster.restart();
     let newest: Vec<_> = cluster.numbers().into_iter().map(|kept| kept[0]).collect();
     assert!(newest.iter().all(|(number, volumes)| *number == *volumes as u64), "{newest:?}");
-    let cache = cluster.config(2).groups[0].cache.clone();
+    let cache = cluster.config(1).groups[0].cache.clone();
     cluster.replace_devices(1, vec![cache], New::All);
     cluster.boot(1, |_, _| async {});
     wait_for_hosts(&cluster);
