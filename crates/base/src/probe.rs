@@ -30,6 +30,10 @@ crate::named! {
         StagedCopied = "staged-copied",
         /// A staged chunk was not needed any more and went back.
         StagedGivenBack = "staged-given-back",
+        /// A direct write went to a chunk that another one had left.
+        StockUsed = "stock-used",
+        /// What was kept for direct writes went back to the device, for none came.
+        StockGivenBack = "stock-given-back",
         /// The map gave up a chunk that the log still named.
         StagedKept = "staged-kept",
         /// An entry of a direct write was moved as a record.

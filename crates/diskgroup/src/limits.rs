@@ -53,6 +53,10 @@ pub struct GroupLimits {
     /// Chunks of a device that direct writes leave to others, beyond a sixteenth of them: half as
     /// many again as owners leave free.
     pub direct_spare: u64,
+    /// Chunks of a device that direct writes left and whose space is kept for the next ones, at
+    /// most; 0: none. A load that goes on takes as many as it leaves, so a few lots of destage are
+    /// enough. What a full log leaves when it drains is more, and most of that goes back.
+    pub stock_chunks: usize,
 }
 
 impl Default for GroupLimits {
@@ -75,6 +79,7 @@ impl Default for GroupLimits {
             header_lines: 256,
             direct_blocks: 64,
             direct_spare: 24,
+            stock_chunks: 256,
         }
     }
 }

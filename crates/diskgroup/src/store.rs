@@ -45,6 +45,8 @@ pub(crate) struct CapacityStore {
     staged_max: u64,
     /// Chunks of a device that direct writes leave to others, beyond a part of them.
     direct_spare: u64,
+    /// Chunks of a device whose space is kept for direct writes, at most.
+    stock_max: usize,
     pub(crate) history: History,
     /// One per device.
     pub(crate) capacity: Vec<CapacityState>,
@@ -71,6 +73,7 @@ impl CapacityStore {
             staged: FixedMap::default(),
             staged_max: staged_max(log, limits),
             direct_spare: limits.direct_spare,
+            stock_max: limits.stock_chunks,
             history: History::new(log, limits.history_blocks, mutations),
             capacity: (0..devices).map(|_| CapacityState::default()).collect(),
             serial_next: 1,

@@ -38,7 +38,7 @@ impl GroupState {
         if !is_whole {
             return None;
         }
-        self.store.stage(key, device, range.blocks())
+        self.store.stage((key, device), range.blocks(), self.log.last_append)
     }
 }
 

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Freed chunks: their space is given back to the device, then they may be allocated again.
 //!
+//! Chunks that direct writes left are kept for the next ones instead, some of them, until no direct
+//! write has come for a while: on a file each of them would be a hole, and the next write there
+//! would need new extents.
+//!
 //! Nobody waits for it but who is short of space. A device is slower while it discards, and so are
 //! others on the same drive or file system: between two lots it is left alone for longer than a lot
 //! took, so that a large volume that was deleted does not hold up who works.
@@ -22,8 +26,13 @@ impl GroupInner {
     /// Gives some freed chunks of each device back whose turn it is.
     pub(crate) async fn reclaim_due(&self) {
         for device in 0..self.devices.len() {
-            let at = self.state.borrow().store.capacity[device].reclaims_at();
-            if at.is_some_and(|at| at <= self.env.now()) {
+            let now = self.env.now();
+            let at = {
+                let capacity = &mut self.state.borrow_mut().store.capacity[device];
+                capacity.give_up_stock(now);
+                capacity.reclaims_at()
+            };
+            if at.is_some_and(|at| at <= now) {
                 self.reclaim(device).await;
             }
         }

@@ -144,10 +144,13 @@ impl CapacityStore {
     pub(super) fn freed(&mut self, device: usize, chunk: u32, was: ChunkEntry, is_wanted: bool) {
         let key = chunk_key(was.serial, u64::from(was.index));
         let is_kept = self.keeps_staged(key, device, chunk) || self.mutations.leak_discarded();
-        if !is_kept {
+        let is_replaced = self.base(key) != Some(chunk);
+        if !is_kept && is_replaced {
+            self.capacity[device].put_by(chunk, self.stock_max);
+        } else if !is_kept {
             self.capacity[device].freeing.push_back(chunk);
         }
-        if self.base(key) != Some(chunk) {
+        if is_replaced {
             return; // another has taken its place: store rule 17
         }
         self.chunks.set_base(key, None);

@@ -13,7 +13,11 @@ use format::{
     CRC_PAGE_CHUNKS, ChunkEntry, ComponentRow, CrcPage, Item, JournalRecord, NO_COMPONENT,
 };
 use std::collections::VecDeque;
+use std::time::Duration;
 
+/// A device to which nothing was written directly for so long gets back the space that was kept for
+/// it.
+const STOCK_FOR: Duration = Duration::from_secs(10);
 /// Page writes and reads in flight at a checkpoint and at recovery.
 pub(crate) const PAGES_IN_FLIGHT: usize = 32;
 
@@ -97,6 +101,11 @@ pub(crate) struct CapacityState {
     pub(crate) free: Vec<u32>,
     /// Freed durably; their space is still to be given back.
     pub(super) freeing: VecDeque<u32>,
+    /// Freed durably, and free as they are: their space is kept for the next direct writes. The one
+    /// that was freed first comes first.
+    pub(super) stock: VecDeque<u32>,
+    /// When a direct write last took a chunk.
+    pub(super) staged_at: Instant,
     /// No discard goes out before that, unless space is short.
     pub(super) rests_until: Instant,
     /// Taken out of `freeing`: their discard is on its way.
@@ -137,18 +146,19 @@ pub(crate) fn page_of(chunk: u32) -> (u32, usize) {
 impl CapacityState {
     /// Chunks that are not allocated, wherever they are.
     pub(crate) fn unallocated(&self) -> u64 {
-        let listed = self.free.len() as u64 + self.freeing.len() as u64;
-        listed + self.in_transit() + u64::from(self.staged)
+        let listed = self.free.len() + self.freeing.len() + self.stock.len();
+        listed as u64 + self.in_transit() + u64::from(self.staged)
     }
 
     /// Bytes of the lists of free and freed chunks.
     pub(crate) fn list_bytes(&self) -> usize {
-        (self.free.capacity() + self.freeing.capacity()) * size_of::<u32>()
+        let lists = self.free.capacity() + self.freeing.capacity() + self.stock.capacity();
+        lists * size_of::<u32>()
     }
 
     /// Of them, those that are on lists: free, or still to be given back to the device.
     pub(crate) fn listed(&self) -> impl Iterator<Item = u32> {
-        self.free.iter().chain(&self.freeing).copied()
+        self.free.iter().chain(&self.freeing).chain(&self.stock).copied()
     }
 
     /// Of them, those that are on the way from one list to another.
@@ -163,9 +173,40 @@ impl CapacityState {
 
     /// Takes a free chunk for the record that will allocate it.
     pub(crate) fn take_free(&mut self) -> Option<u32> {
-        let chunk = self.free.pop()?;
+        let chunk = self.free.pop().or_else(|| self.stock.pop_front())?;
         self.in_hand += 1;
         Some(chunk)
+    }
+
+    /// Takes a free chunk for a direct write: one whose space was kept, if there is one.
+    pub(super) fn take_stocked(&mut self, now: Instant) -> Option<u32> {
+        self.staged_at = now;
+        base::hit_if(!self.stock.is_empty(), base::Probe::StockUsed);
+        self.stock.pop_front().or_else(|| self.free.pop())
+    }
+
+    /// A chunk of direct writes is free. Its space is kept for the next ones, of so many at most.
+    pub(super) fn put_by(&mut self, chunk: u32, most: usize) {
+        let place = if self.stock.len() < most { &mut self.stock } else { &mut self.freeing };
+        place.push_back(chunk);
+    }
+
+    /// What is kept for direct writes.
+    #[cfg(test)]
+    pub(crate) fn stocked(&self) -> Vec<u32> {
+        self.stock.iter().copied().collect()
+    }
+
+    /// Nobody has written directly for long enough: what was kept for that goes back.
+    pub(crate) fn give_up_stock(&mut self, now: Instant) {
+        if now >= self.stocks_until() {
+            base::hit_if(!self.stock.is_empty(), base::Probe::StockGivenBack);
+            self.freeing.append(&mut self.stock);
+        }
+    }
+
+    fn stocks_until(&self) -> Instant {
+        self.staged_at + STOCK_FOR
     }
 
     /// Takes so many freed chunks at most, whose discard goes out now.
@@ -186,9 +227,12 @@ impl CapacityState {
     /// When the next freed chunks may be given back; none: there are none.
     pub(crate) fn reclaims_at(&self) -> Option<Instant> {
         // Freed chunks count as space to give; here only those do that can be allocated at once.
-        let is_short = (self.free.len() as u64) < self.map.len() as u64 / SHORT_PART;
+        let at_once = (self.free.len() + self.stock.len()) as u64;
+        let is_short = at_once < self.map.len() as u64 / SHORT_PART;
         let at = if is_short { Instant::default() } else { self.rests_until };
-        (!self.freeing.is_empty()).then_some(at)
+        let freed = (!self.freeing.is_empty()).then_some(at);
+        let kept = (!self.stock.is_empty()).then_some(at.max(self.stocks_until()));
+        freed.into_iter().chain(kept).min()
     }
 
     /// Chunks that may have lost their last block since this was asked: at most so many. The

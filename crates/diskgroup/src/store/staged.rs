@@ -15,7 +15,7 @@ use crate::keys::serial_of;
 use crate::log::build::to_usize;
 use crate::memory::widened;
 use crate::store::CapacityStore;
-use base::{CHUNK_BLOCKS, Set};
+use base::{CHUNK_BLOCKS, Instant, Set};
 use format::NO_COMPONENT;
 use std::ops::Range;
 
@@ -84,7 +84,12 @@ impl CapacityStore {
 
     /// A device chunk for a direct write of these blocks of a chunk. None where such a write has to
     /// go through the log.
-    pub(crate) fn stage(&mut self, key: u64, device: usize, blocks: Range<u64>) -> Option<u32> {
+    pub(crate) fn stage(
+        &mut self,
+        (key, device): (u64, usize),
+        blocks: Range<u64>,
+        now: Instant,
+    ) -> Option<u32> {
         let new = bits(blocks);
         if let Some(staged) = self.staged.get_mut(&key) {
             let is_over = both(&staged.written, &new) != BlockSet::default();
@@ -102,7 +107,7 @@ impl CapacityStore {
             return None;
         }
         let capacity = &mut self.capacity[device];
-        let chunk = capacity.free.pop()?;
+        let chunk = capacity.take_stocked(now)?;
         capacity.staged += 1;
         let (written, pending, named_before) = (new, 1, 0);
         let (is_owned, is_closed) = (true, false);
@@ -238,7 +243,7 @@ impl CapacityStore {
         base::hit(base::Probe::StagedGivenBack);
         let capacity = &mut self.capacity[staged.device];
         capacity.staged -= 1;
-        capacity.freeing.push_back(staged.chunk);
+        capacity.put_by(staged.chunk, self.stock_max);
         true
     }
 }
@@ -268,14 +273,15 @@ mod tests {
         store.capacity[0].free = (0..1000).collect();
         let most = staged_max(&layout, &limits);
         assert_eq!(most, 16);
+        let now = Instant::default();
         for key in 0..most {
-            assert!(store.stage(key, 0, 0..CHUNK_BLOCKS).is_some(), "chunk {key}");
+            assert!(store.stage((key, 0), 0..CHUNK_BLOCKS, now).is_some(), "chunk {key}");
         }
-        assert_eq!(store.stage(most, 0, 0..CHUNK_BLOCKS), None, "through the log");
+        assert_eq!(store.stage((most, 0), 0..CHUNK_BLOCKS, now), None, "through the log");
         assert_eq!(widened(size_of::<(u64, Staged)>()), STAGED_BYTES);
         assert!(widened(store.staged_bytes()) <= table_bytes(most, STAGED_BYTES));
         store.staged_is_named(0, 5, true);
         assert!(store.staged_has_left(0, 5));
-        assert!(store.stage(most, 0, 0..CHUNK_BLOCKS).is_some(), "one has left");
+        assert!(store.stage((most, 0), 0..CHUNK_BLOCKS, now).is_some(), "one has left");
     }
 }

@@ -99,6 +99,85 @@ fn a_whole_chunk_is_written_once() {
     });
 }
 
+/// The first bytes of a device chunk, as the device has them.
+async fn raw(env: &Env, group: &DiskGroup, chunk: u32) -> Vec<u8> {
+    let handle = &group.shared().devices[0];
+    let at = handle.layout.chunk_start + u64::from(chunk) * base::CHUNK_SIZE;
+    handle.disk().read(at, env.buf(4096)).await.expect("a read").to_vec()
+}
+
+/// The device chunk of a component's first chunk.
+fn place(group: &DiskGroup, id: ComponentId) -> u32 {
+    let state = group.shared().state.borrow();
+    let serial = state.store.components.by_id(id).expect("it is there").row.serial;
+    state.store.base(crate::keys::chunk_key(serial, 0)).expect("capacity has it")
+}
+
+/// A component's first chunk is written over, destaged, and no header needs what was before.
+async fn write_over(env: &Env, group: &DiskGroup, lsn: u64) -> u32 {
+    write(env, group, lsn, 0, CHUNK).await.expect("an append");
+    rest(env, group, lsn).await;
+    write_to(env, group, TWO, lsn, 0, 8).await.expect("an append");
+    rest(env, group, lsn).await;
+    place(group, ONE)
+}
+
+#[test]
+fn what_a_large_write_left_is_for_the_next_one_until_none_comes() {
+    let host = Host::new(1);
+    host.run(|env| async move {
+        let group = fresh(&env, 4 << 20, with_direct(Mutations::default())).await;
+        let stock = || group.shared().state.borrow().store.capacity[0].stocked();
+        let is_there = async |chunk| raw(&env, &group, chunk).await.iter().any(|byte| *byte != 0);
+        let (first, second) =
+            (write_over(&env, &group, 1).await, write_over(&env, &group, 2).await);
+        assert_eq!(stock(), [first]);
+        assert!(is_there(first).await, "its space is kept");
+        let crate::DeviceRole::Capacity(space) = group.devices()[1].role else { unreachable!() };
+        assert_eq!((space.freeing_bytes, space.allocated_bytes), (0, 2 << 20), "it is free");
+        assert_eq!(write_over(&env, &group, 3).await, first, "it is taken again");
+        assert_eq!(stock(), [second]);
+        assert_eq!(values(&group, 0..CHUNK).await, vec![3; CHUNK as usize]);
+        env.sleep(Duration::from_secs(9)).await;
+        assert_eq!(stock(), [second]);
+        env.sleep(Duration::from_secs(2)).await;
+        assert_eq!(stock(), [0; 0]);
+        assert!(!is_there(second).await, "it went back to the device");
+
+        // A component that is deleted gives its space back at once, and so does a new run.
+        write_over(&env, &group, 4).await;
+        let (last, kept) = (place(&group, ONE), stock());
+        group.delete_component(ONE).await.expect("deleted");
+        env.sleep(Duration::from_secs(1)).await;
+        assert!(!is_there(last).await, "nothing of it is kept");
+        assert!(is_there(kept[0]).await);
+        let free = group.audit().expect("books").free;
+        close(&env, group).await;
+        let group = again(&env, Mutations::default()).await;
+        assert_eq!(group.audit().expect("books").free, free, "what was kept is free");
+    });
+}
+
+#[test]
+fn no_more_is_kept_than_may_be() {
+    let host = Host::new(1);
+    host.run(|env| async move {
+        let mut options = with_direct(Mutations::default());
+        options.limits.stock_chunks = 1;
+        let group = fresh(&env, 4 << 20, options).await;
+        for (lsn, chunk) in [(1, 0), (2, 1), (3, 0), (4, 1)] {
+            write(&env, &group, lsn, chunk * CHUNK, CHUNK).await.expect("an append");
+            if lsn % 2 == 0 {
+                rest(&env, &group, lsn).await;
+                write_to(&env, &group, TWO, lsn, 0, 8).await.expect("an append");
+                rest(&env, &group, lsn).await;
+            }
+        }
+        assert_eq!(group.shared().state.borrow().store.capacity[0].stocked().len(), 1);
+        group.audit().expect("books");
+    });
+}
+
 #[test]
 fn the_smaller_part_is_copied() {
     for (old, copied) in [(8, false), (1024, true)] {

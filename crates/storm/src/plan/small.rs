@@ -153,9 +153,11 @@ fn limits_of_journals(seed: u64, limits: &mut GroupLimits) {
 fn draw_direct(plan: &mut Plan) {
     let mut rng = Rng::stream(plan.seed, 20);
     let limits = &mut plan.group.limits;
-    let production = GroupLimits::default().direct_blocks;
+    let GroupLimits { direct_blocks: production, stock_chunks: production_stock, .. } =
+        GroupLimits::default();
     limits.direct_blocks = [1, 1, 2, 4, 8, 16, production, production][index(&mut rng, 8)];
     limits.direct_spare = [1, 1, 2, 24][index(&mut rng, 4)];
+    limits.stock_chunks = [0, 1, 2, production_stock][index(&mut rng, 4)];
 }
 
 fn object_limits(rng: &mut Rng) -> ObjectLimits {
