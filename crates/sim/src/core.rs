@@ -25,7 +25,7 @@ thread_local! {
     static LATEST: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The time of the world that ran last on this thread, for the log: nanoseconds since its beginning.
+/// The time of the world that ran last on this thread, for the log, nanoseconds.
 #[must_use]
 pub fn time_of_log() -> u64 {
     LATEST.get()

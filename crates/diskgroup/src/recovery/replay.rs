@@ -20,6 +20,7 @@ use crate::keys::{block_key, chunk_key, serial_of};
 use crate::log::build::to_usize;
 use crate::log::index::LogView;
 use crate::log::ring::OpenSegment;
+use crate::memory::widened;
 use crate::read::salvage::{Salvaged, UNREADABLE_MAX, is_bad_place, read_or_salvage};
 use crate::state::{GroupInner, GroupState};
 use crate::types::{GroupError, device_error};
@@ -109,7 +110,7 @@ async fn read_firsts(inner: &GroupInner) -> Result<Map<u64, Commit>, GroupError>
         if Commit::decode(device, &bytes).err() == Some(FormatError::Length) {
             // Data stands behind it: what the device does not give of that is not its concern.
             let start = inner.state.borrow().log.segment_start(place);
-            bytes = read_or_salvage(inner, start, header as u64).await?.bytes;
+            bytes = read_or_salvage(inner, start, widened(header)).await?.bytes;
         }
         let Ok((mut commit, _, _)) = Commit::decode(device, &bytes) else { return Ok(None) };
         (commit.entries, commit.crcs) = (Vec::new(), Vec::new()); // not looked at again

@@ -502,10 +502,9 @@ impl Case {
         }
         let Some(group) = &*self.signs.group.borrow() else { return };
         let inner = group.shared();
-        for capacity in &inner.state.borrow().store.capacity {
-            let (_, pinned) = capacity.pages_held();
-            assert!(pinned <= inner.options.limits.band_pages, "{pinned} pages of a band");
-        }
+        let state = inner.state.borrow();
+        let pinned = state.store.capacity.iter().map(|capacity| capacity.pages_held().1);
+        assert!(pinned.max() <= Some(inner.options.limits.band_pages), "more than a band");
     }
 
     /// Destages everything; then every chunk and entry must be accounted for.
@@ -582,8 +581,7 @@ fn changes(group: &DiskGroup, id: ComponentId, since: Lsn) -> Vec<SectorRange> {
         for chunk in cursor..end {
             let at = (chunk - cursor) as usize;
             if changed.held[at / 64] >> (at % 64) & 1 == 0 {
-                let whole = SectorRange::new(chunk * base::CHUNK_SECTORS, base::CHUNK_SECTORS);
-                ranges.push(whole);
+                ranges.push(SectorRange::new(chunk * base::CHUNK_SECTORS, base::CHUNK_SECTORS));
             }
         }
         match changed.next {

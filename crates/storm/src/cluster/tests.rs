@@ -249,7 +249,7 @@ fn new_devices_get_the_reserves_of_the_components_that_come_back() {
     cluster.world.run_for(Duration::from_secs(60));
     let after = cluster.space(1);
     assert_eq!(after.promised_bytes, before.promised_bytes);
-    // What comes back in large pieces is staged, each chunk beside the one that is set aside for it.
+    // What comes back in large pieces is staged, beside what is set aside for it.
     let held = |s: SpaceReport| s.allocated_bytes + s.reserved_bytes;
     let expected = held(before)..=2 * held(before);
     assert!(expected.contains(&held(after)), "{before:?}, {after:?}");
