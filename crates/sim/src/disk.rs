@@ -413,6 +413,18 @@ impl SimDisk {
         self.seize();
     }
 
+    /// What surely survives a crash, and the number of its last write.
+    pub(crate) fn survivor(&self) -> (ContentStore, u64) {
+        let mut store = self.store.clone();
+        store.revert();
+        (store, self.seq)
+    }
+
+    /// Holds what another device held; what is written from now on is newer.
+    pub(crate) fn go_on_from(&mut self, (store, seq): (ContentStore, u64)) {
+        (self.store, self.seq) = (store, seq);
+    }
+
     /// An operation is over; the last one of a device that was closed frees it.
     pub(crate) fn leave(&mut self) {
         self.in_flight -= 1;

@@ -340,10 +340,9 @@ impl World {
     pub fn copy_disk(&self, from: HostKey, path: &str, to: HostKey, as_path: &str) {
         let mut core = self.0.core.borrow_mut();
         let index = core.disk_index(from, path);
-        let (size, mut store) = (core.disks[index].size, core.disks[index].store.clone());
-        store.revert();
+        let (size, content) = (core.disks[index].size, core.disks[index].survivor());
         let copy = core.add_disk(to.0, as_path, size, false);
-        core.disks[copy as usize].store = store;
+        core.disks[copy as usize].go_on_from(content);
     }
 
     /// Whether there is a device or file of this path, also one that [`DiskFault::Unlink`] hides.

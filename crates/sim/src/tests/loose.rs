@@ -191,3 +191,26 @@ fn a_killed_process_leaves_parts_that_the_next_flush_covers() {
     }
     assert!(parts > 10, "{parts}");
 }
+
+#[test]
+fn what_is_written_to_a_copy_is_newer_than_what_was_copied() {
+    for seed in 0..20 {
+        let world = world(seed);
+        let both = hosts(&world, 2);
+        finish(&world, both[0], |env| async move {
+            let disk = open(&env).await;
+            for value in 1..=100 {
+                let write = disk.write(0, filled(&env, 4096, value), Durability::Durable);
+                write.await.expect("a write");
+            }
+        });
+        world.copy_disk(both[0], PATH, both[1], PATH);
+        finish(&world, both[1], |env| async move {
+            let disk = open(&env).await;
+            let write = disk.write(0, filled(&env, 4096, 200), Durability::Durable);
+            write.await.expect("a write");
+        });
+        world.crash(both[1]);
+        assert!(is_all(&world.read_raw(both[1], PATH, 0, 4096), 200), "seed {seed}");
+    }
+}
