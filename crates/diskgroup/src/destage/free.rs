@@ -10,15 +10,25 @@ use base::Lsn;
 /// Writes what the segment says about requests into the components' rows, before the segment is
 /// freed (rule 46). A row takes along everything that is known by then, so a row is written about
 /// once per lap of the log and not once per segment.
+///
+/// A component of which the log has nothing behind the segment gets its row too. Its highest lsn
+/// may be that of a discard, which leaves nothing on capacity that would tell.
 pub(super) async fn keep_marks(inner: &GroupInner, segment: u64) -> Result<(), GroupError> {
     if inner.options.mutations.forget_marks() {
         return Ok(());
     }
-    let marked = {
+    let leaving = {
         let state = inner.state.borrow();
-        state.log.segment(segment).marked.clone()
+        let info = state.log.segment(segment);
+        let last_of = |serial: &u32| {
+            let component = state.store.components.get(*serial)?;
+            let is_last = component.lowest.from(segment + 1).is_none();
+            is_last.then_some((*serial, component.row.durable))
+        };
+        let last = info.serials.iter().filter_map(last_of);
+        info.marked.iter().copied().chain(last).collect::<Vec<_>>()
     };
-    for (serial, highest) in marked {
+    for (serial, highest) in leaving {
         let _permit = inner.table.acquire(1).await;
         let found = {
             let state = inner.state.borrow();
