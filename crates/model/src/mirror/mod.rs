@@ -4,6 +4,7 @@
 mod moves;
 mod mutation;
 mod orders;
+mod replace;
 mod resync;
 mod serving;
 mod setup;
@@ -16,8 +17,8 @@ use crate::search::{Model, Next, room};
 use moves::Moves;
 use orders::Orders;
 use state::{
-    BLOCKS_MAX, Clients, Component, Few, HOSTS_MAX, Host, Leases, Lsn, Member, Phase, READS_MAX,
-    ReadState, Record, Row, State, WRITES_MAX, WriteState,
+    Clients, Component, Few, HOSTS_MAX, Host, Leases, Lsn, Member, Phase, READS_MAX, ReadState,
+    Record, Row, State, WRITES_MAX, WriteState,
 };
 use step::Step;
 
@@ -46,19 +47,16 @@ impl Model for Mirror {
     fn initial(&mut self) -> State {
         let setup = &self.setup;
         let member = |host: usize| {
-            let is_there = host < usize::from(setup.hosts);
-            if is_there { Member::Active } else { Member::Away { left: Lsn::default() } }
+            let is_there = host < usize::from(setup.hosts - setup.spare);
+            if is_there { Member::Active } else { Member::None }
         };
         let members = Row(std::array::from_fn(member));
-        let record = Record { version: 1, term: 1, owner: 0, members };
-        let component = Component {
-            term: 1,
-            seat: 0,
-            commit: Lsn::before(1),
-            values: Row([0; BLOCKS_MAX]),
-            lsns: Row([Lsn::default(); BLOCKS_MAX]),
-            requests: Few::NONE,
+        let record = Record { version: 1, term: 1, owner: 0, members, ids: Row([0; HOSTS_MAX]) };
+        let component = |member: &Member| match member {
+            Member::None => Component { exists: false, ..Component::empty(0) },
+            _ => Component { term: 1, commit: Lsn::before(1), ..Component::empty(0) },
         };
+        let components = Row(std::array::from_fn(|host| component(&record.members.0[host])));
         let all = Few::below(setup.hosts);
         let first = takeover::new_owner(record.clone(), Phase::Serving);
         let has_grants = setup.lease == Lease::Grants;
@@ -74,7 +72,8 @@ impl Model for Mirror {
                 grants_held: Row([held, Few::NONE, Few::NONE]),
                 grants_given: Row([granted; HOSTS_MAX]),
             },
-            components: Row([component; HOSTS_MAX]),
+            components,
+            condemned: Row([None; HOSTS_MAX]),
             owners: Row([Some(first), None, None]),
             frames: Vec::new(),
             clients: Clients {
@@ -115,6 +114,8 @@ impl Mirror {
         let member = match state.record.members[host] {
             Member::Active => "active".into(),
             Member::Away { left } => format!("away, left {left}"),
+            Member::None if component.exists => "no part of the object any more".into(),
+            Member::None => return format!("no component of {}", step::name(host)),
         };
         let blocks: Vec<_> = (0..self.setup.blocks)
             .map(|block| {
@@ -134,6 +135,7 @@ impl Moves<'_> {
             return;
         }
         self.crash(host);
+        self.delete(host);
         self.lease(host);
         self.take_over(host);
         let from = self.from;
@@ -153,6 +155,7 @@ impl Moves<'_> {
                 self.reads(host, owner);
                 self.resync(host, owner);
                 self.mark_absent(host, owner);
+                self.membership(host, owner);
             }
         }
     }

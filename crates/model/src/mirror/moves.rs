@@ -18,6 +18,9 @@ const LOST: &str = "a completed write is lost, or one that was overwritten is ba
 /// Rule 15: the last active component is never marked absent.
 const NO_MEMBER: &str = "no component is active in the record";
 
+/// Rules 39, 40: what the record counts is never deleted.
+const DELETED: &str = "a component that counts was deleted";
+
 /// The state whose successors are wanted, and where they are put.
 pub(super) struct Moves<'a> {
     pub(super) setup: Setup,
@@ -60,7 +63,9 @@ impl Moves<'_> {
             let components = state.components;
             let is_alive = |frame: &Frame| {
                 let component = &components[frame.to];
-                frame.is_accepted || !self.refuses(component.term, component.seat, frame)
+                let is_for_it = component.exists && component.id == frame.id;
+                let refuses = || self.refuses(component.term, component.seat, frame);
+                is_for_it && (frame.is_accepted || !refuses())
             };
             state.frames.retain(is_alive);
         }
@@ -75,11 +80,19 @@ impl Moves<'_> {
         is_old || is_other
     }
 
-    /// Checks an owner with nothing in flight: its active components must be equal, and must hold
-    /// what clients were told.
+    /// Checks that all components that count exist, and an owner with nothing in flight: its active
+    /// components must be equal, and must hold what clients were told.
     fn broken_at_rest(&self, state: &State) -> Option<&'static str> {
-        if state.record.active().is_empty() {
+        let active = state.record.active();
+        if active.is_empty() {
             return Some(NO_MEMBER);
+        }
+        let is_there = |host: Host| {
+            let component = &state.components[host];
+            component.exists && component.id == state.record.ids[host]
+        };
+        if !active.each().all(is_there) {
+            return Some(DELETED);
         }
         for owner in state.owners.0.iter().flatten() {
             let is_at_rest = owner.phase == Phase::Serving
@@ -138,7 +151,10 @@ impl Moves<'_> {
             return active;
         };
         let takes_away = pending.without(active).is_empty();
-        if self.breaks(Mutation::CompleteBeforeAbsent) && takes_away {
+        let replaces = !takes_away && !active.without(pending).is_empty();
+        if self.breaks(Mutation::CompleteBeforeAbsent) && takes_away
+            || self.breaks(Mutation::CompleteBeforeReplaced) && replaces
+        {
             return pending;
         }
         if self.breaks(Mutation::RequireAfterActive) {
@@ -154,6 +170,7 @@ impl Moves<'_> {
         for to in to.each() {
             let frame = Frame {
                 to,
+                id: owner.record.ids[to],
                 from: host,
                 seat: owner.seats[to],
                 term: owner.record.term,

@@ -61,6 +61,15 @@ pub enum Mutation {
     RequireAfterActive,
     /// Rule 37: components that do not count are read and fenced as if they did.
     AbsentServes,
+    /// Rule 38: a new component is made active before it was filled.
+    JoinUnfilled,
+    /// Rule 39: writes complete without the one that is replaced before the CAS is known to have
+    /// won.
+    CompleteBeforeReplaced,
+    /// Rule 39: the data of the one that is replaced is deleted when the CAS is sent.
+    DeleteBeforeKnown,
+    /// Rule 40: a host's next component has the id of the one before.
+    SameId,
     /// Rule 46: a write that was sent again is written again.
     WriteAgain,
     /// Rule 52a: one grant is enough, from whichever host.
@@ -95,6 +104,10 @@ const LEFT_BEHIND: Setup = Setup { reads: 1, ..SECOND }.faults([0, 0, 1, 0]);
 const RETURN: Setup = TINY.faults([0, 0, 1, 1]);
 /// The same with a second owner.
 const RETURN_LATER: Setup = SECOND.faults([0, 0, 1, 1]);
+/// With a copy that moves to another host.
+const MOVE: Setup = Setup { spare: 1, ..TINY }.faults([0, 0, 0, 1]).changes([1, 1]);
+/// The same with a second owner.
+const MOVE_LATER: Setup = Setup { terms: 2, ..MOVE };
 /// Components that keep to the order of their session.
 const SESSION: Setup = Setup { order: Order::Session, writes: 2, ..RETURN };
 
@@ -179,6 +192,10 @@ pub const MUTATIONS: &[Known] = &[
         "37",
         Setup { reads: 1, ..TINY }.faults([0, 0, 1, 0]),
     ),
+    known(Mutation::JoinUnfilled, "join-unfilled", "38", MOVE),
+    known(Mutation::CompleteBeforeReplaced, "complete-before-replaced", "39", MOVE_LATER),
+    known(Mutation::DeleteBeforeKnown, "delete-before-known", "39", MOVE),
+    known(Mutation::SameId, "same-id", "40", TINY.faults([0, 0, 1, 1]).changes([1, 1])),
     known(
         Mutation::WriteAgain,
         "write-again",

@@ -52,13 +52,14 @@ impl Moves<'_> {
         let Some(source) = self.sources(owner).next() else { return };
         let mut next = self.from.clone();
         next.budget.returns -= 1;
+        self.make_anew(&mut next, target, owner.record.ids[target]);
         next.components[target].term = owner.record.term;
         if self.setup.order == Order::Session {
             next.components[target].seat += 1;
         }
         let mut dirty = Few::NONE;
         for block in 0..self.setup.blocks {
-            let changed = |host: Host| self.from.components[host].lsns[block] > left;
+            let changed = |host: Host| next.components[host].lsns[block] > left;
             let is_own_tail = changed(target) && !self.breaks(Mutation::ForgetOwnTail);
             let is_in_flight = owner.in_flight.iter().any(|entry| entry.block == block);
             if changed(source) || is_own_tail || is_in_flight {
@@ -113,11 +114,13 @@ impl Moves<'_> {
             let has_it = entry.answered.has(returning.target);
             !is_copy(entry.load) && (has_it || self.breaks(Mutation::RequireAfterActive))
         });
-        if returning.dirty.is_empty() && is_answered {
+        let is_filled = returning.dirty.is_empty() || self.breaks(Mutation::JoinUnfilled);
+        if is_filled && is_answered {
             let mut next = self.from.clone();
             let record = owner.record.with(returning.target, Member::Active);
             self.propose(&mut next, host, record);
             self.go(Step::Join(host), next);
+            self.replace(host, owner, returning.target);
         }
     }
 }

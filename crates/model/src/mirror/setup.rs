@@ -52,8 +52,10 @@ pub enum Joiner {
 /// Bounds of one search.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
-    /// Hosts, each with one component.
+    /// Hosts, each with one component at most.
     pub hosts: u8,
+    /// How many of them, the last ones, have none at first.
+    pub spare: u8,
     /// Blocks of the object.
     pub blocks: u8,
     /// Clients' writes, each sent once, in this order; they take the blocks in turn.
@@ -82,11 +84,19 @@ impl Setup {
     /// Two hosts, one block, two writes, one read; of each fault one, up to term 2.
     pub const SMALL: Setup = Setup {
         hosts: 2,
+        spare: 0,
         blocks: 1,
         writes: 2,
         reads: 1,
         terms: 2,
-        budget: Budget { crashes: 1, lapses: 1, absences: 1, returns: 1 },
+        budget: Budget {
+            crashes: 1,
+            lapses: 1,
+            absences: 1,
+            returns: 1,
+            additions: 0,
+            removals: 0,
+        },
         commits: Commits::Instant,
         order: Order::Lsn,
         lease: Lease::Directory,
@@ -107,12 +117,18 @@ impl Setup {
 
     /// With these numbers of crashes, lapses, absences and returns.
     pub const fn faults(self, [crashes, lapses, absences, returns]: [u8; 4]) -> Setup {
-        Setup { budget: Budget { crashes, lapses, absences, returns }, ..self }
+        Setup { budget: Budget { crashes, lapses, absences, returns, ..self.budget }, ..self }
+    }
+
+    /// With these numbers of components added to the record and taken out of it.
+    pub const fn changes(self, [additions, removals]: [u8; 2]) -> Setup {
+        Setup { budget: Budget { additions, removals, ..self.budget }, ..self }
     }
 
     /// Panics where a number is larger than what a state has room for.
     pub fn check(&self) {
         assert!((1..=HOSTS_MAX).contains(&usize::from(self.hosts)), "hosts");
+        assert!(self.spare < self.hosts, "a component at first");
         assert!((1..=BLOCKS_MAX).contains(&usize::from(self.blocks)), "blocks");
         assert!(usize::from(self.writes) <= WRITES_MAX, "writes");
         assert!(usize::from(self.reads) <= READS_MAX, "reads");
@@ -201,6 +217,37 @@ pub const SETUPS: &[(&str, &str, Setup)] = &[
         "grants and deferred writes: as implemented",
         Setup { lease: Lease::Grants, joiner: Joiner::Deferred, ..Setup::SMALL }
             .faults([1, 1, 1, 1]),
+    ),
+    (
+        "move",
+        "the only copy moves to another host",
+        Setup { spare: 1, ..Setup::SMALL }.faults([1, 1, 0, 2]).changes([1, 1]),
+    ),
+    (
+        "move-grants",
+        "the same with grants and deferred writes",
+        Setup { lease: Lease::Grants, joiner: Joiner::Deferred, spare: 1, ..Setup::SMALL }
+            .faults([1, 1, 0, 1])
+            .changes([1, 1]),
+    ),
+    (
+        "replace",
+        "three hosts, a copy that is away is replaced, or returns",
+        Setup { hosts: 3, spare: 1, writes: 1, ..Setup::SMALL }
+            .faults([0, 1, 1, 2])
+            .changes([1, 1]),
+    ),
+    (
+        "replace-grants",
+        "the same with grants",
+        Setup { hosts: 3, spare: 1, lease: Lease::Grants, writes: 1, ..Setup::SMALL }
+            .faults([0, 1, 1, 1])
+            .changes([1, 1]),
+    ),
+    (
+        "again",
+        "a copy is taken out, and its host gets another one",
+        Setup { lease: Lease::Grants, ..Setup::SMALL }.faults([1, 0, 1, 1]).changes([1, 1]),
     ),
     (
         "absences",

@@ -33,6 +33,8 @@ pub type Term = u8;
 pub type Version = u8;
 /// Counts the returns of a component.
 pub type Seat = u8;
+/// Tells the components apart that one host had of the object, one after the other.
+pub type Id = u8;
 
 /// Numbers below 8 as bits: hosts, blocks or writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -169,6 +171,8 @@ pub enum Member {
         /// The highest lsn that is promised.
         left: Lsn,
     },
+    /// The record has no component of this host (rules 38-40).
+    None,
 }
 
 /// The object's record in the directory.
@@ -182,6 +186,8 @@ pub struct Record {
     pub owner: Host,
     /// The component of each host.
     pub members: PerHost<Member>,
+    /// Which one it is, or was.
+    pub ids: PerHost<Id>,
 }
 
 impl Record {
@@ -217,6 +223,10 @@ pub struct Attempt {
 /// What a component has, all of it durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Component {
+    /// Whether there is one.
+    pub exists: bool,
+    /// Which one it is; a later one of the host has another.
+    pub id: Id,
     /// The highest term of a fence that it answered (rule 24).
     pub term: Term,
     /// Its present membership (rule 9).
@@ -229,6 +239,22 @@ pub struct Component {
     pub lsns: PerBlock<Lsn>,
     /// Writes whose requests it knows to be done (rule 46).
     pub requests: Few,
+}
+
+impl Component {
+    /// One without content, that no owner knows yet.
+    pub fn empty(id: Id) -> Component {
+        Component {
+            exists: true,
+            id,
+            term: 0,
+            seat: 0,
+            commit: Lsn::default(),
+            values: Row([0; BLOCKS_MAX]),
+            lsns: Row([Lsn::default(); BLOCKS_MAX]),
+            requests: Few::NONE,
+        }
+    }
 }
 
 /// What a frame carries.
@@ -245,6 +271,8 @@ pub enum Kind {
 pub struct Frame {
     /// Whose component it is for.
     pub to: Host,
+    /// Which one of that host.
+    pub id: Id,
     /// The owner that sent it.
     pub from: Host,
     /// The component's membership when it was sent.
@@ -439,6 +467,10 @@ pub struct Budget {
     pub absences: u8,
     /// Resyncs begun.
     pub returns: u8,
+    /// Components added to the record.
+    pub additions: u8,
+    /// Components that count, or are away, taken out of the record for good.
+    pub removals: u8,
 }
 
 /// One state of everything.
@@ -454,6 +486,8 @@ pub struct State {
     pub leases: Leases,
     /// What is on each host's devices.
     pub components: PerHost<Component>,
+    /// Per host: the component that it is about to delete, for the record has it no more (rule 40).
+    pub condemned: PerHost<Option<Id>>,
     /// The owner that each host is, believes to be, or tries to become.
     pub owners: PerHost<Option<Owner>>,
     /// Writes on their way, sorted.

@@ -67,6 +67,16 @@ pub enum Step {
     ReturnEnds(Host),
     /// The CAS that makes the component active is sent (rule 35).
     Join(Host),
+    /// The CAS that makes it active and takes another one out is sent (rule 39).
+    Replace(Host, Host),
+    /// The CAS that adds a component to the record is sent (rule 38).
+    Add(Host, Host),
+    /// The CAS that takes one out of the record is sent (rule 40).
+    Remove(Host, Host),
+    /// A host reads that the record has its component no more (rule 40).
+    Condemn(Host),
+    /// It deletes it.
+    Delete(Host),
 }
 
 /// A host's letter.
@@ -103,6 +113,11 @@ impl fmt::Display for Step {
             | Step::Learn(_)
             | Step::Land(_)
             | Step::MarkAbsent(..) => self.write_ownership(f),
+            Step::Replace(..)
+            | Step::Add(..)
+            | Step::Remove(..)
+            | Step::Condemn(_)
+            | Step::Delete(_) => self.write_membership(f),
             _ => self.write_data(f),
         }
     }
@@ -149,6 +164,26 @@ impl Step {
                 write!(f, "{} sends the CAS: {} is absent (rule 15)", name(host), name(which))
             }
             _ => unreachable!("a step of ownership"),
+        }
+    }
+
+    fn write_membership(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Step::Replace(host, old) => {
+                let (host, old) = (name(host), name(old));
+                write!(f, "{host} sends the CAS: active, and {old} is out (rule 39)")
+            }
+            Step::Add(host, at) => {
+                write!(f, "{} sends the CAS: one more on {} (rule 38)", name(host), name(at))
+            }
+            Step::Remove(host, at) => {
+                write!(f, "{} sends the CAS: {} is out (rule 40)", name(host), name(at))
+            }
+            Step::Condemn(host) => {
+                write!(f, "{} reads that its component is out (rule 40)", name(host))
+            }
+            Step::Delete(host) => write!(f, "{} deletes its component", name(host)),
+            _ => unreachable!("a step of membership"),
         }
     }
 

@@ -30,6 +30,7 @@ impl Moves<'_> {
         next.budget.crashes -= 1;
         next.up.remove(host);
         next.leases.held.remove(host);
+        next.condemned[host] = None;
         self.stop(&mut next, host);
         if self.breaks(Mutation::ForgetGrants) {
             next.leases.grants_given[host] = Few::NONE;
@@ -134,7 +135,8 @@ impl Moves<'_> {
     pub(super) fn frames(&mut self) {
         for (at, frame) in self.from.frames.iter().enumerate() {
             let component = &self.from.components[frame.to];
-            if !self.from.up.has(frame.to) {
+            let is_for_it = component.exists && component.id == frame.id;
+            if !self.from.up.has(frame.to) || !is_for_it {
                 continue;
             }
             if !frame.is_accepted {
