@@ -3,7 +3,7 @@
 
 use super::moves::Moves;
 use super::mutation::Mutation;
-use super::state::{Component, Few, Host, Id, Lsn, Member, Owner, Phase, State};
+use super::state::{Component, Few, Host, Id, Lsn, Member, Owner, Phase, Record, State};
 use super::step::Step;
 
 impl Moves<'_> {
@@ -41,9 +41,9 @@ impl Moves<'_> {
     fn remove(&mut self, host: Host, at: Host, owner: &Owner) {
         let mut next = self.from.clone();
         next.budget.removals -= 1;
-        let of = next.owner(host);
-        if of.returning.is_some_and(|returning| returning.target == at) {
-            of.end_return();
+        let proposer = next.owner(host);
+        if proposer.returning.is_some_and(|returning| returning.target == at) {
+            proposer.end_return();
         }
         self.propose(&mut next, host, owner.record.with(at, Member::None));
         self.go(Step::Remove(host, at), next);
@@ -85,8 +85,8 @@ impl Moves<'_> {
             self.go(Step::Delete(host), next);
             return;
         }
-        let is_out = |members: &super::state::Record| {
-            members.members[host] == Member::None || members.ids[host] != component.id
+        let is_out = |record: &Record| {
+            record.members[host] == Member::None || record.ids[host] != component.id
         };
         let is_about_to_be = self.breaks(Mutation::DeleteBeforeKnown)
             && self.from.attempts.iter().any(|attempt| is_out(&attempt.next));
