@@ -367,16 +367,13 @@ impl ScrubberInner {
     /// good copy on the same host.
     async fn repair(&self, helpers: &RepairHelpers, device: usize, id: ComponentId, bad: BadRange) {
         let Some(object) = self.group.component(id).map(|info| info.object) else { return };
-        let whole = match bad.cause {
-            // What is written there would be destaged with checksums that cannot be read.
-            BadCause::Metadata => Err(ObjectError::Io),
-            BadCause::Checksum | BadCause::Unreadable => {
-                self.ask(helpers, object, id, bad.range).await
-            }
-        };
+        // What is written there would be destaged with checksums that cannot be read.
+        if bad.cause == BadCause::Metadata {
+            return self.tell_without_checksums(helpers, device, (object, id), bad.range);
+        }
+        let whole = self.ask(helpers, object, id, bad.range).await;
         let mut parts = vec![(bad.range, whole)];
-        let is_divisible = bad.cause != BadCause::Metadata && blocks(bad.range) > 1;
-        if whole == Err(ObjectError::Io) && is_divisible {
+        if whole == Err(ObjectError::Io) && blocks(bad.range) > 1 {
             parts.clear();
             for block in bad.range.split_at_multiples(BLOCK_SECTORS) {
                 parts.push((block, self.ask(helpers, object, id, block).await));
@@ -415,6 +412,34 @@ impl ScrubberInner {
         }
     }
 
+    /// Whether one more range is logged in this pass; says so where it is one too many.
+    fn is_logged(&self, device: &str) -> bool {
+        self.logged.set(self.logged.get().saturating_add(1));
+        if self.logged.get() == LOGGED_MAX + 1 {
+            warn!(device, "scrub finds more; not logged one by one in this pass");
+        }
+        self.logged.get() <= LOGGED_MAX
+    }
+
+    /// A device that fails to read may be well again after its host's next start.
+    fn tell_without_checksums(
+        &self,
+        helpers: &RepairHelpers,
+        device: usize,
+        (object, component): (ObjectId, ComponentId),
+        range: SectorRange,
+    ) {
+        let device = self.books.borrow().path(device);
+        if self.is_logged(&device) {
+            let volume = volume_of(&helpers.view, object);
+            warn!(
+                device, volume, %object, %component, ?range,
+                "scrub cannot read the checksums of data, and does not write it again there; the \
+                 next pass tries again"
+            );
+        }
+    }
+
     fn tell(
         &self,
         helpers: &RepairHelpers,
@@ -423,18 +448,11 @@ impl ScrubberInner {
         BadRange { range, cause }: BadRange,
         outcome: Result<(), ObjectError>,
     ) {
-        self.logged.set(self.logged.get().saturating_add(1));
         let device = self.books.borrow().path(device);
-        match self.logged.get() {
-            ..=LOGGED_MAX => {}
-            number if number == LOGGED_MAX + 1 => {
-                return warn!(device, "scrub finds more; not logged one by one in this pass");
-            }
-            _ => return,
+        if !self.is_logged(&device) {
+            return;
         }
-        let mut volumes = helpers.view.volumes().into_iter();
-        let volume = volumes.find(|volume| volume.objects.contains(&object));
-        let volume = volume.map_or_else(|| "unknown".to_owned(), |volume| volume.name);
+        let volume = volume_of(&helpers.view, object);
         match outcome {
             Ok(()) => warn!(
                 device, volume, %object, %component, ?range, ?cause,
@@ -455,4 +473,11 @@ impl ScrubberInner {
             ),
         }
     }
+}
+
+/// The name of the volume that an object is a part of.
+fn volume_of(view: &View, object: ObjectId) -> String {
+    let mut volumes = view.volumes().into_iter();
+    let volume = volumes.find(|volume| volume.objects.contains(&object));
+    volume.map_or_else(|| "unknown".to_owned(), |volume| volume.name)
 }

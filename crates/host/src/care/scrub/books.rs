@@ -18,6 +18,8 @@ pub(crate) struct ScrubCounts {
     pub(crate) unrepaired: u64,
     /// Those of the bad ones that the device did not give at all.
     pub(crate) read_errors: u64,
+    /// Those of the unrepaired ones whose checksums the device did not give.
+    pub(crate) without_checksums: u64,
 }
 
 impl ScrubCounts {
@@ -27,6 +29,7 @@ impl ScrubCounts {
         self.repaired += other.repaired;
         self.unrepaired += other.unrepaired;
         self.read_errors += other.read_errors;
+        self.without_checksums += other.without_checksums;
     }
 }
 
@@ -47,6 +50,17 @@ impl Device {
     /// found more. So a whole pass that finds none sets this to zero.
     fn unrepaired(&self) -> u64 {
         self.last.unrepaired.max(self.now.unrepaired)
+    }
+
+    /// Those of them that no other copy has.
+    fn lost(&self) -> u64 {
+        let lost = |counts: ScrubCounts| counts.unrepaired.saturating_sub(counts.without_checksums);
+        lost(self.last).max(lost(self.now))
+    }
+
+    /// Those of them whose checksums the device did not give.
+    fn without_checksums(&self) -> u64 {
+        self.last.without_checksums.max(self.now.without_checksums)
     }
 
     fn progress(&self) -> f64 {
@@ -208,6 +222,10 @@ impl Books {
             if bad.cause != BadCause::Checksum {
                 counts.read_errors += blocks;
             }
+            if bad.cause == BadCause::Metadata {
+                counts.unrepaired += blocks;
+                counts.without_checksums += blocks;
+            }
         }
         self.count(device, counts);
         let ends_chunk = verified.range.is_some_and(|range| {
@@ -218,7 +236,8 @@ impl Books {
         }
     }
 
-    /// So many bad blocks were written again, or could not be.
+    /// So many bad blocks were written again, or could not be. Blocks without checksums are not
+    /// among them: nobody tries.
     pub(crate) fn dealt_with(&mut self, device: usize, repaired: u64, unrepaired: u64) {
         self.count(device, ScrubCounts { repaired, unrepaired, ..ScrubCounts::default() });
     }
@@ -252,15 +271,24 @@ impl Books {
     pub(crate) fn attention(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for device in &self.devices {
-            let (path, lost) = (&device.path, device.unrepaired());
+            let (path, lost) = (&device.path, device.lost());
+            let without = device.without_checksums();
             let bad = device.last.bad + device.now.bad;
+            if without > 0 {
+                lines.push(format!(
+                    "{BLOCKS_LOST} {without} block(s) of 4 KiB on {path}: the device does not give \
+                     their checksums, so that nothing can be written there; reads go to other \
+                     copies; next: 'gabion disk inspect', and replace the device if it stays so \
+                     ('gabion disk replace')"
+                ));
+            }
             if lost > 0 {
                 lines.push(format!(
                     "{BLOCKS_LOST} {lost} block(s) of 4 KiB on {path}: no other copy of \
                      them is good and can be reached; next: see which in this host's log, bring \
                      the other copies back or write the data again, then 'gabion scrub start'"
                 ));
-            } else if bad > 0 {
+            } else if bad > 0 && without == 0 {
                 lines.push(format!(
                     "scrub found {bad} bad block(s) of 4 KiB on {path} and wrote them again from \
                      other copies; next: 'gabion scrub status', and replace the device if it gets \
@@ -393,6 +421,23 @@ mod tests {
         let report = books.report("host1", at(65), 65);
         assert_eq!((report[1].bad_blocks, report[1].repaired_blocks), (5, 3), "totals stay");
         assert_eq!(report[1].last_pass_seconds_ago, Some(60));
+    }
+
+    #[test]
+    fn blocks_without_checksums_are_not_called_lost() {
+        let mut books = books();
+        books.begin(at(0), 0, [1, 1]);
+        let range = SectorRange::new(0, 32);
+        let bad = vec![BadRange { range, cause: BadCause::Metadata }];
+        let verified = Verified { range: Some(range), blocks: 0, bad, next: None };
+        books.looked_at(0, &verified);
+        assert_eq!(books.unrepaired(), 4);
+        let [line] = &books.attention()[..] else { panic!("{:?}", books.attention()) };
+        assert!(line.contains(" 4 block(s) of 4 KiB on a: the device does not give"), "{line}");
+        books.looked_at(0, &found(3));
+        books.dealt_with(0, 2, 1);
+        let [line, lost] = &books.attention()[..] else { panic!("{:?}", books.attention()) };
+        assert!(line.contains(" 4 block(s) ") && lost.contains(" 1 block(s) "), "{line} {lost}");
     }
 
     #[test]
