@@ -122,6 +122,8 @@ crate::named! {
         DeposedConsented = "deposed-consented",
         /// A fence waited for appends in flight.
         FenceDrained = "fence-drained",
+        /// K was heard of without a session.
+        CommitWithoutSession = "commit-without-session",
         /// A frame of another session or seat was refused.
         FrameOfOther = "frame-of-other",
         /// A frame of a lower term was refused.

@@ -161,7 +161,10 @@ impl Replicas {
                     let free_chunks = free_chunks(&group, target.component);
                     reply.send(Response::Durable { lsn: commit, free_chunks });
                 }
-                Err(reason) => reply.send(Response::Refused { reason }),
+                Err(reason) => {
+                    self.hear_without_session(from, &target, commit);
+                    reply.send(Response::Refused { reason });
+                }
             },
             Request::SetClients { target, clients } => match self.check(from, &target) {
                 Ok(Checked { group, .. }) => {
@@ -211,6 +214,20 @@ impl Replicas {
             | Request::Replace { .. } => {
                 reply.send(Response::Refused { reason: Refusal::NotReady });
             }
+        }
+    }
+
+    /// K, from the owner that fenced the component last, without a session: what it says is true
+    /// (rule 6), and room in the log may depend on it. Its next Fence may wait for appends that
+    /// wait for room, which only what is at or below K makes.
+    fn hear_without_session(&self, from: PeerId, target: &Target, commit: Lsn) {
+        let Some(group) = self.disks.holding(target.component) else { return };
+        let Some(info) = group.component(target.component) else { return };
+        let last = self.standing(target.component, &info.meta);
+        let is_its = (last.term, last.owner) == (target.term, from);
+        if is_its && info.object == target.object {
+            base::hit(base::Probe::CommitWithoutSession);
+            group.advance_commit(target.component, commit);
         }
     }
 

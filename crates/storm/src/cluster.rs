@@ -4,7 +4,7 @@
 use crate::mutation::Mutation;
 use crate::plan::{HostMemory, HostPages, Plan};
 use crate::records::Records;
-use base::{GroupId, Incarnation, Map};
+use base::{ComponentId, GroupId, HostId, Incarnation, Map, ObjectId};
 use directory::ServeOptions;
 use diskgroup::{CHECKSUM_BYTES_MIN, CreateSizes, DiskGroup, GroupError, GroupShape, GroupSpec};
 use env::{Address, Env, TaskSet};
@@ -55,6 +55,8 @@ pub struct Cluster {
     pub records: Rc<Records>,
     plan: Plan,
     mutation: Option<Mutation>,
+    /// A host has the number of an earlier run again.
+    repeated_run: Rc<Cell<bool>>,
 }
 
 fn ip(number: u32) -> IpAddr {
@@ -91,7 +93,8 @@ impl Cluster {
         for (machine, drift) in machines.iter().zip(&plan.drift_ppm) {
             world.clock_drift(machine.key, *drift);
         }
-        Self { world, machines, directory, records: Rc::default(), plan: plan.clone(), mutation }
+        let (records, repeated_run) = (Rc::default(), Rc::default());
+        Self { world, machines, directory, records, plan: plan.clone(), mutation, repeated_run }
     }
 
     /// Starts the directory's process. The directory's content outlives the process.
@@ -154,6 +157,7 @@ impl Cluster {
         let unformatted = Rc::clone(&machine.unformatted);
         machine.boots.set(machine.boots.get() + 1);
         let last_run = Rc::clone(&machine.last_run);
+        let repeated_run = Rc::clone(&self.repeated_run);
         let sizes = self.plan.sizes;
         self.world.boot(machine.key, move |env: Env| {
             Box::pin(async move {
@@ -175,13 +179,23 @@ impl Cluster {
                     env.sleep(RESTART_PAUSE).await;
                 };
                 let run = node.incarnation();
-                assert!(run > last_run.replace(run), "{}: run {run} is not the first", config.name);
+                if run <= last_run.replace(run) {
+                    let is_short = !node.closed_groups().is_empty();
+                    assert!(is_short, "{}: run {run} is not the first", config.name);
+                    repeated_run.set(true);
+                }
                 *place.borrow_mut() = Some(Rc::clone(&node));
                 then(env, node).await;
             })
         });
         // The clock of a machine that was off is exact again, so set its drift.
         self.world.clock_drift(machine.key, drift);
+    }
+
+    /// Whether the directory gave a host the number of an earlier run again, while the disk group
+    /// that knows better was out of service.
+    pub(crate) fn has_repeated_run(&self) -> bool {
+        self.repeated_run.get()
     }
 
     fn host_memory(&self, index: usize) -> HostMemory {
@@ -321,6 +335,25 @@ impl Cluster {
                 }
                 inner.sleep(RESTART_PAUSE).await;
             }
+        });
+    }
+
+    /// Asks a host that is up to have a component on the host `to` take the place of one; `None`:
+    /// it stays.
+    pub fn replace(
+        &self,
+        index: usize,
+        object: ObjectId,
+        component: ComponentId,
+        to: Option<HostId>,
+    ) {
+        let machine = &self.machines[index];
+        let (Some(env), Some(node)) = (self.world.env(machine.key), self.node(index)) else {
+            return;
+        };
+        machine.orders.borrow().spawn(&env, "mover", async move {
+            let asked = node.objects().replace(object, component, to).await;
+            tracing::info!(%object, %component, ?to, ?asked, "a copy is to move");
         });
     }
 

@@ -19,6 +19,11 @@ const NO_DIRECT: u64 = CHUNK_SECTORS;
 const LARGE_ONE_IN: u64 = 50;
 /// Objects of a large volume are not smaller: a small device takes 128 components.
 const LARGE_OBJECT_CHUNKS: u64 = 4;
+/// The first seed in which the other volumes fit beside a large one (with its large objects they may
+/// be larger than it is), and the copies of its resync into a write buffer.
+const ALL_FIT_FIRST: u64 = 272_000_000;
+/// This part of the volumes of a run with a large one fits into the write buffer besides.
+const LARGE_BUFFER_PART: u64 = 2;
 /// The most rounds of a run with a large volume: each of its rounds reads all of it on each host.
 const LARGE_ROUNDS: usize = 2;
 
@@ -77,9 +82,20 @@ pub(crate) fn draw(mut plan: Plan) -> Plan {
     limits_of_the_directory(&mut rng, &mut plan);
     if is_large {
         plan.rounds.truncate(LARGE_ROUNDS);
-        plan.sizes.capacity += plan.volumes[0].sectors * SECTOR_SIZE + (64 * CHUNK_SIZE);
+        let volumes = match plan.seed < ALL_FIT_FIRST {
+            true => &plan.volumes[..1],
+            false => &plan.volumes[..],
+        };
+        let sectors: u64 = volumes.iter().map(|volume| volume.sectors).sum();
+        plan.sizes.capacity += sectors * SECTOR_SIZE + (64 * CHUNK_SIZE);
         // A copy of all of it would take its time block by block.
         plan.object.limits.copy_blocks = ObjectLimits::default().copy_blocks;
+        if plan.seed >= ALL_FIT_FIRST {
+            // Copies are above K while a write waits somewhere, and what is above K stays in the
+            // write buffer: one of some megabytes would be filled by one resync.
+            let more = sectors * SECTOR_SIZE / LARGE_BUFFER_PART;
+            plan.sizes.cache += more.next_multiple_of(CHUNK_SIZE);
+        }
     }
     memory::draw(&mut plan);
     plan

@@ -5,6 +5,7 @@ use crate::owner::leg::{FencedAt, Frame, LegState};
 use crate::owner::road::Road;
 use crate::owner::state::Owner;
 use base::{ClientTable, ComponentId, Lsn, RequestId, Seat, SectorRange, Term};
+use env::Either;
 use peer::PeerError;
 use std::rc::Rc;
 use std::time::Duration;
@@ -84,7 +85,13 @@ impl Owner {
             .context
             .peers
             .call(host, Request::Fence { target, version, owner, create, claims });
-        let Ok(answer) = self.env().timeout(limit, call).await else {
+        let answered = self.env().timeout(limit, call);
+        let told = self.tell_while_fencing(host, target);
+        let answer = match env::select(answered, told).await {
+            Either::First(answer) => answer,
+            Either::Second(never) => match never {},
+        };
+        let Ok(answer) = answer else {
             tracing::debug!(object = %self.id, %component, "a fence is not answered in time");
             return FenceAnswer::Silent;
         };
