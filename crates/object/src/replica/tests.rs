@@ -523,3 +523,28 @@ fn a_group_that_was_out_of_service_knows_no_session() {
     assert_eq!(bench.fenced(A, after), durable);
     assert!(is_durable(&bench.write(A, after, 2, durable), 3, 2));
 }
+
+/// Rule 6: what is above K fills the log, and a Fence may wait for room in it.
+#[test]
+fn k_is_heard_without_a_session_from_the_owner_that_fenced_last() {
+    let bench = Bench::new(16);
+    let here = target(3, 0, 1);
+    let durable = bench.fenced(A, here);
+    assert!(is_durable(&bench.write(A, here, 1, durable), 3, 1));
+    let commit = || {
+        let replicas = bench.replicas.borrow().clone().expect("B runs");
+        let group = replicas.disks.holding(COMPONENT).expect("it is here");
+        group.component(COMPONENT).expect("it is here").commit
+    };
+    let k = Lsn::new(Term(3), 1);
+    let say = |from: PeerId, target: Target| {
+        let said = bench.ask(from, Request::CommitInfo { target, commit: k });
+        assert!(matches!(said, Response::Refused { .. }), "{said:?}");
+    };
+    say(C, target(3, 0, 9));
+    say(A, target(2, 0, 9));
+    say(A, Target { object: ObjectId(1), ..target(3, 0, 9) });
+    assert_eq!(commit(), Lsn::ZERO, "another owner, term or object");
+    say(A, target(3, 1, 9));
+    assert_eq!(commit(), k);
+}
