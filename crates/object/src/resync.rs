@@ -219,16 +219,14 @@ async fn change(
 
 /// Between the CAS of 31 and that of 35.
 async fn run(owner: &Rc<Owner>, component: ComponentId) -> Result<(), Aborted> {
-    let (seat, left, is_new) = {
+    let (seat, left) = {
         let state = owner.state.borrow();
-        let record = record::component(&state.record, component).ok_or(Aborted::Failed)?;
-        (record.seat, record.left, record.replaces.is_some())
+        let record = record::component(&state.record, component).ok_or(Aborted::Stopped)?;
+        (record.seat, record.left)
     };
     open(owner, component, seat, left).await?;
     owner.env().linger(Quirk::ListLingers).await;
-    if !(is_new && owner.options().mutations.join_unfilled()) {
-        list::fill(owner, component, left).await?; // rule 33: after the session stands
-    }
+    list::fill(owner, component, left).await?; // rule 33: after the session stands
     copy::run(owner, component).await?; // rules 32, 34
     finish(owner, component).await // rule 35
 }
@@ -270,9 +268,6 @@ async fn open(
     }
     if owner.is_stopped() {
         return Err(Aborted::Stopped);
-    }
-    if record::component(&owner.state.borrow().record, component).is_none() {
-        return Err(Aborted::Failed); // taken out of the record meanwhile
     }
     owner.add_leg(component, LegRole::Joining);
     {
@@ -331,10 +326,6 @@ async fn finish(owner: &Rc<Owner>, component: ComponentId) -> Result<(), Aborted
         env::select(event, owner.env().sleep(RETRY)).await;
     }
     tell_clients(owner, component).await?;
-    let replaced = record::replaced_by(&owner.state.borrow().record, component);
-    if let Some(old) = replaced {
-        owner.replace_too_early(old).await;
-    }
     owner.env().linger(Quirk::JoinLingers).await;
     loop {
         // Required stays in force from before the CAS is sent until its outcome is known.
@@ -352,11 +343,6 @@ async fn finish(owner: &Rc<Owner>, component: ComponentId) -> Result<(), Aborted
         state.resyncs.remove(&component);
         let Some(leg) = state.leg_mut(component) else { return Err(Aborted::Stopped) };
         leg.role = LegRole::Active;
-    }
-    if let Some(old) = replaced {
-        base::hit(base::Probe::ComponentReplaced);
-        tracing::info!(object = %owner.id, %old, new = %component, "a component was replaced");
-        owner.lose(old); // rule 39: only now
     }
     owner.changed.notify();
     Ok(())

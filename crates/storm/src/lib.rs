@@ -16,7 +16,6 @@ mod liveness;
 mod log;
 mod long_death;
 mod mirrors;
-mod moves;
 mod mutation;
 mod oracles;
 mod plan;

@@ -94,7 +94,6 @@ fn fixtures_mean_what_they_meant() {
         "reserve-space",
         "refused-other-history",
         "vouch",
-        "replace",
     ];
     let messages = samples::messages();
     assert_eq!(messages.len(), stored.len());

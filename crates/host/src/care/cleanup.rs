@@ -277,8 +277,6 @@ impl ComponentBook<'_> {
             () if known.is_of_other(&record) => Some(Missing::History),
             () if is_older => Some(Missing::Version),
             () if record.components.iter().any(|c| c.id == self.component) => None,
-            // Its owner has it deleted (rule 40).
-            () if record.removed.iter().any(|removed| removed.id == self.component) => None,
             () => Some(Missing::Component),
         }
     }

@@ -153,7 +153,6 @@ pub(crate) fn about(said: &Description) -> Option<About> {
         },
         seat: sibling.seat,
         left: Lsn::ZERO,
-        replaces: None,
     };
     let about = About {
         volume: said.volume,

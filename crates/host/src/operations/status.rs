@@ -111,11 +111,9 @@ impl Operations {
         let is_there = |c: &&ComponentRecord| {
             self.seen.is_there(c, known.and_then(|known| known.component(c.id)?.away))
         };
-        // One that is to take the place of another is one more than the policy asks for.
-        let asked = object.components.iter().filter(|component| component.replaces.is_none());
-        match asked.clone().filter(is_there).count() {
+        match object.components.iter().filter(is_there).count() {
             0 => Health::Red,
-            n if n == asked.count() => Health::Green,
+            n if n == object.components.len() => Health::Green,
             _ => Health::Yellow,
         }
     }
@@ -126,9 +124,6 @@ impl Operations {
         object: &ObjectRecord,
         known: Option<&ObjectStatus>,
     ) -> Vec<ComponentReport> {
-        let replaced = |c: &ComponentRecord| {
-            object.components.iter().find(|old| c.replaces == Some(old.id)).copied()
-        };
         let report = |c: &ComponentRecord| {
             let known = known.and_then(|known| known.component(c.id));
             ComponentReport {
@@ -139,7 +134,6 @@ impl Operations {
                 resync_bytes_left: known.map_or(0, |known| known.resync_bytes_left),
                 writes_waiting: known.map_or(0, |known| known.writes_waiting),
                 why: self.why(c, known.and_then(|known| known.away)),
-                replaces: replaced(c).map(|old| self.view.host_name(old.host)),
             }
         };
         object.components.iter().map(report).collect()

@@ -13,7 +13,6 @@ mod history;
 mod joiner;
 mod late;
 mod oracle;
-mod replace;
 mod resent;
 mod scenarios;
 mod scrub;
