@@ -19,8 +19,8 @@ const NO_DIRECT: u64 = CHUNK_SECTORS;
 const LARGE_ONE_IN: u64 = 50;
 /// Objects of a large volume are not smaller: a small device takes 128 components.
 const LARGE_OBJECT_CHUNKS: u64 = 4;
-/// The first seed in which the other volumes fit beside a large one (with its large objects they may
-/// be larger than it is), and the copies of its resync into a write buffer.
+/// The first seed in which the other volumes fit beside a large one (with its large objects they
+/// may be larger than it is), and the copies of its resync into a write buffer.
 const ALL_FIT_FIRST: u64 = 272_000_000;
 /// This part of the volumes of a run with a large one fits into the write buffer besides.
 const LARGE_BUFFER_PART: u64 = 2;

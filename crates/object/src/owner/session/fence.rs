@@ -4,7 +4,7 @@
 use crate::owner::leg::{FencedAt, Frame, LegState};
 use crate::owner::road::Road;
 use crate::owner::state::Owner;
-use base::{ClientTable, ComponentId, Lsn, RequestId, Seat, SectorRange, Term};
+use base::{ClientTable, ComponentId, HostId, Lsn, RequestId, Seat, SectorRange, Term};
 use env::Either;
 use peer::PeerError;
 use std::rc::Rc;
@@ -81,17 +81,8 @@ impl Owner {
         let owner = wire::OwnerId { host: me.host, incarnation: me.incarnation };
         let create = create.then_some(self.sectors);
         let at = self.now();
-        let call = self
-            .context
-            .peers
-            .call(host, Request::Fence { target, version, owner, create, claims });
-        let answered = self.env().timeout(limit, call);
-        let told = self.tell_while_fencing(host, target);
-        let answer = match env::select(answered, told).await {
-            Either::First(answer) => answer,
-            Either::Second(never) => match never {},
-        };
-        let Ok(answer) = answer else {
+        let request = Request::Fence { target, version, owner, create, claims };
+        let Some(answer) = self.answer_to_fence(host, target, request, limit).await else {
             tracing::debug!(object = %self.id, %component, "a fence is not answered in time");
             return FenceAnswer::Silent;
         };
@@ -133,6 +124,21 @@ impl Owner {
                 tracing::debug!(object = %self.id, %component, ?other, "no answer to a fence");
                 FenceAnswer::Silent
             }
+        }
+    }
+
+    /// Sends a Fence, and tells K while it is not answered. `None`: no answer in time.
+    async fn answer_to_fence(
+        &self,
+        host: HostId,
+        target: Target,
+        request: Request,
+        limit: Duration,
+    ) -> Option<Result<Response, PeerError>> {
+        let answered = self.env().timeout(limit, self.context.peers.call(host, request));
+        match env::select(answered, self.tell_while_fencing(host, target)).await {
+            Either::First(answer) => answer.ok(),
+            Either::Second(never) => match never {},
         }
     }
 
