@@ -4,7 +4,7 @@
 use crate::mutation::Mutation;
 use crate::plan::{HostMemory, HostPages, Plan};
 use crate::records::Records;
-use base::{GroupId, Incarnation, Map};
+use base::{GroupId, HostId, Incarnation, Map};
 use directory::ServeOptions;
 use diskgroup::{CHECKSUM_BYTES_MIN, CreateSizes, DiskGroup, GroupError, GroupShape, GroupSpec};
 use env::{Address, Env, TaskSet};
@@ -39,6 +39,8 @@ pub struct Machine {
     boots: Cell<u64>,
     /// The highest incarnation of the host that was ready.
     last_run: Rc<Cell<Incarnation>>,
+    /// Whether its disks said which run that was, when it was ready.
+    says_run: Rc<Cell<bool>>,
     /// Tasks that do what an operator would do on this machine.
     orders: RefCell<TaskSet>,
 }
@@ -87,6 +89,7 @@ impl Cluster {
             )),
             boots: Cell::default(),
             last_run: Rc::default(),
+            says_run: Rc::default(),
             orders: RefCell::default(),
         });
         let machines: Vec<_> = machines.collect();
@@ -157,6 +160,7 @@ impl Cluster {
         let unformatted = Rc::clone(&machine.unformatted);
         machine.boots.set(machine.boots.get() + 1);
         let last_run = Rc::clone(&machine.last_run);
+        let says_run = Rc::clone(&machine.says_run);
         let repeated_run = Rc::clone(&self.repeated_run);
         let sizes = self.plan.sizes;
         self.world.boot(machine.key, move |env: Env| {
@@ -179,6 +183,8 @@ impl Cluster {
                     env.sleep(RESTART_PAUSE).await;
                 };
                 let run = node.incarnation();
+                let me = HostId(config.id);
+                says_run.set(node.groups().iter().any(|group| group.incarnation_seen(me) >= run));
                 if run <= last_run.replace(run) {
                     let is_short = !node.closed_groups().is_empty();
                     assert!(is_short, "{}: run {run} is not the first", config.name);
@@ -190,6 +196,12 @@ impl Cluster {
         });
         // The clock of a machine that was off is exact again, so set its drift.
         self.world.clock_drift(machine.key, drift);
+    }
+
+    /// Hosts whose disks said which run their last one was, when it began.
+    pub(crate) fn hosts_that_say_their_run(&self) -> base::Set<HostId> {
+        let machines = self.machines.iter().filter(|machine| machine.says_run.get());
+        machines.map(|machine| HostId(machine.number)).collect()
     }
 
     /// Whether the directory gave a host the number of an earlier run again, while the disk group

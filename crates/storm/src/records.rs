@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The directory's content as the campaign sees it: in the backend, without asking the directory.
 
-use base::{ComponentId, HostId, Map, ObjectId};
+use base::{ComponentId, Map, ObjectId};
 use directory::store::{Change, EventBatch, Snapshot};
 use directory::{
     Backend, BackendError, ComponentState, MemoryBackend, OBJECT_PREFIX, ObjectRecord, OwnerRecord,
@@ -162,13 +162,6 @@ impl Records {
         let forks = self.forks.borrow();
         let fork = self.id(volume, number).and_then(|id| forks.get(&id));
         fork.is_some_and(|fork| (fork.forgotten.owner, fork.forgotten.term) == (owner, term))
-    }
-
-    /// Hosts that have a copy of anything.
-    #[must_use]
-    pub fn hosts(&self) -> base::Set<HostId> {
-        let objects = self.objects.borrow();
-        objects.values().flat_map(|record| &record.components).map(|c| c.host).collect()
     }
 
     /// Updates what is known of a forked object whose record becomes `next`.

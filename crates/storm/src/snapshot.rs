@@ -112,9 +112,10 @@ impl SeedRun {
         if hosts.clone().any(|machine| self.cluster.world.is_up(machine.key)) {
             snapshot.revision = snapshot.revision.max(now.revision) + BUMP;
         }
-        // If a host has no copies, only the directory knows how often the host was started. What
-        // follows if that number is lost is a known limit (rule 46). So the number is kept here.
-        let with_copies = self.cluster.records.hosts();
+        // If a host has no copies, or none that was described, only the directory knows how often
+        // the host was started. What follows if that number is lost is a known limit (rule 46). So
+        // the number is kept here.
+        let with_copies = self.cluster.hosts_that_say_their_run();
         let without = hosts.map(|machine| HostId(machine.number));
         for host in without.filter(|host| !with_copies.contains(host)) {
             let key = host::incarnation_key(host);
