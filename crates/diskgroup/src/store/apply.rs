@@ -38,10 +38,13 @@ impl CapacityStore {
             }
             _ => false,
         };
-        let capacity = &mut self.capacity[device];
-        let entry = &mut capacity.map[chunk as usize];
-        let before = *entry;
-        *entry = item.after(before);
+        let before = self.entry(device, chunk);
+        let is_allocated = matches!(item, Item::Allocate { .. });
+        if before.serial == NO_COMPONENT && !is_allocated && !self.is_recovering {
+            // Its component was deleted while it was destaged: nobody's chunk stays nobody's.
+            return false;
+        }
+        self.capacity[device].map[chunk as usize] = item.after(before);
         match *item {
             Item::Allocate { serial, index, .. } if !self.is_recovering => {
                 self.allocated(device, chunk, serial, index);

@@ -367,6 +367,48 @@ fn inspection_tells_what_lines_hold_and_calls_nothing_there_damage() {
     assert_eq!(content.read_cache.expect("a hybrid group").slots_used, 0);
 }
 
+/// The component is deleted so much later than destage began to write blocks that are in the cache.
+/// Whether the slots know nothing afterwards of the chunk that it had.
+fn is_forgotten_with_its_component(later: Duration) -> bool {
+    let host = Host::new(11);
+    let (world, key) = (host.world.clone(), host.key);
+    let found = Rc::new(Cell::new(false));
+    let place = Rc::clone(&found);
+    host.run(move |env| async move {
+        let group = fresh(&env).await;
+        fill_up(&env, &group, 0..16, 1).await;
+        let _ = warm(&env, &group, 3).await;
+        for (lsn, block) in (100..).zip(2..6) {
+            write(&env, &group, lsn, block * 8, 8).await.expect("a write");
+            group.advance_commit(ONE, Lsn::new(Term(1), lsn));
+        }
+        world.disk_error(key, "capacity0", sim::DiskFault::Slow(20));
+        group.drain_buffer(true);
+        env.sleep(later).await;
+        group.delete_component(ONE).await.expect("it is gone");
+        world.disk_error(key, "capacity0", sim::DiskFault::Clear);
+        to_capacity(&env, &group).await;
+        place.set(group.audit().is_ok() && group.audit_lines().await.is_ok());
+        // The chunk goes to the next component, and to the cache with it.
+        group.create_component(ONE, ObjectId(9), SECTORS).await.expect("a component");
+        group.set_active(ONE, true);
+        fill_up(&env, &group, 0..3, 200).await;
+        assert_eq!(value(&group, 8).await, 201);
+        assert_eq!(value(&group, 32).await, 0, "it was written before");
+        group.audit_lines().await.expect("it is what capacity is");
+        group.close().await;
+    });
+    found.get()
+}
+
+#[test]
+fn a_component_that_is_deleted_while_it_is_destaged_leaves_nothing_in_the_cache() {
+    let moments = || (0..200).map(|step| Duration::from_micros(step * 250));
+    let kept: Vec<Duration> =
+        moments().filter(|later| !is_forgotten_with_its_component(*later)).collect();
+    assert!(kept.is_empty(), "slots knew of its chunk where it went after {kept:?}");
+}
+
 const TWO: ComponentId = ComponentId(2);
 
 /// One group with a component on each of two devices.
