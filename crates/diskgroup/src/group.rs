@@ -20,6 +20,7 @@ use base::{
     BLOCK_SIZE, CHUNK_SIZE, ClientTable, ComponentId, GroupId, Lsn, ObjectId, RequestId,
     SectorRange,
 };
+use env::channel::oneshot;
 use env::{Env, TaskSet};
 use format::{COMPONENT_SECTORS_MAX, ComponentRow};
 use std::rc::Rc;
@@ -419,8 +420,19 @@ impl DiskGroup {
         self.shared().destage_kick.notify();
     }
 
-    /// Waits for the commit in flight, then stops: what is not durable by then fails.
+    /// Waits for the commit in flight, then stops: what is not durable by then fails. Closing goes
+    /// on where the future is dropped: a device that does not answer keeps the group until it does.
     pub async fn close(&self) {
+        let (done, end) = oneshot();
+        let group = self.clone();
+        self.spawn_closing(async move {
+            group.end().await;
+            done.send(());
+        });
+        let _ = end.recv().await;
+    }
+
+    async fn end(&self) {
         let inner = self.shared();
         inner.state.borrow_mut().is_closed = true;
         inner.kick_all();

@@ -201,17 +201,24 @@ pub struct DiskGroup(Rc<Handle>);
 struct Handle {
     inner: Rc<GroupInner>,
     tasks: TaskSet,
+    /// It is being closed, whoever waits for that.
+    closing: TaskSet,
 }
 
 impl DiskGroup {
     /// A group that is open, and its tasks.
     pub(crate) fn of(inner: Rc<GroupInner>, tasks: TaskSet) -> Self {
-        Self(Rc::new(Handle { inner, tasks }))
+        Self(Rc::new(Handle { inner, tasks, closing: TaskSet::default() }))
     }
 
     /// What the group shares with its tasks.
     pub(crate) fn shared(&self) -> &Rc<GroupInner> {
         &self.0.inner
+    }
+
+    /// Runs what closes the group, which keeps it until then.
+    pub(crate) fn spawn_closing(&self, closing: impl Future<Output = ()> + 'static) {
+        self.0.closing.spawn(&self.0.inner.env, "close a disk group", closing);
     }
 
     /// Ends its tasks.

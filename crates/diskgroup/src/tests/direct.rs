@@ -68,6 +68,33 @@ async fn values(group: &DiskGroup, sectors: std::ops::Range<u64>) -> Vec<u32> {
 }
 
 #[test]
+fn a_group_whose_closing_nobody_waits_for_lets_its_devices_go_when_they_answer() {
+    let host = Host::new(2);
+    let (world, key) = (host.world.clone(), host.key);
+    host.run(move |env| async move {
+        let group = small(&env, Mutations::default()).await;
+        world.disk_error(key, "capacity0", sim::DiskFault::Freeze(true));
+        // The first goes to capacity at once, and the others wait behind it.
+        let writer = |lsn: u64| {
+            let (inner, group) = (env.clone(), group.clone());
+            env.spawn("writer", async move {
+                inner.sleep(Duration::from_millis(lsn)).await;
+                let _ = write(&inner, &group, lsn, lsn * LARGE, LARGE / lsn).await;
+            })
+        };
+        let writers: Vec<env::Task> = (1..4).map(writer).collect();
+        env.sleep(Duration::from_secs(1)).await;
+        let closed = env.timeout(Duration::from_secs(5), group.close()).await;
+        assert!(closed.is_err(), "the write to capacity is not answered");
+        drop(group);
+        world.disk_error(key, "capacity0", sim::DiskFault::Clear);
+        env.sleep(Duration::from_secs(1)).await;
+        assert!(writers.iter().all(env::Task::is_finished), "what waited was told");
+        again(&env, Mutations::default()).await.close().await;
+    });
+}
+
+#[test]
 fn a_whole_chunk_is_written_once() {
     let host = Host::new(1);
     host.run(|env| async move {
