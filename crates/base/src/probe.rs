@@ -136,6 +136,14 @@ crate::named! {
         CasLost = "cas-lost",
         /// A component was marked absent.
         MarkedAbsent = "marked-absent",
+        /// A component was added to a record, to take the place of another one.
+        ComponentAdded = "component-added",
+        /// A component took the place of another one.
+        ComponentReplaced = "component-replaced",
+        /// What was to take the place of a component was taken out again.
+        ReplacementGivenUp = "replacement-given-up",
+        /// A component that was taken out of its record is deleted.
+        RemovedDeleted = "removed-deleted",
         /// A device did not hold what it had acknowledged.
         WriteNotKept = "write-not-kept",
         /// A component admitted a loss.

@@ -255,6 +255,26 @@ down takes it when it returns. Run it again after an interruption.")]
         #[arg(long, value_parser = connections, value_name = "WHO")]
         connections: Option<Connections>,
     },
+    /// Move the copies of a volume that one host has to another host, while the volume is in use
+    #[command(after_help = "Examples:
+  gabion volume move db --from host2              to the hosts with most room
+  gabion volume move db --from host2 --to host4
+  gabion volume move db --stop                    copies that have not arrived stay where they are
+The copy on the old host counts until the new one has everything, also where the old host is gone for
+good. Nothing is asked of clients. See how far it is with 'gabion volume show'.")]
+    Move {
+        /// Its name
+        name: String,
+        /// The host that is to have no copy any more
+        #[arg(long, value_name = "HOST", required_unless_present = "stop")]
+        from: Option<String>,
+        /// The host that gets it
+        #[arg(long, value_name = "HOST", requires = "from")]
+        to: Option<String>,
+        /// End the moves of this volume that are under way
+        #[arg(long, conflicts_with = "from")]
+        stop: bool,
+    },
     /// Delete a volume and its data; on a terminal it asks for the name first
     #[command(
         visible_alias = "rm",

@@ -9,8 +9,9 @@ use crate::target::{TargetHost, any_host};
 use crate::{Fail, ask, client};
 use anyhow::{Context, Result};
 use base::format_size;
-use host::{Command, ComponentReport, Connections, VolumeReport};
+use host::{Command, ComponentReport, Connections, MoveReport, VolumeReport};
 use placement::VolumeSpec;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Components that are shown one by one. With the lines around them they fit into 24 lines.
@@ -33,8 +34,47 @@ pub fn volume(cli: &Cli, command: &VolumeCommand) -> Result<()> {
         VolumeCommand::Change { name, reserve, connections } => {
             change(cli, name, *reserve, *connections)
         }
+        VolumeCommand::Move { name, from, to, stop: _ } => {
+            move_copies(cli, name, from.as_deref(), to.as_deref())
+        }
         VolumeCommand::Delete { name, yes } => delete(cli, name, *yes),
     }
+}
+
+/// Without `from`: what is under way ends.
+fn move_copies(cli: &Cli, name: &str, from: Option<&str>, to: Option<&str>) -> Result<()> {
+    placement::check_name(name).map_err(|error| Fail::usage(error.to_string()))?;
+    let socket = any_host(&TargetHost::find(cli)?)?;
+    let name = name.to_owned();
+    let command = match from {
+        Some(from) => {
+            let (from, to) = (from.to_owned(), to.map(str::to_owned));
+            Command::VolumeMove { name, from, to }
+        }
+        None => Command::VolumeStay { name },
+    };
+    let report: MoveReport = client::ask_within(&socket, &command, CREATE_MAX)?;
+    output::print(cli.output, &report, |report| {
+        let (name, count) = (&report.volume, report.begun.len());
+        match from {
+            Some(from) => {
+                let hosts = report.begun.iter().filter_map(|copy| copy.to.as_deref());
+                let hosts: BTreeSet<&str> = hosts.collect();
+                let hosts = hosts.into_iter().collect::<Vec<_>>().join(", ");
+                if count > 0 {
+                    say!("{count} component(s) of volume {name} move from {from} to {hosts}");
+                }
+                if report.under_way > 0 {
+                    say!("{} more are on their way already", report.under_way);
+                }
+                say!("how far it is: gabion volume show {name}");
+            }
+            None => say!("{count} component(s) of volume {name} stay where they are"),
+        }
+        for why in &report.refused {
+            say!("not moved: {why}");
+        }
+    })
 }
 
 fn create(
@@ -145,6 +185,11 @@ fn components_table(components: &[&ComponentReport]) {
                 };
                 format!("{} to resync{waiting}", format_size(left))
             }
+        };
+        let more = match &c.replaces {
+            Some(host) if more.is_empty() => format!("takes the place of that on {host}"),
+            Some(host) => format!("takes the place of that on {host}: {more}"),
+            None => more,
         };
         let object = has_objects.then(|| c.object.to_string());
         object.into_iter().chain([c.host.clone(), c.group.clone(), c.state.clone(), more]).collect()

@@ -48,6 +48,11 @@ pub const FORMAT_RESERVE: u32 = 2;
 pub const FORMAT_CONNECTIONS: u32 = 3;
 /// The format of an object's record that has claims or is doubted.
 pub const FORMAT_HISTORY: u32 = 2;
+/// The format of an object's record in which a component takes the place of another one, or that
+/// names components that were taken out; with or without claims.
+pub const FORMAT_MEMBERS: u32 = 3;
+/// Components that an object's record remembers to have been taken out, until they are deleted.
+pub const REMOVED_MAX: usize = 8;
 /// Claims that an object's record remembers. A component that missed more of them is compared by
 /// version and term alone. Killing all hosts of a cluster one after the other makes fewer claims.
 pub const CLAIMS_MAX: usize = 32;
@@ -240,6 +245,19 @@ pub struct ComponentRecord {
     pub seat: Seat,
     /// Where not active: every write up to here is on it, nothing above is promised.
     pub left: Lsn,
+    /// Where not active: the component that leaves the record when this one becomes active
+    /// (rule 39).
+    pub replaces: Option<ComponentId>,
+}
+
+/// A component that was taken out of its object's record. Its host is to delete it, and it is
+/// named here until that is done (rule 40).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RemovedComponent {
+    /// The component.
+    pub id: ComponentId,
+    /// Where it is.
+    pub host: HostId,
 }
 
 /// A change of owner that a record descends from. A directory that was set back to a backup gives
@@ -274,6 +292,8 @@ pub struct ObjectRecord {
     pub handover: Option<Lsn>,
     /// 1 to [`COMPONENTS_MAX`], at least one of them active.
     pub components: Vec<ComponentRecord>,
+    /// Taken out and perhaps not deleted yet, oldest first; at most [`REMOVED_MAX`].
+    pub removed: Vec<RemovedComponent>,
     /// The newest claims that led here, oldest first, at most [`CLAIMS_MAX`] (rule 25).
     pub claims: Vec<Claim>,
     /// The record comes from a backup, or a component knows of another history. Nobody believes
@@ -452,7 +472,31 @@ impl ObjectRecord {
             ensure(component.host.0 != 0, "host", "is zero")?;
             ensure(component.left.term() <= self.term, "left", "is of a term that never was")?;
         }
+        self.check_replacements()?;
+        self.check_removed()
+    }
+
+    fn check_replacements(&self) -> Result<(), RecordError> {
+        let components = &self.components;
+        let replaced = components.iter().filter_map(|component| component.replaces);
+        ensure(are_unique(replaced), "replaces", "names a component twice")?;
+        for component in components.iter().filter(|component| component.replaces.is_some()) {
+            let is_other = |c: &ComponentRecord| {
+                component.replaces == Some(c.id) && c.id != component.id && c.replaces.is_none()
+            };
+            ensure(components.iter().any(is_other), "replaces", "names no other component")?;
+            let is_active = component.state == ComponentState::Active;
+            ensure(!is_active, "replaces", "is set in an active component")?;
+        }
         Ok(())
+    }
+
+    fn check_removed(&self) -> Result<(), RecordError> {
+        let removed = &self.removed;
+        ensure(removed.len() <= REMOVED_MAX, "removed", "has too many entries")?;
+        ensure(removed.iter().all(|one| one.host.0 != 0), "removed", "names host zero")?;
+        let all = removed.iter().map(|one| one.id).chain(self.components.iter().map(|c| c.id));
+        ensure(are_unique(all), "removed", "names a component twice")
     }
 }
 

@@ -44,9 +44,9 @@ pub use operations::merge::{Totals, is_silent_taken_for_up, merge, totals};
 pub use report::{
     BLOCKS_LOST, BackupReport, ClassReport, ComponentReport, DESTAGE_STOOD_STILL, DeviceMedium,
     DeviceReport, GroupDetail, GroupReport, Health, HeldReport, HostReport, HostState,
-    LatencyReport, MemoryPart, MemoryReport, MemoryUse, OrphanReport, ReadCacheReport,
-    RequestsReport, RestoreReport, Role, ScrubReport, SpaceReport, StageReport, StatusReport,
-    TurnsReport, VolumeReport, WritesReport,
+    LatencyReport, MemoryPart, MemoryReport, MemoryUse, MoveReport, MovedCopy, OrphanReport,
+    ReadCacheReport, RequestsReport, RestoreReport, Role, ScrubReport, SpaceReport, StageReport,
+    StatusReport, TurnsReport, VolumeReport, WritesReport,
 };
 pub use start_error::StartError;
 pub use storage::devices::{DeviceRefused, check_devices};

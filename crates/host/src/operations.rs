@@ -8,7 +8,7 @@
 //! | `control` | the door: a line over a Unix socket, a line back |
 //! | `status` | what the host tells of the cluster and its volumes |
 //! | `groups` | what it tells of its disk groups and devices; changing them |
-//! | `volumes` | creating, changing and deleting volumes |
+//! | `volumes` | creating, changing, moving and deleting volumes |
 //! | `scrub` | orders for scrub, and what it found |
 //! | `orphan` | what the directory does not account for: shown, adopted, given up |
 //! | `backups` | the directory's backups on this host: shown, put back |
@@ -104,6 +104,10 @@ impl Operations {
             Command::VolumeChange { name, reserve_percent } => {
                 reply(self.change(&name, reserve_percent).await)
             }
+            Command::VolumeMove { name, from, to } => {
+                reply(self.move_copies(&name, &from, to.as_deref()).await)
+            }
+            Command::VolumeStay { name } => reply(self.stop_moving(&name).await),
             Command::VolumeConnections { name, connections } => {
                 reply(self.change_connections(&name, connections).await)
             }

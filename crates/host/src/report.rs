@@ -76,6 +76,31 @@ pub struct ComponentReport {
     /// Why it is not active or not there, where that is known: the owner knows most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// The host whose copy goes when this one is active.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<String>,
+}
+
+/// One copy that began to move, or that stays after all.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MovedCopy {
+    /// Which object of the volume it is of, from 0.
+    pub object: u64,
+    /// Name of the host that it goes to; none where it stays.
+    pub to: Option<String>,
+}
+
+/// What a move of a volume's copies came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MoveReport {
+    /// The volume.
+    pub volume: String,
+    /// Copies that began to move now, or to stay.
+    pub begun: Vec<MovedCopy>,
+    /// Copies that were on their way before.
+    pub under_way: u64,
+    /// Why others did not, each reason once.
+    pub refused: Vec<String>,
 }
 
 /// One volume.

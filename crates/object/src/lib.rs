@@ -33,4 +33,4 @@ pub use objects::{Objects, reserve_chunks};
 pub use options::{ObjectLimits, ObjectOptions, ReadFrom};
 pub use owner::FREE_CHUNKS_RESERVE;
 pub use requests::WriteRequest;
-pub use status::{ComponentStatus, ObjectError, ObjectStatus, ReadData, Vouched};
+pub use status::{ComponentStatus, ObjectError, ObjectStatus, ReadData, ReplaceError, Vouched};

@@ -75,4 +75,11 @@ base::mutations! {
     believe_any_record: "25",
     /// What the target holds and the source does not stays on the target.
     forget_discarded: "30",
+    /// Writes complete without a component that is being replaced before the CAS is known to have
+    /// won.
+    complete_before_replaced: "39",
+    /// A new component becomes active without what was written before it was added.
+    join_unfilled: "38",
+    /// A component that is being replaced is deleted before the CAS is known to have won.
+    delete_before_replaced: "40",
 }

@@ -10,6 +10,7 @@ mod disks;
 mod forward;
 mod give_up;
 mod repair;
+mod replace;
 mod reserve;
 mod serve;
 
@@ -383,6 +384,7 @@ impl Objects {
             id: component.id,
             host: component.host,
             state: component.state,
+            replaces: component.replaces,
             resync_bytes_left: 0,
             writes_waiting: 0,
             away: None,
@@ -460,9 +462,13 @@ impl ObjectsInner {
         slot.record = Some((record.clone(), revision));
         slot.news.notify();
         drop(slots);
-        for component in record.components.iter().filter(|c| c.host == self.context.me.host) {
+        let me = self.context.me.host;
+        for component in record.components.iter().filter(|c| c.host == me) {
             let is_active = component.state == ComponentState::Active;
             self.replicas.note_state(component.id, is_active.then_some(component.seat));
+        }
+        for removed in record.removed.iter().filter(|removed| removed.host == me) {
+            self.replicas.note_state(removed.id, None);
         }
         self.consent_if_deposed(&record);
     }

@@ -3,7 +3,8 @@
 //!
 //! Every change goes through [`checked`], which asserts what docs/protocol.md#asserted-at-run-time
 //! says of a record: the version rises by one, an owner, at least one active component, states move
-//! only as drawn, `left` never rises except by becoming active.
+//! only as drawn, `left` never rises except by becoming active, and no component vanishes without
+//! being noted as removed.
 //!
 //! ```text
 //!             mark (15)                 begin_resync (31)
@@ -13,9 +14,15 @@
 //!     |  +------------------+----------- activate (35) ----------------+
 //!     +--> degraded (7, 19) --- begin_resync, once its host answers for it again ---> resyncing
 //! ```
+//!
+//! A new component begins as absent ([`add`], rule 38). One leaves when the one that replaces it
+//! becomes active (rule 39), or by [`remove`] (rule 40).
 
-use base::{ComponentId, GroupId, Lsn, Map, Term, Version};
-use directory::{CLAIMS_MAX, Claim, ComponentRecord, ComponentState, ObjectRecord, OwnerRecord};
+use base::{ComponentId, GroupId, HostId, Lsn, Map, Seat, Term, Version};
+use directory::{
+    CLAIMS_MAX, COMPONENTS_MAX, Claim, ComponentRecord, ComponentState, ObjectRecord, OwnerRecord,
+    REMOVED_MAX, RemovedComponent,
+};
 
 /// Why a component leaves the active ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -142,7 +149,8 @@ pub(crate) fn abort_resync(
     Some(checked(record, next))
 }
 
-/// The commit point of a resync (rule 35).
+/// The commit point of a resync (rule 35). The component that this one replaces leaves with it
+/// (rule 39).
 pub(crate) fn activate(record: &ObjectRecord, id: ComponentId) -> Option<ObjectRecord> {
     let mut next = record.clone();
     let component = next.components.iter_mut().find(|component| component.id == id)?;
@@ -151,7 +159,99 @@ pub(crate) fn activate(record: &ObjectRecord, id: ComponentId) -> Option<ObjectR
     }
     component.state = ComponentState::Active;
     component.left = Lsn::ZERO;
+    if let Some(old) = component.replaces.take() {
+        take_out(&mut next, old);
+    }
     Some(checked(record, next))
+}
+
+/// The component that `id` is to take the place of, once it is active.
+pub(crate) fn replaced_by(record: &ObjectRecord, id: ComponentId) -> Option<ComponentId> {
+    component(record, id)?.replaces
+}
+
+/// Whether a component can be added that takes the place of `old`, on a host that has none of the
+/// object. `None`: it can.
+pub(crate) fn why_not_replace(
+    record: &ObjectRecord,
+    old: ComponentId,
+    host: HostId,
+) -> Option<CannotReplace> {
+    let components = &record.components;
+    let Some(component) = component(record, old) else { return Some(CannotReplace::Unknown) };
+    let is_busy =
+        component.replaces.is_some() || components.iter().any(|c| c.replaces == Some(old));
+    // Each component on its way may have to be noted as removed.
+    let on_the_way = components.iter().filter(|component| component.replaces.is_some()).count();
+    let is_full =
+        components.len() >= COMPONENTS_MAX || record.removed.len() + on_the_way >= REMOVED_MAX;
+    match () {
+        () if is_busy => Some(CannotReplace::Busy),
+        () if components.iter().any(|component| component.host == host) => {
+            Some(CannotReplace::SameHost)
+        }
+        () if is_full => Some(CannotReplace::TooMany),
+        () => None,
+    }
+}
+
+/// Why a component is not replaced.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum CannotReplace {
+    /// The record does not have it (any more).
+    Unknown,
+    /// It is being replaced already, or is itself to take the place of another one.
+    Busy,
+    /// The host has a component of the object.
+    SameHost,
+    /// Too many were replaced that are not deleted yet.
+    TooMany,
+}
+
+/// A new component, of which nothing is promised (rule 38). It takes the place of `old` when it
+/// becomes active. `None` where [`why_not_replace`] says why.
+pub(crate) fn add(
+    record: &ObjectRecord,
+    (id, host, group): (ComponentId, HostId, GroupId),
+    old: ComponentId,
+) -> Option<ObjectRecord> {
+    if why_not_replace(record, old, host).is_some() {
+        return None;
+    }
+    let mut next = record.clone();
+    let (state, seat, left) = (ComponentState::Absent, Seat(0), Lsn::ZERO);
+    next.components.push(ComponentRecord {
+        id,
+        host,
+        group,
+        state,
+        seat,
+        left,
+        replaces: Some(old),
+    });
+    Some(checked(record, next))
+}
+
+/// A component that was to take the place of another one does not (rule 40): it is taken out.
+/// `None` where it is no such component, or is active already.
+pub(crate) fn remove(record: &ObjectRecord, id: ComponentId) -> Option<ObjectRecord> {
+    replaced_by(record, id)?;
+    let mut next = record.clone();
+    take_out(&mut next, id);
+    Some(checked(record, next))
+}
+
+fn take_out(next: &mut ObjectRecord, id: ComponentId) {
+    let Some(at) = next.components.iter().position(|component| component.id == id) else { return };
+    let gone = next.components.remove(at);
+    next.removed.push(RemovedComponent { id, host: gone.host });
+}
+
+/// Components that were taken out are deleted. `None` where the record names none of them.
+pub(crate) fn forget_removed(record: &ObjectRecord, gone: &[ComponentId]) -> Option<ObjectRecord> {
+    let mut next = record.clone();
+    next.removed.retain(|removed| !gone.contains(&removed.id));
+    (next != *record).then(|| checked(record, next))
 }
 
 /// Components are on these disk groups. `None` where the record says so already.
@@ -181,9 +281,18 @@ fn checked(before: &ObjectRecord, mut after: ObjectRecord) -> ObjectRecord {
         "a new owner needs a new term"
     );
     assert!(active_count(&after) > 0, "no active component would be left");
-    assert!(after.components.len() == before.components.len(), "a component vanished");
-    for (old, new) in before.components.iter().zip(&after.components) {
-        assert!(old.id == new.id, "components changed their order");
+    for old in &before.components {
+        let is_kept = component(&after, old.id).is_some();
+        let is_noted = after.removed.iter().any(|one| (one.id, one.host) == (old.id, old.host));
+        assert!(is_kept || is_noted, "a component vanished");
+    }
+    for new in &after.components {
+        let Some(old) = component(before, new.id) else {
+            let is_new = before.removed.iter().all(|removed| removed.id != new.id);
+            assert!(is_new, "a component that was taken out is back");
+            assert!(new.state == Absent && new.left == Lsn::ZERO, "a new component has something");
+            continue;
+        };
         let legal = match (old.state, new.state) {
             (Active, Active | Absent | Degraded) | (Absent, Absent) | (Degraded, Degraded) => true,
             (Absent | Degraded | Resyncing, Resyncing) | (Resyncing, Absent | Active) => true,
@@ -212,6 +321,7 @@ mod tests {
             state: ComponentState::Active,
             seat: Seat(1),
             left: Lsn::ZERO,
+            replaces: None,
         });
         ObjectRecord {
             id: ObjectId(1),
@@ -222,6 +332,7 @@ mod tests {
             owner: None,
             handover: None,
             components: components.collect(),
+            removed: Vec::new(),
             claims: Vec::new(),
             is_doubted: false,
         }
@@ -234,10 +345,10 @@ mod tests {
             let me = OwnerRecord { host: HostId(1), incarnation: Incarnation(1) };
             let mut record = take_over(&fresh(3), Term(0), me);
             for step in 0..60_u64 {
-                let id = ComponentId(rng.between(1, 3));
+                let id = record.components[rng.below(record.components.len() as u64) as usize].id;
                 let left = Lsn::new(record.term, step);
                 let before = record.clone();
-                let next = match rng.below(7) {
+                let next = match rng.below(10) {
                     0 => Some(take_over(&record, Term(0), me)),
                     1 => mark(&record, &[(id, Leave::Absent)], left),
                     2 => mark(&record, &[(id, Leave::Lost(Lsn::ZERO))], left),
@@ -250,14 +361,55 @@ mod tests {
                         assert!(there.is_none_or(|there| there.group == group));
                         next
                     }
+                    6 => {
+                        let host = HostId(rng.between(1, 6) as u32);
+                        let new = (ComponentId(100 + step), host, GroupId(1));
+                        let next = add(&record, new, id);
+                        assert_eq!(next.is_none(), why_not_replace(&record, id, host).is_some());
+                        next
+                    }
+                    7 => remove(&record, id),
+                    8 => {
+                        let gone: Vec<_> = record.removed.iter().map(|one| one.id).collect();
+                        forget_removed(&record, &gone[..gone.len().min(1)])
+                    }
                     _ => activate(&record, id),
                 };
                 let Some(next) = next else { continue };
                 assert_eq!(next.version.0, before.version.0 + 1);
                 assert!(active_count(&next) > 0);
+                assert!(next.check().is_ok(), "{:?}", next.check());
                 record = next;
             }
         }
+    }
+
+    /// Rules 38 to 40.
+    #[test]
+    fn a_component_takes_the_place_of_another_one_when_it_becomes_active() {
+        let me = OwnerRecord { host: HostId(1), incarnation: Incarnation(1) };
+        let record = take_over(&fresh(2), Term(0), me);
+        let new = (ComponentId(9), HostId(3), GroupId(3));
+        let why = |old, host| why_not_replace(&record, ComponentId(old), HostId(host));
+        assert_eq!(why(7, 3), Some(CannotReplace::Unknown));
+        assert_eq!(why(1, 2), Some(CannotReplace::SameHost));
+        let added = add(&record, new, ComponentId(1)).expect("there is room");
+        let again = why_not_replace(&added, ComponentId(1), HostId(4));
+        assert_eq!(again, Some(CannotReplace::Busy));
+        assert_eq!(why_not_replace(&added, ComponentId(9), HostId(4)), Some(CannotReplace::Busy));
+        assert!(remove(&added, ComponentId(1)).is_none(), "only what was to replace another one");
+        let given_up = remove(&added, ComponentId(9)).expect("it is not active");
+        assert_eq!(given_up.components, record.components);
+        let filled = begin_resync(&added, ComponentId(9)).expect("it is absent");
+        let replaced = activate(&filled, ComponentId(9)).expect("it is filled");
+        let ids: Vec<u64> = replaced.components.iter().map(|component| component.id.0).collect();
+        assert_eq!(ids, [2, 9]);
+        let removed = RemovedComponent { id: ComponentId(1), host: HostId(1) };
+        assert_eq!(replaced.removed, [removed]);
+        assert_eq!(replaced.check().ok(), Some(()));
+        assert_eq!(forget_removed(&replaced, &[ComponentId(2)]), None);
+        let deleted = forget_removed(&replaced, &[ComponentId(1)]).expect("it is named");
+        assert_eq!(deleted.removed, []);
     }
 
     /// The directory may go back to before the first claim: the record of a volume just created.

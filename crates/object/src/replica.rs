@@ -210,7 +210,8 @@ impl Replicas {
             | Request::ClientRead { .. }
             | Request::ClientWrite { .. }
             | Request::ClientExtents { .. }
-            | Request::Repair { .. } => {
+            | Request::Repair { .. }
+            | Request::Replace { .. } => {
                 reply.send(Response::Refused { reason: Refusal::NotReady });
             }
         }
@@ -495,12 +496,24 @@ impl Replicas {
     }
 
     fn delete(self: &Rc<Self>, component: ComponentId, reply: Reply) {
-        self.kept.remove(component);
-        let Some(group) = self.disks.holding(component) else {
-            return reply.send(Response::Done);
-        };
+        let replica = self.kept.of(component);
+        replica.conversation.set(None);
+        replica.appends.end();
+        let replicas = Rc::clone(self);
         self.tasks.spawn(&self.env, "delete component", async move {
-            reply.send(match group.delete_component(component).await {
+            // A Fence that came before may be making it.
+            let turn = replica.turn.acquire(1).await;
+            let deleted = match replicas.disks.holding(component) {
+                Some(group) => group.delete_component(component).await,
+                None if replicas.disks.is_any_closed() => {
+                    let reason = replicas.not_here();
+                    return reply.send(Response::Refused { reason });
+                }
+                None => Ok(()),
+            };
+            drop(turn);
+            replicas.kept.remove(component);
+            reply.send(match deleted {
                 Ok(()) => Response::Done,
                 Err(error) => Response::Failed { reason: failure(&error) },
             });

@@ -219,14 +219,16 @@ async fn change(
 
 /// Between the CAS of 31 and that of 35.
 async fn run(owner: &Rc<Owner>, component: ComponentId) -> Result<(), Aborted> {
-    let (seat, left) = {
+    let (seat, left, is_new) = {
         let state = owner.state.borrow();
-        let record = record::component(&state.record, component).ok_or(Aborted::Stopped)?;
-        (record.seat, record.left)
+        let record = record::component(&state.record, component).ok_or(Aborted::Failed)?;
+        (record.seat, record.left, record.replaces.is_some())
     };
     open(owner, component, seat, left).await?;
     owner.env().linger(Quirk::ListLingers).await;
-    list::fill(owner, component, left).await?; // rule 33: after the session stands
+    if !(is_new && owner.options().mutations.join_unfilled()) {
+        list::fill(owner, component, left).await?; // rule 33: after the session stands
+    }
     copy::run(owner, component).await?; // rules 32, 34
     finish(owner, component).await // rule 35
 }
@@ -268,6 +270,9 @@ async fn open(
     }
     if owner.is_stopped() {
         return Err(Aborted::Stopped);
+    }
+    if record::component(&owner.state.borrow().record, component).is_none() {
+        return Err(Aborted::Failed); // taken out of the record meanwhile
     }
     owner.add_leg(component, LegRole::Joining);
     {
@@ -326,6 +331,10 @@ async fn finish(owner: &Rc<Owner>, component: ComponentId) -> Result<(), Aborted
         env::select(event, owner.env().sleep(RETRY)).await;
     }
     tell_clients(owner, component).await?;
+    let replaced = record::replaced_by(&owner.state.borrow().record, component);
+    if let Some(old) = replaced {
+        owner.replace_too_early(old).await;
+    }
     owner.env().linger(Quirk::JoinLingers).await;
     loop {
         // Required stays in force from before the CAS is sent until its outcome is known.
@@ -343,6 +352,11 @@ async fn finish(owner: &Rc<Owner>, component: ComponentId) -> Result<(), Aborted
         state.resyncs.remove(&component);
         let Some(leg) = state.leg_mut(component) else { return Err(Aborted::Stopped) };
         leg.role = LegRole::Active;
+    }
+    if let Some(old) = replaced {
+        base::hit(base::Probe::ComponentReplaced);
+        tracing::info!(object = %owner.id, %old, new = %component, "a component was replaced");
+        owner.lose(old); // rule 39: only now
     }
     owner.changed.notify();
     Ok(())

@@ -27,6 +27,41 @@ pub enum ObjectError {
     Deleted,
 }
 
+/// Why a component is not replaced.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum ReplaceError {
+    /// the object has no such component, or nothing replaces it
+    #[error("the object has no such component, or nothing is to replace it")]
+    Unknown,
+    /// the new one would be on a host that has one
+    #[error("the host has a component of the object already")]
+    SameHost,
+    /// it is being replaced already, or earlier ones are not deleted yet
+    #[error("the component is being replaced already, or earlier ones are still to be deleted")]
+    Busy,
+    /// the new one does not fit
+    #[error("the host has no room for it")]
+    Full,
+    /// the host could not make the new one, or does not answer
+    #[error("the host cannot be reached or cannot make a component now")]
+    NotMade,
+    /// the object is not served now
+    #[error(transparent)]
+    Object(ObjectError),
+}
+
+impl ReplaceError {
+    /// The owner is another one by now.
+    pub(crate) fn moved() -> Self {
+        Self::Object(ObjectError::NotOwner)
+    }
+
+    /// The owner or the directory cannot be asked now.
+    pub(crate) fn unavailable() -> Self {
+        Self::Object(ObjectError::Inaccessible)
+    }
+}
+
 /// One component of an object, for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ComponentStatus {
@@ -36,6 +71,8 @@ pub struct ComponentStatus {
     pub host: HostId,
     /// What it is worth.
     pub state: ComponentState,
+    /// The component whose place it takes once it is active.
+    pub replaces: Option<ComponentId>,
     /// Bytes that its resync has still to copy; known at the owner only.
     pub resync_bytes_left: u64,
     /// Client writes that wait for their turn at it, while it is being resynced; known at the owner

@@ -254,6 +254,7 @@ impl SeedRun {
             run.shared.iter().all(|shared| shared.running.get() == 0)
         })?;
         self.wait("volumes whole at rest", |run| run.is_whole())?;
+        self.wait("copies where they are to be", |run| run.is_settled())?;
         self.healed_in = self.healed_in.max(self.cluster.world.now().since(healed_at));
         self.read_everything()?;
         self.run_for(rest::SETTLE)?; // what was found bad is repaired behind the read

@@ -4,7 +4,7 @@
 use crate::mutation::Mutation;
 use crate::plan::{HostMemory, HostPages, Plan};
 use crate::records::Records;
-use base::{GroupId, HostId, Incarnation, Map};
+use base::{ComponentId, GroupId, HostId, Incarnation, Map, ObjectId};
 use directory::ServeOptions;
 use diskgroup::{CHECKSUM_BYTES_MIN, CreateSizes, DiskGroup, GroupError, GroupShape, GroupSpec};
 use env::{Address, Env, TaskSet};
@@ -347,6 +347,25 @@ impl Cluster {
                 }
                 inner.sleep(RESTART_PAUSE).await;
             }
+        });
+    }
+
+    /// Asks a host that is up to have a component on the host `to` take the place of one; `None`:
+    /// it stays.
+    pub fn replace(
+        &self,
+        index: usize,
+        object: ObjectId,
+        component: ComponentId,
+        to: Option<HostId>,
+    ) {
+        let machine = &self.machines[index];
+        let (Some(env), Some(node)) = (self.world.env(machine.key), self.node(index)) else {
+            return;
+        };
+        machine.orders.borrow().spawn(&env, "mover", async move {
+            let asked = node.objects().replace(object, component, to).await;
+            tracing::info!(%object, %component, ?to, ?asked, "a copy is to move");
         });
     }
 

@@ -74,6 +74,8 @@ base::named! {
         /// Calls on a device (opening, looking, closing, discards) take up to 64 s each; half of
         /// the time its host is told to close and open a group meanwhile.
         HungCalls = "hung-calls",
+        /// A copy of an object is moved to another host, or called back.
+        MoveCopy = "move-copy",
         /// The directory is set back to an earlier backup (by [`crate::Story::OldBackup`] alone).
         OldBackup = "old-backup",
         /// The directory loses all its content (by `OldBackup` alone).
@@ -88,6 +90,9 @@ base::named! {
         HangUp = "hang-up",
     }
 }
+
+/// The first seed in which copies are moved to other hosts.
+pub(crate) const MOVES_FIRST: u64 = 272_000_000;
 
 impl Fault {
     /// Whether this fault is newer than the oldest seeds that are kept. Such a fault is drawn
@@ -104,6 +109,7 @@ impl Fault {
             Self::Reopen => Some(160_000_000),
             Self::DeviceAway => Some(170_000_000),
             Self::HungCalls => Some(190_000_000),
+            Self::MoveCopy => Some(MOVES_FIRST),
             _ => None,
         }
     }

@@ -94,6 +94,7 @@ impl SeedRun {
             Fault::Reopen => self.reopen(index),
             Fault::DeviceAway => self.device_away(index),
             Fault::HungCalls => self.hung_calls(index),
+            Fault::MoveCopy => self.move_copy(index),
             Fault::Pause | Fault::Stutter | Fault::DirectoryAway | Fault::Calm => {}
             _ => unreachable!("{fault:?} is a story's own"),
         }

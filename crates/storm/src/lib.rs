@@ -16,6 +16,7 @@ mod liveness;
 mod log;
 mod long_death;
 mod mirrors;
+mod moves;
 mod mutation;
 mod oracles;
 mod plan;

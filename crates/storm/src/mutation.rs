@@ -59,6 +59,9 @@ impl Mutation {
         ("any-grant", Some(Story::LoneReplica)),
         ("fence-ignores-grants", Some(Story::LateIsolation)),
         ("forget-grants", Some(Story::ForgottenGrant)),
+        ("complete-before-replaced", Some(Story::Moves)),
+        ("join-unfilled", Some(Story::Moves)),
+        ("delete-before-replaced", Some(Story::Moves)),
     ];
 
     /// All ways to break a rule: first the protocol's rules, then the store's.

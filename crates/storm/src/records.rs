@@ -224,7 +224,11 @@ fn forbidden(last: &ObjectRecord, next: &ObjectRecord) -> Option<&'static str> {
     if next.components.iter().all(|component| component.state != Active) {
         return Some("no component is active");
     }
-    for (last, next) in last.components.iter().zip(&next.components) {
+    if let Some(what) = wrong_members(last, next) {
+        return Some(what);
+    }
+    for next in &next.components {
+        let Some(last) = last.components.iter().find(|last| last.id == next.id) else { continue };
         if next.seat < last.seat {
             return Some("a seat falls");
         }
@@ -239,6 +243,33 @@ fn forbidden(last: &ObjectRecord, next: &ObjectRecord) -> Option<&'static str> {
         }
         if last.state == Absent && next.state == Resyncing && next.seat == last.seat {
             return Some("a component returns on its old seat");
+        }
+    }
+    None
+}
+
+/// What no owner may do to the list of components (rules 38-40).
+fn wrong_members(last: &ObjectRecord, next: &ObjectRecord) -> Option<&'static str> {
+    use directory::ComponentState::{Absent, Active};
+    let of = |record: &ObjectRecord, id| record.components.iter().find(|c| c.id == id).copied();
+    for old in last.components.iter().filter(|old| of(next, old.id).is_none()) {
+        if next.removed.iter().all(|removed| removed.id != old.id) {
+            return Some("a component vanishes, and nobody is told to delete it");
+        }
+        let takes_its_place = |new: &directory::ComponentRecord| {
+            let before = of(last, new.id);
+            new.state == Active && before.is_some_and(|before| before.replaces == Some(old.id))
+        };
+        if old.replaces.is_none() && !next.components.iter().any(takes_its_place) {
+            return Some("a component is taken out, and no other one takes its place");
+        }
+    }
+    for new in next.components.iter().filter(|new| of(last, new.id).is_none()) {
+        if new.state != Absent || new.left != base::Lsn::ZERO || new.replaces.is_none() {
+            return Some("a component comes from nowhere");
+        }
+        if last.removed.iter().any(|removed| removed.id == new.id) {
+            return Some("a component that was taken out is back");
         }
     }
     None

@@ -66,6 +66,7 @@ impl SeedRun {
             Story::LateGrants => self.late_grants(&roles),
             Story::QueuedRival => self.queued_rival(),
             Story::LyingFlush => self.lying_flush(&roles),
+            Story::Moves => self.moves(),
             Story::WildClock => self.wild_clock(&roles),
         }
     }
@@ -106,7 +107,10 @@ impl SeedRun {
     }
 
     /// Runs until the record is as wanted, or for [`EVENT_MAX`].
-    fn until(&mut self, wanted: impl Fn(&ObjectRecord) -> bool) -> Result<(), Violation> {
+    pub(crate) fn until(
+        &mut self,
+        wanted: impl Fn(&ObjectRecord) -> bool,
+    ) -> Result<(), Violation> {
         let records = std::rc::Rc::clone(&self.cluster.records);
         let (volume, number) = (self.volume(), self.focus_object);
         let mut seen = None;

@@ -83,7 +83,8 @@ impl SeedRun {
         Ok(false)
     }
 
-    fn records(&self) -> impl Iterator<Item = ObjectRecord> {
+    /// The present records of all objects.
+    pub(crate) fn records(&self) -> impl Iterator<Item = ObjectRecord> {
         let names = (0..self.plan.volumes.len()).map(VolumePlan::name);
         names.flat_map(|name| self.cluster.records.all_objects(&name)).flatten()
     }

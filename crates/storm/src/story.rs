@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The stories that a round may tell. Most are told in `script.rs` and `damage.rs`.
 
+use crate::fault::MOVES_FIRST;
 use std::fmt;
 use std::str::FromStr;
 
@@ -84,6 +85,8 @@ base::named! {
         /// Clients of several hosts write the same few sectors. Links are reset with such writes
         /// under way, and clients hang up or die.
         QueuedRival = "queued-rival",
+        /// Copies of an object move to other hosts, and at any moment of that something fails.
+        Moves = "moves",
         /// Beyond the contract: devices report flushes that they do not do, and then power fails.
         LyingFlush = "lying-flush",
         /// Beyond the contract: a clock runs wrong by more than the protocol allows.
@@ -107,6 +110,7 @@ impl Story {
             Self::EtcdSnapshot => Some(210_000_000),
             Self::LateGrants => Some(LATE_ANSWERS_FIRST),
             Self::QueuedRival => Some(RIVAL_FIRST),
+            Self::Moves => Some(MOVES_FIRST),
             _ => None,
         }
     }

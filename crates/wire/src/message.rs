@@ -286,6 +286,20 @@ pub enum Request {
         /// Within one chunk, not empty.
         range: SectorRange,
     },
+    /// Asks the owner to have a component on another host take the place of one (rules 38, 39), or
+    /// to give that up. Answer: `Done` when the record says so; `Moved`; `Refused` where the record
+    /// does not allow it; or `Failed`.
+    Replace {
+        /// The object.
+        object: ObjectId,
+        /// The owner's term.
+        term: Term,
+        /// The component that is to leave.
+        component: ComponentId,
+        /// Where the new one is to be, not host zero; `None`: the component stays, and what was to
+        /// replace it goes.
+        to: Option<HostId>,
+    },
     /// Asks where data is. Answer: `Extents`, `Moved` or `Failed`.
     ClientExtents {
         /// The object.

@@ -41,6 +41,7 @@ pub fn messages() -> Vec<(&'static str, Message)> {
     let reason = Refusal::OtherHistory { version: Version(0xe1e2_e3e4_e5e6) };
     all.push(("refused-other-history", Message::Response(Response::Refused { reason })));
     all.push(("vouch", Message::Request(vouch())));
+    all.push(("replace", Message::Request(replace())));
     all
 }
 
@@ -133,6 +134,11 @@ fn client_requests() -> Vec<(&'static str, Request)> {
 fn repair() -> Request {
     let (object, component) = (ObjectId(0xa1a2_a3a4_a5a6_a7a8), ComponentId(0xb1b2_b3b4));
     Request::Repair { object, term: Term(10), component, range: SectorRange::new(4096, 256) }
+}
+
+fn replace() -> Request {
+    let (object, component) = (ObjectId(0xa1a2_a3a4_a5a6_a7a8), ComponentId(0xb1b2_b3b4));
+    Request::Replace { object, term: Term(0x12_3456), component, to: Some(HostId(0x7172)) }
 }
 
 fn vouch() -> Request {

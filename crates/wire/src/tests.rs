@@ -94,6 +94,7 @@ fn fixtures_mean_what_they_meant() {
         "reserve-space",
         "refused-other-history",
         "vouch",
+        "replace",
     ];
     let messages = samples::messages();
     assert_eq!(messages.len(), stored.len());

@@ -5,8 +5,9 @@
 use super::keys::parse_hex;
 use super::{
     AliveRecord, Claim, ClusterKind, ClusterRecord, ComponentRecord, ComponentState, Connections,
-    DeletedRecord, FORMAT, FORMAT_CONNECTIONS, FORMAT_HISTORY, FORMAT_KIND, FORMAT_RESERVE,
-    GroupRecord, HostRecord, ObjectRecord, OwnerRecord, RecordError, VolumeRecord,
+    DeletedRecord, FORMAT, FORMAT_CONNECTIONS, FORMAT_HISTORY, FORMAT_KIND, FORMAT_MEMBERS,
+    FORMAT_RESERVE, GroupRecord, HostRecord, ObjectRecord, OwnerRecord, RecordError,
+    RemovedComponent, VolumeRecord,
 };
 use base::{
     ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, Seat, Term, Version, VolumeId,
@@ -128,7 +129,10 @@ struct Object {
     owner: Option<StoredOwner>,
     handover: Option<LsnText>,
     components: Vec<StoredComponent>,
-    /// Term, version, host and incarnation of each claim. Only in format 2, as is `doubted`.
+    /// Component and host of each. Only in format 3.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    removed: Vec<(Hex, u32)>,
+    /// Term, version, host and incarnation of each claim. Not in format 1, as `doubted`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     claims: Vec<(u32, u64, u32, Hex)>,
     /// Only `true` is written. A record that is not doubted does not have the field.
@@ -162,6 +166,9 @@ pub(super) struct StoredComponent {
     state: State,
     seat: u32,
     left: LsnText,
+    /// Only in format 3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    replaces: Option<Hex>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -268,21 +275,27 @@ impl Stored for Deleted {
 }
 
 impl Stored for Object {
-    const FORMATS: &[u32] = &[FORMAT, FORMAT_HISTORY];
+    const FORMATS: &[u32] = &[FORMAT, FORMAT_HISTORY, FORMAT_MEMBERS];
 
     fn format(&self) -> u32 {
         self.format
     }
 
     fn check_format(&self) -> Result<(), RecordError> {
+        let rule = "does not belong to the record's format";
+        let has_history = self.doubted.is_some() || !self.claims.is_empty();
         let is_right = match self.format {
-            FORMAT_HISTORY => {
-                self.doubted != Some(false) && (self.doubted.is_some() || !self.claims.is_empty())
-            }
-            _ => self.claims.is_empty() && self.doubted.is_none(),
+            FORMAT_HISTORY => has_history,
+            FORMAT_MEMBERS => true,
+            _ => !has_history,
         };
-        let (field, rule) = ("claims", "does not belong to the record's format");
-        if is_right { Ok(()) } else { Err(RecordError::Invalid { field, rule }) }
+        if !is_right || self.doubted == Some(false) {
+            return Err(RecordError::Invalid { field: "claims", rule });
+        }
+        let is_changing = self.components.iter().any(|one| one.replaces.is_some());
+        let has_members = is_changing || !self.removed.is_empty();
+        let is_right = has_members == (self.format == FORMAT_MEMBERS);
+        if is_right { Ok(()) } else { Err(RecordError::Invalid { field: "removed", rule }) }
     }
 }
 
@@ -466,8 +479,14 @@ impl From<&ObjectRecord> for Object {
         let claim = |c: &Claim| (c.term.0, c.version.0, c.owner.host.0, Hex(c.owner.incarnation.0));
         // The lowest format that holds everything, so that older programs read it where they can.
         let has_history = r.is_doubted || !r.claims.is_empty();
+        let is_changing = r.components.iter().any(|component| component.replaces.is_some());
+        let format = match (is_changing || !r.removed.is_empty(), has_history) {
+            (true, _) => FORMAT_MEMBERS,
+            (false, true) => FORMAT_HISTORY,
+            (false, false) => FORMAT,
+        };
         Self {
-            format: if has_history { FORMAT_HISTORY } else { FORMAT },
+            format,
             id: Hex(r.id.0),
             volume: Hex(r.volume.0),
             sectors: r.sectors,
@@ -476,6 +495,7 @@ impl From<&ObjectRecord> for Object {
             owner: r.owner.map(owner),
             handover: r.handover.map(LsnText),
             components: r.components.iter().map(StoredComponent::from).collect(),
+            removed: r.removed.iter().map(|one| (Hex(one.id.0), one.host.0)).collect(),
             claims: r.claims.iter().map(claim).collect(),
             doubted: r.is_doubted.then_some(true),
         }
@@ -493,6 +513,8 @@ impl From<Object> for ObjectRecord {
             version: Version(version),
             owner: OwnerRecord { host: HostId(host), incarnation: Incarnation(incarnation.0) },
         };
+        let removed =
+            |(id, host): (Hex, u32)| RemovedComponent { id: ComponentId(id.0), host: HostId(host) };
         Self {
             id: ObjectId(s.id.0),
             volume: VolumeId(s.volume.0),
@@ -502,6 +524,7 @@ impl From<Object> for ObjectRecord {
             owner: s.owner.map(owner),
             handover: s.handover.map(|lsn| lsn.0),
             components: s.components.into_iter().map(ComponentRecord::from).collect(),
+            removed: s.removed.into_iter().map(removed).collect(),
             claims: s.claims.into_iter().map(claim).collect(),
             is_doubted: s.doubted.unwrap_or(false),
         }
@@ -517,6 +540,7 @@ impl From<&ComponentRecord> for StoredComponent {
             state: r.state.into(),
             seat: r.seat.0,
             left: LsnText(r.left),
+            replaces: r.replaces.map(|id| Hex(id.0)),
         }
     }
 }
@@ -530,6 +554,7 @@ impl From<StoredComponent> for ComponentRecord {
             state: s.state.into(),
             seat: Seat(s.seat),
             left: s.left.0,
+            replaces: s.replaces.map(|id| ComponentId(id.0)),
         }
     }
 }

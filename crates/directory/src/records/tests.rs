@@ -10,6 +10,7 @@ fn component(id: u64, state: ComponentState) -> ComponentRecord {
         state,
         seat: Seat(3),
         left: Lsn::new(Term(5), 77),
+        replaces: None,
     }
 }
 
@@ -26,6 +27,7 @@ fn object() -> ObjectRecord {
             component(1, ComponentState::Active),
             component(2, ComponentState::Resyncing),
         ],
+        removed: Vec::new(),
         claims: Vec::new(),
         is_doubted: false,
     }
@@ -39,6 +41,14 @@ fn claimed() -> ObjectRecord {
         owner: OwnerRecord { host: HostId(host), incarnation: Incarnation(0x1F) },
     };
     ObjectRecord { claims: vec![claim(4, 9, 2), claim(6, 11, 1)], is_doubted: true, ..object() }
+}
+
+/// An object of which a component is being replaced, after another one was.
+fn replaced() -> ObjectRecord {
+    let mut record = ObjectRecord { is_doubted: false, ..claimed() };
+    record.components[1].replaces = Some(ComponentId(1));
+    record.removed = vec![RemovedComponent { id: ComponentId(0xF), host: HostId(3) }];
+    record
 }
 
 fn volume() -> VolumeRecord {
@@ -73,6 +83,7 @@ fn host() -> HostRecord {
 
 const OBJECT_JSON: &str = include_str!("../../fixtures/object-1.json");
 const CLAIMED_JSON: &str = include_str!("../../fixtures/object-2.json");
+const REPLACED_JSON: &str = include_str!("../../fixtures/object-3.json");
 const VOLUME_JSON: &str = include_str!("../../fixtures/volume-1.json");
 const RESERVED_JSON: &str = include_str!("../../fixtures/volume-2.json");
 const EXCLUSIVE_JSON: &str = include_str!("../../fixtures/volume-3.json");
@@ -97,6 +108,7 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
     let pairs = [
         (object().encode(), OBJECT_JSON),
         (claimed().encode(), CLAIMED_JSON),
+        (replaced().encode(), REPLACED_JSON),
         (deleted.encode(), DELETED_JSON),
         (volume().encode(), VOLUME_JSON),
         (reserved_volume().encode(), RESERVED_JSON),
@@ -111,6 +123,7 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
     }
     assert_eq!(ObjectRecord::decode(OBJECT_JSON.as_bytes()).unwrap(), object());
     assert_eq!(ObjectRecord::decode(CLAIMED_JSON.as_bytes()).unwrap(), claimed());
+    assert_eq!(ObjectRecord::decode(REPLACED_JSON.as_bytes()).unwrap(), replaced());
     assert_eq!(VolumeRecord::decode(VOLUME_JSON.as_bytes()).unwrap(), volume());
     assert_eq!(VolumeRecord::decode(RESERVED_JSON.as_bytes()).unwrap(), reserved_volume());
     assert_eq!(VolumeRecord::decode(EXCLUSIVE_JSON.as_bytes()).unwrap(), exclusive_volume());
@@ -172,6 +185,33 @@ fn claims_rise_and_belong_to_format_2() {
     let (version, term) = (Version(90), Term(90));
     let full = ObjectRecord { version, term, claims: many.collect(), ..object() };
     assert!(full.check().is_err(), "the list of claims is bounded");
+}
+
+#[test]
+fn replacements_name_other_components_and_belong_to_format_3() {
+    let edits = [
+        ("\"format\":3", "\"format\":2"),
+        ("\"format\":3", "\"format\":1"),
+        ("\"replaces\":\"1\"", "\"replaces\":\"2\""),
+        ("\"replaces\":\"1\"", "\"replaces\":\"3\""),
+        ("\"resyncing\"", "\"active\""),
+        ("[\"f\",3]", "[\"f\",0]"),
+        ("[\"f\",3]", "[\"2\",3]"),
+        ("[\"f\",3]", "[\"f\",3],[\"f\",4]"),
+    ];
+    for (from, to) in edits {
+        assert_refused(REPLACED_JSON, ObjectRecord::decode, from, to);
+    }
+    let nothing =
+        REPLACED_JSON.replace(",\"replaces\":\"1\"", "").replace("\"removed\":[[\"f\",3]],", "");
+    assert!(ObjectRecord::decode(nothing.as_bytes()).is_err(), "format 2 would do");
+    let mut twice = replaced();
+    twice.components.push(ComponentRecord { id: ComponentId(3), ..twice.components[1] });
+    assert!(twice.check().is_err(), "two take the place of one");
+    let many = (0..=REMOVED_MAX as u64)
+        .map(|n| RemovedComponent { id: ComponentId(20 + n), host: HostId(1) });
+    let full = ObjectRecord { removed: many.collect(), ..object() };
+    assert!(full.check().is_err(), "the list is bounded");
 }
 
 #[test]

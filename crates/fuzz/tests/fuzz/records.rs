@@ -80,6 +80,11 @@ fn object(from: &mut Source<'_>) -> ObjectRecord {
         state: [Active, Absent, Degraded, Resyncing][from.index(4)],
         seat: Seat(from.u32()),
         left: lsn(from),
+        replaces: (from.below(4) == 0).then(|| ComponentId(from.u64())),
+    };
+    let removed = |from: &mut Source<'_>| RemovedComponent {
+        id: ComponentId(from.u64()),
+        host: HostId(from.u32()),
     };
     let owner = |from: &mut Source<'_>| OwnerRecord {
         host: HostId(from.u32()),
@@ -99,6 +104,7 @@ fn object(from: &mut Source<'_>) -> ObjectRecord {
         owner: from.flag().then(|| owner(from)),
         handover: from.flag().then(|| lsn(from)),
         components: (0..from.below(6)).map(|_| component(from)).collect(),
+        removed: (0..from.below(3)).map(|_| removed(from)).collect(),
         claims: (0..from.below(3)).map(|_| claim(from)).collect(),
         is_doubted: from.flag(),
     }

@@ -143,10 +143,16 @@ impl Cleanup {
         }
         let went_back = matches!(why, Missing::Version | Missing::History);
         if !is_deleted && (info.orphaned.is_none() || (went_back && !info.went_back)) {
-            error!(
-                %component, object = %info.object, ?why,
-                "the directory does not account for it: kept, see 'gabion orphan list'"
-            );
+            match is_empty(info) {
+                true => warn!(
+                    %component, object = %info.object, ?why,
+                    "no record accounts for it, and it never held anything: it goes after the quarantine"
+                ),
+                false => error!(
+                    %component, object = %info.object, ?why,
+                    "the directory does not account for it: kept, see 'gabion orphan list'"
+                ),
+            }
             let since = info.orphaned.unwrap_or_else(|| self.wall_seconds());
             mark(group, component, Some(since), went_back || info.went_back).await;
         }
@@ -277,6 +283,8 @@ impl ComponentBook<'_> {
             () if known.is_of_other(&record) => Some(Missing::History),
             () if is_older => Some(Missing::Version),
             () if record.components.iter().any(|c| c.id == self.component) => None,
+            // Its owner has it deleted (rule 40).
+            () if record.removed.iter().any(|removed| removed.id == self.component) => None,
             () => Some(Missing::Component),
         }
     }

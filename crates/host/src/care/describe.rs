@@ -153,6 +153,7 @@ pub(crate) fn about(said: &Description) -> Option<About> {
         },
         seat: sibling.seat,
         left: Lsn::ZERO,
+        replaces: None,
     };
     let about = About {
         volume: said.volume,

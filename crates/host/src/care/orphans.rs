@@ -111,6 +111,7 @@ mod tests {
             state: ComponentState::Active,
             seat: Seat(1),
             left: Lsn::ZERO,
+            replaces: None,
         };
         ObjectRecord {
             id: ObjectId(id),
@@ -121,6 +122,7 @@ mod tests {
             owner: None,
             handover: None,
             components: vec![component],
+            removed: Vec::new(),
             claims: Vec::new(),
             is_doubted: false,
         }

@@ -96,7 +96,8 @@ impl Seen {
     /// A record is new or changed.
     pub(crate) fn record_changed(&self, record: &ObjectRecord) {
         let is_away = |state| state != ComponentState::Active;
-        let away = record.components.iter().filter(|c| is_away(c.state));
+        let asked = asked_for(record);
+        let away = asked.filter(|c| is_away(c.state));
         // A host goes first, its component is marked some time later.
         let silent = away.map(|c| self.silence(c.host));
         let mut reduced = self.0.reduced.borrow_mut();
@@ -140,6 +141,10 @@ impl Seen {
             };
             (!self.is_there(c, away)).then(|| self.silence(c.host).max(by_owner))
         };
-        by_record.max(object.components.iter().filter_map(gone).max())
+        by_record.max(asked_for(object).filter_map(gone).max())
     }
+}
+/// The components that the policy asks for: one that is to take the place of another is one more.
+fn asked_for(object: &ObjectRecord) -> impl Iterator<Item = &ComponentRecord> {
+    object.components.iter().filter(|component| component.replaces.is_none())
 }

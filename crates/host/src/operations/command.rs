@@ -93,6 +93,21 @@ pub enum Command {
         /// Part of its size that is kept for it from then on, percent.
         reserve_percent: u8,
     },
+    /// Moves what one host has of a volume to another one, while it is in use.
+    VolumeMove {
+        /// Its name.
+        name: String,
+        /// The host that is to have no copy any more.
+        from: String,
+        /// The host that gets it; without one those with most room.
+        #[serde(default)]
+        to: Option<String>,
+    },
+    /// Ends the moves of a volume that are not through.
+    VolumeStay {
+        /// Its name.
+        name: String,
+    },
     /// Changes who may use a volume beside whom; for those who connect from then on.
     VolumeConnections {
         /// Its name.

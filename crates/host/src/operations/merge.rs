@@ -151,6 +151,7 @@ mod tests {
             resync_bytes_left: 0,
             writes_waiting: 0,
             why: None,
+            replaces: None,
         };
         VolumeReport {
             name: name.to_owned(),

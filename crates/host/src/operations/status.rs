@@ -111,9 +111,11 @@ impl Operations {
         let is_there = |c: &&ComponentRecord| {
             self.seen.is_there(c, known.and_then(|known| known.component(c.id)?.away))
         };
-        match object.components.iter().filter(is_there).count() {
+        // One that is to take the place of another is one more than the policy asks for.
+        let asked = object.components.iter().filter(|component| component.replaces.is_none());
+        match asked.clone().filter(is_there).count() {
             0 => Health::Red,
-            n if n == object.components.len() => Health::Green,
+            n if n == asked.count() => Health::Green,
             _ => Health::Yellow,
         }
     }
@@ -124,6 +126,9 @@ impl Operations {
         object: &ObjectRecord,
         known: Option<&ObjectStatus>,
     ) -> Vec<ComponentReport> {
+        let replaced = |c: &ComponentRecord| {
+            object.components.iter().find(|old| c.replaces == Some(old.id)).copied()
+        };
         let report = |c: &ComponentRecord| {
             let known = known.and_then(|known| known.component(c.id));
             ComponentReport {
@@ -134,6 +139,7 @@ impl Operations {
                 resync_bytes_left: known.map_or(0, |known| known.resync_bytes_left),
                 writes_waiting: known.map_or(0, |known| known.writes_waiting),
                 why: self.why(c, known.and_then(|known| known.away)),
+                replaces: replaced(c).map(|old| self.view.host_name(old.host)),
             }
         };
         object.components.iter().map(report).collect()

@@ -9,6 +9,7 @@
 mod change;
 mod create;
 mod delete;
+mod moves;
 
 use super::command::CommandFailure;
 use super::{Operations, failed};
@@ -56,7 +57,10 @@ fn deleted_record<'a>(
     volume: &VolumeRecord,
     objects: impl Iterator<Item = &'a ObjectRecord>,
 ) -> DeletedRecord {
-    let hosts = objects.flat_map(|object| object.components.iter().map(|c| c.host));
+    let hosts = objects.flat_map(|object| {
+        let removed = object.removed.iter().map(|removed| removed.host);
+        object.components.iter().map(|component| component.host).chain(removed)
+    });
     let hosts: Set<HostId> = hosts.collect();
     DeletedRecord {
         id: volume.id,

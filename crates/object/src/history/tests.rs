@@ -105,6 +105,7 @@ impl Line {
             owner: Some(self.owner),
             handover: None,
             components: Vec::new(),
+            removed: Vec::new(),
             claims: self.claims.clone(),
             is_doubted: false,
         }

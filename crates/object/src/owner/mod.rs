@@ -12,6 +12,7 @@
 //! - `change`, `groups`: changes of the object's record.
 //! - `session`: the conversation with each component: Fence, session, K, grants, its end.
 //! - `mirror`: the layout. Which component gets what, which are waited for, which one is read.
+//! - `replace`: a component on another host takes the place of one.
 //! - `write`, `read`, `repair`: requests of clients, from the lock to the answer.
 
 mod change;
@@ -21,6 +22,7 @@ mod leg;
 mod mirror;
 mod read;
 mod repair;
+mod replace;
 mod road;
 mod session;
 mod state;

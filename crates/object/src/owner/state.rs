@@ -215,6 +215,8 @@ impl Owner {
         self.spawn("returns", returns);
         let owner = Rc::clone(self);
         self.spawn("disk groups of components", async move { owner.tell_groups().await });
+        let owner = Rc::clone(self);
+        self.spawn("removed components", async move { owner.delete_removed().await });
     }
 
     /// Ends this owner (rule 20): nothing is answered any more, neither done nor failed; those who
@@ -352,6 +354,7 @@ impl Owner {
                 id: component.id,
                 host: component.host,
                 state: component.state,
+                replaces: component.replaces,
                 resync_bytes_left: resync.map_or(0, |resync| resync.dirty.bytes()),
                 writes_waiting: resync.map_or(0, |_| self.writes_waiting()),
                 away: self.away(component),

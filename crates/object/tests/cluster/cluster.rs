@@ -71,6 +71,7 @@ pub fn record_on(hosts: &[u32]) -> ObjectRecord {
         state: ComponentState::Active,
         seat: Seat(1),
         left: Lsn::ZERO,
+        replaces: None,
     };
     ObjectRecord {
         id: OBJECT,
@@ -81,6 +82,7 @@ pub fn record_on(hosts: &[u32]) -> ObjectRecord {
         owner: None,
         handover: None,
         components: hosts.iter().map(component).collect(),
+        removed: Vec::new(),
         claims: Vec::new(),
         is_doubted: false,
     }
@@ -307,10 +309,14 @@ impl Cluster {
         }
     }
 
-    /// What the component of a host holds.
+    /// What the component of a host holds that the object was made with.
     pub fn content(&self, at: usize) -> Vec<u8> {
+        self.content_of(at, ComponentId(100 + at as u64 + 1))
+    }
+
+    /// What a component of a host holds.
+    pub fn content_of(&self, at: usize, id: ComponentId) -> Vec<u8> {
         let group = self.hosts[at].group.borrow().clone().expect("host is up");
-        let id = ComponentId(100 + at as u64 + 1);
         let content = self.on(at, Duration::from_secs(20), async move {
             let mut all = Vec::new();
             for block in 0..BLOCKS {
@@ -346,12 +352,14 @@ impl Cluster {
     pub fn verify(&self) {
         self.settle(120.0);
         self.world.run_for(Duration::from_millis(500));
-        let contents: Vec<Vec<u8>> = (0..HOSTS).map(|at| self.content(at)).collect();
+        let components = self.record().components;
+        let contents: Vec<Vec<u8>> =
+            components.iter().map(|c| self.content_of(c.host.0 as usize - 1, c.id)).collect();
         for block in 0..BLOCKS {
             let at = block * 4096..(block + 1) * 4096;
-            for other in 1..HOSTS {
+            for other in &contents[1..] {
                 assert!(
-                    contents[0][at.clone()] == contents[other][at.clone()],
+                    contents[0][at.clone()] == other[at.clone()],
                     "seed {}: block {block} differs between components",
                     self.world.seed()
                 );

@@ -13,6 +13,7 @@ mod history;
 mod joiner;
 mod late;
 mod oracle;
+mod replace;
 mod resent;
 mod scenarios;
 mod scrub;

@@ -9,7 +9,7 @@ use super::fields::{
 use crate::CLAIMS_MAX;
 use crate::error::WireError;
 use crate::message::{Claims, Holding, Request, WireClaim};
-use base::{ComponentId, Instant, ObjectId, Term, Version, VolumeId};
+use base::{ComponentId, HostId, Instant, ObjectId, Term, Version, VolumeId};
 use env::Slice;
 
 const RENEW: u8 = REQUESTS;
@@ -30,6 +30,7 @@ const SET_CLIENTS: u8 = REQUESTS + 14;
 const REPAIR: u8 = REQUESTS + 15;
 const RESERVE_SPACE: u8 = REQUESTS + 16;
 const VOUCH: u8 = REQUESTS + 17;
+const REPLACE: u8 = REQUESTS + 18;
 
 pub(super) fn takes_payload(kind: u8) -> bool {
     matches!(kind, WRITE | CLIENT_WRITE)
@@ -55,6 +56,7 @@ pub(super) fn kind_of(request: &Request) -> u8 {
         Request::ClientWrite { .. } => CLIENT_WRITE,
         Request::ClientExtents { .. } => CLIENT_EXTENTS,
         Request::Repair { .. } => REPAIR,
+        Request::Replace { .. } => REPLACE,
     }
 }
 
@@ -157,6 +159,12 @@ fn put_client(request: &Request, out: &mut Vec<u8>) {
             put_u64(out, component.0);
             put_range_of_chunk(out, *range);
         }
+        Request::Replace { object, term, component, to } => {
+            put_u64(out, object.0);
+            put_u32(out, term.0);
+            put_u64(out, component.0);
+            put_u32(out, to.map_or(0, |host| host.0));
+        }
         _ => unreachable!("not a request to an owner"),
     }
 }
@@ -236,6 +244,12 @@ fn take_client(fields: &mut Fields<'_>, payload: Slice) -> Result<Request, WireE
             term: fields.term()?,
             component: ComponentId(fields.u64()?),
             range: fields.range_of_chunk()?,
+        },
+        REPLACE => Request::Replace {
+            object: ObjectId(fields.u64()?),
+            term: fields.term()?,
+            component: ComponentId(fields.u64()?),
+            to: Some(HostId(fields.u32()?)).filter(|host| host.0 != 0),
         },
         kind => return Err(WireError::Kind { kind }),
     })

@@ -94,6 +94,7 @@ pub(super) fn rebuild(
         owner: None,
         handover: None,
         components,
+        removed: Vec::new(),
         claims: Vec::new(),
         is_doubted: false,
     };
@@ -160,10 +161,12 @@ fn components(
         state: if is_whole(record) { ComponentState::Active } else { ComponentState::Absent },
         seat: record.seat.max(listed(record).map_or(Seat(0), |listed| listed.seat)),
         left: Lsn::ZERO,
+        replaces: None,
     });
     let is_found = |c: &&ComponentRecord| found.iter().any(|record| record.id == c.id);
     let absent = about.siblings.iter().filter(|c| !is_found(c));
-    let absent = absent.map(|c| ComponentRecord { state: ComponentState::Absent, ..*c });
+    let absent =
+        absent.map(|c| ComponentRecord { state: ComponentState::Absent, replaces: None, ..*c });
     let mut components: Vec<_> = made.chain(absent).collect();
     components.sort_by_key(|component| component.state != ComponentState::Active);
     components.truncate(COMPONENTS_MAX);

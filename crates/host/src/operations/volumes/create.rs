@@ -172,7 +172,7 @@ impl Operations {
 
     /// The groups of live hosts. What a host has free it tells from time to time; what is placed on
     /// it is known at once, so that volumes made in a row spread.
-    fn candidates(&self) -> Vec<Candidate> {
+    pub(super) fn candidates(&self) -> Vec<Candidate> {
         let hosts = self.view.hosts();
         let placed = self.view.placed_bytes();
         let live = hosts.iter().filter_map(|host| Some((host, self.view.alive(host.id)?)));
@@ -211,6 +211,7 @@ impl Operations {
                 owner: None,
                 handover: None,
                 components: places.iter().map(|place| self.component(place)).collect(),
+                removed: Vec::new(),
                 claims: Vec::new(),
                 is_doubted: false,
             })
@@ -235,6 +236,7 @@ impl Operations {
             state: ComponentState::Active,
             seat: Seat(1),
             left: Lsn::ZERO,
+            replaces: None,
         }
     }
 

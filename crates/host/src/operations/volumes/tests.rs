@@ -62,7 +62,7 @@ fn a_directory_that_never_answers_leaves_it_unknown() {
     });
 }
 
-fn large(objects: u64) -> (VolumeRecord, Vec<ObjectRecord>) {
+pub(super) fn large(objects: u64) -> (VolumeRecord, Vec<ObjectRecord>) {
     let id = VolumeId(9);
     let object = |number: u64| ObjectRecord {
         id: ObjectId(number),
@@ -79,7 +79,9 @@ fn large(objects: u64) -> (VolumeRecord, Vec<ObjectRecord>) {
             state: ComponentState::Active,
             seat: Seat(1),
             left: Lsn::ZERO,
+            replaces: None,
         }],
+        removed: Vec::new(),
         claims: Vec::new(),
         is_doubted: false,
     };

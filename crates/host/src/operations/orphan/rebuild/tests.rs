@@ -14,6 +14,7 @@ fn component(id: u32, state: ComponentState, seat: u32) -> ComponentRecord {
         state,
         seat: Seat(seat),
         left: Lsn::ZERO,
+        replaces: None,
     }
 }
 

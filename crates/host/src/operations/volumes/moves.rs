@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Moving the copies of a volume from one host to another, while it is in use (rules 38-40).
+//!
+//! The command has each object's owner add a component to the record; filling it, and taking the
+//! old one out, is the owners' work from then on ([`object::Objects::replace`]). So nothing has to be
+//! finished by this host, and the same command again begins what is missing.
+
+use super::directory_away;
+use crate::operations::{Operations, Outcome, failed, no_such_volume, usage};
+use crate::report::{MoveReport, MovedCopy};
+use base::{ComponentId, HostId, Map, ObjectId};
+use directory::{ComponentRecord, ObjectRecord, VolumeRecord};
+
+/// Objects whose owners are asked at a time.
+const OBJECTS_AT_ONCE: usize = 16;
+/// Refusals that are spelled out.
+const REFUSED_MAX: usize = 8;
+
+/// One copy that is to move.
+struct Moving {
+    /// Which object of the volume.
+    at: u64,
+    object: ObjectId,
+    component: ComponentId,
+    /// `None`: it stays, and what was to take its place goes.
+    to: Option<HostId>,
+}
+
+impl Operations {
+    /// Moves what the host `from` has of a volume to the host `to`, or to the hosts with most room.
+    pub(crate) async fn move_copies(
+        &self,
+        name: &str,
+        from: &str,
+        to: Option<&str>,
+    ) -> Outcome<MoveReport> {
+        placement::check_name(name).map_err(usage)?;
+        let volume = self.view.volume(name).ok_or_else(|| no_such_volume(name))?;
+        let source = self.host_called(from)?;
+        let target = to.map(|to| self.host_called(to)).transpose()?;
+        if target == Some(source) {
+            return Err(usage(format!("the copy is on {from} already: name another host")));
+        }
+        if let Some(to) = target.filter(|to| self.view.alive(*to).is_none()) {
+            let to = self.view.host_name(to);
+            return Err(failed(format!("{to} is down: start it, or move to another host")));
+        }
+        let mut room = self.room();
+        let (mut moving, mut refused, mut under_way) = (Vec::new(), Vec::new(), 0);
+        for (at, object) in self.objects_of(&volume).await? {
+            let copies = object.components.iter().filter(|component| component.replaces.is_none());
+            let Some(copy) = copies.clone().find(|copy| copy.host == source) else { continue };
+            if object.components.iter().any(|component| component.replaces == Some(copy.id)) {
+                under_way += 1;
+                continue;
+            }
+            match choose(&object, target, &mut room) {
+                Some(to) => {
+                    let (object, component, to) = (object.id, copy.id, Some(to));
+                    moving.push(Moving { at, object, component, to });
+                }
+                None => refused.push(match target {
+                    Some(to) => format!("{} has a copy already", self.view.host_name(to)),
+                    None => "every host that is up has a copy, or no room: add a host \
+                             ('gabion host join')"
+                        .to_owned(),
+                }),
+            }
+        }
+        if moving.is_empty() && refused.is_empty() && under_way == 0 {
+            return Err(failed(format!(
+                "volume '{name}' has no copy on {from}: see 'gabion volume show {name}'"
+            )));
+        }
+        let report = self.replace_all(&volume, moving, refused, under_way).await;
+        match report.refused.first() {
+            Some(why) if report.begun.is_empty() && under_way == 0 => {
+                Err(failed(format!("volume '{name}' was not moved: {why}")))
+            }
+            _ => Ok(report),
+        }
+    }
+
+    /// Ends the moves of a volume that are not through: its copies stay where they are.
+    pub(crate) async fn stop_moving(&self, name: &str) -> Outcome<MoveReport> {
+        placement::check_name(name).map_err(usage)?;
+        let volume = self.view.volume(name).ok_or_else(|| no_such_volume(name))?;
+        let mut moving = Vec::new();
+        for (at, object) in self.objects_of(&volume).await? {
+            let replaced = object.components.iter().filter_map(|component| component.replaces);
+            let one = |component| Moving { at, object: object.id, component, to: None };
+            moving.extend(replaced.map(one));
+        }
+        if moving.is_empty() {
+            return Err(failed(format!(
+                "no copy of volume '{name}' is on its way to another host"
+            )));
+        }
+        Ok(self.replace_all(&volume, moving, Vec::new(), 0).await)
+    }
+
+    async fn replace_all(
+        &self,
+        volume: &VolumeRecord,
+        moving: Vec<Moving>,
+        mut refused: Vec<String>,
+        under_way: u64,
+    ) -> MoveReport {
+        let one = async |moving: Moving| {
+            let Moving { at, object, component, to } = moving;
+            let done = self.objects.replace(object, component, to).await;
+            Ok::<_, ()>((at, to, done))
+        };
+        let all = env::try_join_at_most(OBJECTS_AT_ONCE, moving.into_iter().map(one)).await;
+        let mut begun = Vec::new();
+        for (at, to, done) in all.unwrap_or_default() {
+            let to = to.map(|to| self.view.host_name(to));
+            match done {
+                Ok(()) => begun.push(MovedCopy { object: at, to }),
+                Err(error) => refused.push(format!("{}: {error}", to.unwrap_or_default())),
+            }
+        }
+        refused.sort_unstable();
+        refused.dedup();
+        refused.truncate(REFUSED_MAX);
+        MoveReport { volume: volume.name.clone(), begun, under_way, refused }
+    }
+
+    fn host_called(&self, name: &str) -> Outcome<HostId> {
+        let hosts = self.view.hosts();
+        let host = hosts.iter().find(|host| host.name == name).map(|host| host.id);
+        host.ok_or_else(|| failed(format!("there is no host '{name}': see 'gabion host list'")))
+    }
+
+    /// The records of a volume's objects as the directory has them now, numbered.
+    async fn objects_of(&self, volume: &VolumeRecord) -> Outcome<Vec<(u64, ObjectRecord)>> {
+        let mut objects = Vec::new();
+        for (at, id) in (0..).zip(&volume.objects) {
+            let entry = self.directory.get(&directory::object_key(*id)).await;
+            let entry = entry.map_err(directory_away)?;
+            let object = entry.map(|entry| ObjectRecord::decode(&entry.value));
+            let Some(Ok(object)) = object else { return Err(no_such_volume(&volume.name)) };
+            objects.push((at, object));
+        }
+        Ok(objects)
+    }
+
+    /// Bytes that each live host may still be given.
+    fn room(&self) -> Map<HostId, u64> {
+        let mut room: Map<HostId, u64> = Map::new();
+        for group in self.candidates() {
+            let free = group.free_bytes.saturating_sub(group.growth_bytes);
+            let sum = room.entry(group.host).or_default();
+            *sum = sum.saturating_add(free);
+        }
+        room
+    }
+}
+
+/// Where a copy of `object` goes: to `target`, or else to the host with most room, unless it has one.
+/// What goes there is taken off its room.
+fn choose(
+    object: &ObjectRecord,
+    target: Option<HostId>,
+    room: &mut Map<HostId, u64>,
+) -> Option<HostId> {
+    let has_one = |host: HostId| {
+        let is_here = |component: &ComponentRecord| component.host == host;
+        object.components.iter().any(is_here)
+    };
+    let bytes = object.sectors.saturating_mul(base::SECTOR_SIZE);
+    let chosen = match target {
+        Some(host) => Some(host).filter(|host| !has_one(*host)),
+        None => {
+            let free = room.iter().filter(|(host, _)| !has_one(**host));
+            // The lowest number where two have the same room.
+            let most = free.max_by_key(|(host, room)| (**room, std::cmp::Reverse(**host)));
+            most.map(|(host, _)| *host)
+        }
+    };
+    if let Some(room) = chosen.and_then(|host| room.get_mut(&host)) {
+        *room = room.saturating_sub(bytes);
+    }
+    chosen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operations::volumes::tests::large;
+
+    #[test]
+    fn a_copy_goes_to_the_host_with_most_room_that_has_none() {
+        let (_, objects) = large(1);
+        let on_host_1 = ObjectRecord { sectors: 8, ..objects[0].clone() };
+        let mut room: Map<HostId, u64> =
+            [(HostId(1), 90_000), (HostId(2), 8_000), (HostId(3), 9_000)].into_iter().collect();
+        assert_eq!(choose(&on_host_1, None, &mut room), Some(HostId(3)));
+        assert_eq!(choose(&on_host_1, None, &mut room), Some(HostId(2)), "its room was taken");
+        assert_eq!(choose(&on_host_1, Some(HostId(1)), &mut room), None, "it has one");
+        assert_eq!(choose(&on_host_1, Some(HostId(7)), &mut room), Some(HostId(7)));
+        assert_eq!(choose(&on_host_1, None, &mut Map::new()), None);
+    }
+}

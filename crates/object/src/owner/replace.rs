@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A component on another host takes the place of one (rules 38-40): repair, move, evacuation.
+//!
+//! 1. The new component is made, and added to the record as one of which nothing is promised.
+//! 2. It comes back like any other that is away ([`crate::resync`]), while writes flow.
+//! 3. The CAS that makes it active takes the old one out.
+//! 4. The old one is deleted, once that CAS is known to have won.
+//!
+//! From 1 on everything is in the record: whoever is the owner then goes on with it.
+
+use super::change::ChangeError;
+use super::state::{Owner, Phase};
+use crate::record::{self, CannotReplace};
+use crate::status::ReplaceError;
+use base::{ComponentId, GroupId, HostId};
+use directory::RemovedComponent;
+use env::channel::oneshot;
+use std::rc::Rc;
+use std::time::Duration;
+use wire::{Failure, Request, Response};
+
+/// Longest wait for the new component to be made.
+const MAKE_WAIT: Duration = Duration::from_secs(5);
+/// Longest wait for a component to be deleted: its host may have much to free.
+const DELETE_WAIT: Duration = Duration::from_secs(30);
+/// Between two attempts to have components deleted.
+const RETRY: Duration = Duration::from_secs(1);
+/// The longest pause between them: a host may be away for days.
+const RETRY_MAX: Duration = Duration::from_secs(60);
+
+impl Owner {
+    /// Has a new component on the host `to` take the place of `old`; `None`: `old` stays, and what
+    /// was to take its place is taken out and deleted. Returns when the record says so; the rest
+    /// goes on by itself. It does so too when the future is dropped.
+    ///
+    /// # Errors
+    /// [`ReplaceError`]: the record is as it was, unless this owner ends meanwhile.
+    pub(crate) async fn replace(
+        self: &Rc<Self>,
+        old: ComponentId,
+        to: Option<HostId>,
+    ) -> Result<(), ReplaceError> {
+        let (done, answer) = oneshot();
+        let owner = Rc::clone(self);
+        self.spawn("replace a component", async move {
+            done.send(match to {
+                Some(host) => owner.add(old, host).await,
+                None => owner.keep_component(old).await,
+            });
+        });
+        answer.recv().await.unwrap_or(Err(ReplaceError::moved()))
+    }
+
+    async fn add(self: &Rc<Self>, old: ComponentId, host: HostId) -> Result<(), ReplaceError> {
+        self.check_serving().map_err(ReplaceError::Object)?;
+        self.check_replaceable(old, host)?;
+        let id = ComponentId(self.env().random());
+        let group = self.make(id, host).await?;
+        let added = self.change(|state| record::add(&state.record, (id, host, group), old)).await;
+        let error = match added {
+            Ok(()) => {
+                base::hit(base::Probe::ComponentAdded);
+                tracing::info!(object = %self.id, %old, new = %id, %host, "a component is replaced");
+                return Ok(());
+            }
+            // Perhaps it is in the record all the same. If not, it goes as one that never held
+            // anything.
+            Err(ChangeError::Stopped) => return Err(ReplaceError::moved()),
+            Err(ChangeError::Nothing) => {
+                self.check_replaceable(old, host).err().unwrap_or(ReplaceError::Busy)
+            }
+            Err(ChangeError::Unavailable) => ReplaceError::unavailable(),
+        };
+        self.delete(id, host).await;
+        Err(error)
+    }
+
+    async fn keep_component(self: &Rc<Self>, old: ComponentId) -> Result<(), ReplaceError> {
+        self.check_serving().map_err(ReplaceError::Object)?;
+        let new = {
+            let state = self.state.borrow();
+            let components = &state.record.components;
+            let new = components.iter().find(|component| component.replaces == Some(old));
+            new.map(|component| component.id).ok_or(ReplaceError::Unknown)?
+        };
+        match self.change(|state| record::remove(&state.record, new)).await {
+            Ok(()) => {
+                base::hit(base::Probe::ReplacementGivenUp);
+                tracing::info!(object = %self.id, %old, %new, "a replacement is given up");
+                self.lose(new);
+                Ok(())
+            }
+            Err(ChangeError::Nothing) => Err(ReplaceError::Unknown),
+            Err(ChangeError::Stopped) => Err(ReplaceError::moved()),
+            Err(ChangeError::Unavailable) => Err(ReplaceError::unavailable()),
+        }
+    }
+
+    /// What comes before the CAS that takes `old` out, where rules 39 and 40 are broken.
+    pub(crate) async fn replace_too_early(&self, old: ComponentId) {
+        let mutations = self.options().mutations;
+        let host = record::component(&self.state.borrow().record, old).map(|old| old.host);
+        if mutations.complete_before_replaced() {
+            self.lose(old);
+        }
+        if let Some(host) = host.filter(|_| mutations.delete_before_replaced()) {
+            self.delete(old, host).await;
+        }
+    }
+
+    /// The record does not have `component` any more: what waits for it alone completes, and its
+    /// return ends.
+    pub(crate) fn lose(&self, component: ComponentId) {
+        self.state.borrow_mut().resyncs.remove(&component);
+        self.remove_leg(component);
+    }
+
+    fn check_replaceable(&self, old: ComponentId, host: HostId) -> Result<(), ReplaceError> {
+        match record::why_not_replace(&self.state.borrow().record, old, host) {
+            None => Ok(()),
+            Some(CannotReplace::Unknown) => Err(ReplaceError::Unknown),
+            Some(CannotReplace::SameHost) => Err(ReplaceError::SameHost),
+            Some(CannotReplace::Busy | CannotReplace::TooMany) => Err(ReplaceError::Busy),
+        }
+    }
+
+    /// Has the new component made, on the disk group that its host chooses. One that is made too
+    /// late is deleted. Where no answer comes at all its host finds it, as one that never held
+    /// anything.
+    async fn make(
+        self: &Rc<Self>,
+        component: ComponentId,
+        host: HostId,
+    ) -> Result<GroupId, ReplaceError> {
+        let request =
+            Request::CreateComponent { object: self.id, component, sectors: self.sectors };
+        let mut made = Box::pin(self.context.ask(host, request));
+        match self.env().timeout(MAKE_WAIT, &mut made).await {
+            Ok(Ok(Response::Created { group })) => return Ok(group),
+            Ok(Ok(Response::Failed { reason: Failure::Full })) => return Err(ReplaceError::Full),
+            Ok(_) => {}
+            Err(_) => {
+                let owner = Rc::clone(self);
+                self.spawn("delete what is made too late", async move {
+                    if let Ok(Response::Created { .. }) = made.await {
+                        owner.delete(component, host).await;
+                    }
+                });
+            }
+        }
+        Err(ReplaceError::NotMade)
+    }
+
+    /// Whether `component` is surely deleted. Ids are never used twice, so a request that comes
+    /// late finds nothing else.
+    async fn delete(&self, component: ComponentId, host: HostId) -> bool {
+        let request = Request::DeleteComponent { object: self.id, component };
+        let deleted = self.context.ask(host, request);
+        matches!(self.env().timeout(DELETE_WAIT, deleted).await, Ok(Ok(Response::Done)))
+    }
+
+    /// Has components deleted that the record names as taken out, as this owner learned by a CAS
+    /// or read when it took over (rule 40), and takes them off the record. Ends with the owner.
+    pub(crate) async fn delete_removed(self: Rc<Self>) {
+        let mut pause = RETRY;
+        while !self.is_stopped() {
+            let changed = self.changed.wait();
+            let removed: Vec<RemovedComponent> = self.state.borrow().record.removed.clone();
+            if removed.is_empty() || self.phase() != Phase::Serving {
+                pause = RETRY;
+                changed.await;
+                continue;
+            }
+            let mut gone = Vec::new();
+            for RemovedComponent { id, host } in removed {
+                if self.delete(id, host).await {
+                    base::hit(base::Probe::RemovedDeleted);
+                    gone.push(id);
+                }
+            }
+            let told = self.change(|state| record::forget_removed(&state.record, &gone)).await;
+            match told {
+                Ok(()) => pause = RETRY,
+                Err(ChangeError::Stopped) => return,
+                Err(ChangeError::Nothing | ChangeError::Unavailable) => {
+                    self.env().sleep(pause).await;
+                    pause = (pause * 2).min(RETRY_MAX);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A component on another host takes the place of one, while clients go on (rules 38-40).
+
+use crate::cluster::{Cluster, HOSTS, OBJECT, record_on};
+use base::{ComponentId, HostId, Set};
+use directory::ComponentState;
+use object::{Mutations, ReplaceError};
+use sim::{QuirkModel, World, WorldOptions};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+const LOAD: Duration = Duration::from_secs(1000);
+const MAX: Duration = Duration::from_secs(30);
+
+/// An object with copies on these hosts, and clients on all hosts.
+fn loaded(seed: u64, hosts: &[u32], mutations: Mutations) -> Cluster {
+    // In every other world moments that are short by nature last, now and then.
+    let armed_ppm = if seed.is_multiple_of(2) { 0 } else { 500_000 };
+    let quirks = QuirkModel { armed_ppm, fire_ppm: 300_000 };
+    let world = World::new(WorldOptions { seed, quirks, ..WorldOptions::default() });
+    let cluster = Cluster::in_world(world, mutations);
+    cluster.create_as(record_on(hosts));
+    for at in 0..HOSTS {
+        cluster.clients(at, 2, LOAD);
+    }
+    cluster.run(1.0);
+    cluster
+}
+
+/// Asks host `at`; `None`: no answer.
+fn replace(
+    cluster: &Cluster,
+    at: usize,
+    component: ComponentId,
+    to: Option<u32>,
+) -> Option<Result<(), ReplaceError>> {
+    let objects = cluster.objects(at)?;
+    let to = to.map(HostId);
+    cluster.on(at, MAX, async move { objects.replace(OBJECT, component, to).await })
+}
+
+fn hosts(cluster: &Cluster) -> Vec<u32> {
+    cluster.record().components.iter().map(|component| component.host.0).collect()
+}
+
+/// The component of a host in the record.
+fn component(cluster: &Cluster, host: u32) -> ComponentId {
+    let components = cluster.record().components;
+    components.iter().find(|c| c.host == HostId(host)).expect("it has one").id
+}
+
+/// Clients end. All copies are equal and right, and nothing else is left.
+fn at_rest(cluster: &Cluster) {
+    cluster.stop.set(true);
+    cluster.run(2.0); // a write may linger
+    cluster.verify();
+    nothing_is_left(cluster);
+}
+
+/// Nothing is left of what was taken out: neither in the record nor on a device.
+fn nothing_is_left(cluster: &Cluster) {
+    let is_clean = || cluster.record().removed.is_empty();
+    let seed = cluster.world.seed();
+    assert!(
+        cluster.world.run_until(Duration::from_secs(150), is_clean),
+        "seed {seed}: {:?}",
+        cluster.record()
+    );
+    let listed: Set<(u32, ComponentId)> =
+        cluster.record().components.iter().map(|c| (c.host.0, c.id)).collect();
+    let held = cluster.hosts.iter().flat_map(|host| {
+        let group = host.group.borrow().clone().expect("host is up");
+        group.components().into_iter().map(|id| (host.id.0, id)).collect::<Vec<_>>()
+    });
+    assert_eq!(held.collect::<Set<_>>(), listed, "seed {seed}");
+}
+
+#[test]
+fn a_copy_moves_while_clients_write_and_its_old_place_is_freed() {
+    let cluster = loaded(300, &[1, 2], Mutations::default());
+    let old = component(&cluster, 2);
+    assert_eq!(replace(&cluster, 0, old, Some(1)), Some(Err(ReplaceError::SameHost)));
+    assert_eq!(replace(&cluster, 0, ComponentId(9), Some(3)), Some(Err(ReplaceError::Unknown)));
+    // Whoever is asked: the owner is found.
+    for (at, from, to) in [(0, 2, 3), (1, 1, 2), (2, 3, 1)] {
+        let old = component(&cluster, from);
+        assert_eq!(replace(&cluster, at, old, Some(to)), Some(Ok(())));
+        let is_there = || !hosts(&cluster).contains(&from);
+        assert!(cluster.world.run_until(MAX, is_there), "{from} to {to}: {:?}", cluster.record());
+        cluster.run(0.5); // the owner learns that the change landed
+    }
+    at_rest(&cluster);
+}
+
+#[test]
+fn a_copy_whose_host_is_gone_is_replaced_and_deleted_when_that_comes_back() {
+    let cluster = loaded(301, &[1, 2], Mutations::default());
+    let old = component(&cluster, 2);
+    cluster.crash(1);
+    cluster.run(8.0);
+    assert_eq!(replace(&cluster, 0, old, Some(3)), Some(Ok(())));
+    cluster.settle(30.0);
+    assert_eq!(hosts(&cluster), [1, 3]);
+    cluster.run(5.0);
+    let removed: Vec<_> = cluster.record().removed.iter().map(|one| one.id).collect();
+    assert_eq!(removed, [old], "not deleted yet");
+    cluster.boot(1);
+    cluster.run(5.0);
+    at_rest(&cluster);
+}
+
+#[test]
+fn what_was_to_take_a_place_can_be_called_off() {
+    let cluster = loaded(302, &[1, 2], Mutations::default());
+    let old = component(&cluster, 1);
+    assert_eq!(replace(&cluster, 0, old, None), Some(Err(ReplaceError::Unknown)));
+    assert_eq!(replace(&cluster, 0, old, Some(3)), Some(Ok(())));
+    assert_eq!(replace(&cluster, 0, old, Some(3)), Some(Err(ReplaceError::Busy)));
+    assert_eq!(replace(&cluster, 1, old, None), Some(Ok(())));
+    cluster.run(1.0);
+    assert_eq!(hosts(&cluster), [1, 2]);
+    at_rest(&cluster);
+}
+
+#[test]
+fn a_host_without_a_link_is_no_place() {
+    let cluster = loaded(303, &[1, 2], Mutations::default());
+    let old = component(&cluster, 1);
+    cluster.isolate(2, false, true);
+    let asked = replace(&cluster, 0, old, Some(3));
+    assert_eq!(asked, Some(Err(ReplaceError::NotMade)));
+    assert_eq!(hosts(&cluster), [1, 2]);
+    cluster.isolate(2, false, false);
+    at_rest(&cluster);
+}
+
+/// Copies are moved and called off at any moment, while hosts and links come and go.
+fn campaign(seed: u64, copies: &[u32], mutations: Mutations) {
+    let mut cluster = loaded(seed, copies, mutations);
+    let mut is_up = [true; HOSTS];
+    for _ in 0..14 {
+        let components = cluster.record().components;
+        let chosen = components[cluster.rng.below(components.len() as u64) as usize];
+        let at = cluster.rng.below(HOSTS as u64) as usize;
+        match cluster.rng.below(10) {
+            0..=4 => {
+                let to = cluster.rng.between(1, HOSTS as u64) as u32;
+                let to = (cluster.rng.below(5) > 0).then_some(HostId(to));
+                if let (Some(objects), Some(env)) =
+                    (cluster.objects(at), cluster.world.env(cluster.hosts[at].key))
+                {
+                    let asked = async move {
+                        let _ = objects.replace(OBJECT, chosen.id, to).await;
+                    };
+                    std::mem::forget(env.spawn("replace", asked));
+                }
+            }
+            5 if is_up[at] => {
+                is_up[at] = false;
+                if cluster.rng.below(2) == 0 { cluster.kill(at) } else { cluster.crash(at) }
+            }
+            6 => {
+                let with_directory = cluster.rng.below(2) == 0;
+                cluster.isolate(at, with_directory, true);
+                let cut = cluster.rng.below(9) as f64;
+                cluster.run(cut);
+                cluster.isolate(at, true, false);
+            }
+            _ => {}
+        }
+        let pause = cluster.rng.below(3_000) as f64 / 1000.0;
+        cluster.run(pause);
+        if let Some(at) = (0..HOSTS).find(|at| !is_up[*at])
+            && cluster.rng.below(3) == 0
+        {
+            is_up[at] = true;
+            cluster.boot(at);
+            cluster.run(0.5);
+            cluster.clients(at, 2, LOAD);
+        }
+    }
+    for at in (0..HOSTS).filter(|at| !is_up[*at]) {
+        cluster.boot(at);
+    }
+    cluster.run(10.0);
+    at_rest(&cluster);
+}
+
+#[test]
+fn nothing_is_lost_while_copies_move() {
+    for seed in 0..12 {
+        campaign(1000 + seed, &[1, 2], Mutations::default());
+    }
+    for seed in 0..8 {
+        campaign(2000 + seed, &[1], Mutations::default());
+    }
+}
+
+/// The directory is gone when the new component has everything, and then the owner and the new one
+/// are: the old one, which the record still has, goes on with all that was acknowledged.
+fn cut_off_before_the_cas(mutations: Mutations) {
+    let cluster = Cluster::new(310, mutations);
+    cluster.create_as(record_on(&[2]));
+    cluster.clients(0, 12, LOAD);
+    cluster.run(1.0);
+    assert_eq!(cluster.owner(), Some(0));
+    let old = component(&cluster, 2);
+    assert_eq!(replace(&cluster, 0, old, Some(3)), Some(Ok(())));
+    let is_filled = || {
+        let components = cluster.record().components;
+        components.iter().any(|component| component.state == ComponentState::Resyncing)
+    };
+    assert!(cluster.world.run_until(MAX, is_filled));
+    cluster.world.partition(cluster.hosts[0].key, cluster.directory, true);
+    cluster.run(3.0);
+    cluster.crash(0);
+    cluster.crash(2);
+    cluster.world.partition(cluster.hosts[0].key, cluster.directory, false);
+    cluster.clients(1, 2, LOAD);
+    cluster.run(15.0);
+    assert_eq!(cluster.owner(), Some(1), "it serves what the record says");
+    cluster.boot(0);
+    cluster.boot(2);
+    cluster.run(5.0);
+    at_rest(&cluster);
+}
+
+#[test]
+fn until_the_cas_is_known_the_old_component_counts() {
+    cut_off_before_the_cas(Mutations::default());
+}
+
+/// Writes that complete before the CAS is known (rule 39) are noticed by the storm.
+#[test]
+fn what_breaks_a_rule_of_replacement_is_noticed() {
+    let off = Mutations::default();
+    let is_noticed = |run: &dyn Fn()| catch_unwind(AssertUnwindSafe(run)).is_err();
+    let deleted = Mutations { delete_before_replaced: true, ..off };
+    assert!(is_noticed(&|| cut_off_before_the_cas(deleted)), "nothing was left of the old one");
+    let unfilled = Mutations { join_unfilled: true, ..off };
+    assert!(is_noticed(&|| campaign(3002, &[1, 2], unfilled)), "nothing was copied");
+}
