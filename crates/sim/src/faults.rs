@@ -6,7 +6,7 @@ use crate::core::{Core, EventKind};
 use crate::disk::{Faults, Silent};
 use crate::ends::EndRef;
 use crate::host::{Clock, HostKey};
-use crate::options::nanos;
+use crate::options::{DiskFreedom, nanos};
 use crate::store::Layer;
 use crate::world::World;
 use std::time::Duration;
@@ -234,6 +234,12 @@ impl World {
                 core.cut(from, to, false);
             }
         }
+    }
+
+    /// From the next request on all devices use so much of the freedom that their contract leaves
+    /// them.
+    pub fn set_freedom(&self, freedom: DiskFreedom) {
+        self.0.core.borrow_mut().options.disk.freedom = freedom;
     }
 
     /// Everything between two hosts takes longer by `extra_delay`, in both directions. Zero ends

@@ -230,6 +230,7 @@ impl SeedRun {
     fn round(&mut self, round: Round) -> Result<(), Violation> {
         tracing::info!(?round, "a round begins");
         (self.is_quiet, self.is_healed) = (round.is_quiet, false);
+        self.cluster.world.set_freedom(self.plan.freedom);
         (self.focus, self.focus_object) = (round.focus, round.object);
         self.shared.iter().for_each(|shared| shared.is_open.set(true));
         let warm_up = Duration::from_millis(300 + self.rng.below(1500));
@@ -475,6 +476,7 @@ impl SeedRun {
 
     pub(crate) fn heal(&mut self) {
         self.cluster.world.heal_all();
+        self.cluster.world.set_freedom(self.plan.healed_freedom());
         for index in 0..self.cluster.machines.len() {
             if !self.is_excused(index) {
                 self.clear_disks(index); // sectors that cannot be read stay so until written

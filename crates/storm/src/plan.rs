@@ -6,6 +6,7 @@
 //! Seeds that once found something are kept, and must run as before. So what is new is drawn from a
 //! stream of random numbers of its own, or only for seeds above a first one.
 
+mod freedom;
 mod memory;
 mod small;
 
@@ -117,9 +118,6 @@ const STATUS_FIRST: u64 = 250_000_000;
 
 /// The first seed with long deaths, and with other time-outs of clients.
 const STALL_FIRST: u64 = 253_000_000;
-
-/// The first seed whose devices use the freedom that their contract leaves them.
-const DEVICE_FIRST: u64 = 256_000_000;
 
 fn devices(seed: u64) -> Option<u32> {
     let mut rng = Rng::stream(seed, 12);
@@ -256,7 +254,7 @@ impl Plan {
                 0 => QuirkModel::default(),
                 _ => QuirkModel { armed_ppm: 250_000, fire_ppm: 1000 << rng.below(8) },
             },
-            freedom: freedom(seed),
+            freedom: freedom::freedom(seed),
         };
         small::draw(plan.with_deaths())
     }
@@ -423,24 +421,6 @@ fn draw_status(volumes: &mut [VolumePlan], seed: u64) {
 
 fn stuck_seconds(seed: u64) -> u64 {
     if seed.is_multiple_of(2) { 5 } else { 30 }
-}
-
-/// In the later seeds operations take effect in parts (in three of four), and flushes and discards
-/// take long (in three of four): some often and a little, some at times, some seldom and until just
-/// before their device would count as stuck.
-fn freedom(seed: u64) -> DiskFreedom {
-    let mut rng = Rng::stream(seed, 19);
-    if seed < DEVICE_FIRST {
-        return DiskFreedom::default();
-    }
-    let is_loose = rng.below(4) > 0;
-    let (long_ppm, long_max) = match rng.below(4) {
-        0 => (0, Duration::ZERO),
-        1 => (400_000, Duration::from_millis(1 << rng.below(8))),
-        2 => (50_000, Duration::from_millis(500 + rng.below(2000))),
-        _ => (2000 << rng.below(5), Duration::from_millis(stuck_seconds(seed) * 900)),
-    };
-    DiskFreedom { is_loose, long_ppm, long_max }
 }
 
 /// Other limits of the disk groups, mostly small ones, in half of the runs.

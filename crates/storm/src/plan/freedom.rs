@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How far devices use the freedom that their contract leaves them.
+
+use super::{Plan, stuck_seconds};
+use base::Rng;
+use sim::DiskFreedom;
+use std::time::Duration;
+
+/// The first seed whose devices use the freedom that their contract leaves them.
+const DEVICE_FIRST: u64 = 256_000_000;
+/// The first seed whose devices are quick enough for components once all faults have ended.
+const QUICK_FIRST: u64 = 272_000_000;
+
+/// In the later seeds operations take effect in parts (in three of four), and flushes and discards
+/// take long (in three of four): some often and a little, some at times, some seldom and until just
+/// before their device would count as stuck.
+pub(super) fn freedom(seed: u64) -> DiskFreedom {
+    let mut rng = Rng::stream(seed, 19);
+    if seed < DEVICE_FIRST {
+        return DiskFreedom::default();
+    }
+    let is_loose = rng.below(4) > 0;
+    let (long_ppm, long_max) = match rng.below(4) {
+        0 => (0, Duration::ZERO),
+        1 => (400_000, Duration::from_millis(1 << rng.below(8))),
+        2 => (50_000, Duration::from_millis(500 + rng.below(2000))),
+        _ => (2000 << rng.below(5), Duration::from_millis(stuck_seconds(seed) * 900)),
+    };
+    DiskFreedom { is_loose, long_ppm, long_max }
+}
+
+impl Plan {
+    /// How devices are while the run waits for all to be whole again. One that at times is silent
+    /// for longer than a component is waited for would take it out again and again: that is a
+    /// fault, and has ended by then.
+    pub(crate) fn healed_freedom(&self) -> DiskFreedom {
+        let is_fault = self.seed >= QUICK_FIRST && self.freedom.long_max > self.object.stall;
+        let long_ppm = if is_fault { 0 } else { self.freedom.long_ppm };
+        DiskFreedom { long_ppm, ..self.freedom }
+    }
+}
