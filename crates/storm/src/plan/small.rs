@@ -6,7 +6,7 @@ use super::{HostMemory, Plan, memory};
 use base::{CHUNK_SECTORS, CHUNK_SIZE, Rng, SECTOR_SIZE};
 use directory::{ClientOptions, OBJECT_SECTORS_MAX, ServeOptions};
 use diskgroup::GroupLimits;
-use object::ObjectLimits;
+use object::{FREE_CHUNKS_RESERVE, ObjectLimits};
 use volume::{CreationOptions, VolumeOptions};
 
 /// The first seed with small limits, odd sizes, volumes of several objects and large ones.
@@ -20,7 +20,8 @@ const LARGE_ONE_IN: u64 = 50;
 /// Objects of a large volume are not smaller: a small device takes 128 components.
 const LARGE_OBJECT_CHUNKS: u64 = 4;
 /// The first seed in which the other volumes fit beside a large one (with its large objects they
-/// may be larger than it is), and the copies of its resync into a write buffer.
+/// may be larger than it is), the copies of its resync into a write buffer, and what reserves keep
+/// beside their part of each object.
 const ALL_FIT_FIRST: u64 = 272_000_000;
 /// This part of the volumes of a run with a large one fits into the write buffer besides.
 const LARGE_BUFFER_PART: u64 = 2;
@@ -96,6 +97,11 @@ pub(crate) fn draw(mut plan: Plan) -> Plan {
             let more = sectors * SECTOR_SIZE / LARGE_BUFFER_PART;
             plan.sizes.cache += more.next_multiple_of(CHUNK_SIZE);
         }
+    }
+    if plan.seed >= ALL_FIT_FIRST {
+        let kept = plan.volumes.iter().filter(|volume| volume.reserve_percent > 0);
+        let objects: u64 = kept.map(|volume| volume.objects() as u64).sum();
+        plan.sizes.capacity += objects * u64::from(FREE_CHUNKS_RESERVE - 1) * CHUNK_SIZE;
     }
     memory::draw(&mut plan);
     plan
