@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The command line's grammar.
 
-use crate::door::{SocketArgs, connections};
+use crate::door::SocketArgs;
 use base::parse_size;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use host::{ClusterKind, Connections};
+use host::ClusterKind;
 use std::path::PathBuf;
 
 mod orphan;
@@ -15,6 +15,10 @@ pub use orphan::{DirectoryCommand, OrphanCommand};
 mod machine;
 
 pub use machine::{DaemonArgs, JoinArgs};
+
+mod volume;
+
+pub use volume::VolumeCommand;
 
 /// Smallest cache device: below it, commits and destage have no room to overlap.
 pub const CACHE_SIZE_MIN: u64 = 64 << 20;
@@ -193,102 +197,6 @@ pub enum HostCommand {
   gabion host join --etcd http://10.0.0.1:2379 --name host2 --address 10.0.0.2 \\
       --cache /dev/nvme0n1 --capacity /dev/nvme1n1")]
     Join(Box<JoinArgs>),
-}
-
-#[derive(Debug, Subcommand)]
-pub enum VolumeCommand {
-    /// Create a volume
-    #[command(after_help = "Examples:
-  gabion volume create web --size 20GiB
-  gabion volume create db --size 50GiB --reserve 100
-  gabion volume create scratch --size 100GiB --ftt 0
-  gabion volume create disk --size 20GiB --connections exclusive")]
-    Create {
-        /// Its name: a-z, 0-9, '.' and '-', at most 63
-        name: String,
-        /// Its size, for example 20GiB or 20G (1G is 1024^3 bytes, 1GB 1000^3); space is taken as
-        /// it is written
-        #[arg(long, value_parser = parse_size, value_name = "SIZE")]
-        size: u64,
-        /// Failures it tolerates: 0 (one copy), 1 (two copies) or 2 (three)
-        #[arg(long, default_value_t = 1, value_name = "N")]
-        ftt: u8,
-        /// Part of the size that is kept for it on each of its hosts, 0 to 100; other volumes
-        /// cannot take it
-        #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
-        #[arg(value_name = "PERCENT")]
-        reserve: u8,
-        /// How many clients may use it through one host at once: shared (any number; over TCP each
-        /// under a name of its own, nbd://HOST/VOLUME@NAME), or exclusive (one connection)
-        #[arg(long, default_value = "shared", value_parser = connections, value_name = "WHO")]
-        connections: Connections,
-    },
-    /// List the volumes
-    #[command(visible_alias = "ls")]
-    List,
-    /// Show one volume: health, components, NBD URIs
-    #[command(after_help = "Examples:
-  gabion volume show web
-  gabion volume show archive --all         each component of a volume of many objects")]
-    Show {
-        /// Its name
-        name: String,
-        /// Show each component, even where there are many
-        #[arg(long)]
-        all: bool,
-    },
-    /// Change how much space is kept for a volume, or who may use it, while it is in use
-    #[command(after_help = "Examples:
-  gabion volume change db --reserve 100
-  gabion volume change db --reserve 0      other volumes may have the space again
-  gabion volume change db --connections exclusive   for clients that connect from now on
-More is refused where a host has no room for it, and then nothing is changed. A copy whose host is
-down takes it when it returns. Run it again after an interruption.")]
-    Change {
-        /// Its name
-        name: String,
-        /// Part of the size that is kept for it on each of its hosts, 0 to 100
-        #[arg(long, value_parser = clap::value_parser!(u8).range(0..=100))]
-        #[arg(value_name = "PERCENT", required_unless_present = "connections")]
-        reserve: Option<u8>,
-        /// How many clients may use it at once: shared or exclusive, see 'gabion volume create -h'
-        #[arg(long, value_parser = connections, value_name = "WHO")]
-        connections: Option<Connections>,
-    },
-    /// Move the copies of a volume that one host has to another host, while the volume is in use
-    #[command(after_help = "Examples:
-  gabion volume move db --from host2              to the hosts with most room
-  gabion volume move db --from host2 --to host4
-  gabion volume move db --stop                    copies that have not arrived stay where they are
-The copy on the old host counts until the new one has everything, also where the old host is gone for
-good. Nothing is asked of clients. See how far it is with 'gabion volume show'.")]
-    Move {
-        /// Its name
-        name: String,
-        /// The host that is to have no copy any more
-        #[arg(long, value_name = "HOST", required_unless_present = "stop")]
-        from: Option<String>,
-        /// The host that gets it
-        #[arg(long, value_name = "HOST", requires = "from")]
-        to: Option<String>,
-        /// End the moves of this volume that are under way
-        #[arg(long, conflicts_with = "from")]
-        stop: bool,
-    },
-    /// Delete a volume and its data; on a terminal it asks for the name first
-    #[command(
-        visible_alias = "rm",
-        after_help = "Examples:
-  gabion volume delete web
-  gabion volume delete web --yes           in scripts: nothing is asked"
-    )]
-    Delete {
-        /// Its name
-        name: String,
-        /// Do not ask
-        #[arg(long)]
-        yes: bool,
-    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -23,15 +23,17 @@ impl SeedRun {
     /// off.
     pub(crate) fn move_copy(&mut self, index: usize) {
         let records: Vec<ObjectRecord> = self.records().collect();
-        if records.is_empty() {
-            return;
-        }
-        let record = &records[self.rng.below(records.len() as u64) as usize];
-        let components = &record.components;
-        let component = components[self.rng.below(components.len() as u64) as usize].id;
-        let to = 1 + self.rng.below(self.cluster.machines.len() as u64) as u32;
-        let to = (self.rng.below(5) > 0).then_some(HostId(to));
-        self.cluster.replace(index, record.id, component, to);
+        let Some(record) = self.any_from(&records) else { return };
+        let Some(component) = self.any_from(&record.components) else { return };
+        let hosts: Vec<HostId> = self.cluster.machines.iter().map(|m| HostId(m.number)).collect();
+        let to = self.any_from(&hosts).copied();
+        let to = to.filter(|_| self.rng.below(5) > 0);
+        self.cluster.replace(index, record.id, component.id, to);
+    }
+
+    fn any_from<'a, T>(&mut self, all: &'a [T]) -> Option<&'a T> {
+        let count = u64::try_from(all.len()).ok().filter(|count| *count > 0)?;
+        all.get(usize::try_from(self.rng.below(count)).ok()?)
     }
 
     /// Copies of one object move. At a chosen moment of each move something fails, or somebody
@@ -79,21 +81,18 @@ impl SeedRun {
     /// Asks some host to move a copy of the round's object to one that has none.
     fn ask_for_a_move(&mut self) -> Option<Asked> {
         let record = self.record()?;
-        let index = |host: HostId| host.0 as usize - 1;
-        let taken: Vec<usize> = record.components.iter().map(|c| index(c.host)).collect();
-        let hosts = 0..self.cluster.machines.len();
-        let free: Vec<usize> = hosts.filter(|host| !taken.contains(host)).collect();
-        if free.is_empty() {
-            return None;
-        }
-        let new = free[self.rng.below(free.len() as u64) as usize];
-        let components = &record.components;
-        let old = components[self.rng.below(components.len() as u64) as usize];
-        let owner = record.owner.map(|owner| index(owner.host));
-        let at = self.any_host();
-        let to = Some(HostId(self.cluster.machines[new].number));
+        let machines = &self.cluster.machines;
+        let index = |host: HostId| machines.iter().position(|m| m.number == host.0);
+        let taken: Vec<usize> = record.components.iter().filter_map(|c| index(c.host)).collect();
+        let free: Vec<usize> = (0..machines.len()).filter(|at| !taken.contains(at)).collect();
+        let owner = record.owner.and_then(|owner| index(owner.host));
+        let new = *self.any_from(&free)?;
+        let old = *self.any_from(&record.components)?;
+        let (at, machines) = (self.any_host(), &self.cluster.machines);
+        let to = Some(HostId(machines[new].number));
+        let old_at = machines.iter().position(|m| m.number == old.host.0)?;
         self.cluster.replace(at, record.id, old.id, to);
-        Some(Asked { owner, old: index(old.host), new, component: old.id })
+        Some(Asked { owner, old: old_at, new, component: old.id })
     }
 
     fn disturb(&mut self, asked: &Asked) {

@@ -146,7 +146,7 @@ impl Cleanup {
             match is_empty(info) {
                 true => warn!(
                     %component, object = %info.object, ?why,
-                    "no record accounts for it, and it never held anything: it goes after the quarantine"
+                    "no record accounts for it: it never held anything, and goes after a while"
                 ),
                 false => error!(
                     %component, object = %info.object, ?why,

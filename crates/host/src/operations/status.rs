@@ -161,6 +161,9 @@ impl Operations {
             )),
             _ if component.state == ComponentState::Active => None,
             Some(Away::Unreachable) => Some(format!("{host} cannot be reached")),
+            Some(Away::Paused(left)) if component.replaces.is_some() => {
+                Some(format!("it is filled in {} s at the earliest", seconds(left)))
+            }
             Some(Away::Paused(left)) => Some(format!(
                 "it was away lately, and comes back in {} s at the earliest",
                 seconds(left)

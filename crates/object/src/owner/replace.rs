@@ -60,7 +60,8 @@ impl Owner {
         let error = match added {
             Ok(()) => {
                 base::hit(base::Probe::ComponentAdded);
-                tracing::info!(object = %self.id, %old, new = %id, %host, "a component is replaced");
+                let object = self.id;
+                tracing::info!(%object, %old, new = %id, %host, "a component is replaced");
                 return Ok(());
             }
             // Perhaps it is in the record all the same. If not, it goes as one that never held

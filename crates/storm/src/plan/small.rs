@@ -100,8 +100,9 @@ pub(crate) fn draw(mut plan: Plan) -> Plan {
     }
     if plan.seed >= ALL_FIT_FIRST {
         let kept = plan.volumes.iter().filter(|volume| volume.reserve_percent > 0);
-        let objects: u64 = kept.map(|volume| volume.objects() as u64).sum();
-        plan.sizes.capacity += objects * u64::from(FREE_CHUNKS_RESERVE - 1) * CHUNK_SIZE;
+        let objects = kept.flat_map(|volume| 0..volume.objects());
+        let chunks: u64 = objects.map(|_| u64::from(FREE_CHUNKS_RESERVE - 1)).sum();
+        plan.sizes.capacity += chunks * CHUNK_SIZE;
     }
     memory::draw(&mut plan);
     plan

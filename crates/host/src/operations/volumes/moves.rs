@@ -2,8 +2,8 @@
 //! Moving the copies of a volume from one host to another, while it is in use (rules 38-40).
 //!
 //! The command has each object's owner add a component to the record; filling it, and taking the
-//! old one out, is the owners' work from then on ([`object::Objects::replace`]). So nothing has to be
-//! finished by this host, and the same command again begins what is missing.
+//! old one out, is the owners' work from then on ([`object::Objects::replace`]). So nothing has to
+//! be finished by this host, and the same command again begins what is missing.
 
 use super::directory_away;
 use crate::operations::{Operations, Outcome, failed, no_such_volume, usage};
@@ -157,8 +157,8 @@ impl Operations {
     }
 }
 
-/// Where a copy of `object` goes: to `target`, or else to the host with most room, unless it has one.
-/// What goes there is taken off its room.
+/// Where a copy of `object` goes: to `target`, or else to the host with most room, unless it has
+/// one. What goes there is taken off its room.
 fn choose(
     object: &ObjectRecord,
     target: Option<HostId>,
