@@ -254,6 +254,7 @@ impl SeedRun {
         self.wait("operations ended", |run| {
             run.shared.iter().all(|shared| shared.running.get() == 0)
         })?;
+        self.run_for(self.plan.late_for())?; // what devices had begun before they were healed
         self.wait("volumes whole at rest", |run| run.is_whole())?;
         self.wait("copies where they are to be", |run| run.is_settled())?;
         self.healed_in = self.healed_in.max(self.cluster.world.now().since(healed_at));

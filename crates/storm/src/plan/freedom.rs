@@ -34,8 +34,16 @@ impl Plan {
     /// for longer than a component is waited for would take it out again and again: that is a
     /// fault, and has ended by then.
     pub(crate) fn healed_freedom(&self) -> DiskFreedom {
-        let is_fault = self.seed >= QUICK_FIRST && self.freedom.long_max > self.object.stall;
-        let long_ppm = if is_fault { 0 } else { self.freedom.long_ppm };
+        let long_ppm = if self.is_silent_at_times() { 0 } else { self.freedom.long_ppm };
         DiskFreedom { long_ppm, ..self.freedom }
+    }
+
+    /// How long what such devices had begun before may still take.
+    pub(crate) fn late_for(&self) -> Duration {
+        if self.is_silent_at_times() { self.freedom.long_max } else { Duration::ZERO }
+    }
+
+    fn is_silent_at_times(&self) -> bool {
+        self.seed >= QUICK_FIRST && self.freedom.long_max > self.object.stall
     }
 }
