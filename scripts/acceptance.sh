@@ -335,10 +335,12 @@ fio_passes() {
   done
 }
 
+# The hosts that have a copy.
+hosts() { gabion volume show moved --output json | field "' '.join(c['host'] for c in it['components'])"; }
+
 # The copy on one host goes to the one without, under load, and its old place is freed.
 move_a_copy() {
-  local hosts from to began=$SECONDS
-  hosts() { gabion volume show moved --output json | field "' '.join(c['host'] for c in it['components'])"; }
+  local from to began=$SECONDS
   from=$(hosts); from=${from##* }
   for to in "$(host_name 0)" "$(host_name 1)" "$(host_name 2)"; do
     case " $(hosts) " in *" $to "*) ;; *) break ;; esac
@@ -352,6 +354,23 @@ move_a_copy() {
   done
   cluster wait-health moved green 60
   say "note: the copy on $from was on $to after $((SECONDS - began)) s"
+}
+
+# A host stays away: what it had is made again on the one without, under load and unasked.
+made_again() {
+  local gone began=$SECONDS
+  gone=$(hosts | tr ' ' '\n' | grep -v "^$(host_name 0)$" | head -n 1)
+  gabion cluster set repair-delay 3s
+  test "$(gabion cluster show)" = "repair-delay  3s"
+  gabion host kill "$gone"
+  until case " $(hosts) " in *" $gone "*) false ;; esac; do
+    test $((SECONDS - began)) -lt 120 || { gabion volume show moved; return 1; }
+    sleep 0.5
+  done
+  cluster wait-health moved green 60
+  say "note: what $gone had was elsewhere $((SECONDS - began)) s after it was killed, 3 s of them waited for it"
+  gabion host start "$gone"
+  gabion cluster set repair-delay 1h
 }
 
 killed_hosts() {
@@ -368,6 +387,7 @@ killed_hosts() {
     say "green after $(cluster wait-health moved green 120) s"
   done
   move_a_copy
+  made_again
   touch "$area/enough"
   wait "$load" || { cat "$area"/pass.*.json | tail -n 40; return 1; }
   for index in 0 1 2; do

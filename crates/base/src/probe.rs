@@ -144,6 +144,10 @@ crate::named! {
         ReplacementGivenUp = "replacement-given-up",
         /// A component that was taken out of its record is deleted.
         RemovedDeleted = "removed-deleted",
+        /// A copy that stayed away is made again on another host.
+        RepairBegun = "repair-begun",
+        /// It was back before that, or the other host was gone too.
+        RepairCalledOff = "repair-called-off",
         /// A device did not hold what it had acknowledged.
         WriteNotKept = "write-not-kept",
         /// A component admitted a loss.

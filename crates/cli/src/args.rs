@@ -16,6 +16,10 @@ mod machine;
 
 pub use machine::{DaemonArgs, JoinArgs};
 
+mod repair;
+
+pub use repair::{RepairCommand, SetCommand};
+
 mod volume;
 
 pub use volume::VolumeCommand;
@@ -96,9 +100,12 @@ A volume is 'reduced' while it has fewer copies that answer than its policy asks
     /// Data that the directory does not account for: it is kept, but not served and not deleted
     #[command(subcommand, arg_required_else_help = true)]
     Orphan(OrphanCommand),
-    /// Make a cluster of several machines; recover one whose directory was lost
+    /// Make a cluster of several machines; its settings; recover one whose directory was lost
     #[command(subcommand, arg_required_else_help = true)]
     Cluster(ClusterCommand),
+    /// Make missing copies again on other hosts, at once
+    #[command(subcommand, arg_required_else_help = true)]
+    Repair(RepairCommand),
     /// Run this host's daemon in the foreground (what the systemd unit does)
     Daemon(DaemonArgs),
     /// Print a completion script for a shell
@@ -399,6 +406,11 @@ pub enum ClusterCommand {
   gabion orphan list
   gabion orphan adopt web")]
     Recover,
+    /// Show the settings of the cluster
+    Show,
+    /// Change a setting of the cluster
+    #[command(subcommand, arg_required_else_help = true)]
+    Set(SetCommand),
 }
 
 #[derive(Args, Debug)]
@@ -459,7 +471,7 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(said("db --reserve 40"), ("db".to_owned(), Some(40), None));
-        let exclusive = Some(Connections::Exclusive);
+        let exclusive = Some(host::Connections::Exclusive);
         assert_eq!(said("db --connections exclusive"), ("db".to_owned(), None, exclusive));
         for bad in [
             "db",

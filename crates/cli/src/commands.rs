@@ -95,14 +95,19 @@ pub fn volume_table(volumes: &[VolumeReport]) {
     output::table(&heading, rows.collect());
 }
 
-/// For how long a volume has had too few copies, and how much is left to copy.
+/// For how long a volume has had too few copies, how much is left to copy, and when it is repaired.
 fn redundancy(volume: &VolumeReport, left: u64) -> String {
     let reduced = volume.reduced_seconds.map(|seconds| match volume.health {
         Health::Red => format!("out of service, reduced for {}", time(seconds)),
         _ => format!("reduced for {}", time(seconds)),
     });
     let resync = (left > 0).then(|| format!("{} to resync", format_size(left)));
-    let parts: Vec<String> = reduced.into_iter().chain(resync).collect();
+    let repair = match (&volume.not_repaired, volume.repair_in_seconds) {
+        (Some(_), _) => Some("not repaired ('gabion volume show')".to_owned()),
+        (None, Some(seconds)) if seconds > 0 => Some(format!("repair in {}", time(seconds))),
+        (None, Some(_) | None) => None,
+    };
+    let parts: Vec<String> = reduced.into_iter().chain(resync).chain(repair).collect();
     parts.join(", ")
 }
 

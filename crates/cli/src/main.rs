@@ -43,6 +43,7 @@ mod memory;
 mod orphan;
 mod output;
 mod program;
+mod repair;
 mod replace;
 mod reshape;
 mod scrub;
@@ -193,6 +194,9 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         GabionCommand::Host(HostCommand::Join(join)) => machine::join(cli, join),
         GabionCommand::Cluster(ClusterCommand::Create(join)) => machine::create(cli, join),
         GabionCommand::Cluster(ClusterCommand::Recover) => directory::recover(cli),
+        GabionCommand::Cluster(ClusterCommand::Show) => repair::settings(cli),
+        GabionCommand::Cluster(ClusterCommand::Set(command)) => repair::set(cli, command),
+        GabionCommand::Repair(command) => repair::repair(cli, command),
         GabionCommand::Directory(command) => directory::directory(cli, command),
         GabionCommand::Orphan(command) => orphan::orphan(cli, command),
         GabionCommand::Group(command) => group::group(cli, command),

@@ -165,6 +165,9 @@ fn show(cli: &Cli, name: &str, all: bool) -> Result<()> {
             components_summary(volume);
         }
         say!("");
+        if let Some(why) = &volume.not_repaired {
+            say!("a copy is missing and is not made again: {why}");
+        }
         say!("connections: {}", volume.connections.name());
         for uri in &volume.nbd {
             say!("{uri}");

@@ -13,7 +13,7 @@ mod stored;
 pub use keys::{
     ALIVE_PREFIX, DELETED_PREFIX, HOST_PREFIX, OBJECT_PREFIX, ORPHAN_PREFIX, PREFIX, VOLUME_PREFIX,
     alive_key, cluster_key, deleted_key, host_key, object_key, orphan_key, parse_alive_key,
-    parse_host_key, parse_object_key, parse_orphan_key, parse_volume_key, volume_key,
+    parse_host_key, parse_object_key, parse_orphan_key, parse_volume_key, settings_key, volume_key,
 };
 
 pub use orphan::{About, Missing, OrphanRecord};
@@ -117,6 +117,27 @@ pub struct ClusterRecord {
     pub name: String,
     /// The kind of all its disk groups, chosen when the cluster is created.
     pub kind: ClusterKind,
+}
+
+/// Seconds that a copy may be away before it is made again on another host, by default: an hour,
+/// long enough for a host that is started again.
+pub const REPAIR_DELAY_DEFAULT: u64 = 3600;
+/// The longest such delay, seconds: 30 days.
+pub const REPAIR_DELAY_MAX: u64 = 30 * 24 * 3600;
+
+/// What an operator set for the whole cluster, at [`settings_key`]. Where there is no record
+/// everything is as by default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SettingsRecord {
+    /// Seconds that a copy may be away before another host gets it; at most
+    /// [`REPAIR_DELAY_MAX`]. `None`: copies are made again by an operator alone.
+    pub repair_delay: Option<u64>,
+}
+
+impl Default for SettingsRecord {
+    fn default() -> Self {
+        Self { repair_delay: Some(REPAIR_DELAY_DEFAULT) }
+    }
 }
 
 /// One host, at [`host_key`].
@@ -352,6 +373,17 @@ impl ClusterRecord {
     pub fn check(&self) -> Result<(), RecordError> {
         ensure(self.id != 0, "id", "is zero")?;
         ensure(is_name(&self.name), "name", NAME_RULE)
+    }
+}
+
+impl SettingsRecord {
+    /// Whether it keeps its invariants.
+    ///
+    /// # Errors
+    /// [`RecordError::Invalid`] with the field.
+    pub fn check(&self) -> Result<(), RecordError> {
+        let is_short = self.repair_delay.is_none_or(|delay| delay <= REPAIR_DELAY_MAX);
+        ensure(is_short, "repair_delay_seconds", "is above 30 days")
     }
 }
 

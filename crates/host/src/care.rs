@@ -9,6 +9,7 @@
 //! | `latency` | devices that answer late or not at all are told of |
 //! | `memory` | what is held of the host's memory, and the most so far |
 //! | `describe` | every component says on disk what it is a part of |
+//! | `repair` | a copy that stays away is made again on another host |
 //! | `reserves` | every component keeps the space that its volume's record asks for |
 //! | `deletions` | objects whose records vanished, until it is sure why |
 //! | `tombstones` | as data: what was deleted on purpose |
@@ -26,6 +27,7 @@ pub(crate) mod memory;
 pub(crate) mod orphans;
 pub(crate) mod outs;
 mod relief;
+pub(crate) mod repair;
 pub(crate) mod reserves;
 pub(crate) mod scrub;
 pub(crate) mod tombstones;

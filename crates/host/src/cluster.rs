@@ -9,6 +9,7 @@
 //! | `alive` | the lease key by which others see that the host lives |
 //! | `view` | a copy of the directory, kept by watches |
 //! | `seen` | which hosts answer now, and what is reduced since when |
+//! | `room` | which hosts have room for one more component |
 //! | `guard` | the key that stands while a volume is made in several transactions |
 //! | `copies` | what would be lost with a host's disks |
 //! | `backup` | all records taken while the cluster runs, and put back |
@@ -19,5 +20,6 @@ pub(crate) mod copies;
 pub(crate) mod guard;
 pub(crate) mod membership;
 pub(crate) mod register;
+pub(crate) mod room;
 pub(crate) mod seen;
 pub(crate) mod view;

@@ -8,6 +8,7 @@ use crate::care::cleanup::Cleanup;
 use crate::care::deletions::{Deletions, Fate};
 use crate::care::memory::MemoryWatch;
 use crate::care::outs::Outs;
+use crate::care::repair::Repairs;
 use crate::care::scrub::{RepairHelpers, ScrubMarks, ScrubOptions, Scrubbers};
 use crate::care::{describe, latency, orphans, reserves};
 use crate::cluster::seen::Seen;
@@ -86,6 +87,7 @@ pub struct Node {
     seen: Seen,
     backups: Backups,
     memory: MemoryWatch,
+    repairs: Repairs,
     creation: CreationOptions,
     /// How long a component that no record accounts for is surely kept.
     keep: Duration,
@@ -158,8 +160,7 @@ impl Node {
         let group_options = group_options(config, &options);
         let opened = storage::open_all(env, config, &group_options, &memory).await;
         let disks = disks(&opened)?;
-        let record = host_record(config, &disks.open());
-        record.check().map_err(StartError::Record)?;
+        let record = host_record(config, &disks.open())?;
         let cluster = (config.cluster, config.kind);
         membership::check_cluster(env, &directory, cluster).await?;
         describe::check_history(env, &directory, &disks.open()).await;
@@ -191,6 +192,7 @@ impl Node {
         let memory = MemoryWatch::new(options.memory.bytes, budgets, memory, &storage, &objects);
         let seen = Seen::new(env, me.host, &peers, &view);
         let backups = Backups::new(env, &directory, &storage, &view, config);
+        let repairs = Repairs::new(env, me.host, &directory, &objects, &view);
         let node = Self {
             env: env.clone(),
             incarnation,
@@ -205,6 +207,7 @@ impl Node {
             seen,
             backups,
             memory,
+            repairs,
             creation: options.creation,
             keep: Duration::from_secs(config.tuning.orphan_keep_hours * 3600),
         };
@@ -346,6 +349,7 @@ impl Node {
         let reserves =
             reserves::run(env.clone(), directory.clone(), view.clone(), self.storage.clone());
         self.tasks.spawn(env, "reserves", reserves);
+        self.tasks.spawn(env, "repair", self.repairs.clone().run());
         let describe =
             describe::run(env.clone(), view.clone(), self.storage.clone(), me.incarnation);
         self.tasks.spawn(env, "describe", describe);
@@ -390,6 +394,7 @@ impl Node {
             exports: self.exports.clone(),
             backups: self.backups.clone(),
             memory: self.memory.clone(),
+            repairs: self.repairs.clone(),
             stop: self.stop.clone(),
             tuning: config.tuning.clone(),
             creation: self.creation,
@@ -413,14 +418,16 @@ impl Node {
 }
 
 /// What the directory is told of this host.
-fn host_record(config: &HostConfig, groups: &[DiskGroup]) -> HostRecord {
-    HostRecord {
+fn host_record(config: &HostConfig, groups: &[DiskGroup]) -> Result<HostRecord, StartError> {
+    let record = HostRecord {
         id: HostId(config.id),
         name: config.name.clone(),
         peer_address: config.peer.clone(),
         nbd_uri: config.nbd.first().cloned().unwrap_or_default(),
         groups: storage::group_records(groups),
-    }
+    };
+    record.check().map_err(StartError::Record)?;
+    Ok(record)
 }
 
 /// What the object layer works with. A group that another process has open ends the start, and so

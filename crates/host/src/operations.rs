@@ -9,6 +9,7 @@
 //! | `status` | what the host tells of the cluster and its volumes |
 //! | `groups` | what it tells of its disk groups and devices; changing them |
 //! | `volumes` | creating, changing, moving and deleting volumes |
+//! | `repair` | settings of the cluster, repair on demand |
 //! | `scrub` | orders for scrub, and what it found |
 //! | `orphan` | what the directory does not account for: shown, adopted, given up |
 //! | `backups` | the directory's backups on this host: shown, put back |
@@ -20,12 +21,14 @@ pub(crate) mod control;
 mod groups;
 pub(crate) mod merge;
 mod orphan;
+mod repair;
 mod scrub;
 mod status;
 mod volumes;
 
 use crate::care::backups::Backups;
 use crate::care::memory::MemoryWatch;
+use crate::care::repair::Repairs;
 use crate::care::scrub::Scrubbers;
 use crate::cluster::seen::Seen;
 use crate::cluster::view::View;
@@ -56,6 +59,7 @@ pub(crate) struct Operations {
     pub(crate) exports: HostExports,
     pub(crate) backups: Backups,
     pub(crate) memory: MemoryWatch,
+    pub(crate) repairs: Repairs,
     pub(crate) stop: Notify,
     pub(crate) tuning: Tuning,
     pub(crate) creation: CreationOptions,
@@ -112,6 +116,11 @@ impl Operations {
                 reply(self.change_connections(&name, connections).await)
             }
             Command::VolumeDelete { name } => reply(self.delete(&name).await),
+            Command::ClusterShow => reply(Ok(self.settings())),
+            Command::ClusterSet { repair_delay_seconds } => {
+                reply(self.set_repair_delay(repair_delay_seconds).await)
+            }
+            Command::RepairNow { volume } => reply(self.repair_now(volume.as_deref()).await),
             Command::DirectoryBackups => reply(Ok(self.backups().await)),
             Command::DirectoryRestore { number, replace } => {
                 reply(self.restore_kept(number, replace).await)

@@ -103,6 +103,42 @@ pub struct MoveReport {
     pub refused: Vec<String>,
 }
 
+/// Settings of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClusterReport {
+    /// Seconds that a copy may be away before another host gets it; none: an operator repairs.
+    pub repair_delay_seconds: Option<u64>,
+}
+
+/// One copy that is made again on another host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RepairedCopy {
+    /// The volume.
+    pub volume: String,
+    /// Which object of it, from 0.
+    pub object: u64,
+    /// Name of the host that it is made on.
+    pub to: String,
+}
+
+/// A copy that is not made again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotRepaired {
+    /// The volume.
+    pub volume: String,
+    /// Why not.
+    pub why: String,
+}
+
+/// What a repair on demand came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RepairReport {
+    /// Copies that are made again from now on.
+    pub begun: Vec<RepairedCopy>,
+    /// Those that are not, each reason once for each volume.
+    pub refused: Vec<NotRepaired>,
+}
+
 /// One volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VolumeReport {
@@ -124,6 +160,12 @@ pub struct VolumeReport {
     /// it; none where it has all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reduced_seconds: Option<u64>,
+    /// In how many seconds a missing copy is made again on another host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repair_in_seconds: Option<u64>,
+    /// Why none is, where one is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_repaired: Option<String>,
     /// Name of the host that orders its I/O, if any.
     pub owner: Option<String>,
     /// How often the owner changed.

@@ -214,6 +214,7 @@ impl SeedRun {
             self.boot(index);
         }
         self.wait("all hosts ready", |run| run.all_ready())?;
+        self.set_repair_delay()?;
         for volume in 0..self.plan.volumes.len() {
             self.create_volume(volume)?;
         }

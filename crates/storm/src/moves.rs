@@ -6,9 +6,11 @@ use crate::campaign::{SeedRun, Violation};
 use crate::fault::Fault;
 use base::{ComponentId, HostId};
 use directory::{ComponentState, ObjectRecord};
+use host::{Command, CommandReply};
+use std::time::Duration;
 
 /// The random numbers of this story.
-const STREAM: u64 = 19;
+const STREAM: u64 = 25;
 
 /// What happens next to a replacement that was asked for.
 struct Asked {
@@ -29,6 +31,20 @@ impl SeedRun {
         let to = self.any_from(&hosts).copied();
         let to = to.filter(|_| self.rng.below(5) > 0);
         self.cluster.replace(index, record.id, component.id, to);
+    }
+
+    /// Copies that stay away are made again after the time that the plan says.
+    pub(crate) fn set_repair_delay(&mut self) -> Result<(), Violation> {
+        let Some(delay) = self.plan.repair_delay else { return Ok(()) };
+        let set = Command::ClusterSet { repair_delay_seconds: Some(delay) };
+        for _ in 0..20 {
+            let host = self.any_host();
+            if let Some(CommandReply::Ok(_)) = self.ask(host, set.clone()) {
+                return Ok(());
+            }
+            self.cluster.world.run_for(Duration::from_millis(500));
+        }
+        Err(Violation::Stuck("the repair delay cannot be set".to_owned()))
     }
 
     fn any_from<'a, T>(&mut self, all: &'a [T]) -> Option<&'a T> {

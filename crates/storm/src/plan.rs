@@ -82,7 +82,12 @@ pub struct Plan {
     pub quirks: QuirkModel,
     /// How far devices use the freedom that their contract leaves them.
     pub freedom: DiskFreedom,
+    /// Seconds after which copies that stay away are made again; `None`: not within a run.
+    pub repair_delay: Option<u64>,
 }
+
+/// The first seed in which copies that stay away are made again, in one of three.
+const REPAIR_FIRST: u64 = 273_000_000;
 
 /// One volume and what is done to it.
 #[derive(Clone, Debug)]
@@ -255,6 +260,7 @@ impl Plan {
                 _ => QuirkModel { armed_ppm: 250_000, fire_ppm: 1000 << rng.below(8) },
             },
             freedom: freedom::freedom(seed),
+            repair_delay: repair_delay(seed),
         };
         small::draw(plan.with_deaths())
     }
@@ -421,6 +427,12 @@ fn draw_status(volumes: &mut [VolumePlan], seed: u64) {
 
 fn stuck_seconds(seed: u64) -> u64 {
     if seed.is_multiple_of(2) { 5 } else { 30 }
+}
+
+fn repair_delay(seed: u64) -> Option<u64> {
+    let mut rng = Rng::stream(seed, 24);
+    let delay = [2, 10, 40][small::index(&mut rng, 3)];
+    (seed >= REPAIR_FIRST && rng.below(3) == 0).then_some(delay)
 }
 
 /// Other limits of the disk groups, mostly small ones, in half of the runs.

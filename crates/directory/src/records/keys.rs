@@ -27,6 +27,12 @@ pub fn cluster_key() -> String {
     format!("{PREFIX}cluster")
 }
 
+/// The key of the [`super::SettingsRecord`].
+#[must_use]
+pub fn settings_key() -> String {
+    format!("{PREFIX}settings")
+}
+
 /// The key of a host's [`super::HostRecord`].
 #[must_use]
 pub fn host_key(host: HostId) -> String {

@@ -7,7 +7,7 @@ use super::{
     AliveRecord, Claim, ClusterKind, ClusterRecord, ComponentRecord, ComponentState, Connections,
     DeletedRecord, FORMAT, FORMAT_CONNECTIONS, FORMAT_HISTORY, FORMAT_KIND, FORMAT_MEMBERS,
     FORMAT_RESERVE, GroupRecord, HostRecord, ObjectRecord, OwnerRecord, RecordError,
-    RemovedComponent, VolumeRecord,
+    RemovedComponent, SettingsRecord, VolumeRecord,
 };
 use base::{
     ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, Seat, Term, Version, VolumeId,
@@ -72,6 +72,13 @@ struct Cluster {
     name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     kind: Option<ClusterKind>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Settings {
+    format: u32,
+    repair_delay_seconds: Option<u64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -256,6 +263,12 @@ impl Stored for Cluster {
     }
 }
 
+impl Stored for Settings {
+    fn format(&self) -> u32 {
+        self.format
+    }
+}
+
 impl Stored for Host {
     fn format(&self) -> u32 {
         self.format
@@ -351,6 +364,7 @@ macro_rules! codec {
 }
 
 codec!(ClusterRecord, Cluster);
+codec!(SettingsRecord, Settings);
 codec!(HostRecord, Host);
 codec!(AliveRecord, Alive);
 codec!(VolumeRecord, Volume);
@@ -369,6 +383,18 @@ impl From<&ClusterRecord> for Cluster {
 impl From<Cluster> for ClusterRecord {
     fn from(s: Cluster) -> Self {
         Self { id: s.id.0, name: s.name, kind: s.kind.unwrap_or_default() }
+    }
+}
+
+impl From<&SettingsRecord> for Settings {
+    fn from(r: &SettingsRecord) -> Self {
+        Self { format: FORMAT, repair_delay_seconds: r.repair_delay }
+    }
+}
+
+impl From<Settings> for SettingsRecord {
+    fn from(s: Settings) -> Self {
+        Self { repair_delay: s.repair_delay_seconds }
     }
 }
 

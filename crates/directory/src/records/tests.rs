@@ -91,6 +91,7 @@ const HOST_JSON: &str = include_str!("../../fixtures/host-1.json");
 const ALIVE_JSON: &str = include_str!("../../fixtures/alive-1.json");
 const CLUSTER_JSON: &str = include_str!("../../fixtures/cluster-1.json");
 const DELETED_JSON: &str = include_str!("../../fixtures/deleted-1.json");
+const SETTINGS_JSON: &str = include_str!("../../fixtures/settings-1.json");
 const HYBRID_JSON: &str = include_str!("../../fixtures/cluster-2.json");
 
 #[test]
@@ -105,6 +106,7 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
         hosts: vec![HostId(1), HostId(2)],
         objects: vec![ObjectId(1), ObjectId(2)],
     };
+    let settings = SettingsRecord { repair_delay: Some(90) };
     let pairs = [
         (object().encode(), OBJECT_JSON),
         (claimed().encode(), CLAIMED_JSON),
@@ -117,6 +119,7 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
         (alive.encode(), ALIVE_JSON),
         (cluster.encode(), CLUSTER_JSON),
         (hybrid.encode(), HYBRID_JSON),
+        (settings.encode(), SETTINGS_JSON),
     ];
     for (written, fixture) in pairs {
         assert_eq!(String::from_utf8(written).unwrap(), fixture.trim_end());
@@ -132,6 +135,9 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
     assert_eq!(AliveRecord::decode(ALIVE_JSON.as_bytes()).unwrap(), alive);
     assert_eq!(ClusterRecord::decode(CLUSTER_JSON.as_bytes()).unwrap(), cluster);
     assert_eq!(ClusterRecord::decode(HYBRID_JSON.as_bytes()).unwrap(), hybrid);
+    assert_eq!(SettingsRecord::decode(SETTINGS_JSON.as_bytes()).unwrap(), settings);
+    let never = SettingsRecord { repair_delay: None };
+    assert_eq!(SettingsRecord::decode(&never.encode()).unwrap(), never);
 }
 
 /// Each replacement of one text in a good record must be refused.
@@ -292,6 +298,9 @@ fn what_is_not_exactly_a_record_is_refused() {
     }
     let (from, to) = ("\"lab\"", "\"lab\",\"kind\":\"hybrid\"");
     assert_refused(CLUSTER_JSON, ClusterRecord::decode, from, to);
+    for (from, to) in [("90", "2592001"), ("90", "-1"), ("90", "\"90\""), ("1", "2")] {
+        assert_refused(SETTINGS_JSON, SettingsRecord::decode, from, to);
+    }
     assert!(ObjectRecord::decode(VOLUME_JSON.as_bytes()).is_err(), "a record of another kind");
     assert!(ObjectRecord::decode(&[0xFF, 0]).is_err());
 }

@@ -25,6 +25,7 @@ fn golden() -> Vec<Vec<u8>> {
         include_bytes!("../../../directory/fixtures/cluster-1.json"),
         include_bytes!("../../../directory/fixtures/host-1.json"),
         include_bytes!("../../../directory/fixtures/object-1.json"),
+        include_bytes!("../../../directory/fixtures/settings-1.json"),
         include_bytes!("../../../directory/fixtures/volume-1.json"),
     ]
     .map(Vec::from)
@@ -49,6 +50,7 @@ fn records_of(input: &[u8]) {
     again(input, VolumeRecord::decode, VolumeRecord::encode);
     again(input, DeletedRecord::decode, DeletedRecord::encode);
     again(input, ObjectRecord::decode, ObjectRecord::encode);
+    again(input, SettingsRecord::decode, SettingsRecord::encode);
     let mut from = Source::new(input);
     let object = object(&mut from);
     if object.check().is_ok() {

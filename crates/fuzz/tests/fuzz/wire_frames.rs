@@ -223,7 +223,7 @@ fn client_request(from: &mut Source<'_>) -> Request {
             let component = ComponentId(from.u64());
             Request::Repair { object, term, component, range: chunk_range(from) }
         }
-        _ if kind >= 232 && kind < 240 => {
+        _ if (232..240).contains(&kind) => {
             let component = ComponentId(from.u64());
             let to = Some(HostId(from.u32())).filter(|host| host.0 != 0);
             Request::Replace { object, term, component, to }

@@ -5,7 +5,8 @@
 
 use base::{ComponentId, HostId, Map, ObjectId, SECTOR_SIZE, Set, VolumeId};
 use directory::{
-    AliveRecord, ClusterRecord, Entry, HostRecord, ObjectRecord, OrphanRecord, VolumeRecord,
+    AliveRecord, ClusterRecord, Entry, HostRecord, ObjectRecord, OrphanRecord, SettingsRecord,
+    VolumeRecord,
 };
 use env::Notify;
 use std::borrow::Borrow;
@@ -39,6 +40,8 @@ struct ViewInner {
     orphans: Held<ComponentId, OrphanRecord>,
     /// Id of the cluster whose directory it is.
     cluster: Cell<Option<u64>>,
+    /// What an operator set; `None` where nobody did.
+    settings: Cell<Option<SettingsRecord>>,
     complete: Cell<bool>,
     changed: Notify,
 }
@@ -149,6 +152,10 @@ impl View {
             let Ok(record) = ClusterRecord::decode(value) else { return malformed() };
             inner.cluster.set(Some(record.id));
         }
+        if key == directory::settings_key() {
+            let Ok(record) = SettingsRecord::decode(value) else { return malformed() };
+            inner.settings.set(Some(record));
+        }
         if key.starts_with(directory::ORPHAN_PREFIX) {
             let id = directory::parse_orphan_key(key);
             let decode = |value: &_| OrphanRecord::decode(value).map(|record| (record.id, record));
@@ -175,6 +182,9 @@ impl View {
         if key == directory::cluster_key() {
             self.0.cluster.set(None);
         }
+        if key == directory::settings_key() {
+            self.0.settings.set(None);
+        }
         if let Some(id) = directory::parse_orphan_key(key) {
             self.0.orphans.remove(&id);
         }
@@ -195,6 +205,7 @@ impl View {
             .chain(objects.keys().map(|id| directory::object_key(*id)))
             .chain(orphans.keys().map(|id| directory::orphan_key(*id)))
             .chain(self.0.cluster.get().map(|_| directory::cluster_key()))
+            .chain(self.0.settings.get().map(|_| directory::settings_key()))
             .collect()
     }
 
@@ -216,6 +227,11 @@ impl View {
     /// All objects, by id.
     pub fn objects(&self) -> Vec<ObjectRecord> {
         self.0.objects.all()
+    }
+
+    /// Calls `look` with each object, by id.
+    pub fn for_each_object(&self, mut look: impl FnMut(&ObjectRecord)) {
+        self.0.objects.0.borrow().values().for_each(|(record, _)| look(record));
     }
 
     /// Bytes that the components on each host have when all of them are full.
@@ -264,6 +280,11 @@ impl View {
     /// Id of the cluster that the directory says it is of; `None` where it is empty.
     pub fn cluster(&self) -> Option<u64> {
         self.0.cluster.get()
+    }
+
+    /// What an operator set for the cluster, else what is so by default.
+    pub fn settings(&self) -> SettingsRecord {
+        self.0.settings.get().unwrap_or_default()
     }
 
     /// What hosts hold that the directory does not account for.

@@ -120,6 +120,19 @@ pub enum Command {
         /// Its name.
         name: String,
     },
+    /// The cluster's name, kind and settings.
+    ClusterShow,
+    /// Changes the settings of the cluster.
+    ClusterSet {
+        /// Seconds that a copy may be away before another host gets it; none: for ever.
+        repair_delay_seconds: Option<u64>,
+    },
+    /// Makes again at once what volumes miss of hosts that are down.
+    RepairNow {
+        /// Its name; none: all of them.
+        #[serde(default)]
+        volume: Option<String>,
+    },
     /// Backups of the directory on the host's own disk groups.
     DirectoryBackups,
     /// Puts one of them back into the directory.

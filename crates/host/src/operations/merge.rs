@@ -41,6 +41,10 @@ pub fn merge(mut statuses: Vec<StatusReport>, silent: &[String]) -> Option<Statu
             if ours.reduced_seconds.is_some() {
                 ours.reduced_seconds = ours.reduced_seconds.max(theirs.reduced_seconds);
             }
+            // The host that missed the copy first has it made again first, or says why not.
+            ours.not_repaired = ours.not_repaired.take().or(theirs.not_repaired);
+            let both = [ours.repair_in_seconds, theirs.repair_in_seconds];
+            ours.repair_in_seconds = both.into_iter().flatten().min();
             if ours.owner.as_deref() == Some(status.host.as_str()) {
                 ours.components = theirs.components;
             }
@@ -161,6 +165,8 @@ mod tests {
             connections: directory::Connections::Shared,
             health: Health::Green,
             reduced_seconds: None,
+            repair_in_seconds: None,
+            not_repaired: None,
             owner: Some("a".to_owned()),
             term: 1,
             nbd: Vec::new(),

@@ -87,6 +87,7 @@ impl Operations {
             _ => Health::Red,
         };
         let reduced = known().filter_map(|(o, known)| self.seen.reduced_for(o, known)).max();
+        let (repair_in_seconds, not_repaired) = self.outlook(volume);
         VolumeReport {
             name: volume.name.clone(),
             size_bytes: volume.size_bytes,
@@ -95,6 +96,8 @@ impl Operations {
             connections: volume.connections,
             health,
             reduced_seconds: reduced.map(|reduced| reduced.as_secs()),
+            repair_in_seconds,
+            not_repaired,
             owner,
             term: first.map_or(0, |o| o.term.0),
             nbd: self.view.hosts().iter().map(|h| nbd_uri(&h.nbd_uri, &volume.name)).collect(),

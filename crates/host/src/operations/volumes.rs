@@ -113,7 +113,7 @@ fn unknown(what: &str) -> CommandFailure {
     ))
 }
 
-fn directory_away(error: DirectoryError) -> CommandFailure {
+pub(super) fn directory_away(error: DirectoryError) -> CommandFailure {
     let why = match error {
         DirectoryError::Unavailable => "it does not answer".to_owned(),
         error => error.to_string(),

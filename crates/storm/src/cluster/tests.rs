@@ -4,6 +4,7 @@
 mod answers;
 mod hanging;
 mod places;
+mod repair;
 mod rotten;
 
 use super::*;

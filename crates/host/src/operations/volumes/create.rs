@@ -3,6 +3,7 @@
 
 use super::{DECIDE_MAX, Undecided, decide, deleted_record, deletion, directory_away, unknown};
 use crate::cluster::guard::guard_key;
+use crate::cluster::room::candidates;
 use crate::operations::command::CommandFailure;
 use crate::operations::{Operations, Outcome, failed, usage};
 use crate::report::VolumeReport;
@@ -89,7 +90,7 @@ impl Operations {
     ) -> Outcome<(VolumeRecord, Vec<ObjectRecord>, Vec<Witness>)> {
         let mut refused: Vec<HostId> = Vec::new();
         loop {
-            let candidates = self.candidates();
+            let candidates = candidates(&self.view);
             let places = placement::place(spec.ftt(), Some(self.me), &candidates, &refused);
             let places = places.map_err(|error| self.no_room(spec, &error))?;
             let (volume, objects) = self.compose(spec, &places);
@@ -168,28 +169,6 @@ impl Operations {
              device is out of service); see 'gabion status' and 'gabion group list', \
              delete volumes or discard what they do not need, add a host, or choose a lower --ftt"
         ))
-    }
-
-    /// The groups of live hosts. What a host has free it tells from time to time; what is placed on
-    /// it is known at once, so that volumes made in a row spread.
-    pub(super) fn candidates(&self) -> Vec<Candidate> {
-        let hosts = self.view.hosts();
-        let placed = self.view.placed_bytes();
-        let live = hosts.iter().filter_map(|host| Some((host, self.view.alive(host.id)?)));
-        live.flat_map(|(host, alive)| {
-            let share = host.groups.len().max(1) as u64;
-            let sizes = host.groups.iter().map(|group| group.capacity_bytes);
-            let capacity = sizes.fold(0, u64::saturating_add);
-            let used = capacity.saturating_sub(alive.free_bytes);
-            let placed = placed.get(&host.id).copied().unwrap_or(0);
-            host.groups.iter().map(move |group| Candidate {
-                host: host.id,
-                group: group.id,
-                free_bytes: alive.free_bytes / share,
-                growth_bytes: placed.saturating_sub(used) / share,
-            })
-        })
-        .collect()
     }
 
     fn compose(

@@ -6,10 +6,11 @@
 //! be finished by this host, and the same command again begins what is missing.
 
 use super::directory_away;
+use crate::cluster::room::Rooms;
 use crate::operations::{Operations, Outcome, failed, no_such_volume, usage};
 use crate::report::{MoveReport, MovedCopy};
-use base::{ComponentId, HostId, Map, ObjectId};
-use directory::{ComponentRecord, ObjectRecord, VolumeRecord};
+use base::{ComponentId, HostId, ObjectId};
+use directory::{ObjectRecord, VolumeRecord};
 
 /// Objects whose owners are asked at a time.
 const OBJECTS_AT_ONCE: usize = 16;
@@ -45,7 +46,7 @@ impl Operations {
             let to = self.view.host_name(to);
             return Err(failed(format!("{to} is down: start it, or move to another host")));
         }
-        let mut room = self.room();
+        let mut rooms = Rooms::of(&self.view);
         let (mut moving, mut refused, mut under_way) = (Vec::new(), Vec::new(), 0);
         for (at, object) in self.objects_of(&volume).await? {
             let copies = object.components.iter().filter(|component| component.replaces.is_none());
@@ -54,7 +55,7 @@ impl Operations {
                 under_way += 1;
                 continue;
             }
-            match choose(&object, target, &mut room) {
+            match rooms.take(&object, target) {
                 Some(to) => {
                     let (object, component, to) = (object.id, copy.id, Some(to));
                     moving.push(Moving { at, object, component, to });
@@ -143,62 +144,5 @@ impl Operations {
             objects.push((at, object));
         }
         Ok(objects)
-    }
-
-    /// Bytes that each live host may still be given.
-    fn room(&self) -> Map<HostId, u64> {
-        let mut room: Map<HostId, u64> = Map::new();
-        for group in self.candidates() {
-            let free = group.free_bytes.saturating_sub(group.growth_bytes);
-            let sum = room.entry(group.host).or_default();
-            *sum = sum.saturating_add(free);
-        }
-        room
-    }
-}
-
-/// Where a copy of `object` goes: to `target`, or else to the host with most room, unless it has
-/// one. What goes there is taken off its room.
-fn choose(
-    object: &ObjectRecord,
-    target: Option<HostId>,
-    room: &mut Map<HostId, u64>,
-) -> Option<HostId> {
-    let has_one = |host: HostId| {
-        let is_here = |component: &ComponentRecord| component.host == host;
-        object.components.iter().any(is_here)
-    };
-    let bytes = object.sectors.saturating_mul(base::SECTOR_SIZE);
-    let chosen = match target {
-        Some(host) => Some(host).filter(|host| !has_one(*host)),
-        None => {
-            let free = room.iter().filter(|(host, _)| !has_one(**host));
-            // The lowest number where two have the same room.
-            let most = free.max_by_key(|(host, room)| (**room, std::cmp::Reverse(**host)));
-            most.map(|(host, _)| *host)
-        }
-    };
-    if let Some(room) = chosen.and_then(|host| room.get_mut(&host)) {
-        *room = room.saturating_sub(bytes);
-    }
-    chosen
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::operations::volumes::tests::large;
-
-    #[test]
-    fn a_copy_goes_to_the_host_with_most_room_that_has_none() {
-        let (_, objects) = large(1);
-        let on_host_1 = ObjectRecord { sectors: 8, ..objects[0].clone() };
-        let mut room: Map<HostId, u64> =
-            [(HostId(1), 90_000), (HostId(2), 8_000), (HostId(3), 9_000)].into_iter().collect();
-        assert_eq!(choose(&on_host_1, None, &mut room), Some(HostId(3)));
-        assert_eq!(choose(&on_host_1, None, &mut room), Some(HostId(2)), "its room was taken");
-        assert_eq!(choose(&on_host_1, Some(HostId(1)), &mut room), None, "it has one");
-        assert_eq!(choose(&on_host_1, Some(HostId(7)), &mut room), Some(HostId(7)));
-        assert_eq!(choose(&on_host_1, None, &mut Map::new()), None);
     }
 }

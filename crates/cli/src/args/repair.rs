@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `gabion repair` and `gabion cluster set`.
+
+use clap::Subcommand;
+use host::REPAIR_DELAY_MAX;
+use std::time::Duration;
+
+#[derive(Debug, Subcommand)]
+pub enum RepairCommand {
+    /// Make again at once what hosts had that are down, without waiting for them
+    #[command(after_help = "Examples:
+  gabion repair now                        all volumes
+  gabion repair now db
+Without it that happens by itself after the repair delay ('gabion cluster show'). A copy that comes
+back before the new one is whole stays where it is. How far it is: gabion volume show db")]
+    Now {
+        /// The volume; without one all of them
+        volume: Option<String>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum SetCommand {
+    /// How long a copy may be away before it is made again on another host: 1h unless it was set
+    #[command(after_help = "Examples:
+  gabion cluster set repair-delay 30min
+  gabion cluster set repair-delay 10s
+  gabion cluster set repair-delay never    copies are made again by 'gabion repair now' alone
+A delay shorter than a restart of a host has all of its copies made again at each of them.")]
+    RepairDelay {
+        /// For example 45s, 30min, 2h or 1day; or never
+        #[arg(value_parser = delay, value_name = "TIME")]
+        delay: Delay,
+    },
+}
+
+/// Seconds; none: never.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delay(pub Option<u64>);
+
+fn delay(text: &str) -> Result<Delay, String> {
+    if text == "never" {
+        return Ok(Delay(None));
+    }
+    let time: Duration = humantime::parse_duration(text)
+        .map_err(|error| format!("{error}; write for example 45s, 30min, 2h, or never"))?;
+    match time.as_secs() {
+        seconds if seconds <= REPAIR_DELAY_MAX => Ok(Delay(Some(seconds))),
+        _ => Err("30 days is the longest delay".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delay_is_a_time_or_never() {
+        assert_eq!(delay("10s"), Ok(Delay(Some(10))));
+        assert_eq!(delay("1h 30min"), Ok(Delay(Some(5400))));
+        assert_eq!(delay("30days"), Ok(Delay(Some(REPAIR_DELAY_MAX))));
+        assert_eq!(delay("never"), Ok(Delay(None)));
+        for wrong in ["", "10", "-1s", "31days", "soon"] {
+            assert!(delay(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `gabion repair` and the settings of the cluster.
+
+use crate::args::{Cli, RepairCommand, SetCommand};
+use crate::output::{self, say};
+use crate::target::{TargetHost, any_host};
+use crate::{Fail, client};
+use anyhow::Result;
+use host::{ClusterReport, Command, RepairReport};
+use std::time::Duration;
+
+/// Longest wait for the owners of all that is missing.
+const REPAIR_MAX: Duration = Duration::from_secs(300);
+
+pub fn repair(cli: &Cli, command: &RepairCommand) -> Result<()> {
+    let RepairCommand::Now { volume } = command;
+    if let Some(name) = volume {
+        placement::check_name(name).map_err(|error| Fail::usage(error.to_string()))?;
+    }
+    let socket = any_host(&TargetHost::find(cli)?)?;
+    let command = Command::RepairNow { volume: volume.clone() };
+    let report: RepairReport = client::ask_within(&socket, &command, REPAIR_MAX)?;
+    output::print(cli.output, &report, |report| {
+        if report.begun.is_empty() && report.refused.is_empty() {
+            say!("nothing is missing of hosts that are down");
+        }
+        for (volume, count, to) in by_volume(report) {
+            say!("{count} component(s) of volume {volume} are made again on {to}");
+        }
+        for not in &report.refused {
+            say!("volume {}: {}", not.volume, not.why);
+        }
+        if !report.begun.is_empty() {
+            say!("how far it is: gabion status");
+        }
+    })
+}
+
+/// For each volume how many components are made again, and where.
+fn by_volume(report: &RepairReport) -> Vec<(&str, usize, String)> {
+    let mut all: Vec<(&str, usize, Vec<&str>)> = Vec::new();
+    for copy in &report.begun {
+        let known = all.iter_mut().find(|(volume, ..)| *volume == copy.volume);
+        match known {
+            Some((_, count, hosts)) => {
+                *count += 1;
+                if !hosts.contains(&copy.to.as_str()) {
+                    hosts.push(&copy.to);
+                }
+            }
+            None => all.push((&copy.volume, 1, vec![&copy.to])),
+        }
+    }
+    all.into_iter().map(|(volume, count, hosts)| (volume, count, hosts.join(", "))).collect()
+}
+
+/// `gabion cluster show`.
+pub fn settings(cli: &Cli) -> Result<()> {
+    let socket = any_host(&TargetHost::find(cli)?)?;
+    let report: ClusterReport = client::ask(&socket, &Command::ClusterShow)?;
+    output::print(cli.output, &report, |report| say!("repair-delay  {}", told(report)))
+}
+
+/// `gabion cluster set`.
+pub fn set(cli: &Cli, command: &SetCommand) -> Result<()> {
+    let SetCommand::RepairDelay { delay } = command;
+    let socket = any_host(&TargetHost::find(cli)?)?;
+    let command = Command::ClusterSet { repair_delay_seconds: delay.0 };
+    let report: ClusterReport = client::ask(&socket, &command)?;
+    output::print(cli.output, &report, |report| match report.repair_delay_seconds {
+        Some(_) => say!("a copy that is away for {} is made again elsewhere", told(report)),
+        None => say!("copies are made again by 'gabion repair now' alone"),
+    })
+}
+
+fn told(report: &ClusterReport) -> String {
+    match report.repair_delay_seconds {
+        Some(seconds) => humantime::format_duration(Duration::from_secs(seconds)).to_string(),
+        None => "never".to_owned(),
+    }
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A copy that stays away is made again on another host (docs/operations/repair.md).
+//!
+//! Every host looks at all records and remembers since when each copy is missed, so that it can say
+//! what will become of a volume, and go on where another host stopped. The living host with the
+//! lowest number carries the plan out: it asks the owners to replace components (rules 38-40).
+//! Whether two hosts do so at once for a while makes no difference: a component is replaced by one
+//! other at a time. Nothing that is begun here has to be finished here.
+//!
+//! A copy that is back before its replacement is whole stays, and the replacement goes, if the host
+//! that began it still runs. Otherwise the replacement goes on like a move.
+
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use crate::cluster::room::Rooms;
+use crate::cluster::view::View;
+use base::{ComponentId, HostId, Instant, Map, ObjectId, Set};
+use directory::{Directory, ObjectRecord};
+use env::Env;
+use object::Objects;
+pub(crate) use plan::Outlook;
+use plan::{Facts, Missed, RepairStep, plan};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+use tracing::{info, warn};
+
+/// Time between rounds.
+const ROUND: Duration = Duration::from_secs(2);
+/// How long an object rests whose owner did not do what it was asked for.
+const REST: Duration = Duration::from_secs(30);
+/// Owners that are asked at a time.
+const ASKED_AT_ONCE: usize = 8;
+
+/// See the module. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Repairs(Rc<RepairsInner>);
+
+struct RepairsInner {
+    env: Env,
+    me: HostId,
+    directory: Directory,
+    objects: Objects,
+    view: View,
+    state: RefCell<RepairState>,
+}
+
+#[derive(Default)]
+struct RepairState {
+    missed: Missed,
+    outlooks: Map<ObjectId, Outlook>,
+    /// Components that this host had replaced, each with its object.
+    begun: Map<ComponentId, ObjectId>,
+    /// Objects that are left alone until then.
+    resting: Map<ObjectId, Instant>,
+}
+
+/// What a repair on demand came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Repaired {
+    /// The objects of which a copy is made again, each with the host that it is made on.
+    pub(crate) begun: Vec<(ObjectId, HostId)>,
+    /// Why others are not, by object.
+    pub(crate) refused: Vec<(ObjectId, String)>,
+}
+
+impl Repairs {
+    pub(crate) fn new(
+        env: &Env,
+        me: HostId,
+        directory: &Directory,
+        objects: &Objects,
+        view: &View,
+    ) -> Self {
+        Self(Rc::new(RepairsInner {
+            env: env.clone(),
+            me,
+            directory: directory.clone(),
+            objects: objects.clone(),
+            view: view.clone(),
+            state: RefCell::default(),
+        }))
+    }
+
+    /// Runs for ever.
+    pub(crate) async fn run(self) {
+        loop {
+            self.0.env.sleep(ROUND).await;
+            let Some((steps, alive)) = self.0.look() else { continue };
+            if alive.first() == Some(&self.0.me) {
+                self.0.carry_out(steps).await;
+            }
+        }
+    }
+
+    /// What an object may expect that misses a copy; `None`: it misses none that is not on its way.
+    pub(crate) fn outlook(&self, object: ObjectId) -> Option<Outlook> {
+        self.0.state.borrow().outlooks.get(&object).copied()
+    }
+
+    /// Makes again what the objects that are meant miss of hosts that are down, however short they
+    /// have been so and however many they are.
+    pub(crate) async fn repair_now(&self, is_meant: impl Fn(ObjectId) -> bool) -> Repaired {
+        let inner = &self.0;
+        let mut facts = inner.facts();
+        let mut records = inner.changing(&facts);
+        records.retain(|record| is_meant(record.id));
+        (facts.hurries, facts.delay) = (true, facts.delay.or(Some(Duration::MAX)));
+        let mut missed = Missed::default();
+        missed.look(&records, &facts);
+        let (steps, outlooks) = plan(&records, &missed, facts, |_| false);
+        let mut repaired = inner.carry_out(steps).await;
+        let hindered = outlooks.into_iter().filter_map(|(object, outlook)| match outlook {
+            Outlook::Never(hindrance) => Some((object, hindrance.to_string())),
+            Outlook::At(_) => None,
+        });
+        repaired.refused.extend(hindered);
+        repaired
+    }
+}
+
+impl RepairsInner {
+    /// What is so now.
+    fn facts(&self) -> Facts {
+        let hosts = self.view.hosts();
+        let is_up = |host: &HostId| self.view.alive(*host).is_some();
+        let alive: Set<HostId> = hosts.iter().map(|host| host.id).filter(is_up).collect();
+        let delay = self.view.settings().repair_delay.map(Duration::from_secs);
+        let (now, rooms) = (self.env.now(), Rooms::of(&self.view));
+        Facts { now, delay, alive, hosts: hosts.len(), rooms, hurries: false }
+    }
+
+    /// The objects of which a component is missed or replaced: mostly few.
+    fn changing(&self, facts: &Facts) -> Vec<ObjectRecord> {
+        let mut records = Vec::new();
+        self.view.for_each_object(|record| {
+            let mut components = record.components.iter();
+            if components.any(|one| one.replaces.is_some() || facts.is_missed(one)) {
+                records.push(record.clone());
+            }
+        });
+        records
+    }
+
+    /// Brings what is remembered up to date. What is to be done, and which hosts are up; `None`
+    /// where the directory is away, so that nobody knows.
+    fn look(&self) -> Option<(Vec<RepairStep>, Set<HostId>)> {
+        if !self.directory.is_connected() || !self.view.is_complete() {
+            return None;
+        }
+        let facts = self.facts();
+        let records = self.changing(&facts);
+        let (now, alive) = (facts.now, facts.alive.clone());
+        let state = &mut *self.state.borrow_mut();
+        state.missed.look(&records, &facts);
+        state.resting.retain(|_, until| *until > now);
+        let is_on_its_way = |old: &ComponentId, object: &mut ObjectId| {
+            let record = records.iter().find(|record| record.id == *object);
+            record.is_some_and(|r| r.components.iter().any(|c| c.replaces == Some(*old)))
+        };
+        state.begun.retain(is_on_its_way);
+        let begun = &state.begun;
+        let (mut steps, outlooks) =
+            plan(&records, &state.missed, facts, |old| begun.contains_key(&old));
+        state.outlooks = outlooks;
+        steps.retain(|step| !state.resting.contains_key(&step.object));
+        Some((steps, alive))
+    }
+
+    async fn carry_out(&self, steps: Vec<RepairStep>) -> Repaired {
+        let one = async |step: RepairStep| {
+            let done = self.objects.replace(step.object, step.old, step.to).await;
+            Ok::<_, ()>((step, done))
+        };
+        let all = env::try_join_at_most(ASKED_AT_ONCE, steps.into_iter().map(one)).await;
+        let mut repaired = Repaired::default();
+        let state = &mut *self.state.borrow_mut();
+        for (RepairStep { object, old, to }, done) in all.unwrap_or_default() {
+            match (done, to) {
+                (Ok(()), Some(host)) => {
+                    base::hit(base::Probe::RepairBegun);
+                    info!(%object, %old, %host, "a copy that stays away is made again");
+                    state.begun.insert(old, object);
+                    repaired.begun.push((object, host));
+                }
+                (Ok(()), None) => {
+                    base::hit(base::Probe::RepairCalledOff);
+                    info!(%object, %old, "a copy is back, or its replacement is not to be had");
+                    state.begun.remove(&old);
+                }
+                (Err(error), _) => {
+                    warn!(%object, %old, %error, "a copy is not made again; tried again");
+                    state.resting.insert(object, self.env.now() + REST);
+                    repaired.refused.push((object, error.to_string()));
+                }
+            }
+        }
+        repaired
+    }
+}

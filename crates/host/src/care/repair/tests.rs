@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The plan, over chosen and over random clusters. What owners make of it is tried in the storm.
+
+use super::plan::{Hindrance, REPAIRS_MAX};
+use super::*;
+use base::{GroupId, Lsn, Rng, Seat, Term, Version, VolumeId};
+use directory::{ComponentRecord, ComponentState};
+
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3600);
+const SETTLED: Instant = Instant(1_000_000_000_000_000);
+
+fn component(id: u64, host: u32, state: ComponentState) -> ComponentRecord {
+    ComponentRecord {
+        id: ComponentId(id),
+        host: HostId(host),
+        group: GroupId(1),
+        state,
+        seat: Seat(1),
+        left: Lsn::ZERO,
+        replaces: None,
+    }
+}
+
+fn object(id: u64, components: Vec<ComponentRecord>) -> ObjectRecord {
+    ObjectRecord {
+        id: ObjectId(id),
+        volume: VolumeId(1),
+        sectors: 8,
+        version: Version(1),
+        term: Term(0),
+        owner: None,
+        handover: None,
+        components,
+        removed: Vec::new(),
+        claims: Vec::new(),
+        is_doubted: false,
+    }
+}
+
+/// A copy on each of two hosts.
+fn pair(id: u64, hosts: [u32; 2]) -> ObjectRecord {
+    let components = (0..).zip(hosts);
+    let active = |(n, host)| component(id * 10 + n, host, ComponentState::Active);
+    object(id, components.map(active).collect())
+}
+
+fn facts(now: Instant, alive: &[u32], hosts: usize) -> Facts {
+    let alive: Set<HostId> = alive.iter().copied().map(HostId).collect();
+    let rooms = Rooms::with(alive.iter().map(|host| (*host, 1 << 40)));
+    Facts { now, delay: Some(HOUR), alive, hosts, rooms, hurries: false }
+}
+
+/// The plan at `at`, of what has been so since [`SETTLED`].
+fn planned(
+    records: &[ObjectRecord],
+    facts: &Facts,
+    at: Instant,
+) -> (Vec<RepairStep>, Map<ObjectId, Outlook>) {
+    let mut missed = Missed::default();
+    missed.look(records, &Facts { now: SETTLED, ..facts.clone() });
+    let facts = Facts { now: at, ..facts.clone() };
+    missed.look(records, &facts);
+    plan(records, &missed, facts, |_| false)
+}
+
+fn replaced(object: u64, old: u64, to: u32) -> RepairStep {
+    RepairStep { object: ObjectId(object), old: ComponentId(old), to: Some(HostId(to)) }
+}
+
+#[test]
+fn a_copy_whose_host_is_down_is_made_again_after_the_delay() {
+    let records = [pair(1, [1, 2])];
+    let facts = facts(SETTLED, &[1, 3], 3);
+    let due = SETTLED + HOUR;
+    let (steps, outlooks) = planned(&records, &facts, due - MINUTE);
+    assert_eq!((steps, outlooks[&ObjectId(1)]), (vec![], Outlook::At(due)));
+    let (steps, outlooks) = planned(&records, &facts, due);
+    assert_eq!(steps, [replaced(1, 11, 3)]);
+    assert_eq!(outlooks[&ObjectId(1)], Outlook::At(due));
+    let off = Facts { delay: None, ..facts.clone() };
+    let (steps, outlooks) = planned(&records, &off, due);
+    assert_eq!((steps, outlooks[&ObjectId(1)]), (vec![], Outlook::Never(Hindrance::Off)));
+    let now = Facts { hurries: true, ..facts };
+    assert_eq!(planned(&records, &now, SETTLED).0, [replaced(1, 11, 3)]);
+}
+
+#[test]
+fn a_copy_that_is_back_is_missed_from_the_beginning_the_next_time() {
+    let records = [pair(1, [1, 2])];
+    let (down, up) = (facts(SETTLED, &[1, 3], 3), facts(SETTLED + HOUR - MINUTE, &[1, 2, 3], 3));
+    let mut missed = Missed::default();
+    missed.look(&records, &down);
+    missed.look(&records, &up);
+    let again = Facts { now: SETTLED + HOUR, ..down };
+    missed.look(&records, &again);
+    let (steps, outlooks) = plan(&records, &missed, again, |_| false);
+    assert_eq!((steps, outlooks[&ObjectId(1)]), (vec![], Outlook::At(SETTLED + HOUR + HOUR)));
+}
+
+#[test]
+fn what_is_known_to_be_lost_waits_a_minute_and_what_may_return_a_quarter_of_an_hour() {
+    let mut records = [pair(1, [1, 2])];
+    records[0].components[1].state = ComponentState::Degraded;
+    let down = facts(SETTLED, &[1, 3], 3);
+    assert_eq!(planned(&records, &down, SETTLED + MINUTE).0, [replaced(1, 11, 3)]);
+    let mut up = facts(SETTLED, &[1, 2, 3], 3);
+    up.delay = Some(Duration::from_secs(10));
+    records[0].components[1].state = ComponentState::Absent;
+    assert_eq!(planned(&records, &up, SETTLED + 14 * MINUTE).0, []);
+    assert_eq!(planned(&records, &up, SETTLED + 15 * MINUTE).0, [replaced(1, 11, 3)]);
+    records[0].components[1].state = ComponentState::Resyncing;
+    assert_eq!(planned(&records, &up, SETTLED + HOUR).0, [], "it is on its way");
+}
+
+#[test]
+fn nothing_is_made_again_where_it_cannot_be() {
+    let of = |alive: &[u32], hosts, records: &[ObjectRecord]| {
+        let (steps, outlooks) = planned(records, &facts(SETTLED, alive, hosts), SETTLED + HOUR);
+        assert_eq!(steps, []);
+        outlooks[&ObjectId(1)]
+    };
+    let one = [pair(1, [1, 2])];
+    assert_eq!(of(&[1, 3], 4, &one), Outlook::Never(Hindrance::TooManyMissing));
+    assert_eq!(of(&[3, 4, 5], 5, &one), Outlook::Never(Hindrance::TooManyMissing));
+    assert_eq!(of(&[3, 4, 5, 6], 6, &one), Outlook::Never(Hindrance::NoSource));
+    assert_eq!(of(&[1], 1, &one), Outlook::Never(Hindrance::NoHost));
+}
+
+#[test]
+fn a_replacement_ends_if_the_old_copy_is_back_or_the_new_one_is_gone_too() {
+    let mut records = [pair(1, [1, 2])];
+    let new = ComponentRecord {
+        replaces: Some(ComponentId(11)),
+        ..component(12, 3, ComponentState::Resyncing)
+    };
+    records[0].components.push(new);
+    let stays = RepairStep { object: ObjectId(1), old: ComponentId(11), to: None };
+    let mut missed = Missed::default();
+    let all = facts(SETTLED, &[1, 2, 3, 4], 4);
+    missed.look(&records, &all);
+    assert_eq!(plan(&records, &missed, all.clone(), |_| true).0, [stays]);
+    assert_eq!(plan(&records, &missed, all, |_| false).0, [], "an operator's move");
+    let gone = facts(SETTLED, &[1, 4, 5, 6], 6);
+    assert_eq!(planned(&records, &gone, SETTLED + MINUTE - Duration::from_secs(1)).0, []);
+    assert_eq!(planned(&records, &gone, SETTLED + MINUTE).0, [stays]);
+}
+
+#[test]
+fn the_object_with_the_fewest_copies_goes_first_and_not_all_at_once() {
+    let three = |id: u64, hosts: [u32; 3]| {
+        let mut record = pair(id, [hosts[0], hosts[1]]);
+        record.components.push(component(id * 10 + 2, hosts[2], ComponentState::Active));
+        record
+    };
+    let mut records: Vec<ObjectRecord> = (1..=40).map(|id| three(id, [1, 2, 9])).collect();
+    records.push(pair(41, [1, 9]));
+    let (steps, outlooks) = planned(&records, &facts(SETTLED, &[1, 2, 3], 4), SETTLED + HOUR);
+    assert_eq!(steps.len(), REPAIRS_MAX);
+    assert_eq!(steps[0], replaced(41, 411, 2));
+    assert_eq!(outlooks.len(), 41);
+}
+
+#[test]
+fn no_plan_of_a_random_cluster_puts_two_copies_on_a_host_or_moves_what_is_there() {
+    let mut begun = 0;
+    for seed in 0..2000 {
+        let mut rng = Rng::new(seed);
+        let hosts = 3 + rng.below(8) as u32;
+        let alive: Vec<u32> = (1..=hosts).filter(|_| rng.below(4) > 0).collect();
+        let records: Vec<ObjectRecord> =
+            (1..=1 + rng.below(20)).map(|id| random_object(&mut rng, id, hosts)).collect();
+        let facts = facts(SETTLED, &alive, hosts as usize);
+        let at = SETTLED + Duration::from_secs(rng.below(7200));
+        let (steps, outlooks) = planned(&records, &facts, at);
+        let is_braked = (hosts as usize - alive.len()) * 3 > hosts as usize;
+        for step in &steps {
+            let record = records.iter().find(|r| r.id == step.object).expect("one of them");
+            let old = record.components.iter().find(|c| c.id == step.old).expect("one of its");
+            let Some(to) = step.to else { continue };
+            begun += 1;
+            assert!(!is_braked && alive.contains(&to.0));
+            assert!(record.components.iter().all(|c| c.host != to && c.replaces != Some(old.id)));
+            assert!(facts.is_missed(old) && old.replaces.is_none());
+            assert!(at >= SETTLED + MINUTE);
+        }
+        let is_whole = |id: &ObjectId| {
+            let record = records.iter().find(|record| record.id == *id).expect("one of them");
+            record.components.iter().all(|c| !facts.is_missed(c))
+        };
+        assert!(!outlooks.keys().any(is_whole));
+        assert!(steps.iter().filter(|step| step.to.is_some()).count() <= REPAIRS_MAX);
+    }
+    assert!(begun > 1000, "{begun}");
+}
+
+fn random_object(rng: &mut Rng, id: u64, hosts: u32) -> ObjectRecord {
+    let states = [ComponentState::Active, ComponentState::Absent, ComponentState::Degraded];
+    let mut components: Vec<ComponentRecord> = Vec::new();
+    for n in 0..2 + rng.below(2) {
+        let host = 1 + rng.below(hosts.into()) as u32;
+        if components.iter().any(|one| one.host.0 == host) {
+            continue;
+        }
+        let mut new = component(id * 10 + n, host, states[rng.below(3) as usize]);
+        if n > 0 && rng.below(4) == 0 {
+            new.replaces = components.first().map(|first| first.id);
+        }
+        components.push(new);
+    }
+    object(id, components)
+}
