@@ -39,10 +39,21 @@ pub struct Machine {
     boots: Cell<u64>,
     /// The highest incarnation of the host that was ready.
     last_run: Rc<Cell<Incarnation>>,
-    /// Whether its disks said which run that was, when it was ready.
+    /// Whether its disks said which run that was, when it was ready or when it ended.
     says_run: Rc<Cell<bool>>,
     /// Tasks that do what an operator would do on this machine.
     orders: RefCell<TaskSet>,
+}
+
+impl Machine {
+    /// Whether the disks of a running host say which run this is: what says so may have gone to
+    /// another host since it began. `None`: it does not run.
+    fn says_its_run(&self) -> Option<bool> {
+        let node = self.node.borrow().clone()?;
+        let me = HostId(self.number);
+        let says = |group: DiskGroup| group.incarnation_seen(me) >= node.incarnation();
+        Some(node.groups().into_iter().any(says))
+    }
 }
 
 /// The cluster under test.
@@ -200,7 +211,9 @@ impl Cluster {
 
     /// Hosts whose disks said which run their last one was, when it began.
     pub(crate) fn hosts_that_say_their_run(&self) -> base::Set<HostId> {
-        let machines = self.machines.iter().filter(|machine| machine.says_run.get());
+        let says =
+            |machine: &&Machine| machine.says_its_run().unwrap_or_else(|| machine.says_run.get());
+        let machines = self.machines.iter().filter(says);
         machines.map(|machine| HostId(machine.number)).collect()
     }
 
@@ -308,6 +321,9 @@ impl Cluster {
     /// Ends a host: by power loss if `is_crash`, else by the end of its process.
     pub fn take_down(&self, index: usize, is_crash: bool) {
         let machine = &self.machines[index];
+        if let Some(says) = machine.says_its_run() {
+            machine.says_run.set(says);
+        }
         if is_crash {
             self.world.crash(machine.key);
         } else {

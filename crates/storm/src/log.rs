@@ -54,6 +54,12 @@ impl LogWatch {
         self.1.set(true);
     }
 
+    /// Whether that is so.
+    #[must_use]
+    pub fn went_back(&self) -> bool {
+        self.1.get()
+    }
+
     /// The first line that nobody expected.
     #[must_use]
     pub fn first(&self) -> Option<String> {

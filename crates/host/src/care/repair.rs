@@ -16,7 +16,7 @@ mod tests;
 
 use crate::cluster::room::Rooms;
 use crate::cluster::view::View;
-use base::{ComponentId, HostId, Instant, Map, ObjectId, Set};
+use base::{ComponentId, HostId, Incarnation, Instant, Map, ObjectId};
 use directory::{Directory, ObjectRecord};
 use env::Env;
 use object::Objects;
@@ -88,8 +88,9 @@ impl Repairs {
     pub(crate) async fn run(self) {
         loop {
             self.0.env.sleep(ROUND).await;
-            let Some((steps, alive)) = self.0.look() else { continue };
-            if alive.first() == Some(&self.0.me) {
+            let Some((steps, unowned, first)) = self.0.look() else { continue };
+            if first == Some(self.0.me) {
+                self.0.own(unowned).await;
                 self.0.carry_out(steps).await;
             }
         }
@@ -125,34 +126,36 @@ impl RepairsInner {
     /// What is so now.
     fn facts(&self) -> Facts {
         let hosts = self.view.hosts();
-        let is_up = |host: &HostId| self.view.alive(*host).is_some();
-        let alive: Set<HostId> = hosts.iter().map(|host| host.id).filter(is_up).collect();
+        let run = |host: HostId| Some((host, self.view.alive(host)?.incarnation));
+        let alive: Map<HostId, Incarnation> =
+            hosts.iter().filter_map(|host| run(host.id)).collect();
         let delay = self.view.settings().repair_delay.map(Duration::from_secs);
         let (now, rooms) = (self.env.now(), Rooms::of(&self.view));
         Facts { now, delay, alive, hosts: hosts.len(), rooms, hurries: false }
     }
 
-    /// The objects of which a component is missed or replaced: mostly few.
+    /// The objects of which a component is missed, replaced or taken out: mostly few.
     fn changing(&self, facts: &Facts) -> Vec<ObjectRecord> {
         let mut records = Vec::new();
         self.view.for_each_object(|record| {
             let mut components = record.components.iter();
-            if components.any(|one| one.replaces.is_some() || facts.is_missed(one)) {
+            let is_changing = components.any(|one| one.replaces.is_some() || facts.is_missed(one));
+            if is_changing || !record.removed.is_empty() {
                 records.push(record.clone());
             }
         });
         records
     }
 
-    /// Brings what is remembered up to date. What is to be done, and which hosts are up; `None`
-    /// where the directory is away, so that nobody knows.
-    fn look(&self) -> Option<(Vec<RepairStep>, Set<HostId>)> {
+    /// Brings what is remembered up to date. What is to be done, the objects that lack an owner,
+    /// and who does it; `None` where the directory is away, so that nobody knows.
+    fn look(&self) -> Option<(Vec<RepairStep>, Vec<ObjectId>, Option<HostId>)> {
         if !self.directory.is_connected() || !self.view.is_complete() {
             return None;
         }
         let facts = self.facts();
         let records = self.changing(&facts);
-        let (now, alive) = (facts.now, facts.alive.clone());
+        let (now, first) = (facts.now, facts.alive.keys().next().copied());
         let state = &mut *self.state.borrow_mut();
         state.missed.look(&records, &facts);
         state.resting.retain(|_, until| *until > now);
@@ -162,11 +165,27 @@ impl RepairsInner {
         };
         state.begun.retain(is_on_its_way);
         let begun = &state.begun;
+        let unowned = records.iter().filter(|record| facts.lacks_owner(record));
+        let mut unowned: Vec<ObjectId> = unowned.map(|record| record.id).collect();
         let (mut steps, outlooks) =
             plan(&records, &state.missed, facts, |old| begun.contains_key(&old));
         state.outlooks = outlooks;
-        steps.retain(|step| !state.resting.contains_key(&step.object));
-        Some((steps, alive))
+        let rests = |object: &ObjectId| state.resting.contains_key(object);
+        steps.retain(|step| !rests(&step.object));
+        unowned.retain(|object| !rests(object));
+        Some((steps, unowned, first))
+    }
+
+    /// Objects that nobody uses get an owner, which goes on with what is to be done.
+    async fn own(&self, unowned: Vec<ObjectId>) {
+        let one = async |object: ObjectId| {
+            if let Err(error) = self.objects.acquire(object).await {
+                warn!(%object, %error, "it has no owner: what was taken out stays for now");
+                self.state.borrow_mut().resting.insert(object, self.env.now() + REST);
+            }
+            Ok::<_, ()>(())
+        };
+        let _ = env::try_join_at_most(ASKED_AT_ONCE, unowned.into_iter().map(one)).await;
     }
 
     async fn carry_out(&self, steps: Vec<RepairStep>) -> Repaired {

@@ -14,7 +14,7 @@ use directory::{
     About, DeletedRecord, DirectoryError, Expect, Missing, ORPHAN_PREFIX, ObjectRecord,
     OrphanRecord, Transaction, VOLUME_PREFIX, VolumeRecord, is_name, object_key, volume_key,
 };
-use rebuild::{is_done, rebuild};
+use rebuild::{is_done, rebuild, without};
 use tracing::warn;
 
 /// Objects in one transaction at most: etcd takes 128 operations.
@@ -42,7 +42,8 @@ impl Lost {
     /// and `write` then changes nothing.
     fn holding(&self, write: Transaction, object: &ObjectRecord) -> Transaction {
         let of = |id: ComponentId| Some((id, *self.revisions.get(&id)?));
-        let known = object.components.iter().filter_map(|component| of(component.id));
+        let kept = object.components.iter().map(|component| component.id);
+        let known = kept.chain(object.removed.iter().map(|removed| removed.id)).filter_map(of);
         known.fold(write, |write, (id, revision)| {
             write.expect(directory::orphan_key(id), Expect::Revision(revision))
         })
@@ -227,7 +228,11 @@ impl Operations {
             if old.as_ref().is_some_and(|old| is_done(found, old)) {
                 continue;
             }
-            let record = rebuild(found, old.as_ref(), is_forced).map_err(failed)?;
+            let without = old.as_ref().and_then(|old| without(found, old));
+            let record = match without {
+                Some(record) => record,
+                None => rebuild(found, old.as_ref(), is_forced).map_err(failed)?,
+            };
             let expect = entry.map_or(Expect::Absent, |entry| Expect::Revision(entry.revision));
             let write = Transaction::new()
                 .expect(volume_key(&volume.name), Expect::Present)

@@ -3,7 +3,7 @@
 //! up, and from how long each copy has been missed.
 
 use crate::cluster::room::Rooms;
-use base::{ComponentId, HostId, Instant, Map, ObjectId, Set};
+use base::{ComponentId, HostId, Incarnation, Instant, Map, ObjectId};
 use directory::{ComponentRecord, ComponentState, ObjectRecord};
 use std::fmt;
 use std::time::Duration;
@@ -68,8 +68,8 @@ pub(super) struct Facts {
     pub(super) now: Instant,
     /// How long a copy may be missed; `None`: for ever.
     pub(super) delay: Option<Duration>,
-    /// The hosts of the cluster that are up, and how many there are in all.
-    pub(super) alive: Set<HostId>,
+    /// The hosts of the cluster that are up, each with its run, and how many there are in all.
+    pub(super) alive: Map<HostId, Incarnation>,
     pub(super) hosts: usize,
     pub(super) rooms: Rooms,
     /// An operator asks for it: no host that is down is waited for, however many are.
@@ -86,16 +86,29 @@ impl Facts {
         // One that is to take the place of another begins as absent.
         let is_away = component.replaces.is_none()
             && matches!(component.state, ComponentState::Absent | ComponentState::Degraded);
-        is_away || !self.alive.contains(&component.host)
+        is_away || !self.alive.contains_key(&component.host)
     }
 
     fn is_source(&self, component: &ComponentRecord) -> bool {
-        component.state == ComponentState::Active && self.alive.contains(&component.host)
+        component.state == ComponentState::Active && self.alive.contains_key(&component.host)
+    }
+
+    /// Whether nobody owns an object, although there is something for its owner to do: to fill what
+    /// is to take the place of another component, or to have deleted what was taken out.
+    pub(super) fn lacks_owner(&self, record: &ObjectRecord) -> bool {
+        let is_owned = record
+            .owner
+            .is_some_and(|owner| self.alive.get(&owner.host) == Some(&owner.incarnation));
+        let is_up = |host: HostId| self.alive.contains_key(&host);
+        let mut filled = record.components.iter().filter(|one| one.replaces.is_some());
+        let has_work =
+            record.removed.iter().any(|one| is_up(one.host)) || filled.any(|one| is_up(one.host));
+        !is_owned && has_work && record.components.iter().any(|one| self.is_source(one))
     }
 
     /// How long a component may be missed.
     fn patience(&self, component: &ComponentRecord, delay: Duration) -> Duration {
-        match self.alive.contains(&component.host) {
+        match self.alive.contains_key(&component.host) {
             true => delay.max(RETURNS_WITHIN),
             false if self.hurries => Duration::ZERO,
             false if component.state == ComponentState::Degraded => delay.min(LOST_FOR),

@@ -4,7 +4,7 @@
 use super::plan::{Hindrance, REPAIRS_MAX};
 use super::*;
 use base::{GroupId, Lsn, Rng, Seat, Term, Version, VolumeId};
-use directory::{ComponentRecord, ComponentState};
+use directory::{ComponentRecord, ComponentState, OwnerRecord, RemovedComponent};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -46,8 +46,9 @@ fn pair(id: u64, hosts: [u32; 2]) -> ObjectRecord {
 }
 
 fn facts(now: Instant, alive: &[u32], hosts: usize) -> Facts {
-    let alive: Set<HostId> = alive.iter().copied().map(HostId).collect();
-    let rooms = Rooms::with(alive.iter().map(|host| (*host, 1 << 40)));
+    let alive: Map<HostId, Incarnation> =
+        alive.iter().map(|host| (HostId(*host), Incarnation(1))).collect();
+    let rooms = Rooms::with(alive.keys().map(|host| (*host, 1 << 40)));
     Facts { now, delay: Some(HOUR), alive, hosts, rooms, hurries: false }
 }
 
@@ -144,6 +145,28 @@ fn a_replacement_ends_if_the_old_copy_is_back_or_the_new_one_is_gone_too() {
     let gone = facts(SETTLED, &[1, 4, 5, 6], 6);
     assert_eq!(planned(&records, &gone, SETTLED + MINUTE - Duration::from_secs(1)).0, []);
     assert_eq!(planned(&records, &gone, SETTLED + MINUTE).0, [stays]);
+}
+
+#[test]
+fn what_nobody_uses_gets_an_owner_only_where_one_has_something_to_do() {
+    let facts = facts(SETTLED, &[1, 2, 3], 4);
+    let mut record = pair(1, [1, 2]);
+    assert!(!facts.lacks_owner(&record));
+    record.removed = vec![RemovedComponent { id: ComponentId(9), host: HostId(4) }];
+    assert!(!facts.lacks_owner(&record), "its host is down");
+    record.removed[0].host = HostId(3);
+    assert!(facts.lacks_owner(&record));
+    let owner = |run| Some(OwnerRecord { host: HostId(1), incarnation: Incarnation(run) });
+    record.owner = owner(1);
+    assert!(!facts.lacks_owner(&record));
+    record.owner = owner(7);
+    assert!(facts.lacks_owner(&record), "that run is over");
+    record.removed.clear();
+    record.components[1].replaces = Some(ComponentId(10));
+    assert!(facts.lacks_owner(&record));
+    record.components[0].host = HostId(4);
+    record.components[1].state = ComponentState::Absent;
+    assert!(!facts.lacks_owner(&record), "there is nothing to fill it from");
 }
 
 #[test]

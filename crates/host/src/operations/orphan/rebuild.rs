@@ -18,11 +18,13 @@
 //! the operator can say which to lose.
 //!
 //! All others are copied anew in full (`left` is zero). Where none is whole by these rules, only
-//! the operator's word makes one so.
+//! the operator's word makes one so. A component that the newest record does not list was taken out
+//! (rule 39): where some are whole by these rules, the new record has it deleted.
 
 use base::{Lsn, ObjectId, Seat, Term, Version};
 use directory::{
     About, COMPONENTS_MAX, ComponentRecord, ComponentState, Missing, ObjectRecord, OrphanRecord,
+    REMOVED_MAX, RemovedComponent,
 };
 
 /// Versions that an adoption leaps over: hosts that remember a later record than the components do
@@ -80,26 +82,61 @@ pub(super) fn rebuild(
     if !found.iter().any(is_whole) {
         return Err(none_is_whole(object, has_split));
     }
-    let components = components(found, about, is_whole);
-    let versions = told.iter().map(|record| record.version).chain([about.version]);
-    let version = versions.chain(old.map(|old| old.version)).max().unwrap_or_default();
-    let terms = told.iter().map(|record| record.term).chain([about.term]);
-    let term = terms.chain(old.map(|old| old.term)).max().unwrap_or_default();
+    // Two histories, or the operator's word for a copy: nobody knows what was taken out.
+    let is_kept = |record: &OrphanRecord| has_split || is_forced || listed(record).is_some();
+    let (kept, out): (Vec<_>, Vec<_>) = found.iter().cloned().partition(is_kept);
+    let components = components(&kept, about, is_whole);
+    let (version, term) = above_all(told, about, old);
     let record = ObjectRecord {
         id: object,
         volume: about.volume,
         sectors: any.sectors,
-        version: Version(version.0.saturating_add(LEAP)),
-        term: Term(term.0 + 1),
+        version,
+        term,
         owner: None,
         handover: None,
         components,
-        removed: Vec::new(),
+        removed: out.iter().take(REMOVED_MAX).map(removed).collect(),
         claims: Vec::new(),
         is_doubted: false,
     };
     record.check().map_err(|error| format!("object {object} cannot be made again: {error}"))?;
     Ok(record)
+}
+
+/// A version and a term above all that were.
+fn above_all(told: &[OrphanRecord], about: &About, old: Option<&ObjectRecord>) -> (Version, Term) {
+    let versions = told.iter().map(|record| record.version).chain([about.version]);
+    let version = versions.chain(old.map(|old| old.version)).max().unwrap_or_default();
+    let terms = told.iter().map(|record| record.term).chain([about.term]);
+    let term = terms.chain(old.map(|old| old.term)).max().unwrap_or_default();
+    (Version(version.0.saturating_add(LEAP)), Term(term.0 + 1))
+}
+
+fn removed(record: &OrphanRecord) -> RemovedComponent {
+    RemovedComponent { id: record.id, host: record.host }
+}
+
+/// The record of an object that was made anew without these components, which were found later:
+/// they were taken out before (rule 39), and this record has them deleted. `None` where that is not
+/// so, or where too many are waiting for that already.
+pub(super) fn without(found: &[OrphanRecord], old: &ObjectRecord) -> Option<ObjectRecord> {
+    let is_left = |record: &OrphanRecord| {
+        record.missing == Missing::Component
+            && record.given_up.is_none()
+            && is_behind(record, old)
+            && old.components.iter().all(|one| one.id != record.id)
+    };
+    let has_room = old.removed.len() + found.len() <= REMOVED_MAX;
+    if old.is_doubted || !has_room || found.is_empty() || !found.iter().all(is_left) {
+        return None;
+    }
+    let mut next = old.clone();
+    next.removed.extend(found.iter().map(removed));
+    next.version = Version(old.version.0.saturating_add(LEAP));
+    (next.term, next.owner, next.handover) = (Term(old.term.0 + 1), None, None);
+    next.claims.clear();
+    next.check().is_ok().then_some(next)
 }
 
 /// A component that may have gone on alone: it is neither found, nor was it given up with the seat
@@ -123,14 +160,19 @@ fn away<'a>(
 /// directory until those hosts look again. A second adoption by the same words would take a
 /// component for whole that was whole only then.
 pub(super) fn is_done(found: &[OrphanRecord], old: &ObjectRecord) -> bool {
-    let is_behind = |record: &OrphanRecord| {
-        let about = record.about.as_ref();
-        let version = about.map_or(record.version, |about| about.version.max(record.version));
-        let term = about.map_or(record.term, |about| about.term.max(record.term));
-        old.version.0 >= version.0.saturating_add(LEAP / 2) && old.term > term
+    let is_listed = |record: &OrphanRecord| {
+        old.components.iter().any(|one| one.id == record.id)
+            || old.removed.iter().any(|one| one.id == record.id)
     };
-    let is_listed = |record: &OrphanRecord| old.components.iter().any(|c| c.id == record.id);
-    !old.is_doubted && found.iter().all(|record| is_behind(record) && is_listed(record))
+    !old.is_doubted && found.iter().all(|record| is_behind(record, old) && is_listed(record))
+}
+
+/// Whether `old` was made anew since this component last heard of its record.
+fn is_behind(record: &OrphanRecord, old: &ObjectRecord) -> bool {
+    let about = record.about.as_ref();
+    let version = about.map_or(record.version, |about| about.version.max(record.version));
+    let term = about.map_or(record.term, |about| about.term.max(record.term));
+    old.version.0 >= version.0.saturating_add(LEAP / 2) && old.term > term
 }
 
 fn none_is_whole(object: ObjectId, has_split: bool) -> String {

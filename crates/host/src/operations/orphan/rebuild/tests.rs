@@ -88,6 +88,41 @@ fn what_was_made_anew_is_not_made_again_of_what_was_said_before() {
     assert!(!is_done(&[found(3, 5, &both, 40)], &made), "it is not listed");
 }
 
+/// Rule 39: the third component took the place of the second one.
+#[test]
+fn what_was_taken_out_of_the_newest_record_is_deleted_and_not_listed_again() {
+    let (before, after) = (
+        [component(1, Active, 1), component(2, Active, 1)],
+        [component(1, Active, 1), component(3, Active, 1)],
+    );
+    let left = found(2, 5, &before, 40);
+    let all = [found(1, 8, &after, 60), left.clone(), found(3, 8, &after, 60)];
+    let made = rebuild(&all, None, false).expect("a record");
+    let ids = |record: &ObjectRecord| record.components.iter().map(|c| c.id.0).collect::<Vec<_>>();
+    let removed = RemovedComponent { id: ComponentId(2), host: HostId(2) };
+    assert_eq!((ids(&made), &made.removed[..]), (vec![1, 3], &[removed][..]));
+    assert!(is_done(&all, &made));
+    let forced = rebuild(&all, None, true).expect("a record");
+    assert_eq!((ids(&forced), forced.removed.len()), (vec![1, 3, 2], 0), "nobody knows");
+
+    // It is found when the others have been adopted already.
+    let made = rebuild(&[all[0].clone(), all[2].clone()], None, false).expect("a record");
+    let left = OrphanRecord { missing: Missing::Component, ..left };
+    let next = without(std::slice::from_ref(&left), &made).expect("it was taken out");
+    assert_eq!((ids(&next), &next.removed[..]), (vec![1, 3], &[removed][..]));
+    assert!(next.version > made.version && next.term > made.term && next.owner.is_none());
+    assert!(is_done(std::slice::from_ref(&left), &next));
+    assert_eq!(without(&[], &made), None);
+    let doubted = ObjectRecord { is_doubted: true, ..made.clone() };
+    assert_eq!(without(std::slice::from_ref(&left), &doubted), None);
+    let newer = OrphanRecord { version: Version(made.version.0 + 1), ..left.clone() };
+    assert_eq!(without(&[newer], &made), None, "it knows more than the record");
+    let other = OrphanRecord { missing: Missing::History, ..left.clone() };
+    assert_eq!(without(&[other], &made), None, "it is of another history");
+    let full = ObjectRecord { removed: vec![removed; REMOVED_MAX], ..made };
+    assert_eq!(without(&[left], &full), None);
+}
+
 #[test]
 fn a_copy_that_others_went_on_without_is_copied_again() {
     let both = [component(1, Active, 1), component(2, Active, 1)];
