@@ -14,6 +14,7 @@ import bench
 import cluster
 import delete_pause
 import device_pattern
+import lost_host
 import measure
 import plot
 import requests_curve
@@ -21,6 +22,14 @@ import slow_joiner
 import tiers
 import timeline
 import verifier
+
+
+class Told(unittest.TestCase):
+    def test_a_client_is_told_of_in_milliseconds(self):
+        write = {"iops": 999.7, "clat_ns": {"max": 302e6, "percentile": {"50.000000": 259e3, "99.000000": 4489e3}}}
+        self.assertEqual(
+            lost_host.told({"write": write}), "1000 writes/s, p50 0.26 ms, p99 4.49 ms, longest 302 ms"
+        )
 
 
 class Parsing(unittest.TestCase):

@@ -197,17 +197,16 @@ impl SeedRun {
     }
 
     /// What was taken out of a record before the directory was set back, and found again only after
-    /// the record was made anew: the operator adopts once more.
-    pub(crate) fn adopt_what_is_left(&mut self) {
+    /// the record was made anew: the operator has it deleted.
+    pub(crate) fn delete_what_is_left(&mut self) {
         if !self.log.went_back() || !self.is_accounted_for() {
             return;
         }
         let left = self.orphans().unwrap_or_default().into_iter();
         let names: base::Set<String> = left.filter_map(|orphan| orphan.volume).collect();
         for volume in names {
-            let command = Command::OrphanAdopt { volume, name: None, force: false };
-            let adopted = self.ask(0, command);
-            tracing::info!(?adopted, "what is left");
+            let deleted = self.ask(0, Command::OrphanDelete { volume });
+            tracing::info!(?deleted, "what is left");
         }
     }
 

@@ -382,7 +382,7 @@ impl SeedRun {
             if self.is_healed {
                 self.replace_damaged();
                 self.open_what_is_out();
-                self.adopt_what_is_left();
+                self.delete_what_is_left();
             }
             if is_true(self) {
                 return Ok(());

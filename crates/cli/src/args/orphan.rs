@@ -80,7 +80,10 @@ volume; its exit code is 1 if some were refused, and it can be run again.")]
         force: bool,
     },
     /// Delete a volume's components for good
-    #[command(after_help = "Example:\n  gabion orphan delete web --yes")]
+    #[command(after_help = "Example:
+  gabion orphan delete web --yes
+Of a volume that is in the directory these are copies that its record went on without: the volume
+stays as it is.")]
     Delete {
         /// The volume's name or id; the object's id where it has no name
         volume: String,

@@ -137,6 +137,14 @@ impl Operations {
                     0 => String::new(),
                     gone => format!(", {gone} more gave up their space on full devices"),
                 };
+                if missing == Missing::Component {
+                    return format!(
+                        "volume '{name}' ({id}): {}, {count} component(s) are kept and not \
+                         served{gone}; see 'gabion orphan list', and 'gabion orphan delete {id}' \
+                         where nobody needs them",
+                        why(missing)
+                    );
+                }
                 format!(
                     "volume '{name}' ({id}): {}, {count} component(s) are kept and not \
                      served{gone}; restore a newer backup of the directory ('gabion directory \
@@ -217,6 +225,7 @@ impl Operations {
         lost: &Lost,
         is_forced: bool,
     ) -> Outcome<VolumeRecord> {
+        let mut left = 0;
         for (object, found) in lost.objects.values() {
             if !volume.objects.contains(object) {
                 return Err(failed(format!("volume '{}' has no object {object}", volume.name)));
@@ -228,11 +237,11 @@ impl Operations {
             if old.as_ref().is_some_and(|old| is_done(found, old)) {
                 continue;
             }
-            let without = old.as_ref().and_then(|old| without(found, old));
-            let record = match without {
-                Some(record) => record,
-                None => rebuild(found, old.as_ref(), is_forced).map_err(failed)?,
-            };
+            if !is_forced && old.as_ref().is_some_and(|old| without(found, old).is_some()) {
+                left += found.len();
+                continue;
+            }
+            let record = rebuild(found, old.as_ref(), is_forced).map_err(failed)?;
             let expect = entry.map_or(Expect::Absent, |entry| Expect::Revision(entry.revision));
             let write = Transaction::new()
                 .expect(volume_key(&volume.name), Expect::Present)
@@ -241,7 +250,36 @@ impl Operations {
                 .put(&key, record.encode());
             self.commit(lost.holding(write, &record)).await?;
         }
+        if left > 0 {
+            return Err(failed(format!(
+                "the record of volume '{}' went on without {left} component(s) that were found \
+                 later: 'gabion orphan list' shows them, 'gabion orphan delete {}' deletes them, \
+                 --force goes on from them and loses what was written since",
+                volume.name, volume.id
+            )));
+        }
         Ok(volume)
+    }
+
+    /// Deletes components that the records of their objects went on without: the records have them
+    /// deleted from now on.
+    async fn leave_out(&self, wanted: &str, lost: &Lost) -> Outcome<()> {
+        for (object, found) in lost.objects.values() {
+            let key = object_key(*object);
+            let entry = self.directory.get(&key).await.map_err(away)?;
+            let old = entry.as_ref().map(|entry| ObjectRecord::decode(&entry.value));
+            let old = old.transpose().map_err(|error| failed(format!("{key}: {error}")))?;
+            let (Some(entry), Some(old)) = (entry, old) else { return Err(is_there(wanted)) };
+            if is_done(found, &old) {
+                continue;
+            }
+            let record = without(found, &old).ok_or_else(|| is_there(wanted))?;
+            let write = Transaction::new()
+                .expect(&key, Expect::Revision(entry.revision))
+                .put(&key, record.encode());
+            self.commit(lost.holding(write, &record)).await?;
+        }
+        Ok(())
     }
 
     /// The volume is not in the directory: all of its objects are made anew, the volume last.
@@ -328,13 +366,18 @@ impl Operations {
 
     /// Gives up what is left of a volume, or of one object: its hosts delete it.
     pub(crate) async fn give_up(&self, wanted: &str) -> Outcome<()> {
-        let (records, _) = self.orphan_records().await?;
+        let (records, revisions) = self.orphan_records().await?;
         let is_object =
             |record: &OrphanRecord| record.about.is_none() && record.object.to_string() == wanted;
         let records: Vec<_> = match records.iter().any(is_object) {
             true => records.into_iter().filter(is_object).collect(),
             false => gather(records, wanted)?.objects.into_values().flat_map(|o| o.1).collect(),
         };
+        if !records.is_empty() && records.iter().all(|r| r.missing == Missing::Component) {
+            let lost = Lost { revisions, ..gather(records, wanted)? };
+            self.check_fresh(&lost)?;
+            return self.leave_out(wanted, &lost).await;
+        }
         let objects: Set<ObjectId> = records.iter().map(|record| record.object).collect();
         let hosts: Set<HostId> = records.iter().map(|record| record.host).collect();
         let about = records.first().and_then(|record| record.about.as_ref());
@@ -343,9 +386,7 @@ impl Operations {
         });
         let Some(id) = id else { return Err(nothing(wanted)) };
         if records.iter().any(|record| record.missing != Missing::Object) {
-            return Err(failed(format!(
-                "'{wanted}' is in the directory: delete it with 'gabion volume delete'"
-            )));
+            return Err(is_there(wanted));
         }
         let mut write = Transaction::new();
         for object in objects.iter().take(TRANSACTION_OBJECTS_MAX) {
@@ -357,6 +398,10 @@ impl Operations {
         let key = directory::deleted_key(id);
         self.commit(write.expect(&key, Expect::Absent).put(key, record.encode())).await
     }
+}
+
+fn is_there(wanted: &str) -> CommandFailure {
+    failed(format!("'{wanted}' is in the directory: delete it with 'gabion volume delete'"))
 }
 
 fn why(missing: Missing) -> &'static str {

@@ -19,7 +19,8 @@
 //!
 //! All others are copied anew in full (`left` is zero). Where none is whole by these rules, only
 //! the operator's word makes one so. A component that the newest record does not list was taken out
-//! (rule 39): where some are whole by these rules, the new record has it deleted.
+//! (rule 39): where some are whole by these rules, of which the third counts it too, the new record
+//! has it deleted.
 
 use base::{Lsn, ObjectId, Seat, Term, Version};
 use directory::{
