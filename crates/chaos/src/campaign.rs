@@ -44,6 +44,8 @@ pub struct ChaosPlan {
     pub volumes: usize,
     /// Bytes of each.
     pub volume_bytes: u64,
+    /// Seconds after which missing copies are made again; `None`: not within a campaign.
+    pub repair_delay: Option<u64>,
     /// Whether files stay where something was wrong.
     pub is_kept: bool,
 }
@@ -96,6 +98,9 @@ impl Campaign {
         bar.set_message("makes three machines, etcd and a cluster");
         let mut cluster = RealCluster::create(&plan.gabion, &shared)?;
         cluster.area.is_kept = plan.is_kept;
+        if let Some(seconds) = plan.repair_delay {
+            cluster.ask(0, &["cluster", "set", "repair-delay", &format!("{seconds}s")])?;
+        }
         let mut subjects = Vec::new();
         for number in 0..plan.volumes {
             let name = format!("chaos{}", number + 1);

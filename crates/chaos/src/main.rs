@@ -42,6 +42,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 #[command(after_help = "Examples:
   gabion-chaos --minutes 10
   gabion-chaos --minutes 10 --seed 42
+  gabion-chaos --minutes 10 --repair-delay 2
   gabion-chaos --faults kill,partition,all-killed")]
 struct Cli {
     /// How many minutes new rounds of faults begin
@@ -62,6 +63,10 @@ struct Cli {
     /// Size of each volume, MiB
     #[arg(long, default_value_t = 48, value_parser = clap::value_parser!(u64).range(1..=100))]
     mib: u64,
+    /// Seconds after which copies of hosts that stay away are made again elsewhere; with 2 the
+    /// longer faults have that done [default: an hour, so never]
+    #[arg(long, value_name = "S")]
+    repair_delay: Option<u64>,
     /// The program under test [default: `gabion` beside this one]
     #[arg(long, value_name = "FILE")]
     gabion: Option<PathBuf>,
@@ -108,6 +113,7 @@ fn plan(cli: &Cli) -> Result<ChaosPlan> {
         faults: cli.faults.clone(),
         has_devices: !cli.spare_devices,
         volumes: cli.volumes.into(),
+        repair_delay: cli.repair_delay,
         volume_bytes: cli.mib << 20,
         is_kept: cli.keep,
     })

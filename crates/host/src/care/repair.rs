@@ -17,7 +17,7 @@ mod tests;
 use crate::cluster::room::Rooms;
 use crate::cluster::view::View;
 use base::{ComponentId, HostId, Incarnation, Instant, Map, ObjectId};
-use directory::{Directory, ObjectRecord};
+use directory::{ComponentState, Directory, ObjectRecord};
 use env::Env;
 use object::Objects;
 pub(crate) use plan::Outlook;
@@ -134,12 +134,13 @@ impl RepairsInner {
         Facts { now, delay, alive, hosts: hosts.len(), rooms, hurries: false }
     }
 
-    /// The objects of which a component is missed, replaced or taken out: mostly few.
+    /// The objects of which a component is away or was taken out: mostly few.
     fn changing(&self, facts: &Facts) -> Vec<ObjectRecord> {
         let mut records = Vec::new();
         self.view.for_each_object(|record| {
             let mut components = record.components.iter();
-            let is_changing = components.any(|one| one.replaces.is_some() || facts.is_missed(one));
+            let is_changing =
+                components.any(|one| one.state != ComponentState::Active || facts.is_missed(one));
             if is_changing || !record.removed.is_empty() {
                 records.push(record.clone());
             }
@@ -180,7 +181,7 @@ impl RepairsInner {
     async fn own(&self, unowned: Vec<ObjectId>) {
         let one = async |object: ObjectId| {
             if let Err(error) = self.objects.acquire(object).await {
-                warn!(%object, %error, "it has no owner: what was taken out stays for now");
+                warn!(%object, %error, "it has no owner, so it stays as it is for now");
                 self.state.borrow_mut().resting.insert(object, self.env.now() + REST);
             }
             Ok::<_, ()>(())

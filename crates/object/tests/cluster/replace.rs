@@ -211,14 +211,17 @@ fn cut_off_before_the_cas(mutations: Mutations) {
         components.iter().any(|component| component.state == ComponentState::Resyncing)
     };
     assert!(cluster.world.run_until(MAX, is_filled));
+    cluster.run(0.002); // until the owner knows
     cluster.world.partition(cluster.hosts[0].key, cluster.directory, true);
     cluster.run(3.0);
+    assert!(is_filled(), "the directory does not know that it has everything");
     cluster.crash(0);
     cluster.crash(2);
-    cluster.world.partition(cluster.hosts[0].key, cluster.directory, false);
     cluster.clients(1, 2, LOAD);
     cluster.run(15.0);
     assert_eq!(cluster.owner(), Some(1), "it serves what the record says");
+    // The CAS may arrive only now: it loses.
+    cluster.world.partition(cluster.hosts[0].key, cluster.directory, false);
     cluster.boot(0);
     cluster.boot(2);
     cluster.run(5.0);
@@ -238,5 +241,7 @@ fn what_breaks_a_rule_of_replacement_is_noticed() {
     let deleted = Mutations { delete_before_replaced: true, ..off };
     assert!(is_noticed(&|| cut_off_before_the_cas(deleted)), "nothing was left of the old one");
     let unfilled = Mutations { join_unfilled: true, ..off };
-    assert!(is_noticed(&|| campaign(3002, &[1, 2], unfilled)), "nothing was copied");
+    let mut seeds = 3000..3012;
+    let is_seen = seeds.any(|seed| is_noticed(&|| campaign(seed, &[1, 2], unfilled)));
+    assert!(is_seen, "nothing was copied");
 }

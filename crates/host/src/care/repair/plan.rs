@@ -93,16 +93,17 @@ impl Facts {
         component.state == ComponentState::Active && self.alive.contains_key(&component.host)
     }
 
-    /// Whether nobody owns an object, although there is something for its owner to do: to fill what
-    /// is to take the place of another component, or to have deleted what was taken out.
+    /// Whether nobody owns an object, although there is something for its owner to do: to bring a
+    /// component up to date whose host is up, or to have deleted what was taken out.
     pub(super) fn lacks_owner(&self, record: &ObjectRecord) -> bool {
         let is_owned = record
             .owner
             .is_some_and(|owner| self.alive.get(&owner.host) == Some(&owner.incarnation));
         let is_up = |host: HostId| self.alive.contains_key(&host);
-        let mut filled = record.components.iter().filter(|one| one.replaces.is_some());
-        let has_work =
-            record.removed.iter().any(|one| is_up(one.host)) || filled.any(|one| is_up(one.host));
+        let is_behind =
+            |one: &ComponentRecord| one.state != ComponentState::Active && is_up(one.host);
+        let has_work = record.components.iter().any(is_behind)
+            || record.removed.iter().any(|one| is_up(one.host));
         !is_owned && has_work && record.components.iter().any(|one| self.is_source(one))
     }
 

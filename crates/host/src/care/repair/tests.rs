@@ -4,7 +4,7 @@
 use super::plan::{Hindrance, REPAIRS_MAX};
 use super::*;
 use base::{GroupId, Lsn, Rng, Seat, Term, Version, VolumeId};
-use directory::{ComponentRecord, ComponentState, OwnerRecord, RemovedComponent};
+use directory::{ComponentRecord, OwnerRecord, RemovedComponent};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -162,10 +162,10 @@ fn what_nobody_uses_gets_an_owner_only_where_one_has_something_to_do() {
     record.owner = owner(7);
     assert!(facts.lacks_owner(&record), "that run is over");
     record.removed.clear();
-    record.components[1].replaces = Some(ComponentId(10));
-    assert!(facts.lacks_owner(&record));
-    record.components[0].host = HostId(4);
+    assert!(!facts.lacks_owner(&record));
     record.components[1].state = ComponentState::Absent;
+    assert!(facts.lacks_owner(&record), "it was away, and its host is back");
+    record.components[0].host = HostId(4);
     assert!(!facts.lacks_owner(&record), "there is nothing to fill it from");
 }
 

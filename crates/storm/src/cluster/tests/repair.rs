@@ -147,3 +147,19 @@ fn a_copy_that_is_back_before_its_replacement_is_whole_stays() {
     cluster.world.partition(owner, new, false);
     wait_until(&cluster, 120, |cluster| held(cluster, third) == 0);
 }
+
+#[test]
+fn a_volume_that_nobody_uses_is_whole_again_when_its_hosts_are_back() {
+    let (cluster, gone) = with_copies(76, None);
+    cluster.take_down(gone, true);
+    assert_eq!(cluster.fill("v", 0, 4), 4);
+    wait_until(&cluster, 60, |cluster| {
+        volume(cluster).components.iter().any(|component| component.state == "absent")
+    });
+    cluster.take_down(0, false);
+    for index in [0, gone] {
+        cluster.boot(index, |_, _| async {});
+    }
+    wait_for_hosts(&cluster);
+    wait_until(&cluster, 120, is_whole);
+}
