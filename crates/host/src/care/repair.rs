@@ -31,6 +31,9 @@ use tracing::{info, warn};
 const ROUND: Duration = Duration::from_secs(2);
 /// How long an object rests whose owner did not do what it was asked for.
 const REST: Duration = Duration::from_secs(30);
+/// How long an object has no owner before it gets one: an owner that the directory did not hear of
+/// for a moment goes on, and others take over for their clients.
+const UNOWNED_FOR: Duration = Duration::from_secs(60);
 /// Owners that are asked at a time.
 const ASKED_AT_ONCE: usize = 8;
 
@@ -55,6 +58,8 @@ struct RepairState {
     begun: Map<ComponentId, ObjectId>,
     /// Objects that are left alone until then.
     resting: Map<ObjectId, Instant>,
+    /// Objects that lack an owner, since when.
+    unowned: Map<ObjectId, Instant>,
 }
 
 /// What a repair on demand came to.
@@ -166,14 +171,18 @@ impl RepairsInner {
         };
         state.begun.retain(is_on_its_way);
         let begun = &state.begun;
-        let unowned = records.iter().filter(|record| facts.lacks_owner(record));
-        let mut unowned: Vec<ObjectId> = unowned.map(|record| record.id).collect();
+        let before = std::mem::take(&mut state.unowned);
+        for record in records.iter().filter(|record| facts.lacks_owner(record)) {
+            let since = before.get(&record.id).copied().unwrap_or(now);
+            state.unowned.insert(record.id, since);
+        }
         let (mut steps, outlooks) =
             plan(&records, &state.missed, facts, |old| begun.contains_key(&old));
         state.outlooks = outlooks;
         let rests = |object: &ObjectId| state.resting.contains_key(object);
         steps.retain(|step| !rests(&step.object));
-        unowned.retain(|object| !rests(object));
+        let due = state.unowned.iter().filter(|(_, since)| now.since(**since) >= UNOWNED_FOR);
+        let unowned = due.map(|(object, _)| *object).filter(|object| !rests(object)).collect();
         Some((steps, unowned, first))
     }
 
