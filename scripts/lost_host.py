@@ -39,7 +39,7 @@ def disk_rate(folder):
     """Bytes a second of large durable writes to the disk below the folder, by itself."""
     path = os.path.join(folder, "probe")
     what = [f"--filename={path}", "--size=1G", "--ioengine=io_uring", "--direct=1", "--rw=write", "--bs=1M"]
-    what += ["--iodepth=8", f"--runtime={PROBE_SECONDS}", "--time_based"]
+    what += ["--sync=dsync", "--iodepth=8", f"--runtime={PROBE_SECONDS}", "--time_based"]
     job = fio_job(fio(what, folder), folder, PROBE_SECONDS)
     os.unlink(path)
     return job["write"]["bw_bytes"]
@@ -58,7 +58,7 @@ def told(job):
     return f"{write['iops']:.0f} writes/s, p50 {p50:.2f} ms, p99 {p99:.2f} ms, longest {longest:.0f} ms"
 
 
-def lose(cluster, folder, given, process):
+def lose(cluster, process=None):
     """Kills the host with the other copy; seconds until its copy began to be made, and until it was whole."""
     copies = cluster.ask("volume", "show", "lost")["components"]
     gone = next(copy["host"] for copy in copies if copy["host"] != "host1")
@@ -96,7 +96,7 @@ def measure(cluster, folder, given):
     print(f"{version()}; {given.hosts} hosts on one disk of {rate / MIB:.0f} MiB/s; {given.mib} MiB")
 
     say("a host is lost, without load")
-    gone, began, done = lose(cluster, folder, given, None)
+    gone, began, done = lose(cluster)
     speed = given.mib / max(done - began, 0.1)
     print(f"without load: copying began after {began:.1f} s, whole after {done:.1f} s: {speed:.0f} MiB/s, "
           f"{speed * MIB / rate:.2f} of the disk (asked: 0.50)")
@@ -105,11 +105,11 @@ def measure(cluster, folder, given):
     say("the client's load")
     before = fio_job(load(given, uri, given.seconds, folder), folder, given.seconds)
     print(f"before: {told(before)}")
-    process = load(given, uri, REPAIR_SECONDS_MAX, folder)
+    seconds = given.delay + given.seconds + 5
+    process = load(given, uri, seconds, folder)
     time.sleep(2)
-    _, began, done = lose(cluster, folder, given, process)
-    process.terminate()
-    meanwhile = fio_job(process, folder, 10)
+    _, began, done = lose(cluster, process)
+    meanwhile = fio_job(process, folder, seconds)
     print(f"meanwhile: {told(meanwhile)}; copying began after {began:.1f} s, whole after {done:.1f} s "
           f"(asked: p99 at most twice that of before)")
 
