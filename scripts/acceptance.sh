@@ -338,6 +338,15 @@ fio_passes() {
 # The hosts that have a copy.
 hosts() { gabion volume show moved --output json | field "' '.join(c['host'] for c in it['components'])"; }
 
+# gone_from HOST BEGAN: waits until nothing is left there and all is redundant, for two minutes from BEGAN on.
+gone_from() {
+  until case " $(hosts) " in *" $1 "*) false ;; esac; do
+    test $((SECONDS - $2)) -lt 120 || { gabion volume show moved; return 1; }
+    sleep 0.5
+  done
+  cluster wait-health moved green 60
+}
+
 # The copy on one host goes to the one without, under load, and its old place is freed.
 move_a_copy() {
   local from to began=$SECONDS
@@ -348,11 +357,7 @@ move_a_copy() {
   if gabion volume move moved --from "$from" --to "$(hosts | cut -d ' ' -f 1)" 2>"$area/said"; then return 1; fi
   grep "has a copy already" "$area/said"
   gabion volume move moved --from "$from" --to "$to"
-  until case " $(hosts) " in *" $from "*) false ;; esac; do
-    test $((SECONDS - began)) -lt 120 || { gabion volume show moved; return 1; }
-    sleep 0.5
-  done
-  cluster wait-health moved green 60
+  gone_from "$from" "$began"
   say "note: the copy on $from was on $to after $((SECONDS - began)) s"
 }
 
@@ -363,11 +368,7 @@ made_again() {
   gabion cluster set repair-delay 3s
   test "$(gabion cluster show)" = "repair-delay  3s"
   gabion host kill "$gone"
-  until case " $(hosts) " in *" $gone "*) false ;; esac; do
-    test $((SECONDS - began)) -lt 120 || { gabion volume show moved; return 1; }
-    sleep 0.5
-  done
-  cluster wait-health moved green 60
+  gone_from "$gone" "$began"
   say "note: what $gone had was elsewhere $((SECONDS - began)) s after it was killed, 3 s of them waited for it"
   gabion host start "$gone"
   gabion cluster set repair-delay 1h

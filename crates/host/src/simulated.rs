@@ -1,13 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the tests of this crate share: a directory in a simulated world.
+//! What the tests of this crate share: a directory in a simulated world, and records.
 
-use directory::{Directory, MemoryBackend, ServerFaults, serve_with};
+use base::{ComponentId, GroupId, HostId, Lsn, ObjectId, Seat, Term, Version, VolumeId};
+use directory::{
+    ComponentRecord, ComponentState, Directory, MemoryBackend, ObjectRecord, ServerFaults,
+    serve_with,
+};
 use env::{Address, Env};
 use sim::{World, WorldOptions};
 use std::cell::Cell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
+
+/// A component of an object, on a host.
+pub(crate) fn component(id: u64, host: u32, state: ComponentState) -> ComponentRecord {
+    ComponentRecord {
+        id: ComponentId(id),
+        host: HostId(host),
+        group: GroupId(1),
+        state,
+        seat: Seat(1),
+        left: Lsn::ZERO,
+        replaces: None,
+    }
+}
+
+/// An object of 4 KiB that nobody ever owned.
+pub(crate) fn object(id: u64, volume: VolumeId, components: Vec<ComponentRecord>) -> ObjectRecord {
+    ObjectRecord {
+        id: ObjectId(id),
+        volume,
+        sectors: 8,
+        version: Version(1),
+        term: Term(0),
+        owner: None,
+        handover: None,
+        components,
+        removed: Vec::new(),
+        claims: Vec::new(),
+        is_doubted: false,
+    }
+}
 
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);

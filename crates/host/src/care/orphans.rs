@@ -96,36 +96,15 @@ async fn collect(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulated::with_directory;
-    use base::{ComponentId, GroupId, HostId, Lsn, ObjectId, Seat, Term, Version};
-    use directory::{ClusterKind, ClusterRecord, ComponentRecord, ComponentState, object_key};
+    use crate::simulated::{self, component, with_directory};
+    use base::ObjectId;
+    use directory::{ClusterKind, ClusterRecord, ComponentState, object_key};
 
     const CLUSTER: u64 = 7;
     const VOLUME: VolumeId = VolumeId(9);
 
     fn object(id: u64, volume: VolumeId) -> ObjectRecord {
-        let component = ComponentRecord {
-            id: ComponentId(id),
-            host: HostId(1),
-            group: GroupId(1),
-            state: ComponentState::Active,
-            seat: Seat(1),
-            left: Lsn::ZERO,
-            replaces: None,
-        };
-        ObjectRecord {
-            id: ObjectId(id),
-            volume,
-            sectors: 8,
-            version: Version(1),
-            term: Term(0),
-            owner: None,
-            handover: None,
-            components: vec![component],
-            removed: Vec::new(),
-            claims: Vec::new(),
-            is_doubted: false,
-        }
+        simulated::object(id, volume, vec![component(id, 1, ComponentState::Active)])
     }
 
     fn volume(id: VolumeId, object: u64) -> VolumeRecord {

@@ -16,7 +16,7 @@ mod tests;
 
 use crate::cluster::room::Rooms;
 use crate::cluster::view::View;
-use base::{ComponentId, HostId, Incarnation, Instant, Map, ObjectId};
+use base::{ComponentId, HostId, Instant, Map, ObjectId};
 use directory::{ComponentState, Directory, ObjectRecord};
 use env::Env;
 use object::Objects;
@@ -110,8 +110,7 @@ impl Repairs {
     /// have been so and however many they are.
     pub(crate) async fn repair_now(&self, is_meant: impl Fn(ObjectId) -> bool) -> Repaired {
         let inner = &self.0;
-        let mut facts = inner.facts();
-        let mut records = inner.changing(&facts);
+        let (mut facts, mut records) = inner.facts();
         records.retain(|record| is_meant(record.id));
         (facts.hurries, facts.delay) = (true, facts.delay.or(Some(Duration::MAX)));
         let mut missed = Missed::default();
@@ -128,19 +127,14 @@ impl Repairs {
 }
 
 impl RepairsInner {
-    /// What is so now.
-    fn facts(&self) -> Facts {
+    /// What is so now, and the objects of which a component is away or was taken out: mostly few.
+    fn facts(&self) -> (Facts, Vec<ObjectRecord>) {
         let hosts = self.view.hosts();
         let run = |host: HostId| Some((host, self.view.alive(host)?.incarnation));
-        let alive: Map<HostId, Incarnation> =
-            hosts.iter().filter_map(|host| run(host.id)).collect();
+        let alive = hosts.iter().filter_map(|host| run(host.id)).collect();
         let delay = self.view.settings().repair_delay.map(Duration::from_secs);
-        let (now, rooms) = (self.env.now(), Rooms::of(&self.view));
-        Facts { now, delay, alive, hosts: hosts.len(), rooms, hurries: false }
-    }
-
-    /// The objects of which a component is away or was taken out: mostly few.
-    fn changing(&self, facts: &Facts) -> Vec<ObjectRecord> {
+        let (now, rooms) = (self.env.now(), Rooms::default());
+        let mut facts = Facts { now, delay, alive, hosts: hosts.len(), rooms, hurries: false };
         let mut records = Vec::new();
         self.view.for_each_object(|record| {
             let mut components = record.components.iter();
@@ -150,7 +144,11 @@ impl RepairsInner {
                 records.push(record.clone());
             }
         });
-        records
+        // It takes a look at all records: only where somebody may need room.
+        if !records.is_empty() {
+            facts.rooms = Rooms::of(&self.view);
+        }
+        (facts, records)
     }
 
     /// Brings what is remembered up to date. What is to be done, the objects that lack an owner,
@@ -159,8 +157,7 @@ impl RepairsInner {
         if !self.directory.is_connected() || !self.view.is_complete() {
             return None;
         }
-        let facts = self.facts();
-        let records = self.changing(&facts);
+        let (facts, records) = self.facts();
         let (now, first) = (facts.now, facts.alive.keys().next().copied());
         let state = &mut *self.state.borrow_mut();
         state.missed.look(&records, &facts);

@@ -74,33 +74,14 @@ impl Rooms {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::{ComponentId, GroupId, Lsn, ObjectId, Seat, Term, Version, VolumeId};
-    use directory::{ComponentRecord, ComponentState};
+    use crate::simulated::{component, object};
+    use base::VolumeId;
+    use directory::ComponentState;
 
     #[test]
     fn a_copy_goes_to_the_host_with_most_room_that_has_none() {
-        let component = ComponentRecord {
-            id: ComponentId(1),
-            host: HostId(1),
-            group: GroupId(1),
-            state: ComponentState::Active,
-            seat: Seat(1),
-            left: Lsn::ZERO,
-            replaces: None,
-        };
-        let object = ObjectRecord {
-            id: ObjectId(1),
-            volume: VolumeId(1),
-            sectors: 8,
-            version: Version(1),
-            term: Term(0),
-            owner: None,
-            handover: None,
-            components: vec![component],
-            removed: Vec::new(),
-            claims: Vec::new(),
-            is_doubted: false,
-        };
+        let copies = vec![component(1, 1, ComponentState::Active)];
+        let object = object(1, VolumeId(1), copies);
         let room = [(HostId(1), 90_000), (HostId(2), 8_000), (HostId(3), 9_000)];
         let mut rooms = Rooms::with(room.into_iter());
         assert_eq!(rooms.take(&object, None), Some(HostId(3)));

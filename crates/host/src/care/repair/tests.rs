@@ -3,46 +3,19 @@
 
 use super::plan::{Hindrance, REPAIRS_MAX};
 use super::*;
-use base::{GroupId, Lsn, Rng, Seat, Term, Version, VolumeId};
+use crate::simulated::{component, object};
+use base::{Incarnation, Rng, VolumeId};
 use directory::{ComponentRecord, OwnerRecord, RemovedComponent};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 const SETTLED: Instant = Instant(1_000_000_000_000_000);
 
-fn component(id: u64, host: u32, state: ComponentState) -> ComponentRecord {
-    ComponentRecord {
-        id: ComponentId(id),
-        host: HostId(host),
-        group: GroupId(1),
-        state,
-        seat: Seat(1),
-        left: Lsn::ZERO,
-        replaces: None,
-    }
-}
-
-fn object(id: u64, components: Vec<ComponentRecord>) -> ObjectRecord {
-    ObjectRecord {
-        id: ObjectId(id),
-        volume: VolumeId(1),
-        sectors: 8,
-        version: Version(1),
-        term: Term(0),
-        owner: None,
-        handover: None,
-        components,
-        removed: Vec::new(),
-        claims: Vec::new(),
-        is_doubted: false,
-    }
-}
-
 /// A copy on each of two hosts.
 fn pair(id: u64, hosts: [u32; 2]) -> ObjectRecord {
     let components = (0..).zip(hosts);
     let active = |(n, host)| component(id * 10 + n, host, ComponentState::Active);
-    object(id, components.map(active).collect())
+    object(id, VolumeId(1), components.map(active).collect())
 }
 
 fn facts(now: Instant, alive: &[u32], hosts: usize) -> Facts {
@@ -231,5 +204,5 @@ fn random_object(rng: &mut Rng, id: u64, hosts: u32) -> ObjectRecord {
         }
         components.push(new);
     }
-    object(id, components)
+    object(id, VolumeId(1), components)
 }

@@ -5,9 +5,9 @@
 use super::create::creation;
 use super::*;
 use crate::cluster::guard::guard_key;
-use crate::simulated::{with_directory, with_faults};
-use base::{ComponentId, GroupId, Lsn, SECTOR_SIZE, Seat, Term, Version, VolumeId};
-use directory::{ComponentRecord, ComponentState, Expect, OBJECT_SECTORS_MAX, ServerFaults};
+use crate::simulated::{self, component, with_directory, with_faults};
+use base::{SECTOR_SIZE, VolumeId};
+use directory::{ComponentState, Expect, OBJECT_SECTORS_MAX, ServerFaults};
 
 const UNTIL: Instant = Instant(u64::MAX);
 
@@ -64,26 +64,9 @@ fn a_directory_that_never_answers_leaves_it_unknown() {
 
 pub(super) fn large(objects: u64) -> (VolumeRecord, Vec<ObjectRecord>) {
     let id = VolumeId(9);
-    let object = |number: u64| ObjectRecord {
-        id: ObjectId(number),
-        volume: id,
-        sectors: OBJECT_SECTORS_MAX,
-        version: Version(1),
-        term: Term(0),
-        owner: None,
-        handover: None,
-        components: vec![ComponentRecord {
-            id: ComponentId(number),
-            host: HostId(1),
-            group: GroupId(1),
-            state: ComponentState::Active,
-            seat: Seat(1),
-            left: Lsn::ZERO,
-            replaces: None,
-        }],
-        removed: Vec::new(),
-        claims: Vec::new(),
-        is_doubted: false,
+    let object = |number: u64| {
+        let copies = vec![component(number, 1, ComponentState::Active)];
+        ObjectRecord { sectors: OBJECT_SECTORS_MAX, ..simulated::object(number, id, copies) }
     };
     let objects: Vec<_> = (1..=objects).map(object).collect();
     let volume = VolumeRecord {
