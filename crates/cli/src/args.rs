@@ -204,6 +204,23 @@ pub enum HostCommand {
   gabion host join --etcd http://10.0.0.1:2379 --name host2 --address 10.0.0.2 \\
       --cache /dev/nvme0n1 --capacity /dev/nvme1n1")]
     Join(Box<JoinArgs>),
+    /// Take a host out of the cluster that is down and does not come back
+    #[command(after_help = "Examples:
+  gabion host remove host3                 it has no copies: they were moved away
+  gabion host remove host3 --lost          what it had is gone, and is made again on other hosts
+Refused while the host is up, and where it has the only whole copy of something. It cannot be taken
+back: the host's daemon does not start again. To use the machine once more, 'gabion host join' it
+with --wipe.")]
+    Remove {
+        /// Its name
+        host: String,
+        /// Its copies are gone for good: make them again on other hosts, without the repair delay
+        #[arg(long)]
+        lost: bool,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -6,10 +6,28 @@ use crate::Fail;
 use anyhow::Result;
 use std::io::{BufRead, IsTerminal, Write};
 
-/// Asks the operator to type the name of what is going to be deleted.
-pub fn confirm_name(what: &str, name: &str) -> Result<()> {
+/// What is about to be done, for good.
+#[derive(Clone, Copy, Debug)]
+pub enum Deed {
+    Delete,
+    Remove,
+}
+
+impl Deed {
+    /// "This ... it", "it was not ...".
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Delete => ("deletes", "deleted"),
+            Self::Remove => ("removes", "removed"),
+        }
+    }
+}
+
+/// Asks the operator to type the name of what is going to be deleted or removed.
+pub fn confirm_name(deed: Deed, what: &str, name: &str) -> Result<()> {
     let is_terminal = is_terminal();
-    confirm(&mut std::io::stdin().lock(), &mut std::io::stderr(), is_terminal, what, name)
+    let (mut input, mut output) = (std::io::stdin().lock(), std::io::stderr());
+    confirm(&mut input, &mut output, is_terminal, deed, (what, name))
 }
 
 /// Whether a person can see a question and answer it.
@@ -21,23 +39,24 @@ fn confirm(
     input: &mut impl BufRead,
     output: &mut impl Write,
     is_terminal: bool,
-    what: &str,
-    name: &str,
+    deed: Deed,
+    (what, name): (&str, &str),
 ) -> Result<()> {
+    let (does, done) = deed.words();
     if !is_terminal {
         return Err(Fail::usage(format!(
-            "{what} was not deleted: without a terminal to ask on, --yes is needed"
+            "{what} was not {done}: without a terminal to ask on, --yes is needed"
         ))
         .into());
     }
-    write!(output, "This deletes {what}. Type its name to go on: ")?;
+    write!(output, "This {does} {what}. Type its name to go on: ")?;
     output.flush()?;
     let mut line = String::new();
     input.read_line(&mut line)?;
     if line.trim() == name {
         return Ok(());
     }
-    Err(Fail::failed(format!("nothing was deleted: that is not '{name}'")).into())
+    Err(Fail::failed(format!("nothing was {done}: that is not '{name}'")).into())
 }
 
 /// Asks whether to go on. Yes without a question where nobody can be asked.
@@ -67,7 +86,8 @@ mod tests {
     fn only_the_name_deletes_and_only_on_a_terminal() {
         let answer = |text: &str, is_terminal| {
             let mut asked = Vec::new();
-            let done = confirm(&mut text.as_bytes(), &mut asked, is_terminal, "volume 'db'", "db");
+            let what = ("volume 'db'", "db");
+            let done = confirm(&mut text.as_bytes(), &mut asked, is_terminal, Deed::Delete, what);
             (done.map_err(|error| error.to_string()), String::from_utf8(asked).expect("text"))
         };
         let (done, asked) = answer("db\n", true);

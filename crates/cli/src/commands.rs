@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Commands that ask running hosts.
 
-use crate::Fail;
 use crate::args::Cli;
+use crate::ask::{self, Deed};
 use crate::gather::gather;
 use crate::group::say_attention;
 use crate::memory;
 use crate::output;
 use crate::output::say;
 use crate::scrub::{self, time};
-use crate::target::TargetHost;
+use crate::target::{TargetHost, any_host};
+use crate::{Fail, client};
 use anyhow::Result;
 use base::format_size;
-use host::{Health, HostReport, HostState, StatusReport, TurnsReport, VolumeReport, WritesReport};
+use host::{
+    Command, Health, HostReport, HostState, RemovalReport, StatusReport, TurnsReport, VolumeReport,
+    WritesReport,
+};
 
 fn health(health: Health) -> &'static str {
     match health {
@@ -75,6 +79,27 @@ fn host_table(hosts: &[HostReport], report: &StatusReport) {
     let heading = ["host", "state", "write buffer", "capacity used", "all verified"];
     output::table(&heading, rows.collect());
     say_attention(&report.groups);
+}
+
+/// `gabion host remove`.
+pub fn host_remove(cli: &Cli, host: &str, lost: bool, yes: bool) -> Result<()> {
+    placement::check_name(host).map_err(|error| Fail::usage(error.to_string()))?;
+    let socket = any_host(&TargetHost::find(cli)?)?;
+    if !yes {
+        let what = match lost {
+            true => format!("host '{host}' and gives up all that it had"),
+            false => format!("host '{host}'"),
+        };
+        ask::confirm_name(Deed::Remove, &what, host)?;
+    }
+    let command = Command::HostRemove { host: host.to_owned(), lost };
+    let report: RemovalReport = client::ask(&socket, &command)?;
+    output::print(cli.output, &report, |report| {
+        say!("{host} is no host of the cluster any more");
+        if report.copies > 0 {
+            say!("{} copies that it had are made again elsewhere: gabion status", report.copies);
+        }
+    })
 }
 
 pub fn volume_table(volumes: &[VolumeReport]) {

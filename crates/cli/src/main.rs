@@ -62,6 +62,7 @@ use target::TargetHost;
 /// jemalloc, because the system's allocator splits its arenas around aligned buffers and keeps
 /// freed memory between them: a process that used 0.3 GiB held 2.6 GiB. See
 /// `docs/decisions/2026-11-22-allocator.md`.
+#[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -192,6 +193,9 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             local::start(cli, &TargetHost::local(cli)?, host)
         }
         GabionCommand::Host(HostCommand::Join(join)) => machine::join(cli, join),
+        GabionCommand::Host(HostCommand::Remove { host, lost, yes }) => {
+            commands::host_remove(cli, host, *lost, *yes)
+        }
         GabionCommand::Cluster(ClusterCommand::Create(join)) => machine::create(cli, join),
         GabionCommand::Cluster(ClusterCommand::Recover) => directory::recover(cli),
         GabionCommand::Cluster(ClusterCommand::Show) => repair::settings(cli),

@@ -2,11 +2,12 @@
 //! `gabion volume`.
 
 use crate::args::{Cli, VolumeCommand};
+use crate::ask::{self, Deed};
 use crate::commands::volume_table;
 use crate::gather::gather;
 use crate::output::{self, say};
 use crate::target::{TargetHost, any_host};
-use crate::{Fail, ask, client};
+use crate::{Fail, client};
 use anyhow::{Context, Result};
 use base::format_size;
 use host::{Command, ComponentReport, Connections, MoveReport, VolumeReport};
@@ -249,7 +250,7 @@ fn delete(cli: &Cli, name: &str, yes: bool) -> Result<()> {
     if let (Some(volume), false) = (volume, yes) {
         let what =
             format!("volume '{name}' of {} with all its data", format_size(volume.size_bytes));
-        ask::confirm_name(&what, name)?;
+        ask::confirm_name(Deed::Delete, &what, name)?;
     }
     let socket = any_host(&target)?;
     let () = client::ask(&socket, &Command::VolumeDelete { name: name.to_owned() })?;

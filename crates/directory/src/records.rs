@@ -11,9 +11,10 @@ mod orphan;
 mod stored;
 
 pub use keys::{
-    ALIVE_PREFIX, DELETED_PREFIX, HOST_PREFIX, OBJECT_PREFIX, ORPHAN_PREFIX, PREFIX, VOLUME_PREFIX,
-    alive_key, cluster_key, deleted_key, host_key, object_key, orphan_key, parse_alive_key,
-    parse_host_key, parse_object_key, parse_orphan_key, parse_volume_key, settings_key, volume_key,
+    ALIVE_PREFIX, DELETED_PREFIX, HOST_PREFIX, OBJECT_PREFIX, ORPHAN_PREFIX, PREFIX,
+    REMOVED_PREFIX, VOLUME_PREFIX, alive_key, cluster_key, deleted_key, host_key, object_key,
+    orphan_key, parse_alive_key, parse_host_key, parse_object_key, parse_orphan_key,
+    parse_removed_key, parse_volume_key, removed_key, settings_key, volume_key,
 };
 
 pub use orphan::{About, Missing, OrphanRecord};
@@ -153,6 +154,16 @@ pub struct HostRecord {
     pub nbd_uri: String,
     /// Its disk groups, at most [`GROUPS_MAX`].
     pub groups: Vec<GroupRecord>,
+}
+
+/// A host that was taken out of the cluster, at [`removed_key`], for ever: its daemon does not start
+/// again, and no other host gets its number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemovedHostRecord {
+    /// The number that it had.
+    pub id: HostId,
+    /// The name that it had; another host may have it now. See [`is_name`].
+    pub name: String,
 }
 
 /// One disk group of a host.
@@ -403,6 +414,17 @@ impl HostRecord {
         ensure(self.groups.len() <= GROUPS_MAX, "groups", "has too many entries")?;
         let ids = self.groups.iter().map(|group| group.id);
         ensure(are_unique(ids), "groups", "names a group twice")
+    }
+}
+
+impl RemovedHostRecord {
+    /// Whether it keeps its invariants.
+    ///
+    /// # Errors
+    /// [`RecordError::Invalid`] with the field.
+    pub fn check(&self) -> Result<(), RecordError> {
+        ensure(self.id.0 > 0, "id", "is zero")?;
+        ensure(is_name(&self.name), "name", NAME_RULE)
     }
 }
 

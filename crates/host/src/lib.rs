@@ -45,9 +45,9 @@ pub use report::{
     BLOCKS_LOST, BackupReport, ClassReport, ClusterReport, ComponentReport, DESTAGE_STOOD_STILL,
     DeviceMedium, DeviceReport, GroupDetail, GroupReport, Health, HeldReport, HostReport,
     HostState, LatencyReport, MemoryPart, MemoryReport, MemoryUse, MoveReport, MovedCopy,
-    NotRepaired, OrphanReport, ReadCacheReport, RepairReport, RepairedCopy, RequestsReport,
-    RestoreReport, Role, ScrubReport, SpaceReport, StageReport, StatusReport, TurnsReport,
-    VolumeReport, WritesReport,
+    NotRepaired, OrphanReport, ReadCacheReport, RemovalReport, RepairReport, RepairedCopy,
+    RequestsReport, RestoreReport, Role, ScrubReport, SpaceReport, StageReport, StatusReport,
+    TurnsReport, VolumeReport, WritesReport,
 };
 pub use start_error::StartError;
 pub use storage::devices::{DeviceRefused, check_devices};

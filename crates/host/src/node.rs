@@ -163,6 +163,7 @@ impl Node {
         let record = host_record(config, &disks.open())?;
         let cluster = (config.cluster, config.kind);
         membership::check_cluster(env, &directory, cluster).await?;
+        membership::check_member(env, &directory, me).await?;
         describe::check_history(env, &directory, &disks.open()).await;
         let incarnation = next_run(env, &directory, cluster, me, &disks.open()).await?;
         describe::note_run(&disks.open(), incarnation).await;
@@ -192,7 +193,7 @@ impl Node {
         let memory = MemoryWatch::new(options.memory.bytes, budgets, memory, &storage, &objects);
         let seen = Seen::new(env, me.host, &peers, &view);
         let backups = Backups::new(env, &directory, &storage, &view, config);
-        let repairs = Repairs::new(env, me.host, &directory, &objects, &view);
+        let repairs = Repairs::new(env, me.host, &directory, &objects, (&storage, &view));
         let node = Self {
             env: env.clone(),
             incarnation,
@@ -308,7 +309,8 @@ impl Node {
         let (env, directory, view) = (&self.env, &self.directory, &self.view);
         let deletions = Deletions::default();
         let (objects, peers) = (self.objects.clone(), peers.clone());
-        let heads = Followers { objects, peers, deletions: deletions.clone() };
+        let stop = self.stop.clone();
+        let heads = Followers { objects, peers, deletions: deletions.clone(), stop };
         let follow = heads.follow(directory.clone(), view.clone(), self.seen.clone(), me.host);
         self.tasks.spawn(env, "directory watch", follow);
         self.tasks.spawn(env, "who answers", self.seen.clone().run());

@@ -9,6 +9,7 @@
 //! | `status` | what the host tells of the cluster and its volumes |
 //! | `groups` | what it tells of its disk groups and devices; changing them |
 //! | `volumes` | creating, changing, moving and deleting volumes |
+//! | `hosts` | taking a host out of the cluster |
 //! | `repair` | settings of the cluster, repair on demand |
 //! | `scrub` | orders for scrub, and what it found |
 //! | `orphan` | what the directory does not account for: shown, adopted, given up |
@@ -19,6 +20,7 @@ mod backups;
 pub(crate) mod command;
 pub(crate) mod control;
 mod groups;
+mod hosts;
 pub(crate) mod merge;
 mod orphan;
 mod repair;
@@ -120,6 +122,7 @@ impl Operations {
             Command::ClusterSet { repair_delay_seconds } => {
                 reply(self.set_repair_delay(repair_delay_seconds).await)
             }
+            Command::HostRemove { host, lost } => reply(self.remove_host(&host, lost).await),
             Command::RepairNow { volume } => reply(self.repair_now(volume.as_deref()).await),
             Command::DirectoryBackups => reply(Ok(self.backups().await)),
             Command::DirectoryRestore { number, replace } => {

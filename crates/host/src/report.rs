@@ -139,6 +139,15 @@ pub struct RepairReport {
     pub refused: Vec<NotRepaired>,
 }
 
+/// A host was taken out of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemovalReport {
+    /// Its name.
+    pub host: String,
+    /// Copies that it had, one for each part of a volume: they are made again elsewhere.
+    pub copies: u64,
+}
+
 /// One volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VolumeReport {
@@ -266,6 +275,9 @@ pub struct StatusReport {
     pub directory: bool,
     /// All hosts.
     pub hosts: Vec<HostReport>,
+    /// Names of hosts that were taken out of the cluster.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub removed: Vec<String>,
     /// All volumes.
     pub volumes: Vec<VolumeReport>,
     /// The asked host's own groups.

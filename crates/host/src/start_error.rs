@@ -74,6 +74,13 @@ pub enum StartError {
          wipe no device"
     )]
     DirectoryLost,
+    /// `gabion host remove`
+    #[error(
+        "this host was taken out of the cluster ('gabion host remove'), and what it holds was made \
+         again elsewhere; to use the machine again: remove its host.toml, then 'gabion host join' \
+         with --wipe"
+    )]
+    Removed,
     /// damaged or newer
     #[error("the directory's cluster record cannot be read: it is damaged or of another version")]
     ClusterRecord,

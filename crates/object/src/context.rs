@@ -5,7 +5,7 @@ use crate::disks::Disks;
 use crate::held::HeldGrants;
 use crate::options::ObjectOptions;
 use crate::replica::Replicas;
-use base::{HostId, Incarnation, Map};
+use base::{HostId, Incarnation, Map, Set};
 use directory::Directory;
 use env::{Either, Env, Semaphore};
 use peer::{PeerError, PeerId, Peers};
@@ -43,6 +43,8 @@ pub(crate) struct Context {
     pub(crate) resync_room: Semaphore,
     /// Which hosts the directory's lease keys say are alive: a hint only (rule 52d).
     pub(crate) alive: RefCell<Map<HostId, Incarnation>>,
+    /// Hosts that were taken out of the cluster: they never come back.
+    pub(crate) removed: RefCell<Set<HostId>>,
     /// Revisions of the hosts' records: a host whose disk groups change writes its record anew.
     pub(crate) hosts: RefCell<Map<HostId, u64>>,
 }

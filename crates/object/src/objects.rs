@@ -162,6 +162,7 @@ impl Objects {
             forward_room: Semaphore::new(options.write_bytes),
             options,
             alive: RefCell::default(),
+            removed: RefCell::default(),
             hosts: RefCell::default(),
         };
         let inner = Rc::new(ObjectsInner {
@@ -250,6 +251,11 @@ impl Objects {
                 slot.news.notify();
             }
         }
+    }
+
+    /// `host` was taken out of the cluster: nobody waits any more for what it held to be deleted.
+    pub fn host_removed(&self, host: HostId) {
+        self.0.0.context.removed.borrow_mut().insert(host);
     }
 
     /// Makes this host the owner, or learns who serves. From then until the next

@@ -219,7 +219,10 @@ pub(crate) async fn dial_for_ever(inner: Rc<PeersInner>, remote: Rc<Remote>) {
     loop {
         let kicked = remote.kick.wait();
         let address = remote.address.borrow().clone();
-        let Some(address) = address else { return };
+        let Some(address) = address else {
+            remote.has_dialler.set(false);
+            return;
+        };
         let attempt = inner.env.timeout(DIAL_WAIT, inner.env.dial(address));
         if let Ok(Ok(link)) = attempt.await {
             let up_at = dialled(&inner, &remote, link).await;

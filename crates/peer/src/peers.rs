@@ -67,7 +67,7 @@ pub(crate) struct Remote {
     /// Wakes the dialler: the host may be there, so it is dialled at once.
     pub(crate) kick: Notify,
     newest: Cell<Option<Incarnation>>,
-    has_dialler: Cell<bool>,
+    pub(crate) has_dialler: Cell<bool>,
 }
 
 impl PeersInner {
@@ -352,6 +352,15 @@ impl Peers {
         if !remote.has_dialler.replace(true) {
             let dialler = dial_for_ever(Rc::clone(&self.0), remote);
             self.0.tasks.spawn(&self.0.env, "peer-dial", dialler);
+        }
+    }
+
+    /// `host` is no member any more: once the link to it breaks it is not dialled again, unless it
+    /// gets an address anew.
+    pub fn forget_address(&self, host: HostId) {
+        if let Some(remote) = self.0.known(host) {
+            *remote.address.borrow_mut() = None;
+            remote.kick.notify();
         }
     }
 

@@ -13,6 +13,7 @@ use summary::RunSummary;
 
 /// jemalloc, as under `gabion`. The system's allocator splits its arenas around the aligned buffers
 /// of one world and keeps them for the next: a long campaign grew to gigabytes.
+#[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

@@ -161,28 +161,37 @@ impl Supervisor {
         }
     }
 
-    /// Whether every host that was started answers and sees all of them up.
+    /// Whether every host that is a member answers and sees all of them up.
     pub fn readiness(&self) -> SupervisorAnswer {
         if self.state().hosts.len() < self.cluster.hosts as usize {
             return SupervisorAnswer::Waiting; // not all have been started for the first time
         }
-        for name in self.cluster.host_names() {
-            if !self.is_running(&name) {
-                let state = self.state();
-                let why = state.hosts.get(&name).and_then(|slot| slot.failure.clone());
-                let log = self.layout.log().display().to_string();
-                let why = why.unwrap_or_else(|| format!("it ended; see '{log}'"));
-                return SupervisorAnswer::Failed(format!("{name} did not start: {why}"));
-            }
-            let Some(status) = client::status(&self.layout.control_socket(&name)) else {
+        let names = self.cluster.host_names().into_iter();
+        let (run, ended): (Vec<_>, Vec<_>) = names.partition(|name| self.is_running(name));
+        // What was taken out of the cluster does not start, and is not waited for.
+        let (mut removed, mut least_up) = (Vec::new(), usize::MAX);
+        for name in &run {
+            let Some(status) = client::status(&self.layout.control_socket(name)) else {
                 return SupervisorAnswer::Waiting;
             };
             let up = status.hosts.iter().filter(|h| h.state == host::HostState::Up).count();
-            if up < self.cluster.hosts as usize {
-                return SupervisorAnswer::Waiting;
-            }
+            least_up = least_up.min(up);
+            removed = status.removed;
         }
-        SupervisorAnswer::Done
+        let members = (self.cluster.hosts as usize).saturating_sub(removed.len());
+        match ended.iter().find(|name| !removed.contains(name)) {
+            Some(name) => self.why_ended(name),
+            None if least_up < members => SupervisorAnswer::Waiting,
+            None => SupervisorAnswer::Done,
+        }
+    }
+
+    fn why_ended(&self, name: &str) -> SupervisorAnswer {
+        let state = self.state();
+        let why = state.hosts.get(name).and_then(|slot| slot.failure.clone());
+        let log = self.layout.log().display().to_string();
+        let why = why.unwrap_or_else(|| format!("it ended; see '{log}'"));
+        SupervisorAnswer::Failed(format!("{name} did not start: {why}"))
     }
 
     /// Checks whether a host runs, and notes why it ended.

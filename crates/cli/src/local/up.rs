@@ -175,7 +175,7 @@ fn announce(cli: &Cli, layout: &Layout, cluster: &ClusterFile) -> Result<()> {
         Mode::Threads => "in one process",
         Mode::Processes => "in processes of their own, with etcd",
     };
-    say!("{} hosts are up {how}; data in {}", cluster.hosts, layout.root().display());
+    say!("the hosts are up {how}; data in {}", layout.root().display());
     say!("next: gabion volume create NAME --size 1GiB; gabion status; gabion down");
     Ok(())
 }

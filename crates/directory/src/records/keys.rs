@@ -18,6 +18,8 @@ pub const OBJECT_PREFIX: &str = "/gabion/object/";
 
 /// Keys of [`super::DeletedRecord`]s.
 pub const DELETED_PREFIX: &str = "/gabion/deleted/";
+/// Keys of [`super::RemovedHostRecord`]s.
+pub const REMOVED_PREFIX: &str = "/gabion/removed/";
 /// Keys of [`super::OrphanRecord`]s.
 pub const ORPHAN_PREFIX: &str = "/gabion/orphan/";
 
@@ -37,6 +39,12 @@ pub fn settings_key() -> String {
 #[must_use]
 pub fn host_key(host: HostId) -> String {
     format!("{HOST_PREFIX}{host}")
+}
+
+/// The key of the [`super::RemovedHostRecord`] of a host.
+#[must_use]
+pub fn removed_key(host: HostId) -> String {
+    format!("{REMOVED_PREFIX}{host}")
 }
 
 /// The key of a host's [`super::AliveRecord`].
@@ -79,14 +87,23 @@ pub fn parse_orphan_key(key: &str) -> Option<ComponentId> {
 /// The host of a key that [`host_key`] made.
 #[must_use]
 pub fn parse_host_key(key: &str) -> Option<HostId> {
-    let id = parse_hex(key.strip_prefix(HOST_PREFIX)?)?;
-    u32::try_from(id).ok().map(HostId)
+    parse_host(key, HOST_PREFIX)
 }
 
 /// The host of a key that [`alive_key`] made.
 #[must_use]
 pub fn parse_alive_key(key: &str) -> Option<HostId> {
-    let id = parse_hex(key.strip_prefix(ALIVE_PREFIX)?)?;
+    parse_host(key, ALIVE_PREFIX)
+}
+
+/// The host of a key that [`removed_key`] made.
+#[must_use]
+pub fn parse_removed_key(key: &str) -> Option<HostId> {
+    parse_host(key, REMOVED_PREFIX)
+}
+
+fn parse_host(key: &str, prefix: &str) -> Option<HostId> {
+    let id = parse_hex(key.strip_prefix(prefix)?)?;
     u32::try_from(id).ok().map(HostId)
 }
 

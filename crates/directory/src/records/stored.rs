@@ -7,7 +7,7 @@ use super::{
     AliveRecord, Claim, ClusterKind, ClusterRecord, ComponentRecord, ComponentState, Connections,
     DeletedRecord, FORMAT, FORMAT_CONNECTIONS, FORMAT_HISTORY, FORMAT_KIND, FORMAT_MEMBERS,
     FORMAT_RESERVE, GroupRecord, HostRecord, ObjectRecord, OwnerRecord, RecordError,
-    RemovedComponent, SettingsRecord, VolumeRecord,
+    RemovedComponent, RemovedHostRecord, SettingsRecord, VolumeRecord,
 };
 use base::{
     ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, Seat, Term, Version, VolumeId,
@@ -79,6 +79,14 @@ struct Cluster {
 struct Settings {
     format: u32,
     repair_delay_seconds: Option<u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RemovedHost {
+    format: u32,
+    id: u32,
+    name: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -269,6 +277,12 @@ impl Stored for Settings {
     }
 }
 
+impl Stored for RemovedHost {
+    fn format(&self) -> u32 {
+        self.format
+    }
+}
+
 impl Stored for Host {
     fn format(&self) -> u32 {
         self.format
@@ -366,6 +380,7 @@ macro_rules! codec {
 codec!(ClusterRecord, Cluster);
 codec!(SettingsRecord, Settings);
 codec!(HostRecord, Host);
+codec!(RemovedHostRecord, RemovedHost);
 codec!(AliveRecord, Alive);
 codec!(VolumeRecord, Volume);
 codec!(ObjectRecord, Object);
@@ -395,6 +410,18 @@ impl From<&SettingsRecord> for Settings {
 impl From<Settings> for SettingsRecord {
     fn from(s: Settings) -> Self {
         Self { repair_delay: s.repair_delay_seconds }
+    }
+}
+
+impl From<&RemovedHostRecord> for RemovedHost {
+    fn from(r: &RemovedHostRecord) -> Self {
+        Self { format: FORMAT, id: r.id.0, name: r.name.clone() }
+    }
+}
+
+impl From<RemovedHost> for RemovedHostRecord {
+    fn from(s: RemovedHost) -> Self {
+        Self { id: HostId(s.id), name: s.name }
     }
 }
 

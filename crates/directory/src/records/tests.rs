@@ -92,6 +92,7 @@ const ALIVE_JSON: &str = include_str!("../../fixtures/alive-1.json");
 const CLUSTER_JSON: &str = include_str!("../../fixtures/cluster-1.json");
 const DELETED_JSON: &str = include_str!("../../fixtures/deleted-1.json");
 const SETTINGS_JSON: &str = include_str!("../../fixtures/settings-1.json");
+const REMOVED_JSON: &str = include_str!("../../fixtures/removed-1.json");
 const HYBRID_JSON: &str = include_str!("../../fixtures/cluster-2.json");
 
 #[test]
@@ -107,6 +108,7 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
         objects: vec![ObjectId(1), ObjectId(2)],
     };
     let settings = SettingsRecord { repair_delay: Some(90) };
+    let removed = RemovedHostRecord { id: HostId(31), name: "ah1".to_owned() };
     let pairs = [
         (object().encode(), OBJECT_JSON),
         (claimed().encode(), CLAIMED_JSON),
@@ -120,6 +122,7 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
         (cluster.encode(), CLUSTER_JSON),
         (hybrid.encode(), HYBRID_JSON),
         (settings.encode(), SETTINGS_JSON),
+        (removed.encode(), REMOVED_JSON),
     ];
     for (written, fixture) in pairs {
         assert_eq!(String::from_utf8(written).unwrap(), fixture.trim_end());
@@ -136,6 +139,7 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
     assert_eq!(ClusterRecord::decode(CLUSTER_JSON.as_bytes()).unwrap(), cluster);
     assert_eq!(ClusterRecord::decode(HYBRID_JSON.as_bytes()).unwrap(), hybrid);
     assert_eq!(SettingsRecord::decode(SETTINGS_JSON.as_bytes()).unwrap(), settings);
+    assert_eq!(RemovedHostRecord::decode(REMOVED_JSON.as_bytes()).unwrap(), removed);
     let never = SettingsRecord { repair_delay: None };
     assert_eq!(SettingsRecord::decode(&never.encode()).unwrap(), never);
 }
@@ -289,6 +293,8 @@ fn what_is_not_exactly_a_record_is_refused() {
         "\"ftt\":1",
         "\"ftt\":1,\"reserve_percent\":9",
     );
+    assert_refused(REMOVED_JSON, RemovedHostRecord::decode, "\"id\":31", "\"id\":0");
+    assert_refused(REMOVED_JSON, RemovedHostRecord::decode, "\"ah1\"", "\"\"");
     assert_refused(HOST_JSON, HostRecord::decode, "tcp:", "udp:");
     assert_refused(HOST_JSON, HostRecord::decode, "\"id\":31", "\"id\":0");
     assert_refused(CLUSTER_JSON, ClusterRecord::decode, "\"c1\"", "\"0\"");

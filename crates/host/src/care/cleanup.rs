@@ -115,7 +115,8 @@ impl Cleanup {
                 held.insert(component, self.record(&group, component, &info, why));
             }
         }
-        tombstones.settle(&self.directory, self.me.host, &self.storage).await;
+        let who = (self.me.host, self.view.removed());
+        tombstones.settle(&self.directory, who, &self.storage).await;
         let is_settled = held == seen.held;
         self.publish(&held, &seen.held, &deleted).await?;
         seen.held = held;

@@ -16,8 +16,10 @@ mod tests;
 
 use crate::cluster::room::Rooms;
 use crate::cluster::view::View;
-use base::{ComponentId, HostId, Instant, Map, ObjectId};
-use directory::{ComponentState, Directory, ObjectRecord};
+use crate::storage::Storage;
+use base::{ComponentId, HostId, Instant, Map, ObjectId, Set};
+use directory::{ComponentState, Directory, ObjectRecord, OwnerRecord};
+use diskgroup::DiskGroup;
 use env::Env;
 use object::Objects;
 pub(crate) use plan::Outlook;
@@ -46,6 +48,7 @@ struct RepairsInner {
     me: HostId,
     directory: Directory,
     objects: Objects,
+    storage: Storage,
     view: View,
     state: RefCell<RepairState>,
 }
@@ -77,13 +80,14 @@ impl Repairs {
         me: HostId,
         directory: &Directory,
         objects: &Objects,
-        view: &View,
+        (storage, view): (&Storage, &View),
     ) -> Self {
         Self(Rc::new(RepairsInner {
             env: env.clone(),
             me,
             directory: directory.clone(),
             objects: objects.clone(),
+            storage: storage.clone(),
             view: view.clone(),
             state: RefCell::default(),
         }))
@@ -94,6 +98,7 @@ impl Repairs {
         loop {
             self.0.env.sleep(ROUND).await;
             let Some((steps, unowned, first)) = self.0.look() else { continue };
+            self.0.own(self.0.held_up_here()).await;
             if first == Some(self.0.me) {
                 self.0.own(unowned).await;
                 self.0.carry_out(steps).await;
@@ -134,7 +139,8 @@ impl RepairsInner {
         let alive = hosts.iter().filter_map(|host| run(host.id)).collect();
         let delay = self.view.settings().repair_delay.map(Duration::from_secs);
         let (now, rooms) = (self.env.now(), Rooms::default());
-        let mut facts = Facts { now, delay, alive, hosts: hosts.len(), rooms, hurries: false };
+        let (hosts, removed) = (hosts.len(), self.view.removed());
+        let mut facts = Facts { now, delay, alive, hosts, removed, rooms, hurries: false };
         let mut records = Vec::new();
         self.view.for_each_object(|record| {
             let mut components = record.components.iter();
@@ -181,6 +187,32 @@ impl RepairsInner {
         let due = state.unowned.iter().filter(|(_, since)| now.since(**since) >= UNOWNED_FOR);
         let unowned = due.map(|(object, _)| *object).filter(|object| !rests(object)).collect();
         Some((steps, unowned, first))
+    }
+
+    /// Objects without an owner whose writes a write buffer of this host cannot destage: nobody
+    /// tells it that the other copies have them. So it is after an adoption, or after a restart of
+    /// all hosts, until somebody uses the volume.
+    fn held_up_here(&self) -> Vec<ObjectId> {
+        let is_held_up = |group: &DiskGroup| {
+            let pressure = group.status().pressure;
+            pressure.waits_for_copies && pressure.stuck.is_some_and(|since| since >= UNOWNED_FOR)
+        };
+        let is_unowned = |id: &ObjectId| {
+            let owner = self.view.object(*id).map(|record| record.owner);
+            owner.is_some_and(|owner| !owner.is_some_and(|owner| self.is_up(owner)))
+        };
+        let mut objects = Set::default();
+        for group in self.storage.groups().into_iter().filter(is_held_up) {
+            let components = group.components().into_iter().filter_map(|id| group.component(id));
+            objects.extend(components.filter(|one| one.durable > one.commit).map(|one| one.object));
+        }
+        let resting = &self.state.borrow().resting;
+        objects.into_iter().filter(|id| !resting.contains_key(id)).filter(is_unowned).collect()
+    }
+
+    /// Whether the run of a host that owns something is the one that is up.
+    fn is_up(&self, owner: OwnerRecord) -> bool {
+        self.view.alive(owner.host).is_some_and(|alive| alive.incarnation == owner.incarnation)
     }
 
     /// Objects that nobody uses get an owner, which goes on with what is to be done.

@@ -39,23 +39,26 @@ impl Tombstones {
         self.0.iter().any(|(_, _, record)| record.id == volume)
     }
 
-    /// Takes `me` out of records of which it holds nothing. With a group or device out of service
-    /// nobody knows what it holds.
-    pub(crate) async fn settle(&self, directory: &Directory, me: HostId, storage: &Storage) {
+    /// Takes `me` out of records of which it holds nothing, and hosts that are no members any more
+    /// out of all. With a group or device out of service nobody knows what this one holds.
+    pub(crate) async fn settle(
+        &self,
+        directory: &Directory,
+        (me, removed): (HostId, Set<HostId>),
+        storage: &Storage,
+    ) {
         let is_whole = storage.slots().iter().all(|slot| match &slot.state {
             SlotState::Open(serving) => !serving.group.is_any_out(),
             SlotState::Closed(_) => false,
         });
-        if !is_whole {
-            return;
-        }
         let held: Set<ObjectId> = storage.components().values().map(|info| info.object).collect();
         for (key, revision, record) in &self.0 {
-            let is_done = !record.objects.iter().any(|object| held.contains(object));
-            if !record.hosts.contains(&me) || !is_done {
+            let is_done = is_whole && !record.objects.iter().any(|object| held.contains(object));
+            let is_left = |host: &HostId| !(*host == me && is_done || removed.contains(host));
+            let hosts: Vec<_> = record.hosts.iter().copied().filter(is_left).collect();
+            if hosts.len() == record.hosts.len() {
                 continue;
             }
-            let hosts: Vec<_> = record.hosts.iter().copied().filter(|host| *host != me).collect();
             let transaction = Transaction::new().expect(key, Expect::Revision(*revision));
             let transaction = match hosts.is_empty() {
                 true => transaction.delete(key),

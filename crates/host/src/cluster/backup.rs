@@ -158,14 +158,15 @@ pub(crate) async fn put_back(
     let then: Map<String, Vec<u8>> = backup.entries.iter().cloned().collect();
     let mut changes: Vec<(u8, String, Option<Vec<u8>>)> = Vec::new();
     for key in now.keys().filter(|key| is_kept(key) && !then.contains_key(*key)) {
-        let is_host = key.starts_with(directory::HOST_PREFIX) || is_run(key);
-        if !is_host {
+        if !(is_host(key) || is_run(key)) {
             changes.push((order(key), key.clone(), None));
         }
     }
     for (key, value) in then.iter().filter(|(key, value)| now.get(*key) != Some(*value)) {
-        let is_known_host = key.starts_with(directory::HOST_PREFIX) && now.contains_key(key);
-        if !is_known_host && !is_run(key) {
+        let is_known_host = is_host(key) && now.contains_key(key);
+        let removed = directory::parse_host_key(key).map(directory::removed_key);
+        let is_removed = removed.is_some_and(|removed| now.contains_key(&removed));
+        if !is_known_host && !is_removed && !is_run(key) {
             changes.push((order(key) + 10, key.clone(), Some(doubted(key, value))));
         }
     }
@@ -207,6 +208,11 @@ fn order(key: &str) -> u8 {
         () if key.starts_with(OBJECT_PREFIX) => 2,
         () => 1,
     }
+}
+
+/// Hosts that joined or were taken out since the backup stay as they are.
+fn is_host(key: &str) -> bool {
+    key.starts_with(directory::HOST_PREFIX) || key.starts_with(directory::REMOVED_PREFIX)
 }
 
 fn is_run(key: &str) -> bool {

@@ -58,6 +58,28 @@ pub(crate) async fn check_cluster(
     }
 }
 
+/// Makes sure that this host was not taken out of the cluster; waits for the directory as long as it
+/// takes.
+///
+/// # Errors
+/// [`StartError::Removed`].
+pub(crate) async fn check_member(
+    env: &Env,
+    directory: &Directory,
+    me: HostId,
+) -> Result<(), StartError> {
+    loop {
+        match directory.get(&directory::removed_key(me)).await {
+            Ok(None) => return Ok(()),
+            Ok(Some(_)) => return Err(StartError::Removed),
+            Err(error) => {
+                warn!(%error, "the directory does not answer; waiting for it");
+                env.sleep(RETRY).await;
+            }
+        }
+    }
+}
+
 /// Whether the directory is still this cluster's: asked before anything is deleted because the
 /// directory does not list it. `None`: it does not answer, ask again.
 pub(crate) async fn is_cluster(directory: &Directory, wanted: u64) -> Option<bool> {

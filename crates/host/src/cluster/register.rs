@@ -131,6 +131,12 @@ async fn attempt(
         }
         last = last.max(host.id.0);
     }
+    for (key, _) in directory.list(directory::REMOVED_PREFIX).await?.entries {
+        let Some(id) = directory::parse_removed_key(&key) else {
+            return Err(RegisterError::Malformed(key));
+        };
+        last = last.max(id.0);
+    }
     let id = HostId(last + 1);
     let record = HostRecord {
         id,
@@ -144,4 +150,28 @@ async fn attempt(
     transaction.puts.push((key, record.encode(), None));
     let won = directory.transact(transaction).await?.succeeded;
     Ok(won.then_some((cluster.id, id.0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulated::{address, with_directory};
+    use directory::RemovedHostRecord;
+
+    #[test]
+    fn the_number_of_a_host_that_was_taken_out_is_given_to_nobody() {
+        with_directory(|env, directory| async move {
+            let enter = async |name: &'static str, new| {
+                let peer = "tcp:10.0.0.1:7070";
+                register(&env, address(), name, peer, new).await.expect("it enters").1
+            };
+            assert_eq!(enter("a", Some(ClusterKind::AllFlash)).await, 1);
+            assert_eq!(enter("b", None).await, 2);
+            let id = HostId(2);
+            let record = RemovedHostRecord { id, name: "b".to_owned() };
+            let gone = Transaction::new().put(directory::removed_key(id), record.encode());
+            directory.transact(gone.delete(directory::host_key(id))).await.expect("it lands");
+            assert_eq!(enter("b", None).await, 3, "the name may be used again");
+        });
+    }
 }

@@ -5,8 +5,8 @@
 
 use base::{ComponentId, HostId, Map, ObjectId, SECTOR_SIZE, Set, VolumeId};
 use directory::{
-    AliveRecord, ClusterRecord, Entry, HostRecord, ObjectRecord, OrphanRecord, SettingsRecord,
-    VolumeRecord,
+    AliveRecord, ClusterRecord, Entry, HostRecord, ObjectRecord, OrphanRecord, RemovedHostRecord,
+    SettingsRecord, VolumeRecord,
 };
 use env::Notify;
 use std::borrow::Borrow;
@@ -23,6 +23,8 @@ pub enum ObjectChange {
     Alive(HostId, Option<AliveRecord>),
     /// A host's record, and the revision that wrote it.
     Host(HostRecord, u64),
+    /// A host was taken out of the cluster, for ever.
+    Removed(HostId),
     /// Undecodable record: its key.
     Malformed(String),
 }
@@ -35,6 +37,7 @@ pub struct View(Rc<ViewInner>);
 struct ViewInner {
     hosts: Held<HostId, HostRecord>,
     alive: Held<HostId, AliveRecord>,
+    removed: Held<HostId, RemovedHostRecord>,
     volumes: Held<String, VolumeRecord>,
     objects: Held<ObjectId, ObjectRecord>,
     orphans: Held<ComponentId, OrphanRecord>,
@@ -133,6 +136,15 @@ impl View {
             };
             return Some(ObjectChange::Host(record, entry.revision));
         }
+        if key.starts_with(directory::REMOVED_PREFIX) {
+            let id = directory::parse_removed_key(key);
+            let decode =
+                |value: &_| RemovedHostRecord::decode(value).map(|record| (record.id, record));
+            let Ok(record) = inner.removed.put(id.as_ref(), value, decode) else {
+                return malformed();
+            };
+            return Some(ObjectChange::Removed(record.id));
+        }
         if key.starts_with(directory::VOLUME_PREFIX) {
             let name = key.strip_prefix(directory::VOLUME_PREFIX);
             let decode =
@@ -171,6 +183,14 @@ impl View {
             self.0.alive.remove(&id);
             return Some(ObjectChange::Alive(id, None));
         }
+        if let Some(id) = directory::parse_host_key(key) {
+            self.0.hosts.remove(&id);
+            return None;
+        }
+        if let Some(id) = directory::parse_removed_key(key) {
+            self.0.removed.remove(&id);
+            return None;
+        }
         if let Some(name) = key.strip_prefix(directory::VOLUME_PREFIX) {
             self.0.volumes.remove(name);
             return None;
@@ -194,6 +214,7 @@ impl View {
     fn keys(&self) -> Set<String> {
         let hosts = self.0.hosts.0.borrow();
         let alive = self.0.alive.0.borrow();
+        let removed = self.0.removed.0.borrow();
         let volumes = self.0.volumes.0.borrow();
         let objects = self.0.objects.0.borrow();
         let orphans = self.0.orphans.0.borrow();
@@ -201,6 +222,7 @@ impl View {
             .keys()
             .map(|id| directory::host_key(*id))
             .chain(alive.keys().map(|id| directory::alive_key(*id)))
+            .chain(removed.keys().map(|id| directory::removed_key(*id)))
             .chain(volumes.keys().map(|name| directory::volume_key(name)))
             .chain(objects.keys().map(|id| directory::object_key(*id)))
             .chain(orphans.keys().map(|id| directory::orphan_key(*id)))
@@ -249,8 +271,26 @@ impl View {
 
     /// The name of a host, or its number where its record is missing.
     pub fn host_name(&self, id: HostId) -> String {
+        if let Some(record) = self.0.removed.get(&id) {
+            return format!("{} (removed)", record.name);
+        }
         let hosts = self.0.hosts.0.borrow();
         hosts.get(&id).map_or_else(|| format!("host {id}"), |(record, _)| record.name.clone())
+    }
+
+    /// Whether a host of this name was taken out of the cluster.
+    pub fn is_removed(&self, name: &str) -> bool {
+        self.0.removed.0.borrow().values().any(|(record, _)| record.name == name)
+    }
+
+    /// The names of the hosts that were taken out of the cluster.
+    pub fn removed_names(&self) -> Vec<String> {
+        self.0.removed.all().into_iter().map(|record| record.name).collect()
+    }
+
+    /// The hosts that were taken out of the cluster.
+    pub fn removed(&self) -> Set<HostId> {
+        self.0.removed.0.borrow().keys().copied().collect()
     }
 
     /// The lease record of a live host.

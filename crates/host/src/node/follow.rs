@@ -7,15 +7,18 @@ use crate::cluster::view::{ObjectChange, View};
 use crate::config::address::parse_address;
 use base::HostId;
 use directory::{Directory, WatchEvent};
+use env::Notify;
 use object::Objects;
 use peer::Peers;
-use tracing::warn;
+use tracing::{error, warn};
 
 /// Who is told of what changes in the directory.
 pub(super) struct Followers {
     pub(super) objects: Objects,
     pub(super) peers: Peers,
     pub(super) deletions: Deletions,
+    /// Ends this host.
+    pub(super) stop: Notify,
 }
 
 impl Followers {
@@ -35,7 +38,7 @@ impl Followers {
     }
 
     fn pass_on(&self, change: ObjectChange, seen: &Seen, me: HostId) {
-        let Self { objects, peers, deletions } = self;
+        let Self { objects, peers, deletions, stop } = self;
         match change {
             ObjectChange::Put(record, revision) => {
                 seen.record_changed(&record);
@@ -55,6 +58,14 @@ impl Followers {
                     Ok(address) => peers.set_address(record.id, address),
                     Err(error) => warn!(host = record.name, %error, "unusable host record"),
                 }
+            }
+            ObjectChange::Removed(host) if host == me => {
+                error!("this host was taken out of the cluster while it was away: it ends");
+                stop.notify();
+            }
+            ObjectChange::Removed(host) => {
+                objects.host_removed(host);
+                peers.forget_address(host);
             }
             ObjectChange::Malformed(key) => warn!(key, "undecodable directory record"),
         }

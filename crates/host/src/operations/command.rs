@@ -127,6 +127,14 @@ pub enum Command {
         /// Seconds that a copy may be away before another host gets it; none: for ever.
         repair_delay_seconds: Option<u64>,
     },
+    /// Takes a host that is down out of the cluster.
+    HostRemove {
+        /// Its name.
+        host: String,
+        /// Also where it has copies: they are gone for good.
+        #[serde(default)]
+        lost: bool,
+    },
     /// Makes again at once what volumes miss of hosts that are down.
     RepairNow {
         /// Its name; none: all of them.

@@ -193,6 +193,7 @@ mod tests {
             health: Health::Green,
             directory: true,
             hosts: ["a", "b", "c"].map(up).into(),
+            removed: Vec::new(),
             volumes,
             groups: Vec::new(),
         }

@@ -38,6 +38,7 @@ impl Operations {
             health,
             directory: self.directory.is_connected(),
             hosts: hosts.collect(),
+            removed: self.view.removed_names(),
             volumes,
             groups,
             alarms,

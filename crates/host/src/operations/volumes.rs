@@ -21,13 +21,13 @@ use env::Env;
 use std::time::Duration;
 
 /// Longest time until a command's transactions are decided; the command line waits for 30 s.
-const DECIDE_MAX: Duration = Duration::from_secs(15);
+pub(super) const DECIDE_MAX: Duration = Duration::from_secs(15);
 /// Time between attempts.
 const RETRY: Duration = Duration::from_millis(300);
 
 /// Why a transaction has no outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Undecided {
+pub(super) enum Undecided {
     /// Surely not applied.
     Away(DirectoryError),
     /// May have been applied, or may still be.
@@ -76,7 +76,7 @@ fn deletion(objects: impl Iterator<Item = ObjectId>) -> Transaction {
 }
 
 /// Transacts until it is decided: true where it was applied, now or by an attempt before.
-async fn decide(
+pub(super) async fn decide(
     env: &Env,
     directory: &Directory,
     transaction: &Transaction,

@@ -174,7 +174,8 @@ impl Owner {
             }
             let mut gone = Vec::new();
             for RemovedComponent { id, host } in removed {
-                if self.delete(id, host).await {
+                let is_no_member = self.context.removed.borrow().contains(&host);
+                if is_no_member || self.delete(id, host).await {
                     base::hit(base::Probe::RemovedDeleted);
                     gone.push(id);
                 }

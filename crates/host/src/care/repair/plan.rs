@@ -3,7 +3,7 @@
 //! up, and from how long each copy has been missed.
 
 use crate::cluster::room::Rooms;
-use base::{ComponentId, HostId, Incarnation, Instant, Map, ObjectId};
+use base::{ComponentId, HostId, Incarnation, Instant, Map, ObjectId, Set};
 use directory::{ComponentRecord, ComponentState, ObjectRecord};
 use std::fmt;
 use std::time::Duration;
@@ -71,6 +71,8 @@ pub(super) struct Facts {
     /// The hosts of the cluster that are up, each with its run, and how many there are in all.
     pub(super) alive: Map<HostId, Incarnation>,
     pub(super) hosts: usize,
+    /// Hosts that were taken out of the cluster.
+    pub(super) removed: Set<HostId>,
     pub(super) rooms: Rooms,
     /// An operator asks for it: no host that is down is waited for, however many are.
     pub(super) hurries: bool,
@@ -94,7 +96,8 @@ impl Facts {
     }
 
     /// Whether nobody owns an object, although there is something for its owner to do: to bring a
-    /// component up to date whose host is up, or to have deleted what was taken out.
+    /// component up to date whose host is up, or to have deleted what was taken out, or to take off
+    /// the record what lay on a host that is no member any more.
     pub(super) fn lacks_owner(&self, record: &ObjectRecord) -> bool {
         let is_owned = record
             .owner
@@ -103,18 +106,23 @@ impl Facts {
         let is_behind =
             |one: &ComponentRecord| one.state != ComponentState::Active && is_up(one.host);
         let has_work = record.components.iter().any(is_behind)
-            || record.removed.iter().any(|one| is_up(one.host));
+            || record.removed.iter().any(|one| is_up(one.host) || self.removed.contains(&one.host));
         !is_owned && has_work && record.components.iter().any(|one| self.is_source(one))
     }
 
-    /// How long a component may be missed.
-    fn patience(&self, component: &ComponentRecord, delay: Duration) -> Duration {
-        match self.alive.contains_key(&component.host) {
+    /// How long a component may be missed; `None`: for ever. One whose host was taken out of the
+    /// cluster never comes back: an operator said so.
+    fn patience(&self, component: &ComponentRecord) -> Option<Duration> {
+        if self.removed.contains(&component.host) {
+            return Some(Duration::ZERO);
+        }
+        let delay = self.delay?;
+        Some(match self.alive.contains_key(&component.host) {
             true => delay.max(RETURNS_WITHIN),
             false if self.hurries => Duration::ZERO,
             false if component.state == ComponentState::Degraded => delay.min(LOST_FOR),
             false => delay,
-        }
+        })
     }
 
     /// Where a copy that is due is made again.
@@ -176,11 +184,11 @@ pub(super) fn plan(
                 continue;
             }
             let Some(since) = missed.since(old.id) else { continue };
-            let Some(delay) = facts.delay else {
+            let Some(patience) = facts.patience(old) else {
                 outlooks.insert(record.id, Outlook::Never(Hindrance::Off));
                 continue;
             };
-            let at = since + facts.patience(old, delay);
+            let at = since + patience;
             if at <= facts.now {
                 let sources = components.iter().filter(|c| facts.is_source(c)).count();
                 due.push(Due { sources, record, old: old.id });
@@ -215,6 +223,9 @@ fn is_called_off(
     facts: &Facts,
     is_ours: impl Fn(ComponentId) -> bool,
 ) -> bool {
+    if facts.removed.contains(&new.host) {
+        return true;
+    }
     match missed.since(old.id) {
         None => old.state == ComponentState::Active && is_ours(old.id),
         Some(_) => missed.since(new.id).is_some_and(|since| facts.now.since(since) >= LOST_FOR),

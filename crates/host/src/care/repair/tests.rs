@@ -22,7 +22,8 @@ fn facts(now: Instant, alive: &[u32], hosts: usize) -> Facts {
     let alive: Map<HostId, Incarnation> =
         alive.iter().map(|host| (HostId(*host), Incarnation(1))).collect();
     let rooms = Rooms::with(alive.keys().map(|host| (*host, 1 << 40)));
-    Facts { now, delay: Some(HOUR), alive, hosts, rooms, hurries: false }
+    let removed = Set::default();
+    Facts { now, delay: Some(HOUR), alive, hosts, removed, rooms, hurries: false }
 }
 
 /// The plan at `at`, of what has been so since [`SETTLED`].
@@ -118,6 +119,29 @@ fn a_replacement_ends_if_the_old_copy_is_back_or_the_new_one_is_gone_too() {
     let gone = facts(SETTLED, &[1, 4, 5, 6], 6);
     assert_eq!(planned(&records, &gone, SETTLED + MINUTE - Duration::from_secs(1)).0, []);
     assert_eq!(planned(&records, &gone, SETTLED + MINUTE).0, [stays]);
+}
+
+#[test]
+fn nobody_waits_for_a_copy_whose_host_was_taken_out_of_the_cluster() {
+    let mut records = [pair(1, [1, 2])];
+    let off = Facts { delay: None, ..facts(SETTLED, &[1, 3], 2) };
+    assert_eq!(planned(&records, &off, SETTLED).0, []);
+    let removed: Set<HostId> = [HostId(2)].into_iter().collect();
+    let without = Facts { removed: removed.clone(), ..off };
+    assert_eq!(planned(&records, &without, SETTLED).0, [replaced(1, 11, 3)]);
+    // One that was on its way there is called off at once, whoever began it.
+    let new = ComponentRecord {
+        replaces: Some(ComponentId(10)),
+        ..component(12, 2, ComponentState::Resyncing)
+    };
+    records[0].components[1] = new;
+    let stays = RepairStep { object: ObjectId(1), old: ComponentId(10), to: None };
+    assert_eq!(planned(&records, &without, SETTLED).0, [stays]);
+    // What lies there needs an owner to take it off the record.
+    let mut record = pair(1, [1, 3]);
+    record.removed = vec![RemovedComponent { id: ComponentId(9), host: HostId(2) }];
+    assert!(without.lacks_owner(&record));
+    assert!(!Facts { removed: Set::default(), ..without }.lacks_owner(&record));
 }
 
 #[test]

@@ -83,6 +83,21 @@ fn what_is_younger_is_replaced_only_where_that_is_asked_for() {
 }
 
 #[test]
+fn a_host_that_was_taken_out_since_does_not_come_back_with_a_backup() {
+    with_directory(|env, directory| async move {
+        fill(&env, &directory).await;
+        let file = backup(&env, address(), CLUSTER).await.expect("a backup");
+        let (host, removed) = ("/gabion/host/1", "/gabion/removed/1");
+        let gone = Transaction::new().put(removed, "it went").delete(host);
+        directory.transact(gone).await.expect("it lands");
+        restore(&env, address(), CLUSTER, &file, true).await.expect("restored");
+        let after = all(&directory).await;
+        assert_eq!(after.get(host), None);
+        assert_eq!(after.get(removed).map(String::as_str), Some("it went"));
+    });
+}
+
+#[test]
 fn another_clusters_backup_or_directory_is_refused() {
     with_directory(|env, directory| async move {
         fill(&env, &directory).await;

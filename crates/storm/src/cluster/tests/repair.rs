@@ -4,13 +4,13 @@
 use super::*;
 use host::{RepairReport, VolumeReport};
 
-fn pass(cluster: &Cluster, seconds: u64) {
+pub(super) fn pass(cluster: &Cluster, seconds: u64) {
     assert!(!cluster.world.run_until(Duration::from_secs(seconds), || false));
 }
 
 /// A volume with copies on host 1 and on another one, whose index is returned, and the delay after
 /// which missing copies are made again.
-fn with_copies(seed: u64, seconds: Option<u64>) -> (Cluster, usize) {
+pub(super) fn with_copies(seed: u64, seconds: Option<u64>) -> (Cluster, usize) {
     let cluster = start(seed);
     let set = Command::ClusterSet { repair_delay_seconds: seconds };
     cluster.ask(0, set).expect("the directory is there");
@@ -21,13 +21,13 @@ fn with_copies(seed: u64, seconds: Option<u64>) -> (Cluster, usize) {
     (cluster, other.expect("a second copy"))
 }
 
-fn volume(cluster: &Cluster) -> VolumeReport {
+pub(super) fn volume(cluster: &Cluster) -> VolumeReport {
     let show = Command::VolumeShow { name: "v".to_owned() };
     serde_json::from_value(cluster.ask(0, show).expect("it is there")).expect("a volume")
 }
 
 /// Where its copies are, by the index of the host.
-fn places(cluster: &Cluster) -> Vec<usize> {
+pub(super) fn places(cluster: &Cluster) -> Vec<usize> {
     let components = volume(cluster).components;
     let mut at: Vec<usize> = (0..3)
         .filter(|at| components.iter().any(|c| c.host == format!("host{}", at + 1)))
@@ -36,12 +36,12 @@ fn places(cluster: &Cluster) -> Vec<usize> {
     at
 }
 
-fn is_whole(cluster: &Cluster) -> bool {
+pub(super) fn is_whole(cluster: &Cluster) -> bool {
     let volume = volume(cluster);
     volume.components.len() == 2 && volume.components.iter().all(|c| c.state == "active")
 }
 
-fn wait_until(cluster: &Cluster, seconds: u64, is_so: impl Fn(&Cluster) -> bool) {
+pub(super) fn wait_until(cluster: &Cluster, seconds: u64, is_so: impl Fn(&Cluster) -> bool) {
     for _ in 0..seconds {
         pass(cluster, 1);
         if is_so(cluster) {
@@ -51,7 +51,7 @@ fn wait_until(cluster: &Cluster, seconds: u64, is_so: impl Fn(&Cluster) -> bool)
     panic!("not within {seconds} s: {:?}", volume(cluster));
 }
 
-fn held(cluster: &Cluster, index: usize) -> usize {
+pub(super) fn held(cluster: &Cluster, index: usize) -> usize {
     let groups = cluster.node(index).expect("it runs").groups();
     groups.iter().map(|group| group.components().len()).sum()
 }

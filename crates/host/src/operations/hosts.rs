@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Taking a host out of the cluster that is not coming back.
+//!
+//! Its record gives way to one that says so for ever. From then on nobody waits for it: it counts
+//! neither among the hosts nor among the missing ones, its copies are made again without a delay,
+//! and its daemon does not start again. The records of objects are not touched here: their owners
+//! take its components out one by one (rules 38-40).
+
+use super::volumes::{DECIDE_MAX, Undecided, decide, directory_away};
+use super::{Operations, Outcome, failed, usage};
+use crate::cluster::seen::Answers;
+use crate::report::RemovalReport;
+use base::{HostId, ObjectId, Set};
+use directory::{
+    ComponentState, Entry, Expect, HostRecord, ORPHAN_PREFIX, ObjectRecord, OrphanRecord,
+    RemovedHostRecord, Transaction, VolumeRecord,
+};
+use tracing::warn;
+
+/// Volumes that are named in a refusal.
+const NAMED_MAX: usize = 8;
+
+/// What a host has in the directory's records.
+#[derive(Default)]
+struct Holding {
+    /// Copies.
+    copies: u64,
+    /// Objects of which it has one.
+    some: Set<ObjectId>,
+    /// Objects of which no other member has a whole one.
+    only: Set<ObjectId>,
+}
+
+impl Operations {
+    /// Takes a host that is down out of the cluster; one that has copies only where `is_lost` says
+    /// that they are gone for good.
+    pub(super) async fn remove_host(&self, name: &str, is_lost: bool) -> Outcome<RemovalReport> {
+        placement::check_name(name)
+            .map_err(|_| usage(format!("'{name}' is not a host's name: see 'gabion host list'")))?;
+        let host = self.view.hosts().into_iter().find(|host| host.name == name);
+        let Some(HostRecord { id, .. }) = host else {
+            return match self.view.is_removed(name) {
+                true => Err(failed(format!("{name} was taken out of the cluster already"))),
+                false => Err(failed(format!("there is no host '{name}': see 'gabion host list'"))),
+            };
+        };
+        let is_heard = self.seen.host(id) == Answers::Yes;
+        if is_heard || self.view.alive(id).is_some() {
+            return Err(failed(format!(
+                "{name} is up: end its daemon first (systemctl disable --now gabion on that \
+                 machine), and try again some seconds later"
+            )));
+        }
+        let holding = self.holding(id).await?;
+        if !holding.only.is_empty() {
+            return Err(failed(format!(
+                "{name} has the only whole copy of {}, which would be lost: start it again, and \
+                 wait until 'gabion volume list' shows these as green; or delete them first \
+                 ('gabion volume delete')",
+                self.volumes_with(&holding.only).await?
+            )));
+        }
+        if !holding.some.is_empty() && !is_lost {
+            return Err(failed(format!(
+                "{name} has copies of {}: move them while it is up ('gabion volume move NAME \
+                 --from {name}'), or, if it is gone for good, say --lost: they are made again \
+                 from the other ones",
+                self.volumes_with(&holding.some).await?
+            )));
+        }
+        self.put_removed(id, name).await?;
+        self.forget_orphans(id).await;
+        Ok(RemovalReport { host: name.to_owned(), copies: holding.copies })
+    }
+
+    async fn holding(&self, host: HostId) -> Outcome<Holding> {
+        let members: Set<HostId> = self.view.hosts().into_iter().map(|host| host.id).collect();
+        let mut holding = Holding::default();
+        let listed = self.directory.list(directory::OBJECT_PREFIX).await.map_err(directory_away)?;
+        for (key, entry) in listed.entries {
+            let record = ObjectRecord::decode(&entry.value).map_err(|error| {
+                failed(format!("the record at {key} cannot be read ({error}): nothing was changed"))
+            })?;
+            let here = record.components.iter().filter(|one| one.host == host).count();
+            if here == 0 {
+                continue;
+            }
+            holding.copies += here as u64;
+            holding.some.insert(record.id);
+            let is_whole = |state| state == ComponentState::Active;
+            let is_elsewhere = record
+                .components
+                .iter()
+                .any(|one| is_whole(one.state) && one.host != host && members.contains(&one.host));
+            if !is_elsewhere {
+                holding.only.insert(record.id);
+            }
+        }
+        Ok(holding)
+    }
+
+    /// The names of the volumes with one of these objects, the first few spelled out.
+    async fn volumes_with(&self, objects: &Set<ObjectId>) -> Outcome<String> {
+        let listed = self.directory.list(directory::VOLUME_PREFIX).await.map_err(directory_away)?;
+        let volumes = listed.entries.into_iter();
+        let volumes = volumes.filter_map(|(_, entry)| VolumeRecord::decode(&entry.value).ok());
+        let mut names: Vec<String> = volumes
+            .filter(|volume| volume.objects.iter().any(|id| objects.contains(id)))
+            .map(|volume| volume.name)
+            .collect();
+        names.sort_unstable();
+        let more = names.len().saturating_sub(NAMED_MAX);
+        names.truncate(NAMED_MAX);
+        let named = names.join(", ");
+        Ok(match (named.is_empty(), more) {
+            (true, _) => "a volume that is being made or deleted".to_owned(),
+            (false, 0) => format!("volume {named}"),
+            (false, more) => format!("volumes {named} and {more} more"),
+        })
+    }
+
+    async fn put_removed(&self, id: HostId, name: &str) -> Outcome<()> {
+        let (host, removed) = (directory::host_key(id), directory::removed_key(id));
+        let record = RemovedHostRecord { id, name: name.to_owned() };
+        // A host that starts meanwhile has written one of both.
+        let entry = self.directory.get(&host).await.map_err(directory_away)?;
+        let expect = entry.map_or(Expect::Absent, |entry| Expect::Revision(entry.revision));
+        let transaction = Transaction::new()
+            .expect(host.clone(), expect)
+            .expect(directory::alive_key(id), Expect::Absent)
+            .put(removed.clone(), record.encode())
+            .delete(host);
+        let until = self.env.now() + DECIDE_MAX;
+        let landed = |entry: Option<&Entry>| entry.is_some();
+        match decide(&self.env, &self.directory, &transaction, &removed, landed, until).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(failed(format!("{name} has just come up: it was not removed"))),
+            Err(Undecided::Away(error)) => Err(directory_away(error)),
+            Err(Undecided::Unknown) => Err(failed(format!(
+                "the directory does not answer: it is unknown whether {name} was removed, and it \
+                 may still happen; see 'gabion host list' when the directory is reachable again"
+            ))),
+        }
+    }
+
+    /// What the host said that it holds and no record accounts for: it can never be adopted.
+    async fn forget_orphans(&self, host: HostId) {
+        let Ok(listed) = self.directory.list(ORPHAN_PREFIX).await else { return };
+        for (key, entry) in listed.entries {
+            let is_its = OrphanRecord::decode(&entry.value).is_ok_and(|it| it.host == host);
+            if !is_its {
+                continue;
+            }
+            if let Err(error) = self.directory.transact(Transaction::new().delete(&key)).await {
+                warn!(key, %error, "what a removed host held is still listed");
+            }
+        }
+    }
+}
