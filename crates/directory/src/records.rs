@@ -156,8 +156,8 @@ pub struct HostRecord {
     pub groups: Vec<GroupRecord>,
 }
 
-/// A host that was taken out of the cluster, at [`removed_key`], for ever: its daemon does not start
-/// again, and no other host gets its number.
+/// A host that was taken out of the cluster, at [`removed_key`]; the record stays for ever. Its
+/// daemon does not start again, and no other host gets its number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemovedHostRecord {
     /// The number that it had.
@@ -423,7 +423,7 @@ impl RemovedHostRecord {
     /// # Errors
     /// [`RecordError::Invalid`] with the field.
     pub fn check(&self) -> Result<(), RecordError> {
-        ensure(self.id.0 > 0, "id", "is zero")?;
+        ensure(self.id.0 != 0, "id", "is zero")?;
         ensure(is_name(&self.name), "name", NAME_RULE)
     }
 }

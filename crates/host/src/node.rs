@@ -163,7 +163,6 @@ impl Node {
         let record = host_record(config, &disks.open())?;
         let cluster = (config.cluster, config.kind);
         membership::check_cluster(env, &directory, cluster).await?;
-        membership::check_member(env, &directory, me).await?;
         describe::check_history(env, &directory, &disks.open()).await;
         let incarnation = next_run(env, &directory, cluster, me, &disks.open()).await?;
         describe::note_run(&disks.open(), incarnation).await;
@@ -188,7 +187,7 @@ impl Node {
         let kind = config.group_kind();
         let storage_options =
             StorageOptions { group: group_options, memory: memory.clone(), kind, attend };
-        membership::publish(env, &directory, &record).await;
+        membership::publish(env, &directory, &record).await?;
         let storage = Storage::new(env, &objects, storage_options, record, opened);
         let memory = MemoryWatch::new(options.memory.bytes, budgets, memory, &storage, &objects);
         let seen = Seen::new(env, me.host, &peers, &view);

@@ -178,7 +178,10 @@ impl Storage {
                 env::Either::First(()) => {
                     let groups = group_records(&self.groups());
                     let record = HostRecord { groups, ..self.0.record.clone() };
-                    membership::publish(&self.0.env, &directory, &record).await;
+                    let published = membership::publish(&self.0.env, &directory, &record).await;
+                    if let Err(error) = published {
+                        warn!(%error, "the disk groups are not in the directory");
+                    }
                 }
                 env::Either::Second(()) => self.open_what_came_back(&mut returning),
             }

@@ -271,36 +271,6 @@ impl Stored for Cluster {
     }
 }
 
-impl Stored for Settings {
-    fn format(&self) -> u32 {
-        self.format
-    }
-}
-
-impl Stored for RemovedHost {
-    fn format(&self) -> u32 {
-        self.format
-    }
-}
-
-impl Stored for Host {
-    fn format(&self) -> u32 {
-        self.format
-    }
-}
-
-impl Stored for Alive {
-    fn format(&self) -> u32 {
-        self.format
-    }
-}
-
-impl Stored for Deleted {
-    fn format(&self) -> u32 {
-        self.format
-    }
-}
-
 impl Stored for Object {
     const FORMATS: &[u32] = &[FORMAT, FORMAT_HISTORY, FORMAT_MEMBERS];
 
@@ -351,6 +321,18 @@ impl Stored for Volume {
         if is_right { Ok(()) } else { Err(RecordError::Invalid { field, rule }) }
     }
 }
+
+macro_rules! of_one_format {
+    ($($stored:ident),*) => {$(
+        impl Stored for $stored {
+            fn format(&self) -> u32 {
+                self.format
+            }
+        }
+    )*};
+}
+
+of_one_format!(Settings, Host, RemovedHost, Alive, Deleted);
 
 macro_rules! codec {
     ($record:ident, $stored:ident) => {

@@ -58,28 +58,6 @@ pub(crate) async fn check_cluster(
     }
 }
 
-/// Makes sure that this host was not taken out of the cluster; waits for the directory as long as it
-/// takes.
-///
-/// # Errors
-/// [`StartError::Removed`].
-pub(crate) async fn check_member(
-    env: &Env,
-    directory: &Directory,
-    me: HostId,
-) -> Result<(), StartError> {
-    loop {
-        match directory.get(&directory::removed_key(me)).await {
-            Ok(None) => return Ok(()),
-            Ok(Some(_)) => return Err(StartError::Removed),
-            Err(error) => {
-                warn!(%error, "the directory does not answer; waiting for it");
-                env.sleep(RETRY).await;
-            }
-        }
-    }
-}
-
 /// Whether the directory is still this cluster's: asked before anything is deleted because the
 /// directory does not list it. `None`: it does not answer, ask again.
 pub(crate) async fn is_cluster(directory: &Directory, wanted: u64) -> Option<bool> {
@@ -169,15 +147,21 @@ pub(crate) async fn raise_runs(
 }
 
 /// Writes the host's record; waits for the directory as long as it takes.
-pub(crate) async fn publish(env: &Env, directory: &Directory, record: &HostRecord) {
+///
+/// # Errors
+/// [`StartError::Removed`]: the host is no member any more, and nothing was written.
+pub(crate) async fn publish(
+    env: &Env,
+    directory: &Directory,
+    record: &HostRecord,
+) -> Result<(), StartError> {
     loop {
-        let put = Transaction {
-            compare: Vec::new(),
-            puts: vec![(directory::host_key(record.id), record.encode(), None)],
-            deletes: Vec::new(),
-        };
+        let put = Transaction::new()
+            .expect(directory::removed_key(record.id), Expect::Absent)
+            .put(directory::host_key(record.id), record.encode());
         match directory.transact(put).await {
-            Ok(_) => return,
+            Ok(transacted) if transacted.succeeded => return Ok(()),
+            Ok(_) => return Err(StartError::Removed),
             Err(error) => warn!(%error, "the host record is not written yet"),
         }
         env.sleep(RETRY).await;

@@ -81,11 +81,12 @@ impl Operations {
             let record = ObjectRecord::decode(&entry.value).map_err(|error| {
                 failed(format!("the record at {key} cannot be read ({error}): nothing was changed"))
             })?;
-            let here = record.components.iter().filter(|one| one.host == host).count();
-            if here == 0 {
+            let here = record.components.iter().filter(|one| one.host == host);
+            let copies: u64 = here.map(|_| 1).sum();
+            if copies == 0 {
                 continue;
             }
-            holding.copies += here as u64;
+            holding.copies += copies;
             holding.some.insert(record.id);
             let is_whole = |state| state == ComponentState::Active;
             let is_elsewhere = record
