@@ -374,6 +374,47 @@ made_again() {
   gabion cluster set repair-delay 1h
 }
 
+# A third copy under load, and two again.
+more_and_fewer() {
+  local began=$SECONDS
+  gabion volume change moved --ftt 2
+  until test "$(hosts | wc -w)" = 3 && cluster wait-health moved green 60; do
+    test $((SECONDS - began)) -lt 120 || { gabion volume show moved; return 1; }
+    sleep 0.5
+  done
+  say "note: the third copy counted after $((SECONDS - began)) s"
+  gabion volume change moved --ftt 1
+  until test "$(hosts | wc -w)" = 2; do
+    test $((SECONDS - began)) -lt 180 || { gabion volume show moved; return 1; }
+    sleep 0.5
+  done
+  cluster wait-health moved green 60
+}
+
+# A host is gone for good: nobody waits for it, and it does not come back.
+remove_a_host() {
+  local gone began=$SECONDS
+  gone=$(hosts | tr ' ' '\n' | grep -v "^$(host_name 0)$" | head -n 1)
+  if gabion host remove "$gone" --lost --yes 2>"$area/said"; then return 1; fi
+  grep "is up" "$area/said"
+  gabion host kill "$gone"
+  until gabion host remove "$gone" --lost --yes; do
+    test $((SECONDS - began)) -lt 60 || return 1
+    sleep 1
+  done
+  gone_from "$gone" "$began"
+  test "$(gabion host list --output json | field 'len(it)')" = 2
+  gabion host start "$gone"
+  gabion down
+  grep "was taken out of the cluster" "$GABION_DATA/gabion.log"
+  gabion up --detach --processes
+  test "$(gabion status --output json | field "(len(it['hosts']), it['removed'])")" = "(2, ['$gone'])"
+  cluster wait-health moved green 60
+  fio --name=v --ioengine=nbd --uri="$(uri moved 0)" --rw=randwrite --bs=4k --iodepth=16 \
+    --size=128M --randseed="$(cat "$area/seed")" --verify=crc32c --verify_fatal=1 --verify_only \
+    --output-format=terse
+}
+
 killed_hosts() {
   gabion volume create moved --size 256MiB
   fio_passes & local load=$!
@@ -389,6 +430,7 @@ killed_hosts() {
   done
   move_a_copy
   made_again
+  more_and_fewer
   touch "$area/enough"
   wait "$load" || { cat "$area"/pass.*.json | tail -n 40; return 1; }
   for index in 0 1 2; do
@@ -428,4 +470,5 @@ step "gabion disk inspect" inspect_devices
 GABION_DATA="$area/processes"
 step "a cluster of processes with etcd starts" start_processes
 step "hosts 2 and 3 killed under fio --verify" killed_hosts
+step "a lost host is taken out of the cluster" remove_a_host
 conclude acceptance

@@ -138,6 +138,8 @@ crate::named! {
         MarkedAbsent = "marked-absent",
         /// A component was added to a record, to take the place of another one.
         ComponentAdded = "component-added",
+        /// A component left a record, and none takes its place.
+        ComponentTakenOut = "component-taken-out",
         /// A component took the place of another one.
         ComponentReplaced = "component-replaced",
         /// What was to take the place of a component was taken out again.

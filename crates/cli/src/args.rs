@@ -476,20 +476,24 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_is_changed_by_percent() {
+    fn a_volume_is_changed_in_one_way_at_least() {
         let change = |line: &str| {
             let line = format!("gabion volume change {line}");
             Cli::try_parse_from(line.split_whitespace()).map(|cli| cli.command)
         };
         let said = |line: &str| match change(line) {
-            Ok(GabionCommand::Volume(VolumeCommand::Change { name, reserve, connections })) => {
-                (name, reserve, connections)
-            }
+            Ok(GabionCommand::Volume(VolumeCommand::Change {
+                name,
+                reserve,
+                ftt,
+                connections,
+            })) => (name, reserve, ftt, connections),
             other => panic!("{other:?}"),
         };
-        assert_eq!(said("db --reserve 40"), ("db".to_owned(), Some(40), None));
+        assert_eq!(said("db --reserve 40"), ("db".to_owned(), Some(40), None, None));
+        assert_eq!(said("db --ftt 2"), ("db".to_owned(), None, Some(2), None));
         let exclusive = Some(host::Connections::Exclusive);
-        assert_eq!(said("db --connections exclusive"), ("db".to_owned(), None, exclusive));
+        assert_eq!(said("db --connections exclusive"), ("db".to_owned(), None, None, exclusive));
         for bad in [
             "db",
             "db --connections some",

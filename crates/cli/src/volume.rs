@@ -32,8 +32,8 @@ pub fn volume(cli: &Cli, command: &VolumeCommand) -> Result<()> {
             output::print(cli.output, &report.volumes, |volumes| volume_table(volumes))
         }
         VolumeCommand::Show { name, all } => show(cli, name, *all),
-        VolumeCommand::Change { name, reserve, connections } => {
-            change(cli, name, *reserve, *connections)
+        VolumeCommand::Change { name, reserve, ftt, connections } => {
+            change(cli, name, (*reserve, *ftt), *connections)
         }
         VolumeCommand::Move { name, from, to, stop: _ } => {
             move_copies(cli, name, from.as_deref(), to.as_deref())
@@ -116,25 +116,35 @@ fn create(
 fn change(
     cli: &Cli,
     name: &str,
-    reserve: Option<u8>,
+    (reserve, ftt): (Option<u8>, Option<u8>),
     connections: Option<Connections>,
 ) -> Result<()> {
     placement::check_name(name).map_err(|error| Fail::usage(error.to_string()))?;
+    ftt.map_or(Ok(()), placement::check_ftt).map_err(|error| Fail::usage(error.to_string()))?;
     let target = TargetHost::find(cli)?;
     let socket = any_host(&target)?;
     let reserve = reserve
         .map(|reserve_percent| Command::VolumeChange { name: name.to_owned(), reserve_percent });
     let connections = connections
         .map(|connections| Command::VolumeConnections { name: name.to_owned(), connections });
+    let redundancy = ftt.map(|ftt| Command::VolumeRedundancy { name: name.to_owned(), ftt });
     let (is_reserve, is_connections) = (reserve.is_some(), connections.is_some());
     let mut volume: Option<VolumeReport> = None;
-    for command in reserve.into_iter().chain(connections) {
+    for command in redundancy.into_iter().chain(reserve).chain(connections) {
         volume = Some(client::ask(&socket, &command)?);
     }
     let Some(volume) = volume else { return Ok(()) };
     let away = volume.components.iter().filter(|c| c.state != "active");
     let away: Vec<_> = away.map(|c| c.host.as_str()).collect();
     output::print(cli.output, &volume, |volume| {
+        if ftt.is_some() {
+            let copies = u32::from(volume.ftt) + 1;
+            say!(
+                "volume {} is to have {copies} copies; how far that is: gabion volume show {}",
+                volume.name,
+                volume.name
+            );
+        }
         if is_connections {
             say!("volume {} is {} from now on", volume.name, volume.connections.name());
         }

@@ -110,6 +110,9 @@ impl Operations {
             Command::VolumeChange { name, reserve_percent } => {
                 reply(self.change(&name, reserve_percent).await)
             }
+            Command::VolumeRedundancy { name, ftt } => {
+                reply(self.change_redundancy(&name, ftt).await)
+            }
             Command::VolumeMove { name, from, to } => {
                 reply(self.move_copies(&name, &from, to.as_deref()).await)
             }

@@ -34,3 +34,4 @@ pub use options::{ObjectLimits, ObjectOptions, ReadFrom};
 pub use owner::FREE_CHUNKS_RESERVE;
 pub use requests::WriteRequest;
 pub use status::{ComponentStatus, ObjectError, ObjectStatus, ReadData, ReplaceError, Vouched};
+pub use wire::MemberChange;

@@ -16,7 +16,7 @@
 //! ```
 //!
 //! A new component begins as absent ([`add`], rule 38). One leaves when the one that replaces it
-//! becomes active (rule 39), or by [`remove`] (rule 40).
+//! becomes active (rule 39), or by [`remove`] or [`take_out`] (rule 40).
 
 use base::{ComponentId, GroupId, HostId, Lsn, Map, Seat, Term, Version};
 use directory::{
@@ -160,7 +160,7 @@ pub(crate) fn activate(record: &ObjectRecord, id: ComponentId) -> Option<ObjectR
     component.state = ComponentState::Active;
     component.left = Lsn::ZERO;
     if let Some(old) = component.replaces.take() {
-        take_out(&mut next, old);
+        leave_out(&mut next, old);
     }
     Some(checked(record, next))
 }
@@ -170,29 +170,53 @@ pub(crate) fn replaced_by(record: &ObjectRecord, id: ComponentId) -> Option<Comp
     component(record, id)?.replaces
 }
 
-/// Whether a component can be added that takes the place of `old`, on a host that has none of the
-/// object. `None`: it can.
-pub(crate) fn why_not_replace(
+/// Whether a component can be added on a host that has none of the object, and take the place of
+/// `old` if one is named. `None`: it can.
+pub(crate) fn why_not_add(
     record: &ObjectRecord,
-    old: ComponentId,
+    old: Option<ComponentId>,
     host: HostId,
 ) -> Option<CannotReplace> {
     let components = &record.components;
-    let Some(component) = component(record, old) else { return Some(CannotReplace::Unknown) };
-    let is_busy =
-        component.replaces.is_some() || components.iter().any(|c| c.replaces == Some(old));
-    // Each component on its way may have to be noted as removed.
-    let on_the_way = components.iter().filter(|component| component.replaces.is_some()).count();
-    let is_full =
-        components.len() >= COMPONENTS_MAX || record.removed.len() + on_the_way >= REMOVED_MAX;
     match () {
-        () if is_busy => Some(CannotReplace::Busy),
+        () if old.is_some_and(|old| component(record, old).is_none()) => {
+            Some(CannotReplace::Unknown)
+        }
+        () if old.is_some_and(|old| is_changing(record, old)) => Some(CannotReplace::Busy),
         () if components.iter().any(|component| component.host == host) => {
             Some(CannotReplace::SameHost)
         }
-        () if is_full => Some(CannotReplace::TooMany),
+        () if components.len() >= COMPONENTS_MAX || is_note_full(record) => {
+            Some(CannotReplace::TooMany)
+        }
         () => None,
     }
+}
+
+/// Whether a component can leave that none takes the place of. `None`: it can.
+pub(crate) fn why_not_take_out(record: &ObjectRecord, id: ComponentId) -> Option<CannotReplace> {
+    match () {
+        () if component(record, id).is_none() => Some(CannotReplace::Unknown),
+        () if is_changing(record, id) => Some(CannotReplace::Busy),
+        // The last one that counts never leaves.
+        () if is_active(record, id) && active_count(record) == 1 => Some(CannotReplace::Busy),
+        () if is_note_full(record) => Some(CannotReplace::TooMany),
+        () => None,
+    }
+}
+
+/// Whether a component is to take the place of another one, or another one that of it.
+fn is_changing(record: &ObjectRecord, id: ComponentId) -> bool {
+    let is_of =
+        |one: &ComponentRecord| one.id == id && one.replaces.is_some() || one.replaces == Some(id);
+    record.components.iter().any(is_of)
+}
+
+/// Whether no more components can be noted as removed: each one that is to take the place of
+/// another may have to be.
+fn is_note_full(record: &ObjectRecord) -> bool {
+    let on_the_way = record.components.iter().filter(|one| one.replaces.is_some()).count();
+    record.removed.len() + on_the_way >= REMOVED_MAX
 }
 
 /// Why a component is not replaced.
@@ -208,27 +232,19 @@ pub(crate) enum CannotReplace {
     TooMany,
 }
 
-/// A new component, of which nothing is promised (rule 38). It takes the place of `old` when it
-/// becomes active. `None` where [`why_not_replace`] says why.
+/// A new component, of which nothing is promised (rule 38). It takes the place of `old`, if one is
+/// named, when it becomes active. `None` where [`why_not_add`] says why.
 pub(crate) fn add(
     record: &ObjectRecord,
     (id, host, group): (ComponentId, HostId, GroupId),
-    old: ComponentId,
+    old: Option<ComponentId>,
 ) -> Option<ObjectRecord> {
-    if why_not_replace(record, old, host).is_some() {
+    if why_not_add(record, old, host).is_some() {
         return None;
     }
     let mut next = record.clone();
     let (state, seat, left) = (ComponentState::Absent, Seat(0), Lsn::ZERO);
-    next.components.push(ComponentRecord {
-        id,
-        host,
-        group,
-        state,
-        seat,
-        left,
-        replaces: Some(old),
-    });
+    next.components.push(ComponentRecord { id, host, group, state, seat, left, replaces: old });
     Some(checked(record, next))
 }
 
@@ -237,11 +253,22 @@ pub(crate) fn add(
 pub(crate) fn remove(record: &ObjectRecord, id: ComponentId) -> Option<ObjectRecord> {
     replaced_by(record, id)?;
     let mut next = record.clone();
-    take_out(&mut next, id);
+    leave_out(&mut next, id);
     Some(checked(record, next))
 }
 
-fn take_out(next: &mut ObjectRecord, id: ComponentId) {
+/// A component leaves, and none takes its place (rule 40). `None` where [`why_not_take_out`] says
+/// why.
+pub(crate) fn take_out(record: &ObjectRecord, id: ComponentId) -> Option<ObjectRecord> {
+    if why_not_take_out(record, id).is_some() {
+        return None;
+    }
+    let mut next = record.clone();
+    leave_out(&mut next, id);
+    Some(checked(record, next))
+}
+
+fn leave_out(next: &mut ObjectRecord, id: ComponentId) {
     let Some(at) = next.components.iter().position(|component| component.id == id) else { return };
     let gone = next.components.remove(at);
     next.removed.push(RemovedComponent { id, host: gone.host });
@@ -348,7 +375,7 @@ mod tests {
                 let id = record.components[rng.below(record.components.len() as u64) as usize].id;
                 let left = Lsn::new(record.term, step);
                 let before = record.clone();
-                let next = match rng.below(10) {
+                let next = match rng.below(11) {
                     0 => Some(take_over(&record, Term(0), me)),
                     1 => mark(&record, &[(id, Leave::Absent)], left),
                     2 => mark(&record, &[(id, Leave::Lost(Lsn::ZERO))], left),
@@ -364,12 +391,14 @@ mod tests {
                     6 => {
                         let host = HostId(rng.between(1, 6) as u32);
                         let new = (ComponentId(100 + step), host, GroupId(1));
-                        let next = add(&record, new, id);
-                        assert_eq!(next.is_none(), why_not_replace(&record, id, host).is_some());
+                        let old = Some(id).filter(|_| rng.below(2) == 0);
+                        let next = add(&record, new, old);
+                        assert_eq!(next.is_none(), why_not_add(&record, old, host).is_some());
                         next
                     }
                     7 => remove(&record, id),
-                    8 => {
+                    8 => take_out(&record, id),
+                    9 => {
                         let gone: Vec<_> = record.removed.iter().map(|one| one.id).collect();
                         forget_removed(&record, &gone[..gone.len().min(1)])
                     }
@@ -390,13 +419,14 @@ mod tests {
         let me = OwnerRecord { host: HostId(1), incarnation: Incarnation(1) };
         let record = take_over(&fresh(2), Term(0), me);
         let new = (ComponentId(9), HostId(3), GroupId(3));
-        let why = |old, host| why_not_replace(&record, ComponentId(old), HostId(host));
+        let why = |old, host| why_not_add(&record, Some(ComponentId(old)), HostId(host));
         assert_eq!(why(7, 3), Some(CannotReplace::Unknown));
         assert_eq!(why(1, 2), Some(CannotReplace::SameHost));
-        let added = add(&record, new, ComponentId(1)).expect("there is room");
-        let again = why_not_replace(&added, ComponentId(1), HostId(4));
-        assert_eq!(again, Some(CannotReplace::Busy));
-        assert_eq!(why_not_replace(&added, ComponentId(9), HostId(4)), Some(CannotReplace::Busy));
+        let added = add(&record, new, Some(ComponentId(1))).expect("there is room");
+        let again = |old| why_not_add(&added, Some(ComponentId(old)), HostId(4));
+        assert_eq!([again(1), again(9)], [Some(CannotReplace::Busy); 2]);
+        let out = |id| why_not_take_out(&added, ComponentId(id));
+        assert_eq!([out(1), out(9)], [Some(CannotReplace::Busy); 2]);
         assert!(remove(&added, ComponentId(1)).is_none(), "only what was to replace another one");
         let given_up = remove(&added, ComponentId(9)).expect("it is not active");
         assert_eq!(given_up.components, record.components);
@@ -410,6 +440,25 @@ mod tests {
         assert_eq!(forget_removed(&replaced, &[ComponentId(2)]), None);
         let deleted = forget_removed(&replaced, &[ComponentId(1)]).expect("it is named");
         assert_eq!(deleted.removed, []);
+    }
+
+    /// Rules 38 and 40, where nothing is replaced.
+    #[test]
+    fn copies_become_more_and_fewer_but_the_last_one_that_counts_stays() {
+        let me = OwnerRecord { host: HostId(1), incarnation: Incarnation(1) };
+        let record = take_over(&fresh(1), Term(0), me);
+        let first = ComponentId(1);
+        assert_eq!(why_not_take_out(&record, first), Some(CannotReplace::Busy));
+        let more = add(&record, (ComponentId(2), HostId(2), GroupId(2)), None).expect("room");
+        assert!(take_out(&more, first).is_none(), "the other one holds nothing yet");
+        let filled = begin_resync(&more, ComponentId(2)).expect("it is absent");
+        let two = activate(&filled, ComponentId(2)).expect("it is filled");
+        assert_eq!((active_count(&two), two.removed.len()), (2, 0));
+        let one = take_out(&two, first).expect("there is another one");
+        assert_eq!(one.removed, [RemovedComponent { id: first, host: HostId(1) }]);
+        assert_eq!(why_not_take_out(&one, first), Some(CannotReplace::Unknown));
+        let given_up = take_out(&more, ComponentId(2)).expect("it does not count yet");
+        assert_eq!(given_up.components, record.components);
     }
 
     /// The directory may go back to before the first claim: the record of a volume just created.

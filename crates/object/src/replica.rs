@@ -211,7 +211,7 @@ impl Replicas {
             | Request::ClientWrite { .. }
             | Request::ClientExtents { .. }
             | Request::Repair { .. }
-            | Request::Replace { .. } => {
+            | Request::Members { .. } => {
                 reply.send(Response::Refused { reason: Refusal::NotReady });
             }
         }

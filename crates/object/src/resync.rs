@@ -333,7 +333,7 @@ async fn finish(owner: &Rc<Owner>, component: ComponentId) -> Result<(), Aborted
     tell_clients(owner, component).await?;
     let replaced = record::replaced_by(&owner.state.borrow().record, component);
     if let Some(old) = replaced {
-        owner.replace_too_early(old).await;
+        owner.take_out_too_early(old).await;
     }
     owner.env().linger(Quirk::JoinLingers).await;
     loop {

@@ -27,7 +27,7 @@ pub enum ObjectError {
     Deleted,
 }
 
-/// Why a component is not replaced.
+/// Why the components of an object are not changed.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum ReplaceError {
     /// the object has no such component, or nothing replaces it
@@ -36,8 +36,11 @@ pub enum ReplaceError {
     /// the new one would be on a host that has one
     #[error("the host has a component of the object already")]
     SameHost,
-    /// it is being replaced already, or earlier ones are not deleted yet
-    #[error("the component is being replaced already, or earlier ones are still to be deleted")]
+    /// it is being replaced already, or earlier ones are not deleted yet, or it is the only one
+    #[error(
+        "the component is being replaced already, or is the only whole one, or earlier ones are \
+         still to be deleted"
+    )]
     Busy,
     /// the new one does not fit
     #[error("the host has no room for it")]

@@ -10,7 +10,9 @@
 
 mod volume_spec;
 
-pub use volume_spec::{FTT_MAX, NAME_MAX, SpecError, VOLUME_SIZE_MAX, VolumeSpec, check_name};
+pub use volume_spec::{
+    FTT_MAX, NAME_MAX, SpecError, VOLUME_SIZE_MAX, VolumeSpec, check_ftt, check_name,
+};
 
 use base::{GroupId, HostId};
 use std::cmp::Reverse;

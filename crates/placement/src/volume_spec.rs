@@ -44,6 +44,14 @@ pub enum SpecError {
     Reserve(u8),
 }
 
+/// Checks how many failures a volume is to tolerate.
+///
+/// # Errors
+/// [`SpecError::Ftt`].
+pub fn check_ftt(ftt: u8) -> Result<(), SpecError> {
+    if ftt > FTT_MAX { Err(SpecError::Ftt(ftt)) } else { Ok(()) }
+}
+
 impl VolumeSpec {
     /// Checks a request.
     ///
@@ -55,9 +63,7 @@ impl VolumeSpec {
         if size_bytes == 0 || !whole || size_bytes > VOLUME_SIZE_MAX {
             return Err(SpecError::Size(size_bytes));
         }
-        if ftt > FTT_MAX {
-            return Err(SpecError::Ftt(ftt));
-        }
+        check_ftt(ftt)?;
         Ok(Self { name: name.to_owned(), size_bytes, ftt, reserve_percent: 0 })
     }
 

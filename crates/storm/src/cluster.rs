@@ -4,7 +4,7 @@
 use crate::mutation::Mutation;
 use crate::plan::{HostMemory, HostPages, Plan};
 use crate::records::Records;
-use base::{ComponentId, GroupId, HostId, Incarnation, Map, ObjectId};
+use base::{GroupId, HostId, Incarnation, Map, ObjectId};
 use directory::ServeOptions;
 use diskgroup::{CHECKSUM_BYTES_MIN, CreateSizes, DiskGroup, GroupError, GroupShape, GroupSpec};
 use env::{Address, Env, TaskSet};
@@ -12,6 +12,7 @@ use host::{
     Command, CommandReply, GroupConfig, HostConfig, MachineMemory, MemoryConfig, Node, NodeOptions,
     StorageError, Tuning,
 };
+use object::MemberChange;
 use sim::{DiskModel, HostKey, World, WorldOptions};
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, Ipv4Addr};
@@ -366,22 +367,15 @@ impl Cluster {
         });
     }
 
-    /// Asks a host that is up to have a component on the host `to` take the place of one; `None`:
-    /// it stays.
-    pub fn replace(
-        &self,
-        index: usize,
-        object: ObjectId,
-        component: ComponentId,
-        to: Option<HostId>,
-    ) {
+    /// Asks a host that is up to change which components an object has.
+    pub fn change_members(&self, index: usize, object: ObjectId, change: MemberChange) {
         let machine = &self.machines[index];
         let (Some(env), Some(node)) = (self.world.env(machine.key), self.node(index)) else {
             return;
         };
         machine.orders.borrow().spawn(&env, "mover", async move {
-            let asked = node.objects().replace(object, component, to).await;
-            tracing::info!(%object, %component, ?to, ?asked, "a copy is to move");
+            let asked = node.objects().change_members(object, change).await;
+            tracing::info!(%object, ?change, ?asked, "a copy is to move");
         });
     }
 

@@ -4,13 +4,17 @@
 
 use crate::campaign::{SeedRun, Violation};
 use crate::fault::Fault;
+use crate::plan::VolumePlan;
 use base::{ComponentId, HostId};
 use directory::{ComponentState, ObjectRecord};
 use host::{Command, CommandReply};
+use object::MemberChange;
 use std::time::Duration;
 
 /// The random numbers of this story.
 const STREAM: u64 = 25;
+/// Seeds from here on also change how many copies volumes have.
+const COPIES_FROM: u64 = 274_000_000;
 
 /// What happens next to a replacement that was asked for.
 struct Asked {
@@ -30,7 +34,38 @@ impl SeedRun {
         let hosts: Vec<HostId> = self.cluster.machines.iter().map(|m| HostId(m.number)).collect();
         let to = self.any_from(&hosts).copied();
         let to = to.filter(|_| self.rng.below(5) > 0);
-        self.cluster.replace(index, record.id, component.id, to);
+        let change = match to {
+            Some(to) => MemberChange::Replace { old: component.id, to },
+            None => MemberChange::Keep(component.id),
+        };
+        self.cluster.change_members(index, record.id, change);
+    }
+
+    /// A volume of three copies is to have two from now on, or three again. Whoever decides about
+    /// repair has its objects follow.
+    fn change_copies(&mut self, is_back: bool) -> Result<(), Violation> {
+        if self.plan.seed < COPIES_FROM {
+            return Ok(());
+        }
+        for at in 0..self.plan.volumes.len() {
+            let asked = self.plan.volumes[at].ftt;
+            if asked < 2 || !is_back && self.one_of(2) == 0 {
+                continue;
+            }
+            let ftt = if is_back || self.one_of(2) == 0 { asked } else { asked - 1 };
+            let name = VolumePlan::name(at);
+            let host = self.any_host();
+            let change = Command::VolumeRedundancy { name, ftt };
+            let answer = self.ask(host, change.clone());
+            tracing::info!(?change, ?answer, "copies are to be more or fewer");
+            if is_back && !matches!(answer, Some(CommandReply::Ok(_))) {
+                self.wait("as many copies as before", |run| {
+                    let host = run.any_host();
+                    matches!(run.ask(host, change.clone()), Some(CommandReply::Ok(_)))
+                })?;
+            }
+        }
+        Ok(())
     }
 
     /// Copies that stay away are made again after the time that the plan says.
@@ -57,6 +92,7 @@ impl SeedRun {
     pub(crate) fn moves(&mut self) -> Result<(), Violation> {
         self.with_stream(STREAM, |run| {
             for _ in 0..2 + run.one_of(4) {
+                run.change_copies(false)?;
                 run.one_move()?;
                 run.pass(0, 5000)?;
                 if run.one_of(3) > 0 {
@@ -64,8 +100,17 @@ impl SeedRun {
                     run.boot_what_is_down(false);
                 }
             }
-            Ok(())
+            run.heal_for_copies();
+            run.change_copies(true)
         })
+    }
+
+    /// Three copies again are refused as long as too few hosts are up.
+    fn heal_for_copies(&mut self) {
+        if self.plan.seed >= COPIES_FROM {
+            self.cluster.world.heal_all();
+            self.boot_what_is_down(false);
+        }
     }
 
     fn one_move(&mut self) -> Result<(), Violation> {
@@ -105,9 +150,10 @@ impl SeedRun {
         let new = *self.any_from(&free)?;
         let old = *self.any_from(&record.components)?;
         let (at, machines) = (self.any_host(), &self.cluster.machines);
-        let to = Some(HostId(machines[new].number));
+        let to = HostId(machines[new].number);
         let old_at = machines.iter().position(|m| m.number == old.host.0)?;
-        self.cluster.replace(at, record.id, old.id, to);
+        let change = MemberChange::Replace { old: old.id, to };
+        self.cluster.change_members(at, record.id, change);
         Some(Asked { owner, old: old_at, new, component: old.id })
     }
 
@@ -122,7 +168,8 @@ impl SeedRun {
             5 => {
                 let Some(record) = self.record() else { return };
                 let at = self.any_host();
-                self.cluster.replace(at, record.id, asked.component, None);
+                let change = MemberChange::Keep(asked.component);
+                self.cluster.change_members(at, record.id, change);
             }
             6 => {
                 let at = self.any_host();
@@ -133,11 +180,18 @@ impl SeedRun {
         }
     }
 
-    /// Whether every component of every record is active, and what was taken out is deleted.
+    /// Whether every object has as many components as it is to have, all of them active, and what
+    /// was taken out is deleted.
     pub(crate) fn is_settled(&self) -> bool {
-        self.records().all(|record| {
-            let mut components = record.components.iter();
-            record.removed.is_empty() && components.all(|c| c.state == ComponentState::Active)
+        let volumes = self.plan.volumes.iter().enumerate();
+        volumes.into_iter().all(|(at, volume)| {
+            let records = self.cluster.records.all_objects(&VolumePlan::name(at));
+            records.into_iter().flatten().all(|record| {
+                let mut components = record.components.iter();
+                record.removed.is_empty()
+                    && components.len() == usize::from(volume.ftt) + 1
+                    && components.all(|c| c.state == ComponentState::Active)
+            })
         })
     }
 }

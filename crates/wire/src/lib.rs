@@ -29,8 +29,8 @@ pub use error::WireError;
 pub use few::Few;
 pub use frame::{HEADER_LEN, Header, VERSION, decode, encode};
 pub use message::{
-    Claims, CopyHealth, Failure, Fenced, Hello, Holding, Marks, Message, OwnerId, RESERVE_LIMIT,
-    Refusal, Request, Response, Target, WireClaim, WriteKind,
+    Claims, CopyHealth, Failure, Fenced, Hello, Holding, Marks, MemberChange, Message, OwnerId,
+    RESERVE_LIMIT, Refusal, Request, Response, Target, WireClaim, WriteKind,
 };
 
 /// Bytes of the largest body, which is all of a frame but header and payload. A larger one is

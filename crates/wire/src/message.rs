@@ -74,6 +74,24 @@ pub struct Holding {
 /// What a write says about requests of clients (rule 46). At most [`base::MARKS_MAX`] in a message.
 pub type Marks = Few<Mark>;
 
+/// A change of which components an object has (rules 38 to 40).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberChange {
+    /// A component on another host takes the place of one.
+    Replace {
+        /// The component that is to leave.
+        old: ComponentId,
+        /// Where the new one is to be, not host zero.
+        to: HostId,
+    },
+    /// This component stays, and what was to take its place goes.
+    Keep(ComponentId),
+    /// The object gets one more component, on this host, not host zero.
+    Add(HostId),
+    /// This component, not zero, leaves, and none takes its place.
+    TakeOut(ComponentId),
+}
+
 /// What a write does to its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteKind {
@@ -286,19 +304,15 @@ pub enum Request {
         /// Within one chunk, not empty.
         range: SectorRange,
     },
-    /// Asks the owner to have a component on another host take the place of one (rules 38, 39), or
-    /// to give that up. Answer: `Done` when the record says so; `Moved`; `Refused` where the record
-    /// does not allow it; or `Failed`.
-    Replace {
+    /// Asks the owner to change which components the object has. Answer: `Done` when the record
+    /// says so; `Moved`; `Refused` where the record does not allow it; or `Failed`.
+    Members {
         /// The object.
         object: ObjectId,
         /// The owner's term.
         term: Term,
-        /// The component that is to leave.
-        component: ComponentId,
-        /// Where the new one is to be, not host zero; `None`: the component stays, and what was to
-        /// replace it goes.
-        to: Option<HostId>,
+        /// What is to be so.
+        change: MemberChange,
     },
     /// Asks where data is. Answer: `Extents`, `Moved` or `Failed`.
     ClientExtents {

@@ -3,8 +3,8 @@
 //! these messages.
 
 use crate::{
-    Claims, CopyHealth, Failure, Fenced, Hello, Holding, Marks, Message, OwnerId, Refusal, Request,
-    Response, Target, WireClaim, WriteKind, crcs_of,
+    Claims, CopyHealth, Failure, Fenced, Hello, Holding, Marks, MemberChange, Message, OwnerId,
+    Refusal, Request, Response, Target, WireClaim, WriteKind, crcs_of,
 };
 use base::{
     ClientTable, ComponentId, GroupId, HostId, Incarnation, Instant, Lsn, Mark, ObjectId,
@@ -42,6 +42,9 @@ pub fn messages() -> Vec<(&'static str, Message)> {
     all.push(("refused-other-history", Message::Response(Response::Refused { reason })));
     all.push(("vouch", Message::Request(vouch())));
     all.push(("replace", Message::Request(replace())));
+    let (object, term) = (ObjectId(0xa1a2_a3a4_a5a6_a7a8), Term(0x12_3456));
+    let change = MemberChange::TakeOut(ComponentId(0xb1b2_b3b4));
+    all.push(("resize", Message::Request(Request::Members { object, term, change })));
     all
 }
 
@@ -138,7 +141,8 @@ fn repair() -> Request {
 
 fn replace() -> Request {
     let (object, component) = (ObjectId(0xa1a2_a3a4_a5a6_a7a8), ComponentId(0xb1b2_b3b4));
-    Request::Replace { object, term: Term(0x12_3456), component, to: Some(HostId(0x7172)) }
+    let change = MemberChange::Replace { old: component, to: HostId(0x7172) };
+    Request::Members { object, term: Term(0x12_3456), change }
 }
 
 fn vouch() -> Request {

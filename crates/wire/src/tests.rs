@@ -95,6 +95,7 @@ fn fixtures_mean_what_they_meant() {
         "refused-other-history",
         "vouch",
         "replace",
+        "resize",
     ];
     let messages = samples::messages();
     assert_eq!(messages.len(), stored.len());

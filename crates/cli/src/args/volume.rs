@@ -48,8 +48,10 @@ pub enum VolumeCommand {
         #[arg(long)]
         all: bool,
     },
-    /// Change how much space is kept for a volume, or who may use it, while it is in use
+    /// Change how many failures a volume tolerates, how much space is kept for it, or who may use
+    /// it, while it is in use
     #[command(after_help = "Examples:
+  gabion volume change db --ftt 2          one copy more is made; see how far with 'volume show'
   gabion volume change db --reserve 100
   gabion volume change db --reserve 0      other volumes may have the space again
   gabion volume change db --connections exclusive   for clients that connect from now on
@@ -60,8 +62,11 @@ down takes it when it returns. Run it again after an interruption.")]
         name: String,
         /// Part of the size that is kept for it on each of its hosts, 0 to 100
         #[arg(long, value_parser = clap::value_parser!(u8).range(0..=100))]
-        #[arg(value_name = "PERCENT", required_unless_present = "connections")]
+        #[arg(value_name = "PERCENT", required_unless_present_any = ["connections", "ftt"])]
         reserve: Option<u8>,
+        /// Failures it tolerates: 0 (one copy), 1 (two copies) or 2 (three)
+        #[arg(long, value_name = "N")]
+        ftt: Option<u8>,
         /// How many clients may use it at once: shared or exclusive, see 'gabion volume create -h'
         #[arg(long, value_parser = connections, value_name = "WHO")]
         connections: Option<Connections>,

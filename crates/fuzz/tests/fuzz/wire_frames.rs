@@ -9,9 +9,9 @@ use base::{
 use env::{Pool, Slice};
 use fuzz::{Source, bounded};
 use wire::{
-    CopyHealth, Crcs, Failure, Fenced, HEADER_LEN, Header, Hello, Holding, Marks, Message, OwnerId,
-    PAYLOAD_MAX, Refusal, Request, Response, Target, VERSION, WireError, WriteKind, crcs_of,
-    decode, encode, verify,
+    CopyHealth, Crcs, Failure, Fenced, HEADER_LEN, Header, Hello, Holding, Marks, MemberChange,
+    Message, OwnerId, PAYLOAD_MAX, Refusal, Request, Response, Target, VERSION, WireError,
+    WriteKind, crcs_of, decode, encode, verify,
 };
 
 fuzz::targets! {
@@ -225,8 +225,14 @@ fn client_request(from: &mut Source<'_>) -> Request {
         }
         _ if (232..240).contains(&kind) => {
             let component = ComponentId(from.u64());
-            let to = Some(HostId(from.u32())).filter(|host| host.0 != 0);
-            Request::Replace { object, term, component, to }
+            let host = HostId(from.u32());
+            let change = match (kind % 2, component.0, host.0) {
+                (0, _, 0) => MemberChange::Keep(component),
+                (0, ..) => MemberChange::Replace { old: component, to: host },
+                (_, 0, _) => MemberChange::Add(HostId(host.0.max(1))),
+                (..) => MemberChange::TakeOut(component),
+            };
+            Request::Members { object, term, change }
         }
         _ if kind >= 240 => Request::Vouch {
             holding: Holding {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A copy that stays away is made again on another host (docs/operations/repair.md).
+//! Every object has as many copies as its volume is to have. One that stays away is made again on
+//! another host (docs/operations/repair.md). There are more, or fewer, where the volume's failures
+//! to tolerate were changed (docs/operations/redundancy.md).
 //!
 //! Every host looks at all records and remembers since when each copy is missed, so that it can say
 //! what will become of a volume, and go on where another host stopped. The living host with the
@@ -21,7 +23,7 @@ use base::{ComponentId, HostId, Instant, Map, ObjectId, Set};
 use directory::{ComponentState, Directory, ObjectRecord, OwnerRecord};
 use diskgroup::DiskGroup;
 use env::Env;
-use object::Objects;
+use object::{MemberChange, Objects};
 pub(crate) use plan::Outlook;
 use plan::{Facts, Missed, RepairStep, plan};
 use std::cell::RefCell;
@@ -139,14 +141,14 @@ impl RepairsInner {
         let alive = hosts.iter().filter_map(|host| run(host.id)).collect();
         let delay = self.view.settings().repair_delay.map(Duration::from_secs);
         let (now, rooms) = (self.env.now(), Rooms::default());
-        let (hosts, removed) = (hosts.len(), self.view.removed());
-        let mut facts = Facts { now, delay, alive, hosts, removed, rooms, hurries: false };
+        let (hosts, removed, copies) = (hosts.len(), self.view.removed(), self.view.copies());
+        let mut facts = Facts { now, delay, alive, hosts, removed, rooms, copies, hurries: false };
         let mut records = Vec::new();
         self.view.for_each_object(|record| {
             let mut components = record.components.iter();
             let is_changing =
                 components.any(|one| one.state != ComponentState::Active || facts.is_missed(one));
-            if is_changing || !record.removed.is_empty() {
+            if is_changing || !record.removed.is_empty() || facts.lacks(record) != 0 {
                 records.push(record.clone());
             }
         });
@@ -198,8 +200,8 @@ impl RepairsInner {
             pressure.waits_for_copies && pressure.stuck.is_some_and(|since| since >= UNOWNED_FOR)
         };
         let is_unowned = |id: &ObjectId| {
-            let owner = self.view.object(*id).map(|record| record.owner);
-            owner.is_some_and(|owner| !owner.is_some_and(|owner| self.is_up(owner)))
+            let record = self.view.object(*id).filter(|record| !record.is_doubted);
+            record.is_some_and(|record| !record.owner.is_some_and(|owner| self.is_up(owner)))
         };
         let mut objects = Set::default();
         for group in self.storage.groups().into_iter().filter(is_held_up) {
@@ -229,27 +231,34 @@ impl RepairsInner {
 
     async fn carry_out(&self, steps: Vec<RepairStep>) -> Repaired {
         let one = async |step: RepairStep| {
-            let done = self.objects.replace(step.object, step.old, step.to).await;
+            let done = self.objects.change_members(step.object, step.change).await;
             Ok::<_, ()>((step, done))
         };
         let all = env::try_join_at_most(ASKED_AT_ONCE, steps.into_iter().map(one)).await;
         let mut repaired = Repaired::default();
         let state = &mut *self.state.borrow_mut();
-        for (RepairStep { object, old, to }, done) in all.unwrap_or_default() {
-            match (done, to) {
-                (Ok(()), Some(host)) => {
+        for (RepairStep { object, change }, done) in all.unwrap_or_default() {
+            match (done, change) {
+                (Ok(()), MemberChange::Replace { old, to }) => {
                     base::hit(base::Probe::RepairBegun);
-                    info!(%object, %old, %host, "a copy that stays away is made again");
+                    info!(%object, %old, host = %to, "a copy that stays away is made again");
                     state.begun.insert(old, object);
-                    repaired.begun.push((object, host));
+                    repaired.begun.push((object, to));
                 }
-                (Ok(()), None) => {
+                (Ok(()), MemberChange::Keep(old)) => {
                     base::hit(base::Probe::RepairCalledOff);
                     info!(%object, %old, "a copy is back, or its replacement is not to be had");
                     state.begun.remove(&old);
                 }
+                (Ok(()), MemberChange::Add(host)) => {
+                    info!(%object, %host, "the object gets one more copy");
+                    repaired.begun.push((object, host));
+                }
+                (Ok(()), MemberChange::TakeOut(old)) => {
+                    info!(%object, %old, "the object has one copy less");
+                }
                 (Err(error), _) => {
-                    warn!(%object, %old, %error, "a copy is not made again; tried again");
+                    warn!(%object, ?change, %error, "its copies are not changed; tried again");
                     state.resting.insert(object, self.env.now() + REST);
                     repaired.refused.push((object, error.to_string()));
                 }

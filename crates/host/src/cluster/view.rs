@@ -308,6 +308,12 @@ impl View {
         self.0.volumes.get(name)
     }
 
+    /// How many copies the objects of each volume are to have.
+    pub fn copies(&self) -> Map<VolumeId, usize> {
+        let volumes = self.0.volumes.0.borrow();
+        volumes.values().map(|(record, _)| (record.id, usize::from(record.ftt) + 1)).collect()
+    }
+
     /// Volumes that objects name and that do not exist; none before the directory was seen whole.
     pub fn volumes_missing(&self) -> Set<VolumeId> {
         let volumes = self.0.volumes.0.borrow();

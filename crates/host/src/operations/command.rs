@@ -93,6 +93,13 @@ pub enum Command {
         /// Part of its size that is kept for it from then on, percent.
         reserve_percent: u8,
     },
+    /// Changes how many failures a volume tolerates, while it is in use.
+    VolumeRedundancy {
+        /// Its name.
+        name: String,
+        /// Failures to tolerate from then on.
+        ftt: u8,
+    },
     /// Moves what one host has of a volume to another one, while it is in use.
     VolumeMove {
         /// Its name.

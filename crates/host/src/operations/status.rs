@@ -82,7 +82,8 @@ impl Operations {
         let complete = objects.len() == volume.objects.len();
         let known: Vec<_> = objects.iter().map(|o| self.objects.status(o.id)).collect();
         let known = || objects.iter().zip(known.iter().map(Option::as_ref));
-        let worst = known().map(|(o, known)| self.object_health(o, known)).max();
+        let copies = usize::from(volume.ftt) + 1;
+        let worst = known().map(|(o, known)| self.object_health(o, known, copies)).max();
         let health = match worst {
             Some(health) if complete => health,
             _ => Health::Red,
@@ -111,7 +112,12 @@ impl Operations {
         }
     }
 
-    fn object_health(&self, object: &ObjectRecord, known: Option<&ObjectStatus>) -> Health {
+    fn object_health(
+        &self,
+        object: &ObjectRecord,
+        known: Option<&ObjectStatus>,
+        copies: usize,
+    ) -> Health {
         let is_there = |c: &&ComponentRecord| {
             self.seen.is_there(c, known.and_then(|known| known.component(c.id)?.away))
         };
@@ -119,7 +125,7 @@ impl Operations {
         let asked = object.components.iter().filter(|component| component.replaces.is_none());
         match asked.clone().filter(is_there).count() {
             0 => Health::Red,
-            n if n == asked.count() => Health::Green,
+            n if n == asked.count() && n >= copies => Health::Green,
             _ => Health::Yellow,
         }
     }

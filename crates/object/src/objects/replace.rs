@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who asks for a component to be replaced: its object's owner is told, wherever it lives.
+//! Who asks for other components: the object's owner is told, wherever it lives.
 
 use super::{Objects, ObjectsInner, Route};
 use crate::status::{ObjectError, ReplaceError};
-use base::{ComponentId, HostId, ObjectId, Term};
+use base::{ObjectId, Term};
 use peer::Reply;
 use std::rc::Rc;
 use std::time::Duration;
-use wire::{Failure, Refusal, Request, Response};
+use wire::{Failure, MemberChange, Refusal, Request, Response};
 
 /// Longest wait for the record to say so: a component is made, and the directory is asked.
 const REPLACE_WAIT: Duration = Duration::from_secs(20);
@@ -15,23 +15,21 @@ const REPLACE_WAIT: Duration = Duration::from_secs(20);
 const ATTEMPTS_MAX: usize = 5;
 
 impl Objects {
-    /// Has a new component on the host `to` take the place of `component`, while the object is in
-    /// use; `None`: `component` stays, and what was to take its place goes. Returns when the record
-    /// says so. Filling it goes on by itself, with whatever owner the object has then.
+    /// Changes which components an object has, while it is in use. Returns when the record says so.
+    /// Filling a new one goes on by itself, with whatever owner the object has then.
     ///
     /// # Errors
     /// [`ReplaceError`]. After [`ReplaceError::Object`] it may have happened all the same.
-    pub async fn replace(
+    pub async fn change_members(
         &self,
         object: ObjectId,
-        component: ComponentId,
-        to: Option<HostId>,
+        change: MemberChange,
     ) -> Result<(), ReplaceError> {
         let inner = &self.0.0;
         let mut last = ReplaceError::unavailable();
         for _ in 0..ATTEMPTS_MAX {
             inner.acquire(object).await.map_err(ReplaceError::Object)?;
-            match inner.replace(object, component, to).await {
+            match inner.change_members(object, change).await {
                 Err(error @ ReplaceError::Object(ObjectError::NotOwner)) => last = error,
                 done => return done,
             }
@@ -41,18 +39,17 @@ impl Objects {
 }
 
 impl ObjectsInner {
-    async fn replace(
+    async fn change_members(
         self: &Rc<Self>,
         object: ObjectId,
-        component: ComponentId,
-        to: Option<HostId>,
+        change: MemberChange,
     ) -> Result<(), ReplaceError> {
         let (owner, term) = match self.route(object) {
-            Route::Local(_) => return self.replace_here(object, component, to).await,
+            Route::Local(_) => return self.change_members_here(object, change).await,
             Route::Remote(owner, term) => (owner, term),
             Route::Unknown => return Err(ReplaceError::moved()),
         };
-        let request = Request::Replace { object, term, component, to };
+        let request = Request::Members { object, term, change };
         let asked = self.context.peers.call(owner.host, request);
         match self.env().timeout(REPLACE_WAIT, asked).await {
             Ok(Ok(Response::Done)) => Ok(()),
@@ -61,32 +58,30 @@ impl ObjectsInner {
         }
     }
 
-    async fn replace_here(
+    async fn change_members_here(
         self: &Rc<Self>,
         object: ObjectId,
-        component: ComponentId,
-        to: Option<HostId>,
+        change: MemberChange,
     ) -> Result<(), ReplaceError> {
         let owner = self.local_owner(object).ok_or(ReplaceError::moved())?;
-        let replaced = owner.replace(component, to);
-        let done = self.env().timeout(REPLACE_WAIT, Box::pin(replaced)).await;
+        let changed = owner.change_members(change);
+        let done = self.env().timeout(REPLACE_WAIT, Box::pin(changed)).await;
         done.unwrap_or(Err(ReplaceError::unavailable()))
     }
 
-    /// Another host asks for a component of an object that is owned here.
-    pub(super) fn asked_to_replace(
+    /// Another host asks for other components of an object that is owned here.
+    pub(super) fn asked_to_change_members(
         self: &Rc<Self>,
         (object, term): (ObjectId, Term),
-        component: ComponentId,
-        to: Option<HostId>,
+        change: MemberChange,
         reply: Reply,
     ) {
         if self.serving(object, term).is_none() {
             return reply.send(self.moved(object));
         }
         let inner = Rc::clone(self);
-        self.spawn("replace for another host", async move {
-            let done = inner.replace_here(object, component, to).await;
+        self.spawn("change components for another host", async move {
+            let done = inner.change_members_here(object, change).await;
             reply.send(match done {
                 Ok(()) => Response::Done,
                 Err(ReplaceError::Object(ObjectError::NotOwner)) => inner.moved(object),

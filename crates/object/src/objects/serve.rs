@@ -71,8 +71,8 @@ impl ObjectsInner {
             Request::Repair { object, term, component, range } => {
                 self.asked_to_repair(from, (object, term), component, range, reply);
             }
-            Request::Replace { object, term, component, to } => {
-                self.asked_to_replace((object, term), component, to, reply);
+            Request::Members { object, term, change } => {
+                self.asked_to_change_members((object, term), change, reply);
             }
             other => self.replicas.handle(from, other, reply),
         }

@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A component on another host takes the place of one (rules 38-40): repair, move, evacuation.
+//! Which components an object has changes (rules 38-40): repair, move, evacuation, more copies or
+//! fewer. A component on another host takes the place of one in these steps:
 //!
 //! 1. The new component is made, and added to the record as one of which nothing is promised.
 //! 2. It comes back like any other that is away ([`crate::resync`]), while writes flow.
 //! 3. The CAS that makes it active takes the old one out.
 //! 4. The old one is deleted, once that CAS is known to have won.
 //!
-//! From 1 on everything is in the record: whoever is the owner then goes on with it.
+//! From 1 on everything is in the record: whoever is the owner then goes on with it. A component
+//! more goes through 1 and 2 and takes no other's place. One less is a CAS of its own, and 4.
 
 use super::change::ChangeError;
 use super::state::{Owner, Phase};
 use crate::record::{self, CannotReplace};
 use crate::status::ReplaceError;
 use base::{ComponentId, GroupId, HostId};
-use directory::RemovedComponent;
+use directory::{ObjectRecord, RemovedComponent};
 use env::channel::oneshot;
 use std::rc::Rc;
 use std::time::Duration;
-use wire::{Failure, Request, Response};
+use wire::{Failure, MemberChange, Request, Response};
 
 /// Longest wait for the new component to be made.
 const MAKE_WAIT: Duration = Duration::from_secs(5);
@@ -29,31 +31,35 @@ const RETRY: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(60);
 
 impl Owner {
-    /// Has a new component on the host `to` take the place of `old`; `None`: `old` stays, and what
-    /// was to take its place is taken out and deleted. Returns when the record says so; the rest
-    /// goes on by itself. It does so too when the future is dropped.
+    /// Changes which components the object has. Returns when the record says so; the rest goes on
+    /// by itself. It does so too when the future is dropped.
     ///
     /// # Errors
     /// [`ReplaceError`]: the record is as it was, unless this owner ends meanwhile.
-    pub(crate) async fn replace(
+    pub(crate) async fn change_members(
         self: &Rc<Self>,
-        old: ComponentId,
-        to: Option<HostId>,
+        change: MemberChange,
     ) -> Result<(), ReplaceError> {
         let (done, answer) = oneshot();
         let owner = Rc::clone(self);
-        self.spawn("replace a component", async move {
-            done.send(match to {
-                Some(host) => owner.add(old, host).await,
-                None => owner.keep_component(old).await,
+        self.spawn("change components", async move {
+            done.send(match change {
+                MemberChange::Replace { old, to } => owner.add(Some(old), to).await,
+                MemberChange::Keep(old) => owner.keep_component(old).await,
+                MemberChange::Add(to) => owner.add(None, to).await,
+                MemberChange::TakeOut(component) => owner.take_out(component).await,
             });
         });
         answer.recv().await.unwrap_or(Err(ReplaceError::moved()))
     }
 
-    async fn add(self: &Rc<Self>, old: ComponentId, host: HostId) -> Result<(), ReplaceError> {
+    async fn add(
+        self: &Rc<Self>,
+        old: Option<ComponentId>,
+        host: HostId,
+    ) -> Result<(), ReplaceError> {
         self.check_serving().map_err(ReplaceError::Object)?;
-        self.check_replaceable(old, host)?;
+        self.check(|record| record::why_not_add(record, old, host))?;
         let id = ComponentId(self.env().random());
         let group = self.make(id, host).await?;
         let added = self.change(|state| record::add(&state.record, (id, host, group), old)).await;
@@ -61,19 +67,40 @@ impl Owner {
             Ok(()) => {
                 base::hit(base::Probe::ComponentAdded);
                 let object = self.id;
-                tracing::info!(%object, %old, new = %id, %host, "a component is replaced");
+                tracing::info!(%object, ?old, new = %id, %host, "a component is added");
                 return Ok(());
             }
             // Perhaps it is in the record all the same. If not, it goes as one that never held
             // anything.
             Err(ChangeError::Stopped) => return Err(ReplaceError::moved()),
             Err(ChangeError::Nothing) => {
-                self.check_replaceable(old, host).err().unwrap_or(ReplaceError::Busy)
+                let checked = self.check(|record| record::why_not_add(record, old, host));
+                checked.err().unwrap_or(ReplaceError::Busy)
             }
             Err(ChangeError::Unavailable) => ReplaceError::unavailable(),
         };
         self.delete(id, host).await;
         Err(error)
+    }
+
+    /// Until the outcome of the CAS is known, writes wait for the component as before, and reads
+    /// need its host's grant.
+    async fn take_out(self: &Rc<Self>, component: ComponentId) -> Result<(), ReplaceError> {
+        self.check_serving().map_err(ReplaceError::Object)?;
+        let check = || self.check(|record| record::why_not_take_out(record, component));
+        check()?;
+        self.take_out_too_early(component).await;
+        match self.change(|state| record::take_out(&state.record, component)).await {
+            Ok(()) => {
+                base::hit(base::Probe::ComponentTakenOut);
+                tracing::info!(object = %self.id, %component, "a component is taken out");
+                self.lose(component);
+                Ok(())
+            }
+            Err(ChangeError::Nothing) => Err(check().err().unwrap_or(ReplaceError::Busy)),
+            Err(ChangeError::Stopped) => Err(ReplaceError::moved()),
+            Err(ChangeError::Unavailable) => Err(ReplaceError::unavailable()),
+        }
     }
 
     async fn keep_component(self: &Rc<Self>, old: ComponentId) -> Result<(), ReplaceError> {
@@ -98,7 +125,7 @@ impl Owner {
     }
 
     /// What comes before the CAS that takes `old` out, where rules 39 and 40 are broken.
-    pub(crate) async fn replace_too_early(&self, old: ComponentId) {
+    pub(crate) async fn take_out_too_early(&self, old: ComponentId) {
         let mutations = self.options().mutations;
         let host = record::component(&self.state.borrow().record, old).map(|old| old.host);
         if mutations.complete_before_replaced() {
@@ -116,8 +143,11 @@ impl Owner {
         self.remove_leg(component);
     }
 
-    fn check_replaceable(&self, old: ComponentId, host: HostId) -> Result<(), ReplaceError> {
-        match record::why_not_replace(&self.state.borrow().record, old, host) {
+    fn check(
+        &self,
+        why_not: impl Fn(&ObjectRecord) -> Option<CannotReplace>,
+    ) -> Result<(), ReplaceError> {
+        match why_not(&self.state.borrow().record) {
             None => Ok(()),
             Some(CannotReplace::Unknown) => Err(ReplaceError::Unknown),
             Some(CannotReplace::SameHost) => Err(ReplaceError::SameHost),

@@ -4,7 +4,7 @@
 use crate::cluster::{Cluster, HOSTS, OBJECT, record_on};
 use base::{ComponentId, HostId, Set};
 use directory::ComponentState;
-use object::{Mutations, ReplaceError};
+use object::{MemberChange, Mutations, ReplaceError};
 use sim::{QuirkModel, World, WorldOptions};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -34,9 +34,20 @@ fn replace(
     component: ComponentId,
     to: Option<u32>,
 ) -> Option<Result<(), ReplaceError>> {
+    let change = match to {
+        Some(to) => MemberChange::Replace { old: component, to: HostId(to) },
+        None => MemberChange::Keep(component),
+    };
+    change_members(cluster, at, change)
+}
+
+fn change_members(
+    cluster: &Cluster,
+    at: usize,
+    change: MemberChange,
+) -> Option<Result<(), ReplaceError>> {
     let objects = cluster.objects(at)?;
-    let to = to.map(HostId);
-    cluster.on(at, MAX, async move { objects.replace(OBJECT, component, to).await })
+    cluster.on(at, MAX, async move { objects.change_members(OBJECT, change).await })
 }
 
 fn hosts(cluster: &Cluster) -> Vec<u32> {
@@ -134,8 +145,9 @@ fn a_host_without_a_link_is_no_place() {
     at_rest(&cluster);
 }
 
-/// Copies are moved and called off at any moment, while hosts and links come and go.
-fn campaign(seed: u64, copies: &[u32], mutations: Mutations) {
+/// Copies are moved and called off at any moment, and get more and fewer where `resizes`, while
+/// hosts and links come and go.
+fn campaign(seed: u64, (copies, resizes): (&[u32], bool), mutations: Mutations) {
     let mut cluster = loaded(seed, copies, mutations);
     let mut is_up = [true; HOSTS];
     for _ in 0..14 {
@@ -144,13 +156,18 @@ fn campaign(seed: u64, copies: &[u32], mutations: Mutations) {
         let at = cluster.rng.below(HOSTS as u64) as usize;
         match cluster.rng.below(10) {
             0..=4 => {
-                let to = cluster.rng.between(1, HOSTS as u64) as u32;
-                let to = (cluster.rng.below(5) > 0).then_some(HostId(to));
+                let to = HostId(cluster.rng.between(1, HOSTS as u64) as u32);
+                let change = match cluster.rng.below(5) {
+                    0 => MemberChange::Keep(chosen.id),
+                    1 | 2 if resizes => MemberChange::Add(to),
+                    3 if resizes => MemberChange::TakeOut(chosen.id),
+                    _ => MemberChange::Replace { old: chosen.id, to },
+                };
                 if let (Some(objects), Some(env)) =
                     (cluster.objects(at), cluster.world.env(cluster.hosts[at].key))
                 {
                     let asked = async move {
-                        let _ = objects.replace(OBJECT, chosen.id, to).await;
+                        let _ = objects.change_members(OBJECT, change).await;
                     };
                     std::mem::forget(env.spawn("replace", asked));
                 }
@@ -189,11 +206,54 @@ fn campaign(seed: u64, copies: &[u32], mutations: Mutations) {
 #[test]
 fn nothing_is_lost_while_copies_move() {
     for seed in 0..12 {
-        campaign(1000 + seed, &[1, 2], Mutations::default());
+        campaign(1000 + seed, (&[1, 2], false), Mutations::default());
     }
     for seed in 0..8 {
-        campaign(2000 + seed, &[1], Mutations::default());
+        campaign(2000 + seed, (&[1], false), Mutations::default());
     }
+}
+
+#[test]
+fn nothing_is_lost_while_copies_get_more_and_fewer() {
+    for seed in 0..12 {
+        campaign(4000 + seed, (&[1, 2], true), Mutations::default());
+    }
+    for seed in 0..4 {
+        campaign(5000 + seed, (&[3], true), Mutations::default());
+    }
+}
+
+#[test]
+fn an_object_gets_one_more_copy_and_one_less_while_clients_write() {
+    let cluster = loaded(320, &[1], Mutations::default());
+    let change = |at, change| change_members(&cluster, at, change);
+    let only = component(&cluster, 1);
+    assert_eq!(change(0, MemberChange::TakeOut(only)), Some(Err(ReplaceError::Busy)));
+    assert_eq!(change(0, MemberChange::Add(HostId(1))), Some(Err(ReplaceError::SameHost)));
+    for host in [2, 3] {
+        assert_eq!(change(2, MemberChange::Add(HostId(host))), Some(Ok(())));
+        cluster.settle(30.0);
+    }
+    assert_eq!(hosts(&cluster), [1, 2, 3]);
+    cluster.run(1.0);
+    // The owner's own, while it writes, and one whose host is gone.
+    let owner = cluster.owner().expect("clients write");
+    let own = component(&cluster, cluster.hosts[owner].id.0);
+    assert_eq!(change(owner, MemberChange::TakeOut(own)), Some(Ok(())));
+    cluster.run(2.0);
+    let gone = (0..HOSTS).find(|at| *at != owner && *at != cluster.owner().unwrap_or(owner));
+    let gone = gone.expect("three hosts");
+    let other = component(&cluster, cluster.hosts[gone].id.0);
+    cluster.crash(gone);
+    cluster.run(8.0);
+    let at = (0..HOSTS).find(|at| *at != gone && *at != owner).expect("three hosts");
+    assert_eq!(change(at, MemberChange::TakeOut(other)), Some(Ok(())));
+    assert_eq!(hosts(&cluster).len(), 1);
+    let unknown = change(at, MemberChange::TakeOut(other));
+    assert_eq!(unknown, Some(Err(ReplaceError::Unknown)));
+    cluster.boot(gone);
+    cluster.run(5.0);
+    at_rest(&cluster);
 }
 
 /// The directory is gone when the new component has everything, and then the owner and the new one
@@ -228,9 +288,33 @@ fn cut_off_before_the_cas(mutations: Mutations) {
     at_rest(&cluster);
 }
 
+/// The same for a component that is taken out and that none takes the place of.
+fn cut_off_before_it_is_taken_out(mutations: Mutations) {
+    let cluster = Cluster::new(311, mutations);
+    cluster.create_as(record_on(&[2, 3]));
+    cluster.clients(0, 12, LOAD);
+    cluster.run(1.0);
+    assert_eq!(cluster.owner(), Some(0));
+    let old = component(&cluster, 2);
+    cluster.world.partition(cluster.hosts[0].key, cluster.directory, true);
+    let asked = change_members(&cluster, 0, MemberChange::TakeOut(old));
+    assert_ne!(asked, Some(Ok(())), "the directory was not asked");
+    cluster.crash(0);
+    cluster.crash(2);
+    cluster.clients(1, 2, LOAD);
+    cluster.run(15.0);
+    assert_eq!(cluster.owner(), Some(1), "it serves what the record says");
+    cluster.world.partition(cluster.hosts[0].key, cluster.directory, false);
+    cluster.boot(0);
+    cluster.boot(2);
+    cluster.run(5.0);
+    at_rest(&cluster);
+}
+
 #[test]
 fn until_the_cas_is_known_the_old_component_counts() {
     cut_off_before_the_cas(Mutations::default());
+    cut_off_before_it_is_taken_out(Mutations::default());
 }
 
 /// Writes that complete before the CAS is known (rule 39) are noticed by the storm.
@@ -240,8 +324,11 @@ fn what_breaks_a_rule_of_replacement_is_noticed() {
     let is_noticed = |run: &dyn Fn()| catch_unwind(AssertUnwindSafe(run)).is_err();
     let deleted = Mutations { delete_before_replaced: true, ..off };
     assert!(is_noticed(&|| cut_off_before_the_cas(deleted)), "nothing was left of the old one");
+    assert!(is_noticed(&|| cut_off_before_it_is_taken_out(deleted)), "nor of the one that left");
+    let completed = Mutations { complete_before_replaced: true, ..off };
+    assert!(is_noticed(&|| cut_off_before_it_is_taken_out(completed)), "it missed writes");
     let unfilled = Mutations { join_unfilled: true, ..off };
     let mut seeds = 3000..3012;
-    let is_seen = seeds.any(|seed| is_noticed(&|| campaign(seed, &[1, 2], unfilled)));
+    let is_seen = seeds.any(|seed| is_noticed(&|| campaign(seed, (&[1, 2], false), unfilled)));
     assert!(is_seen, "nothing was copied");
 }

@@ -4,6 +4,7 @@
 mod answers;
 mod hanging;
 mod places;
+mod redundancy;
 mod removal;
 mod repair;
 mod rotten;

@@ -8,7 +8,7 @@ use super::fields::{
 };
 use crate::CLAIMS_MAX;
 use crate::error::WireError;
-use crate::message::{Claims, Holding, Request, WireClaim};
+use crate::message::{Claims, Holding, MemberChange, Request, WireClaim};
 use base::{ComponentId, HostId, Instant, ObjectId, Term, Version, VolumeId};
 use env::Slice;
 
@@ -31,6 +31,7 @@ const REPAIR: u8 = REQUESTS + 15;
 const RESERVE_SPACE: u8 = REQUESTS + 16;
 const VOUCH: u8 = REQUESTS + 17;
 const REPLACE: u8 = REQUESTS + 18;
+const RESIZE: u8 = REQUESTS + 19;
 
 pub(super) fn takes_payload(kind: u8) -> bool {
     matches!(kind, WRITE | CLIENT_WRITE)
@@ -56,7 +57,10 @@ pub(super) fn kind_of(request: &Request) -> u8 {
         Request::ClientWrite { .. } => CLIENT_WRITE,
         Request::ClientExtents { .. } => CLIENT_EXTENTS,
         Request::Repair { .. } => REPAIR,
-        Request::Replace { .. } => REPLACE,
+        Request::Members { change, .. } => match change {
+            MemberChange::Replace { .. } | MemberChange::Keep(_) => REPLACE,
+            MemberChange::Add(_) | MemberChange::TakeOut(_) => RESIZE,
+        },
     }
 }
 
@@ -159,11 +163,18 @@ fn put_client(request: &Request, out: &mut Vec<u8>) {
             put_u64(out, component.0);
             put_range_of_chunk(out, *range);
         }
-        Request::Replace { object, term, component, to } => {
+        Request::Members { object, term, change } => {
             put_u64(out, object.0);
             put_u32(out, term.0);
-            put_u64(out, component.0);
-            put_u32(out, to.map_or(0, |host| host.0));
+            let (component, host) = match *change {
+                MemberChange::Replace { old, to } => (old.0, to.0),
+                MemberChange::Keep(component) | MemberChange::TakeOut(component) => {
+                    (component.0, 0)
+                }
+                MemberChange::Add(to) => (0, to.0),
+            };
+            put_u64(out, component);
+            put_u32(out, host);
         }
         _ => unreachable!("not a request to an owner"),
     }
@@ -245,14 +256,24 @@ fn take_client(fields: &mut Fields<'_>, payload: Slice) -> Result<Request, WireE
             component: ComponentId(fields.u64()?),
             range: fields.range_of_chunk()?,
         },
-        REPLACE => Request::Replace {
+        REPLACE | RESIZE => Request::Members {
             object: ObjectId(fields.u64()?),
             term: fields.term()?,
-            component: ComponentId(fields.u64()?),
-            to: Some(HostId(fields.u32()?)).filter(|host| host.0 != 0),
+            change: take_change(fields)?,
         },
         kind => return Err(WireError::Kind { kind }),
     })
+}
+
+fn take_change(fields: &mut Fields<'_>) -> Result<MemberChange, WireError> {
+    let (component, host) = (ComponentId(fields.u64()?), HostId(fields.u32()?));
+    match (fields.kind(), component.0, host.0) {
+        (REPLACE, _, 0) => Ok(MemberChange::Keep(component)),
+        (REPLACE, ..) => Ok(MemberChange::Replace { old: component, to: host }),
+        (_, 0, 1..) => Ok(MemberChange::Add(host)),
+        (_, 1.., 0) => Ok(MemberChange::TakeOut(component)),
+        (kind, ..) => Err(WireError::Value { kind, field: "component" }),
+    }
 }
 
 fn put_holding(out: &mut Vec<u8>, holding: &Holding) {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which copies are made again elsewhere, and when: pure, from the directory's records, from who is
-//! up, and from how long each copy has been missed.
+//! Which copies are made again elsewhere, and when; which objects get more copies, or fewer. Pure:
+//! from the directory's records, from who is up, and from how long each copy has been missed.
 
 use crate::cluster::room::Rooms;
-use base::{ComponentId, HostId, Incarnation, Instant, Map, ObjectId, Set};
+use base::{ComponentId, HostId, Incarnation, Instant, Map, ObjectId, Seat, Set, VolumeId};
 use directory::{ComponentRecord, ComponentState, ObjectRecord};
+use object::MemberChange;
+use std::cmp::Reverse;
 use std::fmt;
 use std::time::Duration;
 
@@ -17,14 +19,12 @@ const RETURNS_WITHIN: Duration = Duration::from_secs(15 * 60);
 /// its way to a host that is down.
 const LOST_FOR: Duration = Duration::from_secs(60);
 
-/// What is to be done about one component.
+/// What is to be done about one component: replaced by one on another host, or kept where its
+/// replacement is called off; or an object gets one more, or one less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RepairStep {
     pub(super) object: ObjectId,
-    /// The component that is to be replaced, or that stays.
-    pub(super) old: ComponentId,
-    /// Where its copy is made again. `None`: what was to take its place is called off.
-    pub(super) to: Option<HostId>,
+    pub(super) change: MemberChange,
 }
 
 /// Why a copy that is due is not made again.
@@ -74,6 +74,8 @@ pub(super) struct Facts {
     /// Hosts that were taken out of the cluster.
     pub(super) removed: Set<HostId>,
     pub(super) rooms: Rooms,
+    /// How many copies the objects of each volume are to have.
+    pub(super) copies: Map<VolumeId, usize>,
     /// An operator asks for it: no host that is down is waited for, however many are.
     pub(super) hurries: bool,
 }
@@ -89,6 +91,43 @@ impl Facts {
         let is_away = component.replaces.is_none()
             && matches!(component.state, ComponentState::Absent | ComponentState::Degraded);
         is_away || !self.alive.contains_key(&component.host)
+    }
+
+    /// How many copies an object is to have more than it has, or less (below zero), where none is
+    /// on its way in another's place. The volumes of objects that are being made, or deleted, are
+    /// not known. What a doubted record says is not believed.
+    pub(super) fn lacks(&self, record: &ObjectRecord) -> i64 {
+        let Some(asked) = self.copies.get(&record.volume) else { return 0 };
+        let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        let is_changing = record.components.iter().any(|one| one.replaces.is_some());
+        if is_changing || record.is_doubted {
+            0
+        } else {
+            count(*asked) - count(record.components.len())
+        }
+    }
+
+    /// Whether a component is being filled, or was just added, on a host that is up.
+    fn is_on_its_way(&self, component: &ComponentRecord) -> bool {
+        let is_new = component.state == ComponentState::Absent && component.seat == Seat(0);
+        (is_new || component.state == ComponentState::Resyncing)
+            && self.alive.contains_key(&component.host)
+    }
+
+    /// Which component leaves an object that has more than it is to have: one whose host is down,
+    /// else one that does not count, else one that does, but not the owner's own. `None` while no
+    /// copy is there that counts.
+    fn surplus(&self, record: &ObjectRecord) -> Option<ComponentId> {
+        if !record.components.iter().any(|one| self.is_source(one)) {
+            return None;
+        }
+        let is_owners = |one: &ComponentRecord| record.owner.is_some_and(|o| o.host == one.host);
+        let worth = |one: &&ComponentRecord| {
+            let is_up = self.alive.contains_key(&one.host);
+            let is_coming = one.state == ComponentState::Resyncing;
+            (self.is_source(one), is_up, is_coming, is_owners(one), Reverse(one.host))
+        };
+        record.components.iter().min_by_key(worth).map(|one| one.id)
     }
 
     fn is_source(&self, component: &ComponentRecord) -> bool {
@@ -125,7 +164,7 @@ impl Facts {
         })
     }
 
-    /// Where a copy that is due is made again.
+    /// Where a copy that is due is made.
     fn place(&mut self, due: &Due) -> Result<HostId, Hindrance> {
         match due.sources {
             _ if self.is_braked() => Err(Hindrance::TooManyMissing),
@@ -155,12 +194,12 @@ impl Missed {
     }
 }
 
-/// A component that was missed for long enough.
+/// A component that was missed for long enough; `None`: one that the object is to have more.
 struct Due<'a> {
     /// Copies that are there.
     sources: usize,
     record: &'a ObjectRecord,
-    old: ComponentId,
+    old: Option<ComponentId>,
 }
 
 /// What is to be done now, and what each object may expect that misses a copy. A component that is
@@ -175,14 +214,27 @@ pub(super) fn plan(
     let (mut steps, mut due, mut under_way) = (Vec::new(), Vec::new(), 0);
     for record in records {
         let components = &record.components;
+        let sources = components.iter().filter(|c| facts.is_source(c)).count();
+        match facts.lacks(record) {
+            1.. => due.push(Due { sources, record, old: None }),
+            0 => {}
+            _ => {
+                let step = |id| RepairStep { object: record.id, change: MemberChange::TakeOut(id) };
+                let is_too_many = steps.len() >= REPAIRS_MAX;
+                steps.extend(facts.surplus(record).filter(|_| !is_too_many).map(step));
+                continue; // what leaves need not be made again
+            }
+        }
         for old in components.iter().filter(|component| component.replaces.is_none()) {
             if let Some(new) = components.iter().find(|c| c.replaces == Some(old.id)) {
                 under_way += 1;
                 if is_called_off((old, new), missed, &facts, &is_ours) {
-                    steps.push(RepairStep { object: record.id, old: old.id, to: None });
+                    let change = MemberChange::Keep(old.id);
+                    steps.push(RepairStep { object: record.id, change });
                 }
                 continue;
             }
+            under_way += usize::from(facts.is_on_its_way(old));
             let Some(since) = missed.since(old.id) else { continue };
             let Some(patience) = facts.patience(old) else {
                 outlooks.insert(record.id, Outlook::Never(Hindrance::Off));
@@ -190,8 +242,7 @@ pub(super) fn plan(
             };
             let at = since + patience;
             if at <= facts.now {
-                let sources = components.iter().filter(|c| facts.is_source(c)).count();
-                due.push(Due { sources, record, old: old.id });
+                due.push(Due { sources, record, old: Some(old.id) });
             } else if !matches!(outlooks.get(&record.id), Some(Outlook::At(sooner)) if *sooner < at)
             {
                 outlooks.insert(record.id, Outlook::At(at));
@@ -205,7 +256,11 @@ pub(super) fn plan(
         let outlook = match facts.place(&due) {
             Ok(to) if under_way < REPAIRS_MAX => {
                 under_way += 1;
-                steps.push(RepairStep { object, old: due.old, to: Some(to) });
+                let change = match due.old {
+                    Some(old) => MemberChange::Replace { old, to },
+                    None => MemberChange::Add(to),
+                };
+                steps.push(RepairStep { object, change });
                 Outlook::At(facts.now)
             }
             Ok(_) => Outlook::At(facts.now),

@@ -22,8 +22,8 @@ fn facts(now: Instant, alive: &[u32], hosts: usize) -> Facts {
     let alive: Map<HostId, Incarnation> =
         alive.iter().map(|host| (HostId(*host), Incarnation(1))).collect();
     let rooms = Rooms::with(alive.keys().map(|host| (*host, 1 << 40)));
-    let removed = Set::default();
-    Facts { now, delay: Some(HOUR), alive, hosts, removed, rooms, hurries: false }
+    let (removed, copies) = (Set::default(), Map::new());
+    Facts { now, delay: Some(HOUR), alive, hosts, removed, rooms, copies, hurries: false }
 }
 
 /// The plan at `at`, of what has been so since [`SETTLED`].
@@ -40,7 +40,12 @@ fn planned(
 }
 
 fn replaced(object: u64, old: u64, to: u32) -> RepairStep {
-    RepairStep { object: ObjectId(object), old: ComponentId(old), to: Some(HostId(to)) }
+    let change = MemberChange::Replace { old: ComponentId(old), to: HostId(to) };
+    RepairStep { object: ObjectId(object), change }
+}
+
+fn kept(object: u64, old: u64) -> RepairStep {
+    RepairStep { object: ObjectId(object), change: MemberChange::Keep(ComponentId(old)) }
 }
 
 #[test]
@@ -110,7 +115,7 @@ fn a_replacement_ends_if_the_old_copy_is_back_or_the_new_one_is_gone_too() {
         ..component(12, 3, ComponentState::Resyncing)
     };
     records[0].components.push(new);
-    let stays = RepairStep { object: ObjectId(1), old: ComponentId(11), to: None };
+    let stays = kept(1, 11);
     let mut missed = Missed::default();
     let all = facts(SETTLED, &[1, 2, 3, 4], 4);
     missed.look(&records, &all);
@@ -135,8 +140,7 @@ fn nobody_waits_for_a_copy_whose_host_was_taken_out_of_the_cluster() {
         ..component(12, 2, ComponentState::Resyncing)
     };
     records[0].components[1] = new;
-    let stays = RepairStep { object: ObjectId(1), old: ComponentId(10), to: None };
-    assert_eq!(planned(&records, &without, SETTLED).0, [stays]);
+    assert_eq!(planned(&records, &without, SETTLED).0, [kept(1, 10)]);
     // What lies there needs an owner to take it off the record.
     let mut record = pair(1, [1, 3]);
     record.removed = vec![RemovedComponent { id: ComponentId(9), host: HostId(2) }];
@@ -164,6 +168,41 @@ fn what_nobody_uses_gets_an_owner_only_where_one_has_something_to_do() {
     assert!(facts.lacks_owner(&record), "it was away, and its host is back");
     record.components[0].host = HostId(4);
     assert!(!facts.lacks_owner(&record), "there is nothing to fill it from");
+}
+
+#[test]
+fn objects_get_as_many_copies_as_their_volume_is_to_have() {
+    let asked = |copies| {
+        let copies = [(VolumeId(1), copies)].into_iter().collect();
+        Facts { copies, ..facts(SETTLED, &[1, 2, 3, 4], 4) }
+    };
+    let step = |change| RepairStep { object: ObjectId(1), change };
+    let mut records = [pair(1, [1, 2])];
+    let of = |facts: &Facts, records: &[ObjectRecord]| planned(records, facts, SETTLED).0;
+    assert_eq!(of(&asked(2), &records), []);
+    assert_eq!(of(&asked(3), &records), [step(MemberChange::Add(HostId(3)))]);
+    let few = Facts { copies: asked(3).copies, ..facts(SETTLED, &[1, 2], 2) };
+    let (steps, outlooks) = planned(&records, &few, SETTLED);
+    assert_eq!((steps, outlooks[&ObjectId(1)]), (vec![], Outlook::Never(Hindrance::NoHost)));
+
+    // Fewer: not the owner's own.
+    records[0].owner = Some(OwnerRecord { host: HostId(2), incarnation: Incarnation(1) });
+    let out = |id| [step(MemberChange::TakeOut(ComponentId(id)))];
+    assert_eq!(of(&asked(1), &records), out(10));
+    records[0].components.push(component(12, 3, ComponentState::Resyncing));
+    assert_eq!(of(&asked(2), &records), out(12), "it does not count yet");
+    records[0].components.push(component(13, 4, ComponentState::Absent));
+    assert_eq!(of(&asked(2), &records), out(13), "nor does that, and it is not on its way");
+    records[0].components[1].host = HostId(9);
+    assert_eq!(of(&asked(2), &records), out(11), "its host is down");
+    records[0].components[0].host = HostId(8);
+    assert_eq!(of(&asked(2), &records), [], "nothing that counts is there");
+    // While one is on its way in another's place, and where the volume is not known.
+    let mut records = [pair(1, [1, 2])];
+    records[0].components[1].replaces = Some(ComponentId(10));
+    records[0].components[1].state = ComponentState::Resyncing;
+    assert_eq!(asked(1).lacks(&records[0]), 0);
+    assert_eq!(facts(SETTLED, &[1, 2, 3, 4], 4).lacks(&records[0]), 0);
 }
 
 #[test]
@@ -196,8 +235,8 @@ fn no_plan_of_a_random_cluster_puts_two_copies_on_a_host_or_moves_what_is_there(
         let is_braked = (hosts as usize - alive.len()) * 3 > hosts as usize;
         for step in &steps {
             let record = records.iter().find(|r| r.id == step.object).expect("one of them");
-            let old = record.components.iter().find(|c| c.id == step.old).expect("one of its");
-            let Some(to) = step.to else { continue };
+            let MemberChange::Replace { old, to } = step.change else { continue };
+            let old = record.components.iter().find(|c| c.id == old).expect("one of its");
             begun += 1;
             assert!(!is_braked && alive.contains(&to.0));
             assert!(record.components.iter().all(|c| c.host != to && c.replaces != Some(old.id)));
@@ -209,7 +248,8 @@ fn no_plan_of_a_random_cluster_puts_two_copies_on_a_host_or_moves_what_is_there(
             record.components.iter().all(|c| !facts.is_missed(c))
         };
         assert!(!outlooks.keys().any(is_whole));
-        assert!(steps.iter().filter(|step| step.to.is_some()).count() <= REPAIRS_MAX);
+        let is_begun = |step: &&RepairStep| !matches!(step.change, MemberChange::Keep(_));
+        assert!(steps.iter().filter(is_begun).count() <= REPAIRS_MAX);
     }
     assert!(begun > 1000, "{begun}");
 }

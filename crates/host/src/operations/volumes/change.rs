@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Changing how much of a volume is kept for it, and who may use it beside whom.
+//! Changing how much of a volume is kept for it, how many failures it tolerates, and who may use it
+//! beside whom.
 //!
 //! More is kept in this order: every component is asked whether it has the room, every component
 //! keeps it, and only then the volume's record says so. Less is kept in the other order. So the
@@ -9,6 +10,7 @@
 //! it returns, whether the room is there or not.
 
 use super::{Undecided, decide, directory_away, unknown};
+use crate::cluster::room::candidates;
 use crate::operations::command::CommandFailure;
 use crate::operations::groups::device_of;
 use crate::operations::{Operations, Outcome, failed, no_such_volume, usage};
@@ -86,21 +88,48 @@ impl Operations {
         placement::check_name(name).map_err(usage)?;
         let (volume, revision) = self.volume_entry(name).await?;
         let record = VolumeRecord { connections, ..volume.clone() };
-        if record != volume
-            && let Err(undecided) = self.put_record(&record, revision).await
-        {
-            return Err(match undecided {
-                Some(Undecided::Unknown) => {
-                    unknown(&format!("the connections of volume '{name}' were changed"))
-                }
-                Some(Undecided::Away(error)) => directory_away(error),
-                None => failed(format!(
-                    "volume '{name}' was not changed: somebody else changed it meanwhile; try again"
-                )),
-            });
-        }
+        self.put_changed(&volume, &record, revision).await?;
         self.until_seen(&record, |now| now.connections == connections).await;
         Ok(self.report(&record))
+    }
+
+    /// Says how many failures a volume tolerates from now on. Its objects get more copies or fewer
+    /// by themselves (`care/repair`).
+    pub(crate) async fn change_redundancy(&self, name: &str, ftt: u8) -> Outcome<VolumeReport> {
+        placement::check_name(name).map_err(usage)?;
+        placement::check_ftt(ftt).map_err(usage)?;
+        let (volume, revision) = self.volume_entry(name).await?;
+        if ftt > volume.ftt {
+            // Where the copies go is decided later: here, that there are hosts enough.
+            let placed = placement::place(ftt, None, &candidates(&self.view), &[]);
+            placed.map_err(|error| {
+                failed(format!("volume '{name}' was not changed: {error}: start or add hosts"))
+            })?;
+        }
+        let record = VolumeRecord { ftt, ..volume.clone() };
+        self.put_changed(&volume, &record, revision).await?;
+        self.until_seen(&record, |now| now.ftt == ftt).await;
+        Ok(self.report(&record))
+    }
+
+    /// Puts a volume's record where it is another one than before.
+    async fn put_changed(
+        &self,
+        before: &VolumeRecord,
+        record: &VolumeRecord,
+        revision: u64,
+    ) -> Outcome<()> {
+        let name = &record.name;
+        if record == before {
+            return Ok(());
+        }
+        self.put_record(record, revision).await.map_err(|undecided| match undecided {
+            Some(Undecided::Unknown) => unknown(&format!("volume '{name}' was changed")),
+            Some(Undecided::Away(error)) => directory_away(error),
+            None => failed(format!(
+                "volume '{name}' was not changed: somebody else changed it meanwhile; try again"
+            )),
+        })
     }
 
     /// A volume's record as the directory has it now.

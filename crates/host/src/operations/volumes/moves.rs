@@ -9,8 +9,9 @@ use super::directory_away;
 use crate::cluster::room::Rooms;
 use crate::operations::{Operations, Outcome, failed, no_such_volume, usage};
 use crate::report::{MoveReport, MovedCopy};
-use base::{ComponentId, HostId, ObjectId};
+use base::{HostId, ObjectId};
 use directory::{ObjectRecord, VolumeRecord};
+use object::MemberChange;
 
 /// Objects whose owners are asked at a time.
 const OBJECTS_AT_ONCE: usize = 16;
@@ -22,9 +23,7 @@ struct Moving {
     /// Which object of the volume.
     at: u64,
     object: ObjectId,
-    component: ComponentId,
-    /// `None`: it stays, and what was to take its place goes.
-    to: Option<HostId>,
+    change: MemberChange,
 }
 
 impl Operations {
@@ -57,8 +56,8 @@ impl Operations {
             }
             match rooms.take(&object, target) {
                 Some(to) => {
-                    let (object, component, to) = (object.id, copy.id, Some(to));
-                    moving.push(Moving { at, object, component, to });
+                    let change = MemberChange::Replace { old: copy.id, to };
+                    moving.push(Moving { at, object: object.id, change });
                 }
                 None => refused.push(match target {
                     Some(to) => format!("{} has a copy already", self.view.host_name(to)),
@@ -89,7 +88,8 @@ impl Operations {
         let mut moving = Vec::new();
         for (at, object) in self.objects_of(&volume).await? {
             let replaced = object.components.iter().filter_map(|component| component.replaces);
-            let one = |component| Moving { at, object: object.id, component, to: None };
+            let keep = MemberChange::Keep;
+            let one = |component| Moving { at, object: object.id, change: keep(component) };
             moving.extend(replaced.map(one));
         }
         if moving.is_empty() {
@@ -108,14 +108,17 @@ impl Operations {
         under_way: u64,
     ) -> MoveReport {
         let one = async |moving: Moving| {
-            let Moving { at, object, component, to } = moving;
-            let done = self.objects.replace(object, component, to).await;
-            Ok::<_, ()>((at, to, done))
+            let Moving { at, object, change } = moving;
+            let done = self.objects.change_members(object, change).await;
+            Ok::<_, ()>((at, change, done))
         };
         let all = env::try_join_at_most(OBJECTS_AT_ONCE, moving.into_iter().map(one)).await;
         let mut begun = Vec::new();
-        for (at, to, done) in all.unwrap_or_default() {
-            let to = to.map(|to| self.view.host_name(to));
+        for (at, change, done) in all.unwrap_or_default() {
+            let to = match change {
+                MemberChange::Replace { to, .. } => Some(self.view.host_name(to)),
+                _ => None,
+            };
             match done {
                 Ok(()) => begun.push(MovedCopy { object: at, to }),
                 Err(error) => refused.push(format!("{}: {error}", to.unwrap_or_default())),
