@@ -36,10 +36,11 @@ pub enum ReplaceError {
     /// the new one would be on a host that has one
     #[error("the host has a component of the object already")]
     SameHost,
-    /// it is being replaced already, or earlier ones are not deleted yet, or it is the only one
+    /// it is being replaced already, or earlier ones are not deleted yet, or it is the only one, or
+    /// the record has changed since somebody decided so
     #[error(
         "the component is being replaced already, or is the only whole one, or earlier ones are \
-         still to be deleted"
+         still to be deleted, or something else has just changed"
     )]
     Busy,
     /// the new one does not fit

@@ -248,6 +248,15 @@ fn forbidden(last: &ObjectRecord, next: &ObjectRecord) -> Option<&'static str> {
     None
 }
 
+/// Copies that a volume has at least whose copies become fewer, and at most, in any campaign.
+const COPIES_LEAST: usize = 2;
+const COPIES_MOST: usize = 3;
+
+/// Components that do not take the place of others.
+fn copies(record: &ObjectRecord) -> usize {
+    record.components.iter().filter(|component| component.replaces.is_none()).count()
+}
+
 /// What no owner may do to the list of components (rules 38-40).
 fn wrong_members(last: &ObjectRecord, next: &ObjectRecord) -> Option<&'static str> {
     use directory::ComponentState::{Absent, Active};
@@ -260,13 +269,17 @@ fn wrong_members(last: &ObjectRecord, next: &ObjectRecord) -> Option<&'static st
             let before = of(last, new.id);
             new.state == Active && before.is_some_and(|before| before.replaces == Some(old.id))
         };
-        if old.replaces.is_none() && !next.components.iter().any(takes_its_place) {
-            return Some("a component is taken out, and no other one takes its place");
+        let is_replaced = next.components.iter().any(takes_its_place);
+        if old.replaces.is_none() && !is_replaced && copies(next) < COPIES_LEAST {
+            return Some("a component is taken out that the volume needs");
         }
     }
     for new in next.components.iter().filter(|new| of(last, new.id).is_none()) {
-        if new.state != Absent || new.left != base::Lsn::ZERO || new.replaces.is_none() {
+        if new.state != Absent || new.left != base::Lsn::ZERO {
             return Some("a component comes from nowhere");
+        }
+        if new.replaces.is_none() && copies(next) > COPIES_MOST {
+            return Some("more components than any volume is to have");
         }
         if last.removed.iter().any(|removed| removed.id == new.id) {
             return Some("a component that was taken out is back");

@@ -86,10 +86,21 @@ pub enum MemberChange {
     },
     /// This component stays, and what was to take its place goes.
     Keep(ComponentId),
-    /// The object gets one more component, on this host, not host zero.
-    Add(HostId),
-    /// This component, not zero, leaves, and none takes its place.
-    TakeOut(ComponentId),
+    /// The object gets one more component. Two who see that one is missing must not both add one.
+    Add {
+        /// Where, not host zero.
+        to: HostId,
+        /// The version of the record that this was decided by: not done where it is another one.
+        version: Version,
+    },
+    /// A component leaves, and none takes its place. Two who see one too many must not take out one
+    /// each.
+    TakeOut {
+        /// The component, not zero.
+        component: ComponentId,
+        /// The version of the record that this was decided by: not done where it is another one.
+        version: Version,
+    },
 }
 
 /// What a write does to its range.

@@ -43,7 +43,8 @@ pub fn messages() -> Vec<(&'static str, Message)> {
     all.push(("vouch", Message::Request(vouch())));
     all.push(("replace", Message::Request(replace())));
     let (object, term) = (ObjectId(0xa1a2_a3a4_a5a6_a7a8), Term(0x12_3456));
-    let change = MemberChange::TakeOut(ComponentId(0xb1b2_b3b4));
+    let (component, version) = (ComponentId(0xb1b2_b3b4), Version(0xe1e2_e3e4_e5e6));
+    let change = MemberChange::TakeOut { component, version };
     all.push(("resize", Message::Request(Request::Members { object, term, change })));
     all
 }

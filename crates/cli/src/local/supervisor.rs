@@ -149,7 +149,7 @@ impl Supervisor {
         let done = match question {
             Question::Ready => return self.readiness(),
             Question::Kill(host) => self.kill_host(&host),
-            Question::Start(host) => self.start_host(&host),
+            Question::Start(host) => self.check_member(&host).and_then(|()| self.start_host(&host)),
             Question::Down => {
                 self.down();
                 Ok(())
@@ -231,6 +231,21 @@ impl Supervisor {
             self.cluster.host_names().join(", ")
         ))
         .into())
+    }
+
+    /// Whether the hosts that run know nothing of a removal of this one.
+    fn check_member(&self, name: &str) -> Result<()> {
+        let names = self.cluster.host_names().into_iter();
+        let mut statuses = names
+            .filter(|other| other != name && self.is_running(other))
+            .filter_map(|other| client::status(&self.layout.control_socket(&other)));
+        if statuses.any(|status| status.removed.iter().any(|removed| removed == name)) {
+            return Err(Fail::failed(format!(
+                "{name} was taken out of the cluster: it does not start any more"
+            ))
+            .into());
+        }
+        Ok(())
     }
 
     fn start_host(&self, name: &str) -> Result<()> {

@@ -226,11 +226,12 @@ fn client_request(from: &mut Source<'_>) -> Request {
         _ if (232..240).contains(&kind) => {
             let component = ComponentId(from.u64());
             let host = HostId(from.u32());
+            let version = Version(from.edge());
             let change = match (kind % 2, component.0, host.0) {
                 (0, _, 0) => MemberChange::Keep(component),
                 (0, ..) => MemberChange::Replace { old: component, to: host },
-                (_, 0, _) => MemberChange::Add(HostId(host.0.max(1))),
-                (..) => MemberChange::TakeOut(component),
+                (_, 0, _) => MemberChange::Add { to: HostId(host.0.max(1)), version },
+                (..) => MemberChange::TakeOut { component, version },
             };
             Request::Members { object, term, change }
         }

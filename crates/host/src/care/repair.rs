@@ -250,11 +250,11 @@ impl RepairsInner {
                     info!(%object, %old, "a copy is back, or its replacement is not to be had");
                     state.begun.remove(&old);
                 }
-                (Ok(()), MemberChange::Add(host)) => {
+                (Ok(()), MemberChange::Add { to: host, .. }) => {
                     info!(%object, %host, "the object gets one more copy");
                     repaired.begun.push((object, host));
                 }
-                (Ok(()), MemberChange::TakeOut(old)) => {
+                (Ok(()), MemberChange::TakeOut { component: old, .. }) => {
                     info!(%object, %old, "the object has one copy less");
                 }
                 (Err(error), _) => {

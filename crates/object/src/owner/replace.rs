@@ -14,7 +14,7 @@ use super::change::ChangeError;
 use super::state::{Owner, Phase};
 use crate::record::{self, CannotReplace};
 use crate::status::ReplaceError;
-use base::{ComponentId, GroupId, HostId};
+use base::{ComponentId, GroupId, HostId, Version};
 use directory::{ObjectRecord, RemovedComponent};
 use env::channel::oneshot;
 use std::rc::Rc;
@@ -44,10 +44,12 @@ impl Owner {
         let owner = Rc::clone(self);
         self.spawn("change components", async move {
             done.send(match change {
-                MemberChange::Replace { old, to } => owner.add(Some(old), to).await,
+                MemberChange::Replace { old, to } => owner.add(Some(old), to, None).await,
                 MemberChange::Keep(old) => owner.keep_component(old).await,
-                MemberChange::Add(to) => owner.add(None, to).await,
-                MemberChange::TakeOut(component) => owner.take_out(component).await,
+                MemberChange::Add { to, version } => owner.add(None, to, Some(version)).await,
+                MemberChange::TakeOut { component, version } => {
+                    owner.take_out(component, version).await
+                }
             });
         });
         answer.recv().await.unwrap_or(Err(ReplaceError::moved()))
@@ -57,12 +59,25 @@ impl Owner {
         self: &Rc<Self>,
         old: Option<ComponentId>,
         host: HostId,
+        version: Option<Version>,
     ) -> Result<(), ReplaceError> {
         self.check_serving().map_err(ReplaceError::Object)?;
-        self.check(|record| record::why_not_add(record, old, host))?;
+        let is_meant =
+            |record: &ObjectRecord| version.is_none_or(|version| version == record.version);
+        let check = || {
+            self.check(|record| match is_meant(record) {
+                true => record::why_not_add(record, old, host),
+                false => Some(CannotReplace::Busy),
+            })
+        };
+        check()?;
         let id = ComponentId(self.env().random());
         let group = self.make(id, host).await?;
-        let added = self.change(|state| record::add(&state.record, (id, host, group), old)).await;
+        let compose = |record: &ObjectRecord| {
+            let next = record::add(record, (id, host, group), old);
+            next.filter(|_| is_meant(record))
+        };
+        let added = self.change(|state| compose(&state.record)).await;
         let error = match added {
             Ok(()) => {
                 base::hit(base::Probe::ComponentAdded);
@@ -73,10 +88,7 @@ impl Owner {
             // Perhaps it is in the record all the same. If not, it goes as one that never held
             // anything.
             Err(ChangeError::Stopped) => return Err(ReplaceError::moved()),
-            Err(ChangeError::Nothing) => {
-                let checked = self.check(|record| record::why_not_add(record, old, host));
-                checked.err().unwrap_or(ReplaceError::Busy)
-            }
+            Err(ChangeError::Nothing) => check().err().unwrap_or(ReplaceError::Busy),
             Err(ChangeError::Unavailable) => ReplaceError::unavailable(),
         };
         self.delete(id, host).await;
@@ -85,12 +97,24 @@ impl Owner {
 
     /// Until the outcome of the CAS is known, writes wait for the component as before, and reads
     /// need its host's grant.
-    async fn take_out(self: &Rc<Self>, component: ComponentId) -> Result<(), ReplaceError> {
+    async fn take_out(
+        self: &Rc<Self>,
+        component: ComponentId,
+        version: Version,
+    ) -> Result<(), ReplaceError> {
         self.check_serving().map_err(ReplaceError::Object)?;
-        let check = || self.check(|record| record::why_not_take_out(record, component));
+        let check = || {
+            self.check(|record| match record.version == version {
+                true => record::why_not_take_out(record, component),
+                false => Some(CannotReplace::Busy),
+            })
+        };
         check()?;
         self.take_out_too_early(component).await;
-        match self.change(|state| record::take_out(&state.record, component)).await {
+        let compose = |record: &ObjectRecord| {
+            record::take_out(record, component).filter(|_| record.version == version)
+        };
+        match self.change(|state| compose(&state.record)).await {
             Ok(()) => {
                 base::hit(base::Probe::ComponentTakenOut);
                 tracing::info!(object = %self.id, %component, "a component is taken out");

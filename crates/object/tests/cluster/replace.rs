@@ -151,7 +151,7 @@ fn campaign(seed: u64, (copies, resizes): (&[u32], bool), mutations: Mutations) 
     let mut cluster = loaded(seed, copies, mutations);
     let mut is_up = [true; HOSTS];
     for _ in 0..14 {
-        let components = cluster.record().components;
+        let (components, version) = (cluster.record().components, cluster.record().version);
         let chosen = components[cluster.rng.below(components.len() as u64) as usize];
         let at = cluster.rng.below(HOSTS as u64) as usize;
         match cluster.rng.below(10) {
@@ -159,8 +159,8 @@ fn campaign(seed: u64, (copies, resizes): (&[u32], bool), mutations: Mutations) 
                 let to = HostId(cluster.rng.between(1, HOSTS as u64) as u32);
                 let change = match cluster.rng.below(5) {
                     0 => MemberChange::Keep(chosen.id),
-                    1 | 2 if resizes => MemberChange::Add(to),
-                    3 if resizes => MemberChange::TakeOut(chosen.id),
+                    1 | 2 if resizes => MemberChange::Add { to, version },
+                    3 if resizes => MemberChange::TakeOut { component: chosen.id, version },
                     _ => MemberChange::Replace { old: chosen.id, to },
                 };
                 if let (Some(objects), Some(env)) =
@@ -226,12 +226,22 @@ fn nothing_is_lost_while_copies_get_more_and_fewer() {
 #[test]
 fn an_object_gets_one_more_copy_and_one_less_while_clients_write() {
     let cluster = loaded(320, &[1], Mutations::default());
-    let change = |at, change| change_members(&cluster, at, change);
+    let version = || cluster.record().version;
+    let add = |at, host| {
+        change_members(&cluster, at, MemberChange::Add { to: HostId(host), version: version() })
+    };
+    let take_out = |at, component| {
+        change_members(&cluster, at, MemberChange::TakeOut { component, version: version() })
+    };
     let only = component(&cluster, 1);
-    assert_eq!(change(0, MemberChange::TakeOut(only)), Some(Err(ReplaceError::Busy)));
-    assert_eq!(change(0, MemberChange::Add(HostId(1))), Some(Err(ReplaceError::SameHost)));
+    assert_eq!(take_out(0, only), Some(Err(ReplaceError::Busy)));
+    assert_eq!(add(0, 1), Some(Err(ReplaceError::SameHost)));
     for host in [2, 3] {
-        assert_eq!(change(2, MemberChange::Add(HostId(host))), Some(Ok(())));
+        let before = version();
+        assert_eq!(add(2, host), Some(Ok(())));
+        // Somebody else who saw the same.
+        let late = MemberChange::Add { to: HostId(5 - host), version: before };
+        assert_eq!(change_members(&cluster, 2, late), Some(Err(ReplaceError::Busy)));
         cluster.settle(30.0);
     }
     assert_eq!(hosts(&cluster), [1, 2, 3]);
@@ -239,7 +249,12 @@ fn an_object_gets_one_more_copy_and_one_less_while_clients_write() {
     // The owner's own, while it writes, and one whose host is gone.
     let owner = cluster.owner().expect("clients write");
     let own = component(&cluster, cluster.hosts[owner].id.0);
-    assert_eq!(change(owner, MemberChange::TakeOut(own)), Some(Ok(())));
+    let before = version();
+    assert_eq!(take_out(owner, own), Some(Ok(())));
+    let others = (1..=3).filter(|host| hosts(&cluster).contains(host));
+    let other = component(&cluster, others.last().expect("two are left"));
+    let late = MemberChange::TakeOut { component: other, version: before };
+    assert_eq!(change_members(&cluster, owner, late), Some(Err(ReplaceError::Busy)));
     cluster.run(2.0);
     let gone = (0..HOSTS).find(|at| *at != owner && *at != cluster.owner().unwrap_or(owner));
     let gone = gone.expect("three hosts");
@@ -247,10 +262,9 @@ fn an_object_gets_one_more_copy_and_one_less_while_clients_write() {
     cluster.crash(gone);
     cluster.run(8.0);
     let at = (0..HOSTS).find(|at| *at != gone && *at != owner).expect("three hosts");
-    assert_eq!(change(at, MemberChange::TakeOut(other)), Some(Ok(())));
+    assert_eq!(take_out(at, other), Some(Ok(())));
     assert_eq!(hosts(&cluster).len(), 1);
-    let unknown = change(at, MemberChange::TakeOut(other));
-    assert_eq!(unknown, Some(Err(ReplaceError::Unknown)));
+    assert_eq!(take_out(at, other), Some(Err(ReplaceError::Unknown)));
     cluster.boot(gone);
     cluster.run(5.0);
     at_rest(&cluster);
@@ -297,7 +311,8 @@ fn cut_off_before_it_is_taken_out(mutations: Mutations) {
     assert_eq!(cluster.owner(), Some(0));
     let old = component(&cluster, 2);
     cluster.world.partition(cluster.hosts[0].key, cluster.directory, true);
-    let asked = change_members(&cluster, 0, MemberChange::TakeOut(old));
+    let change = MemberChange::TakeOut { component: old, version: cluster.record().version };
+    let asked = change_members(&cluster, 0, change);
     assert_ne!(asked, Some(Ok(())), "the directory was not asked");
     cluster.crash(0);
     cluster.crash(2);

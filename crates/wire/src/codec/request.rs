@@ -59,7 +59,7 @@ pub(super) fn kind_of(request: &Request) -> u8 {
         Request::Repair { .. } => REPAIR,
         Request::Members { change, .. } => match change {
             MemberChange::Replace { .. } | MemberChange::Keep(_) => REPLACE,
-            MemberChange::Add(_) | MemberChange::TakeOut(_) => RESIZE,
+            MemberChange::Add { .. } | MemberChange::TakeOut { .. } => RESIZE,
         },
     }
 }
@@ -166,15 +166,17 @@ fn put_client(request: &Request, out: &mut Vec<u8>) {
         Request::Members { object, term, change } => {
             put_u64(out, object.0);
             put_u32(out, term.0);
-            let (component, host) = match *change {
-                MemberChange::Replace { old, to } => (old.0, to.0),
-                MemberChange::Keep(component) | MemberChange::TakeOut(component) => {
-                    (component.0, 0)
-                }
-                MemberChange::Add(to) => (0, to.0),
+            let (component, host, version) = match *change {
+                MemberChange::Replace { old, to } => (old.0, to.0, None),
+                MemberChange::Keep(component) => (component.0, 0, None),
+                MemberChange::Add { to, version } => (0, to.0, Some(version)),
+                MemberChange::TakeOut { component, version } => (component.0, 0, Some(version)),
             };
             put_u64(out, component);
             put_u32(out, host);
+            if let Some(version) = version {
+                put_u64(out, version.0);
+            }
         }
         _ => unreachable!("not a request to an owner"),
     }
@@ -267,12 +269,17 @@ fn take_client(fields: &mut Fields<'_>, payload: Slice) -> Result<Request, WireE
 
 fn take_change(fields: &mut Fields<'_>) -> Result<MemberChange, WireError> {
     let (component, host) = (ComponentId(fields.u64()?), HostId(fields.u32()?));
-    match (fields.kind(), component.0, host.0) {
-        (REPLACE, _, 0) => Ok(MemberChange::Keep(component)),
-        (REPLACE, ..) => Ok(MemberChange::Replace { old: component, to: host }),
-        (_, 0, 1..) => Ok(MemberChange::Add(host)),
-        (_, 1.., 0) => Ok(MemberChange::TakeOut(component)),
-        (kind, ..) => Err(WireError::Value { kind, field: "component" }),
+    if fields.kind() == REPLACE {
+        return Ok(match host.0 {
+            0 => MemberChange::Keep(component),
+            _ => MemberChange::Replace { old: component, to: host },
+        });
+    }
+    let version = Version(fields.u64()?);
+    match (component.0, host.0) {
+        (0, 1..) => Ok(MemberChange::Add { to: host, version }),
+        (1.., 0) => Ok(MemberChange::TakeOut { component, version }),
+        _ => Err(WireError::Value { kind: fields.kind(), field: "component" }),
     }
 }
 

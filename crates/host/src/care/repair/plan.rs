@@ -219,7 +219,11 @@ pub(super) fn plan(
             1.. => due.push(Due { sources, record, old: None }),
             0 => {}
             _ => {
-                let step = |id| RepairStep { object: record.id, change: MemberChange::TakeOut(id) };
+                let version = record.version;
+                let step = |component| {
+                    let change = MemberChange::TakeOut { component, version };
+                    RepairStep { object: record.id, change }
+                };
                 let is_too_many = steps.len() >= REPAIRS_MAX;
                 steps.extend(facts.surplus(record).filter(|_| !is_too_many).map(step));
                 continue; // what leaves need not be made again
@@ -258,7 +262,7 @@ pub(super) fn plan(
                 under_way += 1;
                 let change = match due.old {
                     Some(old) => MemberChange::Replace { old, to },
-                    None => MemberChange::Add(to),
+                    None => MemberChange::Add { to, version: due.record.version },
                 };
                 steps.push(RepairStep { object, change });
                 Outlook::At(facts.now)

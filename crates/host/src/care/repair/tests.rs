@@ -180,14 +180,18 @@ fn objects_get_as_many_copies_as_their_volume_is_to_have() {
     let mut records = [pair(1, [1, 2])];
     let of = |facts: &Facts, records: &[ObjectRecord]| planned(records, facts, SETTLED).0;
     assert_eq!(of(&asked(2), &records), []);
-    assert_eq!(of(&asked(3), &records), [step(MemberChange::Add(HostId(3)))]);
+    assert_eq!(
+        of(&asked(3), &records),
+        [step(MemberChange::Add { to: HostId(3), version: records[0].version })]
+    );
     let few = Facts { copies: asked(3).copies, ..facts(SETTLED, &[1, 2], 2) };
     let (steps, outlooks) = planned(&records, &few, SETTLED);
     assert_eq!((steps, outlooks[&ObjectId(1)]), (vec![], Outlook::Never(Hindrance::NoHost)));
 
     // Fewer: not the owner's own.
     records[0].owner = Some(OwnerRecord { host: HostId(2), incarnation: Incarnation(1) });
-    let out = |id| [step(MemberChange::TakeOut(ComponentId(id)))];
+    let version = records[0].version;
+    let out = |id| [step(MemberChange::TakeOut { component: ComponentId(id), version })];
     assert_eq!(of(&asked(1), &records), out(10));
     records[0].components.push(component(12, 3, ComponentState::Resyncing));
     assert_eq!(of(&asked(2), &records), out(12), "it does not count yet");
