@@ -30,6 +30,11 @@ const RETRY: Duration = Duration::from_secs(1);
 /// The longest pause between them: a host may be away for days.
 const RETRY_MAX: Duration = Duration::from_secs(60);
 
+/// Why a change is not made that was decided by another version of the record.
+fn outdated(record: &ObjectRecord, version: Option<Version>) -> Option<CannotReplace> {
+    version.filter(|version| *version != record.version).map(|_| CannotReplace::Busy)
+}
+
 impl Owner {
     /// Changes which components the object has. Returns when the record says so; the rest goes on
     /// by itself. It does so too when the future is dropped.
@@ -62,20 +67,15 @@ impl Owner {
         version: Option<Version>,
     ) -> Result<(), ReplaceError> {
         self.check_serving().map_err(ReplaceError::Object)?;
-        let is_meant =
-            |record: &ObjectRecord| version.is_none_or(|version| version == record.version);
-        let check = || {
-            self.check(|record| match is_meant(record) {
-                true => record::why_not_add(record, old, host),
-                false => Some(CannotReplace::Busy),
-            })
+        let why_not = |record: &ObjectRecord| {
+            outdated(record, version).or_else(|| record::why_not_add(record, old, host))
         };
-        check()?;
+        self.check(why_not)?;
         let id = ComponentId(self.env().random());
         let group = self.make(id, host).await?;
-        let compose = |record: &ObjectRecord| {
-            let next = record::add(record, (id, host, group), old);
-            next.filter(|_| is_meant(record))
+        let compose = |record: &ObjectRecord| match why_not(record) {
+            None => record::add(record, (id, host, group), old),
+            Some(_) => None,
         };
         let added = self.change(|state| compose(&state.record)).await;
         let error = match added {
@@ -88,7 +88,7 @@ impl Owner {
             // Perhaps it is in the record all the same. If not, it goes as one that never held
             // anything.
             Err(ChangeError::Stopped) => return Err(ReplaceError::moved()),
-            Err(ChangeError::Nothing) => check().err().unwrap_or(ReplaceError::Busy),
+            Err(ChangeError::Nothing) => self.check(why_not).err().unwrap_or(ReplaceError::Busy),
             Err(ChangeError::Unavailable) => ReplaceError::unavailable(),
         };
         self.delete(id, host).await;
@@ -103,16 +103,15 @@ impl Owner {
         version: Version,
     ) -> Result<(), ReplaceError> {
         self.check_serving().map_err(ReplaceError::Object)?;
-        let check = || {
-            self.check(|record| match record.version == version {
-                true => record::why_not_take_out(record, component),
-                false => Some(CannotReplace::Busy),
-            })
+        let why_not = |record: &ObjectRecord| {
+            let why_not = || record::why_not_take_out(record, component);
+            outdated(record, Some(version)).or_else(why_not)
         };
-        check()?;
+        self.check(why_not)?;
         self.take_out_too_early(component).await;
-        let compose = |record: &ObjectRecord| {
-            record::take_out(record, component).filter(|_| record.version == version)
+        let compose = |record: &ObjectRecord| match why_not(record) {
+            None => record::take_out(record, component),
+            Some(_) => None,
         };
         match self.change(|state| compose(&state.record)).await {
             Ok(()) => {
@@ -121,7 +120,9 @@ impl Owner {
                 self.lose(component);
                 Ok(())
             }
-            Err(ChangeError::Nothing) => Err(check().err().unwrap_or(ReplaceError::Busy)),
+            Err(ChangeError::Nothing) => {
+                Err(self.check(why_not).err().unwrap_or(ReplaceError::Busy))
+            }
             Err(ChangeError::Stopped) => Err(ReplaceError::moved()),
             Err(ChangeError::Unavailable) => Err(ReplaceError::unavailable()),
         }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Volumes that are to have more copies, or fewer.
 
-use super::repair::{held, is_whole, pass, places, volume, wait_until, with_copies};
+use super::repair::{
+    has_copies, held, is_whole, pass, places, read_all, volume, wait_until, with_copies,
+};
 use super::*;
 
 fn change(cluster: &Cluster, index: usize, ftt: u8) -> Result<VolumeReport, String> {
@@ -10,45 +12,27 @@ fn change(cluster: &Cluster, index: usize, ftt: u8) -> Result<VolumeReport, Stri
     Ok(serde_json::from_value(report).expect("a report"))
 }
 
-/// Whether what was written is on a host that is alone.
-fn is_read_on(cluster: &Cluster, index: usize) {
-    let node = cluster.node(index).expect("it runs");
-    cluster.on(index, async move |_| {
-        let device = node.exports().attach("v").expect("a volume");
-        for at in 0..16 {
-            let read = device.read(at * MIB, 4096).await.expect("a read");
-            let mut bytes = read.iter().flat_map(|part| part.iter());
-            assert!(bytes.all(|byte| *byte == 9), "MiB {at}");
-        }
-    });
-}
-
-fn count(cluster: &Cluster, copies: usize) -> bool {
-    let volume = volume(cluster);
-    volume.components.len() == copies && volume.components.iter().all(|c| c.state == "active")
-}
-
 #[test]
 fn a_volume_gets_a_third_copy_that_alone_has_everything() {
     let (cluster, other) = with_copies(91, None);
     let third = 3 - other;
     let report = change(&cluster, third, 2).expect("there is a third host");
     assert_eq!((report.ftt, report.health), (2, Health::Yellow), "it has two copies yet");
-    wait_until(&cluster, 60, |cluster| count(cluster, 3));
+    wait_until(&cluster, 60, |cluster| has_copies(cluster, 3));
     assert_eq!((volume(&cluster).health, places(&cluster).len()), (Health::Green, 3));
     cluster.take_down(0, true);
     cluster.take_down(other, true);
-    is_read_on(&cluster, third);
+    read_all(&cluster, third);
 }
 
 #[test]
 fn a_volume_gets_along_with_fewer_copies_and_the_space_is_free() {
     let (cluster, other) = with_copies(92, None);
     assert_eq!(change(&cluster, 0, 0).expect("fewer is always possible").ftt, 0);
-    wait_until(&cluster, 60, |cluster| count(cluster, 1));
+    wait_until(&cluster, 60, |cluster| has_copies(cluster, 1));
     wait_until(&cluster, 60, |cluster| held(cluster, 0) + held(cluster, other) == 1);
     assert_eq!(volume(&cluster).health, Health::Green);
-    is_read_on(&cluster, 0);
+    read_all(&cluster, 0);
     // And again as it was.
     change(&cluster, 0, 1).expect("there is room");
     wait_until(&cluster, 60, is_whole);
@@ -77,6 +61,6 @@ fn what_cannot_be_is_refused_and_what_a_host_lacks_is_done_when_it_is_there() {
     assert_eq!(volume(&cluster).health, Health::Yellow);
     cluster.boot(third, |_, _| async {});
     wait_for_hosts(&cluster);
-    wait_until(&cluster, 120, |cluster| count(cluster, 3));
+    wait_until(&cluster, 120, |cluster| has_copies(cluster, 3));
     assert_eq!(volume(&cluster).health, Health::Green);
 }

@@ -37,8 +37,26 @@ pub(super) fn places(cluster: &Cluster) -> Vec<usize> {
 }
 
 pub(super) fn is_whole(cluster: &Cluster) -> bool {
+    has_copies(cluster, 2)
+}
+
+/// Whether the volume has so many copies, each of them whole.
+pub(super) fn has_copies(cluster: &Cluster, copies: usize) -> bool {
     let volume = volume(cluster);
-    volume.components.len() == 2 && volume.components.iter().all(|c| c.state == "active")
+    volume.components.len() == copies && volume.components.iter().all(|c| c.state == "active")
+}
+
+/// Everything that was written is read on a host.
+pub(super) fn read_all(cluster: &Cluster, index: usize) {
+    let node = cluster.node(index).expect("it runs");
+    cluster.on(index, async move |_| {
+        let device = node.exports().attach("v").expect("a volume");
+        for at in 0..16 {
+            let read = device.read(at * MIB, 4096).await.expect("a read");
+            let mut bytes = read.iter().flat_map(|part| part.iter());
+            assert!(bytes.all(|byte| *byte == 9), "MiB {at}");
+        }
+    });
 }
 
 pub(super) fn wait_until(cluster: &Cluster, seconds: u64, is_so: impl Fn(&Cluster) -> bool) {
@@ -74,15 +92,7 @@ fn a_host_that_is_gone_for_good_is_done_without() {
     wait_until(&cluster, 120, |cluster| held(cluster, gone) == 0);
     // The new copy alone has everything.
     cluster.take_down(0, true);
-    let node = cluster.node(third).expect("it runs");
-    cluster.on(third, async move |_| {
-        let device = node.exports().attach("v").expect("a volume");
-        for at in 0..16 {
-            let read = device.read(at * MIB, 4096).await.expect("a read");
-            let mut bytes = read.iter().flat_map(|part| part.iter());
-            assert!(bytes.all(|byte| *byte == 9), "MiB {at}");
-        }
-    });
+    read_all(&cluster, third);
 }
 
 #[test]
