@@ -8,16 +8,19 @@
 
 mod keys;
 mod orphan;
+mod policy;
 mod stored;
 
 pub use keys::{
-    ALIVE_PREFIX, DELETED_PREFIX, HOST_PREFIX, OBJECT_PREFIX, ORPHAN_PREFIX, PREFIX,
+    ALIVE_PREFIX, DELETED_PREFIX, HOST_PREFIX, OBJECT_PREFIX, ORPHAN_PREFIX, POLICY_PREFIX, PREFIX,
     REMOVED_PREFIX, VOLUME_PREFIX, alive_key, cluster_key, deleted_key, host_key, object_key,
     orphan_key, parse_alive_key, parse_host_key, parse_object_key, parse_orphan_key,
-    parse_removed_key, parse_volume_key, removed_key, settings_key, volume_key,
+    parse_policy_key, parse_removed_key, parse_volume_key, policy_key, removed_key, settings_key,
+    volume_key,
 };
 
 pub use orphan::{About, Missing, OrphanRecord};
+pub use policy::{DEFAULT_POLICY, FollowedPolicy, PolicyRecord, RepairDelay};
 
 use base::{
     CHUNK_SECTORS, ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, SECTOR_SIZE, Seat,
@@ -47,6 +50,8 @@ pub const FORMAT: u32 = 1;
 pub const FORMAT_RESERVE: u32 = 2;
 /// The format of a volume's record that allows one connection at a time, with or without a reserve.
 pub const FORMAT_CONNECTIONS: u32 = 3;
+/// The format of a volume's record that follows a policy, whatever else it has.
+pub const FORMAT_POLICY: u32 = 4;
 /// The format of an object's record that has claims or is doubted.
 pub const FORMAT_HISTORY: u32 = 2;
 /// The format of an object's record in which a component takes the place of another one, or that
@@ -221,6 +226,8 @@ pub struct VolumeRecord {
     pub reserve_percent: u8,
     /// How many clients may use it through one host at the same time.
     pub connections: Connections,
+    /// The policy that it follows; `None`: its rules are its own.
+    pub policy: Option<FollowedPolicy>,
     /// Its objects in order. All have [`object_sectors`] sectors; the last one has the rest.
     pub objects: Vec<ObjectId>,
 }
@@ -450,6 +457,7 @@ impl VolumeRecord {
         ensure(is_whole, "size_bytes", "is not a multiple of 512")?;
         ensure(self.ftt <= FTT_MAX, "ftt", "is above 3")?;
         ensure(self.reserve_percent <= 100, "reserve_percent", "is above 100")?;
+        self.policy.as_ref().map_or(Ok(()), FollowedPolicy::check)?;
         ensure(self.objects.len() <= OBJECTS_MAX, "objects", "has too many entries")?;
         ensure(self.cut().is_some(), "objects", "does not match the size")?;
         ensure(are_unique(self.objects.iter()), "objects", "names an object twice")

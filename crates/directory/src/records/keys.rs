@@ -20,6 +20,8 @@ pub const OBJECT_PREFIX: &str = "/gabion/object/";
 pub const DELETED_PREFIX: &str = "/gabion/deleted/";
 /// Keys of [`super::RemovedHostRecord`]s.
 pub const REMOVED_PREFIX: &str = "/gabion/removed/";
+/// Keys of [`super::PolicyRecord`]s.
+pub const POLICY_PREFIX: &str = "/gabion/policy/";
 /// Keys of [`super::OrphanRecord`]s.
 pub const ORPHAN_PREFIX: &str = "/gabion/orphan/";
 
@@ -58,6 +60,13 @@ pub fn alive_key(host: HostId) -> String {
 pub fn volume_key(name: &str) -> String {
     assert!(is_name(name), "a volume's name is checked before its key is made");
     format!("{VOLUME_PREFIX}{name}")
+}
+
+/// The key of the [`super::PolicyRecord`] of the policy `name`, which must be a name.
+#[must_use]
+pub fn policy_key(name: &str) -> String {
+    assert!(is_name(name), "a policy's name is checked before its key is made");
+    format!("{POLICY_PREFIX}{name}")
 }
 
 /// The key of an object's [`super::ObjectRecord`].
@@ -117,6 +126,12 @@ pub fn parse_object_key(key: &str) -> Option<ObjectId> {
 #[must_use]
 pub fn parse_volume_key(key: &str) -> Option<&str> {
     key.strip_prefix(VOLUME_PREFIX).filter(|name| is_name(name))
+}
+
+/// The policy's name of a key that [`policy_key`] made.
+#[must_use]
+pub fn parse_policy_key(key: &str) -> Option<&str> {
+    key.strip_prefix(POLICY_PREFIX).filter(|name| is_name(name))
 }
 
 /// The number whose canonical text this is: lower case, no leading zeros, no sign.

@@ -3,10 +3,11 @@
 //! neither changes the other by accident.
 
 use super::keys::parse_hex;
+use super::policy::StoredFollowed;
 use super::{
     AliveRecord, Claim, ClusterKind, ClusterRecord, ComponentRecord, ComponentState, Connections,
     DeletedRecord, FORMAT, FORMAT_CONNECTIONS, FORMAT_HISTORY, FORMAT_KIND, FORMAT_MEMBERS,
-    FORMAT_RESERVE, GroupRecord, HostRecord, ObjectRecord, OwnerRecord, RecordError,
+    FORMAT_POLICY, FORMAT_RESERVE, FollowedPolicy, GroupRecord, HostRecord, ObjectRecord, OwnerRecord, RecordError,
     RemovedComponent, RemovedHostRecord, SettingsRecord, VolumeRecord,
 };
 use base::{
@@ -123,12 +124,16 @@ struct Volume {
     name: String,
     size_bytes: u64,
     ftt: u8,
-    /// In format 2 always, in format 3 sometimes, else never. Not 0: no reserve means no field.
+    /// In format 2 always, in formats 3 and 4 sometimes, else never. Not 0: no reserve means no
+    /// field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reserve_percent: Option<u8>,
-    /// In format 3 always, else never. Not `shared`, which means no field.
+    /// In format 3 always, in format 4 sometimes, else never. Not `shared`, which means no field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     connections: Option<Connections>,
+    /// In format 4 always, else never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    policy: Option<StoredFollowed>,
     objects: Vec<Hex>,
 }
 
@@ -297,7 +302,7 @@ impl Stored for Object {
 }
 
 impl Stored for Volume {
-    const FORMATS: &[u32] = &[FORMAT, FORMAT_RESERVE, FORMAT_CONNECTIONS];
+    const FORMATS: &[u32] = &[FORMAT, FORMAT_RESERVE, FORMAT_CONNECTIONS, FORMAT_POLICY];
 
     fn format(&self) -> u32 {
         self.format
@@ -305,20 +310,22 @@ impl Stored for Volume {
 
     fn check_format(&self) -> Result<(), RecordError> {
         let rule = "does not belong to the record's format";
-        let is_right = match self.format {
-            FORMAT_CONNECTIONS => self.connections == Some(Connections::Exclusive),
+        let is_right = |holds: bool, field: &'static str| {
+            if holds { Ok(()) } else { Err(RecordError::Invalid { field, rule }) }
+        };
+        is_right(self.policy.is_some() == (self.format == FORMAT_POLICY), "policy")?;
+        let connections = match self.format {
+            FORMAT_CONNECTIONS => self.connections.is_some(),
+            FORMAT_POLICY => true,
             _ => self.connections.is_none(),
         };
-        if !is_right {
-            return Err(RecordError::Invalid { field: "connections", rule });
-        }
-        let is_right = match self.format {
-            FORMAT_CONNECTIONS => self.reserve_percent != Some(0),
-            FORMAT_RESERVE => self.reserve_percent.is_some_and(|percent| percent > 0),
+        is_right(connections && self.connections != Some(Connections::Shared), "connections")?;
+        let reserve = match self.format {
+            FORMAT_CONNECTIONS | FORMAT_POLICY => true,
+            FORMAT_RESERVE => self.reserve_percent.is_some(),
             _ => self.reserve_percent.is_none(),
         };
-        let field = "reserve_percent";
-        if is_right { Ok(()) } else { Err(RecordError::Invalid { field, rule }) }
+        is_right(reserve && self.reserve_percent != Some(0), "reserve_percent")
     }
 }
 
@@ -452,10 +459,11 @@ impl From<&VolumeRecord> for Volume {
         let has_reserve = r.reserve_percent > 0;
         let connections = Some(r.connections).filter(|c| *c != Connections::Shared);
         // The lowest format that holds everything, so that older programs read it where they can.
-        let format = match (has_reserve, connections) {
-            (_, Some(_)) => FORMAT_CONNECTIONS,
-            (true, None) => FORMAT_RESERVE,
-            (false, None) => FORMAT,
+        let format = match (&r.policy, has_reserve, connections) {
+            (Some(_), ..) => FORMAT_POLICY,
+            (None, _, Some(_)) => FORMAT_CONNECTIONS,
+            (None, true, None) => FORMAT_RESERVE,
+            (None, false, None) => FORMAT,
         };
         Self {
             format,
@@ -465,6 +473,7 @@ impl From<&VolumeRecord> for Volume {
             ftt: r.ftt,
             reserve_percent: has_reserve.then_some(r.reserve_percent),
             connections,
+            policy: r.policy.as_ref().map(StoredFollowed::from),
             objects: r.objects.iter().map(|id| Hex(id.0)).collect(),
         }
     }
@@ -479,6 +488,7 @@ impl From<Volume> for VolumeRecord {
             ftt: s.ftt,
             reserve_percent: s.reserve_percent.unwrap_or(0),
             connections: s.connections.unwrap_or_default(),
+            policy: s.policy.map(FollowedPolicy::from),
             objects: s.objects.into_iter().map(|id| ObjectId(id.0)).collect(),
         }
     }

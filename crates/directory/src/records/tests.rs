@@ -59,8 +59,18 @@ fn volume() -> VolumeRecord {
         ftt: 1,
         reserve_percent: 0,
         connections: Connections::Shared,
+        policy: None,
         objects: vec![ObjectId(1), ObjectId(2)],
     }
+}
+
+fn policy() -> PolicyRecord {
+    let repair_delay = RepairDelay::Seconds(90);
+    PolicyRecord { name: "gold".to_owned(), version: 3, ftt: 2, reserve_percent: 100, repair_delay }
+}
+
+fn following_volume() -> VolumeRecord {
+    VolumeRecord { policy: Some(policy().followed()), ..volume() }
 }
 
 fn exclusive_volume() -> VolumeRecord {
@@ -87,6 +97,8 @@ const REPLACED_JSON: &str = include_str!("../../fixtures/object-3.json");
 const VOLUME_JSON: &str = include_str!("../../fixtures/volume-1.json");
 const RESERVED_JSON: &str = include_str!("../../fixtures/volume-2.json");
 const EXCLUSIVE_JSON: &str = include_str!("../../fixtures/volume-3.json");
+const FOLLOWING_JSON: &str = include_str!("../../fixtures/volume-4.json");
+const POLICY_JSON: &str = include_str!("../../fixtures/policy-1.json");
 const HOST_JSON: &str = include_str!("../../fixtures/host-1.json");
 const ALIVE_JSON: &str = include_str!("../../fixtures/alive-1.json");
 const CLUSTER_JSON: &str = include_str!("../../fixtures/cluster-1.json");
@@ -117,6 +129,8 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
         (volume().encode(), VOLUME_JSON),
         (reserved_volume().encode(), RESERVED_JSON),
         (exclusive_volume().encode(), EXCLUSIVE_JSON),
+        (following_volume().encode(), FOLLOWING_JSON),
+        (policy().encode(), POLICY_JSON),
         (host().encode(), HOST_JSON),
         (alive.encode(), ALIVE_JSON),
         (cluster.encode(), CLUSTER_JSON),
@@ -222,6 +236,53 @@ fn replacements_name_other_components_and_belong_to_format_3() {
         .map(|n| RemovedComponent { id: ComponentId(20 + n), host: HostId(1) });
     let full = ObjectRecord { removed: many.collect(), ..object() };
     assert!(full.check().is_err(), "the list is bounded");
+}
+
+#[test]
+fn a_policy_belongs_to_format_4_of_a_volume() {
+    assert_eq!(VolumeRecord::decode(FOLLOWING_JSON.as_bytes()).unwrap(), following_volume());
+    let all = VolumeRecord { policy: Some(policy().followed()), ..exclusive_volume() };
+    assert_eq!(VolumeRecord::decode(&all.encode()).unwrap(), all);
+    let edits = [
+        ("\"format\":4", "\"format\":3"),
+        ("\"format\":4", "\"format\":1"),
+        ("\"format\":4", "\"format\":5"),
+        ("\"ftt\":1", "\"ftt\":1,\"reserve_percent\":0"),
+        ("\"ftt\":1", "\"ftt\":1,\"connections\":\"shared\""),
+        ("gold", "go/ld"),
+        ("\"version\":3", "\"version\":0"),
+        ("\"version\":3", "\"version\":3,\"more\":1"),
+        ("90", "2592001"),
+        ("seconds", "minutes"),
+    ];
+    for (from, to) in edits {
+        assert_refused(FOLLOWING_JSON, VolumeRecord::decode, from, to);
+    }
+}
+
+#[test]
+fn a_policy_is_exactly_a_policy() {
+    assert_eq!(PolicyRecord::decode(POLICY_JSON.as_bytes()).unwrap(), policy());
+    for repair_delay in [RepairDelay::Cluster, RepairDelay::Never, RepairDelay::Seconds(0)] {
+        let other = PolicyRecord { repair_delay, ..policy() };
+        assert_eq!(PolicyRecord::decode(&other.encode()).unwrap(), other);
+    }
+    assert_eq!(PolicyRecord::built_in().check().ok(), Some(()));
+    let edits = [
+        ("\"format\":1", "\"format\":2"),
+        ("gold", ""),
+        ("\"version\":3", "\"version\":0"),
+        ("\"ftt\":2", "\"ftt\":4"),
+        ("\"reserve_percent\":100", "\"reserve_percent\":101"),
+        ("{\"seconds\":90}", "null"),
+        ("{\"seconds\":90}", "\"always\""),
+        ("90", "2592001"),
+    ];
+    for (from, to) in edits {
+        assert_refused(POLICY_JSON, PolicyRecord::decode, from, to);
+    }
+    assert_eq!(parse_policy_key(&policy_key("gold")), Some("gold"));
+    assert_eq!(parse_policy_key("/gabion/policy/a/b"), None);
 }
 
 #[test]

@@ -25,8 +25,10 @@ fn golden() -> Vec<Vec<u8>> {
         include_bytes!("../../../directory/fixtures/cluster-1.json"),
         include_bytes!("../../../directory/fixtures/host-1.json"),
         include_bytes!("../../../directory/fixtures/object-1.json"),
+        include_bytes!("../../../directory/fixtures/policy-1.json"),
         include_bytes!("../../../directory/fixtures/settings-1.json"),
         include_bytes!("../../../directory/fixtures/volume-1.json"),
+        include_bytes!("../../../directory/fixtures/volume-4.json"),
     ]
     .map(Vec::from)
     .into()
@@ -51,6 +53,7 @@ fn records_of(input: &[u8]) {
     again(input, DeletedRecord::decode, DeletedRecord::encode);
     again(input, ObjectRecord::decode, ObjectRecord::encode);
     again(input, SettingsRecord::decode, SettingsRecord::encode);
+    again(input, PolicyRecord::decode, PolicyRecord::encode);
     let mut from = Source::new(input);
     let object = object(&mut from);
     if object.check().is_ok() {
@@ -63,7 +66,18 @@ fn records_of(input: &[u8]) {
     let (id, ftt) = (VolumeId(from.u64()), from.u8() % 5);
     let (name, reserve_percent) = ("vm".to_owned(), from.u8() % 102);
     let connections = [Connections::Shared, Connections::Exclusive][usize::from(from.u8() % 2)];
-    let volume = VolumeRecord { id, name, size_bytes, ftt, reserve_percent, connections, objects };
+    let followed = |from: &mut Source<'_>| FollowedPolicy {
+        name: "gold".to_owned(),
+        version: from.below(3),
+        repair_delay: match from.below(3) {
+            0 => RepairDelay::Cluster,
+            1 => RepairDelay::Never,
+            _ => RepairDelay::Seconds(from.below(REPAIR_DELAY_MAX + 2)),
+        },
+    };
+    let policy = from.flag().then(|| followed(&mut from));
+    let volume =
+        VolumeRecord { id, name, size_bytes, ftt, reserve_percent, connections, policy, objects };
     if volume.check().is_ok() {
         assert_eq!(VolumeRecord::decode(&volume.encode()).ok(), Some(volume));
     }
@@ -114,7 +128,7 @@ fn object(from: &mut Source<'_>) -> ObjectRecord {
 
 fn keys_of(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
-    for prefix in ["", HOST_PREFIX, ALIVE_PREFIX, VOLUME_PREFIX, OBJECT_PREFIX] {
+    for prefix in ["", HOST_PREFIX, ALIVE_PREFIX, VOLUME_PREFIX, OBJECT_PREFIX, POLICY_PREFIX] {
         let key = format!("{prefix}{text}");
         if let Some(host) = parse_host_key(&key) {
             assert_eq!(host_key(host), key);
@@ -124,6 +138,9 @@ fn keys_of(input: &[u8]) {
         }
         if let Some(name) = parse_volume_key(&key) {
             assert_eq!(volume_key(name), key);
+        }
+        if let Some(name) = parse_policy_key(&key) {
+            assert_eq!(policy_key(name), key);
         }
         if let Some(object) = parse_object_key(&key) {
             assert_eq!(object_key(object), key);

@@ -115,6 +115,7 @@ mod tests {
             ftt: 0,
             reserve_percent: 0,
             connections: directory::Connections::Shared,
+            policy: None,
             objects: vec![ObjectId(object)],
         }
     }

@@ -307,8 +307,9 @@ impl Operations {
             size_bytes: about.size_bytes,
             ftt: about.ftt,
             reserve_percent: about.reserve_percent,
-            // Components do not say who may use it.
+            // Components say neither who may use it nor which policy it follows.
             connections: directory::Connections::Shared,
+            policy: None,
             objects: objects.iter().map(|object| object.id).collect(),
         };
         volume.check().map_err(|error| failed(format!("its components disagree: {error}")))?;

@@ -76,6 +76,7 @@ pub(super) fn large(objects: u64) -> (VolumeRecord, Vec<ObjectRecord>) {
         ftt: 0,
         reserve_percent: 0,
         connections: directory::Connections::Shared,
+        policy: None,
         objects: objects.iter().map(|object| object.id).collect(),
     };
     (volume, objects)

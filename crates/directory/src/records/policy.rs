@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Policies: rules under a name, which many volumes follow. A volume's record has the rules that
+//! are applied to it, and says of which version of which policy they are.
+
+use super::stored::{Stored, from_json, to_json};
+use super::{FORMAT, FTT_MAX, NAME_RULE, REPAIR_DELAY_MAX, RecordError, ensure, is_name};
+use serde::{Deserialize, Serialize};
+
+/// The policy that every cluster has. Where there is no record of it, it is as
+/// [`PolicyRecord::built_in`] says.
+pub const DEFAULT_POLICY: &str = "default";
+
+/// How long a copy of a volume may be away before another host gets it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RepairDelay {
+    /// As long as the settings of the cluster say.
+    #[default]
+    Cluster,
+    /// For ever: an operator has it made again.
+    Never,
+    /// So many seconds, at most [`REPAIR_DELAY_MAX`].
+    Seconds(u64),
+}
+
+impl RepairDelay {
+    /// Whether it keeps its invariants.
+    ///
+    /// # Errors
+    /// [`RecordError::Invalid`] with the field.
+    pub fn check(self) -> Result<(), RecordError> {
+        let is_short = !matches!(self, Self::Seconds(delay) if delay > REPAIR_DELAY_MAX);
+        ensure(is_short, "repair_delay", "is above 30 days")
+    }
+}
+
+/// Rules under a name, at [`super::policy_key`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyRecord {
+    /// As in its key; see [`is_name`].
+    pub name: String,
+    /// 1 and up; rises by one with every change.
+    pub version: u64,
+    /// Failures that volumes are to tolerate, 0 to [`FTT_MAX`].
+    pub ftt: u8,
+    /// Part of a volume's size that is kept for it on each of its disk groups, 0 to 100 percent.
+    pub reserve_percent: u8,
+    /// How long a copy may be away.
+    pub repair_delay: RepairDelay,
+}
+
+/// Which policy a volume follows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FollowedPolicy {
+    /// Its name.
+    pub name: String,
+    /// The version of it that was applied to the volume last.
+    pub version: u64,
+    /// How long a copy may be away, by that version.
+    pub repair_delay: RepairDelay,
+}
+
+impl PolicyRecord {
+    /// What the policy [`DEFAULT_POLICY`] is until somebody changes it: two copies, thin.
+    #[must_use]
+    pub fn built_in() -> Self {
+        Self {
+            name: DEFAULT_POLICY.to_owned(),
+            version: 1,
+            ftt: 1,
+            reserve_percent: 0,
+            repair_delay: RepairDelay::Cluster,
+        }
+    }
+
+    /// What a volume's record says of a policy that is applied to it.
+    #[must_use]
+    pub fn followed(&self) -> FollowedPolicy {
+        let (version, repair_delay) = (self.version, self.repair_delay);
+        FollowedPolicy { name: self.name.clone(), version, repair_delay }
+    }
+
+    /// Whether it keeps its invariants.
+    ///
+    /// # Errors
+    /// [`RecordError::Invalid`] with the field.
+    pub fn check(&self) -> Result<(), RecordError> {
+        ensure(is_name(&self.name), "name", NAME_RULE)?;
+        ensure(self.version > 0, "version", "is zero")?;
+        ensure(self.ftt <= FTT_MAX, "ftt", "is above 3")?;
+        ensure(self.reserve_percent <= 100, "reserve_percent", "is above 100")?;
+        self.repair_delay.check()
+    }
+
+    /// The value for the directory. Panics where the record breaks an invariant: use
+    /// [`Self::check`] first on what people typed.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let checked = self.check();
+        assert!(checked.is_ok(), "a record that breaks its invariants: {checked:?}");
+        to_json(&Policy {
+            format: FORMAT,
+            name: self.name.clone(),
+            version: self.version,
+            ftt: self.ftt,
+            reserve_percent: self.reserve_percent,
+            repair_delay: self.repair_delay,
+        })
+    }
+
+    /// The record in a value of the directory.
+    ///
+    /// # Errors
+    /// [`RecordError`]: not this kind of record, another format, an invariant broken.
+    pub fn decode(bytes: &[u8]) -> Result<Self, RecordError> {
+        let s = from_json::<Policy>(bytes)?;
+        let record = Self {
+            name: s.name,
+            version: s.version,
+            ftt: s.ftt,
+            reserve_percent: s.reserve_percent,
+            repair_delay: s.repair_delay,
+        };
+        record.check()?;
+        Ok(record)
+    }
+}
+
+impl FollowedPolicy {
+    /// Whether it keeps its invariants.
+    ///
+    /// # Errors
+    /// [`RecordError::Invalid`] with the field.
+    pub fn check(&self) -> Result<(), RecordError> {
+        ensure(is_name(&self.name), "policy", NAME_RULE)?;
+        ensure(self.version > 0, "policy", "has version zero")?;
+        self.repair_delay.check()
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Policy {
+    format: u32,
+    name: String,
+    version: u64,
+    ftt: u8,
+    reserve_percent: u8,
+    repair_delay: RepairDelay,
+}
+
+impl Stored for Policy {
+    fn format(&self) -> u32 {
+        self.format
+    }
+}
+
+/// The part of a volume's record in format 4.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StoredFollowed {
+    name: String,
+    version: u64,
+    repair_delay: RepairDelay,
+}
+
+impl From<&FollowedPolicy> for StoredFollowed {
+    fn from(r: &FollowedPolicy) -> Self {
+        Self { name: r.name.clone(), version: r.version, repair_delay: r.repair_delay }
+    }
+}
+
+impl From<StoredFollowed> for FollowedPolicy {
+    fn from(s: StoredFollowed) -> Self {
+        Self { name: s.name, version: s.version, repair_delay: s.repair_delay }
+    }
+}
