@@ -16,6 +16,10 @@ mod machine;
 
 pub use machine::{DaemonArgs, JoinArgs};
 
+mod policy;
+
+pub use policy::{PolicyCommand, RulesArgs};
+
 mod repair;
 
 pub use repair::{RepairCommand, SetCommand};
@@ -85,6 +89,9 @@ A volume is 'reduced' while it has fewer copies that answer than its policy asks
     /// Create, look at, change and delete volumes
     #[command(subcommand, arg_required_else_help = true)]
     Volume(VolumeCommand),
+    /// Rules under a name, which many volumes follow
+    #[command(subcommand, arg_required_else_help = true)]
+    Policy(PolicyCommand),
     /// Read everything on the capacity devices and repair what is bad
     #[command(subcommand, arg_required_else_help = true)]
     Scrub(ScrubCommand),

@@ -59,6 +59,18 @@ fn confirm(
     Err(Fail::failed(format!("nothing was {done}: that is not '{name}'")).into())
 }
 
+/// Asks whether what was just shown is to be done.
+///
+/// # Errors
+/// A usage error where there is no terminal to ask on.
+pub fn confirm_shown(what: &str) -> Result<bool> {
+    if !is_terminal() {
+        let why = format!("{what} was not changed: without a terminal to ask on, --yes is needed");
+        return Err(Fail::usage(why).into());
+    }
+    go_on()
+}
+
 /// Asks whether to go on. Yes without a question where nobody can be asked.
 pub fn go_on() -> Result<bool> {
     if !is_terminal() {

@@ -113,10 +113,11 @@ pub fn volume_table(volumes: &[VolumeReport]) {
             v.owner.clone().unwrap_or_else(|| "-".to_owned()),
             v.clients.to_string(),
             if v.reserve_percent > 0 { format!("{} %", v.reserve_percent) } else { "-".to_owned() },
+            v.policy.as_ref().map_or_else(|| "-".to_owned(), |policy| policy.name.clone()),
             redundancy(v, left),
         ]
     });
-    let heading = ["volume", "size", "ftt", "health", "owner", "clients", "reserve", ""];
+    let heading = ["volume", "size", "ftt", "health", "owner", "clients", "reserve", "policy", ""];
     output::table(&heading, rows.collect());
 }
 

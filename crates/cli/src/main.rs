@@ -42,6 +42,7 @@ mod machine;
 mod memory;
 mod orphan;
 mod output;
+mod policy;
 mod program;
 mod repair;
 mod replace;
@@ -205,6 +206,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         GabionCommand::Orphan(command) => orphan::orphan(cli, command),
         GabionCommand::Group(command) => group::group(cli, command),
         GabionCommand::Volume(command) => volume::volume(cli, command),
+        GabionCommand::Policy(command) => policy::policy(cli, command),
         GabionCommand::Scrub(command) => scrub::scrub(cli, command),
         GabionCommand::Daemon(daemon) => daemon::run(cli, daemon),
         GabionCommand::Completions { shell } => {

@@ -24,8 +24,8 @@ const CREATE_MAX: Duration = Duration::from_secs(120);
 /// `gabion volume ...`.
 pub fn volume(cli: &Cli, command: &VolumeCommand) -> Result<()> {
     match command {
-        VolumeCommand::Create { name, size, ftt, reserve, connections } => {
-            create(cli, name, (*size, *ftt, *reserve), *connections)
+        VolumeCommand::Create { name, size, ftt, reserve, connections, policy } => {
+            create(cli, name, (*size, *ftt, *reserve), (*connections, policy.as_deref()))
         }
         VolumeCommand::List => {
             let report = gather(&TargetHost::find(cli)?)?;
@@ -37,6 +37,9 @@ pub fn volume(cli: &Cli, command: &VolumeCommand) -> Result<()> {
         }
         VolumeCommand::Move { name, from, to, stop: _ } => {
             move_copies(cli, name, from.as_deref(), to.as_deref())
+        }
+        VolumeCommand::SetPolicy { name, policy, none: _ } => {
+            set_policy(cli, name, policy.as_deref())
         }
         VolumeCommand::Delete { name, yes } => delete(cli, name, *yes),
     }
@@ -82,7 +85,7 @@ fn create(
     cli: &Cli,
     name: &str,
     (size, ftt, reserve): (u64, u8, u8),
-    connections: Connections,
+    (connections, policy): (Connections, Option<&str>),
 ) -> Result<()> {
     let spec = VolumeSpec::new(name, size, ftt).and_then(|spec| spec.with_reserve(reserve));
     spec.map_err(|error| Fail::usage(error.to_string()))?;
@@ -92,6 +95,7 @@ fn create(
         size_bytes: size,
         ftt,
         reserve_percent: reserve,
+        policy: policy.map(str::to_owned),
     };
     let mut volume: VolumeReport = client::ask_within(&socket, &command, CREATE_MAX)?;
     if connections != volume.connections {
@@ -113,6 +117,32 @@ fn create(
     })
 }
 
+/// `gabion volume set-policy`.
+fn set_policy(cli: &Cli, name: &str, policy: Option<&str>) -> Result<()> {
+    placement::check_name(name).map_err(|error| Fail::usage(error.to_string()))?;
+    let socket = any_host(&TargetHost::find(cli)?)?;
+    let command =
+        Command::VolumeSetPolicy { name: name.to_owned(), policy: policy.map(str::to_owned) };
+    let volume: VolumeReport = client::ask_within(&socket, &command, CREATE_MAX)?;
+    output::print(cli.output, &volume, |volume| {
+        match &volume.policy {
+            Some(policy) => {
+                say!("volume {name} follows policy {} (version {})", policy.name, policy.version);
+            }
+            None => say!("volume {name} follows no policy, and keeps the rules that it has"),
+        }
+        say_compliance(volume);
+    })
+}
+
+/// Whether a volume is as its rules ask for, and why not.
+fn say_compliance(volume: &VolumeReport) {
+    say!("it is {}", volume.compliance.state.name());
+    for why in &volume.compliance.why {
+        say!("  {why}");
+    }
+}
+
 fn change(
     cli: &Cli,
     name: &str,
@@ -129,6 +159,8 @@ fn change(
         .map(|connections| Command::VolumeConnections { name: name.to_owned(), connections });
     let redundancy = ftt.map(|ftt| Command::VolumeRedundancy { name: name.to_owned(), ftt });
     let (is_reserve, is_connections) = (reserve.is_some(), connections.is_some());
+    let followed: VolumeReport =
+        client::ask(&socket, &Command::VolumeShow { name: name.to_owned() })?;
     let mut volume: Option<VolumeReport> = None;
     for command in redundancy.into_iter().chain(reserve).chain(connections) {
         volume = Some(client::ask(&socket, &command)?);
@@ -137,6 +169,9 @@ fn change(
     let away = volume.components.iter().filter(|c| c.state != "active");
     let away: Vec<_> = away.map(|c| c.host.as_str()).collect();
     output::print(cli.output, &volume, |volume| {
+        if let (Some(policy), None) = (&followed.policy, &volume.policy) {
+            say!("volume {} follows policy {} no more: its rules are its own", name, policy.name);
+        }
         if ftt.is_some() {
             let copies = u32::from(volume.ftt) + 1;
             say!(
@@ -176,9 +211,15 @@ fn show(cli: &Cli, name: &str, all: bool) -> Result<()> {
             components_summary(volume);
         }
         say!("");
-        if let Some(why) = &volume.not_repaired {
-            say!("a copy is missing and is not made again: {why}");
+        if let Some(policy) = &volume.policy {
+            say!(
+                "policy: {} (version {}, repair delay {})",
+                policy.name,
+                policy.version,
+                crate::policy::delay(policy.repair_delay)
+            );
         }
+        say_compliance(volume);
         say!("connections: {}", volume.connections.name());
         for uri in &volume.nbd {
             say!("{uri}");

@@ -35,19 +35,20 @@ pub use cluster::membership::incarnation_key;
 pub use cluster::register::{RegisterError, cluster_kind, found, register};
 pub use config::address::{AddressError, format_address, parse_address};
 pub use config::{ConfigError, GroupConfig, HostConfig, MemoryConfig, SocketConfig, Tuning};
-pub use directory::{ClusterKind, Connections, REPAIR_DELAY_MAX};
+pub use directory::{ClusterKind, Connections, DEFAULT_POLICY, REPAIR_DELAY_MAX, RepairDelay};
 pub use exports::{Attached, HostExports};
 pub use node::{MachineMemory, Node, NodeOptions};
-pub use operations::command::{Command, CommandFailure, CommandReply, ErrorKind};
+pub use operations::command::{Command, CommandFailure, CommandReply, ErrorKind, PolicyRules};
 pub use operations::control::call;
 pub use operations::merge::{Totals, is_silent_taken_for_up, merge, totals};
 pub use report::{
-    BLOCKS_LOST, BackupReport, ClassReport, ClusterReport, ComponentReport, DESTAGE_STOOD_STILL,
-    DeviceMedium, DeviceReport, GroupDetail, GroupReport, Health, HeldReport, HostReport,
-    HostState, LatencyReport, MemoryPart, MemoryReport, MemoryUse, MoveReport, MovedCopy,
-    NotRepaired, OrphanReport, ReadCacheReport, RemovalReport, RepairReport, RepairedCopy,
-    RequestsReport, RestoreReport, Role, ScrubReport, SpaceReport, StageReport, StatusReport,
-    TurnsReport, VolumeReport, WritesReport,
+    BLOCKS_LOST, BackupReport, ClassReport, ClusterReport, ComplianceReport, ComplianceState,
+    ComponentReport, DESTAGE_STOOD_STILL, DeviceMedium, DeviceReport, EffectReport, Follower,
+    GroupDetail, GroupReport, Health, HeldReport, HostReport, HostState, LatencyReport, MemoryPart,
+    MemoryReport, MemoryUse, MoveReport, MovedCopy, NotFollowing, NotRepaired, OrphanReport,
+    PolicyCheckReport, PolicyEditReport, PolicyReport, ReadCacheReport, RemovalReport,
+    RepairReport, RepairedCopy, RequestsReport, RestoreReport, Role, ScrubReport, SpaceReport,
+    StageReport, StatusReport, TurnsReport, VolumePolicy, VolumeReport, WritesReport,
 };
 pub use start_error::StartError;
 pub use storage::devices::{DeviceRefused, check_devices};

@@ -9,6 +9,7 @@
 //! | `status` | what the host tells of the cluster and its volumes |
 //! | `groups` | what it tells of its disk groups and devices; changing them |
 //! | `volumes` | creating, changing, moving and deleting volumes |
+//! | `policies` | rules under a name, and the volumes that follow them |
 //! | `hosts` | taking a host out of the cluster |
 //! | `repair` | settings of the cluster, repair on demand |
 //! | `scrub` | orders for scrub, and what it found |
@@ -23,6 +24,7 @@ mod groups;
 mod hosts;
 pub(crate) mod merge;
 mod orphan;
+mod policies;
 mod repair;
 mod scrub;
 mod status;
@@ -94,8 +96,9 @@ impl Operations {
                 self.look_at_devices().await;
                 reply(Ok(self.status()))
             }
-            Command::VolumeCreate { name, size_bytes, ftt, reserve_percent } => {
-                reply(self.create(&name, size_bytes, ftt, reserve_percent).await)
+            Command::VolumeCreate { name, size_bytes, ftt, reserve_percent, policy } => {
+                let rules = (ftt, reserve_percent, policy.as_deref());
+                reply(self.create(&name, size_bytes, rules).await)
             }
             Command::GroupShow { id } => {
                 self.look_at_devices().await;
@@ -120,6 +123,14 @@ impl Operations {
             Command::VolumeConnections { name, connections } => {
                 reply(self.change_connections(&name, connections).await)
             }
+            Command::VolumeSetPolicy { name, policy } => {
+                reply(self.set_policy(&name, policy.as_deref()).await)
+            }
+            command @ (Command::PolicyList
+            | Command::PolicyCreate { .. }
+            | Command::PolicyEdit { .. }
+            | Command::PolicyCheck { .. }
+            | Command::PolicyDelete { .. }) => self.policy_command(command).await,
             Command::VolumeDelete { name } => reply(self.delete(&name).await),
             Command::ClusterShow => reply(Ok(self.settings())),
             Command::ClusterSet { repair_delay_seconds } => {

@@ -3,6 +3,7 @@
 
 mod group;
 mod memory;
+mod policy;
 mod writes;
 
 use directory::Connections;
@@ -12,6 +13,10 @@ pub use group::{
     SpaceReport,
 };
 pub use memory::{MemoryPart, MemoryReport, MemoryUse};
+pub use policy::{
+    ComplianceReport, ComplianceState, EffectReport, Follower, NotFollowing, PolicyCheckReport,
+    PolicyEditReport, PolicyReport, VolumePolicy,
+};
 use serde::{Deserialize, Serialize};
 pub use writes::{StageReport, WritesReport};
 
@@ -163,6 +168,12 @@ pub struct VolumeReport {
     /// Who may use it beside whom.
     #[serde(default)]
     pub connections: Connections,
+    /// The policy that it follows; none where its rules are its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<VolumePolicy>,
+    /// Whether it is as its rules ask for.
+    #[serde(default)]
+    pub compliance: ComplianceReport,
     /// Its state.
     pub health: Health,
     /// How long it has had less redundancy than its policy asks for, as the host that was asked saw

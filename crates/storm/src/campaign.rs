@@ -446,6 +446,7 @@ impl SeedRun {
             size_bytes: planned.sectors * SECTOR_SIZE,
             ftt: planned.ftt,
             reserve_percent: planned.reserve_percent,
+            policy: None,
         };
         let mut last = None;
         for _ in 0..20 {

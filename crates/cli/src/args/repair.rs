@@ -38,7 +38,7 @@ A delay shorter than a restart of a host has all of its copies made again at eac
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delay(pub Option<u64>);
 
-fn delay(text: &str) -> Result<Delay, String> {
+pub fn delay(text: &str) -> Result<Delay, String> {
     if text == "never" {
         return Ok(Delay(None));
     }

@@ -13,7 +13,8 @@ pub enum VolumeCommand {
   gabion volume create web --size 20GiB
   gabion volume create db --size 50GiB --reserve 100
   gabion volume create scratch --size 100GiB --ftt 0
-  gabion volume create disk --size 20GiB --connections exclusive")]
+  gabion volume create disk --size 20GiB --connections exclusive
+  gabion volume create db --size 50GiB --policy gold")]
     Create {
         /// Its name: a-z, 0-9, '.' and '-', at most 63
         name: String,
@@ -33,6 +34,9 @@ pub enum VolumeCommand {
         /// under a name of its own, nbd://HOST/VOLUME@NAME), or exclusive (one connection)
         #[arg(long, default_value = "shared", value_parser = connections, value_name = "WHO")]
         connections: Connections,
+        /// The policy that it follows, in the place of --ftt and --reserve
+        #[arg(long, value_name = "POLICY", conflicts_with_all = ["ftt", "reserve"])]
+        policy: Option<String>,
     },
     /// List the volumes
     #[command(visible_alias = "ls")]
@@ -56,7 +60,8 @@ pub enum VolumeCommand {
   gabion volume change db --reserve 0      other volumes may have the space again
   gabion volume change db --connections exclusive   for clients that connect from now on
 More is refused where a host has no room for it, and then nothing is changed. A copy whose host is
-down takes it when it returns. Run it again after an interruption.")]
+down takes it when it returns. Run it again after an interruption. A volume that follows a policy
+follows none once its failures to tolerate or its reserve were changed here.")]
     Change {
         /// Its name
         name: String,
@@ -70,6 +75,21 @@ down takes it when it returns. Run it again after an interruption.")]
         /// How many clients may use it at once: shared or exclusive, see 'gabion volume create -h'
         #[arg(long, value_parser = connections, value_name = "WHO")]
         connections: Option<Connections>,
+    },
+    /// Have a volume follow a policy, while it is in use
+    #[command(after_help = "Examples:
+  gabion volume set-policy db gold         it gets the rules of gold, and those that gold gets later
+  gabion volume set-policy db --none       it keeps the rules that it has, as its own
+What that comes to: gabion policy show gold. How far it is: gabion volume show db")]
+    SetPolicy {
+        /// Its name
+        name: String,
+        /// The policy
+        #[arg(required_unless_present = "none")]
+        policy: Option<String>,
+        /// Follow no policy any more
+        #[arg(long, conflicts_with = "policy")]
+        none: bool,
     },
     /// Move the copies of a volume that one host has to another host, while the volume is in use
     #[command(after_help = "Examples:

@@ -7,8 +7,8 @@ use super::policy::StoredFollowed;
 use super::{
     AliveRecord, Claim, ClusterKind, ClusterRecord, ComponentRecord, ComponentState, Connections,
     DeletedRecord, FORMAT, FORMAT_CONNECTIONS, FORMAT_HISTORY, FORMAT_KIND, FORMAT_MEMBERS,
-    FORMAT_POLICY, FORMAT_RESERVE, FollowedPolicy, GroupRecord, HostRecord, ObjectRecord, OwnerRecord, RecordError,
-    RemovedComponent, RemovedHostRecord, SettingsRecord, VolumeRecord,
+    FORMAT_POLICY, FORMAT_RESERVE, FollowedPolicy, GroupRecord, HostRecord, ObjectRecord,
+    OwnerRecord, RecordError, RemovedComponent, RemovedHostRecord, SettingsRecord, VolumeRecord,
 };
 use base::{
     ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, Seat, Term, Version, VolumeId,

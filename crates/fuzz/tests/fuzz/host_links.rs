@@ -316,6 +316,7 @@ async fn use_volume(env: &Env) {
         size_bytes: 4 << 20,
         ftt: 1,
         reserve_percent: 0,
+        policy: None,
     };
     let _ = ask(env, create).await;
     let Ok(link) = env.dial(Address::Unix("/nbd.sock".to_owned())).await else { return };

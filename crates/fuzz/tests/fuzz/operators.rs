@@ -78,7 +78,19 @@ fn commands() -> Vec<Vec<u8>> {
     let name = || "vm-1".to_owned();
     let commands = [
         Command::Status,
-        Command::VolumeCreate { name: name(), size_bytes: 1 << 30, ftt: 1, reserve_percent: 7 },
+        Command::VolumeCreate {
+            name: name(),
+            size_bytes: 1 << 30,
+            ftt: 1,
+            reserve_percent: 7,
+            policy: Some(name()),
+        },
+        Command::VolumeSetPolicy { name: name(), policy: Some(name()) },
+        Command::PolicyList,
+        Command::PolicyCreate { name: name(), rules: rules() },
+        Command::PolicyEdit { name: name(), rules: rules() },
+        Command::PolicyCheck { name: name(), rules: PolicyRules::default() },
+        Command::PolicyDelete { name: name() },
         Command::GroupShow { id: name() },
         Command::VolumeShow { name: name() },
         Command::VolumeChange { name: name(), reserve_percent: 7 },

@@ -119,7 +119,7 @@ impl Repairs {
         let inner = &self.0;
         let (mut facts, mut records) = inner.facts();
         records.retain(|record| is_meant(record.id));
-        (facts.hurries, facts.delay) = (true, facts.delay.or(Some(Duration::MAX)));
+        facts.hurries = true;
         let mut missed = Missed::default();
         missed.look(&records, &facts);
         let (steps, outlooks) = plan(&records, &missed, facts, |_| false);
@@ -141,8 +141,8 @@ impl RepairsInner {
         let alive = hosts.iter().filter_map(|host| run(host.id)).collect();
         let delay = self.view.settings().repair_delay.map(Duration::from_secs);
         let (now, rooms) = (self.env.now(), Rooms::default());
-        let (hosts, removed, copies) = (hosts.len(), self.view.removed(), self.view.copies());
-        let mut facts = Facts { now, delay, alive, hosts, removed, rooms, copies, hurries: false };
+        let (hosts, removed, wanted) = (hosts.len(), self.view.removed(), self.view.wanted());
+        let mut facts = Facts { now, delay, alive, hosts, removed, rooms, wanted, hurries: false };
         let mut records = Vec::new();
         self.view.for_each_object(|record| {
             let mut components = record.components.iter();

@@ -5,8 +5,8 @@
 
 use base::{ComponentId, HostId, Map, ObjectId, SECTOR_SIZE, Set, VolumeId};
 use directory::{
-    AliveRecord, ClusterRecord, Entry, HostRecord, ObjectRecord, OrphanRecord, RemovedHostRecord,
-    SettingsRecord, VolumeRecord,
+    AliveRecord, ClusterRecord, DEFAULT_POLICY, Entry, HostRecord, ObjectRecord, OrphanRecord,
+    PolicyRecord, RemovedHostRecord, RepairDelay, SettingsRecord, VolumeRecord,
 };
 use env::Notify;
 use std::borrow::Borrow;
@@ -29,6 +29,15 @@ pub enum ObjectChange {
     Malformed(String),
 }
 
+/// What the objects of a volume are to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// How many copies.
+    pub copies: usize,
+    /// How long one of them may be away.
+    pub repair_delay: RepairDelay,
+}
+
 /// The copy. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct View(Rc<ViewInner>);
@@ -39,6 +48,7 @@ struct ViewInner {
     alive: Held<HostId, AliveRecord>,
     removed: Held<HostId, RemovedHostRecord>,
     volumes: Held<String, VolumeRecord>,
+    policies: Held<String, PolicyRecord>,
     objects: Held<ObjectId, ObjectRecord>,
     orphans: Held<ComponentId, OrphanRecord>,
     /// Id of the cluster whose directory it is.
@@ -152,6 +162,13 @@ impl View {
             let Ok(_) = inner.volumes.put(name, value, decode) else { return malformed() };
             return None;
         }
+        if key.starts_with(directory::POLICY_PREFIX) {
+            let name = directory::parse_policy_key(key);
+            let decode =
+                |value: &_| PolicyRecord::decode(value).map(|record| (record.name.clone(), record));
+            let Ok(_) = inner.policies.put(name, value, decode) else { return malformed() };
+            return None;
+        }
         if key.starts_with(directory::OBJECT_PREFIX) {
             let id = directory::parse_object_key(key);
             let decode = |value: &_| ObjectRecord::decode(value).map(|record| (record.id, record));
@@ -195,6 +212,10 @@ impl View {
             self.0.volumes.remove(name);
             return None;
         }
+        if let Some(name) = key.strip_prefix(directory::POLICY_PREFIX) {
+            self.0.policies.remove(name);
+            return None;
+        }
         if let Some(id) = directory::parse_object_key(key) {
             self.0.objects.remove(&id);
             return Some(ObjectChange::Deleted(id));
@@ -216,6 +237,7 @@ impl View {
         let alive = self.0.alive.0.borrow();
         let removed = self.0.removed.0.borrow();
         let volumes = self.0.volumes.0.borrow();
+        let policies = self.0.policies.0.borrow();
         let objects = self.0.objects.0.borrow();
         let orphans = self.0.orphans.0.borrow();
         hosts
@@ -224,6 +246,7 @@ impl View {
             .chain(alive.keys().map(|id| directory::alive_key(*id)))
             .chain(removed.keys().map(|id| directory::removed_key(*id)))
             .chain(volumes.keys().map(|name| directory::volume_key(name)))
+            .chain(policies.keys().map(|name| directory::policy_key(name)))
             .chain(objects.keys().map(|id| directory::object_key(*id)))
             .chain(orphans.keys().map(|id| directory::orphan_key(*id)))
             .chain(self.0.cluster.get().map(|_| directory::cluster_key()))
@@ -308,10 +331,30 @@ impl View {
         self.0.volumes.get(name)
     }
 
-    /// How many copies the objects of each volume are to have.
-    pub fn copies(&self) -> Map<VolumeId, usize> {
+    /// All policies, by name; the built-in one is always among them.
+    pub fn policies(&self) -> Vec<PolicyRecord> {
+        let mut policies = self.0.policies.all();
+        if self.0.policies.get(DEFAULT_POLICY).is_none() {
+            policies.push(PolicyRecord::built_in());
+            policies.sort_by(|a, b| a.name.cmp(&b.name));
+        }
+        policies
+    }
+
+    /// One policy.
+    pub fn policy(&self, name: &str) -> Option<PolicyRecord> {
+        let built_in = || (name == DEFAULT_POLICY).then(PolicyRecord::built_in);
+        self.0.policies.get(name).or_else(built_in)
+    }
+
+    /// What the objects of each volume are to have.
+    pub fn wanted(&self) -> Map<VolumeId, Wanted> {
         let volumes = self.0.volumes.0.borrow();
-        volumes.values().map(|(record, _)| (record.id, usize::from(record.ftt) + 1)).collect()
+        let wanted = |record: &VolumeRecord| Wanted {
+            copies: usize::from(record.ftt) + 1,
+            repair_delay: record.policy.as_ref().map_or(RepairDelay::Cluster, |p| p.repair_delay),
+        };
+        volumes.values().map(|(record, _)| (record.id, wanted(record))).collect()
     }
 
     /// Volumes that objects name and that do not exist; none before the directory was seen whole.

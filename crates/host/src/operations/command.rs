@@ -2,7 +2,7 @@
 //! What an operator may ask a host, and the form of its answers: the JSON that passes the door.
 
 use crate::config::GroupConfig;
-use directory::Connections;
+use directory::{Connections, RepairDelay};
 use serde::{Deserialize, Serialize};
 
 /// What an operator may ask a host.
@@ -22,6 +22,9 @@ pub enum Command {
         /// Part of its size that is kept for it, percent.
         #[serde(default)]
         reserve_percent: u8,
+        /// The policy that it follows; its rules count then, and the two above do not.
+        #[serde(default)]
+        policy: Option<String>,
     },
     /// One disk group of this host, with its components.
     GroupShow {
@@ -122,6 +125,41 @@ pub enum Command {
         /// Who.
         connections: Connections,
     },
+    /// Has a volume follow a policy, while it is in use.
+    VolumeSetPolicy {
+        /// Its name.
+        name: String,
+        /// The policy; none: the volume keeps the rules that it has, as its own.
+        policy: Option<String>,
+    },
+    /// All policies, with the volumes that follow them.
+    PolicyList,
+    /// Makes a policy. What its rules leave open is as in the built-in one.
+    PolicyCreate {
+        /// Its name.
+        name: String,
+        /// Its rules.
+        rules: PolicyRules,
+    },
+    /// Changes a policy, and what follows it.
+    PolicyEdit {
+        /// Its name.
+        name: String,
+        /// Those of its rules that change.
+        rules: PolicyRules,
+    },
+    /// What an edit would do; nothing is changed.
+    PolicyCheck {
+        /// Its name.
+        name: String,
+        /// Those of its rules that would change.
+        rules: PolicyRules,
+    },
+    /// Deletes a policy that no volume follows.
+    PolicyDelete {
+        /// Its name.
+        name: String,
+    },
     /// Deletes a volume and its data.
     VolumeDelete {
         /// Its name.
@@ -189,6 +227,21 @@ pub enum Command {
     ScrubPause,
     /// Ends the host's daemon cleanly.
     Stop,
+}
+
+/// Rules of a policy; what is none stays as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyRules {
+    /// Failures to tolerate.
+    #[serde(default)]
+    pub ftt: Option<u8>,
+    /// Part of a volume's size that is kept for it, percent.
+    #[serde(default)]
+    pub reserve_percent: Option<u8>,
+    /// How long a copy may be away.
+    #[serde(default)]
+    pub repair_delay: Option<RepairDelay>,
 }
 
 /// Whose fault a failure is.

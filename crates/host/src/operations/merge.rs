@@ -62,6 +62,9 @@ pub fn merge(mut statuses: Vec<StatusReport>, silent: &[String]) -> Option<Statu
     for name in silent {
         mark_silent(&mut merged, name);
     }
+    for volume in &mut merged.volumes {
+        volume.compliance = volume.find_compliance();
+    }
     Some(merged)
 }
 
@@ -143,10 +146,10 @@ pub fn totals(components: &[ComponentReport]) -> Map<&str, Totals> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn volume(name: &str, components: &[(u64, &str, &str)]) -> VolumeReport {
+    pub(crate) fn volume(name: &str, components: &[(u64, &str, &str)]) -> VolumeReport {
         let component = |(object, host, state): &(u64, &str, &str)| ComponentReport {
             object: *object,
             host: (*host).to_owned(),
@@ -163,6 +166,8 @@ mod tests {
             ftt: 1,
             reserve_percent: 0,
             connections: directory::Connections::Shared,
+            policy: None,
+            compliance: crate::report::ComplianceReport::default(),
             health: Health::Green,
             reduced_seconds: None,
             repair_in_seconds: None,

@@ -4,8 +4,8 @@
 use super::{Operations, Outcome, no_such_volume, usage};
 use crate::cluster::seen::Answers;
 use crate::report::{
-    ComponentReport, Health, HostReport, HostState, StatusReport, TurnsReport, VolumeReport,
-    WritesReport,
+    ComplianceReport, ComponentReport, Health, HostReport, HostState, StatusReport, TurnsReport,
+    VolumePolicy, VolumeReport, WritesReport,
 };
 use base::HostId;
 use directory::{ComponentRecord, ComponentState, ObjectRecord, VolumeRecord};
@@ -90,12 +90,14 @@ impl Operations {
         };
         let reduced = known().filter_map(|(o, known)| self.seen.reduced_for(o, known)).max();
         let (repair_in_seconds, not_repaired) = self.outlook(volume);
-        VolumeReport {
+        let mut report = VolumeReport {
             name: volume.name.clone(),
             size_bytes: volume.size_bytes,
             ftt: volume.ftt,
             reserve_percent: volume.reserve_percent,
             connections: volume.connections,
+            policy: self.policy_of(volume),
+            compliance: ComplianceReport::default(),
             health,
             reduced_seconds: reduced.map(|reduced| reduced.as_secs()),
             repair_in_seconds,
@@ -109,7 +111,19 @@ impl Operations {
                 .collect(),
             clients: self.exports.clients(&volume.name),
             note: None,
-        }
+        };
+        report.compliance = report.find_compliance();
+        report
+    }
+
+    fn policy_of(&self, volume: &VolumeRecord) -> Option<VolumePolicy> {
+        let followed = volume.policy.as_ref()?;
+        Some(VolumePolicy {
+            name: followed.name.clone(),
+            version: followed.version,
+            newest: self.view.policy(&followed.name).map(|policy| policy.version),
+            repair_delay: followed.repair_delay,
+        })
     }
 
     fn object_health(

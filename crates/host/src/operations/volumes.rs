@@ -106,7 +106,7 @@ pub(super) async fn decide(
     }
 }
 
-fn unknown(what: &str) -> CommandFailure {
+pub(super) fn unknown(what: &str) -> CommandFailure {
     failed(format!(
         "the directory does not answer: it is unknown whether {what}, and it may still happen; \
          see 'gabion volume list' when 'gabion status' shows the directory as reachable"

@@ -3,8 +3,9 @@
 //! from the directory's records, from who is up, and from how long each copy has been missed.
 
 use crate::cluster::room::Rooms;
+use crate::cluster::view::Wanted;
 use base::{ComponentId, HostId, Incarnation, Instant, Map, ObjectId, Seat, Set, VolumeId};
-use directory::{ComponentRecord, ComponentState, ObjectRecord};
+use directory::{ComponentRecord, ComponentState, ObjectRecord, RepairDelay};
 use object::MemberChange;
 use std::cmp::Reverse;
 use std::fmt;
@@ -43,7 +44,10 @@ pub(crate) enum Hindrance {
 impl fmt::Display for Hindrance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Off => "repair is off ('gabion cluster set repair-delay', 'gabion repair now')",
+            Self::Off => {
+                "repair is off, by the volume's policy or for the cluster ('gabion policy show', \
+                 'gabion cluster show'; 'gabion repair now' makes it)"
+            }
             Self::TooManyMissing => {
                 "more than a third of the hosts are missing ('gabion repair now' does not wait)"
             }
@@ -66,7 +70,7 @@ pub(crate) enum Outlook {
 #[derive(Clone)]
 pub(super) struct Facts {
     pub(super) now: Instant,
-    /// How long a copy may be missed; `None`: for ever.
+    /// How long a copy may be missed whose volume's policy does not say so; `None`: for ever.
     pub(super) delay: Option<Duration>,
     /// The hosts of the cluster that are up, each with its run, and how many there are in all.
     pub(super) alive: Map<HostId, Incarnation>,
@@ -74,8 +78,8 @@ pub(super) struct Facts {
     /// Hosts that were taken out of the cluster.
     pub(super) removed: Set<HostId>,
     pub(super) rooms: Rooms,
-    /// How many copies the objects of each volume are to have.
-    pub(super) copies: Map<VolumeId, usize>,
+    /// What the objects of each volume are to have.
+    pub(super) wanted: Map<VolumeId, Wanted>,
     /// An operator asks for it: no host that is down is waited for, however many are.
     pub(super) hurries: bool,
 }
@@ -97,13 +101,13 @@ impl Facts {
     /// on its way in another's place. The volumes of objects that are being made, or deleted, are
     /// not known. What a doubted record says is not believed.
     pub(super) fn lacks(&self, record: &ObjectRecord) -> i64 {
-        let Some(asked) = self.copies.get(&record.volume) else { return 0 };
+        let Some(asked) = self.wanted.get(&record.volume) else { return 0 };
         let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         let is_changing = record.components.iter().any(|one| one.replaces.is_some());
         if is_changing || record.is_doubted {
             0
         } else {
-            count(*asked) - count(record.components.len())
+            count(asked.copies) - count(record.components.len())
         }
     }
 
@@ -149,13 +153,24 @@ impl Facts {
         !is_owned && has_work && record.components.iter().any(|one| self.is_source(one))
     }
 
+    /// How long a copy of a volume may be missed; `None`: for ever.
+    fn delay_of(&self, volume: VolumeId) -> Option<Duration> {
+        let asked = self.wanted.get(&volume).map_or(RepairDelay::Cluster, |w| w.repair_delay);
+        let delay = match asked {
+            RepairDelay::Cluster => self.delay,
+            RepairDelay::Never => None,
+            RepairDelay::Seconds(seconds) => Some(Duration::from_secs(seconds)),
+        };
+        if self.hurries { delay.or(Some(Duration::MAX)) } else { delay }
+    }
+
     /// How long a component may be missed; `None`: for ever. One whose host was taken out of the
     /// cluster never comes back: an operator said so.
-    fn patience(&self, component: &ComponentRecord) -> Option<Duration> {
+    fn patience(&self, volume: VolumeId, component: &ComponentRecord) -> Option<Duration> {
         if self.removed.contains(&component.host) {
             return Some(Duration::ZERO);
         }
-        let delay = self.delay?;
+        let delay = self.delay_of(volume)?;
         Some(match self.alive.contains_key(&component.host) {
             true => delay.max(RETURNS_WITHIN),
             false if self.hurries => Duration::ZERO,
@@ -240,7 +255,7 @@ pub(super) fn plan(
             }
             under_way += usize::from(facts.is_on_its_way(old));
             let Some(since) = missed.since(old.id) else { continue };
-            let Some(patience) = facts.patience(old) else {
+            let Some(patience) = facts.patience(record.volume, old) else {
                 outlooks.insert(record.id, Outlook::Never(Hindrance::Off));
                 continue;
             };

@@ -3,9 +3,10 @@
 
 use super::plan::{Hindrance, REPAIRS_MAX};
 use super::*;
+use crate::cluster::view::Wanted;
 use crate::simulated::{component, object};
 use base::{Incarnation, Rng, VolumeId};
-use directory::{ComponentRecord, OwnerRecord, RemovedComponent};
+use directory::{ComponentRecord, OwnerRecord, RemovedComponent, RepairDelay};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -22,8 +23,13 @@ fn facts(now: Instant, alive: &[u32], hosts: usize) -> Facts {
     let alive: Map<HostId, Incarnation> =
         alive.iter().map(|host| (HostId(*host), Incarnation(1))).collect();
     let rooms = Rooms::with(alive.keys().map(|host| (*host, 1 << 40)));
-    let (removed, copies) = (Set::default(), Map::new());
-    Facts { now, delay: Some(HOUR), alive, hosts, removed, rooms, copies, hurries: false }
+    let (removed, wanted) = (Set::default(), Map::new());
+    Facts { now, delay: Some(HOUR), alive, hosts, removed, rooms, wanted, hurries: false }
+}
+
+/// What the one volume is to have.
+fn wanted(copies: usize, repair_delay: RepairDelay) -> Map<VolumeId, Wanted> {
+    [(VolumeId(1), Wanted { copies, repair_delay })].into_iter().collect()
 }
 
 /// The plan at `at`, of what has been so since [`SETTLED`].
@@ -63,6 +69,29 @@ fn a_copy_whose_host_is_down_is_made_again_after_the_delay() {
     assert_eq!((steps, outlooks[&ObjectId(1)]), (vec![], Outlook::Never(Hindrance::Off)));
     let now = Facts { hurries: true, ..facts };
     assert_eq!(planned(&records, &now, SETTLED).0, [replaced(1, 11, 3)]);
+}
+
+#[test]
+fn a_volumes_policy_says_how_long_its_copies_may_be_away() {
+    let records = [pair(1, [1, 2])];
+    let with =
+        |repair_delay| Facts { wanted: wanted(2, repair_delay), ..facts(SETTLED, &[1, 3], 3) };
+    let steps = |facts: &Facts, at| planned(&records, facts, at).0;
+    let soon = with(RepairDelay::Seconds(60));
+    assert_eq!(steps(&soon, SETTLED + MINUTE - Duration::from_secs(1)), []);
+    assert_eq!(steps(&soon, SETTLED + MINUTE), [replaced(1, 11, 3)]);
+    let as_all = with(RepairDelay::Cluster);
+    assert_eq!(steps(&as_all, SETTLED + HOUR - MINUTE), []);
+    assert_eq!(steps(&as_all, SETTLED + HOUR), [replaced(1, 11, 3)]);
+    let never = with(RepairDelay::Never);
+    let (none, outlooks) = planned(&records, &never, SETTLED + HOUR * 1000);
+    assert_eq!((none, outlooks[&ObjectId(1)]), (vec![], Outlook::Never(Hindrance::Off)));
+    let off = Facts { delay: None, ..with(RepairDelay::Seconds(60)) };
+    assert_eq!(steps(&off, SETTLED + MINUTE), [replaced(1, 11, 3)], "the cluster's is another's");
+    let asked = Facts { hurries: true, ..never.clone() };
+    assert_eq!(steps(&asked, SETTLED), [replaced(1, 11, 3)], "an operator does not wait");
+    let gone = Facts { removed: [HostId(2)].into_iter().collect(), ..never };
+    assert_eq!(steps(&gone, SETTLED), [replaced(1, 11, 3)], "that host never comes back");
 }
 
 #[test]
@@ -172,9 +201,9 @@ fn what_nobody_uses_gets_an_owner_only_where_one_has_something_to_do() {
 
 #[test]
 fn objects_get_as_many_copies_as_their_volume_is_to_have() {
-    let asked = |copies| {
-        let copies = [(VolumeId(1), copies)].into_iter().collect();
-        Facts { copies, ..facts(SETTLED, &[1, 2, 3, 4], 4) }
+    let asked = |copies| Facts {
+        wanted: wanted(copies, RepairDelay::Cluster),
+        ..facts(SETTLED, &[1, 2, 3, 4], 4)
     };
     let step = |change| RepairStep { object: ObjectId(1), change };
     let mut records = [pair(1, [1, 2])];
@@ -184,7 +213,7 @@ fn objects_get_as_many_copies_as_their_volume_is_to_have() {
         of(&asked(3), &records),
         [step(MemberChange::Add { to: HostId(3), version: records[0].version })]
     );
-    let few = Facts { copies: asked(3).copies, ..facts(SETTLED, &[1, 2], 2) };
+    let few = Facts { wanted: asked(3).wanted, ..facts(SETTLED, &[1, 2], 2) };
     let (steps, outlooks) = planned(&records, &few, SETTLED);
     assert_eq!((steps, outlooks[&ObjectId(1)]), (vec![], Outlook::Never(Hindrance::NoHost)));
 

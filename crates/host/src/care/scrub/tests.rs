@@ -160,8 +160,13 @@ impl Cluster {
         let name = "vm".to_owned();
         // The hosts have to hear of one another's room first.
         self.world.run_for(Duration::from_secs(5));
-        let create =
-            Command::VolumeCreate { name, size_bytes: 8 << 20, ftt: 1, reserve_percent: 0 };
+        let create = Command::VolumeCreate {
+            name,
+            size_bytes: 8 << 20,
+            ftt: 1,
+            reserve_percent: 0,
+            policy: None,
+        };
         drop(self.ask::<serde_json::Value>(0, create));
         self.world.run_for(Duration::from_secs(1));
         let record = self.node(0).objects().records().into_iter().next().expect("an object");

@@ -38,15 +38,29 @@ struct Part {
 }
 
 impl Operations {
-    /// Keeps so many percent of a volume for it, on all hosts that are up.
+    /// Keeps so many percent of a volume for it, on all hosts that are up. It follows no policy from
+    /// then on.
     pub(crate) async fn change(&self, name: &str, percent: u8) -> Outcome<VolumeReport> {
         placement::check_name(name).map_err(usage)?;
         if percent > 100 {
             return Err(usage(placement::SpecError::Reserve(percent)));
         }
         let (volume, revision) = self.volume_entry(name).await?;
-        let parts = self.parts(&volume).await?;
-        let before = volume.reserve_percent;
+        let own = VolumeRecord { reserve_percent: percent, policy: None, ..volume.clone() };
+        self.change_to(&volume, revision, own).await
+    }
+
+    /// Gives a volume another record with another reserve: the room first, then the record, then
+    /// what is given back.
+    pub(crate) async fn change_to(
+        &self,
+        volume: &VolumeRecord,
+        revision: u64,
+        record: VolumeRecord,
+    ) -> Outcome<VolumeReport> {
+        let (name, percent, before) =
+            (&record.name, record.reserve_percent, volume.reserve_percent);
+        let parts = self.parts(volume).await?;
         if percent >= before {
             if let Some(missing) = self.missing(&parts, percent).await {
                 return Err(not_changed(name, &missing));
@@ -56,8 +70,8 @@ impl Operations {
                 return Err(not_changed(name, &why));
             }
         }
-        if percent != before
-            && let Err(undecided) = self.record_reserve(&volume, revision, percent).await
+        if record != *volume
+            && let Err(undecided) = self.put_record(&record, revision).await
         {
             if undecided == Some(Undecided::Unknown) {
                 return Err(unknown(&format!("the reserve of volume '{name}' was changed")));
@@ -75,8 +89,8 @@ impl Operations {
         if let Err(why) = self.keep_all(&parts, percent).await {
             tracing::warn!(volume = name, why, "a reserve is not everywhere yet");
         }
-        self.until_seen(&volume, |now| now.reserve_percent == percent).await;
-        Ok(self.report(&VolumeRecord { reserve_percent: percent, ..volume }))
+        self.until_seen(volume, |now| *now == record).await;
+        Ok(self.report(&record))
     }
 
     /// Says who may use a volume beside whom from now on; those who use it already go on.
@@ -94,26 +108,30 @@ impl Operations {
     }
 
     /// Says how many failures a volume tolerates from now on. Its objects get more copies or fewer
-    /// by themselves (`care/repair`).
+    /// by themselves (`care/repair`). It follows no policy from then on.
     pub(crate) async fn change_redundancy(&self, name: &str, ftt: u8) -> Outcome<VolumeReport> {
         placement::check_name(name).map_err(usage)?;
         placement::check_ftt(ftt).map_err(usage)?;
         let (volume, revision) = self.volume_entry(name).await?;
         if ftt > volume.ftt {
-            // Where the copies go is decided later: here, that there are hosts enough.
-            let placed = placement::place(ftt, None, &candidates(&self.view), &[]);
-            placed.map_err(|error| {
-                failed(format!("volume '{name}' was not changed: {error}: start or add hosts"))
-            })?;
+            let hosts = self.are_hosts_enough(ftt);
+            hosts.map_err(|why| failed(format!("volume '{name}' was not changed: {why}")))?;
         }
-        let record = VolumeRecord { ftt, ..volume.clone() };
+        let record = VolumeRecord { ftt, policy: None, ..volume.clone() };
         self.put_changed(&volume, &record, revision).await?;
         self.until_seen(&record, |now| now.ftt == ftt).await;
         Ok(self.report(&record))
     }
 
+    /// Whether so many failures can be tolerated with the hosts that are up, else what to do.
+    /// Where the copies go is decided later.
+    pub(crate) fn are_hosts_enough(&self, ftt: u8) -> Result<(), String> {
+        let placed = placement::place(ftt, None, &candidates(&self.view), &[]);
+        placed.map(drop).map_err(|error| format!("{error}: start or add hosts"))
+    }
+
     /// Puts a volume's record where it is another one than before.
-    async fn put_changed(
+    pub(crate) async fn put_changed(
         &self,
         before: &VolumeRecord,
         record: &VolumeRecord,
@@ -133,7 +151,7 @@ impl Operations {
     }
 
     /// A volume's record as the directory has it now.
-    async fn volume_entry(&self, name: &str) -> Outcome<(VolumeRecord, u64)> {
+    pub(crate) async fn volume_entry(&self, name: &str) -> Outcome<(VolumeRecord, u64)> {
         let entry = self.directory.get(&directory::volume_key(name)).await;
         let Some(entry) = entry.map_err(directory_away)? else { return Err(no_such_volume(name)) };
         match VolumeRecord::decode(&entry.value) {
@@ -240,15 +258,6 @@ impl Operations {
         if let Err(why) = self.keep_all(parts, percent).await {
             tracing::warn!(volume = name, why, "what was kept in vain is given back later");
         }
-    }
-
-    async fn record_reserve(
-        &self,
-        volume: &VolumeRecord,
-        revision: u64,
-        reserve_percent: u8,
-    ) -> Result<(), Option<Undecided>> {
-        self.put_record(&VolumeRecord { reserve_percent, ..volume.clone() }, revision).await
     }
 
     async fn put_record(

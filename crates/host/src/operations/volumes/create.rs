@@ -30,21 +30,27 @@ pub(super) struct Witness {
 }
 
 impl Operations {
-    /// Creates a volume.
+    /// Creates a volume with rules of its own, or with those of a policy.
     pub(crate) async fn create(
         &self,
         name: &str,
         size_bytes: u64,
-        ftt: u8,
-        reserve_percent: u8,
+        (ftt, reserve_percent, policy): (u8, u8, Option<&str>),
     ) -> Outcome<VolumeReport> {
+        let policy = match policy {
+            Some(policy) => Some(self.policy_entry(policy).await?.0),
+            None => None,
+        };
+        let rules = policy.as_ref().map(|policy| (policy.ftt, policy.reserve_percent));
+        let (ftt, reserve_percent) = rules.unwrap_or((ftt, reserve_percent));
         let spec = VolumeSpec::new(name, size_bytes, ftt).map_err(usage)?;
         let spec = spec.with_reserve(reserve_percent).map_err(usage)?;
         let key = directory::volume_key(name);
         if self.directory.get(&key).await.map_err(directory_away)?.is_some() {
             return Err(failed(format!("a volume '{name}' exists already: choose another name")));
         }
-        let (volume, objects, witnesses) = self.make_components(&spec).await?;
+        let (mut volume, objects, witnesses) = self.make_components(&spec).await?;
+        volume.policy = policy.map(|policy| policy.followed());
         self.record(&volume, &objects, witnesses).await?;
         self.until_seen(&volume, |_| true).await;
         let note = self.overcommitment(&volume, &objects);
@@ -202,6 +208,7 @@ impl Operations {
             ftt: spec.ftt(),
             reserve_percent: spec.reserve_percent(),
             connections: Connections::Shared,
+            policy: None,
             objects: objects.iter().map(|object| object.id).collect(),
         };
         (volume, objects)

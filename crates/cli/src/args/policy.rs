@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `gabion policy`: its commands and flags.
+
+use super::repair;
+use clap::{Args, Subcommand};
+use host::{PolicyRules, RepairDelay};
+
+#[derive(Debug, Subcommand)]
+pub enum PolicyCommand {
+    /// Make a policy; what is not said is as in the policy 'default'
+    #[command(after_help = "Examples:
+  gabion policy create gold --ftt 2 --reserve 100
+  gabion policy create batch --ftt 0 --repair-delay never
+Then: gabion volume create db --size 50GiB --policy gold, or gabion volume set-policy db gold")]
+    Create {
+        /// Its name: a-z, 0-9, '.' and '-', at most 63
+        name: String,
+        #[command(flatten)]
+        rules: RulesArgs,
+    },
+    /// List the policies
+    #[command(visible_alias = "ls")]
+    List,
+    /// Show a policy, and the volumes that follow it
+    #[command(after_help = "Example:\n  gabion policy show gold")]
+    Show {
+        /// Its name
+        name: String,
+    },
+    /// Change a policy and all volumes that follow it; first it shows what that comes to
+    #[command(after_help = "Examples:
+  gabion policy edit gold --ftt 2
+  gabion policy edit gold --ftt 2 --yes    in scripts: nothing is asked
+  gabion policy edit gold --yes            volumes that kept older rules are tried again
+Volumes stay in use. What must be copied is copied in the background: gabion volume show")]
+    Edit {
+        /// Its name
+        name: String,
+        #[command(flatten)]
+        rules: RulesArgs,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Show whether the cluster can do what a policy asks, and what a change of it would come to;
+    /// nothing is changed
+    #[command(after_help = "Examples:
+  gabion policy check gold
+  gabion policy check gold --ftt 2         what if it were so?")]
+    Check {
+        /// Its name
+        name: String,
+        #[command(flatten)]
+        rules: RulesArgs,
+    },
+    /// Delete a policy that no volume follows
+    #[command(visible_alias = "rm", after_help = "Example:\n  gabion policy delete gold")]
+    Delete {
+        /// Its name
+        name: String,
+    },
+}
+
+/// Rules of a policy.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct RulesArgs {
+    /// Failures that volumes tolerate: 0 (one copy), 1 (two copies) or 2 (three)
+    #[arg(long, value_name = "N")]
+    pub ftt: Option<u8>,
+    /// Part of a volume's size that is kept for it on each of its hosts, 0 to 100
+    #[arg(long, value_parser = clap::value_parser!(u8).range(0..=100), value_name = "PERCENT")]
+    pub reserve: Option<u8>,
+    /// How long a copy may be away before it is made again on another host: for example 45s,
+    /// 30min, 2h; never; or cluster, as 'gabion cluster show' has it
+    #[arg(long, value_parser = repair_delay, value_name = "TIME")]
+    pub repair_delay: Option<RepairDelay>,
+}
+
+impl RulesArgs {
+    /// As a host is told.
+    pub fn rules(self) -> PolicyRules {
+        let (ftt, reserve_percent, repair_delay) = (self.ftt, self.reserve, self.repair_delay);
+        PolicyRules { ftt, reserve_percent, repair_delay }
+    }
+}
+
+fn repair_delay(text: &str) -> Result<RepairDelay, String> {
+    if text == "cluster" {
+        return Ok(RepairDelay::Cluster);
+    }
+    let delay = repair::delay(text).map_err(|error| format!("{error}; or cluster"))?;
+    Ok(delay.0.map_or(RepairDelay::Never, RepairDelay::Seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repair_delay_is_a_time_or_never_or_that_of_the_cluster() {
+        assert_eq!(repair_delay("cluster"), Ok(RepairDelay::Cluster));
+        assert_eq!(repair_delay("never"), Ok(RepairDelay::Never));
+        assert_eq!(repair_delay("2h"), Ok(RepairDelay::Seconds(7200)));
+        for wrong in ["", "soon", "31days", "default"] {
+            assert!(repair_delay(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `gabion policy`.
+
+use crate::args::{Cli, PolicyCommand, RulesArgs};
+use crate::ask;
+use crate::output::{self, say};
+use crate::target::{TargetHost, any_host};
+use crate::{Fail, client};
+use anyhow::Result;
+use base::format_size;
+use host::{Command, EffectReport, PolicyCheckReport, PolicyEditReport, PolicyReport, RepairDelay};
+use std::path::Path;
+use std::time::Duration;
+
+/// Longest wait for all volumes that follow a policy: some milliseconds for each.
+const EDIT_MAX: Duration = Duration::from_secs(600);
+/// Volumes that are shown one by one.
+const VOLUMES_SHOWN: usize = 12;
+
+pub fn policy(cli: &Cli, command: &PolicyCommand) -> Result<()> {
+    let socket = any_host(&TargetHost::find(cli)?)?;
+    match command {
+        PolicyCommand::Create { name, rules } => create(cli, &socket, name, *rules),
+        PolicyCommand::List => {
+            output::print(cli.output, &list(&socket)?, |policies| policy_table(policies))
+        }
+        PolicyCommand::Show { name } => show(cli, &socket, name),
+        PolicyCommand::Edit { name, rules, yes } => edit(cli, &socket, (name, *rules), *yes),
+        PolicyCommand::Check { name, rules } => {
+            let report = check(&socket, name, *rules)?;
+            output::print(cli.output, &report, say_check)
+        }
+        PolicyCommand::Delete { name } => {
+            let command = Command::PolicyDelete { name: name.clone() };
+            let report: PolicyReport = client::ask(&socket, &command)?;
+            output::print(cli.output, &report, |_| say!("policy {name} deleted"))
+        }
+    }
+}
+
+fn list(socket: &Path) -> Result<Vec<PolicyReport>> {
+    client::ask(socket, &Command::PolicyList)
+}
+
+fn check(socket: &Path, name: &str, rules: RulesArgs) -> Result<PolicyCheckReport> {
+    client::ask(socket, &Command::PolicyCheck { name: name.to_owned(), rules: rules.rules() })
+}
+
+fn create(cli: &Cli, socket: &Path, name: &str, rules: RulesArgs) -> Result<()> {
+    let command = Command::PolicyCreate { name: name.to_owned(), rules: rules.rules() };
+    let report: PolicyReport = client::ask(socket, &command)?;
+    output::print(cli.output, &report, |report| {
+        policy_table(std::slice::from_ref(report));
+        say!("\nto have a volume follow it: gabion volume set-policy VOLUME {name}");
+    })
+}
+
+fn show(cli: &Cli, socket: &Path, name: &str) -> Result<()> {
+    let policy = list(socket)?.into_iter().find(|policy| policy.name == name);
+    let Some(policy) = policy else {
+        return Err(
+            Fail::failed(format!("there is no policy '{name}': see 'gabion policy list'")).into()
+        );
+    };
+    output::print(cli.output, &policy, |policy| {
+        policy_table(std::slice::from_ref(policy));
+        if policy.volumes.is_empty() {
+            say!("\nno volume follows it: gabion volume set-policy VOLUME {name}");
+            return;
+        }
+        say!("");
+        let rows = policy.volumes.iter().take(VOLUMES_SHOWN).map(|volume| {
+            let version = match volume.version == policy.version {
+                true => volume.version.to_string(),
+                false => format!("{} (kept: gabion volume show {})", volume.version, volume.name),
+            };
+            vec![volume.name.clone(), version]
+        });
+        output::table(&["volume", "has version"], rows.collect());
+        say_more(policy.volumes.len());
+    })
+}
+
+fn edit(cli: &Cli, socket: &Path, (name, rules): (&str, RulesArgs), yes: bool) -> Result<()> {
+    if !yes {
+        let report = check(socket, name, rules)?;
+        if cli.output == crate::args::Output::Table {
+            say_check(&report);
+        }
+        if report.impossible.is_none() && !ask::confirm_shown(&format!("policy '{name}'"))? {
+            return Err(Fail::failed("nothing was changed").into());
+        }
+    }
+    let command = Command::PolicyEdit { name: name.to_owned(), rules: rules.rules() };
+    let report: PolicyEditReport = client::ask_within(socket, &command, EDIT_MAX)?;
+    output::print(cli.output, &report, |report| {
+        let (version, count) = (report.policy.version, report.changed.len());
+        say!("policy {name} has version {version}; {count} volume(s) got its rules");
+        for not in report.refused.iter().take(VOLUMES_SHOWN) {
+            say!("not volume {}: {}", not.volume, not.why);
+        }
+        if !report.refused.is_empty() {
+            say_more(report.refused.len());
+            say!("to try these again: gabion policy edit {name} --yes");
+        }
+        if count > 0 {
+            say!("how far each is: gabion volume show VOLUME");
+        }
+    })
+}
+
+fn say_more(count: usize) {
+    if count > VOLUMES_SHOWN {
+        say!("and {} more (--output json shows all)", count - VOLUMES_SHOWN);
+    }
+}
+
+fn say_check(report: &PolicyCheckReport) {
+    policy_table(std::slice::from_ref(&report.policy));
+    say!("");
+    match &report.impossible {
+        Some(why) => say!("the cluster cannot do that now: {why}"),
+        None => say!("the cluster has hosts enough for it"),
+    }
+    if report.effects.is_empty() {
+        say!("nothing is copied or kept for the volumes that follow it");
+        return;
+    }
+    let rows = report.effects.iter().take(VOLUMES_SHOWN).map(|effect| {
+        let size = |bytes: u64, at_most: bool| match (bytes, at_most) {
+            (0, _) => "-".to_owned(),
+            (bytes, true) => format!("at most {}", format_size(bytes)),
+            (bytes, false) => format_size(bytes),
+        };
+        vec![
+            effect.volume.clone(),
+            size(effect.copied_bytes, effect.at_most),
+            size(effect.freed_bytes, effect.at_most),
+            size(effect.reserved_bytes, false),
+        ]
+    });
+    let heading = ["volume", "to copy", "given back", "kept more on each host"];
+    output::table(&heading, rows.collect());
+    say_more(report.effects.len());
+    let sum = |of: fn(&EffectReport) -> u64| report.effects.iter().map(of).sum::<u64>();
+    let at_most = if report.effects.iter().any(|effect| effect.at_most) { "at most " } else { "" };
+    let (copied, freed) = (sum(|effect| effect.copied_bytes), sum(|effect| effect.freed_bytes));
+    say!(
+        "in all {at_most}{} to copy, {at_most}{} given back",
+        format_size(copied),
+        format_size(freed)
+    );
+}
+
+fn policy_table(policies: &[PolicyReport]) {
+    let rows = policies.iter().map(|policy| {
+        vec![
+            policy.name.clone(),
+            policy.version.to_string(),
+            policy.ftt.to_string(),
+            match policy.reserve_percent {
+                0 => "-".to_owned(),
+                percent => format!("{percent} %"),
+            },
+            delay(policy.repair_delay),
+            policy.volumes.len().to_string(),
+        ]
+    });
+    let heading = ["policy", "version", "ftt", "reserve", "repair delay", "volumes"];
+    output::table(&heading, rows.collect());
+}
+
+/// A repair delay for people.
+pub fn delay(delay: RepairDelay) -> String {
+    match delay {
+        RepairDelay::Cluster => "of the cluster".to_owned(),
+        RepairDelay::Never => "never".to_owned(),
+        RepairDelay::Seconds(seconds) => {
+            humantime::format_duration(Duration::from_secs(seconds)).to_string()
+        }
+    }
+}

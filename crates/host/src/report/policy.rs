@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Policies, and whether volumes are as their rules ask for.
+
+use super::{ComponentReport, VolumeReport};
+use base::{Map, format_size};
+use directory::RepairDelay;
+use serde::{Deserialize, Serialize};
+
+/// One policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyReport {
+    /// Its name.
+    pub name: String,
+    /// Rises by one with every change.
+    pub version: u64,
+    /// Failures that volumes tolerate.
+    pub ftt: u8,
+    /// Part of a volume's size that is kept for it, percent.
+    pub reserve_percent: u8,
+    /// How long a copy may be away before it is made again on another host.
+    pub repair_delay: RepairDelay,
+    /// Volumes that follow it, each with the version that was applied to it last.
+    pub volumes: Vec<Follower>,
+}
+
+/// A volume that follows a policy.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Follower {
+    /// The volume.
+    pub name: String,
+    /// Version of the policy whose rules it has.
+    pub version: u64,
+}
+
+/// What a change of rules means for one volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EffectReport {
+    /// The volume.
+    pub volume: String,
+    /// Bytes that are copied to other hosts.
+    pub copied_bytes: u64,
+    /// Bytes that are given back.
+    pub freed_bytes: u64,
+    /// Bytes that are kept for it on each of its hosts from then on, more than now.
+    pub reserved_bytes: u64,
+    /// `copied_bytes` and `freed_bytes` are what it may have at most: the host that was asked has
+    /// no copy of all of it.
+    pub at_most: bool,
+}
+
+/// What a policy, or a change of it, asks of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyCheckReport {
+    /// The policy, as it would be.
+    pub policy: PolicyReport,
+    /// Why the cluster cannot do it now.
+    pub impossible: Option<String>,
+    /// What changes for volumes that follow it; those for which nothing does are left out.
+    pub effects: Vec<EffectReport>,
+}
+
+/// What became of a policy that was changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyEditReport {
+    /// The policy, as it is now.
+    pub policy: PolicyReport,
+    /// Volumes that have its rules since.
+    pub changed: Vec<String>,
+    /// Volumes that keep the rules that they had.
+    pub refused: Vec<NotFollowing>,
+}
+
+/// A volume that could not be given the rules of its policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotFollowing {
+    /// The volume.
+    pub volume: String,
+    /// Why not.
+    pub why: String,
+}
+
+/// The policy of a volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VolumePolicy {
+    /// Its name.
+    pub name: String,
+    /// The version of it whose rules the volume has.
+    pub version: u64,
+    /// The version that it has now; none where there is no such policy any more.
+    pub newest: Option<u64>,
+    /// How long a copy of the volume may be away, by the version that it has.
+    pub repair_delay: RepairDelay,
+}
+
+/// Whether a volume is as its rules ask for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ComplianceState {
+    /// It is.
+    #[default]
+    Compliant,
+    /// It is not, and something is under way that makes it so.
+    Changing,
+    /// It is not, and stays so until somebody does something, or until a repair is due.
+    NotCompliant,
+}
+
+impl ComplianceState {
+    /// For people.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Compliant => "compliant",
+            Self::Changing => "being made compliant",
+            Self::NotCompliant => "not compliant",
+        }
+    }
+}
+
+/// Whether a volume is as its rules ask for, and why not.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ComplianceReport {
+    /// The worst of what is said in `why`.
+    pub state: ComplianceState,
+    /// What is missing, and what is done about it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub why: Vec<String>,
+}
+
+impl ComplianceReport {
+    fn add(&mut self, state: ComplianceState, why: String) {
+        self.state = self.state.max(state);
+        self.why.push(why);
+    }
+}
+
+/// Copies of one object.
+#[derive(Clone, Copy, Default)]
+struct Copies {
+    /// They have everything, and their hosts answer.
+    whole: usize,
+    /// All that are not to take another's place.
+    all: usize,
+}
+
+impl VolumeReport {
+    /// Whether it is as its rules ask for, by what else is said here.
+    #[must_use]
+    pub(crate) fn find_compliance(&self) -> ComplianceReport {
+        let mut found = ComplianceReport::default();
+        self.look_at_policy(&mut found);
+        self.look_at_copies(&mut found);
+        found
+    }
+
+    fn look_at_policy(&self, found: &mut ComplianceReport) {
+        let Some(policy) = &self.policy else { return };
+        let (volume, name, version) = (&self.name, &policy.name, policy.version);
+        match policy.newest {
+            Some(newest) if newest == version => {}
+            Some(newest) => found.add(
+                ComplianceState::NotCompliant,
+                format!(
+                    "it has the rules of version {version} of policy {name}, whose version is \
+                     {newest}: gabion volume set-policy {volume} {name}"
+                ),
+            ),
+            None => found.add(
+                ComplianceState::NotCompliant,
+                format!(
+                    "there is no policy {name} any more: give it another one (gabion volume \
+                     set-policy {volume} POLICY)"
+                ),
+            ),
+        }
+    }
+
+    fn look_at_copies(&self, found: &mut ComplianceReport) {
+        let asked = usize::from(self.ftt) + 1;
+        let mut objects: Map<u64, Copies> = Map::new();
+        for part in self.components.iter().filter(|part| part.replaces.is_none()) {
+            let copies = objects.entry(part.object).or_default();
+            copies.all += 1;
+            copies.whole += usize::from(part.state == "active" && part.why.is_none());
+        }
+        let few = objects.values().filter(|copies| copies.whole < asked).count();
+        let surplus = objects.values().filter(|copies| copies.all > asked).count();
+        if surplus > 0 {
+            found.add(ComplianceState::Changing, "it has more copies than asked".to_owned());
+        }
+        if few == 0 {
+            return;
+        }
+        let of = if objects.len() > 1 {
+            format!("{few} of {} parts have fewer than {asked} copies", objects.len())
+        } else {
+            format!("it has fewer than {asked} copies")
+        };
+        let left: u64 = self.components.iter().map(|part| part.resync_bytes_left).sum();
+        let is_filled = |part: &ComponentReport| part.state == "resyncing";
+        let (state, next) = if left > 0 {
+            (ComplianceState::Changing, format!("{} are still to be copied", format_size(left)))
+        } else if self.components.iter().any(is_filled) {
+            (ComplianceState::Changing, "one is being filled".to_owned())
+        } else if let Some(why) = &self.not_repaired {
+            (ComplianceState::NotCompliant, why.clone())
+        } else {
+            match self.repair_in_seconds {
+                Some(0) => (ComplianceState::Changing, "one is about to be made".to_owned()),
+                Some(seconds) => {
+                    let next = format!("one is made on another host in {seconds} s");
+                    (ComplianceState::NotCompliant, next)
+                }
+                None => (ComplianceState::NotCompliant, "see its components".to_owned()),
+            }
+        };
+        found.add(state, format!("{of}: {next}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operations::merge::tests::volume;
+
+    /// State, and whether one reason says `word`.
+    fn found(report: &VolumeReport, word: &str) -> (ComplianceState, bool) {
+        let found = report.find_compliance();
+        (found.state, found.why.iter().any(|why| why.contains(word)))
+    }
+
+    #[test]
+    fn a_volume_is_compliant_with_all_copies_and_the_newest_rules() {
+        use ComplianceState::{Changing, Compliant, NotCompliant};
+        let mut report = volume("v", &[(0, "a", "active"), (0, "b", "active")]);
+        assert_eq!(report.find_compliance(), ComplianceReport::default());
+        report.ftt = 2;
+        assert_eq!(found(&report, "fewer than 3 copies"), (NotCompliant, true));
+        report.repair_in_seconds = Some(70);
+        assert_eq!(found(&report, "in 70 s"), (NotCompliant, true));
+        report.repair_in_seconds = Some(0);
+        assert_eq!(found(&report, "about to be made"), (Changing, true));
+        report.not_repaired = Some("add a host".to_owned());
+        assert_eq!(found(&report, "add a host"), (NotCompliant, true));
+        report.components.push(ComponentReport {
+            state: "resyncing".to_owned(),
+            resync_bytes_left: 5 << 20,
+            ..report.components[0].clone()
+        });
+        assert_eq!(found(&report, "5 MiB are still"), (Changing, true));
+        report.components[2].state = "active".to_owned();
+        assert_eq!(report.find_compliance().state, Compliant);
+        report.components[2].why = Some("its host is down".to_owned());
+        assert_ne!(report.find_compliance().state, Compliant);
+        report.ftt = 0;
+        assert_eq!(found(&report, "more copies"), (Changing, true));
+    }
+
+    #[test]
+    fn a_volume_with_the_rules_of_another_version_is_not_compliant() {
+        use ComplianceState::{Compliant, NotCompliant};
+        let mut report = volume("v", &[(0, "a", "active"), (0, "b", "active")]);
+        let with = |newest| {
+            let repair_delay = RepairDelay::Cluster;
+            Some(VolumePolicy { name: "gold".to_owned(), version: 3, newest, repair_delay })
+        };
+        report.policy = with(Some(3));
+        assert_eq!(report.find_compliance().state, Compliant);
+        report.policy = with(Some(4));
+        assert_eq!(found(&report, "set-policy v gold"), (NotCompliant, true));
+        report.policy = with(None);
+        assert_eq!(found(&report, "no policy gold"), (NotCompliant, true));
+    }
+
+    #[test]
+    fn a_volume_of_many_parts_says_how_many_lack_a_copy() {
+        let parts =
+            [(0, "a", "active"), (0, "b", "active"), (1, "a", "active"), (1, "b", "absent")];
+        let report = volume("v", &parts);
+        assert!(found(&report, "1 of 2 parts").1);
+        let mut moving = volume("v", &parts[..2]);
+        let new = ComponentReport {
+            replaces: Some("b".to_owned()),
+            state: "resyncing".to_owned(),
+            ..moving.components[1].clone()
+        };
+        moving.components.push(new);
+        assert_eq!(moving.find_compliance().state, ComplianceState::Compliant, "it moves");
+    }
+}
