@@ -383,12 +383,27 @@ more_and_fewer() {
     sleep 0.5
   done
   say "note: the third copy counted after $((SECONDS - began)) s"
-  gabion volume change moved --ftt 1
+  gabion policy create pair --ftt 2
+  gabion volume set-policy moved pair
+  gabion policy check pair --ftt 1
+  if gabion policy edit pair --ftt 1 </dev/null 2>"$area/said"; then return 1; fi
+  grep -e "--yes" "$area/said"
+  gabion policy edit pair --ftt 1 --yes
   until test "$(hosts | wc -w)" = 2; do
     test $((SECONDS - began)) -lt 180 || { gabion volume show moved; return 1; }
     sleep 0.5
   done
   cluster wait-health moved green 60
+  gabion volume show moved | grep "it is compliant"
+  gabion volume show moved --output json | python3 -c '
+import json, sys
+volume = json.load(sys.stdin)
+assert volume["compliance"] == {"state": "compliant"}, volume["compliance"]
+assert (volume["policy"]["name"], volume["policy"]["version"]) == ("pair", 2), volume["policy"]'
+  if gabion policy delete pair 2>"$area/said"; then return 1; fi
+  grep "followed by moved" "$area/said"
+  gabion volume set-policy moved --none
+  gabion policy delete pair
 }
 
 # A host is gone for good: nobody waits for it, and it does not come back.

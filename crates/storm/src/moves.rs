@@ -7,7 +7,7 @@ use crate::fault::Fault;
 use crate::plan::VolumePlan;
 use base::{ComponentId, HostId};
 use directory::{ComponentState, ObjectRecord};
-use host::{Command, CommandReply};
+use host::{Command, CommandReply, PolicyRules};
 use object::MemberChange;
 use std::time::Duration;
 
@@ -15,6 +15,9 @@ use std::time::Duration;
 const STREAM: u64 = 25;
 /// Seeds from here on also change how many copies volumes have.
 const COPIES_FROM: u64 = 274_000_000;
+
+/// Seeds from here on also say how many by a policy.
+const POLICIES_FROM: u64 = 276_000_000;
 
 /// What happens next to a replacement that was asked for.
 struct Asked {
@@ -53,19 +56,38 @@ impl SeedRun {
                 continue;
             }
             let ftt = if is_back || self.one_of(2) == 0 { asked } else { asked - 1 };
-            let name = VolumePlan::name(at);
-            let host = self.any_host();
-            let change = Command::VolumeRedundancy { name, ftt };
-            let answer = self.ask(host, change.clone());
-            tracing::info!(?change, ?answer, "copies are to be more or fewer");
-            if is_back && !matches!(answer, Some(CommandReply::Ok(_))) {
+            let is_by_policy = self.plan.seed >= POLICIES_FROM && self.one_of(2) == 0;
+            if !self.ask_for_copies(at, ftt, is_by_policy) && is_back {
                 self.wait("as many copies as before", |run| {
-                    let host = run.any_host();
-                    matches!(run.ask(host, change.clone()), Some(CommandReply::Ok(_)))
+                    run.ask_for_copies(at, ftt, is_by_policy)
                 })?;
             }
         }
         Ok(())
+    }
+
+    /// Whether volume number `at` is surely to have so many failures to tolerate from now on.
+    fn ask_for_copies(&mut self, at: usize, ftt: u8, is_by_policy: bool) -> bool {
+        let name = VolumePlan::name(at);
+        if !is_by_policy {
+            let host = self.any_host();
+            return self.is_done(host, Command::VolumeRedundancy { name, ftt });
+        }
+        // Each volume has a policy of its own, of the same name.
+        let reserve_percent = Some(self.plan.volumes[at].reserve_percent);
+        let rules = PolicyRules { ftt: Some(ftt), reserve_percent, repair_delay: None };
+        let policy = Some(name.clone());
+        let (one, two, three) = (self.any_host(), self.any_host(), self.any_host());
+        // It is there already, but for the first time.
+        self.is_done(one, Command::PolicyCreate { name: name.clone(), rules });
+        self.is_done(two, Command::PolicyEdit { name: name.clone(), rules })
+            && self.is_done(three, Command::VolumeSetPolicy { name, policy })
+    }
+
+    fn is_done(&mut self, host: usize, change: Command) -> bool {
+        let answer = self.ask(host, change.clone());
+        tracing::info!(?change, ?answer, "copies are to be more or fewer");
+        matches!(answer, Some(CommandReply::Ok(_)))
     }
 
     /// Copies that stay away are made again after the time that the plan says.
@@ -109,7 +131,7 @@ impl SeedRun {
     fn heal_for_copies(&mut self) {
         if self.plan.seed >= COPIES_FROM {
             self.cluster.world.heal_all();
-            self.boot_what_is_down(false);
+            self.boot_what_is_down(true);
         }
     }
 

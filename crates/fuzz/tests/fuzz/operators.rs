@@ -3,8 +3,8 @@
 
 use fuzz::{Source, bounded};
 use host::{
-    Command, CommandReply, GroupConfig, HostConfig, MemoryConfig, Tuning, format_address,
-    parse_address,
+    Command, CommandReply, GroupConfig, HostConfig, MemoryConfig, PolicyRules, RepairDelay, Tuning,
+    format_address, parse_address,
 };
 use placement::{Candidate, VolumeSpec, check_name, place};
 
@@ -76,6 +76,11 @@ fn address_of(input: &[u8]) {
 
 fn commands() -> Vec<Vec<u8>> {
     let name = || "vm-1".to_owned();
+    let rules = || PolicyRules {
+        ftt: Some(2),
+        reserve_percent: Some(7),
+        repair_delay: Some(RepairDelay::Seconds(90)),
+    };
     let commands = [
         Command::Status,
         Command::VolumeCreate {

@@ -247,7 +247,7 @@ mod tests {
             resync_bytes_left: 5 << 20,
             ..report.components[0].clone()
         });
-        assert_eq!(found(&report, "5 MiB are still"), (Changing, true));
+        assert_eq!(found(&report, "are still to be copied"), (Changing, true));
         report.components[2].state = "active".to_owned();
         assert_eq!(report.find_compliance().state, Compliant);
         report.components[2].why = Some("its host is down".to_owned());

@@ -4,6 +4,7 @@
 mod answers;
 mod hanging;
 mod places;
+mod policies;
 mod redundancy;
 mod removal;
 mod repair;
