@@ -12,11 +12,11 @@ mod policy;
 mod stored;
 
 pub use keys::{
-    ALIVE_PREFIX, DELETED_PREFIX, HOST_PREFIX, OBJECT_PREFIX, ORPHAN_PREFIX, POLICY_PREFIX, PREFIX,
-    REMOVED_PREFIX, VOLUME_PREFIX, alive_key, cluster_key, deleted_key, host_key, object_key,
-    orphan_key, parse_alive_key, parse_host_key, parse_object_key, parse_orphan_key,
-    parse_policy_key, parse_removed_key, parse_volume_key, policy_key, removed_key, settings_key,
-    volume_key,
+    ALIVE_PREFIX, DELETED_PREFIX, HOST_PREFIX, NAME_BYTES_MAX, OBJECT_PREFIX, ORPHAN_PREFIX,
+    POLICY_PREFIX, PREFIX, REMOVED_PREFIX, VOLUME_PREFIX, alive_key, cluster_key, deleted_key,
+    host_key, is_name, object_key, orphan_key, parse_alive_key, parse_host_key, parse_object_key,
+    parse_orphan_key, parse_policy_key, parse_removed_key, parse_volume_key, policy_key,
+    removed_key, settings_key, volume_key,
 };
 
 pub use orphan::{About, Missing, OrphanRecord};
@@ -32,8 +32,6 @@ use thiserror::Error;
 /// Sectors of the largest object: 255 GiB. A volume is cut into objects of this size, the last one
 /// shorter.
 pub const OBJECT_SECTORS_MAX: u64 = (255 << 30) / SECTOR_SIZE;
-/// Bytes of the longest name of a cluster, host or volume.
-pub const NAME_BYTES_MAX: usize = 64;
 /// Failures to tolerate, at most: four copies.
 pub const FTT_MAX: u8 = 3;
 /// Components of one object: four copies, each with a replacement under way.
@@ -339,16 +337,6 @@ pub struct ObjectRecord {
     /// which components it calls active, and nobody claims it, until a new record is made from what
     /// the components say.
     pub is_doubted: bool,
-}
-
-/// Whether `name` may name a cluster, host or volume: 1 to [`NAME_BYTES_MAX`] letters, digits,
-/// `.`, `_` and `-` of ASCII, the first a letter or digit.
-#[must_use]
-pub fn is_name(name: &str) -> bool {
-    let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    name.len() <= NAME_BYTES_MAX
-        && name.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric())
-        && name.bytes().all(is_inner)
 }
 
 /// How many objects a volume of `size_bytes` has at least.

@@ -2,8 +2,10 @@
 //! Which key holds which record. Identities are hexadecimal without leading zeros, as they are
 //! displayed everywhere else.
 
-use super::is_name;
 use base::{ComponentId, HostId, ObjectId, VolumeId};
+
+/// Bytes of the longest name of a cluster, host, volume or policy.
+pub const NAME_BYTES_MAX: usize = 64;
 
 /// Every key of a cluster starts with this.
 pub const PREFIX: &str = "/gabion/";
@@ -24,6 +26,16 @@ pub const REMOVED_PREFIX: &str = "/gabion/removed/";
 pub const POLICY_PREFIX: &str = "/gabion/policy/";
 /// Keys of [`super::OrphanRecord`]s.
 pub const ORPHAN_PREFIX: &str = "/gabion/orphan/";
+
+/// Whether `name` may name a cluster, host, volume or policy: 1 to [`NAME_BYTES_MAX`] letters,
+/// digits, `.`, `_` and `-` of ASCII, the first a letter or digit.
+#[must_use]
+pub fn is_name(name: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    name.len() <= NAME_BYTES_MAX
+        && name.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric())
+        && name.bytes().all(is_inner)
+}
 
 /// The key of the [`super::ClusterRecord`].
 #[must_use]

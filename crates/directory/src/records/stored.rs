@@ -9,6 +9,7 @@ use super::{
     DeletedRecord, FORMAT, FORMAT_CONNECTIONS, FORMAT_HISTORY, FORMAT_KIND, FORMAT_MEMBERS,
     FORMAT_POLICY, FORMAT_RESERVE, FollowedPolicy, GroupRecord, HostRecord, ObjectRecord,
     OwnerRecord, RecordError, RemovedComponent, RemovedHostRecord, SettingsRecord, VolumeRecord,
+    ensure,
 };
 use base::{
     ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, Seat, Term, Version, VolumeId,
@@ -58,6 +59,8 @@ fn parse_lsn(text: &str) -> Option<Lsn> {
     }
     (format!("{term}.{counter}") == text).then(|| Lsn::new(Term(term), counter))
 }
+
+const OTHER_FORMAT: &str = "does not belong to the record's format";
 
 /// Only the format number: decides whether the rest is worth reading.
 #[derive(Deserialize)]
@@ -271,8 +274,7 @@ impl Stored for Cluster {
             FORMAT_KIND => self.kind.is_some_and(|kind| kind != ClusterKind::AllFlash),
             _ => self.kind.is_none(),
         };
-        let (field, rule) = ("kind", "does not belong to the record's format");
-        if is_right { Ok(()) } else { Err(RecordError::Invalid { field, rule }) }
+        ensure(is_right, "kind", OTHER_FORMAT)
     }
 }
 
@@ -284,20 +286,16 @@ impl Stored for Object {
     }
 
     fn check_format(&self) -> Result<(), RecordError> {
-        let rule = "does not belong to the record's format";
         let has_history = self.doubted.is_some() || !self.claims.is_empty();
         let is_right = match self.format {
             FORMAT_HISTORY => has_history,
             FORMAT_MEMBERS => true,
             _ => !has_history,
         };
-        if !is_right || self.doubted == Some(false) {
-            return Err(RecordError::Invalid { field: "claims", rule });
-        }
+        ensure(is_right && self.doubted != Some(false), "claims", OTHER_FORMAT)?;
         let is_changing = self.components.iter().any(|one| one.replaces.is_some());
         let has_members = is_changing || !self.removed.is_empty();
-        let is_right = has_members == (self.format == FORMAT_MEMBERS);
-        if is_right { Ok(()) } else { Err(RecordError::Invalid { field: "removed", rule }) }
+        ensure(has_members == (self.format == FORMAT_MEMBERS), "removed", OTHER_FORMAT)
     }
 }
 
@@ -309,23 +307,20 @@ impl Stored for Volume {
     }
 
     fn check_format(&self) -> Result<(), RecordError> {
-        let rule = "does not belong to the record's format";
-        let is_right = |holds: bool, field: &'static str| {
-            if holds { Ok(()) } else { Err(RecordError::Invalid { field, rule }) }
-        };
-        is_right(self.policy.is_some() == (self.format == FORMAT_POLICY), "policy")?;
+        ensure(self.policy.is_some() == (self.format == FORMAT_POLICY), "policy", OTHER_FORMAT)?;
         let connections = match self.format {
             FORMAT_CONNECTIONS => self.connections.is_some(),
             FORMAT_POLICY => true,
             _ => self.connections.is_none(),
         };
-        is_right(connections && self.connections != Some(Connections::Shared), "connections")?;
+        let is_right = connections && self.connections != Some(Connections::Shared);
+        ensure(is_right, "connections", OTHER_FORMAT)?;
         let reserve = match self.format {
             FORMAT_CONNECTIONS | FORMAT_POLICY => true,
             FORMAT_RESERVE => self.reserve_percent.is_some(),
             _ => self.reserve_percent.is_none(),
         };
-        is_right(reserve && self.reserve_percent != Some(0), "reserve_percent")
+        ensure(reserve && self.reserve_percent != Some(0), "reserve_percent", OTHER_FORMAT)
     }
 }
 

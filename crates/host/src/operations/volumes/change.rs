@@ -38,8 +38,8 @@ struct Part {
 }
 
 impl Operations {
-    /// Keeps so many percent of a volume for it, on all hosts that are up. It follows no policy from
-    /// then on.
+    /// Keeps so many percent of a volume for it, on all hosts that are up. It follows no policy
+    /// from then on.
     pub(crate) async fn change(&self, name: &str, percent: u8) -> Outcome<VolumeReport> {
         placement::check_name(name).map_err(usage)?;
         if percent > 100 {
