@@ -7,7 +7,7 @@ use host::{PolicyRules, RepairDelay};
 
 #[derive(Debug, Subcommand)]
 pub enum PolicyCommand {
-    /// Make a policy; what is not said is as in the policy 'default'
+    /// Make a policy; where nothing is said: two copies, thin, the repair delay of the cluster
     #[command(after_help = "Examples:
   gabion policy create gold --ftt 2 --reserve 100
   gabion policy create batch --ftt 0 --repair-delay never

@@ -199,17 +199,27 @@ impl RepairsInner {
             let pressure = group.status().pressure;
             pressure.waits_for_copies && pressure.stuck.is_some_and(|since| since >= UNOWNED_FOR)
         };
-        let is_unowned = |id: &ObjectId| {
-            let record = self.view.object(*id).filter(|record| !record.is_doubted);
-            record.is_some_and(|record| !record.owner.is_some_and(|owner| self.is_up(owner)))
-        };
         let mut objects = Set::default();
         for group in self.storage.groups().into_iter().filter(is_held_up) {
             let components = group.components().into_iter().filter_map(|id| group.component(id));
             objects.extend(components.filter(|one| one.durable > one.commit).map(|one| one.object));
         }
         let resting = &self.state.borrow().resting;
-        objects.into_iter().filter(|id| !resting.contains_key(id)).filter(is_unowned).collect()
+        let rests = |id: &ObjectId| resting.contains_key(id);
+        objects.into_iter().filter(|id| !rests(id) && self.is_unowned(*id)).collect()
+    }
+
+    fn is_unowned(&self, object: ObjectId) -> bool {
+        let record = self.view.object(object).filter(|record| !record.is_doubted);
+        record.is_some_and(|record| !record.owner.is_some_and(|owner| self.is_up(owner)))
+    }
+
+    /// Whether a step is decided by a version of the record that its owner's claim would end: the
+    /// object gets an owner first, and the next round decides.
+    fn waits_for_owner(&self, step: &RepairStep) -> bool {
+        let names_version =
+            matches!(step.change, MemberChange::Add { .. } | MemberChange::TakeOut { .. });
+        names_version && self.is_unowned(step.object)
     }
 
     /// Whether the run of a host that owns something is the one that is up.
@@ -230,6 +240,9 @@ impl RepairsInner {
     }
 
     async fn carry_out(&self, steps: Vec<RepairStep>) -> Repaired {
+        let (waiting, steps): (Vec<_>, Vec<_>) =
+            steps.into_iter().partition(|step| self.waits_for_owner(step));
+        self.own(waiting.into_iter().map(|step| step.object).collect()).await;
         let one = async |step: RepairStep| {
             let done = self.objects.change_members(step.object, step.change).await;
             Ok::<_, ()>((step, done))

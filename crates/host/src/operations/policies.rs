@@ -122,9 +122,6 @@ impl Operations {
     fn effect(&self, volume: &VolumeRecord, policy: &PolicyRecord) -> Option<EffectReport> {
         let more = i64::from(policy.ftt) - i64::from(volume.ftt);
         let percent = policy.reserve_percent.saturating_sub(volume.reserve_percent);
-        if more == 0 && policy.reserve_percent == volume.reserve_percent {
-            return None;
-        }
         let (mut bytes, mut at_most) = (0u64, false);
         for object in &volume.objects {
             let (held, is_upper) = self.held_bytes(*object);
@@ -133,13 +130,15 @@ impl Operations {
         }
         let times = |copies: i64| bytes.saturating_mul(u64::try_from(copies).unwrap_or(0));
         let reserved = u128::from(volume.size_bytes) * u128::from(percent) / 100;
-        Some(EffectReport {
+        let effect = EffectReport {
             volume: volume.name.clone(),
             copied_bytes: times(more),
             freed_bytes: times(-more),
             reserved_bytes: u64::try_from(reserved).unwrap_or(u64::MAX),
             at_most: at_most && more != 0,
-        })
+        };
+        let sums = [effect.copied_bytes, effect.freed_bytes, effect.reserved_bytes];
+        sums.iter().any(|bytes| *bytes > 0).then_some(effect)
     }
 
     /// Bytes that a copy of an object takes, and whether that is only what it may take at most:

@@ -211,7 +211,7 @@ impl VolumeReport {
                     let next = format!("one is made on another host in {seconds} s");
                     (ComplianceState::NotCompliant, next)
                 }
-                None => (ComplianceState::NotCompliant, "see its components".to_owned()),
+                None => (ComplianceState::NotCompliant, "nothing is done about it yet".to_owned()),
             }
         };
         found.add(state, format!("{of}: {next}"));

@@ -64,3 +64,11 @@ fn what_cannot_be_is_refused_and_what_a_host_lacks_is_done_when_it_is_there() {
     wait_until(&cluster, 120, |cluster| has_copies(cluster, 3));
     assert_eq!(volume(&cluster).health, Health::Green);
 }
+
+#[test]
+fn a_volume_that_nobody_uses_gets_another_copy_within_seconds_too() {
+    let cluster = start(94);
+    cluster.create_on(2, "v", 16, 0).expect("there is room");
+    change(&cluster, 0, 2).expect("three hosts are up");
+    wait_until(&cluster, 15, |cluster| has_copies(cluster, 3));
+}
