@@ -273,19 +273,8 @@ impl Operations {
         policy: &PolicyRecord,
         revision: Option<u64>,
     ) -> Result<(), Option<Undecided>> {
-        let key = policy_key(&policy.name);
         let expect = revision.map_or(Expect::Absent, Expect::Revision);
-        let put = Transaction::new().expect(key.clone(), expect).put(key.clone(), policy.encode());
-        let landed = |entry: Option<&Entry>| {
-            let there = entry.and_then(|entry| PolicyRecord::decode(&entry.value).ok());
-            there.is_some_and(|there| there == *policy)
-        };
-        let until = self.env.now() + DECIDE_MAX;
-        match decide(&self.env, &self.directory, &put, &key, landed, until).await {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(None),
-            Err(undecided) => Err(Some(undecided)),
-        }
+        self.put_at(policy_key(&policy.name), expect, policy.encode()).await
     }
 }
 

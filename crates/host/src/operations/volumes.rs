@@ -15,13 +15,16 @@ use super::command::CommandFailure;
 use super::{Operations, failed};
 use base::{HostId, Instant, ObjectId, Set};
 use directory::{
-    DeletedRecord, Directory, DirectoryError, Entry, ObjectRecord, Transaction, VolumeRecord,
+    DeletedRecord, Directory, DirectoryError, Entry, Expect, ObjectRecord, Transaction,
+    VolumeRecord,
 };
 use env::Env;
 use std::time::Duration;
 
 /// Longest time until a command's transactions are decided; the command line waits for 30 s.
 pub(super) const DECIDE_MAX: Duration = Duration::from_secs(15);
+/// Longest time until a changed record is decided: the command line waits for 30 s in all.
+const CHANGE_MAX: Duration = Duration::from_secs(10);
 /// Time between attempts.
 const RETRY: Duration = Duration::from_millis(300);
 
@@ -35,6 +38,24 @@ pub(super) enum Undecided {
 }
 
 impl Operations {
+    /// Writes a value where what is expected of its key holds. Without a reason for the failure it
+    /// did not: somebody else was there before.
+    pub(super) async fn put_at(
+        &self,
+        key: String,
+        expect: Expect,
+        value: Vec<u8>,
+    ) -> Result<(), Option<Undecided>> {
+        let put = Transaction::new().expect(key.clone(), expect).put(key.clone(), value.clone());
+        let landed = |entry: Option<&Entry>| entry.is_some_and(|entry| entry.value == value);
+        let until = self.env.now() + CHANGE_MAX;
+        match decide(&self.env, &self.directory, &put, &key, landed, until).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(None),
+            Err(undecided) => Err(Some(undecided)),
+        }
+    }
+
     /// Waits a moment until this host's view of a volume is what was recorded.
     pub(super) async fn until_seen(
         &self,

@@ -9,22 +9,17 @@
 //! the same command again finishes. A component whose host is down takes what the record says when
 //! it returns, whether the room is there or not.
 
-use super::{Undecided, decide, directory_away, unknown};
+use super::{Undecided, directory_away, unknown};
 use crate::cluster::room::candidates;
 use crate::operations::command::CommandFailure;
 use crate::operations::groups::device_of;
 use crate::operations::{Operations, Outcome, failed, no_such_volume, usage};
 use crate::report::VolumeReport;
 use base::{CHUNK_SIZE, ComponentId, HostId, format_size};
-use directory::{
-    ComponentState, Connections, Entry, Expect, ObjectRecord, Transaction, VolumeRecord,
-};
+use directory::{ComponentState, Connections, Expect, ObjectRecord, VolumeRecord};
 use env::join_all;
 use object::{ObjectError, reserve_chunks};
-use std::time::Duration;
 
-/// Longest time until the record is decided; the command line waits for 30 s in all.
-const DECIDE_MAX: Duration = Duration::from_secs(10);
 /// Components that are spelled out where there is no room.
 const NAMED_MAX: usize = 3;
 
@@ -266,19 +261,7 @@ impl Operations {
         revision: u64,
     ) -> Result<(), Option<Undecided>> {
         let key = directory::volume_key(&record.name);
-        let transaction = Transaction::new()
-            .expect(key.clone(), Expect::Revision(revision))
-            .put(key.clone(), record.encode());
-        let landed = |entry: Option<&Entry>| {
-            let there = entry.and_then(|entry| VolumeRecord::decode(&entry.value).ok());
-            there.is_some_and(|there| there == *record)
-        };
-        let until = self.env.now() + DECIDE_MAX;
-        match decide(&self.env, &self.directory, &transaction, &key, landed, until).await {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(None),
-            Err(undecided) => Err(Some(undecided)),
-        }
+        self.put_at(key, Expect::Revision(revision), record.encode()).await
     }
 }
 
