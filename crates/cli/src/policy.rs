@@ -87,7 +87,7 @@ fn edit(cli: &Cli, socket: &Path, (name, rules): (&str, RulesArgs), yes: bool) -
         if cli.output == crate::args::Output::Table {
             say_check(&report);
         }
-        if report.impossible.is_none() && !ask::confirm_shown(&format!("policy '{name}'"))? {
+        if !ask::confirm_shown(&format!("policy '{name}'"))? {
             return Err(Fail::failed("nothing was changed").into());
         }
     }

@@ -80,7 +80,7 @@ follows none once its failures to tolerate or its reserve were changed here.")]
     #[command(after_help = "Examples:
   gabion volume set-policy db gold         it gets the rules of gold, and those that gold gets later
   gabion volume set-policy db --none       it keeps the rules that it has, as its own
-What that comes to: gabion policy show gold. How far it is: gabion volume show db")]
+The rules of gold: gabion policy show gold. How far it is: gabion volume show db")]
     SetPolicy {
         /// Its name
         name: String,
