@@ -7,7 +7,7 @@ use directory::{
     serve_with,
 };
 use env::{Address, Env};
-use sim::{World, WorldOptions};
+use sim::{HostKey, World, WorldOptions};
 use std::cell::Cell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
@@ -45,6 +45,7 @@ pub(crate) fn object(id: u64, volume: VolumeId, components: Vec<ComponentRecord>
 
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+const FAR: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 3);
 
 /// Where the directory listens.
 pub(crate) fn address() -> Address {
@@ -68,8 +69,33 @@ pub(crate) fn with_faults<F>(
     F: Future<Output = ()> + 'static,
 {
     let world = World::new(WorldOptions { seed, ..WorldOptions::default() });
+    boot_directory(&world, faults);
+    let done = boot_client(&world, CLIENT, test).1;
+    assert!(world.run_until(Duration::from_secs(900), || done.get()), "the test never ends");
+}
+
+/// Runs `far` on a machine from which each message to or from the directory takes `delay`, and
+/// `near` on another one, until both end.
+pub(crate) fn with_far_directory<F, N>(
+    seed: u64,
+    delay: Duration,
+    far: impl FnOnce(Env, Directory) -> F + 'static,
+    near: impl FnOnce(Env, Directory) -> N + 'static,
+) where
+    F: Future<Output = ()> + 'static,
+    N: Future<Output = ()> + 'static,
+{
+    let world = World::new(WorldOptions { seed, ..WorldOptions::default() });
+    let server = boot_directory(&world, ServerFaults::default());
+    let (key, far) = boot_client(&world, FAR, far);
+    world.clog(server, key, delay);
+    let near = boot_client(&world, CLIENT, near).1;
+    let is_over = || far.get() && near.get();
+    assert!(world.run_until(Duration::from_secs(900), is_over), "the test never ends");
+}
+
+fn boot_directory(world: &World, faults: ServerFaults) -> HostKey {
     let server = world.add_host("directory", IpAddr::V4(SERVER));
-    let client = world.add_host("client", IpAddr::V4(CLIENT));
     world.boot(server, move |env: Env| {
         Box::pin(async move {
             let listener = env.listen(address()).await.expect("a listener");
@@ -77,6 +103,19 @@ pub(crate) fn with_faults<F>(
             panic!("the server ended: {end:?}");
         })
     });
+    server
+}
+
+/// A machine that runs `test`, and whether that is over.
+fn boot_client<F>(
+    world: &World,
+    address_of: Ipv4Addr,
+    test: impl FnOnce(Env, Directory) -> F + 'static,
+) -> (HostKey, Rc<Cell<bool>>)
+where
+    F: Future<Output = ()> + 'static,
+{
+    let client = world.add_host(&format!("client at {address_of}"), IpAddr::V4(address_of));
     let done = Rc::new(Cell::new(false));
     let flag = Rc::clone(&done);
     world.boot(client, move |env: Env| {
@@ -85,5 +124,5 @@ pub(crate) fn with_faults<F>(
             flag.set(true);
         })
     });
-    assert!(world.run_until(Duration::from_secs(900), || done.get()), "the test never ends");
+    (client, done)
 }

@@ -172,12 +172,13 @@ impl Storage {
             late.spawn(&self.0.env, "open a late group", self.clone().finish_late(group));
         }
         let mut returning: Map<String, Task> = Map::new();
+        let mut changed = self.0.changed.wait();
         loop {
-            let changed = self.0.changed.wait();
-            match env::select(changed, self.0.env.sleep(AWAY_RETRY)).await {
+            match env::select(&mut changed, self.0.env.sleep(AWAY_RETRY)).await {
                 env::Either::First(()) => {
-                    let groups = group_records(&self.groups());
-                    let record = HostRecord { groups, ..self.0.record.clone() };
+                    // What changes from here on, while the record is written, has it written again.
+                    changed = self.0.changed.wait();
+                    let record = self.record();
                     let published = membership::publish(&self.0.env, &directory, &record).await;
                     if let Err(error) = published {
                         warn!(%error, "the disk groups are not in the directory");
@@ -186,6 +187,11 @@ impl Storage {
                 env::Either::Second(()) => self.open_what_came_back(&mut returning),
             }
         }
+    }
+
+    /// What the directory's record of this host is to say.
+    pub(crate) fn record(&self) -> HostRecord {
+        HostRecord { groups: group_records(&self.groups()), ..self.0.record.clone() }
     }
 
     /// Has the host's record written again.

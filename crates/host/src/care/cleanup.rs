@@ -90,8 +90,8 @@ impl Cleanup {
             return None;
         }
         let host = self.directory.get(&directory::host_key(self.me.host)).await.ok()?;
-        if host.is_none() {
-            self.storage.publish(); // a directory that was lost and begun anew
+        if host.is_none_or(|entry| entry.value != self.storage.record().encode()) {
+            self.storage.publish(); // a directory that was lost and begun anew, or set back
         }
         let deleted = tombstones.objects_for(self.me.host);
         let components = self.storage.components();

@@ -146,7 +146,9 @@ pub(crate) async fn raise_runs(
     Err(DirectoryError::Unknown)
 }
 
-/// Writes the host's record; waits for the directory as long as it takes.
+/// Has the directory's record of the host say what `record` does; waits for the directory as long
+/// as it takes. A put whose answer was lost may land late: it finds another revision then, so it
+/// never takes the place of what was written after it.
 ///
 /// # Errors
 /// [`StartError::Removed`]: the host is no member any more, and nothing was written.
@@ -156,22 +158,40 @@ pub(crate) async fn publish(
     record: &HostRecord,
 ) -> Result<(), StartError> {
     loop {
-        let put = Transaction::new()
-            .expect(directory::removed_key(record.id), Expect::Absent)
-            .put(directory::host_key(record.id), record.encode());
-        match directory.transact(put).await {
-            Ok(transacted) if transacted.succeeded => return Ok(()),
-            Ok(_) => return Err(StartError::Removed),
+        match publish_once(directory, record).await {
+            Ok(true) => return Ok(()),
+            Ok(false) => {
+                let removed = directory.get(&directory::removed_key(record.id)).await;
+                if matches!(removed, Ok(Some(_))) {
+                    return Err(StartError::Removed);
+                }
+            }
             Err(error) => warn!(%error, "the host record is not written yet"),
         }
         env.sleep(RETRY).await;
     }
 }
 
+/// Whether the record says so now; an earlier put of it may have come between, or a removal.
+async fn publish_once(directory: &Directory, record: &HostRecord) -> Result<bool, DirectoryError> {
+    let (key, value) = (directory::host_key(record.id), record.encode());
+    let entry = directory.get(&key).await?;
+    if entry.as_ref().is_some_and(|entry| entry.value == value) {
+        return Ok(true);
+    }
+    let put = Transaction::new()
+        .expect(directory::removed_key(record.id), Expect::Absent)
+        .expect(key.clone(), entry.map_or(Expect::Absent, |entry| Expect::Revision(entry.revision)))
+        .put(key, value);
+    Ok(directory.transact(put).await?.succeeded)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulated::with_directory;
+    use crate::simulated::{with_directory, with_far_directory};
+    use base::GroupId;
+    use directory::GroupRecord;
     use std::cell::RefCell;
     use std::rc::Rc;
 
@@ -223,5 +243,42 @@ mod tests {
             numbers.dedup();
             assert_eq!(numbers.len(), given.borrow().len(), "a number was given twice");
         });
+    }
+
+    /// The put of an earlier run is under way while the next run writes its own.
+    #[test]
+    fn a_record_that_lands_late_does_not_take_the_place_of_a_newer_one() {
+        let record = |group| HostRecord {
+            id: ME,
+            name: "a".to_owned(),
+            peer_address: "tcp:10.0.0.1:7070".to_owned(),
+            nbd_uri: String::new(),
+            groups: vec![GroupRecord { id: GroupId(group), capacity_bytes: 1 }],
+        };
+        for seed in 0..30 {
+            let (first, old, new) = (record(1), record(2), record(3));
+            let before = async move |env: Env, directory: Directory| {
+                publish(&env, &directory, &first).await.expect("it is a member");
+                // It looks, puts, and is killed before it knows whether that landed.
+                let landed = publish_once(&directory, &old).await.expect("an answer");
+                tracing::trace!(landed);
+            };
+            let now = async move |env: Env, directory: Directory| {
+                let there = async || {
+                    let there = directory.get(&directory::host_key(ME)).await.expect("an answer");
+                    there.map(|there| HostRecord::decode(&there.value).expect("a record"))
+                };
+                while there().await.is_none() {
+                    env.sleep(Duration::from_millis(1)).await;
+                }
+                // The other one knows after 200 ms. Its look comes 200 ms later, its put another
+                // 400.
+                env.sleep(Duration::from_millis(410 + env.random() % 380)).await;
+                publish(&env, &directory, &new).await.expect("it is a member");
+                env.sleep(Duration::from_secs(10)).await;
+                assert_eq!(there().await, Some(new), "seed {seed}");
+            };
+            with_far_directory(seed, Duration::from_millis(200), before, now);
+        }
     }
 }

@@ -198,6 +198,22 @@ fn new_volumes_go_round_a_host_with_a_group_that_is_out_of_service() {
 }
 
 #[test]
+fn a_group_that_opens_while_its_hosts_record_is_written_is_in_the_record() {
+    for seed in 30..34 {
+        let cluster = start_with(seed, 1);
+        let (host, directory) = (cluster.machines[1].key, cluster.directory);
+        cluster.world.partition(host, directory, true);
+        let close = Command::GroupClose { group: "cache0".to_owned(), stop_volumes: false };
+        cluster.ask(1, close).expect("nothing is on it");
+        let open = Command::GroupOpen { group: "cache0".to_owned(), devices: None };
+        cluster.ask(1, open).expect("it opens");
+        cluster.world.partition(host, directory, false);
+        cluster.world.run_for(Duration::from_secs(3));
+        cluster.create("everywhere", 40, 0).expect("there is room on all hosts");
+    }
+}
+
+#[test]
 fn a_volume_says_why_a_copy_is_missing() {
     let cluster = start(14);
     cluster.create("db", 64, 0).expect("there is room");

@@ -122,7 +122,7 @@ impl Operations {
     /// Where the copies go is decided later.
     pub(crate) fn are_hosts_enough(&self, ftt: u8) -> Result<(), String> {
         let placed = placement::place(ftt, None, &candidates(&self.view), &[]);
-        placed.map(drop).map_err(|error| format!("{error}: start or add hosts"))
+        placed.map(drop).map_err(|error| self.why_no_place(&error, ""))
     }
 
     /// Puts a volume's record where it is another one than before.

@@ -154,13 +154,6 @@ impl Operations {
 
     /// Why a volume has no place, with what to do.
     fn no_room(&self, spec: &VolumeSpec, error: &PlacementError) -> CommandFailure {
-        let PlacementError::TooFewHosts { without_room, .. } = error;
-        if without_room.is_empty() {
-            return failed(format!("{error}: start or add hosts, or choose a lower --ftt"));
-        }
-        let names = without_room.iter().map(|host| self.view.host_name(*host));
-        let names = names.collect::<Vec<_>>().join(", ");
-        let full = self.tuning.space_full_percent;
         let reserve = match spec.reserve_percent() {
             0 => String::new(),
             percent => {
@@ -169,12 +162,25 @@ impl Operations {
                 format!(", or less than the reserve of {bytes} is free on them")
             }
         };
-        failed(format!(
+        failed(format!("{}, or choose a lower --ftt", self.why_no_place(error, &reserve)))
+    }
+
+    /// Why there are too few hosts for so many copies, and what gives more. `reserve` is one more
+    /// cause that a host may have.
+    pub(super) fn why_no_place(&self, error: &PlacementError, reserve: &str) -> String {
+        let PlacementError::TooFewHosts { without_room, .. } = error;
+        if without_room.is_empty() {
+            return format!("{error}: start or add hosts");
+        }
+        let names = without_room.iter().map(|host| self.view.host_name(*host));
+        let names = names.collect::<Vec<_>>().join(", ");
+        let full = self.tuning.space_full_percent;
+        format!(
             "{error}; none on {names} (every device is {full} % taken or more{reserve}, or has as \
              many components as it can have: 128 below 4 GiB, else 1,024; or a disk group or \
              device is out of service); see 'gabion status' and 'gabion group list', \
-             delete volumes or discard what they do not need, add a host, or choose a lower --ftt"
-        ))
+             delete volumes or discard what they do not need, or add a host"
+        )
     }
 
     fn compose(
