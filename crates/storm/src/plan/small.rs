@@ -13,6 +13,8 @@ use volume::{CreationOptions, VolumeOptions};
 const SMALL_FIRST: u64 = 252_000_000;
 /// The first seed with direct writes: small ones in most of them.
 const DIRECT_FIRST: u64 = 257_000_000;
+/// The first seed in which devices may have no chunk to spare for direct writes after a few of them.
+const NARROW_FIRST: u64 = 279_000_000;
 /// No append has so many blocks.
 const NO_DIRECT: u64 = CHUNK_SECTORS;
 /// One seed in so many has a large volume.
@@ -104,6 +106,7 @@ pub(crate) fn draw(mut plan: Plan) -> Plan {
         let chunks: u64 = objects.map(|_| u64::from(FREE_CHUNKS_RESERVE - 1)).sum();
         plan.sizes.capacity += chunks * CHUNK_SIZE;
     }
+    draw_narrow(&mut plan);
     memory::draw(&mut plan);
     plan
 }
@@ -181,6 +184,16 @@ fn draw_direct(plan: &mut Plan) {
     limits.direct_blocks = [1, 1, 2, 4, 8, 16, production, production][index(&mut rng, 8)];
     limits.direct_spare = [1, 1, 2, 24][index(&mut rng, 4)];
     limits.stock_chunks = [0, 1, 2, production_stock][index(&mut rng, 4)];
+}
+
+/// In one of four seeds a device has few chunks to spare for direct writes, so that large writes go
+/// now this way and now through the log, and destage gives back what only direct writes took.
+fn draw_narrow(plan: &mut Plan) {
+    let mut rng = Rng::stream(plan.seed, 26);
+    if plan.seed >= NARROW_FIRST && rng.below(4) == 0 {
+        let chunks = plan.sizes.capacity / CHUNK_SIZE;
+        plan.group.limits.direct_spare = chunks.saturating_sub(1 + rng.below(40));
+    }
 }
 
 fn object_limits(rng: &mut Rng) -> ObjectLimits {

@@ -159,10 +159,12 @@ fn away<'a>(
 
 /// Whether `old` was already made anew of what these components say. Their hosts' words stay in the
 /// directory until those hosts look again. A second adoption by the same words would take a
-/// component for whole that was whole only then.
+/// component for whole that was whole only then. The record may have lost one of them since, which
+/// was one too many; only a host that looked at this record can say that it does not list one.
 pub(super) fn is_done(found: &[OrphanRecord], old: &ObjectRecord) -> bool {
     let is_listed = |record: &OrphanRecord| {
-        old.components.iter().any(|one| one.id == record.id)
+        record.missing != Missing::Component
+            || old.components.iter().any(|one| one.id == record.id)
             || old.removed.iter().any(|one| one.id == record.id)
     };
     !old.is_doubted && found.iter().all(|record| is_behind(record, old) && is_listed(record))

@@ -85,7 +85,14 @@ fn what_was_made_anew_is_not_made_again_of_what_was_said_before() {
     assert!(!is_done(&[found(1, 5, &both, 40), found(2, version, &both, 40)], &made));
     assert!(!is_done(&said, &ObjectRecord { is_doubted: true, ..made.clone() }));
     assert!(!is_done(&said, &ObjectRecord { term: Term(3), ..made.clone() }));
-    assert!(!is_done(&[found(3, 5, &both, 40)], &made), "it is not listed");
+    let third = |missing| OrphanRecord { missing, ..found(3, 5, &both, 40) };
+    assert!(!is_done(&[third(Missing::Component)], &made), "it is not listed");
+    // One was taken out of the new record, and deleted, before its host looked again.
+    let fewer = ObjectRecord { components: vec![made.components[0]], ..next };
+    assert!(is_done(&said, &fewer));
+    for before in [Missing::Version, Missing::Object, Missing::History] {
+        assert!(is_done(&[third(before)], &made), "it was said of the record before");
+    }
 }
 
 /// Rule 39: the third component took the place of the second one.
