@@ -406,6 +406,32 @@ assert (volume["policy"]["name"], volume["policy"]["version"]) == ("pair", 2), v
   gabion policy delete pair
 }
 
+# A volume does what its limits let through, and says that requests waited for them.
+limited() {
+  if gabion policy create slow --iops 5 2>"$area/said"; then return 1; fi
+  grep -e "--iops is from 32" "$area/said"
+  gabion policy create slow --iops 500 --bandwidth 64MiB
+  gabion volume create slow --size 64MiB --policy slow
+  fio --name=v --ioengine=nbd --uri="$(uri slow 0)" --rw=randwrite --bs=4k --iodepth=16 --size=64M \
+    --time_based --runtime=4 --output-format=json --output="$area/limited.json" &
+  local load=$!
+  background="$background $load"
+  sleep 3
+  gabion volume show slow | grep "limits: 500 IOPS, 64 MiB/s"
+  gabion volume show slow | grep -E "^[0-9]+ requests waited for them on"
+  wait "$load"
+  python3 - "$area/limited.json" <<'P'
+import json, sys
+job = json.load(open(sys.argv[1]))["jobs"][0]["write"]
+count, seconds = job["total_ios"], job["runtime"] / 1000
+assert 0 < count <= 500 * (seconds + 1), (count, seconds)
+print(f"note: {count / seconds:.0f} writes/s where 500 are let through")
+P
+  gabion policy edit slow --iops none --bandwidth none --yes
+  gabion volume delete slow --yes
+  gabion policy delete slow
+}
+
 # A host is gone for good: nobody waits for it, and it does not come back.
 remove_a_host() {
   local gone began=$SECONDS
@@ -480,6 +506,7 @@ step "status tells the truth of now" truth_of_now
 step "deletion asks for the name on a terminal" deletion_asks
 step "a volume of many objects fits a screen" large_volume
 step "a reserve is changed, on all hosts or on none" change_reserve
+step "a volume keeps to its limits" limited
 step "a full disk is refused" full_disk
 step "data survives down and up" comes_back
 step "gabion disk inspect" inspect_devices

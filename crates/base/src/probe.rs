@@ -269,6 +269,8 @@ crate::named! {
         WatchReset = "watch-reset",
         /// What the directory told a watch had a second part.
         DirectoryPart = "directory-part",
+        /// A request waited because its volume was above its limits.
+        LimitWaited = "limit-waited",
         /// The objects of a volume were made in a second lot.
         ObjectsLot = "objects-lot",
         /// The records of a volume were written or deleted in a second transaction.

@@ -8,7 +8,9 @@ use crate::target::{TargetHost, any_host};
 use crate::{Fail, client};
 use anyhow::Result;
 use base::format_size;
-use host::{Command, EffectReport, PolicyCheckReport, PolicyEditReport, PolicyReport, RepairDelay};
+use host::{
+    Command, EffectReport, IoLimits, PolicyCheckReport, PolicyEditReport, PolicyReport, RepairDelay,
+};
 use std::path::Path;
 use std::time::Duration;
 
@@ -163,11 +165,20 @@ fn policy_table(policies: &[PolicyReport]) {
                 percent => format!("{percent} %"),
             },
             delay(policy.repair_delay),
+            limits(policy.limits).unwrap_or_else(|| "-".to_owned()),
             policy.volumes.len().to_string(),
         ]
     });
-    let heading = ["policy", "version", "ftt", "reserve", "repair delay", "volumes"];
+    let heading = ["policy", "version", "ftt", "reserve", "repair delay", "limits", "volumes"];
     output::table(&heading, rows.collect());
+}
+
+/// Limits for people; `None`: there are none.
+pub fn limits(limits: IoLimits) -> Option<String> {
+    let iops = limits.iops.map(|iops| format!("{iops} IOPS"));
+    let bandwidth = limits.bytes_per_second.map(|bytes| format!("{}/s", format_size(bytes)));
+    let all: Vec<String> = iops.into_iter().chain(bandwidth).collect();
+    (!all.is_empty()).then(|| all.join(", "))
 }
 
 /// A repair delay for people.

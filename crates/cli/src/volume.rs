@@ -219,12 +219,24 @@ fn show(cli: &Cli, name: &str, all: bool) -> Result<()> {
                 crate::policy::delay(policy.repair_delay)
             );
         }
+        say_limits(volume);
         say_compliance(volume);
         say!("connections: {}", volume.connections.name());
         for uri in &volume.nbd {
             say!("{uri}");
         }
     })
+}
+
+fn say_limits(volume: &VolumeReport) {
+    let limits = volume.policy.as_ref().and_then(|policy| crate::policy::limits(policy.limits));
+    if let Some(limits) = limits {
+        say!("limits: {limits}, at each host that it is used through");
+    }
+    for at in &volume.limited {
+        let average = at.waited_ms as f64 / at.requests.max(1) as f64;
+        say!("{} requests waited for them on {}, {average:.1} ms on average", at.requests, at.host);
+    }
 }
 
 fn components_table(components: &[&ComponentReport]) {

@@ -6,7 +6,9 @@
 //! kind; unknown fields, other formats and numbers not in canonical form are refused. `encode`
 //! panics on a record that breaks them: nothing may ever write such a record.
 
+mod error;
 mod keys;
+mod limits;
 mod orphan;
 mod policy;
 mod stored;
@@ -19,6 +21,9 @@ pub use keys::{
     removed_key, settings_key, volume_key,
 };
 
+pub use error::RecordError;
+use error::ensure;
+pub use limits::{BANDWIDTH_MAX, BANDWIDTH_MIN, IOPS_MAX, IOPS_MIN, IoLimits};
 pub use orphan::{About, Missing, OrphanRecord};
 pub use policy::{DEFAULT_POLICY, FollowedPolicy, PolicyRecord, RepairDelay};
 
@@ -27,7 +32,6 @@ use base::{
     Set, Term, Version, VolumeId,
 };
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
 /// Sectors of the largest object: 255 GiB. A volume is cut into objects of this size, the last one
 /// shorter.
@@ -48,8 +52,10 @@ pub const FORMAT: u32 = 1;
 pub const FORMAT_RESERVE: u32 = 2;
 /// The format of a volume's record that allows one connection at a time, with or without a reserve.
 pub const FORMAT_CONNECTIONS: u32 = 3;
-/// The format of a volume's record that follows a policy, whatever else it has.
+/// The format of a volume's record that follows a policy without limits, whatever else it has.
 pub const FORMAT_POLICY: u32 = 4;
+/// The format of a volume's record that follows a policy with limits, whatever else it has.
+pub const FORMAT_LIMITS: u32 = 5;
 /// The format of an object's record that has claims or is doubted.
 pub const FORMAT_HISTORY: u32 = 2;
 /// The format of an object's record in which a component takes the place of another one, or that
@@ -62,32 +68,6 @@ pub const REMOVED_MAX: usize = 8;
 pub const CLAIMS_MAX: usize = 32;
 /// The format of the record of a cluster that is not all-flash.
 pub const FORMAT_KIND: u32 = 2;
-
-/// Why a value is not the record that its key promises.
-#[derive(Debug, Error)]
-pub enum RecordError {
-    /// not JSON, or not with exactly the fields of this record
-    #[error("not a record of this kind")]
-    Json {
-        /// Where and what.
-        #[source]
-        source: serde_json::Error,
-    },
-    /// written by a program of another format
-    #[error("record format {found} is not one that this program knows")]
-    Format {
-        /// The format number in the value.
-        found: u32,
-    },
-    /// well-formed, but against an invariant of the record
-    #[error("field '{field}' {rule}")]
-    Invalid {
-        /// The field.
-        field: &'static str,
-        /// The rule that it breaks.
-        rule: &'static str,
-    },
-}
 
 /// What all disk groups of a cluster are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -360,10 +340,6 @@ pub fn object_sectors(size_bytes: u64, count: u64) -> Option<u64> {
     (sectors.div_ceil(each) == count).then_some(each)
 }
 
-fn ensure(holds: bool, field: &'static str, rule: &'static str) -> Result<(), RecordError> {
-    if holds { Ok(()) } else { Err(RecordError::Invalid { field, rule }) }
-}
-
 fn are_unique<T: Ord>(items: impl Iterator<Item = T>) -> bool {
     let mut seen = Set::new();
     items.into_iter().all(|item| seen.insert(item))
@@ -434,6 +410,12 @@ impl AliveRecord {
 }
 
 impl VolumeRecord {
+    /// What it may do in a second.
+    #[must_use]
+    pub fn limits(&self) -> IoLimits {
+        self.policy.as_ref().map(|policy| policy.limits).unwrap_or_default()
+    }
+
     /// Whether it keeps its invariants.
     ///
     /// # Errors

@@ -9,7 +9,11 @@ use nbd::{OpenError, Sharing};
 use object::Objects;
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
-use volume::{Device, Extent, Pieces, Volume, VolumeError, VolumeOptions};
+use std::time::Duration;
+use volume::{Device, Extent, Limited, Pieces, Volume, VolumeError, VolumeOptions};
+
+/// Least time between two looks at the records of open volumes.
+const LIMITS_PAUSE: Duration = Duration::from_millis(200);
 
 /// What this host exports. Cheap to clone.
 #[derive(Clone)]
@@ -57,6 +61,29 @@ impl HostExports {
     pub fn clients(&self, name: &str) -> u64 {
         let open = self.0.open.borrow();
         open.get(name).and_then(Weak::upgrade).map_or(0, |opened| opened.clients.get())
+    }
+
+    /// Requests for a volume that waited here for its limits, since it was opened.
+    #[must_use]
+    pub fn limited(&self, name: &str) -> Option<Limited> {
+        let open = self.0.open.borrow();
+        open.get(name).and_then(Weak::upgrade).map(|opened| opened.volume.limited())
+    }
+
+    /// Gives open volumes the limits that their records say, as these change. Runs for ever.
+    pub(crate) async fn follow_limits(self) {
+        loop {
+            let changed = self.0.view.changed().wait();
+            let open: Vec<_> = self.0.open.borrow().values().filter_map(Weak::upgrade).collect();
+            for opened in open {
+                let record = self.0.view.volume(&opened.name);
+                if let Some(record) = record.filter(|record| record.id == opened.volume.id()) {
+                    opened.volume.set_limits(record.limits());
+                }
+            }
+            changed.await;
+            self.0.env.sleep(LIMITS_PAUSE).await;
+        }
     }
 
     /// Opens a volume for one client; it counts until its last clone is dropped.

@@ -35,10 +35,14 @@ pub use cluster::membership::incarnation_key;
 pub use cluster::register::{RegisterError, cluster_kind, found, register};
 pub use config::address::{AddressError, format_address, parse_address};
 pub use config::{ConfigError, GroupConfig, HostConfig, MemoryConfig, SocketConfig, Tuning};
-pub use directory::{ClusterKind, Connections, DEFAULT_POLICY, REPAIR_DELAY_MAX, RepairDelay};
+pub use directory::{
+    ClusterKind, Connections, DEFAULT_POLICY, IoLimits, REPAIR_DELAY_MAX, RepairDelay,
+};
 pub use exports::{Attached, HostExports};
 pub use node::{MachineMemory, Node, NodeOptions};
-pub use operations::command::{Command, CommandFailure, CommandReply, ErrorKind, PolicyRules};
+pub use operations::command::{
+    Command, CommandFailure, CommandReply, ErrorKind, PolicyRules, RateLimit,
+};
 pub use operations::control::call;
 pub use operations::merge::{Totals, is_silent_taken_for_up, merge, totals};
 pub use report::{

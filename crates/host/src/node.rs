@@ -354,6 +354,7 @@ impl Node {
         let describe =
             describe::run(env.clone(), view.clone(), self.storage.clone(), me.incarnation);
         self.tasks.spawn(env, "describe", describe);
+        self.tasks.spawn(env, "limits", self.exports.clone().follow_limits());
         let latency = latency::run(env.clone(), self.storage.clone());
         self.tasks.spawn(env, "device latency", latency);
         self.tasks.spawn(env, "memory", self.memory.clone().run(env.clone()));

@@ -14,8 +14,8 @@ pub use group::{
 };
 pub use memory::{MemoryPart, MemoryReport, MemoryUse};
 pub use policy::{
-    ComplianceReport, ComplianceState, EffectReport, Follower, NotFollowing, PolicyCheckReport,
-    PolicyEditReport, PolicyReport, VolumePolicy,
+    ComplianceReport, ComplianceState, EffectReport, Follower, LimitedReport, NotFollowing,
+    PolicyCheckReport, PolicyEditReport, PolicyReport, VolumePolicy,
 };
 use serde::{Deserialize, Serialize};
 pub use writes::{StageReport, WritesReport};
@@ -196,6 +196,9 @@ pub struct VolumeReport {
     pub components: Vec<ComponentReport>,
     /// Clients connected through the host that was asked.
     pub clients: u64,
+    /// Hosts at which requests waited for the volume's limits.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limited: Vec<LimitedReport>,
     /// What its creator should know; said once, when it is created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,

@@ -7,7 +7,7 @@ use crate::fault::Fault;
 use crate::plan::VolumePlan;
 use base::{ComponentId, HostId};
 use directory::{ComponentState, ObjectRecord};
-use host::{Command, CommandReply, PolicyRules};
+use host::{Command, CommandReply, PolicyRules, RateLimit};
 use object::MemberChange;
 use std::time::Duration;
 
@@ -18,6 +18,9 @@ const COPIES_FROM: u64 = 274_000_000;
 
 /// Seeds from here on also say how many by a policy.
 const POLICIES_FROM: u64 = 276_000_000;
+
+/// Seeds from here on also have limits in these policies.
+const LIMITS_FROM: u64 = 280_000_000;
 
 /// What happens next to a replacement that was asked for.
 struct Asked {
@@ -75,13 +78,26 @@ impl SeedRun {
         }
         // Each volume has a policy of its own, of the same name.
         let reserve_percent = Some(self.plan.volumes[at].reserve_percent);
-        let rules = PolicyRules { ftt: Some(ftt), reserve_percent, repair_delay: None };
+        let rules = PolicyRules { ftt: Some(ftt), reserve_percent, ..self.limits() };
         let policy = Some(name.clone());
         let (one, two, three) = (self.any_host(), self.any_host(), self.any_host());
         // It is there already, but for the first time.
         self.is_done(one, Command::PolicyCreate { name: name.clone(), rules });
         self.is_done(two, Command::PolicyEdit { name: name.clone(), rules })
             && self.is_done(three, Command::VolumeSetPolicy { name, policy })
+    }
+
+    /// Limits of requests that a policy may have: none, or some that the load meets.
+    fn limits(&mut self) -> PolicyRules {
+        if self.plan.seed < LIMITS_FROM {
+            return PolicyRules::default();
+        }
+        let iops = [32, 200, 2000].get(usize::try_from(self.one_of(6)).unwrap_or(usize::MAX));
+        let bytes = [1 << 20, 16 << 20].get(usize::try_from(self.one_of(6)).unwrap_or(usize::MAX));
+        let limit =
+            |limit: Option<&u64>| limit.map_or(RateLimit::None, |rate| RateLimit::At(*rate));
+        let (iops, bytes_per_second) = (Some(limit(iops)), Some(limit(bytes)));
+        PolicyRules { iops, bytes_per_second, ..PolicyRules::default() }
     }
 
     fn is_done(&mut self, host: usize, change: Command) -> bool {

@@ -7,6 +7,7 @@
 mod creation;
 mod device;
 mod error;
+mod limits;
 mod openings;
 mod split;
 mod volume;
@@ -14,4 +15,5 @@ mod volume;
 pub use creation::{CreationOptions, TRANSACTION_OBJECTS_MAX};
 pub use device::{Device, EXTENTS_SPAN_MAX, Extent, Pieces};
 pub use error::VolumeError;
+pub use limits::Limited;
 pub use volume::{Volume, VolumeOptions};

@@ -2,11 +2,12 @@
 //! A volume over its objects: splitting, checksums at the door, resending (rules 43 to 46).
 
 use crate::device::{Device, EXTENTS_SPAN_MAX, Extent, Pieces};
+use crate::limits::{Limited, Limits};
 use crate::openings::Openings;
 use crate::split::{Piece, pieces};
 use crate::{VolumeError, split};
 use base::{BLOCK_SIZE, Instant, ObjectId, SECTOR_SIZE, SectorRange, VolumeId};
-use directory::VolumeRecord;
+use directory::{IoLimits, VolumeRecord};
 use env::{
     Either, Env, LockMode, LockedRange, RangeLock, Reuse, Slice, TaskSet, select, try_join_at_most,
 };
@@ -62,6 +63,7 @@ pub struct Volume(Rc<VolumeInner>);
 struct VolumeInner {
     id: VolumeId,
     size: u64,
+    limits: Limits,
     lock: RangeLock,
     options: VolumeOptions,
     /// All writes. A late write outlives its call, so it is moved to the background after it was
@@ -135,6 +137,7 @@ impl Volume {
         Volume(Rc::new(VolumeInner {
             id: record.id,
             size: record.size_bytes,
+            limits: Limits::new(record.limits()),
             lock: RangeLock::default(),
             options,
             writes: Reuse::new(move |write| carry_out(Rc::clone(&of_writes), write)),
@@ -153,6 +156,23 @@ impl Volume {
     #[must_use]
     pub fn under_way(&self) -> usize {
         self.0.lock.len()
+    }
+
+    /// What it may do in a second from now on.
+    pub fn set_limits(&self, limits: IoLimits) {
+        self.0.limits.set(limits);
+    }
+
+    /// Requests that waited for its limits.
+    #[must_use]
+    pub fn limited(&self) -> Limited {
+        self.0.limits.limited()
+    }
+
+    /// Waits until its limits let a request with so many bytes of data begin. The request's time
+    /// begins after that.
+    async fn pass(&self, bytes: u64) {
+        self.0.limits.pass(&self.0.door.env, bytes).await;
     }
 
     fn deadline(&self) -> Instant {
@@ -210,6 +230,7 @@ impl Volume {
         let range = split::range(offset, bytes, self.0.size)?;
         for (number, step) in range.split_at_multiples(self.0.options.step_sectors).enumerate() {
             base::hit_if(number > 0, base::Probe::SecondStep);
+            self.pass(0).await;
             self.change(step, kind, self.0.door.empty.clone()).await?;
         }
         Ok(())
@@ -230,6 +251,7 @@ impl Device for Volume {
 
     async fn read(&self, offset: u64, bytes: u64) -> Result<Pieces, VolumeError> {
         let range = split::range(offset, bytes, self.0.size)?;
+        self.pass(bytes).await;
         let deadline = self.deadline();
         let _locked = self.lock(range, LockMode::Shared, deadline).await?;
         let read = self.0.door.read(range, deadline);
@@ -244,6 +266,7 @@ impl Device for Volume {
         if range.is_empty() {
             return Ok(());
         }
+        self.pass(payload.len() as u64).await;
         self.change(range, WriteKind::Data, payload).await
     }
 

@@ -2,15 +2,16 @@
 //! `gabion policy`: its commands and flags.
 
 use super::repair;
+use base::parse_size;
 use clap::{Args, Subcommand};
-use host::{PolicyRules, RepairDelay};
+use host::{PolicyRules, RateLimit, RepairDelay};
 
 #[derive(Debug, Subcommand)]
 pub enum PolicyCommand {
     /// Make a policy; where nothing is said: two copies, thin, the repair delay of the cluster
     #[command(after_help = "Examples:
   gabion policy create gold --ftt 2 --reserve 100
-  gabion policy create batch --ftt 0 --repair-delay never
+  gabion policy create batch --ftt 0 --repair-delay never --iops 2000 --bandwidth 50MiB
 Then: gabion volume create db --size 50GiB --policy gold, or gabion volume set-policy db gold")]
     Create {
         /// Its name: a-z, 0-9, '.' and '-', at most 63
@@ -30,6 +31,7 @@ Then: gabion volume create db --size 50GiB --policy gold, or gabion volume set-p
     /// Change a policy and all volumes that follow it; first it shows what that comes to
     #[command(after_help = "Examples:
   gabion policy edit gold --ftt 2
+  gabion policy edit batch --iops none     its volumes may do what they can again
   gabion policy edit gold --ftt 2 --yes    in scripts: nothing is asked
   gabion policy edit gold --yes            volumes that kept older rules are tried again
 Volumes stay in use. What must be copied is copied in the background: gabion volume show")]
@@ -74,14 +76,39 @@ pub struct RulesArgs {
     /// 30min, 2h; never; or cluster, as 'gabion cluster show' has it
     #[arg(long, value_parser = repair_delay, value_name = "TIME")]
     pub repair_delay: Option<RepairDelay>,
+    /// Reads and writes that a volume may do in a second, each counted once for every 32 KiB that
+    /// it has; more wait for their turn; or none: no limit
+    #[arg(long, value_parser = iops, value_name = "N")]
+    pub iops: Option<RateLimit>,
+    /// Bytes that a volume may read and write in a second: for example 50MiB; or none: no limit
+    #[arg(long, value_parser = bandwidth, value_name = "SIZE")]
+    pub bandwidth: Option<RateLimit>,
 }
 
 impl RulesArgs {
     /// As a host is told.
     pub fn rules(self) -> PolicyRules {
-        let (ftt, reserve_percent, repair_delay) = (self.ftt, self.reserve, self.repair_delay);
-        PolicyRules { ftt, reserve_percent, repair_delay }
+        let Self { ftt, reserve: reserve_percent, repair_delay, iops, bandwidth } = self;
+        PolicyRules { ftt, reserve_percent, repair_delay, iops, bytes_per_second: bandwidth }
     }
+}
+
+/// The host says which are too low or too high.
+fn iops(text: &str) -> Result<RateLimit, String> {
+    if text == "none" {
+        return Ok(RateLimit::None);
+    }
+    let rate = text.parse().map_err(|_| "write a number, or none".to_owned())?;
+    Ok(RateLimit::At(rate))
+}
+
+fn bandwidth(text: &str) -> Result<RateLimit, String> {
+    if text == "none" {
+        return Ok(RateLimit::None);
+    }
+    let size = text.trim_end_matches("/s");
+    let rate = parse_size(size).map_err(|error| format!("{error}; or none"))?;
+    Ok(RateLimit::At(rate))
 }
 
 fn repair_delay(text: &str) -> Result<RepairDelay, String> {
@@ -95,6 +122,19 @@ fn repair_delay(text: &str) -> Result<RepairDelay, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_limit_is_a_rate_or_none() {
+        assert_eq!(iops("none"), Ok(RateLimit::None));
+        assert_eq!(iops("2000"), Ok(RateLimit::At(2000)));
+        assert_eq!(bandwidth("none"), Ok(RateLimit::None));
+        assert_eq!(bandwidth("50MiB"), Ok(RateLimit::At(50 << 20)));
+        assert_eq!(bandwidth("50MiB/s"), Ok(RateLimit::At(50 << 20)));
+        for wrong in ["", "-1", "fast", "2k/s"] {
+            assert!(iops(wrong).is_err(), "{wrong}");
+        }
+        assert!(bandwidth("fast").is_err());
+    }
 
     #[test]
     fn a_repair_delay_is_a_time_or_never_or_that_of_the_cluster() {

@@ -2,13 +2,16 @@
 //! Policies: rules under a name, which many volumes follow. A volume's record has the rules that
 //! are applied to it, and says of which version of which policy they are.
 
-use super::stored::{Stored, from_json, to_json};
-use super::{FORMAT, FTT_MAX, NAME_RULE, REPAIR_DELAY_MAX, RecordError, ensure, is_name};
+use super::stored::{OTHER_FORMAT, Stored, from_json, to_json};
+use super::{FORMAT, FTT_MAX, IoLimits, NAME_RULE, REPAIR_DELAY_MAX, RecordError, ensure, is_name};
 use serde::{Deserialize, Serialize};
 
 /// The policy that every cluster has. Where there is no record of it, it is as
 /// [`PolicyRecord::built_in`] says.
 pub const DEFAULT_POLICY: &str = "default";
+
+/// The format of the record of a policy that has limits.
+const FORMAT_LIMITED: u32 = 2;
 
 /// How long a copy of a volume may be away before another host gets it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +50,8 @@ pub struct PolicyRecord {
     pub reserve_percent: u8,
     /// How long a copy may be away.
     pub repair_delay: RepairDelay,
+    /// What each volume may do in a second.
+    pub limits: IoLimits,
 }
 
 /// Which policy a volume follows.
@@ -58,6 +63,8 @@ pub struct FollowedPolicy {
     pub version: u64,
     /// How long a copy may be away, by that version.
     pub repair_delay: RepairDelay,
+    /// What the volume may do in a second, by that version.
+    pub limits: IoLimits,
 }
 
 impl PolicyRecord {
@@ -70,14 +77,15 @@ impl PolicyRecord {
             ftt: 1,
             reserve_percent: 0,
             repair_delay: RepairDelay::Cluster,
+            limits: IoLimits::default(),
         }
     }
 
     /// What a volume's record says of a policy that is applied to it.
     #[must_use]
     pub fn followed(&self) -> FollowedPolicy {
-        let (version, repair_delay) = (self.version, self.repair_delay);
-        FollowedPolicy { name: self.name.clone(), version, repair_delay }
+        let Self { version, repair_delay, limits, .. } = *self;
+        FollowedPolicy { name: self.name.clone(), version, repair_delay, limits }
     }
 
     /// Whether it keeps its invariants.
@@ -89,6 +97,7 @@ impl PolicyRecord {
         ensure(self.version > 0, "version", "is zero")?;
         ensure(self.ftt <= FTT_MAX, "ftt", "is above 3")?;
         ensure(self.reserve_percent <= 100, "reserve_percent", "is above 100")?;
+        self.limits.check()?;
         self.repair_delay.check()
     }
 
@@ -99,12 +108,13 @@ impl PolicyRecord {
         let checked = self.check();
         assert!(checked.is_ok(), "a record that breaks its invariants: {checked:?}");
         to_json(&Policy {
-            format: FORMAT,
+            format: if self.limits.is_any() { FORMAT_LIMITED } else { FORMAT },
             name: self.name.clone(),
             version: self.version,
             ftt: self.ftt,
             reserve_percent: self.reserve_percent,
             repair_delay: self.repair_delay,
+            limits: self.limits.said(),
         })
     }
 
@@ -120,6 +130,7 @@ impl PolicyRecord {
             ftt: s.ftt,
             reserve_percent: s.reserve_percent,
             repair_delay: s.repair_delay,
+            limits: s.limits.unwrap_or_default(),
         };
         record.check()?;
         Ok(record)
@@ -134,6 +145,7 @@ impl FollowedPolicy {
     pub fn check(&self) -> Result<(), RecordError> {
         ensure(is_name(&self.name), "policy", NAME_RULE)?;
         ensure(self.version > 0, "policy", "has version zero")?;
+        self.limits.check()?;
         self.repair_delay.check()
     }
 }
@@ -147,31 +159,49 @@ struct Policy {
     ftt: u8,
     reserve_percent: u8,
     repair_delay: RepairDelay,
+    /// In format 2 always, else never. Not empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    limits: Option<IoLimits>,
 }
 
 impl Stored for Policy {
+    const FORMATS: &[u32] = &[FORMAT, FORMAT_LIMITED];
+
     fn format(&self) -> u32 {
         self.format
     }
+
+    fn check_format(&self) -> Result<(), RecordError> {
+        let is_right = match self.limits {
+            Some(limits) => self.format == FORMAT_LIMITED && limits.is_any(),
+            None => self.format == FORMAT,
+        };
+        ensure(is_right, "limits", OTHER_FORMAT)
+    }
 }
 
-/// The part of a volume's record in format 4.
+/// The part of a volume's record in formats 4 and 5.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct StoredFollowed {
     name: String,
     version: u64,
     repair_delay: RepairDelay,
+    /// In format 5 always, else never. Not empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) limits: Option<IoLimits>,
 }
 
 impl From<&FollowedPolicy> for StoredFollowed {
     fn from(r: &FollowedPolicy) -> Self {
-        Self { name: r.name.clone(), version: r.version, repair_delay: r.repair_delay }
+        let FollowedPolicy { version, repair_delay, limits, .. } = *r;
+        Self { name: r.name.clone(), version, repair_delay, limits: limits.said() }
     }
 }
 
 impl From<StoredFollowed> for FollowedPolicy {
     fn from(s: StoredFollowed) -> Self {
-        Self { name: s.name, version: s.version, repair_delay: s.repair_delay }
+        let StoredFollowed { name, version, repair_delay, limits } = s;
+        Self { name, version, repair_delay, limits: limits.unwrap_or_default() }
     }
 }

@@ -3,13 +3,10 @@
 //! neither changes the other by accident.
 
 use super::keys::parse_hex;
-use super::policy::StoredFollowed;
 use super::{
-    AliveRecord, Claim, ClusterKind, ClusterRecord, ComponentRecord, ComponentState, Connections,
-    DeletedRecord, FORMAT, FORMAT_CONNECTIONS, FORMAT_HISTORY, FORMAT_KIND, FORMAT_MEMBERS,
-    FORMAT_POLICY, FORMAT_RESERVE, FollowedPolicy, GroupRecord, HostRecord, ObjectRecord,
-    OwnerRecord, RecordError, RemovedComponent, RemovedHostRecord, SettingsRecord, VolumeRecord,
-    ensure,
+    AliveRecord, Claim, ClusterKind, ClusterRecord, ComponentRecord, ComponentState, DeletedRecord,
+    FORMAT, FORMAT_HISTORY, FORMAT_KIND, FORMAT_MEMBERS, GroupRecord, HostRecord, ObjectRecord,
+    OwnerRecord, RecordError, RemovedComponent, RemovedHostRecord, SettingsRecord, ensure,
 };
 use base::{
     ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, Seat, Term, Version, VolumeId,
@@ -60,7 +57,7 @@ fn parse_lsn(text: &str) -> Option<Lsn> {
     (format!("{term}.{counter}") == text).then(|| Lsn::new(Term(term), counter))
 }
 
-const OTHER_FORMAT: &str = "does not belong to the record's format";
+pub(super) const OTHER_FORMAT: &str = "does not belong to the record's format";
 
 /// Only the format number: decides whether the rest is worth reading.
 #[derive(Deserialize)]
@@ -117,27 +114,6 @@ struct Alive {
     format: u32,
     incarnation: Hex,
     free_bytes: u64,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Volume {
-    format: u32,
-    id: Hex,
-    name: String,
-    size_bytes: u64,
-    ftt: u8,
-    /// In format 2 always, in formats 3 and 4 sometimes, else never. Not 0: no reserve means no
-    /// field.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    reserve_percent: Option<u8>,
-    /// In format 3 always, in format 4 sometimes, else never. Not `shared`, which means no field.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    connections: Option<Connections>,
-    /// In format 4 always, else never.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    policy: Option<StoredFollowed>,
-    objects: Vec<Hex>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -299,31 +275,6 @@ impl Stored for Object {
     }
 }
 
-impl Stored for Volume {
-    const FORMATS: &[u32] = &[FORMAT, FORMAT_RESERVE, FORMAT_CONNECTIONS, FORMAT_POLICY];
-
-    fn format(&self) -> u32 {
-        self.format
-    }
-
-    fn check_format(&self) -> Result<(), RecordError> {
-        ensure(self.policy.is_some() == (self.format == FORMAT_POLICY), "policy", OTHER_FORMAT)?;
-        let connections = match self.format {
-            FORMAT_CONNECTIONS => self.connections.is_some(),
-            FORMAT_POLICY => true,
-            _ => self.connections.is_none(),
-        };
-        let is_right = connections && self.connections != Some(Connections::Shared);
-        ensure(is_right, "connections", OTHER_FORMAT)?;
-        let reserve = match self.format {
-            FORMAT_CONNECTIONS | FORMAT_POLICY => true,
-            FORMAT_RESERVE => self.reserve_percent.is_some(),
-            _ => self.reserve_percent.is_none(),
-        };
-        ensure(reserve && self.reserve_percent != Some(0), "reserve_percent", OTHER_FORMAT)
-    }
-}
-
 macro_rules! of_one_format {
     ($($stored:ident),*) => {$(
         impl Stored for $stored {
@@ -361,12 +312,13 @@ macro_rules! codec {
     };
 }
 
+mod volume;
+
 codec!(ClusterRecord, Cluster);
 codec!(SettingsRecord, Settings);
 codec!(HostRecord, Host);
 codec!(RemovedHostRecord, RemovedHost);
 codec!(AliveRecord, Alive);
-codec!(VolumeRecord, Volume);
 codec!(ObjectRecord, Object);
 codec!(DeletedRecord, Deleted);
 
@@ -446,46 +398,6 @@ impl From<&AliveRecord> for Alive {
 impl From<Alive> for AliveRecord {
     fn from(s: Alive) -> Self {
         Self { incarnation: Incarnation(s.incarnation.0), free_bytes: s.free_bytes }
-    }
-}
-
-impl From<&VolumeRecord> for Volume {
-    fn from(r: &VolumeRecord) -> Self {
-        let has_reserve = r.reserve_percent > 0;
-        let connections = Some(r.connections).filter(|c| *c != Connections::Shared);
-        // The lowest format that holds everything, so that older programs read it where they can.
-        let format = match (&r.policy, has_reserve, connections) {
-            (Some(_), ..) => FORMAT_POLICY,
-            (None, _, Some(_)) => FORMAT_CONNECTIONS,
-            (None, true, None) => FORMAT_RESERVE,
-            (None, false, None) => FORMAT,
-        };
-        Self {
-            format,
-            id: Hex(r.id.0),
-            name: r.name.clone(),
-            size_bytes: r.size_bytes,
-            ftt: r.ftt,
-            reserve_percent: has_reserve.then_some(r.reserve_percent),
-            connections,
-            policy: r.policy.as_ref().map(StoredFollowed::from),
-            objects: r.objects.iter().map(|id| Hex(id.0)).collect(),
-        }
-    }
-}
-
-impl From<Volume> for VolumeRecord {
-    fn from(s: Volume) -> Self {
-        Self {
-            id: VolumeId(s.id.0),
-            name: s.name,
-            size_bytes: s.size_bytes,
-            ftt: s.ftt,
-            reserve_percent: s.reserve_percent.unwrap_or(0),
-            connections: s.connections.unwrap_or_default(),
-            policy: s.policy.map(FollowedPolicy::from),
-            objects: s.objects.into_iter().map(|id| ObjectId(id.0)).collect(),
-        }
     }
 }
 

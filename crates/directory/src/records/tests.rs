@@ -65,8 +65,23 @@ fn volume() -> VolumeRecord {
 }
 
 fn policy() -> PolicyRecord {
-    let repair_delay = RepairDelay::Seconds(90);
-    PolicyRecord { name: "gold".to_owned(), version: 3, ftt: 2, reserve_percent: 100, repair_delay }
+    PolicyRecord {
+        name: "gold".to_owned(),
+        version: 3,
+        ftt: 2,
+        reserve_percent: 100,
+        repair_delay: RepairDelay::Seconds(90),
+        limits: IoLimits::default(),
+    }
+}
+
+fn limited_policy() -> PolicyRecord {
+    let limits = IoLimits { iops: Some(500), bytes_per_second: Some(10 << 20) };
+    PolicyRecord { limits, ..policy() }
+}
+
+fn limited_volume() -> VolumeRecord {
+    VolumeRecord { policy: Some(limited_policy().followed()), ..volume() }
 }
 
 fn following_volume() -> VolumeRecord {
@@ -98,7 +113,9 @@ const VOLUME_JSON: &str = include_str!("../../fixtures/volume-1.json");
 const RESERVED_JSON: &str = include_str!("../../fixtures/volume-2.json");
 const EXCLUSIVE_JSON: &str = include_str!("../../fixtures/volume-3.json");
 const FOLLOWING_JSON: &str = include_str!("../../fixtures/volume-4.json");
+const LIMITED_JSON: &str = include_str!("../../fixtures/volume-5.json");
 const POLICY_JSON: &str = include_str!("../../fixtures/policy-1.json");
+const LIMITED_POLICY_JSON: &str = include_str!("../../fixtures/policy-2.json");
 const HOST_JSON: &str = include_str!("../../fixtures/host-1.json");
 const ALIVE_JSON: &str = include_str!("../../fixtures/alive-1.json");
 const CLUSTER_JSON: &str = include_str!("../../fixtures/cluster-1.json");
@@ -130,7 +147,9 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
         (reserved_volume().encode(), RESERVED_JSON),
         (exclusive_volume().encode(), EXCLUSIVE_JSON),
         (following_volume().encode(), FOLLOWING_JSON),
+        (limited_volume().encode(), LIMITED_JSON),
         (policy().encode(), POLICY_JSON),
+        (limited_policy().encode(), LIMITED_POLICY_JSON),
         (host().encode(), HOST_JSON),
         (alive.encode(), ALIVE_JSON),
         (cluster.encode(), CLUSTER_JSON),
@@ -247,6 +266,8 @@ fn a_policy_belongs_to_format_4_of_a_volume() {
         ("\"format\":4", "\"format\":3"),
         ("\"format\":4", "\"format\":1"),
         ("\"format\":4", "\"format\":5"),
+        ("\"version\":3", "\"version\":3,\"limits\":{}"),
+        ("\"version\":3", "\"version\":3,\"limits\":{\"iops\":500}"),
         ("\"ftt\":1", "\"ftt\":1,\"reserve_percent\":0"),
         ("\"ftt\":1", "\"ftt\":1,\"connections\":\"shared\""),
         ("gold", "go/ld"),
@@ -283,6 +304,31 @@ fn a_policy_is_exactly_a_policy() {
     }
     assert_eq!(parse_policy_key(&policy_key("gold")), Some("gold"));
     assert_eq!(parse_policy_key("/gabion/policy/a/b"), None);
+}
+
+#[test]
+fn limits_belong_to_format_5_of_a_volume_and_format_2_of_a_policy() {
+    assert_eq!(VolumeRecord::decode(LIMITED_JSON.as_bytes()).unwrap(), limited_volume());
+    assert_eq!(PolicyRecord::decode(LIMITED_POLICY_JSON.as_bytes()).unwrap(), limited_policy());
+    let one = IoLimits { iops: None, ..limited_policy().limits };
+    let one = PolicyRecord { limits: one, ..policy() };
+    assert_eq!(PolicyRecord::decode(&one.encode()).unwrap(), one);
+    let edits = [
+        ("\"iops\":500", "\"iops\":31"),
+        ("\"iops\":500", "\"iops\":100000001"),
+        ("\"iops\":500", "\"iops\":null,\"weight\":1"),
+        ("\"bytes_per_second\":10485760", "\"bytes_per_second\":1048575"),
+        ("\"bytes_per_second\":10485760", "\"bytes_per_second\":1099511627777"),
+        ("{\"iops\":500,\"bytes_per_second\":10485760}", "{}"),
+    ];
+    for (from, to) in edits {
+        assert_refused(LIMITED_JSON, VolumeRecord::decode, from, to);
+        assert_refused(LIMITED_POLICY_JSON, PolicyRecord::decode, from, to);
+    }
+    for format in ["\"format\":1", "\"format\":3", "\"format\":4"] {
+        assert_refused(LIMITED_JSON, VolumeRecord::decode, "\"format\":5", format);
+        assert_refused(LIMITED_POLICY_JSON, PolicyRecord::decode, "\"format\":2", format);
+    }
 }
 
 #[test]

@@ -3,8 +3,8 @@
 
 use fuzz::{Source, bounded};
 use host::{
-    Command, CommandReply, GroupConfig, HostConfig, MemoryConfig, PolicyRules, RepairDelay, Tuning,
-    format_address, parse_address,
+    Command, CommandReply, GroupConfig, HostConfig, MemoryConfig, PolicyRules, RateLimit,
+    RepairDelay, Tuning, format_address, parse_address,
 };
 use placement::{Candidate, VolumeSpec, check_name, place};
 
@@ -80,6 +80,8 @@ fn commands() -> Vec<Vec<u8>> {
         ftt: Some(2),
         reserve_percent: Some(7),
         repair_delay: Some(RepairDelay::Seconds(90)),
+        iops: Some(RateLimit::At(500)),
+        bytes_per_second: Some(RateLimit::None),
     };
     let commands = [
         Command::Status,

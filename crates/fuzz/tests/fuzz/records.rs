@@ -26,9 +26,11 @@ fn golden() -> Vec<Vec<u8>> {
         include_bytes!("../../../directory/fixtures/host-1.json"),
         include_bytes!("../../../directory/fixtures/object-1.json"),
         include_bytes!("../../../directory/fixtures/policy-1.json"),
+        include_bytes!("../../../directory/fixtures/policy-2.json"),
         include_bytes!("../../../directory/fixtures/settings-1.json"),
         include_bytes!("../../../directory/fixtures/volume-1.json"),
         include_bytes!("../../../directory/fixtures/volume-4.json"),
+        include_bytes!("../../../directory/fixtures/volume-5.json"),
     ]
     .map(Vec::from)
     .into()
@@ -73,6 +75,10 @@ fn records_of(input: &[u8]) {
             0 => RepairDelay::Cluster,
             1 => RepairDelay::Never,
             _ => RepairDelay::Seconds(from.below(REPAIR_DELAY_MAX + 2)),
+        },
+        limits: IoLimits {
+            iops: from.flag().then(|| from.edge()),
+            bytes_per_second: from.flag().then(|| from.edge()),
         },
     };
     let policy = from.flag().then(|| followed(&mut from));

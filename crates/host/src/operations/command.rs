@@ -242,6 +242,32 @@ pub struct PolicyRules {
     /// How long a copy may be away.
     #[serde(default)]
     pub repair_delay: Option<RepairDelay>,
+    /// Reads and writes of 32 KiB that a volume may do in a second.
+    #[serde(default)]
+    pub iops: Option<RateLimit>,
+    /// Bytes that a volume may read and write in a second.
+    #[serde(default)]
+    pub bytes_per_second: Option<RateLimit>,
+}
+
+/// How much of something is let through in a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RateLimit {
+    /// All that there is.
+    None,
+    /// So much.
+    At(u64),
+}
+
+impl RateLimit {
+    /// What a record says.
+    pub(crate) fn limit(self) -> Option<u64> {
+        match self {
+            Self::None => None,
+            Self::At(rate) => Some(rate),
+        }
+    }
 }
 
 /// Whose fault a failure is.

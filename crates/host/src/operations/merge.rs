@@ -37,6 +37,7 @@ pub fn merge(mut statuses: Vec<StatusReport>, silent: &[String]) -> Option<Statu
                 continue;
             };
             ours.clients += theirs.clients;
+            ours.limited.extend(theirs.limited);
             // A host that was started lately did not see when the reduction began.
             if ours.reduced_seconds.is_some() {
                 ours.reduced_seconds = ours.reduced_seconds.max(theirs.reduced_seconds);
@@ -177,6 +178,7 @@ pub(crate) mod tests {
             nbd: Vec::new(),
             components: components.iter().map(component).collect(),
             clients: 1,
+            limited: Vec::new(),
             note: None,
         }
     }

@@ -7,17 +7,17 @@
 //! follows it the new rules, one by one. A volume that was not reached, or that has no room for
 //! them, keeps the rules that it had and says so; the same edit again goes on.
 
-use super::command::{Command, CommandFailure, CommandReply, PolicyRules};
+use super::command::{Command, CommandFailure, CommandReply, PolicyRules, RateLimit};
 use super::volumes::{DECIDE_MAX, Undecided, decide, directory_away, unknown};
 use super::{Operations, Outcome, failed, reply, usage};
 use crate::report::{
     EffectReport, Follower, NotFollowing, PolicyCheckReport, PolicyEditReport, PolicyReport,
     VolumeReport,
 };
-use base::{CHUNK_SIZE, ObjectId, SECTOR_SIZE};
+use base::{CHUNK_SIZE, ObjectId, SECTOR_SIZE, format_size};
 use directory::{
-    DEFAULT_POLICY, Entry, Expect, PolicyRecord, Transaction, VOLUME_PREFIX, VolumeRecord,
-    policy_key,
+    BANDWIDTH_MAX, BANDWIDTH_MIN, DEFAULT_POLICY, Entry, Expect, IOPS_MAX, IOPS_MIN, IoLimits,
+    PolicyRecord, Transaction, VOLUME_PREFIX, VolumeRecord, policy_key,
 };
 
 /// Policies of one cluster, at most.
@@ -294,9 +294,22 @@ fn with_rules(policy: PolicyRecord, rules: PolicyRules) -> Outcome<PolicyRecord>
         ftt: rules.ftt.unwrap_or(policy.ftt),
         reserve_percent: rules.reserve_percent.unwrap_or(policy.reserve_percent),
         repair_delay: rules.repair_delay.unwrap_or(policy.repair_delay),
+        limits: IoLimits {
+            iops: rules.iops.map_or(policy.limits.iops, RateLimit::limit),
+            bytes_per_second: rules
+                .bytes_per_second
+                .map_or(policy.limits.bytes_per_second, RateLimit::limit),
+        },
         ..policy
     };
     placement::check_ftt(policy.ftt).map_err(usage)?;
+    if policy.limits.check().is_err() {
+        let (iops, bytes) = ([IOPS_MIN, IOPS_MAX], [BANDWIDTH_MIN, BANDWIDTH_MAX].map(format_size));
+        return Err(usage(format!(
+            "--iops is from {} to {}, --bandwidth from {} to {} a second, or none: no limit",
+            iops[0], iops[1], bytes[0], bytes[1]
+        )));
+    }
     policy.check().map_err(usage)?;
     Ok(policy)
 }
@@ -312,6 +325,7 @@ fn policy_report(policy: &PolicyRecord, volumes: &[VolumeRecord]) -> PolicyRepor
         ftt: policy.ftt,
         reserve_percent: policy.reserve_percent,
         repair_delay: policy.repair_delay,
+        limits: policy.limits,
         volumes: followers.collect(),
     }
 }

@@ -4,8 +4,8 @@
 use super::{Operations, Outcome, no_such_volume, usage};
 use crate::cluster::seen::Answers;
 use crate::report::{
-    ComplianceReport, ComponentReport, Health, HostReport, HostState, StatusReport, TurnsReport,
-    VolumePolicy, VolumeReport, WritesReport,
+    ComplianceReport, ComponentReport, Health, HostReport, HostState, LimitedReport, StatusReport,
+    TurnsReport, VolumePolicy, VolumeReport, WritesReport,
 };
 use base::HostId;
 use directory::{ComponentRecord, ComponentState, ObjectRecord, VolumeRecord};
@@ -110,6 +110,7 @@ impl Operations {
                 .flat_map(|(at, (o, known))| self.components(at, o, known))
                 .collect(),
             clients: self.exports.clients(&volume.name),
+            limited: self.limited(&volume.name),
             note: None,
         };
         report.compliance = report.find_compliance();
@@ -123,7 +124,15 @@ impl Operations {
             version: followed.version,
             newest: self.view.policy(&followed.name).map(|policy| policy.version),
             repair_delay: followed.repair_delay,
+            limits: followed.limits,
         })
+    }
+
+    /// Requests for a volume that waited here for its limits.
+    fn limited(&self, name: &str) -> Vec<LimitedReport> {
+        let limited = self.exports.limited(name).filter(|limited| limited.requests > 0);
+        let host = || self.view.host_name(self.me);
+        limited.map(|limited| LimitedReport::new(host(), limited)).into_iter().collect()
     }
 
     fn object_health(

@@ -3,7 +3,7 @@
 
 use super::{ComponentReport, VolumeReport};
 use base::{Map, format_size};
-use directory::RepairDelay;
+use directory::{IoLimits, RepairDelay};
 use serde::{Deserialize, Serialize};
 
 /// One policy.
@@ -19,6 +19,9 @@ pub struct PolicyReport {
     pub reserve_percent: u8,
     /// How long a copy may be away before it is made again on another host.
     pub repair_delay: RepairDelay,
+    /// What each volume may do in a second, at each host that it is used through.
+    #[serde(default)]
+    pub limits: IoLimits,
     /// Volumes that follow it, each with the version that was applied to it last.
     pub volumes: Vec<Follower>,
 }
@@ -90,6 +93,27 @@ pub struct VolumePolicy {
     pub newest: Option<u64>,
     /// How long a copy of the volume may be away, by the version that it has.
     pub repair_delay: RepairDelay,
+    /// What the volume may do in a second, by the version that it has.
+    #[serde(default)]
+    pub limits: IoLimits,
+}
+
+/// Requests for a volume that waited at one host, because it was above its limits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LimitedReport {
+    /// Name of the host.
+    pub host: String,
+    /// How many, since the volume was opened there.
+    pub requests: u64,
+    /// How long they waited, added up, milliseconds.
+    pub waited_ms: u64,
+}
+
+impl LimitedReport {
+    pub(crate) fn new(host: String, limited: volume::Limited) -> Self {
+        let waited_ms = u64::try_from(limited.waited.as_millis()).unwrap_or(u64::MAX);
+        Self { host, requests: limited.requests, waited_ms }
+    }
 }
 
 /// Whether a volume is as its rules ask for.
@@ -261,8 +285,8 @@ mod tests {
         use ComplianceState::{Compliant, NotCompliant};
         let mut report = volume("v", &[(0, "a", "active"), (0, "b", "active")]);
         let with = |newest| {
-            let repair_delay = RepairDelay::Cluster;
-            Some(VolumePolicy { name: "gold".to_owned(), version: 3, newest, repair_delay })
+            let (repair_delay, limits) = (RepairDelay::Cluster, IoLimits::default());
+            Some(VolumePolicy { name: "gold".to_owned(), version: 3, newest, repair_delay, limits })
         };
         report.policy = with(Some(3));
         assert_eq!(report.find_compliance().state, Compliant);

@@ -13,7 +13,8 @@ use volume::{CreationOptions, VolumeOptions};
 const SMALL_FIRST: u64 = 252_000_000;
 /// The first seed with direct writes: small ones in most of them.
 const DIRECT_FIRST: u64 = 257_000_000;
-/// The first seed in which devices may have no chunk to spare for direct writes after a few of them.
+/// The first seed in which devices may have no chunk to spare for direct writes after a few of
+/// them.
 const NARROW_FIRST: u64 = 279_000_000;
 /// No append has so many blocks.
 const NO_DIRECT: u64 = CHUNK_SECTORS;

@@ -4,9 +4,12 @@
 use super::repair::{has_copies, is_whole, pass, places, volume, wait_until, with_copies};
 use super::*;
 use host::{
-    ComplianceState, PolicyCheckReport, PolicyEditReport, PolicyReport, PolicyRules, RepairDelay,
+    ComplianceState, PolicyCheckReport, PolicyEditReport, PolicyReport, PolicyRules, RateLimit,
+    RepairDelay,
 };
 use serde::de::DeserializeOwned;
+use std::cell::Cell;
+use std::rc::Rc;
 
 fn asked<T: DeserializeOwned>(cluster: &Cluster, command: Command) -> Result<T, String> {
     Ok(serde_json::from_value(cluster.ask(0, command)?).expect("a report"))
@@ -144,6 +147,60 @@ fn a_policy_says_when_a_copy_is_made_again() {
     set(&cluster, "v", Some("soon")).expect("it has two copies");
     cluster.take_down(other, true);
     wait_until(&cluster, 60, |cluster| places(cluster) == [0, 3 - other] && is_whole(cluster));
+}
+
+/// Blocks that are written to a volume at depth 8 within some seconds, through host 1.
+fn written_in(cluster: &Cluster, name: &'static str, seconds: u64) -> u64 {
+    let node = cluster.node(0).expect("it runs");
+    let device = node.exports().attach(name).expect("a volume");
+    let count = Rc::new(Cell::new(0));
+    let counted = Rc::clone(&count);
+    cluster.on(0, async move |env| {
+        let write = async |at: u64| {
+            for block in (at..4096).step_by(8).cycle() {
+                let mut payload = env.buf(4096);
+                payload.fill(9);
+                device.write(block * 4096, payload.freeze()).await.expect("a write");
+                counted.set(counted.get() + 1);
+            }
+        };
+        let all = env::join_all((0..8).map(write).collect());
+        let _ = env.timeout(Duration::from_secs(seconds), all).await;
+    });
+    count.get()
+}
+
+#[test]
+fn a_volume_does_what_its_limits_let_through_and_another_one_does_not_wait_for_it() {
+    let (cluster, _) = with_copies(106, None);
+    cluster.create_on(2, "free", 16, 0).expect("there is room");
+    let before = written_in(&cluster, "v", 2);
+    let iops = |rate| PolicyRules { iops: Some(rate), ..PolicyRules::default() };
+    let refused = create(&cluster, "slow", iops(RateLimit::At(31))).expect_err("too low");
+    assert!(refused.contains("--iops is from 32 to"), "{refused}");
+    create(&cluster, "slow", iops(RateLimit::At(100))).expect("a policy");
+    let report = set(&cluster, "v", Some("slow")).expect("nothing is in the way");
+    assert_eq!(report.policy.expect("it follows one").limits.iops, Some(100));
+    pass(&cluster, 1);
+    // It stays open on host 1: what changes from here on changes while it is in use.
+    let device = cluster.node(0).expect("it runs").exports().attach("v").expect("a volume");
+    let limited = written_in(&cluster, "v", 10);
+    assert!((1000..=1010).contains(&limited), "{limited} in 10 s at 100 a second");
+    let free = written_in(&cluster, "free", 2);
+    assert!(free > before / 2 && before > 10 * limited, "{before} and {free} without limits");
+    let [told] = volume(&cluster).limited.try_into().expect("at one host");
+    assert!(told.host == "host1" && told.requests > 900 && told.waited_ms > 9000, "{told:?}");
+
+    let bytes = PolicyRules { bytes_per_second: Some(RateLimit::At(MIB)), ..iops(RateLimit::None) };
+    let edited = edit(&cluster, "slow", bytes).expect("nothing is in the way");
+    assert_eq!(edited.changed, ["v"]);
+    pass(&cluster, 1);
+    let limited = written_in(&cluster, "v", 10);
+    assert!((2560..=2600).contains(&limited), "{limited} blocks in 10 s at 1 MiB a second");
+    set(&cluster, "v", None).expect("its rules are its own");
+    pass(&cluster, 1);
+    assert!(written_in(&cluster, "v", 2) > before / 2);
+    drop(device);
 }
 
 #[test]

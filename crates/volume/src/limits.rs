@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The limits of a volume on one host (docs/operations/policies.md). A request that is above them
+//! waits at the door, before it has taken anything that others need. Those of one volume go in the
+//! order in which they came; those of other volumes do not wait for them.
+//!
+//! Each limit is a meter: the time until which it is used up. A request moves that time on by what
+//! it costs, and begins when the time is not more than [`BURST`] away (the virtual scheduling
+//! algorithm of ITU-T I.371). So over a second a volume gets what its limit says, and what it did
+//! not use before is not saved up.
+
+use base::{Instant, SECTOR_SIZE};
+use directory::IoLimits;
+use env::{Env, Notify, Semaphore, select};
+use std::cell::Cell;
+use std::time::Duration;
+
+/// How far ahead of its limit a volume may be.
+const BURST: Duration = Duration::from_millis(20);
+/// Whoever has to wait waits until the volume is only so far ahead: then several requests begin
+/// without a timer for each.
+const RESUME: Duration = Duration::from_millis(10);
+/// A read or write counts once for every so many bytes, begun ones too.
+const IO_BYTES: u64 = 32 << 10;
+const _: () = assert!(IO_BYTES.is_multiple_of(SECTOR_SIZE));
+
+/// Requests that waited for a limit, of a volume on one host, since it was opened there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limited {
+    /// How many.
+    pub requests: u64,
+    /// How long they waited, added up.
+    pub waited: Duration,
+}
+
+/// The limits of one open volume.
+pub(crate) struct Limits {
+    limits: Cell<IoLimits>,
+    meters: Cell<Meters>,
+    turn: Semaphore,
+    changed: Notify,
+    limited: Cell<Limited>,
+}
+
+impl Limits {
+    pub(crate) fn new(limits: IoLimits) -> Self {
+        Self {
+            limits: Cell::new(limits),
+            meters: Cell::default(),
+            turn: Semaphore::new(1),
+            changed: Notify::default(),
+            limited: Cell::default(),
+        }
+    }
+
+    /// Other limits from now on, also for those who wait.
+    pub(crate) fn set(&self, limits: IoLimits) {
+        if self.limits.replace(limits) != limits {
+            self.meters.take();
+            self.changed.notify();
+        }
+    }
+
+    pub(crate) fn limited(&self) -> Limited {
+        self.limited.get()
+    }
+
+    /// Waits until a request with so many bytes of data may begin. Whoever drops the future has not
+    /// used anything.
+    pub(crate) async fn pass(&self, env: &Env, bytes: u64) {
+        if !self.limits.get().is_any() && self.turn.in_use() == 0 {
+            return;
+        }
+        let since = env.now();
+        let turn = self.turn.acquire(1).await;
+        loop {
+            let changed = self.changed.wait();
+            let now = env.now();
+            let Some(at) = self.meters.get().due(now, self.limits.get()) else {
+                let mut meters = self.meters.get();
+                meters.take(now, bytes, self.limits.get());
+                self.meters.set(meters);
+                break;
+            };
+            select(changed, env.sleep_until(at)).await;
+        }
+        drop(turn);
+        let waited = env.now().since(since);
+        if !waited.is_zero() {
+            base::hit(base::Probe::LimitWaited);
+            let Limited { requests, waited: before } = self.limited.get();
+            self.limited.set(Limited { requests: requests + 1, waited: before + waited });
+        }
+    }
+}
+
+/// Until when each limit is used up.
+#[derive(Clone, Copy, Default)]
+struct Meters {
+    requests: Instant,
+    bytes: Instant,
+}
+
+impl Meters {
+    /// `None`: a request may begin. Else when to look again.
+    fn due(self, now: Instant, limits: IoLimits) -> Option<Instant> {
+        let ahead = |limit: Option<u64>, used_until: Instant| {
+            limit.map_or(Duration::ZERO, |_| used_until.since(now))
+        };
+        let requests = ahead(limits.iops, self.requests);
+        let ahead = requests.max(ahead(limits.bytes_per_second, self.bytes));
+        (ahead > BURST).then(|| now + (ahead - RESUME))
+    }
+
+    /// A request of so many bytes begins.
+    fn take(&mut self, now: Instant, bytes: u64, limits: IoLimits) {
+        let on = |used_until: Instant, cost: u64, limit: Option<u64>| match limit {
+            Some(rate) => used_until.max(now) + time_of(cost, rate),
+            None => now,
+        };
+        self.requests = on(self.requests, bytes.div_ceil(IO_BYTES).max(1), limits.iops);
+        self.bytes = on(self.bytes, bytes, limits.bytes_per_second);
+    }
+}
+
+/// How long `cost` takes at so much a second, rounded up.
+fn time_of(cost: u64, rate: u64) -> Duration {
+    let nanos = (u128::from(cost) * 1_000_000_000).div_ceil(u128::from(rate.max(1)));
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Requests as they begin: when, and with how many bytes.
+    type Begun = Vec<(Instant, u64)>;
+
+    /// A volume with so much to do that it always waits, but for some pauses.
+    fn run(limits: IoLimits, requests: &[(u64, u64)]) -> Begun {
+        let (mut now, mut meters) = (Instant(1_000_000_000), Meters::default());
+        let mut begun = Vec::new();
+        for (bytes, pause) in requests {
+            now = now + Duration::from_millis(*pause);
+            while let Some(at) = meters.due(now, limits) {
+                assert!(at > now, "looks again at once");
+                now = at;
+            }
+            meters.take(now, *bytes, limits);
+            begun.push((now, *bytes));
+        }
+        begun
+    }
+
+    fn ios(bytes: u64) -> u64 {
+        bytes.div_ceil(32 << 10).max(1)
+    }
+
+    proptest! {
+        /// Between any two requests no more begins than the limits let through in that time, the
+        /// burst, and the last one before it.
+        #[test]
+        fn no_stretch_of_time_has_more_than_its_limits(
+            iops in prop::option::of(32u64..20_000),
+            rate in prop::option::of((1u64 << 20)..(1 << 30)),
+            requests in prop::collection::vec(
+                (0u64..(1 << 20), prop_oneof![Just(0u64), 0u64..200]),
+                2..150,
+            ),
+        ) {
+            let limits = IoLimits { iops, bytes_per_second: rate };
+            let begun = run(limits, &requests);
+            for (limit, cost) in [(iops, ios as fn(u64) -> u64), (rate, |bytes| bytes)] {
+                let Some(limit) = limit else { continue };
+                for from in 0..begun.len() {
+                    let mut used = 0;
+                    for (at, bytes) in &begun[from..] {
+                        // What began before this one, since the first one.
+                        let time = at.since(begun[from].0) + BURST;
+                        prop_assert!(time_of(used, limit) <= time + Duration::from_micros(1));
+                        used += cost(*bytes);
+                    }
+                }
+            }
+        }
+
+        /// A volume that always has something to do gets what its limit lets through.
+        #[test]
+        fn a_busy_volume_gets_all_of_its_limit(
+            iops in 32u64..20_000,
+            bytes in 0u64..(256 << 10),
+            count in 2usize..400,
+        ) {
+            let limits = IoLimits { iops: Some(iops), bytes_per_second: None };
+            let begun = run(limits, &vec![(bytes, 0); count]);
+            let took = begun[count - 1].0.since(begun[0].0);
+            let all = time_of(ios(bytes) * (count as u64 - 1), iops);
+            prop_assert!(took <= all, "{took:?} for {all:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_used_is_not_saved_up() {
+        let limits = IoLimits { iops: Some(100), bytes_per_second: None };
+        let mut requests = vec![(4096, 0); 3];
+        requests.push((4096, 10_000));
+        requests.extend(vec![(4096, 0); 50]);
+        let begun = run(limits, &requests);
+        let late = begun[53].0.since(begun[3].0);
+        assert!(late >= Duration::from_millis(480), "50 requests at 100 a second took {late:?}");
+    }
+
+    #[test]
+    fn without_limits_nobody_waits() {
+        let begun = run(IoLimits::default(), &[(1 << 20, 0); 100]);
+        assert_eq!(begun[0].0, begun[99].0);
+    }
+}
