@@ -258,6 +258,36 @@ fn a_later_term_with_an_earlier_seat_is_of_another_history() {
     assert_eq!(refusal(anew), Refusal::Seat(Seat(2)));
 }
 
+/// Rule 25.
+#[test]
+fn a_component_whose_directory_went_back_takes_a_record_that_was_made_anew_and_no_other() {
+    let bench = Bench::new(17);
+    bench.fenced(A, target(3, 0, 1));
+    let replicas = bench.replicas.borrow().clone().expect("B runs");
+    let (marked, done) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
+    let env = bench.world.env(bench.host).expect("B runs");
+    let (is_marked, is_done) = (Rc::clone(&marked), Rc::clone(&done));
+    bench.tasks.spawn(&env, "mark", async move {
+        let group = replicas.disks.holding(COMPONENT).expect("it is here");
+        is_marked.set(group.set_orphaned(COMPONENT, Some(1), true).await.is_ok());
+        is_done.set(true);
+    });
+    assert!(bench.world.run_until(SOON, || done.get()) && marked.get());
+    let with = |version: u64, session: u32| {
+        let Request::Fence { target, owner, create, claims, .. } = fence(C, target(4, 0, session))
+        else {
+            unreachable!("it is a Fence")
+        };
+        let version = Version(version);
+        bench.ask(C, Request::Fence { target, version, owner, create, claims })
+    };
+    let believed = with(2, 1);
+    assert_eq!(refusal(believed), Refusal::OtherHistory { version: Version(1) });
+    bench.world.run_for(GRANT);
+    let anew = with(1 + crate::history::ADOPTION_LEAP, 2);
+    assert!(matches!(anew, Response::Fenced(_)), "{anew:?}");
+}
+
 #[test]
 fn a_fence_waits_for_what_is_in_flight_and_tells_of_it() {
     for seed in 0..10 {
