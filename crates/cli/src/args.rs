@@ -24,6 +24,10 @@ mod repair;
 
 pub use repair::{RepairCommand, SetCommand};
 
+mod resync;
+
+pub use resync::ResyncCommand;
+
 mod volume;
 
 pub use volume::VolumeCommand;
@@ -113,6 +117,9 @@ A volume is 'reduced' while it has fewer copies that answer than its policy asks
     /// Make missing copies again on other hosts, at once
     #[command(subcommand, arg_required_else_help = true)]
     Repair(RepairCommand),
+    /// Look at what is being copied to copies that are behind or new
+    #[command(subcommand, arg_required_else_help = true)]
+    Resync(ResyncCommand),
     /// Run this host's daemon in the foreground (what the systemd unit does)
     Daemon(DaemonArgs),
     /// Print a completion script for a shell

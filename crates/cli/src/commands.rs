@@ -8,6 +8,7 @@ use crate::group::say_attention;
 use crate::memory;
 use crate::output;
 use crate::output::say;
+use crate::resync;
 use crate::scrub::{self, time};
 use crate::target::{TargetHost, any_host};
 use crate::{Fail, client};
@@ -48,6 +49,9 @@ pub fn show_status(report: &StatusReport) {
         say!("ALARM: {alarm}\n");
     }
     host_table(&report.hosts, report);
+    if let Some(line) = resync::summary(&report.resyncs) {
+        say!("\n{line} (gabion resync list)");
+    }
     if !report.volumes.is_empty() {
         say!("");
         volume_table(&report.volumes);

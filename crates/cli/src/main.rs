@@ -47,6 +47,7 @@ mod program;
 mod repair;
 mod replace;
 mod reshape;
+mod resync;
 mod scrub;
 mod target;
 mod volume;
@@ -202,6 +203,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         GabionCommand::Cluster(ClusterCommand::Show) => repair::settings(cli),
         GabionCommand::Cluster(ClusterCommand::Set(command)) => repair::set(cli, command),
         GabionCommand::Repair(command) => repair::repair(cli, command),
+        GabionCommand::Resync(command) => resync::resync(cli, command),
         GabionCommand::Directory(command) => directory::directory(cli, command),
         GabionCommand::Orphan(command) => orphan::orphan(cli, command),
         GabionCommand::Group(command) => group::group(cli, command),

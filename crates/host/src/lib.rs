@@ -51,8 +51,9 @@ pub use report::{
     GroupDetail, GroupReport, Health, HeldReport, HostReport, HostState, LatencyReport, MemoryPart,
     MemoryReport, MemoryUse, MoveReport, MovedCopy, NotFollowing, NotRepaired, OrphanReport,
     PolicyCheckReport, PolicyEditReport, PolicyReport, ReadCacheReport, RemovalReport,
-    RepairReport, RepairedCopy, RequestsReport, RestoreReport, Role, ScrubReport, SpaceReport,
-    StageReport, StatusReport, TurnsReport, VolumePolicy, VolumeReport, WritesReport,
+    RepairReport, RepairedCopy, RequestsReport, RestoreReport, ResyncReason, ResyncReport,
+    ResyncSum, Role, ScrubReport, SpaceReport, StageReport, StatusReport, TurnsReport,
+    VolumePolicy, VolumeReport, WritesReport,
 };
 pub use start_error::StartError;
 pub use storage::devices::{DeviceRefused, check_devices};

@@ -26,6 +26,7 @@ pub(crate) mod merge;
 mod orphan;
 mod policies;
 mod repair;
+mod resync;
 mod scrub;
 mod status;
 mod volumes;

@@ -4,6 +4,7 @@
 mod group;
 mod memory;
 mod policy;
+mod resync;
 mod writes;
 
 use directory::Connections;
@@ -17,6 +18,8 @@ pub use policy::{
     ComplianceReport, ComplianceState, EffectReport, Follower, LimitedReport, NotFollowing,
     PolicyCheckReport, PolicyEditReport, PolicyReport, VolumePolicy,
 };
+pub(crate) use resync::seconds_left;
+pub use resync::{ResyncReason, ResyncReport, ResyncSum};
 use serde::{Deserialize, Serialize};
 pub use writes::{StageReport, WritesReport};
 
@@ -186,6 +189,9 @@ pub struct VolumeReport {
     /// Why none is, where one is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_repaired: Option<String>,
+    /// In how many seconds everything is copied to copies that are behind, if it goes on as now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copied_in_seconds: Option<u64>,
     /// Name of the host that orders its I/O, if any.
     pub owner: Option<String>,
     /// How often the owner changed.
@@ -299,6 +305,9 @@ pub struct StatusReport {
     /// The asked host's long turns.
     #[serde(default)]
     pub turns: Vec<TurnsReport>,
+    /// Components that are filled or brought up to date by the asked host.
+    #[serde(default)]
+    pub resyncs: Vec<ResyncReport>,
     /// Where the time of writes goes on the asked host.
     #[serde(default)]
     pub writes: Vec<WritesReport>,

@@ -18,6 +18,7 @@ mod mutations;
 mod objects;
 mod options;
 mod owner;
+mod rate;
 mod record;
 mod replica;
 mod requests;
@@ -33,5 +34,8 @@ pub use objects::{Objects, reserve_chunks};
 pub use options::{ObjectLimits, ObjectOptions, ReadFrom};
 pub use owner::FREE_CHUNKS_RESERVE;
 pub use requests::WriteRequest;
-pub use status::{ComponentStatus, ObjectError, ObjectStatus, ReadData, ReplaceError, Vouched};
+pub use status::{
+    ComponentStatus, CopyProgress, ObjectError, ObjectStatus, ReadData, ReplaceError, Returning,
+    Vouched,
+};
 pub use wire::MemberChange;

@@ -14,6 +14,7 @@ mod replace;
 mod reserve;
 mod serve;
 
+use crate::away::Away;
 use crate::context::Context;
 use crate::disks::Disks;
 use crate::held::HeldGrants;
@@ -22,7 +23,7 @@ use crate::options::ObjectOptions;
 use crate::owner::{FREE_CHUNKS_RESERVE, Owner, Phase};
 use crate::replica::Replicas;
 use crate::requests::{Requests, WriteRequest};
-use crate::status::{ComponentStatus, ObjectError, ObjectStatus, ReadData};
+use crate::status::{ComponentStatus, ObjectError, ObjectStatus, ReadData, Returning};
 use base::{
     CHUNK_SECTORS, ComponentId, HostId, Incarnation, Map, ObjectId, SectorRange, Set, Term, Version,
 };
@@ -370,6 +371,25 @@ impl Objects {
         state.legs.iter().map(|leg| leg.unacked.bytes()).sum()
     }
 
+    /// Components of the objects that are owned here which are not active, though there is a link
+    /// to their hosts: on their way, or waiting for something.
+    #[must_use]
+    pub fn returning(&self) -> Vec<Returning> {
+        let slots = self.0.0.slots.borrow();
+        let owners = slots.iter().filter_map(|(id, slot)| match &slot.route {
+            Route::Local(owner) if owner.phase() == Phase::Serving => Some((*id, owner)),
+            _ => None,
+        });
+        let all = owners.flat_map(|(object, owner)| {
+            let components = owner.component_status().into_iter();
+            components.map(move |component| Returning { object, component })
+        });
+        all.filter(|Returning { component, .. }| {
+            component.state != ComponentState::Active && component.away != Some(Away::Unreachable)
+        })
+        .collect()
+    }
+
     /// What is known of an object here.
     #[must_use]
     pub fn status(&self, id: ObjectId) -> Option<ObjectStatus> {
@@ -393,6 +413,7 @@ impl Objects {
             replaces: component.replaces,
             resync_bytes_left: 0,
             writes_waiting: 0,
+            progress: None,
             away: None,
         };
         Some(ObjectStatus {

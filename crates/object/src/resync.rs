@@ -7,6 +7,7 @@ mod list;
 use crate::away::{Aborted, Away, Due};
 use crate::context::HostRun;
 use crate::owner::{ChangeError, FenceAnswer, FencedAt, LegRole, LegState, Owner, Phase, Resync};
+use crate::rate::CopyRate;
 use crate::record;
 use base::{ComponentId, HostId, Instant, Lsn, Map, Quirk, Seat, Set};
 use directory::ComponentState;
@@ -282,7 +283,8 @@ async fn open(
         for range in state.window.in_flight().filter(|_| !forgets) {
             dirty.insert(range);
         }
-        state.resyncs.insert(component, Resync { dirty, copies: 0, copies_bytes: 0 });
+        let rate = CopyRate::new(owner.now());
+        state.resyncs.insert(component, Resync { dirty, copies: 0, copies_bytes: 0, rate });
     }
     if !owner.open_session(component, &fence) {
         return Err(Aborted::Failed);

@@ -2,9 +2,10 @@
 //! What callers see of an object: data, errors, its components.
 
 use crate::away::Away;
-use base::{ComponentId, HostId, Term};
+use base::{ComponentId, HostId, ObjectId, Term};
 use directory::ComponentState;
 pub use diskgroup::ReadData;
+use std::time::Duration;
 use thiserror::Error;
 
 /// Why an object did not do what was asked.
@@ -82,8 +83,30 @@ pub struct ComponentStatus {
     /// Client writes that wait for their turn at it, while it is being resynced; known at the owner
     /// only.
     pub writes_waiting: u64,
+    /// How its resync goes; known at the owner only.
+    pub progress: Option<CopyProgress>,
     /// Why it does not take part; known at the owner only.
     pub away: Option<Away>,
+}
+
+/// How a resync goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyProgress {
+    /// Bytes that were copied.
+    pub copied: u64,
+    /// Bytes a second, of the last seconds.
+    pub per_second: u64,
+    /// How long it has been going on.
+    pub since: Duration,
+}
+
+/// One component that is not active while its host is there, and of which object it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Returning {
+    /// The object.
+    pub object: ObjectId,
+    /// The component, by what its owner knows.
+    pub component: ComponentStatus,
 }
 
 /// One object, for people.

@@ -2,7 +2,9 @@
 //! The answers of several hosts, merged into one report: each host knows its own disk groups and
 //! clients best, and the owner of a volume knows most of the volume's copies. Pure.
 
-use crate::report::{ComponentReport, Health, HostReport, HostState, StatusReport, VolumeReport};
+use crate::report::{
+    ComponentReport, Health, HostReport, HostState, ResyncSum, StatusReport, VolumeReport,
+};
 use base::Map;
 
 /// Whether somebody says that a host which did not answer is up: what is said is older than the
@@ -29,6 +31,7 @@ pub fn merge(mut statuses: Vec<StatusReport>, silent: &[String]) -> Option<Statu
     for status in statuses {
         merged.groups.extend(status.groups);
         merged.turns.extend(status.turns);
+        merged.resyncs.extend(status.resyncs);
         merged.writes.extend(status.writes);
         merged.memory.extend(status.memory);
         merged.alarms.extend(status.alarms);
@@ -52,6 +55,9 @@ pub fn merge(mut statuses: Vec<StatusReport>, silent: &[String]) -> Option<Statu
         }
     }
     merged.groups.sort_by(|a, b| a.host.cmp(&b.host));
+    merged
+        .resyncs
+        .sort_by(|a, b| (&a.volume, a.object, &a.host).cmp(&(&b.volume, b.object, &b.host)));
     // All hosts look at one directory, so most alarms are the same.
     merged.alarms.sort();
     merged.alarms.dedup();
@@ -64,6 +70,8 @@ pub fn merge(mut statuses: Vec<StatusReport>, silent: &[String]) -> Option<Statu
         mark_silent(&mut merged, name);
     }
     for volume in &mut merged.volumes {
+        let of_it = merged.resyncs.iter().filter(|one| one.volume == volume.name);
+        volume.copied_in_seconds = ResyncSum::of(of_it).seconds_left;
         volume.compliance = volume.find_compliance();
     }
     Some(merged)
@@ -173,6 +181,7 @@ pub(crate) mod tests {
             reduced_seconds: None,
             repair_in_seconds: None,
             not_repaired: None,
+            copied_in_seconds: None,
             owner: Some("a".to_owned()),
             term: 1,
             nbd: Vec::new(),
@@ -192,6 +201,7 @@ pub(crate) mod tests {
         };
         StatusReport {
             turns: Vec::new(),
+            resyncs: Vec::new(),
             writes: Vec::new(),
             memory: Vec::new(),
             alarms: Vec::new(),

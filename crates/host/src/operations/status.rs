@@ -49,6 +49,7 @@ impl Operations {
                 self.env.long_turns(),
                 self.env.now(),
             )],
+            resyncs: self.resyncs(),
             writes: vec![WritesReport::new(self.view.host_name(self.me), &self.env)],
         }
     }
@@ -102,6 +103,7 @@ impl Operations {
             reduced_seconds: reduced.map(|reduced| reduced.as_secs()),
             repair_in_seconds,
             not_repaired,
+            copied_in_seconds: None,
             owner,
             term: first.map_or(0, |o| o.term.0),
             nbd: self.view.hosts().iter().map(|h| nbd_uri(&h.nbd_uri, &volume.name)).collect(),
@@ -179,7 +181,7 @@ impl Operations {
     }
 
     /// Why a component is not active or its host not there, for people.
-    fn why(&self, component: &ComponentRecord, away: Option<Away>) -> Option<String> {
+    pub(super) fn why(&self, component: &ComponentRecord, away: Option<Away>) -> Option<String> {
         let host = self.view.host_name(component.host);
         let seconds = |left: Duration| left.as_secs() + 1;
         match away {

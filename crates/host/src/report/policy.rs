@@ -223,7 +223,9 @@ impl VolumeReport {
         let left: u64 = self.components.iter().map(|part| part.resync_bytes_left).sum();
         let is_filled = |part: &ComponentReport| part.state == "resyncing";
         let (state, next) = if left > 0 {
-            (ComplianceState::Changing, format!("{} are still to be copied", format_size(left)))
+            let within = self.copied_in_seconds.map(|left| format!(", which takes {left} s now"));
+            let (left, within) = (format_size(left), within.unwrap_or_default());
+            (ComplianceState::Changing, format!("{left} are still to be copied{within}"))
         } else if self.components.iter().any(is_filled) {
             (ComplianceState::Changing, "one is being filled".to_owned())
         } else if let Some(why) = &self.not_repaired {
@@ -272,6 +274,8 @@ mod tests {
             ..report.components[0].clone()
         });
         assert_eq!(found(&report, "are still to be copied"), (Changing, true));
+        report.copied_in_seconds = Some(12);
+        assert_eq!(found(&report, "which takes 12 s now"), (Changing, true));
         report.components[2].state = "active".to_owned();
         assert_eq!(report.find_compliance().state, Compliant);
         report.components[2].why = Some("its host is down".to_owned());

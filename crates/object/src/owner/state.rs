@@ -8,8 +8,9 @@ use crate::away::Due;
 use crate::context::Context;
 use crate::dirty::DirtySet;
 use crate::options::ObjectOptions;
+use crate::rate::CopyRate;
 use crate::record;
-use crate::status::{ComponentStatus, ObjectError};
+use crate::status::{ComponentStatus, CopyProgress, ObjectError};
 use base::{
     ClientTable, ComponentId, GroupId, HostId, Instant, Lsn, Map, ObjectId, SectorRange, Session,
     Term,
@@ -59,6 +60,8 @@ pub(crate) struct Resync {
     pub(crate) copies: usize,
     /// Their bytes.
     pub(crate) copies_bytes: u64,
+    /// How fast it goes.
+    pub(crate) rate: CopyRate,
 }
 
 pub(crate) struct OwnerState {
@@ -357,6 +360,11 @@ impl Owner {
                 replaces: component.replaces,
                 resync_bytes_left: resync.map_or(0, |resync| resync.dirty.bytes()),
                 writes_waiting: resync.map_or(0, |_| self.writes_waiting()),
+                progress: resync.map(|resync| CopyProgress {
+                    copied: resync.rate.copied(),
+                    per_second: resync.rate.per_second(self.now()),
+                    since: self.now().since(resync.rate.begun()),
+                }),
                 away: self.away(component),
             }
         };

@@ -176,9 +176,12 @@ async fn copy(
             let clear = owner2.options().mutations.clear_dirty_at_answer();
             let mut state = owner2.state.borrow_mut();
             if let Some(resync) = state.resyncs.get_mut(&component) {
-                if !is_done {
+                if is_done {
+                    resync.rate.add(range.bytes(), owner2.now());
+                } else {
                     resync.dirty.insert(range); // rule 32: it comes back
-                } else if clear {
+                }
+                if is_done && clear {
                     resync.dirty.remove(range);
                 }
             }

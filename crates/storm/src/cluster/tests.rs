@@ -8,6 +8,7 @@ mod policies;
 mod redundancy;
 mod removal;
 mod repair;
+mod resync;
 mod rotten;
 
 use super::*;

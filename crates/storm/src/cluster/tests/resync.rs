@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is being copied, as operators see it.
+
+use super::repair::{is_whole, pass, places, volume, wait_until, with_copies};
+use super::*;
+use host::{ResyncReason, ResyncReport};
+
+/// What the owners on all hosts are copying.
+fn resyncs(cluster: &Cluster) -> Vec<ResyncReport> {
+    let up = (0..3).filter(|at| cluster.node(*at).is_some());
+    up.flat_map(|at| cluster.status(at).resyncs).collect()
+}
+
+/// Waits until a copy is half done, and returns what is said of it.
+fn half_done(cluster: &Cluster) -> ResyncReport {
+    for _ in 0..2000 {
+        cluster.world.run_for(Duration::from_millis(50));
+        let found = resyncs(cluster).into_iter().find(|one| one.percent() >= 50);
+        if let Some(one) = found {
+            return one;
+        }
+    }
+    panic!("nothing is copied: {:?}", volume(cluster));
+}
+
+/// Writes 8 MiB without a gap.
+fn write_much(cluster: &Cluster) {
+    let node = cluster.node(0).expect("it runs");
+    cluster.on(0, async move |env| {
+        let device = node.exports().attach("v").expect("a volume");
+        for at in 0..8 {
+            let mut payload = env.buf(1 << 20);
+            payload.fill(9);
+            device.write(at * MIB, payload.freeze()).await.expect("a write");
+        }
+    });
+}
+
+fn has_slow_devices(cluster: &Cluster, index: usize, is_slow: bool) {
+    for device in cluster.devices() {
+        let fault = if is_slow { DiskFault::Slow(2000) } else { DiskFault::Clear };
+        cluster.fault(index, &device, fault);
+    }
+}
+
+#[test]
+fn what_is_copied_says_why_how_far_it_is_and_when_it_ends() {
+    let (cluster, other) = with_copies(111, Some(10));
+    let third = 3 - other;
+    let name = |at: usize| format!("host{}", at + 1);
+    write_much(&cluster);
+    pass(&cluster, 5);
+    assert_eq!(resyncs(&cluster), []);
+    let look = |at: usize, reason: ResyncReason| {
+        let one = half_done(&cluster);
+        assert_eq!((&*one.volume, &one.host, &one.reason), ("v", &name(at), &reason), "{one:?}");
+        assert_eq!((&one.waits, one.object), (&None, 0), "{one:?}");
+        let all = one.bytes_copied + one.bytes_left;
+        assert!((7 * MIB..=17 * MIB).contains(&all), "{one:?}");
+        assert!(one.bytes_per_second > MIB / 4, "{one:?}");
+        assert_eq!(one.seconds_left, Some(one.bytes_left.div_ceil(one.bytes_per_second)));
+        has_slow_devices(&cluster, at, false);
+        wait_until(&cluster, 120, is_whole);
+        assert_eq!(resyncs(&cluster), []);
+    };
+
+    has_slow_devices(&cluster, third, true);
+    let (from, to) = (name(other), Some(name(third)));
+    let moved = Command::VolumeMove { name: "v".to_owned(), from: from.clone(), to };
+    cluster.ask(0, moved).expect("it begins");
+    look(third, ResyncReason::Moves { from });
+    assert_eq!(places(&cluster), [0, third]);
+
+    cluster.take_down(third, true);
+    pass(&cluster, 3);
+    write_much(&cluster);
+    cluster.boot(third, |_, _| async {});
+    has_slow_devices(&cluster, third, true);
+    look(third, ResyncReason::Returns);
+
+    cluster.take_down(third, true);
+    has_slow_devices(&cluster, other, true);
+    look(other, ResyncReason::Repairs { from: name(third) });
+    assert_eq!(places(&cluster), [0, other]);
+
+    cluster.boot(third, |_, _| async {});
+    wait_for_hosts(&cluster);
+    pass(&cluster, 30);
+    has_slow_devices(&cluster, third, true);
+    let more = Command::VolumeRedundancy { name: "v".to_owned(), ftt: 2 };
+    cluster.ask(0, more).expect("three hosts are up");
+    let one = half_done(&cluster);
+    assert_eq!((one.host, one.reason), (name(third), ResyncReason::OneMore));
+}
