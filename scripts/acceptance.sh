@@ -417,8 +417,9 @@ limited() {
   local load=$!
   background="$background $load"
   sleep 3
-  gabion volume show slow | grep "limits: 500 IOPS, 64 MiB/s"
-  gabion volume show slow | grep -E "^[0-9]+ requests waited for them on"
+  gabion volume show slow | tee "$area/said"
+  grep "limits: 500 IOPS, 64MiB/s" "$area/said"
+  grep -E "^[0-9]+ requests waited for them on" "$area/said"
   wait "$load"
   python3 - "$area/limited.json" <<'P'
 import json, sys
