@@ -16,6 +16,10 @@ mod machine;
 
 pub use machine::{DaemonArgs, JoinArgs};
 
+mod maintenance;
+
+pub use maintenance::{MaintenanceCommand, WhatIfCommand};
+
 mod policy;
 
 pub use policy::{PolicyCommand, RulesArgs};
@@ -96,6 +100,9 @@ A volume is 'reduced' while it has fewer copies that answer than its policy asks
     /// Rules under a name, which many volumes follow
     #[command(subcommand, arg_required_else_help = true)]
     Policy(PolicyCommand),
+    /// What would be if something happened; nothing is changed
+    #[command(subcommand, arg_required_else_help = true)]
+    WhatIf(WhatIfCommand),
     /// Read everything on the capacity devices and repair what is bad
     #[command(subcommand, arg_required_else_help = true)]
     Scrub(ScrubCommand),
@@ -218,6 +225,9 @@ pub enum HostCommand {
   gabion host join --etcd http://10.0.0.1:2379 --name host2 --address 10.0.0.2 \\
       --cache /dev/nvme0n1 --capacity /dev/nvme1n1")]
     Join(Box<JoinArgs>),
+    /// Make a host ready to be stopped, and have it take part again
+    #[command(subcommand, arg_required_else_help = true)]
+    Maintenance(MaintenanceCommand),
     /// Take a host out of the cluster that is down and does not come back
     #[command(after_help = "Examples:
   gabion host remove host3                 it has no copies: they were moved away

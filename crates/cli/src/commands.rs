@@ -5,6 +5,7 @@ use crate::args::Cli;
 use crate::ask::{self, Deed};
 use crate::gather::gather;
 use crate::group::say_attention;
+use crate::maintenance;
 use crate::memory;
 use crate::output;
 use crate::output::say;
@@ -67,10 +68,7 @@ fn host_table(hosts: &[HostReport], report: &StatusReport) {
         let known = !groups.is_empty();
         vec![
             host.name.clone(),
-            match host.silent_seconds {
-                Some(silent) => format!("{} for {}", state(host.state), time(silent)),
-                None => state(host.state).to_owned(),
-            },
+            host_state(host),
             if known { format!("{:.0} %", fill * 100.0) } else { "-".to_owned() },
             if known {
                 format!("{} of {}", format_size(used), format_size(capacity))
@@ -83,6 +81,24 @@ fn host_table(hosts: &[HostReport], report: &StatusReport) {
     let heading = ["host", "state", "write buffer", "capacity used", "all verified"];
     output::table(&heading, rows.collect());
     say_attention(&report.groups);
+}
+
+/// For how long it does not answer, and how far its maintenance is.
+fn host_state(host: &HostReport) -> String {
+    let state = match host.silent_seconds {
+        Some(silent) => format!("{} for {}", state(host.state), time(silent)),
+        None => state(host.state).to_owned(),
+    };
+    match &host.maintenance {
+        None => state,
+        Some(report) if report.ready => format!("{state}, in maintenance: may be stopped"),
+        Some(report) if !report.obstacles.is_empty() => {
+            format!("{state}, in maintenance: must NOT be stopped")
+        }
+        Some(report) => {
+            format!("{state}, in maintenance: {} copies to leave", report.to_move)
+        }
+    }
 }
 
 /// `gabion host remove`.
@@ -180,10 +196,13 @@ pub fn host_show(cli: &Cli, name: &str) -> Result<()> {
     let shown = serde_json::json!({
         "name": host.name, "state": host.state, "peer": host.peer, "turns": turns, "groups": groups,
         "writes": writes.map(|writes| &writes.stages),
-        "memory": memory,
+        "memory": memory, "maintenance": &host.maintenance,
     });
     output::print(cli.output, &shown, |_| {
         say!("{name} is {}, other hosts reach it at {}", state(host.state), host.peer);
+        if let Some(report) = &host.maintenance {
+            say!("{}", maintenance::how_far(report));
+        }
         match turns {
             None => say!("it does not answer here: its disk groups and turns are not known"),
             Some(turns) => say!("{}", turns_line(turns)),

@@ -39,6 +39,7 @@ mod group;
 mod latency;
 mod local;
 mod machine;
+mod maintenance;
 mod memory;
 mod orphan;
 mod output;
@@ -198,6 +199,10 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         GabionCommand::Host(HostCommand::Remove { host, lost, yes }) => {
             commands::host_remove(cli, host, *lost, *yes)
         }
+        GabionCommand::Host(HostCommand::Maintenance(command)) => {
+            maintenance::maintenance(cli, command)
+        }
+        GabionCommand::WhatIf(command) => maintenance::what_if(cli, command),
         GabionCommand::Cluster(ClusterCommand::Create(join)) => machine::create(cli, join),
         GabionCommand::Cluster(ClusterCommand::Recover) => directory::recover(cli),
         GabionCommand::Cluster(ClusterCommand::Show) => repair::settings(cli),

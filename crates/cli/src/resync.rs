@@ -83,7 +83,8 @@ pub fn summary(resyncs: &[ResyncReport]) -> Option<String> {
     ))
 }
 
-fn bar(percent: u64) -> String {
+/// How much is done, as a bar of characters.
+pub fn bar(percent: u64) -> String {
     let full = usize::try_from(percent * BAR / 100).unwrap_or(0);
     let all = usize::try_from(BAR).unwrap_or(0);
     format!("[{:-<all$}] {percent:>3} %", "#".repeat(full))

@@ -9,6 +9,7 @@
 mod error;
 mod keys;
 mod limits;
+mod maintenance;
 mod orphan;
 mod policy;
 mod stored;
@@ -16,14 +17,15 @@ mod stored;
 pub use keys::{
     ALIVE_PREFIX, DELETED_PREFIX, HOST_PREFIX, NAME_BYTES_MAX, OBJECT_PREFIX, ORPHAN_PREFIX,
     POLICY_PREFIX, PREFIX, REMOVED_PREFIX, VOLUME_PREFIX, alive_key, cluster_key, deleted_key,
-    host_key, is_name, object_key, orphan_key, parse_alive_key, parse_host_key, parse_object_key,
-    parse_orphan_key, parse_policy_key, parse_removed_key, parse_volume_key, policy_key,
-    removed_key, settings_key, volume_key,
+    host_key, is_name, maintenance_key, object_key, orphan_key, parse_alive_key, parse_host_key,
+    parse_object_key, parse_orphan_key, parse_policy_key, parse_removed_key, parse_volume_key,
+    policy_key, removed_key, settings_key, volume_key,
 };
 
 pub use error::RecordError;
 use error::ensure;
 pub use limits::{BANDWIDTH_MAX, BANDWIDTH_MIN, IOPS_MAX, IOPS_MIN, IoLimits};
+pub use maintenance::{HostInMaintenance, MAINTENANCE_MAX, MaintenanceMode, MaintenanceRecord};
 pub use orphan::{About, Missing, OrphanRecord};
 pub use policy::{DEFAULT_POLICY, FollowedPolicy, PolicyRecord, RepairDelay};
 

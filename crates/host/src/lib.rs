@@ -36,7 +36,8 @@ pub use cluster::register::{RegisterError, cluster_kind, found, register};
 pub use config::address::{AddressError, format_address, parse_address};
 pub use config::{ConfigError, GroupConfig, HostConfig, MemoryConfig, SocketConfig, Tuning};
 pub use directory::{
-    ClusterKind, Connections, DEFAULT_POLICY, IoLimits, REPAIR_DELAY_MAX, RepairDelay,
+    ClusterKind, Connections, DEFAULT_POLICY, IoLimits, MaintenanceMode, REPAIR_DELAY_MAX,
+    RepairDelay,
 };
 pub use exports::{Attached, HostExports};
 pub use node::{MachineMemory, Node, NodeOptions};
@@ -48,12 +49,12 @@ pub use operations::merge::{Totals, is_silent_taken_for_up, merge, totals};
 pub use report::{
     BLOCKS_LOST, BackupReport, ClassReport, ClusterReport, ComplianceReport, ComplianceState,
     ComponentReport, DESTAGE_STOOD_STILL, DeviceMedium, DeviceReport, EffectReport, Follower,
-    GroupDetail, GroupReport, Health, HeldReport, HostReport, HostState, LatencyReport, MemoryPart,
-    MemoryReport, MemoryUse, MoveReport, MovedCopy, NotFollowing, NotRepaired, OrphanReport,
-    PolicyCheckReport, PolicyEditReport, PolicyReport, ReadCacheReport, RemovalReport,
-    RepairReport, RepairedCopy, RequestsReport, RestoreReport, ResyncReason, ResyncReport,
-    ResyncSum, Role, ScrubReport, SpaceReport, StageReport, StatusReport, TurnsReport,
-    VolumePolicy, VolumeReport, WritesReport,
+    GroupDetail, GroupReport, Health, HeldReport, HostReport, HostState, LatencyReport,
+    MaintenanceReport, MemoryPart, MemoryReport, MemoryUse, MoveReport, MovedCopy, NotFollowing,
+    NotRepaired, OrphanReport, PolicyCheckReport, PolicyEditReport, PolicyReport, ReadCacheReport,
+    RemovalReport, RepairReport, RepairedCopy, RequestsReport, RestoreReport, ResyncReason,
+    ResyncReport, ResyncSum, Role, ScrubReport, SpaceReport, StageReport, StatusReport,
+    TurnsReport, VolumePolicy, VolumeReport, VolumeWithoutHost, WritesReport,
 };
 pub use start_error::StartError;
 pub use storage::devices::{DeviceRefused, check_devices};

@@ -11,6 +11,7 @@
 //! | `volumes` | creating, changing, moving and deleting volumes |
 //! | `policies` | rules under a name, and the volumes that follow them |
 //! | `hosts` | taking a host out of the cluster |
+//! | `maintenance` | hosts that are about to be stopped |
 //! | `repair` | settings of the cluster, repair on demand |
 //! | `scrub` | orders for scrub, and what it found |
 //! | `orphan` | what the directory does not account for: shown, adopted, given up |
@@ -22,6 +23,7 @@ pub(crate) mod command;
 pub(crate) mod control;
 mod groups;
 mod hosts;
+mod maintenance;
 pub(crate) mod merge;
 mod orphan;
 mod policies;
@@ -138,6 +140,11 @@ impl Operations {
                 reply(self.set_repair_delay(repair_delay_seconds).await)
             }
             Command::HostRemove { host, lost } => reply(self.remove_host(&host, lost).await),
+            Command::MaintenanceCheck { host, mode } => reply(self.check_maintenance(&host, mode)),
+            Command::MaintenanceEnter { host, mode } => {
+                reply(self.enter_maintenance(&host, mode).await)
+            }
+            Command::MaintenanceExit { host } => reply(self.exit_maintenance(&host).await),
             Command::RepairNow { volume } => reply(self.repair_now(volume.as_deref()).await),
             Command::DirectoryBackups => reply(Ok(self.backups().await)),
             Command::DirectoryRestore { number, replace } => {

@@ -2,6 +2,7 @@
 //! What a host tells its operator, as the JSON that the command line prints.
 
 mod group;
+mod maintenance;
 mod memory;
 mod policy;
 mod resync;
@@ -13,6 +14,7 @@ pub use group::{
     GroupReport, HeldReport, LatencyReport, ReadCacheReport, RequestsReport, Role, ScrubReport,
     SpaceReport,
 };
+pub use maintenance::{MaintenanceReport, VolumeWithoutHost};
 pub use memory::{MemoryPart, MemoryReport, MemoryUse};
 pub use policy::{
     ComplianceReport, ComplianceState, EffectReport, Follower, LimitedReport, NotFollowing,
@@ -61,6 +63,9 @@ pub struct HostReport {
     /// How long it has not answered, as the host that was asked saw it; none where it answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub silent_seconds: Option<u64>,
+    /// How far its maintenance is; none where it is not in maintenance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub maintenance: Option<MaintenanceReport>,
 }
 
 /// One component of a volume.

@@ -49,6 +49,12 @@ pub fn settings_key() -> String {
     format!("{PREFIX}settings")
 }
 
+/// The key of the [`super::MaintenanceRecord`].
+#[must_use]
+pub fn maintenance_key() -> String {
+    format!("{PREFIX}maintenance")
+}
+
 /// The key of a host's [`super::HostRecord`].
 #[must_use]
 pub fn host_key(host: HostId) -> String {

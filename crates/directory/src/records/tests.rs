@@ -122,6 +122,7 @@ const CLUSTER_JSON: &str = include_str!("../../fixtures/cluster-1.json");
 const DELETED_JSON: &str = include_str!("../../fixtures/deleted-1.json");
 const SETTINGS_JSON: &str = include_str!("../../fixtures/settings-1.json");
 const REMOVED_JSON: &str = include_str!("../../fixtures/removed-1.json");
+const MAINTENANCE_JSON: &str = include_str!("../../fixtures/maintenance-1.json");
 const HYBRID_JSON: &str = include_str!("../../fixtures/cluster-2.json");
 
 #[test]
@@ -452,4 +453,25 @@ fn a_volume_with_more_objects_than_it_needs_is_cut_into_equal_ones() {
             assert!(each.is_multiple_of(CHUNK_SECTORS));
         }
     }
+}
+
+#[test]
+fn hosts_in_maintenance_are_named_once_each() {
+    use MaintenanceMode::{EnsureAccessibility, FullEvacuation, None as Stay};
+    let record = MaintenanceRecord::default().with(HostId(31), Some(Stay));
+    let record = record.with(HostId(2), Some(EnsureAccessibility));
+    let record = record.with(HostId(2), Some(FullEvacuation));
+    assert_eq!(String::from_utf8(record.encode()).unwrap(), MAINTENANCE_JSON.trim_end());
+    assert_eq!(MaintenanceRecord::decode(MAINTENANCE_JSON.as_bytes()).unwrap(), record);
+    assert_eq!((record.mode(HostId(2)), record.mode(HostId(3))), (Some(FullEvacuation), None));
+    assert_eq!(record.with(HostId(2), None).with(HostId(31), None), MaintenanceRecord::default());
+    let refuse = |from, to| assert_refused(MAINTENANCE_JSON, MaintenanceRecord::decode, from, to);
+    refuse("[31", "[2");
+    refuse("[31", "[0");
+    refuse("\"none\"", "\"some\"");
+    refuse("\"format\":1", "\"format\":2");
+    refuse("}", ",\"more\":1}");
+    let full = (1..).take(MAINTENANCE_MAX + 1).map(|host| (host, Some(Stay)));
+    let full = full.fold(record, |all, (host, mode)| all.with(HostId(host), mode));
+    assert!(full.check().is_err());
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Every object has as many copies as its volume is to have. One that stays away is made again on
 //! another host (docs/operations/repair.md). There are more, or fewer, where the volume's failures
-//! to tolerate were changed (docs/operations/redundancy.md).
+//! to tolerate were changed (docs/operations/redundancy.md). Copies leave hosts in maintenance
+//! (docs/operations/maintenance.md).
 //!
 //! Every host looks at all records and remembers since when each copy is missed, so that it can say
 //! what will become of a volume, and go on where another host stopped. The living host with the
@@ -12,6 +13,7 @@
 //! A copy that is back before its replacement is whole stays, and the replacement goes, if the host
 //! that began it still runs. Otherwise the replacement goes on like a move.
 
+mod leaving;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -23,6 +25,7 @@ use base::{ComponentId, HostId, Instant, Map, ObjectId, Set};
 use directory::{ComponentState, Directory, ObjectRecord, OwnerRecord};
 use diskgroup::DiskGroup;
 use env::Env;
+pub(crate) use leaving::{is_to_leave, left_without};
 use object::{MemberChange, Objects};
 pub(crate) use plan::Outlook;
 use plan::{Facts, Missed, RepairStep, plan};
@@ -142,13 +145,16 @@ impl RepairsInner {
         let delay = self.view.settings().repair_delay.map(Duration::from_secs);
         let (now, rooms) = (self.env.now(), Rooms::default());
         let (hosts, removed, wanted) = (hosts.len(), self.view.removed(), self.view.wanted());
-        let mut facts = Facts { now, delay, alive, hosts, removed, rooms, wanted, hurries: false };
+        let maintenance = self.view.maintenance();
+        let mut facts =
+            Facts { now, delay, alive, hosts, removed, rooms, wanted, maintenance, hurries: false };
         let mut records = Vec::new();
         self.view.for_each_object(|record| {
             let mut components = record.components.iter();
             let is_changing =
                 components.any(|one| one.state != ComponentState::Active || facts.is_missed(one));
-            if is_changing || !record.removed.is_empty() || facts.lacks(record) != 0 {
+            let any_leaves = record.components.iter().any(|one| facts.leaves(record, one));
+            if any_leaves || is_changing || !record.removed.is_empty() || facts.lacks(record) != 0 {
                 records.push(record.clone());
             }
         });
@@ -254,7 +260,7 @@ impl RepairsInner {
             match (done, change) {
                 (Ok(()), MemberChange::Replace { old, to }) => {
                     base::hit(base::Probe::RepairBegun);
-                    info!(%object, %old, host = %to, "a copy that stays away is made again");
+                    info!(%object, %old, host = %to, "a copy that stays away, or leaves its host, is made again");
                     state.begun.insert(old, object);
                     repaired.begun.push((object, to));
                 }

@@ -7,12 +7,14 @@ use directory::ObjectRecord;
 use placement::Candidate;
 use std::cmp::Reverse;
 
-/// The groups of live hosts. What a host has free it tells from time to time; what is placed on it
-/// is known at once, so that volumes made in a row spread.
+/// The groups of live hosts that are not in maintenance. What a host has free it tells from time to
+/// time; what is placed on it is known at once, so that volumes made in a row spread.
 pub(crate) fn candidates(view: &View) -> Vec<Candidate> {
     let hosts = view.hosts();
     let placed = view.placed_bytes();
-    let live = hosts.iter().filter_map(|host| Some((host, view.alive(host.id)?)));
+    let maintenance = view.maintenance();
+    let open = hosts.iter().filter(|host| maintenance.mode(host.id).is_none());
+    let live = open.filter_map(|host| Some((host, view.alive(host.id)?)));
     live.flat_map(|(host, alive)| {
         let share = host.groups.len().max(1) as u64;
         let sizes = host.groups.iter().map(|group| group.capacity_bytes);
@@ -29,7 +31,8 @@ pub(crate) fn candidates(view: &View) -> Vec<Candidate> {
     .collect()
 }
 
-/// Bytes that each host may still be given. Hosts that are down are not among them.
+/// Bytes that each host may still be given. Hosts that are down or in maintenance are not among
+/// them.
 #[derive(Clone, Default)]
 pub(crate) struct Rooms(Map<HostId, u64>);
 

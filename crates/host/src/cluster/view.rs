@@ -5,8 +5,8 @@
 
 use base::{ComponentId, HostId, Map, ObjectId, SECTOR_SIZE, Set, VolumeId};
 use directory::{
-    AliveRecord, ClusterRecord, DEFAULT_POLICY, Entry, HostRecord, ObjectRecord, OrphanRecord,
-    PolicyRecord, RemovedHostRecord, RepairDelay, SettingsRecord, VolumeRecord,
+    AliveRecord, ClusterRecord, DEFAULT_POLICY, Entry, HostRecord, MaintenanceRecord, ObjectRecord,
+    OrphanRecord, PolicyRecord, RemovedHostRecord, RepairDelay, SettingsRecord, VolumeRecord,
 };
 use env::Notify;
 use std::borrow::Borrow;
@@ -55,6 +55,8 @@ struct ViewInner {
     cluster: Cell<Option<u64>>,
     /// What an operator set; `None` where nobody did.
     settings: Cell<Option<SettingsRecord>>,
+    /// Hosts in maintenance; `None` where there is no record.
+    maintenance: RefCell<Option<MaintenanceRecord>>,
     complete: Cell<bool>,
     changed: Notify,
 }
@@ -185,6 +187,10 @@ impl View {
             let Ok(record) = SettingsRecord::decode(value) else { return malformed() };
             inner.settings.set(Some(record));
         }
+        if key == directory::maintenance_key() {
+            let Ok(record) = MaintenanceRecord::decode(value) else { return malformed() };
+            inner.maintenance.replace(Some(record));
+        }
         if key.starts_with(directory::ORPHAN_PREFIX) {
             let id = directory::parse_orphan_key(key);
             let decode = |value: &_| OrphanRecord::decode(value).map(|record| (record.id, record));
@@ -226,6 +232,9 @@ impl View {
         if key == directory::settings_key() {
             self.0.settings.set(None);
         }
+        if key == directory::maintenance_key() {
+            self.0.maintenance.replace(None);
+        }
         if let Some(id) = directory::parse_orphan_key(key) {
             self.0.orphans.remove(&id);
         }
@@ -251,6 +260,7 @@ impl View {
             .chain(orphans.keys().map(|id| directory::orphan_key(*id)))
             .chain(self.0.cluster.get().map(|_| directory::cluster_key()))
             .chain(self.0.settings.get().map(|_| directory::settings_key()))
+            .chain(self.0.maintenance.borrow().as_ref().map(|_| directory::maintenance_key()))
             .collect()
     }
 
@@ -374,6 +384,11 @@ impl View {
     /// What an operator set for the cluster, else what is so by default.
     pub fn settings(&self) -> SettingsRecord {
         self.0.settings.get().unwrap_or_default()
+    }
+
+    /// The hosts in maintenance.
+    pub fn maintenance(&self) -> MaintenanceRecord {
+        self.0.maintenance.borrow().clone().unwrap_or_default()
     }
 
     /// What hosts hold that the directory does not account for.

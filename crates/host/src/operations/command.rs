@@ -2,7 +2,7 @@
 //! What an operator may ask a host, and the form of its answers: the JSON that passes the door.
 
 use crate::config::GroupConfig;
-use directory::{Connections, RepairDelay};
+use directory::{Connections, MaintenanceMode, RepairDelay};
 use serde::{Deserialize, Serialize};
 
 /// What an operator may ask a host.
@@ -179,6 +179,26 @@ pub enum Command {
         /// Also where it has copies: they are gone for good.
         #[serde(default)]
         lost: bool,
+    },
+    /// What maintenance of a host would come to, or how far it is.
+    MaintenanceCheck {
+        /// Its name.
+        host: String,
+        /// What would become of its copies; none: as it is in maintenance, or by default.
+        #[serde(default)]
+        mode: Option<MaintenanceMode>,
+    },
+    /// A host is about to be stopped: it gets nothing new, and what is to leave it does.
+    MaintenanceEnter {
+        /// Its name.
+        host: String,
+        /// What becomes of its copies.
+        mode: MaintenanceMode,
+    },
+    /// A host takes part as before.
+    MaintenanceExit {
+        /// Its name.
+        host: String,
     },
     /// Makes again at once what volumes miss of hosts that are down.
     RepairNow {

@@ -31,6 +31,20 @@ struct Holding {
     only: Set<ObjectId>,
 }
 
+/// The names of volumes, the first few spelled out.
+pub(super) fn named(mut names: Vec<String>) -> String {
+    names.sort_unstable();
+    let (count, more) = (names.len(), names.len().saturating_sub(NAMED_MAX));
+    names.truncate(NAMED_MAX);
+    let named = names.join(", ");
+    match (count, more) {
+        (0, _) => "a volume that is being made or deleted".to_owned(),
+        (1, _) => format!("volume {named}"),
+        (_, 0) => format!("volumes {named}"),
+        (_, more) => format!("volumes {named} and {more} more"),
+    }
+}
+
 impl Operations {
     /// Takes a host that is down out of the cluster; one that has copies only where `is_lost` says
     /// that they are gone for good.
@@ -76,11 +90,7 @@ impl Operations {
     async fn holding(&self, host: HostId) -> Outcome<Holding> {
         let members: Set<HostId> = self.view.hosts().into_iter().map(|host| host.id).collect();
         let mut holding = Holding::default();
-        let listed = self.directory.list(directory::OBJECT_PREFIX).await.map_err(directory_away)?;
-        for (key, entry) in listed.entries {
-            let record = ObjectRecord::decode(&entry.value).map_err(|error| {
-                failed(format!("the record at {key} cannot be read ({error}): nothing was changed"))
-            })?;
+        for record in self.all_objects().await? {
             let here = record.components.iter().filter(|one| one.host == host);
             let copies: u64 = here.map(|_| 1).sum();
             if copies == 0 {
@@ -100,24 +110,24 @@ impl Operations {
         Ok(holding)
     }
 
+    /// The records of all objects, as the directory has them now.
+    pub(super) async fn all_objects(&self) -> Outcome<Vec<ObjectRecord>> {
+        let listed = self.directory.list(directory::OBJECT_PREFIX).await.map_err(directory_away)?;
+        let decoded = listed.entries.into_iter().map(|(key, entry)| {
+            ObjectRecord::decode(&entry.value).map_err(|error| {
+                failed(format!("the record at {key} cannot be read ({error}): nothing was changed"))
+            })
+        });
+        decoded.collect()
+    }
+
     /// The names of the volumes with one of these objects, the first few spelled out.
     async fn volumes_with(&self, objects: &Set<ObjectId>) -> Outcome<String> {
         let listed = self.directory.list(directory::VOLUME_PREFIX).await.map_err(directory_away)?;
         let volumes = listed.entries.into_iter();
         let volumes = volumes.filter_map(|(_, entry)| VolumeRecord::decode(&entry.value).ok());
-        let mut names: Vec<String> = volumes
-            .filter(|volume| volume.objects.iter().any(|id| objects.contains(id)))
-            .map(|volume| volume.name)
-            .collect();
-        names.sort_unstable();
-        let more = names.len().saturating_sub(NAMED_MAX);
-        names.truncate(NAMED_MAX);
-        let named = names.join(", ");
-        Ok(match (named.is_empty(), more) {
-            (true, _) => "a volume that is being made or deleted".to_owned(),
-            (false, 0) => format!("volume {named}"),
-            (false, more) => format!("volumes {named} and {more} more"),
-        })
+        let has_one = |volume: &VolumeRecord| volume.objects.iter().any(|id| objects.contains(id));
+        Ok(named(volumes.filter(has_one).map(|volume| volume.name).collect()))
     }
 
     async fn put_removed(&self, id: HostId, name: &str) -> Outcome<()> {

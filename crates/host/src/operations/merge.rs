@@ -194,6 +194,7 @@ pub(crate) mod tests {
 
     fn status(host: &str, volumes: Vec<VolumeReport>) -> StatusReport {
         let up = |name: &str| HostReport {
+            maintenance: None,
             name: name.to_owned(),
             state: HostState::Up,
             peer: String::new(),

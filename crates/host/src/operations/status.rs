@@ -19,7 +19,11 @@ impl Operations {
         let worst = volumes.iter().map(|v| v.health).max().unwrap_or(Health::Green);
         let groups = self.group_reports();
         let worst = groups.iter().map(|group| group.health).fold(worst, Health::max);
-        let any_down = self.view.hosts().iter().any(|h| self.host_state(h.id).0 != HostState::Up);
+        // One in maintenance may be down: somebody wants it so.
+        let maintenance = self.view.maintenance();
+        let is_missed =
+            |id| self.host_state(id).0 != HostState::Up && maintenance.mode(id).is_none();
+        let any_down = self.view.hosts().iter().any(|host| is_missed(host.id));
         let health = match (knows, any_down) {
             (false, _) => Health::Red,
             (true, true) => worst.max(Health::Yellow),
@@ -31,7 +35,8 @@ impl Operations {
         let hosts = hosts.iter().map(|record| {
             let (state, silent_seconds) = self.host_state(record.id);
             let (name, peer) = (record.name.clone(), record.peer_address.clone());
-            HostReport { name, state, peer, silent_seconds }
+            let maintenance = self.maintenance_of(record);
+            HostReport { name, state, peer, silent_seconds, maintenance }
         });
         StatusReport {
             host: self.view.host_name(self.me),

@@ -3,6 +3,7 @@
 
 mod answers;
 mod hanging;
+mod maintenance;
 mod places;
 mod policies;
 mod redundancy;

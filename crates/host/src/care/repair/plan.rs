@@ -2,10 +2,11 @@
 //! Which copies are made again elsewhere, and when; which objects get more copies, or fewer. Pure:
 //! from the directory's records, from who is up, and from how long each copy has been missed.
 
+use super::leaving::is_to_leave;
 use crate::cluster::room::Rooms;
 use crate::cluster::view::Wanted;
 use base::{ComponentId, HostId, Incarnation, Instant, Map, ObjectId, Seat, Set, VolumeId};
-use directory::{ComponentRecord, ComponentState, ObjectRecord, RepairDelay};
+use directory::{ComponentRecord, ComponentState, MaintenanceRecord, ObjectRecord, RepairDelay};
 use object::MemberChange;
 use std::cmp::Reverse;
 use std::fmt;
@@ -51,7 +52,10 @@ impl fmt::Display for Hindrance {
             Self::TooManyMissing => {
                 "more than a third of the hosts are missing ('gabion repair now' does not wait)"
             }
-            Self::NoHost => "every host that is up has a copy: add a host ('gabion host join')",
+            Self::NoHost => {
+                "every host that is up has a copy, or is in maintenance: add a host ('gabion host \
+                 join')"
+            }
             Self::NoSource => "no copy is there to make it from: start the hosts that are down",
         })
     }
@@ -80,6 +84,8 @@ pub(super) struct Facts {
     pub(super) rooms: Rooms,
     /// What the objects of each volume are to have.
     pub(super) wanted: Map<VolumeId, Wanted>,
+    /// Hosts in maintenance.
+    pub(super) maintenance: MaintenanceRecord,
     /// An operator asks for it: no host that is down is waited for, however many are.
     pub(super) hurries: bool,
 }
@@ -95,6 +101,11 @@ impl Facts {
         let is_away = component.replaces.is_none()
             && matches!(component.state, ComponentState::Absent | ComponentState::Degraded);
         is_away || !self.alive.contains_key(&component.host)
+    }
+
+    /// Whether a component is to leave its host, which is in maintenance.
+    pub(super) fn leaves(&self, record: &ObjectRecord, component: &ComponentRecord) -> bool {
+        is_to_leave(record, component, &self.maintenance, |host| self.alive.contains_key(&host))
     }
 
     /// How many copies an object is to have more than it has, or less (below zero), where none is
@@ -119,7 +130,8 @@ impl Facts {
     }
 
     /// Which component leaves an object that has more than it is to have: one whose host is down,
-    /// else one that does not count, else one that does, but not the owner's own. `None` while no
+    /// else one that does not count, else one that does, of a host in maintenance before others,
+    /// but not the owner's own. `None` while no
     /// copy is there that counts.
     fn surplus(&self, record: &ObjectRecord) -> Option<ComponentId> {
         if !record.components.iter().any(|one| self.is_source(one)) {
@@ -129,7 +141,8 @@ impl Facts {
         let worth = |one: &&ComponentRecord| {
             let is_up = self.alive.contains_key(&one.host);
             let is_coming = one.state == ComponentState::Resyncing;
-            (self.is_source(one), is_up, is_coming, is_owners(one), Reverse(one.host))
+            let stays = self.maintenance.mode(one.host).is_none();
+            (self.is_source(one), is_up, is_coming, stays, is_owners(one), Reverse(one.host))
         };
         record.components.iter().min_by_key(worth).map(|one| one.id)
     }
@@ -209,11 +222,14 @@ impl Missed {
     }
 }
 
-/// A component that was missed for long enough; `None`: one that the object is to have more.
+/// A component that was missed for long enough, or leaves its host.
 struct Due<'a> {
+    /// It leaves its host, which is in maintenance.
+    leaves: bool,
     /// Copies that are there.
     sources: usize,
     record: &'a ObjectRecord,
+    /// `None`: one that the object is to have more.
     old: Option<ComponentId>,
 }
 
@@ -231,7 +247,7 @@ pub(super) fn plan(
         let components = &record.components;
         let sources = components.iter().filter(|c| facts.is_source(c)).count();
         match facts.lacks(record) {
-            1.. => due.push(Due { sources, record, old: None }),
+            1.. => due.push(Due { leaves: false, sources, record, old: None }),
             0 => {}
             _ => {
                 let version = record.version;
@@ -247,13 +263,17 @@ pub(super) fn plan(
         for old in components.iter().filter(|component| component.replaces.is_none()) {
             if let Some(new) = components.iter().find(|c| c.replaces == Some(old.id)) {
                 under_way += 1;
-                if is_called_off((old, new), missed, &facts, &is_ours) {
+                if is_called_off(record, (old, new), missed, &facts, &is_ours) {
                     let change = MemberChange::Keep(old.id);
                     steps.push(RepairStep { object: record.id, change });
                 }
                 continue;
             }
             under_way += usize::from(facts.is_on_its_way(old));
+            if facts.leaves(record, old) {
+                due.push(Due { leaves: true, sources, record, old: Some(old.id) });
+                continue;
+            }
             let Some(since) = missed.since(old.id) else { continue };
             let Some(patience) = facts.patience(record.volume, old) else {
                 outlooks.insert(record.id, Outlook::Never(Hindrance::Off));
@@ -261,15 +281,15 @@ pub(super) fn plan(
             };
             let at = since + patience;
             if at <= facts.now {
-                due.push(Due { sources, record, old: Some(old.id) });
+                due.push(Due { leaves: false, sources, record, old: Some(old.id) });
             } else if !matches!(outlooks.get(&record.id), Some(Outlook::At(sooner)) if *sooner < at)
             {
                 outlooks.insert(record.id, Outlook::At(at));
             }
         }
     }
-    // The fewer copies are left, the sooner.
-    due.sort_by_key(|due| (due.sources, due.record.id, due.old));
+    // What is missed before what leaves; the fewer copies are left, the sooner.
+    due.sort_by_key(|due| (due.leaves, due.sources, due.record.id, due.old));
     for due in due {
         let object = due.record.id;
         let outlook = match facts.place(&due) {
@@ -285,13 +305,17 @@ pub(super) fn plan(
             Ok(_) => Outlook::At(facts.now),
             Err(hindrance) => Outlook::Never(hindrance),
         };
-        outlooks.insert(object, outlook);
+        if !due.leaves {
+            outlooks.insert(object, outlook);
+        }
     }
     (steps, outlooks)
 }
 
-/// Whether a replacement is to end: the old component is back, or the new one's host is gone too.
+/// Whether a replacement is to end: the old component is back, or need not leave its host any more,
+/// or the new one's host is gone too.
 fn is_called_off(
+    record: &ObjectRecord,
     (old, new): (&ComponentRecord, &ComponentRecord),
     missed: &Missed,
     facts: &Facts,
@@ -300,8 +324,9 @@ fn is_called_off(
     if facts.removed.contains(&new.host) {
         return true;
     }
-    match missed.since(old.id) {
-        None => old.state == ComponentState::Active && is_ours(old.id),
-        Some(_) => missed.since(new.id).is_some_and(|since| facts.now.since(since) >= LOST_FOR),
+    let is_wanted = missed.since(old.id).is_some() || facts.leaves(record, old);
+    match is_wanted {
+        false => old.state == ComponentState::Active && is_ours(old.id),
+        true => missed.since(new.id).is_some_and(|since| facts.now.since(since) >= LOST_FOR),
     }
 }

@@ -6,7 +6,9 @@ use super::*;
 use crate::cluster::view::Wanted;
 use crate::simulated::{component, object};
 use base::{Incarnation, Rng, VolumeId};
-use directory::{ComponentRecord, OwnerRecord, RemovedComponent, RepairDelay};
+use directory::{
+    ComponentRecord, MaintenanceMode, MaintenanceRecord, OwnerRecord, RemovedComponent, RepairDelay,
+};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -24,7 +26,8 @@ fn facts(now: Instant, alive: &[u32], hosts: usize) -> Facts {
         alive.iter().map(|host| (HostId(*host), Incarnation(1))).collect();
     let rooms = Rooms::with(alive.keys().map(|host| (*host, 1 << 40)));
     let (removed, wanted) = (Set::default(), Map::new());
-    Facts { now, delay: Some(HOUR), alive, hosts, removed, rooms, wanted, hurries: false }
+    let (delay, maintenance) = (Some(HOUR), MaintenanceRecord::default());
+    Facts { now, delay, alive, hosts, removed, rooms, wanted, maintenance, hurries: false }
 }
 
 /// What the one volume is to have.
@@ -302,4 +305,82 @@ fn random_object(rng: &mut Rng, id: u64, hosts: u32) -> ObjectRecord {
         components.push(new);
     }
     object(id, VolumeId(1), components)
+}
+
+fn maintenance(hosts: &[(u32, MaintenanceMode)]) -> MaintenanceRecord {
+    let with = |all: MaintenanceRecord, (host, mode): &(u32, MaintenanceMode)| {
+        all.with(HostId(*host), Some(*mode))
+    };
+    hosts.iter().fold(MaintenanceRecord::default(), with)
+}
+
+#[test]
+fn all_copies_leave_a_host_that_is_emptied_after_those_that_are_missing() {
+    let entered = maintenance(&[(2, MaintenanceMode::FullEvacuation)]);
+    let emptied = Facts { maintenance: entered, ..facts(SETTLED, &[1, 2, 3], 4) };
+    let records = [pair(1, [1, 2]), pair(2, [1, 3]), pair(3, [2, 3]), pair(4, [1, 4])];
+    // Host 4 is down for long enough.
+    let (steps, outlooks) = planned(&records, &emptied, SETTLED + HOUR);
+    assert_eq!(steps[0].object, ObjectId(4), "{steps:?}");
+    assert_eq!(steps[1..], [replaced(1, 11, 3), replaced(3, 30, 1)]);
+    assert_eq!(outlooks.len(), 1, "what leaves is not missed");
+    // Nowhere to go: it stays, and nobody is told that it is missed.
+    let full = Facts { rooms: Rooms::default(), ..emptied.clone() };
+    assert_eq!(planned(&records[..1], &full, SETTLED), (vec![], Map::new()));
+    // A host that is down waits as any other does.
+    let down = Facts { alive: facts(SETTLED, &[1, 3, 4], 4).alive, ..emptied };
+    assert_eq!(planned(&records[..1], &down, SETTLED + MINUTE).0, []);
+}
+
+#[test]
+fn only_what_could_not_be_used_without_it_leaves_a_host_that_keeps_the_rest() {
+    use MaintenanceMode::{EnsureAccessibility, None as Stay};
+    let with = |hosts: &[(u32, MaintenanceMode)]| Facts {
+        maintenance: maintenance(hosts),
+        ..facts(SETTLED, &[1, 2, 3], 3)
+    };
+    let mut records = [pair(1, [1, 2]), pair(2, [2, 3])];
+    let of = |facts: &Facts, records: &[ObjectRecord]| planned(records, facts, SETTLED).0;
+    let gentle = with(&[(2, EnsureAccessibility)]);
+    assert_eq!(of(&gentle, &records), []);
+    records[0].components[0].state = ComponentState::Absent;
+    assert_eq!(of(&gentle, &records), [replaced(1, 11, 3)]);
+    assert_eq!(of(&with(&[(2, Stay)]), &records), []);
+    // The other one may be stopped too.
+    let both = with(&[(2, EnsureAccessibility), (3, Stay)]);
+    assert_eq!(of(&both, &records[1..]), [replaced(2, 20, 1)]);
+    records[1].components[0].state = ComponentState::Absent;
+    assert_eq!(of(&gentle, &records[1..]), [], "it does not count");
+}
+
+#[test]
+fn a_copy_that_need_not_leave_any_more_stays() {
+    let mut records = [pair(1, [1, 2])];
+    records[0].components.push(ComponentRecord {
+        replaces: Some(ComponentId(11)),
+        ..component(12, 3, ComponentState::Resyncing)
+    });
+    let entered = maintenance(&[(2, MaintenanceMode::FullEvacuation)]);
+    let all = facts(SETTLED, &[1, 2, 3, 4], 4);
+    let emptied = Facts { maintenance: entered, ..all.clone() };
+    let steps = |facts: &Facts, missed: &Missed| plan(&records, missed, facts.clone(), |_| true).0;
+    assert_eq!(steps(&emptied, &Missed::default()), [], "it goes on");
+    assert_eq!(steps(&all, &Missed::default()), [kept(1, 11)], "maintenance is over");
+    // The new one's host is gone: another one is chosen once that is called off.
+    let gone = Facts { alive: facts(SETTLED, &[1, 2, 4], 4).alive, ..emptied };
+    assert_eq!(planned(&records, &gone, SETTLED + MINUTE).0, [kept(1, 11)]);
+}
+
+#[test]
+fn a_copy_too_many_is_taken_out_where_maintenance_is() {
+    let mut record = pair(1, [1, 2]);
+    record.components.push(component(12, 3, ComponentState::Active));
+    let fewer = Facts {
+        wanted: wanted(2, RepairDelay::Cluster),
+        maintenance: maintenance(&[(1, MaintenanceMode::None)]),
+        ..facts(SETTLED, &[1, 2, 3], 3)
+    };
+    let change = MemberChange::TakeOut { component: ComponentId(10), version: record.version };
+    let steps = planned(&[record], &fewer, SETTLED).0;
+    assert_eq!(steps, [RepairStep { object: ObjectId(1), change }]);
 }

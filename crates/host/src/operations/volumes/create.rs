@@ -169,6 +169,16 @@ impl Operations {
     /// cause that a host may have.
     pub(super) fn why_no_place(&self, error: &PlacementError, reserve: &str) -> String {
         let PlacementError::TooFewHosts { without_room, .. } = error;
+        let maintenance = self.view.maintenance();
+        let hosts = self.view.hosts().into_iter();
+        let resting = hosts.filter(|host| maintenance.mode(host.id).is_some());
+        let resting = resting.map(|host| host.name).collect::<Vec<_>>().join(", ");
+        let error = match resting.as_str() {
+            "" => error.to_string(),
+            resting => {
+                format!("{error} ({resting} in maintenance: 'gabion host maintenance exit')")
+            }
+        };
         if without_room.is_empty() {
             return format!("{error}: start or add hosts");
         }

@@ -45,6 +45,13 @@ impl Operations {
             let to = self.view.host_name(to);
             return Err(failed(format!("{to} is down: start it, or move to another host")));
         }
+        let maintenance = self.view.maintenance();
+        if let Some(to) = target.filter(|to| maintenance.mode(*to).is_some()) {
+            let to = self.view.host_name(to);
+            return Err(failed(format!(
+                "{to} is in maintenance ('gabion host maintenance exit {to}'): move to another host"
+            )));
+        }
         let mut rooms = Rooms::of(&self.view);
         let (mut moving, mut refused, mut under_way) = (Vec::new(), Vec::new(), 0);
         for (at, object) in self.objects_of(&volume).await? {
@@ -61,8 +68,8 @@ impl Operations {
                 }
                 None => refused.push(match target {
                     Some(to) => format!("{} has a copy already", self.view.host_name(to)),
-                    None => "every host that is up has a copy, or no room: add a host \
-                             ('gabion host join')"
+                    None => "every host that is up has a copy, or no room, or is in \
+                             maintenance: add a host ('gabion host join')"
                         .to_owned(),
                 }),
             }
