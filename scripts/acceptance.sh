@@ -433,6 +433,40 @@ P
   gabion policy delete slow
 }
 
+# A host is stopped on purpose: first one whose volumes are reduced meanwhile, then one that is emptied before.
+# The cluster has three hosts, its volumes two copies.
+maintenance() {
+  local name mode=ensure-accessibility
+  gabion volume create rested --size 128MiB
+  for name in $(host_name 1) $(host_name 2); do
+    if gabion host maintenance enter "$name" --mode "$mode" </dev/null 2>"$area/said"; then return 1; fi
+    grep -e "--yes is needed" "$area/said"
+    gabion host maintenance check "$name" --mode "$mode"
+    gabion host maintenance enter "$name" --mode "$mode" --yes | grep "may be stopped"
+    gabion host list | grep "$name *up, in maintenance: may be stopped"
+    if [ "$mode" = full-evacuation ]; then test "$(copies_on "$name")" = 0; fi
+    gabion host kill "$name"
+    fio --name=v --ioengine=nbd --uri="$(uri rested 0)" --rw=randwrite --bs=4k --iodepth=16 --size=128M \
+      --io_size=32M --verify=crc32c --verify_fatal=1 --output-format=terse
+    if [ "$(copies_on "$name")" = 0 ]; then
+      test "$(gabion status --output json | field "it['health']")" = green
+    fi
+    gabion host start "$name"
+    say "green after $(cluster wait-health moved green 120) s, $(cluster wait-health rested green 120) s"
+    gabion host maintenance exit "$name"
+    mode=full-evacuation
+  done
+  if gabion host maintenance exit "$name" 2>"$area/said"; then return 1; fi
+  grep "is not in maintenance" "$area/said"
+  gabion what-if host-failure "$(host_name 0)"
+  gabion volume delete rested --yes
+}
+
+# How many copies of volumes a host has.
+copies_on() {
+  gabion volume list --output json | field "sum(c['host'] == '$1' for v in it for c in v['components'])"
+}
+
 # A host is gone for good: nobody waits for it, and it does not come back.
 remove_a_host() {
   local gone began=$SECONDS
@@ -514,5 +548,6 @@ step "gabion disk inspect" inspect_devices
 GABION_DATA="$area/processes"
 step "a cluster of processes with etcd starts" start_processes
 step "hosts 2 and 3 killed under fio --verify" killed_hosts
+step "hosts are stopped in maintenance" maintenance
 step "a lost host is taken out of the cluster" remove_a_host
 conclude acceptance

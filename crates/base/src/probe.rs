@@ -150,6 +150,8 @@ crate::named! {
         RepairBegun = "repair-begun",
         /// It was back before that, or the other host was gone too.
         RepairCalledOff = "repair-called-off",
+        /// A host in maintenance may be stopped: what was to leave it has left.
+        MaintenanceReady = "maintenance-ready",
         /// A device did not hold what it had acknowledged.
         WriteNotKept = "write-not-kept",
         /// A component admitted a loss.

@@ -18,10 +18,6 @@ const LOOK: Duration = Duration::from_secs(1);
 const VOLUMES_SHOWN: usize = 12;
 
 pub fn maintenance(cli: &Cli, command: &MaintenanceCommand) -> Result<()> {
-    let (MaintenanceCommand::Check { host, .. }
-    | MaintenanceCommand::Enter { host, .. }
-    | MaintenanceCommand::Exit { host }) = command;
-    placement::check_name(host).map_err(|error| Fail::usage(error.to_string()))?;
     let target = TargetHost::find(cli)?;
     match command {
         MaintenanceCommand::Check { host, mode } => {
@@ -49,7 +45,6 @@ pub fn maintenance(cli: &Cli, command: &MaintenanceCommand) -> Result<()> {
 /// `gabion what-if`.
 pub fn what_if(cli: &Cli, command: &WhatIfCommand) -> Result<()> {
     let WhatIfCommand::HostFailure { host } = command;
-    placement::check_name(host).map_err(|error| Fail::usage(error.to_string()))?;
     let report = check(&TargetHost::find(cli)?, host, Some(MaintenanceMode::None))?;
     output::print(cli.output, &report, say_failure)
 }
@@ -156,7 +151,7 @@ fn say_check(report: &MaintenanceReport) {
              free together"
         );
     } else if *copies > 0 {
-        say!("nothing is copied: {copies} copies stay on {host}");
+        say!("nothing is copied: what {host} has stays there");
     }
     for why in &report.obstacles {
         say!("not possible: {why}");
@@ -164,14 +159,14 @@ fn say_check(report: &MaintenanceReport) {
 }
 
 fn say_failure(report: &MaintenanceReport) {
-    let MaintenanceReport { host, copies, without_place, .. } = report;
+    let MaintenanceReport { host, copies, only, without_place, .. } = report;
     if *copies == 0 {
         say!("no volume has a copy on {host}: none would notice");
         return;
     }
     volume_table(&report.volumes, "is gone");
     let used = report.used_bytes.map_or("what it holds".to_owned(), format_size);
-    let placed = copies - without_place;
+    let placed = copies.saturating_sub(*without_place).saturating_sub(*only);
     if placed > 0 {
         say!(
             "{placed} copies would be made again on other hosts after the repair delay: at most \
@@ -188,9 +183,11 @@ fn say_failure(report: &MaintenanceReport) {
              or in maintenance; add a host ('gabion host join')"
         );
     }
-    let lost = report.volumes.iter().filter(|volume| volume.left == 0).count();
-    if lost > 0 {
-        say!("{lost} volume(s) have no other whole copy: their data would be gone with {host}");
+    if *only > 0 {
+        say!(
+            "{only} copies are the only whole ones: what they have would be gone with {host} \
+             ('gabion volume change --ftt 1' has another one made)"
+        );
     }
 }
 
@@ -204,7 +201,7 @@ fn volume_table(volumes: &[VolumeWithoutHost], what: &str) {
             match left {
                 0 => "out of service".to_owned(),
                 left if left < asked => format!("reduced: {left} of {asked} copies"),
-                left => format!("as now: {left} copies"),
+                _ => "as now".to_owned(),
             },
         ]
     });

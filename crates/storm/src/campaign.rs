@@ -383,6 +383,7 @@ impl SeedRun {
                 self.replace_damaged();
                 self.open_what_is_out();
                 self.delete_what_is_left();
+                self.end_maintenance();
             }
             if is_true(self) {
                 return Ok(());

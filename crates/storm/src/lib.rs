@@ -15,6 +15,7 @@ mod late;
 mod liveness;
 mod log;
 mod long_death;
+mod maintenance;
 mod mirrors;
 mod moves;
 mod mutation;

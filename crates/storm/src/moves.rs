@@ -4,6 +4,7 @@
 
 use crate::campaign::{SeedRun, Violation};
 use crate::fault::Fault;
+use crate::maintenance::MAINTENANCE_FROM;
 use crate::plan::VolumePlan;
 use base::{ComponentId, HostId};
 use directory::{ComponentState, ObjectRecord};
@@ -62,6 +63,7 @@ impl SeedRun {
             let is_by_policy = self.plan.seed >= POLICIES_FROM && self.one_of(2) == 0;
             if !self.ask_for_copies(at, ftt, is_by_policy) && is_back {
                 self.wait("as many copies as before", |run| {
+                    run.end_maintenance();
                     run.ask_for_copies(at, ftt, is_by_policy)
                 })?;
             }
@@ -100,9 +102,10 @@ impl SeedRun {
         PolicyRules { iops, bytes_per_second, ..PolicyRules::default() }
     }
 
-    fn is_done(&mut self, host: usize, change: Command) -> bool {
+    /// Whether a host says that it did what it was asked for.
+    pub(crate) fn is_done(&mut self, host: usize, change: Command) -> bool {
         let answer = self.ask(host, change.clone());
-        tracing::info!(?change, ?answer, "copies are to be more or fewer");
+        tracing::info!(?change, ?answer, "asked for");
         matches!(answer, Some(CommandReply::Ok(_)))
     }
 
@@ -120,7 +123,7 @@ impl SeedRun {
         Err(Violation::Stuck("the repair delay cannot be set".to_owned()))
     }
 
-    fn any_from<'a, T>(&mut self, all: &'a [T]) -> Option<&'a T> {
+    pub(crate) fn any_from<'a, T>(&mut self, all: &'a [T]) -> Option<&'a T> {
         let count = u64::try_from(all.len()).ok().filter(|count| *count > 0)?;
         all.get(usize::try_from(self.rng.below(count)).ok()?)
     }
@@ -131,7 +134,11 @@ impl SeedRun {
         self.with_stream(STREAM, |run| {
             for _ in 0..2 + run.one_of(4) {
                 run.change_copies(false)?;
-                run.one_move()?;
+                if run.plan.seed >= MAINTENANCE_FROM && run.one_of(3) == 0 {
+                    run.one_maintenance()?;
+                } else {
+                    run.one_move()?;
+                }
                 run.pass(0, 5000)?;
                 if run.one_of(3) > 0 {
                     run.cluster.world.heal_all();
@@ -148,6 +155,7 @@ impl SeedRun {
         if self.plan.seed >= COPIES_FROM {
             self.cluster.world.heal_all();
             self.boot_what_is_down(true);
+            self.end_maintenance();
         }
     }
 

@@ -150,6 +150,7 @@ impl Operations {
         situation.add_all(objects, &self.view.volumes(), &mut report);
         let is_empty = mode != MaintenanceMode::FullEvacuation || report.to_delete == 0;
         report.ready = report.to_move == 0 && is_empty && report.obstacles.is_empty();
+        base::hit_if(report.ready && entered, base::Probe::MaintenanceReady);
         report
     }
 }

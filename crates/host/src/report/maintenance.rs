@@ -23,6 +23,8 @@ pub struct MaintenanceReport {
     pub under_way: u64,
     /// Those that left it and are not deleted there yet.
     pub to_delete: u64,
+    /// Those without which a part of a volume could not be used: no other one is whole.
+    pub only: u64,
     /// Those that no other host could take.
     pub without_place: u64,
     /// Bytes that its disk groups hold; none while it is down.
@@ -66,6 +68,7 @@ impl MaintenanceReport {
             to_move: 0,
             under_way: 0,
             to_delete: 0,
+            only: 0,
             without_place: 0,
             used_bytes: None,
             move_bytes: 0,

@@ -70,7 +70,8 @@ impl Situation {
 
     fn add(&self, record: &ObjectRecord, effect: &mut Effect<'_>, report: &mut MaintenanceReport) {
         let is_up = |host| self.is_up(host);
-        let mut left = left_without(record, self.host, &self.maintenance, is_up);
+        let before = left_without(record, self.host, &self.maintenance, is_up);
+        let mut left = before;
         let mut is_used = false;
         for one in record.components.iter().filter(|one| one.host == self.host) {
             effect.copies += 1;
@@ -89,6 +90,7 @@ impl Situation {
                 left += usize::from(has_place);
             }
         }
+        report.only += u64::from(is_used && before == 0);
         effect.stops += u64::from(is_used && left == 0);
         let left = u64::try_from(left).unwrap_or(u64::MAX);
         effect.left = Some(effect.left.map_or(left, |fewest| fewest.min(left)));
@@ -213,7 +215,7 @@ mod tests {
         let all = report(FullEvacuation, &[], &objects, &volumes);
         assert_eq!((all.copies, all.to_move, all.move_bytes), (2, 2, 8192));
         assert_eq!((told(&all, "two"), told(&all, "one"), all.volumes.len()), ((1, 2), (1, 1), 2));
-        assert_eq!((all.obstacles.len(), all.without_place), (0, 0));
+        assert_eq!((all.obstacles.len(), all.without_place, all.only), (0, 0, 1));
         let some = report(EnsureAccessibility, &[], &objects, &volumes);
         assert_eq!((some.copies, some.to_move, some.move_bytes), (2, 1, 4096));
         assert_eq!((told(&some, "two"), told(&some, "one")), ((0, 1), (1, 1)));
