@@ -7,6 +7,7 @@
 //! panics on a record that breaks them: nothing may ever write such a record.
 
 mod error;
+mod json;
 mod keys;
 mod limits;
 mod maintenance;
@@ -23,7 +24,8 @@ pub use keys::{
 };
 
 pub use error::RecordError;
-use error::ensure;
+use error::{are_unique, ensure};
+pub use json::FORMAT;
 pub use limits::{BANDWIDTH_MAX, BANDWIDTH_MIN, IOPS_MAX, IOPS_MIN, IoLimits};
 pub use maintenance::{HostInMaintenance, MAINTENANCE_MAX, MaintenanceMode, MaintenanceRecord};
 pub use orphan::{About, Missing, OrphanRecord};
@@ -31,7 +33,7 @@ pub use policy::{DEFAULT_POLICY, FollowedPolicy, PolicyRecord, RepairDelay};
 
 use base::{
     CHUNK_SECTORS, ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, SECTOR_SIZE, Seat,
-    Set, Term, Version, VolumeId,
+    Term, Version, VolumeId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -48,8 +50,6 @@ pub const GROUPS_MAX: usize = 16;
 pub const OBJECTS_MAX: usize = 1024;
 /// Bytes of the longest address or URI in a record.
 pub const ADDRESS_BYTES_MAX: usize = 512;
-/// The first format of each kind of record. What needs no newer field is still written in it.
-pub const FORMAT: u32 = 1;
 /// The format of a volume's record with a reserve.
 pub const FORMAT_RESERVE: u32 = 2;
 /// The format of a volume's record that allows one connection at a time, with or without a reserve.
@@ -340,11 +340,6 @@ pub fn object_sectors(size_bytes: u64, count: u64) -> Option<u64> {
     let sectors = size_bytes.div_ceil(SECTOR_SIZE);
     let each = sectors.div_ceil(count).next_multiple_of(CHUNK_SECTORS);
     (sectors.div_ceil(each) == count).then_some(each)
-}
-
-fn are_unique<T: Ord>(items: impl Iterator<Item = T>) -> bool {
-    let mut seen = Set::new();
-    items.into_iter().all(|item| seen.insert(item))
 }
 
 const NAME_RULE: &str = "is not 1 to 64 letters, digits, '.', '_' or '-', a letter or digit first";

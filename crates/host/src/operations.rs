@@ -140,11 +140,9 @@ impl Operations {
                 reply(self.set_repair_delay(repair_delay_seconds).await)
             }
             Command::HostRemove { host, lost } => reply(self.remove_host(&host, lost).await),
-            Command::MaintenanceCheck { host, mode } => reply(self.check_maintenance(&host, mode)),
-            Command::MaintenanceEnter { host, mode } => {
-                reply(self.enter_maintenance(&host, mode).await)
-            }
-            Command::MaintenanceExit { host } => reply(self.exit_maintenance(&host).await),
+            command @ (Command::MaintenanceCheck { .. }
+            | Command::MaintenanceEnter { .. }
+            | Command::MaintenanceExit { .. }) => reply(self.maintenance_command(command).await),
             Command::RepairNow { volume } => reply(self.repair_now(volume.as_deref()).await),
             Command::DirectoryBackups => reply(Ok(self.backups().await)),
             Command::DirectoryRestore { number, replace } => {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What can be wrong with a record.
 
+use base::Set;
 use thiserror::Error;
 
 /// Why a value is not the record that its key promises.
@@ -35,4 +36,9 @@ pub(super) fn ensure(
     rule: &'static str,
 ) -> Result<(), RecordError> {
     if holds { Ok(()) } else { Err(RecordError::Invalid { field, rule }) }
+}
+
+pub(super) fn are_unique<T: Ord>(items: impl Iterator<Item = T>) -> bool {
+    let mut seen = Set::new();
+    items.into_iter().all(|item| seen.insert(item))
 }

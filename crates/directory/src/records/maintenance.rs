@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Hosts in maintenance: an operator is about to stop them.
 
-use super::stored::{Stored, from_json, to_json};
-use super::{FORMAT, RecordError, are_unique, ensure};
+use super::error::{RecordError, are_unique, ensure};
+use super::json::{FORMAT, Stored, from_json, to_json};
 use base::HostId;
 use serde::{Deserialize, Serialize};
 

@@ -3,7 +3,8 @@
 //! it found there, and what the component's own description says. Lost volumes are made again from
 //! these records.
 
-use super::stored::{Hex, LsnText, Stored, StoredComponent, from_json, to_json};
+use super::json::{Stored, from_json, to_json};
+use super::stored::{Hex, LsnText, StoredComponent};
 use super::{
     COMPONENTS_MAX, ComponentRecord, FORMAT, FTT_MAX, NAME_RULE, OBJECT_SECTORS_MAX, OBJECTS_MAX,
     RecordError, ensure, is_name,

@@ -2,7 +2,7 @@
 //! Policies: rules under a name, which many volumes follow. A volume's record has the rules that
 //! are applied to it, and says of which version of which policy they are.
 
-use super::stored::{OTHER_FORMAT, Stored, from_json, to_json};
+use super::json::{OTHER_FORMAT, Stored, from_json, to_json};
 use super::{FORMAT, FTT_MAX, IoLimits, NAME_RULE, REPAIR_DELAY_MAX, RecordError, ensure, is_name};
 use serde::{Deserialize, Serialize};
 

@@ -2,6 +2,7 @@
 //! The records as JSON: the shape on disk, kept apart from the types that the program uses, so that
 //! neither changes the other by accident.
 
+use super::json::{OTHER_FORMAT, Stored, from_json, to_json};
 use super::keys::parse_hex;
 use super::{
     AliveRecord, Claim, ClusterKind, ClusterRecord, ComponentRecord, ComponentState, DeletedRecord,
@@ -11,7 +12,7 @@ use super::{
 use base::{
     ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, Seat, Term, Version, VolumeId,
 };
-use serde::de::{DeserializeOwned, Error};
+use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A 64-bit identity: hexadecimal text, since many JSON readers keep only 53 bits of a number.
@@ -55,14 +56,6 @@ fn parse_lsn(text: &str) -> Option<Lsn> {
         return None;
     }
     (format!("{term}.{counter}") == text).then(|| Lsn::new(Term(term), counter))
-}
-
-pub(super) const OTHER_FORMAT: &str = "does not belong to the record's format";
-
-/// Only the format number: decides whether the rest is worth reading.
-#[derive(Deserialize)]
-struct Envelope {
-    format: u32,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -198,43 +191,6 @@ impl From<State> for ComponentState {
             State::Degraded => Self::Degraded,
             State::Resyncing => Self::Resyncing,
         }
-    }
-}
-
-pub(super) fn to_json<T: Serialize>(stored: &T) -> Vec<u8> {
-    match serde_json::to_vec(stored) {
-        Ok(bytes) => bytes,
-        Err(error) => unreachable!("records have text keys and no foreign types: {error}"),
-    }
-}
-
-pub(super) fn from_json<T: Stored>(bytes: &[u8]) -> Result<T, RecordError> {
-    let wrap = |source| RecordError::Json { source };
-    let stored = serde_json::from_slice::<T>(bytes);
-    // Nearly all are as they should be, and those are read once. Of what has another format the
-    // number is all that can be told.
-    let format = match &stored {
-        Ok(stored) => stored.format(),
-        Err(_) => serde_json::from_slice::<Envelope>(bytes).map_err(wrap)?.format,
-    };
-    if !T::FORMATS.contains(&format) {
-        return Err(RecordError::Format { found: format });
-    }
-    let stored = stored.map_err(wrap)?;
-    stored.check_format()?;
-    Ok(stored)
-}
-
-/// The formats in which a kind of record may be stored.
-pub(super) trait Stored: DeserializeOwned {
-    const FORMATS: &[u32] = &[FORMAT];
-
-    /// The format that it says it has.
-    fn format(&self) -> u32;
-
-    /// Whether its fields are those of its format.
-    fn check_format(&self) -> Result<(), RecordError> {
-        Ok(())
     }
 }
 

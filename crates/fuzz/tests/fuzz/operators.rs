@@ -3,8 +3,8 @@
 
 use fuzz::{Source, bounded};
 use host::{
-    Command, CommandReply, GroupConfig, HostConfig, MemoryConfig, PolicyRules, RateLimit,
-    RepairDelay, Tuning, format_address, parse_address,
+    Command, CommandReply, GroupConfig, HostConfig, MaintenanceMode, MemoryConfig, PolicyRules,
+    RateLimit, RepairDelay, Tuning, format_address, parse_address,
 };
 use placement::{Candidate, VolumeSpec, check_name, place};
 
@@ -98,6 +98,9 @@ fn commands() -> Vec<Vec<u8>> {
         Command::PolicyEdit { name: name(), rules: rules() },
         Command::PolicyCheck { name: name(), rules: PolicyRules::default() },
         Command::PolicyDelete { name: name() },
+        Command::MaintenanceEnter { host: name(), mode: MaintenanceMode::FullEvacuation },
+        Command::MaintenanceCheck { host: name(), mode: None },
+        Command::MaintenanceExit { host: name() },
         Command::GroupShow { id: name() },
         Command::VolumeShow { name: name() },
         Command::VolumeChange { name: name(), reserve_percent: 7 },

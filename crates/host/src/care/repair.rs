@@ -260,7 +260,7 @@ impl RepairsInner {
             match (done, change) {
                 (Ok(()), MemberChange::Replace { old, to }) => {
                     base::hit(base::Probe::RepairBegun);
-                    info!(%object, %old, host = %to, "a copy that stays away, or leaves its host, is made again");
+                    info!(%object, %old, host = %to, "a copy is made elsewhere");
                     state.begun.insert(old, object);
                     repaired.begun.push((object, to));
                 }

@@ -8,6 +8,7 @@
 
 mod effect;
 
+use super::command::Command;
 use super::volumes::{Undecided, directory_away, unknown};
 use super::{Operations, Outcome, failed, usage};
 use crate::report::MaintenanceReport;
@@ -19,8 +20,18 @@ use directory::{
 use effect::Situation;
 
 impl Operations {
+    /// Carries out what is asked about maintenance.
+    pub(super) async fn maintenance_command(&self, command: Command) -> Outcome<MaintenanceReport> {
+        match command {
+            Command::MaintenanceEnter { host, mode } => self.enter_maintenance(&host, mode).await,
+            Command::MaintenanceExit { host } => self.exit_maintenance(&host).await,
+            Command::MaintenanceCheck { host, mode } => self.check_maintenance(&host, mode),
+            other => Err(usage(format!("{other:?} is not about maintenance"))),
+        }
+    }
+
     /// What maintenance would come to; of a host in maintenance, how far it is.
-    pub(super) fn check_maintenance(
+    fn check_maintenance(
         &self,
         name: &str,
         mode: Option<MaintenanceMode>,
@@ -41,7 +52,7 @@ impl Operations {
     }
 
     /// Nothing new is made on a host from now on, and what is to leave it does.
-    pub(super) async fn enter_maintenance(
+    async fn enter_maintenance(
         &self,
         name: &str,
         mode: MaintenanceMode,
@@ -74,7 +85,7 @@ impl Operations {
     }
 
     /// A host takes part as before. What is on its way to others stays where it is.
-    pub(super) async fn exit_maintenance(&self, name: &str) -> Outcome<MaintenanceReport> {
+    async fn exit_maintenance(&self, name: &str) -> Outcome<MaintenanceReport> {
         let host = self.member(name)?;
         let (before, expect) = self.maintenance_entry().await?;
         let Some(mode) = before.mode(host.id) else {

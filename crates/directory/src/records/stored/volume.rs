@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A volume's record as JSON, in all its formats.
 
+use super::super::json::{OTHER_FORMAT, Stored, from_json, to_json};
 use super::super::policy::StoredFollowed;
 use super::super::{
     Connections, FORMAT, FORMAT_CONNECTIONS, FORMAT_LIMITS, FORMAT_POLICY, FORMAT_RESERVE,
     FollowedPolicy, RecordError, VolumeRecord, ensure,
 };
-use super::{Hex, OTHER_FORMAT, Stored, from_json, to_json};
+use super::Hex;
 use base::{ObjectId, VolumeId};
 use serde::{Deserialize, Serialize};
 

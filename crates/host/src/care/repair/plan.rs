@@ -233,6 +233,17 @@ struct Due<'a> {
     old: Option<ComponentId>,
 }
 
+impl Due<'_> {
+    /// One more component on the host `to`.
+    fn step(&self, to: HostId) -> RepairStep {
+        let change = match self.old {
+            Some(old) => MemberChange::Replace { old, to },
+            None => MemberChange::Add { to, version: self.record.version },
+        };
+        RepairStep { object: self.record.id, change }
+    }
+}
+
 /// What is to be done now, and what each object may expect that misses a copy. A component that is
 /// back before the one that `is_ours`, which was to take its place, stays.
 pub(super) fn plan(
@@ -291,22 +302,16 @@ pub(super) fn plan(
     // What is missed before what leaves; the fewer copies are left, the sooner.
     due.sort_by_key(|due| (due.leaves, due.sources, due.record.id, due.old));
     for due in due {
-        let object = due.record.id;
-        let outlook = match facts.place(&due) {
-            Ok(to) if under_way < REPAIRS_MAX => {
-                under_way += 1;
-                let change = match due.old {
-                    Some(old) => MemberChange::Replace { old, to },
-                    None => MemberChange::Add { to, version: due.record.version },
-                };
-                steps.push(RepairStep { object, change });
-                Outlook::At(facts.now)
-            }
-            Ok(_) => Outlook::At(facts.now),
-            Err(hindrance) => Outlook::Never(hindrance),
-        };
+        let place = facts.place(&due);
+        if let Ok(to) = place
+            && under_way < REPAIRS_MAX
+        {
+            under_way += 1;
+            steps.push(due.step(to));
+        }
         if !due.leaves {
-            outlooks.insert(object, outlook);
+            let outlook = place.map_or_else(Outlook::Never, |_| Outlook::At(facts.now));
+            outlooks.insert(due.record.id, outlook);
         }
     }
     (steps, outlooks)
