@@ -3,7 +3,7 @@
 
 use crate::Fail;
 use anyhow::{Context, Result, bail};
-use host::{Command, CommandReply, ErrorKind, StatusReport};
+use operator::{Command, CommandReply, ErrorKind, StatusReport};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::{BufRead, BufReader, Write};

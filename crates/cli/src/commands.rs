@@ -15,7 +15,7 @@ use crate::target::{TargetHost, any_host};
 use crate::{Fail, client};
 use anyhow::Result;
 use base::format_size;
-use host::{
+use operator::{
     Command, Health, HostReport, HostState, RemovalReport, StatusReport, TurnsReport, VolumeReport,
     WritesReport,
 };

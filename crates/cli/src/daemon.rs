@@ -59,7 +59,7 @@ fn stop_on_signal(config: &HostConfig) {
     };
     std::thread::spawn(move || {
         for _ in signals.forever() {
-            let stopped: Result<Option<()>> = client::ask(&socket, &host::Command::Stop);
+            let stopped: Result<Option<()>> = client::ask(&socket, &operator::Command::Stop);
             if stopped.is_err() {
                 std::process::exit(1); // not ready yet: nothing to end cleanly
             }

@@ -3,9 +3,10 @@
 
 use crate::Fail;
 use anyhow::Result;
-use diskgroup::{CreateSizes, DiskGroup, GroupError, GroupKind, GroupSpec};
+use diskgroup::{CreateSizes, DiskGroup, GroupError, GroupKind};
 use env::{Env, IoError};
-use host::{ClusterKind, GroupConfig};
+use host::ClusterKind;
+use operator::GroupConfig;
 use std::path::Path;
 
 /// Refuses devices whose kind does not fit, as far as the system knows it. Files in `magnetic`
@@ -28,7 +29,7 @@ pub fn format_groups(
     wipe: bool,
 ) -> Result<()> {
     let formatting = groups.iter().map(|group| {
-        let spec = GroupSpec::from(group.clone());
+        let spec = host::group_spec(group);
         let (inner, id) = (env.clone(), base::GroupId(env.random()));
         async move { DiskGroup::format_with(&inner, &spec, sizes, wipe, id, kind).await }
     });

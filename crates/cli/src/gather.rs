@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The answers of all hosts; `host::merge` makes one report of them. All hosts are asked at once.
-//! So a host that stands still costs only the second after which it counts as not answering.
+//! The answers of all hosts; `operator::merge` makes one report of them. All hosts are asked at
+//! once. So a host that stands still costs only the second after which it counts as not answering.
 
 use crate::client;
 use crate::target::{TargetHost, no_host};
 use anyhow::Result;
-use host::StatusReport;
+use operator::StatusReport;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ const FIRST_MAX: Duration = Duration::from_secs(5);
 pub fn gather(target: &TargetHost) -> Result<StatusReport> {
     let hosts = target.hosts();
     let (answers, mut silent) = ask(&hosts);
-    let answers = match host::is_silent_taken_for_up(&answers, &silent) {
+    let answers = match operator::is_silent_taken_for_up(&answers, &silent) {
         // These answers are older than the second in which the silent hosts did not answer.
         true => {
             let again: Vec<_> =
@@ -30,7 +30,7 @@ pub fn gather(target: &TargetHost) -> Result<StatusReport> {
         }
         false => answers,
     };
-    host::merge(answers, &silent).ok_or_else(|| no_host(target))
+    operator::merge(answers, &silent).ok_or_else(|| no_host(target))
 }
 
 /// Asks hosts side by side. Returns the answers that came in time, in the order of the hosts, and

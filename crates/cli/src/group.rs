@@ -12,7 +12,7 @@ use crate::target::TargetHost;
 use crate::wear;
 use anyhow::Result;
 use base::format_size;
-use host::{Command, DeviceMedium, DeviceReport, GroupDetail, GroupReport, Role, SpaceReport};
+use operator::{Command, DeviceMedium, DeviceReport, GroupDetail, GroupReport, Role, SpaceReport};
 use serde::Serialize;
 
 /// A device and where it belongs.

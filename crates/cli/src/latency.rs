@@ -2,7 +2,7 @@
 //! How fast devices answer, for tables.
 
 use crate::output::{self, say};
-use host::{ClassReport, DeviceReport, GroupReport, LatencyReport};
+use operator::{ClassReport, DeviceReport, GroupReport, LatencyReport};
 
 /// The classes of operations that were measured, slowest first.
 fn measured(latency: &LatencyReport) -> Vec<(&'static str, &ClassReport)> {

@@ -10,9 +10,8 @@ use crate::output::say;
 use anyhow::{Context, Result};
 use diskgroup::CreateSizes;
 use env::{Address, Env, Fifo};
-use host::{
-    ClusterKind, GroupConfig, HostConfig, MemoryConfig, RegisterError, SocketConfig, Tuning,
-};
+use host::{ClusterKind, HostConfig, MemoryConfig, RegisterError, SocketConfig, Tuning};
+use operator::GroupConfig;
 use std::path::PathBuf;
 
 /// `gabion cluster create`.

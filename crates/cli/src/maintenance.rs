@@ -8,7 +8,8 @@ use crate::target::{TargetHost, any_host};
 use crate::{Fail, ask, client};
 use anyhow::Result;
 use base::format_size;
-use host::{Command, MaintenanceMode, MaintenanceReport, VolumeWithoutHost};
+use host::MaintenanceMode;
+use operator::{Command, MaintenanceReport, VolumeWithoutHost};
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 

@@ -4,7 +4,7 @@
 use crate::output::{self, say};
 use anyhow::{Context, Result, bail};
 use base::format_size;
-use host::{MemoryReport, MemoryUse};
+use operator::{MemoryReport, MemoryUse};
 use std::path::Path;
 
 /// Where the kernel keeps the limits of control groups.

@@ -8,7 +8,7 @@ use crate::target::{TargetHost, any_host};
 use crate::{client, output};
 use anyhow::Result;
 use base::format_size;
-use host::{Command, OrphanReport, VolumeReport};
+use operator::{Command, OrphanReport, VolumeReport};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -8,9 +8,8 @@ use crate::target::{TargetHost, any_host};
 use crate::{Fail, client};
 use anyhow::Result;
 use base::format_size;
-use host::{
-    Command, EffectReport, IoLimits, PolicyCheckReport, PolicyEditReport, PolicyReport, RepairDelay,
-};
+use host::{IoLimits, RepairDelay};
+use operator::{Command, EffectReport, PolicyCheckReport, PolicyEditReport, PolicyReport};
 use std::path::Path;
 use std::time::Duration;
 

@@ -6,7 +6,7 @@ use crate::output::{self, say};
 use crate::target::{TargetHost, any_host};
 use crate::{Fail, client};
 use anyhow::Result;
-use host::{ClusterReport, Command, RepairReport};
+use operator::{ClusterReport, Command, RepairReport};
 use std::time::Duration;
 
 /// Longest wait for the owners of all that is missing.

@@ -19,7 +19,8 @@ use anyhow::{Context, Result};
 use base::{GroupId, HostId};
 use diskgroup::{CreateSizes, DiskGroup, GroupError, GroupKind, GroupSpec};
 use env::{Address, Env, Fifo};
-use host::{Command, GroupConfig, HostConfig, parse_address};
+use host::{HostConfig, parse_address};
+use operator::{Command, GroupConfig};
 use std::path::{Path, PathBuf};
 
 /// `gabion disk replace`.
@@ -133,7 +134,7 @@ fn run_make(
     sizes: Option<CreateSizes>,
     what: What,
 ) -> Result<String> {
-    let (inner, id, spec) = (env.clone(), GroupId(env.random()), GroupSpec::from(group.clone()));
+    let (inner, id, spec) = (env.clone(), GroupId(env.random()), host::group_spec(group));
     let said = env.run(async move { make(&inner, &spec, kind, sizes, what, id).await });
     let failed = |error| match what {
         What::Group => unusable(error),

@@ -11,7 +11,8 @@ use crate::config::{CONFIG_DEFAULT, read_config, write_config};
 use crate::output::{self, say};
 use crate::target::TargetHost;
 use anyhow::{Context, Result};
-use host::{Command, GroupConfig, HostConfig};
+use host::HostConfig;
+use operator::{Command, GroupConfig};
 use std::path::PathBuf;
 use std::time::Duration;
 

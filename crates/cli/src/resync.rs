@@ -8,7 +8,7 @@ use crate::scrub::time;
 use crate::target::TargetHost;
 use anyhow::Result;
 use base::format_size;
-use host::{ResyncReport, ResyncSum};
+use operator::{ResyncReport, ResyncSum};
 use std::io::IsTerminal;
 use std::time::Duration;
 

@@ -8,7 +8,7 @@ use crate::target::{TargetHost, no_host};
 use crate::{client, output};
 use anyhow::Result;
 use base::format_size;
-use host::{Command, GroupReport, ScrubReport};
+use operator::{Command, GroupReport, ScrubReport};
 use std::path::PathBuf;
 
 /// `gabion scrub ...`.

@@ -10,7 +10,8 @@ use crate::target::{TargetHost, any_host};
 use crate::{Fail, client};
 use anyhow::{Context, Result};
 use base::format_size;
-use host::{Command, ComponentReport, Connections, MoveReport, VolumeReport};
+use host::Connections;
+use operator::{Command, ComponentReport, MoveReport, VolumeReport};
 use placement::VolumeSpec;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -268,7 +269,7 @@ fn components_table(components: &[&ComponentReport]) {
 /// Shows a volume of many objects on one screen: a line for each host, and the first components
 /// that are not as they should be.
 fn components_summary(volume: &VolumeReport) {
-    let rows = host::totals(&volume.components).into_iter().map(|(host, all)| {
+    let rows = operator::totals(&volume.components).into_iter().map(|(host, all)| {
         vec![
             host.to_owned(),
             all.components.to_string(),

@@ -11,6 +11,7 @@ use diskgroup::{GroupKind, GroupSpec};
 use env::{Access, Address};
 pub(crate) use memory::MemoryBudgets;
 pub use memory::MemoryConfig;
+use operator::GroupConfig;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 pub(crate) use tuning::SCRUB_RATES;
@@ -145,7 +146,7 @@ impl HostConfig {
         ensure(self.groups.len() <= GROUPS_MAX, "groups", "are more than 16")?;
         let mut seen = base::Set::new();
         for group in &self.groups {
-            group.check_new(&mut seen)?;
+            check_new(group, &mut seen)?;
         }
         Ok(())
     }
@@ -208,47 +209,33 @@ impl SocketConfig {
     }
 }
 
-/// One disk group: device paths.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct GroupConfig {
-    /// The cache device.
-    pub cache: String,
-    /// One to seven capacity devices.
-    pub capacity: Vec<String>,
+/// Whether a group can be made of these devices; nothing is opened.
+///
+/// # Errors
+/// [`ConfigError`] with what is wrong.
+pub(crate) fn check_group(group: &GroupConfig) -> Result<(), ConfigError> {
+    check_new(group, &mut base::Set::new())
 }
 
-impl GroupConfig {
-    /// Whether a group can be made of it; nothing is opened.
-    ///
-    /// # Errors
-    /// [`ConfigError`] with what is wrong.
-    pub fn check(&self) -> Result<(), ConfigError> {
-        self.check_new(&mut base::Set::new())
-    }
-
-    fn check_new<'a>(&'a self, seen: &mut base::Set<&'a String>) -> Result<(), ConfigError> {
-        let fits = (1..=CAPACITY_DEVICES_MAX).contains(&self.capacity.len());
-        ensure(fits, "groups", "need one to seven capacity devices each")?;
-        for device in self.devices() {
-            ensure(!device.is_empty(), "groups", "name a device with an empty path")?;
-            if !seen.insert(device) {
-                return Err(ConfigError::DeviceTwice(device.clone()));
-            }
+fn check_new<'a>(
+    group: &'a GroupConfig,
+    seen: &mut base::Set<&'a String>,
+) -> Result<(), ConfigError> {
+    let fits = (1..=CAPACITY_DEVICES_MAX).contains(&group.capacity.len());
+    ensure(fits, "groups", "need one to seven capacity devices each")?;
+    for device in group.devices() {
+        ensure(!device.is_empty(), "groups", "name a device with an empty path")?;
+        if !seen.insert(device) {
+            return Err(ConfigError::DeviceTwice(device.clone()));
         }
-        Ok(())
     }
-
-    /// All its devices, the cache device first.
-    pub fn devices(&self) -> impl Iterator<Item = &String> {
-        std::iter::once(&self.cache).chain(&self.capacity)
-    }
+    Ok(())
 }
 
-impl From<GroupConfig> for GroupSpec {
-    fn from(group: GroupConfig) -> Self {
-        Self { cache: group.cache, capacity: group.capacity }
-    }
+/// The devices as the crate of disk groups has them.
+#[must_use]
+pub fn group_spec(group: &GroupConfig) -> GroupSpec {
+    GroupSpec { cache: group.cache.clone(), capacity: group.capacity.clone() }
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@
 //! | room | what it is |
 //! |---|---|
 //! | `config`, `start_error` | what a host is told at start, and why it could not start |
-//! | `report` | what a host tells its operator, as data |
 //! | `cluster` | entering the cluster and staying in it; what is known of the other hosts |
 //! | `storage` | the disk groups: opened, closed, changed; which devices there are |
 //! | `care` | what a host does by itself: scrub, devices that fail, what no record accounts for |
@@ -22,7 +21,6 @@ mod config;
 mod exports;
 mod node;
 mod operations;
-mod report;
 #[cfg(test)]
 mod simulated;
 mod start_error;
@@ -34,28 +32,14 @@ pub use cluster::copies::only_copies;
 pub use cluster::membership::incarnation_key;
 pub use cluster::register::{RegisterError, cluster_kind, found, register};
 pub use config::address::{AddressError, format_address, parse_address};
-pub use config::{ConfigError, GroupConfig, HostConfig, MemoryConfig, SocketConfig, Tuning};
+pub use config::{ConfigError, HostConfig, MemoryConfig, SocketConfig, Tuning, group_spec};
 pub use directory::{
     ClusterKind, Connections, DEFAULT_POLICY, IoLimits, MaintenanceMode, REPAIR_DELAY_MAX,
     RepairDelay,
 };
 pub use exports::{Attached, HostExports};
 pub use node::{MachineMemory, Node, NodeOptions};
-pub use operations::command::{
-    Command, CommandFailure, CommandReply, ErrorKind, PolicyRules, RateLimit,
-};
 pub use operations::control::call;
-pub use operations::merge::{Totals, is_silent_taken_for_up, merge, totals};
-pub use report::{
-    BLOCKS_LOST, BackupReport, ClassReport, ClusterReport, ComplianceReport, ComplianceState,
-    ComponentReport, DESTAGE_STOOD_STILL, DeviceMedium, DeviceReport, EffectReport, Follower,
-    GroupDetail, GroupReport, Health, HeldReport, HostReport, HostState, LatencyReport,
-    MaintenanceReport, MemoryPart, MemoryReport, MemoryUse, MoveReport, MovedCopy, NotFollowing,
-    NotRepaired, OrphanReport, PolicyCheckReport, PolicyEditReport, PolicyReport, ReadCacheReport,
-    RemovalReport, RepairReport, RepairedCopy, RequestsReport, RestoreReport, ResyncReason,
-    ResyncReport, ResyncSum, Role, ScrubReport, SpaceReport, StageReport, StatusReport,
-    TurnsReport, VolumePolicy, VolumeReport, VolumeWithoutHost, WritesReport,
-};
 pub use start_error::StartError;
 pub use storage::devices::{DeviceRefused, check_devices};
 pub use storage::hardware::hardware_by_tuning;

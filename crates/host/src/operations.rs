@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What an operator asks of a host, carried out with what the host is made of; and what the answers
-//! of several hosts say together.
+//! What an operator asks of a host, carried out with what the host is made of.
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `command` | questions and answers, the JSON that passes the door |
 //! | `control` | the door: a line over a Unix socket, a line back |
 //! | `status` | what the host tells of the cluster and its volumes |
 //! | `groups` | what it tells of its disk groups and devices; changing them |
@@ -16,15 +14,12 @@
 //! | `scrub` | orders for scrub, and what it found |
 //! | `orphan` | what the directory does not account for: shown, adopted, given up |
 //! | `backups` | the directory's backups on this host: shown, put back |
-//! | `merge` | the answers of several hosts, merged into one report |
 
 mod backups;
-pub(crate) mod command;
 pub(crate) mod control;
 mod groups;
 mod hosts;
 mod maintenance;
-pub(crate) mod merge;
 mod orphan;
 mod policies;
 mod repair;
@@ -44,10 +39,10 @@ use crate::exports::HostExports;
 use crate::storage::Storage;
 use crate::storage::hardware::Devices;
 use base::HostId;
-use command::{Command, CommandFailure, CommandReply, ErrorKind};
 use directory::{ClusterKind, Directory};
 use env::{Env, Notify};
 use object::Objects;
+use operator::{Command, CommandFailure, CommandReply, ErrorKind};
 use serde::Serialize;
 use volume::CreationOptions;
 

@@ -6,7 +6,7 @@ use crate::campaign::{SeedRun, Violation};
 use crate::fault::Fault;
 use crate::plan::VolumePlan;
 use crate::script::Roles;
-use host::{Command, CommandReply, OrphanReport};
+use operator::{Command, CommandReply, OrphanReport};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;

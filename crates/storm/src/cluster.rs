@@ -8,11 +8,9 @@ use base::{GroupId, HostId, Incarnation, Map, ObjectId};
 use directory::ServeOptions;
 use diskgroup::{CHECKSUM_BYTES_MIN, CreateSizes, DiskGroup, GroupError, GroupShape, GroupSpec};
 use env::{Address, Env, TaskSet};
-use host::{
-    Command, CommandReply, GroupConfig, HostConfig, MachineMemory, MemoryConfig, Node, NodeOptions,
-    StorageError, Tuning,
-};
+use host::{HostConfig, MachineMemory, MemoryConfig, Node, NodeOptions, StorageError, Tuning};
 use object::MemberChange;
+use operator::{Command, CommandReply, GroupConfig};
 use sim::{DiskModel, HostKey, World, WorldOptions};
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, Ipv4Addr};

@@ -6,7 +6,8 @@
 use crate::campaign::{SeedRun, Violation};
 use crate::fault::Fault;
 use directory::{MaintenanceRecord, maintenance_key};
-use host::{Command, CommandReply, MaintenanceMode, MaintenanceReport};
+use host::MaintenanceMode;
+use operator::{Command, CommandReply, MaintenanceReport};
 use std::time::Duration;
 
 /// Seeds from here on have hosts in maintenance.

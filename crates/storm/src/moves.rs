@@ -8,8 +8,8 @@ use crate::maintenance::MAINTENANCE_FROM;
 use crate::plan::VolumePlan;
 use base::{ComponentId, HostId};
 use directory::{ComponentState, ObjectRecord};
-use host::{Command, CommandReply, PolicyRules, RateLimit};
 use object::MemberChange;
+use operator::{Command, CommandReply, PolicyRules, RateLimit};
 use std::time::Duration;
 
 /// The random numbers of this story.

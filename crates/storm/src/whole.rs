@@ -2,7 +2,7 @@
 //! Whether hosts say that everything is whole.
 
 use crate::campaign::SeedRun;
-use host::{
+use operator::{
     BLOCKS_LOST, Command, CommandReply, DESTAGE_STOOD_STILL, DeviceReport, GroupReport, Health,
     HostState, StatusReport,
 };

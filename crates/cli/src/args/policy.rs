@@ -4,7 +4,8 @@
 use super::repair;
 use base::parse_size;
 use clap::{Args, Subcommand};
-use host::{PolicyRules, RateLimit, RepairDelay};
+use host::RepairDelay;
+use operator::{PolicyRules, RateLimit};
 
 #[derive(Debug, Subcommand)]
 pub enum PolicyCommand {

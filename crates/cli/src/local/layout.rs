@@ -16,7 +16,8 @@
 use crate::config::read_config;
 use anyhow::{Context, Result, bail};
 use diskgroup::CreateSizes;
-use host::{ClusterKind, GroupConfig, HostConfig, MemoryConfig, SocketConfig, Tuning};
+use host::{ClusterKind, HostConfig, MemoryConfig, SocketConfig, Tuning};
+use operator::GroupConfig;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -174,7 +174,7 @@ impl Supervisor {
             let Some(status) = client::status(&self.layout.control_socket(name)) else {
                 return SupervisorAnswer::Waiting;
             };
-            let up = status.hosts.iter().filter(|h| h.state == host::HostState::Up).count();
+            let up = status.hosts.iter().filter(|h| h.state == operator::HostState::Up).count();
             least_up = least_up.min(up);
             removed = status.removed;
         }

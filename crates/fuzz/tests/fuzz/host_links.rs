@@ -17,9 +17,8 @@ use directory::{
 use diskgroup::{CreateSizes, DiskGroup, GroupSpec};
 use env::{Address, Env, Link};
 use fuzz::{Source, within};
-use host::{
-    Command, CommandReply, GroupConfig, HostConfig, MemoryConfig, Node, NodeOptions, Tuning,
-};
+use host::{HostConfig, MemoryConfig, Node, NodeOptions, Tuning};
+use operator::{Command, CommandReply, GroupConfig};
 use sim::{HostKey, World, WorldOptions};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;

@@ -3,9 +3,9 @@
 
 use fuzz::{Source, bounded};
 use host::{
-    Command, CommandReply, GroupConfig, HostConfig, MaintenanceMode, MemoryConfig, PolicyRules,
-    RateLimit, RepairDelay, Tuning, format_address, parse_address,
+    HostConfig, MaintenanceMode, MemoryConfig, RepairDelay, Tuning, format_address, parse_address,
 };
+use operator::{Command, CommandReply, GroupConfig, PolicyRules, RateLimit};
 use placement::{Candidate, VolumeSpec, check_name, place};
 
 fuzz::targets! {

@@ -2,11 +2,11 @@
 //! Devices that answer late or not at all: what is told of them. When a group that stopped because
 //! of one is opened again is for [`super::outs`] to say.
 
-use crate::report::{ClassReport, LatencyReport};
 use crate::storage::Storage;
 use base::Map;
 use diskgroup::{ClassLatency, DeviceHealth, DeviceLatency, DeviceRole, DeviceStatus};
 use env::Env;
+use operator::{ClassReport, LatencyReport};
 use std::time::Duration;
 use tracing::{info, warn};
 

@@ -7,11 +7,11 @@
 mod tests;
 
 use crate::config::MemoryBudgets;
-use crate::report::{MemoryPart, MemoryReport, MemoryUse};
 use crate::storage::Storage;
 use diskgroup::{MemoryParts, StoreMemory};
 use env::Env;
 use object::Objects;
+use operator::{MemoryPart, MemoryReport, MemoryUse};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;

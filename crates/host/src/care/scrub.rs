@@ -23,7 +23,6 @@ mod mark;
 mod tests;
 
 use crate::cluster::view::View;
-use crate::report::ScrubReport;
 use base::{BLOCK_SECTORS, CHUNK_SECTORS, ComponentId, Instant, Map, ObjectId, SectorRange};
 use books::{Books, blocks};
 use course::{Course, ScrubLeg, ScrubPlace};
@@ -31,6 +30,7 @@ use diskgroup::{BadCause, BadRange, DiskGroup, GroupError, Verified};
 use env::{Env, Notify, Task, select};
 pub(crate) use mark::ScrubMarks;
 use object::{ObjectError, Objects};
+use operator::ScrubReport;
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::time::Duration;

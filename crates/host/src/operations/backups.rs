@@ -4,8 +4,8 @@
 use super::{Operations, Outcome, failed};
 use crate::care::backups::{newest_first, read};
 use crate::cluster::backup::{self, Restored};
-use crate::report::{BackupReport, RestoreReport};
 use directory::{Backup, VOLUME_PREFIX};
+use operator::{BackupReport, RestoreReport};
 
 impl Operations {
     /// The backups of the directory on this host's disk groups, the newest first; each is read

@@ -2,8 +2,8 @@
 //! The operator's door to a host: one JSON request per line over a Unix socket, one line back.
 
 use super::Operations;
-use super::command::{Command, CommandFailure, CommandReply, ErrorKind};
 use env::{Buf, Env, Link, Listener, TaskSet};
+use operator::{Command, CommandFailure, CommandReply, ErrorKind};
 use std::rc::Rc;
 use tracing::debug;
 

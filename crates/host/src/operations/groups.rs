@@ -8,10 +8,6 @@ use super::{Operations, Outcome, failed};
 use crate::care::latency;
 use crate::care::scrub::Scrubber;
 use crate::config::Tuning;
-use crate::report::{
-    DeviceMedium, DeviceReport, GroupDetail, GroupReport, Health, HeldReport, ReadCacheReport,
-    RequestsReport, Role, SpaceReport,
-};
 use crate::storage::hardware::LOOK_MAX;
 use crate::storage::{Closed, GroupSlot, Serving, SlotState, StorageError};
 use attention::{filling_up, limited_by, rotten_log, stuck, without};
@@ -21,6 +17,10 @@ use diskgroup::{
     GroupSpec, GroupStatus, Space,
 };
 use env::Hardware;
+use operator::{
+    DeviceMedium, DeviceReport, GroupDetail, GroupReport, Health, HeldReport, ReadCacheReport,
+    RequestsReport, Role, SpaceReport,
+};
 
 /// States of a device that does all of its work.
 const OK: &str = "ok";
@@ -259,7 +259,7 @@ fn device_report(
         used_bytes,
         written_bytes: device.written_bytes,
         state: state.to_owned(),
-        space: space.map(SpaceReport::from),
+        space: space.map(space_report),
         latency: Some(latency::report(&device.latency)),
     }
 }
@@ -309,17 +309,15 @@ fn requests(of: &DeviceRequests) -> RequestsReport {
     }
 }
 
-impl From<Space> for SpaceReport {
-    fn from(space: Space) -> Self {
-        Self {
-            metadata_bytes: space.metadata_bytes,
-            allocated_bytes: space.allocated_bytes,
-            reserved_bytes: space.reserved_bytes,
-            promised_bytes: space.promised_bytes,
-            freeing_bytes: space.freeing_bytes,
-            free_bytes: space.free_bytes,
-            unusable_bytes: space.unusable_bytes,
-        }
+fn space_report(space: Space) -> SpaceReport {
+    SpaceReport {
+        metadata_bytes: space.metadata_bytes,
+        allocated_bytes: space.allocated_bytes,
+        reserved_bytes: space.reserved_bytes,
+        promised_bytes: space.promised_bytes,
+        freeing_bytes: space.freeing_bytes,
+        free_bytes: space.free_bytes,
+        unusable_bytes: space.unusable_bytes,
     }
 }
 

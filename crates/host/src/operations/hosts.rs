@@ -9,12 +9,12 @@
 use super::volumes::{DECIDE_MAX, Undecided, decide, directory_away};
 use super::{Operations, Outcome, failed, usage};
 use crate::cluster::seen::Answers;
-use crate::report::RemovalReport;
 use base::{HostId, ObjectId, Set};
 use directory::{
     ComponentState, Entry, Expect, HostRecord, ORPHAN_PREFIX, ObjectRecord, OrphanRecord,
     RemovedHostRecord, Transaction, VolumeRecord,
 };
+use operator::RemovalReport;
 use tracing::warn;
 
 /// Volumes that are named in a refusal.

@@ -8,16 +8,16 @@
 
 mod effect;
 
-use super::command::Command;
 use super::volumes::{Undecided, directory_away, unknown};
 use super::{Operations, Outcome, failed, usage};
-use crate::report::MaintenanceReport;
 use base::HostId;
 use directory::{
     Expect, HostRecord, MAINTENANCE_MAX, MaintenanceMode, MaintenanceRecord, ObjectRecord,
     maintenance_key,
 };
 use effect::Situation;
+use operator::Command;
+use operator::MaintenanceReport;
 
 impl Operations {
     /// Carries out what is asked about maintenance.

@@ -4,16 +4,16 @@
 
 mod rebuild;
 
-use super::command::CommandFailure;
 use super::{Operations, Outcome, failed, usage};
 use crate::care::tombstones::Tombstones;
 use crate::cluster::guard::guard_key;
-use crate::report::{OrphanReport, VolumeReport};
 use base::{ComponentId, HostId, Map, ObjectId, Set, VolumeId};
 use directory::{
     About, DeletedRecord, DirectoryError, Expect, Missing, ORPHAN_PREFIX, ObjectRecord,
     OrphanRecord, Transaction, VOLUME_PREFIX, VolumeRecord, is_name, object_key, volume_key,
 };
+use operator::CommandFailure;
+use operator::{OrphanReport, VolumeReport};
 use rebuild::{is_done, rebuild, without};
 use tracing::warn;
 

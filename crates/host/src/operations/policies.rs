@@ -7,17 +7,17 @@
 //! follows it the new rules, one by one. A volume that was not reached, or that has no room for
 //! them, keeps the rules that it had and says so; the same edit again goes on.
 
-use super::command::{Command, CommandFailure, CommandReply, PolicyRules, RateLimit};
 use super::volumes::{DECIDE_MAX, Undecided, decide, directory_away, unknown};
 use super::{Operations, Outcome, failed, reply, usage};
-use crate::report::{
-    EffectReport, Follower, NotFollowing, PolicyCheckReport, PolicyEditReport, PolicyReport,
-    VolumeReport,
-};
 use base::{CHUNK_SIZE, ObjectId, SECTOR_SIZE, format_size};
 use directory::{
     BANDWIDTH_MAX, BANDWIDTH_MIN, DEFAULT_POLICY, Entry, Expect, IOPS_MAX, IOPS_MIN, IoLimits,
     PolicyRecord, Transaction, VOLUME_PREFIX, VolumeRecord, policy_key,
+};
+use operator::{Command, CommandFailure, CommandReply, PolicyRules, RateLimit};
+use operator::{
+    EffectReport, Follower, NotFollowing, PolicyCheckReport, PolicyEditReport, PolicyReport,
+    VolumeReport,
 };
 
 /// Policies of one cluster, at most.

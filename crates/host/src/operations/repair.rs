@@ -4,9 +4,9 @@
 use super::volumes::directory_away;
 use super::{Operations, Outcome, failed, no_such_volume, usage};
 use crate::care::repair::Outlook;
-use crate::report::{ClusterReport, NotRepaired, RepairReport, RepairedCopy};
 use base::{Map, ObjectId, Set};
 use directory::{SettingsRecord, Transaction, VolumeRecord};
+use operator::{ClusterReport, NotRepaired, RepairReport, RepairedCopy};
 
 impl Operations {
     pub(super) fn settings(&self) -> ClusterReport {

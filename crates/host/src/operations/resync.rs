@@ -2,10 +2,10 @@
 //! What is being copied to components, as the owners on this host know it.
 
 use super::Operations;
-use crate::report::{ResyncReason, ResyncReport, seconds_left};
 use base::{Map, ObjectId, Seat};
 use directory::{ComponentRecord, ObjectRecord};
 use object::{ComponentStatus, Returning};
+use operator::{ResyncReason, ResyncReport, seconds_left};
 
 impl Operations {
     /// Components that are filled or brought up to date by owners on this host, or are to be.

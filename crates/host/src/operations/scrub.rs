@@ -4,7 +4,7 @@
 use super::{Operations, Outcome, usage};
 use crate::care::scrub::Scrubber;
 use crate::config::SCRUB_RATES;
-use crate::report::ScrubReport;
+use operator::ScrubReport;
 
 impl Operations {
     /// Scrub of every capacity device of the host.

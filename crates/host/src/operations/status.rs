@@ -3,13 +3,13 @@
 
 use super::{Operations, Outcome, no_such_volume, usage};
 use crate::cluster::seen::Answers;
-use crate::report::{
-    ComplianceReport, ComponentReport, Health, HostReport, HostState, LimitedReport, StatusReport,
-    TurnsReport, VolumePolicy, VolumeReport, WritesReport,
-};
 use base::HostId;
 use directory::{ComponentRecord, ComponentState, ObjectRecord, VolumeRecord};
 use object::{Away, ObjectStatus};
+use operator::{
+    ComplianceReport, ComponentReport, Health, HostReport, HostState, LimitedReport, StatusReport,
+    TurnsReport, VolumePolicy, VolumeReport, WritesReport,
+};
 use std::time::Duration;
 
 impl Operations {

@@ -11,7 +11,6 @@ mod create;
 mod delete;
 mod moves;
 
-use super::command::CommandFailure;
 use super::{Operations, failed};
 use base::{HostId, Instant, ObjectId, Set};
 use directory::{
@@ -19,6 +18,7 @@ use directory::{
     VolumeRecord,
 };
 use env::Env;
+use operator::CommandFailure;
 use std::time::Duration;
 
 /// Longest time until a command's transactions are decided; the command line waits for 30 s.

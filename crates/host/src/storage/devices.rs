@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which devices fit a disk group, by what the operating system says of them.
 
-use crate::config::GroupConfig;
 use directory::ClusterKind;
 use env::Hardware;
+use operator::GroupConfig;
 use thiserror::Error;
 
 /// A device that does not fit where it is put.

@@ -83,8 +83,8 @@ pub(crate) async fn open_all(
     memory: &StoreMemory,
 ) -> Vec<GroupOpening> {
     let kind = config.group_kind();
-    let begin = |group: &crate::config::GroupConfig| {
-        let spec = GroupSpec::from(group.clone());
+    let begin = |group: &operator::GroupConfig| {
+        let spec = crate::config::group_spec(group);
         let (own, options, wanted) = (env.clone(), options.clone(), spec.clone());
         let memory = memory.clone();
         let pending = Pending::begin(env, async move {

@@ -9,7 +9,7 @@ use super::tests::{MIB, start, wait_for_hosts};
 use super::*;
 use directory::Backend;
 use directory::store::Snapshot;
-use host::{Health, OrphanReport};
+use operator::{Health, OrphanReport};
 use volume::Device;
 
 /// Time in which every task that cleans up has looked several times.

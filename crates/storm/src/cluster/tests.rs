@@ -14,8 +14,8 @@ mod rotten;
 
 use super::*;
 use diskgroup::GroupOptions;
-use host::{GroupDetail, Health, SpaceReport, StatusReport, VolumeReport};
 use object::ObjectOptions;
+use operator::{GroupDetail, Health, SpaceReport, StatusReport, VolumeReport};
 use sim::DiskFault;
 use std::time::Duration;
 use volume::{Device, VolumeError};

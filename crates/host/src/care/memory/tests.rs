@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A host is told how much memory it may have: what does not fit is refused, what is held is shown.
 
+use crate::config::group_spec;
 use crate::simulated::{address, with_directory};
 use crate::{
-    Command, CommandReply, GroupConfig, HostConfig, MachineMemory, MemoryConfig, MemoryReport,
-    MemoryUse, Node, NodeOptions, SocketConfig, StartError, StatusReport, Tuning, call,
-    format_address, found,
+    HostConfig, MachineMemory, MemoryConfig, Node, NodeOptions, SocketConfig, StartError, Tuning,
+    call, format_address, found,
 };
 use base::GroupId;
 use directory::ClusterKind;
-use diskgroup::{CreateSizes, DiskGroup, GroupSpec};
+use diskgroup::{CreateSizes, DiskGroup};
 use env::{Address, Env};
+use operator::{Command, CommandReply, GroupConfig, MemoryReport, MemoryUse, StatusReport};
 
 const CLUSTER: u64 = 7;
 const SIZES: CreateSizes = CreateSizes { cache: 64 << 20, capacity: 64 << 20 };
@@ -55,7 +56,7 @@ async fn start(env: &Env, config: &HostConfig, bytes: u64) -> Result<Node, Start
 }
 
 async fn make(env: &Env, name: &str, id: u64) {
-    let spec = GroupSpec::from(group(name));
+    let spec = group_spec(&group(name));
     let made = DiskGroup::format(env, &spec, Some(SIZES), false, GroupId(id)).await;
     made.expect("new files");
 }

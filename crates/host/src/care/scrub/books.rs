@@ -3,9 +3,9 @@
 
 use super::course::Course;
 use super::mark::ScrubMark;
-use crate::report::{BLOCKS_LOST, ScrubReport};
 use base::{CHUNK_SECTORS, Instant};
 use diskgroup::{BadCause, Verified};
+use operator::{BLOCKS_LOST, ScrubReport};
 use std::time::Duration;
 
 /// Blocks, of one device.

@@ -2,16 +2,14 @@
 //! Three hosts with a mirrored volume whose copies rot, and operators that let them be scrubbed.
 
 use super::ScrubOptions;
-use crate::{
-    Command, CommandReply, GroupConfig, Health, HostConfig, MemoryConfig, Node, NodeOptions,
-    ScrubReport, StatusReport, Tuning, call, found,
-};
+use crate::{HostConfig, MemoryConfig, Node, NodeOptions, Tuning, call, found};
 use base::{BLOCK_SECTORS, GroupId, ObjectId, SectorRange};
 use directory::ClusterKind;
 use directory::{MemoryBackend, ServerFaults, serve_with};
 use diskgroup::{CreateSizes, DiskGroup, GroupSpec};
 use env::{Address, Env};
 use object::ObjectError;
+use operator::{Command, CommandReply, GroupConfig, Health, ScrubReport, StatusReport};
 use serde::de::DeserializeOwned;
 use sim::{DiskFault, HostKey, World, WorldOptions};
 use std::cell::RefCell;

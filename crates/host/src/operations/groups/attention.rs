@@ -2,10 +2,10 @@
 //! What a person should know of a disk group, in words: what is wrong, what that means, what to do.
 
 use crate::config::Tuning;
-use crate::report::DESTAGE_STOOD_STILL;
 use crate::storage::is_away;
 use base::{GroupId, format_size};
 use diskgroup::{DiskGroup, GroupStatus, Limit, Space};
+use operator::DESTAGE_STOOD_STILL;
 use std::time::Duration;
 
 /// Destage that has work and gets nothing done for so long is told of: the slowest device that

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Making, changing and giving up disk groups, as an operator asks.
 
-use crate::config::GroupConfig;
-use crate::operations::command::Command;
+use crate::config::{check_group, group_spec};
 use crate::operations::{Operations, Outcome, failed, usage};
 use crate::storage::devices::check_devices;
 use crate::storage::hardware::NEED_MAX;
 use crate::storage::{GroupSlot, SlotState};
 use directory::ComponentState;
-use diskgroup::{CreateSizes, GroupSpec};
+use diskgroup::CreateSizes;
+use operator::Command;
+use operator::GroupConfig;
 
 impl Operations {
     /// Carries out a command that changes a group: its devices then, as the configuration names
@@ -18,9 +19,9 @@ impl Operations {
         let spec = match command {
             Command::GroupCreate { cache, capacity, create_bytes, wipe, ignore_device_kind } => {
                 let group = GroupConfig { cache, capacity };
-                group.check().map_err(usage)?;
+                check_group(&group).map_err(usage)?;
                 self.check_devices(&group, ignore_device_kind).await?;
-                let spec = GroupSpec::from(group);
+                let spec = group_spec(&group);
                 let made = self.storage.create(&spec, create_bytes.map(sizes), wipe).await;
                 made.map_err(failed)?;
                 spec
@@ -51,7 +52,7 @@ impl Operations {
                 spec
             }
             Command::GroupOpen { group, devices } => {
-                let spec = devices.map(GroupSpec::from);
+                let spec = devices.as_ref().map(group_spec);
                 self.storage.open(&group, spec).await.map_err(failed)?
             }
             Command::GroupRemove { group } => self.storage.remove(&group).await.map_err(failed)?,

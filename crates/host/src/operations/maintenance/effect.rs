@@ -3,9 +3,9 @@
 
 use crate::care::repair::{is_to_leave, left_without};
 use crate::operations::hosts::named;
-use crate::report::{MaintenanceReport, VolumeWithoutHost};
 use base::{HostId, Map, ObjectId, SECTOR_SIZE, VolumeId, format_size};
 use directory::{ComponentState, MaintenanceMode, MaintenanceRecord, ObjectRecord, VolumeRecord};
+use operator::{MaintenanceReport, VolumeWithoutHost};
 
 /// The hosts as they are once `host` is in maintenance.
 pub(super) struct Situation {

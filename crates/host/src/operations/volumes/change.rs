@@ -11,14 +11,14 @@
 
 use super::{Undecided, directory_away, unknown};
 use crate::cluster::room::candidates;
-use crate::operations::command::CommandFailure;
 use crate::operations::groups::device_of;
 use crate::operations::{Operations, Outcome, failed, no_such_volume, usage};
-use crate::report::VolumeReport;
 use base::{CHUNK_SIZE, ComponentId, HostId, format_size};
 use directory::{ComponentState, Connections, Expect, ObjectRecord, VolumeRecord};
 use env::join_all;
 use object::{ObjectError, reserve_chunks};
+use operator::CommandFailure;
+use operator::VolumeReport;
 
 /// Components that are spelled out where there is no room.
 const NAMED_MAX: usize = 3;

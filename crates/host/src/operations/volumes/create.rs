@@ -4,9 +4,7 @@
 use super::{DECIDE_MAX, Undecided, decide, deleted_record, deletion, directory_away, unknown};
 use crate::cluster::guard::guard_key;
 use crate::cluster::room::candidates;
-use crate::operations::command::CommandFailure;
 use crate::operations::{Operations, Outcome, failed, usage};
-use crate::report::VolumeReport;
 use base::{
     ComponentId, HostId, Incarnation, Lsn, ObjectId, SECTOR_SIZE, Seat, Term, Version, VolumeId,
     format_size,
@@ -16,6 +14,8 @@ use directory::{
     Transaction, VolumeRecord,
 };
 use object::ObjectError;
+use operator::CommandFailure;
+use operator::VolumeReport;
 use placement::{Candidate, PlacementError, VolumeSpec};
 use tracing::warn;
 

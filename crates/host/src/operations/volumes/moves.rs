@@ -8,10 +8,10 @@
 use super::directory_away;
 use crate::cluster::room::Rooms;
 use crate::operations::{Operations, Outcome, failed, no_such_volume, usage};
-use crate::report::{MoveReport, MovedCopy};
 use base::{HostId, ObjectId};
 use directory::{ObjectRecord, VolumeRecord};
 use object::MemberChange;
+use operator::{MoveReport, MovedCopy};
 
 /// Objects whose owners are asked at a time.
 const OBJECTS_AT_ONCE: usize = 16;

@@ -3,7 +3,7 @@
 
 use super::super::tests::start_with;
 use super::*;
-use host::{BackupReport, RestoreReport};
+use operator::{BackupReport, RestoreReport};
 
 /// Time after a change until hosts have a backup with the change.
 const TAKEN: Duration = Duration::from_secs(450);

@@ -2,7 +2,7 @@
 //! What a host reports of others that do not answer, and of volumes that lack copies.
 
 use super::*;
-use host::{Health, HostState};
+use operator::{Health, HostState};
 
 fn pass(cluster: &Cluster, time: Duration) {
     cluster.on(0, async move |env| env.sleep(time).await);

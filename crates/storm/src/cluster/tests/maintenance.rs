@@ -3,8 +3,9 @@
 
 use super::repair::{held, is_whole, pass, places, read_all, volume, wait_until, with_copies};
 use super::*;
+use host::MaintenanceMode;
 use host::MaintenanceMode::{EnsureAccessibility, FullEvacuation};
-use host::{MaintenanceMode, MaintenanceReport};
+use operator::MaintenanceReport;
 
 fn name(index: usize) -> String {
     format!("host{}", index + 1)

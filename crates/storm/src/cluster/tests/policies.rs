@@ -3,9 +3,9 @@
 
 use super::repair::{has_copies, is_whole, pass, places, volume, wait_until, with_copies};
 use super::*;
-use host::{
+use host::RepairDelay;
+use operator::{
     ComplianceState, PolicyCheckReport, PolicyEditReport, PolicyReport, PolicyRules, RateLimit,
-    RepairDelay,
 };
 use serde::de::DeserializeOwned;
 use std::cell::Cell;

@@ -3,7 +3,7 @@
 
 use super::repair::{held, is_whole, pass, places, volume, wait_until, with_copies};
 use super::*;
-use host::RemovalReport;
+use operator::RemovalReport;
 
 fn remove(cluster: &Cluster, index: usize, lost: bool) -> Result<RemovalReport, String> {
     let host = format!("host{}", index + 1);

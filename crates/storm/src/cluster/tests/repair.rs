@@ -2,7 +2,7 @@
 //! Copies of hosts that stay away are made again on others.
 
 use super::*;
-use host::{RepairReport, VolumeReport};
+use operator::{RepairReport, VolumeReport};
 
 pub(super) fn pass(cluster: &Cluster, seconds: u64) {
     assert!(!cluster.world.run_until(Duration::from_secs(seconds), || false));

@@ -3,7 +3,7 @@
 
 use super::repair::{is_whole, pass, places, volume, wait_until, with_copies};
 use super::*;
-use host::{ResyncReason, ResyncReport};
+use operator::{ResyncReason, ResyncReport};
 
 /// What the owners on all hosts are copying.
 fn resyncs(cluster: &Cluster) -> Vec<ResyncReport> {

@@ -109,7 +109,8 @@ impl ResyncSum {
 }
 
 /// How long so many bytes take; `None` where nothing is copied now.
-pub(crate) fn seconds_left(bytes: u64, per_second: u64) -> Option<u64> {
+#[must_use]
+pub fn seconds_left(bytes: u64, per_second: u64) -> Option<u64> {
     (per_second > 0).then(|| bytes.div_ceil(per_second))
 }
 

@@ -58,7 +58,8 @@ pub struct VolumeWithoutHost {
 
 impl MaintenanceReport {
     /// Of a host without copies.
-    pub(crate) fn new(host: &str, mode: MaintenanceMode) -> Self {
+    #[must_use]
+    pub fn new(host: &str, mode: MaintenanceMode) -> Self {
         Self {
             host: host.to_owned(),
             mode,

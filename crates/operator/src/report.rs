@@ -20,7 +20,7 @@ pub use policy::{
     ComplianceReport, ComplianceState, EffectReport, Follower, LimitedReport, NotFollowing,
     PolicyCheckReport, PolicyEditReport, PolicyReport, VolumePolicy,
 };
-pub(crate) use resync::seconds_left;
+pub use resync::seconds_left;
 pub use resync::{ResyncReason, ResyncReport, ResyncSum};
 use serde::{Deserialize, Serialize};
 pub use writes::{StageReport, WritesReport};
@@ -233,7 +233,9 @@ pub struct TurnsReport {
 }
 
 impl TurnsReport {
-    pub(crate) fn new(host: String, turns: env::LongTurns, now: base::Instant) -> Self {
+    /// Of the host of this name, as it counts them now.
+    #[must_use]
+    pub fn new(host: String, turns: env::LongTurns, now: base::Instant) -> Self {
         let any = (turns.count > 0).then_some(turns);
         Self {
             host,

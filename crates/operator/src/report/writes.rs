@@ -33,7 +33,9 @@ pub struct StageReport {
 }
 
 impl WritesReport {
-    pub(crate) fn new(host: String, env: &env::Env) -> Self {
+    /// Of the host of this name, whose `env` it is.
+    #[must_use]
+    pub fn new(host: String, env: &env::Env) -> Self {
         let of = |stage| StageReport::new(stage, &env.stage_times(stage));
         Self { host, stages: env::WRITE_STAGES.map(of).into() }
     }

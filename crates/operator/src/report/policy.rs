@@ -110,7 +110,9 @@ pub struct LimitedReport {
 }
 
 impl LimitedReport {
-    pub(crate) fn new(host: String, limited: volume::Limited) -> Self {
+    /// Of the host of this name.
+    #[must_use]
+    pub fn new(host: String, limited: volume::Limited) -> Self {
         let waited_ms = u64::try_from(limited.waited.as_millis()).unwrap_or(u64::MAX);
         Self { host, requests: limited.requests, waited_ms }
     }
@@ -170,7 +172,7 @@ struct Copies {
 impl VolumeReport {
     /// Whether it is as its rules ask for, by what else is said here.
     #[must_use]
-    pub(crate) fn find_compliance(&self) -> ComplianceReport {
+    pub fn find_compliance(&self) -> ComplianceReport {
         let mut found = ComplianceReport::default();
         self.look_at_policy(&mut found);
         self.look_at_copies(&mut found);
@@ -247,7 +249,7 @@ impl VolumeReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operations::merge::tests::volume;
+    use crate::merge::tests::volume;
 
     /// State, and whether one reason says `word`.
     fn found(report: &VolumeReport, word: &str) -> (ComplianceState, bool) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What an operator may ask a host, and the form of its answers: the JSON that passes the door.
 
-use crate::config::GroupConfig;
 use directory::{Connections, MaintenanceMode, RepairDelay};
 use serde::{Deserialize, Serialize};
 
@@ -249,6 +248,23 @@ pub enum Command {
     Stop,
 }
 
+/// One disk group: device paths.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupConfig {
+    /// The cache device.
+    pub cache: String,
+    /// One to seven capacity devices.
+    pub capacity: Vec<String>,
+}
+
+impl GroupConfig {
+    /// All its devices, the cache device first.
+    pub fn devices(&self) -> impl Iterator<Item = &String> {
+        std::iter::once(&self.cache).chain(&self.capacity)
+    }
+}
+
 /// Rules of a policy; what is none stays as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -282,7 +298,8 @@ pub enum RateLimit {
 
 impl RateLimit {
     /// What a record says.
-    pub(crate) fn limit(self) -> Option<u64> {
+    #[must_use]
+    pub fn limit(self) -> Option<u64> {
         match self {
             Self::None => None,
             Self::At(rate) => Some(rate),

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What an operator may ask a host, and what hosts answer: data, as the JSON that passes the door.
+//! It knows nothing of how a host does it.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `command` | questions, and the form of an answer |
+//! | `report` | answers |
+//! | `merge` | the answers of several hosts, as one |
+#![forbid(unsafe_code)]
+
+mod command;
+mod merge;
+mod report;
+
+pub use command::{
+    Command, CommandFailure, CommandReply, ErrorKind, GroupConfig, PolicyRules, RateLimit,
+};
+pub use merge::{Totals, is_silent_taken_for_up, merge, totals};
+pub use report::{
+    BLOCKS_LOST, BackupReport, ClassReport, ClusterReport, ComplianceReport, ComplianceState,
+    ComponentReport, DESTAGE_STOOD_STILL, DeviceMedium, DeviceReport, EffectReport, Follower,
+    GroupDetail, GroupReport, Health, HeldReport, HostReport, HostState, LatencyReport,
+    LimitedReport, MaintenanceReport, MemoryPart, MemoryReport, MemoryUse, MoveReport, MovedCopy,
+    NotFollowing, NotRepaired, OrphanReport, PolicyCheckReport, PolicyEditReport, PolicyReport,
+    ReadCacheReport, RemovalReport, RepairReport, RepairedCopy, RequestsReport, RestoreReport,
+    ResyncReason, ResyncReport, ResyncSum, Role, ScrubReport, SpaceReport, StageReport,
+    StatusReport, TurnsReport, VolumePolicy, VolumeReport, VolumeWithoutHost, WritesReport,
+    seconds_left,
+};
