@@ -62,6 +62,9 @@ base::mutations! {
     skip_read_back: "10",
     /// A damaged map page falls back to the older slot, whatever the journal holds.
     trust_older_map: "10",
+    /// A damaged CRC page that the closed half changes falls back to the older slot, whatever was
+    /// damaged.
+    trust_older_page: "10",
     /// A segment may be overwritten while it is read.
     skip_pins: "11",
     /// A read whose checksum fails does not look again.

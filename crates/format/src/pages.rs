@@ -2,8 +2,8 @@
 //! Pages of the chunk map and of block checksums, each kept in two slots (store rule 10).
 
 use crate::FormatError;
-use crate::bytes::{RawTag, blank, counter, layout, seal, unseal};
-use base::{CHUNK_BLOCKS, Lsn};
+use crate::bytes::{RawTag, blank, counter, layout, prefix, seal, unseal};
+use base::{CHUNK_BLOCKS, Lsn, SECTOR_SIZE};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -253,6 +253,20 @@ impl CrcPage {
     #[must_use]
     pub fn is_empty(&self, chunk: usize) -> bool {
         self.present[chunk] == [0; 4]
+    }
+
+    /// Sequence and last record of the image that the first sector of a slot is of, whatever the
+    /// rest of it is: zero where none was ever written there. No checksum vouches for it. `None`
+    /// where it is of no image of page `number` of `device`.
+    #[must_use]
+    pub fn first_sector(device: u64, number: u32, slot: &[u8]) -> Option<(u64, u64)> {
+        let sector = slot.get(..usize::try_from(SECTOR_SIZE).ok()?)?;
+        if sector.iter().all(|byte| *byte == 0) {
+            return Some((0, 0));
+        }
+        RawTag::check(sector, CRC_MAGIC).ok()?;
+        let (head, _) = prefix::<RawHead>(sector).ok()?;
+        head.decode(device, number).ok()
     }
 
     /// Forgets all blocks of a chunk.

@@ -4,6 +4,7 @@
 use super::{CapacityContent, ComponentContent, Look, length};
 use crate::journal::areas::{FoundJournal, Stretch, has_later};
 use crate::store::capacity::pages_touched;
+use crate::store::pending::is_checkpoints;
 use crate::types::Structure;
 use base::{BLOCK_SIZE, CHUNK_SECTORS, CHUNK_SIZE, Lsn, Map, Set, crc32c};
 use format::{
@@ -313,7 +314,11 @@ impl Look<'_> {
             let effect = "every block of its chunks reads as damaged until written again";
             let decode =
                 |page: &[u8]| CrcPage::decode(device, number, page).map(|crc| (crc.sequence, crc));
-            let page = self.newest(Structure::CrcPage(number), at, effect, decode).await;
+            let name = Structure::CrcPage(number);
+            let Some((page, wrong)) = self.slots(name, at, effect, decode).await else { continue };
+            if !self.is_page_whole((device, number), known, page.as_ref(), wrong).await {
+                continue;
+            }
             let mut page = page.unwrap_or_else(|| CrcPage::empty(number));
             for (sequence, item) in known.items.get(&number).into_iter().flatten() {
                 if *sequence > page.applied {
@@ -330,6 +335,35 @@ impl Look<'_> {
                 }
             }
         }
+    }
+
+    /// Whether what is left of a checksum page is all that it was: no other slot is damaged, or the
+    /// checkpoint that is not over tore it.
+    async fn is_page_whole(
+        &mut self,
+        (device, number): (u64, u32),
+        known: &Known,
+        page: Option<&CrcPage>,
+        wrong: Vec<(u64, FormatError)>,
+    ) -> bool {
+        let effect = "every block of its chunks reads as damaged until written again";
+        let name = Structure::CrcPage(number);
+        let kept = page.map(|page| (page.sequence, page.applied));
+        let open = known.written_from.unwrap_or(known.last + 1)..known.last + 1;
+        let mut is_whole = true;
+        for (at, error) in wrong {
+            let slot = self.read(name, at, PAGE_SIZE, effect).await;
+            let first = slot.and_then(|slot| CrcPage::first_sector(device, number, &slot));
+            let is_torn = kept.is_some_and(|kept| is_checkpoints(kept, first, &open));
+            match is_torn && known.closed.contains(&number) {
+                true => self.remark(name, at, error, ONE_COPY),
+                false => {
+                    is_whole = false;
+                    self.damage(name, at, error, effect);
+                }
+            }
+        }
+        is_whole
     }
 
     /// The blocks of a chunk against their checksums.

@@ -173,8 +173,7 @@ impl GroupInner {
 
     fn decode(&self, device: usize, number: u32, both: &[u8]) -> [Result<CrcPage, FormatError>; 2] {
         let id = self.devices[device].id;
-        let slot = |slot: usize| &both[slot * PAGE_SIZE..(slot + 1) * PAGE_SIZE];
-        [0, 1].map(|at| CrcPage::decode(id, number, slot(at)))
+        [0, 1].map(|at| CrcPage::decode(id, number, slot_of(both, at)))
     }
 
     /// The newer valid slot, with what is pending. Where a page that must exist is lost, every
@@ -189,15 +188,24 @@ impl GroupInner {
     ) -> Result<Chosen, GroupError> {
         let slots = self.decode(device, number, both);
         let capacity = &store.capacity[device];
+        let next = capacity.journal.sequence;
+        let are_sound = [&slots[0], &slots[1]].map(Result::is_ok);
+        let best = newer(slots, |page| page.sequence).ok();
         // A torn checkpoint leaves a damaged slot, but then the journal that opening found has all
         // changes since the other one. At any other time a damaged slot may have been the newer.
-        let may_be_torn = capacity.pending.may_be_torn(number);
-        let errors = slots.iter().filter_map(|slot| slot.as_ref().err());
-        let any_damaged = errors.into_iter().any(|error| *error != FormatError::Magic);
-        let best = newer(slots, |page| page.sequence).ok();
-        let is_lost = best.is_none() || (any_damaged && !may_be_torn);
+        let is_lost = best.as_ref().is_none_or(|(page, newest)| {
+            let other = slot_of(both, 1 - newest);
+            // What was never written is zeros.
+            let is_damaged = !are_sound[1 - newest] && other.iter().any(|byte| *byte != 0);
+            let first = CrcPage::first_sector(self.devices[device].id, number, other);
+            let kept = (page.sequence, page.applied);
+            let is_torn = match self.options.mutations.trust_older_page() {
+                true => capacity.pending.may_be_torn(number),
+                false => capacity.pending.is_torn(number, kept, first, next),
+            };
+            is_damaged && !is_torn
+        });
         let (mut page, mut newest) = best.unwrap_or((CrcPage::empty(number), 1));
-        let next = capacity.journal.sequence;
         if page.applied >= next {
             // A page holds records that were durable before it was written, so the journal has lost
             // its end. Opening finds that by the journal's heads. It need not ask each page: what
@@ -219,6 +227,11 @@ impl GroupInner {
         store.capacity[device].pending.apply_to(&mut page);
         Ok((Box::new(page), newest))
     }
+}
+
+/// One of two slots.
+fn slot_of(both: &[u8], slot: usize) -> &[u8] {
+    &both[slot * PAGE_SIZE..(slot + 1) * PAGE_SIZE]
 }
 
 /// Makes all blocks bad of the chunks of a page that were allocated when it was lost.

@@ -7,6 +7,7 @@
 
 use base::FixedMap;
 use format::{CrcPage, Item};
+use std::ops::Range;
 
 /// Changes that are allocated at a time: 48 KiB. One vector that grows would move all of them.
 const PART: usize = 4096;
@@ -197,11 +198,43 @@ impl PendingChanges {
         self.closed.first_of(number).is_some_and(|first| first < self.closed.recovered)
     }
 
+    /// Whether the damaged slot of a page is what such a checkpoint tore, and no rot of the newer
+    /// image: then the journal has all changes since the other slot. See [`is_checkpoints`]; `next`
+    /// is the record that does not exist yet.
+    pub(crate) fn is_torn(
+        &self,
+        number: u32,
+        kept: (u64, u64),
+        first: Option<(u64, u64)>,
+        next: u64,
+    ) -> bool {
+        let open = self.doubt_from.unwrap_or(next)..next;
+        self.may_be_torn(number) && is_checkpoints(kept, first, &open)
+    }
+
     /// Whether such a checkpoint may have written an image of the page with all records up to this
     /// one, and not made it durable.
     pub(crate) fn is_in_doubt(&self, number: u32, applied: u64) -> bool {
         self.may_be_torn(number) && self.doubt_from.is_some_and(|first| applied >= first)
     }
+}
+
+/// Whether the damaged slot of a page may be what a checkpoint tore that is not over, by what its
+/// first sector says. `kept` is what the other slot says: sequence of the image, and the last
+/// record in it.
+///
+/// A device does not tear sectors. So the first one is of the image that the checkpoint wrote, or
+/// of the one that it wrote over, which is older than the other slot's. An image of the checkpoint
+/// has a record of the `open` half; one of a checkpoint before has none.
+pub(crate) fn is_checkpoints(
+    kept: (u64, u64),
+    first: Option<(u64, u64)>,
+    open: &Range<u64>,
+) -> bool {
+    first.is_some_and(|(sequence, applied)| {
+        let is_written_over = sequence < kept.0 && applied < kept.1;
+        is_written_over || (sequence > kept.0 && open.contains(&applied))
+    })
 }
 
 #[cfg(test)]
@@ -275,5 +308,21 @@ mod tests {
         assert_eq!(told, [false, true, false, false, false]);
         assert_eq!([10, 11].map(|applied| pending.is_in_doubt(5, applied)), [false, true]);
         assert!(!pending.is_in_doubt(7, 11));
+    }
+
+    #[test]
+    fn what_rotted_is_not_taken_for_torn_while_a_checkpoint_is_not_over() {
+        let mut pending = PendingChanges::default();
+        pending.push(5, 0, &Item::Unset { chunk: 0, block: 1, lsn: Lsn(1) });
+        pending.turn();
+        pending.is_recovered(Some(11));
+        // Image 4 has all up to record 6; the checkpoint wrote image 5, or part of it.
+        let told = |first| pending.is_torn(5, (4, 6), first, 14);
+        assert!(told(Some((5, 11))) && told(Some((5, 13))), "of that checkpoint");
+        assert!(told(Some((3, 2))) && told(Some((0, 0))), "of what it wrote over");
+        assert!(!told(Some((5, 9))), "of the checkpoint before: it was the newer one");
+        assert!(!told(Some((5, 14))) && !told(Some((3, 6))), "of none at all");
+        assert!(!told(None), "nobody can tell");
+        assert!(!pending.is_torn(6, (4, 6), Some((3, 2)), 14), "the checkpoint is not of it");
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! What is promised differs by what goes wrong. After errors, pauses and slowness nothing at all
 //! is lost. Damaged data is named, and nothing but what was hit is. Damage that looks like the torn
-//! end of something (the log's last commit, the journal's last record, a slot of a page or row) may
+//! end of something (the log's last commit, the journal's last record, a page of a row) may
 //! take what is newest back to what was there before; it never brings what was never written.
 
 use super::campaign::{Case, Signs};
@@ -279,9 +279,11 @@ impl Case {
             // One copy, a cache, or data with checksums beside it.
             Area::Superblock | Area::Summary | Area::Headers | Area::Lines => Promise::All,
             Area::Chunks => Promise::Named(count as usize),
+            // All that one page has checksums of.
+            Area::Crc => Promise::Named(768),
             Area::Map => Promise::Named(0),
             Area::Log | Area::Journal if !hits_newest => Promise::Named(256),
-            Area::Log | Area::Table | Area::Journal | Area::Crc => Promise::Older,
+            Area::Log | Area::Table | Area::Journal => Promise::Older,
         };
         for _ in 0..2 {
             if !self.live_with(promise) {

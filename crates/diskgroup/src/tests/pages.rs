@@ -2,7 +2,7 @@
 //! Checksum pages: what they cost, and that one in memory is what the device and the pending
 //! changes say.
 
-use super::scenarios::{Host, ONE};
+use super::scenarios::{Host, ONE, format, layout, open, value, write};
 use super::*;
 use crate::{CreateSizes, DeviceRequests};
 use env::join_all;
@@ -139,4 +139,70 @@ fn a_destaged_block_costs_one_request_whatever_the_pages() {
         assert!(per_block < 1.02, "{per_block} with {pages} pages: {requests:?}, {blocks} blocks");
         assert!(requests.pages_written >= PAGES as u64 - 1, "{requests:?}");
     }
+}
+
+/// The newer slot of the second checksum page rots. The older one was written before lsn 6, whose
+/// half of the journal is written again, and the checkpoint of the other half, with lsn 8, has
+/// written the first page alone.
+fn with_a_rotten_checksum_page(seed: u64) -> Host {
+    let host = Host::new(seed);
+    host.run(|env| async move {
+        format(&env, false).await.expect("new files");
+        let mut options = options(Mutations::default(), 1);
+        (options.limits.band_pages, options.limits.half_bytes) = (1, 64 << 10);
+        let group = DiskGroup::open(&env, &spec(1), options).await.expect("a new group");
+        group
+            .create_component(ONE, ObjectId(9), 4 * base::CHUNK_SECTORS)
+            .await
+            .expect("a component");
+        group.drain_buffer(true);
+        // Three chunks are the first page's, the fourth one is the second page's.
+        let mut lsn = 0;
+        for sectors in [&[0, 2048, 4096, 6144][..], &[8], &[6152], &[16, 6160], &[24]] {
+            if lsn > 0 {
+                group.shared().turn(0).await.expect("the other half");
+            }
+            for sector in sectors {
+                lsn += 1;
+                write(&env, &group, lsn, *sector, 8).await.expect("a write");
+            }
+            group.advance_commit(ONE, Lsn::new(Term(1), lsn));
+            env.sleep(Duration::from_secs(10)).await;
+        }
+        assert!(group.shared().state.borrow().store.capacity[0].journal.has_closed);
+        group.close().await;
+    });
+    let page = host.world.read_raw(host.key, "capacity0", 0, 4096);
+    let device = format::Superblock::decode(&page).expect("a superblock").device;
+    let layout = layout(&host.world, host.key);
+    let slots = [0, 1].map(|slot| {
+        let at = layout.crc_start + 8192 + slot * 4096;
+        let page = host.world.read_raw(host.key, "capacity0", at, 4096);
+        (format::CrcPage::decode(device, 1, &page).expect("both are written").sequence, at)
+    });
+    let (_, newest) = slots.into_iter().max().expect("two slots");
+    host.world.flip_bits(host.key, "capacity0", newest + 1000, 1);
+    host
+}
+
+/// Storm seed 281001965.
+#[test]
+fn a_checksum_page_whose_newer_slot_rotted_is_not_taken_for_torn() {
+    with_a_rotten_checksum_page(16).run(|env| async move {
+        let found = crate::inspect(&env, "capacity0", true).await.expect("a look");
+        assert!(!found.is_healthy(), "called whole");
+        let group = open(&env).await.expect("the map is whole");
+        for sector in [6144, 6152] {
+            let read = group.read(ONE, SectorRange::new(sector, 1)).await;
+            assert!(matches!(read, Err(GroupError::BadCrc { .. })), "until another copy gives it");
+        }
+        assert_eq!(value(&group, 0).await, Some(1), "the first page is whole");
+        write(&env, &group, 10, 6152, 8).await.expect("a write");
+        assert_eq!(value(&group, 6152).await, Some(10));
+    });
+    with_a_rotten_checksum_page(16).run(|env| async move {
+        let mutations = Mutations { trust_older_page: true, ..Mutations::default() };
+        let group = DiskGroup::open(&env, &spec(1), options(mutations, 1)).await.expect("opens");
+        assert_eq!(value(&group, 6152).await, Some(0), "a write is gone without a word");
+    });
 }

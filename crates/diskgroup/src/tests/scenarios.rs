@@ -94,7 +94,7 @@ pub(super) async fn write_to(
         .await
 }
 
-fn layout(world: &World, key: HostKey) -> format::CapacityLayout {
+pub(super) fn layout(world: &World, key: HostKey) -> format::CapacityLayout {
     let page = world.read_raw(key, "capacity0", 0, 4096);
     match format::Superblock::decode(&page).expect("a superblock").kind {
         format::DeviceKind::Capacity(layout) => layout,

@@ -52,6 +52,7 @@ fn by(name: &str) -> By {
         "free_held" | "give_up_unasked" | "give_up_unmarked" | "return_whole" => By::Outs,
         "truncate_damage" => By::Damage(1),
         "trust_older_map" => By::Damage(5),
+        "trust_older_page" => By::Damage(6),
         "merge_unverified" => By::Damage(7),
         _ => By::Crashes,
     }
