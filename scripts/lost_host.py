@@ -5,7 +5,8 @@
 Host processes and etcd, one volume with two copies that is filled, a client at host1. The host with the other copy is
 killed and stays away; after the repair delay the cluster makes its copy again on another host. Once without load, for
 the rate of copying beside that of this disk, and once with a client that writes at a steady rate, for its latencies
-before and meanwhile.
+before and meanwhile. Then the same client while the host with the other copy is emptied, stopped, started, and takes part
+again.
 """
 import argparse
 import os
@@ -76,6 +77,22 @@ def lose(cluster, process=None):
     raise Failure(f"not redundant after {REPAIR_SECONDS_MAX} s")
 
 
+def evacuate(cluster, process):
+    """Empties the host with the other copy, stops it and has it take part again; seconds until it was empty."""
+    copies = cluster.ask("volume", "show", "lost")["components"]
+    host = next(copy["host"] for copy in copies if copy["host"] != "host1")
+    begin = time.monotonic()
+    cluster.run("host", "maintenance", "enter", host, "--mode", "full-evacuation", "--yes")
+    empty = time.monotonic() - begin
+    cluster.run("host", "kill", host)
+    time.sleep(2)
+    cluster.run("host", "start", host)
+    cluster.run("host", "maintenance", "exit", host)
+    if process.poll() is not None:
+        raise Failure("the client ended early")
+    return empty
+
+
 def again(cluster, gone):
     """The lost host is back, and gives up what it had."""
     cluster.run("host", "start", gone)
@@ -108,10 +125,18 @@ def measure(cluster, folder, given):
     seconds = given.delay + given.seconds + 5
     process = load(given, uri, seconds, folder)
     time.sleep(2)
-    _, began, done = lose(cluster, process)
+    gone, began, done = lose(cluster, process)
     meanwhile = fio_job(process, folder, seconds)
     print(f"meanwhile: {told(meanwhile)}; copying began after {began:.1f} s, whole after {done:.1f} s "
           f"(asked: p99 at most twice that of before)")
+    again(cluster, gone)
+
+    say("a host is emptied, stopped and started")
+    process = load(given, uri, seconds, folder)
+    time.sleep(2)
+    empty = evacuate(cluster, process)
+    meanwhile = fio_job(process, folder, seconds)
+    print(f"meanwhile: {told(meanwhile)}; the host was empty after {empty:.1f} s")
 
 
 def main(words):
