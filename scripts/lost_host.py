@@ -5,8 +5,8 @@
 Host processes and etcd, one volume with two copies that is filled, a client at host1. The host with the other copy is
 killed and stays away; after the repair delay the cluster makes its copy again on another host. Once without load, for
 the rate of copying beside that of this disk, and once with a client that writes at a steady rate, for its latencies
-before and meanwhile. Then the same client while the host with the other copy is emptied, stopped, started, and takes part
-again.
+before and meanwhile. Then the same client while the host with the other copy is emptied, stopped and started, and takes
+part again.
 """
 import argparse
 import os

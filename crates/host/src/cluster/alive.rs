@@ -24,7 +24,7 @@ const RETRY: Duration = Duration::from_millis(200);
 /// Time between two figures of free space, at least: each costs the directory a durable write.
 const ROOM_EVERY: Duration = Duration::from_secs(5);
 /// A change of free space is told when it is this part of the capacity.
-const ROOM_PART: u64 = 16;
+pub(crate) const ROOM_PART: u64 = 16;
 
 /// Room on a host's disk groups, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

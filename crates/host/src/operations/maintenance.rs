@@ -10,14 +10,14 @@ mod effect;
 
 use super::volumes::{Undecided, directory_away, unknown};
 use super::{Operations, Outcome, failed, usage};
+use crate::cluster::alive::ROOM_PART;
 use base::HostId;
 use directory::{
     Expect, HostRecord, MAINTENANCE_MAX, MaintenanceMode, MaintenanceRecord, ObjectRecord,
     maintenance_key,
 };
 use effect::Situation;
-use operator::Command;
-use operator::MaintenanceReport;
+use operator::{Command, MaintenanceReport};
 
 impl Operations {
     /// Carries out what is asked about maintenance.
@@ -157,7 +157,8 @@ impl Operations {
             free_bytes: takers.iter().map(|host| free(*host)).sum(),
             ..MaintenanceReport::new(&host.name, mode)
         };
-        let situation = Situation { host: host.id, maintenance, up, takers };
+        let untold_bytes = capacity / ROOM_PART;
+        let situation = Situation { host: host.id, maintenance, up, takers, untold_bytes };
         situation.add_all(objects, &self.view.volumes(), &mut report);
         let is_empty = mode != MaintenanceMode::FullEvacuation || report.to_delete == 0;
         report.ready = report.to_move == 0 && is_empty && report.obstacles.is_empty();
