@@ -49,15 +49,7 @@ impl Operations {
     /// Takes a host that is down out of the cluster; one that has copies only where `is_lost` says
     /// that they are gone for good.
     pub(super) async fn remove_host(&self, name: &str, is_lost: bool) -> Outcome<RemovalReport> {
-        placement::check_name(name)
-            .map_err(|_| usage(format!("'{name}' is not a host's name: see 'gabion host list'")))?;
-        let host = self.view.hosts().into_iter().find(|host| host.name == name);
-        let Some(HostRecord { id, .. }) = host else {
-            return match self.view.is_removed(name) {
-                true => Err(failed(format!("{name} was taken out of the cluster already"))),
-                false => Err(failed(format!("there is no host '{name}': see 'gabion host list'"))),
-            };
-        };
+        let HostRecord { id, .. } = self.member(name)?;
         let is_heard = self.seen.host(id) == Answers::Yes;
         if is_heard || self.view.alive(id).is_some() {
             return Err(failed(format!(
@@ -108,6 +100,17 @@ impl Operations {
             }
         }
         Ok(holding)
+    }
+
+    /// The host of this name.
+    pub(crate) fn member(&self, name: &str) -> Outcome<HostRecord> {
+        placement::check_name(name)
+            .map_err(|_| usage(format!("'{name}' is not a host's name: see 'gabion host list'")))?;
+        let host = self.view.hosts().into_iter().find(|host| host.name == name);
+        host.ok_or_else(|| match self.view.is_removed(name) {
+            true => failed(format!("{name} was taken out of the cluster already")),
+            false => failed(format!("there is no host '{name}': see 'gabion host list'")),
+        })
     }
 
     /// The records of all objects, as the directory has them now.

@@ -96,13 +96,6 @@ impl Operations {
         Ok(self.maintenance_report(&self.view.objects(), &after, &host, mode))
     }
 
-    fn member(&self, name: &str) -> Outcome<HostRecord> {
-        placement::check_name(name)
-            .map_err(|_| usage(format!("'{name}' is not a host's name: see 'gabion host list'")))?;
-        let host = self.view.hosts().into_iter().find(|host| host.name == name);
-        host.ok_or_else(|| failed(format!("there is no host '{name}': see 'gabion host list'")))
-    }
-
     /// The record as the directory has it now, without hosts that are no members any more.
     async fn maintenance_entry(&self) -> Outcome<(MaintenanceRecord, Expect)> {
         let key = maintenance_key();

@@ -8,7 +8,7 @@
 use super::directory_away;
 use crate::cluster::room::Rooms;
 use crate::operations::{Operations, Outcome, failed, no_such_volume, usage};
-use base::{HostId, ObjectId};
+use base::ObjectId;
 use directory::{ObjectRecord, VolumeRecord};
 use object::MemberChange;
 use operator::{MoveReport, MovedCopy};
@@ -36,8 +36,8 @@ impl Operations {
     ) -> Outcome<MoveReport> {
         placement::check_name(name).map_err(usage)?;
         let volume = self.view.volume(name).ok_or_else(|| no_such_volume(name))?;
-        let source = self.host_called(from)?;
-        let target = to.map(|to| self.host_called(to)).transpose()?;
+        let source = self.member(from)?.id;
+        let target = to.map(|to| self.member(to).map(|host| host.id)).transpose()?;
         if target == Some(source) {
             return Err(usage(format!("the copy is on {from} already: name another host")));
         }
@@ -135,12 +135,6 @@ impl Operations {
         refused.dedup();
         refused.truncate(REFUSED_MAX);
         MoveReport { volume: volume.name.clone(), begun, under_way, refused }
-    }
-
-    fn host_called(&self, name: &str) -> Outcome<HostId> {
-        let hosts = self.view.hosts();
-        let host = hosts.iter().find(|host| host.name == name).map(|host| host.id);
-        host.ok_or_else(|| failed(format!("there is no host '{name}': see 'gabion host list'")))
     }
 
     /// The records of a volume's objects as the directory has them now, numbered.
