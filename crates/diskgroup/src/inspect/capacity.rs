@@ -15,6 +15,7 @@ use format::{
 
 const PAGE: u64 = PAGE_SIZE as u64;
 const NOT_OPEN: &str = "the group does not open: its components come back from their other copies";
+const PAGE_LOST: &str = "every block of its chunks reads as damaged until written again";
 const ONE_COPY: &str = "nothing is lost: the other copy is whole";
 /// Bytes of the journal that are looked at at a time.
 const JOURNAL_STEP: u64 = 8 << 20;
@@ -311,11 +312,12 @@ impl Look<'_> {
                 continue;
             }
             let at = layout.crc_start + u64::from(number) * 2 * PAGE;
-            let effect = "every block of its chunks reads as damaged until written again";
             let decode =
                 |page: &[u8]| CrcPage::decode(device, number, page).map(|crc| (crc.sequence, crc));
             let name = Structure::CrcPage(number);
-            let Some((page, wrong)) = self.slots(name, at, effect, decode).await else { continue };
+            let Some((page, wrong)) = self.slots(name, at, PAGE_LOST, decode).await else {
+                continue;
+            };
             if !self.is_page_whole((device, number), known, page.as_ref(), wrong).await {
                 continue;
             }
@@ -346,20 +348,19 @@ impl Look<'_> {
         page: Option<&CrcPage>,
         wrong: Vec<(u64, FormatError)>,
     ) -> bool {
-        let effect = "every block of its chunks reads as damaged until written again";
         let name = Structure::CrcPage(number);
         let kept = page.map(|page| (page.sequence, page.applied));
         let open = known.written_from.unwrap_or(known.last + 1)..known.last + 1;
         let mut is_whole = true;
         for (at, error) in wrong {
-            let slot = self.read(name, at, PAGE_SIZE, effect).await;
+            let slot = self.read(name, at, PAGE_SIZE, PAGE_LOST).await;
             let first = slot.and_then(|slot| CrcPage::first_sector(device, number, &slot));
             let is_torn = kept.is_some_and(|kept| is_checkpoints(kept, first, &open));
             match is_torn && known.closed.contains(&number) {
                 true => self.remark(name, at, error, ONE_COPY),
                 false => {
                     is_whole = false;
-                    self.damage(name, at, error, effect);
+                    self.damage(name, at, error, PAGE_LOST);
                 }
             }
         }
