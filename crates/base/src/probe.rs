@@ -211,6 +211,10 @@ crate::named! {
         HandedOver = "handed-over",
         /// A write that was sent again was recognised.
         RequestKnown = "request-known",
+        /// A host got the number of an earlier run of its own again, or one before it.
+        RunRepeated = "run-repeated",
+        /// An owner knew writes of a run of this host whose number was given again.
+        RunKnownTwice = "run-known-twice",
         /// A client's frame of another term was refused.
         ClientOutdated = "client-outdated",
         /// A client that connected again waited for the requests of its earlier connection.

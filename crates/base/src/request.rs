@@ -109,6 +109,15 @@ impl ClientTable {
         self.has(id) && !self.has(next)
     }
 
+    /// The newest run that is known of a client, with the highest count of any of its slots: 1 where
+    /// no request of that run is known to have been carried out. `None`: the client is not known.
+    #[must_use]
+    pub fn last_of(&self, client: HostId) -> Option<RequestId> {
+        let client = self.clients.iter().find(|known| known.host == client)?;
+        let count = client.counts.iter().copied().max().unwrap_or(0);
+        RequestId::new(client.host, client.run, 0, count.max(1))
+    }
+
     /// Takes note of a mark.
     pub fn apply(&mut self, mark: Mark) {
         match mark {
@@ -261,6 +270,19 @@ mod tests {
         assert!(table.has(id(1, 5, 100, 1)), "nobody waits for it");
         done(&mut table, id(1, 5, 3, 8));
         assert!(!table.has(id(1, 6, 3, 1)));
+    }
+
+    #[test]
+    fn it_knows_the_newest_request_of_a_client() {
+        let mut table = ClientTable::default();
+        assert_eq!(table.last_of(HostId(1)), None);
+        done(&mut table, id(1, 5, 3, 7));
+        done(&mut table, id(1, 5, 0, 4));
+        done(&mut table, id(2, 9, 0, 70));
+        assert_eq!(table.last_of(HostId(1)), Some(id(1, 5, 0, 7)));
+        done(&mut table, id(1, 6, 1, 1));
+        table.apply(Mark::Undone(id(1, 6, 1, 1)));
+        assert_eq!(table.last_of(HostId(1)), Some(id(1, 6, 0, 1)), "the run is known all the same");
     }
 
     #[test]

@@ -21,7 +21,7 @@ use base::{
     SectorRange,
 };
 use env::channel::oneshot;
-use env::{Env, TaskSet};
+use env::{Boxed, Env, TaskSet};
 use format::{COMPONENT_SECTORS_MAX, ComponentRow};
 use std::rc::Rc;
 use std::task::Waker;
@@ -110,7 +110,17 @@ impl DiskGroup {
     ///
     /// # Errors
     /// As there, and [`GroupError::NoMemory`].
-    pub async fn open_within(
+    pub fn open_within<'a>(
+        env: &'a Env,
+        spec: &'a GroupSpec,
+        options: GroupOptions,
+        tolerance: &'a Tolerance,
+        memory: &'a StoreMemory,
+    ) -> Boxed<'a, Result<Self, GroupError>> {
+        Box::pin(Self::open_and_run(env, spec, options, tolerance, memory))
+    }
+
+    async fn open_and_run(
         env: &Env,
         spec: &GroupSpec,
         options: GroupOptions,

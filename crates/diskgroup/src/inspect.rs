@@ -12,7 +12,7 @@ mod lines;
 
 use crate::types::{GroupError, Structure, device_error};
 use base::{ComponentId, Lsn, ObjectId};
-use env::{Buf, Disk, Env, OpenDisk};
+use env::{Boxed, Buf, Disk, Env, OpenDisk};
 use format::{DeviceKind, PAGE_SIZE, SUPERBLOCK_SLOTS, Superblock};
 
 /// Findings that are kept; what is beyond is counted.
@@ -166,7 +166,15 @@ pub struct ComponentContent {
 ///
 /// # Errors
 /// Where the device cannot be opened (it is in use, or not there), or is none of Gabion's.
-pub async fn inspect(env: &Env, path: &str, check_data: bool) -> Result<Inspection, GroupError> {
+pub fn inspect<'a>(
+    env: &'a Env,
+    path: &'a str,
+    check_data: bool,
+) -> Boxed<'a, Result<Inspection, GroupError>> {
+    Box::pin(look_at(env, path, check_data))
+}
+
+async fn look_at(env: &Env, path: &str, check_data: bool) -> Result<Inspection, GroupError> {
     let opened = env.open_disk(OpenDisk { path: path.to_owned(), create: None }).await;
     let disk = opened.map_err(device_error(path))?;
     let size = disk.info().size;

@@ -70,7 +70,12 @@ pub(crate) struct Shard {
     stages: Stages,
 }
 
-type Future0 = Pin<Box<dyn Future<Output = ()>>>;
+/// A future behind a pointer.
+///
+/// An `async` function is compiled again by each crate that awaits it, with all that it awaits
+/// itself. A plain function that returns this is compiled once, in its own crate. So functions with
+/// much behind them return it where other crates call them, and requests do not.
+pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 struct TaskSlot {
     generation: u32,
@@ -78,7 +83,7 @@ struct TaskSlot {
     name: &'static str,
     /// What is polled, with the waker that each poll gets. `None` while it is polled, and at its
     /// end.
-    future: Option<(Future0, Waker)>,
+    future: Option<(Boxed<'static, ()>, Waker)>,
     waker: Arc<TaskWaker>,
 }
 

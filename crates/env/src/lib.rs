@@ -28,7 +28,7 @@ pub use driver::{
     Access, Address, Caller, Completion, DiskId, DiskInfo, Done, Driver, Durability, Hardware,
     IoError, LinkId, ListenerId, Op, OpenDisk, Token,
 };
-pub use executor::{Env, Fifo, LONG_TURN, LongTurns, Schedule, Task, TaskSet};
+pub use executor::{Boxed, Env, Fifo, LONG_TURN, LongTurns, Schedule, Task, TaskSet};
 pub use io::{DISCARD_MAX, Disk, Link, Listener};
 pub use join::{Either, join, join_all, select, try_join_at_most};
 pub use meter::{IoClass, LOOKS_MAX, Latencies, MEASURED, Meter};

@@ -24,7 +24,7 @@ use crate::storage::{self, Opening, SlotState, Storage, StorageError, StorageOpt
 use base::{HostId, Incarnation};
 use directory::{ClientOptions, ClusterKind, Directory, HostRecord, LeaseId};
 use diskgroup::{DiskGroup, GroupError, GroupOptions, StoreMemory};
-use env::{Access, Address, Env, IoError, Notify, TaskSet};
+use env::{Access, Address, Boxed, Env, IoError, Notify, TaskSet};
 use follow::Followers;
 use object::{Disks, ObjectOptions, Objects, ReadFrom};
 use peer::{PeerId, Peers};
@@ -146,7 +146,15 @@ impl Node {
     ///
     /// # Errors
     /// [`StartError`]: a device or address that needs the operator.
-    pub async fn start(
+    pub fn start<'a>(
+        env: &'a Env,
+        config: &'a HostConfig,
+        options: NodeOptions,
+    ) -> Boxed<'a, Result<Self, StartError>> {
+        Box::pin(Self::open_and_join(env, config, options))
+    }
+
+    async fn open_and_join(
         env: &Env,
         config: &HostConfig,
         options: NodeOptions,

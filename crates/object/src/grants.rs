@@ -15,6 +15,8 @@
 //! The upper half of an epoch counts how often a disk group of this host went out of service. Each
 //! time the replicas of that group forgot their sessions. An owner that neither reads nor writes
 //! would not notice that by itself. When an owner sees that the upper half rose, it fences again.
+//! It begins at a random number: a directory that forgot a run gives its number to another one, and
+//! what that one grants must not be taken for a grant of the first.
 
 use crate::mutations::Mutations;
 use crate::options::ObjectOptions;
@@ -40,13 +42,16 @@ pub(crate) struct Grants {
     amnesia_until: Instant,
     given: RefCell<Map<HostId, Given>>,
     epochs: RefCell<Map<HostId, u64>>,
+    /// Below 2^32.
     closings: Cell<u64>,
     mutations: Mutations,
 }
 
 impl Grants {
     pub(crate) fn new(env: &Env, me: PeerId, options: &ObjectOptions) -> Self {
-        Self::at(env.now(), me, options)
+        let grants = Self::at(env.now(), me, options);
+        grants.closings.set(env.random() >> 33);
+        grants
     }
 
     fn at(start: Instant, me: PeerId, options: &ObjectOptions) -> Self {

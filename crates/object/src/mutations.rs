@@ -56,6 +56,8 @@ base::mutations! {
     no_client_term_check: "43",
     /// A write that was sent again is written again.
     write_again: "46",
+    /// A run numbers its writes as if no run before it could have had its number.
+    number_as_before: "46",
     /// Reconciliation copies say nothing about requests.
     unmarked_copies: "46",
     /// A returning component is not told whose requests it has.

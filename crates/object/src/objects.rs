@@ -25,7 +25,8 @@ use crate::replica::Replicas;
 use crate::requests::{Requests, WriteRequest};
 use crate::status::{ComponentStatus, ObjectError, ObjectStatus, ReadData, Returning};
 use base::{
-    CHUNK_SECTORS, ComponentId, HostId, Incarnation, Map, ObjectId, SectorRange, Set, Term, Version,
+    CHUNK_SECTORS, ClientTable, ComponentId, HostId, Incarnation, Map, ObjectId, SectorRange, Set,
+    Term, Version,
 };
 use directory::{ComponentState, Directory, ObjectRecord};
 use env::{Env, Notify, Semaphore, Slice, TaskSet};
@@ -299,13 +300,7 @@ impl Objects {
     /// was answered or is given up (rule 46). Waits while too many of this host are under way.
     pub async fn begin_write(&self, id: ObjectId) -> WriteRequest {
         let inner = &self.0.0;
-        let requests = {
-            let mut slots = inner.slots.borrow_mut();
-            let requests = &mut slots.entry(id).or_default().requests;
-            Rc::clone(requests.get_or_insert_with(|| Requests::new(inner.requests_base.get())))
-        };
-        let me = inner.context.me;
-        requests.begin(me.host, me.incarnation).await
+        inner.requests(id).begin().await
     }
 
     /// Writes `range`, which lies within one chunk; `crcs` and `payload` are those of the data,
@@ -326,7 +321,14 @@ impl Objects {
         payload: Slice,
     ) -> Result<(), ObjectError> {
         match self.0.0.route(id) {
-            Route::Local(owner) => owner.write(request.id(), range, kind, crcs, payload).await,
+            Route::Local(owner) => {
+                let is_blind = self.0.0.context.options.mutations.number_as_before();
+                let number = |known: &ClientTable| match is_blind {
+                    true => request.id(),
+                    false => request.id_behind(known),
+                };
+                owner.write(number, range, kind, crcs, payload).await
+            }
             Route::Remote(to, term) => {
                 let (object, id) = (id, request.id());
                 let bytes = crate::owner::FRAME_BYTES + payload.len() as u64;
@@ -426,6 +428,14 @@ impl Objects {
 }
 
 impl ObjectsInner {
+    /// The writes of this host to an object.
+    fn requests(&self, id: ObjectId) -> Rc<Requests> {
+        let (me, base) = (self.context.me, self.requests_base.get());
+        let mut slots = self.slots.borrow_mut();
+        let requests = &mut slots.entry(id).or_default().requests;
+        Rc::clone(requests.get_or_insert_with(|| Requests::new(me.host, me.incarnation, base)))
+    }
+
     fn env(&self) -> &Env {
         &self.context.env
     }

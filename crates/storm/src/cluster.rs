@@ -67,8 +67,6 @@ pub struct Cluster {
     pub records: Rc<Records>,
     plan: Plan,
     mutation: Option<Mutation>,
-    /// A host has the number of an earlier run again.
-    repeated_run: Rc<Cell<bool>>,
 }
 
 fn ip(number: u32) -> IpAddr {
@@ -106,8 +104,8 @@ impl Cluster {
         for (machine, drift) in machines.iter().zip(&plan.drift_ppm) {
             world.clock_drift(machine.key, *drift);
         }
-        let (records, repeated_run) = (Rc::default(), Rc::default());
-        Self { world, machines, directory, records, plan: plan.clone(), mutation, repeated_run }
+        let records = Rc::default();
+        Self { world, machines, directory, records, plan: plan.clone(), mutation }
     }
 
     /// Starts the directory's process. The directory's content outlives the process.
@@ -171,7 +169,6 @@ impl Cluster {
         machine.boots.set(machine.boots.get() + 1);
         let last_run = Rc::clone(&machine.last_run);
         let says_run = Rc::clone(&machine.says_run);
-        let repeated_run = Rc::clone(&self.repeated_run);
         let sizes = self.plan.sizes;
         self.world.boot(machine.key, move |env: Env| {
             Box::pin(async move {
@@ -194,11 +191,13 @@ impl Cluster {
                 };
                 let run = node.incarnation();
                 let me = HostId(config.id);
-                says_run.set(node.groups().iter().any(|group| group.incarnation_seen(me) >= run));
+                let says = node.groups().iter().any(|group| group.incarnation_seen(me) >= run);
+                let said = says_run.replace(says);
                 if run <= last_run.replace(run) {
+                    // Nothing but a directory that went back knows how often it was started.
                     let is_short = !node.closed_groups().is_empty();
-                    assert!(is_short, "{}: run {run} is not the first", config.name);
-                    repeated_run.set(true);
+                    assert!(is_short || !said, "{}: run {run} is not the first", config.name);
+                    base::hit(base::Probe::RunRepeated);
                 }
                 *place.borrow_mut() = Some(Rc::clone(&node));
                 then(env, node).await;
@@ -206,20 +205,6 @@ impl Cluster {
         });
         // The clock of a machine that was off is exact again, so set its drift.
         self.world.clock_drift(machine.key, drift);
-    }
-
-    /// Hosts whose disks said which run their last one was, when it began.
-    pub(crate) fn hosts_that_say_their_run(&self) -> base::Set<HostId> {
-        let says =
-            |machine: &&Machine| machine.says_its_run().unwrap_or_else(|| machine.says_run.get());
-        let machines = self.machines.iter().filter(says);
-        machines.map(|machine| HostId(machine.number)).collect()
-    }
-
-    /// Whether the directory gave a host the number of an earlier run again, while the disk group
-    /// that knows better was out of service.
-    pub(crate) fn has_repeated_run(&self) -> bool {
-        self.repeated_run.get()
     }
 
     fn host_memory(&self, index: usize) -> HostMemory {

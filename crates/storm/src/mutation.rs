@@ -47,6 +47,7 @@ impl Mutation {
         ("joining-serves", None),
         ("no-client-term-check", Some(Story::PingPong)),
         ("write-again", Some(Story::PingPong)),
+        ("number-as-before", Some(Story::EtcdSnapshot)),
         ("unmarked-copies", Some(Story::TakeOverFault)),
         ("forget-clients", None),
         ("forget-unanswered", None),

@@ -393,6 +393,12 @@ pub enum Response {
     },
     /// It was done. To a `Vouch`: yes.
     Done,
+    /// To a `ClientOpen`: done, and the owner knows writes of this run of the asking host, or of a
+    /// later one (rule 46).
+    Opened {
+        /// None of them has a higher number, in whatever slot.
+        last: RequestId,
+    },
     /// The component is there.
     Created {
         /// The disk group that holds it.

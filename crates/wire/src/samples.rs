@@ -46,6 +46,7 @@ pub fn messages() -> Vec<(&'static str, Message)> {
     let (component, version) = (ComponentId(0xb1b2_b3b4), Version(0xe1e2_e3e4_e5e6));
     let change = MemberChange::TakeOut { component, version };
     all.push(("resize", Message::Request(Request::Members { object, term, change })));
+    all.push(("opened", Message::Response(Response::Opened { last: request(74) })));
     all
 }
 

@@ -96,6 +96,7 @@ fn fixtures_mean_what_they_meant() {
         "vouch",
         "replace",
         "resize",
+        "opened",
     ];
     let messages = samples::messages();
     assert_eq!(messages.len(), stored.len());

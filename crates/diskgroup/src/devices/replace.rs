@@ -22,7 +22,7 @@ use crate::types::{
     device_error,
 };
 use base::{ComponentId, GroupId, Seat};
-use env::{Disk, Durability, Env};
+use env::{Boxed, Disk, Durability, Env};
 use format::{CAPACITY_DEVICES_MAX, CapacityLayout, ComponentRow, DeviceKind, PAGE_SIZE};
 
 const PAGE: u64 = PAGE_SIZE as u64;
@@ -98,9 +98,52 @@ pub(crate) async fn mark_partial(env: &Env, device: &Rows<'_>) -> Result<u64, Gr
     Ok(marked)
 }
 
+/// See [`DiskGroup::replace_cache`].
+fn put_cache<'a>(
+    env: &'a Env,
+    spec: &'a GroupSpec,
+    sizes: Option<CreateSizes>,
+    wipe: bool,
+    shape: GroupShape,
+) -> Boxed<'a, Result<Replaced, GroupError>> {
+    Box::pin(async move {
+        if spec.capacity.is_empty() || spec.capacity.len() > CAPACITY_DEVICES_MAX {
+            return Err(GroupError::NotFormatted { device: spec.cache.clone(), wanted: "cache" });
+        }
+        let mut kept = Vec::new();
+        for path in &spec.capacity {
+            kept.push(open_capacity(env, path).await?);
+        }
+        let group = next_id(&kept)?;
+        let cache = open_new(env, &spec.cache, sizes.map(|sizes| sizes.cache), wipe).await?;
+        let mut marked = 0;
+        for device in &kept {
+            marked += mark_partial(env, &device.rows()).await?;
+        }
+        let mut capacity = [0; CAPACITY_DEVICES_MAX];
+        for (place, device) in capacity.iter_mut().zip(&kept) {
+            *place = device.superblock.device;
+            rename(env, device, group).await?;
+        }
+        let count = u32::try_from(kept.len()).unwrap_or(u32::MAX);
+        init_cache(env, &spec.cache, &cache, group, (capacity, count), shape).await?;
+        Ok(Replaced { kept: marked })
+    })
+}
+
 /// Makes number `at` of the group's capacity devices an empty one, where the cache device names
 /// `known` of them so far.
-async fn put_capacity(
+fn put_capacity<'a>(
+    env: &'a Env,
+    spec: &'a GroupSpec,
+    place: (usize, usize),
+    new: (Option<u64>, bool),
+    memory: Option<(&'a StoreMemory, MemoryParts)>,
+) -> Boxed<'a, Result<(), GroupError>> {
+    Box::pin(put_new_capacity(env, spec, place, new, memory))
+}
+
+async fn put_new_capacity(
     env: &Env,
     spec: &GroupSpec,
     (at, known): (usize, usize),
@@ -172,28 +215,7 @@ impl DiskGroup {
         wipe: bool,
         shape: impl Into<GroupShape>,
     ) -> Result<Replaced, GroupError> {
-        let shape = shape.into();
-        if spec.capacity.is_empty() || spec.capacity.len() > CAPACITY_DEVICES_MAX {
-            return Err(GroupError::NotFormatted { device: spec.cache.clone(), wanted: "cache" });
-        }
-        let mut kept = Vec::new();
-        for path in &spec.capacity {
-            kept.push(open_capacity(env, path).await?);
-        }
-        let group = next_id(&kept)?;
-        let cache = open_new(env, &spec.cache, sizes.map(|sizes| sizes.cache), wipe).await?;
-        let mut marked = 0;
-        for device in &kept {
-            marked += mark_partial(env, &device.rows()).await?;
-        }
-        let mut capacity = [0; CAPACITY_DEVICES_MAX];
-        for (place, device) in capacity.iter_mut().zip(&kept) {
-            *place = device.superblock.device;
-            rename(env, device, group).await?;
-        }
-        let count = u32::try_from(kept.len()).unwrap_or(u32::MAX);
-        init_cache(env, &spec.cache, &cache, group, (capacity, count), shape).await?;
-        Ok(Replaced { kept: marked })
+        put_cache(env, spec, sizes, wipe, shape.into()).await
     }
 
     /// Gives a group a new, empty capacity device in the place of number `at`. The components that

@@ -8,7 +8,7 @@ use crate::types::{
     device_error,
 };
 use base::{GroupId, Incarnation};
-use env::{Disk, Durability, Env, IoError, OpenDisk, try_join_at_most};
+use env::{Boxed, Disk, Durability, Env, IoError, OpenDisk, try_join_at_most};
 use format::{
     CAPACITY_DEVICES_MAX, CacheLayout, CapacityLayout, DeviceKind, FormatError, MapPage, PAGE_SIZE,
     ReadCacheLayout, SUPERBLOCK_SLOTS, Superblock,
@@ -102,7 +102,18 @@ pub(super) async fn open_new(
 
 /// See `DiskGroup::format`. Nothing is written before every device was opened and looked at; the
 /// cache device's superblock, without which nothing opens, comes last.
-pub(crate) async fn format(
+pub(crate) fn format<'a>(
+    env: &'a Env,
+    spec: &'a GroupSpec,
+    sizes: Option<CreateSizes>,
+    wipe: bool,
+    group: (GroupId, GroupShape),
+    memory: Option<&'a StoreMemory>,
+) -> Boxed<'a, Result<(), GroupError>> {
+    Box::pin(format_all(env, spec, sizes, wipe, group, memory))
+}
+
+async fn format_all(
     env: &Env,
     spec: &GroupSpec,
     sizes: Option<CreateSizes>,

@@ -267,7 +267,7 @@ fn client_request(from: &mut Source<'_>) -> Request {
 }
 
 fn response(from: &mut Source<'_>) -> Response {
-    match from.u8() % 11 {
+    match from.u8() % 12 {
         0 => Response::Granted {
             sent: Instant(from.edge()),
             ttl_ms: from.u32(),
@@ -292,6 +292,7 @@ fn response(from: &mut Source<'_>) -> Response {
         7 => Response::Moved { owner: from.flag().then(|| owner(from)), term: term(from) },
         8 => Response::Refused { reason: refusal(from) },
         9 => Response::Created { group: base::GroupId(from.edge()) },
+        10 => Response::Opened { last: request(from) },
         _ => Response::Failed { reason: failure(from) },
     }
 }

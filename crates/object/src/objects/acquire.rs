@@ -233,7 +233,8 @@ impl ObjectsInner {
         }
     }
 
-    /// Rules 44, 45: requests that this host sent before are answered or gone when it opens.
+    /// Rules 44, 45: requests that this host sent before are answered or gone when it opens. Those
+    /// of an earlier run that the owner knows are told apart from those of this one (rule 46).
     async fn open_remote(
         self: &Rc<Self>,
         id: ObjectId,
@@ -247,14 +248,18 @@ impl ObjectsInner {
         };
         let request = Request::ClientOpen { volume, object: id, term };
         let call = self.context.peers.call(owner.host, request);
-        match self.env().timeout(REMOTE_WAIT, call).await {
-            Ok(Ok(Response::Done)) => {
-                let mut slots = self.slots.borrow_mut();
-                slots.entry(id).or_default().route = Route::Remote(owner, term);
-                Ok(())
-            }
-            _ => Err(ObjectError::Inaccessible),
+        let last = match self.env().timeout(REMOTE_WAIT, call).await {
+            Ok(Ok(Response::Done)) => None,
+            Ok(Ok(Response::Opened { last })) if last.client == self.context.me.host => Some(last),
+            _ => return Err(ObjectError::Inaccessible),
+        };
+        if let Some(last) = last
+            && !self.context.options.mutations.number_as_before()
+        {
+            self.requests(id).learn(last);
         }
+        self.slots.borrow_mut().entry(id).or_default().route = Route::Remote(owner, term);
+        Ok(())
     }
 
     /// Without a directory nothing changes hands, but a living owner can still be used (rule 52).

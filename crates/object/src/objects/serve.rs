@@ -58,7 +58,7 @@ impl ObjectsInner {
             }
             Request::ClientWrite { object, term, id, range, kind, crcs, payload } => {
                 self.client(from, object, term, reply, async move |owner: Rc<Owner>| {
-                    owner.write(id, range, kind, crcs, payload).await?;
+                    owner.write(|_| id, range, kind, crcs, payload).await?;
                     Ok(Response::Done)
                 });
             }
@@ -135,7 +135,8 @@ impl ObjectsInner {
         });
     }
 
-    /// Rule 45: answered when no earlier request of that host is under way any more.
+    /// Rule 45: answered when no earlier request of that host is under way any more. What it is told
+    /// of them is complete then (rule 46).
     fn client_open(self: &Rc<Self>, from: PeerId, object: ObjectId, term: Term, reply: Reply) {
         let Some(owner) = self.serving(object, term) else {
             return reply.send(self.moved(object));
@@ -149,7 +150,10 @@ impl ObjectsInner {
                     return reply.send(inner.moved(object));
                 }
                 if forwarded.count.get() == 0 {
-                    return reply.send(Response::Done);
+                    let last = owner.state.borrow().clients.last_of(from.host);
+                    let last = last.filter(|last| last.run >= from.incarnation);
+                    return reply
+                        .send(last.map_or(Response::Done, |last| Response::Opened { last }));
                 }
                 base::hit(base::Probe::ClientDrained);
                 if owner.lock.is_any_wanted() {

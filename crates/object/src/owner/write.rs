@@ -7,7 +7,7 @@ use super::state::{Owner, Phase, Ticket, WriteRoom};
 use super::window::Mask;
 use crate::status::ObjectError;
 use crate::status::ReadData;
-use base::{ComponentId, Lsn, Mark, RequestId, SectorRange, Session, Set};
+use base::{ClientTable, ComponentId, Lsn, Mark, RequestId, SectorRange, Session, Set};
 use env::channel::{OneReceiver, oneshot};
 use env::{LockMode, Slice, WriteStage};
 use peer::PeerError;
@@ -26,10 +26,11 @@ pub(crate) struct WriteContent {
 
 impl Owner {
     /// One client write, within one chunk. Dropping the future does not take it back: once sent it
-    /// goes on, and its range stays locked until it ends.
+    /// goes on, and its range stays locked until it ends. `number` is asked for the write's number
+    /// once the owner serves, with the requests that it knows.
     pub(crate) async fn write(
         self: &Rc<Self>,
-        id: Option<RequestId>,
+        number: impl FnOnce(&ClientTable) -> Option<RequestId>,
         range: SectorRange,
         kind: WriteKind,
         crcs: Crcs,
@@ -47,6 +48,7 @@ impl Owner {
         self.check_serving()?;
         // Rule 46: an earlier attempt of it was carried out, or nobody waits for it any more. One
         // that is still under way holds the range until it is complete.
+        let id = number(&self.state.borrow().clients);
         let is_done = id.is_some_and(|id| self.state.borrow().clients.has(id));
         if is_done && !self.options().mutations.write_again() {
             base::hit(base::Probe::RequestKnown);

@@ -135,6 +135,11 @@ impl Cluster {
         });
     }
 
+    /// Has the next run of a host be number `run`, as a directory does that forgot some.
+    pub fn count_runs_from(&self, at: usize, run: u64) {
+        self.hosts[at].incarnation.set(run - 1);
+    }
+
     /// Starts a new run of a host.
     pub fn boot(&self, at: usize) {
         let host = Rc::clone(&self.hosts[at]);

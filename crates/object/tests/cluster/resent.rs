@@ -104,6 +104,15 @@ impl Story {
         self.get(at)
     }
 
+    /// Every host starts again, and the one at `at` gets the number `run`.
+    fn restart_all(&self, at: usize, run: u64) {
+        (0..=CLIENT).for_each(|host| self.cluster.crash(host));
+        self.cluster.count_runs_from(at, run);
+        (0..=CLIENT).for_each(|host| self.cluster.boot(host));
+        let up = || (0..=CLIENT).all(|host| self.cluster.objects(host).is_some());
+        assert!(self.cluster.world.run_until(Duration::from_secs(20), up), "they are back");
+    }
+
     fn restart(&self, at: usize) {
         self.cluster.crash(at);
         self.cluster.boot(at);
@@ -203,4 +212,28 @@ fn a_returned_component_knows_what_its_copies_brought() {
     assert_eq!(ends_with(Mutations::default()), 3);
     let forget = Mutations { forget_clients: true, ..Mutations::default() };
     assert_eq!(ends_with(forget), 2, "the story would notice");
+}
+
+/// The directory forgot runs of a host, whose next run gets a number that had been given: the same
+/// one, or one before it. What that run writes is no old write.
+#[test]
+fn a_run_with_the_number_of_an_earlier_one_writes_anew() {
+    let ends_with = |seed, mutations, at, (run, again)| {
+        let story = Story::new(seed, mutations);
+        story.restart_all(at, run);
+        story.put(at, 2);
+        story.put(at, 3);
+        story.restart_all(at, again);
+        [4, 5].map(|value| {
+            story.put(at, value);
+            story.get(OTHER)
+        })
+    };
+    for (seed, at, runs) in
+        [(6, CLIENT, (5, 5)), (7, CLIENT, (5, 4)), (8, OWNER, (5, 5)), (9, OWNER, (5, 4))]
+    {
+        assert_eq!(ends_with(seed, Mutations::default(), at, runs), [4, 5], "{at}, {runs:?}");
+        let blind = Mutations { number_as_before: true, ..Mutations::default() };
+        assert_eq!(ends_with(seed, blind, at, runs), [3, 3], "the story would notice");
+    }
 }

@@ -24,6 +24,7 @@ const MOVED: u8 = RESPONSES + 7;
 const REFUSED: u8 = RESPONSES + 8;
 const FAILED: u8 = RESPONSES + 9;
 const CREATED: u8 = RESPONSES + 10;
+const OPENED: u8 = RESPONSES + 11;
 
 pub(super) fn takes_payload(kind: u8) -> bool {
     kind == DATA
@@ -34,6 +35,7 @@ pub(super) fn kind_of(response: &Response) -> u8 {
         Response::Granted { .. } => GRANTED,
         Response::Done => DONE,
         Response::Created { .. } => CREATED,
+        Response::Opened { .. } => OPENED,
         Response::Fenced(_) => FENCED,
         Response::Durable { .. } => DURABLE,
         Response::Data { .. } => DATA,
@@ -54,6 +56,7 @@ pub(super) fn put(response: &Response, out: &mut Vec<u8>) {
         }
         Response::Done => {}
         Response::Created { group } => put_u64(out, group.0),
+        Response::Opened { last } => put_request_id(out, Some(*last)),
         Response::Fenced(fenced) => put_fenced(fenced, out),
         Response::Durable { lsn, free_chunks } => {
             put_u64(out, lsn.0);
@@ -169,6 +172,9 @@ pub(super) fn take(fields: &mut Fields<'_>, payload: Slice) -> Result<Response, 
         },
         DONE => Response::Done,
         CREATED => Response::Created { group: GroupId(fields.u64()?) },
+        OPENED => Response::Opened {
+            last: fields.request_id()?.ok_or_else(|| fields.invalid("request"))?,
+        },
         FENCED => return take_fenced(fields),
         DURABLE => Response::Durable { lsn: fields.lsn()?, free_chunks: fields.u32()? },
         DATA => {
