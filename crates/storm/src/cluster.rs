@@ -67,6 +67,8 @@ pub struct Cluster {
     pub records: Rc<Records>,
     plan: Plan,
     mutation: Option<Mutation>,
+    /// A host has a number below that of an earlier run.
+    lower_run: Rc<Cell<bool>>,
 }
 
 fn ip(number: u32) -> IpAddr {
@@ -104,8 +106,8 @@ impl Cluster {
         for (machine, drift) in machines.iter().zip(&plan.drift_ppm) {
             world.clock_drift(machine.key, *drift);
         }
-        let records = Rc::default();
-        Self { world, machines, directory, records, plan: plan.clone(), mutation }
+        let (records, lower_run) = (Rc::default(), Rc::default());
+        Self { world, machines, directory, records, plan: plan.clone(), mutation, lower_run }
     }
 
     /// Starts the directory's process. The directory's content outlives the process.
@@ -169,6 +171,7 @@ impl Cluster {
         machine.boots.set(machine.boots.get() + 1);
         let last_run = Rc::clone(&machine.last_run);
         let says_run = Rc::clone(&machine.says_run);
+        let lower_run = Rc::clone(&self.lower_run);
         let sizes = self.plan.sizes;
         self.world.boot(machine.key, move |env: Env| {
             Box::pin(async move {
@@ -193,7 +196,11 @@ impl Cluster {
                 let me = HostId(config.id);
                 let says = node.groups().iter().any(|group| group.incarnation_seen(me) >= run);
                 let said = says_run.replace(says);
-                if run <= last_run.replace(run) {
+                let last = last_run.replace(run);
+                if run < last {
+                    lower_run.set(true);
+                }
+                if run <= last {
                     // Nothing but a directory that went back knows how often it was started.
                     let is_short = !node.closed_groups().is_empty();
                     assert!(is_short || !said, "{}: run {run} is not the first", config.name);
@@ -205,6 +212,20 @@ impl Cluster {
         });
         // The clock of a machine that was off is exact again, so set its drift.
         self.world.clock_drift(machine.key, drift);
+    }
+
+    /// Hosts whose disks said which run their last one was, when it began.
+    pub(crate) fn hosts_that_say_their_run(&self) -> base::Set<HostId> {
+        let says =
+            |machine: &&Machine| machine.says_its_run().unwrap_or_else(|| machine.says_run.get());
+        let machines = self.machines.iter().filter(says);
+        machines.map(|machine| HostId(machine.number)).collect()
+    }
+
+    /// Whether the directory gave a host a number below that of an earlier run, while the disk
+    /// group that knows better was out of service.
+    pub(crate) fn has_lower_run(&self) -> bool {
+        self.lower_run.get()
     }
 
     fn host_memory(&self, index: usize) -> HostMemory {

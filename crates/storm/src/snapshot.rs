@@ -7,7 +7,7 @@ use crate::campaign::{SeedRun, Violation};
 use crate::fault::Fault;
 use crate::plan::VolumePlan;
 use crate::script::Roles;
-use base::Version;
+use base::{HostId, Version};
 use directory::store::Snapshot;
 use directory::{ComponentState, ObjectRecord};
 use std::time::Duration;
@@ -113,6 +113,19 @@ impl SeedRun {
         if hosts.clone().any(|machine| self.cluster.world.is_up(machine.key)) {
             snapshot.revision = snapshot.revision.max(now.revision) + BUMP;
         }
+        // Where nothing but the directory knows how often a host was started, the host may get a
+        // number below one that another running host has seen, which then takes no link from it: a
+        // known limit (docs/STATUS.md). So the number is kept here.
+        let with_copies = self.cluster.hosts_that_say_their_run();
+        let without = hosts.map(|machine| HostId(machine.number));
+        for host in without.filter(|host| !with_copies.contains(host)) {
+            let key = host::incarnation_key(host);
+            let last = now.entries.iter().find(|(name, ..)| *name == key);
+            let old = snapshot.entries.iter_mut().find(|(name, ..)| *name == key);
+            if let (Some((_, last, _)), Some((_, old, _))) = (last, old) {
+                old.value.clone_from(&last.value);
+            }
+        }
         self.cluster.records.set_back(snapshot);
     }
 
@@ -136,6 +149,12 @@ impl SeedRun {
             // answer.
             let most = if self.one_of(4) == 0 { 4000 } else { 25_000 };
             self.pass(most / 8, most)?;
+            if self.cluster.has_lower_run() {
+                // A directory that was set back, and at the same start a disk group that does not
+                // open: two faults. Others may take no links from that host: the same known limit.
+                self.is_over = true;
+                return Ok(());
+            }
             if self.one_of(3) > 0 {
                 let host = if self.one_of(3) == 0 { self.any_host() } else { host };
                 self.take_down_somehow(host);
