@@ -109,8 +109,9 @@ impl ClientTable {
         self.has(id) && !self.has(next)
     }
 
-    /// The newest run that is known of a client, with the highest count of any of its slots: 1 where
-    /// no request of that run is known to have been carried out. `None`: the client is not known.
+    /// The newest run that is known of a client, with the highest count of any of its slots: 1
+    /// where no request of that run is known to have been carried out. `None`: the client is not
+    /// known.
     #[must_use]
     pub fn last_of(&self, client: HostId) -> Option<RequestId> {
         let client = self.clients.iter().find(|known| known.host == client)?;

@@ -135,8 +135,8 @@ impl ObjectsInner {
         });
     }
 
-    /// Rule 45: answered when no earlier request of that host is under way any more. What it is told
-    /// of them is complete then (rule 46).
+    /// Rule 45: answered when no earlier request of that host is under way any more. What it is
+    /// told of them is complete then (rule 46).
     fn client_open(self: &Rc<Self>, from: PeerId, object: ObjectId, term: Term, reply: Reply) {
         let Some(owner) = self.serving(object, term) else {
             return reply.send(self.moved(object));
