@@ -194,16 +194,14 @@ impl Cluster {
                 };
                 let run = node.incarnation();
                 let me = HostId(config.id);
-                let says = node.groups().iter().any(|group| group.incarnation_seen(me) >= run);
-                let said = says_run.replace(says);
+                says_run.set(node.groups().iter().any(|group| group.incarnation_seen(me) >= run));
                 let last = last_run.replace(run);
                 if run < last {
                     lower_run.set(true);
                 }
                 if run <= last {
-                    // Nothing but a directory that went back knows how often it was started.
                     let is_short = !node.closed_groups().is_empty();
-                    assert!(is_short || !said, "{}: run {run} is not the first", config.name);
+                    assert!(is_short, "{}: run {run} is not the first", config.name);
                     base::hit(base::Probe::RunRepeated);
                 }
                 *place.borrow_mut() = Some(Rc::clone(&node));
