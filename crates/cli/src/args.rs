@@ -16,6 +16,10 @@ mod machine;
 
 pub use machine::{DaemonArgs, JoinArgs};
 
+mod domain;
+
+pub use domain::{AssignArgs, DomainCommand};
+
 mod maintenance;
 
 pub use maintenance::{MaintenanceCommand, WhatIfCommand};
@@ -100,6 +104,9 @@ A volume is 'reduced' while it has fewer copies that answer than its policy asks
     /// Rules under a name, which many volumes follow
     #[command(subcommand, arg_required_else_help = true)]
     Policy(PolicyCommand),
+    /// Hosts that may fail together, as those of one rack do: no two copies are in one domain
+    #[command(subcommand, arg_required_else_help = true)]
+    Domain(DomainCommand),
     /// What would be if something happened; nothing is changed
     #[command(subcommand, arg_required_else_help = true)]
     WhatIf(WhatIfCommand),

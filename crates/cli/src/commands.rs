@@ -60,13 +60,18 @@ pub fn show_status(report: &StatusReport) {
 }
 
 fn host_table(hosts: &[HostReport], report: &StatusReport) {
+    let has_domains = hosts.iter().any(|host| !host.domains.is_empty());
     let rows = hosts.iter().map(|host| {
         let groups: Vec<_> = report.groups.iter().filter(|g| g.host == host.name).collect();
         let used: u64 = groups.iter().map(|g| g.used_bytes).sum();
         let capacity: u64 = groups.iter().map(|g| g.capacity_bytes).sum();
         let fill = groups.iter().map(|g| g.buffer_fill).fold(0.0, f64::max);
         let known = !groups.is_empty();
-        vec![
+        let domain = has_domains.then(|| match host.domains.join("/") {
+            none if none.is_empty() => "-".to_owned(),
+            path => path,
+        });
+        let row = vec![
             host.name.clone(),
             host_state(host),
             if known { format!("{:.0} %", fill * 100.0) } else { "-".to_owned() },
@@ -76,10 +81,13 @@ fn host_table(hosts: &[HostReport], report: &StatusReport) {
                 "-".to_owned()
             },
             scrub::summary(&groups),
-        ]
+        ];
+        row.into_iter().chain(domain).collect()
     });
-    let heading = ["host", "state", "write buffer", "capacity used", "all verified"];
-    output::table(&heading, rows.collect());
+    let heading =
+        ["host", "state", "write buffer", "capacity used", "all verified", "fault domain"];
+    let columns = if has_domains { heading.len() } else { heading.len() - 1 };
+    output::table(&heading[..columns], rows.collect());
     say_attention(&report.groups);
 }
 
@@ -196,10 +204,13 @@ pub fn host_show(cli: &Cli, name: &str) -> Result<()> {
     let shown = serde_json::json!({
         "name": host.name, "state": host.state, "peer": host.peer, "turns": turns, "groups": groups,
         "writes": writes.map(|writes| &writes.stages),
-        "memory": memory, "maintenance": &host.maintenance,
+        "memory": memory, "maintenance": &host.maintenance, "domains": &host.domains,
     });
     output::print(cli.output, &shown, |_| {
         say!("{name} is {}, other hosts reach it at {}", state(host.state), host.peer);
+        if !host.domains.is_empty() {
+            say!("it is in fault domain {}", host.domains.join("/"));
+        }
         if let Some(report) = &host.maintenance {
             say!("{}", maintenance::how_far(report));
         }

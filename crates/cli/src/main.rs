@@ -33,6 +33,7 @@ mod daemon;
 mod devices;
 mod directory;
 mod disk;
+mod domain;
 mod door;
 mod gather;
 mod group;
@@ -202,6 +203,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         GabionCommand::Host(HostCommand::Maintenance(command)) => {
             maintenance::maintenance(cli, command)
         }
+        GabionCommand::Domain(command) => domain::domain(cli, command),
         GabionCommand::WhatIf(command) => maintenance::what_if(cli, command),
         GabionCommand::Cluster(ClusterCommand::Create(join)) => machine::create(cli, join),
         GabionCommand::Cluster(ClusterCommand::Recover) => directory::recover(cli),

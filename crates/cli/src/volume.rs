@@ -260,7 +260,11 @@ fn components_table(components: &[&ComponentReport]) {
             None => more,
         };
         let object = has_objects.then(|| c.object.to_string());
-        object.into_iter().chain([c.host.clone(), c.group.clone(), c.state.clone(), more]).collect()
+        let host = match &c.domain {
+            Some(domain) => format!("{} ({domain})", c.host),
+            None => c.host.clone(),
+        };
+        object.into_iter().chain([host, c.group.clone(), c.state.clone(), more]).collect()
     });
     let heading = ["object", "component on", "disk group", "state", ""];
     output::table(&heading[usize::from(!has_objects)..], rows.collect());

@@ -9,6 +9,7 @@
 //! | `volumes` | creating, changing, moving and deleting volumes |
 //! | `policies` | rules under a name, and the volumes that follow them |
 //! | `hosts` | taking a host out of the cluster |
+//! | `domains` | hosts that may fail together |
 //! | `maintenance` | hosts that are about to be stopped |
 //! | `repair` | settings of the cluster, repair on demand |
 //! | `scrub` | orders for scrub, and what it found |
@@ -17,6 +18,7 @@
 
 mod backups;
 pub(crate) mod control;
+mod domains;
 mod groups;
 mod hosts;
 mod maintenance;
@@ -138,6 +140,10 @@ impl Operations {
             command @ (Command::MaintenanceCheck { .. }
             | Command::MaintenanceEnter { .. }
             | Command::MaintenanceExit { .. }) => reply(self.maintenance_command(command).await),
+            command @ (Command::DomainList
+            | Command::DomainCreate { .. }
+            | Command::DomainDelete { .. }
+            | Command::DomainAssign { .. }) => reply(self.domain_command(command).await),
             Command::RepairNow { volume } => reply(self.repair_now(volume.as_deref()).await),
             Command::DirectoryBackups => reply(Ok(self.backups().await)),
             Command::DirectoryRestore { number, replace } => {

@@ -199,6 +199,32 @@ pub enum Command {
         /// Its name.
         host: String,
     },
+    /// The fault domains, and the hosts in them.
+    DomainList,
+    /// Makes a fault domain.
+    DomainCreate {
+        /// Its name.
+        name: String,
+        /// The one that it is a part of.
+        #[serde(default)]
+        within: Option<String>,
+    },
+    /// Deletes a fault domain that has nothing in it.
+    DomainDelete {
+        /// Its name.
+        name: String,
+    },
+    /// Hosts are in a fault domain from now on.
+    DomainAssign {
+        /// Their names.
+        hosts: Vec<String>,
+        /// Its name; none: they are in none.
+        #[serde(default)]
+        domain: Option<String>,
+        /// Only tell what it would come to.
+        #[serde(default)]
+        check: bool,
+    },
     /// Makes again at once what volumes miss of hosts that are down.
     RepairNow {
         /// Its name; none: all of them.

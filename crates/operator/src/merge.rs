@@ -162,6 +162,7 @@ pub(crate) mod tests {
         let component = |(object, host, state): &(u64, &str, &str)| ComponentReport {
             object: *object,
             host: (*host).to_owned(),
+            domain: None,
             group: "1".to_owned(),
             state: (*state).to_owned(),
             resync_bytes_left: 0,
@@ -194,6 +195,7 @@ pub(crate) mod tests {
 
     fn status(host: &str, volumes: Vec<VolumeReport>) -> StatusReport {
         let up = |name: &str| HostReport {
+            domains: Vec::new(),
             maintenance: None,
             name: name.to_owned(),
             state: HostState::Up,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a host tells its operator, as the JSON that the command line prints.
 
+mod domains;
 mod group;
 mod maintenance;
 mod memory;
@@ -9,6 +10,7 @@ mod resync;
 mod writes;
 
 use directory::Connections;
+pub use domains::{DomainReport, DomainsReport};
 pub use group::{
     BLOCKS_LOST, ClassReport, DESTAGE_STOOD_STILL, DeviceMedium, DeviceReport, GroupDetail,
     GroupReport, HeldReport, LatencyReport, ReadCacheReport, RequestsReport, Role, ScrubReport,
@@ -63,6 +65,9 @@ pub struct HostReport {
     /// How long it has not answered, as the host that was asked saw it; none where it answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub silent_seconds: Option<u64>,
+    /// The fault domains that it is in, the outermost first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub domains: Vec<String>,
     /// How far its maintenance is; none where it is not in maintenance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub maintenance: Option<MaintenanceReport>,
@@ -76,6 +81,9 @@ pub struct ComponentReport {
     pub object: u64,
     /// Name of its host.
     pub host: String,
+    /// The innermost fault domain that its host is in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domain: Option<String>,
     /// The disk group of that host that it is on; empty from hosts that did not say.
     #[serde(default)]
     pub group: String,

@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What an operator may ask for, and where the components of a new object go: one per host. Where
-//! that is not possible, the error says why. Pure functions.
+//! What an operator may ask for, and where the components of a new object go: one per fault domain.
+//! Where that is not possible, the error says why. Pure functions.
 //!
-//! Every host is its own fault domain. The preferred host comes first: the volume is going to be
-//! used there, and I/O on the same host needs no hop. Then come the hosts on which most space is
-//! likely to stay free. Volumes are thin: existing ones are expected to take half of what they may
-//! still take. A group that is nearly full takes no new component.
+//! A host that no fault domain was made for is one of its own. The preferred host comes first: the
+//! volume is going to be used there, and I/O on the same host needs no hop. Then come hosts as far
+//! away from the chosen ones as there are, as in another room; of these the ones on which most space
+//! is likely to stay free. Volumes are thin: existing ones are expected to take half of what they
+//! may still take. A group that is nearly full takes no new component.
 #![forbid(unsafe_code)]
 
+mod domains;
 mod volume_spec;
+
+pub use domains::HostDomains;
 
 pub use volume_spec::{
     FTT_MAX, NAME_MAX, SpecError, VOLUME_SIZE_MAX, VolumeSpec, check_ftt, check_name,
 };
 
-use base::{GroupId, HostId};
+use base::{GroupId, HostId, Set};
 use std::cmp::Reverse;
 use thiserror::Error;
 
@@ -91,39 +95,69 @@ pub enum PlacementError {
         /// Live hosts that have disk groups, but no room on them.
         without_room: Vec<HostId>,
     },
+    /// hosts enough, but too many of them may fail together
+    #[error(
+        "failures to tolerate {ftt} needs {needed} fault domains with a host that has room; there \
+         are {found} ('gabion domain list'; a host in no domain is one of its own)"
+    )]
+    TooFewDomains {
+        /// The failures to tolerate that were asked for.
+        ftt: u8,
+        /// Fault domains that are needed: one for each copy.
+        needed: usize,
+        /// Fault domains with a host that could take a component.
+        found: usize,
+    },
 }
 
-/// Chooses a group for each of the `ftt + 1` copies, each on another host, none on a host in
-/// `refused`. Those hosts said that they have no room, which is newer than what a candidate says.
+/// Chooses a group for each of the `ftt + 1` copies, no two on hosts that count as one, none on a
+/// host in `refused`. Those hosts said that they have no room, which is newer than what a candidate
+/// says.
 ///
 /// # Errors
-/// [`PlacementError::TooFewHosts`].
+/// [`PlacementError`].
 pub fn place(
     ftt: u8,
     preferred: Option<HostId>,
     candidates: &[Candidate],
     refused: &[HostId],
+    domains: &HostDomains,
 ) -> Result<Vec<Candidate>, PlacementError> {
     let needed = usize::from(ftt) + 1;
     let has_room = |c: &Candidate| c.free_bytes >= GROUP_FREE_MIN && !refused.contains(&c.host);
-    let mut order: Vec<Candidate> = candidates.iter().copied().filter(has_room).collect();
-    order.sort_by_key(|c| (Some(c.host) != preferred, Reverse(c.prospect()), c.host, c.group));
+    let with_room: Vec<Candidate> = candidates.iter().copied().filter(has_room).collect();
     let mut chosen: Vec<Candidate> = Vec::with_capacity(needed);
-    for candidate in order {
-        if chosen.iter().all(|c| c.host != candidate.host) {
-            chosen.push(candidate);
-        }
+    while chosen.len() < needed {
+        let is_free =
+            |c: &&Candidate| chosen.iter().all(|other| !domains.is_shared(other.host, c.host));
+        let worth = |c: &&Candidate| {
+            let closest = domains.closest(c.host, chosen.iter().map(|other| other.host));
+            (closest, Some(c.host) != preferred, Reverse(c.prospect()), c.host, c.group)
+        };
+        let Some(next) = with_room.iter().filter(is_free).min_by_key(worth) else {
+            let found = chosen.len();
+            return Err(too_few(ftt, found, candidates, &with_room));
+        };
+        chosen.push(*next);
     }
-    if chosen.len() < needed {
-        let is_left = |host: &HostId| chosen.iter().all(|c| c.host != *host);
-        let mut without_room: Vec<HostId> =
-            candidates.iter().map(|c| c.host).filter(is_left).collect();
-        without_room.sort_unstable();
-        without_room.dedup();
-        return Err(PlacementError::TooFewHosts { ftt, needed, found: chosen.len(), without_room });
-    }
-    chosen.truncate(needed);
     Ok(chosen)
+}
+
+/// Why no more than `found` copies have a place.
+fn too_few(
+    ftt: u8,
+    found: usize,
+    candidates: &[Candidate],
+    with_room: &[Candidate],
+) -> PlacementError {
+    let needed = usize::from(ftt) + 1;
+    let hosts = |all: &[Candidate]| all.iter().map(|c| c.host).collect::<Set<HostId>>();
+    let able = hosts(with_room);
+    if able.len() >= needed {
+        return PlacementError::TooFewDomains { ftt, needed, found };
+    }
+    let without_room = hosts(candidates).difference(&able).copied().collect();
+    PlacementError::TooFewHosts { ftt, needed, found: able.len(), without_room }
 }
 
 #[cfg(test)]
@@ -140,7 +174,7 @@ mod tests {
     fn prefers_the_users_host_then_the_emptiest() {
         let all = [candidate(1, 10, 100), candidate(2, 20, 900), candidate(3, 30, 500)];
         let hosts = |ftt, preferred| {
-            let placed = place(ftt, preferred, &all, &[]);
+            let placed = place(ftt, preferred, &all, &[], &HostDomains::default());
             placed.map(|c| c.iter().map(|c| c.host.0).collect::<Vec<_>>())
         };
         assert_eq!(hosts(1, Some(HostId(1))), Ok(vec![1, 2]));
@@ -167,7 +201,8 @@ mod tests {
         let mut all = [candidate(1, 10, 900), candidate(2, 20, 900), candidate(3, 30, 880)];
         let mut taken = [0; 4];
         for _ in 0..30 {
-            for chosen in place(1, Some(HostId(1)), &all, &[]).expect("room") {
+            let placed = place(1, Some(HostId(1)), &all, &[], &HostDomains::default());
+            for chosen in placed.expect("room") {
                 let at = all.iter().position(|c| c.host == chosen.host).expect("one of them");
                 all[at].growth_bytes += 100 << 20;
                 taken[at] += 1;
@@ -188,7 +223,7 @@ mod tests {
             candidate(4, 40, 800),
         ];
         let hosts = |ftt, refused: &[HostId]| {
-            let placed = place(ftt, Some(HostId(1)), &all, refused);
+            let placed = place(ftt, Some(HostId(1)), &all, refused, &HostDomains::default());
             placed.map(|c| c.iter().map(|c| c.host.0).collect::<Vec<_>>())
         };
         assert_eq!(hosts(2, &[]), Ok(vec![2, 4, 3]), "not the preferred one");
@@ -200,18 +235,80 @@ mod tests {
         );
     }
 
+    /// Hosts in racks, these in rooms: `h` is in rack `h / 10`, which is in room `h / 100`.
+    fn in_racks(all: &[Candidate]) -> HostDomains {
+        HostDomains::new(all.iter().map(|c| {
+            let (rack, room) = (c.host.0 / 10, c.host.0 / 100);
+            (c.host, vec![format!("room{room}"), format!("rack{rack}")])
+        }))
+    }
+
+    #[test]
+    fn copies_are_in_different_racks_and_rooms_where_there_are() {
+        let all = [
+            candidate(111, 1, 900),
+            candidate(112, 2, 990),
+            candidate(121, 3, 980),
+            candidate(122, 4, 970),
+            candidate(211, 5, 100),
+        ];
+        let domains = in_racks(&all);
+        let hosts = |ftt, preferred: u32, refused: &[HostId]| {
+            let placed = place(ftt, Some(HostId(preferred)), &all, refused, &domains);
+            placed.map(|c| c.iter().map(|c| c.host.0).collect::<Vec<_>>())
+        };
+        assert_eq!(hosts(1, 111, &[]), Ok(vec![111, 211]), "the other room, full as it is");
+        assert_eq!(hosts(2, 111, &[]), Ok(vec![111, 211, 121]));
+        assert_eq!(hosts(1, 111, &[HostId(211)]), Ok(vec![111, 121]), "the other rack");
+        let too_few = |ftt, found| {
+            Err(PlacementError::TooFewDomains { ftt, needed: usize::from(ftt) + 1, found })
+        };
+        assert_eq!(hosts(2, 111, &[HostId(211)]), too_few(2, 2));
+        assert_eq!(hosts(3, 111, &[]), too_few(3, 3));
+        let without_room = [111, 121, 122, 211].map(HostId);
+        assert_eq!(
+            hosts(1, 112, &without_room),
+            Err(PlacementError::TooFewHosts {
+                ftt: 1,
+                needed: 2,
+                found: 1,
+                without_room: without_room.to_vec()
+            })
+        );
+    }
+
     proptest! {
+        /// As many copies as there are racks with room have a place, none of them in one rack; and
+        /// no room has two of them while another one with room has none.
         #[test]
-        fn never_two_copies_on_one_host(
-            groups in prop::collection::vec((1u32..6, any::<u64>(), 0u64..1000), 0..20),
+        fn never_two_copies_in_one_rack(
+            groups in prop::collection::vec(
+                ((1u32..4, 1u32..4, 1u32..4), any::<u64>(), 0u64..1000),
+                0..20,
+            ),
+            is_flat: bool,
             ftt in 0u8..4,
         ) {
-            let all: Vec<_> = groups.iter().map(|(h, g, f)| candidate(*h, *g, *f)).collect();
-            if let Ok(chosen) = place(ftt, None, &all, &[HostId(1)]) {
-                let hosts: base::Set<_> = chosen.iter().map(|c| c.host).collect();
-                prop_assert_eq!(hosts.len(), usize::from(ftt) + 1);
+            let host = |(room, rack, host)| room * 100 + rack * 10 + host;
+            let all: Vec<_> = groups.iter().map(|(h, g, f)| candidate(host(*h), *g, *f)).collect();
+            let domains = if is_flat { HostDomains::default() } else { in_racks(&all) };
+            let part = |host: HostId, size: u32| if is_flat { host.0 } else { host.0 / size };
+            let refused = HostId(111);
+            let able = all.iter().filter(|c| c.free_bytes >= GROUP_FREE_MIN && c.host != refused);
+            let racks: Set<u32> = able.clone().map(|c| part(c.host, 10)).collect();
+            let rooms: Set<u32> = able.map(|c| part(c.host, 100)).collect();
+            let needed = usize::from(ftt) + 1;
+            let placed = place(ftt, None, &all, &[refused], &domains);
+            prop_assert_eq!(placed.is_ok(), racks.len() >= needed);
+            if let Ok(chosen) = placed {
+                let count = |size| {
+                    let parts = chosen.iter().map(|c| part(c.host, size));
+                    parts.collect::<Set<_>>().len()
+                };
+                prop_assert_eq!(count(10), needed);
+                prop_assert_eq!(count(100), needed.min(rooms.len()));
                 prop_assert!(chosen.iter().all(|c| c.free_bytes >= GROUP_FREE_MIN));
-                prop_assert!(chosen.iter().all(|c| c.host != HostId(1)));
+                prop_assert!(chosen.iter().all(|c| c.host != refused));
             }
         }
     }

@@ -55,6 +55,12 @@ pub fn maintenance_key() -> String {
     format!("{PREFIX}maintenance")
 }
 
+/// The key of the [`super::DomainsRecord`].
+#[must_use]
+pub fn domains_key() -> String {
+    format!("{PREFIX}domains")
+}
+
 /// The key of a host's [`super::HostRecord`].
 #[must_use]
 pub fn host_key(host: HostId) -> String {

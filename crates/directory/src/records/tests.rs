@@ -122,6 +122,7 @@ const CLUSTER_JSON: &str = include_str!("../../fixtures/cluster-1.json");
 const DELETED_JSON: &str = include_str!("../../fixtures/deleted-1.json");
 const SETTINGS_JSON: &str = include_str!("../../fixtures/settings-1.json");
 const REMOVED_JSON: &str = include_str!("../../fixtures/removed-1.json");
+const DOMAINS_JSON: &str = include_str!("../../fixtures/domains-1.json");
 const MAINTENANCE_JSON: &str = include_str!("../../fixtures/maintenance-1.json");
 const HYBRID_JSON: &str = include_str!("../../fixtures/cluster-2.json");
 
@@ -474,4 +475,48 @@ fn hosts_in_maintenance_are_named_once_each() {
     let full = (1..).take(MAINTENANCE_MAX + 1).map(|host| (host, Some(Stay)));
     let full = full.fold(record, |all, (host, mode)| all.with(HostId(host), mode));
     assert!(full.check().is_err());
+}
+
+#[test]
+fn fault_domains_lie_within_each_other_and_hosts_in_the_innermost() {
+    let domain = |name: &str, within: Option<&str>| FaultDomain {
+        name: name.to_owned(),
+        within: within.map(str::to_owned),
+    };
+    let room = Some("room-1");
+    let domains = vec![
+        domain("room-1", None),
+        domain("rack-1", room),
+        domain("rack-2", room),
+        domain("lab", None),
+    ];
+    let record = DomainsRecord { domains, members: Vec::new() };
+    let record = record.with_member(HostId(31), Some("rack-1")).with_member(HostId(31), Some("lab"));
+    let record = record.with_member(HostId(2), Some("rack-1")).with_member(HostId(1), Some("rack-1"));
+    let record = record.with_member(HostId(9), Some("lab")).with_member(HostId(9), None);
+    let record = record.with_member(HostId(3), Some("rack-2"));
+    assert_eq!(String::from_utf8(record.encode()).unwrap(), DOMAINS_JSON.trim_end());
+    assert_eq!(DomainsRecord::decode(DOMAINS_JSON.as_bytes()).unwrap(), record);
+    assert_eq!(record.path(HostId(2)), ["room-1", "rack-1"]);
+    assert_eq!(record.path(HostId(31)), ["lab"]);
+    assert_eq!(record.path(HostId(9)), [""; 0]);
+    let refuse = |from, to| assert_refused(DOMAINS_JSON, DomainsRecord::decode, from, to);
+    refuse("[31", "[3");
+    refuse("[31", "[0");
+    refuse("[31,\"lab\"]", "[31,\"room-1\"]");
+    refuse("[31,\"lab\"]", "[31,\"elsewhere\"]");
+    refuse("[\"lab\",null]", "[\"rack-1\",null]");
+    refuse("[\"lab\",null]", "[\"lab\",\"elsewhere\"]");
+    refuse("[\"lab\",null]", "[\"a b\",null]");
+    refuse("[\"room-1\",null]", "[\"room-1\",\"rack-1\"]");
+    refuse("\"format\":1", "\"format\":2");
+    refuse("]]}", "]],\"more\":1}");
+    let mut deep = record.clone();
+    deep.members.clear();
+    deep.domains.push(domain("shelf", Some("rack-1")));
+    assert_eq!(deep.check(), Ok(()));
+    deep.domains.push(domain("slot", Some("shelf")));
+    assert!(deep.check().is_err(), "four levels");
+    let many = (0..=DOMAINS_MAX).map(|at| domain(&format!("d{at}"), None)).collect();
+    assert!(DomainsRecord { domains: many, members: Vec::new() }.check().is_err());
 }

@@ -25,6 +25,7 @@ fn golden() -> Vec<Vec<u8>> {
         include_bytes!("../../../directory/fixtures/cluster-1.json"),
         include_bytes!("../../../directory/fixtures/host-1.json"),
         include_bytes!("../../../directory/fixtures/maintenance-1.json"),
+        include_bytes!("../../../directory/fixtures/domains-1.json"),
         include_bytes!("../../../directory/fixtures/object-1.json"),
         include_bytes!("../../../directory/fixtures/policy-1.json"),
         include_bytes!("../../../directory/fixtures/policy-2.json"),
@@ -57,6 +58,7 @@ fn records_of(input: &[u8]) {
     again(input, ObjectRecord::decode, ObjectRecord::encode);
     again(input, SettingsRecord::decode, SettingsRecord::encode);
     again(input, PolicyRecord::decode, PolicyRecord::encode);
+    again(input, DomainsRecord::decode, DomainsRecord::encode);
     again(input, MaintenanceRecord::decode, MaintenanceRecord::encode);
     let mut from = Source::new(input);
     let object = object(&mut from);

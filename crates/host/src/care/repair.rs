@@ -2,7 +2,8 @@
 //! Every object has as many copies as its volume is to have. One that stays away is made again on
 //! another host (docs/operations/repair.md). There are more, or fewer, where the volume's failures
 //! to tolerate were changed (docs/operations/redundancy.md). Copies leave hosts in maintenance
-//! (docs/operations/maintenance.md).
+//! (docs/operations/maintenance.md), and fault domains with another copy
+//! (docs/operations/fault-domains.md).
 //!
 //! Every host looks at all records and remembers since when each copy is missed, so that it can say
 //! what will become of a volume, and go on where another host stopped. The living host with the
@@ -25,7 +26,7 @@ use base::{ComponentId, HostId, Instant, Map, ObjectId, Set};
 use directory::{ComponentState, Directory, ObjectRecord, OwnerRecord};
 use diskgroup::DiskGroup;
 use env::Env;
-pub(crate) use leaving::{is_to_leave, left_without};
+pub(crate) use leaving::{is_to_leave, is_too_close, left_without};
 use object::{MemberChange, Objects};
 pub(crate) use plan::Outlook;
 use plan::{Facts, Missed, RepairStep, plan};
@@ -145,9 +146,18 @@ impl RepairsInner {
         let delay = self.view.settings().repair_delay.map(Duration::from_secs);
         let (now, rooms) = (self.env.now(), Rooms::default());
         let (hosts, removed, wanted) = (hosts.len(), self.view.removed(), self.view.wanted());
-        let maintenance = self.view.maintenance();
-        let mut facts =
-            Facts { now, delay, alive, hosts, removed, rooms, wanted, maintenance, hurries: false };
+        let mut facts = Facts {
+            now,
+            delay,
+            alive,
+            hosts,
+            removed,
+            rooms,
+            wanted,
+            maintenance: self.view.maintenance(),
+            domains: self.view.host_domains(),
+            hurries: false,
+        };
         let mut records = Vec::new();
         self.view.for_each_object(|record| {
             let mut components = record.components.iter();

@@ -2,9 +2,9 @@
 //! Which hosts have room for one more component.
 
 use super::view::View;
-use base::{HostId, Map};
+use base::{ComponentId, HostId, Map};
 use directory::ObjectRecord;
-use placement::Candidate;
+use placement::{Candidate, HostDomains};
 use std::cmp::Reverse;
 
 /// The groups of live hosts that are not in maintenance. What a host has free it tells from time to
@@ -31,46 +31,74 @@ pub(crate) fn candidates(view: &View) -> Vec<Candidate> {
     .collect()
 }
 
-/// Bytes that each host may still be given. Hosts that are down or in maintenance are not among
-/// them.
+/// Bytes that each host may still be given, and which hosts count as one. Hosts that are down or in
+/// maintenance are not among them.
 #[derive(Clone, Default)]
-pub(crate) struct Rooms(Map<HostId, u64>);
+pub(crate) struct Rooms {
+    free: Map<HostId, u64>,
+    domains: HostDomains,
+}
+
+/// Why there is no host for another component of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoPlace {
+    /// Every host that is up has one.
+    NoHost,
+    /// Every other host is in a fault domain with one that has.
+    DomainsTaken,
+}
 
 impl Rooms {
     pub(crate) fn of(view: &View) -> Self {
-        let mut rooms: Map<HostId, u64> = Map::new();
+        let mut free: Map<HostId, u64> = Map::new();
         for group in candidates(view) {
-            let free = group.free_bytes.saturating_sub(group.growth_bytes);
-            let sum = rooms.entry(group.host).or_default();
-            *sum = sum.saturating_add(free);
+            let bytes = group.free_bytes.saturating_sub(group.growth_bytes);
+            let sum = free.entry(group.host).or_default();
+            *sum = sum.saturating_add(bytes);
         }
-        Self(rooms)
+        Self { free, domains: view.host_domains() }
     }
 
     /// Those of chosen hosts.
     #[cfg(test)]
-    pub(crate) fn with(rooms: impl Iterator<Item = (HostId, u64)>) -> Self {
-        Self(rooms.collect())
+    pub(crate) fn with(free: impl Iterator<Item = (HostId, u64)>, domains: HostDomains) -> Self {
+        Self { free: free.collect(), domains }
     }
 
-    /// Where another component of `object` goes: to `target`, or else to the host with most room,
-    /// unless it has one. What goes there is taken off its room.
-    pub(crate) fn take(&mut self, object: &ObjectRecord, target: Option<HostId>) -> Option<HostId> {
+    /// Where another component of `object` goes: to `target`, or else to a host as far away from the
+    /// others as there is, of these to the one with most room. Never to one that has a component, or
+    /// that counts as one with a host that has; the component that is `leaving` its host does not
+    /// matter then. What goes there is taken off its room.
+    ///
+    /// # Errors
+    /// [`NoPlace`].
+    pub(crate) fn take(
+        &mut self,
+        object: &ObjectRecord,
+        leaving: Option<ComponentId>,
+        target: Option<HostId>,
+    ) -> Result<HostId, NoPlace> {
+        let Self { free, domains } = self;
         let has_one = |host: HostId| object.components.iter().any(|one| one.host == host);
-        let bytes = object.sectors.saturating_mul(base::SECTOR_SIZE);
-        let chosen = match target {
-            Some(host) => Some(host).filter(|host| !has_one(*host)),
-            None => {
-                let free = self.0.iter().filter(|(host, _)| !has_one(**host));
-                // The lowest number where two have the same room.
-                let most = free.max_by_key(|(host, room)| (**room, Reverse(**host)));
-                most.map(|(host, _)| *host)
-            }
+        let stay = object.components.iter().filter(|one| Some(one.id) != leaving);
+        let stay: Vec<HostId> = stay.map(|one| one.host).collect();
+        let is_taken = |host: HostId| stay.iter().any(|other| domains.is_shared(*other, host));
+        let hosts = free.iter().map(|(host, room)| (*host, *room));
+        let asked = target.map(|host| (host, free.get(&host).copied().unwrap_or(0)));
+        let able = hosts.filter(|_| target.is_none()).chain(asked);
+        let able: Vec<_> = able.filter(|(host, _)| !has_one(*host)).collect();
+        let apart = able.iter().filter(|(host, _)| !is_taken(*host));
+        // The lowest number where two have the same room.
+        let worth = |(host, room): &&(HostId, u64)| {
+            (domains.closest(*host, stay.iter().copied()), Reverse(*room), *host)
         };
-        if let Some(room) = chosen.and_then(|host| self.0.get_mut(&host)) {
-            *room = room.saturating_sub(bytes);
+        let Some((chosen, room)) = apart.min_by_key(worth).copied() else {
+            return Err(if able.is_empty() { NoPlace::NoHost } else { NoPlace::DomainsTaken });
+        };
+        if let Some(left) = free.get_mut(&chosen) {
+            *left = room.saturating_sub(object.sectors.saturating_mul(base::SECTOR_SIZE));
         }
-        chosen
+        Ok(chosen)
     }
 }
 
@@ -86,11 +114,39 @@ mod tests {
         let copies = vec![component(1, 1, ComponentState::Active)];
         let object = object(1, VolumeId(1), copies);
         let room = [(HostId(1), 90_000), (HostId(2), 8_000), (HostId(3), 9_000)];
-        let mut rooms = Rooms::with(room.into_iter());
-        assert_eq!(rooms.take(&object, None), Some(HostId(3)));
-        assert_eq!(rooms.take(&object, None), Some(HostId(2)), "its room was taken");
-        assert_eq!(rooms.take(&object, Some(HostId(1))), None, "it has one");
-        assert_eq!(rooms.take(&object, Some(HostId(7))), Some(HostId(7)));
-        assert_eq!(Rooms::default().take(&object, None), None);
+        let mut rooms = Rooms::with(room.into_iter(), HostDomains::default());
+        let mut take = |target: Option<u32>| rooms.take(&object, None, target.map(HostId));
+        assert_eq!(take(None), Ok(HostId(3)));
+        assert_eq!(take(None), Ok(HostId(2)), "its room was taken");
+        assert_eq!(take(Some(1)), Err(NoPlace::NoHost), "it has one");
+        assert_eq!(take(Some(7)), Ok(HostId(7)));
+        assert_eq!(Rooms::default().take(&object, None, None), Err(NoPlace::NoHost));
+    }
+
+    #[test]
+    fn a_copy_goes_to_no_domain_with_another_one_but_to_that_of_the_one_that_leaves() {
+        let path = |path: &str| path.split('/').map(str::to_owned).collect();
+        let domains = HostDomains::new([
+            (HostId(1), path("room1/rack1")),
+            (HostId(2), path("room1/rack1")),
+            (HostId(3), path("room1/rack2")),
+            (HostId(4), path("room2/rack3")),
+            (HostId(5), path("room2/rack3")),
+        ]);
+        let active = |id, host| component(id, host, ComponentState::Active);
+        let object = object(1, VolumeId(1), vec![active(1, 1), active(2, 4)]);
+        let take = |hosts: &[u32], leaving: Option<u64>, target: Option<u32>| {
+            let room = hosts.iter().map(|host| (HostId(*host), u64::from(*host) << 40));
+            let mut rooms = Rooms::with(room, domains.clone());
+            rooms.take(&object, leaving.map(ComponentId), target.map(HostId))
+        };
+        assert_eq!(take(&[1, 2, 3, 4, 5], None, None), Ok(HostId(3)));
+        assert_eq!(take(&[1, 2, 4, 5], None, None), Err(NoPlace::DomainsTaken));
+        assert_eq!(take(&[1, 2, 4, 5], Some(1), None), Ok(HostId(2)));
+        assert_eq!(take(&[1, 2, 3, 4, 5], Some(2), None), Ok(HostId(5)), "another room than rack2");
+        assert_eq!(take(&[1, 4, 6], Some(2), None), Ok(HostId(6)), "one in no domain");
+        assert_eq!(take(&[], Some(2), Some(2)), Err(NoPlace::DomainsTaken));
+        assert_eq!(take(&[], Some(2), Some(5)), Ok(HostId(5)));
+        assert_eq!(take(&[1, 4], None, None), Err(NoPlace::NoHost));
     }
 }

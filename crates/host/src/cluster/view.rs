@@ -5,10 +5,11 @@
 
 use base::{ComponentId, HostId, Map, ObjectId, SECTOR_SIZE, Set, VolumeId};
 use directory::{
-    AliveRecord, ClusterRecord, DEFAULT_POLICY, Entry, HostRecord, MaintenanceRecord, ObjectRecord,
+    AliveRecord, ClusterRecord, DEFAULT_POLICY, DomainsRecord, Entry, HostRecord, MaintenanceRecord, ObjectRecord,
     OrphanRecord, PolicyRecord, RemovedHostRecord, RepairDelay, SettingsRecord, VolumeRecord,
 };
 use env::Notify;
+use placement::HostDomains;
 use std::borrow::Borrow;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -57,6 +58,8 @@ struct ViewInner {
     settings: Cell<Option<SettingsRecord>>,
     /// Hosts in maintenance; `None` where there is no record.
     maintenance: RefCell<Option<MaintenanceRecord>>,
+    /// Fault domains; `None` where there is no record.
+    domains: RefCell<Option<DomainsRecord>>,
     complete: Cell<bool>,
     changed: Notify,
 }
@@ -191,6 +194,10 @@ impl View {
             let Ok(record) = MaintenanceRecord::decode(value) else { return malformed() };
             inner.maintenance.replace(Some(record));
         }
+        if key == directory::domains_key() {
+            let Ok(record) = DomainsRecord::decode(value) else { return malformed() };
+            inner.domains.replace(Some(record));
+        }
         if key.starts_with(directory::ORPHAN_PREFIX) {
             let id = directory::parse_orphan_key(key);
             let decode = |value: &_| OrphanRecord::decode(value).map(|record| (record.id, record));
@@ -235,6 +242,9 @@ impl View {
         if key == directory::maintenance_key() {
             self.0.maintenance.replace(None);
         }
+        if key == directory::domains_key() {
+            self.0.domains.replace(None);
+        }
         if let Some(id) = directory::parse_orphan_key(key) {
             self.0.orphans.remove(&id);
         }
@@ -261,6 +271,7 @@ impl View {
             .chain(self.0.cluster.get().map(|_| directory::cluster_key()))
             .chain(self.0.settings.get().map(|_| directory::settings_key()))
             .chain(self.0.maintenance.borrow().as_ref().map(|_| directory::maintenance_key()))
+            .chain(self.0.domains.borrow().as_ref().map(|_| directory::domains_key()))
             .collect()
     }
 
@@ -389,6 +400,18 @@ impl View {
     /// The hosts in maintenance.
     pub fn maintenance(&self) -> MaintenanceRecord {
         self.0.maintenance.borrow().clone().unwrap_or_default()
+    }
+
+    /// The fault domains, and the hosts in them.
+    pub fn domains(&self) -> DomainsRecord {
+        self.0.domains.borrow().clone().unwrap_or_default()
+    }
+
+    /// The same, as placement wants it.
+    pub fn host_domains(&self) -> HostDomains {
+        let domains = self.domains();
+        let members = domains.members.iter().map(|member| member.host);
+        HostDomains::new(members.map(|host| (host, domains.path(host))))
     }
 
     /// What hosts hold that the directory does not account for.

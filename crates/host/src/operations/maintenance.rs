@@ -151,7 +151,8 @@ impl Operations {
             ..MaintenanceReport::new(&host.name, mode)
         };
         let untold_bytes = capacity / ROOM_PART;
-        let situation = Situation { host: host.id, maintenance, up, takers, untold_bytes };
+        let domains = self.view.host_domains();
+        let situation = Situation { host: host.id, maintenance, up, takers, domains, untold_bytes };
         situation.add_all(objects, &self.view.volumes(), &mut report);
         let is_empty = mode != MaintenanceMode::FullEvacuation || report.to_delete == 0;
         report.ready = report.to_move == 0 && is_empty && report.obstacles.is_empty();

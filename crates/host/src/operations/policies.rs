@@ -143,7 +143,7 @@ impl Operations {
 
     /// Bytes that a copy of an object takes, and whether that is only what it may take at most:
     /// this host has none.
-    fn held_bytes(&self, object: ObjectId) -> (u64, bool) {
+    pub(super) fn held_bytes(&self, object: ObjectId) -> (u64, bool) {
         let Some(record) = self.view.object(object) else { return (0, true) };
         let mine = record.components.iter().filter(|component| component.host == self.me);
         let held = mine.filter_map(|component| {

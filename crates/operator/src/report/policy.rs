@@ -2,7 +2,7 @@
 //! Policies, and whether volumes are as their rules ask for.
 
 use super::{ComponentReport, VolumeReport};
-use base::{Map, format_size};
+use base::{Map, Set, format_size};
 use directory::{IoLimits, RepairDelay};
 use serde::{Deserialize, Serialize};
 
@@ -169,7 +169,33 @@ struct Copies {
     all: usize,
 }
 
+/// A fault domain with two of these copies of one part.
+fn shared_domain<'a>(parts: impl Iterator<Item = &'a ComponentReport>) -> Option<&'a str> {
+    let mut taken = Set::new();
+    let mut placed = parts.filter_map(|part| Some((part.object, part.domain.as_deref()?)));
+    placed.find(|place| !taken.insert(*place)).map(|(_, domain)| domain)
+}
+
 impl VolumeReport {
+    /// Whether two copies of one part are in one fault domain.
+    fn look_at_domains(&self, found: &mut ComplianceReport) {
+        let is_leaving = |part: &ComponentReport| {
+            let mut others = self.components.iter().filter(|new| new.object == part.object);
+            others.any(|new| new.replaces.as_ref() == Some(&part.host))
+        };
+        let parts = self.components.iter().filter(|part| part.replaces.is_none());
+        if let Some(domain) = shared_domain(parts.clone().filter(|part| !is_leaving(part))) {
+            let why = format!(
+                "two copies are in fault domain {domain}: one of them moves as soon as a host in \
+                 another one can take it (gabion domain list)"
+            );
+            found.add(ComplianceState::NotCompliant, why);
+        } else if let Some(domain) = shared_domain(parts) {
+            let why = format!("two copies are in fault domain {domain}: one of them moves");
+            found.add(ComplianceState::Changing, why);
+        }
+    }
+
     /// Whether it is as its rules ask for, by what else is said here.
     #[must_use]
     pub fn find_compliance(&self) -> ComplianceReport {
@@ -214,6 +240,7 @@ impl VolumeReport {
         if surplus > 0 {
             found.add(ComplianceState::Changing, "it has more copies than asked".to_owned());
         }
+        self.look_at_domains(found);
         if few == 0 {
             return;
         }
@@ -300,6 +327,32 @@ mod tests {
         assert_eq!(found(&report, "set-policy v gold"), (NotCompliant, true));
         report.policy = with(None);
         assert_eq!(found(&report, "no policy gold"), (NotCompliant, true));
+    }
+
+    #[test]
+    fn a_volume_with_two_copies_in_one_domain_is_not_compliant() {
+        use ComplianceState::{Changing, Compliant, NotCompliant};
+        let mut report = volume("v", &[(0, "a", "active"), (0, "b", "active"), (1, "a", "active")]);
+        report.components.push(ComponentReport {
+            host: "c".to_owned(),
+            ..report.components[2].clone()
+        });
+        for (component, rack) in report.components.iter_mut().zip(["r1", "r2", "r1", "r2"]) {
+            component.domain = Some(rack.to_owned());
+        }
+        assert_eq!(report.find_compliance().state, Compliant);
+        report.components[3].domain = Some("r1".to_owned());
+        assert_eq!(found(&report, "two copies are in fault domain r1"), (NotCompliant, true));
+        let new = ComponentReport {
+            host: "d".to_owned(),
+            replaces: Some("c".to_owned()),
+            domain: Some("r3".to_owned()),
+            ..report.components[3].clone()
+        };
+        report.components.push(new);
+        assert_eq!(found(&report, "one of them moves"), (Changing, true));
+        report.components.iter_mut().for_each(|component| component.domain = None);
+        assert_eq!(report.find_compliance().state, Compliant, "hosts are domains of their own");
     }
 
     #[test]

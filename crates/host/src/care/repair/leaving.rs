@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which components leave a host in maintenance, and what is left without that host. Pure.
+//! Which components leave their host: it is in maintenance, or counts as one with another that has a
+//! component too. What is left without a host. Pure.
 
 use base::HostId;
 use directory::{
     ComponentRecord, ComponentState, MaintenanceMode, MaintenanceRecord, ObjectRecord,
 };
+use placement::HostDomains;
+use std::cmp::Reverse;
 
 /// Whether a component is to leave its host, which is in maintenance and up: all do in one mode, in
 /// another those without which the object could not be used.
@@ -23,6 +26,30 @@ pub(crate) fn is_to_leave(
             }
             Some(MaintenanceMode::None) | None => false,
         }
+}
+
+/// Whether a component is to leave its host, which is up, because another one is in the same fault
+/// domain: of those there the best one stays.
+pub(crate) fn is_too_close(
+    record: &ObjectRecord,
+    component: &ComponentRecord,
+    domains: &HostDomains,
+    is_up: impl Fn(HostId) -> bool,
+) -> bool {
+    if domains.is_empty() || component.replaces.is_some() || !is_up(component.host) {
+        return false;
+    }
+    let is_owners = |one: &ComponentRecord| record.owner.is_some_and(|o| o.host == one.host);
+    let worth = |one: &ComponentRecord| {
+        let is_whole = one.state == ComponentState::Active && is_up(one.host);
+        (is_whole, is_owners(one), Reverse(one.host))
+    };
+    // One that is being replaced leaves already, and what replaces another one was given its place.
+    let is_leaving =
+        |one: &ComponentRecord| record.components.iter().any(|new| new.replaces == Some(one.id));
+    let others = record.components.iter().filter(|one| one.id != component.id);
+    let mut close = others.filter(|one| domains.is_shared(one.host, component.host));
+    close.any(|one| one.replaces.is_none() && !is_leaving(one) && worth(one) > worth(component))
 }
 
 /// How many components count that are neither on `host` nor on another host in maintenance: those

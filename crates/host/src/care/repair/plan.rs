@@ -2,12 +2,13 @@
 //! Which copies are made again elsewhere, and when; which objects get more copies, or fewer. Pure:
 //! from the directory's records, from who is up, and from how long each copy has been missed.
 
-use super::leaving::is_to_leave;
-use crate::cluster::room::Rooms;
+use super::leaving::{is_to_leave, is_too_close};
+use crate::cluster::room::{NoPlace, Rooms};
 use crate::cluster::view::Wanted;
 use base::{ComponentId, HostId, Incarnation, Instant, Map, ObjectId, Seat, Set, VolumeId};
 use directory::{ComponentRecord, ComponentState, MaintenanceRecord, ObjectRecord, RepairDelay};
 use object::MemberChange;
+use placement::HostDomains;
 use std::cmp::Reverse;
 use std::fmt;
 use std::time::Duration;
@@ -38,6 +39,8 @@ pub(crate) enum Hindrance {
     TooManyMissing,
     /// Every host that is up has a copy.
     NoHost,
+    /// Every host that is up has a copy, or is in a fault domain with one that has.
+    DomainsTaken,
     /// There is no copy to make it from.
     NoSource,
 }
@@ -55,6 +58,10 @@ impl fmt::Display for Hindrance {
             Self::NoHost => {
                 "every host that is up has a copy, or is in maintenance: add a host ('gabion host \
                  join')"
+            }
+            Self::DomainsTaken => {
+                "every host that is up has a copy, or is in a fault domain with one that has \
+                 ('gabion domain list'): add a host in another one"
             }
             Self::NoSource => "no copy is there to make it from: start the hosts that are down",
         })
@@ -86,6 +93,8 @@ pub(super) struct Facts {
     pub(super) wanted: Map<VolumeId, Wanted>,
     /// Hosts in maintenance.
     pub(super) maintenance: MaintenanceRecord,
+    /// Which hosts count as one.
+    pub(super) domains: HostDomains,
     /// An operator asks for it: no host that is down is waited for, however many are.
     pub(super) hurries: bool,
 }
@@ -103,9 +112,12 @@ impl Facts {
         is_away || !self.alive.contains_key(&component.host)
     }
 
-    /// Whether a component is to leave its host, which is in maintenance.
+    /// Whether a component is to leave its host, which is in maintenance, or counts as one with
+    /// another that has a component.
     pub(super) fn leaves(&self, record: &ObjectRecord, component: &ComponentRecord) -> bool {
-        is_to_leave(record, component, &self.maintenance, |host| self.alive.contains_key(&host))
+        let is_up = |host| self.alive.contains_key(&host);
+        is_to_leave(record, component, &self.maintenance, is_up)
+            || is_too_close(record, component, &self.domains, is_up)
     }
 
     /// How many copies an object is to have more than it has, or less (below zero), where none is
@@ -130,9 +142,9 @@ impl Facts {
     }
 
     /// Which component leaves an object that has more than it is to have: one whose host is down,
-    /// else one that does not count, else one that does, of a host in maintenance before others,
-    /// but not the owner's own. `None` while no
-    /// copy is there that counts.
+    /// else one that does not count, else one that does, of a fault domain with another one or a
+    /// host in maintenance before others, but not the owner's own. `None` while no copy is there
+    /// that counts.
     fn surplus(&self, record: &ObjectRecord) -> Option<ComponentId> {
         if !record.components.iter().any(|one| self.is_source(one)) {
             return None;
@@ -141,7 +153,9 @@ impl Facts {
         let worth = |one: &&ComponentRecord| {
             let is_up = self.alive.contains_key(&one.host);
             let is_coming = one.state == ComponentState::Resyncing;
-            let stays = self.maintenance.mode(one.host).is_none();
+            let is_up_at = |host| self.alive.contains_key(&host);
+            let stays = self.maintenance.mode(one.host).is_none()
+                && !is_too_close(record, one, &self.domains, is_up_at);
             (self.is_source(one), is_up, is_coming, stays, is_owners(one), Reverse(one.host))
         };
         record.components.iter().min_by_key(worth).map(|one| one.id)
@@ -197,7 +211,10 @@ impl Facts {
         match due.sources {
             _ if self.is_braked() => Err(Hindrance::TooManyMissing),
             0 => Err(Hindrance::NoSource),
-            _ => self.rooms.take(due.record, None).ok_or(Hindrance::NoHost),
+            _ => self.rooms.take(due.record, due.old, None).map_err(|why| match why {
+                NoPlace::NoHost => Hindrance::NoHost,
+                NoPlace::DomainsTaken => Hindrance::DomainsTaken,
+            }),
         }
     }
 }
@@ -224,7 +241,7 @@ impl Missed {
 
 /// A component that was missed for long enough, or leaves its host.
 struct Due<'a> {
-    /// It leaves its host, which is in maintenance.
+    /// It leaves its host, which is up.
     leaves: bool,
     /// Copies that are there.
     sources: usize,
@@ -302,6 +319,10 @@ pub(super) fn plan(
     // What is missed before what leaves; the fewer copies are left, the sooner.
     due.sort_by_key(|due| (due.leaves, due.sources, due.record.id, due.old));
     for due in due {
+        // One at a time of each object: where the next one may go depends on it.
+        if steps.iter().any(|step| step.object == due.record.id) {
+            continue;
+        }
         let place = facts.place(&due);
         if let Ok(to) = place
             && under_way < REPAIRS_MAX

@@ -6,6 +6,7 @@ use super::*;
 use crate::cluster::view::Wanted;
 use crate::simulated::{component, object};
 use base::{Incarnation, Rng, VolumeId};
+use placement::HostDomains;
 use directory::{
     ComponentRecord, MaintenanceMode, MaintenanceRecord, OwnerRecord, RemovedComponent, RepairDelay,
 };
@@ -24,10 +25,19 @@ fn pair(id: u64, hosts: [u32; 2]) -> ObjectRecord {
 fn facts(now: Instant, alive: &[u32], hosts: usize) -> Facts {
     let alive: Map<HostId, Incarnation> =
         alive.iter().map(|host| (HostId(*host), Incarnation(1))).collect();
-    let rooms = Rooms::with(alive.keys().map(|host| (*host, 1 << 40)));
-    let (removed, wanted) = (Set::default(), Map::new());
-    let (delay, maintenance) = (Some(HOUR), MaintenanceRecord::default());
-    Facts { now, delay, alive, hosts, removed, rooms, wanted, maintenance, hurries: false }
+    let domains = HostDomains::default();
+    Facts {
+        now,
+        delay: Some(HOUR),
+        hosts,
+        removed: Set::default(),
+        rooms: Rooms::with(alive.keys().map(|host| (*host, 1 << 40)), domains.clone()),
+        alive,
+        wanted: Map::new(),
+        maintenance: MaintenanceRecord::default(),
+        domains,
+        hurries: false,
+    }
 }
 
 /// What the one volume is to have.
@@ -265,7 +275,7 @@ fn no_plan_of_a_random_cluster_puts_two_copies_on_a_host_or_moves_what_is_there(
         let alive: Vec<u32> = (1..=hosts).filter(|_| rng.below(4) > 0).collect();
         let records: Vec<ObjectRecord> =
             (1..=1 + rng.below(20)).map(|id| random_object(&mut rng, id, hosts)).collect();
-        let facts = facts(SETTLED, &alive, hosts as usize);
+        let facts = in_racks(facts(SETTLED, &alive, hosts as usize), 2 + rng.below(9) as u32);
         let at = SETTLED + Duration::from_secs(rng.below(7200));
         let (steps, outlooks) = planned(&records, &facts, at);
         let is_braked = (hosts as usize - alive.len()) * 3 > hosts as usize;
@@ -276,18 +286,35 @@ fn no_plan_of_a_random_cluster_puts_two_copies_on_a_host_or_moves_what_is_there(
             begun += 1;
             assert!(!is_braked && alive.contains(&to.0));
             assert!(record.components.iter().all(|c| c.host != to && c.replaces != Some(old.id)));
-            assert!(facts.is_missed(old) && old.replaces.is_none());
-            assert!(at >= SETTLED + MINUTE);
+            assert!(old.replaces.is_none());
+            assert!(facts.is_missed(old) && at >= SETTLED + MINUTE || facts.leaves(record, old));
+            let mut others = record.components.iter().filter(|c| c.id != old.id);
+            assert!(others.all(|c| !facts.domains.is_shared(c.host, to)), "seed {seed}");
         }
         let is_whole = |id: &ObjectId| {
             let record = records.iter().find(|record| record.id == *id).expect("one of them");
             record.components.iter().all(|c| !facts.is_missed(c))
         };
         assert!(!outlooks.keys().any(is_whole));
-        let is_begun = |step: &&RepairStep| !matches!(step.change, MemberChange::Keep(_));
+        let mut objects: Vec<ObjectId> = steps.iter().map(|step| step.object).collect();
+        objects.dedup();
+        assert!(objects.len() == steps.len() || steps.iter().any(|s| is_kept(s)), "one each");
+        let is_begun = |step: &&RepairStep| !is_kept(step);
         assert!(steps.iter().filter(is_begun).count() <= REPAIRS_MAX);
     }
     assert!(begun > 1000, "{begun}");
+}
+
+/// Hosts in racks, one after the other: every `racks`-th is in the same.
+fn in_racks(facts: Facts, racks: u32) -> Facts {
+    let rack = |host: HostId| (host, vec![format!("rack{}", host.0 % racks)]);
+    let domains = HostDomains::new((1..20).map(|host| rack(HostId(host))));
+    let rooms = Rooms::with(facts.alive.keys().map(|host| (*host, 1 << 40)), domains.clone());
+    Facts { domains, rooms, ..facts }
+}
+
+fn is_kept(step: &RepairStep) -> bool {
+    matches!(step.change, MemberChange::Keep(_))
 }
 
 fn random_object(rng: &mut Rng, id: u64, hosts: u32) -> ObjectRecord {
@@ -381,6 +408,56 @@ fn a_copy_too_many_is_taken_out_where_maintenance_is() {
         ..facts(SETTLED, &[1, 2, 3], 3)
     };
     let change = MemberChange::TakeOut { component: ComponentId(10), version: record.version };
+    let steps = planned(&[record], &fewer, SETTLED).0;
+    assert_eq!(steps, [RepairStep { object: ObjectId(1), change }]);
+}
+
+/// Hosts 1 and 4 are in one rack, 2 and 5, 3 and 6.
+#[test]
+fn a_copy_is_made_in_no_rack_with_another_one_and_leaves_a_rack_that_has_one() {
+    let racks = |alive: &[u32]| in_racks(facts(SETTLED, alive, 6), 3);
+    let of = |facts: &Facts, records: &[ObjectRecord], at| planned(records, facts, at);
+    // Host 2 is down: nobody but its neighbour may have what it had, or one of the third rack.
+    let records = [pair(1, [1, 2])];
+    assert_eq!(of(&racks(&[1, 3, 4, 5]), &records, SETTLED + HOUR).0, [replaced(1, 11, 3)]);
+    assert_eq!(of(&racks(&[1, 4, 5, 6]), &records, SETTLED + HOUR).0, [replaced(1, 11, 5)]);
+    let few = Facts { hosts: 3, ..racks(&[1, 4]) };
+    let (steps, outlooks) = of(&few, &records, SETTLED + HOUR);
+    assert_eq!((steps, outlooks[&ObjectId(1)]), (vec![], Outlook::Never(Hindrance::DomainsTaken)));
+    // Two in one rack: the one leaves that is not the owner's.
+    let mut records = [pair(1, [1, 4])];
+    let all = racks(&[1, 2, 3, 4, 5, 6]);
+    assert_eq!(of(&all, &records, SETTLED).0, [replaced(1, 11, 2)]);
+    records[0].owner = Some(OwnerRecord { host: HostId(4), incarnation: Incarnation(1) });
+    assert_eq!(of(&all, &records, SETTLED), (vec![replaced(1, 10, 2)], Map::new()));
+    records[0].components[1].state = ComponentState::Absent;
+    assert_eq!(of(&all, &records, SETTLED).0, [replaced(1, 11, 2)], "it does not count");
+    let stuck = racks(&[1, 4]);
+    assert_eq!(of(&stuck, &records, SETTLED).0, [], "it has nowhere to go");
+    // Once it is on its way, nothing else is.
+    let new = ComponentRecord {
+        replaces: Some(ComponentId(11)),
+        ..component(12, 2, ComponentState::Resyncing)
+    };
+    records[0].components.push(new);
+    assert_eq!(of(&all, &records, SETTLED + MINUTE).0, []);
+    let nobodys = in_racks(facts(SETTLED, &[1, 2, 3, 4, 5, 6], 6), 7);
+    let mut missed = Missed::default();
+    records[0].components[1].state = ComponentState::Active;
+    missed.look(&records, &nobodys);
+    assert_eq!(plan(&records, &missed, nobodys, |_| true).0, [kept(1, 11)], "the racks changed");
+}
+
+#[test]
+fn three_copies_in_one_rack_leave_it_one_after_the_other() {
+    let mut record = pair(1, [1, 4]);
+    record.components.push(component(12, 7, ComponentState::Active));
+    let all = in_racks(facts(SETTLED, &[1, 2, 3, 4, 5, 6, 7], 7), 3);
+    assert_eq!(planned(&[record.clone()], &all, SETTLED).0, [replaced(1, 11, 2)]);
+    // One too many: one of those goes, and not the owner's.
+    let fewer = Facts { wanted: wanted(2, RepairDelay::Cluster), ..all };
+    record.components[0].host = HostId(2);
+    let change = MemberChange::TakeOut { component: ComponentId(12), version: record.version };
     let steps = planned(&[record], &fewer, SETTLED).0;
     assert_eq!(steps, [RepairStep { object: ObjectId(1), change }]);
 }

@@ -5,6 +5,7 @@ use crate::care::repair::{is_to_leave, left_without};
 use crate::operations::hosts::named;
 use base::{HostId, Map, ObjectId, SECTOR_SIZE, VolumeId, format_size};
 use directory::{ComponentState, MaintenanceMode, MaintenanceRecord, ObjectRecord, VolumeRecord};
+use placement::HostDomains;
 use operator::{MaintenanceReport, VolumeWithoutHost};
 
 /// The hosts as they are once `host` is in maintenance.
@@ -15,6 +16,8 @@ pub(super) struct Situation {
     pub(super) up: Vec<HostId>,
     /// Those of them that may take copies.
     pub(super) takers: Vec<HostId>,
+    /// Which hosts count as one.
+    pub(super) domains: HostDomains,
     /// Bytes that `host` may have more than it said last.
     pub(super) untold_bytes: u64,
 }
@@ -39,10 +42,15 @@ impl Situation {
         self.up.contains(&host)
     }
 
-    /// Whether there is a host without a copy that may take one.
+    /// Whether there is a host that may take the copy from `self.host`: it has none, and no other
+    /// one is in its fault domain.
     fn has_place(&self, record: &ObjectRecord) -> bool {
-        let has_one = |host: HostId| record.components.iter().any(|one| one.host == host);
-        self.takers.iter().any(|host| !has_one(*host))
+        let stay = record.components.iter().filter(|one| one.host != self.host);
+        let stay: Vec<HostId> = stay.map(|one| one.host).collect();
+        let is_free = |host: &HostId| {
+            *host != self.host && stay.iter().all(|other| !self.domains.is_shared(*other, *host))
+        };
+        self.takers.iter().any(is_free)
     }
 
     /// Adds to `report` what `objects` say.
@@ -116,8 +124,9 @@ impl Situation {
                 _ => String::new(),
             };
             why.push(format!(
-                "no other host can take copies of {names}: each has one, or is down, without disk \
-                 groups or in maintenance; add a host ('gabion host join'){or}"
+                "no other host can take copies of {names}: each has one, is in a fault domain with \
+                 one, or is down, without disk groups or in maintenance; add a host ('gabion host \
+                 join'){or}"
             ));
         }
         let stops = effects.values().filter(|effect| effect.stops > 0 && effect.stays == 0);
@@ -197,7 +206,8 @@ mod tests {
         });
         let up: Vec<HostId> = (1..=3).map(HostId).collect();
         let takers = up.iter().copied().filter(|host| maintenance.mode(*host).is_none()).collect();
-        let situation = Situation { host: HostId(1), maintenance, up, takers, untold_bytes: 1000 };
+        let (host, domains) = (HostId(1), HostDomains::default());
+        let situation = Situation { host, maintenance, up, takers, domains, untold_bytes: 1000 };
         let mut report = MaintenanceReport {
             free_bytes: 8192,
             used_bytes: Some(12_288),

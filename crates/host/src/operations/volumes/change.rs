@@ -121,7 +121,8 @@ impl Operations {
     /// Whether so many failures can be tolerated with the hosts that are up, else what to do.
     /// Where the copies go is decided later.
     pub(crate) fn are_hosts_enough(&self, ftt: u8) -> Result<(), String> {
-        let placed = placement::place(ftt, None, &candidates(&self.view), &[]);
+        let (candidates, domains) = (candidates(&self.view), self.view.host_domains());
+        let placed = placement::place(ftt, None, &candidates, &[], &domains);
         placed.map(drop).map_err(|error| self.why_no_place(&error, ""))
     }
 

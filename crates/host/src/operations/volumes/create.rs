@@ -97,7 +97,9 @@ impl Operations {
         let mut refused: Vec<HostId> = Vec::new();
         loop {
             let candidates = candidates(&self.view);
-            let places = placement::place(spec.ftt(), Some(self.me), &candidates, &refused);
+            let domains = self.view.host_domains();
+            let places =
+                placement::place(spec.ftt(), Some(self.me), &candidates, &refused, &domains);
             let places = places.map_err(|error| self.no_room(spec, &error))?;
             let (volume, objects) = self.compose(spec, &places);
             let hosts: Vec<HostId> = places.iter().map(|place| place.host).collect();
@@ -168,7 +170,12 @@ impl Operations {
     /// Why there are too few hosts for so many copies, and what gives more. `reserve` is one more
     /// cause that a host may have.
     pub(super) fn why_no_place(&self, error: &PlacementError, reserve: &str) -> String {
-        let PlacementError::TooFewHosts { without_room, .. } = error;
+        let without_room = match error {
+            PlacementError::TooFewHosts { without_room, .. } => without_room,
+            PlacementError::TooFewDomains { .. } => {
+                return format!("{error}: start or add hosts in other domains");
+            }
+        };
         let maintenance = self.view.maintenance();
         let hosts = self.view.hosts().into_iter();
         let resting = hosts.filter(|host| maintenance.mode(host.id).is_some());

@@ -6,9 +6,9 @@
 //! be finished by this host, and the same command again begins what is missing.
 
 use super::directory_away;
-use crate::cluster::room::Rooms;
+use crate::cluster::room::{NoPlace, Rooms};
 use crate::operations::{Operations, Outcome, failed, no_such_volume, usage};
-use base::ObjectId;
+use base::{HostId, ObjectId};
 use directory::{ObjectRecord, VolumeRecord};
 use object::MemberChange;
 use operator::{MoveReport, MovedCopy};
@@ -61,17 +61,12 @@ impl Operations {
                 under_way += 1;
                 continue;
             }
-            match rooms.take(&object, target) {
-                Some(to) => {
+            match rooms.take(&object, Some(copy.id), target) {
+                Ok(to) => {
                     let change = MemberChange::Replace { old: copy.id, to };
                     moving.push(Moving { at, object: object.id, change });
                 }
-                None => refused.push(match target {
-                    Some(to) => format!("{} has a copy already", self.view.host_name(to)),
-                    None => "every host that is up has a copy, or no room, or is in \
-                             maintenance: add a host ('gabion host join')"
-                        .to_owned(),
-                }),
+                Err(why) => refused.push(self.no_target(target, why)),
             }
         }
         if moving.is_empty() && refused.is_empty() && under_way == 0 {
@@ -85,6 +80,24 @@ impl Operations {
                 Err(failed(format!("volume '{name}' was not moved: {why}")))
             }
             _ => Ok(report),
+        }
+    }
+
+    fn no_target(&self, target: Option<HostId>, why: NoPlace) -> String {
+        let to = target.map(|to| self.view.host_name(to));
+        match (to, why) {
+            (Some(to), NoPlace::NoHost) => format!("{to} has a copy already"),
+            (Some(to), NoPlace::DomainsTaken) => format!(
+                "another copy is in the same fault domain as {to} ('gabion domain list'): name a \
+                 host elsewhere"
+            ),
+            (None, NoPlace::NoHost) => "every host that is up has a copy, or no room, or is in \
+                                        maintenance: add a host ('gabion host join')"
+                .to_owned(),
+            (None, NoPlace::DomainsTaken) => "every host that could take it is in a fault domain \
+                                              with another copy ('gabion domain list'): add a host \
+                                              elsewhere"
+                .to_owned(),
         }
     }
 
