@@ -19,14 +19,12 @@ mod stored;
 pub use keys::{
     ALIVE_PREFIX, DELETED_PREFIX, HOST_PREFIX, NAME_BYTES_MAX, OBJECT_PREFIX, ORPHAN_PREFIX,
     POLICY_PREFIX, PREFIX, REMOVED_PREFIX, VOLUME_PREFIX, alive_key, cluster_key, deleted_key,
-    domains_key, host_key, is_name, maintenance_key, object_key, orphan_key, parse_alive_key, parse_host_key,
-    parse_object_key, parse_orphan_key, parse_policy_key, parse_removed_key, parse_volume_key,
-    policy_key, removed_key, settings_key, volume_key,
+    domains_key, host_key, is_name, maintenance_key, object_key, orphan_key, parse_alive_key,
+    parse_host_key, parse_object_key, parse_orphan_key, parse_policy_key, parse_removed_key,
+    parse_volume_key, policy_key, removed_key, settings_key, volume_key,
 };
 
-pub use domains::{
-    DOMAIN_DEPTH_MAX, DOMAINS_MAX, DomainMember, DomainsRecord, FaultDomain,
-};
+pub use domains::{DOMAIN_DEPTH_MAX, DOMAINS_MAX, DomainMember, DomainsRecord, FaultDomain};
 pub use error::RecordError;
 use error::{are_unique, ensure};
 pub use json::FORMAT;

@@ -19,12 +19,12 @@ pub use command::{
 pub use merge::{Totals, is_silent_taken_for_up, merge, totals};
 pub use report::{
     BLOCKS_LOST, BackupReport, ClassReport, ClusterReport, ComplianceReport, ComplianceState,
-    ComponentReport, DESTAGE_STOOD_STILL, DeviceMedium, DeviceReport, DomainReport, DomainsReport, EffectReport, Follower,
-    GroupDetail, GroupReport, Health, HeldReport, HostReport, HostState, LatencyReport,
-    LimitedReport, MaintenanceReport, MemoryPart, MemoryReport, MemoryUse, MoveReport, MovedCopy,
-    NotFollowing, NotRepaired, OrphanReport, PolicyCheckReport, PolicyEditReport, PolicyReport,
-    ReadCacheReport, RemovalReport, RepairReport, RepairedCopy, RequestsReport, RestoreReport,
-    ResyncReason, ResyncReport, ResyncSum, Role, ScrubReport, SpaceReport, StageReport,
-    StatusReport, TurnsReport, VolumePolicy, VolumeReport, VolumeWithoutHost, WritesReport,
-    seconds_left,
+    ComponentReport, DESTAGE_STOOD_STILL, DeviceMedium, DeviceReport, DomainReport, DomainsReport,
+    EffectReport, Follower, GroupDetail, GroupReport, Health, HeldReport, HostReport, HostState,
+    LatencyReport, LimitedReport, MaintenanceReport, MemoryPart, MemoryReport, MemoryUse,
+    MoveReport, MovedCopy, NotFollowing, NotRepaired, OrphanReport, PolicyCheckReport,
+    PolicyEditReport, PolicyReport, ReadCacheReport, RemovalReport, RepairReport, RepairedCopy,
+    RequestsReport, RestoreReport, ResyncReason, ResyncReport, ResyncSum, Role, ScrubReport,
+    SpaceReport, StageReport, StatusReport, TurnsReport, VolumePolicy, VolumeReport,
+    VolumeWithoutHost, WritesReport, seconds_left,
 };

@@ -9,6 +9,7 @@ mod campaign;
 mod cluster;
 mod damage;
 mod death;
+mod domains;
 mod fault;
 mod inject;
 mod late;

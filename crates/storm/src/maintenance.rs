@@ -94,9 +94,8 @@ impl SeedRun {
         if self.plan.seed < MAINTENANCE_FROM {
             return;
         }
-        let all = self.cluster.records.snapshot().entries;
-        let entry = all.iter().find(|(key, ..)| *key == maintenance_key());
-        let record = entry.and_then(|(_, entry, _)| MaintenanceRecord::decode(&entry.value).ok());
+        let value = self.cluster.records.value(&maintenance_key());
+        let record = value.and_then(|value| MaintenanceRecord::decode(&value).ok());
         for one in record.unwrap_or_default().hosts {
             let at = self.cluster.machines.iter().position(|m| m.number == one.host.0);
             let Some(host) = at.map(|at| self.name_of(at)) else { continue };
@@ -105,7 +104,7 @@ impl SeedRun {
         }
     }
 
-    fn name_of(&self, index: usize) -> String {
+    pub(crate) fn name_of(&self, index: usize) -> String {
         format!("host{}", index + 1)
     }
 }

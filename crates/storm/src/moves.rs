@@ -134,6 +134,7 @@ impl SeedRun {
         self.with_stream(STREAM, |run| {
             for _ in 0..2 + run.one_of(4) {
                 run.change_copies(false)?;
+                run.change_domains();
                 if run.plan.seed >= MAINTENANCE_FROM && run.one_of(3) == 0 {
                     run.one_maintenance()?;
                 } else {
@@ -226,18 +227,19 @@ impl SeedRun {
         }
     }
 
-    /// Whether every object has as many components as it is to have, all of them active, and what
-    /// was taken out is deleted.
+    /// Whether every object has as many components as it is to have, all of them active and apart,
+    /// and what was taken out is deleted.
     pub(crate) fn is_settled(&self) -> bool {
         let volumes = self.plan.volumes.iter().enumerate();
         volumes.into_iter().all(|(at, volume)| {
             let records = self.cluster.records.all_objects(&VolumePlan::name(at));
-            records.into_iter().flatten().all(|record| {
+            let records: Vec<ObjectRecord> = records.into_iter().flatten().collect();
+            records.iter().all(|record| {
                 let mut components = record.components.iter();
                 record.removed.is_empty()
                     && components.len() == usize::from(volume.ftt) + 1
                     && components.all(|c| c.state == ComponentState::Active)
-            })
+            }) && self.are_apart(&records)
         })
     }
 }

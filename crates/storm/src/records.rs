@@ -121,6 +121,12 @@ impl Records {
         snapshot
     }
 
+    /// The value of a key.
+    pub(crate) fn value(&self, key: &str) -> Option<Vec<u8>> {
+        let entries = self.snapshot().entries;
+        entries.into_iter().find(|(name, ..)| *name == key).map(|(_, entry, _)| entry.value)
+    }
+
     /// As [`Self::go_back`], for content that does not say that it is old. Notes the objects whose
     /// newest changes are forgotten by that.
     pub fn set_back(&self, snapshot: Snapshot) {

@@ -84,7 +84,11 @@ impl DomainsRecord {
         ensure(domains.len() <= DOMAINS_MAX, "domains", "has too many entries")?;
         ensure(members.len() <= MEMBERS_MAX, "hosts", "has too many entries")?;
         ensure(domains.iter().all(|domain| is_name(&domain.name)), "domains", NAME_RULE)?;
-        ensure(are_unique(domains.iter().map(|domain| &domain.name)), "domains", "names one twice")?;
+        ensure(
+            are_unique(domains.iter().map(|domain| &domain.name)),
+            "domains",
+            "names one twice",
+        )?;
         let is_known = |name: &String| domains.iter().any(|domain| domain.name == *name);
         let mut outer = domains.iter().filter_map(|domain| domain.within.as_ref());
         ensure(outer.all(is_known), "domains", "has one within an unknown one")?;
@@ -93,7 +97,11 @@ impl DomainsRecord {
         ensure(is_flat, "domains", "lie too deep within each other")?;
         ensure(members.iter().all(|member| member.host.0 != 0), "hosts", "names host zero")?;
         ensure(are_unique(members.iter().map(|one| one.host)), "hosts", "names a host twice")?;
-        ensure(members.iter().all(|one| is_known(&one.domain)), "hosts", "names an unknown domain")?;
+        ensure(
+            members.iter().all(|one| is_known(&one.domain)),
+            "hosts",
+            "names an unknown domain",
+        )?;
         let is_innermost = |name: &str| domains.iter().all(|d| d.within.as_deref() != Some(name));
         let are_inner = members.iter().all(|member| is_innermost(&member.domain));
         ensure(are_inner, "hosts", "has one in a domain that others are within")

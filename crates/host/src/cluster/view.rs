@@ -5,8 +5,9 @@
 
 use base::{ComponentId, HostId, Map, ObjectId, SECTOR_SIZE, Set, VolumeId};
 use directory::{
-    AliveRecord, ClusterRecord, DEFAULT_POLICY, DomainsRecord, Entry, HostRecord, MaintenanceRecord, ObjectRecord,
-    OrphanRecord, PolicyRecord, RemovedHostRecord, RepairDelay, SettingsRecord, VolumeRecord,
+    AliveRecord, ClusterRecord, DEFAULT_POLICY, DomainsRecord, Entry, HostRecord,
+    MaintenanceRecord, ObjectRecord, OrphanRecord, PolicyRecord, RemovedHostRecord, RepairDelay,
+    SettingsRecord, VolumeRecord,
 };
 use env::Notify;
 use placement::HostDomains;

@@ -9,9 +9,7 @@ use super::volumes::{Undecided, directory_away, unknown};
 use super::{Operations, Outcome, failed, usage};
 use crate::care::repair::is_too_close;
 use base::{HostId, Map, ObjectId, Set};
-use directory::{
-    DOMAIN_DEPTH_MAX, DOMAINS_MAX, DomainsRecord, Expect, FaultDomain, domains_key,
-};
+use directory::{DOMAIN_DEPTH_MAX, DOMAINS_MAX, DomainsRecord, Expect, FaultDomain, domains_key};
 use operator::{Command, CommandFailure, DomainReport, DomainsReport};
 use placement::HostDomains;
 use std::time::Duration;

@@ -333,10 +333,9 @@ mod tests {
     fn a_volume_with_two_copies_in_one_domain_is_not_compliant() {
         use ComplianceState::{Changing, Compliant, NotCompliant};
         let mut report = volume("v", &[(0, "a", "active"), (0, "b", "active"), (1, "a", "active")]);
-        report.components.push(ComponentReport {
-            host: "c".to_owned(),
-            ..report.components[2].clone()
-        });
+        report
+            .components
+            .push(ComponentReport { host: "c".to_owned(), ..report.components[2].clone() });
         for (component, rack) in report.components.iter_mut().zip(["r1", "r2", "r1", "r2"]) {
             component.domain = Some(rack.to_owned());
         }

@@ -2,6 +2,7 @@
 //! Whole hosts that run out of space, without other faults.
 
 mod answers;
+mod domains;
 mod hanging;
 mod maintenance;
 mod places;
@@ -30,20 +31,24 @@ pub(super) fn start(seed: u64) -> Cluster {
 
 /// A cluster of three hosts, each with so many groups.
 pub(super) fn start_with(seed: u64, groups: u32) -> Cluster {
+    start_hosts(seed, 3, groups)
+}
+
+pub(super) fn start_hosts(seed: u64, hosts: u32, groups: u32) -> Cluster {
     let mut plan = Plan::of_seed(seed);
-    (plan.hosts, plan.groups, plan.devices, plan.drift_ppm) = (3, groups, 1, Vec::new());
+    (plan.hosts, plan.groups, plan.devices, plan.drift_ppm) = (hosts, groups, 1, Vec::new());
     plan.sizes = CreateSizes { cache: 24 * MIB, capacity: 160 * MIB };
     (plan.group, plan.object) = (GroupOptions::default(), ObjectOptions::default());
     (plan.directory, plan.quirks) = Default::default();
     let cluster = Cluster::new(&plan, None);
     cluster.boot_directory();
-    (0..3).for_each(|index| cluster.boot(index, |_, _| async {}));
+    (0..cluster.machines.len()).for_each(|index| cluster.boot(index, |_, _| async {}));
     wait_for_hosts(&cluster);
     cluster
 }
 
 pub(super) fn wait_for_hosts(cluster: &Cluster) {
-    let is_up = || (0..3).all(|index| cluster.node(index).is_some());
+    let is_up = || (0..cluster.machines.len()).all(|index| cluster.node(index).is_some());
     assert!(cluster.world.run_until(Duration::from_secs(60), is_up), "the hosts start");
 }
 

@@ -6,10 +6,10 @@ use super::*;
 use crate::cluster::view::Wanted;
 use crate::simulated::{component, object};
 use base::{Incarnation, Rng, VolumeId};
-use placement::HostDomains;
 use directory::{
     ComponentRecord, MaintenanceMode, MaintenanceRecord, OwnerRecord, RemovedComponent, RepairDelay,
 };
+use placement::HostDomains;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -298,7 +298,7 @@ fn no_plan_of_a_random_cluster_puts_two_copies_on_a_host_or_moves_what_is_there(
         assert!(!outlooks.keys().any(is_whole));
         let mut objects: Vec<ObjectId> = steps.iter().map(|step| step.object).collect();
         objects.dedup();
-        assert!(objects.len() == steps.len() || steps.iter().any(|s| is_kept(s)), "one each");
+        assert!(objects.len() == steps.len() || steps.iter().any(is_kept), "one each");
         let is_begun = |step: &&RepairStep| !is_kept(step);
         assert!(steps.iter().filter(is_begun).count() <= REPAIRS_MAX);
     }

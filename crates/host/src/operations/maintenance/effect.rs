@@ -5,8 +5,8 @@ use crate::care::repair::{is_to_leave, left_without};
 use crate::operations::hosts::named;
 use base::{HostId, Map, ObjectId, SECTOR_SIZE, VolumeId, format_size};
 use directory::{ComponentState, MaintenanceMode, MaintenanceRecord, ObjectRecord, VolumeRecord};
-use placement::HostDomains;
 use operator::{MaintenanceReport, VolumeWithoutHost};
+use placement::HostDomains;
 
 /// The hosts as they are once `host` is in maintenance.
 pub(super) struct Situation {
