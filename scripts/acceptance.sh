@@ -462,6 +462,37 @@ maintenance() {
   gabion volume delete rested --yes
 }
 
+# A rack is made around the two hosts with a copy, under load: one of these moves to the third host.
+racks() {
+  local both load began=$SECONDS
+  gabion volume create racked --size 128MiB
+  both=$(gabion volume show racked --output json | field "' '.join(sorted(c['host'] for c in it['components']))")
+  fio --name=v --ioengine=nbd --uri="$(uri racked 0)" --rw=randwrite --bs=4k --iodepth=8 --rate_iops=500 \
+    --size=128M --time_based --runtime=15 --verify=crc32c --verify_fatal=1 --output-format=terse >"$area/fio" &
+  load=$!
+  sleep 2
+  gabion domain create rack1
+  gabion domain assign $both --to rack1 --check | grep "nothing was changed"
+  if gabion domain assign $both --to rack1 </dev/null 2>"$area/said"; then return 1; fi
+  grep -e "--yes is needed" "$area/said"
+  gabion domain assign $both --to rack1 --yes | grep "move to another host"
+  gabion host list | grep -c "rack1$" | grep "^2$"
+  until test "$(gabion domain list --output json | field "it['to_move']")" = 0; do
+    test $((SECONDS - began)) -lt 120 || return 1
+    sleep 0.5
+  done
+  gabion volume show racked --output json | field "it['compliance']['state']" | grep "^compliant$"
+  gabion volume show racked | grep -c "(rack1)" | grep "^1$"
+  wait "$load"
+  if gabion volume create three --size 64MiB --ftt 2 2>"$area/said"; then return 1; fi
+  grep "needs 3 fault domains with a host that has room; there are 2" "$area/said"
+  if gabion domain delete rack1 2>"$area/said"; then return 1; fi
+  grep "gabion domain unassign" "$area/said"
+  gabion domain unassign $both
+  gabion domain delete rack1
+  gabion volume delete racked --yes
+}
+
 # How many copies of volumes a host has.
 copies_on() {
   gabion volume list --output json | field "sum(c['host'] == '$1' for v in it for c in v['components'])"
@@ -548,6 +579,7 @@ step "gabion disk inspect" inspect_devices
 GABION_DATA="$area/processes"
 step "a cluster of processes with etcd starts" start_processes
 step "hosts 2 and 3 killed under fio --verify" killed_hosts
+step "no two copies in one rack" racks
 step "hosts are stopped in maintenance" maintenance
 step "a lost host is taken out of the cluster" remove_a_host
 conclude acceptance

@@ -8,6 +8,7 @@ mod crc;
 mod id;
 mod late;
 mod map;
+mod meter;
 mod mutations;
 mod named;
 mod probe;
@@ -25,6 +26,7 @@ pub use id::{
 };
 pub use late::LateFrame;
 pub use map::{FixedMap, Map, Set};
+pub use meter::{Meter, time_of};
 pub use probe::{Probe, counts as probe_counts, hit, hit_if};
 pub use quirk::Quirk;
 pub use request::{CLIENT_SLOTS, CLIENT_TABLE_MAX, ClientTable, MARKS_MAX, Mark, RequestId};

@@ -150,6 +150,8 @@ crate::named! {
         RepairBegun = "repair-begun",
         /// It was back before that, or the other host was gone too.
         RepairCalledOff = "repair-called-off",
+        /// A copy of a resync waited for the limit that an operator set.
+        ResyncLimited = "resync-limited",
         /// A host in maintenance may be stopped: what was to leave it has left.
         MaintenanceReady = "maintenance-ready",
         /// A device did not hold what it had acknowledged.

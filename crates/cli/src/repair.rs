@@ -6,6 +6,7 @@ use crate::output::{self, say};
 use crate::target::{TargetHost, any_host};
 use crate::{Fail, client};
 use anyhow::Result;
+use base::format_size;
 use operator::{ClusterReport, Command, RepairReport};
 use std::time::Duration;
 
@@ -58,7 +59,13 @@ fn by_volume(report: &RepairReport) -> Vec<(&str, usize, String)> {
 pub fn settings(cli: &Cli) -> Result<()> {
     let socket = any_host(&TargetHost::find(cli)?)?;
     let report: ClusterReport = client::ask(&socket, &Command::ClusterShow)?;
-    output::print(cli.output, &report, |report| say!("repair-delay  {}", told(report)))
+    output::print(cli.output, &report, |report| {
+        say!("repair-delay  {}", told(report));
+        match report.resync_bytes_per_second {
+            Some(bytes) => say!("resync-limit  {}/s at each host", format_size(bytes)),
+            None => say!("resync-limit  none"),
+        }
+    })
 }
 
 /// `gabion cluster set`.

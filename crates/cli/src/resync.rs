@@ -2,13 +2,14 @@
 //! `gabion resync`.
 
 use crate::args::{Cli, Output, ResyncCommand};
+use crate::client;
 use crate::gather::gather;
 use crate::output::{self, say};
 use crate::scrub::time;
-use crate::target::TargetHost;
+use crate::target::{TargetHost, any_host};
 use anyhow::Result;
 use base::format_size;
-use operator::{ResyncReport, ResyncSum};
+use operator::{ClusterReport, Command, ResyncReport, ResyncSum};
 use std::io::IsTerminal;
 use std::time::Duration;
 
@@ -20,8 +21,11 @@ const BAR: u64 = 20;
 const CLEAR: &str = "\x1b[2J\x1b[H";
 
 pub fn resync(cli: &Cli, command: &ResyncCommand) -> Result<()> {
-    let ResyncCommand::List { watch } = command;
     let target = TargetHost::find(cli)?;
+    let watch = match command {
+        ResyncCommand::List { watch } => watch,
+        ResyncCommand::Limit { limit } => return set_limit(cli, &target, limit.0),
+    };
     let clears = *watch && cli.output == Output::Table && std::io::stdout().is_terminal();
     loop {
         let resyncs = gather(&target)?.resyncs;
@@ -34,6 +38,15 @@ pub fn resync(cli: &Cli, command: &ResyncCommand) -> Result<()> {
         }
         std::thread::sleep(WATCH);
     }
+}
+
+fn set_limit(cli: &Cli, target: &TargetHost, bytes_per_second: Option<u64>) -> Result<()> {
+    let command = Command::ResyncLimit { bytes_per_second };
+    let report: ClusterReport = client::ask(&any_host(target)?, &command)?;
+    output::print(cli.output, &report, |report| match report.resync_bytes_per_second {
+        Some(bytes) => say!("each host copies at most {}/s", format_size(bytes)),
+        None => say!("hosts copy as much as clients leave"),
+    })
 }
 
 fn show(resyncs: &[ResyncReport]) {

@@ -70,6 +70,8 @@ pub const REMOVED_MAX: usize = 8;
 /// Claims that an object's record remembers. A component that missed more of them is compared by
 /// version and term alone. Killing all hosts of a cluster one after the other makes fewer claims.
 pub const CLAIMS_MAX: usize = 32;
+/// The format of a cluster's settings with a limit of resyncs.
+pub const FORMAT_RESYNC_LIMIT: u32 = 2;
 /// The format of the record of a cluster that is not all-flash.
 pub const FORMAT_KIND: u32 = 2;
 
@@ -120,11 +122,14 @@ pub struct SettingsRecord {
     /// Seconds that a copy may be away before another host gets it; at most
     /// [`REPAIR_DELAY_MAX`]. `None`: copies are made again by an operator alone.
     pub repair_delay: Option<u64>,
+    /// Bytes a second that each host copies to components that are behind, [`BANDWIDTH_MIN`] to
+    /// [`BANDWIDTH_MAX`]. `None`: as much as clients leave.
+    pub resync_limit: Option<u64>,
 }
 
 impl Default for SettingsRecord {
     fn default() -> Self {
-        Self { repair_delay: Some(REPAIR_DELAY_DEFAULT) }
+        Self { repair_delay: Some(REPAIR_DELAY_DEFAULT), resync_limit: None }
     }
 }
 
@@ -364,7 +369,9 @@ impl SettingsRecord {
     /// [`RecordError::Invalid`] with the field.
     pub fn check(&self) -> Result<(), RecordError> {
         let is_short = self.repair_delay.is_none_or(|delay| delay <= REPAIR_DELAY_MAX);
-        ensure(is_short, "repair_delay_seconds", "is above 30 days")
+        ensure(is_short, "repair_delay_seconds", "is above 30 days")?;
+        let limits = IoLimits { iops: None, bytes_per_second: self.resync_limit };
+        limits.check()
     }
 }
 

@@ -129,6 +129,15 @@ async fn next_run(
     membership::next_incarnation(env, directory, cluster, me, seen.unwrap_or_default()).await
 }
 
+/// Keeps copies to what an operator allows; runs for ever.
+async fn follow_resync_limit(view: View, objects: Objects) {
+    loop {
+        let changed = view.changed().wait();
+        objects.set_resync_limit(view.settings().resync_limit);
+        changed.await;
+    }
+}
+
 /// The parts of the host's memory, and what its disk groups share of it.
 fn memory_of(
     config: &HostConfig,
@@ -363,6 +372,8 @@ impl Node {
             describe::run(env.clone(), view.clone(), self.storage.clone(), me.incarnation);
         self.tasks.spawn(env, "describe", describe);
         self.tasks.spawn(env, "limits", self.exports.clone().follow_limits());
+        let limit = follow_resync_limit(view.clone(), self.objects.clone());
+        self.tasks.spawn(env, "resync limit", limit);
         let latency = latency::run(env.clone(), self.storage.clone());
         self.tasks.spawn(env, "device latency", latency);
         self.tasks.spawn(env, "memory", self.memory.clone().run(env.clone()));

@@ -140,6 +140,9 @@ impl Operations {
             command @ (Command::MaintenanceCheck { .. }
             | Command::MaintenanceEnter { .. }
             | Command::MaintenanceExit { .. }) => reply(self.maintenance_command(command).await),
+            Command::ResyncLimit { bytes_per_second } => {
+                reply(self.set_resync_limit(bytes_per_second).await)
+            }
             command @ (Command::DomainList
             | Command::DomainCreate { .. }
             | Command::DomainDelete { .. }

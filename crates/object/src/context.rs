@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What all owners of a host share.
 
+use crate::copy_limit::CopyLimit;
 use crate::disks::Disks;
 use crate::held::HeldGrants;
 use crate::options::ObjectOptions;
@@ -41,6 +42,8 @@ pub(crate) struct Context {
     pub(crate) forward_room: Semaphore,
     /// Resyncs at a time on this host, so that a returned host does not bring all at once.
     pub(crate) resync_room: Semaphore,
+    /// What they may copy in a second, all together.
+    pub(crate) copy_limit: CopyLimit,
     /// Which hosts the directory's lease keys say are alive: a hint only (rule 52d).
     pub(crate) alive: RefCell<Map<HostId, Incarnation>>,
     /// Hosts that were taken out of the cluster: they never come back.

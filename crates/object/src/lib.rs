@@ -8,6 +8,7 @@
 
 mod away;
 mod context;
+mod copy_limit;
 mod dirty;
 mod disks;
 mod grants;

@@ -16,6 +16,7 @@ mod serve;
 
 use crate::away::Away;
 use crate::context::Context;
+use crate::copy_limit::CopyLimit;
 use crate::disks::Disks;
 use crate::held::HeldGrants;
 use crate::history::is_made_anew;
@@ -160,6 +161,7 @@ impl Objects {
             disks,
             replicas: Rc::clone(&replicas),
             resync_room: Semaphore::new(limits.resyncs),
+            copy_limit: CopyLimit::default(),
             write_room: Semaphore::new(options.write_bytes),
             forward_room: Semaphore::new(options.write_bytes),
             options,
@@ -258,6 +260,12 @@ impl Objects {
     /// `host` was taken out of the cluster: nobody waits any more for what it held to be deleted.
     pub fn host_removed(&self, host: HostId) {
         self.0.0.context.removed.borrow_mut().insert(host);
+    }
+
+    /// What the owners of this host copy in a second to components that are behind, all together.
+    /// `None`: as much as clients leave.
+    pub fn set_resync_limit(&self, bytes_per_second: Option<u64>) {
+        self.0.0.context.copy_limit.set(bytes_per_second);
     }
 
     /// Makes this host the owner, or learns who serves. From then until the next

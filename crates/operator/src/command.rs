@@ -199,6 +199,11 @@ pub enum Command {
         /// Its name.
         host: String,
     },
+    /// Sets how much each host copies in a second to copies that are behind.
+    ResyncLimit {
+        /// Bytes; none: as much as clients leave.
+        bytes_per_second: Option<u64>,
+    },
     /// The fault domains, and the hosts in them.
     DomainList,
     /// Makes a fault domain.

@@ -129,6 +129,9 @@ pub struct MoveReport {
 pub struct ClusterReport {
     /// Seconds that a copy may be away before another host gets it; none: an operator repairs.
     pub repair_delay_seconds: Option<u64>,
+    /// Bytes a second that each host copies to copies that are behind; none: no limit.
+    #[serde(default)]
+    pub resync_bytes_per_second: Option<u64>,
 }
 
 /// One copy that is made again on another host.

@@ -3,6 +3,7 @@
 //! (rules 38-40).
 
 use crate::campaign::{SeedRun, Violation};
+use crate::domains::DOMAINS_FROM;
 use crate::fault::Fault;
 use crate::maintenance::MAINTENANCE_FROM;
 use crate::plan::VolumePlan;
@@ -89,6 +90,17 @@ impl SeedRun {
             && self.is_done(three, Command::VolumeSetPolicy { name, policy })
     }
 
+    /// Hosts copy at most so much from now on: little enough that copies wait, and so much that no
+    /// volume of a campaign takes long.
+    fn change_resync_limit(&mut self) {
+        if self.plan.seed >= DOMAINS_FROM && self.one_of(3) == 0 {
+            let limits = [None, Some(16 << 20), Some(64 << 20)];
+            let bytes_per_second = self.any_from(&limits).copied().flatten();
+            let asked = self.any_host();
+            self.is_done(asked, Command::ResyncLimit { bytes_per_second });
+        }
+    }
+
     /// Limits of requests that a policy may have: none, or some that the load meets.
     fn limits(&mut self) -> PolicyRules {
         if self.plan.seed < LIMITS_FROM {
@@ -135,6 +147,7 @@ impl SeedRun {
             for _ in 0..2 + run.one_of(4) {
                 run.change_copies(false)?;
                 run.change_domains();
+                run.change_resync_limit();
                 if run.plan.seed >= MAINTENANCE_FROM && run.one_of(3) == 0 {
                     run.one_maintenance()?;
                 } else {

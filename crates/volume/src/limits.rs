@@ -3,12 +3,10 @@
 //! waits at the door, before it has taken anything that others need. Those of one volume go in the
 //! order in which they came; those of other volumes do not wait for them.
 //!
-//! Each limit is a meter: the time until which it is used up. A request moves that time on by what
-//! it costs, and begins when the time is not more than [`BURST`] away (the virtual scheduling
-//! algorithm of ITU-T I.371). So over a second a volume gets what its limit says, and what it did
-//! not use before is not saved up.
+//! Each limit is a [`Meter`]. A request begins when that is not more than [`BURST`] ahead. So over a
+//! second a volume gets what its limit says, and what it did not use before is not saved up.
 
-use base::{Instant, SECTOR_SIZE};
+use base::{Instant, Meter, SECTOR_SIZE};
 use directory::IoLimits;
 use env::{Env, Notify, Semaphore, select};
 use std::cell::Cell;
@@ -93,19 +91,18 @@ impl Limits {
     }
 }
 
-/// Until when each limit is used up.
+/// How far each limit is used up.
 #[derive(Clone, Copy, Default)]
 struct Meters {
-    requests: Instant,
-    bytes: Instant,
+    requests: Meter,
+    bytes: Meter,
 }
 
 impl Meters {
     /// `None`: a request may begin. Else when to look again.
     fn due(self, now: Instant, limits: IoLimits) -> Option<Instant> {
-        let ahead = |limit: Option<u64>, used_until: Instant| {
-            limit.map_or(Duration::ZERO, |_| used_until.since(now))
-        };
+        let ahead =
+            |limit: Option<u64>, meter: Meter| limit.map_or(Duration::ZERO, |_| meter.ahead(now));
         let requests = ahead(limits.iops, self.requests);
         let ahead = requests.max(ahead(limits.bytes_per_second, self.bytes));
         (ahead > BURST).then(|| now + (ahead - RESUME))
@@ -113,24 +110,19 @@ impl Meters {
 
     /// A request of so many bytes begins.
     fn take(&mut self, now: Instant, bytes: u64, limits: IoLimits) {
-        let on = |used_until: Instant, cost: u64, limit: Option<u64>| match limit {
-            Some(rate) => used_until.max(now) + time_of(cost, rate),
-            None => now,
-        };
-        self.requests = on(self.requests, bytes.div_ceil(IO_BYTES).max(1), limits.iops);
-        self.bytes = on(self.bytes, bytes, limits.bytes_per_second);
+        if let Some(rate) = limits.iops {
+            self.requests.take(now, bytes.div_ceil(IO_BYTES).max(1), rate);
+        }
+        if let Some(rate) = limits.bytes_per_second {
+            self.bytes.take(now, bytes, rate);
+        }
     }
-}
-
-/// How long `cost` takes at so much a second, rounded up.
-fn time_of(cost: u64, rate: u64) -> Duration {
-    let nanos = (u128::from(cost) * 1_000_000_000).div_ceil(u128::from(rate.max(1)));
-    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::time_of;
     use proptest::prelude::*;
 
     /// Requests as they begin: when, and with how many bytes.

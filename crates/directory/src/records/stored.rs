@@ -6,8 +6,9 @@ use super::json::{OTHER_FORMAT, Stored, from_json, to_json};
 use super::keys::parse_hex;
 use super::{
     AliveRecord, Claim, ClusterKind, ClusterRecord, ComponentRecord, ComponentState, DeletedRecord,
-    FORMAT, FORMAT_HISTORY, FORMAT_KIND, FORMAT_MEMBERS, GroupRecord, HostRecord, ObjectRecord,
-    OwnerRecord, RecordError, RemovedComponent, RemovedHostRecord, SettingsRecord, ensure,
+    FORMAT, FORMAT_HISTORY, FORMAT_KIND, FORMAT_MEMBERS, FORMAT_RESYNC_LIMIT, GroupRecord,
+    HostRecord, ObjectRecord, OwnerRecord, RecordError, RemovedComponent, RemovedHostRecord,
+    SettingsRecord, ensure,
 };
 use base::{
     ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, Seat, Term, Version, VolumeId,
@@ -73,6 +74,8 @@ struct Cluster {
 struct Settings {
     format: u32,
     repair_delay_seconds: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    resync_bytes_per_second: Option<u64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -210,6 +213,20 @@ impl Stored for Cluster {
     }
 }
 
+impl Stored for Settings {
+    const FORMATS: &[u32] = &[FORMAT, FORMAT_RESYNC_LIMIT];
+
+    fn format(&self) -> u32 {
+        self.format
+    }
+
+    fn check_format(&self) -> Result<(), RecordError> {
+        let has_limit = self.resync_bytes_per_second.is_some();
+        let is_right = has_limit == (self.format == FORMAT_RESYNC_LIMIT);
+        ensure(is_right, "resync_bytes_per_second", OTHER_FORMAT)
+    }
+}
+
 impl Stored for Object {
     const FORMATS: &[u32] = &[FORMAT, FORMAT_HISTORY, FORMAT_MEMBERS];
 
@@ -241,7 +258,7 @@ macro_rules! of_one_format {
     )*};
 }
 
-of_one_format!(Settings, Host, RemovedHost, Alive, Deleted);
+of_one_format!(Host, RemovedHost, Alive, Deleted);
 
 macro_rules! codec {
     ($record:ident, $stored:ident) => {
@@ -295,13 +312,19 @@ impl From<Cluster> for ClusterRecord {
 
 impl From<&SettingsRecord> for Settings {
     fn from(r: &SettingsRecord) -> Self {
-        Self { format: FORMAT, repair_delay_seconds: r.repair_delay }
+        // As for a cluster: the lowest that holds everything.
+        let format = if r.resync_limit.is_some() { FORMAT_RESYNC_LIMIT } else { FORMAT };
+        Self {
+            format,
+            repair_delay_seconds: r.repair_delay,
+            resync_bytes_per_second: r.resync_limit,
+        }
     }
 }
 
 impl From<Settings> for SettingsRecord {
     fn from(s: Settings) -> Self {
-        Self { repair_delay: s.repair_delay_seconds }
+        Self { repair_delay: s.repair_delay_seconds, resync_limit: s.resync_bytes_per_second }
     }
 }
 

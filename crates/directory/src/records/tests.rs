@@ -120,6 +120,7 @@ const HOST_JSON: &str = include_str!("../../fixtures/host-1.json");
 const ALIVE_JSON: &str = include_str!("../../fixtures/alive-1.json");
 const CLUSTER_JSON: &str = include_str!("../../fixtures/cluster-1.json");
 const DELETED_JSON: &str = include_str!("../../fixtures/deleted-1.json");
+const SETTINGS_LIMIT_JSON: &str = include_str!("../../fixtures/settings-2.json");
 const SETTINGS_JSON: &str = include_str!("../../fixtures/settings-1.json");
 const REMOVED_JSON: &str = include_str!("../../fixtures/removed-1.json");
 const DOMAINS_JSON: &str = include_str!("../../fixtures/domains-1.json");
@@ -138,7 +139,8 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
         hosts: vec![HostId(1), HostId(2)],
         objects: vec![ObjectId(1), ObjectId(2)],
     };
-    let settings = SettingsRecord { repair_delay: Some(90) };
+    let settings = SettingsRecord { repair_delay: Some(90), resync_limit: None };
+    let limited = SettingsRecord { repair_delay: None, resync_limit: Some(100 << 20) };
     let removed = RemovedHostRecord { id: HostId(31), name: "ah1".to_owned() };
     let pairs = [
         (object().encode(), OBJECT_JSON),
@@ -157,6 +159,7 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
         (cluster.encode(), CLUSTER_JSON),
         (hybrid.encode(), HYBRID_JSON),
         (settings.encode(), SETTINGS_JSON),
+        (limited.encode(), SETTINGS_LIMIT_JSON),
         (removed.encode(), REMOVED_JSON),
     ];
     for (written, fixture) in pairs {
@@ -175,7 +178,8 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
     assert_eq!(ClusterRecord::decode(HYBRID_JSON.as_bytes()).unwrap(), hybrid);
     assert_eq!(SettingsRecord::decode(SETTINGS_JSON.as_bytes()).unwrap(), settings);
     assert_eq!(RemovedHostRecord::decode(REMOVED_JSON.as_bytes()).unwrap(), removed);
-    let never = SettingsRecord { repair_delay: None };
+    assert_eq!(SettingsRecord::decode(SETTINGS_LIMIT_JSON.as_bytes()).unwrap(), limited);
+    let never = SettingsRecord { repair_delay: None, resync_limit: None };
     assert_eq!(SettingsRecord::decode(&never.encode()).unwrap(), never);
 }
 
@@ -415,6 +419,11 @@ fn what_is_not_exactly_a_record_is_refused() {
     assert_refused(CLUSTER_JSON, ClusterRecord::decode, from, to);
     for (from, to) in [("90", "2592001"), ("90", "-1"), ("90", "\"90\""), ("1", "2")] {
         assert_refused(SETTINGS_JSON, SettingsRecord::decode, from, to);
+    }
+    for (from, to) in
+        [("104857600", "1048575"), ("104857600", "null"), ("\"format\":2", "\"format\":1")]
+    {
+        assert_refused(SETTINGS_LIMIT_JSON, SettingsRecord::decode, from, to);
     }
     assert!(ObjectRecord::decode(VOLUME_JSON.as_bytes()).is_err(), "a record of another kind");
     assert!(ObjectRecord::decode(&[0xFF, 0]).is_err());

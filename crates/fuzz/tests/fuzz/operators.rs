@@ -6,7 +6,7 @@ use host::{
     HostConfig, MaintenanceMode, MemoryConfig, RepairDelay, Tuning, format_address, parse_address,
 };
 use operator::{Command, CommandReply, GroupConfig, PolicyRules, RateLimit};
-use placement::{Candidate, VolumeSpec, check_name, place};
+use placement::{Candidate, HostDomains, VolumeSpec, check_name, place};
 
 fuzz::targets! {
     config: 20_000, vec![toml::to_string(&sample()).expect("a valid configuration").into_bytes()],
@@ -101,6 +101,7 @@ fn commands() -> Vec<Vec<u8>> {
         Command::MaintenanceEnter { host: name(), mode: MaintenanceMode::FullEvacuation },
         Command::MaintenanceCheck { host: name(), mode: None },
         Command::MaintenanceExit { host: name() },
+        Command::ResyncLimit { bytes_per_second: Some(1 << 20) },
         Command::DomainList,
         Command::DomainCreate { name: name(), within: Some(name()) },
         Command::DomainAssign { hosts: vec![name(), name()], domain: Some(name()), check: true },
@@ -139,6 +140,10 @@ fn volume_spec_of(input: &[u8]) {
             growth_bytes: from.edge(),
         })
         .collect();
+    let domains = HostDomains::new(candidates.iter().map(|candidate| {
+        let names = (0..from.below(3)).map(|_| (from.u8() % 4).to_string());
+        (candidate.host, names.collect())
+    }));
     let text = String::from_utf8_lossy(from.rest());
     for name in [&*text, "vm"] {
         match VolumeSpec::new(name, size, ftt) {
@@ -152,7 +157,9 @@ fn volume_spec_of(input: &[u8]) {
             Err(error) => one_line(&error),
         }
     }
-    if let Ok(chosen) = place(ftt, None, &candidates, &[]) {
-        assert_eq!(chosen.len(), usize::from(ftt) + 1);
+    for domains in [HostDomains::default(), domains] {
+        if let Ok(chosen) = place(ftt, None, &candidates, &[], &domains) {
+            assert_eq!(chosen.len(), usize::from(ftt) + 1);
+        }
     }
 }

@@ -24,6 +24,7 @@ fn golden() -> Vec<Vec<u8>> {
         include_bytes!("../../../directory/fixtures/alive-1.json").as_slice(),
         include_bytes!("../../../directory/fixtures/cluster-1.json"),
         include_bytes!("../../../directory/fixtures/host-1.json"),
+        include_bytes!("../../../directory/fixtures/settings-2.json"),
         include_bytes!("../../../directory/fixtures/maintenance-1.json"),
         include_bytes!("../../../directory/fixtures/domains-1.json"),
         include_bytes!("../../../directory/fixtures/object-1.json"),

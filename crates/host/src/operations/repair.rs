@@ -1,25 +1,62 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Settings of the cluster, and copies that are made again because somebody asks for it.
 
-use super::volumes::directory_away;
+use super::volumes::{Undecided, directory_away, unknown};
 use super::{Operations, Outcome, failed, no_such_volume, usage};
 use crate::care::repair::Outlook;
-use base::{Map, ObjectId, Set};
-use directory::{SettingsRecord, Transaction, VolumeRecord};
+use base::{Map, ObjectId, Set, format_size};
+use directory::{
+    BANDWIDTH_MAX, BANDWIDTH_MIN, Expect, IoLimits, SettingsRecord, VolumeRecord, settings_key,
+};
 use operator::{ClusterReport, NotRepaired, RepairReport, RepairedCopy};
 
 impl Operations {
     pub(super) fn settings(&self) -> ClusterReport {
-        ClusterReport { repair_delay_seconds: self.view.settings().repair_delay }
+        settings_report(self.view.settings())
     }
 
     /// Sets how long a copy may be away before another host gets it.
     pub(super) async fn set_repair_delay(&self, seconds: Option<u64>) -> Outcome<ClusterReport> {
-        let record = SettingsRecord { repair_delay: seconds };
+        self.change_settings(|now| SettingsRecord { repair_delay: seconds, ..now }).await
+    }
+
+    /// Sets how much each host copies in a second to components that are behind.
+    pub(super) async fn set_resync_limit(&self, bytes: Option<u64>) -> Outcome<ClusterReport> {
+        let limits = IoLimits { iops: None, bytes_per_second: bytes };
+        if limits.check().is_err() {
+            let (least, most) = (format_size(BANDWIDTH_MIN), format_size(BANDWIDTH_MAX));
+            return Err(usage(format!(
+                "a limit of resyncs is from {least} to {most} a second, or none: as much as \
+                 clients leave"
+            )));
+        }
+        self.change_settings(|now| SettingsRecord { resync_limit: bytes, ..now }).await
+    }
+
+    /// Puts settings in the place of those that the directory has now.
+    async fn change_settings(
+        &self,
+        change: impl FnOnce(SettingsRecord) -> SettingsRecord,
+    ) -> Outcome<ClusterReport> {
+        let key = settings_key();
+        let entry = self.directory.get(&key).await.map_err(directory_away)?;
+        let (now, expect) = match entry {
+            None => (SettingsRecord::default(), Expect::Absent),
+            Some(entry) => {
+                let now = SettingsRecord::decode(&entry.value).map_err(|error| {
+                    failed(format!("the record at {key} cannot be read ({error})"))
+                })?;
+                (now, Expect::Revision(entry.revision))
+            }
+        };
+        let record = change(now);
         record.check().map_err(usage)?;
-        let put = Transaction::new().put(directory::settings_key(), record.encode());
-        self.directory.transact(put).await.map_err(directory_away)?;
-        Ok(ClusterReport { repair_delay_seconds: seconds })
+        self.put_at(key, expect, record.encode()).await.map_err(|undecided| match undecided {
+            None => failed("somebody else changed the settings meanwhile: try again"),
+            Some(Undecided::Away(error)) => directory_away(error),
+            Some(Undecided::Unknown) => unknown("the settings were changed"),
+        })?;
+        Ok(settings_report(record))
     }
 
     /// Makes again what one volume, or all of them, miss of hosts that are down.
@@ -66,5 +103,12 @@ impl Operations {
             }
         }
         (soonest, why)
+    }
+}
+
+fn settings_report(settings: SettingsRecord) -> ClusterReport {
+    ClusterReport {
+        repair_delay_seconds: settings.repair_delay,
+        resync_bytes_per_second: settings.resync_limit,
     }
 }

@@ -72,6 +72,7 @@ pub(super) async fn run(owner: &Rc<Owner>, component: ComponentId) -> Result<(),
                 if pace.is_due(range, owner.now().since(owner.busy_at.get()) < BUSY) {
                     owner.env().sleep(REST).await;
                 }
+                owner.context.copy_limit.pass(owner.env(), range.bytes()).await;
                 copy(owner, component, range).await?;
             }
             None => {

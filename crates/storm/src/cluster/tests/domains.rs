@@ -148,14 +148,33 @@ fn a_copy_that_is_missing_is_made_again_in_its_own_rack_or_not_at_all() {
         serde_json::from_value(cluster.ask(0, now).expect("an answer")).expect("a report");
     assert!(report.begun.is_empty(), "{report:?}");
     assert!(report.refused[0].why.contains("in a fault domain with one that has"), "{report:?}");
-    let check = Command::MaintenanceEnter {
+    cluster.boot(gone, |_, _| async {});
+    wait_until(&cluster, 120, |cluster| far(cluster) == gone && has_copies(cluster, 2));
+    read_all(&cluster, 0);
+}
+
+#[test]
+fn a_host_is_emptied_into_its_own_rack() {
+    let cluster = in_racks(176);
+    let enter = Command::MaintenanceEnter {
         host: "host1".to_owned(),
         mode: host::MaintenanceMode::FullEvacuation,
     };
-    let refused = cluster.ask(0, check);
-    // Only host2 is left, which may take it: it is of the same rack as the copy that leaves.
-    assert!(refused.is_ok(), "{refused:?}");
-    wait_until(&cluster, 120, |cluster| copies(cluster, "v").0.contains(&"host2".to_owned()));
+    cluster.ask(0, enter).expect("its neighbour takes it");
+    wait_until(&cluster, 120, |cluster| copies(cluster, "v").0[0] == "host2" && is_whole(cluster));
+    assert!(copies(&cluster, "v").1);
+    let exit = Command::MaintenanceExit { host: "host1".to_owned() };
+    cluster.ask(0, exit).expect("it is in maintenance");
+    // Its neighbour is down, and the hosts of the other rack count as one with the other copy's.
+    let far = if copies(&cluster, "v").0.contains(&"host3".to_owned()) { 2 } else { 3 };
+    cluster.take_down(5 - far, false);
+    pass(&cluster, 20);
+    let enter = Command::MaintenanceEnter {
+        host: format!("host{}", far + 1),
+        mode: host::MaintenanceMode::FullEvacuation,
+    };
+    let refused = cluster.ask(0, enter).expect_err("nobody can take it");
+    assert!(refused.contains("is in a fault domain with one"), "{refused}");
 }
 
 #[test]

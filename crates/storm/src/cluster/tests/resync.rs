@@ -92,3 +92,37 @@ fn what_is_copied_says_why_how_far_it_is_and_when_it_ends() {
     let one = half_done(&cluster);
     assert_eq!((one.host, one.reason), (name(third), ResyncReason::OneMore));
 }
+
+#[test]
+fn copies_keep_to_the_limit_that_an_operator_sets_while_they_run() {
+    let (cluster, other) = with_copies(113, None);
+    write_much(&cluster);
+    let limit = |bytes_per_second| {
+        let limit = Command::ResyncLimit { bytes_per_second };
+        let report = cluster.ask(0, limit)?;
+        assert_eq!(report["resync_bytes_per_second"], serde_json::json!(bytes_per_second));
+        Ok::<_, String>(())
+    };
+    let moved = |from: usize, to: usize| {
+        let (from, to) = (format!("host{}", from + 1), Some(format!("host{}", to + 1)));
+        let moved = Command::VolumeMove { name: "v".to_owned(), from, to };
+        cluster.ask(0, moved).expect("it begins");
+    };
+    let refused = limit(Some(1000)).expect_err("it is too low");
+    assert!(refused.contains("from 1MiB"), "{refused}");
+    limit(Some(MIB)).expect("the directory is there");
+    let third = 3 - other;
+    moved(other, third);
+    pass(&cluster, 5);
+    assert!(!is_whole(&cluster) || places(&cluster) == [0, other], "8 MiB take 8 s");
+    let one = resyncs(&cluster).pop().expect("it is under way");
+    assert!((MIB / 2..=MIB * 5 / 4).contains(&one.bytes_per_second), "{one:?}");
+    assert!((2 * MIB..=6 * MIB).contains(&one.bytes_copied), "{one:?}");
+    // Another setting leaves it as it is.
+    cluster.ask(0, Command::ClusterSet { repair_delay_seconds: Some(77) }).expect("it is set");
+    let settings = cluster.ask(1, Command::ClusterShow).expect("an answer");
+    assert_eq!(settings["resync_bytes_per_second"], serde_json::json!(MIB));
+    limit(None).expect("the directory is there");
+    pass(&cluster, 2);
+    assert!(is_whole(&cluster) && places(&cluster) == [0, third], "{:?}", volume(&cluster));
+}
