@@ -26,7 +26,7 @@ pub use id::{
 };
 pub use late::LateFrame;
 pub use map::{FixedMap, Map, Set};
-pub use meter::{Meter, time_of};
+pub use meter::{RateMeter, time_of};
 pub use probe::{Probe, counts as probe_counts, hit, hit_if};
 pub use quirk::Quirk;
 pub use request::{CLIENT_SLOTS, CLIENT_TABLE_MAX, ClientTable, MARKS_MAX, Mark, RequestId};

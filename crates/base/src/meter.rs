@@ -7,9 +7,9 @@ use std::time::Duration;
 /// The time until which a limit is used up. What begins moves that time on by what it costs, and
 /// what is not used is not saved up (the virtual scheduling algorithm of ITU-T I.371).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Meter(Instant);
+pub struct RateMeter(Instant);
 
-impl Meter {
+impl RateMeter {
     /// How far ahead of its limit it is.
     #[must_use]
     pub fn ahead(self, now: Instant) -> Duration {
@@ -35,7 +35,7 @@ mod tests {
 
     #[test]
     fn a_meter_is_ahead_by_what_was_taken_and_saves_nothing_up() {
-        let (mut meter, at) = (Meter::default(), Instant(5_000_000_000));
+        let (mut meter, at) = (RateMeter::default(), Instant(5_000_000_000));
         assert_eq!(meter.ahead(at), Duration::ZERO);
         meter.take(at, 100, 1000);
         meter.take(at, 50, 1000);

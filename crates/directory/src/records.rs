@@ -28,6 +28,7 @@ pub use domains::{DOMAIN_DEPTH_MAX, DOMAINS_MAX, DomainMember, DomainsRecord, Fa
 pub use error::RecordError;
 use error::{are_unique, ensure};
 pub use json::FORMAT;
+use keys::NAME_RULE;
 pub use limits::{BANDWIDTH_MAX, BANDWIDTH_MIN, IOPS_MAX, IOPS_MIN, IoLimits};
 pub use maintenance::{HostInMaintenance, MAINTENANCE_MAX, MaintenanceMode, MaintenanceRecord};
 pub use orphan::{About, Missing, OrphanRecord};
@@ -348,8 +349,6 @@ pub fn object_sectors(size_bytes: u64, count: u64) -> Option<u64> {
     let each = sectors.div_ceil(count).next_multiple_of(CHUNK_SECTORS);
     (sectors.div_ceil(each) == count).then_some(each)
 }
-
-const NAME_RULE: &str = "is not 1 to 64 letters, digits, '.', '_' or '-', a letter or digit first";
 
 impl ClusterRecord {
     /// Whether it keeps its invariants.

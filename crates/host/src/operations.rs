@@ -132,17 +132,13 @@ impl Operations {
             | Command::PolicyCheck { .. }
             | Command::PolicyDelete { .. }) => self.policy_command(command).await,
             Command::VolumeDelete { name } => reply(self.delete(&name).await),
-            Command::ClusterShow => reply(Ok(self.settings())),
-            Command::ClusterSet { repair_delay_seconds } => {
-                reply(self.set_repair_delay(repair_delay_seconds).await)
-            }
+            command @ (Command::ClusterShow
+            | Command::ClusterSet { .. }
+            | Command::ResyncLimit { .. }) => reply(self.settings_command(command).await),
             Command::HostRemove { host, lost } => reply(self.remove_host(&host, lost).await),
             command @ (Command::MaintenanceCheck { .. }
             | Command::MaintenanceEnter { .. }
             | Command::MaintenanceExit { .. }) => reply(self.maintenance_command(command).await),
-            Command::ResyncLimit { bytes_per_second } => {
-                reply(self.set_resync_limit(bytes_per_second).await)
-            }
             command @ (Command::DomainList
             | Command::DomainCreate { .. }
             | Command::DomainDelete { .. }
@@ -152,14 +148,12 @@ impl Operations {
             Command::DirectoryRestore { number, replace } => {
                 reply(self.restore_kept(number, replace).await)
             }
-            Command::OrphanList => reply(self.orphans().await),
-            Command::OrphanAdopt { volume, name, force } => {
-                reply(self.adopt(&volume, name.as_deref(), force).await)
+            command @ (Command::OrphanList
+            | Command::OrphanAdopt { .. }
+            | Command::OrphanDelete { .. }) => self.orphan_command(command).await,
+            command @ (Command::ScrubStatus | Command::ScrubStart { .. } | Command::ScrubPause) => {
+                reply(self.scrub_command(&command))
             }
-            Command::OrphanDelete { volume } => reply(self.give_up(&volume).await),
-            Command::ScrubStatus => reply(Ok(self.scrub())),
-            Command::ScrubStart { bytes_per_second } => reply(self.start_scrub(bytes_per_second)),
-            Command::ScrubPause => reply(Ok(self.pause_scrub())),
             Command::Stop => {
                 self.stop.notify();
                 CommandReply::Ok(serde_json::Value::Null)

@@ -2,7 +2,7 @@
 //! How much all owners of a host may copy in a second, as an operator set it
 //! (docs/operations/resync.md).
 
-use base::{Instant, Meter};
+use base::{Instant, RateMeter};
 use env::{Env, Notify, Semaphore, select};
 use std::cell::Cell;
 use std::time::Duration;
@@ -13,7 +13,7 @@ const BURST: Duration = Duration::from_millis(20);
 /// The limit, shared by all resyncs of a host. Copies go in the order in which they came.
 pub(crate) struct CopyLimit {
     bytes_per_second: Cell<Option<u64>>,
-    meter: Cell<Meter>,
+    meter: Cell<RateMeter>,
     turn: Semaphore,
     changed: Notify,
 }

@@ -68,8 +68,8 @@ impl SeedRun {
         value.and_then(|value| DomainsRecord::decode(&value).ok()).unwrap_or_default()
     }
 
-    /// Whether the copies of these objects are apart, as far as they can be: so many hosts may be in
-    /// one domain that they cannot, where a change of it was refused half way.
+    /// Whether the copies of these objects are apart, as far as they can be: so many hosts may be
+    /// in one domain that they cannot, where a change of it was refused half way.
     pub(crate) fn are_apart(&self, records: &[ObjectRecord]) -> bool {
         if self.plan.seed < DOMAINS_FROM {
             return true;

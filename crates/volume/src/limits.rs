@@ -3,10 +3,10 @@
 //! waits at the door, before it has taken anything that others need. Those of one volume go in the
 //! order in which they came; those of other volumes do not wait for them.
 //!
-//! Each limit is a [`Meter`]. A request begins when that is not more than [`BURST`] ahead. So over a
-//! second a volume gets what its limit says, and what it did not use before is not saved up.
+//! Each limit is a [`RateMeter`]. A request begins when that is not more than [`BURST`] ahead. So
+//! over a second a volume gets what its limit says, and what it did not use before is not saved up.
 
-use base::{Instant, Meter, SECTOR_SIZE};
+use base::{Instant, RateMeter, SECTOR_SIZE};
 use directory::IoLimits;
 use env::{Env, Notify, Semaphore, select};
 use std::cell::Cell;
@@ -94,15 +94,16 @@ impl Limits {
 /// How far each limit is used up.
 #[derive(Clone, Copy, Default)]
 struct Meters {
-    requests: Meter,
-    bytes: Meter,
+    requests: RateMeter,
+    bytes: RateMeter,
 }
 
 impl Meters {
     /// `None`: a request may begin. Else when to look again.
     fn due(self, now: Instant, limits: IoLimits) -> Option<Instant> {
-        let ahead =
-            |limit: Option<u64>, meter: Meter| limit.map_or(Duration::ZERO, |_| meter.ahead(now));
+        let ahead = |limit: Option<u64>, meter: RateMeter| {
+            limit.map_or(Duration::ZERO, |_| meter.ahead(now))
+        };
         let requests = ahead(limits.iops, self.requests);
         let ahead = requests.max(ahead(limits.bytes_per_second, self.bytes));
         (ahead > BURST).then(|| now + (ahead - RESUME))

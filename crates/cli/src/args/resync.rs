@@ -28,20 +28,20 @@ says what it is. A low limit makes volumes stay reduced for longer.")]
     Limit {
         /// Bytes a second, from 1MiB; or none
         #[arg(value_parser = limit, value_name = "BYTES_PER_SECOND")]
-        limit: CopyLimit,
+        limit: LimitArg,
     },
 }
 
 /// Bytes a second; none: no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CopyLimit(pub Option<u64>);
+pub struct LimitArg(pub Option<u64>);
 
-fn limit(text: &str) -> Result<CopyLimit, String> {
+fn limit(text: &str) -> Result<LimitArg, String> {
     if text == "none" {
-        return Ok(CopyLimit(None));
+        return Ok(LimitArg(None));
     }
     let bytes = base::parse_size(text).map_err(|error| format!("{error}; or none"))?;
-    Ok(CopyLimit(Some(bytes)))
+    Ok(LimitArg(Some(bytes)))
 }
 
 #[cfg(test)]
@@ -50,8 +50,8 @@ mod tests {
 
     #[test]
     fn a_limit_is_a_size_or_none() {
-        assert_eq!(limit("none"), Ok(CopyLimit(None)));
-        assert_eq!(limit("50MiB"), Ok(CopyLimit(Some(50 << 20))));
+        assert_eq!(limit("none"), Ok(LimitArg(None)));
+        assert_eq!(limit("50MiB"), Ok(LimitArg(Some(50 << 20))));
         assert!(limit("fast").is_err_and(|error| error.contains("or none")));
     }
 }

@@ -3,7 +3,7 @@
 
 use super::error::{RecordError, are_unique, ensure};
 use super::json::{FORMAT, Stored, from_json, to_json};
-use super::{NAME_RULE, is_name};
+use super::keys::{NAME_RULE, is_name};
 use base::HostId;
 use serde::{Deserialize, Serialize};
 

@@ -27,6 +27,10 @@ pub const POLICY_PREFIX: &str = "/gabion/policy/";
 /// Keys of [`super::OrphanRecord`]s.
 pub const ORPHAN_PREFIX: &str = "/gabion/orphan/";
 
+/// What a name is not that [`is_name`] refuses.
+pub(super) const NAME_RULE: &str =
+    "is not 1 to 64 letters, digits, '.', '_' or '-', a letter or digit first";
+
 /// Whether `name` may name a cluster, host, volume or policy: 1 to [`NAME_BYTES_MAX`] letters,
 /// digits, `.`, `_` and `-` of ASCII, the first a letter or digit.
 #[must_use]

@@ -417,14 +417,6 @@ fn what_is_not_exactly_a_record_is_refused() {
     }
     let (from, to) = ("\"lab\"", "\"lab\",\"kind\":\"hybrid\"");
     assert_refused(CLUSTER_JSON, ClusterRecord::decode, from, to);
-    for (from, to) in [("90", "2592001"), ("90", "-1"), ("90", "\"90\""), ("1", "2")] {
-        assert_refused(SETTINGS_JSON, SettingsRecord::decode, from, to);
-    }
-    for (from, to) in
-        [("104857600", "1048575"), ("104857600", "null"), ("\"format\":2", "\"format\":1")]
-    {
-        assert_refused(SETTINGS_LIMIT_JSON, SettingsRecord::decode, from, to);
-    }
     assert!(ObjectRecord::decode(VOLUME_JSON.as_bytes()).is_err(), "a record of another kind");
     assert!(ObjectRecord::decode(&[0xFF, 0]).is_err());
 }
@@ -530,4 +522,16 @@ fn fault_domains_lie_within_each_other_and_hosts_in_the_innermost() {
     assert!(deep.check().is_err(), "four levels");
     let many = (0..=DOMAINS_MAX).map(|at| domain(&format!("d{at}"), None)).collect();
     assert!(DomainsRecord { domains: many, members: Vec::new() }.check().is_err());
+}
+
+#[test]
+fn settings_out_of_range_are_refused() {
+    for (from, to) in [("90", "2592001"), ("90", "-1"), ("90", "\"90\""), ("1", "2")] {
+        assert_refused(SETTINGS_JSON, SettingsRecord::decode, from, to);
+    }
+    for (from, to) in
+        [("104857600", "1048575"), ("104857600", "null"), ("\"format\":2", "\"format\":1")]
+    {
+        assert_refused(SETTINGS_LIMIT_JSON, SettingsRecord::decode, from, to);
+    }
 }

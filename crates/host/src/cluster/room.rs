@@ -65,10 +65,10 @@ impl Rooms {
         Self { free: free.collect(), domains }
     }
 
-    /// Where another component of `object` goes: to `target`, or else to a host as far away from the
-    /// others as there is, of these to the one with most room. Never to one that has a component, or
-    /// that counts as one with a host that has; the component that is `leaving` its host does not
-    /// matter then. What goes there is taken off its room.
+    /// Where another component of `object` goes: to `target`, or else to a host as far away from
+    /// the others as there is, of these to the one with most room. Never to one that has a
+    /// component, or that counts as one with a host that has; the component that is `leaving` its
+    /// host does not matter then. What goes there is taken off its room.
     ///
     /// # Errors
     /// [`NoPlace`].

@@ -6,8 +6,8 @@
 use base::{ComponentId, HostId, Map, ObjectId, SECTOR_SIZE, Set, VolumeId};
 use directory::{
     AliveRecord, ClusterRecord, DEFAULT_POLICY, DomainsRecord, Entry, HostRecord,
-    MaintenanceRecord, ObjectRecord, OrphanRecord, PolicyRecord, RemovedHostRecord, RepairDelay,
-    SettingsRecord, VolumeRecord,
+    MaintenanceRecord, ObjectRecord, OrphanRecord, PolicyRecord, RecordError, RemovedHostRecord,
+    RepairDelay, SettingsRecord, VolumeRecord,
 };
 use env::Notify;
 use placement::HostDomains;
@@ -183,21 +183,8 @@ impl View {
             };
             return Some(ObjectChange::Put(record, entry.revision));
         }
-        if key == directory::cluster_key() {
-            let Ok(record) = ClusterRecord::decode(value) else { return malformed() };
-            inner.cluster.set(Some(record.id));
-        }
-        if key == directory::settings_key() {
-            let Ok(record) = SettingsRecord::decode(value) else { return malformed() };
-            inner.settings.set(Some(record));
-        }
-        if key == directory::maintenance_key() {
-            let Ok(record) = MaintenanceRecord::decode(value) else { return malformed() };
-            inner.maintenance.replace(Some(record));
-        }
-        if key == directory::domains_key() {
-            let Ok(record) = DomainsRecord::decode(value) else { return malformed() };
-            inner.domains.replace(Some(record));
+        if self.put_only_one(key, value).is_err() {
+            return malformed();
         }
         if key.starts_with(directory::ORPHAN_PREFIX) {
             let id = directory::parse_orphan_key(key);
@@ -205,6 +192,24 @@ impl View {
             let Ok(_) = inner.orphans.put(id.as_ref(), value, decode) else { return malformed() };
         }
         None
+    }
+
+    /// Takes the value of a key of which there is one in a cluster.
+    fn put_only_one(&self, key: &str, value: &[u8]) -> Result<(), RecordError> {
+        let inner = &*self.0;
+        if key == directory::cluster_key() {
+            inner.cluster.set(Some(ClusterRecord::decode(value)?.id));
+        }
+        if key == directory::settings_key() {
+            inner.settings.set(Some(SettingsRecord::decode(value)?));
+        }
+        if key == directory::maintenance_key() {
+            inner.maintenance.replace(Some(MaintenanceRecord::decode(value)?));
+        }
+        if key == directory::domains_key() {
+            inner.domains.replace(Some(DomainsRecord::decode(value)?));
+        }
+        Ok(())
     }
 
     /// Takes one vanished key.

@@ -2,8 +2,8 @@
 //! Fault domains (docs/operations/fault-domains.md).
 //!
 //! One record of the directory has all of them, and the hosts in them. It is written only where it
-//! is what was checked. Placement reads it wherever a copy gets a host; whoever decides about repair
-//! has copies leave that are in one domain with another.
+//! is what was checked. Placement reads it wherever a copy gets a host; whoever decides about
+//! repair has copies leave that are in one domain with another.
 
 use super::volumes::{Undecided, directory_away, unknown};
 use super::{Operations, Outcome, failed, usage};

@@ -4,7 +4,7 @@
 
 mod rebuild;
 
-use super::{Operations, Outcome, failed, usage};
+use super::{Operations, Outcome, failed, reply, usage};
 use crate::care::tombstones::Tombstones;
 use crate::cluster::guard::guard_key;
 use base::{ComponentId, HostId, Map, ObjectId, Set, VolumeId};
@@ -12,8 +12,7 @@ use directory::{
     About, DeletedRecord, DirectoryError, Expect, Missing, ORPHAN_PREFIX, ObjectRecord,
     OrphanRecord, Transaction, VOLUME_PREFIX, VolumeRecord, is_name, object_key, volume_key,
 };
-use operator::CommandFailure;
-use operator::{OrphanReport, VolumeReport};
+use operator::{Command, CommandFailure, CommandReply, OrphanReport, VolumeReport};
 use rebuild::{is_done, rebuild, without};
 use tracing::warn;
 
@@ -51,6 +50,17 @@ impl Lost {
 }
 
 impl Operations {
+    /// Carries out what is asked about what the directory does not account for.
+    pub(super) async fn orphan_command(&self, command: Command) -> CommandReply {
+        match command {
+            Command::OrphanAdopt { volume, name, force } => {
+                reply(self.adopt(&volume, name.as_deref(), force).await)
+            }
+            Command::OrphanDelete { volume } => reply(self.give_up(&volume).await),
+            _ => reply(self.orphans().await),
+        }
+    }
+
     /// Everything that the directory does not account for, on all hosts.
     pub(crate) async fn orphans(&self) -> Outcome<Vec<OrphanReport>> {
         let (records, _) = self.orphan_records().await?;

@@ -8,20 +8,24 @@ use base::{Map, ObjectId, Set, format_size};
 use directory::{
     BANDWIDTH_MAX, BANDWIDTH_MIN, Expect, IoLimits, SettingsRecord, VolumeRecord, settings_key,
 };
-use operator::{ClusterReport, NotRepaired, RepairReport, RepairedCopy};
+use operator::{ClusterReport, Command, NotRepaired, RepairReport, RepairedCopy};
 
 impl Operations {
-    pub(super) fn settings(&self) -> ClusterReport {
-        settings_report(self.view.settings())
-    }
-
-    /// Sets how long a copy may be away before another host gets it.
-    pub(super) async fn set_repair_delay(&self, seconds: Option<u64>) -> Outcome<ClusterReport> {
-        self.change_settings(|now| SettingsRecord { repair_delay: seconds, ..now }).await
+    /// Carries out what is asked about the settings of the cluster.
+    pub(super) async fn settings_command(&self, command: Command) -> Outcome<ClusterReport> {
+        match command {
+            Command::ClusterSet { repair_delay_seconds: repair_delay } => {
+                self.change_settings(|now| SettingsRecord { repair_delay, ..now }).await
+            }
+            Command::ResyncLimit { bytes_per_second } => {
+                self.set_resync_limit(bytes_per_second).await
+            }
+            _ => Ok(settings_report(self.view.settings())),
+        }
     }
 
     /// Sets how much each host copies in a second to components that are behind.
-    pub(super) async fn set_resync_limit(&self, bytes: Option<u64>) -> Outcome<ClusterReport> {
+    async fn set_resync_limit(&self, bytes: Option<u64>) -> Outcome<ClusterReport> {
         let limits = IoLimits { iops: None, bytes_per_second: bytes };
         if limits.check().is_err() {
             let (least, most) = (format_size(BANDWIDTH_MIN), format_size(BANDWIDTH_MAX));

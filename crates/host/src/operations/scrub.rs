@@ -4,17 +4,26 @@
 use super::{Operations, Outcome, usage};
 use crate::care::scrub::Scrubber;
 use crate::config::SCRUB_RATES;
-use operator::ScrubReport;
+use operator::{Command, ScrubReport};
 
 impl Operations {
+    /// Carries out what is asked about scrub.
+    pub(super) fn scrub_command(&self, command: &Command) -> Outcome<Vec<ScrubReport>> {
+        match command {
+            Command::ScrubStart { bytes_per_second } => self.start_scrub(*bytes_per_second),
+            Command::ScrubPause => Ok(self.pause_scrub()),
+            _ => Ok(self.scrub()),
+        }
+    }
+
     /// Scrub of every capacity device of the host.
-    pub(super) fn scrub(&self) -> Vec<ScrubReport> {
+    fn scrub(&self) -> Vec<ScrubReport> {
         let host = self.view.host_name(self.me);
         self.scrubbers().flat_map(|scrubber| scrubber.report(&host)).collect()
     }
 
     /// Begins a pass now, or goes on with the one that was paused.
-    pub(super) fn start_scrub(&self, rate: Option<u64>) -> Outcome<Vec<ScrubReport>> {
+    fn start_scrub(&self, rate: Option<u64>) -> Outcome<Vec<ScrubReport>> {
         if rate.is_some_and(|rate| !SCRUB_RATES.contains(&rate)) {
             let (least, most) = (SCRUB_RATES.start(), SCRUB_RATES.end());
             return Err(usage(format!(
@@ -28,7 +37,7 @@ impl Operations {
     }
 
     /// Nothing is read until the next order.
-    pub(super) fn pause_scrub(&self) -> Vec<ScrubReport> {
+    fn pause_scrub(&self) -> Vec<ScrubReport> {
         self.scrubbers().for_each(|scrubber| scrubber.pause());
         self.scrub()
     }

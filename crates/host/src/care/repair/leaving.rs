@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which components leave their host: it is in maintenance, or counts as one with another that has a
-//! component too. What is left without a host. Pure.
+//! Which components leave their host: it is in maintenance, or counts as one with another that has
+//! a component too. What is left without a host. Pure.
 
 use base::HostId;
 use directory::{

@@ -161,6 +161,13 @@ impl Facts {
         record.components.iter().min_by_key(worth).map(|one| one.id)
     }
 
+    /// One component less of an object that has more than it is to have.
+    fn taken_out(&self, record: &ObjectRecord) -> Option<RepairStep> {
+        let (component, version) = (self.surplus(record)?, record.version);
+        let change = MemberChange::TakeOut { component, version };
+        Some(RepairStep { object: record.id, change })
+    }
+
     fn is_source(&self, component: &ComponentRecord) -> bool {
         component.state == ComponentState::Active && self.alive.contains_key(&component.host)
     }
@@ -278,13 +285,8 @@ pub(super) fn plan(
             1.. => due.push(Due { leaves: false, sources, record, old: None }),
             0 => {}
             _ => {
-                let version = record.version;
-                let step = |component| {
-                    let change = MemberChange::TakeOut { component, version };
-                    RepairStep { object: record.id, change }
-                };
                 let is_too_many = steps.len() >= REPAIRS_MAX;
-                steps.extend(facts.surplus(record).filter(|_| !is_too_many).map(step));
+                steps.extend(facts.taken_out(record).filter(|_| !is_too_many));
                 continue; // what leaves need not be made again
             }
         }
