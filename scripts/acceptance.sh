@@ -366,7 +366,11 @@ made_again() {
   local gone began=$SECONDS
   gone=$(hosts | tr ' ' '\n' | grep -v "^$(host_name 0)$" | head -n 1)
   gabion cluster set repair-delay 3s
-  test "$(gabion cluster show)" = "repair-delay  3s"
+  if gabion resync limit 1KiB 2>"$area/said"; then return 1; fi
+  grep "from 1MiB to 1TiB a second, or none" "$area/said"
+  gabion resync limit 64MiB | grep "each host copies at most 64MiB/s"
+  test "$(gabion cluster show | tr -s '\n ' ' ')" = "repair-delay 3s resync-limit 64MiB/s at each host "
+  gabion resync limit none
   gabion host kill "$gone"
   gone_from "$gone" "$began"
   say "note: what $gone had was elsewhere $((SECONDS - began)) s after it was killed, 3 s of them waited for it"
