@@ -24,7 +24,7 @@ pub fn resync(cli: &Cli, command: &ResyncCommand) -> Result<()> {
     let target = TargetHost::find(cli)?;
     let watch = match command {
         ResyncCommand::List { watch } => watch,
-        ResyncCommand::Limit { limit } => return set_limit(cli, &target, limit.0),
+        ResyncCommand::Limit { limit } => return set_limit(cli, &target, limit.limit()),
     };
     let clears = *watch && cli.output == Output::Table && std::io::stdout().is_terminal();
     loop {

@@ -24,7 +24,9 @@ pub use keys::{
     parse_volume_key, policy_key, removed_key, settings_key, volume_key,
 };
 
-pub use domains::{DOMAIN_DEPTH_MAX, DOMAINS_MAX, DomainMember, DomainsRecord, FaultDomain};
+pub use domains::{
+    DOMAIN_DEPTH_MAX, DOMAIN_MEMBERS_MAX, DOMAINS_MAX, DomainMember, DomainsRecord, FaultDomain,
+};
 pub use error::RecordError;
 use error::{are_unique, ensure};
 pub use json::FORMAT;

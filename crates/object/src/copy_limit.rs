@@ -91,8 +91,7 @@ mod tests {
         assert_eq!(begin(&limit, 100, 1 << 20)[99], Duration::ZERO, "there is none");
         limit.set(Some(1 << 20));
         for bytes in [4 << 10, 256 << 10, 1 << 20] {
-            let at = begin(&limit, (64 << 20) / bytes + 1, bytes)
-                [usize::try_from((64 << 20) / bytes).expect("a few")];
+            let at = begin(&limit, (64 << 20) / bytes + 1, bytes).pop().expect("the last one");
             let least = Duration::from_secs(64) - BURST;
             assert!(at >= least && at <= least + BURST, "{bytes}: {at:?}");
             limit.set(None);

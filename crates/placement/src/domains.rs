@@ -2,18 +2,19 @@
 //! Which hosts may fail together.
 
 use base::{HostId, Map};
+use std::rc::Rc;
 
 /// The fault domains of hosts: of each, the domains that it is in, the outermost first. A host that
 /// is in none is a domain of its own. Two copies of one object are never in the same innermost
-/// domain, and no further in common than they must be.
+/// domain, and no further in common than they must be. Cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HostDomains(Map<HostId, Vec<String>>);
+pub struct HostDomains(Rc<Map<HostId, Vec<String>>>);
 
 impl HostDomains {
     /// Hosts, each with the domains that it is in. A name is of one domain only.
     #[must_use]
     pub fn new(paths: impl IntoIterator<Item = (HostId, Vec<String>)>) -> Self {
-        Self(paths.into_iter().filter(|(_, path)| !path.is_empty()).collect())
+        Self(Rc::new(paths.into_iter().filter(|(_, path)| !path.is_empty()).collect()))
     }
 
     /// Whether no host is in a domain.

@@ -103,7 +103,7 @@ fn iops(text: &str) -> Result<RateLimit, String> {
     Ok(RateLimit::At(rate))
 }
 
-fn bandwidth(text: &str) -> Result<RateLimit, String> {
+pub(super) fn bandwidth(text: &str) -> Result<RateLimit, String> {
     if text == "none" {
         return Ok(RateLimit::None);
     }

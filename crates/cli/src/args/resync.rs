@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `gabion resync`: its commands and flags.
 
+use super::policy::bandwidth;
 use clap::Subcommand;
+use operator::RateLimit;
 
 #[derive(Debug, Subcommand)]
 pub enum ResyncCommand {
@@ -27,31 +29,28 @@ It holds at once, also for what is being copied, and until it is set again. 'gab
 says what it is. A low limit makes volumes stay reduced for longer.")]
     Limit {
         /// Bytes a second, from 1MiB; or none
-        #[arg(value_parser = limit, value_name = "BYTES_PER_SECOND")]
-        limit: LimitArg,
+        #[arg(value_parser = bandwidth, value_name = "BYTES_PER_SECOND")]
+        limit: RateLimit,
     },
-}
-
-/// Bytes a second; none: no limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LimitArg(pub Option<u64>);
-
-fn limit(text: &str) -> Result<LimitArg, String> {
-    if text == "none" {
-        return Ok(LimitArg(None));
-    }
-    let bytes = base::parse_size(text).map_err(|error| format!("{error}; or none"))?;
-    Ok(LimitArg(Some(bytes)))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::args::{Cli, GabionCommand, ResyncCommand};
+    use clap::Parser;
+    use operator::RateLimit;
 
     #[test]
     fn a_limit_is_a_size_or_none() {
-        assert_eq!(limit("none"), Ok(LimitArg(None)));
-        assert_eq!(limit("50MiB"), Ok(LimitArg(Some(50 << 20))));
+        let limit = |text: &str| {
+            let cli = Cli::try_parse_from(["gabion", "resync", "limit", text]);
+            match cli.map_err(|error| error.to_string())?.command {
+                GabionCommand::Resync(ResyncCommand::Limit { limit }) => Ok(limit),
+                other => Err(format!("{other:?}")),
+            }
+        };
+        assert_eq!(limit("none"), Ok(RateLimit::None));
+        assert_eq!(limit("50MiB"), Ok(RateLimit::At(50 << 20)));
         assert!(limit("fast").is_err_and(|error| error.contains("or none")));
     }
 }

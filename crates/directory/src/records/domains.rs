@@ -12,7 +12,7 @@ pub const DOMAINS_MAX: usize = 128;
 /// How deep fault domains lie within each other, at most: a rack in a room in a building.
 pub const DOMAIN_DEPTH_MAX: usize = 3;
 /// Hosts that are in a fault domain, at most.
-const MEMBERS_MAX: usize = 512;
+pub const DOMAIN_MEMBERS_MAX: usize = 512;
 
 /// A part of the installation that may fail as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,7 +82,7 @@ impl DomainsRecord {
     pub fn check(&self) -> Result<(), RecordError> {
         let Self { domains, members } = self;
         ensure(domains.len() <= DOMAINS_MAX, "domains", "has too many entries")?;
-        ensure(members.len() <= MEMBERS_MAX, "hosts", "has too many entries")?;
+        ensure(members.len() <= DOMAIN_MEMBERS_MAX, "hosts", "has too many entries")?;
         ensure(domains.iter().all(|domain| is_name(&domain.name)), "domains", NAME_RULE)?;
         ensure(
             are_unique(domains.iter().map(|domain| &domain.name)),

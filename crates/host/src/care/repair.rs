@@ -26,7 +26,7 @@ use base::{ComponentId, HostId, Instant, Map, ObjectId, Set};
 use directory::{ComponentState, Directory, ObjectRecord, OwnerRecord};
 use diskgroup::DiskGroup;
 use env::Env;
-pub(crate) use leaving::{is_to_leave, is_too_close, left_without};
+pub(crate) use leaving::{has_place, is_to_leave, is_too_close, left_without};
 use object::{MemberChange, Objects};
 pub(crate) use plan::Outlook;
 use plan::{Facts, Missed, RepairStep, plan};

@@ -61,6 +61,8 @@ struct ViewInner {
     maintenance: RefCell<Option<MaintenanceRecord>>,
     /// Fault domains; `None` where there is no record.
     domains: RefCell<Option<DomainsRecord>>,
+    /// The same, by host.
+    host_domains: RefCell<HostDomains>,
     complete: Cell<bool>,
     changed: Notify,
 }
@@ -115,6 +117,12 @@ impl<K: Ord, R: Clone> Held<K, R> {
     fn all(&self) -> Vec<R> {
         self.0.borrow().values().map(|(record, _)| record.clone()).collect()
     }
+}
+
+/// The domains of a record, by host.
+pub fn host_domains(record: &DomainsRecord) -> HostDomains {
+    let members = record.members.iter().map(|member| member.host);
+    HostDomains::new(members.map(|host| (host, record.path(host))))
 }
 
 impl View {
@@ -207,7 +215,7 @@ impl View {
             inner.maintenance.replace(Some(MaintenanceRecord::decode(value)?));
         }
         if key == directory::domains_key() {
-            inner.domains.replace(Some(DomainsRecord::decode(value)?));
+            self.set_domains(Some(DomainsRecord::decode(value)?));
         }
         Ok(())
     }
@@ -249,7 +257,7 @@ impl View {
             self.0.maintenance.replace(None);
         }
         if key == directory::domains_key() {
-            self.0.domains.replace(None);
+            self.set_domains(None);
         }
         if let Some(id) = directory::parse_orphan_key(key) {
             self.0.orphans.remove(&id);
@@ -415,9 +423,19 @@ impl View {
 
     /// The same, as placement wants it.
     pub fn host_domains(&self) -> HostDomains {
-        let domains = self.domains();
-        let members = domains.members.iter().map(|member| member.host);
-        HostDomains::new(members.map(|host| (host, domains.path(host))))
+        self.0.host_domains.borrow().clone()
+    }
+
+    fn set_domains(&self, record: Option<DomainsRecord>) {
+        self.0.host_domains.replace(record.as_ref().map(host_domains).unwrap_or_default());
+        self.0.domains.replace(record);
+    }
+
+    /// Hosts that may take another component, with these in maintenance.
+    pub fn takers(&self, maintenance: &MaintenanceRecord) -> Vec<HostId> {
+        let hosts = self.hosts().into_iter().filter(|host| !host.groups.is_empty());
+        let may = |host: &HostId| self.alive(*host).is_some() && maintenance.mode(*host).is_none();
+        hosts.map(|host| host.id).filter(may).collect()
     }
 
     /// What hosts hold that the directory does not account for.

@@ -5,13 +5,15 @@
 //! is what was checked. Placement reads it wherever a copy gets a host; whoever decides about
 //! repair has copies leave that are in one domain with another.
 
-use super::volumes::{Undecided, directory_away, unknown};
 use super::{Operations, Outcome, failed, usage};
-use crate::care::repair::is_too_close;
-use base::{HostId, Map, ObjectId, Set};
-use directory::{DOMAIN_DEPTH_MAX, DOMAINS_MAX, DomainsRecord, Expect, FaultDomain, domains_key};
+use crate::care::repair::{has_place, is_too_close};
+use crate::cluster::view::host_domains;
+use base::{HostId, Map, ObjectId};
+use directory::{
+    DOMAIN_DEPTH_MAX, DOMAIN_MEMBERS_MAX, DOMAINS_MAX, DomainsRecord, Expect, FaultDomain,
+    domains_key,
+};
 use operator::{Command, CommandFailure, DomainReport, DomainsReport};
-use placement::HostDomains;
 use std::time::Duration;
 
 impl Operations {
@@ -126,7 +128,9 @@ impl Operations {
             return Ok(self.domains_report(&after));
         }
         if after.check().is_err() {
-            return Err(failed("too many hosts are in fault domains: at most 512 can be"));
+            return Err(failed(format!(
+                "too many hosts are in fault domains: at most {DOMAIN_MEMBERS_MAX} can be"
+            )));
         }
         let what = format!("the fault domain of {} was changed", hosts.join(", "));
         self.put_domains(&after, expect, &what).await
@@ -134,16 +138,11 @@ impl Operations {
 
     /// The record as the directory has it now, without hosts that are no members any more.
     async fn domains_entry(&self) -> Outcome<(DomainsRecord, Expect)> {
-        let key = domains_key();
-        let Some(entry) = self.directory.get(&key).await.map_err(directory_away)? else {
-            return Ok((DomainsRecord::default(), Expect::Absent));
-        };
-        let mut record = DomainsRecord::decode(&entry.value).map_err(|error| {
-            failed(format!("the record at {key} cannot be read ({error}): nothing was changed"))
-        })?;
+        let read = self.only_record(&domains_key(), DomainsRecord::decode).await;
+        let (mut record, expect) = read?;
         let removed = self.view.removed();
         record.members.retain(|one| !removed.contains(&one.host));
-        Ok((record, Expect::Revision(entry.revision)))
+        Ok((record, expect))
     }
 
     /// Writes the record, and waits a moment until this host has it.
@@ -156,8 +155,7 @@ impl Operations {
         let put = self.put_at(domains_key(), expect, record.encode()).await;
         put.map_err(|undecided| match undecided {
             None => failed("somebody else changed the fault domains meanwhile: try again"),
-            Some(Undecided::Away(error)) => directory_away(error),
-            Some(Undecided::Unknown) => unknown(what),
+            Some(undecided) => undecided.told(what),
         })?;
         for _ in 0..100 {
             if self.view.domains() == *record {
@@ -198,36 +196,28 @@ impl Operations {
 
     /// Adds to a report the copies that are in one domain with another copy.
     fn with_close_copies(&self, record: &DomainsRecord, report: DomainsReport) -> DomainsReport {
-        let members = record.members.iter().map(|member| member.host);
-        let domains = HostDomains::new(members.map(|host| (host, record.path(host))));
+        let domains = host_domains(record);
         let is_up = |host: HostId| self.view.alive(host).is_some();
-        let maintenance = self.view.maintenance();
-        let hosts = self.view.hosts().into_iter().filter(|host| !host.groups.is_empty());
-        let takers = hosts.map(|host| host.id).filter(|host| maintenance.mode(*host).is_none());
-        let takers: Vec<HostId> = takers.filter(|host| is_up(*host)).collect();
+        let takers = self.view.takers(&self.view.maintenance());
         let mut report = report;
-        let mut close: Set<ObjectId> = Set::new();
         let mut to_move: Map<ObjectId, u64> = Map::new();
         self.view.for_each_object(|object| {
             let components = &object.components;
             let leaving = components.iter().filter(|c| is_too_close(object, c, &domains, is_up));
             for leaving in leaving {
-                close.insert(object.id);
                 *to_move.entry(object.id).or_default() += 1;
-                let stay = || components.iter().filter(|one| one.id != leaving.id);
-                let is_free = |host: HostId| {
-                    host != leaving.host && stay().all(|one| !domains.is_shared(one.host, host))
-                };
-                report.without_place += u64::from(!takers.iter().copied().any(is_free));
+                let has_place = has_place(object, leaving.host, &takers, &domains);
+                report.without_place += u64::from(!has_place);
             }
         });
-        for (object, copies) in to_move {
-            let (held, _) = self.held_bytes(object);
+        for (object, copies) in &to_move {
+            let (held, _) = self.held_bytes(*object);
             report.to_move += copies;
-            report.move_bytes = report.move_bytes.saturating_add(held.saturating_mul(copies));
+            report.move_bytes = report.move_bytes.saturating_add(held.saturating_mul(*copies));
         }
         let volumes = self.view.volumes().into_iter();
-        let volumes = volumes.filter(|volume| volume.objects.iter().any(|id| close.contains(id)));
+        let volumes =
+            volumes.filter(|volume| volume.objects.iter().any(|id| to_move.contains_key(id)));
         report.close_volumes = volumes.map(|volume| volume.name).collect();
         report
     }

@@ -8,7 +8,6 @@
 
 mod effect;
 
-use super::volumes::{Undecided, directory_away, unknown};
 use super::{Operations, Outcome, failed, usage};
 use crate::cluster::alive::ROOM_PART;
 use base::HostId;
@@ -98,16 +97,11 @@ impl Operations {
 
     /// The record as the directory has it now, without hosts that are no members any more.
     async fn maintenance_entry(&self) -> Outcome<(MaintenanceRecord, Expect)> {
-        let key = maintenance_key();
-        let Some(entry) = self.directory.get(&key).await.map_err(directory_away)? else {
-            return Ok((MaintenanceRecord::default(), Expect::Absent));
-        };
-        let mut record = MaintenanceRecord::decode(&entry.value).map_err(|error| {
-            failed(format!("the record at {key} cannot be read ({error}): nothing was changed"))
-        })?;
+        let read = self.only_record(&maintenance_key(), MaintenanceRecord::decode).await;
+        let (mut record, expect) = read?;
         let removed = self.view.removed();
         record.hosts.retain(|one| !removed.contains(&one.host));
-        Ok((record, Expect::Revision(entry.revision)))
+        Ok((record, expect))
     }
 
     async fn put_maintenance(
@@ -122,8 +116,7 @@ impl Operations {
                 "maintenance of another host began or ended meanwhile: {name} stays as it was; try \
                  again"
             )),
-            Some(Undecided::Away(error)) => directory_away(error),
-            Some(Undecided::Unknown) => unknown(&format!("maintenance of {name} was changed")),
+            Some(undecided) => undecided.told(&format!("maintenance of {name} was changed")),
         })
     }
 
@@ -136,11 +129,9 @@ impl Operations {
     ) -> MaintenanceReport {
         let entered = maintenance.mode(host.id) == Some(mode);
         let maintenance = maintenance.with(host.id, Some(mode));
-        let hosts = self.view.hosts();
-        let up = hosts.iter().filter(|one| self.view.alive(one.id).is_some());
-        let takers = up.clone().filter(|one| !one.groups.is_empty()).map(|one| one.id);
-        let takers: Vec<HostId> = takers.filter(|one| maintenance.mode(*one).is_none()).collect();
-        let up: Vec<HostId> = up.map(|one| one.id).collect();
+        let takers = self.view.takers(&maintenance);
+        let up = self.view.hosts().into_iter().map(|one| one.id);
+        let up: Vec<HostId> = up.filter(|one| self.view.alive(*one).is_some()).collect();
         let free = |host: HostId| self.view.alive(host).map_or(0, |alive| alive.free_bytes);
         let capacity = host.groups.iter().map(|group| group.capacity_bytes);
         let capacity = capacity.fold(0, u64::saturating_add);

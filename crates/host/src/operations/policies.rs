@@ -7,7 +7,7 @@
 //! follows it the new rules, one by one. A volume that was not reached, or that has no room for
 //! them, keeps the rules that it had and says so; the same edit again goes on.
 
-use super::volumes::{DECIDE_MAX, Undecided, decide, directory_away, unknown};
+use super::volumes::{DECIDE_MAX, Undecided, decide, directory_away};
 use super::{Operations, Outcome, failed, reply, usage};
 use base::{CHUNK_SIZE, ObjectId, SECTOR_SIZE, format_size};
 use directory::{
@@ -345,8 +345,5 @@ fn no_such_policy(name: &str) -> CommandFailure {
 }
 
 fn not_decided(name: &str, undecided: Undecided) -> CommandFailure {
-    match undecided {
-        Undecided::Away(error) => directory_away(error),
-        Undecided::Unknown => unknown(&format!("policy '{name}' was changed")),
-    }
+    undecided.told(&format!("policy '{name}' was changed"))
 }

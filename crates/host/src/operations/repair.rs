@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Settings of the cluster, and copies that are made again because somebody asks for it.
 
-use super::volumes::{Undecided, directory_away, unknown};
 use super::{Operations, Outcome, failed, no_such_volume, usage};
 use crate::care::repair::Outlook;
 use base::{Map, ObjectId, Set, format_size};
 use directory::{
-    BANDWIDTH_MAX, BANDWIDTH_MIN, Expect, IoLimits, SettingsRecord, VolumeRecord, settings_key,
+    BANDWIDTH_MAX, BANDWIDTH_MIN, IoLimits, SettingsRecord, VolumeRecord, settings_key,
 };
 use operator::{ClusterReport, Command, NotRepaired, RepairReport, RepairedCopy};
 
@@ -43,22 +42,12 @@ impl Operations {
         change: impl FnOnce(SettingsRecord) -> SettingsRecord,
     ) -> Outcome<ClusterReport> {
         let key = settings_key();
-        let entry = self.directory.get(&key).await.map_err(directory_away)?;
-        let (now, expect) = match entry {
-            None => (SettingsRecord::default(), Expect::Absent),
-            Some(entry) => {
-                let now = SettingsRecord::decode(&entry.value).map_err(|error| {
-                    failed(format!("the record at {key} cannot be read ({error})"))
-                })?;
-                (now, Expect::Revision(entry.revision))
-            }
-        };
+        let (now, expect) = self.only_record(&key, SettingsRecord::decode).await?;
         let record = change(now);
         record.check().map_err(usage)?;
         self.put_at(key, expect, record.encode()).await.map_err(|undecided| match undecided {
             None => failed("somebody else changed the settings meanwhile: try again"),
-            Some(Undecided::Away(error)) => directory_away(error),
-            Some(Undecided::Unknown) => unknown("the settings were changed"),
+            Some(undecided) => undecided.told("the settings were changed"),
         })?;
         Ok(settings_report(record))
     }

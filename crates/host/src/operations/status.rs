@@ -31,12 +31,12 @@ impl Operations {
         };
         let alarms = self.directory_alarms();
         let health = if alarms.is_empty() { health } else { Health::Red };
-        let (hosts, domains) = (self.view.hosts(), self.view.domains());
+        let (hosts, domains) = (self.view.hosts(), self.view.host_domains());
         let hosts = hosts.iter().map(|record| {
             let (state, silent_seconds) = self.host_state(record.id);
             let (name, peer) = (record.name.clone(), record.peer_address.clone());
             let maintenance = self.maintenance_of(record);
-            let domains = domains.path(record.id);
+            let domains = domains.path(record.id).to_vec();
             HostReport { name, state, peer, silent_seconds, domains, maintenance }
         });
         StatusReport {
@@ -170,13 +170,13 @@ impl Operations {
         let replaced = |c: &ComponentRecord| {
             object.components.iter().find(|old| c.replaces == Some(old.id)).copied()
         };
-        let domains = self.view.domains();
+        let domains = self.view.host_domains();
         let report = |c: &ComponentRecord| {
             let known = known.and_then(|known| known.component(c.id));
             ComponentReport {
                 object: at,
                 host: self.view.host_name(c.host),
-                domain: domains.path(c.host).pop(),
+                domain: domains.innermost(c.host).map(str::to_owned),
                 group: c.group.to_string(),
                 state: state_name(c.state).to_owned(),
                 resync_bytes_left: known.map_or(0, |known| known.resync_bytes_left),

@@ -11,11 +11,11 @@ mod create;
 mod delete;
 mod moves;
 
-use super::{Operations, failed};
+use super::{Operations, Outcome, failed};
 use base::{HostId, Instant, ObjectId, Set};
 use directory::{
-    DeletedRecord, Directory, DirectoryError, Entry, Expect, ObjectRecord, Transaction,
-    VolumeRecord,
+    DeletedRecord, Directory, DirectoryError, Entry, Expect, ObjectRecord, RecordError,
+    Transaction, VolumeRecord,
 };
 use env::Env;
 use operator::CommandFailure;
@@ -37,7 +37,33 @@ pub(super) enum Undecided {
     Unknown,
 }
 
+impl Undecided {
+    /// What an operator is told; `what` may have been done.
+    pub(super) fn told(self, what: &str) -> CommandFailure {
+        match self {
+            Self::Away(error) => directory_away(error),
+            Self::Unknown => unknown(what),
+        }
+    }
+}
+
 impl Operations {
+    /// The record at a key of which there is one in a cluster, as the directory has it now, and
+    /// what is expected of the key where it is still that.
+    pub(super) async fn only_record<R: Default>(
+        &self,
+        key: &str,
+        decode: impl FnOnce(&[u8]) -> Result<R, RecordError>,
+    ) -> Outcome<(R, Expect)> {
+        let Some(entry) = self.directory.get(key).await.map_err(directory_away)? else {
+            return Ok((R::default(), Expect::Absent));
+        };
+        let record = decode(&entry.value).map_err(|error| {
+            failed(format!("the record at {key} cannot be read ({error}): nothing was changed"))
+        })?;
+        Ok((record, Expect::Revision(entry.revision)))
+    }
+
     /// Writes a value where what is expected of its key holds. Without a reason for the failure it
     /// did not: somebody else was there before.
     pub(super) async fn put_at(

@@ -52,6 +52,19 @@ pub(crate) fn is_too_close(
     close.any(|one| one.replaces.is_none() && !is_leaving(one) && worth(one) > worth(component))
 }
 
+/// Whether one of `takers` may take what the host `leaving` has of an object: it is another one,
+/// and counts as one with no host that keeps a component.
+pub(crate) fn has_place(
+    record: &ObjectRecord,
+    leaving: HostId,
+    takers: &[HostId],
+    domains: &HostDomains,
+) -> bool {
+    let stay = || record.components.iter().filter(|one| one.host != leaving);
+    let is_free = |host: &HostId| stay().all(|one| !domains.is_shared(one.host, *host));
+    takers.iter().any(|host| *host != leaving && is_free(host))
+}
+
 /// How many components count that are neither on `host` nor on another host in maintenance: those
 /// may be stopped too.
 pub(crate) fn left_without(

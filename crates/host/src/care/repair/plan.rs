@@ -150,13 +150,13 @@ impl Facts {
             return None;
         }
         let is_owners = |one: &ComponentRecord| record.owner.is_some_and(|o| o.host == one.host);
+        let is_up = |host| self.alive.contains_key(&host);
         let worth = |one: &&ComponentRecord| {
-            let is_up = self.alive.contains_key(&one.host);
             let is_coming = one.state == ComponentState::Resyncing;
-            let is_up_at = |host| self.alive.contains_key(&host);
             let stays = self.maintenance.mode(one.host).is_none()
-                && !is_too_close(record, one, &self.domains, is_up_at);
-            (self.is_source(one), is_up, is_coming, stays, is_owners(one), Reverse(one.host))
+                && !is_too_close(record, one, &self.domains, is_up);
+            let (is_source, is_up) = (self.is_source(one), is_up(one.host));
+            (is_source, is_up, is_coming, stays, is_owners(one), Reverse(one.host))
         };
         record.components.iter().min_by_key(worth).map(|one| one.id)
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What maintenance of a host means for each volume with a copy on it. Pure.
 
-use crate::care::repair::{is_to_leave, left_without};
+use crate::care::repair::{has_place, is_to_leave, left_without};
 use crate::operations::hosts::named;
 use base::{HostId, Map, ObjectId, SECTOR_SIZE, VolumeId, format_size};
 use directory::{ComponentState, MaintenanceMode, MaintenanceRecord, ObjectRecord, VolumeRecord};
@@ -40,17 +40,6 @@ struct Effect<'a> {
 impl Situation {
     fn is_up(&self, host: HostId) -> bool {
         self.up.contains(&host)
-    }
-
-    /// Whether there is a host that may take the copy from `self.host`: it has none, and no other
-    /// one is in its fault domain.
-    fn has_place(&self, record: &ObjectRecord) -> bool {
-        let stay = record.components.iter().filter(|one| one.host != self.host);
-        let stay: Vec<HostId> = stay.map(|one| one.host).collect();
-        let is_free = |host: &HostId| {
-            *host != self.host && stay.iter().all(|other| !self.domains.is_shared(*other, *host))
-        };
-        self.takers.iter().any(is_free)
     }
 
     /// Adds to `report` what `objects` say.
@@ -92,7 +81,7 @@ impl Situation {
             report.copies += 1;
             is_used |= one.state == ComponentState::Active;
             let is_begun = record.components.iter().any(|new| new.replaces == Some(one.id));
-            let has_place = is_begun || self.has_place(record);
+            let has_place = is_begun || has_place(record, self.host, &self.takers, &self.domains);
             report.without_place += u64::from(!has_place);
             if is_to_leave(record, one, &self.maintenance, is_up) {
                 effect.to_move += 1;

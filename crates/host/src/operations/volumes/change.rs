@@ -138,8 +138,7 @@ impl Operations {
             return Ok(());
         }
         self.put_record(record, revision).await.map_err(|undecided| match undecided {
-            Some(Undecided::Unknown) => unknown(&format!("volume '{name}' was changed")),
-            Some(Undecided::Away(error)) => directory_away(error),
+            Some(undecided) => undecided.told(&format!("volume '{name}' was changed")),
             None => failed(format!(
                 "volume '{name}' was not changed: somebody else changed it meanwhile; try again"
             )),
