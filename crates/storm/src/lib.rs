@@ -42,6 +42,6 @@ pub use log::print_log;
 pub use mutation::Mutation;
 pub use plan::{Plan, Trim};
 pub use regressions::{Regression, regressions};
-pub use runner::{SeedDone, SeedJob, plan_of, run_caught};
+pub use runner::{SeedDone, SeedJob, on_threads, plan_of, run_caught};
 pub use shrink::Case;
 pub use story::Story;

@@ -85,7 +85,11 @@ enum Command {
         once: bool,
     },
     /// Run the seeds that once found something
-    Regressions,
+    Regressions {
+        /// How many at a time
+        #[arg(long, default_value_t = 2)]
+        jobs: usize,
+    },
     /// List the scenarios of a round
     Scenarios,
     /// List the rules that can be broken
@@ -197,7 +201,7 @@ fn main() -> ExitCode {
         Command::Replay { seed, what, less } => replay(case(&seed, &what), less.trim()),
         Command::Shrink { seed, what } => shrink(case(&seed, &what)),
         Command::Digest { seeds, first, once: is_once } => digest(first, seeds, is_once),
-        Command::Regressions => rerun(),
+        Command::Regressions { jobs } => rerun(jobs),
         Command::Hunt(hunt) => hunt.run(),
         Command::Scenarios => {
             Story::ALL.iter().for_each(|story| println!("{story}"));
@@ -252,15 +256,19 @@ fn clock() -> std::time::Instant {
     std::time::Instant::now()
 }
 
-/// Runs the list of regressions; each must be clean.
-fn rerun() -> ExitCode {
-    let mut is_good = true;
-    for one in storm::regressions() {
-        let outcome = run_caught(&plan_of(one.seed, one.story, Trim::default()), None);
+/// Runs the list of regressions; each must be clean. They are printed as they end.
+fn rerun(jobs: usize) -> ExitCode {
+    let (all, mut is_good) = (storm::regressions(), true);
+    let again = |at: u64| {
+        let one = all.get(usize::try_from(at).ok()?)?;
+        Some((one, run_caught(&plan_of(one.seed, one.story, Trim::default()), None)))
+    };
+    storm::on_threads(jobs, again, |(one, outcome)| {
         is_good &= outcome.violation.is_none();
         let verdict = outcome.violation.map_or("clean".to_owned(), |what| what.to_string());
         println!("seed {:>6}: {verdict} ({})", one.seed, one.note);
-    }
+        true
+    });
     verdict(is_good)
 }
 

@@ -62,31 +62,41 @@ pub fn run_caught(plan: &Plan, mutation: Option<Mutation>) -> RunOutcome {
     })
 }
 
+/// Calls `work` with 0, 1, 2 and so on until it returns nothing, on so many threads; one at least
+/// is used. `see` gets each result as it is there, in any order, until it returns false.
+pub fn on_threads<T: Send>(
+    jobs: usize,
+    work: impl Fn(u64) -> Option<T> + Sync,
+    mut see: impl FnMut(T) -> bool,
+) {
+    let (next, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let (sender, done) = mpsc::sync_channel(jobs);
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.max(1) {
+            let sender = sender.clone();
+            let (next, is_over, work) = (&next, &is_over, &work);
+            scope.spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    let Some(one) = work(next.fetch_add(1, Ordering::Relaxed)) else { return };
+                    if sender.send(one).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        for one in done {
+            if !see(one) {
+                is_over.store(true, Ordering::Relaxed);
+            }
+        }
+    });
+}
+
 impl SeedJob {
     /// Runs all seeds, or until `see` returns false. `see` is called for each seed when it ends.
-    pub fn run(&self, mut see: impl FnMut(SeedDone) -> bool) {
-        let (next, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
-        let (sender, done) = mpsc::sync_channel(self.jobs);
-        std::thread::scope(|scope| {
-            for _ in 0..self.jobs.max(1) {
-                let sender = sender.clone();
-                let (next, is_over) = (&next, &is_over);
-                scope.spawn(move || {
-                    while !is_over.load(Ordering::Relaxed) {
-                        let at = next.fetch_add(1, Ordering::Relaxed);
-                        if at >= self.seeds || sender.send(self.one(self.first + at)).is_err() {
-                            return;
-                        }
-                    }
-                });
-            }
-            drop(sender);
-            for one in done {
-                if !see(one) {
-                    is_over.store(true, Ordering::Relaxed);
-                }
-            }
-        });
+    pub fn run(&self, see: impl FnMut(SeedDone) -> bool) {
+        on_threads(self.jobs, |at| (at < self.seeds).then(|| self.one(self.first + at)), see);
     }
 
     fn one(&self, seed: u64) -> SeedDone {
