@@ -11,6 +11,8 @@ use std::io::{BufRead, IsTerminal, Write};
 pub enum Deed {
     Delete,
     Remove,
+    /// From copies that are behind.
+    Recover,
 }
 
 impl Deed {
@@ -19,6 +21,7 @@ impl Deed {
         match self {
             Self::Delete => ("deletes", "deleted"),
             Self::Remove => ("removes", "removed"),
+            Self::Recover => ("recovers", "recovered"),
         }
     }
 }

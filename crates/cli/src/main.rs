@@ -44,6 +44,7 @@ mod maintenance;
 mod memory;
 mod orphan;
 mod output;
+mod pick;
 mod policy;
 mod program;
 mod repair;

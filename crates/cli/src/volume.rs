@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `gabion volume`.
 
-use crate::args::{Cli, VolumeCommand};
+use crate::args::{Cli, Output, VolumeCommand};
 use crate::ask::{self, Deed};
 use crate::commands::volume_table;
 use crate::gather::gather;
@@ -11,7 +11,7 @@ use crate::{Fail, client};
 use anyhow::{Context, Result};
 use base::format_size;
 use host::Connections;
-use operator::{Command, ComponentReport, MoveReport, VolumeReport};
+use operator::{Command, ComponentReport, MoveReport, StaleReport, VolumeReport};
 use placement::VolumeSpec;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -28,9 +28,9 @@ pub fn volume(cli: &Cli, command: &VolumeCommand) -> Result<()> {
         VolumeCommand::Create { name, size, ftt, reserve, connections, policy } => {
             create(cli, name, (*size, *ftt, *reserve), (*connections, policy.as_deref()))
         }
-        VolumeCommand::List => {
-            let report = gather(&TargetHost::find(cli)?)?;
-            output::print(cli.output, &report.volumes, |volumes| volume_table(volumes))
+        VolumeCommand::List(choice) => {
+            let volumes = choice.of(gather(&TargetHost::find(cli)?)?.volumes);
+            output::print(cli.output, &volumes, |volumes| volume_table(volumes))
         }
         VolumeCommand::Show { name, all } => show(cli, name, *all),
         VolumeCommand::Change { name, reserve, ftt, connections } => {
@@ -41,6 +41,9 @@ pub fn volume(cli: &Cli, command: &VolumeCommand) -> Result<()> {
         }
         VolumeCommand::SetPolicy { name, policy, none: _ } => {
             set_policy(cli, name, policy.as_deref())
+        }
+        VolumeCommand::Recover { name, accept_stale: _, check, yes } => {
+            recover(cli, name, *check, *yes)
         }
         VolumeCommand::Delete { name, yes } => delete(cli, name, *yes),
     }
@@ -299,6 +302,41 @@ fn components_summary(volume: &VolumeReport) {
     match wrong.len().saturating_sub(COMPONENTS_SHOWN) {
         0 => say!("\neach component: gabion volume show {name} --all"),
         more => say!("\nand {more} more; each component: gabion volume show {name} --all"),
+    }
+}
+
+/// What would be done is shown before anything is asked.
+fn recover(cli: &Cli, name: &str, check: bool, yes: bool) -> Result<()> {
+    placement::check_name(name).map_err(|error| Fail::usage(error.to_string()))?;
+    let socket = any_host(&TargetHost::find(cli)?)?;
+    let ask = |check| -> Result<StaleReport> {
+        let command = Command::VolumeRecover { name: name.to_owned(), check };
+        client::ask_within(&socket, &command, CREATE_MAX)
+    };
+    if !check && !yes {
+        let would = ask(true)?;
+        if matches!(cli.output, Output::Table) {
+            say_recovery(&would);
+        }
+        let what = format!("volume '{name}' without what was written since");
+        ask::confirm_name(Deed::Recover, &what, name)?;
+    }
+    output::print(cli.output, &ask(check)?, say_recovery)
+}
+
+fn say_recovery(report: &StaleReport) {
+    let StaleReport { volume, parts, old, is_done } = report;
+    let rows = old.iter().map(|part| {
+        let note = if part.was_returning { "in the middle of a copy: partly newer" } else { "" };
+        let number = format!("{} of {parts}", part.part);
+        vec![number, part.from.clone(), part.given_up.join(", "), note.to_owned()]
+    });
+    output::table(&["part", "goes on from", "given up", ""], rows.collect());
+    if *is_done {
+        say!("volume {volume} goes on from these copies, without what was written since");
+        say!("how redundant it is: gabion volume show {volume}");
+    } else {
+        say!("volume {volume} would lose what was written since these copies left");
     }
 }
 

@@ -46,16 +46,24 @@ impl Notify {
     }
 }
 
-/// A bound on something that is counted, such as bytes in flight. First come, first served. Clones
-/// share the room.
+/// A bound on something that is counted, such as bytes in flight. First come, first served, but for
+/// those who say that they can wait longer than others. Clones share the room.
 #[derive(Clone)]
 pub struct Semaphore(Rc<RefCell<Room>>);
 
 struct Room {
     free: u64,
     total: u64,
-    queue: VecDeque<(u64, u64, Waker)>,
+    /// By patience, and among equals by ticket.
+    queue: VecDeque<Waiter>,
     ticket: u64,
+}
+
+struct Waiter {
+    ticket: u64,
+    units: u64,
+    patience: usize,
+    waker: Waker,
 }
 
 impl Semaphore {
@@ -69,13 +77,18 @@ impl Semaphore {
     /// Waits for `units` of room. Whoever asks for more than the total gets the total. If the
     /// future is dropped, it leaves the queue.
     pub async fn acquire(&self, units: u64) -> Permit {
+        self.acquire_after(units, 0).await
+    }
+
+    /// As [`Self::acquire`], but whoever has less `patience` goes first, also who comes later.
+    pub async fn acquire_after(&self, units: u64, patience: usize) -> Permit {
         let units = units.min(self.0.borrow().total);
         let mut place = Place { room: &self.0, ticket: None };
         poll_fn(|cx| {
             let mut room = self.0.borrow_mut();
             let first = match place.ticket {
                 None => room.queue.is_empty(),
-                Some(mine) => room.queue.front().is_some_and(|entry| entry.0 == mine),
+                Some(mine) => room.queue.front().is_some_and(|first| first.ticket == mine),
             };
             if first && room.free >= units {
                 room.free -= units;
@@ -85,12 +98,14 @@ impl Semaphore {
                 None => {
                     room.ticket += 1;
                     let ticket = room.ticket;
-                    room.queue.push_back((ticket, units, cx.waker().clone()));
+                    let at = room.queue.partition_point(|other| other.patience <= patience);
+                    let waker = cx.waker().clone();
+                    room.queue.insert(at, Waiter { ticket, units, patience, waker });
                     place.ticket = Some(ticket);
                 }
                 Some(mine) => {
-                    if let Some(entry) = room.queue.iter_mut().find(|entry| entry.0 == mine) {
-                        entry.2.clone_from(cx.waker());
+                    if let Some(waiter) = room.queue.iter_mut().find(|one| one.ticket == mine) {
+                        waiter.waker.clone_from(cx.waker());
                     }
                 }
             }
@@ -127,7 +142,10 @@ impl Semaphore {
     fn wake_first(room: &RefCell<Room>) {
         let waker = {
             let room = room.borrow();
-            room.queue.front().filter(|entry| entry.1 <= room.free).map(|entry| entry.2.clone())
+            room.queue
+                .front()
+                .filter(|first| first.units <= room.free)
+                .map(|first| first.waker.clone())
         };
         if let Some(waker) = waker {
             waker.wake();
@@ -144,7 +162,7 @@ struct Place<'a> {
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         if let Some(mine) = self.ticket {
-            self.room.borrow_mut().queue.retain(|entry| entry.0 != mine);
+            self.room.borrow_mut().queue.retain(|one| one.ticket != mine);
             Semaphore::wake_first(self.room);
         }
     }

@@ -100,10 +100,7 @@ impl Operations {
                 let rules = (ftt, reserve_percent, policy.as_deref());
                 reply(self.create(&name, size_bytes, rules).await)
             }
-            Command::GroupShow { id } => {
-                self.look_at_devices().await;
-                reply(self.group_show(&id))
-            }
+            Command::GroupShow { id } => reply(self.group_show(&id).await),
             command @ (Command::GroupCreate { .. }
             | Command::GroupExtend { .. }
             | Command::GroupClose { .. }
@@ -119,6 +116,7 @@ impl Operations {
             Command::VolumeMove { name, from, to } => {
                 reply(self.move_copies(&name, &from, to.as_deref()).await)
             }
+            Command::VolumeRecover { name, check } => reply(self.recover(&name, check).await),
             Command::VolumeStay { name } => reply(self.stop_moving(&name).await),
             Command::VolumeConnections { name, connections } => {
                 reply(self.change_connections(&name, connections).await)

@@ -11,6 +11,7 @@ use crate::rate::CopyRate;
 use crate::record;
 use base::{ComponentId, HostId, Instant, Lsn, Map, Quirk, Seat, Set};
 use directory::ComponentState;
+use env::{Either, Permit, select};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -181,12 +182,7 @@ fn away(owner: &Owner) -> Vec<(ComponentId, HostId)> {
 
 /// One attempt, from absent to active.
 async fn bring_back(owner: &Rc<Owner>, component: ComponentId) -> Result<(), Aborted> {
-    // Few at a time per host; whoever waits here holds nothing.
-    base::hit_if(
-        owner.context.resync_room.in_use() >= owner.options().limits.resyncs,
-        base::Probe::ResyncWaited,
-    );
-    let _room = owner.context.resync_room.acquire(1).await;
+    let _turn = turn(owner).await;
     change(owner, |record| record::begin_resync(record, component)).await?; // rule 31
     let outcome = run(owner, component).await;
     let Err(aborted) = outcome else {
@@ -204,6 +200,30 @@ async fn bring_back(owner: &Rc<Owner>, component: ComponentId) -> Result<(), Abo
         change(owner, |record| record::abort_resync(record, component, kept)).await?;
     }
     Err(aborted)
+}
+
+/// Waits for a turn: few return at a time per host, and those first of whose object the fewest
+/// copies are whole. Whoever waits here holds nothing.
+async fn turn(owner: &Owner) -> Permit {
+    let room = &owner.context.resync_room;
+    base::hit_if(room.in_use() >= owner.options().limits.resyncs, base::Probe::ResyncWaited);
+    let whole = || record::active_count(&owner.state.borrow().record);
+    loop {
+        let copies = whole();
+        let is_other = async || {
+            loop {
+                let changed = owner.changed.wait();
+                if whole() != copies {
+                    return;
+                }
+                changed.await;
+            }
+        };
+        // Another place in the queue for whoever lost a copy meanwhile.
+        if let Either::First(turn) = select(room.acquire_after(1, copies), is_other()).await {
+            return turn;
+        }
+    }
 }
 
 async fn change(

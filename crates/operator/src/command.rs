@@ -112,6 +112,13 @@ pub enum Command {
         #[serde(default)]
         to: Option<String>,
     },
+    /// Has a volume go on from copies that are behind, where no whole one is left.
+    VolumeRecover {
+        /// Its name.
+        name: String,
+        /// Say what would be done, and do nothing.
+        check: bool,
+    },
     /// Ends the moves of a volume that are not through.
     VolumeStay {
         /// Its name.

@@ -25,6 +25,6 @@ pub use report::{
     MoveReport, MovedCopy, NotFollowing, NotRepaired, OrphanReport, PolicyCheckReport,
     PolicyEditReport, PolicyReport, ReadCacheReport, RemovalReport, RepairReport, RepairedCopy,
     RequestsReport, RestoreReport, ResyncReason, ResyncReport, ResyncSum, Role, ScrubReport,
-    SpaceReport, StageReport, StatusReport, TurnsReport, VolumePolicy, VolumeReport,
-    VolumeWithoutHost, WritesReport, seconds_left,
+    SpaceReport, StageReport, StalePart, StaleReport, StatusReport, TurnsReport, VolumePolicy,
+    VolumeReport, VolumeWithoutHost, WritesReport, seconds_left,
 };

@@ -124,6 +124,32 @@ pub struct MoveReport {
     pub refused: Vec<String>,
 }
 
+/// A volume that goes on from copies that are behind, or could.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StaleReport {
+    /// The volume.
+    pub volume: String,
+    /// Its parts, all of them.
+    pub parts: u32,
+    /// Those of which no whole copy is within reach.
+    pub old: Vec<StalePart>,
+    /// Whether it was done, or only asked about.
+    pub is_done: bool,
+}
+
+/// One part of a volume, and the copy that it goes on from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StalePart {
+    /// Which part, from 1 on.
+    pub part: u32,
+    /// The host of that copy.
+    pub from: String,
+    /// Hosts whose copies had everything and count no more.
+    pub given_up: Vec<String>,
+    /// What it missed was being copied to it: it is partly of now, partly of before.
+    pub was_returning: bool,
+}
+
 /// Settings of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterReport {

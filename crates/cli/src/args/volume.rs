@@ -2,6 +2,7 @@
 //! `gabion volume`: its commands and flags.
 
 use crate::door::connections;
+use crate::pick::VolumeChoice;
 use base::parse_size;
 use clap::Subcommand;
 use host::Connections;
@@ -39,8 +40,15 @@ pub enum VolumeCommand {
         policy: Option<String>,
     },
     /// List the volumes
-    #[command(visible_alias = "ls")]
-    List,
+    #[command(
+        visible_alias = "ls",
+        after_help = "Examples:
+  gabion volume list
+  gabion volume list --health not-green --sort health
+  gabion volume list --host host2 --sort size
+  gabion volume list --name web --output json"
+    )]
+    List(VolumeChoice),
     /// Show one volume: health, components, NBD URIs
     #[command(after_help = "Examples:
   gabion volume show web
@@ -110,6 +118,27 @@ for good. Nothing is asked of clients. See how far it is with 'gabion volume sho
         /// End the moves of this volume that are under way
         #[arg(long, conflicts_with = "from")]
         stop: bool,
+    },
+    /// Have a volume go on from copies that are behind, where every whole one is lost for good
+    #[command(after_help = "Examples:
+  gabion volume recover db --check             what would be lost, and whose copies would count
+  gabion volume recover db --accept-stale      on a terminal it asks for the name first
+  gabion volume recover db --accept-stale --yes
+What was written since these copies left is given up, also where clients were told that it is safe.
+A file system in the volume may have to be repaired. Hosts that come back later keep their copies,
+and do not serve them: 'gabion orphan list'.")]
+    Recover {
+        /// Its name
+        name: String,
+        /// Yes, older data is better than none
+        #[arg(long, required_unless_present = "check")]
+        accept_stale: bool,
+        /// Say what would be done, and do nothing
+        #[arg(long, conflicts_with = "accept_stale")]
+        check: bool,
+        /// Do not ask
+        #[arg(long, conflicts_with = "check")]
+        yes: bool,
     },
     /// Delete a volume and its data; on a terminal it asks for the name first
     #[command(

@@ -135,6 +135,32 @@ fn channels_bound_and_semaphores_queue_in_order() {
     });
 }
 
+#[test]
+fn whoever_has_less_patience_goes_first_and_equals_in_turn() {
+    let env = env();
+    env.run(async move {
+        let room = Semaphore::new(1);
+        let all = room.acquire(1).await;
+        let order = Rc::new(RefCell::new(Vec::new()));
+        let waits = [2, 1, 2, 0, 1].into_iter().zip(0_u64..).map(|(patience, i)| {
+            let (room, order) = (room.clone(), Rc::clone(&order));
+            async move {
+                let _permit = room.acquire_after(1, patience).await;
+                order.borrow_mut().push(i);
+            }
+        });
+        let waits = join_all(waits.collect());
+        let release = async {
+            assert_eq!(room.waiting(), 5);
+            drop(all);
+            std::future::pending::<()>().await;
+        };
+        select(waits, release).await;
+        assert_eq!(*order.borrow(), [3, 1, 4, 0, 2]);
+        assert_eq!((room.in_use(), room.waiting()), (0, 0));
+    });
+}
+
 /// A driver whose clock the tasks move forward, as if by computing.
 #[derive(Clone, Default)]
 struct Computing(std::rc::Rc<Cell<u64>>);

@@ -49,7 +49,8 @@ impl Operations {
     }
 
     /// One group with its components.
-    pub(crate) fn group_show(&self, id: &str) -> Outcome<GroupDetail> {
+    pub(crate) async fn group_show(&self, id: &str) -> Outcome<GroupDetail> {
+        self.look_at_devices().await;
         let slot = self.storage.find(id).map_err(failed)?;
         let SlotState::Open(serving) = &slot.state else {
             return Err(failed(StorageError::IsClosed { cache: slot.spec.cache }));

@@ -61,8 +61,8 @@ impl Operations {
         if !holding.only.is_empty() {
             return Err(failed(format!(
                 "{name} has the only whole copy of {}, which would be lost: start it again, and \
-                 wait until 'gabion volume list' shows these as green; or delete them first \
-                 ('gabion volume delete')",
+                 wait until 'gabion volume list' shows these as green; or go on from older copies \
+                 ('gabion volume recover'), or delete them ('gabion volume delete')",
                 self.volumes_with(&holding.only).await?
             )));
         }

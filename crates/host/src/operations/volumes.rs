@@ -10,6 +10,7 @@ mod change;
 mod create;
 mod delete;
 mod moves;
+mod recover;
 
 use super::{Operations, Outcome, failed};
 use base::{HostId, Instant, ObjectId, Set};

@@ -7,6 +7,7 @@ mod hanging;
 mod maintenance;
 mod places;
 mod policies;
+mod recovery;
 mod redundancy;
 mod removal;
 mod repair;

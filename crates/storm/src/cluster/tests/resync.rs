@@ -126,3 +126,48 @@ fn copies_keep_to_the_limit_that_an_operator_sets_while_they_run() {
     pass(&cluster, 2);
     assert!(is_whole(&cluster) && places(&cluster) == [0, third], "{:?}", volume(&cluster));
 }
+
+/// Four return at a time. Volumes of three copies can wait longer than one of two.
+#[test]
+fn what_has_the_fewest_whole_copies_is_copied_first() {
+    const MANY: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
+    let cluster = start(114);
+    for name in MANY {
+        cluster.create_on(3, name, 2, 0).expect("there is room");
+    }
+    let hosts = cluster.create_on(2, "z", 2, 0).expect("there is room");
+    let other = (1..3).find(|at| hosts.contains(&format!("host{}", at + 1)));
+    let other = other.expect("a second copy");
+    let write_all = || {
+        for name in MANY.into_iter().chain(["z"]) {
+            let node = cluster.node(0).expect("it runs");
+            cluster.on(0, async move |env| {
+                let device = node.exports().attach(name).expect("a volume");
+                let mut payload = env.buf(1 << 20);
+                payload.fill(9);
+                device.write(0, payload.freeze()).await.expect("a write");
+            });
+        }
+    };
+    let is_whole = |name: &str| {
+        let show = Command::VolumeShow { name: name.to_owned() };
+        let report = cluster.ask(0, show).expect("it is there");
+        let report: VolumeReport = serde_json::from_value(report).expect("a volume");
+        report.components.iter().all(|copy| copy.state == "active")
+    };
+    write_all();
+    cluster.take_down(other, true);
+    pass(&cluster, 5);
+    write_all();
+    let limit = Command::ResyncLimit { bytes_per_second: Some(MIB) };
+    cluster.ask(0, limit).expect("the directory is there");
+    assert!(!MANY.into_iter().chain(["z"]).any(is_whole));
+    cluster.boot(other, |_, _| async {});
+    let is_z_whole = (0..120).any(|_| {
+        cluster.world.run_for(Duration::from_millis(500));
+        is_whole("z")
+    });
+    assert!(is_z_whole, "not within a minute");
+    let before = MANY.into_iter().filter(|name| is_whole(name)).count();
+    assert!(before <= 8, "{before} of those that could wait were copied before it");
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which volumes `gabion volume list` shows, and in which order; pure.
+
+use clap::{Args, ValueEnum};
+use operator::{ComplianceState, Health, VolumeReport};
+use std::cmp::Reverse;
+
+/// What is asked for.
+#[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
+pub struct VolumeChoice {
+    /// Only those with this in their name
+    #[arg(long, value_name = "TEXT")]
+    name: Option<String>,
+    /// Only those of this health, or 'not-green'
+    #[arg(long, value_enum, value_name = "HEALTH")]
+    health: Option<Wanted>,
+    /// Only those that follow this policy
+    #[arg(long, value_name = "POLICY")]
+    policy: Option<String>,
+    /// Only those with a copy on this host
+    #[arg(long, value_name = "HOST")]
+    host: Option<String>,
+    /// Only those that are not as their rules ask for
+    #[arg(long)]
+    not_compliant: bool,
+    /// In which order
+    #[arg(long, value_enum, default_value_t = Order::Name, value_name = "ORDER")]
+    sort: Order,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Wanted {
+    Green,
+    Yellow,
+    Red,
+    NotGreen,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Order {
+    /// By name
+    #[default]
+    Name,
+    /// The largest first
+    Size,
+    /// The worst first
+    Health,
+    /// Those with most clients first
+    Clients,
+    /// Those with most to copy first
+    Resync,
+}
+
+impl VolumeChoice {
+    /// The volumes that are asked for. Among equals the order is that of the names.
+    pub fn of(&self, mut volumes: Vec<VolumeReport>) -> Vec<VolumeReport> {
+        volumes.retain(|volume| self.is_wanted(volume));
+        volumes.sort_by(|a, b| a.name.cmp(&b.name));
+        let left = |volume: &VolumeReport| -> u64 {
+            volume.components.iter().map(|copy| copy.resync_bytes_left).sum()
+        };
+        match self.sort {
+            Order::Name => {}
+            Order::Size => volumes.sort_by_key(|volume| Reverse(volume.size_bytes)),
+            Order::Health => volumes.sort_by_key(|volume| Reverse(volume.health)),
+            Order::Clients => volumes.sort_by_key(|volume| Reverse(volume.clients)),
+            Order::Resync => volumes.sort_by_key(|volume| Reverse(left(volume))),
+        }
+        volumes
+    }
+
+    fn is_wanted(&self, volume: &VolumeReport) -> bool {
+        let is_of_health = self.health.is_none_or(|wanted| match wanted {
+            Wanted::Green => volume.health == Health::Green,
+            Wanted::Yellow => volume.health == Health::Yellow,
+            Wanted::Red => volume.health == Health::Red,
+            Wanted::NotGreen => volume.health != Health::Green,
+        });
+        let has_copy = |host: &String| volume.components.iter().any(|copy| copy.host == *host);
+        let follows = |name: &String| volume.policy.as_ref().is_some_and(|one| one.name == *name);
+        is_of_health
+            && self.name.as_ref().is_none_or(|text| volume.name.contains(text))
+            && self.policy.as_ref().is_none_or(follows)
+            && self.host.as_ref().is_none_or(has_copy)
+            && (!self.not_compliant || volume.compliance.state != ComplianceState::Compliant)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn volume(name: &str, gib: u64, health: &str, host: &str) -> VolumeReport {
+        serde_json::from_value(serde_json::json!({
+            "name": name, "size_bytes": gib << 30, "ftt": 0, "health": health, "owner": null,
+            "term": 1, "clients": 0, "nbd": [],
+            "components": [{
+                "id": "1", "host": host, "group": "1", "state": "active", "is_served": true,
+                "resync_bytes_left": 0,
+            }],
+        }))
+        .expect("a volume")
+    }
+
+    fn chosen(choice: &VolumeChoice) -> Vec<String> {
+        let volumes = vec![
+            volume("web2", 1, "green", "host2"),
+            volume("db", 7, "yellow", "host1"),
+            volume("web1", 7, "red", "host1"),
+        ];
+        choice.of(volumes).into_iter().map(|volume| volume.name).collect()
+    }
+
+    #[test]
+    fn volumes_are_chosen_by_all_that_is_said_and_sorted() {
+        let all = VolumeChoice::default();
+        assert_eq!(chosen(&all), ["db", "web1", "web2"]);
+        let by = |sort| VolumeChoice { sort, ..all.clone() };
+        assert_eq!(chosen(&by(Order::Size)), ["db", "web1", "web2"]);
+        assert_eq!(chosen(&by(Order::Health)), ["web1", "db", "web2"]);
+        let named = VolumeChoice { name: Some("web".to_owned()), ..all.clone() };
+        assert_eq!(chosen(&named), ["web1", "web2"]);
+        let host = Some("host1".to_owned());
+        assert_eq!(chosen(&VolumeChoice { host, ..named.clone() }), ["web1"]);
+        let health = |health| VolumeChoice { health: Some(health), ..all.clone() };
+        assert_eq!(chosen(&health(Wanted::NotGreen)), ["db", "web1"]);
+        assert_eq!(chosen(&health(Wanted::Green)), ["web2"]);
+        let policy = VolumeChoice { policy: Some("gold".to_owned()), ..all };
+        assert!(chosen(&policy).is_empty());
+    }
+}
