@@ -318,8 +318,7 @@ fn recover(cli: &Cli, name: &str, check: bool, yes: bool) -> Result<()> {
         if matches!(cli.output, Output::Table) {
             say_recovery(&would);
         }
-        let what = format!("volume '{name}' without what was written since");
-        ask::confirm_name(Deed::Recover, &what, name)?;
+        ask::confirm_name(Deed::Recover, &format!("volume '{name}'"), name)?;
     }
     output::print(cli.output, &ask(check)?, say_recovery)
 }
