@@ -249,6 +249,8 @@ crate::named! {
         SecondLot = "second-lot",
         /// A resync waited for others of its host.
         ResyncWaited = "resync-waited",
+        /// Two components of an object were on their way back at once.
+        TwinsReturned = "twins-returned",
         /// A request of another host was refused because as many as allowed were under way.
         ForwardedFull = "forwarded-full",
         /// The memory of what was destaged last forgot a block.

@@ -60,6 +60,8 @@ base::mutations! {
     number_as_before: "46",
     /// Reconciliation copies say nothing about requests.
     unmarked_copies: "46",
+    /// A new owner takes the clients' requests from another component than the one it goes on from.
+    clients_of_another: "46",
     /// A returning component is not told whose requests it has.
     forget_clients: "46",
     /// What was not answered when a link broke is not sent again; it counts as durable.

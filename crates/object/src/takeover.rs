@@ -196,7 +196,12 @@ pub(crate) async fn bring_up(owner: &Rc<Owner>, prefer: Option<ComponentId>) -> 
     }
     let chosen = choose(owner, &reached, prefer);
     reconcile(owner, &reached, chosen).await?;
-    if let Some((_, fence)) = reached.into_iter().find(|(component, _)| *component == chosen) {
+    let mut knows = chosen;
+    if owner.options().mutations.clients_of_another() {
+        let mut others = reached.iter().map(|(component, _)| *component);
+        knows = others.find(|component| *component != chosen).unwrap_or(chosen);
+    }
+    if let Some((_, fence)) = reached.into_iter().find(|(component, _)| *component == knows) {
         owner.state.borrow_mut().clients = fence.clients; // rule 46
     }
     if owner.is_stopped() {

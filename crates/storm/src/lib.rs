@@ -32,6 +32,7 @@ mod script;
 mod shrink;
 mod snapshot;
 mod story;
+mod twins;
 mod waits;
 mod whole;
 mod workload;

@@ -49,6 +49,7 @@ impl Mutation {
         ("write-again", Some(Story::PingPong)),
         ("number-as-before", Some(Story::EtcdSnapshot)),
         ("unmarked-copies", Some(Story::TakeOverFault)),
+        ("clients-of-another", Some(Story::Twins)),
         ("forget-clients", None),
         ("forget-unanswered", None),
         ("never-consent", None),

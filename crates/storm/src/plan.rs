@@ -192,8 +192,12 @@ impl Plan {
     pub fn of_seed(seed: u64) -> Self {
         let mut plan = Self::draw(seed);
         for round in &plan.rounds {
-            if matches!(round.story, Story::LateGrants | Story::QueuedRival) {
-                plan.volumes[round.focus].clients = vec![0, 1, 2];
+            let volume = &mut plan.volumes[round.focus];
+            if matches!(round.story, Story::LateGrants | Story::QueuedRival | Story::Twins) {
+                volume.clients = vec![0, 1, 2];
+            }
+            if round.story == Story::Twins {
+                volume.ftt = 2;
             }
         }
         plan
@@ -313,6 +317,9 @@ impl Plan {
         }
         if story.needs_clients() {
             self.volumes.iter_mut().for_each(|volume| volume.clients = vec![0, 1, 2]);
+        }
+        if story == Story::Twins {
+            self.volumes.iter_mut().for_each(|volume| volume.ftt = 2);
         }
         if story == Story::DeviceOut {
             self.devices = self.devices.max(2);

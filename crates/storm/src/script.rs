@@ -67,6 +67,7 @@ impl SeedRun {
             Story::QueuedRival => self.queued_rival(),
             Story::LyingFlush => self.lying_flush(&roles),
             Story::Moves => self.moves(),
+            Story::Twins => self.twins(),
             Story::WildClock => self.wild_clock(&roles),
         }
     }

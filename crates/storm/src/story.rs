@@ -9,6 +9,8 @@ use std::str::FromStr;
 const LATE_ANSWERS_FIRST: u64 = 254_000_000;
 /// The first seed in which clients of several hosts may write the same sectors at once.
 const RIVAL_FIRST: u64 = 255_000_000;
+/// The first seed in which two replicas may come back at once.
+const TWINS_FIRST: u64 = 289_000_000;
 
 base::named! {
     /// What goes wrong in a round.
@@ -87,6 +89,9 @@ base::named! {
         QueuedRival = "queued-rival",
         /// Copies of an object move to other hosts, and at any moment of that something fails.
         Moves = "moves",
+        /// Two replicas come back at once, or one of them has more of the last writes of an owner
+        /// that dies than the other.
+        Twins = "twins",
         /// Beyond the contract: devices report flushes that they do not do, and then power fails.
         LyingFlush = "lying-flush",
         /// Beyond the contract: a clock runs wrong by more than the protocol allows.
@@ -111,6 +116,7 @@ impl Story {
             Self::LateGrants => Some(LATE_ANSWERS_FIRST),
             Self::QueuedRival => Some(RIVAL_FIRST),
             Self::Moves => Some(MOVES_FIRST),
+            Self::Twins => Some(TWINS_FIRST),
             _ => None,
         }
     }
@@ -118,7 +124,7 @@ impl Story {
     /// Whether the story needs clients on several hosts.
     #[must_use]
     pub fn needs_clients(self) -> bool {
-        matches!(self, Self::HandOverFault | Self::LateGrants | Self::QueuedRival)
+        matches!(self, Self::HandOverFault | Self::LateGrants | Self::QueuedRival | Self::Twins)
     }
 
     /// Whether the story damages content. Such a story is the last one of its run, because damage
