@@ -86,11 +86,13 @@ impl Semaphore {
         let mut place = Place { room: &self.0, ticket: None };
         poll_fn(|cx| {
             let mut room = self.0.borrow_mut();
-            let first = match place.ticket {
-                None => room.queue.is_empty(),
-                Some(mine) => room.queue.front().is_some_and(|first| first.ticket == mine),
+            // Where it is, or would be.
+            let at = match place.ticket {
+                None => room.queue.partition_point(|other| other.patience <= patience),
+                Some(mine) => room.queue.iter().take_while(|other| other.ticket != mine).count(),
             };
-            if first && room.free >= units {
+            // Whoever comes to the front takes what is free at once: only those who wait are woken.
+            if at == 0 && room.free >= units {
                 room.free -= units;
                 return Poll::Ready(());
             }
@@ -98,13 +100,13 @@ impl Semaphore {
                 None => {
                     room.ticket += 1;
                     let ticket = room.ticket;
-                    let at = room.queue.partition_point(|other| other.patience <= patience);
                     let waker = cx.waker().clone();
                     room.queue.insert(at, Waiter { ticket, units, patience, waker });
                     place.ticket = Some(ticket);
                 }
                 Some(mine) => {
-                    if let Some(waiter) = room.queue.iter_mut().find(|one| one.ticket == mine) {
+                    if let Some(waiter) = room.queue.get_mut(at) {
+                        assert!(waiter.ticket == mine, "a place in the queue was lost");
                         waiter.waker.clone_from(cx.waker());
                     }
                 }

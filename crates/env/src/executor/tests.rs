@@ -2,7 +2,7 @@
 //! The executor over a driver that only has a clock.
 
 use super::*;
-use crate::{Either, Notify, Semaphore, TURN_STEPS_MAX, channel, join_all, select};
+use crate::{Either, Notify, Permit, Semaphore, TURN_STEPS_MAX, channel, join_all, select};
 use std::time::Duration;
 
 /// A driver without devices and network. Its clock jumps to whatever is waited for.
@@ -158,6 +158,30 @@ fn whoever_has_less_patience_goes_first_and_equals_in_turn() {
         select(waits, release).await;
         assert_eq!(*order.borrow(), [3, 1, 4, 0, 2]);
         assert_eq!((room.in_use(), room.waiting()), (0, 0));
+    });
+}
+
+/// Somebody else has just been woken for the room that is free, and has not run yet.
+#[test]
+fn whoever_overtakes_takes_what_is_free_at_once() {
+    let env = env();
+    env.clone().run(async move {
+        let room = Semaphore::new(1);
+        let all = room.acquire(1).await;
+        let order = Rc::new(RefCell::new(Vec::new()));
+        let wait = |patience, before: Option<Permit>| {
+            let (room, order) = (room.clone(), Rc::clone(&order));
+            async move {
+                drop(before);
+                let _permit = room.acquire_after(1, patience).await;
+                order.borrow_mut().push(patience);
+            }
+        };
+        let _patient = env.spawn("patient", wait(1, None));
+        env.sleep(Duration::from_secs(1)).await;
+        let _urgent = env.spawn("urgent", wait(0, Some(all)));
+        env.sleep(Duration::from_secs(1)).await;
+        assert_eq!(*order.borrow(), [0, 1]);
     });
 }
 
