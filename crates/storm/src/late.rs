@@ -17,12 +17,7 @@ impl SeedRun {
     /// just come may end soon. Clients elsewhere go on under a new owner; the old one must not
     /// answer any more by then (rules 12, 48, 52a).
     pub(crate) fn late_grants(&mut self, roles: &Roles) -> Result<(), Violation> {
-        self.with_stream(STREAM, |run| {
-            run.meet();
-            let told = run.late_and_alone(roles);
-            run.part();
-            told
-        })
+        self.while_they_meet(STREAM, |run| run.late_and_alone(roles))
     }
 
     fn late_and_alone(&mut self, roles: &Roles) -> Result<(), Violation> {

@@ -23,8 +23,18 @@ impl SeedRun {
         told
     }
 
+    /// The same, while the clients of the round's volume meet in a few blocks.
+    pub(crate) fn while_they_meet<T>(&mut self, salt: u64, tell: impl FnOnce(&mut Self) -> T) -> T {
+        self.with_stream(salt, |run| {
+            run.meet();
+            let told = tell(run);
+            run.part();
+            told
+        })
+    }
+
     /// From now on the clients of the round's volume meet in a few blocks, with hardly a pause.
-    pub(crate) fn meet(&mut self) {
+    fn meet(&mut self) {
         let sectors = self.plan.volumes[self.focus].sectors;
         let all = sectors.div_ceil(BLOCK_SECTORS);
         let blocks = (1 + self.one_of(4)).min(all);
@@ -38,7 +48,7 @@ impl SeedRun {
     }
 
     /// The clients of all volumes go their own ways again.
-    pub(crate) fn part(&self) {
+    fn part(&self) {
         self.shared.iter().for_each(|shared| shared.meeting.set(None));
     }
 
@@ -46,12 +56,7 @@ impl SeedRun {
     /// one of another host is too: one of the two waits behind the other. What was sent over a
     /// broken link is sent again, before, while or after the other one is carried out.
     pub(crate) fn queued_rival(&mut self) -> Result<(), Violation> {
-        self.with_stream(STREAM, |run| {
-            run.meet();
-            let told = run.rivals();
-            run.part();
-            told
-        })
+        self.while_they_meet(STREAM, Self::rivals)
     }
 
     fn rivals(&mut self) -> Result<(), Violation> {

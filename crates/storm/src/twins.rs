@@ -21,12 +21,7 @@ impl SeedRun {
     /// Clients of three hosts meet in a few blocks meanwhile, so that a write that is sent again
     /// has rivals (rule 46).
     pub(crate) fn twins(&mut self) -> Result<(), Violation> {
-        self.with_stream(STREAM, |run| {
-            run.meet();
-            let told = run.unlike();
-            run.part();
-            told
-        })
+        self.while_they_meet(STREAM, Self::unlike)
     }
 
     fn unlike(&mut self) -> Result<(), Violation> {
