@@ -13,10 +13,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: xtask tidy [--fix]
+       xtask sizes [FOLDER]
 
 tidy    check line width, file and function length, licence headers, banned words, links,
         citations of rules, manifests, the direction of dependencies and their licences
 --fix   sort the dependency lists that are not sorted, then check
+sizes   print the sizes of this checkout, or of the one in FOLDER: lines and circles of each crate,
+        the longest files and functions, names with several meanings, dead citations
 ";
 
 fn main() -> ExitCode {
@@ -25,6 +28,8 @@ fn main() -> ExitCode {
     let is_fix = match arguments.as_slice() {
         ["tidy"] => false,
         ["tidy", "--fix"] => true,
+        ["sizes"] => return print_sizes(&root()),
+        ["sizes", folder] => return print_sizes(Path::new(folder)),
         _ => {
             eprint!("{USAGE}");
             return ExitCode::from(2);
@@ -47,6 +52,19 @@ fn main() -> ExitCode {
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_path_buf()
+}
+
+fn print_sizes(root: &Path) -> ExitCode {
+    match tidy::Tree::load(root) {
+        Ok(tree) => {
+            print!("{}", tidy::sizes(&tree));
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("sizes: {error}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 fn run(root: &Path, is_fix: bool) -> std::io::Result<usize> {

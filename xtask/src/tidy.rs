@@ -8,6 +8,7 @@ mod links;
 mod manifest;
 mod ratchet;
 mod shape;
+mod sizes;
 mod source;
 
 use std::fmt;
@@ -15,6 +16,7 @@ use std::path::Path;
 use std::process::Command;
 
 pub use manifest::sort_manifests;
+pub use sizes::sizes;
 
 /// A file that git tracks, or would track once added.
 pub struct File {

@@ -78,10 +78,16 @@ fn slack(key: &str) -> usize {
     if key.starts_with("crate ") { CRATE_SLACK } else { 0 }
 }
 
-fn over(tree: &Tree) -> Measures {
+/// Everything that has a limit, whether over it or not.
+pub fn measures(tree: &Tree) -> Measures {
     let mut measures = Measures::new();
     lengths(tree, &mut measures);
     shape::measure(tree, &mut measures);
+    measures
+}
+
+fn over(tree: &Tree) -> Measures {
+    let mut measures = measures(tree);
     measures.retain(|key, measure| kind(key).is_some_and(|(_, limit, _)| measure.value > limit));
     measures
 }
