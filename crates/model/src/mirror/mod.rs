@@ -4,6 +4,7 @@
 mod moves;
 mod mutation;
 mod orders;
+mod recover;
 mod replace;
 mod resync;
 mod serving;
@@ -17,8 +18,8 @@ use crate::search::{Model, Next, room};
 use moves::Moves;
 use orders::Orders;
 use state::{
-    Clients, Component, Few, HOSTS_MAX, Host, Leases, Lsn, Member, Phase, READS_MAX, ReadState,
-    Record, Row, State, WRITES_MAX, WriteState,
+    Clients, Component, Few, GivenUp, HOSTS_MAX, Host, Leases, Lsn, Member, Phase, READS_MAX,
+    ReadState, Record, Row, State, WRITES_MAX, WriteState,
 };
 use step::Step;
 
@@ -75,6 +76,7 @@ impl Model for Mirror {
             components,
             condemned: Row([None; HOSTS_MAX]),
             owners: Row([Some(first), None, None]),
+            given_up: GivenUp::default(),
             frames: Vec::new(),
             clients: Clients {
                 writes: Row([WriteState::New; WRITES_MAX]),
@@ -94,6 +96,7 @@ impl Model for Mirror {
         moves.lease_keys();
         moves.grants_given();
         moves.directory();
+        moves.recover();
         moves.frames();
     }
 

@@ -21,6 +21,9 @@ const NO_MEMBER: &str = "no component is active in the record";
 /// Rules 39, 40: what the record counts is never deleted.
 const DELETED: &str = "a component that counts was deleted";
 
+/// Rule 41a: what an operator gave up is kept until he says otherwise.
+const GIVEN_UP_DELETED: &str = "a component that was given up was deleted";
+
 /// The state whose successors are wanted, and where they are put.
 pub(super) struct Moves<'a> {
     pub(super) setup: Setup,
@@ -93,6 +96,9 @@ impl Moves<'_> {
         };
         if !active.each().all(is_there) {
             return Some(DELETED);
+        }
+        if !state.given_up.copies.each().all(|host| state.components[host].exists) {
+            return Some(GIVEN_UP_DELETED);
         }
         for owner in state.owners.0.iter().flatten() {
             let is_at_rest = owner.phase == Phase::Serving

@@ -70,6 +70,14 @@ pub enum Mutation {
     DeleteBeforeKnown,
     /// Rule 40: a host's next component has the id of the one before.
     SameId,
+    /// Rule 41a: the record is made anew while the owner of before has its lease.
+    RecoverBesideLease,
+    /// Rule 41a: whole components stay in the record that is made anew.
+    KeepGivenUp,
+    /// Rule 41a: components beside the chosen one keep their `left`.
+    KeepLeft,
+    /// Rule 41a: what was given up is deleted.
+    DeleteGivenUp,
     /// Rule 46: a write that was sent again is written again.
     WriteAgain,
     /// Rule 52a: one grant is enough, from whichever host.
@@ -108,6 +116,8 @@ const RETURN_LATER: Setup = SECOND.faults([0, 0, 1, 1]);
 const MOVE: Setup = Setup { spare: 1, ..TINY }.faults([0, 0, 0, 1]).changes([1, 1]);
 /// The same with a second owner.
 const MOVE_LATER: Setup = Setup { terms: 2, ..MOVE };
+/// With an operator who has the object go on from a copy that was absent.
+const RECOVER: Setup = Setup { terms: 3, ..LEFT_BEHIND }.recoveries(1);
 /// Components that keep to the order of their session.
 const SESSION: Setup = Setup { order: Order::Session, writes: 2, ..RETURN };
 
@@ -196,6 +206,15 @@ pub const MUTATIONS: &[Known] = &[
     known(Mutation::CompleteBeforeReplaced, "complete-before-replaced", "39", MOVE_LATER),
     known(Mutation::DeleteBeforeKnown, "delete-before-known", "39", MOVE),
     known(Mutation::SameId, "same-id", "40", TINY.faults([0, 0, 1, 1]).changes([1, 1])),
+    known(Mutation::RecoverBesideLease, "recover-beside-lease", "41a", by_directory(RECOVER)),
+    known(Mutation::KeepGivenUp, "keep-given-up", "41a", Setup { blocks: 2, writes: 2, ..RECOVER }),
+    known(
+        Mutation::KeepLeft,
+        "keep-left",
+        "41a",
+        by_directory(Setup { hosts: 3, reads: 0, ..RECOVER }).faults([0, 1, 2, 1]),
+    ),
+    known(Mutation::DeleteGivenUp, "delete-given-up", "41a", RECOVER),
     known(
         Mutation::WriteAgain,
         "write-again",

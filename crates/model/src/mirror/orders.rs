@@ -46,6 +46,16 @@ impl Orders {
         self.intern(vec![order])
     }
 
+    /// The history begins anew with these values. What was sent before has had its effect, or never
+    /// has one. There must be no read under way.
+    pub fn begin_anew(&mut self, values: PerBlock<Value>, clients: &mut Clients) {
+        let was_sent = |write: &Write| clients.writes[*write] != WriteState::New;
+        let writes = (0..).take(clients.writes.0.len()).filter(was_sent);
+        let effective = writes.fold(0, |set, write: Write| set | 1 << write);
+        let order = Order { values: values.0, effective, seen: [None; READS_MAX] };
+        clients.orders = self.intern(vec![order]);
+    }
+
     /// A request was sent.
     pub fn sent(&mut self, clients: &mut Clients, setup: &Setup) {
         let orders = self.get(clients.orders).to_vec();

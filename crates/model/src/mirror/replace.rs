@@ -85,6 +85,10 @@ impl Moves<'_> {
             self.go(Step::Delete(host), next);
             return;
         }
+        let is_given_up = self.from.given_up.copies.has(host);
+        if is_given_up && !self.breaks(Mutation::DeleteGivenUp) {
+            return; // rule 41a: the record does not note it as removed
+        }
         let is_out = |record: &Record| {
             record.members[host] == Member::None || record.ids[host] != component.id
         };

@@ -17,6 +17,9 @@ enum Request {
 impl Moves<'_> {
     /// The next new write can be sent to this owner, and unanswered ones can be sent again.
     pub(super) fn writes(&mut self, host: Host, owner: &Owner) {
+        if owner.record.term <= self.from.given_up.term {
+            return; // its clients are given up too (rule 41a)
+        }
         let clients = &self.from.clients;
         let mut all = 0..self.setup.writes;
         if let Some(write) = all.find(|&write| clients.writes[write] == WriteState::New) {
@@ -167,6 +170,9 @@ impl Moves<'_> {
     /// The next read can be sent, and can read any component that counts (rule 11).
     pub(super) fn reads(&mut self, host: Host, owner: &Owner) {
         debug_assert_eq!(owner.phase, Phase::Serving, "a read before the first I/O");
+        if self.has_grants() && owner.record.term <= self.from.given_up.term {
+            return self.answers(host, owner); // cut off, it goes on with what was given up
+        }
         let mut all = 0..self.setup.reads;
         let next = all.find(|&read| self.from.clients.reads[read] == ReadState::New);
         if let Some(read) = next {

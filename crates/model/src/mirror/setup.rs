@@ -96,6 +96,7 @@ impl Setup {
             returns: 1,
             additions: 0,
             removals: 0,
+            recoveries: 0,
         },
         commits: Commits::Instant,
         order: Order::Lsn,
@@ -125,6 +126,11 @@ impl Setup {
         Setup { budget: Budget { additions, removals, ..self.budget }, ..self }
     }
 
+    /// With so many times that an operator has the object go on from an older component.
+    pub const fn recoveries(self, recoveries: u8) -> Setup {
+        Setup { budget: Budget { recoveries, ..self.budget }, ..self }
+    }
+
     /// Panics where a number is larger than what a state has room for.
     pub fn check(&self) {
         assert!((1..=HOSTS_MAX).contains(&usize::from(self.hosts)), "hosts");
@@ -132,6 +138,9 @@ impl Setup {
         assert!((1..=BLOCKS_MAX).contains(&usize::from(self.blocks)), "blocks");
         assert!(usize::from(self.writes) <= WRITES_MAX, "writes");
         assert!(usize::from(self.reads) <= READS_MAX, "reads");
+        let recovers = self.budget.recoveries > 0;
+        assert!(!recovers || self.budget.additions == 0, "no room for what was given up");
+        assert!(!recovers || self.resend == Resend::Never, "not modelled together");
     }
 }
 
@@ -248,6 +257,23 @@ pub const SETUPS: &[(&str, &str, Setup)] = &[
         "again",
         "a copy is taken out, and its host gets another one",
         Setup { lease: Lease::Grants, ..Setup::SMALL }.faults([1, 0, 1, 1]).changes([1, 1]),
+    ),
+    (
+        "recover",
+        "two hosts, no whole copy comes back, an older one goes on",
+        Setup { terms: 3, ..Setup::SMALL }.faults([1, 1, 1, 1]).recoveries(1),
+    ),
+    (
+        "recover-three",
+        "the same with three hosts: the third returns",
+        Setup { hosts: 3, writes: 1, terms: 3, ..Setup::SMALL }.faults([0, 1, 2, 1]).recoveries(1),
+    ),
+    (
+        "recover-grants",
+        "the same as implemented: the owner of before runs on, cut off",
+        Setup { lease: Lease::Grants, joiner: Joiner::Deferred, terms: 3, ..Setup::SMALL }
+            .faults([0, 0, 1, 1])
+            .recoveries(1),
     ),
     (
         "absences",

@@ -471,6 +471,20 @@ pub struct Budget {
     pub additions: u8,
     /// Components that count, or are away, taken out of the record for good.
     pub removals: u8,
+    /// Times that an operator has the object go on from an older component.
+    pub recoveries: u8,
+}
+
+/// What an operator gave up, so that the object goes on from an older component (rule 41a).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct GivenUp {
+    /// The term of the record that was made anew; 0: nothing was given up. An owner of this term or
+    /// an earlier one serves what was given up.
+    pub term: Term,
+    /// Components that were left out of that record.
+    pub copies: Few,
+    /// No owner has yet chosen what the object goes on from.
+    pub is_open: bool,
 }
 
 /// One state of everything.
@@ -490,6 +504,8 @@ pub struct State {
     pub condemned: PerHost<Option<Id>>,
     /// The owner that each host is, believes to be, or tries to become.
     pub owners: PerHost<Option<Owner>>,
+    /// What an operator gave up.
+    pub given_up: GivenUp,
     /// Writes on their way, sorted.
     pub frames: Vec<Frame>,
     /// The clients.

@@ -69,6 +69,8 @@ pub enum Step {
     Join(Host),
     /// The CAS that makes it active and takes another one out is sent (rule 39).
     Replace(Host, Host),
+    /// An operator has the object go on from an older component (rule 41a).
+    Recover(Host),
     /// The CAS that adds a component to the record is sent (rule 38).
     Add(Host, Host),
     /// The CAS that takes one out of the record is sent (rule 40).
@@ -113,7 +115,8 @@ impl fmt::Display for Step {
             | Step::Learn(_)
             | Step::Land(_)
             | Step::MarkAbsent(..) => self.write_ownership(f),
-            Step::Replace(..)
+            Step::Recover(_)
+            | Step::Replace(..)
             | Step::Add(..)
             | Step::Remove(..)
             | Step::Condemn(_)
@@ -169,6 +172,9 @@ impl Step {
 
     fn write_membership(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Step::Recover(host) => {
+                write!(f, "the operator has it go on from the copy of {} (rule 41a)", name(host))
+            }
             Step::Replace(host, old) => {
                 let (host, old) = (name(host), name(old));
                 write!(f, "{host} sends the CAS: active, and {old} is out (rule 39)")

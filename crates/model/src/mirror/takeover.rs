@@ -190,6 +190,9 @@ impl Moves<'_> {
 
     fn choose(&mut self, host: Host, owner: &Owner, chosen: Host) {
         let mut next = self.from.clone();
+        if next.given_up.is_open && owner.record.term > next.given_up.term {
+            self.go_on_from(&mut next, chosen);
+        }
         next.owner(host).phase = Phase::Reconciling;
         let others = owner.record.active().without(Few::of(chosen));
         for block in 0..self.setup.blocks {
