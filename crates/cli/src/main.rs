@@ -35,6 +35,7 @@ mod directory;
 mod disk;
 mod domain;
 mod door;
+mod explain;
 mod gather;
 mod group;
 mod latency;

@@ -4,6 +4,7 @@
 use crate::args::{Cli, Output, VolumeCommand};
 use crate::ask::{self, Deed};
 use crate::commands::volume_table;
+use crate::explain::explain;
 use crate::gather::gather;
 use crate::output::{self, say};
 use crate::target::{TargetHost, any_host};
@@ -33,6 +34,7 @@ pub fn volume(cli: &Cli, command: &VolumeCommand) -> Result<()> {
             output::print(cli.output, &volumes, |volumes| volume_table(volumes))
         }
         VolumeCommand::Show { name, all } => show(cli, name, *all),
+        VolumeCommand::Explain { name } => explain(cli, name),
         VolumeCommand::Change { name, reserve, ftt, connections } => {
             change(cli, name, (*reserve, *ftt), *connections)
         }

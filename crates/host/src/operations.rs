@@ -116,6 +116,7 @@ impl Operations {
             Command::VolumeMove { name, from, to } => {
                 reply(self.move_copies(&name, &from, to.as_deref()).await)
             }
+            Command::VolumeExplain { name } => reply(self.explain(&name)),
             Command::VolumeRecover { name, check } => reply(self.recover(&name, check).await),
             Command::VolumeStay { name } => reply(self.stop_moving(&name).await),
             Command::VolumeConnections { name, connections } => {

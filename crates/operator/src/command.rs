@@ -112,6 +112,11 @@ pub enum Command {
         #[serde(default)]
         to: Option<String>,
     },
+    /// Why the copies of a volume are where they are.
+    VolumeExplain {
+        /// Its name.
+        name: String,
+    },
     /// Has a volume go on from copies that are behind, where no whole one is left.
     VolumeRecover {
         /// Its name.

@@ -5,6 +5,7 @@ mod domains;
 mod group;
 mod maintenance;
 mod memory;
+mod placement;
 mod policy;
 mod resync;
 mod writes;
@@ -18,6 +19,7 @@ pub use group::{
 };
 pub use maintenance::{MaintenanceReport, VolumeWithoutHost};
 pub use memory::{MemoryPart, MemoryReport, MemoryUse};
+pub use placement::{LayoutReport, PlaceKind, PlaceReport, PlacementReport};
 pub use policy::{
     ComplianceReport, ComplianceState, EffectReport, Follower, LimitedReport, NotFollowing,
     PolicyCheckReport, PolicyEditReport, PolicyReport, VolumePolicy,

@@ -60,6 +60,15 @@ pub enum VolumeCommand {
         #[arg(long)]
         all: bool,
     },
+    /// Show why each copy of a volume is where it is, and where another one would go
+    #[command(after_help = "Examples:
+  gabion volume explain db
+  gabion volume explain db --output json
+Hosts that fail together: gabion domain list")]
+    Explain {
+        /// Its name
+        name: String,
+    },
     /// Change how many failures a volume tolerates, how much space is kept for it, or who may use
     /// it, while it is in use
     #[command(after_help = "Examples:

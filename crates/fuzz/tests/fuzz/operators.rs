@@ -109,6 +109,7 @@ fn commands() -> Vec<Vec<u8>> {
         Command::DomainDelete { name: name() },
         Command::GroupShow { id: name() },
         Command::VolumeShow { name: name() },
+        Command::VolumeExplain { name: name() },
         Command::VolumeChange { name: name(), reserve_percent: 7 },
         Command::VolumeDelete { name: name() },
         Command::Stop,

@@ -48,6 +48,30 @@ pub(crate) enum NoPlace {
     DomainsTaken,
 }
 
+/// Where a host stands as a place for another component of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It has one.
+    HasOne,
+    /// It is down, in maintenance, or without a disk group.
+    OutOfReach,
+    /// This host has one, and counts as the same.
+    Shares(HostId),
+    /// It could take one.
+    Able(Preference),
+}
+
+/// How a host compares with others as a place for a component: the least is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Preference {
+    /// Fault domains in common with the closest host that has a component.
+    pub(crate) closeness: usize,
+    /// Bytes that the host may still be given.
+    pub(crate) room: Reverse<u64>,
+    /// The lowest number where two have the same room.
+    host: HostId,
+}
+
 impl Rooms {
     pub(crate) fn of(view: &View) -> Self {
         let mut free: Map<HostId, u64> = Map::new();
@@ -78,27 +102,44 @@ impl Rooms {
         leaving: Option<ComponentId>,
         target: Option<HostId>,
     ) -> Result<HostId, NoPlace> {
-        let Self { free, domains } = self;
+        let free = &self.free;
         let has_one = |host: HostId| object.components.iter().any(|one| one.host == host);
         let stay = object.components.iter().filter(|one| Some(one.id) != leaving);
         let stay: Vec<HostId> = stay.map(|one| one.host).collect();
-        let is_taken = |host: HostId| stay.iter().any(|other| domains.is_shared(*other, host));
         let hosts = free.iter().map(|(host, room)| (*host, *room));
         let asked = target.map(|host| (host, free.get(&host).copied().unwrap_or(0)));
         let able = hosts.filter(|_| target.is_none()).chain(asked);
         let able: Vec<_> = able.filter(|(host, _)| !has_one(*host)).collect();
-        let apart = able.iter().filter(|(host, _)| !is_taken(*host));
-        // The lowest number where two have the same room.
-        let worth = |(host, room): &&(HostId, u64)| {
-            (domains.closest(*host, stay.iter().copied()), Reverse(*room), *host)
-        };
-        let Some((chosen, room)) = apart.min_by_key(worth).copied() else {
+        let apart = able.iter().filter(|(host, _)| self.shares(&stay, *host).is_none());
+        let worth = apart.map(|(host, room)| self.preference(&stay, *host, *room));
+        let Some(Preference { host, room: Reverse(room), .. }) = worth.min() else {
             return Err(if able.is_empty() { NoPlace::NoHost } else { NoPlace::DomainsTaken });
         };
-        if let Some(left) = free.get_mut(&chosen) {
+        if let Some(left) = self.free.get_mut(&host) {
             *left = room.saturating_sub(object.sectors.saturating_mul(base::SECTOR_SIZE));
         }
-        Ok(chosen)
+        Ok(host)
+    }
+
+    /// Where `host` stands for another component of an object that has some on the hosts `stay`.
+    /// Of those that are able [`Rooms::take`] chooses the one that is least in order.
+    pub(crate) fn standing(&self, stay: &[HostId], host: HostId) -> Standing {
+        match (self.shares(stay, host), self.free.get(&host)) {
+            _ if stay.contains(&host) => Standing::HasOne,
+            (_, None) => Standing::OutOfReach,
+            (Some(other), _) => Standing::Shares(other),
+            (None, Some(room)) => Standing::Able(self.preference(stay, host, *room)),
+        }
+    }
+
+    /// One of `stay` that counts as one with `host`.
+    fn shares(&self, stay: &[HostId], host: HostId) -> Option<HostId> {
+        stay.iter().copied().find(|other| self.domains.is_shared(*other, host))
+    }
+
+    fn preference(&self, stay: &[HostId], host: HostId, room: u64) -> Preference {
+        let closeness = self.domains.closest(host, stay.iter().copied());
+        Preference { closeness, room: Reverse(room), host }
     }
 }
 
@@ -148,5 +189,34 @@ mod tests {
         assert_eq!(take(&[], Some(2), Some(2)), Err(NoPlace::DomainsTaken));
         assert_eq!(take(&[], Some(2), Some(5)), Ok(HostId(5)));
         assert_eq!(take(&[1, 4], None, None), Err(NoPlace::NoHost));
+    }
+
+    #[test]
+    fn the_one_that_is_taken_stands_first() {
+        let path = |path: &str| path.split('/').map(str::to_owned).collect();
+        let domains = HostDomains::new([
+            (HostId(1), path("room1/rack1")),
+            (HostId(2), path("room1/rack1")),
+            (HostId(3), path("room1/rack2")),
+            (HostId(4), path("room2/rack3")),
+            (HostId(5), path("room2/rack4")),
+        ]);
+        let object = object(1, VolumeId(1), vec![component(1, 1, ComponentState::Active)]);
+        let room =
+            [(1, 9), (2, 9), (3, 9), (4, 7), (5, 8)].map(|(host, room)| (HostId(host), room));
+        let mut rooms = Rooms::with(room.into_iter(), domains);
+        let stands = |host| rooms.standing(&[HostId(1)], HostId(host));
+        assert_eq!(stands(1), Standing::HasOne);
+        assert_eq!(stands(2), Standing::Shares(HostId(1)));
+        assert_eq!(stands(6), Standing::OutOfReach);
+        let able = (3..6).map(|host| match stands(host) {
+            Standing::Able(worth) => (worth, HostId(host)),
+            other => panic!("{host}: {other:?}"),
+        });
+        let mut able: Vec<_> = able.collect();
+        able.sort_unstable();
+        let order: Vec<_> = able.iter().map(|(_, host)| host.0).collect();
+        assert_eq!(order, [5, 4, 3]);
+        assert_eq!(rooms.take(&object, None, None), Ok(able[0].1));
     }
 }

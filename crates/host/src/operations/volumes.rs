@@ -9,6 +9,7 @@
 mod change;
 mod create;
 mod delete;
+mod explain;
 mod moves;
 mod recover;
 

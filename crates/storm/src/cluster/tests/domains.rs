@@ -3,7 +3,7 @@
 
 use super::repair::{has_copies, is_whole, pass, read_all, volume, wait_until};
 use super::*;
-use operator::{ComplianceState, DomainsReport, RepairReport};
+use operator::{ComplianceState, DomainsReport, PlaceKind, PlacementReport, RepairReport};
 
 /// Four hosts, of which two are in each rack, and a volume of two copies.
 fn in_racks(seed: u64) -> Cluster {
@@ -212,4 +212,39 @@ fn what_cannot_be_is_refused_by_name() {
     assign(&cluster, &[1, 2], None, false).expect("nothing moves");
     let report = asked(&cluster, delete("rack1")).expect("it is empty");
     assert_eq!(report.without, ["host1", "host2"]);
+}
+
+#[test]
+fn each_copy_is_explained_and_the_next_place_is_where_one_goes() {
+    let cluster = in_racks(176);
+    let explain = |name: &str| -> PlacementReport {
+        let report = cluster.ask(0, Command::VolumeExplain { name: name.to_owned() });
+        serde_json::from_value(report.expect("it is there")).expect("a report")
+    };
+    let places = |name: &str| -> Vec<(String, PlaceKind)> {
+        let mut report = explain(name);
+        assert_eq!((report.copies, report.layouts.len()), (2, 1));
+        let layout = report.layouts.remove(0);
+        assert_eq!(layout.parts, [1]);
+        assert!(layout.hosts.iter().all(|place| !place.why.is_empty()));
+        layout.hosts.into_iter().map(|place| (place.host, place.place)).collect()
+    };
+    let (hosts, is_apart) = copies(&cluster, "v");
+    assert!(is_apart);
+    let of = |kind| -> Vec<String> {
+        let places = places("v").into_iter().filter(|(_, place)| *place == kind);
+        places.map(|(host, _)| host).collect()
+    };
+    assert_eq!(of(PlaceKind::Copy), hosts);
+    assert_eq!(of(PlaceKind::Not).len(), 2, "one in each rack: {:?}", places("v"));
+    // A host that counts for itself could take one, and it is the next that does.
+    let free = of(PlaceKind::Not).remove(0);
+    let number: u32 = free.trim_start_matches("host").parse().expect("a number");
+    assign(&cluster, &[number], None, false).expect("nothing moves");
+    assert_eq!(of(PlaceKind::Next).first(), Some(&free));
+    let moved = Command::VolumeMove { name: "v".to_owned(), from: hosts[0].clone(), to: None };
+    cluster.ask(0, moved).expect("it moves");
+    wait_until(&cluster, 60, |cluster| copies(cluster, "v").0.contains(&free));
+    let why = cluster.ask(0, Command::VolumeExplain { name: "w".to_owned() });
+    assert!(why.expect_err("there is none").contains("there is no volume 'w'"));
 }

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Why the copies of a volume are where they are, why not elsewhere, and where another one would
+//! go. It asks what repairs and moves ask ([`Rooms`]), so it says what they would do.
+
+use crate::cluster::room::{Preference, Rooms, Standing};
+use crate::operations::{Operations, Outcome, no_such_volume, usage};
+use base::{HostId, Map};
+use directory::{ComponentRecord, ObjectRecord};
+use operator::{LayoutReport, PlaceKind, PlaceReport, PlacementReport};
+
+/// Layouts that are told of. A volume has more than one where some of its copies have moved.
+const LAYOUTS_MAX: usize = 16;
+
+/// Where the copies of some parts are.
+#[derive(Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Copies {
+    /// Hosts with a copy that is to stay.
+    stay: Vec<HostId>,
+    /// Hosts whose copy goes once another one has taken its place.
+    leave: Vec<HostId>,
+}
+
+/// What the hosts of one layout are compared by.
+struct Layout<'a> {
+    operations: &'a Operations,
+    copies: &'a Copies,
+    rooms: &'a Rooms,
+}
+
+impl Operations {
+    pub(crate) fn explain(&self, name: &str) -> Outcome<PlacementReport> {
+        placement::check_name(name).map_err(usage)?;
+        let volume = self.view.volume(name).ok_or_else(|| no_such_volume(name))?;
+        let mut parts: Map<Copies, Vec<u64>> = Map::new();
+        for (part, id) in (1_u64..).zip(&volume.objects) {
+            let copies = self.view.object(*id).map(|object| copies_of(&object));
+            parts.entry(copies.unwrap_or_default()).or_default().push(part);
+        }
+        let mut parts: Vec<_> = parts.into_iter().collect();
+        parts.sort_by(|(_, one), (_, other)| one.cmp(other));
+        let more = parts.split_off(parts.len().min(LAYOUTS_MAX));
+        let more_parts = more.iter().map(|(_, parts)| parts.iter().map(|_| 1).sum::<u64>()).sum();
+        let rooms = Rooms::of(&self.view);
+        let layout = |(copies, parts): (Copies, Vec<u64>)| {
+            let layout = Layout { operations: self, copies: &copies, rooms: &rooms };
+            LayoutReport { parts, hosts: layout.hosts() }
+        };
+        let copies = u64::from(volume.ftt) + 1;
+        let layouts = parts.into_iter().map(layout).collect();
+        Ok(PlacementReport { volume: volume.name, copies, layouts, more_parts })
+    }
+}
+
+fn copies_of(object: &ObjectRecord) -> Copies {
+    let is_leaving =
+        |one: &&ComponentRecord| object.components.iter().any(|new| new.replaces == Some(one.id));
+    let (leave, stay): (Vec<_>, Vec<_>) = object.components.iter().partition(is_leaving);
+    let hosts = |of: Vec<&ComponentRecord>| {
+        let mut hosts: Vec<_> = of.into_iter().map(|one| one.host).collect();
+        hosts.sort_unstable();
+        hosts
+    };
+    Copies { stay: hosts(stay), leave: hosts(leave) }
+}
+
+impl Layout<'_> {
+    fn hosts(&self) -> Vec<PlaceReport> {
+        let (mut able, mut others) = (Vec::new(), Vec::new());
+        let Copies { stay, leave } = self.copies;
+        let all = self.operations.view.hosts();
+        for host in all.iter().filter(|host| !leave.contains(&host.id)) {
+            match self.rooms.standing(stay, host.id) {
+                Standing::HasOne => {}
+                Standing::Able(worth) => able.push((worth, host.id)),
+                Standing::Shares(other) => others.push(self.not(host.id, &self.shared(other))),
+                Standing::OutOfReach => others.push(self.not(host.id, self.out_of_reach(host.id))),
+            }
+        }
+        able.sort_unstable();
+        let leaving = "it goes once the new copy has everything".to_owned();
+        let leave = leave.iter().map(|host| self.report(*host, PlaceKind::Copy, leaving.clone()));
+        let copies = stay.iter().map(|host| self.copy(*host)).chain(leave);
+        copies.chain(self.able(&able)).chain(others).collect()
+    }
+
+    fn report(&self, host: HostId, place: PlaceKind, why: String) -> PlaceReport {
+        let view = &self.operations.view;
+        let domains = view.host_domains().path(host).to_vec();
+        PlaceReport { host: view.host_name(host), domains, place, room_bytes: None, why }
+    }
+
+    fn not(&self, host: HostId, why: &str) -> PlaceReport {
+        self.report(host, PlaceKind::Not, why.to_owned())
+    }
+
+    fn shared(&self, other: HostId) -> String {
+        format!("{}, in the same fault domain, has a copy", self.operations.view.host_name(other))
+    }
+
+    fn out_of_reach(&self, host: HostId) -> &'static str {
+        let view = &self.operations.view;
+        if view.maintenance().mode(host).is_some() {
+            "in maintenance: it gets nothing new"
+        } else if view.alive(host).is_none() {
+            "down"
+        } else {
+            "it has no disk group"
+        }
+    }
+
+    /// A host that has a copy. No other one may be in its innermost domain.
+    fn copy(&self, host: HostId) -> PlaceReport {
+        let view = &self.operations.view;
+        let domains = view.host_domains();
+        let others = || self.copies.stay.iter().copied().filter(|other| *other != host);
+        if let Some(other) = others().find(|other| domains.is_shared(*other, host)) {
+            let why = format!("{}: one of the two is to move", self.shared(other));
+            return self.report(host, PlaceKind::TooClose, why);
+        }
+        let path = domains.path(host);
+        let common = domains.closest(host, others());
+        let within = |depth: usize| path.get(depth).map(String::as_str);
+        let why = match (path.last(), common.checked_sub(1).and_then(within)) {
+            (None, _) => "no other copy on this host".to_owned(),
+            (Some(inner), None) => format!("no other copy in {inner}"),
+            (Some(inner), Some(outer)) => {
+                format!("no other copy in {inner}; another one is in {outer} too")
+            }
+        };
+        self.report(host, PlaceKind::Copy, why)
+    }
+
+    /// Hosts that could take a copy, the best first.
+    fn able(&self, able: &[(Preference, HostId)]) -> Vec<PlaceReport> {
+        let Some(((best, first), others)) = able.split_first() else { return Vec::new() };
+        let view = &self.operations.view;
+        let name = view.host_name(*first);
+        let why = match others.first() {
+            None => "another copy would go here: no other host could take it",
+            Some((next, _)) if next.closeness > best.closeness => {
+                "another copy would go here: it is farthest from the other copies"
+            }
+            Some(_) => "another copy would go here: it has most room",
+        };
+        let with_room = |report: PlaceReport, worth: &Preference| PlaceReport {
+            room_bytes: Some(worth.room.0),
+            ..report
+        };
+        let mut all = vec![with_room(self.report(*first, PlaceKind::Next, why.to_owned()), best)];
+        all.extend(others.iter().map(|(worth, host)| {
+            let path = view.host_domains().path(*host).to_vec();
+            let shared = worth.closeness.checked_sub(1).and_then(|depth| path.get(depth));
+            let why = match shared.filter(|_| worth.closeness > best.closeness) {
+                Some(domain) => format!("it could, but there is a copy in {domain} already"),
+                None => format!("it could; {name} has more room"),
+            };
+            with_room(self.report(*host, PlaceKind::Able, why), worth)
+        }));
+        all
+    }
+}
