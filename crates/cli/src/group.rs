@@ -130,6 +130,7 @@ fn people(detail: &GroupDetail) {
         None => "nothing in the buffer".to_owned(),
     };
     say!("writes limited by: {}; {} waiting, {oldest}", group.limited_by, group.writes_waiting);
+    say!("writes that are not whole blocks of 4 KiB: {}", group.unaligned_writes);
     say!("rotten blocks found in its log: {}\n", group.rotten_log_blocks);
     disk_table(with_wear(group).collect());
     latency::table(group);

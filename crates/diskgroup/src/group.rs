@@ -400,6 +400,7 @@ impl DiskGroup {
             commits: state.counters.requests.commits,
             appends: state.counters.appends,
             appended_bytes: state.counters.appended_bytes,
+            unaligned_writes: state.counters.unaligned_writes,
             direct_bytes: state.counters.direct_bytes,
             mapped_bytes: state.counters.mapped_blocks * BLOCK_SIZE,
             destaged_blocks: state.counters.destaged_blocks,

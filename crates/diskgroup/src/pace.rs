@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How fast destage goes and when appends wait for it: pure arithmetic (docs/store.md).
 //!
-//! The *fill* is the part of the log's ring that is in use, in thousandths. What happens depends on
-//! it alone; [`Levels`] names the fills at which something changes.
+//! The *fill* is the part of the log's ring that is in use, or of its index if that is more, in
+//! thousandths. What destage has written counts as free. What happens depends on the fill alone;
+//! [`Levels`] names the fills at which something changes.
 //!
 //! - **The fill counts blocks.** A block that destage has written counts as free at once, although
 //!   its segment is freed later ([`Pace::done`]). Segments are freed whole and several at a time:
@@ -12,15 +13,16 @@
 //! - **Appends pay for destage.** Each appended block grants destage tokens: none below `low`, one
 //!   at `equilibrium`, 2.5 at `gate`. Above the gate destage goes as fast as it can.
 //! - **Above the gate appends pay with time.** A block of data costs `x / rate`. x rises with the
-//!   fill: 0 at the gate, 1 at `target`, 2 at `full` (1.5 where a sweep needs the room). The rate
-//!   is that of destage, measured lately while only its devices held it up.
+//!   fill: 0 at the gate, 1 at `target`, and about 2 at `full` (down to 1.5 in small rings of
+//!   hybrid groups, whose levels lie closer). The rate is that of destage, measured lately while
+//!   only its devices held it up.
 //! - **Above `target` commits keep a distance**, so that each carries more behind its header.
 //! - **No commit waits longer** than [`WAIT_MAX`] for this. At `full` appends stand still.
 //!
 //! What follows: when clients offer more than capacity takes, the fill comes to rest at `target`.
 //! It does so from either side and without a swing, since appends slow down as x rises. When they
-//! offer less, nobody waits unless x is above the ratio of the two rates. A pause of destage, for a
-//! journal record or a checkpoint, costs a little fill and nobody's time.
+//! offer less, nobody waits unless x is above destage's rate divided by theirs. A pause of destage,
+//! for a journal record or a checkpoint, costs a little fill and nobody's time.
 
 use base::Instant;
 use std::time::Duration;
@@ -49,15 +51,16 @@ const WAIT_MAX: Duration = Duration::from_millis(150);
 const COMMIT_NS: u64 = 20_000_000;
 /// But so many blocks at least: its header takes one.
 const COMMIT_BLOCKS_MIN: u64 = 4;
-/// A header takes room as a block of data does and costs capacity nothing, so that a log of single
-/// blocks fills faster than it should: above the target commits are so many blocks' time times
-/// `x - 1` apart, and carry what comes meanwhile.
+/// A header takes room as a block of data does, and costs capacity nothing. So a log of single
+/// blocks fills faster than it should. Above the target the pause between commits is the time of
+/// this many blocks, times `x - 1`; each commit carries what comes meanwhile.
 const SPACE_BLOCKS: u64 = 20;
 /// Blocks that destage deals with in a row before their time counts.
 const SAMPLE_BLOCKS: u64 = 64;
-/// Two samples in a row that are so much slower than what is known end that.
+/// After two samples in a row that are this many times as slow as the average, the average is
+/// dropped and begins anew.
 const SLOW_TIMES: u128 = 2;
-/// Half of what is known of the rate is older than so much busy time, or less.
+/// When the average covers more busy time than this, both of its sums are halved.
 const HORIZON_NS: u64 = 10_000_000_000;
 
 /// A part of the log.

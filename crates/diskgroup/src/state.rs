@@ -23,6 +23,8 @@ use std::task::Waker;
 #[derive(Default)]
 pub(crate) struct GroupCounters {
     pub(crate) appends: u64,
+    /// Appends, taken in, that are not whole aligned blocks.
+    pub(crate) unaligned_writes: u64,
     /// Of data, taken in.
     pub(crate) appended_bytes: u64,
     /// Of that, in direct writes.

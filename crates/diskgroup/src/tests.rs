@@ -23,6 +23,7 @@ mod budget;
 mod campaign;
 mod changed;
 mod check;
+mod counters;
 mod direct;
 mod evicted;
 mod faults;

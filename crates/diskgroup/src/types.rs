@@ -278,6 +278,9 @@ pub struct GroupStatus {
     pub commits: u64,
     /// Appends made durable since open.
     pub appends: u64,
+    /// Appends taken in since open, copies included, that are not whole aligned blocks: destage
+    /// reads and merges such a block.
+    pub unaligned_writes: u64,
     /// Bytes of data appended since open: what `written_bytes` of its devices is measured by.
     pub appended_bytes: u64,
     /// Of these, bytes of direct writes: their data went to capacity and not to the log; since

@@ -3,7 +3,7 @@
 
 use crate::commit::direct::DirectWrite;
 use crate::keys::chunk_key;
-use crate::log::build::{CommitLimits, Part, to_usize};
+use crate::log::build::{CommitLimits, Part, is_fraction, to_usize};
 use crate::log::queue::Deferred;
 use crate::state::{DiskGroup, GroupInner};
 use crate::types::{Append, AppendKind, GroupError};
@@ -108,6 +108,7 @@ impl GroupInner {
         let ticket = state.log.take_ticket(self.env.now());
         let bytes = if is_data { payload.len() } else { 0 };
         state.counters.appended_bytes += bytes as u64;
+        state.counters.unaligned_writes += u64::from(is_fraction(range));
         let direct = match is_data && !self.is_hybrid {
             true => state.stage((key, device), range, &self.options.limits),
             false => None,

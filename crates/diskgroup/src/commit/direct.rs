@@ -6,7 +6,7 @@
 //! in the log in the order of the appends (store rule 16). Other components do not wait.
 
 use crate::limits::GroupLimits;
-use crate::log::build::to_usize;
+use crate::log::build::{is_fraction, to_usize};
 use crate::log::queue::Deferred;
 use crate::state::{GroupInner, GroupState};
 use base::{BLOCK_SECTORS, CHUNK_SECTORS, CHUNK_SIZE, SECTOR_SIZE, SectorRange};
@@ -32,13 +32,9 @@ impl GroupState {
         range: SectorRange,
         limits: &GroupLimits,
     ) -> Option<u32> {
-        let is_whole = range.start.is_multiple_of(BLOCK_SECTORS)
-            && range.count.is_multiple_of(BLOCK_SECTORS)
-            && range.count / BLOCK_SECTORS >= limits.direct_blocks;
-        if !is_whole {
-            return None;
-        }
-        self.store.stage((key, device), range.blocks(), self.log.last_append)
+        let is_direct = !is_fraction(range) && range.count / BLOCK_SECTORS >= limits.direct_blocks;
+        let now = self.log.last_append;
+        is_direct.then(|| self.store.stage((key, device), range.blocks(), now)).flatten()
     }
 }
 

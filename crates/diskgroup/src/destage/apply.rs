@@ -10,7 +10,7 @@ use env::{Slice, join_all};
 use format::Item;
 use std::rc::Rc;
 
-/// Items for one device, and those of which each group goes into one record.
+/// Items for one device: single ones, and groups that must each stay within one record.
 type Records = (Vec<Item>, Vec<Vec<Item>>);
 
 /// Data, then the journal record, of all devices side by side: none of them waits for another.

@@ -86,7 +86,7 @@ impl GroupState {
         }
     }
 
-    /// W rises as far as the log, without so many of its oldest segments, lets it.
+    /// Raises W (rule 30) as if so many of the oldest segments, `without`, were free already.
     pub(crate) fn raise_destaged(&mut self, serial: u32, without: u64) {
         let tail = self.log.tail;
         self.store.raise_destaged(serial, tail, tail + without);

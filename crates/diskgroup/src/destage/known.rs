@@ -12,13 +12,13 @@
 //! would take a commit whose payload does not match its checksums for a torn one, and drop
 //! whatever else was moved in it. So the block is made bad on capacity instead. All of it becomes
 //! bad, even if the log held only a part. If the data is above K, its segment waits for K, for a
-//! while. Destage ends if K does not rise in time, if a discard that is still in the log hides the
-//! block, if the log holds another part of the block, or if no chunk is free.
+//! while. The group is fenced if K does not rise in time, if a discard that is still in the log
+//! hides the block, if the log holds another part of the block, or if no chunk is free.
 //!
-//! That other part may be older and yet stand behind the rotten one, because it was moved. If it is
-//! in the rotten part's own segment, it is about to be moved. It is moved whole, with the sectors
-//! that the rotten part covers. Whoever finds only the older part in the log takes those sectors
-//! for the newest.
+//! Why another part is too much: it may be older than the rotten part. It can stand later in the
+//! log all the same, because it was moved there, or it is in the same segment and about to be
+//! moved. A part is moved whole, with the sectors that the rotten part had overwritten. A recovery
+//! that finds it alone would take those sectors for the newest.
 
 use super::batch::{DestageBatch, Found};
 use super::wait::wait;

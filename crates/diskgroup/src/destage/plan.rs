@@ -86,11 +86,11 @@ fn move_of(found: &Found, block: u64, key: u64, place: LogPlace, bytes: &[u8]) -
 }
 
 impl GroupState {
-    /// The highest lsn that zeros of this chunk may have had before its first data is destaged.
-    /// Zeros leave no trace on capacity while their chunk is not there, so this lsn goes into the
-    /// item that allocates the chunk (rule 30). Three bounds give it. Zeros of this batch have no
-    /// lsn above the chunk's highest entry in the log. Zeros of earlier batches have none above
-    /// `erased` of the component. And nothing above K was destaged.
+    /// An upper bound of the lsns of zeros that were written to this chunk before it had data on
+    /// capacity. Zeros leave no trace on capacity while their chunk is not there, so this lsn goes
+    /// into the item that allocates the chunk (rule 30). Three bounds give it. Zeros of this batch
+    /// have no lsn above the chunk's highest entry in the log. Zeros of earlier batches have none
+    /// above `erased` of the component. And nothing above K was destaged.
     fn erased_in(&self, serial: u32, key: u64) -> Lsn {
         let Some(component) = self.store.components.get(serial) else { return Lsn::ZERO };
         let logged = Lsn(self.log.highest_of(key));

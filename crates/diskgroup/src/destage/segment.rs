@@ -30,7 +30,7 @@ pub(super) struct Segment {
     pub(super) number: u64,
     pub(super) bytes: Slice,
     pub(super) found: Vec<Found>,
-    /// Entries above K that name the request that they, or other entries with their lsn, carry out.
+    /// Entries above K that name a client's request (rule 46).
     pub(super) named: Vec<LogEntry>,
     /// Blocks of the segment that the sweep wrote.
     pub(super) written: i64,
@@ -47,7 +47,7 @@ impl Segment {
         all * spots / self.spots_all.max(1)
     }
 
-    /// What is left of it for its own turn; it has so many bytes of the ring.
+    /// What is left of it for its own turn. `size`: bytes that the segment takes in the ring.
     pub(super) fn rest(&self, size: u64) -> BufferPart {
         let data: u64 = self.found.iter().map(|found| found.crcs.len() as u64).sum();
         BufferPart {

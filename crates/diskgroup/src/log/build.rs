@@ -292,7 +292,7 @@ impl Build {
     }
 }
 
-/// Whether a range of an entry is a part of one block.
+/// Whether a range is not whole aligned blocks. That of an entry is a part of one block then.
 pub(crate) fn is_fraction(range: SectorRange) -> bool {
     !range.start.is_multiple_of(BLOCK_SECTORS) || !range.count.is_multiple_of(BLOCK_SECTORS)
 }

@@ -29,6 +29,10 @@ pub struct GroupReport {
     /// Its read cache, where it is a hybrid group.
     #[serde(default)]
     pub read_cache: Option<ReadCacheReport>,
+    /// Writes of components on it, since its group was opened, that are not whole aligned blocks of
+    /// 4,096 bytes, copies of a resync included.
+    #[serde(default)]
+    pub unaligned_writes: u64,
     /// Bytes that components on it were given to write since its group was opened, copies of a
     /// resync included.
     #[serde(default)]
