@@ -15,7 +15,7 @@
 //! | `tombstones` | as data: what was deleted on purpose |
 //! | `cleanup` | components that no record accounts for: deleted, or kept and told of |
 //! | `relief` | those of them give up their space on full devices |
-//! | `orphans` | object records without a volume are deleted |
+//! | `leftovers` | object records without a volume are deleted |
 //! | `backups` | the directory's records are kept on the host's own disk groups |
 
 pub(crate) mod backups;
@@ -23,8 +23,8 @@ pub(crate) mod cleanup;
 pub(crate) mod deletions;
 pub(crate) mod describe;
 pub(crate) mod latency;
+pub(crate) mod leftovers;
 pub(crate) mod memory;
-pub(crate) mod orphans;
 pub(crate) mod outs;
 mod relief;
 pub(crate) mod repair;

@@ -10,7 +10,7 @@ use crate::care::memory::MemoryWatch;
 use crate::care::outs::Outs;
 use crate::care::repair::Repairs;
 use crate::care::scrub::{RepairHelpers, ScrubMarks, ScrubOptions, Scrubbers};
-use crate::care::{describe, latency, orphans, reserves};
+use crate::care::{describe, latency, leftovers, reserves};
 use crate::cluster::seen::Seen;
 use crate::cluster::view::View;
 use crate::cluster::{alive, membership};
@@ -377,8 +377,8 @@ impl Node {
         let latency = latency::run(env.clone(), self.storage.clone());
         self.tasks.spawn(env, "device latency", latency);
         self.tasks.spawn(env, "memory", self.memory.clone().run(env.clone()));
-        let orphans = orphans::run(env.clone(), directory.clone(), cluster, view.clone());
-        self.tasks.spawn(env, "orphans", orphans);
+        let leftovers = leftovers::run(env.clone(), directory.clone(), cluster, view.clone());
+        self.tasks.spawn(env, "leftovers", leftovers);
         self.tasks.spawn(env, "directory backups", self.backups.clone().run());
     }
 

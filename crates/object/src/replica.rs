@@ -39,8 +39,8 @@ pub(crate) struct Replicas {
     grants: Grants,
     options: ObjectOptions,
     kept: ReplicaMap,
-    /// Components that this host may be about to give up. It does not tell another host that it
-    /// has them, so that the other may give its own up ([`vouch`]).
+    /// Components that this host may be about to give up. While one is in this set, this host does
+    /// not vouch for it: no other host gives up its copy because of this one ([`vouch`]).
     giving_up: RefCell<base::Set<ComponentId>>,
     tasks: TaskSet,
 }
@@ -65,8 +65,8 @@ struct FenceRequest {
 }
 
 impl Replicas {
-    /// The components on `disks`. Whoever passes a Fence on stops the owner of this very host in
-    /// the same step (rule 52c).
+    /// The components on `disks`. A caller that hands a Fence to it must, in the same step, stop
+    /// the owner that this host is of the object (rule 52c).
     pub(crate) fn new(
         env: &Env,
         me: PeerId,
@@ -522,10 +522,10 @@ impl Replicas {
 }
 
 /// Whether an append failed in this term and seat. Then the highest durable lsn says nothing of
-/// those below it, and the owner must not take it for their answer (rule 14). It gets no answer
-/// and marks the component absent or degraded (rules 7, 14). In a later term or seat nobody
-/// waits for that write any more; the owner of an object without another copy has to hear that
-/// the group is well again ([`Failure::Io`]).
+/// those below it, and the owner must not take it for their answer (rule 14). So the owner is told
+/// no durable lsn, and marks the component absent or degraded (rules 7, 14). In a later term or
+/// seat nobody waits for that write any more. An owner that has no other copy has to hear that the
+/// group works again ([`Failure::Io`]).
 fn failed_before(group: &DiskGroup, replica: &Replica, mine: &Conversation) -> Option<Failure> {
     let (term, seat, reason) = replica.appends.failed()?;
     let is_well = reason == Failure::Device && group.failure().is_none();

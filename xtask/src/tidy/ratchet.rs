@@ -8,8 +8,8 @@ use super::source::is_source;
 use super::{Finding, Tree, shape};
 use crate::rust::{functions, views};
 
-/// A crate in the list may grow by so many lines before its line must: not every correction is a
-/// new subject.
+/// The line of a crate may stand this much above its size, so that not every correction has to
+/// touch it.
 const CRATE_SLACK: usize = 250;
 
 /// What has a limit: the first word of a line of the list, the limit, and what is counted.

@@ -35,8 +35,8 @@ pub(crate) async fn run(env: Env, view: View, storage: Storage, me: Incarnation)
     }
 }
 
-/// Before a host takes part: marks components whose records are of before what they know (rule 25),
-/// so that no claim is believed that raises such a record. Waits for the directory.
+/// Before a host takes part: marks components whose records are older than what the components know
+/// (rule 25), so that no claim is believed that raises such a record. Waits for the directory.
 pub(crate) async fn check_history(env: &Env, directory: &Directory, groups: &[DiskGroup]) {
     let records: Map<ObjectId, ObjectRecord> = loop {
         match directory.list(OBJECT_PREFIX).await {

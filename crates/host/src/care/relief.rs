@@ -7,8 +7,9 @@
 //! 1. The choice, by what this host knows ([`choose`]).
 //! 2. A linearizable read: no record accounts for the component, and the directory says of it what
 //!    is so. Where its record went back in time it stays: it may be what an operator adopts.
-//! 3. This host stands for it no more, and asks those that had a copy of the object
-//!    (`object::Objects::vouched`, where it is argued that the last copy stays).
+//! 3. From now on this host does not vouch for its copy. It asks the hosts that had a copy of the
+//!    object whether they vouch for theirs (`object::Objects::vouched`, where it is argued that the
+//!    last copy stays).
 //! 4. The directory is told that it is given up, if it still says what step 2 read. An adoption
 //!    compares the same keys: one of the two comes first.
 //! 5. It is deleted.

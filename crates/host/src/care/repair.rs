@@ -112,7 +112,8 @@ impl Repairs {
         }
     }
 
-    /// What an object may expect that misses a copy; `None`: it misses none that is not on its way.
+    /// When a missing copy of an object is made again, or why it is not. `None`: none is missing,
+    /// or it is being made.
     pub(crate) fn outlook(&self, object: ObjectId) -> Option<Outlook> {
         self.0.state.borrow().outlooks.get(&object).copied()
     }
@@ -175,8 +176,9 @@ impl RepairsInner {
         (facts, records)
     }
 
-    /// Brings what is remembered up to date. What is to be done, the objects that lack an owner,
-    /// and who does it; `None` where the directory is away, so that nobody knows.
+    /// Brings what is remembered up to date. Returns the steps to take, the objects that lack an
+    /// owner, and the host that carries the steps out. `None`: the directory is away, and nobody
+    /// knows.
     fn look(&self) -> Option<(Vec<RepairStep>, Vec<ObjectId>, Option<HostId>)> {
         if !self.directory.is_connected() || !self.view.is_complete() {
             return None;
@@ -230,8 +232,8 @@ impl RepairsInner {
         record.is_some_and(|record| !record.owner.is_some_and(|owner| self.is_up(owner)))
     }
 
-    /// Whether a step is decided by a version of the record that its owner's claim would end: the
-    /// object gets an owner first, and the next round decides.
+    /// Whether a step names a version of the record, and the object has no owner. An owner's claim
+    /// would outdate that version. So the object gets its owner first, and the next round decides.
     fn waits_for_owner(&self, step: &RepairStep) -> bool {
         let names_version =
             matches!(step.change, MemberChange::Add { .. } | MemberChange::TakeOut { .. });

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Records of what was deleted on purpose: nothing else is ever deleted for want of a record.
+//! Records of what was deleted on purpose. Where a component's record is missing, the component is
+//! deleted only if such a record names it. There are two exceptions: see `cleanup`.
 //!
 //! A host deletes a component only where such a record names its object *and* the host, and the
 //! object's record, read after it, is gone. The host takes itself out of the record when it holds

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Guards of creations: a volume whose records take several transactions has one from the first of
-//! them to the last. What it keeps from being deleted is argued in [`crate::care::orphans`].
+//! them to the last. What it keeps from being deleted is argued in [`crate::care::leftovers`].
 
 use base::VolumeId;
 

@@ -157,7 +157,7 @@ pub(crate) struct Leg {
     pub(crate) is_leaving: bool,
     /// The lsn sent before, in this session (`prev` of the next frame).
     pub(crate) last_sent: Lsn,
-    /// Highest lsn that it answered; never falls (rule 6).
+    /// Highest lsn that it answered as durable (rule 4); never falls.
     pub(crate) acked: Lsn,
     pub(crate) unacked: Unacked,
     /// Chunks that it could take at its last answer (rule 2).

@@ -164,6 +164,7 @@ impl Cluster {
             ftt: 1,
             reserve_percent: 0,
             policy: None,
+            force: false,
         };
         drop(self.ask::<serde_json::Value>(0, create));
         self.world.run_for(Duration::from_secs(1));

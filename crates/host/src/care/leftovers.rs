@@ -156,7 +156,7 @@ mod tests {
             let view = View::default();
             view.reset(&directory.list(directory::PREFIX).await.expect("it answers").entries);
             let run = run(env.clone(), directory.clone(), CLUSTER, view);
-            let _task = env.spawn("orphans", run);
+            let _task = env.spawn("leftovers", run);
             env.sleep(Duration::from_secs(110)).await;
             assert_eq!(left(&directory).await, 201, "a creation may be under way");
             env.sleep(Duration::from_secs(110)).await;
