@@ -517,6 +517,7 @@ mod tests {
                 name,
                 reserve,
                 ftt,
+                force: false,
                 connections,
             })) => (name, reserve, ftt, connections),
             other => panic!("{other:?}"),

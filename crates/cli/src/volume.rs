@@ -26,8 +26,18 @@ const CREATE_MAX: Duration = Duration::from_secs(120);
 /// `gabion volume ...`.
 pub fn volume(cli: &Cli, command: &VolumeCommand) -> Result<()> {
     match command {
-        VolumeCommand::Create { name, size, ftt, reserve, connections, policy } => {
-            create(cli, name, (*size, *ftt, *reserve), (*connections, policy.as_deref()))
+        VolumeCommand::Create { name, size, ftt, reserve, connections, policy, force } => {
+            let command = Command::VolumeCreate {
+                name: name.clone(),
+                size_bytes: *size,
+                ftt: *ftt,
+                reserve_percent: *reserve,
+                policy: policy.clone(),
+                force: *force,
+            };
+            let spec = VolumeSpec::new(name, *size, *ftt).and_then(|s| s.with_reserve(*reserve));
+            spec.map_err(|error| Fail::usage(error.to_string()))?;
+            create(cli, name, &command, *connections)
         }
         VolumeCommand::List(choice) => {
             let volumes = choice.of(gather(&TargetHost::find(cli)?)?.volumes);
@@ -35,8 +45,8 @@ pub fn volume(cli: &Cli, command: &VolumeCommand) -> Result<()> {
         }
         VolumeCommand::Show { name, all } => show(cli, name, *all),
         VolumeCommand::Explain { name } => explain(cli, name),
-        VolumeCommand::Change { name, reserve, ftt, connections } => {
-            change(cli, name, (*reserve, *ftt), *connections)
+        VolumeCommand::Change { name, reserve, ftt, force, connections } => {
+            change(cli, name, (*reserve, ftt.map(|ftt| (ftt, *force))), *connections)
         }
         VolumeCommand::Move { name, from, to, stop: _ } => {
             move_copies(cli, name, from.as_deref(), to.as_deref())
@@ -87,23 +97,9 @@ fn move_copies(cli: &Cli, name: &str, from: Option<&str>, to: Option<&str>) -> R
     })
 }
 
-fn create(
-    cli: &Cli,
-    name: &str,
-    (size, ftt, reserve): (u64, u8, u8),
-    (connections, policy): (Connections, Option<&str>),
-) -> Result<()> {
-    let spec = VolumeSpec::new(name, size, ftt).and_then(|spec| spec.with_reserve(reserve));
-    spec.map_err(|error| Fail::usage(error.to_string()))?;
+fn create(cli: &Cli, name: &str, command: &Command, connections: Connections) -> Result<()> {
     let socket = any_host(&TargetHost::find(cli)?)?;
-    let command = Command::VolumeCreate {
-        name: name.to_owned(),
-        size_bytes: size,
-        ftt,
-        reserve_percent: reserve,
-        policy: policy.map(str::to_owned),
-    };
-    let mut volume: VolumeReport = client::ask_within(&socket, &command, CREATE_MAX)?;
+    let mut volume: VolumeReport = client::ask_within(&socket, command, CREATE_MAX)?;
     if connections != volume.connections {
         let command = Command::VolumeConnections { name: name.to_owned(), connections };
         let note = volume.note.take();
@@ -152,18 +148,20 @@ fn say_compliance(volume: &VolumeReport) {
 fn change(
     cli: &Cli,
     name: &str,
-    (reserve, ftt): (Option<u8>, Option<u8>),
+    (reserve, ftt): (Option<u8>, Option<(u8, bool)>),
     connections: Option<Connections>,
 ) -> Result<()> {
     placement::check_name(name).map_err(|error| Fail::usage(error.to_string()))?;
-    ftt.map_or(Ok(()), placement::check_ftt).map_err(|error| Fail::usage(error.to_string()))?;
+    let checked = ftt.map_or(Ok(()), |(ftt, _)| placement::check_ftt(ftt));
+    checked.map_err(|error| Fail::usage(error.to_string()))?;
     let target = TargetHost::find(cli)?;
     let socket = any_host(&target)?;
     let reserve = reserve
         .map(|reserve_percent| Command::VolumeChange { name: name.to_owned(), reserve_percent });
     let connections = connections
         .map(|connections| Command::VolumeConnections { name: name.to_owned(), connections });
-    let redundancy = ftt.map(|ftt| Command::VolumeRedundancy { name: name.to_owned(), ftt });
+    let redundancy =
+        ftt.map(|(ftt, force)| Command::VolumeRedundancy { name: name.to_owned(), ftt, force });
     let (is_reserve, is_connections) = (reserve.is_some(), connections.is_some());
     let followed: VolumeReport =
         client::ask(&socket, &Command::VolumeShow { name: name.to_owned() })?;

@@ -96,9 +96,9 @@ impl Operations {
                 self.look_at_devices().await;
                 reply(Ok(self.status()))
             }
-            Command::VolumeCreate { name, size_bytes, ftt, reserve_percent, policy } => {
+            Command::VolumeCreate { name, size_bytes, ftt, reserve_percent, policy, force } => {
                 let rules = (ftt, reserve_percent, policy.as_deref());
-                reply(self.create(&name, size_bytes, rules).await)
+                reply(self.create(&name, size_bytes, rules, force).await)
             }
             Command::GroupShow { id } => reply(self.group_show(&id).await),
             command @ (Command::GroupCreate { .. }
@@ -110,8 +110,8 @@ impl Operations {
             Command::VolumeChange { name, reserve_percent } => {
                 reply(self.change(&name, reserve_percent).await)
             }
-            Command::VolumeRedundancy { name, ftt } => {
-                reply(self.change_redundancy(&name, ftt).await)
+            Command::VolumeRedundancy { name, ftt, force } => {
+                reply(self.change_redundancy(&name, ftt, force).await)
             }
             Command::VolumeMove { name, from, to } => {
                 reply(self.move_copies(&name, &from, to.as_deref()).await)

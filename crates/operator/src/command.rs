@@ -24,6 +24,9 @@ pub enum Command {
         /// The policy that it follows; its rules count then, and the two above do not.
         #[serde(default)]
         policy: Option<String>,
+        /// Make it with fewer copies where there is no place for all of them.
+        #[serde(default)]
+        force: bool,
     },
     /// One disk group of this host, with its components.
     GroupShow {
@@ -101,6 +104,9 @@ pub enum Command {
         name: String,
         /// Failures to tolerate from then on.
         ftt: u8,
+        /// Also where there is no place for so many copies yet.
+        #[serde(default)]
+        force: bool,
     },
     /// Moves what one host has of a volume to another one, while it is in use.
     VolumeMove {

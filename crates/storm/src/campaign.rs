@@ -449,6 +449,7 @@ impl SeedRun {
             ftt: planned.ftt,
             reserve_percent: planned.reserve_percent,
             policy: None,
+            force: false,
         };
         let mut last = None;
         for _ in 0..20 {

@@ -77,7 +77,7 @@ impl SeedRun {
         let name = VolumePlan::name(at);
         if !is_by_policy {
             let host = self.any_host();
-            return self.is_done(host, Command::VolumeRedundancy { name, ftt });
+            return self.is_done(host, Command::VolumeRedundancy { name, ftt, force: false });
         }
         // Each volume has a policy of its own, of the same name.
         let reserve_percent = Some(self.plan.volumes[at].reserve_percent);

@@ -15,7 +15,8 @@ pub enum VolumeCommand {
   gabion volume create db --size 50GiB --reserve 100
   gabion volume create scratch --size 100GiB --ftt 0
   gabion volume create disk --size 20GiB --connections exclusive
-  gabion volume create db --size 50GiB --policy gold")]
+  gabion volume create db --size 50GiB --policy gold
+  gabion volume create db --size 50GiB --ftt 2 --force   with the hosts that there are")]
     Create {
         /// Its name: a-z, 0-9, '.' and '-', at most 63
         name: String,
@@ -38,6 +39,10 @@ pub enum VolumeCommand {
         /// The policy that it follows, in the place of --ftt and --reserve
         #[arg(long, value_name = "POLICY", conflicts_with_all = ["ftt", "reserve"])]
         policy: Option<String>,
+        /// Make it with fewer copies where there is no place for all of them; the others are made
+        /// as soon as there is one
+        #[arg(long)]
+        force: bool,
     },
     /// List the volumes
     #[command(
@@ -89,6 +94,9 @@ follows none once its failures to tolerate or its reserve were changed here.")]
         /// Failures it tolerates: 0 (one copy), 1 (two copies) or 2 (three)
         #[arg(long, value_name = "N")]
         ftt: Option<u8>,
+        /// Also where there is no place for so many copies yet: they are made as soon as there is
+        #[arg(long, requires = "ftt")]
+        force: bool,
         /// How many clients may use it at once: shared or exclusive, see 'gabion volume create -h'
         #[arg(long, value_parser = connections, value_name = "WHO")]
         connections: Option<Connections>,

@@ -316,6 +316,7 @@ async fn use_volume(env: &Env) {
         ftt: 1,
         reserve_percent: 0,
         policy: None,
+        force: false,
     };
     let _ = ask(env, create).await;
     let Ok(link) = env.dial(Address::Unix("/nbd.sock".to_owned())).await else { return };

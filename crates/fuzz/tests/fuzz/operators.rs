@@ -91,6 +91,7 @@ fn commands() -> Vec<Vec<u8>> {
             ftt: 1,
             reserve_percent: 7,
             policy: Some(name()),
+            force: false,
         },
         Command::VolumeSetPolicy { name: name(), policy: Some(name()) },
         Command::PolicyList,

@@ -93,7 +93,9 @@ impl Cluster {
         reserve_percent: u8,
     ) -> Result<Vec<String>, String> {
         let (name, size_bytes, ftt) = (name.to_owned(), mib * MIB, hosts - 1);
-        let create = Command::VolumeCreate { name, size_bytes, ftt, reserve_percent, policy: None };
+        let (policy, force) = (None, false);
+        let create =
+            Command::VolumeCreate { name, size_bytes, ftt, reserve_percent, policy, force };
         let made: VolumeReport = serde_json::from_value(self.ask(0, create)?).expect("a volume");
         Ok(made.components.into_iter().map(|component| component.host).collect())
     }

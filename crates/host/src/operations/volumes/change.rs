@@ -103,14 +103,25 @@ impl Operations {
     }
 
     /// Says how many failures a volume tolerates from now on. Its objects get more copies or fewer
-    /// by themselves (`care/repair`). It follows no policy from then on.
-    pub(crate) async fn change_redundancy(&self, name: &str, ftt: u8) -> Outcome<VolumeReport> {
+    /// by themselves (`care/repair`), with `force` also where there is no place for all of them
+    /// yet. It follows no policy from then on.
+    pub(crate) async fn change_redundancy(
+        &self,
+        name: &str,
+        ftt: u8,
+        force: bool,
+    ) -> Outcome<VolumeReport> {
         placement::check_name(name).map_err(usage)?;
         placement::check_ftt(ftt).map_err(usage)?;
         let (volume, revision) = self.volume_entry(name).await?;
-        if ftt > volume.ftt {
+        if ftt > volume.ftt && !force {
             let hosts = self.are_hosts_enough(ftt);
-            hosts.map_err(|why| failed(format!("volume '{name}' was not changed: {why}")))?;
+            hosts.map_err(|why| {
+                failed(format!(
+                    "volume '{name}' was not changed: {why}; with --force it gets the copies as \
+                     soon as there is a place for them"
+                ))
+            })?;
         }
         let record = VolumeRecord { ftt, policy: None, ..volume.clone() };
         self.put_changed(&volume, &record, revision).await?;

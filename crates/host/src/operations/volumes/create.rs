@@ -30,12 +30,14 @@ pub(super) struct Witness {
 }
 
 impl Operations {
-    /// Creates a volume with rules of its own, or with those of a policy.
+    /// Creates a volume with rules of its own, or with those of a policy. With `force` it is made
+    /// with fewer copies where there is no place for all of them; repair makes the others later.
     pub(crate) async fn create(
         &self,
         name: &str,
         size_bytes: u64,
         (ftt, reserve_percent, policy): (u8, u8, Option<&str>),
+        force: bool,
     ) -> Outcome<VolumeReport> {
         let policy = match policy {
             Some(policy) => Some(self.policy_entry(policy).await?.0),
@@ -49,12 +51,26 @@ impl Operations {
         if self.directory.get(&key).await.map_err(directory_away)?.is_some() {
             return Err(failed(format!("a volume '{name}' exists already: choose another name")));
         }
-        let (mut volume, objects, witnesses) = self.make_components(&spec).await?;
+        let (mut volume, objects, witnesses) = self.make_components(&spec, force).await?;
         volume.policy = policy.map(|policy| policy.followed());
         self.record(&volume, &objects, witnesses).await?;
         self.until_seen(&volume, |_| true).await;
-        let note = self.overcommitment(&volume, &objects);
+        let few = self.too_few_copies(&volume, &objects);
+        let note = few.or_else(|| self.overcommitment(&volume, &objects));
         Ok(VolumeReport { note, ..self.report(&volume) })
+    }
+
+    /// Whether a volume was made with fewer copies than it is to have, for people.
+    fn too_few_copies(&self, volume: &VolumeRecord, objects: &[ObjectRecord]) -> Option<String> {
+        let copies = objects.iter().map(|object| object.components.len()).min()?;
+        let wanted = usize::from(volume.ftt) + 1;
+        (copies < wanted).then(|| {
+            format!(
+                "it has {copies} of {wanted} copies: the others are made as soon as there is a \
+                 place for them; 'gabion volume explain {}' says what is missing",
+                volume.name
+            )
+        })
     }
 
     /// Whether what is promised on a host of the volume is far more than it has, for people.
@@ -93,14 +109,11 @@ impl Operations {
     async fn make_components(
         &self,
         spec: &VolumeSpec,
+        force: bool,
     ) -> Outcome<(VolumeRecord, Vec<ObjectRecord>, Vec<Witness>)> {
         let mut refused: Vec<HostId> = Vec::new();
         loop {
-            let candidates = candidates(&self.view);
-            let domains = self.view.host_domains();
-            let places =
-                placement::place(spec.ftt(), Some(self.me), &candidates, &refused, &domains);
-            let places = places.map_err(|error| self.no_room(spec, &error))?;
+            let places = self.places(spec, &refused, force)?;
             let (volume, objects) = self.compose(spec, &places);
             let hosts: Vec<HostId> = places.iter().map(|place| place.host).collect();
             let witnesses = self.witnesses(&hosts).await?;
@@ -118,6 +131,20 @@ impl Operations {
             }
             refused.extend(failures.iter().map(|(host, _)| *host));
         }
+    }
+
+    /// Where the copies go: all of them, or with `force` as many as have a place.
+    fn places(
+        &self,
+        spec: &VolumeSpec,
+        refused: &[HostId],
+        force: bool,
+    ) -> Outcome<Vec<Candidate>> {
+        let (candidates, domains) = (candidates(&self.view), self.view.host_domains());
+        let place = |ftt| placement::place(ftt, Some(self.me), &candidates, refused, &domains);
+        let all = place(spec.ftt());
+        let fewer = (0..spec.ftt()).rev().filter(|_| force).find_map(|ftt| place(ftt).ok());
+        all.or_else(|error| fewer.ok_or_else(|| self.no_room(spec, &error)))
     }
 
     /// Takes back the components of a creation that surely never comes to be. Hosts that are not
@@ -164,7 +191,10 @@ impl Operations {
                 format!(", or less than the reserve of {bytes} is free on them")
             }
         };
-        failed(format!("{}, or choose a lower --ftt", self.why_no_place(error, &reserve)))
+        failed(format!(
+            "{}, or choose a lower --ftt, or have it made with fewer copies for now: --force",
+            self.why_no_place(error, &reserve)
+        ))
     }
 
     /// Why there are too few hosts for so many copies, and what gives more. `reserve` is one more
@@ -268,7 +298,7 @@ impl Operations {
     }
 
     /// Writes the objects' records and, last, the volume's: what has no volume record is nothing.
-    /// What it wrote before it failed is deleted again, here or by `orphans`.
+    /// What it wrote before it failed is deleted again, here or by `leftovers`.
     async fn record(
         &self,
         volume: &VolumeRecord,
@@ -333,7 +363,7 @@ impl Operations {
     }
 
     /// Takes back a creation in several transactions. The guard goes first: nothing of the creation
-    /// can land after it. What is not reached here is left to `orphans`.
+    /// can land after it. What is not reached here is left to `leftovers`.
     async fn undo(&self, volume: &VolumeRecord, parts: &[&[ObjectRecord]]) {
         if parts.len() < 2 {
             return;

@@ -57,7 +57,7 @@ impl Operations {
                 return Err(unknown(&format!("volume '{name}' was deleted")));
             }
         }
-        // The volume is gone from here on; objects that cannot be deleted now go later (`orphans`).
+        // The volume is gone from here on. Objects that stay behind are deleted by `leftovers`.
         for part in parts {
             base::hit(base::Probe::SecondTransaction);
             let rest = deletion(part.iter().copied());

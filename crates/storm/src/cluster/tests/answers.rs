@@ -122,6 +122,7 @@ fn a_thousandfold_overcommitment_is_pointed_out() {
             ftt: 1,
             reserve_percent: 0,
             policy: None,
+            force: false,
         };
         let made = cluster.ask(0, create).expect("there is room");
         serde_json::from_value::<VolumeReport>(made).expect("a volume").note

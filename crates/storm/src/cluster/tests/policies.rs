@@ -80,7 +80,7 @@ fn a_volume_gets_the_rules_of_its_policy_and_those_that_it_gets_later() {
     assert_eq!(edit(&cluster, "gold", ftt(1)).expect("as it is").policy.version, 2);
 
     // Rules of its own again.
-    let change = Command::VolumeRedundancy { name: "v".to_owned(), ftt: 0 };
+    let change = Command::VolumeRedundancy { name: "v".to_owned(), ftt: 0, force: false };
     let report: VolumeReport = asked(&cluster, change).expect("it is changed");
     assert_eq!((report.policy, report.ftt), (None, 0));
     assert_eq!(shown(&cluster, "gold"), Some((2, vec![])));
@@ -116,6 +116,7 @@ fn a_volume_without_room_keeps_its_rules_and_says_so_until_it_gets_the_new_ones(
         ftt: 0,
         reserve_percent: 9,
         policy: Some(policy.to_owned()),
+        force: false,
     };
     let made: VolumeReport = asked(&cluster, large("kept")).expect("thin volumes fit");
     assert_eq!((made.ftt, made.reserve_percent), (1, 0), "the rules are the policy's");

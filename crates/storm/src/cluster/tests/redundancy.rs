@@ -8,7 +8,7 @@ use super::*;
 
 fn change(cluster: &Cluster, index: usize, ftt: u8) -> Result<VolumeReport, String> {
     let name = "v".to_owned();
-    let report = cluster.ask(index, Command::VolumeRedundancy { name, ftt })?;
+    let report = cluster.ask(index, Command::VolumeRedundancy { name, ftt, force: false })?;
     Ok(serde_json::from_value(report).expect("a report"))
 }
 
@@ -43,9 +43,11 @@ fn a_volume_gets_along_with_fewer_copies_and_the_space_is_free() {
 fn what_cannot_be_is_refused_and_what_a_host_lacks_is_done_when_it_is_there() {
     let (cluster, other) = with_copies(93, None);
     let third = 3 - other;
-    let refused = cluster.ask(0, Command::VolumeRedundancy { name: "v".to_owned(), ftt: 3 });
+    let refused =
+        cluster.ask(0, Command::VolumeRedundancy { name: "v".to_owned(), ftt: 3, force: false });
     assert!(refused.expect_err("no such thing").contains("--ftt 3"));
-    let unknown = cluster.ask(0, Command::VolumeRedundancy { name: "w".to_owned(), ftt: 1 });
+    let unknown =
+        cluster.ask(0, Command::VolumeRedundancy { name: "w".to_owned(), ftt: 1, force: false });
     assert!(unknown.expect_err("there is none").contains("gabion volume list"));
     cluster.take_down(third, true);
     pass(&cluster, 20);
@@ -71,4 +73,49 @@ fn a_volume_that_nobody_uses_gets_another_copy_within_seconds_too() {
     cluster.create_on(2, "v", 16, 0).expect("there is room");
     change(&cluster, 0, 2).expect("three hosts are up");
     wait_until(&cluster, 15, |cluster| has_copies(cluster, 3));
+}
+
+#[test]
+fn a_volume_that_is_made_with_fewer_copies_gets_the_others_when_there_is_a_place() {
+    let cluster = start(95);
+    cluster.take_down(2, true);
+    pass(&cluster, 20);
+    let create = |force| {
+        let create = Command::VolumeCreate {
+            name: "v".to_owned(),
+            size_bytes: 16 * MIB,
+            ftt: 2,
+            reserve_percent: 0,
+            policy: None,
+            force,
+        };
+        cluster.ask(0, create)
+    };
+    let refused = create(false).expect_err("two hosts are up");
+    assert!(refused.contains("needs 3 hosts") && refused.contains("--force"), "{refused}");
+    let made: VolumeReport = serde_json::from_value(create(true).expect("it is forced")).unwrap();
+    assert!(made.note.expect("a note").contains("2 of 3 copies"));
+    assert_eq!((made.ftt, made.health, places(&cluster).len()), (2, Health::Yellow, 2));
+    assert_eq!(cluster.fill("v", 0, 16), 16);
+    cluster.boot(2, |_, _| async {});
+    wait_for_hosts(&cluster);
+    wait_until(&cluster, 60, |cluster| has_copies(cluster, 3));
+    assert_eq!(volume(&cluster).health, Health::Green);
+    read_all(&cluster, 2);
+}
+
+#[test]
+fn more_copies_than_there_are_hosts_are_made_once_they_are_there_where_that_is_asked() {
+    let (cluster, other) = with_copies(96, None);
+    let third = 3 - other;
+    cluster.take_down(third, true);
+    pass(&cluster, 20);
+    assert!(change(&cluster, 0, 2).expect_err("two hosts are up").contains("--force"));
+    let forced = Command::VolumeRedundancy { name: "v".to_owned(), ftt: 2, force: true };
+    cluster.ask(0, forced).expect("it is forced");
+    pass(&cluster, 20);
+    assert_eq!((volume(&cluster).health, places(&cluster).len()), (Health::Yellow, 2));
+    cluster.boot(third, |_, _| async {});
+    wait_for_hosts(&cluster);
+    wait_until(&cluster, 60, |cluster| has_copies(cluster, 3));
 }

@@ -87,7 +87,7 @@ fn what_is_copied_says_why_how_far_it_is_and_when_it_ends() {
     wait_for_hosts(&cluster);
     pass(&cluster, 30);
     has_slow_devices(&cluster, third, true);
-    let more = Command::VolumeRedundancy { name: "v".to_owned(), ftt: 2 };
+    let more = Command::VolumeRedundancy { name: "v".to_owned(), ftt: 2, force: false };
     cluster.ask(0, more).expect("three hosts are up");
     let one = half_done(&cluster);
     assert_eq!((one.host, one.reason), (name(third), ResyncReason::OneMore));
