@@ -140,6 +140,7 @@ impl Layout<'_> {
             Some((next, _)) if next.closeness > best.closeness => {
                 "another copy would go here: it is farthest from the other copies"
             }
+            Some((next, _)) if next.room == best.room => "another copy would go here",
             Some(_) => "another copy would go here: it has most room",
         };
         let with_room = |report: PlaceReport, worth: &Preference| PlaceReport {
@@ -152,6 +153,7 @@ impl Layout<'_> {
             let shared = worth.closeness.checked_sub(1).and_then(|depth| path.get(depth));
             let why = match shared.filter(|_| worth.closeness > best.closeness) {
                 Some(domain) => format!("it could, but there is a copy in {domain} already"),
+                None if worth.room == best.room => format!("it could as well as {name}"),
                 None => format!("it could; {name} has more room"),
             };
             with_room(self.report(*host, PlaceKind::Able, why), worth)
