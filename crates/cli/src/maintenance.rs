@@ -5,7 +5,7 @@ use crate::args::{Cli, MaintenanceCommand, Output, WhatIfCommand};
 use crate::output::{self, say};
 use crate::resync::bar;
 use crate::target::{TargetHost, any_host};
-use crate::{Fail, ask, client};
+use crate::{Fail, ask, client, policy};
 use anyhow::Result;
 use base::format_size;
 use host::MaintenanceMode;
@@ -45,9 +45,13 @@ pub fn maintenance(cli: &Cli, command: &MaintenanceCommand) -> Result<()> {
 
 /// `gabion what-if`.
 pub fn what_if(cli: &Cli, command: &WhatIfCommand) -> Result<()> {
-    let WhatIfCommand::HostFailure { host } = command;
-    let report = check(&TargetHost::find(cli)?, host, Some(MaintenanceMode::None))?;
-    output::print(cli.output, &report, say_failure)
+    match command {
+        WhatIfCommand::HostFailure { host } => {
+            let report = check(&TargetHost::find(cli)?, host, Some(MaintenanceMode::None))?;
+            output::print(cli.output, &report, say_failure)
+        }
+        WhatIfCommand::Policy { policy, volumes } => policy::what_if(cli, policy, volumes),
+    }
 }
 
 fn check(

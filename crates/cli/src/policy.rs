@@ -47,6 +47,14 @@ fn check(socket: &Path, name: &str, rules: RulesArgs) -> Result<PolicyCheckRepor
     client::ask(socket, &Command::PolicyCheck { name: name.to_owned(), rules: rules.rules() })
 }
 
+/// `gabion what-if policy`.
+pub fn what_if(cli: &Cli, policy: &str, volumes: &[String]) -> Result<()> {
+    let socket = any_host(&TargetHost::find(cli)?)?;
+    let (name, volumes) = (policy.to_owned(), volumes.to_vec());
+    let report = client::ask(&socket, &Command::PolicyWhatIf { name, volumes })?;
+    output::print(cli.output, &report, say_check)
+}
+
 fn create(cli: &Cli, socket: &Path, name: &str, rules: RulesArgs) -> Result<()> {
     let command = Command::PolicyCreate { name: name.to_owned(), rules: rules.rules() };
     let report: PolicyReport = client::ask(socket, &command)?;
@@ -124,7 +132,7 @@ fn say_check(report: &PolicyCheckReport) {
         None => say!("the cluster has hosts enough for it"),
     }
     if report.effects.is_empty() {
-        say!("nothing is copied or kept for the volumes that follow it");
+        say!("nothing is copied, given back or kept for any volume");
         return;
     }
     let rows = report.effects.iter().take(VOLUMES_SHOWN).map(|effect| {
@@ -151,6 +159,11 @@ fn say_check(report: &PolicyCheckReport) {
         format_size(copied),
         format_size(freed)
     );
+    let room = format_size(report.room_bytes);
+    match copied > report.room_bytes {
+        true => say!("that may not fit: the hosts have room for {room} together"),
+        false => say!("the hosts have room for {room} together"),
+    }
 }
 
 fn policy_table(policies: &[PolicyReport]) {

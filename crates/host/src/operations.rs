@@ -129,6 +129,7 @@ impl Operations {
             | Command::PolicyCreate { .. }
             | Command::PolicyEdit { .. }
             | Command::PolicyCheck { .. }
+            | Command::PolicyWhatIf { .. }
             | Command::PolicyDelete { .. }) => self.policy_command(command).await,
             Command::VolumeDelete { name } => reply(self.delete(&name).await),
             command @ (Command::ClusterShow

@@ -149,6 +149,13 @@ pub enum Command {
         /// The policy; none: the volume keeps the rules that it has, as its own.
         policy: Option<String>,
     },
+    /// What would be if volumes followed a policy; nothing is changed.
+    PolicyWhatIf {
+        /// The policy.
+        name: String,
+        /// These volumes; none named: all that there are.
+        volumes: Vec<String>,
+    },
     /// All policies, with the volumes that follow them.
     PolicyList,
     /// Makes a policy. What its rules leave open is as in the built-in one.

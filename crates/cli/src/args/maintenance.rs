@@ -60,6 +60,19 @@ pub enum WhatIfCommand {
         /// Its name
         host: String,
     },
+    /// Volumes follow a policy: what is copied, given back and kept, whether it fits, and whether
+    /// there are hosts enough
+    #[command(after_help = "Examples:
+  gabion what-if policy gold                    all volumes
+  gabion what-if policy gold --volume db --volume web
+To do it: gabion volume set-policy VOLUME POLICY")]
+    Policy {
+        /// The policy
+        policy: String,
+        /// A volume; all that there are unless any is named
+        #[arg(long = "volume", value_name = "VOLUME")]
+        volumes: Vec<String>,
+    },
 }
 
 const MODES: [MaintenanceMode; 3] =

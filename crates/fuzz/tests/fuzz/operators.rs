@@ -98,6 +98,7 @@ fn commands() -> Vec<Vec<u8>> {
         Command::PolicyCreate { name: name(), rules: rules() },
         Command::PolicyEdit { name: name(), rules: rules() },
         Command::PolicyCheck { name: name(), rules: PolicyRules::default() },
+        Command::PolicyWhatIf { name: name(), volumes: vec![name()] },
         Command::PolicyDelete { name: name() },
         Command::MaintenanceEnter { host: name(), mode: MaintenanceMode::FullEvacuation },
         Command::MaintenanceCheck { host: name(), mode: None },

@@ -121,6 +121,11 @@ impl Rooms {
         Ok(host)
     }
 
+    /// Bytes that all hosts may still be given together.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.free.values().copied().fold(0, u64::saturating_add)
+    }
+
     /// Where `host` stands for another component of an object that has some on the hosts `stay`.
     /// Of those that are able [`Rooms::take`] chooses the one that is least in order.
     pub(crate) fn standing(&self, stay: &[HostId], host: HostId) -> Standing {

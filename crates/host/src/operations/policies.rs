@@ -8,7 +8,8 @@
 //! them, keeps the rules that it had and says so; the same edit again goes on.
 
 use super::volumes::{DECIDE_MAX, Undecided, decide, directory_away};
-use super::{Operations, Outcome, failed, reply, usage};
+use super::{Operations, Outcome, failed, no_such_volume, reply, usage};
+use crate::cluster::room::Rooms;
 use base::{CHUNK_SIZE, ObjectId, SECTOR_SIZE, format_size};
 use directory::{
     BANDWIDTH_MAX, BANDWIDTH_MIN, DEFAULT_POLICY, Entry, Expect, IOPS_MAX, IOPS_MIN, IoLimits,
@@ -34,6 +35,7 @@ impl Operations {
             Command::PolicyCreate { name, rules } => reply(self.create_policy(&name, rules).await),
             Command::PolicyEdit { name, rules } => reply(self.edit_policy(&name, rules).await),
             Command::PolicyCheck { name, rules } => reply(self.check_policy(&name, rules)),
+            Command::PolicyWhatIf { name, volumes } => reply(self.what_if_policy(&name, &volumes)),
             Command::PolicyDelete { name } => reply(self.delete_policy(&name).await),
             _ => reply(Ok(self.policies())),
         }
@@ -109,13 +111,36 @@ impl Operations {
         let mut policy = with_rules(before.clone(), rules)?;
         policy.version += u64::from(policy != before);
         let volumes = self.view.volumes();
-        let followers = volumes.iter().filter(|volume| follows(volume, name));
-        let effects = followers.filter_map(|volume| self.effect(volume, &policy)).collect();
-        Ok(PolicyCheckReport {
+        Ok(self.checked(&policy, volumes.iter().filter(|volume| follows(volume, name))))
+    }
+
+    /// What would be if volumes followed a policy; if none is named, all.
+    fn what_if_policy(&self, name: &str, named: &[String]) -> Outcome<PolicyCheckReport> {
+        check_policy_name(name)?;
+        let policy = self.view.policy(name).ok_or_else(|| no_such_policy(name))?;
+        if named.is_empty() {
+            return Ok(self.checked(&policy, self.view.volumes().iter()));
+        }
+        let volume = |name: &String| {
+            placement::check_name(name).map_err(usage)?;
+            self.view.volume(name).ok_or_else(|| no_such_volume(name))
+        };
+        let volumes: Vec<VolumeRecord> = named.iter().map(volume).collect::<Outcome<_>>()?;
+        Ok(self.checked(&policy, volumes.iter()))
+    }
+
+    /// What a policy comes to for volumes that follow it, or would.
+    fn checked<'a>(
+        &self,
+        policy: &PolicyRecord,
+        volumes: impl Iterator<Item = &'a VolumeRecord>,
+    ) -> PolicyCheckReport {
+        PolicyCheckReport {
             impossible: self.are_hosts_enough(policy.ftt).err(),
-            policy: policy_report(&policy, &volumes),
-            effects,
-        })
+            policy: policy_report(policy, &self.view.volumes()),
+            effects: volumes.filter_map(|volume| self.effect(volume, policy)).collect(),
+            room_bytes: Rooms::of(&self.view).bytes(),
+        }
     }
 
     /// What a policy's rules change for a volume; `None`: nothing.

@@ -58,8 +58,13 @@ pub struct PolicyCheckReport {
     pub policy: PolicyReport,
     /// Why the cluster cannot do it now.
     pub impossible: Option<String>,
-    /// What changes for volumes that follow it; those for which nothing does are left out.
+    /// What changes for volumes that follow it, or would; those for which nothing does are left
+    /// out.
     pub effects: Vec<EffectReport>,
+    /// Bytes that all hosts that are up may still be given together, once the volumes there have
+    /// taken what they may.
+    #[serde(default)]
+    pub room_bytes: u64,
 }
 
 /// What became of a policy that was changed.

@@ -144,7 +144,7 @@ impl Operations {
         let place = |ftt| placement::place(ftt, Some(self.me), &candidates, refused, &domains);
         let all = place(spec.ftt());
         let fewer = (0..spec.ftt()).rev().filter(|_| force).find_map(|ftt| place(ftt).ok());
-        all.or_else(|error| fewer.ok_or_else(|| self.no_room(spec, &error)))
+        all.or_else(|error| fewer.ok_or_else(|| self.no_room(spec, &error, force)))
     }
 
     /// Takes back the components of a creation that surely never comes to be. Hosts that are not
@@ -182,7 +182,7 @@ impl Operations {
     }
 
     /// Why a volume has no place, with what to do.
-    fn no_room(&self, spec: &VolumeSpec, error: &PlacementError) -> CommandFailure {
+    fn no_room(&self, spec: &VolumeSpec, error: &PlacementError, force: bool) -> CommandFailure {
         let reserve = match spec.reserve_percent() {
             0 => String::new(),
             percent => {
@@ -191,10 +191,13 @@ impl Operations {
                 format!(", or less than the reserve of {bytes} is free on them")
             }
         };
-        failed(format!(
-            "{}, or choose a lower --ftt, or have it made with fewer copies for now: --force",
-            self.why_no_place(error, &reserve)
-        ))
+        let or = match force {
+            true => "",
+            false => {
+                ", or choose a lower --ftt, or have it made with fewer copies for now: --force"
+            }
+        };
+        failed(format!("{}{or}", self.why_no_place(error, &reserve)))
     }
 
     /// Why there are too few hosts for so many copies, and what gives more. `reserve` is one more

@@ -217,3 +217,25 @@ fn the_built_in_policy_is_changed_and_not_deleted() {
     assert_eq!(set(&cluster, "v", None).expect("it keeps them").policy, None);
     assert_eq!((volume(&cluster).ftt, shown(&cluster, "default")), (2, Some((2, vec![]))));
 }
+
+#[test]
+fn what_a_policy_would_cost_is_told_of_volumes_that_do_not_follow_it() {
+    let (cluster, other) = with_copies(107, None);
+    create(&cluster, "gold", ftt(2)).expect("a policy");
+    let what_if = |volumes: &[&str]| -> Result<PolicyCheckReport, String> {
+        let volumes = volumes.iter().map(|&name| name.to_owned()).collect();
+        asked(&cluster, Command::PolicyWhatIf { name: "gold".to_owned(), volumes })
+    };
+    let told = what_if(&["v"]).expect("an answer");
+    let effect = &told.effects[0];
+    assert_eq!((told.impossible, effect.copied_bytes, effect.freed_bytes), (None, 16 * MIB, 0));
+    assert!(told.room_bytes >= effect.copied_bytes, "{}", told.room_bytes);
+    assert_eq!(what_if(&[]).expect("an answer").effects.len(), 1, "all there are");
+    assert!(what_if(&["w"]).expect_err("there is none").contains("volume list"));
+    assert_eq!(shown(&cluster, "gold"), Some((1, vec![])), "only asked");
+    assert_eq!(volume(&cluster).ftt, 1);
+    cluster.take_down(3 - other, true);
+    pass(&cluster, 20);
+    let told = what_if(&["v"]).expect("an answer");
+    assert!(told.impossible.expect("two hosts are up").contains("needs 3 hosts"));
+}
