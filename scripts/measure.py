@@ -36,15 +36,26 @@ def fio_job(process, folder, seconds):
         process.kill()
         process.communicate()
         raise Failure("fio did not end in time") from None
-    try:
-        with open(os.path.join(folder, "fio.json"), encoding="utf-8") as file:
-            text = file.read()
-    except FileNotFoundError:
-        text = ""
-    if process.returncode != 0 or "{" not in text:
+    if process.returncode != 0:
+        raise Failure(f"fio failed: {said.strip() or result_text(folder).strip()[:300]}")
+    return fio_result(folder, said)
+
+
+def fio_result(folder, said=""):
+    """The job that fio ran, from its result; `said`: what else it told, for an error."""
+    text = result_text(folder)
+    if "{" not in text:
         raise Failure(f"fio failed: {said.strip() or text.strip()[:300]}")
     # Warnings may stand before the JSON text.
     return json.loads(text[text.index("{"):])["jobs"][0]
+
+
+def result_text(folder):
+    try:
+        with open(os.path.join(folder, "fio.json"), encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
 
 
 def parse_log(lines, slot_ms):

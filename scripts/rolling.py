@@ -7,7 +7,6 @@ checksums. As an operator would: a client of the host that is next moves to anot
 start, wait until the volume is whole, exit. With --kill hosts are killed at once, without maintenance.
 """
 import argparse
-import json
 import os
 import shutil
 import signal
@@ -16,7 +15,7 @@ import sys
 import time
 
 from cluster import Cluster, Failure
-from measure import TARGET, fio, fio_job, say, version
+from measure import TARGET, fio, fio_job, fio_result, say, version
 
 WHOLE_SECONDS_MAX = 120
 END_SECONDS_MAX = 30
@@ -56,11 +55,9 @@ class Client:
         """What it saw: writes, the longest of them in milliseconds, the 99th percentile."""
         self.check()
         self.process.send_signal(signal.SIGINT)
-        self.process.communicate(timeout=END_SECONDS_MAX)
-        # fio that was told to end reports failure; its result says whether there was an error.
-        with open(os.path.join(self.folder, "fio.json"), encoding="utf-8") as file:
-            text = file.read()
-        job = json.loads(text[text.index("{"):])["jobs"][0]
+        _, said = self.process.communicate(timeout=END_SECONDS_MAX)
+        # fio that was told to end exits as if it failed; its result says whether there was an error.
+        job = fio_result(self.folder, said)
         if job["error"]:
             raise Failure(f"the client saw error {job['error']}")
         write, read = job["write"], job["read"]
