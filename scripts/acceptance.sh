@@ -67,7 +67,7 @@ qemu_convert() {
   qemu-img compare -f raw -F qcow2 "$(uri image 0)" "$area/disk.qcow2"
   qemu-img convert -f raw -O qcow2 "$(uri image 0)" "$area/back.qcow2"
   qemu-img compare -f qcow2 -F raw "$area/back.qcow2" "$area/disk.raw"
-  gabion volume delete image --yes
+  gabion volume delete image --now --yes
   ! gabion volume show image
 }
 
@@ -244,11 +244,54 @@ deletion_asks() {
   ! gabion volume show precious
 }
 
+# Larger under a client, another name, deleted and back.
+life_of_a_volume() {
+  local bad=0
+  size() { nbdinfo --size "$(uri "$1" "$2")"; }
+  gabion volume create grows --size 64MiB
+  qemu-io -f raw -c "write -P 0x61 60M 4M" "$(uri grows 0)" | not_failed
+  # A client that is connected goes on; those that come see the new size.
+  # Debian's libnbd is for Debian's python.
+  /usr/bin/python3 - "$GABION" "$(uri grows 0)" <<'P'
+import nbd, subprocess, sys
+
+client = nbd.NBD()
+client.connect_uri(sys.argv[2])
+subprocess.run([sys.argv[1], "volume", "grow", "grows", "--by", "36MiB"], check=True)
+assert client.get_size() == 64 << 20, client.get_size()
+client.pwrite(b"a" * 4096, (64 << 20) - 4096)
+P
+  test "$(size grows 1)" = $((100 * MIB))
+  qemu-io -f raw -c "write -P 0x62 63M 37M" "$(uri grows 1)" | not_failed
+  qemu-io -f raw -c "read -P 0x61 60M 3M" -c "read -P 0x62 63M 37M" "$(uri grows 2)" | not_failed
+  refused 2 volume grow grows --size 64MiB
+  refused 2 volume grow grows
+  gabion volume grow grows --size 101MiB --output json | field "it['size_bytes']" | grep -x $((101 * MIB))
+  gabion volume rename grows grown
+  ! gabion volume show grows
+  refused 1 volume rename grown first
+  grep -q "there is a volume 'first' already" "$area/stderr"
+  gabion volume delete grown --yes
+  ! nbdinfo "$(uri grown 0)"
+  gabion volume list --deleted | grep grown
+  gabion volume create grown --size 64MiB
+  refused 1 volume undelete grown
+  gabion volume undelete grown --name back
+  qemu-io -f raw -c "read -P 0x61 60M 3M" -c "read -P 0x62 63M 37M" "$(uri back 2)" | not_failed
+  gabion volume delete grown --yes; gabion volume delete back --yes
+  refused 2 volume purge back
+  gabion volume purge back --yes
+  gabion volume purge grown --yes
+  refused 1 volume undelete back
+  test "$(gabion volume list --deleted --output json)" = "[]"
+  test "$bad" = 0
+}
+
 large_volume() {
   gabion volume create large --size 8TiB | grep "^note: .* times the "
   test "$(gabion volume show large | wc -l)" -lt 24
   test "$(gabion volume show large --all | wc -l)" -gt 66
-  gabion volume rm large --yes
+  gabion volume rm large --now --yes
 }
 
 change_reserve() {
@@ -275,8 +318,8 @@ change_reserve() {
   refused 2 volume change elastic
   gabion volume change elastic --reserve 0
   qemu-io -f raw -c "read -P 0x51 0 1M" "$(uri elastic 0)" | not_failed
-  gabion volume delete huge --yes
-  gabion volume delete elastic --yes
+  gabion volume delete huge --now --yes
+  gabion volume delete elastic --now --yes
   test "$(gabion disk list --output json | field "set(d['latency']['health'] for d in it)")" = "{'ok'}"
   test "$bad" = 0
 }
@@ -298,7 +341,7 @@ comes_back() {
   test -z "$(cluster pids gabion "$GABION_DATA")"
   gabion up --detach
   qemu-io -f raw -c "read -P 0xc3 40M 8M" "$(uri first 1)" | not_failed
-  gabion volume delete first --yes
+  gabion volume delete first --now --yes
   gabion down
 }
 
@@ -433,7 +476,7 @@ assert 0 < count <= 500 * (seconds + 1), (count, seconds)
 print(f"note: {count / seconds:.0f} writes/s where 500 are let through")
 P
   gabion policy edit slow --iops none --bandwidth none --yes
-  gabion volume delete slow --yes
+  gabion volume delete slow --now --yes
   gabion policy delete slow
 }
 
@@ -463,7 +506,7 @@ maintenance() {
   if gabion host maintenance exit "$name" 2>"$area/said"; then return 1; fi
   grep "is not in maintenance" "$area/said"
   gabion what-if host-failure "$(host_name 0)"
-  gabion volume delete rested --yes
+  gabion volume delete rested --now --yes
 }
 
 # A rack is made around the two hosts with a copy, under load: one of these moves to the third host.
@@ -494,7 +537,7 @@ racks() {
   grep "gabion domain unassign" "$area/said"
   gabion domain unassign $both
   gabion domain delete rack1
-  gabion volume delete racked --yes
+  gabion volume delete racked --now --yes
 }
 
 # How many copies of volumes a host has.
@@ -574,6 +617,7 @@ step "ext4 through nbdfuse and a loop mount" file_system
 step "bad input is refused and changes nothing" bad_input
 step "status tells the truth of now" truth_of_now
 step "deletion asks for the name on a terminal" deletion_asks
+step "a volume grows, is renamed, deleted and brought back" life_of_a_volume
 step "a volume of many objects fits a screen" large_volume
 step "a reserve is changed, on all hosts or on none" change_reserve
 step "a volume keeps to its limits" limited

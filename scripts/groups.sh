@@ -105,7 +105,7 @@ lost_capacity() {
     qemu-io -r -f raw -c "read -P 6 0 16M" -c "read -P 5 16M 48M" "$(uri beside $host)" >"$area/read"
     [ "$(grep -c "^read " "$area/read")" = 2 ] || { cat "$area/read"; return 1; }
   done
-  gabion volume delete beside --yes
+  gabion volume delete beside --now --yes
 }
 # A lost cache device costs what was in its write buffer alone: what is copied is told.
 lost_cache() {
@@ -131,7 +131,7 @@ lost_cache() {
 remove() {
   local group; group=$(groups_of host2 | cut -d' ' -f1)
   refused "holds . components" gabion group remove "$group"
-  gabion volume delete wide --yes
+  gabion volume delete wide --now --yes
   local dir; dir=$(folder host3)
   gabion group create --host host3 --cache "$dir/c1.img" --capacity "$dir/d1.img" --create-files 512MiB
   gabion group remove "$dir/c1.img"

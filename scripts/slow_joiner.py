@@ -232,7 +232,7 @@ def run(cluster, result, folder, options, late):
     slow_down(os.path.join(cluster.data, result.slow, "host.toml"), None, None)
     cluster.run("host", "start", result.slow)
     cluster.wait_health(result.name, "green", GREEN_SECONDS_MAX)
-    cluster.run("volume", "delete", result.name, "--yes")
+    cluster.run("volume", "delete", result.name, "--now", "--yes")
 
 
 def table(results):

@@ -50,7 +50,7 @@ impl Campaign {
             }
         }
         drop(filler);
-        self.cluster.ask(host, &["volume", "delete", "--yes", "filler"])?;
+        self.cluster.ask(host, &["volume", "delete", "--now", "--yes", "filler"])?;
         let freed = Instant::now();
         // A device that is nearly full takes no new volume: its space has to be back first.
         self.create_within("after", host)?;
@@ -67,7 +67,7 @@ impl Campaign {
             freed.elapsed().as_secs_f64()
         ));
         drop(after);
-        self.cluster.ask(host, &["volume", "delete", "--yes", "after"])?;
+        self.cluster.ask(host, &["volume", "delete", "--now", "--yes", "after"])?;
         self.conclude(Occurrence {
             label: FaultKind::Full.to_string(),
             begun,

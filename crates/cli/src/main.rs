@@ -39,6 +39,7 @@ mod explain;
 mod gather;
 mod group;
 mod latency;
+mod life;
 mod local;
 mod machine;
 mod maintenance;

@@ -23,6 +23,9 @@ pub struct VolumeChoice {
     /// Only those that are not as their rules ask for
     #[arg(long)]
     not_compliant: bool,
+    /// Those that are deleted and can be brought back, instead of those that are there
+    #[arg(long, conflicts_with_all = ["name", "health", "policy", "host", "not_compliant"])]
+    deleted: bool,
     /// In which order
     #[arg(long, value_enum, default_value_t = Order::Name, value_name = "ORDER")]
     sort: Order,
@@ -52,6 +55,11 @@ enum Order {
 }
 
 impl VolumeChoice {
+    /// Whether deleted volumes are asked for.
+    pub fn is_of_deleted(&self) -> bool {
+        self.deleted
+    }
+
     /// The volumes that are asked for. Among equals the order is that of the names.
     pub fn of(&self, mut volumes: Vec<VolumeReport>) -> Vec<VolumeReport> {
         volumes.retain(|volume| self.is_wanted(volume));

@@ -6,6 +6,7 @@ use crate::ask::{self, Deed};
 use crate::commands::volume_table;
 use crate::explain::explain;
 use crate::gather::gather;
+use crate::life::{delete, purge, rename, trash_table, undelete};
 use crate::output::{self, say};
 use crate::target::{TargetHost, any_host};
 use crate::{Fail, client};
@@ -40,7 +41,11 @@ pub fn volume(cli: &Cli, command: &VolumeCommand) -> Result<()> {
             create(cli, name, &command, *connections)
         }
         VolumeCommand::List(choice) => {
-            let volumes = choice.of(gather(&TargetHost::find(cli)?)?.volumes);
+            let status = gather(&TargetHost::find(cli)?)?;
+            if choice.is_of_deleted() {
+                return output::print(cli.output, &status.trash, |trash| trash_table(trash));
+            }
+            let volumes = choice.of(status.volumes);
             output::print(cli.output, &volumes, |volumes| volume_table(volumes))
         }
         VolumeCommand::Show { name, all } => show(cli, name, *all),
@@ -48,6 +53,7 @@ pub fn volume(cli: &Cli, command: &VolumeCommand) -> Result<()> {
         VolumeCommand::Change { name, reserve, ftt, force, connections } => {
             change(cli, name, (*reserve, ftt.map(|ftt| (ftt, *force))), *connections)
         }
+        VolumeCommand::Grow { name, size, by } => grow(cli, name, (*size, *by)),
         VolumeCommand::Move { name, from, to, stop: _ } => {
             move_copies(cli, name, from.as_deref(), to.as_deref())
         }
@@ -57,7 +63,10 @@ pub fn volume(cli: &Cli, command: &VolumeCommand) -> Result<()> {
         VolumeCommand::Recover { name, accept_stale: _, check, yes } => {
             recover(cli, name, *check, *yes)
         }
-        VolumeCommand::Delete { name, yes } => delete(cli, name, *yes),
+        VolumeCommand::Rename { name, new } => rename(cli, name, new),
+        VolumeCommand::Delete { name, now, yes } => delete(cli, name, *now, *yes),
+        VolumeCommand::Undelete { volume, name } => undelete(cli, volume, name.as_deref()),
+        VolumeCommand::Purge { volume, yes } => purge(cli, volume, *yes),
     }
 }
 
@@ -112,6 +121,30 @@ fn create(cli: &Cli, name: &str, command: &Command, connections: Connections) ->
         say!("volume {} of {} created", volume.name, format_size(volume.size_bytes));
         if let Some(uri) = volume.nbd.first() {
             say!("{uri}");
+        }
+        if let Some(note) = &volume.note {
+            say!("note: {note}");
+        }
+    })
+}
+
+/// `gabion volume grow`: to a size, or by so much more than it has.
+fn grow(cli: &Cli, name: &str, (size, by): (Option<u64>, Option<u64>)) -> Result<()> {
+    placement::check_name(name).map_err(|error| Fail::usage(error.to_string()))?;
+    let socket = any_host(&TargetHost::find(cli)?)?;
+    let name = name.to_owned();
+    let before: VolumeReport = client::ask(&socket, &Command::VolumeShow { name: name.clone() })?;
+    let larger = before.size_bytes.saturating_add(by.unwrap_or(0));
+    let command = Command::VolumeGrow { name, size_bytes: size.unwrap_or(larger) };
+    let volume: VolumeReport = client::ask_within(&socket, &command, CREATE_MAX)?;
+    output::print(cli.output, &volume, |volume| {
+        let (name, size) = (&volume.name, format_size(volume.size_bytes));
+        match volume.size_bytes == before.size_bytes {
+            true => say!("volume {name} has {size} already"),
+            false => {
+                say!("volume {name} has {size}, {} before", format_size(before.size_bytes));
+                say!("clients see it when they connect again");
+            }
         }
         if let Some(note) = &volume.note {
             say!("note: {note}");
@@ -337,29 +370,4 @@ fn say_recovery(report: &StaleReport) {
     } else {
         say!("volume {volume} would lose what was written since these copies left");
     }
-}
-
-fn delete(cli: &Cli, name: &str, yes: bool) -> Result<()> {
-    placement::check_name(name).map_err(|error| Fail::usage(error.to_string()))?;
-    let target = TargetHost::find(cli)?;
-    let report = gather(&target)?;
-    if let Some(volume) = report.volumes.iter().find(|v| v.name == name && v.clients > 0) {
-        return Err(Fail::failed(format!(
-            "volume '{name}' is in use by {} client(s): disconnect them first",
-            volume.clients
-        ))
-        .into());
-    }
-    let volume = report.volumes.iter().find(|v| v.name == name);
-    // If the volume does not exist, that is said before anything is asked.
-    if let (Some(volume), false) = (volume, yes) {
-        let what =
-            format!("volume '{name}' of {} with all its data", format_size(volume.size_bytes));
-        ask::confirm_name(Deed::Delete, &what, name)?;
-    }
-    let socket = any_host(&target)?;
-    let () = client::ask(&socket, &Command::VolumeDelete { name: name.to_owned() })?;
-    output::print(cli.output, &serde_json::json!({"name": name, "deleted": true}), |_| {
-        say!("volume {name} deleted");
-    })
 }

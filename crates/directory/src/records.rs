@@ -10,6 +10,7 @@ mod domains;
 mod error;
 mod json;
 mod keys;
+mod layout;
 mod limits;
 mod maintenance;
 mod orphan;
@@ -21,7 +22,7 @@ pub use keys::{
     POLICY_PREFIX, PREFIX, REMOVED_PREFIX, VOLUME_PREFIX, alive_key, cluster_key, deleted_key,
     domains_key, host_key, is_name, maintenance_key, object_key, orphan_key, parse_alive_key,
     parse_host_key, parse_object_key, parse_orphan_key, parse_policy_key, parse_removed_key,
-    parse_volume_key, policy_key, removed_key, settings_key, volume_key,
+    parse_volume_key, policy_key, removed_key, settings_key, trash_name, volume_key,
 };
 
 pub use domains::{
@@ -31,28 +32,27 @@ pub use error::RecordError;
 use error::{are_unique, ensure};
 pub use json::FORMAT;
 use keys::NAME_RULE;
+pub use layout::{
+    OBJECT_SECTORS_MAX, OBJECTS_MAX, ObjectRun, SectorPlace, VolumeLayout, object_count,
+    object_sectors,
+};
 pub use limits::{BANDWIDTH_MAX, BANDWIDTH_MIN, IOPS_MAX, IOPS_MIN, IoLimits};
 pub use maintenance::{HostInMaintenance, MAINTENANCE_MAX, MaintenanceMode, MaintenanceRecord};
 pub use orphan::{About, Missing, OrphanRecord};
 pub use policy::{DEFAULT_POLICY, FollowedPolicy, PolicyRecord, RepairDelay};
 
 use base::{
-    CHUNK_SECTORS, ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, SECTOR_SIZE, Seat,
-    Term, Version, VolumeId,
+    ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, SECTOR_SIZE, Seat, Term, Version,
+    VolumeId,
 };
 use serde::{Deserialize, Serialize};
 
-/// Sectors of the largest object: 255 GiB. A volume is cut into objects of this size, the last one
-/// shorter.
-pub const OBJECT_SECTORS_MAX: u64 = (255 << 30) / SECTOR_SIZE;
 /// Failures to tolerate, at most: four copies.
 pub const FTT_MAX: u8 = 3;
 /// Components of one object: four copies, each with a replacement under way.
 pub const COMPONENTS_MAX: usize = 8;
 /// Disk groups of one host.
 pub const GROUPS_MAX: usize = 16;
-/// Objects of one volume: 255 TiB.
-pub const OBJECTS_MAX: usize = 1024;
 /// Bytes of the longest address or URI in a record.
 pub const ADDRESS_BYTES_MAX: usize = 512;
 /// The format of a volume's record with a reserve.
@@ -63,6 +63,11 @@ pub const FORMAT_CONNECTIONS: u32 = 3;
 pub const FORMAT_POLICY: u32 = 4;
 /// The format of a volume's record that follows a policy with limits, whatever else it has.
 pub const FORMAT_LIMITS: u32 = 5;
+/// The format of a volume's record that says how large its objects are, whatever else it has.
+pub const FORMAT_RUNS: u32 = 6;
+/// The format of the record of a volume that is deleted and can be brought back, whatever else it
+/// has.
+pub const FORMAT_TRASHED: u32 = 7;
 /// The format of an object's record that has claims or is doubted.
 pub const FORMAT_HISTORY: u32 = 2;
 /// The format of an object's record in which a component takes the place of another one, or that
@@ -218,13 +223,28 @@ pub struct VolumeRecord {
     pub connections: Connections,
     /// The policy that it follows; `None`: its rules are its own.
     pub policy: Option<FollowedPolicy>,
-    /// Its objects in order. All have [`object_sectors`] sectors; the last one has the rest.
+    /// Set while it is deleted and can be brought back. It has another name then.
+    pub trashed: Option<Trashed>,
+    /// How large its objects are, in order. Empty where they are cut evenly: then all have
+    /// [`object_sectors`] sectors, and the last one has the rest. See [`VolumeRecord::layout`].
+    pub runs: Vec<ObjectRun>,
+    /// Its objects in order.
     pub objects: Vec<ObjectId>,
 }
 
-/// A volume that was deleted, at [`deleted_key`]. A volume counts as deleted only where such a
-/// record says so. Each host takes itself out of the record once it holds nothing of the volume;
-/// the last one deletes the record.
+/// What a volume was before it was deleted, in the record of one that can be brought back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Trashed {
+    /// The name that it had; see [`is_name`].
+    pub name: String,
+    /// When it was deleted, seconds of the wall clock of the host that was asked.
+    pub since: u64,
+}
+
+/// A volume that was deleted for good, at [`deleted_key`]. A volume counts as deleted only where
+/// such a record says so. Each host takes itself out of the record once it holds nothing of the
+/// volume; the last one deletes the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeletedRecord {
     /// The volume.
@@ -331,27 +351,6 @@ pub struct ObjectRecord {
     pub is_doubted: bool,
 }
 
-/// How many objects a volume of `size_bytes` has at least.
-#[must_use]
-pub fn object_count(size_bytes: u64) -> u64 {
-    size_bytes.div_ceil(OBJECT_SECTORS_MAX * SECTOR_SIZE)
-}
-
-/// Sectors of each object but the last one, in a volume of `size_bytes` with `count` objects. A
-/// volume with no more objects than it needs has the largest ones. Any other is cut into equal
-/// parts of whole chunks: `count` alone says how large they are. `None` where no volume of this
-/// size has so many objects.
-#[must_use]
-pub fn object_sectors(size_bytes: u64, count: u64) -> Option<u64> {
-    let needed = object_count(size_bytes);
-    if count <= needed {
-        return (count == needed && count > 0).then_some(OBJECT_SECTORS_MAX);
-    }
-    let sectors = size_bytes.div_ceil(SECTOR_SIZE);
-    let each = sectors.div_ceil(count).next_multiple_of(CHUNK_SECTORS);
-    (sectors.div_ceil(each) == count).then_some(each)
-}
-
 impl ClusterRecord {
     /// Whether it keeps its invariants.
     ///
@@ -417,6 +416,32 @@ impl AliveRecord {
 }
 
 impl VolumeRecord {
+    /// The name under which people know it.
+    #[must_use]
+    pub fn title(&self) -> String {
+        match &self.trashed {
+            Some(trashed) => format!("{} (deleted)", trashed.name),
+            None => self.name.clone(),
+        }
+    }
+
+    /// Where its sectors lie. Nothing where it is not what [`Self::check`] allows.
+    #[must_use]
+    pub fn layout(&self) -> VolumeLayout {
+        let layout = VolumeLayout::of_record(self.size_bytes, self.objects.len(), &self.runs);
+        layout.unwrap_or_default()
+    }
+
+    /// The same volume with these objects behind those that it has.
+    #[must_use]
+    pub fn with_objects(self, more: &[ObjectRecord]) -> Self {
+        let layout = self.layout().with(more.iter().map(|object| object.sectors));
+        let mut objects = self.objects;
+        objects.extend(more.iter().map(|object| object.id));
+        let size_bytes = layout.sectors() * SECTOR_SIZE;
+        Self { size_bytes, runs: layout.said(), objects, ..self }
+    }
+
     /// What it may do in a second.
     #[must_use]
     pub fn limits(&self) -> IoLimits {
@@ -435,21 +460,12 @@ impl VolumeRecord {
         ensure(self.ftt <= FTT_MAX, "ftt", "is above 3")?;
         ensure(self.reserve_percent <= 100, "reserve_percent", "is above 100")?;
         self.policy.as_ref().map_or(Ok(()), FollowedPolicy::check)?;
-        ensure(self.objects.len() <= OBJECTS_MAX, "objects", "has too many entries")?;
-        ensure(self.cut().is_some(), "objects", "does not match the size")?;
+        let is_named_so = self.name == trash_name(self.id);
+        ensure(is_named_so == self.trashed.is_some(), "name", "is not that of its state")?;
+        let had_name = self.trashed.as_ref().is_none_or(|trashed| is_name(&trashed.name));
+        ensure(had_name, "deleted", NAME_RULE)?;
+        VolumeLayout::of_record(self.size_bytes, self.objects.len(), &self.runs)?;
         ensure(are_unique(self.objects.iter()), "objects", "names an object twice")
-    }
-}
-
-impl VolumeRecord {
-    /// Sectors of each of its objects but the last one: a multiple of a chunk.
-    #[must_use]
-    pub fn object_sectors(&self) -> u64 {
-        self.cut().unwrap_or(OBJECT_SECTORS_MAX)
-    }
-
-    fn cut(&self) -> Option<u64> {
-        object_sectors(self.size_bytes, self.objects.len() as u64)
     }
 }
 

@@ -15,6 +15,7 @@
 //! | `tombstones` | as data: what was deleted on purpose |
 //! | `cleanup` | components that no record accounts for: deleted, or kept and told of |
 //! | `relief` | those of them give up their space on full devices |
+//! | `trash` | deleted volumes that can be brought back, until they go for good |
 //! | `leftovers` | object records without a volume are deleted |
 //! | `backups` | the directory's records are kept on the host's own disk groups |
 
@@ -31,3 +32,4 @@ pub(crate) mod repair;
 pub(crate) mod reserves;
 pub(crate) mod scrub;
 pub(crate) mod tombstones;
+pub(crate) mod trash;

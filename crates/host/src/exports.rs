@@ -2,18 +2,19 @@
 //! The volumes of the cluster, as the exports of this host's NBD door.
 
 use crate::cluster::view::View;
-use base::Map;
-use directory::Connections;
+use base::{Map, VolumeId};
+use directory::{Connections, VolumeRecord};
 use env::{Env, Slice};
 use nbd::{OpenError, Sharing};
 use object::Objects;
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::time::Duration;
+use tracing::info;
 use volume::{Device, Extent, Limited, Pieces, Volume, VolumeError, VolumeOptions};
 
 /// Least time between two looks at the records of open volumes.
-const LIMITS_PAUSE: Duration = Duration::from_millis(200);
+const FOLLOW_PAUSE: Duration = Duration::from_millis(200);
 
 /// What this host exports. Cheap to clone.
 #[derive(Clone)]
@@ -24,7 +25,7 @@ struct ExportsInner {
     objects: Objects,
     view: View,
     options: VolumeOptions,
-    open: RefCell<Map<String, Weak<Opened>>>,
+    open: RefCell<Map<VolumeId, Weak<Opened>>>,
 }
 
 /// A volume in use on this host: opened once, shared by its clients.
@@ -35,12 +36,23 @@ struct Opened {
     inner: Weak<ExportsInner>,
 }
 
+impl Opened {
+    /// Is as its record says from now on.
+    fn follow(&self, record: &VolumeRecord) {
+        self.volume.set_limits(record.limits());
+        if self.volume.grow(record) {
+            info!(volume = self.name, bytes = record.size_bytes, "grown");
+        }
+    }
+}
+
 impl Drop for Opened {
     fn drop(&mut self) {
         let Some(inner) = self.inner.upgrade() else { return };
         let mut open = inner.open.borrow_mut();
-        if open.get(&self.name).is_some_and(|entry| entry.strong_count() == 0) {
-            open.remove(&self.name);
+        let id = self.volume.id();
+        if open.get(&id).is_some_and(|entry| entry.strong_count() == 0) {
+            open.remove(&id);
         }
     }
 }
@@ -58,45 +70,54 @@ impl HostExports {
 
     /// Connections to a volume through this host.
     #[must_use]
-    pub fn clients(&self, name: &str) -> u64 {
-        let open = self.0.open.borrow();
-        open.get(name).and_then(Weak::upgrade).map_or(0, |opened| opened.clients.get())
+    pub fn clients(&self, volume: VolumeId) -> u64 {
+        self.opened(volume).map_or(0, |opened| opened.clients.get())
     }
 
     /// Requests for a volume that waited here for its limits, since it was opened.
     #[must_use]
-    pub fn limited(&self, name: &str) -> Option<Limited> {
-        let open = self.0.open.borrow();
-        open.get(name).and_then(Weak::upgrade).map(|opened| opened.volume.limited())
+    pub fn limited(&self, volume: VolumeId) -> Option<Limited> {
+        self.opened(volume).map(|opened| opened.volume.limited())
     }
 
-    /// Gives open volumes the limits that their records say, as these change. Runs for ever.
-    pub(crate) async fn follow_limits(self) {
+    fn opened(&self, volume: VolumeId) -> Option<Rc<Opened>> {
+        self.0.open.borrow().get(&volume).and_then(Weak::upgrade)
+    }
+
+    /// Gives open volumes the limits and the size that their records say, as these change. Runs for
+    /// ever.
+    pub(crate) async fn follow_records(self) {
         loop {
             let changed = self.0.view.changed().wait();
             let open: Vec<_> = self.0.open.borrow().values().filter_map(Weak::upgrade).collect();
-            for opened in open {
-                let record = self.0.view.volume(&opened.name);
-                if let Some(record) = record.filter(|record| record.id == opened.volume.id()) {
-                    opened.volume.set_limits(record.limits());
+            if !open.is_empty() {
+                let records = self.0.view.volumes().into_iter().map(|record| (record.id, record));
+                let records: Map<VolumeId, VolumeRecord> = records.collect();
+                for opened in open {
+                    records.get(&opened.volume.id()).inspect(|record| opened.follow(record));
                 }
             }
             changed.await;
-            self.0.env.sleep(LIMITS_PAUSE).await;
+            self.0.env.sleep(FOLLOW_PAUSE).await;
         }
     }
 
     /// Opens a volume for one client; it counts until its last clone is dropped.
     ///
     /// # Errors
-    /// [`OpenError::NotFound`].
+    /// [`OpenError::NotFound`]. [`OpenError::InUse`]: the volume was renamed, and a client uses it
+    /// here under the name that it had.
     pub fn attach(&self, name: &str) -> Result<Attached, OpenError> {
-        let known = self.0.open.borrow().get(name).and_then(Weak::upgrade);
-        let record = self.0.view.volume(name).ok_or(OpenError::NotFound)?;
-        let opened = match known {
-            // A volume that was deleted and made again under its name is another one.
-            Some(opened) if opened.volume.id() == record.id => opened,
-            _ => {
+        let record = self.0.view.volume(name).filter(|record| record.trashed.is_none());
+        let record = record.ok_or(OpenError::NotFound)?;
+        let opened = match self.opened(record.id) {
+            // The door lets clients in by name, so it does not know of those under the other one.
+            Some(opened) if opened.name != name => return Err(OpenError::InUse),
+            Some(opened) => {
+                opened.follow(&record);
+                opened
+            }
+            None => {
                 let options = self.0.options.clone();
                 let volume = Volume::open(&self.0.env, self.0.objects.clone(), &record, options);
                 let opened = Rc::new(Opened {
@@ -105,7 +126,7 @@ impl HostExports {
                     clients: Rc::default(),
                     inner: Rc::downgrade(&self.0),
                 });
-                self.0.open.borrow_mut().insert(name.to_owned(), Rc::downgrade(&opened));
+                self.0.open.borrow_mut().insert(record.id, Rc::downgrade(&opened));
                 opened
             }
         };
@@ -118,7 +139,8 @@ impl nbd::Exports for HostExports {
     type Device = Attached;
 
     fn list(&self) -> Vec<String> {
-        self.0.view.volumes().into_iter().map(|record| record.name).collect()
+        let all = self.0.view.volumes().into_iter();
+        all.filter(|record| record.trashed.is_none()).map(|record| record.name).collect()
     }
 
     fn sharing(&self, name: &str) -> Sharing {

@@ -10,12 +10,13 @@ use crate::care::memory::MemoryWatch;
 use crate::care::outs::Outs;
 use crate::care::repair::Repairs;
 use crate::care::scrub::{RepairHelpers, ScrubMarks, ScrubOptions, Scrubbers};
+use crate::care::trash::Trash;
 use crate::care::{describe, latency, leftovers, reserves};
 use crate::cluster::seen::Seen;
 use crate::cluster::view::View;
 use crate::cluster::{alive, membership};
 use crate::config::address::parse_address;
-use crate::config::{HostConfig, MemoryBudgets};
+use crate::config::{HostConfig, MemoryBudgets, Tuning};
 use crate::exports::HostExports;
 use crate::operations::{Operations, control};
 use crate::start_error::StartError;
@@ -89,8 +90,24 @@ pub struct Node {
     memory: MemoryWatch,
     repairs: Repairs,
     creation: CreationOptions,
-    /// How long a component that no record accounts for is surely kept.
-    keep: Duration,
+    keeping: Keeping,
+}
+
+/// How long what nobody needs any more is kept.
+#[derive(Clone, Copy)]
+struct Keeping {
+    /// A component that no record accounts for.
+    orphans: Duration,
+    /// A deleted volume.
+    deleted: Duration,
+}
+
+impl Keeping {
+    fn of(tuning: &Tuning) -> Self {
+        let hours = |hours: u64| Duration::from_secs(hours * 3600);
+        let Tuning { orphan_keep_hours, deleted_keep_hours, .. } = tuning;
+        Self { orphans: hours(*orphan_keep_hours), deleted: hours(*deleted_keep_hours) }
+    }
 }
 
 fn object_options(
@@ -226,7 +243,7 @@ impl Node {
             memory,
             repairs,
             creation: options.creation,
-            keep: Duration::from_secs(config.tuning.orphan_keep_hours * 3600),
+            keeping: Keeping::of(&config.tuning),
         };
         node.run_background(me, config.cluster, &peers);
         node.open_doors(config, me.host, scrubbers).await?;
@@ -321,6 +338,19 @@ impl Node {
         }
     }
 
+    fn trash(&self, cluster: u64, me: HostId) -> Trash {
+        Trash {
+            env: self.env.clone(),
+            directory: self.directory.clone(),
+            cluster,
+            me,
+            view: self.view.clone(),
+            storage: self.storage.clone(),
+            keep: self.keeping.deleted,
+            at_once: self.creation.transaction_objects,
+        }
+    }
+
     fn run_background(&self, me: PeerId, cluster: u64, peers: &Peers) {
         let (env, directory, view) = (&self.env, &self.directory, &self.view);
         let deletions = Deletions::default();
@@ -356,10 +386,11 @@ impl Node {
             storage: self.storage.clone(),
             objects: self.objects.clone(),
             view: view.clone(),
-            keep: self.keep,
+            keep: self.keeping.orphans,
         };
         let cleanup = cleanup.run();
         self.tasks.spawn(env, "cleanup", cleanup);
+        self.tasks.spawn(env, "trash", self.trash(cluster, me.host).run());
         let storage = self.storage.clone().run(directory.clone());
         self.tasks.spawn(env, "disk groups", storage);
         let outs = Outs::new(env, me.host, directory, &self.objects, view, &self.storage);
@@ -371,7 +402,7 @@ impl Node {
         let describe =
             describe::run(env.clone(), view.clone(), self.storage.clone(), me.incarnation);
         self.tasks.spawn(env, "describe", describe);
-        self.tasks.spawn(env, "limits", self.exports.clone().follow_limits());
+        self.tasks.spawn(env, "exports", self.exports.clone().follow_records());
         let limit = follow_resync_limit(view.clone(), self.objects.clone());
         self.tasks.spawn(env, "resync limit", limit);
         let latency = latency::run(env.clone(), self.storage.clone());

@@ -6,7 +6,7 @@
 //! | `control` | the door: a line over a Unix socket, a line back |
 //! | `status` | what the host tells of the cluster and its volumes |
 //! | `groups` | what it tells of its disk groups and devices; changing them |
-//! | `volumes` | creating, changing, moving and deleting volumes |
+//! | `volumes` | creating, changing, growing, moving and deleting volumes |
 //! | `policies` | rules under a name, and the volumes that follow them |
 //! | `hosts` | taking a host out of the cluster |
 //! | `domains` | hosts that may fail together |
@@ -96,42 +96,33 @@ impl Operations {
                 self.look_at_devices().await;
                 reply(Ok(self.status()))
             }
-            Command::VolumeCreate { name, size_bytes, ftt, reserve_percent, policy, force } => {
-                let rules = (ftt, reserve_percent, policy.as_deref());
-                reply(self.create(&name, size_bytes, rules, force).await)
-            }
+            command @ (Command::VolumeCreate { .. }
+            | Command::VolumeShow { .. }
+            | Command::VolumeChange { .. }
+            | Command::VolumeGrow { .. }
+            | Command::VolumeRedundancy { .. }
+            | Command::VolumeMove { .. }
+            | Command::VolumeExplain { .. }
+            | Command::VolumeRecover { .. }
+            | Command::VolumeStay { .. }
+            | Command::VolumeConnections { .. }
+            | Command::VolumeSetPolicy { .. }
+            | Command::VolumeRename { .. }
+            | Command::VolumeDelete { .. }
+            | Command::VolumeUndelete { .. }
+            | Command::VolumePurge { .. }) => self.volume_command(command).await,
             Command::GroupShow { id } => reply(self.group_show(&id).await),
             command @ (Command::GroupCreate { .. }
             | Command::GroupExtend { .. }
             | Command::GroupClose { .. }
             | Command::GroupOpen { .. }
             | Command::GroupRemove { .. }) => reply(self.change_group(command).await),
-            Command::VolumeShow { name } => reply(self.show(&name)),
-            Command::VolumeChange { name, reserve_percent } => {
-                reply(self.change(&name, reserve_percent).await)
-            }
-            Command::VolumeRedundancy { name, ftt, force } => {
-                reply(self.change_redundancy(&name, ftt, force).await)
-            }
-            Command::VolumeMove { name, from, to } => {
-                reply(self.move_copies(&name, &from, to.as_deref()).await)
-            }
-            Command::VolumeExplain { name } => reply(self.explain(&name)),
-            Command::VolumeRecover { name, check } => reply(self.recover(&name, check).await),
-            Command::VolumeStay { name } => reply(self.stop_moving(&name).await),
-            Command::VolumeConnections { name, connections } => {
-                reply(self.change_connections(&name, connections).await)
-            }
-            Command::VolumeSetPolicy { name, policy } => {
-                reply(self.set_policy(&name, policy.as_deref()).await)
-            }
             command @ (Command::PolicyList
             | Command::PolicyCreate { .. }
             | Command::PolicyEdit { .. }
             | Command::PolicyCheck { .. }
             | Command::PolicyWhatIf { .. }
             | Command::PolicyDelete { .. }) => self.policy_command(command).await,
-            Command::VolumeDelete { name } => reply(self.delete(&name).await),
             command @ (Command::ClusterShow
             | Command::ClusterSet { .. }
             | Command::ResyncLimit { .. }) => reply(self.settings_command(command).await),

@@ -98,6 +98,13 @@ pub enum Command {
         /// Part of its size that is kept for it from then on, percent.
         reserve_percent: u8,
     },
+    /// Makes a volume larger, while it is in use.
+    VolumeGrow {
+        /// Its name.
+        name: String,
+        /// Its size from then on.
+        size_bytes: u64,
+    },
     /// Changes how many failures a volume tolerates, while it is in use.
     VolumeRedundancy {
         /// Its name.
@@ -184,10 +191,33 @@ pub enum Command {
         /// Its name.
         name: String,
     },
-    /// Deletes a volume and its data.
+    /// Gives a volume that nobody uses another name.
+    VolumeRename {
+        /// Its name.
+        name: String,
+        /// Its name from then on.
+        new: String,
+    },
+    /// Deletes a volume; it can be brought back for a while.
     VolumeDelete {
         /// Its name.
         name: String,
+        /// Delete its data at once.
+        #[serde(default)]
+        for_good: bool,
+    },
+    /// Brings a deleted volume back.
+    VolumeUndelete {
+        /// The name that it had, or its id.
+        volume: String,
+        /// Its name from then on; without one that which it had.
+        #[serde(default)]
+        name: Option<String>,
+    },
+    /// Deletes a deleted volume for good.
+    VolumePurge {
+        /// The name that it had, or its id.
+        volume: String,
     },
     /// The cluster's name, kind and settings.
     ClusterShow,

@@ -26,6 +26,6 @@ pub use report::{
     PlaceReport, PlacementReport, PolicyCheckReport, PolicyEditReport, PolicyReport,
     ReadCacheReport, RemovalReport, RepairReport, RepairedCopy, RequestsReport, RestoreReport,
     ResyncReason, ResyncReport, ResyncSum, Role, ScrubReport, SpaceReport, StageReport, StalePart,
-    StaleReport, StatusReport, TurnsReport, VolumePolicy, VolumeReport, VolumeWithoutHost,
-    WritesReport, seconds_left,
+    StaleReport, StatusReport, TrashedReport, TurnsReport, VolumePolicy, VolumeReport,
+    VolumeWithoutHost, WritesReport, seconds_left,
 };

@@ -214,6 +214,7 @@ pub(crate) mod tests {
             directory: true,
             hosts: ["a", "b", "c"].map(up).into(),
             removed: Vec::new(),
+            trash: Vec::new(),
             volumes,
             groups: Vec::new(),
         }

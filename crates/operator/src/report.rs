@@ -330,6 +330,23 @@ pub struct OrphanReport {
     pub given_up: Option<u64>,
 }
 
+/// A deleted volume that can be brought back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrashedReport {
+    /// The name that it had.
+    pub name: String,
+    /// Its id: several may have had one name.
+    pub id: String,
+    /// Its size.
+    pub size_bytes: u64,
+    /// When it was deleted, seconds of the wall clock.
+    pub deleted: u64,
+    /// How long ago that was.
+    pub deleted_seconds_ago: u64,
+    /// When it goes for good, unless its space is needed before.
+    pub goes_in_seconds: u64,
+}
+
 /// What one host knows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StatusReport {
@@ -346,6 +363,9 @@ pub struct StatusReport {
     pub removed: Vec<String>,
     /// All volumes.
     pub volumes: Vec<VolumeReport>,
+    /// Deleted volumes that can be brought back, the oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trash: Vec<TrashedReport>,
     /// The asked host's own groups.
     pub groups: Vec<GroupReport>,
     /// The asked host's long turns.

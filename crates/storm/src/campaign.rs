@@ -19,6 +19,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
+use volume::Device;
 
 /// Virtual time in which a cluster must get ready, or become redundant again after the last fault.
 /// Most of it is for damping (rule 18): ten minutes for a component that came and went ten times.
@@ -505,6 +506,7 @@ impl SeedRun {
     /// On each host in turn, one reader reads every volume. Ownership follows the reader. So in an
     /// all-flash cluster each copy is read, because an owner reads its own copy.
     pub(crate) fn read_everything(&mut self) -> Result<(), Violation> {
+        self.note_growth();
         for index in 0..self.cluster.machines.len() {
             let key = self.cluster.machines[index].key;
             let (Some(env), Some(node)) = (self.cluster.world.env(key), self.cluster.node(index))
@@ -545,6 +547,9 @@ async fn read_volume(
 ) -> Result<(), String> {
     let device = node.exports().attach(&shared.volume).map_err(|error| error.to_string())?;
     let whole = SectorRange::new(0, shared.oracle.borrow().sectors());
+    if device.size() < whole.bytes() {
+        return Err(format!("it has {} bytes of {}", device.size(), whole.bytes()));
+    }
     let mut outcome = Ok(());
     for piece in whole.split_at_multiples(CHUNK_SECTORS) {
         let asker = workload::Asker { node, author, name };

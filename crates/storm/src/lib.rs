@@ -11,6 +11,7 @@ mod damage;
 mod death;
 mod domains;
 mod fault;
+mod grow;
 mod inject;
 mod late;
 mod liveness;

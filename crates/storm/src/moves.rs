@@ -147,6 +147,7 @@ impl SeedRun {
             for _ in 0..2 + run.one_of(4) {
                 run.change_copies(false)?;
                 run.change_domains();
+                run.grow_volume();
                 run.change_resync_limit();
                 if run.plan.seed >= MAINTENANCE_FROM && run.one_of(3) == 0 {
                     run.one_maintenance()?;

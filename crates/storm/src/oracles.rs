@@ -3,12 +3,13 @@
 //! terms of their own, so what is known of one says nothing of another.
 
 use base::SectorRange;
+use directory::VolumeLayout;
 use oracle::{Author, Oracle, ReadId, WriteId};
 
 /// The oracles of a volume.
 pub struct ObjectOracles {
-    /// Sectors of each object but the last one.
-    each: u64,
+    /// The first sector of each object.
+    starts: Vec<u64>,
     all: Vec<Oracle>,
 }
 
@@ -38,8 +39,31 @@ impl ObjectOracles {
     /// A volume of `sectors` sectors, all zero, with objects of `each` sectors.
     #[must_use]
     pub fn new(sectors: u64, each: u64) -> Self {
-        let parts = SectorRange::new(0, sectors).split_at_multiples(each);
-        Self { each, all: parts.map(Oracle::of_part).collect() }
+        let mut new = Self { starts: Vec::new(), all: Vec::new() };
+        SectorRange::new(0, sectors).split_at_multiples(each).for_each(|part| new.add(part));
+        new
+    }
+
+    fn add(&mut self, part: SectorRange) {
+        self.starts.push(part.start);
+        self.all.push(Oracle::of_part(part));
+    }
+
+    /// Has the objects of `layout` behind those that it has, all zero. Returns whether there are
+    /// any.
+    pub fn grow(&mut self, layout: &VolumeLayout) -> bool {
+        let before = self.all.len();
+        let mut start = self.sectors();
+        while let Some(place) = layout.place(start) {
+            assert_eq!(
+                (place.object, place.sector),
+                (self.all.len(), 0),
+                "objects keep their size"
+            );
+            self.add(SectorRange::new(start, place.left));
+            start += place.left;
+        }
+        self.all.len() > before
     }
 
     /// Sectors of the volume.
@@ -48,10 +72,10 @@ impl ObjectOracles {
         self.all.iter().map(Oracle::sectors).sum()
     }
 
-    /// Sectors of each object but the last one.
+    /// The first sector of each object.
     #[must_use]
-    pub fn object_sectors(&self) -> u64 {
-        self.each
+    pub fn starts(&self) -> &[u64] {
+        &self.starts
     }
 
     /// How many objects there are.
@@ -71,10 +95,13 @@ impl ObjectOracles {
         self.all.iter().any(|oracle| oracle.has_rivals(host))
     }
 
-    fn parts(&self, range: SectorRange) -> impl Iterator<Item = (usize, SectorRange)> + use<> {
-        let each = self.each;
-        let number = move |part: SectorRange| usize::try_from(part.start / each).unwrap_or(0);
-        range.split_at_multiples(each).map(move |part| (number(part), part))
+    fn parts(&self, range: SectorRange) -> Vec<(usize, SectorRange)> {
+        let objects = self.starts.iter().zip(&self.all).enumerate();
+        let parts = objects.map(|(object, (start, oracle))| {
+            let all = SectorRange::new(*start, oracle.sectors());
+            (object, range.intersect(all))
+        });
+        parts.filter(|(_, part)| !part.is_empty()).collect()
     }
 
     /// Begins a write of data, or of zeros. `None` where another write that somebody waits for
@@ -85,7 +112,7 @@ impl ObjectOracles {
         range: SectorRange,
         is_zero: bool,
     ) -> Option<Vec<WritePart>> {
-        if self.parts(range).any(|(object, range)| self.all[object].is_written(range)) {
+        if self.parts(range).into_iter().any(|(object, range)| self.all[object].is_written(range)) {
             return None;
         }
         let parts = self.parts(range);
@@ -93,7 +120,7 @@ impl ObjectOracles {
             let (id, tag) = self.all[object].begin_write(author, range, is_zero)?;
             Some(WritePart { object, range, id, tag })
         };
-        parts.map(begin).collect()
+        parts.into_iter().map(begin).collect()
     }
 
     /// As [`Self::begin_write`], also where another write under way overlaps the range.
@@ -108,7 +135,7 @@ impl ObjectOracles {
             let (id, tag) = self.all[object].begin_rival(author, range, is_zero);
             WritePart { object, range, id, tag }
         };
-        parts.map(begin).collect()
+        parts.into_iter().map(begin).collect()
     }
 
     /// Begins a read.
@@ -118,6 +145,6 @@ impl ObjectOracles {
             let id = self.all[object].begin_read(range);
             ReadPart { object, range, id }
         };
-        parts.map(begin).collect()
+        parts.into_iter().map(begin).collect()
     }
 }

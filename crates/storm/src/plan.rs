@@ -7,6 +7,7 @@
 //! stream of random numbers of its own, or only for seeds above a first one.
 
 mod freedom;
+pub(crate) mod growth;
 mod memory;
 mod small;
 

@@ -15,8 +15,9 @@ use std::cell::{Cell, RefCell};
 pub struct Records {
     inner: MemoryBackend,
     objects: RefCell<Map<ObjectId, ObjectRecord>>,
-    /// The objects of each volume, in order.
-    volumes: RefCell<Map<String, Vec<ObjectId>>>,
+    /// Each volume, as large as it ever was: a directory that goes back in time may have it
+    /// smaller.
+    volumes: RefCell<Map<String, VolumeRecord>>,
     /// The highest term of each object. It stays when the directory goes back in time.
     highest: RefCell<Map<ObjectId, u32>>,
     changes: Cell<u64>,
@@ -57,7 +58,13 @@ impl Records {
     /// Object number `number` of a volume, once it was created.
     #[must_use]
     pub fn id(&self, volume: &str, number: usize) -> Option<ObjectId> {
-        self.volumes.borrow().get(volume)?.get(number).copied()
+        self.volumes.borrow().get(volume)?.objects.get(number).copied()
+    }
+
+    /// A volume, as large as it ever was.
+    #[must_use]
+    pub fn volume(&self, volume: &str) -> Option<VolumeRecord> {
+        self.volumes.borrow().get(volume).cloned()
     }
 
     /// The present record of an object of a volume.
@@ -70,7 +77,7 @@ impl Records {
     #[must_use]
     pub fn all_objects(&self, volume: &str) -> Vec<Option<ObjectRecord>> {
         let (volumes, objects) = (self.volumes.borrow(), self.objects.borrow());
-        let ids = volumes.get(volume).map_or([].as_slice(), |ids| ids);
+        let ids = volumes.get(volume).map_or([].as_slice(), |volume| &volume.objects);
         ids.iter().map(|id| objects.get(id).cloned()).collect()
     }
 
@@ -183,6 +190,14 @@ impl Records {
         } else if !fork.is_astray && fork.is_led_astray_by(next) {
             fork.is_astray = true;
             turn();
+        }
+    }
+
+    fn put_volume(&self, record: VolumeRecord) {
+        let mut volumes = self.volumes.borrow_mut();
+        let known = volumes.get(&record.name).map_or(0, |known| known.objects.len());
+        if record.objects.len() >= known {
+            volumes.insert(record.name.clone(), record);
         }
     }
 
@@ -310,7 +325,7 @@ impl Backend for Records {
             } else if key.starts_with(VOLUME_PREFIX)
                 && let Ok(volume) = VolumeRecord::decode(value)
             {
-                self.volumes.borrow_mut().insert(volume.name, volume.objects);
+                self.put_volume(volume);
             }
         }
         Ok(())

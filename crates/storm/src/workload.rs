@@ -277,31 +277,32 @@ impl Client {
     }
 
     /// A short range around the end of a chunk or an object, or at the volume's end.
-    fn choose_edge(&mut self) -> SectorRange {
-        let (sectors, each) = {
-            let oracle = self.shared.oracle.borrow();
-            (oracle.sectors(), oracle.object_sectors().min(oracle.sectors()))
-        };
+    fn choose_edge(&mut self, sectors: u64) -> SectorRange {
         let edge = match self.rng.below(3) {
             0 => sectors,
             1 => self.rng.below(sectors.div_ceil(CHUNK_SECTORS)) * CHUNK_SECTORS,
-            _ => self.rng.below(sectors.div_ceil(each)) * each,
+            _ => {
+                let oracle = self.shared.oracle.borrow();
+                let starts = oracle.starts();
+                let object = self.rng.below(u64::try_from(starts.len()).unwrap_or(1));
+                starts[usize::try_from(object).unwrap_or(0)].min(sectors)
+            }
         };
         let start = edge.saturating_sub(self.rng.below(20)).min(sectors - 1);
         let count = (1 + self.rng.below(28)).min(sectors - start);
         SectorRange::new(start, count)
     }
 
-    fn choose(&mut self) -> SectorRange {
+    /// A range of a volume that has so many sectors by now.
+    fn choose(&mut self, sectors: u64) -> SectorRange {
         if let Some(meeting) = self.shared.meeting.get() {
             return meeting.choose(&mut self.rng);
         }
         // Draws nothing where no edges are asked for: older seeds stay what they were.
         let percent = self.load.edge_percent;
         if percent > 0 && self.rng.below(100) < percent {
-            return self.choose_edge();
+            return self.choose_edge(sectors);
         }
-        let sectors = self.shared.oracle.borrow().sectors();
         let is_hot = self.rng.below(100) < self.load.hot_percent;
         let (unit, count) = match self.rng.below(64) {
             0..36 => (8, 8),
@@ -317,9 +318,9 @@ impl Client {
     }
 
     /// The chunk in which a range begins.
-    fn chunk_of(&self, range: SectorRange) -> SectorRange {
+    fn chunk_of(range: SectorRange, sectors: u64) -> SectorRange {
         let start = range.start / CHUNK_SECTORS * CHUNK_SECTORS;
-        let end = self.shared.oracle.borrow().sectors().min(start + CHUNK_SECTORS);
+        let end = sectors.min(start + CHUNK_SECTORS);
         SectorRange::new(start, end - start)
     }
 
@@ -329,10 +330,12 @@ impl Client {
     where
         D: Device + Clone + 'static,
     {
-        let mut range = self.choose();
+        // A host that has not heard that the volume grew has less of it.
+        let sectors = self.shared.oracle.borrow().sectors().min(device.size() / SECTOR_SIZE);
+        let mut range = self.choose(sectors);
         let mut draw = if self.is_reader { u64::MAX } else { self.rng.below(20) };
         if self.shared.is_trimming.get() && draw < 11 {
-            (range, draw) = (self.chunk_of(range), DISCARD);
+            (range, draw) = (Self::chunk_of(range, sectors), DISCARD);
         }
         let shared = Rc::clone(&self.shared);
         let _running = Running::new(&shared);

@@ -16,7 +16,7 @@ pub const EXTENTS_SPAN_MAX: u64 = 1 << 30;
 /// after the other, in some order; a long zeroing or discarding does so step by step. A write whose
 /// future is dropped may still take effect.
 pub trait Device: Clone + 'static {
-    /// Size in bytes, a multiple of 512. It does not change while the device is open.
+    /// Size in bytes, a multiple of 512. It may grow while the device is open.
     fn size(&self) -> u64;
 
     /// Reads `bytes` bytes from `offset`. They come in order, in pieces that were verified.

@@ -3,8 +3,9 @@
 //! 62 TiB has 249 of them, and most requests touch one.
 
 use env::Semaphore;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
+use std::rc::Rc;
 
 /// Most objects of one volume that are opened at once. There is a bound, because each opening may
 /// read and copy what the object's components hold above K. It is high, so that a few objects whose
@@ -13,7 +14,7 @@ pub(crate) const OPENINGS_MAX: u64 = 64;
 
 /// The objects of a volume, by number.
 pub(crate) struct Openings {
-    gates: Vec<Gate>,
+    gates: RefCell<Vec<Rc<Gate>>>,
     room: Semaphore,
 }
 
@@ -25,30 +26,49 @@ struct Gate {
     is_touched: Cell<bool>,
 }
 
-impl Openings {
-    pub(crate) fn new(objects: usize) -> Self {
-        let gate = |_| Gate {
+impl Gate {
+    fn new() -> Rc<Self> {
+        Rc::new(Self {
             turn: Semaphore::new(1),
             finished: Cell::new(0),
             is_touched: Cell::new(false),
-        };
-        Self { gates: (0..objects).map(gate).collect(), room: Semaphore::new(OPENINGS_MAX) }
+        })
+    }
+}
+
+impl Openings {
+    pub(crate) fn new(objects: usize) -> Self {
+        let openings = Self { gates: RefCell::default(), room: Semaphore::new(OPENINGS_MAX) };
+        openings.grow(objects);
+        openings
+    }
+
+    /// Has so many objects from now on, at least as many as before.
+    pub(crate) fn grow(&self, objects: usize) {
+        let mut gates = self.gates.borrow_mut();
+        assert!(gates.len() <= objects, "a volume does not lose objects");
+        gates.resize_with(objects, Gate::new);
+    }
+
+    fn gate(&self, object: usize) -> Rc<Gate> {
+        Rc::clone(&self.gates.borrow()[object])
     }
 
     /// Notes that an object is used. Returns whether this is the first time.
     pub(crate) fn touch(&self, object: usize) -> bool {
-        !self.gates[object].is_touched.replace(true)
+        !self.gates.borrow()[object].is_touched.replace(true)
     }
 
     /// The numbers of the objects that were used.
-    pub(crate) fn touched(&self) -> impl Iterator<Item = usize> {
-        let all = self.gates.iter().enumerate();
-        all.filter(|(_, gate)| gate.is_touched.get()).map(|(number, _)| number)
+    pub(crate) fn touched(&self) -> Vec<usize> {
+        let gates = self.gates.borrow();
+        let touched = gates.iter().enumerate().filter(|(_, gate)| gate.is_touched.get());
+        touched.map(|(number, _)| number).collect()
     }
 
     /// How many acquisitions of an object have ended.
     pub(crate) fn finished(&self, object: usize) -> u64 {
-        self.gates[object].finished.get()
+        self.gates.borrow()[object].finished.get()
     }
 
     /// Runs `acquire` when no other acquisition of the object runs. `seen` is what
@@ -60,7 +80,7 @@ impl Openings {
         seen: u64,
         acquire: impl Future<Output = Result<(), E>>,
     ) -> Result<(), E> {
-        let gate = &self.gates[object];
+        let gate = self.gate(object);
         let _turn = gate.turn.acquire(1).await;
         if gate.finished.get() != seen {
             return Ok(());
@@ -76,7 +96,6 @@ impl Openings {
 mod tests {
     use super::*;
     use env::{Notify, join_all};
-    use std::cell::RefCell;
     use std::pin::pin;
     use std::task::{Context, Waker};
 
@@ -84,9 +103,11 @@ mod tests {
     fn objects_are_opened_once_when_touched_and_so_many_at_a_time() {
         const OBJECTS: usize = 249;
         let openings = Openings::new(OBJECTS);
-        assert_eq!(openings.touched().count(), 0, "a volume that is only looked at");
+        assert!(openings.touched().is_empty(), "a volume that is only looked at");
         assert!(openings.touch(200) && !openings.touch(200));
-        assert_eq!(openings.touched().collect::<Vec<_>>(), [200]);
+        assert_eq!(openings.touched(), [200]);
+        openings.grow(OBJECTS + 1);
+        assert!(openings.touch(OBJECTS) && !openings.touch(200), "what is known stays known");
 
         let (running, most, opened) = (Cell::new(0), Cell::new(0), RefCell::new(vec![0; OBJECTS]));
         let go = Notify::default();

@@ -3,6 +3,8 @@
 
 use crate::VolumeError;
 use base::{CHUNK_SECTORS, SECTOR_SIZE, SectorRange};
+use directory::VolumeLayout;
+use std::iter;
 use std::ops::Range;
 
 /// A part of a request that lies in one chunk of one object.
@@ -32,49 +34,59 @@ pub(crate) fn range(offset: u64, bytes: u64, size: u64) -> Result<SectorRange, V
     })
 }
 
-/// One piece of a request, in a volume with objects of `each` sectors. `part` is sectors of the
-/// volume, all within one object; `start` is the first sector of the request. `None` where a number
-/// does not fit a `usize`.
-pub(crate) fn piece(part: SectorRange, start: u64, each: u64) -> Option<Piece> {
-    let from = usize::try_from((part.start - start) * SECTOR_SIZE).ok()?;
-    let len = usize::try_from(part.bytes()).ok()?;
-    Some(Piece {
-        object: usize::try_from(part.start / each).ok()?,
-        range: SectorRange::new(part.start % each, part.count),
-        within: from..from + len,
+/// A request cut at objects and at their chunks, in order. What lies behind the layout's end has no
+/// piece.
+pub(crate) fn pieces(range: SectorRange, layout: &VolumeLayout) -> impl Iterator<Item = Piece> {
+    let mut at = range.start;
+    iter::from_fn(move || {
+        let piece = piece(range, at, layout)?;
+        at += piece.range.count;
+        Some(piece)
     })
 }
 
-/// A request cut at chunks, in order, in a volume with objects of `each` sectors. An object ends at
-/// a chunk's end, so a piece that crosses no chunk crosses no object.
-pub(crate) fn pieces(range: SectorRange, each: u64) -> impl Iterator<Item = Piece> {
-    range.split_at_multiples(CHUNK_SECTORS).filter_map(move |part| piece(part, range.start, each))
+/// The piece of a request that begins with sector `at` of the volume. `None` behind the request's
+/// end, and where a number does not fit a `usize`.
+fn piece(range: SectorRange, at: u64, layout: &VolumeLayout) -> Option<Piece> {
+    let place = layout.place(at).filter(|_| at < range.end())?;
+    let of_chunk = CHUNK_SECTORS - place.sector % CHUNK_SECTORS;
+    let count = of_chunk.min(place.left).min(range.end() - at);
+    let piece = SectorRange::new(place.sector, count);
+    let from = usize::try_from((at - range.start) * SECTOR_SIZE).ok()?;
+    let len = usize::try_from(piece.bytes()).ok()?;
+    Some(Piece { object: place.object, range: piece, within: from..from + len })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use directory::OBJECT_SECTORS_MAX;
     use proptest::prelude::*;
+
+    const LARGEST: u64 = directory::OBJECT_SECTORS_MAX / 2;
 
     proptest! {
         /// Every sector of a request is in exactly one piece, in order, at its place.
         #[test]
         fn pieces_cover_the_request(
-            object in 0u64..3,
+            sizes in prop::collection::vec(
+                prop::sample::select(vec![8, 1000, CHUNK_SECTORS, 3 * CHUNK_SECTORS, 2 * LARGEST]),
+                1..6,
+            ),
+            edge in 0_usize..6,
             near in 0u64..5000,
             count in 1u64..20_000,
-            chunks in prop::sample::select(vec![1, 2, 3, OBJECT_SECTORS_MAX / CHUNK_SECTORS]),
         ) {
-            let each = chunks * CHUNK_SECTORS;
-            let start = (object * each + near).saturating_sub(2500);
-            let range = SectorRange::new(start, count);
+            let layout = VolumeLayout::of_sizes(sizes.iter().copied());
+            let first_of = |object: usize| sizes[..object].iter().sum::<u64>();
+            let start = (first_of(edge % sizes.len()) + near).saturating_sub(2500);
+            let start = start.min(layout.sectors() - 1);
+            let range = SectorRange::new(start, count.min(layout.sectors() - start));
             let mut at = start;
-            for piece in pieces(range, each) {
-                prop_assert_eq!(piece.object as u64 * each + piece.range.start, at);
+            for piece in pieces(range, &layout) {
+                prop_assert_eq!(first_of(piece.object) + piece.range.start, at);
                 prop_assert_eq!(piece.within.start as u64, (at - start) * SECTOR_SIZE);
                 prop_assert_eq!(piece.within.len() as u64, piece.range.bytes());
-                prop_assert!(piece.range.end() <= each);
+                prop_assert!(piece.range.end() <= sizes[piece.object]);
                 let chunk = piece.range.start / CHUNK_SECTORS;
                 prop_assert_eq!((piece.range.end() - 1) / CHUNK_SECTORS, chunk);
                 at += piece.range.count;

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A volume over its objects: splitting, checksums at the door, resending (rules 43 to 46).
 
+use crate::VolumeError;
 use crate::device::{Device, EXTENTS_SPAN_MAX, Extent, Pieces};
 use crate::limits::{Limited, Limits};
 use crate::openings::Openings;
-use crate::split::{Piece, pieces};
-use crate::{VolumeError, split};
+use crate::split::{self, Piece};
 use base::{BLOCK_SIZE, Instant, ObjectId, SECTOR_SIZE, SectorRange, VolumeId};
-use directory::{IoLimits, VolumeRecord};
+use directory::{IoLimits, VolumeLayout, VolumeRecord};
 use env::{
     Either, Env, LockMode, LockedRange, RangeLock, Reuse, Slice, TaskSet, select, try_join_at_most,
 };
 use object::{ObjectError, Objects, ReadData, WriteRequest};
+use std::cell::{Ref, RefCell};
 use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
@@ -62,7 +63,6 @@ pub struct Volume(Rc<VolumeInner>);
 
 struct VolumeInner {
     id: VolumeId,
-    size: u64,
     limits: Limits,
     lock: RangeLock,
     options: VolumeOptions,
@@ -89,9 +89,7 @@ struct LockedWrite {
 struct Door {
     env: Env,
     objects: Objects,
-    ids: Vec<ObjectId>,
-    /// Sectors of each object but the last one.
-    object_sectors: u64,
+    shape: RefCell<Rc<Shape>>,
     /// Most pieces of one request that are under way.
     pieces_most: usize,
     openings: Openings,
@@ -99,10 +97,26 @@ struct Door {
     empty: Slice,
 }
 
+/// The objects of a volume, and what lies in which. A volume that grows gets another one. A request
+/// keeps the one that it began with: objects stay where they are.
+struct Shape {
+    ids: Vec<ObjectId>,
+    layout: VolumeLayout,
+}
+
+impl Shape {
+    fn of(record: &VolumeRecord) -> Self {
+        let layout = record.layout();
+        let is_whole = layout.objects() == record.objects.len() as u64;
+        assert!(is_whole && layout.objects() > 0, "records are checked when decoded");
+        Self { ids: record.objects.clone(), layout }
+    }
+}
+
 impl Drop for VolumeInner {
     fn drop(&mut self) {
         for number in self.door.openings.touched() {
-            self.door.objects.set_attached(self.door.ids[number], false);
+            self.door.objects.set_attached(self.door.shape().ids[number], false);
         }
     }
 }
@@ -117,26 +131,20 @@ impl Volume {
         record: &VolumeRecord,
         options: VolumeOptions,
     ) -> Volume {
-        let sectors = record.size_bytes / SECTOR_SIZE;
-        let object_sectors = record.object_sectors();
-        let needed = sectors.div_ceil(object_sectors);
-        assert_eq!(needed, record.objects.len() as u64, "records are checked when decoded");
         assert!(options.step_sectors > 0 && options.pieces > 0, "a limit that lets nothing pass");
-        let ids = record.objects.clone();
+        let shape = Shape::of(record);
         let door = Door {
             env: env.clone(),
             objects,
-            object_sectors,
             pieces_most: options.pieces,
-            openings: Openings::new(ids.len()),
-            ids,
+            openings: Openings::new(shape.ids.len()),
+            shape: RefCell::new(Rc::new(shape)),
             empty: env.buf(0).freeze(),
         };
         let door = Rc::new(door);
         let of_writes = Rc::clone(&door);
         Volume(Rc::new(VolumeInner {
             id: record.id,
-            size: record.size_bytes,
             limits: Limits::new(record.limits()),
             lock: RangeLock::default(),
             options,
@@ -161,6 +169,26 @@ impl Volume {
     /// What it may do in a second from now on.
     pub fn set_limits(&self, limits: IoLimits) {
         self.0.limits.set(limits);
+    }
+
+    /// Has the size and the objects of `record` from now on, where they are those of before with
+    /// some more behind them. Any other record is one of before, or of a directory that was set
+    /// back: the volume stays as it is. Returns whether it grew.
+    pub fn grow(&self, record: &VolumeRecord) -> bool {
+        let door = &self.0.door;
+        let (known, next) = (door.shape(), Shape::of(record));
+        if next.ids.len() <= known.ids.len() || !next.ids.starts_with(&known.ids) {
+            return false;
+        }
+        // The first sector behind the objects of before begins a new object.
+        let end = next.layout.place(known.layout.sectors());
+        if end.is_none_or(|end| (end.object, end.sector) != (known.ids.len(), 0)) {
+            return false;
+        }
+        drop(known);
+        door.openings.grow(next.ids.len());
+        *door.shape.borrow_mut() = Rc::new(next);
+        true
     }
 
     /// Requests that waited for its limits.
@@ -200,8 +228,9 @@ impl Volume {
         kind: WriteKind,
         payload: Slice,
     ) -> Result<(), VolumeError> {
+        let size = self.size();
         base::hit_if(
-            range.end() * SECTOR_SIZE == self.0.size && !self.0.size.is_multiple_of(BLOCK_SIZE),
+            range.end() * SECTOR_SIZE == size && !size.is_multiple_of(BLOCK_SIZE),
             base::Probe::PartialBlock,
         );
         let deadline = self.deadline();
@@ -227,7 +256,7 @@ impl Volume {
         bytes: u64,
         kind: WriteKind,
     ) -> Result<(), VolumeError> {
-        let range = split::range(offset, bytes, self.0.size)?;
+        let range = split::range(offset, bytes, self.size())?;
         for (number, step) in range.split_at_multiples(self.0.options.step_sectors).enumerate() {
             base::hit_if(number > 0, base::Probe::SecondStep);
             self.pass(0).await;
@@ -246,11 +275,11 @@ async fn carry_out(door: Rc<Door>, write: LockedWrite) -> Result<(), VolumeError
 
 impl Device for Volume {
     fn size(&self) -> u64 {
-        self.0.size
+        self.0.door.shape().layout.sectors() * SECTOR_SIZE
     }
 
     async fn read(&self, offset: u64, bytes: u64) -> Result<Pieces, VolumeError> {
-        let range = split::range(offset, bytes, self.0.size)?;
+        let range = split::range(offset, bytes, self.size())?;
         self.pass(bytes).await;
         let deadline = self.deadline();
         let _locked = self.lock(range, LockMode::Shared, deadline).await?;
@@ -262,7 +291,7 @@ impl Device for Volume {
     }
 
     async fn write(&self, offset: u64, payload: Slice) -> Result<(), VolumeError> {
-        let range = split::range(offset, payload.len() as u64, self.0.size)?;
+        let range = split::range(offset, payload.len() as u64, self.size())?;
         if range.is_empty() {
             return Ok(());
         }
@@ -284,7 +313,7 @@ impl Device for Volume {
     }
 
     async fn extents(&self, offset: u64, bytes: u64) -> Result<Vec<Extent>, VolumeError> {
-        let range = split::range(offset, bytes.min(EXTENTS_SPAN_MAX), self.0.size)?;
+        let range = split::range(offset, bytes.min(EXTENTS_SPAN_MAX), self.size())?;
         let deadline = self.deadline();
         let extents = self.0.door.extents(range, deadline);
         match select(extents, self.0.door.env.sleep_until(deadline)).await {
@@ -295,27 +324,28 @@ impl Device for Volume {
 }
 
 impl Door {
-    /// The pieces of a request, in order.
-    fn pieces(&self, range: SectorRange) -> impl Iterator<Item = Piece> + use<> {
-        pieces(range, self.object_sectors)
+    fn shape(&self) -> Ref<'_, Rc<Shape>> {
+        self.shape.borrow()
     }
 
     /// Counts what is rare about a request of several pieces.
-    fn note_pieces(&self, range: SectorRange) {
-        base::hit_if(
-            range.start / self.object_sectors < (range.end() - 1) / self.object_sectors,
-            base::Probe::ObjectsCrossed,
-        );
-        base::hit_if(self.pieces(range).nth(self.pieces_most).is_some(), base::Probe::PiecesWaited);
+    fn note_pieces(&self, shape: &Shape, range: SectorRange) {
+        let object = |sector| shape.layout.place(sector).map(|place| place.object);
+        let (first, last) = (object(range.start), object(range.end() - 1));
+        base::hit_if(first != last, base::Probe::ObjectsCrossed);
+        let is_many = split::pieces(range, &shape.layout).nth(self.pieces_most).is_some();
+        base::hit_if(is_many, base::Probe::PiecesWaited);
     }
 
     async fn read(&self, range: SectorRange, deadline: Instant) -> Result<Pieces, VolumeError> {
-        let mut all = self.pieces(range);
+        let shape = Rc::clone(&self.shape());
+        let mut all = split::pieces(range, &shape.layout);
         if let (Some(only), None) = (all.next(), all.next()) {
             return Ok(self.read_piece(only, deadline).await?.into());
         }
-        self.note_pieces(range);
-        let reads = self.pieces(range).map(|piece| self.read_piece(piece, deadline));
+        self.note_pieces(&shape, range);
+        let reads =
+            split::pieces(range, &shape.layout).map(|piece| self.read_piece(piece, deadline));
         let mut joined = Pieces::default();
         let slices = try_join_at_most(self.pieces_most, reads).await?;
         slices.into_iter().for_each(|slice| joined.push(slice));
@@ -345,13 +375,14 @@ impl Door {
             WriteKind::Data => payload.slice(piece.within.clone()),
             WriteKind::Zero | WriteKind::Discard => self.empty.clone(),
         };
-        let mut all = self.pieces(range);
+        let shape = Rc::clone(&self.shape());
+        let mut all = split::pieces(range, &shape.layout);
         if let (Some(only), None) = (all.next(), all.next()) {
             let payload = part(only.clone());
             return self.write_piece(only, kind, payload, deadline).await;
         }
-        self.note_pieces(range);
-        let writes = self.pieces(range).map(|piece| {
+        self.note_pieces(&shape, range);
+        let writes = split::pieces(range, &shape.layout).map(|piece| {
             let payload = part(piece.clone());
             self.write_piece(piece, kind, payload, deadline)
         });
@@ -383,15 +414,12 @@ impl Door {
         deadline: Instant,
     ) -> Result<Vec<Extent>, VolumeError> {
         let mut list = Vec::new();
-        let each = self.object_sectors;
-        let first = range.split_at_multiples(each).next();
-        let Some(piece) = first.and_then(|range| split::piece(range, range.start, each)) else {
-            return Ok(list);
-        };
-        let end = piece.range.end();
-        let mut at = piece.range.start;
-        let attempt = |id| self.objects.extents(id, piece.range);
-        for (found, is_allocated) in self.resend(piece.object, deadline, attempt).await? {
+        let place = self.shape().layout.place(range.start).filter(|_| !range.is_empty());
+        let Some(place) = place else { return Ok(list) };
+        let asked = SectorRange::new(place.sector, range.count.min(place.left));
+        let (mut at, end) = (asked.start, asked.end());
+        let attempt = |id| self.objects.extents(id, asked);
+        for (found, is_allocated) in self.resend(place.object, deadline, attempt).await? {
             let found = found.intersect(SectorRange::new(at, end - at));
             if found.start != at {
                 return Err(VolumeError::Io); // a gap: the owner answered nonsense
@@ -420,13 +448,13 @@ impl Door {
     /// The id of object number `number`, which is used from now on. Its first use attaches it to
     /// this host, and an owner does not hand over an object that its own clients use (rule 53).
     fn object(&self, number: usize) -> ObjectId {
-        let Some(id) = self.ids.get(number) else {
+        let Some(id) = self.shape().ids.get(number).copied() else {
             unreachable!("ranges are checked against the size, which the objects cover")
         };
         if self.openings.touch(number) {
-            self.objects.set_attached(*id, true);
+            self.objects.set_attached(id, true);
         }
-        *id
+        id
     }
 
     /// Repeats `attempt` until object number `object` answers; no attempt starts after `deadline`.

@@ -51,7 +51,8 @@ pub enum VolumeCommand {
   gabion volume list
   gabion volume list --health not-green --sort health
   gabion volume list --host host2 --sort size
-  gabion volume list --name web --output json"
+  gabion volume list --name web --output json
+  gabion volume list --deleted             what can be brought back"
     )]
     List(VolumeChoice),
     /// Show one volume: health, components, NBD URIs
@@ -100,6 +101,22 @@ follows none once its failures to tolerate or its reserve were changed here.")]
         /// How many clients may use it at once: shared or exclusive, see 'gabion volume create -h'
         #[arg(long, value_parser = connections, value_name = "WHO")]
         connections: Option<Connections>,
+    },
+    /// Make a volume larger, while it is in use
+    #[command(after_help = "Examples:
+  gabion volume grow db --size 40GiB       40 GiB from now on
+  gabion volume grow db --by 10GiB
+Clients see the new size when they connect again; those that are connected go on with the old one.
+Nothing is copied, and no space is taken before it is written. A volume cannot be made smaller.")]
+    Grow {
+        /// Its name
+        name: String,
+        /// Its size from now on, for example 40GiB or 40G
+        #[arg(long, value_parser = parse_size, value_name = "SIZE", required_unless_present = "by")]
+        size: Option<u64>,
+        /// How much larger it is to be
+        #[arg(long, value_parser = parse_size, value_name = "SIZE", conflicts_with = "size")]
+        by: Option<u64>,
     },
     /// Have a volume follow a policy, while it is in use
     #[command(after_help = "Examples:
@@ -157,16 +174,57 @@ and do not serve them: 'gabion orphan list'.")]
         #[arg(long, conflicts_with = "check")]
         yes: bool,
     },
-    /// Delete a volume and its data; on a terminal it asks for the name first
+    /// Give a volume that nobody uses another name
+    #[command(after_help = "Examples:
+  gabion volume rename db archive
+Clients find it under the new name alone.")]
+    Rename {
+        /// Its name
+        name: String,
+        /// Its name from now on: a-z, 0-9, '.' and '-', at most 63
+        new: String,
+    },
+    /// Delete a volume; it can be brought back for a day. On a terminal it asks for the name first
     #[command(
         visible_alias = "rm",
         after_help = "Examples:
   gabion volume delete web
-  gabion volume delete web --yes           in scripts: nothing is asked"
+  gabion volume delete web --yes           in scripts: nothing is asked
+  gabion volume delete web --now           its data goes at once, and with it the way back
+Bring it back: gabion volume undelete web. Its space is free again after a day, or before that where
+a device is full."
     )]
     Delete {
         /// Its name
         name: String,
+        /// Delete its data at once: it cannot be brought back
+        #[arg(long)]
+        now: bool,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Bring a deleted volume back
+    #[command(after_help = "Examples:
+  gabion volume undelete web
+  gabion volume undelete web --name web-old    where there is another 'web' now
+  gabion volume undelete 3f2a                  by its id, where several were 'web'
+What can be brought back: gabion volume list --deleted")]
+    Undelete {
+        /// The name that it had, or its id
+        volume: String,
+        /// Its name from now on
+        #[arg(long, value_name = "NAME")]
+        name: Option<String>,
+    },
+    /// Delete a deleted volume for good; on a terminal it asks for the name first
+    #[command(after_help = "Examples:
+  gabion volume purge web
+  gabion volume purge web --yes            in scripts: nothing is asked
+What is deleted and can be brought back: gabion volume list --deleted")]
+    Purge {
+        /// The name that it had, or its id
+        volume: String,
         /// Do not ask
         #[arg(long)]
         yes: bool,

@@ -90,6 +90,13 @@ pub fn volume_key(name: &str) -> String {
     format!("{VOLUME_PREFIX}{name}")
 }
 
+/// The name of a volume that is deleted and can be brought back. No command takes such a name for a
+/// volume: it has a capital letter.
+#[must_use]
+pub fn trash_name(volume: VolumeId) -> String {
+    format!("Deleted_{volume}")
+}
+
 /// The key of the [`super::PolicyRecord`] of the policy `name`, which must be a name.
 #[must_use]
 pub fn policy_key(name: &str) -> String {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 use super::*;
+use base::CHUNK_SECTORS;
+
+mod volumes;
 
 fn component(id: u64, state: ComponentState) -> ComponentRecord {
     ComponentRecord {
@@ -60,6 +63,8 @@ fn volume() -> VolumeRecord {
         reserve_percent: 0,
         connections: Connections::Shared,
         policy: None,
+        trashed: None,
+        runs: Vec::new(),
         objects: vec![ObjectId(1), ObjectId(2)],
     }
 }
@@ -82,6 +87,19 @@ fn limited_policy() -> PolicyRecord {
 
 fn limited_volume() -> VolumeRecord {
     VolumeRecord { policy: Some(limited_policy().followed()), ..volume() }
+}
+
+/// As large as two objects of 255 GiB, and grown by two smaller ones.
+fn grown_volume() -> VolumeRecord {
+    let even = VolumeRecord { size_bytes: 2 * OBJECT_SECTORS_MAX * SECTOR_SIZE, ..volume() };
+    let more = [(3, 4096), (4, 1001)];
+    let more = more.map(|(id, sectors)| ObjectRecord { id: ObjectId(id), sectors, ..object() });
+    even.with_objects(&more)
+}
+
+fn trashed_volume() -> VolumeRecord {
+    let trashed = Some(Trashed { name: "db-1".to_owned(), since: 1_790_000_000 });
+    VolumeRecord { name: trash_name(VolumeId(0x1F)), trashed, ..reserved_volume() }
 }
 
 fn following_volume() -> VolumeRecord {
@@ -114,6 +132,8 @@ const RESERVED_JSON: &str = include_str!("../../fixtures/volume-2.json");
 const EXCLUSIVE_JSON: &str = include_str!("../../fixtures/volume-3.json");
 const FOLLOWING_JSON: &str = include_str!("../../fixtures/volume-4.json");
 const LIMITED_JSON: &str = include_str!("../../fixtures/volume-5.json");
+const GROWN_JSON: &str = include_str!("../../fixtures/volume-6.json");
+const TRASHED_JSON: &str = include_str!("../../fixtures/volume-7.json");
 const POLICY_JSON: &str = include_str!("../../fixtures/policy-1.json");
 const LIMITED_POLICY_JSON: &str = include_str!("../../fixtures/policy-2.json");
 const HOST_JSON: &str = include_str!("../../fixtures/host-1.json");
@@ -152,6 +172,8 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
         (exclusive_volume().encode(), EXCLUSIVE_JSON),
         (following_volume().encode(), FOLLOWING_JSON),
         (limited_volume().encode(), LIMITED_JSON),
+        (grown_volume().encode(), GROWN_JSON),
+        (trashed_volume().encode(), TRASHED_JSON),
         (policy().encode(), POLICY_JSON),
         (limited_policy().encode(), LIMITED_POLICY_JSON),
         (host().encode(), HOST_JSON),

@@ -113,7 +113,11 @@ fn commands() -> Vec<Vec<u8>> {
         Command::VolumeShow { name: name() },
         Command::VolumeExplain { name: name() },
         Command::VolumeChange { name: name(), reserve_percent: 7 },
-        Command::VolumeDelete { name: name() },
+        Command::VolumeGrow { name: name(), size_bytes: 2 << 30 },
+        Command::VolumeRename { name: name(), new: "db".to_owned() },
+        Command::VolumeDelete { name: name(), for_good: true },
+        Command::VolumeUndelete { volume: name(), name: Some("db".to_owned()) },
+        Command::VolumePurge { volume: name() },
         Command::Stop,
     ];
     commands.map(|command| serde_json::to_vec(&command).expect("a command")).into()

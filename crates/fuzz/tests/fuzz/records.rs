@@ -64,7 +64,7 @@ fn records_of(input: &[u8]) {
     let mut from = Source::new(input);
     let object = object(&mut from);
     if object.check().is_ok() {
-        assert_eq!(ObjectRecord::decode(&object.encode()).ok(), Some(object));
+        assert_eq!(ObjectRecord::decode(&object.encode()).ok(), Some(object.clone()));
     }
     let size_bytes = (1 + from.below(1 << 38)) * SECTOR_SIZE;
     let count = object_count(size_bytes);
@@ -87,10 +87,34 @@ fn records_of(input: &[u8]) {
         },
     };
     let policy = from.flag().then(|| followed(&mut from));
-    let volume =
-        VolumeRecord { id, name, size_bytes, ftt, reserve_percent, connections, policy, objects };
-    if volume.check().is_ok() {
-        assert_eq!(VolumeRecord::decode(&volume.encode()).ok(), Some(volume));
+    let run = |from: &mut Source<'_>| ObjectRun { objects: from.u32() % 4, sectors: from.edge() };
+    let runs = if from.flag() { vec![run(&mut from), run(&mut from)] } else { Vec::new() };
+    let name_before = ["db", "Deleted_1", "/"][from.index(3)].to_owned();
+    let trashed = from.flag().then(|| Trashed { name: name_before, since: from.edge() });
+    let name = if from.flag() { trash_name(id) } else { name };
+    let volume = VolumeRecord {
+        id,
+        name,
+        size_bytes,
+        ftt,
+        reserve_percent,
+        connections,
+        policy,
+        trashed,
+        runs,
+        objects,
+    };
+    if volume.check().is_err() {
+        return;
+    }
+    assert_eq!(VolumeRecord::decode(&volume.encode()).ok(), Some(volume.clone()));
+    let more = [1_u64, 2].map(|id| {
+        let sectors = 1 + from.below(4 * OBJECT_SECTORS_MAX / 3);
+        ObjectRecord { id: ObjectId(u64::MAX - id), sectors, ..object.clone() }
+    });
+    let grown = volume.with_objects(&more);
+    if grown.check().is_ok() {
+        assert_eq!(VolumeRecord::decode(&grown.encode()).ok(), Some(grown));
     }
 }
 

@@ -116,6 +116,8 @@ mod tests {
             reserve_percent: 0,
             connections: directory::Connections::Shared,
             policy: None,
+            trashed: None,
+            runs: Vec::new(),
             objects: vec![ObjectId(object)],
         }
     }

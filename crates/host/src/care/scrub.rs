@@ -479,5 +479,5 @@ impl ScrubberInner {
 fn volume_of(view: &View, object: ObjectId) -> String {
     let mut volumes = view.volumes().into_iter();
     let volume = volumes.find(|volume| volume.objects.contains(&object));
-    volume.map_or_else(|| "unknown".to_owned(), |volume| volume.name)
+    volume.map_or_else(|| "unknown".to_owned(), |volume| volume.title())
 }

@@ -356,6 +356,11 @@ impl View {
         self.0.alive.get(&id)
     }
 
+    /// The living host with the lowest number: the one that does what one host is enough for.
+    pub fn first_alive(&self) -> Option<HostId> {
+        self.0.alive.0.borrow().keys().next().copied()
+    }
+
     /// All volumes, by name.
     pub fn volumes(&self) -> Vec<VolumeRecord> {
         self.0.volumes.all()

@@ -30,6 +30,8 @@ const LATE_RATE_MIN: u64 = 64 << 10;
 
 /// Most hours of `orphan_keep_hours`: ten years.
 const ORPHAN_KEEP_HOURS_MAX: u64 = 87_600;
+/// Most hours of `deleted_keep_hours`: a year.
+const DELETED_KEEP_HOURS_MAX: u64 = 8760;
 /// Most hours of `directory_backup_hours`: a year.
 const BACKUP_HOURS_MAX: u64 = 8760;
 
@@ -61,6 +63,8 @@ pub struct Tuning {
     pub link_memory_bytes: Option<u64>,
     /// Hours for which a component that no record of the directory accounts for is surely kept.
     pub orphan_keep_hours: u64,
+    /// Hours for which a deleted volume can be brought back, if its space is not needed before.
+    pub deleted_keep_hours: u64,
     /// Hours between two backups of the directory on the host's disk groups; 0: none are taken.
     pub directory_backup_hours: u64,
     /// For tests and benchmarks: device files, as `groups` names them, that behave as magnetic
@@ -108,6 +112,7 @@ impl Default for Tuning {
             write_memory_bytes: None,
             link_memory_bytes: None,
             orphan_keep_hours: 7 * 24,
+            deleted_keep_hours: 24,
             directory_backup_hours: 24,
             magnetic: Vec::new(),
             late: None,
@@ -144,6 +149,8 @@ impl Tuning {
         ensure(warn, "tuning.space_warn_percent", "is not between 1 and space_full_percent")?;
         let keep = (1..=ORPHAN_KEEP_HOURS_MAX).contains(&self.orphan_keep_hours);
         ensure(keep, "tuning.orphan_keep_hours", "is not between 1 and 87600")?;
+        let keep = (1..=DELETED_KEEP_HOURS_MAX).contains(&self.deleted_keep_hours);
+        ensure(keep, "tuning.deleted_keep_hours", "is not between 1 and 8760")?;
         let backup = self.directory_backup_hours <= BACKUP_HOURS_MAX;
         ensure(backup, "tuning.directory_backup_hours", "is more than 8760")?;
         let stuck = STUCK_SECONDS.contains(&self.device_stuck_seconds);

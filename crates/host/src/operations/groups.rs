@@ -59,7 +59,7 @@ impl Operations {
         let mut volumes: Map<ObjectId, String> = Map::new();
         for volume in self.view.volumes() {
             for object in &volume.objects {
-                volumes.insert(*object, volume.name.clone());
+                volumes.insert(*object, volume.title());
             }
         }
         let held = |id: ComponentId| {
@@ -146,7 +146,7 @@ impl Operations {
         let objects: base::Set<ObjectId> = components.map(|info| info.object).collect();
         let volumes = self.view.volumes().into_iter();
         let is_here = |id: &ObjectId| objects.contains(id);
-        volumes.filter(|v| v.objects.iter().any(is_here)).map(|v| v.name).collect()
+        volumes.filter(|v| v.objects.iter().any(is_here)).map(|v| v.title()).collect()
     }
 
     fn closed_report(&self, slot: &GroupSlot, why: &Closed) -> GroupReport {

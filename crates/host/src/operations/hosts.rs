@@ -130,7 +130,7 @@ impl Operations {
         let volumes = listed.entries.into_iter();
         let volumes = volumes.filter_map(|(_, entry)| VolumeRecord::decode(&entry.value).ok());
         let has_one = |volume: &VolumeRecord| volume.objects.iter().any(|id| objects.contains(id));
-        Ok(named(volumes.filter(has_one).map(|volume| volume.name).collect()))
+        Ok(named(volumes.filter(has_one).map(|volume| volume.title()).collect()))
     }
 
     async fn put_removed(&self, id: HostId, name: &str) -> Outcome<()> {

@@ -36,6 +36,22 @@ struct Lost {
 type Revisions = Map<ComponentId, u64>;
 
 impl Lost {
+    /// Whether something was found of each object from number `first` on.
+    fn check_found(&self, first: u16) -> Outcome<()> {
+        let about = &self.about;
+        let mut all = first..about.objects;
+        let Some(index) = all.find(|index| !self.objects.contains_key(index)) else {
+            return Ok(());
+        };
+        Err(failed(format!(
+            "part {} of {} of volume '{}' is not found: start the hosts and open the disk groups \
+             that have it ('gabion status'), and try again in a minute",
+            index + 1,
+            about.objects,
+            about.name
+        )))
+    }
+
     /// Adds a condition to `write`: the orphan records of the components of `object` are still as
     /// they were read. A host that gives up a component for its space changes that record first,
     /// and `write` then changes nothing.
@@ -236,7 +252,9 @@ impl Operations {
         is_forced: bool,
     ) -> Outcome<VolumeRecord> {
         let mut left = 0;
-        for (object, found) in lost.objects.values() {
+        let known = volume.objects.len();
+        let inside = lost.objects.iter().filter(|(index, _)| usize::from(**index) < known);
+        for (object, found) in inside.map(|(_, one)| one) {
             if !volume.objects.contains(object) {
                 return Err(failed(format!("volume '{}' has no object {object}", volume.name)));
             }
@@ -267,6 +285,45 @@ impl Operations {
                  --force goes on from them and loses what was written since",
                 volume.name, volume.id
             )));
+        }
+        self.adopt_grown(volume, lost, is_forced).await
+    }
+
+    /// The volume was larger than the directory says, which was set back to before it grew: makes
+    /// it as large again as its components say.
+    async fn adopt_grown(
+        &self,
+        volume: VolumeRecord,
+        lost: &Lost,
+        is_forced: bool,
+    ) -> Outcome<VolumeRecord> {
+        let known = u16::try_from(volume.objects.len()).unwrap_or(u16::MAX);
+        if lost.objects.keys().all(|index| *index < known) {
+            return Ok(volume);
+        }
+        lost.check_found(known)?;
+        let behind = lost.objects.range(known..);
+        let objects = behind.map(|(_, (_, found))| rebuild(found, None, is_forced));
+        let objects: Vec<_> = objects.collect::<Result<_, _>>().map_err(failed)?;
+        check_whole(&volume.clone().with_objects(&objects), &lost.about)?;
+        let mut volume = volume;
+        for part in objects.chunks(ADOPTED_MAX) {
+            let (now, revision) = self.volume_entry(&volume.name).await?;
+            if now != volume {
+                return Err(changed());
+            }
+            let key = volume_key(&volume.name);
+            volume = volume.with_objects(part);
+            let mut write = Transaction::new()
+                .expect(&key, Expect::Revision(revision))
+                .expect(directory::deleted_key(volume.id), Expect::Absent)
+                .put(&key, volume.encode());
+            for object in part {
+                let key = object_key(object.id);
+                write = write.expect(&key, Expect::Absent).put(&key, object.encode());
+                write = lost.holding(write, object);
+            }
+            self.commit(write).await?;
         }
         Ok(volume)
     }
@@ -300,29 +357,24 @@ impl Operations {
         is_forced: bool,
     ) -> Outcome<VolumeRecord> {
         let about = &lost.about;
-        if let Some(index) = (0..about.objects).find(|index| !lost.objects.contains_key(index)) {
-            return Err(failed(format!(
-                "part {} of {} of volume '{}' is not found: start the hosts and open the disk \
-                 groups that have it ('gabion status'), and try again in a minute",
-                index + 1,
-                about.objects,
-                about.name
-            )));
-        }
+        lost.check_found(0)?;
         let objects = lost.objects.values().map(|(_, found)| rebuild(found, None, is_forced));
         let objects: Vec<_> = objects.collect::<Result<_, _>>().map_err(failed)?;
         let volume = VolumeRecord {
             id: about.volume,
             name: name.unwrap_or(&about.name).to_owned(),
-            size_bytes: about.size_bytes,
+            size_bytes: 0,
             ftt: about.ftt,
             reserve_percent: about.reserve_percent,
             // Components say neither who may use it nor which policy it follows.
             connections: directory::Connections::Shared,
             policy: None,
-            objects: objects.iter().map(|object| object.id).collect(),
+            trashed: None,
+            runs: Vec::new(),
+            objects: Vec::new(),
         };
-        volume.check().map_err(|error| failed(format!("its components disagree: {error}")))?;
+        let volume = volume.with_objects(&objects);
+        check_whole(&volume, about)?;
         let key = volume_key(&volume.name);
         if self.directory.get(&key).await.map_err(away)?.is_some() {
             return Err(failed(format!(
@@ -367,7 +419,7 @@ impl Operations {
     async fn commit(&self, write: Transaction) -> Outcome<()> {
         match self.directory.transact(write).await {
             Ok(done) if done.succeeded => Ok(()),
-            Ok(_) => Err(failed("the directory changed meanwhile: nothing was done, try again")),
+            Ok(_) => Err(changed()),
             Err(DirectoryError::Unknown) => Err(failed(
                 "the directory did not answer: see 'gabion volume list' whether it was done",
             )),
@@ -392,10 +444,13 @@ impl Operations {
         let objects: Set<ObjectId> = records.iter().map(|record| record.object).collect();
         let hosts: Set<HostId> = records.iter().map(|record| record.host).collect();
         let about = records.first().and_then(|record| record.about.as_ref());
-        let id = about.map(|about| about.volume).or_else(|| {
-            objects.first().map(|object| VolumeId(object.0)) // a number that nothing else has
-        });
-        let Some(id) = id else { return Err(nothing(wanted)) };
+        let Some(first) = objects.first() else { return Err(nothing(wanted)) };
+        // Parts that a volume had before the directory was set back go, and the volume stays: they
+        // are named under a number that nothing else has.
+        let id = match about.map(|about| about.volume) {
+            Some(volume) if self.volume_by_id(volume).await?.is_none() => volume,
+            _ => VolumeId(first.0),
+        };
         if records.iter().any(|record| record.missing != Missing::Object) {
             return Err(is_there(wanted));
         }
@@ -409,6 +464,21 @@ impl Operations {
         let key = directory::deleted_key(id);
         self.commit(write.expect(&key, Expect::Absent).put(key, record.encode())).await
     }
+}
+
+/// Whether a volume that was made of what its components say is the one that they are of.
+fn check_whole(volume: &VolumeRecord, about: &About) -> Outcome<()> {
+    let checked = volume.check().map_err(|error| error.to_string());
+    let is_as_large = volume.size_bytes == about.size_bytes;
+    let checked = checked.and(is_as_large.then_some(()).ok_or_else(|| {
+        let (has, had) = (volume.size_bytes, about.size_bytes);
+        format!("they have {has} bytes together, and the volume had {had}")
+    }));
+    checked.map_err(|why| failed(format!("its components disagree: {why}")))
+}
+
+fn changed() -> CommandFailure {
+    failed("the directory changed meanwhile: nothing was done, try again")
 }
 
 fn is_there(wanted: &str) -> CommandFailure {
@@ -449,7 +519,8 @@ fn gather(records: Vec<OrphanRecord>, wanted: &str) -> Outcome<Lost> {
         )));
     }
     let newest = records.iter().filter_map(|record| record.about.clone());
-    let Some(about) = newest.max_by_key(|about| about.version) else {
+    // A volume grows, and never shrinks; versions of different objects do not compare.
+    let Some(about) = newest.max_by_key(|about| (about.size_bytes, about.version)) else {
         return Err(nothing(wanted));
     };
     let mut objects: Map<u16, (ObjectId, Vec<OrphanRecord>)> = Map::new();

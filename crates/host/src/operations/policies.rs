@@ -119,7 +119,9 @@ impl Operations {
         check_policy_name(name)?;
         let policy = self.view.policy(name).ok_or_else(|| no_such_policy(name))?;
         if named.is_empty() {
-            return Ok(self.checked(&policy, self.view.volumes().iter()));
+            let mut volumes = self.view.volumes();
+            volumes.retain(|volume| volume.trashed.is_none());
+            return Ok(self.checked(&policy, volumes.iter()));
         }
         let volume = |name: &String| {
             placement::check_name(name).map_err(usage)?;

@@ -3,7 +3,7 @@
 
 use super::Operations;
 use base::{Map, ObjectId, Seat};
-use directory::{ComponentRecord, ObjectRecord};
+use directory::{ComponentRecord, ObjectRecord, VolumeRecord};
 use object::{ComponentStatus, Returning};
 use operator::{ResyncReason, ResyncReport, seconds_left};
 
@@ -15,15 +15,14 @@ impl Operations {
             return Vec::new(); // mostly so: the volumes need not be gone through
         }
         let volumes = self.view.volumes();
-        let mut names: Map<ObjectId, (&str, u64)> = Map::new();
+        let mut of: Map<ObjectId, (&VolumeRecord, u64)> = Map::new();
         for volume in &volumes {
-            let name = volume.name.as_str();
-            names.extend((0..).zip(&volume.objects).map(|(at, object)| (*object, (name, at))));
+            of.extend((0..).zip(&volume.objects).map(|(at, object)| (*object, (volume, at))));
         }
         let reports = returning.into_iter().filter_map(|Returning { object, component }| {
-            let (volume, at) = names.get(&object)?;
+            let (volume, at) = of.get(&object)?;
             let record = self.view.object(object)?;
-            Some(self.resync_report(volume, *at, &record, component))
+            Some(self.resync_report(&volume.title(), *at, &record, component))
         });
         reports.collect()
     }

@@ -3,7 +3,7 @@
 
 use super::{Operations, Outcome, no_such_volume, usage};
 use crate::cluster::seen::Answers;
-use base::HostId;
+use base::{HostId, VolumeId};
 use directory::{ComponentRecord, ComponentState, ObjectRecord, VolumeRecord};
 use object::{Away, ObjectStatus};
 use operator::{
@@ -14,7 +14,9 @@ use std::time::Duration;
 
 impl Operations {
     pub(super) fn status(&self) -> StatusReport {
-        let volumes: Vec<_> = self.view.volumes().iter().map(|v| self.report(v)).collect();
+        let mut volumes = self.view.volumes();
+        volumes.retain(|volume| volume.trashed.is_none());
+        let volumes: Vec<_> = volumes.iter().map(|v| self.report(v)).collect();
         let knows = self.view.is_complete();
         let worst = volumes.iter().map(|v| v.health).max().unwrap_or(Health::Green);
         let groups = self.group_reports();
@@ -46,6 +48,7 @@ impl Operations {
             hosts: hosts.collect(),
             removed: self.view.removed_names(),
             volumes,
+            trash: self.trash(),
             groups,
             alarms,
             backups: self.backups.alarm(),
@@ -117,8 +120,8 @@ impl Operations {
                 .zip(known())
                 .flat_map(|(at, (o, known))| self.components(at, o, known))
                 .collect(),
-            clients: self.exports.clients(&volume.name),
-            limited: self.limited(&volume.name),
+            clients: self.exports.clients(volume.id),
+            limited: self.limited(volume.id),
             note: None,
         };
         report.compliance = report.find_compliance();
@@ -137,8 +140,8 @@ impl Operations {
     }
 
     /// Requests for a volume that waited here for its limits.
-    fn limited(&self, name: &str) -> Vec<LimitedReport> {
-        let limited = self.exports.limited(name).filter(|limited| limited.requests > 0);
+    fn limited(&self, volume: VolumeId) -> Vec<LimitedReport> {
+        let limited = self.exports.limited(volume).filter(|limited| limited.requests > 0);
         let host = || self.view.host_name(self.me);
         limited.map(|limited| LimitedReport::new(host(), limited)).into_iter().collect()
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Creating, changing and deleting volumes through the directory.
+//! Creating, changing, renaming and deleting volumes through the directory.
 //!
 //! A transaction of unknown outcome may be applied at any later time (trap 7): one look that does
 //! not find it proves nothing. It is therefore repeated until it is decided. What it expects (no
@@ -10,17 +10,17 @@ mod change;
 mod create;
 mod delete;
 mod explain;
+mod grow;
+mod life;
+mod make;
 mod moves;
 mod recover;
 
-use super::{Operations, Outcome, failed};
-use base::{HostId, Instant, ObjectId, Set};
-use directory::{
-    DeletedRecord, Directory, DirectoryError, Entry, Expect, ObjectRecord, RecordError,
-    Transaction, VolumeRecord,
-};
+use super::{Operations, Outcome, failed, reply};
+use base::Instant;
+use directory::{Directory, DirectoryError, Entry, Expect, RecordError, Transaction, VolumeRecord};
 use env::Env;
-use operator::CommandFailure;
+use operator::{Command, CommandFailure, CommandReply};
 use std::time::Duration;
 
 /// Longest time until a command's transactions are decided; the command line waits for 30 s.
@@ -50,6 +50,43 @@ impl Undecided {
 }
 
 impl Operations {
+    /// Carries out what is asked about volumes.
+    pub(super) async fn volume_command(&self, command: Command) -> CommandReply {
+        match command {
+            Command::VolumeCreate { name, size_bytes, ftt, reserve_percent, policy, force } => {
+                let rules = (ftt, reserve_percent, policy.as_deref());
+                reply(self.create(&name, size_bytes, rules, force).await)
+            }
+            Command::VolumeShow { name } => reply(self.show(&name)),
+            Command::VolumeChange { name, reserve_percent } => {
+                reply(self.change(&name, reserve_percent).await)
+            }
+            Command::VolumeGrow { name, size_bytes } => reply(self.grow(&name, size_bytes).await),
+            Command::VolumeRedundancy { name, ftt, force } => {
+                reply(self.change_redundancy(&name, ftt, force).await)
+            }
+            Command::VolumeMove { name, from, to } => {
+                reply(self.move_copies(&name, &from, to.as_deref()).await)
+            }
+            Command::VolumeExplain { name } => reply(self.explain(&name)),
+            Command::VolumeRecover { name, check } => reply(self.recover(&name, check).await),
+            Command::VolumeStay { name } => reply(self.stop_moving(&name).await),
+            Command::VolumeConnections { name, connections } => {
+                reply(self.change_connections(&name, connections).await)
+            }
+            Command::VolumeSetPolicy { name, policy } => {
+                reply(self.set_policy(&name, policy.as_deref()).await)
+            }
+            Command::VolumeRename { name, new } => reply(self.rename(&name, &new).await),
+            Command::VolumeDelete { name, for_good } => reply(self.delete(&name, for_good).await),
+            Command::VolumeUndelete { volume, name } => {
+                reply(self.undelete(&volume, name.as_deref()).await)
+            }
+            Command::VolumePurge { volume } => reply(self.purge(&volume).await),
+            _ => reply(Ok(self.trash())),
+        }
+    }
+
     /// The record at a key of which there is one in a cluster, as the directory has it now, and
     /// what is expected of the key where it is still that.
     pub(super) async fn only_record<R: Default>(
@@ -99,29 +136,6 @@ impl Operations {
             env::select(changed, self.env.sleep(Duration::from_millis(20))).await;
         }
     }
-}
-
-/// What tells hosts that a volume with these objects is deleted.
-fn deleted_record<'a>(
-    volume: &VolumeRecord,
-    objects: impl Iterator<Item = &'a ObjectRecord>,
-) -> DeletedRecord {
-    let hosts = objects.flat_map(|object| {
-        let removed = object.removed.iter().map(|removed| removed.host);
-        object.components.iter().map(|component| component.host).chain(removed)
-    });
-    let hosts: Set<HostId> = hosts.collect();
-    DeletedRecord {
-        id: volume.id,
-        name: volume.name.clone(),
-        hosts: hosts.into_iter().collect(),
-        objects: volume.objects.clone(),
-    }
-}
-
-fn deletion(objects: impl Iterator<Item = ObjectId>) -> Transaction {
-    let mut objects = objects.map(directory::object_key);
-    objects.by_ref().fold(Transaction::new(), Transaction::delete)
 }
 
 /// Transacts until it is decided: true where it was applied, now or by an attempt before.

@@ -2,6 +2,7 @@
 //! Tests with whole hosts, and a directory that was set back or lost its content. Components that
 //! it then does not account for are orphans.
 
+mod grown;
 mod kept;
 mod relief;
 
@@ -42,7 +43,8 @@ impl Cluster {
     }
 
     fn delete(&self, name: &str) {
-        self.ask(0, Command::VolumeDelete { name: name.to_owned() }).expect("deleted");
+        self.ask(0, Command::VolumeDelete { name: name.to_owned(), for_good: true })
+            .expect("deleted");
     }
 
     fn restart(&self) {

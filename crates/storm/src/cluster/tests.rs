@@ -4,6 +4,7 @@
 mod answers;
 mod domains;
 mod hanging;
+pub(in crate::cluster) mod life;
 mod maintenance;
 mod places;
 mod policies;
@@ -170,7 +171,7 @@ fn a_full_cluster_says_so_keeps_its_promises_and_takes_what_is_given_back() {
     cluster.world.run_for(SETTLE);
     assert_eq!(cluster.fill("thin", 1024 - filled, 1024), filled, "what was discarded is usable");
 
-    let all = Command::VolumeDelete { name: "thin".to_owned() };
+    let all = Command::VolumeDelete { name: "thin".to_owned(), for_good: true };
     cluster.ask(0, all).expect("deletion always works");
     cluster.world.run_for(SETTLE);
     cluster.create("more", 1, 0).expect("there is room again");
@@ -517,7 +518,8 @@ fn a_group_that_takes_no_writes_is_yellow_by_itself() {
     cluster.world.run_for(Duration::from_secs(1));
     assert_eq!(cluster.fill("db", 0, 3), 3);
     cluster.world.run_for(Duration::from_secs(60));
-    cluster.ask(1, Command::VolumeDelete { name: "db".to_owned() }).expect("deletion works");
+    let delete = Command::VolumeDelete { name: "db".to_owned(), for_good: true };
+    cluster.ask(1, delete).expect("deletion works");
     cluster.world.run_for(SETTLE);
     let status = cluster.status(0);
     assert!(status.volumes.is_empty() && status.alarms.is_empty(), "{status:?}");

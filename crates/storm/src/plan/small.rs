@@ -2,7 +2,7 @@
 //! Sizes and limits that are drawn small. Code behind a limit that a run never meets is not tried:
 //! the second page of a listing, the second object of a volume, the block that is cut at its end.
 
-use super::{HostMemory, Plan, memory};
+use super::{HostMemory, Plan, growth, memory};
 use base::{CHUNK_SECTORS, CHUNK_SIZE, Rng, SECTOR_SIZE};
 use directory::{ClientOptions, OBJECT_SECTORS_MAX, ServeOptions};
 use diskgroup::GroupLimits;
@@ -107,6 +107,7 @@ pub(crate) fn draw(mut plan: Plan) -> Plan {
         let chunks: u64 = objects.map(|_| u64::from(FREE_CHUNKS_RESERVE - 1)).sum();
         plan.sizes.capacity += chunks * CHUNK_SIZE;
     }
+    plan.sizes.capacity += growth::room(plan.seed, plan.volumes.len());
     draw_narrow(&mut plan);
     memory::draw(&mut plan);
     plan

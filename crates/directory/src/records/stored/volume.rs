@@ -5,7 +5,8 @@ use super::super::json::{OTHER_FORMAT, Stored, from_json, to_json};
 use super::super::policy::StoredFollowed;
 use super::super::{
     Connections, FORMAT, FORMAT_CONNECTIONS, FORMAT_LIMITS, FORMAT_POLICY, FORMAT_RESERVE,
-    FollowedPolicy, RecordError, VolumeRecord, ensure,
+    FORMAT_RUNS, FORMAT_TRASHED, FollowedPolicy, ObjectRun, RecordError, Trashed, VolumeRecord,
+    ensure,
 };
 use super::Hex;
 use base::{ObjectId, VolumeId};
@@ -19,44 +20,70 @@ struct Volume {
     name: String,
     size_bytes: u64,
     ftt: u8,
-    /// In format 2 always, in formats 3 to 5 sometimes, else never. Not 0: no reserve means no
+    /// In format 2 always, in formats 3 to 7 sometimes, else never. Not 0: no reserve means no
     /// field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reserve_percent: Option<u8>,
-    /// In format 3 always, in formats 4 and 5 sometimes, else never. Not `shared`, which means no
+    /// In format 3 always, in formats 4 to 7 sometimes, else never. Not `shared`, which means no
     /// field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     connections: Option<Connections>,
-    /// In formats 4 and 5 always, else never. With limits in format 5 alone.
+    /// In formats 4 and 5 always, in formats 6 and 7 sometimes, else never. With limits in format 5
+    /// always, in formats 6 and 7 sometimes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     policy: Option<StoredFollowed>,
+    /// In format 7 always, else never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    deleted: Option<Trashed>,
+    /// In format 6 always, in format 7 sometimes, else never: how many objects, and sectors of
+    /// each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    runs: Option<Vec<(u32, u64)>>,
     objects: Vec<Hex>,
 }
 
 impl Stored for Volume {
-    const FORMATS: &[u32] =
-        &[FORMAT, FORMAT_RESERVE, FORMAT_CONNECTIONS, FORMAT_POLICY, FORMAT_LIMITS];
+    const FORMATS: &[u32] = &[
+        FORMAT,
+        FORMAT_RESERVE,
+        FORMAT_CONNECTIONS,
+        FORMAT_POLICY,
+        FORMAT_LIMITS,
+        FORMAT_RUNS,
+        FORMAT_TRASHED,
+    ];
 
     fn format(&self) -> u32 {
         self.format
     }
 
     fn check_format(&self) -> Result<(), RecordError> {
+        let is_trashed = self.format == FORMAT_TRASHED;
+        ensure(self.deleted.is_some() == is_trashed, "deleted", OTHER_FORMAT)?;
+        // What each format from here on may have beside.
+        let has_all = is_trashed || self.format == FORMAT_RUNS;
+        let runs = match &self.runs {
+            Some(runs) => has_all && !runs.is_empty(),
+            None => self.format != FORMAT_RUNS,
+        };
+        ensure(runs, "runs", OTHER_FORMAT)?;
         let policy = match self.policy.as_ref().map(|policy| policy.limits) {
-            Some(Some(limits)) => self.format == FORMAT_LIMITS && limits.is_any(),
-            Some(None) => self.format == FORMAT_POLICY,
+            Some(Some(limits)) => (has_all || self.format == FORMAT_LIMITS) && limits.is_any(),
+            Some(None) => has_all || self.format == FORMAT_POLICY,
             None => !matches!(self.format, FORMAT_POLICY | FORMAT_LIMITS),
         };
         ensure(policy, "policy", OTHER_FORMAT)?;
         let connections = match self.format {
             FORMAT_CONNECTIONS => self.connections.is_some(),
             FORMAT_POLICY | FORMAT_LIMITS => true,
+            _ if has_all => true,
             _ => self.connections.is_none(),
         };
         let is_right = connections && self.connections != Some(Connections::Shared);
         ensure(is_right, "connections", OTHER_FORMAT)?;
         let reserve = match self.format {
             FORMAT_CONNECTIONS | FORMAT_POLICY | FORMAT_LIMITS => true,
+            _ if has_all => true,
             FORMAT_RESERVE => self.reserve_percent.is_some(),
             _ => self.reserve_percent.is_none(),
         };
@@ -72,6 +99,8 @@ impl From<&VolumeRecord> for Volume {
         let connections = Some(r.connections).filter(|c| *c != Connections::Shared);
         // The lowest format that holds everything, so that older programs read it where they can.
         let format = match (&r.policy, has_reserve, connections) {
+            _ if r.trashed.is_some() => FORMAT_TRASHED,
+            _ if !r.runs.is_empty() => FORMAT_RUNS,
             (Some(policy), ..) if policy.limits.is_any() => FORMAT_LIMITS,
             (Some(_), ..) => FORMAT_POLICY,
             (None, _, Some(_)) => FORMAT_CONNECTIONS,
@@ -87,6 +116,9 @@ impl From<&VolumeRecord> for Volume {
             reserve_percent: has_reserve.then_some(r.reserve_percent),
             connections,
             policy: r.policy.as_ref().map(StoredFollowed::from),
+            deleted: r.trashed.clone(),
+            runs: (!r.runs.is_empty())
+                .then(|| r.runs.iter().map(|run| (run.objects, run.sectors)).collect()),
             objects: r.objects.iter().map(|id| Hex(id.0)).collect(),
         }
     }
@@ -102,6 +134,13 @@ impl From<Volume> for VolumeRecord {
             reserve_percent: s.reserve_percent.unwrap_or(0),
             connections: s.connections.unwrap_or_default(),
             policy: s.policy.map(FollowedPolicy::from),
+            trashed: s.deleted,
+            runs: s
+                .runs
+                .into_iter()
+                .flatten()
+                .map(|(objects, sectors)| ObjectRun { objects, sectors })
+                .collect(),
             objects: s.objects.into_iter().map(|id| ObjectId(id.0)).collect(),
         }
     }

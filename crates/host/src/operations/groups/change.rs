@@ -87,7 +87,7 @@ impl Operations {
                 is_here && !is_elsewhere
             };
             if objects.into_iter().any(|object| is_alone(&object)) {
-                alone.push(volume.name);
+                alone.push(volume.title());
             }
         }
         if alone.is_empty() {

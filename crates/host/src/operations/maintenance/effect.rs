@@ -140,7 +140,7 @@ impl Situation {
 impl Effect<'_> {
     fn told(self) -> VolumeWithoutHost {
         VolumeWithoutHost {
-            volume: self.volume.map(|volume| volume.name.clone()),
+            volume: self.volume.map(VolumeRecord::title),
             copies: self.copies,
             to_move: self.to_move,
             left: self.left.unwrap_or(0),
@@ -153,7 +153,7 @@ impl Effect<'_> {
 fn names<'a>(effects: impl Iterator<Item = &'a Effect<'a>>) -> Option<String> {
     let mut effects = effects.peekable();
     effects.peek()?;
-    Some(named(effects.filter_map(|effect| Some(effect.volume?.name.clone())).collect()))
+    Some(named(effects.filter_map(|effect| Some(effect.volume?.title())).collect()))
 }
 
 #[cfg(test)]
@@ -172,6 +172,8 @@ mod tests {
             reserve_percent: 0,
             connections: Connections::Shared,
             policy: None,
+            trashed: None,
+            runs: Vec::new(),
             objects: objects.iter().map(|id| ObjectId(*id)).collect(),
         }
     }

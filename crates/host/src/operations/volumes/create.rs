@@ -1,33 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Creating a volume: places are chosen, components are made, and last the records are written.
 
-use super::{DECIDE_MAX, Undecided, decide, deleted_record, deletion, directory_away, unknown};
+use super::make::{CREATED, NewObjects, Witness};
+use super::{DECIDE_MAX, Undecided, decide, directory_away, unknown};
+use crate::care::trash::deletion;
 use crate::cluster::guard::guard_key;
-use crate::cluster::room::candidates;
 use crate::operations::{Operations, Outcome, failed, usage};
-use base::{
-    ComponentId, HostId, Incarnation, Lsn, ObjectId, SECTOR_SIZE, Seat, Term, Version, VolumeId,
-    format_size,
-};
-use directory::{
-    AliveRecord, ComponentRecord, ComponentState, Connections, Entry, Expect, ObjectRecord,
-    Transaction, VolumeRecord,
-};
-use object::ObjectError;
-use operator::CommandFailure;
+use base::{SECTOR_SIZE, VolumeId, format_size};
+use directory::{Connections, Entry, Expect, ObjectRecord, Transaction, VolumeRecord};
 use operator::VolumeReport;
-use placement::{Candidate, PlacementError, VolumeSpec};
+use placement::VolumeSpec;
 use tracing::warn;
 
 /// Attempts of a creation whose hosts only told how much room they have meanwhile.
-const ROOM_RACES_MAX: u32 = 10;
-
-/// A live host as its lease key was when its component was about to be made.
-pub(super) struct Witness {
-    host: HostId,
-    incarnation: Incarnation,
-    revision: u64,
-}
+pub(super) const ROOM_RACES_MAX: u32 = 10;
 
 impl Operations {
     /// Creates a volume with rules of its own, or with those of a policy. With `force` it is made
@@ -51,13 +37,40 @@ impl Operations {
         if self.directory.get(&key).await.map_err(directory_away)?.is_some() {
             return Err(failed(format!("a volume '{name}' exists already: choose another name")));
         }
-        let (mut volume, objects, witnesses) = self.make_components(&spec, force).await?;
-        volume.policy = policy.map(|policy| policy.followed());
-        self.record(&volume, &objects, witnesses).await?;
+        let new = self.new_volume(&spec);
+        let (objects, witnesses) = self.make_components(&new, force).await?;
+        let volume = VolumeRecord {
+            id: new.volume,
+            name: name.to_owned(),
+            size_bytes,
+            ftt,
+            reserve_percent,
+            connections: Connections::Shared,
+            policy: policy.map(|policy| policy.followed()),
+            trashed: None,
+            runs: Vec::new(),
+            objects: objects.iter().map(|object| object.id).collect(),
+        };
+        self.record(&volume, &objects, (&new, witnesses)).await?;
         self.until_seen(&volume, |_| true).await;
         let few = self.too_few_copies(&volume, &objects);
         let note = few.or_else(|| self.overcommitment(&volume, &objects));
         Ok(VolumeReport { note, ..self.report(&volume) })
+    }
+
+    /// The objects of a volume that does not exist yet.
+    fn new_volume(&self, spec: &VolumeSpec) -> NewObjects {
+        let whole = base::SectorRange::new(0, spec.size_bytes() / SECTOR_SIZE);
+        let each = self.creation.object_sectors_of(spec.size_bytes());
+        NewObjects {
+            volume: VolumeId(self.env.random()),
+            name: spec.name().to_owned(),
+            sizes: whole.split_at_multiples(each).map(|piece| piece.count).collect(),
+            ftt: spec.ftt(),
+            reserve_percent: spec.reserve_percent(),
+            beside: Vec::new(),
+            deed: CREATED,
+        }
     }
 
     /// Whether a volume was made with fewer copies than it is to have, for people.
@@ -74,7 +87,11 @@ impl Operations {
     }
 
     /// Whether what is promised on a host of the volume is far more than it has, for people.
-    fn overcommitment(&self, volume: &VolumeRecord, objects: &[ObjectRecord]) -> Option<String> {
+    pub(super) fn overcommitment(
+        &self,
+        volume: &VolumeRecord,
+        objects: &[ObjectRecord],
+    ) -> Option<String> {
         let placed = self.view.placed_bytes();
         let hosts = self.view.hosts().into_iter();
         let mine = hosts.filter(|host| {
@@ -103,210 +120,13 @@ impl Operations {
         ))
     }
 
-    /// Places the volume and makes its components. A host that says that it has no room, or that a
-    /// disk group or device of it is out, is left out of the next attempt, so that there are not
-    /// more of these than hosts.
-    async fn make_components(
-        &self,
-        spec: &VolumeSpec,
-        force: bool,
-    ) -> Outcome<(VolumeRecord, Vec<ObjectRecord>, Vec<Witness>)> {
-        let mut refused: Vec<HostId> = Vec::new();
-        loop {
-            let places = self.places(spec, &refused, force)?;
-            let (volume, objects) = self.compose(spec, &places);
-            let hosts: Vec<HostId> = places.iter().map(|place| place.host).collect();
-            let witnesses = self.witnesses(&hosts).await?;
-            let failures = match self.make_all(&objects, spec.reserve_percent()).await {
-                Ok(made) => return Ok((volume, made, witnesses)),
-                Err(failures) => failures,
-            };
-            self.discard(&volume, &objects).await;
-            let is_answer = |error| matches!(error, ObjectError::Full | ObjectError::Io);
-            if let Some((host, error)) = failures.iter().find(|(_, error)| !is_answer(*error)) {
-                let (name, host) = (spec.name(), self.view.host_name(*host));
-                return Err(failed(format!(
-                    "volume '{name}' was not created: {host}: {error}; try again"
-                )));
-            }
-            refused.extend(failures.iter().map(|(host, _)| *host));
-        }
-    }
-
-    /// Where the copies go: all of them, or with `force` as many as have a place.
-    fn places(
-        &self,
-        spec: &VolumeSpec,
-        refused: &[HostId],
-        force: bool,
-    ) -> Outcome<Vec<Candidate>> {
-        let (candidates, domains) = (candidates(&self.view), self.view.host_domains());
-        let place = |ftt| placement::place(ftt, Some(self.me), &candidates, refused, &domains);
-        let all = place(spec.ftt());
-        let fewer = (0..spec.ftt()).rev().filter(|_| force).find_map(|ftt| place(ftt).ok());
-        all.or_else(|error| fewer.ok_or_else(|| self.no_room(spec, &error, force)))
-    }
-
-    /// Takes back the components of a creation that surely never comes to be. Hosts that are not
-    /// reached find them in a record of what is deleted; where that cannot be written either, they
-    /// keep them in quarantine, empty as they are.
-    async fn discard(&self, volume: &VolumeRecord, objects: &[ObjectRecord]) {
-        let mut is_done = true;
-        for object in objects {
-            is_done &= self.objects.discard(object).await;
-        }
-        if is_done {
-            return;
-        }
-        let record = deleted_record(volume, objects.iter());
-        let put = Transaction::new().put(directory::deleted_key(volume.id), record.encode());
-        if let Err(error) = self.directory.transact(put).await {
-            warn!(volume = volume.name, %error, "components of a failed creation stay for now");
-        }
-    }
-
-    /// The records, with the disk groups that the hosts chose.
-    async fn make_all(
-        &self,
-        objects: &[ObjectRecord],
-        reserve_percent: u8,
-    ) -> Result<Vec<ObjectRecord>, Vec<(HostId, ObjectError)>> {
-        let mut all = Vec::with_capacity(objects.len());
-        for objects in objects.chunks(self.creation.objects_at_once) {
-            base::hit_if(!all.is_empty(), base::Probe::ObjectsLot);
-            let making = objects.iter().map(|o| self.objects.create(o.clone(), reserve_percent));
-            let made = env::join_all(making.collect()).await;
-            all.extend(made.into_iter().collect::<Result<Vec<_>, _>>()?);
-        }
-        Ok(all)
-    }
-
-    /// Why a volume has no place, with what to do.
-    fn no_room(&self, spec: &VolumeSpec, error: &PlacementError, force: bool) -> CommandFailure {
-        let reserve = match spec.reserve_percent() {
-            0 => String::new(),
-            percent => {
-                let bytes = u128::from(spec.size_bytes()) * u128::from(percent) / 100;
-                let bytes = format_size(u64::try_from(bytes).unwrap_or(u64::MAX));
-                format!(", or less than the reserve of {bytes} is free on them")
-            }
-        };
-        let or = match force {
-            true => "",
-            false => {
-                ", or choose a lower --ftt, or have it made with fewer copies for now: --force"
-            }
-        };
-        failed(format!("{}{or}", self.why_no_place(error, &reserve)))
-    }
-
-    /// Why there are too few hosts for so many copies, and what gives more. `reserve` is one more
-    /// cause that a host may have.
-    pub(super) fn why_no_place(&self, error: &PlacementError, reserve: &str) -> String {
-        let without_room = match error {
-            PlacementError::TooFewHosts { without_room, .. } => without_room,
-            PlacementError::TooFewDomains { .. } => {
-                return format!("{error}: start or add hosts in other domains");
-            }
-        };
-        let maintenance = self.view.maintenance();
-        let hosts = self.view.hosts().into_iter();
-        let resting = hosts.filter(|host| maintenance.mode(host.id).is_some());
-        let resting = resting.map(|host| host.name).collect::<Vec<_>>().join(", ");
-        let error = match resting.as_str() {
-            "" => error.to_string(),
-            resting => {
-                format!("{error} ({resting} in maintenance: 'gabion host maintenance exit')")
-            }
-        };
-        if without_room.is_empty() {
-            return format!("{error}: start or add hosts");
-        }
-        let names = without_room.iter().map(|host| self.view.host_name(*host));
-        let names = names.collect::<Vec<_>>().join(", ");
-        let full = self.tuning.space_full_percent;
-        format!(
-            "{error}; none on {names} (every device is {full} % taken or more{reserve}, or has as \
-             many components as it can have: 128 below 4 GiB, else 1,024; or a disk group or \
-             device is out of service); see 'gabion status' and 'gabion group list', \
-             delete volumes or discard what they do not need, or add a host"
-        )
-    }
-
-    fn compose(
-        &self,
-        spec: &VolumeSpec,
-        places: &[Candidate],
-    ) -> (VolumeRecord, Vec<ObjectRecord>) {
-        let volume_id = VolumeId(self.env.random());
-        let whole = base::SectorRange::new(0, spec.size_bytes() / SECTOR_SIZE);
-        let each = self.creation.object_sectors_of(spec.size_bytes());
-        let objects: Vec<_> = whole
-            .split_at_multiples(each)
-            .map(|piece| ObjectRecord {
-                id: ObjectId(self.env.random()),
-                volume: volume_id,
-                sectors: piece.count,
-                version: Version(1),
-                term: Term(0),
-                owner: None,
-                handover: None,
-                components: places.iter().map(|place| self.component(place)).collect(),
-                removed: Vec::new(),
-                claims: Vec::new(),
-                is_doubted: false,
-            })
-            .collect();
-        let volume = VolumeRecord {
-            id: volume_id,
-            name: spec.name().to_owned(),
-            size_bytes: spec.size_bytes(),
-            ftt: spec.ftt(),
-            reserve_percent: spec.reserve_percent(),
-            connections: Connections::Shared,
-            policy: None,
-            objects: objects.iter().map(|object| object.id).collect(),
-        };
-        (volume, objects)
-    }
-
-    fn component(&self, place: &Candidate) -> ComponentRecord {
-        ComponentRecord {
-            id: ComponentId(self.env.random()),
-            host: place.host,
-            group: place.group,
-            state: ComponentState::Active,
-            seat: Seat(1),
-            left: Lsn::ZERO,
-            replaces: None,
-        }
-    }
-
-    /// The lease keys of the hosts concerned: a host that restarts meanwhile may already have
-    /// cleaned up the component made for us, so the transaction must then fail (see `cleanup`).
-    async fn witnesses(&self, hosts: &[HostId]) -> Outcome<Vec<Witness>> {
-        let mut witnesses = Vec::new();
-        for host in hosts {
-            let key = directory::alive_key(*host);
-            let entry = self.directory.get(&key).await.map_err(directory_away)?;
-            let alive = entry.as_ref().map(|entry| AliveRecord::decode(&entry.value));
-            let (Some(entry), Some(Ok(alive))) = (&entry, alive) else {
-                let name = self.view.host_name(*host);
-                return Err(failed(format!("{name} has just gone down: try again")));
-            };
-            let (incarnation, revision) = (alive.incarnation, entry.revision);
-            witnesses.push(Witness { host: *host, incarnation, revision });
-        }
-        Ok(witnesses)
-    }
-
     /// Writes the objects' records and, last, the volume's: what has no volume record is nothing.
     /// What it wrote before it failed is deleted again, here or by `leftovers`.
     async fn record(
         &self,
         volume: &VolumeRecord,
         objects: &[ObjectRecord],
-        mut witnesses: Vec<Witness>,
+        (new, mut witnesses): (&NewObjects, Vec<Witness>),
     ) -> Outcome<()> {
         let until = self.env.now() + DECIDE_MAX;
         let parts: Vec<_> = objects.chunks(self.creation.transaction_objects).collect();
@@ -329,7 +149,7 @@ impl Operations {
                 }
                 Ok(false) => {
                     self.undo(volume, &parts).await;
-                    self.discard(volume, objects).await;
+                    self.discard(new, objects).await;
                     return Err(failed(format!(
                         "volume '{}' was not created: its name was taken or the cluster changed \
                          meanwhile; try again",
@@ -337,7 +157,7 @@ impl Operations {
                     )));
                 }
                 Err(Undecided::Away(error)) if index == 0 => {
-                    self.discard(volume, objects).await;
+                    self.discard(new, objects).await;
                     return Err(directory_away(error));
                 }
                 Err(_) => {
@@ -352,19 +172,6 @@ impl Operations {
         Ok(())
     }
 
-    /// Whether all hosts are in the same run as before, so that only what they tell of their room
-    /// has changed; takes the new revisions.
-    async fn is_only_room(&self, witnesses: &mut Vec<Witness>) -> bool {
-        let hosts: Vec<HostId> = witnesses.iter().map(|witness| witness.host).collect();
-        let Ok(now) = self.witnesses(&hosts).await else { return false };
-        let mut pairs = now.iter().zip(witnesses.iter());
-        let is_same_run = pairs.all(|(now, then)| now.incarnation == then.incarnation);
-        let mut pairs = now.iter().zip(witnesses.iter());
-        let is_changed = pairs.any(|(now, then)| now.revision != then.revision);
-        *witnesses = now;
-        is_same_run && is_changed
-    }
-
     /// Takes back a creation in several transactions. The guard goes first: nothing of the creation
     /// can land after it. What is not reached here is left to `leftovers`.
     async fn undo(&self, volume: &VolumeRecord, parts: &[&[ObjectRecord]]) {
@@ -375,8 +182,8 @@ impl Operations {
         let mut undone = self.directory.transact(guard).await.map(drop);
         for part in parts {
             if undone.is_ok() {
-                let ids = part.iter().map(|object| object.id);
-                undone = self.directory.transact(deletion(ids)).await.map(drop);
+                let ids: Vec<_> = part.iter().map(|object| object.id).collect();
+                undone = self.directory.transact(deletion(&ids)).await.map(drop);
             }
         }
         if let Err(error) = undone {

@@ -1,70 +1,141 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Deleting a volume: its record goes first, with a record of what its hosts are to delete.
+//! Deleting a volume, so that it can be brought back for a while, or for good. For good its record
+//! goes first, with a record of what its hosts are to delete.
 
-use super::{DECIDE_MAX, Undecided, decide, deleted_record, deletion, directory_away, unknown};
-use crate::operations::{Operations, Outcome, failed, no_such_volume, usage};
-use directory::{DeletedRecord, Entry, Expect, VolumeRecord};
+use super::{DECIDE_MAX, Undecided, decide, directory_away, unknown};
+use crate::care::trash::Deletion;
+use crate::operations::{Operations, Outcome, failed, usage};
+use base::VolumeId;
+use directory::{Entry, Trashed, VolumeRecord, trash_name};
+use operator::{CommandFailure, TrashedReport, VolumeReport};
 use tracing::warn;
 
 impl Operations {
-    /// What a volume's deletion leaves in the directory; `None` where no host has anything of it.
-    fn deletion_record(&self, volume: &VolumeRecord) -> Option<DeletedRecord> {
-        let known: Vec<_> = volume.objects.iter().filter_map(|id| self.view.object(*id)).collect();
-        let mut record = deleted_record(volume, known.iter());
-        if known.len() < volume.objects.len() {
-            record.hosts = self.view.hosts().iter().map(|host| host.id).collect();
+    /// Deletes a volume. With `for_good` its data goes at once, else it can be brought back.
+    pub(crate) async fn delete(&self, name: &str, for_good: bool) -> Outcome<()> {
+        placement::check_name(name).map_err(usage)?;
+        let (volume, revision) = self.volume_entry(name).await?;
+        self.check_unused(&volume, "deleted")?;
+        if for_good {
+            return self.delete_for_good(&volume, revision).await;
         }
-        (!record.hosts.is_empty()).then_some(record)
+        let since = self.env.wall().0 / 1_000_000_000;
+        let trashed = VolumeRecord {
+            name: trash_name(volume.id),
+            trashed: Some(Trashed { name: name.to_owned(), since }),
+            policy: None, // its rules stay as they are
+            ..volume.clone()
+        };
+        self.put_moved(&volume, revision, &trashed).await
     }
 
-    /// Deletes a volume and its data.
-    pub(crate) async fn delete(&self, name: &str) -> Outcome<()> {
-        placement::check_name(name).map_err(usage)?;
-        let key = directory::volume_key(name);
-        let entry = self.directory.get(&key).await.map_err(directory_away)?;
-        let Some(entry) = entry else { return Err(no_such_volume(name)) };
-        let volume = VolumeRecord::decode(&entry.value).map_err(|error| {
-            failed(format!("the record of volume '{name}' is damaged: {error}"))
-        })?;
-        let clients = self.exports.clients(name);
-        if clients > 0 {
-            return Err(failed(format!(
-                "volume '{name}' is in use by {clients} client(s) of this host: disconnect them \
-                 first"
-            )));
-        }
-        let until = self.env.now() + DECIDE_MAX;
-        let mut parts = volume.objects.chunks(self.creation.transaction_objects);
-        let first = deletion(parts.next().unwrap_or_default().iter().copied());
-        let first = first.expect(key.clone(), Expect::Revision(entry.revision)).delete(key.clone());
-        // Hosts delete what this record names, and nothing else.
-        let first = match self.deletion_record(&volume) {
-            Some(record) => first.put(directory::deleted_key(volume.id), record.encode()),
-            None => first,
+    /// Brings a deleted volume back, under another name where one is given.
+    pub(crate) async fn undelete(&self, wanted: &str, name: Option<&str>) -> Outcome<VolumeReport> {
+        let trashed = self.trashed(wanted)?;
+        let before = trashed.trashed.as_ref().map(|trashed| trashed.name.clone());
+        let name = name.map(str::to_owned).or(before).unwrap_or_default();
+        placement::check_name(&name).map_err(usage)?;
+        let (trashed, revision) = self.volume_entry(&trashed.name).await?;
+        let volume = VolumeRecord { name, trashed: None, ..trashed.clone() };
+        self.put_moved(&trashed, revision, &volume).await?;
+        self.until_seen(&volume, |_| true).await;
+        Ok(self.report(&volume))
+    }
+
+    /// Deletes a deleted volume for good.
+    pub(crate) async fn purge(&self, wanted: &str) -> Outcome<()> {
+        let trashed = self.trashed(wanted)?;
+        let (trashed, revision) = self.volume_entry(&trashed.name).await?;
+        self.delete_for_good(&trashed, revision).await
+    }
+
+    /// The deleted volumes that can be brought back, the oldest first.
+    pub(crate) fn trash(&self) -> Vec<TrashedReport> {
+        let wall = self.env.wall().0 / 1_000_000_000;
+        let keep = self.tuning.deleted_keep_hours * 3600;
+        let report = |volume: VolumeRecord| {
+            let trashed = volume.trashed?;
+            let seconds_ago = wall.saturating_sub(trashed.since);
+            Some(TrashedReport {
+                name: trashed.name,
+                id: volume.id.to_string(),
+                size_bytes: volume.size_bytes,
+                deleted: trashed.since,
+                deleted_seconds_ago: seconds_ago,
+                goes_in_seconds: keep.saturating_sub(seconds_ago),
+            })
         };
+        let mut all: Vec<_> = self.view.volumes().into_iter().filter_map(report).collect();
+        all.sort_by(|a, b| (a.deleted, &a.id).cmp(&(b.deleted, &b.id)));
+        all
+    }
+
+    /// The deleted volume that had this name, or has this id.
+    fn trashed(&self, wanted: &str) -> Outcome<VolumeRecord> {
+        let mut all = self.view.volumes();
+        let is_wanted =
+            |id: VolumeId, trashed: &Trashed| trashed.name == wanted || id.to_string() == wanted;
+        all.retain(|volume| volume.trashed.as_ref().is_some_and(|one| is_wanted(volume.id, one)));
+        let ids: Vec<String> = all.iter().map(|volume| volume.id.to_string()).collect();
+        match <[VolumeRecord; 1]>::try_from(all) {
+            Ok([volume]) => Ok(volume),
+            Err(all) if all.is_empty() => Err(failed(format!(
+                "no deleted volume '{wanted}' can be brought back: see 'gabion volume list \
+                 --deleted'"
+            ))),
+            Err(_) => Err(failed(format!(
+                "several deleted volumes were '{wanted}': say one of {}",
+                ids.join(", ")
+            ))),
+        }
+    }
+
+    /// Whether no client of this host uses the volume; else it is not `done`.
+    pub(super) fn check_unused(&self, volume: &VolumeRecord, done: &str) -> Outcome<()> {
+        match self.exports.clients(volume.id) {
+            0 => Ok(()),
+            clients => Err(failed(format!(
+                "volume '{}' is in use by {clients} client(s) of this host and was not {done}: \
+                 disconnect them first",
+                volume.name
+            ))),
+        }
+    }
+
+    async fn delete_for_good(&self, volume: &VolumeRecord, revision: u64) -> Outcome<()> {
+        let (key, until) = (directory::volume_key(&volume.name), self.env.now() + DECIDE_MAX);
+        let name = said_name(volume);
+        let at_once = self.creation.transaction_objects;
+        let going = Deletion::of(&self.view, volume, revision, at_once);
         // A volume of that name that is another one was made after this one went.
         let landed = |entry: Option<&Entry>| {
             let there = entry.map(|entry| VolumeRecord::decode(&entry.value));
             there.is_none_or(|there| there.is_ok_and(|there| there.id != volume.id))
         };
-        match decide(&self.env, &self.directory, &first, &key, landed, until).await {
+        match decide(&self.env, &self.directory, &going.first, &key, landed, until).await {
             Ok(true) => {}
-            Ok(false) => {
-                return Err(failed(format!("volume '{name}' changed meanwhile: try again")));
-            }
+            Ok(false) => return Err(changed(name)),
             Err(Undecided::Away(error)) => return Err(directory_away(error)),
             Err(Undecided::Unknown) => {
                 return Err(unknown(&format!("volume '{name}' was deleted")));
             }
         }
         // The volume is gone from here on. Objects that stay behind are deleted by `leftovers`.
-        for part in parts {
+        for rest in going.rest {
             base::hit(base::Probe::SecondTransaction);
-            let rest = deletion(part.iter().copied());
             if let Err(error) = self.directory.transact(rest).await {
                 warn!(volume = name, %error, "objects of a deleted volume go later");
             }
         }
         Ok(())
     }
+}
+
+/// The name under which people know a volume.
+fn said_name(volume: &VolumeRecord) -> &str {
+    volume.trashed.as_ref().map_or(&volume.name, |trashed| &trashed.name)
+}
+
+fn changed(name: &str) -> CommandFailure {
+    failed(format!("volume '{name}' changed meanwhile: try again"))
 }

@@ -7,7 +7,7 @@ use super::*;
 use crate::cluster::guard::guard_key;
 use crate::simulated::{self, component, with_directory, with_faults};
 use base::{SECTOR_SIZE, VolumeId};
-use directory::{ComponentState, Expect, OBJECT_SECTORS_MAX, ServerFaults};
+use directory::{ComponentState, Expect, OBJECT_SECTORS_MAX, ObjectRecord, ServerFaults};
 
 const UNTIL: Instant = Instant(u64::MAX);
 
@@ -77,6 +77,8 @@ pub(super) fn large(objects: u64) -> (VolumeRecord, Vec<ObjectRecord>) {
         reserve_percent: 0,
         connections: directory::Connections::Shared,
         policy: None,
+        trashed: None,
+        runs: Vec::new(),
         objects: objects.iter().map(|object| object.id).collect(),
     };
     (volume, objects)

@@ -204,7 +204,9 @@ fn discards_that_hang_hold_up_their_device_alone() {
         Duration::from_secs(20),
     );
     let (_load, longest) = cluster.load();
-    cluster.ask(0, Command::VolumeDelete { name: "gone".to_owned() }).expect("it is deleted");
+    cluster
+        .ask(0, Command::VolumeDelete { name: "gone".to_owned(), for_good: true })
+        .expect("it is deleted");
     cluster.world.run_for(Duration::from_secs(15));
     assert!(longest.take() < Duration::from_millis(50), "a write waited");
     let _order = cluster.order(close_and_open(&cluster, at));

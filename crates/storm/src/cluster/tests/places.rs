@@ -54,7 +54,9 @@ fn a_component_made_anew_on_another_group_has_its_record_corrected() {
     cluster.fill("second", 0, 8);
     let (first, second) = (cluster.where_on(1, "first"), cluster.where_on(1, "second"));
     assert_ne!(first, second);
-    cluster.ask(0, Command::VolumeDelete { name: "first".to_owned() }).expect("deleted");
+    cluster
+        .ask(0, Command::VolumeDelete { name: "first".to_owned(), for_good: true })
+        .expect("deleted");
     assert!(!cluster.world.run_until(SETTLE, || false));
     // The group with the remaining volume gets new devices. Placement would now choose the other
     // group of this host first.

@@ -110,7 +110,9 @@ fn a_volume_that_was_deleted_is_not_waited_for_on_a_host_that_is_no_member() {
     let (cluster, gone) = with_copies(85, None);
     cluster.take_down(gone, true);
     pass(&cluster, 20);
-    cluster.ask(0, Command::VolumeDelete { name: "v".to_owned() }).expect("nobody uses it");
+    cluster
+        .ask(0, Command::VolumeDelete { name: "v".to_owned(), for_good: true })
+        .expect("nobody uses it");
     pass(&cluster, 120);
     assert_eq!(deletions(&cluster), 1, "the host that is down has it yet");
     remove(&cluster, gone, false).expect("no record names it");

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Making the components of new objects, before any record names them: those of a new volume, and
+//! those that a volume gets when it grows.
+
+use super::directory_away;
+use crate::cluster::room::candidates;
+use crate::operations::{Operations, Outcome, failed};
+use base::{
+    ComponentId, HostId, Incarnation, Lsn, ObjectId, SECTOR_SIZE, Seat, Set, Term, Version,
+    VolumeId, format_size,
+};
+use directory::{
+    AliveRecord, ComponentRecord, ComponentState, DeletedRecord, ObjectRecord, Transaction,
+};
+use object::ObjectError;
+use operator::CommandFailure;
+use placement::{Candidate, PlacementError};
+use tracing::warn;
+
+/// What is done with the components of a new volume.
+pub(super) const CREATED: &str = "created";
+
+/// Objects that are about to be made.
+pub(super) struct NewObjects {
+    /// The volume that they are of.
+    pub(super) volume: VolumeId,
+    /// The volume's name.
+    pub(super) name: String,
+    /// Sectors of each.
+    pub(super) sizes: Vec<u64>,
+    /// Failures to tolerate.
+    pub(super) ftt: u8,
+    /// Part of each that is kept for it, percent.
+    pub(super) reserve_percent: u8,
+    /// Hosts that they are made on where these have the room, instead of those with most room.
+    pub(super) beside: Vec<HostId>,
+    /// What is done, for people: "created".
+    pub(super) deed: &'static str,
+}
+
+/// A live host as its lease key was when its component was about to be made.
+pub(super) struct Witness {
+    pub(super) host: HostId,
+    incarnation: Incarnation,
+    pub(super) revision: u64,
+}
+
+impl Operations {
+    /// Places new objects and makes their components. A host that says that it has no room, or that
+    /// a disk group or device of it is out, is left out of the next attempt, so that there are not
+    /// more of these than hosts. With `force` there are fewer copies where not all have a place.
+    pub(super) async fn make_components(
+        &self,
+        new: &NewObjects,
+        force: bool,
+    ) -> Outcome<(Vec<ObjectRecord>, Vec<Witness>)> {
+        let mut refused: Vec<HostId> = Vec::new();
+        loop {
+            let places = self.places(new, &refused, force)?;
+            let objects = self.compose(new, &places);
+            let hosts: Vec<HostId> = places.iter().map(|place| place.host).collect();
+            let witnesses = self.witnesses(&hosts).await?;
+            let failures = match self.make_all(&objects, new.reserve_percent).await {
+                Ok(made) => return Ok((made, witnesses)),
+                Err(failures) => failures,
+            };
+            self.discard(new, &objects).await;
+            let is_answer = |error| matches!(error, ObjectError::Full | ObjectError::Io);
+            if let Some((host, error)) = failures.iter().find(|(_, error)| !is_answer(*error)) {
+                let (name, deed, host) = (&new.name, new.deed, self.view.host_name(*host));
+                return Err(failed(format!(
+                    "volume '{name}' was not {deed}: {host}: {error}; try again"
+                )));
+            }
+            refused.extend(failures.iter().map(|(host, _)| *host));
+        }
+    }
+
+    /// Where the copies go: all of them, or with `force` as many as have a place.
+    fn places(&self, new: &NewObjects, refused: &[HostId], force: bool) -> Outcome<Vec<Candidate>> {
+        let (all, domains) = (candidates(&self.view), self.view.host_domains());
+        let is_beside = |candidate: &&Candidate| new.beside.contains(&candidate.host);
+        let beside: Vec<Candidate> = all.iter().filter(is_beside).cloned().collect();
+        if let Ok(places) = placement::place(new.ftt, None, &beside, refused, &domains) {
+            return Ok(places);
+        }
+        let place = |ftt| placement::place(ftt, Some(self.me), &all, refused, &domains);
+        let fewer = (0..new.ftt).rev().filter(|_| force).find_map(|ftt| place(ftt).ok());
+        place(new.ftt).or_else(|error| fewer.ok_or_else(|| self.no_room(new, &error, force)))
+    }
+
+    /// Takes back the components of objects that surely never come to be. Hosts that are not
+    /// reached find them in a record of what is deleted; where that cannot be written either, they
+    /// keep them in quarantine, empty as they are.
+    pub(super) async fn discard(&self, new: &NewObjects, objects: &[ObjectRecord]) {
+        let mut is_done = true;
+        for object in objects {
+            is_done &= self.objects.discard(object).await;
+        }
+        if is_done {
+            return;
+        }
+        let hosts = objects.iter().flat_map(|object| &object.components).map(|c| c.host);
+        let hosts: Set<HostId> = hosts.collect();
+        let record = DeletedRecord {
+            id: VolumeId(self.env.random()), // a number that nothing else has
+            name: new.name.clone(),
+            hosts: hosts.into_iter().collect(),
+            objects: objects.iter().map(|object| object.id).collect(),
+        };
+        let put = Transaction::new().put(directory::deleted_key(record.id), record.encode());
+        if let Err(error) = self.directory.transact(put).await {
+            warn!(volume = new.name, %error, "components that were made in vain stay for now");
+        }
+    }
+
+    /// The records, with the disk groups that the hosts chose.
+    async fn make_all(
+        &self,
+        objects: &[ObjectRecord],
+        reserve_percent: u8,
+    ) -> Result<Vec<ObjectRecord>, Vec<(HostId, ObjectError)>> {
+        let mut all = Vec::with_capacity(objects.len());
+        for objects in objects.chunks(self.creation.objects_at_once) {
+            base::hit_if(!all.is_empty(), base::Probe::ObjectsLot);
+            let making = objects.iter().map(|o| self.objects.create(o.clone(), reserve_percent));
+            let made = env::join_all(making.collect()).await;
+            all.extend(made.into_iter().collect::<Result<Vec<_>, _>>()?);
+        }
+        Ok(all)
+    }
+
+    /// Why a volume has no place, with what to do.
+    fn no_room(&self, new: &NewObjects, error: &PlacementError, force: bool) -> CommandFailure {
+        let reserve = match new.reserve_percent {
+            0 => String::new(),
+            percent => {
+                let sectors: u64 = new.sizes.iter().sum();
+                let bytes = u128::from(sectors * SECTOR_SIZE) * u128::from(percent) / 100;
+                let bytes = format_size(u64::try_from(bytes).unwrap_or(u64::MAX));
+                format!(", or less than the reserve of {bytes} is free on them")
+            }
+        };
+        let or = match (force, new.deed) {
+            (false, CREATED) => {
+                ", or choose a lower --ftt, or have it made with fewer copies for now: --force"
+            }
+            _ => "",
+        };
+        failed(format!("{}{or}", self.why_no_place(error, &reserve)))
+    }
+
+    /// Why there are too few hosts for so many copies, and what gives more. `reserve` is one more
+    /// cause that a host may have.
+    pub(super) fn why_no_place(&self, error: &PlacementError, reserve: &str) -> String {
+        let without_room = match error {
+            PlacementError::TooFewHosts { without_room, .. } => without_room,
+            PlacementError::TooFewDomains { .. } => {
+                return format!("{error}: start or add hosts in other domains");
+            }
+        };
+        let maintenance = self.view.maintenance();
+        let hosts = self.view.hosts().into_iter();
+        let resting = hosts.filter(|host| maintenance.mode(host.id).is_some());
+        let resting = resting.map(|host| host.name).collect::<Vec<_>>().join(", ");
+        let error = match resting.as_str() {
+            "" => error.to_string(),
+            resting => {
+                format!("{error} ({resting} in maintenance: 'gabion host maintenance exit')")
+            }
+        };
+        if without_room.is_empty() {
+            return format!("{error}: start or add hosts");
+        }
+        let names = without_room.iter().map(|host| self.view.host_name(*host));
+        let names = names.collect::<Vec<_>>().join(", ");
+        let full = self.tuning.space_full_percent;
+        format!(
+            "{error}; none on {names} (every device is {full} % taken or more{reserve}, or has as \
+             many components as it can have: 128 below 4 GiB, else 1,024; or a disk group or \
+             device is out of service); see 'gabion status' and 'gabion group list', \
+             delete volumes or discard what they do not need, or add a host"
+        )
+    }
+
+    fn compose(&self, new: &NewObjects, places: &[Candidate]) -> Vec<ObjectRecord> {
+        let object = |sectors: &u64| ObjectRecord {
+            id: ObjectId(self.env.random()),
+            volume: new.volume,
+            sectors: *sectors,
+            version: Version(1),
+            term: Term(0),
+            owner: None,
+            handover: None,
+            components: places.iter().map(|place| self.component(place)).collect(),
+            removed: Vec::new(),
+            claims: Vec::new(),
+            is_doubted: false,
+        };
+        new.sizes.iter().map(object).collect()
+    }
+
+    fn component(&self, place: &Candidate) -> ComponentRecord {
+        ComponentRecord {
+            id: ComponentId(self.env.random()),
+            host: place.host,
+            group: place.group,
+            state: ComponentState::Active,
+            seat: Seat(1),
+            left: Lsn::ZERO,
+            replaces: None,
+        }
+    }
+
+    /// The lease keys of the hosts concerned: a host that restarts meanwhile may already have
+    /// cleaned up the component made for us, so the transaction must then fail (see `cleanup`).
+    pub(super) async fn witnesses(&self, hosts: &[HostId]) -> Outcome<Vec<Witness>> {
+        let mut witnesses = Vec::new();
+        for host in hosts {
+            let key = directory::alive_key(*host);
+            let entry = self.directory.get(&key).await.map_err(directory_away)?;
+            let alive = entry.as_ref().map(|entry| AliveRecord::decode(&entry.value));
+            let (Some(entry), Some(Ok(alive))) = (&entry, alive) else {
+                let name = self.view.host_name(*host);
+                return Err(failed(format!("{name} has just gone down: try again")));
+            };
+            let (incarnation, revision) = (alive.incarnation, entry.revision);
+            witnesses.push(Witness { host: *host, incarnation, revision });
+        }
+        Ok(witnesses)
+    }
+
+    /// Whether all hosts are in the same run as before, so that only what they tell of their room
+    /// has changed; takes the new revisions.
+    pub(super) async fn is_only_room(&self, witnesses: &mut Vec<Witness>) -> bool {
+        let hosts: Vec<HostId> = witnesses.iter().map(|witness| witness.host).collect();
+        let Ok(now) = self.witnesses(&hosts).await else { return false };
+        let mut pairs = now.iter().zip(witnesses.iter());
+        let is_same_run = pairs.all(|(now, then)| now.incarnation == then.incarnation);
+        let mut pairs = now.iter().zip(witnesses.iter());
+        let is_changed = pairs.any(|(now, then)| now.revision != then.revision);
+        *witnesses = now;
+        is_same_run && is_changed
+    }
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A directory that was set back to before a volume grew, or that was lost after it did.
+
+use super::*;
+use crate::cluster::tests::life::HEARD;
+
+/// The end of before, and a place behind it.
+const BEHIND: (u64, usize) = (9 * MIB, 4096);
+
+/// A cluster with a volume that grew from 8 MiB to 11 MiB and has data in both parts, and the
+/// directory as it was before.
+fn grown(seed: u64) -> (Cluster, Snapshot) {
+    let cluster = start(seed);
+    cluster.create("db", 8, 0).expect("there is room");
+    cluster.put(0, "db", (MIB, 4096), 1);
+    cluster.run(DESCRIBED);
+    let before = cluster.backup();
+    cluster.grow("db", 11 * MIB).expect("there is room");
+    cluster.run(HEARD);
+    cluster.put(0, "db", BEHIND, 2);
+    cluster.run(DESCRIBED);
+    (cluster, before)
+}
+
+fn assert_is_whole(cluster: &Cluster) {
+    cluster.run(HEARD);
+    assert_eq!(cluster.status(0).volumes[0].size_bytes, 11 * MIB);
+    for index in 0..3 {
+        assert_eq!(cluster.look(index, "db", (MIB, 4096)), Some(1));
+        assert_eq!(cluster.look(index, "db", (BEHIND.0, 4096)), Some(2));
+        assert_eq!(cluster.look(index, "db", (10 * MIB, MIB)), Some(0));
+    }
+    cluster.run(LONG);
+    assert_eq!((cluster.orphans().len(), cluster.held()), (0, 6));
+    assert_eq!(cluster.status(0).health, Health::Green);
+}
+
+#[test]
+fn a_volume_that_the_directory_has_as_small_as_before_is_made_as_large_again() {
+    let (cluster, before) = grown(301);
+    let node = cluster.node(0).expect("it runs");
+    let client = node.exports().attach("db").expect("a volume");
+    cluster.go_back(before);
+    cluster.run(LONG);
+    assert_eq!((cluster.held(), cluster.orphans().len()), (6, 3), "what is behind is kept");
+    assert_eq!(cluster.status(0).health, Health::Red);
+    assert_eq!(cluster.status(0).volumes[0].size_bytes, 8 * MIB);
+    assert_eq!(client.size(), 11 * MIB, "nothing that is open becomes smaller");
+    drop(client);
+    assert_eq!(cluster.look(1, "db", (MIB, 4096)), Some(1), "what it has is served");
+    assert_eq!(cluster.look(1, "db", (BEHIND.0, 4096)), None);
+    cluster.adopt("db").expect("it is made larger");
+    assert_is_whole(&cluster);
+    cluster.restart();
+    assert_is_whole(&cluster);
+}
+
+#[test]
+fn a_volume_that_grew_is_made_again_of_what_its_components_say() {
+    let (cluster, _) = grown(302);
+    cluster.go_back(Snapshot::default());
+    cluster.restart();
+    cluster.run(LONG);
+    assert_eq!((cluster.held(), cluster.orphans().len()), (6, 6));
+    cluster.adopt("db").expect("it is made again");
+    assert_is_whole(&cluster);
+}
+
+#[test]
+fn a_part_that_is_given_up_goes_and_the_volume_stays() {
+    let (cluster, before) = grown(303);
+    cluster.go_back(before);
+    cluster.run(LONG);
+    let delete = Command::OrphanDelete { volume: "db".to_owned() };
+    cluster.ask(0, delete).expect("it is deleted");
+    cluster.run(LONG);
+    assert_eq!((cluster.held(), cluster.orphans().len()), (3, 0));
+    assert_eq!(cluster.look(1, "db", (MIB, 4096)), Some(1));
+    assert_eq!(cluster.status(0).health, Health::Green);
+    cluster.grow("db", 11 * MIB).expect("there is room");
+    cluster.run(HEARD);
+    assert_eq!(cluster.look(1, "db", (BEHIND.0, 4096)), Some(0), "a new part");
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How much volumes may grow, and the room for that.
+
+use base::{CHUNK_SECTORS, CHUNK_SIZE};
+use object::FREE_CHUNKS_RESERVE;
+
+/// Seeds from here on have volumes that grow.
+pub(crate) const GROW_FROM: u64 = 293_000_000;
+/// The most that a volume may have to grow, sectors: the large ones stay as they are.
+pub(crate) const SIZE_MAX: u64 = 24 * CHUNK_SECTORS;
+/// The most by which a volume grows at once, sectors.
+pub(crate) const STEP_MAX: u64 = 4 * CHUNK_SECTORS;
+/// The most objects that a volume may have to grow.
+pub(crate) const OBJECTS_MAX: usize = 12;
+
+/// Bytes that so many volumes may grow into on each device.
+pub(super) fn room(seed: u64, volumes: usize) -> u64 {
+    let chunks = (SIZE_MAX + STEP_MAX) / CHUNK_SECTORS + u64::from(FREE_CHUNKS_RESERVE);
+    let volumes = if seed < GROW_FROM { 0 } else { u64::try_from(volumes).unwrap_or(0) };
+    volumes * chunks * CHUNK_SIZE
+}
