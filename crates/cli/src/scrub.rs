@@ -112,12 +112,12 @@ pub fn summary(groups: &[&GroupReport]) -> String {
     }
 }
 
-/// A time in the largest unit of which there is at least one.
+/// A time in the largest unit of which there is at least one, or two days.
 pub fn time(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds} s"),
         60..3600 => format!("{} min", seconds / 60),
-        3600..86_400 => format!("{} h", seconds / 3600),
+        3600..172_800 => format!("{} h", seconds / 3600),
         _ => format!("{} days", seconds / 86_400),
     }
 }

@@ -242,6 +242,7 @@ impl SeedRun {
         if let Some(death) = round.death {
             self.die_for_long(death, round.story)?;
         }
+        self.grow_at_begin();
         self.tell(round.story)?;
         if self.is_over {
             return Ok(());

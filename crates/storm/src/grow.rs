@@ -11,7 +11,17 @@ use crate::plan::growth::{GROW_FROM, OBJECTS_MAX, SIZE_MAX, STEP_MAX};
 use base::{BLOCK_SECTORS, SECTOR_SIZE};
 use operator::Command;
 
+/// The random numbers of growth at the beginning of a round.
+const STREAM: u64 = 29;
+
 impl SeedRun {
+    /// Before something fails in a round, its volume may grow.
+    pub(crate) fn grow_at_begin(&mut self) {
+        if self.plan.seed >= GROW_FROM {
+            self.with_stream(STREAM, Self::grow_volume);
+        }
+    }
+
     /// The round's volume is made larger, if that is possible, and if the host that is asked can.
     pub(crate) fn grow_volume(&mut self) {
         if self.plan.seed < GROW_FROM || self.one_of(2) == 0 {

@@ -4,7 +4,7 @@
 use crate::door::connections;
 use crate::pick::VolumeChoice;
 use base::parse_size;
-use clap::Subcommand;
+use clap::{ArgGroup, Subcommand};
 use host::Connections;
 
 #[derive(Debug, Subcommand)]
@@ -103,6 +103,7 @@ follows none once its failures to tolerate or its reserve were changed here.")]
         connections: Option<Connections>,
     },
     /// Make a volume larger, while it is in use
+    #[command(group(ArgGroup::new("larger").required(true).args(["size", "by"])))]
     #[command(after_help = "Examples:
   gabion volume grow db --size 40GiB       40 GiB from now on
   gabion volume grow db --by 10GiB
@@ -112,10 +113,10 @@ Nothing is copied, and no space is taken before it is written. A volume cannot b
         /// Its name
         name: String,
         /// Its size from now on, for example 40GiB or 40G
-        #[arg(long, value_parser = parse_size, value_name = "SIZE", required_unless_present = "by")]
+        #[arg(long, value_parser = parse_size, value_name = "SIZE")]
         size: Option<u64>,
         /// How much larger it is to be
-        #[arg(long, value_parser = parse_size, value_name = "SIZE", conflicts_with = "size")]
+        #[arg(long, value_parser = parse_size, value_name = "SIZE")]
         by: Option<u64>,
     },
     /// Have a volume follow a policy, while it is in use

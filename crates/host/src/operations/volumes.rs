@@ -127,9 +127,22 @@ impl Operations {
         volume: &VolumeRecord,
         is_it: impl Fn(&VolumeRecord) -> bool,
     ) {
-        for _ in 0..100 {
+        let is_seen = || {
             let now = self.view.volume(&volume.name);
-            if now.is_some_and(|now| now.id == volume.id && is_it(&now)) {
+            now.is_some_and(|now| now.id == volume.id && is_it(&now))
+        };
+        self.until(is_seen).await;
+    }
+
+    /// Waits a moment until this host's view has nothing of that name that is this volume.
+    pub(super) async fn until_gone(&self, volume: &VolumeRecord) {
+        let is_gone = || self.view.volume(&volume.name).is_none_or(|now| now.id != volume.id);
+        self.until(is_gone).await;
+    }
+
+    async fn until(&self, is_so: impl Fn() -> bool) {
+        for _ in 0..100 {
+            if is_so() {
                 break;
             }
             let changed = self.view.changed().wait();

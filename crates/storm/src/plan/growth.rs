@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How much volumes may grow, and the room for that.
 
-use base::{CHUNK_SECTORS, CHUNK_SIZE};
+use base::{BLOCK_SECTORS, CHUNK_SECTORS, CHUNK_SIZE, Rng};
 use object::FREE_CHUNKS_RESERVE;
 
 /// Seeds from here on have volumes that grow.
@@ -12,6 +12,12 @@ pub(crate) const SIZE_MAX: u64 = 24 * CHUNK_SECTORS;
 pub(crate) const STEP_MAX: u64 = 4 * CHUNK_SECTORS;
 /// The most objects that a volume may have to grow.
 pub(crate) const OBJECTS_MAX: usize = 12;
+
+/// The size of a volume of so many sectors: in half of the seeds such that it can grow.
+pub(super) fn size(seed: u64, sectors: u64) -> u64 {
+    let is_whole = seed >= GROW_FROM && Rng::stream(seed, 28).below(2) == 0;
+    if is_whole { sectors.next_multiple_of(BLOCK_SECTORS) } else { sectors }
+}
 
 /// Bytes that so many volumes may grow into on each device.
 pub(super) fn room(seed: u64, volumes: usize) -> u64 {

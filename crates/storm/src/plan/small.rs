@@ -70,6 +70,7 @@ pub(crate) fn draw(mut plan: Plan) -> Plan {
             true => CHUNK_SECTORS * (65 + rng.below(250)) + rng.below(CHUNK_SECTORS),
             false => sectors(&mut rng, volume.sectors, creation.object_sectors),
         };
+        volume.sectors = growth::size(plan.seed, volume.sectors);
         volume.object_sectors = creation.object_sectors_of(volume.sectors * SECTOR_SIZE);
         volume.load.edge_percent = [0, 10, 30, 60][index(&mut rng, 4)];
     }

@@ -26,7 +26,9 @@ impl Operations {
             policy: None, // its rules stay as they are
             ..volume.clone()
         };
-        self.put_moved(&volume, revision, &trashed).await
+        self.put_moved(&volume, revision, &trashed).await?;
+        self.until_gone(&volume).await;
+        Ok(())
     }
 
     /// Brings a deleted volume back, under another name where one is given.
@@ -127,6 +129,7 @@ impl Operations {
                 warn!(volume = name, %error, "objects of a deleted volume go later");
             }
         }
+        self.until_gone(volume).await;
         Ok(())
     }
 }

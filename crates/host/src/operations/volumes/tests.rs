@@ -3,6 +3,7 @@
 //! answers.
 
 use super::create::creation;
+use super::grow::growth;
 use super::*;
 use crate::cluster::guard::guard_key;
 use crate::simulated::{self, component, with_directory, with_faults};
@@ -120,5 +121,38 @@ fn a_creation_in_parts_ends_with_the_volume_and_without_a_guard() {
         let get = async |key: String| directory.get(&key).await.expect("it answers");
         assert!(get(directory::volume_key("large")).await.is_some());
         assert!(get(guard_key(volume.id)).await.is_none());
+    });
+}
+
+#[test]
+fn a_growth_lands_once_and_only_on_the_volume_that_it_was_made_for() {
+    with_directory(|_, directory| async move {
+        let (volume, mut more) = large(4);
+        let more = more.split_off(2);
+        let (key, objects) = (directory::volume_key(&volume.name), volume.objects[..2].to_vec());
+        let size_bytes = 2 * OBJECT_SECTORS_MAX * SECTOR_SIZE;
+        let volume = VolumeRecord { objects, size_bytes, ..volume };
+        let revision = async || {
+            let entry = directory.get(&key).await.expect("it answers");
+            entry.expect("the volume").revision
+        };
+        let send = async |transaction| {
+            let sent = directory.transact(transaction).await;
+            sent.expect("a directory takes it").succeeded
+        };
+        let put = |volume: &VolumeRecord| Transaction::new().put(&key, volume.encode());
+        assert!(send(put(&volume)).await);
+        let before = revision().await;
+        let changed = VolumeRecord { reserve_percent: 10, ..volume.clone() };
+        assert!(send(put(&changed)).await, "somebody else was faster");
+        let (stale, probe) = growth(&volume.with_objects(&more), before, &more, &[]);
+        assert!(!send(stale).await);
+        assert!(directory.get(&probe).await.expect("it answers").is_none(), "nothing of it");
+        let (fresh, _) = growth(&changed.with_objects(&more), revision().await, &more, &[]);
+        assert!(send(fresh.clone()).await);
+        assert!(!send(fresh).await, "again it does nothing");
+        let entry = directory.get(&key).await.expect("it answers").expect("the volume");
+        let grown = VolumeRecord::decode(&entry.value).expect("a volume");
+        assert_eq!((grown.objects.len(), grown.reserve_percent), (4, 10));
     });
 }

@@ -1,0 +1,144 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Steps of acceptance.sh, which sources it: one volume, its life and what may be asked of it.
+# shellcheck disable=SC2154
+
+# typed TEXT ARGUMENT...: runs gabion on a terminal and types the text.
+typed() {
+  python3 - "$GABION" "$@" <<'P'
+import os, pty, sys
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[1], [sys.argv[1], *sys.argv[3:]])
+os.write(terminal, sys.argv[2].encode() + b"\n")
+said = b""
+try:
+    while part := os.read(terminal, 4096):
+        said += part
+except OSError:
+    pass # the other end is closed
+print(said.decode())
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+P
+}
+
+deletion_asks() {
+  gabion volume create precious --size 64M
+  ! typed other volume delete precious
+  ! typed yes volume rm precious
+  test "$(gabion volume show precious --output json | field "it['size_bytes']")" = $((64 * MIB))
+  typed precious volume delete precious | grep "Type its name"
+  ! gabion volume show precious
+}
+
+# Larger under a client, another name, deleted and back.
+life_of_a_volume() {
+  local bad=0
+  size() { nbdinfo --size "$(uri "$1" "$2")"; }
+  gabion volume create grows --size 64MiB
+  qemu-io -f raw -c "write -P 0x61 60M 4M" "$(uri grows 0)" | not_failed
+  # A client that is connected goes on; those that come see the new size.
+  # Debian's libnbd is for Debian's python.
+  /usr/bin/python3 - "$GABION" "$(uri grows 0)" <<'P'
+import nbd, subprocess, sys
+
+client = nbd.NBD()
+client.connect_uri(sys.argv[2])
+subprocess.run([sys.argv[1], "volume", "grow", "grows", "--by", "36MiB"], check=True)
+assert client.get_size() == 64 << 20, client.get_size()
+client.pwrite(b"a" * 4096, (64 << 20) - 4096)
+P
+  test "$(size grows 1)" = $((100 * MIB))
+  qemu-io -f raw -c "write -P 0x62 63M 37M" "$(uri grows 1)" | not_failed
+  qemu-io -f raw -c "read -P 0x61 60M 3M" -c "read -P 0x62 63M 37M" "$(uri grows 2)" | not_failed
+  refused 2 volume grow grows --size 64MiB
+  refused 2 volume grow grows
+  gabion volume grow grows --size 101MiB --output json | field "it['size_bytes']" | grep -x $((101 * MIB))
+  gabion volume rename grows grown
+  ! gabion volume show grows
+  refused 1 volume rename grown first
+  grep -q "there is a volume 'first' already" "$area/stderr"
+  gabion volume delete grown --yes
+  ! gabion volume show grown
+  gabion volume list --deleted | grep grown
+  gabion volume create grown --size 64MiB
+  refused 1 volume undelete grown
+  gabion volume undelete grown --name back
+  qemu-io -f raw -c "read -P 0x61 60M 3M" -c "read -P 0x62 63M 37M" "$(uri back 2)" | not_failed
+  gabion volume delete grown --yes; gabion volume delete back --yes
+  refused 2 volume purge back
+  gabion volume purge back --yes
+  gabion volume purge grown --yes
+  refused 1 volume undelete back
+  # The host that is asked may hear of it a moment later.
+  for _ in {1..50}; do
+    [ "$(gabion volume list --deleted --output json)" != "[]" ] || break
+    sleep 0.1
+  done
+  test "$(gabion volume list --deleted --output json)" = "[]"
+  test "$bad" = 0
+}
+
+large_volume() {
+  gabion volume create large --size 8TiB | grep "^note: .* times the "
+  test "$(gabion volume show large | wc -l)" -lt 24
+  test "$(gabion volume show large --all | wc -l)" -gt 66
+  gabion volume rm large --now --yes
+}
+
+change_reserve() {
+  local bad=0 kept
+  local spaces="[d['space'] for g in it for d in g['devices'] if d['space']]"
+  kept() {
+    gabion group list --output json | field "sum(s['promised_bytes'] + s['allocated_bytes'] for s in $spaces)"
+  }
+  gabion volume create elastic --size 64MiB
+  local before; before=$(kept)
+  # In use meanwhile, by a client at another host than the one that is asked.
+  qemu-io -f raw -c "write -P 0x51 0 1M" "$(uri elastic 1)" | not_failed
+  gabion volume change elastic --reserve 100
+  test "$(gabion volume show elastic --output json | field "it['reserve_percent']")" = 100
+  test $(($(kept) - before)) -ge $((2 * 64 * MIB))
+  gabion volume change elastic --reserve 100
+  # Far more than there is: refused in one line that names a host, and nothing is changed.
+  gabion volume create huge --size 1TiB
+  refused 1 volume change huge --reserve 90
+  grep -q "host.* missing on " "$area/stderr"
+  test "$(gabion volume show huge --output json | field "it['reserve_percent']")" = 0
+  refused 1 volume change absent --reserve 10
+  refused 2 volume change elastic --reserve 101
+  refused 2 volume change elastic
+  gabion volume change elastic --reserve 0
+  qemu-io -f raw -c "read -P 0x51 0 1M" "$(uri elastic 0)" | not_failed
+  gabion volume delete huge --now --yes
+  gabion volume delete elastic --now --yes
+  test "$(gabion disk list --output json | field "set(d['latency']['health'] for d in it)")" = "{'ok'}"
+  test "$bad" = 0
+}
+
+# A volume does what its limits let through, and says that requests waited for them.
+limited() {
+  if gabion policy create slow --iops 5 2>"$area/said"; then return 1; fi
+  grep -e "--iops is from 32" "$area/said"
+  gabion policy create slow --iops 500 --bandwidth 64MiB
+  gabion volume create slow --size 64MiB --policy slow
+  fio --name=v --ioengine=nbd --uri="$(uri slow 0)" --rw=randwrite --bs=4k --iodepth=16 --size=64M \
+    --time_based --runtime=4 --output-format=json --output="$area/limited.json" &
+  local load=$!
+  background="$background $load"
+  sleep 3
+  gabion volume show slow | tee "$area/said"
+  grep "limits: 500 IOPS, 64MiB/s" "$area/said"
+  grep -E "^[0-9]+ requests waited for them on" "$area/said"
+  wait "$load"
+  python3 - "$area/limited.json" <<'P'
+import json, sys
+job = json.load(open(sys.argv[1]))["jobs"][0]["write"]
+count, seconds = job["total_ios"], job["runtime"] / 1000
+assert 0 < count <= 500 * (seconds + 1), (count, seconds)
+print(f"note: {count / seconds:.0f} writes/s where 500 are let through")
+P
+  gabion policy edit slow --iops none --bandwidth none --yes
+  gabion volume delete slow --now --yes
+  gabion policy delete slow
+}
