@@ -2,7 +2,7 @@
 //! Checks what must be true of every component at any moment, and of a cluster at rest.
 
 use crate::cluster::Cluster;
-use base::{ComponentId, Incarnation, Lsn, Map};
+use base::{ComponentId, GroupId, Incarnation, Lsn, Map};
 use directory::{ComponentRecord, ComponentState};
 use std::cell::RefCell;
 use std::time::Duration;
@@ -31,9 +31,16 @@ struct Mark {
 /// incarnation. From one opening to the next a component may forget what was not durable.
 type Opening = (u64, Incarnation);
 
+/// What was seen of a component, on which group, and in which opening of it.
+struct Marked {
+    group: GroupId,
+    opening: Opening,
+    mark: Mark,
+}
+
 /// What the checks saw last, to compare with what they see next.
 pub struct Baseline {
-    marks: RefCell<Map<(usize, ComponentId), (Opening, Mark)>>,
+    marks: RefCell<Map<(usize, ComponentId), Marked>>,
     /// For each host: whether its devices were damaged on purpose. Its components may fall back.
     is_damaged: RefCell<Vec<bool>>,
 }
@@ -67,7 +74,14 @@ impl Baseline {
             if self.is_damaged.borrow()[index] {
                 continue;
             }
-            for group in node.groups() {
+            let groups = node.groups();
+            // One that was deleted and is made anew, as a directory that was set back has it, is
+            // another one.
+            marks.retain(|(host, id), marked| {
+                let group = groups.iter().find(|group| group.id() == marked.group);
+                *host != index || group.is_none_or(|group| group.component(*id).is_some())
+            });
+            for group in groups {
                 let run = (cluster.boots(index), group.recovery().incarnation);
                 for id in group.components() {
                     let Some(info) = group.component(id) else { continue };
@@ -79,9 +93,10 @@ impl Baseline {
                         destaged: info.destaged,
                         commit: info.commit,
                     };
-                    let last = marks.insert((index, id), (run, now));
-                    if let Some((last_run, last)) = last
-                        && let Some(what) = fallen(&last, &now, last_run == run, info.partial)
+                    let marked = Marked { group: group.id(), opening: run, mark: now };
+                    if let Some(Marked { opening, mark: last, .. }) =
+                        marks.insert((index, id), marked)
+                        && let Some(what) = fallen(&last, &now, opening == run, info.partial)
                     {
                         let host = index + 1;
                         return Err(format!("{what} of {id} on host{host}: {last:?}, now {now:?}"));
