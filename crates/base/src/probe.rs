@@ -225,6 +225,8 @@ crate::named! {
         OrphanGivenUp = "orphan-given-up",
         /// A request crossed from one object of a volume to the next.
         ObjectsCrossed = "objects-crossed",
+        /// A copy began to move so that hosts are filled alike.
+        Rebalanced = "rebalanced",
         /// A volume was larger than when its clients began.
         VolumeGrown = "volume-grown",
         /// Pieces of one request waited because as many as allowed were under way.

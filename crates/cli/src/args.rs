@@ -30,7 +30,7 @@ pub use policy::{PolicyCommand, RulesArgs};
 
 mod repair;
 
-pub use repair::{RepairCommand, SetCommand};
+pub use repair::{RepairCommand, SetCommand, Switch};
 
 mod resync;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `gabion repair` and the settings of the cluster.
 
-use crate::args::{Cli, RepairCommand, SetCommand};
+use crate::args::{Cli, RepairCommand, SetCommand, Switch};
 use crate::output::{self, say};
 use crate::target::{TargetHost, any_host};
 use crate::{Fail, client};
@@ -65,18 +65,27 @@ pub fn settings(cli: &Cli) -> Result<()> {
             Some(bytes) => say!("resync-limit  {}/s at each host", format_size(bytes)),
             None => say!("resync-limit  none"),
         }
+        say!("rebalance     {}", if report.rebalances { "on" } else { "off" });
     })
 }
 
 /// `gabion cluster set`.
 pub fn set(cli: &Cli, command: &SetCommand) -> Result<()> {
-    let SetCommand::RepairDelay { delay } = command;
     let socket = any_host(&TargetHost::find(cli)?)?;
-    let command = Command::ClusterSet { repair_delay_seconds: delay.0 };
-    let report: ClusterReport = client::ask(&socket, &command)?;
-    output::print(cli.output, &report, |report| match report.repair_delay_seconds {
-        Some(_) => say!("a copy that is away for {} is made again elsewhere", told(report)),
-        None => say!("copies are made again by 'gabion repair now' alone"),
+    let asked = match command {
+        SetCommand::RepairDelay { delay } => Command::ClusterSet { repair_delay_seconds: delay.0 },
+        SetCommand::Rebalance { switch } => Command::Rebalance { on: *switch == Switch::On },
+    };
+    let report: ClusterReport = client::ask(&socket, &asked)?;
+    output::print(cli.output, &report, |report| match (command, report.repair_delay_seconds) {
+        (SetCommand::Rebalance { switch: Switch::On }, _) => {
+            say!("copies move from full hosts to emptier ones by themselves");
+        }
+        (SetCommand::Rebalance { switch: Switch::Off }, _) => {
+            say!("copies stay where they are: 'gabion volume move' moves them");
+        }
+        (_, Some(_)) => say!("a copy that is away for {} is made again elsewhere", told(report)),
+        (_, None) => say!("copies are made again by 'gabion repair now' alone"),
     })
 }
 

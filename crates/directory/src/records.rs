@@ -80,6 +80,8 @@ pub const REMOVED_MAX: usize = 8;
 pub const CLAIMS_MAX: usize = 32;
 /// The format of a cluster's settings with a limit of resyncs.
 pub const FORMAT_RESYNC_LIMIT: u32 = 2;
+/// The format of a cluster's settings that keep copies where they are, whatever else they have.
+pub const FORMAT_NO_REBALANCE: u32 = 3;
 /// The format of the record of a cluster that is not all-flash.
 pub const FORMAT_KIND: u32 = 2;
 
@@ -133,11 +135,14 @@ pub struct SettingsRecord {
     /// Bytes a second that each host copies to components that are behind, [`BANDWIDTH_MIN`] to
     /// [`BANDWIDTH_MAX`]. `None`: as much as clients leave.
     pub resync_limit: Option<u64>,
+    /// Whether copies move so that hosts are filled alike.
+    pub rebalances: bool,
 }
 
 impl Default for SettingsRecord {
     fn default() -> Self {
-        Self { repair_delay: Some(REPAIR_DELAY_DEFAULT), resync_limit: None }
+        let repair_delay = Some(REPAIR_DELAY_DEFAULT);
+        Self { repair_delay, resync_limit: None, rebalances: true }
     }
 }
 

@@ -10,6 +10,7 @@
 //! | `memory` | what is held of the host's memory, and the most so far |
 //! | `describe` | every component says on disk what it is a part of |
 //! | `repair` | a copy that stays away is made again on another host |
+//! | `balance` | copies move so that hosts are filled alike |
 //! | `reserves` | every component keeps the space that its volume's record asks for |
 //! | `deletions` | objects whose records vanished, until it is sure why |
 //! | `tombstones` | as data: what was deleted on purpose |
@@ -20,6 +21,7 @@
 //! | `backups` | the directory's records are kept on the host's own disk groups |
 
 pub(crate) mod backups;
+pub(crate) mod balance;
 pub(crate) mod cleanup;
 pub(crate) mod deletions;
 pub(crate) mod describe;

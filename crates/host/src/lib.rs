@@ -26,6 +26,7 @@ mod simulated;
 mod start_error;
 mod storage;
 
+pub use care::balance::BalanceOptions;
 pub use care::scrub::ScrubOptions;
 pub use cluster::backup::{RestoreError, Restored, backup, recover, restore};
 pub use cluster::copies::only_copies;

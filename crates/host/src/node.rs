@@ -4,6 +4,7 @@
 mod follow;
 
 use crate::care::backups::Backups;
+use crate::care::balance::{Balance, BalanceOptions};
 use crate::care::cleanup::Cleanup;
 use crate::care::deletions::{Deletions, Fate};
 use crate::care::memory::MemoryWatch;
@@ -50,6 +51,8 @@ pub struct NodeOptions {
     pub directory: ClientOptions,
     /// How volumes are created and deleted; only tests change it.
     pub creation: CreationOptions,
+    /// When copies move so that hosts are filled alike; only tests change it.
+    pub balance: BalanceOptions,
     /// What the machine has.
     pub memory: MachineMemory,
 }
@@ -245,7 +248,7 @@ impl Node {
             creation: options.creation,
             keeping: Keeping::of(&config.tuning),
         };
-        node.run_background(me, config.cluster, &peers);
+        node.run_background(me, config.cluster, &peers, options.balance);
         node.open_doors(config, me.host, scrubbers).await?;
         info!(name = config.name, %incarnation, "host is ready");
         Ok(node)
@@ -338,6 +341,18 @@ impl Node {
         }
     }
 
+    fn balance(&self, me: HostId, options: BalanceOptions) -> Balance {
+        Balance {
+            env: self.env.clone(),
+            me,
+            directory: self.directory.clone(),
+            objects: self.objects.clone(),
+            storage: self.storage.clone(),
+            view: self.view.clone(),
+            options,
+        }
+    }
+
     fn trash(&self, cluster: u64, me: HostId) -> Trash {
         Trash {
             env: self.env.clone(),
@@ -351,7 +366,7 @@ impl Node {
         }
     }
 
-    fn run_background(&self, me: PeerId, cluster: u64, peers: &Peers) {
+    fn run_background(&self, me: PeerId, cluster: u64, peers: &Peers, balance: BalanceOptions) {
         let (env, directory, view) = (&self.env, &self.directory, &self.view);
         let deletions = Deletions::default();
         let (objects, peers) = (self.objects.clone(), peers.clone());
@@ -390,6 +405,7 @@ impl Node {
         };
         let cleanup = cleanup.run();
         self.tasks.spawn(env, "cleanup", cleanup);
+        self.tasks.spawn(env, "balance", self.balance(me.host, balance).run());
         self.tasks.spawn(env, "trash", self.trash(cluster, me.host).run());
         let storage = self.storage.clone().run(directory.clone());
         self.tasks.spawn(env, "disk groups", storage);

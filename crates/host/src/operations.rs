@@ -125,6 +125,7 @@ impl Operations {
             | Command::PolicyDelete { .. }) => self.policy_command(command).await,
             command @ (Command::ClusterShow
             | Command::ClusterSet { .. }
+            | Command::Rebalance { .. }
             | Command::ResyncLimit { .. }) => reply(self.settings_command(command).await),
             Command::HostRemove { host, lost } => reply(self.remove_host(&host, lost).await),
             command @ (Command::MaintenanceCheck { .. }

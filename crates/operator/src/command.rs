@@ -226,6 +226,11 @@ pub enum Command {
         /// Seconds that a copy may be away before another host gets it; none: for ever.
         repair_delay_seconds: Option<u64>,
     },
+    /// Says whether copies move so that hosts are filled alike.
+    Rebalance {
+        /// Whether they do.
+        on: bool,
+    },
     /// Takes a host that is down out of the cluster.
     HostRemove {
         /// Its name.

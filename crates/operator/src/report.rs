@@ -160,6 +160,9 @@ pub struct ClusterReport {
     /// Bytes a second that each host copies to copies that are behind; none: no limit.
     #[serde(default)]
     pub resync_bytes_per_second: Option<u64>,
+    /// Whether copies move so that hosts are filled alike.
+    #[serde(default)]
+    pub rebalances: bool,
 }
 
 /// One copy that is made again on another host.

@@ -243,6 +243,7 @@ impl SeedRun {
             self.die_for_long(death, round.story)?;
         }
         self.grow_at_begin();
+        self.let_copies_move();
         self.tell(round.story)?;
         if self.is_over {
             return Ok(());
@@ -251,6 +252,7 @@ impl SeedRun {
         self.is_healed = true;
         let healed_at = self.cluster.world.now();
         self.wait("all hosts ready again", |run| run.all_ready())?;
+        self.keep_copies_in_place()?;
         if self.shared.iter().any(|shared| shared.is_open.get()) {
             self.wait("volumes whole under load", |run| run.is_whole())?;
             self.shared.iter().for_each(|shared| shared.is_open.set(false));

@@ -158,6 +158,7 @@ impl Cluster {
             volume: self.plan.limits.volume.clone(),
             directory: self.plan.limits.client,
             creation: self.plan.limits.creation,
+            balance: self.plan.balance,
             memory: self.memory(index),
         };
         if let Some(mutation) = self.mutation {

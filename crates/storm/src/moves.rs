@@ -6,7 +6,7 @@ use crate::campaign::{SeedRun, Violation};
 use crate::domains::DOMAINS_FROM;
 use crate::fault::Fault;
 use crate::maintenance::MAINTENANCE_FROM;
-use crate::plan::VolumePlan;
+use crate::plan::{VolumePlan, balance};
 use base::{ComponentId, HostId};
 use directory::{ComponentState, ObjectRecord};
 use object::MemberChange;
@@ -88,6 +88,25 @@ impl SeedRun {
         self.is_done(one, Command::PolicyCreate { name: name.clone(), rules });
         self.is_done(two, Command::PolicyEdit { name: name.clone(), rules })
             && self.is_done(three, Command::VolumeSetPolicy { name, policy })
+    }
+
+    /// Hosts are filled alike from now on, where the plan says so.
+    pub(crate) fn let_copies_move(&mut self) {
+        if balance::is_wanted(&self.plan.balance) {
+            let asked = self.any_host();
+            self.is_done(asked, Command::Rebalance { on: true });
+        }
+    }
+
+    /// Copies stay where they are from now on, so that the cluster comes to rest.
+    pub(crate) fn keep_copies_in_place(&mut self) -> Result<(), Violation> {
+        if !balance::is_wanted(&self.plan.balance) {
+            return Ok(());
+        }
+        self.wait("copies that stay where they are", |run| {
+            let asked = run.any_host();
+            run.is_done(asked, Command::Rebalance { on: false })
+        })
     }
 
     /// Hosts copy at most so much from now on: little enough that copies wait, and so much that no

@@ -6,6 +6,7 @@
 //! Seeds that once found something are kept, and must run as before. So what is new is drawn from a
 //! stream of random numbers of its own, or only for seeds above a first one.
 
+pub(crate) mod balance;
 mod freedom;
 pub(crate) mod growth;
 mod memory;
@@ -20,7 +21,7 @@ use crate::story::Story;
 use base::Rng;
 use directory::{OBJECT_SECTORS_MAX, ServerFaults};
 use diskgroup::{CreateSizes, GroupLimits, GroupOptions};
-use host::{ClusterKind, ScrubOptions};
+use host::{BalanceOptions, ClusterKind, ScrubOptions};
 use object::ObjectOptions;
 use sim::{DiskFreedom, QuirkModel};
 use std::time::Duration;
@@ -85,6 +86,8 @@ pub struct Plan {
     pub freedom: DiskFreedom,
     /// Seconds after which copies that stay away are made again; `None`: not within a run.
     pub repair_delay: Option<u64>,
+    /// When copies move so that hosts are filled alike.
+    pub balance: BalanceOptions,
 }
 
 /// The first seed in which copies that stay away are made again, in one of three.
@@ -266,6 +269,7 @@ impl Plan {
             },
             freedom: freedom::freedom(seed),
             repair_delay: repair_delay(seed),
+            balance: balance::options(seed),
         };
         small::draw(plan.with_deaths())
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `gabion repair` and `gabion cluster set`.
 
-use clap::Subcommand;
+use clap::{Subcommand, ValueEnum};
 use host::REPAIR_DELAY_MAX;
 use std::time::Duration;
 
@@ -32,6 +32,22 @@ A delay shorter than a restart of a host has all of its copies made again at eac
         #[arg(value_parser = delay, value_name = "TIME")]
         delay: Delay,
     },
+    /// Whether copies move from full hosts to emptier ones by themselves: on unless it was set
+    #[command(after_help = "Examples:
+  gabion cluster set rebalance off
+  gabion cluster set rebalance on
+What is on its way arrives. How full hosts are: gabion host list")]
+    Rebalance {
+        /// Whether they do
+        #[arg(value_enum)]
+        switch: Switch,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    On,
+    Off,
 }
 
 /// Seconds; none: never.

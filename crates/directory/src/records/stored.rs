@@ -6,9 +6,9 @@ use super::json::{OTHER_FORMAT, Stored, from_json, to_json};
 use super::keys::parse_hex;
 use super::{
     AliveRecord, Claim, ClusterKind, ClusterRecord, ComponentRecord, ComponentState, DeletedRecord,
-    FORMAT, FORMAT_HISTORY, FORMAT_KIND, FORMAT_MEMBERS, FORMAT_RESYNC_LIMIT, GroupRecord,
-    HostRecord, ObjectRecord, OwnerRecord, RecordError, RemovedComponent, RemovedHostRecord,
-    SettingsRecord, ensure,
+    FORMAT, FORMAT_HISTORY, FORMAT_KIND, FORMAT_MEMBERS, FORMAT_NO_REBALANCE, FORMAT_RESYNC_LIMIT,
+    GroupRecord, HostRecord, ObjectRecord, OwnerRecord, RecordError, RemovedComponent,
+    RemovedHostRecord, SettingsRecord, ensure,
 };
 use base::{
     ComponentId, GroupId, HostId, Incarnation, Lsn, ObjectId, Seat, Term, Version, VolumeId,
@@ -76,6 +76,9 @@ struct Settings {
     repair_delay_seconds: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     resync_bytes_per_second: Option<u64>,
+    /// `false`, in format 3; else not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rebalance: Option<bool>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -214,15 +217,17 @@ impl Stored for Cluster {
 }
 
 impl Stored for Settings {
-    const FORMATS: &[u32] = &[FORMAT, FORMAT_RESYNC_LIMIT];
+    const FORMATS: &[u32] = &[FORMAT, FORMAT_RESYNC_LIMIT, FORMAT_NO_REBALANCE];
 
     fn format(&self) -> u32 {
         self.format
     }
 
     fn check_format(&self) -> Result<(), RecordError> {
+        let stays = self.format == FORMAT_NO_REBALANCE;
+        ensure(self.rebalance == stays.then_some(false), "rebalance", OTHER_FORMAT)?;
         let has_limit = self.resync_bytes_per_second.is_some();
-        let is_right = has_limit == (self.format == FORMAT_RESYNC_LIMIT);
+        let is_right = stays || has_limit == (self.format == FORMAT_RESYNC_LIMIT);
         ensure(is_right, "resync_bytes_per_second", OTHER_FORMAT)
     }
 }
@@ -313,18 +318,27 @@ impl From<Cluster> for ClusterRecord {
 impl From<&SettingsRecord> for Settings {
     fn from(r: &SettingsRecord) -> Self {
         // As for a cluster: the lowest that holds everything.
-        let format = if r.resync_limit.is_some() { FORMAT_RESYNC_LIMIT } else { FORMAT };
+        let format = match (r.rebalances, r.resync_limit) {
+            (false, _) => FORMAT_NO_REBALANCE,
+            (true, Some(_)) => FORMAT_RESYNC_LIMIT,
+            (true, None) => FORMAT,
+        };
         Self {
             format,
             repair_delay_seconds: r.repair_delay,
             resync_bytes_per_second: r.resync_limit,
+            rebalance: (!r.rebalances).then_some(false),
         }
     }
 }
 
 impl From<Settings> for SettingsRecord {
     fn from(s: Settings) -> Self {
-        Self { repair_delay: s.repair_delay_seconds, resync_limit: s.resync_bytes_per_second }
+        Self {
+            repair_delay: s.repair_delay_seconds,
+            resync_limit: s.resync_bytes_per_second,
+            rebalances: s.rebalance.unwrap_or(true),
+        }
     }
 }
 

@@ -141,6 +141,7 @@ const ALIVE_JSON: &str = include_str!("../../fixtures/alive-1.json");
 const CLUSTER_JSON: &str = include_str!("../../fixtures/cluster-1.json");
 const DELETED_JSON: &str = include_str!("../../fixtures/deleted-1.json");
 const SETTINGS_LIMIT_JSON: &str = include_str!("../../fixtures/settings-2.json");
+const SETTINGS_STILL_JSON: &str = include_str!("../../fixtures/settings-3.json");
 const SETTINGS_JSON: &str = include_str!("../../fixtures/settings-1.json");
 const REMOVED_JSON: &str = include_str!("../../fixtures/removed-1.json");
 const DOMAINS_JSON: &str = include_str!("../../fixtures/domains-1.json");
@@ -159,8 +160,11 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
         hosts: vec![HostId(1), HostId(2)],
         objects: vec![ObjectId(1), ObjectId(2)],
     };
-    let settings = SettingsRecord { repair_delay: Some(90), resync_limit: None };
-    let limited = SettingsRecord { repair_delay: None, resync_limit: Some(100 << 20) };
+    let by_default = SettingsRecord::default();
+    let settings = SettingsRecord { repair_delay: Some(90), ..by_default };
+    let resync_limit = Some(100 << 20);
+    let limited = SettingsRecord { repair_delay: None, resync_limit, ..by_default };
+    let still = SettingsRecord { rebalances: false, ..limited };
     let removed = RemovedHostRecord { id: HostId(31), name: "ah1".to_owned() };
     let pairs = [
         (object().encode(), OBJECT_JSON),
@@ -182,6 +186,7 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
         (hybrid.encode(), HYBRID_JSON),
         (settings.encode(), SETTINGS_JSON),
         (limited.encode(), SETTINGS_LIMIT_JSON),
+        (still.encode(), SETTINGS_STILL_JSON),
         (removed.encode(), REMOVED_JSON),
     ];
     for (written, fixture) in pairs {
@@ -201,7 +206,10 @@ fn the_fixtures_of_format_1_stay_readable_and_are_what_is_written() {
     assert_eq!(SettingsRecord::decode(SETTINGS_JSON.as_bytes()).unwrap(), settings);
     assert_eq!(RemovedHostRecord::decode(REMOVED_JSON.as_bytes()).unwrap(), removed);
     assert_eq!(SettingsRecord::decode(SETTINGS_LIMIT_JSON.as_bytes()).unwrap(), limited);
-    let never = SettingsRecord { repair_delay: None, resync_limit: None };
+    assert_eq!(SettingsRecord::decode(SETTINGS_STILL_JSON.as_bytes()).unwrap(), still);
+    assert_refused(SETTINGS_STILL_JSON, SettingsRecord::decode, "false", "true");
+    assert_refused(SETTINGS_STILL_JSON, SettingsRecord::decode, "\"format\":3", "\"format\":2");
+    let never = SettingsRecord { repair_delay: None, ..by_default };
     assert_eq!(SettingsRecord::decode(&never.encode()).unwrap(), never);
 }
 

@@ -16,6 +16,9 @@ impl Operations {
             Command::ClusterSet { repair_delay_seconds: repair_delay } => {
                 self.change_settings(|now| SettingsRecord { repair_delay, ..now }).await
             }
+            Command::Rebalance { on: rebalances } => {
+                self.change_settings(|now| SettingsRecord { rebalances, ..now }).await
+            }
             Command::ResyncLimit { bytes_per_second } => {
                 self.set_resync_limit(bytes_per_second).await
             }
@@ -103,5 +106,6 @@ fn settings_report(settings: SettingsRecord) -> ClusterReport {
     ClusterReport {
         repair_delay_seconds: settings.repair_delay,
         resync_bytes_per_second: settings.resync_limit,
+        rebalances: settings.rebalances,
     }
 }

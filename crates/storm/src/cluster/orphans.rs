@@ -42,7 +42,7 @@ impl Cluster {
         groups.map(|group| group.components().len()).sum()
     }
 
-    fn delete(&self, name: &str) {
+    pub(in crate::cluster) fn delete(&self, name: &str) {
         self.ask(0, Command::VolumeDelete { name: name.to_owned(), for_good: true })
             .expect("deleted");
     }

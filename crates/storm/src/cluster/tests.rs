@@ -2,6 +2,7 @@
 //! Whole hosts that run out of space, without other faults.
 
 mod answers;
+mod balance;
 mod domains;
 mod hanging;
 pub(in crate::cluster) mod life;
@@ -171,8 +172,7 @@ fn a_full_cluster_says_so_keeps_its_promises_and_takes_what_is_given_back() {
     cluster.world.run_for(SETTLE);
     assert_eq!(cluster.fill("thin", 1024 - filled, 1024), filled, "what was discarded is usable");
 
-    let all = Command::VolumeDelete { name: "thin".to_owned(), for_good: true };
-    cluster.ask(0, all).expect("deletion always works");
+    cluster.delete("thin");
     cluster.world.run_for(SETTLE);
     cluster.create("more", 1, 0).expect("there is room again");
     assert!(cluster.is_green());
