@@ -25,6 +25,9 @@ const RETRY: Duration = Duration::from_millis(200);
 const ROOM_EVERY: Duration = Duration::from_secs(5);
 /// A change of free space is told when it is this part of the capacity.
 pub(crate) const ROOM_PART: u64 = 16;
+/// Time after which smaller changes are told too, and how small.
+const SMALL_ROOM_EVERY: Duration = Duration::from_secs(60);
+const SMALL_ROOM_PART: u64 = 128;
 
 /// Room on a host's disk groups, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,8 +105,13 @@ impl<R: Fn() -> Room, A: Fn(LeaseId)> Alive<R, A> {
         }
         let room = (self.room)();
         let moved = room.free_bytes.abs_diff(held.free_bytes);
-        let is_due = self.env.now().since(held.written) >= ROOM_EVERY;
-        if is_due && moved > 0 && moved >= room.capacity_bytes / ROOM_PART {
+        let part = match self.env.now().since(held.written) {
+            since if since >= SMALL_ROOM_EVERY => Some(SMALL_ROOM_PART),
+            since if since >= ROOM_EVERY => Some(ROOM_PART),
+            _ => None,
+        };
+        let is_told = |part| moved > 0 && moved >= room.capacity_bytes / part;
+        if part.is_some_and(is_told) {
             return self.write(held.lease, Expect::Revision(held.revision)).await;
         }
         Some(held)
@@ -231,6 +239,14 @@ mod tests {
             free.set(1500);
             settle(&env, 10).await;
             assert_eq!(told().await, Some(1500));
+            free.set(1487);
+            settle(&env, 50).await;
+            assert_eq!(told().await, Some(1500), "a little is told seldom");
+            settle(&env, 15).await;
+            assert_eq!(told().await, Some(1487));
+            free.set(1477);
+            settle(&env, 100).await;
+            assert_eq!(told().await, Some(1487), "and very little never");
         });
     }
 }
